@@ -1,4 +1,6 @@
-/** What is delivered may be delivered: the licence of every dependency, as package-lock.json has it. */
+/**
+ * What is delivered may be delivered: the licence of every dependency, as package-lock.json has it.
+ */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
@@ -7,7 +9,10 @@ interface Locked {
   readonly dev?: boolean
 }
 
-/** Licences that ask for no more than to be named, and that of a library which is linked and not changed (libvips, below sharp). */
+/**
+ * Licences that ask for no more than to be named, and that of a library which is linked and not
+ * changed (libvips, below sharp).
+ */
 const allowed = new Set([
   ...[
     '0BSD',
@@ -35,12 +40,18 @@ function mayDeliver(licence: string | undefined): boolean {
 }
 
 test('every dependency that is delivered has a licence that allows it', () => {
-  const { packages } = JSON.parse(readFileSync(new URL('./package-lock.json', import.meta.url), 'utf8')) as {
+  const { packages } = JSON.parse(
+    readFileSync(new URL('./package-lock.json', import.meta.url), 'utf8'),
+  ) as {
     packages: Record<string, Locked>
   }
   const delivered = Object.entries(packages).filter(([path, { dev }]) => path !== '' && !dev)
   expect(delivered.length).toBeGreaterThan(100)
-  expect(delivered.filter(([, { license }]) => !mayDeliver(license)).map(([path, { license }]) => `${path}: ${license}`)).toEqual([])
+  expect(
+    delivered
+      .filter(([, { license }]) => !mayDeliver(license))
+      .map(([path, { license }]) => `${path}: ${license}`),
+  ).toEqual([])
 })
 
 test.each<[string | undefined, boolean]>([

@@ -42,10 +42,12 @@ export const pure = [
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 /**
- * Tests of what a measurement says: latencies, rates and shares of cores in real time, held against what is known of the server. They share the
- * cores with what they measure, so they come last and one file at a time, which keeps their figures honest; the main job is here, for beside other
- * loads its trials are spoilt, and made again. Tests that load something to see what
- * becomes of it (files, failures, what is left behind) are processes: a figure that a busy machine moves is not what they are about.
+ * Tests of what a measurement says: latencies, rates and shares of cores in real time, held against
+ * what is known of the server. They share the cores with what they measure, so they come last and
+ * one file at a time, which keeps their figures honest; the main job is here, for beside other
+ * loads its trials are spoilt, and made again. Tests that load something to see what becomes of it
+ * (files, failures, what is left behind) are processes: a figure that a busy machine moves is not
+ * what they are about.
  */
 const measured = [
   'profiler/generator/{closed-autocannon,http-generator,http2,known-servers,machine-watch}',
@@ -60,8 +62,9 @@ const measured = [
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 /**
- * What a stranger does: docs/paths.md as its reader follows it, the package as it is installed, the examples tuned as they stand. Minutes, and one at a time, for real
- * loads spoil each other: a stage of its own, `npm run test:paths`.
+ * What a stranger does: docs/paths.md as its reader follows it, the package as it is installed, the
+ * examples tuned as they stand. Minutes, and one at a time, for real loads spoil each other: a
+ * stage of its own, `npm run test:paths`.
  */
 const paths = ['tuner/paths.test.ts', 'tuner/library/package.test.ts', 'examples/*/*.test.ts']
 
@@ -71,7 +74,10 @@ const browser = [
   'reports/report/browser.test.ts',
 ]
 
-/** About how long tests that load something in real time take, beside none of their kind. On a new checkout vitest knows no durations. */
+/**
+ * About how long tests that load something in real time take, beside none of their kind. On a new
+ * checkout vitest knows no durations.
+ */
 const loading = {
   docs: 50,
   'tuner/planted-secrets': 30,
@@ -131,7 +137,13 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'pure', include: pure, isolate: false, maxWorkers: 2, sequence: { groupOrder: 0 } },
+        test: {
+          name: 'pure',
+          include: pure,
+          isolate: false,
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
       },
       {
         extends: true,
@@ -158,7 +170,13 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'browser', include: browser, globalSetup: ['./tuner/testing/build.ts'], maxWorkers: 2, sequence: { groupOrder: 3 } },
+        test: {
+          name: 'browser',
+          include: browser,
+          globalSetup: ['./tuner/testing/build.ts'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 3 },
+        },
       },
       {
         extends: true,

@@ -1,6 +1,8 @@
 /**
- * What the tests came to, from the JSON that vitest wrote: node summary.mjs RESULTS STATUS. RESULTS: folder of its files. STATUS: 0 where every
- * command before ended well; failed-files prints the names of the test files that failed, and no more. Prints the slowest files, each failed test with the beginning of its message, and closes with 'N passed, N failed, N skipped'.
+ * What the tests came to, from the JSON that vitest wrote: node summary.mjs RESULTS STATUS.
+ * RESULTS: folder of its files. STATUS: 0 where every command before ended well; failed-files
+ * prints the names of the test files that failed, and no more. Prints the slowest files, each
+ * failed test with the beginning of its message, and closes with 'N passed, N failed, N skipped'.
  * Plain JavaScript: it also runs where the installation failed.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'

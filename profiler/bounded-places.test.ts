@@ -1,4 +1,7 @@
-/** What comes from outside is read in few places, each bounded: what reads it elsewhere is named here, with what bounds it. */
+/**
+ * What comes from outside is read in few places, each bounded: what reads it elsewhere is named
+ * here, with what bounds it.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,7 +27,10 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'profiler/generator/machine-watch.ts': [1, ofTheKernel],
   'trials/launchers/diagnosis.ts': [1, ofTheKernel],
   'trials/launchers/kubernetes/api.ts': [1, 'a byte ends the connection'],
-  'trials/launchers/kubernetes/pod-log.ts': [1, 'hands each chunk on to a log that is cut, or to a reader of lines with a limit'],
+  'trials/launchers/kubernetes/pod-log.ts': [
+    1,
+    'hands each chunk on to a log that is cut, or to a reader of lines with a limit',
+  ],
   'trials/launchers/local/abandoned.ts': [1, ofTheKernel],
   'trials/launchers/local/control-group.ts': [1, ofTheKernel],
   'trials/launchers/local/device-probes.ts': [2, ofTheKernel],
@@ -57,7 +63,8 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
 }
 
 const isProduct = (file: string) =>
-  /\.(ts|tsx|mts|mjs)$/.test(file) && !/\.(test|bench|contract|k8s-test)\.tsx?$|(^|\/)(testing|bench|fixtures|schemas)\//.test(file)
+  /\.(ts|tsx|mts|mjs)$/.test(file) &&
+  !/\.(test|bench|contract|k8s-test)\.tsx?$|(^|\/)(testing|bench|fixtures|schemas)\//.test(file)
 const sources = ['search', 'profiler', 'trials', 'reports', 'tuner'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .map((file) => join(folder, file))
@@ -69,8 +76,16 @@ test('nothing is read without a bound', () => {
   const found = Object.fromEntries(
     sources
       .filter((file) => !readers.includes(file))
-      .map((file) => [file, withoutComments(readFileSync(join(root, file), 'utf8')).match(reading)?.length ?? 0] as const)
+      .map(
+        (file) =>
+          [
+            file,
+            withoutComments(readFileSync(join(root, file), 'utf8')).match(reading)?.length ?? 0,
+          ] as const,
+      )
       .filter(([, times]) => times > 0),
   )
-  expect(found).toEqual(Object.fromEntries(Object.entries(bounded).map(([file, [times]]) => [file, times])))
+  expect(found).toEqual(
+    Object.fromEntries(Object.entries(bounded).map(([file, [times]]) => [file, times])),
+  )
 })

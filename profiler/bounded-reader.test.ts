@@ -70,7 +70,9 @@ test('an answer without end is given up at the limit', async () => {
   await expect(readAnswer(endless(), 2 ** 20)).rejects.toThrow(/more than 1 MiB/)
   expect(given).toBeLessThanOrEqual(2 ** 20 + 2 ** 16)
   vi.stubEnv('TUNE_MAX_ANSWER_MIB', '2')
-  await expect(readAnswer(endless())).rejects.toMatchObject({ hint: expect.stringContaining('TUNE_MAX_ANSWER_MIB=8') })
+  await expect(readAnswer(endless())).rejects.toMatchObject({
+    hint: expect.stringContaining('TUNE_MAX_ANSWER_MIB=8'),
+  })
 })
 
 describe('lines of an answer that goes on', () => {
@@ -84,7 +86,13 @@ describe('lines of an answer that goes on', () => {
   }
   test('are whole however they come, the last one too', async () => {
     const [first, second] = [Buffer.from('ü').subarray(0, 1), Buffer.from('ü').subarray(1)]
-    expect(await linesOf(['a', 'b\nc\n\n', first, second, '\nd'])).toEqual(['ab', 'c', '', 'ü', 'd'])
+    expect(await linesOf(['a', 'b\nc\n\n', first, second, '\nd'])).toEqual([
+      'ab',
+      'c',
+      '',
+      'ü',
+      'd',
+    ])
   })
   test('one without end is given up at the limit', async () => {
     await expect(linesOf(Array(20).fill('x'.repeat(100)), 1_000)).rejects.toThrow(/and no end/)

@@ -1,10 +1,14 @@
 /**
- * What comes from outside, read within limits: a file is a regular one and no longer than its kind may be, a text is UTF-8, and an answer ends
- * by its size or its deadline if it does not end by itself. What is refused says why, and how a limit is raised.
+ * What comes from outside, read within limits: a file is a regular one and no longer than its kind
+ * may be, a text is UTF-8, and an answer ends by its size or its deadline if it does not end by
+ * itself. What is refused says why, and how a limit is raised.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
-/** Something from outside that is not read: no regular file, too long, no text. The message names it and the limit. */
+/**
+ * Something from outside that is not read: no regular file, too long, no text. The message names it
+ * and the limit.
+ */
 export class BoundError extends Error {
   constructor(
     place: string,
@@ -18,7 +22,8 @@ export class BoundError extends Error {
 }
 
 /** What to do about an error, where it says so. */
-export const hintOf = (error: unknown): string | undefined => (error instanceof BoundError ? error.hint : undefined)
+export const hintOf = (error: unknown): string | undefined =>
+  error instanceof BoundError ? error.hint : undefined
 
 const MiB = 2 ** 20
 
@@ -38,8 +43,12 @@ const fileVariable = 'TUNE_MAX_FILE_MIB'
 const answerVariable = 'TUNE_MAX_ANSWER_MIB'
 export const answerBytes = (): number => raised(answerVariable) ?? 64 * MiB
 
-/** How many answers of a size are held at once, to be compared: together no more than one may have; never none. @param bytes of one */
-export const answersHeld = (bytes: number): number => Math.max(1, Math.floor(answerBytes() / Math.max(1, bytes)))
+/**
+ * How many answers of a size are held at once, to be compared: together no more than one may have;
+ * never none. @param bytes of one
+ */
+export const answersHeld = (bytes: number): number =>
+  Math.max(1, Math.floor(answerBytes() / Math.max(1, bytes)))
 
 /** A limit that the user has set in the environment, bytes. */
 function raised(variable: string): number | undefined {
@@ -64,7 +73,10 @@ export function readBytes(path: string, kind: FileKind): Buffer {
   return Buffer.concat(parts, read)
 }
 
-/** A regular file, a MiB at a time. @param most bytes of it; one that has more is refused before any is read */
+/**
+ * A regular file, a MiB at a time. @param most bytes of it; one that has more is refused before any
+ * is read
+ */
 function* partsOf(path: string, most: number): Generator<Buffer> {
   // A pipe without a writer would hold up the opening itself.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
@@ -84,13 +96,15 @@ function* partsOf(path: string, most: number): Generator<Buffer> {
   }
 }
 
-const [quote, backslash, bracket, brace] = ['"', '\\', '[', '{'].map((letter) => letter.charCodeAt(0)) as [number, number, number, number]
+const [quote, backslash, bracket, brace] = ['"', '\\', '[', '{'].map((letter) =>
+  letter.charCodeAt(0),
+) as [number, number, number, number]
 /** What may stand between the objects of a list, and the mark of UTF-8. */
 const between = new Set([...' \t\r\n,[]\u00ef\u00bb\u00bf'].map((letter) => letter.charCodeAt(0)))
 
 /**
- * The JSON objects of a list, or of JSON Lines. The file may be of any length: no more is read of it than is asked for, and an object may be as long as
- * a file of data.
+ * The JSON objects of a list, or of JSON Lines. The file may be of any length: no more is read of
+ * it than is asked for, and an object may be as long as a file of data.
  * @throws BoundError, and the file system's own errors
  */
 export function* readObjects(path: string): Generator<unknown> {
@@ -108,11 +122,19 @@ export function* readObjects(path: string): Generator<unknown> {
       } else if (byte === brace) {
         if (depth++ === 0) from = at
       } else if (depth === 0) {
-        if (!between.has(byte)) throw new BoundError(path, `is no list of JSON objects: ${count} and then no further one`, objectsHint)
+        if (!between.has(byte))
+          throw new BoundError(
+            path,
+            `is no list of JSON objects: ${count} and then no further one`,
+            objectsHint,
+          )
       } else if (byte === quote) inText = true
       else if (byte === brace + 2 && --depth === 0) {
         count++
-        yield objectOf(Buffer.concat([...begun, part.subarray(from, at + 1)]), `${path}, object ${count}`)
+        yield objectOf(
+          Buffer.concat([...begun, part.subarray(from, at + 1)]),
+          `${path}, object ${count}`,
+        )
         begun = []
       }
     }
@@ -120,24 +142,29 @@ export function* readObjects(path: string): Generator<unknown> {
     begun.push(part.subarray(from))
     if (begun.length * MiB > most) throw tooLong(`${path}, object ${count + 1}`, most)
   }
-  if (depth > 0) throw new BoundError(path, `ends within its object ${count + 1}`, 'was it downloaded whole?')
+  if (depth > 0)
+    throw new BoundError(path, `ends within its object ${count + 1}`, 'was it downloaded whole?')
 }
 
 function objectOf(bytes: Buffer, place: string): unknown {
   try {
     return jsonFrom(textOf(bytes, place))
   } catch (error) {
-    throw error instanceof BoundError ? error : new BoundError(place, `is no JSON: ${(error as Error).message}`, objectsHint)
+    throw error instanceof BoundError
+      ? error
+      : new BoundError(place, `is no JSON: ${(error as Error).message}`, objectsHint)
   }
 }
 
 const objectsHint = '[{...}, {...}], or one object a line'
 
 /**
- * The text of a regular file in UTF-8, with or without its mark; one that holds NUL or another encoding is refused.
+ * The text of a regular file in UTF-8, with or without its mark; one that holds NUL or another
+ * encoding is refused.
  * @throws BoundError, and the file system's own errors
  */
-export const readText = (path: string, kind: FileKind): string => textOf(readBytes(path, kind), path)
+export const readText = (path: string, kind: FileKind): string =>
+  textOf(readBytes(path, kind), path)
 
 /** @throws BoundError for what is no UTF-8 */
 function textOf(bytes: Buffer, path: string): string {
@@ -147,15 +174,25 @@ function textOf(bytes: Buffer, path: string): string {
   ].some(([a, b]) => bytes[0] === a && bytes[1] === b)
   if (wide) throw new BoundError(path, 'is in UTF-16', 'save it as UTF-8')
   const zero = bytes.indexOf(0)
-  if (zero >= 0) throw new BoundError(`${path}:${lineAt(bytes, zero)}:`, 'a NUL byte: this is no text', 'name a text file, in UTF-8')
+  if (zero >= 0)
+    throw new BoundError(
+      `${path}:${lineAt(bytes, zero)}:`,
+      'a NUL byte: this is no text',
+      'name a text file, in UTF-8',
+    )
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw new BoundError(`${path}:${lineAt(bytes, firstInvalid(bytes))}:`, 'not UTF-8', 'save it as UTF-8')
+    throw new BoundError(
+      `${path}:${lineAt(bytes, firstInvalid(bytes))}:`,
+      'not UTF-8',
+      'save it as UTF-8',
+    )
   }
 }
 
-const lineAt = (bytes: Buffer, at: number): number => bytes.subarray(0, at).reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 1)
+const lineAt = (bytes: Buffer, at: number): number =>
+  bytes.subarray(0, at).reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 1)
 
 /** Where the bytes first stop being what their text encodes to. */
 function firstInvalid(bytes: Buffer): number {
@@ -164,13 +201,19 @@ function firstInvalid(bytes: Buffer): number {
   return at < 0 ? bytes.length : at
 }
 
-const kindOf = (about: { isDirectory(): boolean; isFIFO(): boolean; isSocket(): boolean }): string =>
+const kindOf = (about: {
+  isDirectory(): boolean
+  isFIFO(): boolean
+  isSocket(): boolean
+}): string =>
   about.isDirectory() ? 'folder' : about.isFIFO() ? 'pipe' : about.isSocket() ? 'socket' : 'device'
 
 const tooLong = (path: string, most: number, size?: number): BoundError =>
   new BoundError(
     path,
-    size === undefined ? `does not end within ${mebibytes(most)}` : `has ${mebibytes(size)}, and is read up to ${mebibytes(most)}`,
+    size === undefined
+      ? `does not end within ${mebibytes(most)}`
+      : `has ${mebibytes(size)}, and is read up to ${mebibytes(most)}`,
     `is it the right file? ${fileVariable}=${Math.ceil((size ?? most) / MiB) + 1} in the environment raises the limit`,
   )
 
@@ -184,8 +227,14 @@ export const answerTooLong = (most: number): BoundError =>
     `${answerVariable}=${Math.ceil(most / MiB) * 4} in the environment raises the limit`,
   )
 
-/** The text of an answer, up to `most` bytes. Rejects with BoundError beyond, and with what broke the stream. */
-export async function readAnswer(body: AsyncIterable<Uint8Array> | null, most: number = answerBytes()): Promise<string> {
+/**
+ * The text of an answer, up to `most` bytes. Rejects with BoundError beyond, and with what broke
+ * the stream.
+ */
+export async function readAnswer(
+  body: AsyncIterable<Uint8Array> | null,
+  most: number = answerBytes(),
+): Promise<string> {
   const parts: Uint8Array[] = []
   let read = 0
   for await (const part of body ?? []) {
@@ -196,8 +245,14 @@ export async function readAnswer(body: AsyncIterable<Uint8Array> | null, most: n
   return Buffer.concat(parts, read).toString('utf8')
 }
 
-/** The lines of an answer that goes on, without their ends, each up to `most` bytes. Throws BoundError for a longer one, and what broke the stream. */
-export async function* readLines(body: AsyncIterable<Uint8Array>, most: number = answerBytes()): AsyncGenerator<string> {
+/**
+ * The lines of an answer that goes on, without their ends, each up to `most` bytes. Throws
+ * BoundError for a longer one, and what broke the stream.
+ */
+export async function* readLines(
+  body: AsyncIterable<Uint8Array>,
+  most: number = answerBytes(),
+): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest: string[] = []
   let kept = 0
@@ -216,7 +271,10 @@ export async function* readLines(body: AsyncIterable<Uint8Array>, most: number =
   if (rest.length > 0) yield rest.join('')
 }
 
-/** Lists and objects of a document within each other: none that a program means goes so deep, and whatever walks it would run out of stack. */
+/**
+ * Lists and objects of a document within each other: none that a program means goes so deep, and
+ * whatever walks it would run out of stack.
+ */
 const mostNested = 500
 
 /**
@@ -226,7 +284,11 @@ const mostNested = 500
 export function jsonFrom(text: string): unknown {
   // Few documents have as many brackets, and those are counted fast.
   if (brackets(text) > mostNested && nesting(text) > mostNested)
-    throw new BoundError('', `nested deeper than ${mostNested} levels`, 'is it the document that it should be?')
+    throw new BoundError(
+      '',
+      `nested deeper than ${mostNested} levels`,
+      'is it the document that it should be?',
+    )
   return JSON.parse(text)
 }
 
@@ -234,7 +296,12 @@ export function jsonFrom(text: string): unknown {
 function brackets(text: string): number {
   let found = 0
   for (const opening of ['[', '{'])
-    for (let at = text.indexOf(opening); at >= 0 && found <= mostNested; at = text.indexOf(opening, at + 1)) found++
+    for (
+      let at = text.indexOf(opening);
+      at >= 0 && found <= mostNested;
+      at = text.indexOf(opening, at + 1)
+    )
+      found++
   return found
 }
 

@@ -1,6 +1,11 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 
-export { type Confirmation, type ConfirmOptions, confirmCapacity, usualConfirmationS } from './capacity/confirm/confirm.ts'
+export {
+  type Confirmation,
+  type ConfirmOptions,
+  confirmCapacity,
+  usualConfirmationS,
+} from './capacity/confirm/confirm.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
 export { capacityOf } from './capacity/known-capacity.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
@@ -11,7 +16,13 @@ export type { Detour } from './detour.ts'
 export { schedule } from './generator/arrivals.ts'
 export { HttpLoadGenerator } from './generator/http-generator.ts'
 export type { PayloadOrder, PayloadSource } from './payload-source.ts'
-export { type PercentileRow, type Profile, type ProfileOptions, profileEndpoint, type SteadyWindow } from './profile.ts'
+export {
+  type PercentileRow,
+  type Profile,
+  type ProfileOptions,
+  profileEndpoint,
+  type SteadyWindow,
+} from './profile.ts'
 export { GeneratorError, PayloadError, ProtocolError } from './profiler-errors.ts'
 export { protocolFor } from './protocols/index.ts'
 export type { ProtocolOptions } from './protocols/protocol-module.ts'

@@ -26,7 +26,9 @@ test('closed loops are played one after the other: what two serve, more share', 
   expect(session.points).toEqual(points)
   expect(sweepVerdict(points, slo)).toEqual({
     verdict: 'met',
-    summary: expect.stringMatching(/^p90 <= 250 ms holds at [24] at a time: 20\.\d good answers a second/),
+    summary: expect.stringMatching(
+      /^p90 <= 250 ms holds at [24] at a time: 20\.\d good answers a second/,
+    ),
   })
   expect(sweepVerdict(points.slice(3), slo)).toEqual({
     verdict: 'missed',
@@ -35,19 +37,36 @@ test('closed loops are played one after the other: what two serve, more share', 
 })
 
 test('rates are open load, whatever the server does', async () => {
-  const points = await playSweep(sessionOf(), { ...common, loads: [{ rateRps: 5 }, { rateRps: 40 }] })
+  const points = await playSweep(sessionOf(), {
+    ...common,
+    loads: [{ rateRps: 5 }, { rateRps: 40 }],
+  })
   expect(points.map(({ offeredRps }) => Math.round(offeredRps))).toEqual([5, 40])
   expect(points[1]!.sloMs).toBeGreaterThan(5000)
   expect(sweepVerdict(points, slo).summary).toMatch(/^p90 <= 250 ms holds at 5 requests per second/)
 })
 
 test('where failures are why no load keeps the SLO, they are told', () => {
-  const refused = { load: { kind: 'closed', connections: 4, durationS: 3 }, requests: 9, errors: 6, errorKinds: { 'status 429': 6 } }
-  const point = { ...refused, sloMs: Number.POSITIVE_INFINITY, achievedRps: 1 } as unknown as LoadPoint
-  expect(sweepVerdict([point], slo).summary).toMatch(/at the best, 4 at a time, .*; 6 of 9 requests failed \(status 429 × 6\)$/)
+  const refused = {
+    load: { kind: 'closed', connections: 4, durationS: 3 },
+    requests: 9,
+    errors: 6,
+    errorKinds: { 'status 429': 6 },
+  }
+  const point = {
+    ...refused,
+    sloMs: Number.POSITIVE_INFINITY,
+    achievedRps: 1,
+  } as unknown as LoadPoint
+  expect(sweepVerdict([point], slo).summary).toMatch(
+    /at the best, 4 at a time, .*; 6 of 9 requests failed \(status 429 × 6\)$/,
+  )
 })
 
 test('a server that answers nothing is no verdict', () => {
   const dead = { requests: 9, errors: 9, errorKinds: { reset: 9 } } as unknown as LoadPoint
-  expect(sweepVerdict([dead], slo)).toMatchObject({ verdict: 'failed', summary: expect.stringContaining('reset') })
+  expect(sweepVerdict([dead], slo)).toMatchObject({
+    verdict: 'failed',
+    summary: expect.stringContaining('reset'),
+  })
 })

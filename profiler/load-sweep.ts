@@ -1,4 +1,7 @@
-/** One load after the other on a server, each for the same time: how it fares as ever more is asked of it. */
+/**
+ * One load after the other on a server, each for the same time: how it fares as ever more is asked
+ * of it.
+ */
 import { failuresOf, type Session } from './capacity/session.ts'
 import { keeps, sloName, sloText, sloValue } from './slo.ts'
 import type { Arrivals, LoadPoint, Slo } from './types.ts'
@@ -15,10 +18,21 @@ interface Sweep {
   readonly seed: number
 }
 
-/** The loads in the order they are given; a closed loop of the first one's size comes before, and does not count. Rejects as the session does. */
-export async function playSweep(session: Session, { loads, durationS, arrivals, seed }: Sweep): Promise<LoadPoint[]> {
+/**
+ * The loads in the order they are given; a closed loop of the first one's size comes before, and
+ * does not count. Rejects as the session does.
+ */
+export async function playSweep(
+  session: Session,
+  { loads, durationS, arrivals, seed }: Sweep,
+): Promise<LoadPoint[]> {
   const [first] = loads
-  await session.closed(first !== undefined && 'connections' in first ? first.connections : 2, Math.min(1, durationS / 5), 'warm-up', false)
+  await session.closed(
+    first !== undefined && 'connections' in first ? first.connections : 2,
+    Math.min(1, durationS / 5),
+    'warm-up',
+    false,
+  )
   const points: LoadPoint[] = []
   for (const [i, load] of loads.entries()) {
     const played =
@@ -32,15 +46,29 @@ export async function playSweep(session: Session, { loads, durationS, arrivals, 
 
 /** '8 at a time', '12.5 requests per second'. */
 const asked = ({ load, offeredRps }: LoadPoint): string =>
-  load.kind === 'closed' ? `${load.connections} at a time` : `${Number(offeredRps.toPrecision(3))} requests per second`
+  load.kind === 'closed'
+    ? `${load.connections} at a time`
+    : `${Number(offeredRps.toPrecision(3))} requests per second`
 
-/** What a sweep comes to: the load of the most answers that kept the SLO. A closed loop waits for its server, so that its latencies are no capacity. */
-export function sweepVerdict(points: readonly LoadPoint[], slo: Slo): { verdict: 'met' | 'missed' | 'failed'; summary: string } {
+/**
+ * What a sweep comes to: the load of the most answers that kept the SLO. A closed loop waits for
+ * its server, so that its latencies are no capacity.
+ */
+export function sweepVerdict(
+  points: readonly LoadPoint[],
+  slo: Slo,
+): { verdict: 'met' | 'missed' | 'failed'; summary: string } {
   const [first] = points
   if (first === undefined || points.every(({ requests, errors }) => requests === errors))
-    return { verdict: 'failed', summary: `no request was answered well${first ? `: ${failuresOf(first)}` : ''}` }
+    return {
+      verdict: 'failed',
+      summary: `no request was answered well${first ? `: ${failuresOf(first)}` : ''}`,
+    }
   const kept = points.filter((point) => keeps(point, slo))
-  const most = kept.reduce<LoadPoint | undefined>((a, b) => (a && a.achievedRps >= b.achievedRps ? a : b), undefined)
+  const most = kept.reduce<LoadPoint | undefined>(
+    (a, b) => (a && a.achievedRps >= b.achievedRps ? a : b),
+    undefined,
+  )
   if (most === undefined) {
     const least = points.reduce((a, b) => (a.sloMs <= b.sloMs ? a : b))
     return {

@@ -1,28 +1,49 @@
-/** Modules that run on their own, as a process or a worker thread, from sources (.ts, through tsx) or from the build (.js). */
+/**
+ * Modules that run on their own, as a process or a worker thread, from sources (.ts, through tsx)
+ * or from the build (.js).
+ */
 import { type ChildProcess, fork } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const fromSources = (from: string) => from.endsWith('.ts')
-const beside = (name: string, from: string) => new URL(`${name}${fromSources(from) ? '.ts' : '.js'}`, from)
-const tsx = (from: string, file: string) => new URL(file, pathToFileURL(createRequire(from).resolve('tsx/package.json'))).href
+const beside = (name: string, from: string) =>
+  new URL(`${name}${fromSources(from) ? '.ts' : '.js'}`, from)
+const tsx = (from: string, file: string) =>
+  new URL(file, pathToFileURL(createRequire(from).resolve('tsx/package.json'))).href
 
 /**
  * A module beside the caller, as arguments for `child_process.fork`.
  * @param name relative to the caller, without extension: './engine-worker'
  * @param from the caller's import.meta.url
  */
-export function processEntry(name: string, from: string): { readonly path: string; readonly execArgv: string[] } {
-  return { path: fileURLToPath(beside(name, from)), execArgv: fromSources(from) ? ['--import', tsx(from, 'dist/loader.mjs')] : [] }
+export function processEntry(
+  name: string,
+  from: string,
+): { readonly path: string; readonly execArgv: string[] } {
+  return {
+    path: fileURLToPath(beside(name, from)),
+    execArgv: fromSources(from) ? ['--import', tsx(from, 'dist/loader.mjs')] : [],
+  }
 }
 
-/** A module beside the caller as a child process: what it says goes over its channel (structured clone), its complaints to stderr. */
+/**
+ * A module beside the caller as a child process: what it says goes over its channel (structured
+ * clone), its complaints to stderr.
+ */
 export function forkEntry(name: string, from: string): ChildProcess {
   const { path, execArgv } = processEntry(name, from)
-  return fork(path, [], { serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv })
+  return fork(path, [], {
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    execArgv,
+  })
 }
 
-/** A module beside the caller, as the URL of a worker thread. Node 20 runs no --import hooks in workers: they are registered there. */
+/**
+ * A module beside the caller, as the URL of a worker thread. Node 20 runs no --import hooks in
+ * workers: they are registered there.
+ */
 export function threadEntry(name: string, from: string): URL {
   const url = beside(name, from)
   if (!fromSources(from)) return url

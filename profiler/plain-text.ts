@@ -1,9 +1,13 @@
-/** Text of a server as a terminal may show it: what would move its cursor, colour it or rename its window is left out. */
+/**
+ * Text of a server as a terminal may show it: what would move its cursor, colour it or rename its
+ * window is left out.
+ */
 export const plainText = (text: string): string => text.replace(escapes, '').replace(controls, '')
 
 /** ECMA-48: control sequences, strings up to their terminator, two-character escapes. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
-const escapes = /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g
+const escapes =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+  /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g
 /** All but tab and the end of a line. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
 const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g

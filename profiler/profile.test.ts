@@ -20,12 +20,25 @@ afterAll(() => rmSync(folder, { recursive: true }))
 /** Enough to find a capacity, and not a good one. */
 const brief: Effort = { ...efforts.quick, saturationS: 0.15, windowS: 0.3, windows: 2, budgetS: 1 }
 
-const profile = async (service: Partial<TestService>, options: { rateRps?: number; limitMs?: number; durationS?: number } = {}) => {
+const profile = async (
+  service: Partial<TestService>,
+  options: { rateRps?: number; limitMs?: number; durationS?: number } = {},
+) => {
   server = await startTestServer(service)
   const { limitMs = 500, ...rest } = options
   const slo = { percentile: 0.95, limitMs, maxErrorRate: 0.001 }
   const { signal } = new AbortController()
-  return profileEndpoint({ url: server.url, model: 'm', slo, payload, timeoutMs: 2000, effort: brief, durationS: 0.8, signal, ...rest })
+  return profileEndpoint({
+    url: server.url,
+    model: 'm',
+    slo,
+    payload,
+    timeoutMs: 2000,
+    effort: brief,
+    durationS: 0.8,
+    signal,
+    ...rest,
+  })
 }
 
 test('a capacity, and a steady window in detail', async ({ skip }) => {
@@ -36,10 +49,15 @@ test('a capacity, and a steady window in detail', async ({ skip }) => {
   expect(found.measurement?.capacityRps).toBeGreaterThan(0)
   const { steady, below } = found
   const shares = below!.map((point) => point.offeredRps / found.measurement!.capacityRps)
-  for (const [i, share] of [0.25, 0.5, 0.75].entries()) expect(Math.abs(shares[i]! / share - 1)).toBeLessThan(0.2)
-  expect(steady!.histogram.reduce((sum, bin) => sum + bin.count, 0)).toBe(steady!.point.requests - steady!.point.errors)
+  for (const [i, share] of [0.25, 0.5, 0.75].entries())
+    expect(Math.abs(shares[i]! / share - 1)).toBeLessThan(0.2)
+  expect(steady!.histogram.reduce((sum, bin) => sum + bin.count, 0)).toBe(
+    steady!.point.requests - steady!.point.errors,
+  )
   expect(steady!.percentiles.map((row) => row.percentile)).toContain(0.9)
-  expect(steady!.percentiles.every(({ ms, ci95Ms: [low, high] }) => low <= ms && ms <= high)).toBe(true)
+  expect(steady!.percentiles.every(({ ms, ci95Ms: [low, high] }) => low <= ms && ms <= high)).toBe(
+    true,
+  )
 })
 
 test('one rate that holds, without a search', async () => {
@@ -64,20 +82,47 @@ test('a server that dies in the middle is a failure by name', async () => {
 })
 
 test('a redirect is refused before any load', async () => {
-  await expect(profile({ fault: { kind: 'redirect', to: 'http://elsewhere/' } })).rejects.toThrow(/redirects \(302\) to http:\/\/elsewhere/)
+  await expect(profile({ fault: { kind: 'redirect', to: 'http://elsewhere/' } })).rejects.toThrow(
+    /redirects \(302\) to http:\/\/elsewhere/,
+  )
 })
 
 test('answers of 200 with an error body are refused before any load', async () => {
-  await expect(profile({ fault: { kind: 'error-body', share: 1 } })).rejects.toThrow(/model is on fire/)
+  await expect(profile({ fault: { kind: 'error-body', share: 1 } })).rejects.toThrow(
+    /model is on fire/,
+  )
 })
 
 test.each<[Partial<Measurement>, RegExp]>([
   [{}, /^100\.0 requests per second at .* \(90 % interval 90\.0 to 110\.0\)$/],
-  [{ capacityCi90Rps: [100, Number.POSITIVE_INFINITY], outcome: 'budget' }, /^at least 100\.0 requests .* \(no load missed the SLO\)$/],
-  [{ outcome: 'generator-limit', detail: 'the generator could not hold the rate' }, /^at least .*; the generator could not hold the rate$/],
+  [
+    { capacityCi90Rps: [100, Number.POSITIVE_INFINITY], outcome: 'budget' },
+    /^at least 100\.0 requests .* \(no load missed the SLO\)$/,
+  ],
+  [
+    { outcome: 'generator-limit', detail: 'the generator could not hold the rate' },
+    /^at least .*; the generator could not hold the rate$/,
+  ],
 ])('what a measurement comes to: %o', (part, summary) => {
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-  const about = { slo, idle: noLatency, saturationRps: 0, points: [], requests: 0, seconds: 0, caveats: [] }
-  const measurement: Measurement = { outcome: 'converged', capacityRps: 100, capacityCi90Rps: [90, 110], ...about, ...part }
-  expect(verdictOf(measurement)).toEqual({ verdict: 'met', summary: expect.stringMatching(summary) })
+  const about = {
+    slo,
+    idle: noLatency,
+    saturationRps: 0,
+    points: [],
+    requests: 0,
+    seconds: 0,
+    caveats: [],
+  }
+  const measurement: Measurement = {
+    outcome: 'converged',
+    capacityRps: 100,
+    capacityCi90Rps: [90, 110],
+    ...about,
+    ...part,
+  }
+  expect(verdictOf(measurement)).toEqual({
+    verdict: 'met',
+    summary: expect.stringMatching(summary),
+  })
 })

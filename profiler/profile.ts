@@ -1,5 +1,13 @@
-/** A server that is already there, load-tested: its capacity under an SLO, or how it fares at one rate. */
-import { type CapacityOptions, caveatsOf, generatorFor, measureCapacity } from './capacity/measure.ts'
+/**
+ * A server that is already there, load-tested: its capacity under an SLO, or how it fares at one
+ * rate.
+ */
+import {
+  type CapacityOptions,
+  caveatsOf,
+  generatorFor,
+  measureCapacity,
+} from './capacity/measure.ts'
 import { failuresOf, Session } from './capacity/session.ts'
 import { playSweep, type SweepLoad, sweepVerdict } from './load-sweep.ts'
 import type { PayloadSource } from './payload-source.ts'
@@ -45,7 +53,10 @@ export interface SteadyWindow {
   readonly point: LoadPoint
   readonly percentiles: readonly PercentileRow[]
   readonly histogram: readonly HistogramBin[]
-  /** The same latencies as an HDR histogram, for other tools: V2, compressed, base64, in microseconds (statistics/hdr.ts). */
+  /**
+   * The same latencies as an HDR histogram, for other tools: V2, compressed, base64, in
+   * microseconds (statistics/hdr.ts).
+   */
   readonly hdrHistogram: string
   /** Independent requests that say as much. */
   readonly nEff: number
@@ -58,17 +69,28 @@ export interface Profile {
   readonly model: string
   readonly protocol: ProtocolName
   readonly slo: Slo
-  /** 'met': a capacity was found, or the SLO held at the given rate, or at one of the given loads. 'missed': it did not hold. 'failed': no verdict, for the server or the generator failed. */
+  /**
+   * 'met': a capacity was found, or the SLO held at the given rate, or at one of the given loads.
+   * 'missed': it did not hold. 'failed': no verdict, for the server or the generator failed.
+   */
   readonly verdict: 'met' | 'missed' | 'failed'
   /** The verdict in one sentence. */
   readonly summary: string
   /** Absent with a given rate. */
   readonly measurement?: Measurement
-  /** 'lower': the capacity is at least the measurement's, for the generator was the limit or no load missed the SLO; the interval then may have no upper end. */
+  /**
+   * 'lower': the capacity is at least the measurement's, for the generator was the limit or no load
+   * missed the SLO; the interval then may have no upper end.
+   */
   readonly bound?: 'lower'
-  /** Short windows well below the capacity: with the measurement's points, the load-latency curve. */
+  /**
+   * Short windows well below the capacity: with the measurement's points, the load-latency curve.
+   */
   readonly below?: readonly LoadPoint[]
-  /** At the given rate, or at the lower end of the capacity's interval. Absent when the capacity is 0. */
+  /**
+   * At the given rate, or at the lower end of the capacity's interval. Absent when the capacity is
+   * 0.
+   */
   readonly steady?: SteadyWindow
   /** The given loads, in their order. */
   readonly sweep?: readonly LoadPoint[]
@@ -81,11 +103,20 @@ const lowerShares = [0.25, 0.5, 0.75]
 const lowerDuration = 0.15
 
 /**
- * Profiles an endpoint. Throws a ProtocolError for a server that cannot be talked to, a PayloadError for bad bodies, a GeneratorError for
- * unusable loads, and the signal's reason. Leaves no process and no socket behind.
+ * Profiles an endpoint. Throws a ProtocolError for a server that cannot be talked to, a
+ * PayloadError for bad bodies, a GeneratorError for unusable loads, and the signal's reason. Leaves
+ * no process and no socket behind.
  */
 export async function profileEndpoint(options: ProfileOptions): Promise<Profile> {
-  const { url, model, slo, signal, seed = 1, durationS = 10, arrivals = { kind: 'poisson' } } = options
+  const {
+    url,
+    model,
+    slo,
+    signal,
+    seed = 1,
+    durationS = 10,
+    arrivals = { kind: 'poisson' },
+  } = options
   const protocol = options.protocol ?? (await detectProtocol(url, model, options, signal))
   const target = await protocolFor(protocol, options).prepare(url, model, options.payload, signal)
   const generator = generatorFor(target, undefined)
@@ -98,21 +129,53 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     }
     if (options.rateRps !== undefined) {
       await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
-      const steady = await steadyWindow(await session.open(options.rateRps, durationS, seed, 'confirm', arrivals), slo)
-      return { ...about, ...verdictAt(steady.point, slo), steady, caveats: caveatsOf(target, session) }
+      const steady = await steadyWindow(
+        await session.open(options.rateRps, durationS, seed, 'confirm', arrivals),
+        slo,
+      )
+      return {
+        ...about,
+        ...verdictAt(steady.point, slo),
+        steady,
+        caveats: caveatsOf(target, session),
+      }
     }
-    const measurement = await measureCapacity({ target, slo, signal, seed, generator, effort: options.effort, onStep: options.onStep })
+    const measurement = await measureCapacity({
+      target,
+      slo,
+      signal,
+      seed,
+      generator,
+      effort: options.effort,
+      onStep: options.onStep,
+    })
     const verdict = verdictOf(measurement)
-    if (verdict.verdict !== 'met') return { ...about, ...verdict, measurement, caveats: measurement.caveats }
+    if (verdict.verdict !== 'met')
+      return { ...about, ...verdict, measurement, caveats: measurement.caveats }
     const below: LoadPoint[] = []
     for (const [i, share] of lowerShares.entries())
-      below.push((await session.open(share * measurement.capacityRps, lowerDuration * durationS, seed + 10 + i, 'curve')).point)
+      below.push(
+        (
+          await session.open(
+            share * measurement.capacityRps,
+            lowerDuration * durationS,
+            seed + 10 + i,
+            'curve',
+          )
+        ).point,
+      )
     const rate = Math.max(measurement.capacityCi90Rps[0], 0.5 * measurement.capacityRps)
-    const steady = await steadyWindow(await session.open(rate, durationS, seed + 1, 'confirm', arrivals), slo)
+    const steady = await steadyWindow(
+      await session.open(rate, durationS, seed + 1, 'confirm', arrivals),
+      slo,
+    )
     const caveats = [...measurement.caveats]
-    if (steady.point.generatorSaturated) caveats.push('the load generator could not hold the steady window; it is marked')
+    if (steady.point.generatorSaturated)
+      caveats.push('the load generator could not hold the steady window; it is marked')
     if (!keeps(steady.point, slo))
-      caveats.push(`the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`)
+      caveats.push(
+        `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`,
+      )
     const bound = boundOf(measurement.outcome, measurement.capacityCi90Rps[1])
     return { ...about, ...verdict, measurement, ...(bound && { bound }), below, steady, caveats }
   } finally {
@@ -120,9 +183,14 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
   }
 }
 
-async function steadyWindow({ run, point }: { run: LoadRun; point: LoadPoint }, slo: Slo): Promise<SteadyWindow> {
+async function steadyWindow(
+  { run, point }: { run: LoadRun; point: LoadPoint },
+  slo: Slo,
+): Promise<SteadyWindow> {
   const { hdrHistogram } = await import('./statistics/hdr.ts')
-  const sorted = run.latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
+  const sorted = run.latencyMs
+    .map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
+    .sort()
   const { nEff, over, dispersion } = overShare(run.latencyMs, slo.limitMs)
   return {
     point,
@@ -146,22 +214,39 @@ type Verdict = Pick<Profile, 'verdict' | 'summary'>
 function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   const rate = `${point.offeredRps.toFixed(1)} requests per second`
   const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
-  if (point.errors === point.requests) return { verdict: 'failed', summary: `no request was answered well: ${failuresOf(point)}` }
+  if (point.errors === point.requests)
+    return { verdict: 'failed', summary: `no request was answered well: ${failuresOf(point)}` }
   if (keeps(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}` }
-  // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with them says nothing of the server.
+  // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with
+  // them says nothing of the server.
   if (point.generatorSaturated)
-    return { verdict: 'failed', summary: `the load generator could not hold ${rate}: nothing can be said of the server` }
+    return {
+      verdict: 'failed',
+      summary: `the load generator could not hold ${rate}: nothing can be said of the server`,
+    }
   const why = failsTooOften(point, slo) ? failuresOf(point) : found
   return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
 }
 
 /** What a measurement comes to, in one sentence. */
-export function verdictOf({ outcome, capacityRps, capacityCi90Rps: [low, high], detail, slo }: Measurement): Verdict {
-  if (outcome === 'slo-unattainable') return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
+export function verdictOf({
+  outcome,
+  capacityRps,
+  capacityCi90Rps: [low, high],
+  detail,
+  slo,
+}: Measurement): Verdict {
+  if (outcome === 'slo-unattainable')
+    return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
   if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
     return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }
   const bound = boundOf(outcome, high) === 'lower' ? 'at least ' : ''
-  const interval = Number.isFinite(high) ? `90 % interval ${low.toFixed(1)} to ${high.toFixed(1)}` : 'no load missed the SLO'
+  const interval = Number.isFinite(high)
+    ? `90 % interval ${low.toFixed(1)} to ${high.toFixed(1)}`
+    : 'no load missed the SLO'
   const why = outcome === 'generator-limit' ? `; ${detail}` : ''
-  return { verdict: 'met', summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${sloText(slo)} (${interval})${why}` }
+  return {
+    verdict: 'met',
+    summary: `${bound}${capacityRps.toFixed(1)} requests per second at ${sloText(slo)} (${interval})${why}`,
+  }
 }

@@ -6,10 +6,20 @@ export class ProtocolError extends Error {
     message: string,
     readonly hint?: string,
     /**
-     * The server speaks another protocol, or listens on another port than it was given, or wants to know who asks, or knows no such path or model, or it understood the request and refuses what is in
-     * it, or its certificate is not trusted, or it leaves the first request without an answer, or requests that come together get other answers than alone.
+     * The server speaks another protocol, or listens on another port than it was given, or wants to
+     * know who asks, or knows no such path or model, or it understood the request and refuses what
+     * is in it, or its certificate is not trusted, or it leaves the first request without an
+     * answer, or requests that come together get other answers than alone.
      */
-    readonly why?: 'other-protocol' | 'other-port' | 'denied' | 'unknown-call' | 'refused' | 'untrusted' | 'answers-differ' | 'no-answer',
+    readonly why?:
+      | 'other-protocol'
+      | 'other-port'
+      | 'denied'
+      | 'unknown-call'
+      | 'refused'
+      | 'untrusted'
+      | 'answers-differ'
+      | 'no-answer',
   ) {
     super(message)
     this.name = 'ProtocolError'

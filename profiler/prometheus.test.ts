@@ -30,10 +30,22 @@ const scrapes = [
 
 test.each([
   ['a gauge is its mean over time, of several series the largest', { name: 'queue_depth' }, 6],
-  ['an example of what was observed is no part of it', { name: 'wait_seconds_bucket', labels: { le: '0.1' } }, 0],
+  [
+    'an example of what was observed is no part of it',
+    { name: 'wait_seconds_bucket', labels: { le: '0.1' } },
+    0,
+  ],
   ['by its labels one of them', { name: 'queue_depth', labels: { model: 'b' } }, 1],
-  ['a counter grows so much a second, all series together', { name: 'vllm:prompt_tokens_total' }, 150],
-  ['a label with quotes and braces', { name: 'vllm:prompt_tokens_total', labels: { path: 'a"b}' } }, 125],
+  [
+    'a counter grows so much a second, all series together',
+    { name: 'vllm:prompt_tokens_total' },
+    150,
+  ],
+  [
+    'a label with quotes and braces',
+    { name: 'vllm:prompt_tokens_total', labels: { path: 'a"b}' } },
+    125,
+  ],
   ['a histogram is the mean of what it observed meanwhile', { name: 'wait_seconds' }, 0.5],
   ['a counter by its name', { name: 'untyped_total' }, 0.5],
   ['infinite', { name: 'limit' }, Number.POSITIVE_INFINITY],
@@ -42,7 +54,9 @@ test.each([
 ] as const)('%s', (_, asked, value) => expect(readingOf(asked, [scrapes])).toBe(value))
 
 test('a histogram that observed nothing says nothing', () => {
-  expect(readingOf({ name: 'wait_seconds' }, [[scrapes[0]!, { ...scrapes[0]!, atS: 12 }]])).toBeUndefined()
+  expect(
+    readingOf({ name: 'wait_seconds' }, [[scrapes[0]!, { ...scrapes[0]!, atS: 12 }]]),
+  ).toBeUndefined()
 })
 
 describe('of several servers', () => {
@@ -62,7 +76,8 @@ describe('of several servers', () => {
 
   test('what one of them has not counted yet is nothing; a gauge that one lacks is not known', () => {
     const idle = looks('', 'up 1\n')
-    const of = (name: string) => [idle, one].flatMap((first, i, all) => [readingOf({ name }, [first, all[1 - i]!])])
+    const of = (name: string) =>
+      [idle, one].flatMap((first, i, all) => [readingOf({ name }, [first, all[1 - i]!])])
     expect([of('tokens'), of('wait'), of('depth')]).toEqual([
       [10, 10],
       [0.1, 0.1],
@@ -73,7 +88,10 @@ describe('of several servers', () => {
 
 test.each([
   ['queue_depth', { name: 'queue_depth' }],
-  ['vllm:tokens{path="a\\"b",m="x, y"}', { name: 'vllm:tokens', labels: { path: 'a"b', m: 'x, y' } }],
+  [
+    'vllm:tokens{path="a\\"b",m="x, y"}',
+    { name: 'vllm:tokens', labels: { path: 'a"b', m: 'x, y' } },
+  ],
   ['queue depth', undefined],
   ['queue_depth 3', undefined],
   ['{m="a"}', undefined],

@@ -29,7 +29,10 @@ export function normal(uniform: Uniform): number {
   return Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform())
 }
 
-/** A gamma value with the given shape and mean 1 (Marsaglia and Tsang 2000; shapes below 1 by their boost). */
+/**
+ * A gamma value with the given shape and mean 1 (Marsaglia and Tsang 2000; shapes below 1 by their
+ * boost).
+ */
 export function gamma(uniform: Uniform, shape: number): number {
   if (shape < 1) return (gamma(uniform, shape + 1) * (shape + 1) * uniform() ** (1 / shape)) / shape
   const d = shape - 1 / 3
@@ -37,6 +40,7 @@ export function gamma(uniform: Uniform, shape: number): number {
   for (;;) {
     const x = normal(uniform)
     const v = (1 + c * x) ** 3
-    if (v > 0 && Math.log(uniform()) < 0.5 * x * x + d - d * v + d * Math.log(v)) return (d * v) / shape
+    if (v > 0 && Math.log(uniform()) < 0.5 * x * x + d - d * v + d * Math.log(v))
+      return (d * v) / shape
   }
 }

@@ -15,13 +15,19 @@ describe('the address of a server', () => {
     const address = serverAddress(url)!
     expect(address).toMatchObject({ origin, path })
     expect(address.socketPath).toBe(socketPath)
-    expect(serverAddress(hrefOf(address, '/v2/health'))).toMatchObject({ origin, path: '/v2/health' })
+    expect(serverAddress(hrefOf(address, '/v2/health'))).toMatchObject({
+      origin,
+      path: '/v2/health',
+    })
     expect(new URL(httpUrlOf(address)).pathname).toBe(path)
   })
 
-  test.each(['127.0.0.1:8000', 'ftp://host', 'http:///', 'unix:', 'nothing'])('%s is none', (url) => {
-    expect(serverAddress(url)).toBeUndefined()
-  })
+  test.each(['127.0.0.1:8000', 'ftp://host', 'http:///', 'unix:', 'nothing'])(
+    '%s is none',
+    (url) => {
+      expect(serverAddress(url)).toBeUndefined()
+    },
+  )
 })
 
 test.each([
@@ -30,8 +36,18 @@ test.each([
   ['http://h/ml/prod/', '/v2/models/m/infer', '/v2/models/m/infer', '/ml/prod/v2/models/m/infer'],
   ['http://h/openai/v1', '/v1/chat/completions', '/v1/models', '/openai/v1/models'],
   ['http://h/v1/', '/v1/chat/completions', '/v1/chat/completions', '/v1/chat/completions'],
-  ['http://h/ml/v2/models/m/infer', '/v2/models/m/infer', '/v2/health/ready', '/ml/v2/health/ready'],
-  ['http://h/v1/models/m:predict', '/v1/models/m:predict', '/v1/models/m/metadata', '/v1/models/m/metadata'],
+  [
+    'http://h/ml/v2/models/m/infer',
+    '/v2/models/m/infer',
+    '/v2/health/ready',
+    '/ml/v2/health/ready',
+  ],
+  [
+    'http://h/v1/models/m:predict',
+    '/v1/models/m:predict',
+    '/v1/models/m/metadata',
+    '/v1/models/m/metadata',
+  ],
   ['http://h/ml/predict', '/predict', '/healthz', '/ml/healthz'],
   ['http://h/predictions', '/predict', '/healthz', '/predictions/healthz'],
   ['http://h/ml?key=a', '/predict', '/predict', '/ml/predict?key=a'],

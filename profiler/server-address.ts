@@ -1,4 +1,7 @@
-/** Where a server is reached: host and port or a unix socket, and the path below which all of its own paths are. */
+/**
+ * Where a server is reached: host and port or a unix socket, and the path below which all of its
+ * own paths are.
+ */
 
 export interface ServerAddress {
   /** http://host:port, https://host:port or unix:/run/x.sock: the `url` of a target. */
@@ -13,15 +16,20 @@ export interface ServerAddress {
   readonly query: string
 }
 
-/** unix:/run/x.sock, unix:///run/x.sock, and a path behind a further colon: unix:/run/x.sock:/ml/prod (as nginx and Docker write them). */
+/**
+ * unix:/run/x.sock, unix:///run/x.sock, and a path behind a further colon:
+ * unix:/run/x.sock:/ml/prod (as nginx and Docker write them).
+ */
 const plainSocket = /^unix:(?:\/\/(?=\/))?([^:?]+)(?::(\/[^?]*))?(\?.*)?$/i
 /** http+unix://%2Frun%2Fx.sock/ml/prod */
 const encodedSocket = /^http\+unix:\/\/([^/?]+)(\/[^?]*)?(\?.*)?$/i
 
 /** Of gRPC. */
-export const pathlessHint = 'gRPC has no base paths: a gateway routes by host, port or metadata (headers)'
+export const pathlessHint =
+  'gRPC has no base paths: a gateway routes by host, port or metadata (headers)'
 
-export const socketHint = 'a socket is written unix:/run/model.sock, with a path behind it unix:/run/model.sock:/ml'
+export const socketHint =
+  'a socket is written unix:/run/model.sock, with a path behind it unix:/run/model.sock:/ml'
 
 /** Whether a URL names a unix socket. */
 export const namesSocket = (url: string): boolean => /^(unix|http\+unix):/i.test(url)
@@ -50,22 +58,30 @@ const ofSocket = (socketPath: string, path: string, query: string): ServerAddres
 })
 
 /** A path of a server, as a URL that `serverAddress` reads. */
-export const hrefOf = ({ origin, socketPath }: Pick<ServerAddress, 'origin' | 'socketPath'>, path: string): string =>
-  socketPath === undefined ? `${origin}${path}` : `${origin}:${path}`
+export const hrefOf = (
+  { origin, socketPath }: Pick<ServerAddress, 'origin' | 'socketPath'>,
+  path: string,
+): string => (socketPath === undefined ? `${origin}${path}` : `${origin}:${path}`)
 
 /** The URL by which HTTP clients ask: theirs have no sockets. */
 export const httpUrlOf = ({ origin, host, socketPath, path, query }: ServerAddress): string =>
   `${socketPath === undefined ? origin : `http://${host}`}${path}${query}`
 
 /**
- * A server's own path, below the path of its URL. A URL that goes on into the server's own paths (http://host/v1 of the OpenAI protocol, or that of the
- * whole call) names the server all the same: what its end has in common with the beginning of the call's path is not said twice.
+ * A server's own path, below the path of its URL. A URL that goes on into the server's own paths
+ * (http://host/v1 of the OpenAI protocol, or that of the whole call) names the server all the same:
+ * what its end has in common with the beginning of the call's path is not said twice.
  * @param callPath of the inference call, by which that is known
  */
-export function pathBelow({ path: base, query }: ServerAddress, callPath: string, own: string): string {
+export function pathBelow(
+  { path: base, query }: ServerAddress,
+  callPath: string,
+  own: string,
+): string {
   const [path = '', ownQuery] = own.split(/\?(.*)/s)
   const encoded = new URL(path, 'http://localhost').pathname
-  const search = ownQuery === undefined ? query : `?${ownQuery}${query === '' ? '' : `&${query.slice(1)}`}`
+  const search =
+    ownQuery === undefined ? query : `?${ownQuery}${query === '' ? '' : `&${query.slice(1)}`}`
   return `${withoutEnd(base.replace(/\/+$/, ''), callPath)}${encoded}${search}`
 }
 

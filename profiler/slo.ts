@@ -1,4 +1,7 @@
-/** What an SLO is about, what keeping it means for a window of requests, and what it is called. The one place that knows. */
+/**
+ * What an SLO is about, what keeping it means for a window of requests, and what it is called. The
+ * one place that knows.
+ */
 import { byMetric, type LatencyMetric, latencyMetrics } from './latency-metrics.ts'
 import { binomialCdf } from './statistics/percentile.ts'
 import type { LoadPoint, LoadRun, Slo, SloLimit } from './types.ts'
@@ -9,14 +12,30 @@ type StreamLatencies = Readonly<Record<LatencyMetric, number>>
 /** What an SLO counts of a request. */
 export type Counted = Pick<Slo, 'metric' | 'limits' | 'classes'>
 
-/** The latency that counts: of one metric, or under a joint SLO the greatest part of a limit that the request has, in units of the first of all. */
-export function countedMs(of: StreamLatencies, { metric = 'e2e', limits }: Counted, requestClass?: string): number {
+/**
+ * The latency that counts: of one metric, or under a joint SLO the greatest part of a limit that
+ * the request has, in units of the first of all.
+ */
+export function countedMs(
+  of: StreamLatencies,
+  { metric = 'e2e', limits }: Counted,
+  requestClass?: string,
+): number {
   if (limits === undefined) return of[metric]
-  return limits[0]!.limitMs * Math.max(...limitsFor(limits, requestClass).map((limit) => of[limit.metric] / limit.limitMs))
+  return (
+    limits[0]!.limitMs *
+    Math.max(...limitsFor(limits, requestClass).map((limit) => of[limit.metric] / limit.limitMs))
+  )
 }
 
-/** The limits that hold for requests of a class: its own, else those of no class. All of them for one whose class is not known. */
-export function limitsFor(limits: readonly SloLimit[], requestClass: string | undefined): readonly SloLimit[] {
+/**
+ * The limits that hold for requests of a class: its own, else those of no class. All of them for
+ * one whose class is not known.
+ */
+export function limitsFor(
+  limits: readonly SloLimit[],
+  requestClass: string | undefined,
+): readonly SloLimit[] {
   if (requestClass === undefined) return limits
   const own = limits.filter((limit) => limit.requestClass === requestClass)
   return own.length > 0 ? own : limits.filter((limit) => limit.requestClass === undefined)
@@ -32,8 +51,9 @@ export interface Apart {
 }
 
 /**
- * The requests of a run that have to keep the percentile by themselves: under an SLO with classes those of each class that was sent any, else all of them. One
- * that was never sent is of no class, and counts to each.
+ * The requests of a run that have to keep the percentile by themselves: under an SLO with classes
+ * those of each class that was sent any, else all of them. One that was never sent is of no class,
+ * and counts to each.
  */
 export function apart(
   { sentMs, latencyMs, stream }: Pick<LoadRun, 'sentMs' | 'latencyMs' | 'stream'>,
@@ -43,13 +63,17 @@ export function apart(
   const found = classes.filter((name) => of?.includes(name))
   if (of === undefined || found.length === 0) return [{ sentMs, latencyMs }]
   return found.map((requestClass) => {
-    const own = (ms: Float64Array) => ms.filter((_, i) => of[i] === undefined || of[i] === requestClass)
+    const own = (ms: Float64Array) =>
+      ms.filter((_, i) => of[i] === undefined || of[i] === requestClass)
     return { requestClass, sentMs: own(sentMs), latencyMs: own(latencyMs) }
   })
 }
 
 /** The run with the latencies that the SLO counts, of streamed answers; others have but one. */
-export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(run: T, slo: Counted): T {
+export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(
+  run: T,
+  slo: Counted,
+): T {
   const { stream } = run
   if (stream === undefined) return run
   const { latenciesMs, classes } = stream
@@ -66,31 +90,56 @@ export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(run:
   return { ...run, latencyMs }
 }
 
-/** In units of the first limit: one name for SLOs that count the same latency, and of the same requests together. */
+/**
+ * In units of the first limit: one name for SLOs that count the same latency, and of the same
+ * requests together.
+ */
 const countedBy = ({ metric = 'e2e', limits, classes = [] }: Counted): string =>
   JSON.stringify([
-    limits === undefined ? metric : limits.map((limit) => [limit.metric, limit.requestClass, limit.limitMs / limits[0]!.limitMs]),
+    limits === undefined
+      ? metric
+      : limits.map((limit) => [
+          limit.metric,
+          limit.requestClass,
+          limit.limitMs / limits[0]!.limitMs,
+        ]),
     ...classes,
   ])
 
-/** Whether two SLOs count the same latency of a request, and ask for the percentile of the same requests. */
+/**
+ * Whether two SLOs count the same latency of a request, and ask for the percentile of the same
+ * requests.
+ */
 export const countsTheSame = (a: Counted, b: Counted): boolean => countedBy(a) === countedBy(b)
 
 /** Whether what kept the one keeps the other, and the reverse. */
 export const sameSlo = (a: Slo, b: Slo): boolean =>
-  a.percentile === b.percentile && a.limitMs === b.limitMs && a.maxErrorRate === b.maxErrorRate && countsTheSame(a, b)
+  a.percentile === b.percentile &&
+  a.limitMs === b.limitMs &&
+  a.maxErrorRate === b.maxErrorRate &&
+  countsTheSame(a, b)
 
-/** The limits of an SLO, each with its metric: one, or those of a joint SLO in the proportion that `limitMs` sets. */
-export function limitsOf({ metric = 'e2e', limits, limitMs }: Pick<Slo, 'metric' | 'limits' | 'limitMs'>): readonly SloLimit[] {
+/**
+ * The limits of an SLO, each with its metric: one, or those of a joint SLO in the proportion that
+ * `limitMs` sets.
+ */
+export function limitsOf({
+  metric = 'e2e',
+  limits,
+  limitMs,
+}: Pick<Slo, 'metric' | 'limits' | 'limitMs'>): readonly SloLimit[] {
   if (limits === undefined) return [{ metric, limitMs }]
   const scale = limitMs / limits[0]!.limitMs
   return limits.map((limit) => ({ ...limit, limitMs: limit.limitMs * scale }))
 }
 
 /** Of all its limits, as `limitsOf` has them. */
-export const longestLimitMs = (slo: Slo): number => Math.max(...limitsOf(slo).map(({ limitMs }) => limitMs))
+export const longestLimitMs = (slo: Slo): number =>
+  Math.max(...limitsOf(slo).map(({ limitMs }) => limitMs))
 
-/** The SLO with another limit in the place of one of its `limitsOf`; of a joint one the others stay. */
+/**
+ * The SLO with another limit in the place of one of its `limitsOf`; of a joint one the others stay.
+ */
 export function withLimit(slo: Slo, place: number, limitMs: number): Slo {
   if (slo.limits === undefined) return { ...slo, limitMs }
   const limits = limitsOf(slo).map((limit, i) => (i === place ? { ...limit, limitMs } : limit))
@@ -99,7 +148,8 @@ export function withLimit(slo: Slo, place: number, limitMs: number): Slo {
 
 /** The SLO with each of its limits so much later. */
 export function laterBy(slo: Slo, ms: number): Slo {
-  const limits = slo.limits && limitsOf(slo).map((limit) => ({ ...limit, limitMs: limit.limitMs + ms }))
+  const limits =
+    slo.limits && limitsOf(slo).map((limit) => ({ ...limit, limitMs: limit.limitMs + ms }))
   return { ...slo, ...(limits && { limits }), limitMs: limits?.[0]?.limitMs ?? slo.limitMs + ms }
 }
 
@@ -107,11 +157,17 @@ export function laterBy(slo: Slo, ms: number): Slo {
 export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
 
-/** How many of so many requests may be over the limit: as many as leave the percentile at or under it. */
+/**
+ * How many of so many requests may be over the limit: as many as leave the percentile at or under
+ * it.
+ */
 export const mostOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
   requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
-/** What a window comes to: requests, those of them that failed, and its percentile, that of the worst class, with failed ones as infinitely slow. */
+/**
+ * What a window comes to: requests, those of them that failed, and its percentile, that of the
+ * worst class, with failed ones as infinitely slow.
+ */
 export interface Window {
   readonly requests: number
   readonly errors: number
@@ -122,54 +178,85 @@ export interface Window {
 const byChance = 0.01
 
 /**
- * Whether more requests failed than the SLO tolerates, beyond chance: were the true share the tolerated one, so many would fail once in
- * a hundred windows. One lost request of thirty is no verdict. True without any request.
+ * Whether more requests failed than the SLO tolerates, beyond chance: were the true share the
+ * tolerated one, so many would fail once in a hundred windows. One lost request of thirty is no
+ * verdict. True without any request.
  */
-export function failsTooOften({ requests, errors }: Omit<Window, 'sloMs'>, { maxErrorRate }: Pick<Slo, 'maxErrorRate'>): boolean {
+export function failsTooOften(
+  { requests, errors }: Omit<Window, 'sloMs'>,
+  { maxErrorRate }: Pick<Slo, 'maxErrorRate'>,
+): boolean {
   if (requests === 0) return true
   return 1 - binomialCdf(errors - 1, requests, maxErrorRate) < byChance
 }
 
 /** Whether a window keeps the SLO: its percentile and its failures. */
-export const keeps = (window: Window, slo: Slo): boolean => window.sloMs <= slo.limitMs && !failsTooOften(window, slo)
-
-/** Whether a window that missed the SLO may have done so for its late sends alone: by more than they were late, the server was, and failures are no lateness. */
-export const missedByLateSends = (point: LoadPoint, slo: Slo): boolean =>
-  point.generatorSaturated && point.sloMs - point.latenessP99Ms <= slo.limitMs && !failsTooOften(point, slo)
-
-/** Whether a window that missed the SLO says nothing of the server: its sends were late by as much, or the machine kept it waiting. */
-export const saysNothing = (point: LoadPoint, slo: Slo): boolean => point.disturbed === true || missedByLateSends(point, slo)
-
-/** As `keeps`, of a window of which only counts are known: `over` failed or took longer than the limit. */
-export const keepsCounts = ({ over, ...window }: Omit<Window, 'sloMs'> & { readonly over: number }, slo: Slo): boolean =>
-  over <= mostOver(slo, window.requests) && !failsTooOften(window, slo)
+export const keeps = (window: Window, slo: Slo): boolean =>
+  window.sloMs <= slo.limitMs && !failsTooOften(window, slo)
 
 /**
- * What the interval of a window's percentile says beyond its figure: it keeps the SLO for certain (true), misses it for certain (false), or
- * could be either (undefined). Of independent requests: neighbours in a queue are alike, and say less.
+ * Whether a window that missed the SLO may have done so for its late sends alone: by more than they
+ * were late, the server was, and failures are no lateness.
  */
-export function keepsSurely(window: Window & { readonly sloCi95Ms: readonly [number, number] }, slo: Slo): boolean | undefined {
+export const missedByLateSends = (point: LoadPoint, slo: Slo): boolean =>
+  point.generatorSaturated &&
+  point.sloMs - point.latenessP99Ms <= slo.limitMs &&
+  !failsTooOften(point, slo)
+
+/**
+ * Whether a window that missed the SLO says nothing of the server: its sends were late by as much,
+ * or the machine kept it waiting.
+ */
+export const saysNothing = (point: LoadPoint, slo: Slo): boolean =>
+  point.disturbed === true || missedByLateSends(point, slo)
+
+/**
+ * As `keeps`, of a window of which only counts are known: `over` failed or took longer than the
+ * limit.
+ */
+export const keepsCounts = (
+  { over, ...window }: Omit<Window, 'sloMs'> & { readonly over: number },
+  slo: Slo,
+): boolean => over <= mostOver(slo, window.requests) && !failsTooOften(window, slo)
+
+/**
+ * What the interval of a window's percentile says beyond its figure: it keeps the SLO for certain
+ * (true), misses it for certain (false), or could be either (undefined). Of independent requests:
+ * neighbours in a queue are alike, and say less.
+ */
+export function keepsSurely(
+  window: Window & { readonly sloCi95Ms: readonly [number, number] },
+  slo: Slo,
+): boolean | undefined {
   if (failsTooOften(window, slo) || window.sloCi95Ms[0] > slo.limitMs) return false
   return window.sloCi95Ms[1] <= slo.limitMs ? true : undefined
 }
 
 /**
- * When a window may be ended early: once so many requests are over the limit. None where the SLO is about parts of a stream, of which the age
- * of a request under way says nothing.
+ * When a window may be ended early: once so many requests are over the limit. None where the SLO is
+ * about parts of a stream, of which the age of a request under way says nothing.
  */
-export const cutAfter = (slo: Slo, requests: number): { readonly overMs: number; readonly requests: number } | undefined =>
+export const cutAfter = (
+  slo: Slo,
+  requests: number,
+): { readonly overMs: number; readonly requests: number } | undefined =>
   countsTheSame(slo, {}) ? { overMs: slo.limitMs, requests } : undefined
 
 /** 43 ms, 4.3 ms; 'no answer' where there was none. */
-export const latency = (ms: number): string => (Number.isFinite(ms) ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : 'no answer')
+export const latency = (ms: number): string =>
+  Number.isFinite(ms) ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : 'no answer'
 
 /** A limit as it was asked for, in full: 12.5 ms. */
 const limitText = (ms: number): string => `${Number(ms.toPrecision(6))} ms`
 
 /** p99, p99.9. */
-export const percentileName = (percentile: number): string => `p${Number((percentile * 100).toFixed(4))}`
+export const percentileName = (percentile: number): string =>
+  `p${Number((percentile * 100).toFixed(4))}`
 
-/** What an SLO bounds: 'p99', 'TTFT p99'; of a joint one 'p99 of TTFT and TPOT'; with classes 'p99 of each class'. */
+/**
+ * What an SLO bounds: 'p99', 'TTFT p99'; of a joint one 'p99 of TTFT and TPOT'; with classes 'p99
+ * of each class'.
+ */
 export function sloName({ percentile, metric, limits, classes }: Slo): string {
   const p = percentileName(percentile)
   const each = classes ? ' of each class' : ''
@@ -181,21 +268,29 @@ const titlesOf = (limits: readonly SloLimit[]): string =>
   [...new Set(limits.map(({ metric }) => latencyMetrics[metric].title))].join(' and ')
 
 /** 'TTFT', 'chat TTFT': a limit among others. */
-export const limitTitle = ({ metric, requestClass }: Pick<SloLimit, 'metric' | 'requestClass'>): string =>
+export const limitTitle = ({
+  metric,
+  requestClass,
+}: Pick<SloLimit, 'metric' | 'requestClass'>): string =>
   [requestClass, latencyMetrics[metric].title].filter((word) => word !== undefined).join(' ')
 
 /** The limits alone: '50 ms'; of a joint SLO as `sloText`. */
-export const sloLimit = (slo: Slo): string => (slo.limits === undefined ? limitText(slo.limitMs) : sloText(slo))
+export const sloLimit = (slo: Slo): string =>
+  slo.limits === undefined ? limitText(slo.limitMs) : sloText(slo)
 
 /**
- * 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint one 'TTFT <= 200 ms and TPOT <= 30 ms for 99 % of requests'; of classes with limits of their own 'chat: TTFT <= 200 ms,
- * other: E2E <= 9000 ms, each for 99 % of its requests'. Under another `limitMs` all limits of a joint SLO stand in the proportion of the first (DistServe's "SLO scale").
+ * 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint one 'TTFT <= 200 ms and TPOT <= 30 ms for 99 %
+ * of requests'; of classes with limits of their own 'chat: TTFT <= 200 ms, other: E2E <= 9000 ms,
+ * each for 99 % of its requests'. Under another `limitMs` all limits of a joint SLO stand in the
+ * proportion of the first (DistServe's "SLO scale").
  */
 export function sloText(slo: Slo): string {
   if (slo.limits === undefined) return `${sloName(slo)} <= ${limitText(slo.limitMs)}`
   const all = limitsOf(slo)
   const text = (limits: readonly SloLimit[]) =>
-    limits.map(({ metric, limitMs }) => `${latencyMetrics[metric].title} <= ${limitText(limitMs)}`).join(' and ')
+    limits
+      .map(({ metric, limitMs }) => `${latencyMetrics[metric].title} <= ${limitText(limitMs)}`)
+      .join(' and ')
   const share = `${Number((slo.percentile * 100).toFixed(4))} %`
   if (all.every(({ requestClass }) => requestClass === undefined))
     return `${text(all)} for ${share} of requests${slo.classes ? ' of each class' : ''}`
@@ -205,17 +300,25 @@ export function sloText(slo: Slo): string {
 
 const flagMs = (ms: number): string => `${Number(ms.toPrecision(12))}ms`
 
-/** As the command line takes it: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'. It knows no classes: of limits of theirs the strictest of each latency. */
+/**
+ * As the command line takes it: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'. It knows
+ * no classes: of limits of theirs the strictest of each latency.
+ */
 export function sloFlag(slo: Slo): string {
   const p = percentileName(slo.percentile)
-  if (slo.limits === undefined) return `${slo.metric === undefined ? '' : `${slo.metric} `}${p}<${flagMs(slo.limitMs)}`
+  if (slo.limits === undefined)
+    return `${slo.metric === undefined ? '' : `${slo.metric} `}${p}<${flagMs(slo.limitMs)}`
   const all = limitsOf(slo)
   const metrics = [...new Set(all.map(({ metric }) => metric))]
-  const strictest = (of: LatencyMetric) => Math.min(...all.flatMap(({ metric, limitMs }) => (metric === of ? [limitMs] : [])))
+  const strictest = (of: LatencyMetric) =>
+    Math.min(...all.flatMap(({ metric, limitMs }) => (metric === of ? [limitMs] : [])))
   return `${p} ${metrics.map((metric) => `${metric}<${flagMs(strictest(metric))}`).join(' ')}`
 }
 
-/** Decimals, from `least` on, with which a value reads on the side of a limit that it is on: 50.3 over 50 is not '50'. Three at most. */
+/**
+ * Decimals, from `least` on, with which a value reads on the side of a limit that it is on: 50.3
+ * over 50 is not '50'. Three at most.
+ */
 function decimalsThatTell(value: number, limit: number, least: number): number {
   const over = value > limit
   let decimals = least
@@ -223,18 +326,26 @@ function decimalsThatTell(value: number, limit: number, least: number): number {
   return decimals
 }
 
-/** A latency at the SLO percentile: '43 ms'; of a joint SLO '82 % of the limits'. What is over the limit reads so. */
+/**
+ * A latency at the SLO percentile: '43 ms'; of a joint SLO '82 % of the limits'. What is over the
+ * limit reads so.
+ */
 export function sloValue({ limits, limitMs }: Slo, ms: number): string {
   if (!Number.isFinite(ms)) return latency(ms)
-  if (limits === undefined) return `${ms.toFixed(decimalsThatTell(ms, limitMs, ms < 10 ? 1 : 0))} ms`
+  if (limits === undefined)
+    return `${ms.toFixed(decimalsThatTell(ms, limitMs, ms < 10 ? 1 : 0))} ms`
   const percent = (100 * ms) / limitMs
   return `${percent.toFixed(decimalsThatTell(percent, 100, 0))} % of the limits`
 }
 
 /** 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the limits'. */
-export const sloFigure = (slo: Slo, ms: number): string => `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`
+export const sloFigure = (slo: Slo, ms: number): string =>
+  `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`
 
-/** An axis of latencies under an SLO: its titles, what it shows of a latency, and where the limit stands. Of a joint SLO parts of the limits. */
+/**
+ * An axis of latencies under an SLO: its titles, what it shows of a latency, and where the limit
+ * stands. Of a joint SLO parts of the limits.
+ */
 export interface SloAxis {
   /** Of the SLO percentile: 'TTFT p99 latency, ms', 'p99 of TTFT and TPOT, % of the limits'. */
   readonly name: string
@@ -249,8 +360,20 @@ export function sloAxis(slo: Slo): SloAxis {
   const { metric, limits, limitMs } = slo
   if (limits === undefined) {
     const latencyName = metric ? `${latencyMetrics[metric].title}, ms` : 'latency, ms'
-    return { name: `${sloName(slo)} latency, ms`, latencyName, unit: 'ms', limit: limitMs, of: (ms) => ms }
+    return {
+      name: `${sloName(slo)} latency, ms`,
+      latencyName,
+      unit: 'ms',
+      limit: limitMs,
+      of: (ms) => ms,
+    }
   }
   const of = (ms: number) => (100 * ms) / limitMs
-  return { name: `${sloName(slo)}, % of the limits`, latencyName: `${titlesOf(limits)}, % of the limits`, unit: '%', limit: 100, of }
+  return {
+    name: `${sloName(slo)}, % of the limits`,
+    latencyName: `${titlesOf(limits)}, % of the limits`,
+    unit: '%',
+    limit: 100,
+    of,
+  }
 }

@@ -1,4 +1,7 @@
-/** The vocabulary of the profiler: SLOs, loads, load points, targets, measurements. Latencies in ms, rates per second. */
+/**
+ * The vocabulary of the profiler: SLOs, loads, load points, targets, measurements. Latencies in ms,
+ * rates per second.
+ */
 import type { Detour } from './detour.ts'
 import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { PayloadSource } from './payload-source.ts'
@@ -10,18 +13,25 @@ export interface Slo {
   /** 0.99 for p99. */
   readonly percentile: number
   readonly limitMs: number
-  /** Highest tolerated share of failed requests, e.g. 0.001. Failed requests also count as over the SLO. */
+  /**
+   * Highest tolerated share of failed requests, e.g. 0.001. Failed requests also count as over the
+   * SLO.
+   */
   readonly maxErrorRate: number
   /** Which latency of a streamed answer: default 'e2e'. */
   readonly metric?: LatencyMetric
   /**
-   * A joint SLO on streamed answers, two limits or more: a request is good when it keeps every one of them, and `percentile` is the share
-   * of all requests that must be good (goodput: Zhong et al., DistServe, OSDI 2024, section 2). A request's latency is then its greatest
-   * part of a limit, in units of the first one, whose limit `limitMs` is: at most `limitMs` exactly where every limit is kept.
-   * `metric` is absent. One limit may be all where it is of a class.
+   * A joint SLO on streamed answers, two limits or more: a request is good when it keeps every one
+   * of them, and `percentile` is the share of all requests that must be good (goodput: Zhong et
+   * al., DistServe, OSDI 2024, section 2). A request's latency is then its greatest part of a
+   * limit, in units of the first one, whose limit `limitMs` is: at most `limitMs` exactly where
+   * every limit is kept. `metric` is absent. One limit may be all where it is of a class.
    */
   readonly limits?: readonly SloLimit[]
-  /** Names of the classes of requests, where there are some: each of them must keep the percentile by itself. */
+  /**
+   * Names of the classes of requests, where there are some: each of them must keep the percentile
+   * by itself.
+   */
   readonly classes?: readonly string[]
 }
 
@@ -59,7 +69,10 @@ export type Load =
       readonly arrivals: Arrivals
       readonly durationS: number
       readonly seed: number
-      /** Ends the window early once more than this many requests failed or took longer than `overMs`: its outcome is then certain. */
+      /**
+       * Ends the window early once more than this many requests failed or took longer than
+       * `overMs`: its outcome is then certain.
+       */
       readonly cut?: { readonly overMs: number; readonly requests: number }
     }
 
@@ -68,7 +81,10 @@ export type Arrivals =
   | { readonly kind: 'poisson' }
   | { readonly kind: 'gamma'; readonly cv: number }
   | { readonly kind: 'on-off'; readonly onS: number; readonly offS: number }
-  /** Poisson, its rate rising or falling evenly over the window; the load's rateRps is the mean of both. */
+  /**
+   * Poisson, its rate rising or falling evenly over the window; the load's rateRps is the mean of
+   * both.
+   */
   | { readonly kind: 'sweep'; readonly fromRps: number; readonly toRps: number }
   | { readonly kind: 'trace'; readonly atMs: readonly number[] }
 
@@ -84,7 +100,11 @@ export interface LoadPoint extends LatencySummary {
   readonly errors: number
   /** Error class ('timeout', 'status 503', 'reset', 'bad answer', ...) → count. */
   readonly errorKinds: Readonly<Record<string, number>>
-  /** The SLO percentile over all requests (under an SLO with classes: over those of the worst class), failed ones counted as infinitely slow (Infinity when too many failed), and its distribution-free 95 % interval. */
+  /**
+   * The SLO percentile over all requests (under an SLO with classes: over those of the worst
+   * class), failed ones counted as infinitely slow (Infinity when too many failed), and its
+   * distribution-free 95 % interval.
+   */
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
   /** The generator could not hold the intended load: says nothing of the server's limit. */
@@ -92,23 +112,35 @@ export interface LoadPoint extends LatencySummary {
   /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
   readonly latenessP99Ms: number
   readonly seconds: number
-  /** The window was ended early because it had already missed the SLO: its percentiles are lower bounds. */
+  /**
+   * The window was ended early because it had already missed the SLO: its percentiles are lower
+   * bounds.
+   */
   readonly cut?: boolean
   /** Of streamed answers: all their latencies, whichever the SLO is about. */
   readonly stream?: StreamSummary
   /** Under a joint SLO: which share of all requests was good, and which kept each of its limits. */
   readonly joint?: JointSummary
-  /** All latencies in brief, for another SLO to be judged by (capacity/kept-under.ts). Absent in old stores. */
+  /**
+   * All latencies in brief, for another SLO to be judged by (capacity/kept-under.ts). Absent in old
+   * stores.
+   */
   readonly latencies?: RecordedLatencies
-  /** The machine kept the server or the generator waiting for a core: says nothing of the server. */
+  /**
+   * The machine kept the server or the generator waiting for a core: says nothing of the server.
+   */
   readonly disturbed?: boolean
 }
 
 /** Histograms of a window's answers (statistics/latency-record.ts). */
-export interface RecordedLatencies extends Readonly<Partial<Record<LatencyMetric, readonly number[]>>> {
+export interface RecordedLatencies
+  extends Readonly<Partial<Record<LatencyMetric, readonly number[]>>> {
   /** Bin, count, bin, count, ...; the others are of streamed answers. */
   readonly e2e: readonly number[]
-  /** Requests that say as much as one independent one, at most: the largest dispersion of the share over any limit. */
+  /**
+   * Requests that say as much as one independent one, at most: the largest dispersion of the share
+   * over any limit.
+   */
   readonly dispersion: number
 }
 
@@ -137,7 +169,9 @@ export interface JointSummary {
 export interface StreamSummary extends Readonly<Record<StreamLatency, LatencySummary>> {
   /** Of an open window that keeps the SLO at the rate of its load; else until its last answer. */
   readonly outputTokensPerSecond: number
-  /** Means of an answered request. Absent in old stores, and where neither server nor prompts tell. */
+  /**
+   * Means of an answered request. Absent in old stores, and where neither server nor prompts tell.
+   */
   readonly outputTokens?: number
   readonly inputTokens?: number
   /** Each class of requests, by its name. */
@@ -173,30 +207,57 @@ export type Target =
       /** Prepared pool, used round robin. */
       readonly bodies: readonly RequestBody[]
       readonly timeoutMs: number
-      /** Of streams that were heard before: where no byte of any comes for so long, ms, and thrice as long as one was ever waited for, all have timed out. */
+      /**
+       * Of streams that were heard before: where no byte of any comes for so long, ms, and thrice
+       * as long as one was ever waited for, all have timed out.
+       */
       readonly silentMs?: number
-      /** Most connections of an open loop, default 512. Requests beyond wait for one, and their wait counts. */
+      /**
+       * Most connections of an open loop, default 512. Requests beyond wait for one, and their wait
+       * counts.
+       */
       readonly connections?: number
-      /** HTTP/2: over TLS by ALPN, else by prior knowledge. Requests to a server without it fail as 'no HTTP/2'. */
+      /**
+       * HTTP/2: over TLS by ALPN, else by prior knowledge. Requests to a server without it fail as
+       * 'no HTTP/2'.
+       */
       readonly http2?: boolean
-      /** Cheap test of an answer's shape beyond its 2xx status: a string that a good answer contains. */
+      /**
+       * Cheap test of an answer's shape beyond its 2xx status: a string that a good answer
+       * contains.
+       */
       readonly expect?: string
-      /** 'grpc': bodies are serialized messages of one unary call, `path` its method. 'sse': answers stream as server-sent events. Default: plain HTTP. */
+      /**
+       * 'grpc': bodies are serialized messages of one unary call, `path` its method. 'sse': answers
+       * stream as server-sent events. Default: plain HTTP.
+       */
       readonly transport?: 'grpc' | 'sse'
       /** Over https. */
       readonly tls?: TlsOptions
-      /** Several servers of the same, `url` the first of them: each gets its share of the requests by its weight. */
+      /**
+       * Several servers of the same, `url` the first of them: each gets its share of the requests
+       * by its weight.
+       */
       readonly spread?: readonly SpreadServer[]
-      /** Answers of open loads that are to be looked into: a few of those to these bodies, by number; `take` is called in the process that asks for the load. */
+      /**
+       * Answers of open loads that are to be looked into: a few of those to these bodies, by
+       * number; `take` is called in the process that asks for the load.
+       */
       readonly sample?: {
         readonly bodies: readonly number[]
         take?(body: number, answer: Uint8Array): void
       }
-      /** What is wrong with an answer as one to a body, in words that follow 'answered, but'; undefined where nothing is. Not for other processes. */
+      /**
+       * What is wrong with an answer as one to a body, in words that follow 'answered, but';
+       * undefined where nothing is. Not for other processes.
+       */
       readonly meaning?: (asked: RequestBody, answer: Uint8Array) => string | undefined
       /** What a reader of the figures must know of these requests, a sentence each. */
       readonly remarks?: readonly string[]
-      /** The server's processes, where they run on this machine: loads then tell how long they were kept from a core. */
+      /**
+       * The server's processes, where they run on this machine: loads then tell how long they were
+       * kept from a core.
+       */
       readonly serverPids?: () => readonly number[]
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
@@ -214,9 +275,15 @@ export interface SpreadServer {
 export interface VirtualServer {
   /** Plays a load from the server's current virtual time on, to its last answer. */
   play(load: Load): VirtualRun
-  /** What the server's own model expects, where it has one: where a search for the capacity may begin. */
+  /**
+   * What the server's own model expects, where it has one: where a search for the capacity may
+   * begin.
+   */
   expects?(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation
-  /** Plays a load for nothing but the number of requests that fail or take longer than the limit; it may end once they are more than `most`. */
+  /**
+   * Plays a load for nothing but the number of requests that fail or take longer than the limit; it
+   * may end once they are more than `most`.
+   */
   countOver?(load: Load, limitMs: number, most: number): OverCount
 }
 export interface VirtualExpectation {
@@ -246,17 +313,29 @@ export interface VirtualRun {
 /** What one load did, request by request, in the order of intended sends. */
 export interface LoadRun {
   readonly load: Load
-  /** Intended send times from the run's start, ms, ascending; of a closed loop the actual ones. Length n. */
+  /**
+   * Intended send times from the run's start, ms, ascending; of a closed loop the actual ones.
+   * Length n.
+   */
   readonly sentMs: Float64Array
-  /** Latency from the intended send to the answer's last byte, ms; NaN = failed. Of a stream, once seen through an SLO (slo.ts), what that counts. Length n. */
+  /**
+   * Latency from the intended send to the answer's last byte, ms; NaN = failed. Of a stream, once
+   * seen through an SLO (slo.ts), what that counts. Length n.
+   */
   readonly latencyMs: Float64Array
   /** Error class → count over the failed ones. */
   readonly errorKinds: Readonly<Record<string, number>>
   /** Requests of the schedule, sent or not. A closed loop has none beyond those it sent. */
   readonly planned: number
-  /** How much later than intended each request left, ms. Undefined where sends are exact: closed loops, virtual time. Length n. */
+  /**
+   * How much later than intended each request left, ms. Undefined where sends are exact: closed
+   * loops, virtual time. Length n.
+   */
   readonly lateMs?: Float64Array
-  /** When the generator's process did not run though it should have, ms from the run's start: start, end, start, end, ... */
+  /**
+   * When the generator's process did not run though it should have, ms from the run's start: start,
+   * end, start, end, ...
+   */
   readonly stallsMs?: Float64Array
   /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
   readonly latenessP99Ms: number
@@ -267,9 +346,19 @@ export interface LoadRun {
   /** Cores the generator was busy, 1 = one whole core; 0 in virtual time. */
   readonly generatorCores: number
   readonly machineWait?: MachineWait
-  /** Of HTTP/1.1: connections opened, those that the server closed, and requests sent once more because it was closing theirs. */
-  readonly connections?: { readonly opened: number; readonly closed: number; readonly retried: number }
-  /** When the load's `cut` ended it early, ms from its start: requests still under way count with the age they had reached. */
+  /**
+   * Of HTTP/1.1: connections opened, those that the server closed, and requests sent once more
+   * because it was closing theirs.
+   */
+  readonly connections?: {
+    readonly opened: number
+    readonly closed: number
+    readonly retried: number
+  }
+  /**
+   * When the load's `cut` ended it early, ms from its start: requests still under way count with
+   * the age they had reached.
+   */
   readonly cutMs?: number
   /** Of streamed answers. */
   readonly stream?: StreamRun
@@ -277,9 +366,14 @@ export interface LoadRun {
   readonly sampled?: readonly { readonly body: number; readonly answer: Uint8Array }[]
 }
 
-/** Streamed answers, in the order of intended sends; NaN where there was none. Length n, but for the gaps. */
+/**
+ * Streamed answers, in the order of intended sends; NaN where there was none. Length n, but for the
+ * gaps.
+ */
 export interface StreamRun {
-  /** Each from the intended send; the time per output token is the answer's mean, 0 for one token. */
+  /**
+   * Each from the intended send; the time per output token is the answer's mean, 0 for one token.
+   */
   readonly latenciesMs: Readonly<Record<LatencyMetric, Float64Array>>
   /** Output tokens. */
   readonly tokens: Float64Array
@@ -291,7 +385,10 @@ export interface StreamRun {
   readonly gapsMs: Float64Array
 }
 
-/** Applies loads and reports. Rejects only when the signal aborts or the load is unusable; a bad server is a load point with errors. */
+/**
+ * Applies loads and reports. Rejects only when the signal aborts or the load is unusable; a bad
+ * server is a load point with errors.
+ */
 export interface LoadGenerator {
   readonly name: string
   /** One load, request by request. One at a time per generator. */
@@ -319,7 +416,10 @@ export type CapacityOutcome =
 export interface Capacity {
   /** Highest offered rate whose SLO percentile keeps the SLO; 0 when none was seen to. */
   readonly capacityRps: number
-  /** 90 % interval of the capacity; its upper end is Infinity where no load missed the SLO: a lower bound is all that is known. */
+  /**
+   * 90 % interval of the capacity; its upper end is Infinity where no load missed the SLO: a lower
+   * bound is all that is known.
+   */
   readonly capacityCi90Rps: readonly [number, number]
   readonly known: CapacityKnown
 }
@@ -335,9 +435,14 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly outcome: CapacityOutcome
   /** Absent in old stores: see capacityOf. */
   readonly known?: CapacityKnown
-  /** Of a confirmation: with which certainty its windows prove that the SLO holds at the capacity, 0 to 1; looking after each of them does not lower it. */
+  /**
+   * Of a confirmation: with which certainty its windows prove that the SLO holds at the capacity, 0
+   * to 1; looking after each of them does not lower it.
+   */
   readonly sure?: number
-  /** Of an unsettled server: its speed at the end over that at the beginning, 1.12 = 12 % faster. */
+  /**
+   * Of an unsettled server: its speed at the end over that at the beginning, 1.12 = 12 % faster.
+   */
   readonly change?: number
   /** The SLO the search was made for. */
   readonly slo: Slo
@@ -351,7 +456,10 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly points: readonly LoadPoint[]
   readonly requests: number
   readonly seconds: number
-  /** Requests of the warm-up, and those after which the server answered no more and more. Absent of streamed answers, confirmations, simulations. */
+  /**
+   * Requests of the warm-up, and those after which the server answered no more and more. Absent of
+   * streamed answers, confirmations, simulations.
+   */
   readonly warmUp?: { readonly requests: number; readonly steadyAfter: number }
   /** Evidence in one line for outcomes other than 'converged'. */
   readonly detail?: string
@@ -365,14 +473,35 @@ export interface Measurement extends Omit<Capacity, 'known'> {
 export interface Protocol {
   /** As protocols/protocol-table.ts has it. */
   readonly name: string
-  /** Resolves true when the health endpoint says ready. Never throws for a server that is not up yet; a ProtocolError for an untrusted certificate, and for one without the HTTP/2 asked for. */
+  /**
+   * Resolves true when the health endpoint says ready. Never throws for a server that is not up
+   * yet; a ProtocolError for an untrusted certificate, and for one without the HTTP/2 asked for.
+   */
   ready(url: string, model: string, signal: AbortSignal): Promise<boolean>
-  /** Reads metadata, makes a payload pool, sends one request and checks the answer. Throws ProtocolError naming what was wrong, with the server's own message. */
-  prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>>
-  /** What to say when the server speaks another protocol: "this looks like TensorFlow Serving; use --protocol tfserving". Undefined otherwise. */
+  /**
+   * Reads metadata, makes a payload pool, sends one request and checks the answer. Throws
+   * ProtocolError naming what was wrong, with the server's own message.
+   */
+  prepare(
+    url: string,
+    model: string,
+    payload: PayloadSource,
+    signal: AbortSignal,
+  ): Promise<Extract<Target, { kind: 'http' }>>
+  /**
+   * What to say when the server speaks another protocol: "this looks like TensorFlow Serving; use
+   * --protocol tfserving". Undefined otherwise.
+   */
   looksLike?(url: string, model: string, signal: AbortSignal): Promise<string | undefined>
-  /** What a server that is up and not ready answers, and what to do, where waiting is of no use: it wants to know who asks, or does not know the path. */
-  whyNever?(url: string, model: string, signal: AbortSignal): Promise<{ readonly what: string; readonly hint: string } | undefined>
+  /**
+   * What a server that is up and not ready answers, and what to do, where waiting is of no use: it
+   * wants to know who asks, or does not know the path.
+   */
+  whyNever?(
+    url: string,
+    model: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly what: string; readonly hint: string } | undefined>
   /** How answers are read for what they say. Absent: nobody reads them. */
   readonly answers?: AnswerReading
 }
@@ -381,8 +510,15 @@ export interface Protocol {
 export interface AnswerReading {
   /** Their whole result is the model's: tensors. Else a server may tell of itself in it. */
   readonly tensors: boolean
-  /** Sends one of a target's bodies, by its number, and resolves with the answer's bytes. Throws a ProtocolError for one that is not answered. */
-  ask(target: Extract<Target, { kind: 'http' }>, body: number, signal: AbortSignal): Promise<Uint8Array>
+  /**
+   * Sends one of a target's bodies, by its number, and resolves with the answer's bytes. Throws a
+   * ProtocolError for one that is not answered.
+   */
+  ask(
+    target: Extract<Target, { kind: 'http' }>,
+    body: number,
+    signal: AbortSignal,
+  ): Promise<Uint8Array>
   /** Throws for bytes that are no answer. */
   read(answer: Uint8Array): Promise<Answered>
   /** An answer that stands in a file, as `read` has its document. */
@@ -394,6 +530,9 @@ export interface Answered {
   /** As the protocol's REST form has it; of a stream of tokens {text, model}. */
   readonly document: unknown
   readonly result: unknown
-  /** A text of a language model: rounding alone sends two servers different ways after some words, so that its beginning is what is compared. */
+  /**
+   * A text of a language model: rounding alone sends two servers different ways after some words,
+   * so that its beginning is what is compared.
+   */
   readonly generated?: true
 }

@@ -2,7 +2,11 @@
 import { existsSync } from 'node:fs'
 
 /** Undefined where no Chromium is installed. */
-export const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+export const executablePath = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+].find((path) => existsSync(path))
 
 /** It asks for nothing by itself. */
 export const args = [

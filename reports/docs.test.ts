@@ -7,18 +7,23 @@ import { recommendationDocument, recommendationJsonSchema } from './report/recom
 import { tokenColumns, trialColumns } from './report/trials-csv.ts'
 import { specTargets } from './specs/index.ts'
 
-const doc = (name: string) => readFileSync(join(dirname(fileURLToPath(import.meta.url)), '..', 'docs', name), 'utf8')
+const doc = (name: string) =>
+  readFileSync(join(dirname(fileURLToPath(import.meta.url)), '..', 'docs', name), 'utf8')
 
 test('every column of trials.csv is documented in its own words', () => {
   const text = doc('recommendation.md')
-  for (const { name, what } of [...trialColumns, ...tokenColumns]) expect(text).toContain(`| \`${name}\` | ${what} |`)
+  for (const { name, what } of [...trialColumns, ...tokenColumns])
+    expect(text).toContain(`| \`${name}\` | ${what} |`)
 })
 
 test('the schema of recommendation.json is the one the program checks by', () => {
-  expect(JSON.parse(doc('recommendation.schema.json'))).toEqual(JSON.parse(JSON.stringify(recommendationJsonSchema())))
+  expect(JSON.parse(doc('recommendation.schema.json'))).toEqual(
+    JSON.parse(JSON.stringify(recommendationJsonSchema())),
+  )
   const text = doc('recommendation.md')
   const plain = new Set(['schema', 'experimentId', 'slo', 'objective', 'seed', 'trials'])
-  for (const field of Object.keys(recommendationDocument.shape)) if (!plain.has(field)) expect(text).toContain(`\`${field}\``)
+  for (const field of Object.keys(recommendationDocument.shape))
+    if (!plain.has(field)) expect(text).toContain(`\`${field}\``)
 })
 
 test('the format of a recorded table is documented: its schema, every key, and an example that is one', () => {
@@ -32,21 +37,34 @@ test('the format of a recorded table is documented: its schema, every key, and a
 
 test('figures that were measured stand beside the command that prints them', () => {
   const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object }
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: object
+  }
   const commands = readdirSync(join(root, 'tuner', 'commands'))
   // 12.5, .88, 1,049 ms, 7 %, 3x: not the bare numbers of a key or a code.
-  const figure = /^[<>≤≥~±−+-]? ?\$?(\d[\d,]*\.\d+|\.\d+|[\d,.]+ ?(%|ms|s|µs|req\/s|rps|MiB|x))( .*)?$/
+  const figure =
+    /^[<>≤≥~±−+-]? ?\$?(\d[\d,]*\.\d+|\.\d+|[\d,.]+ ?(%|ms|s|µs|req\/s|rps|MiB|x))( .*)?$/
   const inProse = /\d[\d,]*\.\d|(^|\s)\.\d|\d ?(%|ms|s|µs|req\/s|rps|MiB|x|times)\b/
-  const bare = ['README.md', ...readdirSync(join(root, 'docs')).filter((f) => f.endsWith('.md'))].flatMap((page) =>
+  const bare = [
+    'README.md',
+    ...readdirSync(join(root, 'docs')).filter((f) => f.endsWith('.md')),
+  ].flatMap((page) =>
     (page === 'README.md' ? readFileSync(join(root, page), 'utf8') : doc(page))
       .split(/^(?=##+ )/m)
       .filter((section) => {
         const rows = section.split('\n').filter((line) => line.startsWith('|'))
-        const cells = rows.flatMap((row) => row.split('|').slice(2, -1)).map((cell) => cell.replaceAll(/[*`]/g, '').trim())
+        const cells = rows
+          .flatMap((row) => row.split('|').slice(2, -1))
+          .map((cell) => cell.replaceAll(/[*`]/g, '').trim())
         const named = [...section.matchAll(/npm run (?:-s )?([\w:-]+)|`?tune ([a-z]+)/g)]
-        const printed = named.some(([, script, command]) => (script ? script in scripts : commands.includes(command!)))
+        const printed = named.some(([, script, command]) =>
+          script ? script in scripts : commands.includes(command!),
+        )
         const sentences = section.replaceAll(/```[\s\S]*?```|^\|.*$/gm, '').split(/(?<=[.:;])\s/)
-        const told = sentences.some((sentence) => /\b(median|p90|on average|seeds)\b/.test(sentence) && inProse.test(sentence))
+        const told = sentences.some(
+          (sentence) =>
+            /\b(median|p90|on average|seeds)\b/.test(sentence) && inProse.test(sentence),
+        )
         return (told || cells.filter((cell) => figure.test(cell)).length >= fewFigures) && !printed
       })
       .map((section) => `${page}: ${section.split('\n')[0]}`),
@@ -63,5 +81,6 @@ test('every spec target is documented', () => {
 
 test('the fleet files that are shown are those that the page reads', () => {
   const shown = [...doc('fleet.md').matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, yaml]) => yaml)
-  for (const name of ['fleet.yaml', 'sizes.yaml', 'shared.yaml', 'turns.yaml']) expect(shown).toContain(doc(join('files', name)))
+  for (const name of ['fleet.yaml', 'sizes.yaml', 'shared.yaml', 'turns.yaml'])
+    expect(shown).toContain(doc(join('files', name)))
 })

@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest'
 import type { MeasuredWith } from '../trials/measured-with.ts'
-import { deployedFor, deployNotice, figuresOf, figuresWord, protocolOfServer, verifyCommand } from './figures.ts'
+import {
+  deployedFor,
+  deployNotice,
+  figuresOf,
+  figuresWord,
+  protocolOfServer,
+  verifyCommand,
+} from './figures.ts'
 import { slo } from './samples.contract.ts'
 
 const cpu: MeasuredWith = {
@@ -12,14 +19,34 @@ const cpu: MeasuredWith = {
   modelKind: 'encoder',
   weights: 'random',
 }
-const onT4: MeasuredWith = { ...cpu, how: 'emulated', engine: 'emulated', weights: 'none', gpu: 'T4' }
+const onT4: MeasuredWith = {
+  ...cpu,
+  how: 'emulated',
+  engine: 'emulated',
+  weights: 'none',
+  gpu: 'T4',
+}
 const tfjs = { server: 'builtin', engine: 'tfjs', weights: 'given' } as const
 
 test('figures hold of what was measured for real, and of nothing else', () => {
-  expect(figuresOf(cpu, tfjs)).toMatchObject({ hold: true, doubts: [], remarks: [expect.stringContaining('random weights of bert')] })
+  expect(figuresOf(cpu, tfjs)).toMatchObject({
+    hold: true,
+    doubts: [],
+    remarks: [expect.stringContaining('random weights of bert')],
+  })
   const doubtful: [MeasuredWith, Parameters<typeof figuresOf>[1], RegExp, string][] = [
-    [onT4, tfjs, /emulated: the time of the T4 .*TensorRT.*deploys the built-in predictor with ENGINE=tfjs/, 'emulated'],
-    [{ ...onT4, how: 'simulated' }, tfjs, /simulated in virtual time from a device model of the T4/, 'simulated'],
+    [
+      onT4,
+      tfjs,
+      /emulated: the time of the T4 .*TensorRT.*deploys the built-in predictor with ENGINE=tfjs/,
+      'emulated',
+    ],
+    [
+      { ...onT4, how: 'simulated' },
+      tfjs,
+      /simulated in virtual time from a device model of the T4/,
+      'simulated',
+    ],
     [
       { ...onT4, how: 'simulated', modelKind: 'decoder', standsFor: 'tensorrt-llm', gpu: 'H100' },
       { server: 'vllm', weights: 'given' },
@@ -52,24 +79,35 @@ test('figures hold of what was measured for real, and of nothing else', () => {
     expect(figures.doubts.join()).toMatch(doubt)
     expect(figuresWord(figures)).toBe(word)
   }
-  const vllm = { ...cpu, server: 'command', engine: undefined, command: ['/opt/bin/vllm', 'serve', 'm'] } as const
+  const vllm = {
+    ...cpu,
+    server: 'command',
+    engine: undefined,
+    command: ['/opt/bin/vllm', 'serve', 'm'],
+  } as const
   expect(figuresOf(vllm, { server: 'vllm', weights: 'given' }).hold).toBe(true)
   expect(figuresWord(figuresOf(cpu, tfjs))).toBe('measured')
 })
 
 test('beside a verdict: nothing where the figures are those of what deploys', () => {
   expect(deployNotice(cpu)).toBeUndefined()
-  expect(deployNotice(onT4)).toMatch(/^What deploys is the built-in predictor with ENGINE=tfjs, .*tune verify --url/)
+  expect(deployNotice(onT4)).toMatch(
+    /^What deploys is the built-in predictor with ENGINE=tfjs, .*tune verify --url/,
+  )
   expect(deployNotice({ ...onT4, modelKind: 'decoder' })).toMatch(/^What deploys is vLLM, /)
   expect(deployedFor({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
-  expect(deployedFor({ ...onT4, modelKind: 'decoder', standsFor: 'tgi' })).toEqual({ server: 'tgi' })
+  expect(deployedFor({ ...onT4, modelKind: 'decoder', standsFor: 'tgi' })).toEqual({
+    server: 'tgi',
+  })
   expect(deployedFor({ ...cpu, engine: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
   expect(deployedFor({ ...onT4, runsIn: 'onnx' })).toEqual({ server: 'builtin', engine: 'onnx' })
 })
 
 test('the command that settles it is one line of a shell, its rate rounded down', () => {
   const at = { host: 'bert', protocol: 'oip-v2', model: 'bert', rateRps: 169.6, slo } as const
-  expect(verifyCommand(at)).toBe("tune verify --url http://bert --model bert --rate 169rps --slo 'p99<50ms'")
+  expect(verifyCommand(at)).toBe(
+    "tune verify --url http://bert --model bert --rate 169rps --slo 'p99<50ms'",
+  )
   const joint = {
     ...slo,
     percentile: 0.9,
@@ -82,11 +120,23 @@ test('the command that settles it is one line of a shell, its rate rounded down'
   expect(verifyCommand({ ...at, model: "it's", rateRps: 0.5678, slo: joint })).toBe(
     "tune verify --url http://bert --model 'it'\\''s' --rate 0.567rps --slo 'p90 ttft<200ms tpot<30ms'",
   )
-  expect(verifyCommand({ ...at, protocol: 'openai' })).toContain('--url http://bert --protocol openai --model')
-  expect(verifyCommand({ ...at, protocol: 'json', path: '/api/score', healthPath: '/alive?deep=1', body: '{"q": "{{text}}"}' })).toContain(
+  expect(verifyCommand({ ...at, protocol: 'openai' })).toContain(
+    '--url http://bert --protocol openai --model',
+  )
+  expect(
+    verifyCommand({
+      ...at,
+      protocol: 'json',
+      path: '/api/score',
+      healthPath: '/alive?deep=1',
+      body: '{"q": "{{text}}"}',
+    }),
+  ).toContain(
     `--protocol json --path /api/score --health-path '/alive?deep=1' --body '{"q": "{{text}}"}' --model bert`,
   )
-  expect(verifyCommand({ ...at, protocol: 'tfserving-grpc', grpcPort: 8500 })).toContain('--url grpc://bert:8500 --protocol tfserving-grpc')
+  expect(verifyCommand({ ...at, protocol: 'tfserving-grpc', grpcPort: 8500 })).toContain(
+    '--url grpc://bert:8500 --protocol tfserving-grpc',
+  )
 })
 
 test('a server is asked as it was measured, where it speaks that', () => {

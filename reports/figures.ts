@@ -1,4 +1,7 @@
-/** Whether figures hold of what is deployed: what was measured beside what serves, in words, and the command that would settle it. */
+/**
+ * Whether figures hold of what is deployed: what was measured beside what serves, in words, and the
+ * command that would settle it.
+ */
 import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
 import { sloFlag } from '../profiler/slo.ts'
 import type { Slo } from '../profiler/types.ts'
@@ -7,7 +10,13 @@ import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'
 
 /** Servers that a spec may start in place of the one that was measured. */
-export const chosenServers = ['tfserving', 'triton', 'torchserve', 'mlserver', ...languageServers] as const
+export const chosenServers = [
+  'tfserving',
+  'triton',
+  'torchserve',
+  'mlserver',
+  ...languageServers,
+] as const
 
 export type DeployedServer = MeasuredServer | (typeof chosenServers)[number] | 'ray'
 
@@ -16,13 +25,18 @@ export interface Deployed {
   readonly server: DeployedServer
   /** Of the built-in predictor. */
   readonly engine?: 'tfjs' | 'onnx' | 'gguf'
-  /** 'given': by a place that the user named. 'missing': by a placeholder that refuses to start. 'own': the server finds them for itself. */
+  /**
+   * 'given': by a place that the user named. 'missing': by a placeholder that refuses to start.
+   * 'own': the server finds them for itself.
+   */
   readonly weights: 'given' | 'missing' | 'own'
 }
 
 export interface Figures {
   readonly how: Provenance
-  /** What is deployed is what was measured: scaling targets and deadlines may rest on the figures. */
+  /**
+   * What is deployed is what was measured: scaling targets and deadlines may rest on the figures.
+   */
   readonly hold: boolean
   /** Why they do not hold, a clause each. */
   readonly doubts: readonly string[]
@@ -60,17 +74,35 @@ const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
 }
 
 /** Whether that server was measured: as such, or as a command of the user's own. */
-export const wasMeasured = ({ server, command = [] }: MeasuredWith, deployed: DeployedServer): boolean =>
-  server === deployed || (server === 'command' && programOf(command) !== undefined && programOf(command) === programs[deployed])
+export const wasMeasured = (
+  { server, command = [] }: MeasuredWith,
+  deployed: DeployedServer,
+): boolean =>
+  server === deployed ||
+  (server === 'command' &&
+    programOf(command) !== undefined &&
+    programOf(command) === programs[deployed])
 
 /** Of 'python3 -m sglang.launch_server' the module. */
-const programOf = ([program, flag, module]: readonly string[]): string | undefined => (flag === '-m' ? module : program?.split('/').at(-1))
+const programOf = ([program, flag, module]: readonly string[]): string | undefined =>
+  flag === '-m' ? module : program?.split('/').at(-1)
 
 const titleOf = (server: DeployedServer, engine?: string): string =>
-  engine === undefined || engine === 'emulated' ? serverTitles[server] : `${serverTitles[server]} with ENGINE=${engine}`
+  engine === undefined || engine === 'emulated'
+    ? serverTitles[server]
+    : `${serverTitles[server]} with ENGINE=${engine}`
 
-/** What deploys where the user names nothing else: the server that was measured; of what was only emulated the one that it stands for. */
-export function deployedFor({ server, engine, runsIn, modelKind, standsFor = 'vllm' }: MeasuredWith): Pick<Deployed, 'server' | 'engine'> {
+/**
+ * What deploys where the user names nothing else: the server that was measured; of what was only
+ * emulated the one that it stands for.
+ */
+export function deployedFor({
+  server,
+  engine,
+  runsIn,
+  modelKind,
+  standsFor = 'vllm',
+}: MeasuredWith): Pick<Deployed, 'server' | 'engine'> {
   if (server !== 'builtin') return { server }
   if (engine === 'gguf') return { server, engine }
   if (modelKind === 'decoder') return { server: standsFor }
@@ -83,40 +115,68 @@ export function figuresOf(measured: MeasuredWith, deployed: Deployed): Figures {
   const deploys = titleOf(deployed.server, deployed.engine)
   const doubts: string[] = []
   if (how === 'imported')
-    doubts.push(`imported: another tool measured it, and how its server was started is not known; this deploys ${deploys}`)
+    doubts.push(
+      `imported: another tool measured it, and how its server was started is not known; this deploys ${deploys}`,
+    )
   else if (how === 'simulated')
-    doubts.push(`simulated in virtual time from a ${modelledAs(measured)}: nothing was launched; this deploys ${deploys}`)
+    doubts.push(
+      `simulated in virtual time from a ${modelledAs(measured)}: nothing was launched; this deploys ${deploys}`,
+    )
   else if (how === 'emulated') {
-    const tables = measured.modelKind === 'decoder' ? '' : ' calibrated on TensorRT and framework tables'
-    doubts.push(`emulated: the time of the ${gpu} came from a ${modelledAs(measured)}${tables}; this deploys ${deploys}`)
-  } else if (!wasMeasured(measured, deployed.server) || (engine !== undefined && deployed.engine !== engine)) {
+    const tables =
+      measured.modelKind === 'decoder' ? '' : ' calibrated on TensorRT and framework tables'
+    doubts.push(
+      `emulated: the time of the ${gpu} came from a ${modelledAs(measured)}${tables}; this deploys ${deploys}`,
+    )
+  } else if (
+    !wasMeasured(measured, deployed.server) ||
+    (engine !== undefined && deployed.engine !== engine)
+  ) {
     doubts.push(`measured of ${titleOf(server, engine)}; this deploys ${deploys}`)
   } else if (server === 'url') {
-    doubts.push(`measured at ${url ?? 'an address'} as it ran: how it is started, with which resources and how many replicas, is not known`)
+    doubts.push(
+      `measured at ${url ?? 'an address'} as it ran: how it is started, with which resources and how many replicas, is not known`,
+    )
   }
   if (measured.acceptance !== undefined)
-    doubts.push(`that a draft token is accepted with probability ${measured.acceptance} is an assumption (predictor.acceptance)`)
+    doubts.push(
+      `that a draft token is accepted with probability ${measured.acceptance} is an assumption (predictor.acceptance)`,
+    )
   const remarks = how === 'measured' ? weightRemarks(measured, deployed) : []
   return { how, hold: doubts.length === 0, doubts, remarks }
 }
 
-/** A language model's server is modelled whole: another one's figures are not those of what deploys. */
+/**
+ * A language model's server is modelled whole: another one's figures are not those of what deploys.
+ */
 const modelledAs = ({ modelKind, standsFor = 'vllm', gpu = 'CPU' }: MeasuredWith): string =>
-  modelKind === 'decoder' ? `model of ${serverTitles[standsFor]} on ${gpu}` : `device model of the ${gpu}`
+  modelKind === 'decoder'
+    ? `model of ${serverTitles[standsFor]} on ${gpu}`
+    : `device model of the ${gpu}`
 
-function weightRemarks({ weights, model, weightsPath }: MeasuredWith, deployed: Deployed): string[] {
+function weightRemarks(
+  { weights, model, weightsPath }: MeasuredWith,
+  deployed: Deployed,
+): string[] {
   if (weights === 'random')
-    return [`measured with random weights of ${model}: other weights of that architecture cost the same, another architecture does not`]
+    return [
+      `measured with random weights of ${model}: other weights of that architecture cost the same, another architecture does not`,
+    ]
   if (weightsPath !== undefined && deployed.weights === 'given')
     return [`measured with the weights of ${weightsPath}: the model URI must hold the same`]
   return []
 }
 
-/** One word for an annotation: where the figures come from, as far as what is deployed is concerned. */
+/**
+ * One word for an annotation: where the figures come from, as far as what is deployed is concerned.
+ */
 export const figuresWord = ({ how, hold }: Figures): Provenance | 'of-another-server' =>
   how !== 'measured' ? how : hold ? 'measured' : 'of-another-server'
 
-/** A rate at one address under an SLO, measured again: settles what figures of something else leave open. */
+/**
+ * A rate at one address under an SLO, measured again: settles what figures of something else leave
+ * open.
+ */
 export function verifyCommand(at: Verifiable): string {
   const word = (text: string) => (/^[\w./:-]+$/.test(text) ? text : quoted(text))
   const grpc = protocolTable[at.protocol].transport === 'grpc'
@@ -159,7 +219,8 @@ const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>>
 }
 
 /**
- * Beside a verdict: what would be deployed where that is not what was measured, and how to settle it; undefined where the figures hold.
+ * Beside a verdict: what would be deployed where that is not what was measured, and how to settle
+ * it; undefined where the figures hold.
  * @param measured of the recommended configuration
  */
 export function deployNotice(measured: MeasuredWith): string | undefined {
@@ -169,6 +230,7 @@ export function deployNotice(measured: MeasuredWith): string | undefined {
 }
 
 /** Rounded down to what a flag says without an exponent. */
-const rateFlag = (rps: number): string => `${rps >= 10 ? Math.floor(rps) : Math.floor(rps * 1000) / 1000}rps`
+const rateFlag = (rps: number): string =>
+  `${rps >= 10 ? Math.floor(rps) : Math.floor(rps * 1000) / 1000}rps`
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

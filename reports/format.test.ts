@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { Slo } from '../profiler/types.ts'
-import { certaintyPercent, rateInterval, sloAxis, sloFigure, sloName, sloText, sloValue } from './format.ts'
+import {
+  certaintyPercent,
+  rateInterval,
+  sloAxis,
+  sloFigure,
+  sloName,
+  sloText,
+  sloValue,
+} from './format.ts'
 
 test('an interval without an upper end is a lower bound, and never infinite', () => {
   expect(rateInterval([95, 1050])).toBe('95 to 1,050')
@@ -21,13 +29,19 @@ describe('SLOs', () => {
 
   test('say which percentile of what', () => {
     expect(sloName(rest)).toBe('p99')
-    expect([sloName(single), sloText(single), sloFigure(single, 181.4)]).toEqual(['TTFT p99', 'TTFT p99 <= 200 ms', 'TTFT p99 181 ms'])
+    expect([sloName(single), sloText(single), sloFigure(single, 181.4)]).toEqual([
+      'TTFT p99',
+      'TTFT p99 <= 200 ms',
+      'TTFT p99 181 ms',
+    ])
     expect(sloName({ ...single, metric: 'tpot' })).toBe('TPOT p99')
   })
 
   test('a joint one shows parts of its limits, which scale together', () => {
     expect(sloText(joint)).toBe('TTFT <= 200 ms and TPOT <= 30 ms for 99.9 % of requests')
-    expect(sloText({ ...joint, limitMs: 100 })).toBe('TTFT <= 100 ms and TPOT <= 15 ms for 99.9 % of requests')
+    expect(sloText({ ...joint, limitMs: 100 })).toBe(
+      'TTFT <= 100 ms and TPOT <= 15 ms for 99.9 % of requests',
+    )
     expect(sloFigure(joint, 164)).toBe('p99.9 of TTFT and TPOT at 82 % of the limits')
     expect(sloValue(joint, Number.POSITIVE_INFINITY)).toBe('no answer')
     expect(sloAxis(joint).name).toContain('% of the limits')

@@ -1,4 +1,6 @@
-/** Numbers as people read them: rates and money; of latencies and SLOs as the profiler writes them. */
+/**
+ * Numbers as people read them: rates and money; of latencies and SLOs as the profiler writes them.
+ */
 export {
   latency,
   percentileName,
@@ -17,20 +19,32 @@ export function significant(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? 'infinite' : String(value)
   if (value === 0) return '0'
   const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))))
-  return value.toLocaleString('en-US', { maximumFractionDigits: Math.min(digits, 8), useGrouping: true })
+  return value.toLocaleString('en-US', {
+    maximumFractionDigits: Math.min(digits, 8),
+    useGrouping: true,
+  })
 }
 
 export const rate = (rps: number): string => `${significant(rps)} req/s`
 
-/** '95 to 105'; 'at least 95' where no load missed the SLO, so that nothing bounds the rate from above. */
+/**
+ * '95 to 105'; 'at least 95' where no load missed the SLO, so that nothing bounds the rate from
+ * above.
+ */
 export const rateInterval = ([low, high]: readonly [number, number]): string =>
-  Number.isFinite(high) ? `${significant(low)} to ${significant(high)}` : `at least ${significant(low)}`
+  Number.isFinite(high)
+    ? `${significant(low)} to ${significant(high)}`
+    : `at least ${significant(low)}`
 
 /** $0.11, $1.85, $110,160: cents, or two significant digits below a dime. */
 export function money(dollars: number): string {
   if (!Number.isFinite(dollars)) return '$infinite'
   const small = Math.abs(dollars) < 0.1 && dollars !== 0
-  const digits = small ? Math.min(8, 1 - Math.floor(Math.log10(Math.abs(dollars)))) : Math.abs(dollars) >= 1000 ? 0 : 2
+  const digits = small
+    ? Math.min(8, 1 - Math.floor(Math.log10(Math.abs(dollars))))
+    : Math.abs(dollars) >= 1000
+      ? 0
+      : 2
   return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: small ? 0 : digits, maximumFractionDigits: digits })}`
 }
 
@@ -41,10 +55,13 @@ export const energy = (joules: number): string => `${significant(joules)} J`
 export const writing = { money, rate, latency, energy, plain: significant } as const
 
 /** 12 %, 3.4 %. */
-export const percent = (share: number): string => `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`
+export const percent = (share: number): string =>
+  `${Number((share * 100).toFixed(Math.abs(share) < 0.095 ? 1 : 0))} %`
 
 /** How sure a probability makes, in whole percent and never more than it does: 0.9599 is 95. */
-export const certaintyPercent = (probability: number): number => Math.floor(probability * 100 + 1e-9)
+export const certaintyPercent = (probability: number): number =>
+  Math.floor(probability * 100 + 1e-9)
 
 /** 2.3x, 12x. */
-export const times = (ratio: number): string => `${ratio >= 10 ? Math.round(ratio) : Number(ratio.toFixed(ratio < 1.095 ? 2 : 1))}x`
+export const times = (ratio: number): string =>
+  `${ratio >= 10 ? Math.round(ratio) : Number(ratio.toFixed(ratio < 1.095 ? 2 : 1))}x`

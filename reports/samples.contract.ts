@@ -1,4 +1,7 @@
-/** Trials of one small experiment, for the tests of reports. Capacities and usage are made up; the tests check what is said of them. */
+/**
+ * Trials of one small experiment, for the tests of reports. Capacities and usage are made up; the
+ * tests check what is said of them.
+ */
 import type { LoadPoint, Measurement, Slo } from '../profiler/types.ts'
 import type { Configuration } from '../search/types.ts'
 import type { FinishedTrial, Usage } from '../trials/types.ts'
@@ -7,7 +10,11 @@ import type { RecommendInput } from './recommendation/recommend.ts'
 export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 
 /** A predictor whose p99 at a rate r is idle / (1 - r / saturation): what a queue does. */
-export function measured(saturationRps: number, idleMs: number, change: Partial<Measurement> = {}): Measurement {
+export function measured(
+  saturationRps: number,
+  idleMs: number,
+  change: Partial<Measurement> = {},
+): Measurement {
   const p99 = (rate: number) => idleMs / (1 - rate / saturationRps)
   const capacityRps = Math.max(0, saturationRps * (1 - idleMs / slo.limitMs))
   const idle = summary(idleMs, 100)
@@ -41,7 +48,15 @@ export function measured(saturationRps: number, idleMs: number, change: Partial<
 }
 
 function summary(p99Ms: number, requests: number) {
-  return { requests, meanMs: p99Ms * 0.5, p50Ms: p99Ms * 0.45, p90Ms: p99Ms * 0.8, p95Ms: p99Ms * 0.9, p99Ms, maxMs: p99Ms * 1.2 }
+  return {
+    requests,
+    meanMs: p99Ms * 0.5,
+    p50Ms: p99Ms * 0.45,
+    p90Ms: p99Ms * 0.8,
+    p95Ms: p99Ms * 0.9,
+    p99Ms,
+    maxMs: p99Ms * 1.2,
+  }
 }
 
 export function complete(
@@ -69,10 +84,18 @@ const gpu = (batchSize: number, gpuMemoryPercent: number, cpuCores = 2): Configu
   batchSize,
 })
 
-/** A default, a clear winner, a runner-up within 2 %, one too slow, one out of memory, one that failed. */
+/**
+ * A default, a clear winner, a runner-up within 2 %, one too slow, one out of memory, one that
+ * failed.
+ */
 export const sampleTrials: readonly FinishedTrial[] = [
-  complete(1, gpu(1, 100), measured(150, 10), { purpose: 'default', usage: { gpuUtilization: 0.55, cpuCores: 0.8, launchSeconds: 12 } }),
-  complete(2, gpu(8, 25), measured(265, 10), { usage: { gpuUtilization: 0.93, cpuCores: 1.2, launchSeconds: 11 } }),
+  complete(1, gpu(1, 100), measured(150, 10), {
+    purpose: 'default',
+    usage: { gpuUtilization: 0.55, cpuCores: 0.8, launchSeconds: 12 },
+  }),
+  complete(2, gpu(8, 25), measured(265, 10), {
+    usage: { gpuUtilization: 0.93, cpuCores: 1.2, launchSeconds: 11 },
+  }),
   complete(3, gpu(8, 25, 1), measured(222, 10), { usage: { gpuUtilization: 0.7, cpuCores: 0.97 } }),
   complete(4, gpu(32, 100), measured(900, 60)),
   {
@@ -96,7 +119,8 @@ export const sampleTrials: readonly FinishedTrial[] = [
   },
 ]
 
-export const price = (c: Configuration) => Number(c.cpuCores) * 0.01 + (Number(c.gpuMemoryPercent) / 100) * 0.26
+export const price = (c: Configuration) =>
+  Number(c.cpuCores) * 0.01 + (Number(c.gpuMemoryPercent) / 100) * 0.26
 
 export const sampleInput: RecommendInput = {
   experimentId: 'bert-7f3a',

@@ -1,7 +1,12 @@
 /** Search by words, as lists of experiments and the table of trials do. */
 
-/** Whether every word stands in something of what is said, whatever its case. @param words none: yes */
-export function wordsFound(words: readonly string[], said: readonly (string | undefined)[]): boolean {
+/**
+ * Whether every word stands in something of what is said, whatever its case. @param words none: yes
+ */
+export function wordsFound(
+  words: readonly string[],
+  said: readonly (string | undefined)[],
+): boolean {
   const text = said.join(' ').toLowerCase()
   return words.every((word) => text.includes(word.toLowerCase()))
 }

@@ -11,7 +11,12 @@ const about = (p: number) => 3 * Math.sqrt((p * (1 - p)) / 256) + 1 / 258
 
 describe('of two trials and nothing else', () => {
   const problem: Problem = {
-    space: { parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values: [4, 8], scale: 'linear' }], constraints: [] },
+    space: {
+      parameters: [
+        { name: 'n', category: 'server', kind: 'ordinal', values: [4, 8], scale: 'linear' },
+      ],
+      constraints: [],
+    },
     objective: { kind: 'price' },
     constraintLimit: 10,
     pricePerHour: (c) => Number(c.n),
@@ -48,7 +53,8 @@ describe('of two trials and nothing else', () => {
   })
   test('what is within the tolerance is as good', () => {
     const near: Problem = { ...problem, pricePerHour: (c) => 1 + Number(c.n) / 100 }
-    const answer = (tolerance: number) => likeliestAnswer(near, [read(4, 9.4), read(8, 5)], seed, tolerance)!
+    const answer = (tolerance: number) =>
+      likeliestAnswer(near, [read(4, 9.4), read(8, 5)], seed, tolerance)!
     expect(answer(0.05).configuration).toEqual({ n: 8 })
     expect(answer(0.05).probabilityRight).toBeGreaterThan(0.97)
     expect(answer(0.01).configuration).toEqual({ n: 4 })
@@ -58,14 +64,26 @@ describe('of two trials and nothing else', () => {
 test('what is untried and may be much better counts against all that was tried', () => {
   const problem: Problem = {
     space: {
-      parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values: [1, 2, 3, 4, 5, 6], scale: 'linear' }],
+      parameters: [
+        {
+          name: 'n',
+          category: 'server',
+          kind: 'ordinal',
+          values: [1, 2, 3, 4, 5, 6],
+          scale: 'linear',
+        },
+      ],
       constraints: [],
     },
     objective: { kind: 'price-per-request' },
     pricePerHour: () => 1,
   }
   const trials = [100, 104, 120, 150, 190].map(
-    (value, i): Observation => ({ configuration: { n: i + 1 }, state: 'complete', rate: { value, logSd: 0.02 } }),
+    (value, i): Observation => ({
+      configuration: { n: i + 1 },
+      state: 'complete',
+      rate: { value, logSd: 0.02 },
+    }),
   )
   const answer = likeliestAnswer(problem, trials, seed)!
   expect(answer.configuration).toEqual({ n: 5 })
@@ -76,13 +94,22 @@ test('what is untried and may be much better counts against all that was tried',
 
 describe('what the best of what is untried is expected to save', () => {
   const led = (values: readonly number[]): Problem => ({
-    space: { parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values: [...values], scale: 'linear' }], constraints: [] },
+    space: {
+      parameters: [
+        { name: 'n', category: 'server', kind: 'ordinal', values: [...values], scale: 'linear' },
+      ],
+      constraints: [],
+    },
     objective: { kind: 'price-per-request' },
     pricePerHour: () => 1,
     priorLogRate: (c) => Math.log(100 + 2 * Number(c.n)),
   })
   const five = [100, 104, 101, 110, 107].map(
-    (value, i): Observation => ({ configuration: { n: i + 1 }, state: 'complete', rate: { value, logSd: 0.001 } }),
+    (value, i): Observation => ({
+      configuration: { n: i + 1 },
+      state: 'complete',
+      rate: { value, logSd: 0.001 },
+    }),
   )
 
   test('of one: its expected improvement, as a share, with deviations 1.5 times as wide as the model has them', () => {
@@ -98,12 +125,18 @@ describe('what the best of what is untried is expected to save', () => {
     }
     const { expectedRegret } = likeliestAnswer(led([1, 2, 3, 4, 5, 6]), five, seed)!
     expect(expected).toBeGreaterThan(0.01)
-    expect(Math.abs(expectedRegret - expected)).toBeLessThan(3 * Math.sqrt((square - expected ** 2) / 256))
+    expect(Math.abs(expectedRegret - expected)).toBeLessThan(
+      3 * Math.sqrt((square - expected ** 2) / 256),
+    )
   })
 
   test('of many that differ: more than any one of them, and nothing where none can be better', () => {
     const few = likeliestAnswer(led([1, 2, 3, 4, 5, 6]), five, seed)!.expectedRegret
-    const many = likeliestAnswer(led([1, 2, 3, 4, 5, 6, 26, 46, 66, 86]), five, seed)!.expectedRegret
+    const many = likeliestAnswer(
+      led([1, 2, 3, 4, 5, 6, 26, 46, 66, 86]),
+      five,
+      seed,
+    )!.expectedRegret
     expect(many).toBeGreaterThan(1.5 * few)
     const dear: Problem = { ...led([1, 2, 3, 4, 5, 6]), pricePerHour: (c) => (c.n === 6 ? 10 : 1) }
     expect(likeliestAnswer(dear, five, seed)!.expectedRegret).toBe(0)

@@ -10,8 +10,14 @@ import { fitSurrogate } from './surrogate.ts'
 import type { Configuration, Observation, PriorFactors, Problem } from './types.ts'
 
 const bentBy = (variance: number, residual: number, rise: (by: number) => number): BentNormal =>
-  bent({ mean: Float64Array.of(3), variance: Float64Array.of(variance) }, [{ n: 1 }], residual, () => rise)
-const rises = (...of: Parameters<typeof bentBy>) => [1, 2, 3, 4].map((luck) => above(bentBy(...of), 0, luck))
+  bent(
+    { mean: Float64Array.of(3), variance: Float64Array.of(variance) },
+    [{ n: 1 }],
+    residual,
+    () => rise,
+  )
+const rises = (...of: Parameters<typeof bentBy>) =>
+  [1, 2, 3, 4].map((luck) => above(bentBy(...of), 0, luck))
 const close = (found: readonly number[], expected: readonly number[]) =>
   expected.forEach((value, i) => {
     expect(found[i]).toBeCloseTo(value, 12)
@@ -102,7 +108,10 @@ describe('a normal that bends', () => {
         let summed = 0
         for (let luck = from; luck < -from; luck += step) {
           const at = luck + step / 2
-          summed += Math.max(0, above(belief, 0, at) - least) * Math.exp(-0.5 * at ** 2) * (step / Math.sqrt(2 * Math.PI))
+          summed +=
+            Math.max(0, above(belief, 0, at) - least) *
+            Math.exp(-0.5 * at ** 2) *
+            (step / Math.sqrt(2 * Math.PI))
         }
         const excess = Math.exp(logExpectedExcess(belief, 0, least))
         expect(Math.abs(excess - summed)).toBeLessThan(1e-5 * summed + 1e-9)
@@ -115,9 +124,14 @@ describe('a normal that bends', () => {
     const straight = { ...plain, rises: Float64Array.of(0.3, 0.6, 0.9, 1.2) }
     for (const least of [-2, 0, 0.1, 0.95, 3, 30]) {
       expect(logExpectedExcess(plain, 0, least)).toBe(logExpectedImprovement(least, 0.3, 0))
-      expect(logExpectedExcess(straight, 0, least)).toBeCloseTo(logExpectedImprovement(least, 0.3, 0), 9)
+      expect(logExpectedExcess(straight, 0, least)).toBeCloseTo(
+        logExpectedImprovement(least, 0.3, 0),
+        9,
+      )
     }
-    expect(logExpectedExcess({ ...plain, rises: Float64Array.of(0.3, 0.4, 0.4, 0.4) }, 0, 0.41)).toBe(-Infinity)
+    expect(
+      logExpectedExcess({ ...plain, rises: Float64Array.of(0.3, 0.4, 0.4, 0.4) }, 0, 0.41),
+    ).toBe(-Infinity)
   })
   test('of deviations twice as wide is where twice the luck leads', () => {
     const belief = bentBy(0.25, 0.01, (by) => Math.min(by, 0.6 + by / 10))
@@ -132,25 +146,41 @@ describe('a normal that bends', () => {
 })
 
 describe('where a bottleneck hides another', () => {
-  /** A server whose cores are a tenth faster than its device, or twenty times as fast; the speed of the device is hardly known. */
+  /**
+   * A server whose cores are a tenth faster than its device, or twenty times as fast; the speed of
+   * the device is hardly known.
+   */
   const deviceRate = 50
   const coresRate = (c: Configuration) => (c.hidden === 'near' ? 1.1 : 20) * deviceRate
   const priorFactors: PriorFactors = {
     sd: [0.8],
     at: ([slower]) => ({
-      logRate: (c) => Math.log(c.hidden === 'tried' ? 100 : Math.min(coresRate(c), deviceRate * Math.exp(-slower!))),
+      logRate: (c) =>
+        Math.log(
+          c.hidden === 'tried' ? 100 : Math.min(coresRate(c), deviceRate * Math.exp(-slower!)),
+        ),
       sensitivities: (c) => [c.hidden === 'tried' ? 0 : -1],
     }),
   }
   const asked = (hidden: 'near' | 'far'): Problem => ({
-    space: { parameters: [{ name: 'hidden', category: 'server', kind: 'categorical', values: ['tried', hidden] }], constraints: [] },
+    space: {
+      parameters: [
+        { name: 'hidden', category: 'server', kind: 'categorical', values: ['tried', hidden] },
+      ],
+      constraints: [],
+    },
     objective: { kind: 'price-per-request' },
     pricePerHour: () => 1,
     priorLogRate: priorFactors.at([0]).logRate,
     priorFactors,
   })
-  const tried: Observation = { configuration: { hidden: 'tried' }, state: 'complete', rate: { value: 100, logSd: 0.02 } }
-  const believed = (hidden: 'near' | 'far') => fitSurrogate(asked(hidden), [tried], []).believe([{ hidden }]).rate!
+  const tried: Observation = {
+    configuration: { hidden: 'tried' },
+    state: 'complete',
+    rate: { value: 100, logSd: 0.02 },
+  }
+  const believed = (hidden: 'near' | 'far') =>
+    fitSurrogate(asked(hidden), [tried], []).believe([{ hidden }]).rate!
 
   test('luck is worth no more than what the other one lets through', () => {
     const [near, far] = [believed('near'), believed('far')]
@@ -160,8 +190,10 @@ describe('where a bottleneck hides another', () => {
     expect(above(far, 0, 1)).toBeCloseTo(Math.sqrt(far.variance[0]!), 1)
   })
   test('neither the next trial nor all to come are expected to gain what it does not let through', () => {
-    const gain = (hidden: 'near' | 'far') => expectedGain(asked(hidden), [tried], [{ hidden }])!.share
-    const regret = (hidden: 'near' | 'far') => likeliestAnswer(asked(hidden), [tried], createRng(1))!.expectedRegret
+    const gain = (hidden: 'near' | 'far') =>
+      expectedGain(asked(hidden), [tried], [{ hidden }])!.share
+    const regret = (hidden: 'near' | 'far') =>
+      likeliestAnswer(asked(hidden), [tried], createRng(1))!.expectedRegret
     expect(gain('far')).toBeGreaterThan(0.05)
     expect(gain('near')).toBeLessThan(0.001)
     expect(regret('far')).toBeGreaterThan(0.1)
@@ -169,6 +201,8 @@ describe('where a bottleneck hides another', () => {
   })
   test('what is foretold of it reaches further down than up', () => {
     const { predicted } = createSampler('gp').suggest(asked('near'), [tried], [], createRng(1))!
-    expect(Math.log(predicted!.rate / predicted!.low)).toBeGreaterThan(4 * Math.log(predicted!.high / predicted!.rate))
+    expect(Math.log(predicted!.rate / predicted!.low)).toBeGreaterThan(
+      4 * Math.log(predicted!.high / predicted!.rate),
+    )
   })
 })

@@ -1,4 +1,7 @@
-/** The kernel between the rows that were observed and others, without a matrix of them: what scoring many candidates spends its time on. */
+/**
+ * The kernel between the rows that were observed and others, without a matrix of them: what scoring
+ * many candidates spends its time on.
+ */
 import { type GpShape, type Hyperparameters, isSameRow, type Rows } from './gp-model.ts'
 import { matern52 } from './matern.ts'
 
@@ -13,8 +16,9 @@ export interface CrossKernel {
 const SAME = 1e-6
 
 /**
- * k between rows of X and others: Matérn part, trend and what each row has of its own. Distances come as |x|² + |z|² − 2 x·z, so that of a candidate only the columns count in which it is
- * not 0: of the columns that stand for names, one.
+ * k between rows of X and others: Matérn part, trend and what each row has of its own. Distances
+ * come as |x|² + |z|² − 2 x·z, so that of a candidate only the columns count in which it is not 0:
+ * of the columns that stand for names, one.
  */
 export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossKernel {
   const d = shape.groups.length

@@ -14,13 +14,26 @@ export interface Datum {
   readonly bound?: 'most' | 'least'
 }
 
-/** Noise of a bound of which nothing else is known: what is learned of exact readings' noise says nothing of where one-sided ones end. */
+/**
+ * Noise of a bound of which nothing else is known: what is learned of exact readings' noise says
+ * nothing of where one-sided ones end.
+ */
 const BOUND_NOISE = 0.05 ** 2
 
-export const datum = (at: Configuration, target: number, estimate: Partial<Estimate> = {}, bound?: Datum['bound']): Datum => ({
+export const datum = (
+  at: Configuration,
+  target: number,
+  estimate: Partial<Estimate> = {},
+  bound?: Datum['bound'],
+): Datum => ({
   at,
   target,
-  noise: estimate.logSd === undefined ? (bound ? BOUND_NOISE : Number.NaN) : Math.max(estimate.logSd * estimate.logSd, 1e-4),
+  noise:
+    estimate.logSd === undefined
+      ? bound
+        ? BOUND_NOISE
+        : Number.NaN
+      : Math.max(estimate.logSd * estimate.logSd, 1e-4),
   ...(bound ? { bound } : {}),
 })
 
@@ -33,11 +46,16 @@ export const gpDataOf = (rows: Rows, readings: readonly Datum[]): GpData => ({
 
 const BELIEVED_NOISE = 1e-4
 
-/** Pending configurations as readings of their predicted mean (the kriging believer, Ginsbourger et al. 2010). */
+/**
+ * Pending configurations as readings of their predicted mean (the kriging believer, Ginsbourger et
+ * al. 2010).
+ */
 export const believedReadings = (pending: readonly Configuration[], mean: Float64Array): Datum[] =>
   pending.map((at, i) => ({ at, target: mean[i]!, noise: BELIEVED_NOISE }))
 
-/** The default priors, with the residual's variance where outside knowledge says how small it is. */
+/**
+ * The default priors, with the residual's variance where outside knowledge says how small it is.
+ */
 export function priorsOf(groups: number, known?: Knowledge): HyperPriors {
   const priors = defaultPriors(groups)
   return known?.signal ? { ...priors, signal: known.signal } : priors

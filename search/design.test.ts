@@ -1,9 +1,22 @@
 import { describe, expect, test } from 'vitest'
-import { concurrencySlope, createDesign, type Knowledge, logReach, movesPrice, priceRange, representatives, slope } from './design.ts'
+import {
+  concurrencySlope,
+  createDesign,
+  type Knowledge,
+  logReach,
+  movesPrice,
+  priceRange,
+  representatives,
+  slope,
+} from './design.ts'
 import { enumerate } from './space.ts'
 import type { OrdinalParameter, Parameter, Problem, SearchSpace } from './types.ts'
 
-const ordinal = (name: string, values: readonly number[], more: Partial<OrdinalParameter> = {}): OrdinalParameter => ({
+const ordinal = (
+  name: string,
+  values: readonly number[],
+  more: Partial<OrdinalParameter> = {},
+): OrdinalParameter => ({
   name,
   category: 'resource',
   kind: 'ordinal',
@@ -13,8 +26,20 @@ const ordinal = (name: string, values: readonly number[], more: Partial<OrdinalP
 })
 const cores = ordinal('cores', [1, 2, 4])
 const batch = ordinal('batch', [1, 8], { concurrency: true })
-const loop: Parameter = { name: 'loop', category: 'server', kind: 'categorical', values: ['sync', 'async'] }
-const wait: Parameter = { name: 'waitMs', category: 'server', kind: 'float', min: 0, max: 4, scale: 'linear' }
+const loop: Parameter = {
+  name: 'loop',
+  category: 'server',
+  kind: 'categorical',
+  values: ['sync', 'async'],
+}
+const wait: Parameter = {
+  name: 'waitMs',
+  category: 'server',
+  kind: 'float',
+  min: 0,
+  max: 4,
+  scale: 'linear',
+}
 const spaceOf = (...parameters: Parameter[]): SearchSpace => ({ parameters, constraints: [] })
 const problemOf = (space: SearchSpace, more: Partial<Problem> = {}): Problem => ({
   space,
@@ -57,19 +82,29 @@ describe('what is believed of a parameter before any trial', () => {
   })
 
   test('what is served at once raises the rate, and the latency at that rate, by an elasticity of 0.5 ± 0.25', () => {
-    const known = { mean: expect.closeTo(0.5 * Math.log(8), 12), sd: expect.closeTo(0.25 * Math.log(8), 12) }
+    const known = {
+      mean: expect.closeTo(0.5 * Math.log(8), 12),
+      sd: expect.closeTo(0.25 * Math.log(8), 12),
+    }
     expect(concurrencySlope(problem, batch, 'rate')).toEqual(known)
-    expect(concurrencySlope({ ...problem, constraintAtRate: true }, batch, 'constraint')).toEqual(known)
+    expect(concurrencySlope({ ...problem, constraintAtRate: true }, batch, 'constraint')).toEqual(
+      known,
+    )
   })
 
   test('of a server without load, of what cannot serve, of other parameters and of linear axes it says nothing', () => {
     expect(concurrencySlope(problem, batch, 'constraint')).toBeUndefined()
-    expect(concurrencySlope({ ...problem, constraintAtRate: true }, batch, 'serves')).toBeUndefined()
+    expect(
+      concurrencySlope({ ...problem, constraintAtRate: true }, batch, 'serves'),
+    ).toBeUndefined()
     expect(concurrencySlope(problem, cores, 'rate')).toBeUndefined()
     const ofMetric = { ...problem, objective: { kind: 'min-metric', metric: 'depth' } } as const
     expect(concurrencySlope(ofMetric, batch, 'rate')).toBeUndefined()
-    expect(concurrencySlope({ ...ofMetric, constraintAtRate: true }, batch, 'constraint')).toBeDefined()
-    const leaning = (of: Problem) => createDesign(of, 'rate').shape.slopeMean.some((mean) => mean !== 0)
+    expect(
+      concurrencySlope({ ...ofMetric, constraintAtRate: true }, batch, 'constraint'),
+    ).toBeDefined()
+    const leaning = (of: Problem) =>
+      createDesign(of, 'rate').shape.slopeMean.some((mean) => mean !== 0)
     expect([leaning(problem), leaning(ofMetric)]).toEqual([true, false])
     expect(concurrencySlope(problem, { ...batch, scale: 'linear' }, 'rate')).toBeUndefined()
   })
@@ -77,13 +112,25 @@ describe('what is believed of a parameter before any trial', () => {
 
 describe('prices', () => {
   test('range over the space in ln; one price is none', () => {
-    expect(priceRange(problem)).toEqual([expect.closeTo(Math.log(0.2), 12), expect.closeTo(Math.log(4), 12)])
-    expect(priceRange(problemOf(problem.space, { pricePerHour: () => 3 }))).toEqual([Math.log(3), 0])
+    expect(priceRange(problem)).toEqual([
+      expect.closeTo(Math.log(0.2), 12),
+      expect.closeTo(Math.log(4), 12),
+    ])
+    expect(priceRange(problemOf(problem.space, { pricePerHour: () => 3 }))).toEqual([
+      Math.log(3),
+      0,
+    ])
   })
 
   test('depend on whatever ever moves them, dearer or cheaper', () => {
-    const asked = problemOf(problem.space, { pricePerHour: (c) => (c.loop === 'sync' && c.cores === 4 ? 1 : 2) })
-    expect(['cores', 'batch', 'loop'].map((name) => movesPrice(asked, name))).toEqual([true, false, true])
+    const asked = problemOf(problem.space, {
+      pricePerHour: (c) => (c.loop === 'sync' && c.cores === 4 ? 1 : 2),
+    })
+    expect(['cores', 'batch', 'loop'].map((name) => movesPrice(asked, name))).toEqual([
+      true,
+      false,
+      true,
+    ])
     expect(movesPrice(problem, 'cores')).toBe(true)
   })
 
@@ -92,7 +139,9 @@ describe('prices', () => {
     const bound = problemOf(
       {
         parameters: [cores, batch],
-        constraints: [{ text: 'cores = 1 or batch = 8', holds: (c) => c.cores === 1 || c.batch === 8 }],
+        constraints: [
+          { text: 'cores = 1 or batch = 8', holds: (c) => c.cores === 1 || c.batch === 8 },
+        ],
       },
       { pricePerHour: (c) => (c.batch === 8 ? 1 : Number(c.cores)) },
     )
@@ -118,7 +167,9 @@ describe('representatives', () => {
     )
     const some = representatives(problemOf(many))
     // 1,050 cells: every third.
-    expect(some.map((c) => (Number(c.a) - 1) * 21 + Number(c.b) - 1)).toEqual(Array.from({ length: 350 }, (_, i) => 3 * i))
+    expect(some.map((c) => (Number(c.a) - 1) * 21 + Number(c.b) - 1)).toEqual(
+      Array.from({ length: 350 }, (_, i) => 3 * i),
+    )
     expect(representatives(problemOf(spaceOf(wait)))).toHaveLength(512)
   })
 })
@@ -128,20 +179,36 @@ describe('a design', () => {
   const span = Math.log(4)
   /** Group, mean and deviation of each column. */
   const columns = ({ shape }: ReturnType<typeof createDesign>) =>
-    shape.groups.map((group, i) => [group, shape.slopeMean[i]! + 0, Math.sqrt(shape.slopeVariance[i]!)])
-  const close = (rows: readonly (readonly number[])[]) => rows.map((row) => row.map((v) => expect.closeTo(v, 12)))
+    shape.groups.map((group, i) => [
+      group,
+      shape.slopeMean[i]! + 0,
+      Math.sqrt(shape.slopeVariance[i]!),
+    ])
+  const close = (rows: readonly (readonly number[])[]) =>
+    rows.map((row) => row.map((v) => expect.closeTo(v, 12)))
 
   test('has encoded parameters, ln price from 0 to 1 and ones', () => {
     const { rows, groups } = createDesign(problem, 'rate')
     expect(groups).toBe(4)
     const [row, again] = [{ cores: 2, batch: 8, loop: 'async' }].flatMap((c) => rows([c, c]))
-    expect([...row!]).toEqual([expect.closeTo(0.5, 12), 1, 0, Math.SQRT1_2, expect.closeTo(0.5, 12), 1])
+    expect([...row!]).toEqual([
+      expect.closeTo(0.5, 12),
+      1,
+      0,
+      Math.SQRT1_2,
+      expect.closeTo(0.5, 12),
+      1,
+    ])
     expect(again).toBe(row)
     expect(rows([])).toEqual([])
   })
 
   test('believes that the dearer serves more and takes less time; nothing of what cannot serve', () => {
-    const trend = (served: readonly [number, number], price: number, offset: readonly [number, number]) =>
+    const trend = (
+      served: readonly [number, number],
+      price: number,
+      offset: readonly [number, number],
+    ) =>
       close([
         [0, 0, sd],
         [1, ...served],
@@ -151,13 +218,18 @@ describe('a design', () => {
         [-1, ...offset],
       ])
     const unknown = [0, 0.5 * Math.log(8)] as const
-    expect(columns(createDesign(problem, 'rate'))).toEqual(trend([0.5 * Math.log(8), 0.25 * Math.log(8)], 0.7, [0, 10]))
+    expect(columns(createDesign(problem, 'rate'))).toEqual(
+      trend([0.5 * Math.log(8), 0.25 * Math.log(8)], 0.7, [0, 10]),
+    )
     expect(columns(createDesign(problem, 'constraint'))).toEqual(trend(unknown, -0.7, [0, 10]))
     expect(columns(createDesign(problem, 'serves'))).toEqual(trend(unknown, 0, [1, 1]))
   })
 
   test('has no column for a price that is the same everywhere', () => {
-    const { shape, groups, rows } = createDesign(problemOf(problem.space, { pricePerHour: () => 1 }), 'rate')
+    const { shape, groups, rows } = createDesign(
+      problemOf(problem.space, { pricePerHour: () => 1 }),
+      'rate',
+    )
     expect([groups, shape.groups]).toEqual([3, [0, 1, 2, 2, -1]])
     expect(rows(enumerate(problem.space))[0]).toHaveLength(5)
   })
@@ -186,6 +258,8 @@ describe('a design', () => {
         [-1, -0.2, 0.3],
       ]),
     )
-    expect([...design.rows([{ cores: 4, batch: 1, loop: 'sync' }])[0]!].slice(-3)).toEqual([1, 4, 7])
+    expect([...design.rows([{ cores: 4, batch: 1, loop: 'sync' }])[0]!].slice(-3)).toEqual([
+      1, 4, 7,
+    ])
   })
 })

@@ -7,11 +7,17 @@ import { GRID_LIMIT, gridSize, satisfies } from './space.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from './types.ts'
 import { listed, sampleSpace } from './untried.ts'
 
-/** What is modelled, and how it moves with price: a dearer configuration serves more, and takes less time. */
+/**
+ * What is modelled, and how it moves with price: a dearer configuration serves more, and takes less
+ * time.
+ */
 export type Quantity = 'rate' | 'constraint' | 'serves'
 const DIRECTION: Readonly<Record<Quantity, number>> = { rate: 1, constraint: -1, serves: 0 }
 
-/** What is known of a quantity from outside the experiment, physics or past experiments, as further columns of the trend. */
+/**
+ * What is known of a quantity from outside the experiment, physics or past experiments, as further
+ * columns of the trend.
+ */
 export interface Knowledge {
   /** Prior mean and standard deviation of each further column's slope (k). */
   readonly slopes: readonly (readonly [mean: number, sd: number])[]
@@ -20,7 +26,10 @@ export interface Knowledge {
   /** How much of the trend's own prior spread is left to correct this knowledge. */
   readonly correction: number
   readonly offsetSd: number
-  /** ln of how much likelier the data must be with it than without before it is believed; negative where it is right far more often than not. */
+  /**
+   * ln of how much likelier the data must be with it than without before it is believed; negative
+   * where it is right far more often than not.
+   */
   readonly burden: number
   /** LogNormal prior of the residual's variance, where it is known to be small. */
   readonly signal?: readonly [mu: number, sigma: number]
@@ -28,7 +37,10 @@ export interface Knowledge {
   readonly rise?: Rise
 }
 
-/** Turns configurations into the design matrix of a Gaussian process, with what is believed of each column before any trial. */
+/**
+ * Turns configurations into the design matrix of a Gaussian process, with what is believed of each
+ * column before any trial.
+ */
 export interface Design {
   /** Lengthscales. */
   readonly groups: number
@@ -37,7 +49,8 @@ export interface Design {
   rows(configurations: readonly Configuration[]): Rows
 }
 
-// Elasticities, d ln(quantity) / d ln(parameter), lie between 0 and 1 for what is shared or scaled out (Amdahl's law): prior spread 0.5.
+// Elasticities, d ln(quantity) / d ln(parameter), lie between 0 and 1 for what is shared or scaled
+// out (Amdahl's law): prior spread 0.5.
 const ELASTICITY_SD = 0.5
 // The quantity against ln price: less than in proportion, 0.7 ± 0.3.
 const PRICE_ELASTICITY = 0.7
@@ -51,8 +64,8 @@ const OFFSET_SD = 10
 const SERVES_OFFSET = { mean: 1, sd: 1 }
 
 /**
- * Columns: the encoded parameters; ln price, exactly known and a proxy of size that joins unlike resources on one axis; ones; and what
- * further knowledge there is.
+ * Columns: the encoded parameters; ln price, exactly known and a proxy of size that joins unlike
+ * resources on one axis; ones; and what further knowledge there is.
  */
 export function createDesign(problem: Problem, quantity: Quantity, knowledge?: Knowledge): Design {
   const encoder = createEncoder(problem.space)
@@ -60,14 +73,26 @@ export function createDesign(problem: Problem, quantity: Quantity, knowledge?: K
   const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
   const strength = knowledge?.correction ?? 1
   const direction = knowledge || !isDirected(problem, quantity) ? 0 : DIRECTION[quantity]
-  const offset = knowledge ? { mean: 0, sd: knowledge.offsetSd } : quantity === 'serves' ? SERVES_OFFSET : { mean: 0, sd: OFFSET_SD }
+  const offset = knowledge
+    ? { mean: 0, sd: knowledge.offsetSd }
+    : quantity === 'serves'
+      ? SERVES_OFFSET
+      : { mean: 0, sd: OFFSET_SD }
   const columns = [
     ...encoder.columns.map((c) => {
       const parameter = parameters.get(c.parameter)!
       const known = knowledge ? undefined : concurrencySlope(problem, parameter, quantity)
       return { group: c.group, ...(known ?? slope(parameter, direction, strength)) }
     }),
-    ...(span > 0 ? [{ group: encoder.groups, mean: direction * PRICE_ELASTICITY * span, sd: PRICE_ELASTICITY_SD * span * strength }] : []),
+    ...(span > 0
+      ? [
+          {
+            group: encoder.groups,
+            mean: direction * PRICE_ELASTICITY * span,
+            sd: PRICE_ELASTICITY_SD * span * strength,
+          },
+        ]
+      : []),
     { group: -1, ...offset },
     ...(knowledge?.slopes ?? []).map(([mean, sd]) => ({ group: -1, mean, sd })),
   ]
@@ -80,15 +105,21 @@ export function createDesign(problem: Problem, quantity: Quantity, knowledge?: K
     },
     rows(configurations) {
       const known = knowledge?.columns(configurations)
-      return configurations.map((c, i) => (known ? Float64Array.from([...row(c), ...known[i]!]) : row(c)))
+      return configurations.map((c, i) =>
+        known ? Float64Array.from([...row(c), ...known[i]!]) : row(c),
+      )
     },
   }
 }
 
 /** A metric of the server's own may fall where a dearer or busier configuration serves more. */
-const isDirected = ({ objective }: Problem, quantity: Quantity): boolean => quantity !== 'rate' || metricOf(objective) === undefined
+const isDirected = ({ objective }: Problem, quantity: Quantity): boolean =>
+  quantity !== 'rate' || metricOf(objective) === undefined
 
-/** The columns that need no knowledge, and the spread of ln price: encoded parameters, ln price from 0 to 1 where it differs at all, 1. */
+/**
+ * The columns that need no knowledge, and the spread of ln price: encoded parameters, ln price from
+ * 0 to 1 where it differs at all, 1.
+ */
 const baseRows = remembered((problem: Problem) => {
   const encoder = createEncoder(problem.space)
   const [lowest, span] = priceRange(problem)
@@ -99,7 +130,9 @@ const baseRows = remembered((problem: Problem) => {
   return { span, row }
 })
 
-/** Prior mean and standard deviation of the change of a quantity across a parameter's whole range. */
+/**
+ * Prior mean and standard deviation of the change of a quantity across a parameter's whole range.
+ */
 interface Slope {
   readonly mean: number
   readonly sd: number
@@ -114,9 +147,17 @@ export function slope(parameter: Parameter, direction: number, strength = 1): Sl
   return { mean: 0.5 * sign * direction * sd, sd }
 }
 
-/** Of a parameter that says how many are served at once; undefined of others, and of a metric without load, which does not depend on it. */
-export function concurrencySlope(problem: Problem, parameter: Parameter, quantity: Quantity): Slope | undefined {
-  const reach = parameter.concurrency && parameter.kind !== 'categorical' ? logReach(parameter) : undefined
+/**
+ * Of a parameter that says how many are served at once; undefined of others, and of a metric
+ * without load, which does not depend on it.
+ */
+export function concurrencySlope(
+  problem: Problem,
+  parameter: Parameter,
+  quantity: Quantity,
+): Slope | undefined {
+  const reach =
+    parameter.concurrency && parameter.kind !== 'categorical' ? logReach(parameter) : undefined
   if (
     reach === undefined ||
     quantity === 'serves' ||
@@ -128,12 +169,20 @@ export function concurrencySlope(problem: Problem, parameter: Parameter, quantit
 }
 
 /** ln(max / min) of an axis in logarithms; undefined of a linear one. */
-export function logReach(parameter: Exclude<Parameter, { kind: 'categorical' }>): number | undefined {
-  const [min, max] = parameter.kind === 'ordinal' ? [parameter.values[0]!, parameter.values.at(-1)!] : [parameter.min, parameter.max]
+export function logReach(
+  parameter: Exclude<Parameter, { kind: 'categorical' }>,
+): number | undefined {
+  const [min, max] =
+    parameter.kind === 'ordinal'
+      ? [parameter.values[0]!, parameter.values.at(-1)!]
+      : [parameter.min, parameter.max]
   return parameter.scale === 'log' && min > 0 ? Math.log(max / min) : undefined
 }
 
-/** [least ln price, spread of ln price] over the space; spread 0 where every configuration costs the same. */
+/**
+ * [least ln price, spread of ln price] over the space; spread 0 where every configuration costs the
+ * same.
+ */
 export function priceRange(problem: Problem): [lowest: number, span: number] {
   const logs = representatives(problem).map((c) => Math.log(problem.pricePerHour(c)))
   const lowest = Math.min(...logs)
@@ -143,10 +192,15 @@ export function priceRange(problem: Problem): [lowest: number, span: number] {
 
 /** Whether the price ever depends on the parameter, all else equal. */
 export const movesPrice = (problem: Problem, name: string): boolean =>
-  priceLines(problem, name).some((line) => line.some((logPrice) => Math.abs(logPrice - line[0]!) > SAME_PRICE))
+  priceLines(problem, name).some((line) =>
+    line.some((logPrice) => Math.abs(logPrice - line[0]!) > SAME_PRICE),
+  )
 
 const LINES = 24
-/** Values of one parameter that tell how the price goes with it: a recorded table may have thousands. */
+/**
+ * Values of one parameter that tell how the price goes with it: a recorded table may have
+ * thousands.
+ */
 const POINTS = 64
 /** ln prices that differ by less are the same. */
 const SAME_PRICE = 1e-9
@@ -175,4 +229,5 @@ const representativesOf = remembered((space: SearchSpace): readonly Configuratio
 })
 
 /** Up to 512 configurations spread over the space. */
-export const representatives = ({ space }: Problem): readonly Configuration[] => representativesOf(space)
+export const representatives = ({ space }: Problem): readonly Configuration[] =>
+  representativesOf(space)

@@ -3,10 +3,32 @@ import { createEncoder } from './encoding.ts'
 import type { Parameter, RangeParameter, SearchSpace } from './types.ts'
 
 const base = { category: 'server' } as const
-const batch: Parameter = { ...base, name: 'batch', kind: 'ordinal', values: [1, 2, 4, 8], scale: 'log' }
+const batch: Parameter = {
+  ...base,
+  name: 'batch',
+  kind: 'ordinal',
+  values: [1, 2, 4, 8],
+  scale: 'log',
+}
 const loop: Parameter = { ...base, name: 'loop', kind: 'categorical', values: ['sync', 'async'] }
-const queue: Parameter = { ...base, name: 'queue', kind: 'int', min: 10, max: 30, step: 10, scale: 'linear' }
-const real = (more: object = {}): RangeParameter => ({ ...base, name: 'x', kind: 'float', min: 0, max: 1, scale: 'linear', ...more })
+const queue: Parameter = {
+  ...base,
+  name: 'queue',
+  kind: 'int',
+  min: 10,
+  max: 30,
+  step: 10,
+  scale: 'linear',
+}
+const real = (more: object = {}): RangeParameter => ({
+  ...base,
+  name: 'x',
+  kind: 'float',
+  min: 0,
+  max: 1,
+  scale: 'linear',
+  ...more,
+})
 const only = (...parameters: Parameter[]): SearchSpace => ({ parameters, constraints: [] })
 
 describe('encoding', () => {
@@ -50,7 +72,10 @@ describe('encoding', () => {
 
 test('names made of shared parts are alike in them; others are equally far apart', () => {
   const apart = (values: readonly string[], a: string, b: string) => {
-    const { encode } = createEncoder({ parameters: [{ name: 'vm', category: 'resource', kind: 'categorical', values }], constraints: [] })
+    const { encode } = createEncoder({
+      parameters: [{ name: 'vm', category: 'resource', kind: 'categorical', values }],
+      constraints: [],
+    })
     return Math.hypot(...encode({ vm: a }).map((v, i) => v - encode({ vm: b })[i]!))
   }
   const vms = ['c4.large', 'c4.xlarge', 'm4.large', 'm4.xlarge']
@@ -65,7 +90,11 @@ test('names made of shared parts are alike in them; others are equally far apart
 
 test('a log axis scales a range by ln, names with unlike features lie between 0 and 1', () => {
   const { encode } = createEncoder(
-    only(real({ min: 1, max: 100, scale: 'log' }), real({ name: 'z', min: 2, max: 4 }), real({ name: 'o', min: 3, max: 3 })),
+    only(
+      real({ min: 1, max: 100, scale: 'log' }),
+      real({ name: 'z', min: 2, max: 4 }),
+      real({ name: 'o', min: 3, max: 3 }),
+    ),
   )
   expect([...encode({ x: 10, z: 3.5, o: 3 })]).toEqual([expect.closeTo(0.5, 12), 0.75, 0])
   const features = createEncoder(only({ ...loop, features: { sync: [5, 7], async: [9, 7] } }))
@@ -78,12 +107,15 @@ test('a log axis scales a range by ln, names with unlike features lie between 0 
 })
 
 test('parts of names have a group each, and only those that differ', () => {
-  const groups = (...values: string[]) => createEncoder(only({ ...loop, values })).columns.map((c) => c.group)
+  const groups = (...values: string[]) =>
+    createEncoder(only({ ...loop, values })).columns.map((c) => c.group)
   // Families, sizes, whole names.
   expect(groups('c4.large', 'c4.xlarge', 'm4.large', 'm4.xlarge')).toEqual([0, 0, 1, 1, 2, 2, 2, 2])
   expect(groups('a.x', 'a.y', 'a.z')).toEqual([0, 0, 0])
   expect(groups('v1-a-x', 'v1-a-y', 'v1-b-x')).toEqual([0, 0, 1, 1, 2, 2, 2])
   expect(groups('a.x', 'b', 'a.y')).toEqual([0, 0, 0])
   expect(groups('a.x', 'a.x.1', 'b.x', 'b.y')).toEqual([0, 0, 0, 0])
-  expect(createEncoder(only({ ...loop, values: ['c4.large', 'c4.xlarge', 'm4.large'] }, batch)).groups).toBe(4)
+  expect(
+    createEncoder(only({ ...loop, values: ['c4.large', 'c4.xlarge', 'm4.large'] }, batch)).groups,
+  ).toBe(4)
 })

@@ -4,7 +4,10 @@ import type { Configuration, Parameter, SearchSpace } from './types.ts'
 /** How one column of the design matrix came about. */
 interface Column {
   readonly parameter: string
-  /** 'number': an ordered parameter scaled to [0, 1]. 'feature': a known number of a categorical. 'name': one of its one-hot columns. */
+  /**
+   * 'number': an ordered parameter scaled to [0, 1]. 'feature': a known number of a categorical.
+   * 'name': one of its one-hot columns.
+   */
   readonly kind: 'number' | 'feature' | 'name'
   /** Columns of one group share a lengthscale. */
   readonly group: number
@@ -20,10 +23,10 @@ interface Encoder {
 }
 
 /**
- * Configurations as rows of numbers: ordered parameters as value or ln value scaled to [0, 1]; a categorical by its features, each scaled to
- * [0, 1], or without features one-hot with 1/√2, so that two names are 1 apart (a Hamming distance under one shared lengthscale), and so are the parts of
- * which names are made (`c4.large`). Remembered for each
- * space and configuration object.
+ * Configurations as rows of numbers: ordered parameters as value or ln value scaled to [0, 1]; a
+ * categorical by its features, each scaled to [0, 1], or without features one-hot with 1/√2, so
+ * that two names are 1 apart (a Hamming distance under one shared lengthscale), and so are the
+ * parts of which names are made (`c4.large`). Remembered for each space and configuration object.
  */
 export const createEncoder = remembered(encoderOf)
 
@@ -80,7 +83,10 @@ function encoderOf(space: SearchSpace): Encoder {
 
 const BETWEEN_PARTS = /[-._/: ]+/
 
-/** What names are made of where all have as many parts and share them, as c4.large, c4.xlarge, m4.large do: names with a part in common are alike in it. */
+/**
+ * What names are made of where all have as many parts and share them, as c4.large, c4.xlarge,
+ * m4.large do: names with a part in common are alike in it.
+ */
 function partsOf(names: readonly string[]): ((name: string) => string)[] {
   const split = names.map((name) => name.split(BETWEEN_PARTS))
   const count = split[0]!.length
@@ -88,13 +94,22 @@ function partsOf(names: readonly string[]): ((name: string) => string)[] {
   const distinct = (i: number) => new Set(split.map((parts) => parts[i])).size
   const positions = Array.from({ length: count }, (_, i) => i)
   if (positions.some((i) => distinct(i) === names.length)) return []
-  return positions.filter((i) => distinct(i) > 1).map((i) => (name) => name.split(BETWEEN_PARTS)[i] ?? '')
+  return positions
+    .filter((i) => distinct(i) > 1)
+    .map((i) => (name) => name.split(BETWEEN_PARTS)[i] ?? '')
 }
 
-/** The parameter's axis: its scale, and the ends on that scale. A log axis that reaches zero or below is linear. */
-function axis(parameter: Exclude<Parameter, { kind: 'categorical' }>): [(value: number) => number, number, number] {
+/**
+ * The parameter's axis: its scale, and the ends on that scale. A log axis that reaches zero or
+ * below is linear.
+ */
+function axis(
+  parameter: Exclude<Parameter, { kind: 'categorical' }>,
+): [(value: number) => number, number, number] {
   const [min, max] =
-    parameter.kind === 'ordinal' ? [Math.min(...parameter.values), Math.max(...parameter.values)] : [parameter.min, parameter.max]
+    parameter.kind === 'ordinal'
+      ? [Math.min(...parameter.values), Math.max(...parameter.values)]
+      : [parameter.min, parameter.max]
   const scale = parameter.scale === 'log' && min > 0 ? Math.log : (value: number) => value
   return [scale, scale(min), scale(max)]
 }

@@ -9,7 +9,15 @@ import type { Configuration, Observation, Problem } from './types.ts'
 describe('what another trial is expected to gain', () => {
   const asked: Problem = {
     space: {
-      parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values: [1, 2, 3, 4, 5, 6], scale: 'linear' }],
+      parameters: [
+        {
+          name: 'n',
+          category: 'server',
+          kind: 'ordinal',
+          values: [1, 2, 3, 4, 5, 6],
+          scale: 'linear',
+        },
+      ],
       constraints: [],
     },
     objective: { kind: 'price-per-request' },
@@ -29,10 +37,20 @@ describe('what another trial is expected to gain', () => {
   }
   /** Of the one that is left, by the formula, deviations so many times as wide. */
   const byHand = (observations: readonly Observation[], left: Configuration, wide = 1) => {
-    const { rate } = fitSurrogate(asked, observations, []).believe([...observations.map((o) => o.configuration), left])
+    const { rate } = fitSurrogate(asked, observations, []).believe([
+      ...observations.map((o) => o.configuration),
+      left,
+    ])
     const best = -Math.max(...rate!.mean.slice(0, observations.length))
     const at = observations.length
-    return 1 - Math.exp(-Math.exp(logExpectedImprovement(-rate!.mean[at]!, wide * Math.sqrt(rate!.variance[at]!), best)))
+    return (
+      1 -
+      Math.exp(
+        -Math.exp(
+          logExpectedImprovement(-rate!.mean[at]!, wide * Math.sqrt(rate!.variance[at]!), best),
+        ),
+      )
+    )
   }
   const five = [100, 104, 110, 101, 107].map((value, i) => read(i + 1, value))
 
@@ -53,7 +71,12 @@ describe('what another trial is expected to gain', () => {
       ...asked,
       space: {
         ...asked.space,
-        parameters: [{ ...asked.space.parameters[0]!, values: Array.from({ length: values }, (_, i) => i + 1) }] as never,
+        parameters: [
+          {
+            ...asked.space.parameters[0]!,
+            values: Array.from({ length: values }, (_, i) => i + 1),
+          },
+        ] as never,
       },
       priorLogRate: undefined,
     })
@@ -65,9 +88,12 @@ describe('what another trial is expected to gain', () => {
   })
 
   test('an outlook is there from the first trial on: how many more there are in any case, and what the next may save', () => {
-    const outlook = (observations: readonly Observation[]) => assessStop(asked, observations, createRng(1)).outlook
+    const outlook = (observations: readonly Observation[]) =>
+      assessStop(asked, observations, createRng(1)).outlook
     expect(outlook([])).toBeUndefined()
-    expect(outlook([{ configuration: { n: 1 }, state: 'infeasible', reason: 'out of memory' }])).toBeUndefined()
+    expect(
+      outlook([{ configuration: { n: 1 }, state: 'infeasible', reason: 'out of memory' }]),
+    ).toBeUndefined()
     expect(outlook(five.slice(0, 1))).toMatchObject({ trialsAtLeast: 1 })
     expect(outlook([read(1, 100), read(2, 120)])).toMatchObject({ trialsAtLeast: 1 })
     expect(outlook([read(1, 120), read(2, 100)])).toMatchObject({ trialsAtLeast: 0 })
@@ -81,18 +107,26 @@ describe('what another trial is expected to gain', () => {
   })
 
   test('surprise: deviations that readings were off by, root mean square, one of them as believed; between 1 and 2', () => {
-    const foretold = (value: number, more: object = {}) => read(1, value, { foretold: { value: 100, logSd: 0.12 }, ...more })
+    const foretold = (value: number, more: object = {}) =>
+      read(1, value, { foretold: { value: 100, logSd: 0.12 }, ...more })
     const sd = Math.hypot(0.05, 0.12)
     const off = (deviations: number) => foretold(100 * Math.exp(deviations * sd))
     expect(surprise([])).toBe(1)
     expect(surprise([off(0.1), off(0.2)])).toBe(1)
     expect(surprise([off(1.5), off(-2)])).toBeCloseTo(Math.sqrt((1.5 ** 2 + 2 ** 2 + 1) / 3), 9)
     expect(surprise([off(9)])).toBe(2)
-    // Without a deviation of its own a reading is exact, as a belief is; of two that are nothing can be said.
+    // Without a deviation of its own a reading is exact, as a belief is; of two that are nothing
+    // can be said.
     const bare = (value: number, reading: object, belief: object) =>
       read(1, value, { rate: { value, ...reading }, foretold: { value: 100, ...belief } })
-    expect(surprise([bare(100 * Math.exp(0.2), {}, { logSd: 0.1 })])).toBeCloseTo(Math.sqrt((4 + 1) / 2), 9)
-    expect(surprise([bare(100 * Math.exp(0.2), { logSd: 0.1 }, {})])).toBeCloseTo(Math.sqrt((4 + 1) / 2), 9)
+    expect(surprise([bare(100 * Math.exp(0.2), {}, { logSd: 0.1 })])).toBeCloseTo(
+      Math.sqrt((4 + 1) / 2),
+      9,
+    )
+    expect(surprise([bare(100 * Math.exp(0.2), { logSd: 0.1 }, {})])).toBeCloseTo(
+      Math.sqrt((4 + 1) / 2),
+      9,
+    )
     expect(surprise([bare(150, {}, {}), off(2)])).toBeCloseTo(Math.sqrt((4 + 1) / 2), 9)
     // Half a request a second is a rate; none is none.
     expect(surprise([bare(0.5, { logSd: 0.1 }, { logSd: 0.1 })])).toBe(2)

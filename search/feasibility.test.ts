@@ -20,7 +20,9 @@ describe('logFeasible', () => {
     ])
   })
   test('is that it serves, where nothing limits or nothing was measured', () => {
-    expect(logFeasible({ ...problem, constraintLimit: undefined }, { constraint, logServes })).toBe(logServes)
+    expect(logFeasible({ ...problem, constraintLimit: undefined }, { constraint, logServes })).toBe(
+      logServes,
+    )
     expect(logFeasible(problem, { logServes })).toBe(logServes)
   })
 })

@@ -3,7 +3,10 @@ import type { Marginals } from './gp-model.ts'
 import { logCdf } from './normal.ts'
 import type { Problem } from './types.ts'
 
-/** Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they serve at all. */
+/**
+ * Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they
+ * serve at all.
+ */
 export interface Beliefs {
   readonly rate?: BentNormal
   readonly constraint?: Marginals
@@ -14,5 +17,7 @@ export interface Beliefs {
 /** ln P(serves and meets the constraint), m. */
 export function logFeasible(problem: Problem, { constraint, logServes }: Beliefs): Float64Array {
   if (problem.constraintLimit === undefined || !constraint) return logServes
-  return logServes.map((serves, i) => serves + logCdf(-constraint.mean[i]! / Math.sqrt(constraint.variance[i]!)))
+  return logServes.map(
+    (serves, i) => serves + logCdf(-constraint.mean[i]! / Math.sqrt(constraint.variance[i]!)),
+  )
 }

@@ -1,4 +1,7 @@
-/** The fit of a Gaussian process: hyperparameters of greatest posterior density, under priors scaled with the dimension. */
+/**
+ * The fit of a Gaussian process: hyperparameters of greatest posterior density, under priors scaled
+ * with the dimension.
+ */
 import { type GpData, type GpShape, type Hyperparameters, NOISE_FLOOR } from './gp-model.ts'
 import { condition, type Gp, geometry, likelihood, pack, unpack } from './gp-regression.ts'
 import { type Evaluation, minimise } from './lbfgs.ts'
@@ -12,9 +15,10 @@ export interface HyperPriors {
 }
 
 /**
- * Lengthscales LogNormal(√2 + ln(G)/2, √3), scaled with the dimension (Hvarfner, Hellsten and Nardi, 'Vanilla Bayesian optimization performs great in
- * high dimensions', ICML 2024, §4), noise LogNormal(-4, 1), signal LogNormal(-1, 1), for targets of about unit
- * variance of which the trend takes a part.
+ * Lengthscales LogNormal(√2 + ln(G)/2, √3), scaled with the dimension (Hvarfner, Hellsten and
+ * Nardi, 'Vanilla Bayesian optimization performs great in high dimensions', ICML 2024, §4), noise
+ * LogNormal(-4, 1), signal LogNormal(-1, 1), for targets of about unit variance of which the trend
+ * takes a part.
  */
 export const defaultPriors = (groups: number): HyperPriors => ({
   signal: [-1, 1],
@@ -22,7 +26,10 @@ export const defaultPriors = (groups: number): HyperPriors => ({
   noise: [-4, 1],
 })
 
-/** ln prior density at θ, and its gradient with respect to θ: d/dln x of LogNormal(μ, σ) is -1 - (ln x - μ)/σ². */
+/**
+ * ln prior density at θ, and its gradient with respect to θ: d/dln x of LogNormal(μ, σ) is -1 - (ln
+ * x - μ)/σ².
+ */
 function logPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
   const last = theta.length - 1
   const gradient = new Float64Array(theta.length)
@@ -39,12 +46,19 @@ function logPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
 function startingPoint(priors: HyperPriors, G: number): Float64Array {
   const mode = ([mu, sigma]: readonly [number, number]) => mu - sigma * sigma
   const noise = Math.max(Math.log(NOISE_FLOOR) + 1, mode(priors.noise))
-  return Float64Array.from([priors.signal[0], ...new Array<number>(G).fill(mode(priors.lengthscale)), noise])
+  return Float64Array.from([
+    priors.signal[0],
+    ...new Array<number>(G).fill(mode(priors.lengthscale)),
+    noise,
+  ])
 }
 
 /** Beyond this many observations fewer evaluations will do: the likelihood has one clear mode. */
 const FEW = 30
-/** Hyperparameters are fitted to at most this many observations, evenly chosen; the process is conditioned on all. */
+/**
+ * Hyperparameters are fitted to at most this many observations, evenly chosen; the process is
+ * conditioned on all.
+ */
 const FITTED = 48
 
 function thinned(data: GpData): GpData {
@@ -54,7 +68,9 @@ function thinned(data: GpData): GpData {
   return {
     X: data.X.subMatrixRow(rows),
     y: Float64Array.from(rows, (i) => data.y[i]!),
-    ...(data.knownNoise ? { knownNoise: Float64Array.from(rows, (i) => data.knownNoise![i]!) } : {}),
+    ...(data.knownNoise
+      ? { knownNoise: Float64Array.from(rows, (i) => data.knownNoise![i]!) }
+      : {}),
   }
 }
 
@@ -65,8 +81,9 @@ interface FitOptions {
 }
 
 /**
- * The process at the maximum a posteriori hyperparameters. Safe for one point, duplicates and constant targets; a fit that cannot be
- * computed falls back to the prior modes and says so in `warning`.
+ * The process at the maximum a posteriori hyperparameters. Safe for one point, duplicates and
+ * constant targets; a fit that cannot be computed falls back to the prior modes and says so in
+ * `warning`.
  */
 export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): Gp {
   const g = geometry(shape, data)
@@ -82,7 +99,10 @@ export function fitGp(shape: GpShape, data: GpData, options: FitOptions = {}): G
     const fit = likelihood(few, theta, fitted.knownNoise)
     if (!fit || !Number.isFinite(fit.value)) return undefined
     const prior = logPrior(theta, priors)
-    return { value: -fit.value - prior.value, gradient: fit.gradient.map((v, i) => -v - prior.gradient[i]!) }
+    return {
+      value: -fit.value - prior.value,
+      gradient: fit.gradient.map((v, i) => -v - prior.gradient[i]!),
+    }
   }
   const best = minimise(loss, start, bounds, { maxEvaluations: few.n > FEW ? 25 : 40 })
   if (best) return condition(shape, data, unpack(best.x), g)

@@ -9,7 +9,10 @@ export interface GpShape {
   readonly slopeMean: Float64Array
   /** v, one a column; 0 keeps a column out of the trend. */
   readonly slopeVariance: Float64Array
-  /** o: what each row has of its own, the same whenever it is read (a nugget: Gramacy and Lee, Statistics and Computing 22, 2012). Absent: 0. */
+  /**
+   * o: what each row has of its own, the same whenever it is read (a nugget: Gramacy and Lee,
+   * Statistics and Computing 22, 2012). Absent: 0.
+   */
   readonly ownVariance?: number
 }
 

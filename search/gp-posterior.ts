@@ -1,4 +1,7 @@
-/** The posterior at candidates, from a factor of the training rows' K: symbols as in gp-regression.ts. */
+/**
+ * The posterior at candidates, from a factor of the training rows' K: symbols as in
+ * gp-regression.ts.
+ */
 import type { CrossKernel } from './cross-kernel.ts'
 import { type GpShape, type Marginals, meanAt, type Rows } from './gp-model.ts'
 import { dot, forwardSolveFour } from './linalg.ts'
@@ -44,7 +47,10 @@ export class Posterior {
     return { mean, variance, rows }
   }
 
-  /** Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), numbers that are overwritten afterwards. */
+  /**
+   * Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), numbers that are
+   * overwritten afterwards.
+   */
   private whiten(
     Z: Rows,
     { l, at, alpha }: Whitening,
@@ -69,8 +75,15 @@ export class Posterior {
   }
 }
 
-/** Covariance of the function at the rows of Z (m×m, row-major). @param own the kernel among them @param rows L⁻¹ k(X, z) for each */
-export function jointCovariance(own: CrossKernel, Z: Rows, rows: readonly Float64Array[]): Float64Array {
+/**
+ * Covariance of the function at the rows of Z (m×m, row-major). @param own the kernel among them
+ * @param rows L⁻¹ k(X, z) for each
+ */
+export function jointCovariance(
+  own: CrossKernel,
+  Z: Rows,
+  rows: readonly Float64Array[],
+): Float64Array {
   const m = Z.length
   const covariance = new Float64Array(m * m)
   const prior = new Float64Array(m)

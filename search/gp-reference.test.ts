@@ -1,4 +1,7 @@
-/** The process against matrices written down in full: every kernel entry by its formula, every solve by ml-matrix. */
+/**
+ * The process against matrices written down in full: every kernel entry by its formula, every solve
+ * by ml-matrix.
+ */
 import { determinant, inverse, Matrix } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
 import { crossKernel } from './cross-kernel.ts'
@@ -8,19 +11,26 @@ import { condition, geometry, likelihood } from './gp-regression.ts'
 import { matern52, matern52Weight } from './matern.ts'
 import { createRng } from './rng.ts'
 
-const logMarginalLikelihood = (shape: GpShape, data: GpData, at: Float64Array) => likelihood(geometry(shape, data), at, data.knownNoise)
+const logMarginalLikelihood = (shape: GpShape, data: GpData, at: Float64Array) =>
+  likelihood(geometry(shape, data), at, data.knownNoise)
 
 const rng = createRng('gp reference')
 /** Some zeros among them, as names have. */
 const rowsOf = (count: number, d = 5) =>
-  Array.from({ length: count }, () => Float64Array.from({ length: d }, (_, c) => (c === 2 && rng.next() < 0.5 ? 0 : rng.normal())))
+  Array.from({ length: count }, () =>
+    Float64Array.from({ length: d }, (_, c) => (c === 2 && rng.next() < 0.5 ? 0 : rng.normal())),
+  )
 const n = 9
 const rows = rowsOf(n)
 const Z = rowsOf(7)
 const y = Float64Array.from({ length: n }, () => rng.normal())
 const knownNoise = y.map((_, i) => (i % 3 === 0 ? 0.02 * (i + 1) : Number.NaN))
 const data: GpData = { X: new Matrix(rows), y, knownNoise }
-const h: Hyperparameters = { signalVariance: 0.7, lengthscales: Float64Array.of(0.8, 1.7), noiseVariance: 0.05 }
+const h: Hyperparameters = {
+  signalVariance: 0.7,
+  lengthscales: Float64Array.of(0.8, 1.7),
+  noiseVariance: 0.05,
+}
 const theta = Float64Array.of(Math.log(0.7), Math.log(0.8), Math.log(1.7), Math.log(0.05))
 const shapes: Readonly<Record<string, GpShape>> = {
   'a trend and groups': {
@@ -45,14 +55,17 @@ describe.each(Object.entries(shapes))('%s', (_, shape) => {
   const noise = (i: number) => (Number.isNaN(knownNoise[i]!) ? h.noiseVariance : knownNoise[i]!)
   const of = (which: readonly number[]) => {
     const at = which.map((i) => rows[i]!)
-    const K = new Matrix(at.map((x, a) => at.map((z, b) => kernel(x, z) + (a === b ? noise(which[a]!) : 0))))
+    const K = new Matrix(
+      at.map((x, a) => at.map((z, b) => kernel(x, z) + (a === b ? noise(which[a]!) : 0))),
+    )
     const residual = which.map((i) => y[i]! - mean(rows[i]!))
     const Kinv = inverse(K)
     const alpha = Kinv.mmul(Matrix.columnVector(residual))
     const k = (z: Float64Array) => Matrix.columnVector(at.map((x) => kernel(x, z)))
     return {
       mean: (z: Float64Array) => mean(z) + k(z).transpose().mmul(alpha).get(0, 0),
-      covariance: (a: Float64Array, b: Float64Array) => kernel(a, b) - k(a).transpose().mmul(Kinv).mmul(k(b)).get(0, 0),
+      covariance: (a: Float64Array, b: Float64Array) =>
+        kernel(a, b) - k(a).transpose().mmul(Kinv).mmul(k(b)).get(0, 0),
       logLikelihood:
         -0.5 * Matrix.rowVector(residual).mmul(alpha).get(0, 0) -
         0.5 * Math.log(determinant(K)) -
@@ -65,13 +78,19 @@ describe.each(Object.entries(shapes))('%s', (_, shape) => {
 
   test('likelihood', () => {
     expect(gp.logLikelihood).toBeCloseTo(everything.logLikelihood, 8)
-    expect(logMarginalLikelihood(shape, data, theta)!.value).toBeCloseTo(everything.logLikelihood, 8)
+    expect(logMarginalLikelihood(shape, data, theta)!.value).toBeCloseTo(
+      everything.logLikelihood,
+      8,
+    )
     expect(gp.hyperparameters).toEqual(h)
   })
   test('its gradient, by differences', () => {
     const { gradient } = logMarginalLikelihood(shape, data, theta)!
-    const value = (i: number, step: number) => logMarginalLikelihood(shape, data, theta.with(i, theta[i]! + step))!.value
-    expect([...gradient]).toEqual([0, 1, 2, 3].map((i) => expect.closeTo((value(i, 1e-5) - value(i, -1e-5)) / 2e-5, 5)))
+    const value = (i: number, step: number) =>
+      logMarginalLikelihood(shape, data, theta.with(i, theta[i]! + step))!.value
+    expect([...gradient]).toEqual(
+      [0, 1, 2, 3].map((i) => expect.closeTo((value(i, 1e-5) - value(i, -1e-5)) / 2e-5, 5)),
+    )
   })
   test('marginals, however many are asked for at once', () => {
     for (const count of [7, 4, 1, 0]) {
@@ -84,7 +103,9 @@ describe.each(Object.entries(shapes))('%s', (_, shape) => {
   test('a joint distribution', () => {
     const joint = gp.joint(Z)
     expect([...joint.mean]).toEqual(Z.map((z) => close(everything.mean(z))))
-    expect([...joint.covariance]).toEqual(Z.flatMap((a) => Z.map((b) => close(everything.covariance(a, b)))))
+    expect([...joint.covariance]).toEqual(
+      Z.flatMap((a) => Z.map((b) => close(everything.covariance(a, b)))),
+    )
   })
   test('each observation as the others lead one to expect it', () => {
     const { mean, variance } = gp.leaveOneOut()
@@ -121,7 +142,9 @@ describe('roughly', () => {
     const some = Array.from({ length: 32 }, (_, i) => Math.floor((i * 80) / 32))
     const expected = condition(shape, at(some), h).predict(Z)
     const { mean, variance } = condition(shape, at(all), h).predictRoughly(Z)
-    expect([...mean, ...variance]).toEqual([...expected.mean, ...expected.variance].map((v) => expect.closeTo(v, 8)))
+    expect([...mean, ...variance]).toEqual(
+      [...expected.mean, ...expected.variance].map((v) => expect.closeTo(v, 8)),
+    )
   })
   test('is exactly, up to 64', () => {
     const gp = condition(shape, at(all.slice(0, 64)), h)
@@ -133,9 +156,15 @@ test('the Matérn kernel and its slope', () => {
   expect(matern52(0)).toBe(1)
   // r = 1: (1 + √5 + 5/3) exp(-√5).
   expect(matern52(1)).toBeCloseTo(0.52399411, 8)
-  expect(matern52(0.25)).toBeCloseTo((1 + Math.sqrt(5) / 2 + 5 / 12) * Math.exp(-Math.sqrt(5) / 2), 12)
+  expect(matern52(0.25)).toBeCloseTo(
+    (1 + Math.sqrt(5) / 2 + 5 / 12) * Math.exp(-Math.sqrt(5) / 2),
+    12,
+  )
   for (const squared of [0.01, 0.5, 3])
-    expect(matern52Weight(squared)).toBeCloseTo((-2 * (matern52(squared + 1e-6) - matern52(squared - 1e-6))) / 2e-6, 6)
+    expect(matern52Weight(squared)).toBeCloseTo(
+      (-2 * (matern52(squared + 1e-6) - matern52(squared - 1e-6))) / 2e-6,
+      6,
+    )
 })
 
 describe('what cannot be computed', () => {
@@ -144,7 +173,9 @@ describe('what cannot be computed', () => {
     const broken = condition(shape, { ...data, knownNoise: y.map(() => -3) }, h)
     const { mean } = condition(shape, { X: data.X, y }, { ...h, noiseVariance: 1 }).predict(Z)
     expect([...broken.predict(Z).mean]).toEqual([...mean].map((v) => expect.closeTo(v, 10)))
-    expect(logMarginalLikelihood(shape, { ...data, knownNoise: y.map(() => -3) }, theta)).toBeUndefined()
+    expect(
+      logMarginalLikelihood(shape, { ...data, knownNoise: y.map(() => -3) }, theta),
+    ).toBeUndefined()
   })
   test('at all is said to be so', () => {
     const X = data.X.clone()
@@ -152,23 +183,43 @@ describe('what cannot be computed', () => {
     expect(() => condition(shape, { X, y }, h)).toThrow(/kernel matrix of 9 observations/)
   })
   test('a fit falls back to the modes of the priors', () => {
-    const one: GpShape = { groups: [0], slopeMean: new Float64Array(1), slopeVariance: new Float64Array(1) }
-    const { hyperparameters, warning } = fitGp(one, { X: new Matrix([[0], [1]]), y: Float64Array.of(1e200, -1e200) })
+    const one: GpShape = {
+      groups: [0],
+      slopeMean: new Float64Array(1),
+      slopeVariance: new Float64Array(1),
+    }
+    const { hyperparameters, warning } = fitGp(one, {
+      X: new Matrix([[0], [1]]),
+      y: Float64Array.of(1e200, -1e200),
+    })
     expect(warning).toMatch(/2 observations failed/)
     const { signalVariance, lengthscales, noiseVariance } = hyperparameters
-    expect([signalVariance, ...lengthscales]).toEqual([Math.exp(-1), Math.exp(Math.SQRT2 - 3)].map((v) => expect.closeTo(v, 12)))
+    expect([signalVariance, ...lengthscales]).toEqual(
+      [Math.exp(-1), Math.exp(Math.SQRT2 - 3)].map((v) => expect.closeTo(v, 12)),
+    )
     expect(noiseVariance).toBe(1)
   })
 })
 
 describe('a fit', () => {
-  const shape: GpShape = { groups: [0, 1], slopeMean: new Float64Array(2), slopeVariance: new Float64Array(2) }
+  const shape: GpShape = {
+    groups: [0, 1],
+    slopeMean: new Float64Array(2),
+    slopeVariance: new Float64Array(2),
+  }
   const smooth = (count: number, noise = 0): GpData => {
     const x = Array.from({ length: count }, () => [rng.next(), rng.next()])
-    return { X: new Matrix(x), y: Float64Array.from(x, ([a, b]) => Math.sin(5 * a!) + 0.3 * b! + noise * rng.normal()) }
+    return {
+      X: new Matrix(x),
+      y: Float64Array.from(x, ([a, b]) => Math.sin(5 * a!) + 0.3 * b! + noise * rng.normal()),
+    }
   }
   test('has the priors that are published, wider apart in more dimensions', () => {
-    expect(defaultPriors(1)).toEqual({ signal: [-1, 1], lengthscale: [Math.SQRT2, Math.sqrt(3)], noise: [-4, 1] })
+    expect(defaultPriors(1)).toEqual({
+      signal: [-1, 1],
+      lengthscale: [Math.SQRT2, Math.sqrt(3)],
+      noise: [-4, 1],
+    })
     expect(defaultPriors(9).lengthscale[0]).toBeCloseTo(Math.SQRT2 + Math.log(3), 12)
   })
   test('of many observations is one to 48 of them, conditioned on all', () => {
@@ -177,20 +228,28 @@ describe('a fit', () => {
     const known = Float64Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? 0.01 : Number.NaN))
     const some = { X: all.X.subMatrixRow(which), y: Float64Array.from(which, (i) => all.y[i]!) }
     for (const more of [undefined, known]) {
-      const few = fitGp(shape, { ...some, ...(more ? { knownNoise: Float64Array.from(which, (i) => more[i]!) } : {}) })
+      const few = fitGp(shape, {
+        ...some,
+        ...(more ? { knownNoise: Float64Array.from(which, (i) => more[i]!) } : {}),
+      })
       const gp = fitGp(shape, { ...all, ...(more ? { knownNoise: more } : {}) })
       expect(gp.hyperparameters).toEqual(few.hyperparameters)
       expect(gp.logLikelihood).toBeCloseTo(
-        condition(shape, { ...all, ...(more ? { knownNoise: more } : {}) }, gp.hyperparameters).logLikelihood,
+        condition(shape, { ...all, ...(more ? { knownNoise: more } : {}) }, gp.hyperparameters)
+          .logLikelihood,
         9,
       )
     }
   })
   test('has no less noise than a hundredth of a unit, squared', () => {
-    expect(fitGp(shape, smooth(25)).hyperparameters.noiseVariance).toBeGreaterThanOrEqual(1e-4 * (1 - 1e-9))
+    expect(fitGp(shape, smooth(25)).hyperparameters.noiseVariance).toBeGreaterThanOrEqual(
+      1e-4 * (1 - 1e-9),
+    )
   })
   test('finds a noise it is shown', () => {
-    expect(Math.sqrt(fitGp(shape, smooth(48, 0.3)).hyperparameters.noiseVariance)).toBeGreaterThan(0.2)
+    expect(Math.sqrt(fitGp(shape, smooth(48, 0.3)).hyperparameters.noiseVariance)).toBeGreaterThan(
+      0.2,
+    )
   })
   test('goes on from hyperparameters it is given, to a greater posterior', () => {
     const all = smooth(20, 0.05)

@@ -19,8 +19,11 @@ const hyperparameters = {
   lengthscales: Float64Array.from(reference.lengthscales),
   noiseVariance: reference.noise_var,
 }
-const theta = Float64Array.from([reference.outputscale, ...reference.lengthscales, reference.noise_var].map(Math.log))
-const logMarginalLikelihood = (shape: GpShape, data: GpData, at: Float64Array) => likelihood(geometry(shape, data), at, data.knownNoise)
+const theta = Float64Array.from(
+  [reference.outputscale, ...reference.lengthscales, reference.noise_var].map(Math.log),
+)
+const logMarginalLikelihood = (shape: GpShape, data: GpData, at: Float64Array) =>
+  likelihood(geometry(shape, data), at, data.knownNoise)
 const relative = (a: number, b: number) => Math.abs(a - b) / Math.max(1e-3, Math.abs(b))
 
 describe('agrees with scikit-learn', () => {
@@ -28,7 +31,8 @@ describe('agrees with scikit-learn', () => {
   test('log marginal likelihood and gradient', () => {
     const fit = logMarginalLikelihood(plain, { X, y }, theta)!
     expect(relative(fit.value, expected.lml)).toBeLessThan(1e-6)
-    for (const [i, g] of expected.grad_wrt_log_params.values.entries()) expect(relative(fit.gradient[i]!, g)).toBeLessThan(1e-6)
+    for (const [i, g] of expected.grad_wrt_log_params.values.entries())
+      expect(relative(fit.gradient[i]!, g)).toBeLessThan(1e-6)
   })
   test('posterior mean, standard deviation and covariance', () => {
     const gp = condition(plain, { X, y }, hyperparameters)
@@ -39,7 +43,9 @@ describe('agrees with scikit-learn', () => {
       expect(relative(Math.sqrt(variance[i]!), expected.latent_std[i]!)).toBeLessThan(1e-6)
       expect(relative(joint.mean[i]!, expected.mean[i]!)).toBeLessThan(1e-6)
       for (let j = 0; j < Z.length; j++)
-        expect(relative(joint.covariance[i * Z.length + j]!, expected.latent_cov[i]![j]!)).toBeLessThan(1e-6)
+        expect(
+          relative(joint.covariance[i * Z.length + j]!, expected.latent_cov[i]![j]!),
+        ).toBeLessThan(1e-6)
     }
   })
 })
@@ -49,7 +55,11 @@ test('what each configuration has of its own is noise to others, and kept by wha
   const shape: GpShape = { ...plain, ownVariance: own }
   const [asOwn, asNoise] = [
     condition(shape, { X, y }, hyperparameters),
-    condition(plain, { X, y }, { ...hyperparameters, noiseVariance: hyperparameters.noiseVariance + own }),
+    condition(
+      plain,
+      { X, y },
+      { ...hyperparameters, noiseVariance: hyperparameters.noiseVariance + own },
+    ),
   ]
   const [a, b] = [asOwn.predict(Z), asNoise.predict(Z)]
   expect(asOwn.logLikelihood).toBeCloseTo(asNoise.logLikelihood, 10)
@@ -96,7 +106,11 @@ test('the trend equals explicit Bayesian linear regression when the Matérn part
   const slopeMean = Float64Array.from([0.1, -0.2, 0, 0.3])
   const shape: GpShape = { groups: [0, 0, 0, 0], slopeMean, slopeVariance }
   const noiseVariance = 0.05
-  const gp = condition(shape, { X, y }, { signalVariance: 1e-14, lengthscales: Float64Array.of(1), noiseVariance })
+  const gp = condition(
+    shape,
+    { X, y },
+    { signalVariance: 1e-14, lengthscales: Float64Array.of(1), noiseVariance },
+  )
   const precision = X.transpose()
     .mmul(X)
     .div(noiseVariance)

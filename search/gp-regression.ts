@@ -1,5 +1,6 @@
 /**
- * Gaussian process regression with a Matérn-5/2 kernel on grouped lengthscales plus a Bayesian linear trend.
+ * Gaussian process regression with a Matérn-5/2 kernel on grouped lengthscales plus a Bayesian
+ * linear trend.
  *
  *   symbol    meaning                                                        shape
  *   n         observations
@@ -22,11 +23,21 @@
  *
  *   r² = Σ_g |x_g - x'_g|² / ℓ_g²,   M(r) = (1 + √5 r + 5 r²/3) exp(-√5 r)
  *
- * The trend is integrated out (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, §2.7): slopes b ~ N(b0, diag v) give the mean
- * X b0 and the kernel X diag(v) Xᵀ. A column of ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is learned.
+ * The trend is integrated out (Rasmussen and Williams, Gaussian Processes for Machine Learning,
+ * 2006, §2.7): slopes b ~ N(b0, diag v) give the mean X b0 and the kernel X diag(v) Xᵀ. A column of
+ * ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is
+ * learned.
  */
 import { crossKernel } from './cross-kernel.ts'
-import { type GpData, type GpShape, type Hyperparameters, isSameRow, type Marginals, meanAt, type Rows } from './gp-model.ts'
+import {
+  type GpData,
+  type GpShape,
+  type Hyperparameters,
+  isSameRow,
+  type Marginals,
+  meanAt,
+  type Rows,
+} from './gp-model.ts'
 import { jointCovariance, LEAST_VARIANCE, Posterior, type Whitening } from './gp-posterior.ts'
 import type { Evaluation } from './lbfgs.ts'
 import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
@@ -38,17 +49,26 @@ export interface Gp {
   readonly logLikelihood: number
   /** Marginal mean and variance of the noise-free function at the rows of Z (m×d). */
   predict(Z: Rows): Marginals
-  /** The same from some of the observations: where there are many, quicker, and good enough for a shortlist. */
+  /**
+   * The same from some of the observations: where there are many, quicker, and good enough for a
+   * shortlist.
+   */
   predictRoughly(Z: Rows): Marginals
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
   joint(Z: Rows): { mean: Float64Array; covariance: Float64Array }
-  /** The noise-free function at each observation as the others lead one to expect it, n (Rasmussen and Williams, eq. 5.12). */
+  /**
+   * The noise-free function at each observation as the others lead one to expect it, n (Rasmussen
+   * and Williams, eq. 5.12).
+   */
   leaveOneOut(): Marginals
   /** Set when the fit fell back to default hyperparameters. */
   readonly warning?: string
 }
 
-/** Squared distances of the training rows by group: pairs (i > j) in row order, G numbers a pair; and the part of K that no hyperparameter moves. */
+/**
+ * Squared distances of the training rows by group: pairs (i > j) in row order, G numbers a pair;
+ * and the part of K that no hyperparameter moves.
+ */
 interface Geometry {
   readonly n: number
   readonly G: number
@@ -121,11 +141,17 @@ function kernelPairs({ n, G, distances }: Geometry, lengthscales: Float64Array):
 const isUnknown = (known: number | undefined): boolean => known === undefined || Number.isNaN(known)
 
 /** K, its factor and α; undefined where K is not positive definite. */
-function factorise(g: Geometry, h: Hyperparameters, pairs: Pairs, knownNoise?: Float64Array): Factor | undefined {
+function factorise(
+  g: Geometry,
+  h: Hyperparameters,
+  pairs: Pairs,
+  knownNoise?: Float64Array,
+): Factor | undefined {
   const { n } = g
   const k = Float64Array.from(g.fixed)
   for (let i = 0, pair = 0; i < n; i++) {
-    for (let j = 0; j < i; j++, pair++) k[i * n + j] = k[i * n + j]! + h.signalVariance * pairs.values[pair]!
+    for (let j = 0; j < i; j++, pair++)
+      k[i * n + j] = k[i * n + j]! + h.signalVariance * pairs.values[pair]!
     const known = knownNoise?.[i]
     k[i * n + i] = k[i * n + i]! + h.signalVariance + (isUnknown(known) ? h.noiseVariance : known!)
   }
@@ -145,14 +171,22 @@ export const unpack = (theta: Float64Array): Hyperparameters => ({
 })
 
 /** Hyperparameters → θ. */
-export const pack = ({ signalVariance, lengthscales, noiseVariance }: Hyperparameters): Float64Array =>
+export const pack = ({
+  signalVariance,
+  lengthscales,
+  noiseVariance,
+}: Hyperparameters): Float64Array =>
   Float64Array.from([signalVariance, ...lengthscales, noiseVariance], Math.log)
 
 /**
- * ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and Williams, eq. 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)).
- * Returns undefined where K is not positive definite.
+ * ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and Williams, eq.
+ * 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)). Returns undefined where K is not positive definite.
  */
-export function likelihood(g: Geometry, theta: Float64Array, knownNoise?: Float64Array): Evaluation | undefined {
+export function likelihood(
+  g: Geometry,
+  theta: Float64Array,
+  knownNoise?: Float64Array,
+): Evaluation | undefined {
   const { n, G, distances } = g
   const h = unpack(theta)
   const pairs = kernelPairs(g, h.lengthscales)
@@ -178,12 +212,23 @@ export function likelihood(g: Geometry, theta: Float64Array, knownNoise?: Float6
 
 /**
  * The process conditioned on data with given hyperparameters.
- * @throws Error where the kernel matrix is not positive definite even with a noise variance raised to 1.
+ * @throws Error where the kernel matrix is not positive definite even with a noise variance raised
+ * to 1.
  */
-export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperparameters, g = geometry(shape, data)): Gp {
+export function condition(
+  shape: GpShape,
+  data: GpData,
+  hyperparameters: Hyperparameters,
+  g = geometry(shape, data),
+): Gp {
   const pairs = kernelPairs(g, hyperparameters.lengthscales)
-  const factor = factorise(g, hyperparameters, pairs, data.knownNoise) ?? factorise(g, { ...hyperparameters, noiseVariance: 1 }, pairs)
-  if (!factor) throw new Error(`the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`)
+  const factor =
+    factorise(g, hyperparameters, pairs, data.knownNoise) ??
+    factorise(g, { ...hyperparameters, noiseVariance: 1 }, pairs)
+  if (!factor)
+    throw new Error(
+      `the kernel matrix of ${g.n} observations is not positive definite: are all targets and columns finite?`,
+    )
   const { n } = g
   const observed = data.X.to2DArray().map((row) => Float64Array.from(row))
   const cross = crossKernel(shape, hyperparameters, observed)
@@ -204,14 +249,20 @@ export function condition(shape: GpShape, data: GpData, hyperparameters: Hyperpa
         mean: data.y.map((y, i) => y - factor.alpha[i]! / inverse[i * n + i]!),
         variance: data.y.map((_, i) => {
           const known = data.knownNoise?.[i]
-          return Math.max(LEAST_VARIANCE, 1 / inverse[i * n + i]! - (isUnknown(known) ? hyperparameters.noiseVariance : known!))
+          return Math.max(
+            LEAST_VARIANCE,
+            1 / inverse[i * n + i]! - (isUnknown(known) ? hyperparameters.noiseVariance : known!),
+          )
         }),
       }
     },
   }
 }
 
-/** Observations that a rough prediction is made from, and more than how many there must be for it to be worth it. */
+/**
+ * Observations that a rough prediction is made from, and more than how many there must be for it to
+ * be worth it.
+ */
 const ROUGHLY = 32
 const MANY = 64
 

@@ -4,15 +4,20 @@ import type { Rng } from './types.ts'
 const PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71]
 
 /**
- * Point `index` (0, 1, 2, ...) of a Halton sequence in [0, 1)^d with random digit permutations that the rng's seed decides
- * (Owen, 'A randomized Halton algorithm in R', 2017).
+ * Point `index` (0, 1, 2, ...) of a Halton sequence in [0, 1)^d with random digit permutations that
+ * the rng's seed decides (Owen, 'A randomized Halton algorithm in R', 2017).
  * @throws RangeError beyond 20 dimensions.
  */
 export function createHalton(dimensions: number, rng: Rng): (index: number) => Float64Array {
   if (dimensions > PRIMES.length)
-    throw new RangeError(`a Halton sequence of ${dimensions} dimensions is not supported (at most ${PRIMES.length})`)
-  const permutations = Array.from({ length: dimensions }, (_, j) => digitPermutations(PRIMES[j]!, rng.fork(`halton ${j}`)))
-  return (index) => Float64Array.from(permutations, (digits, j) => radicalInverse(index, PRIMES[j]!, digits))
+    throw new RangeError(
+      `a Halton sequence of ${dimensions} dimensions is not supported (at most ${PRIMES.length})`,
+    )
+  const permutations = Array.from({ length: dimensions }, (_, j) =>
+    digitPermutations(PRIMES[j]!, rng.fork(`halton ${j}`)),
+  )
+  return (index) =>
+    Float64Array.from(permutations, (digits, j) => radicalInverse(index, PRIMES[j]!, digits))
 }
 
 const DIGITS = 24

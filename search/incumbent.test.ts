@@ -6,7 +6,15 @@ import type { Observation, Problem } from './types.ts'
 
 const problem: Problem = {
   space: {
-    parameters: [{ name: 'batch', category: 'server', kind: 'ordinal', values: [1, 2, 4, 8, 16, 32, 64], scale: 'log' }],
+    parameters: [
+      {
+        name: 'batch',
+        category: 'server',
+        kind: 'ordinal',
+        values: [1, 2, 4, 8, 16, 32, 64],
+        scale: 'log',
+      },
+    ],
     constraints: [],
   },
   objective: { kind: 'price-per-request' },
@@ -19,7 +27,8 @@ const reading = (batch: number, latencyMs: number): Observation => ({
   rate: { value: 40 * batch ** 0.5, logSd: 0.03 },
   constraint: { value: latencyMs, logSd: 0.15 },
 })
-// Latency doubles with every second step, from 18.4 ms at 16 to 26 ms at 32; the reading at 32 is lucky.
+// Latency doubles with every second step, from 18.4 ms at 16 to 26 ms at 32; the reading at 32 is
+// lucky.
 const observations = [
   reading(1, 4.6),
   reading(2, 6.5),
@@ -37,7 +46,9 @@ test('a lucky reading of what likely misses the limit is not the best', () => {
 })
 
 test('there is none while nothing is believed to meet the limit', () => {
-  const slow = observations.map((o) => (o.state === 'complete' ? { ...o, constraint: { value: 90 } } : o))
+  const slow = observations.map((o) =>
+    o.state === 'complete' ? { ...o, constraint: { value: 90 } } : o,
+  )
   const surrogate = fitSurrogate(problem, slow, [])
   expect(believedBest(problem, slow, surrogate)).toBeUndefined()
 })
@@ -53,31 +64,44 @@ describe('a trial counts', () => {
 
   test('unless it failed, was cut short or served nothing', () => {
     expect(best((o) => o)).toBe(16)
-    expect(best(({ configuration }) => ({ configuration, state: 'infeasible', reason: 'crashed' }))).toBe(8)
+    expect(
+      best(({ configuration }) => ({ configuration, state: 'infeasible', reason: 'crashed' })),
+    ).toBe(8)
     expect(best((o) => ({ ...o, censored: true }) as Observation)).toBe(8)
     expect(best((o) => ({ ...o, rate: { value: 0 } }) as Observation)).toBe(8)
   })
   test('by what the model believes of its cost', () => {
     const { rate } = surrogate.believe([{ batch: 16 }])
-    expect(believedBest(problem, observations, surrogate)!.logCost).toBeCloseTo(Math.log(1e6 / 3600) - rate!.mean[0]!, 12)
+    expect(believedBest(problem, observations, surrogate)!.logCost).toBeCloseTo(
+      Math.log(1e6 / 3600) - rate!.mean[0]!,
+      12,
+    )
   })
   test('without a limit whatever it takes, with one only where something was measured of it', () => {
     const free = { ...problem, constraintLimit: undefined }
     expect(best((o) => o, free)).toBe(64)
     const unmeasured = observations.map((o) => ({ ...o, constraint: undefined }) as Observation)
     expect(believedBest(problem, unmeasured, fitSurrogate(problem, unmeasured, []))).toBeUndefined()
-    expect(believedBest(free, unmeasured, fitSurrogate(free, unmeasured, []))!.configuration.batch).toBe(64)
+    expect(
+      believedBest(free, unmeasured, fitSurrogate(free, unmeasured, []))!.configuration.batch,
+    ).toBe(64)
     expect(believedBest(problem, [], surrogate)).toBeUndefined()
   })
   test('at the limit itself, by an idle latency, likewise', () => {
     const latency: Problem = { ...problem, objective: { kind: 'min-latency', maxPricePerHour: 2 } }
-    expect(believedBest(latency, observations, fitSurrogate(latency, observations, []))!.configuration.batch).toBe(1)
+    expect(
+      believedBest(latency, observations, fitSurrogate(latency, observations, []))!.configuration
+        .batch,
+    ).toBe(1)
   })
 })
 
 describe('what is believed of trials', () => {
   /** Beliefs as given: ln rate, and the constraint with its deviation. */
-  const believing = (rates: readonly number[], constraints: readonly (readonly [mean: number, sd: number])[]): Surrogate => ({
+  const believing = (
+    rates: readonly number[],
+    constraints: readonly (readonly [mean: number, sd: number])[],
+  ): Surrogate => ({
     believe: () => ({
       rate: { mean: Float64Array.from(rates), variance: new Float64Array(rates.length) },
       constraint: {
@@ -113,6 +137,8 @@ describe('what is believed of trials', () => {
   })
   test('the best of them is at the limit at most', () => {
     expect(believedBest(problem, three, surrogate)?.configuration).toEqual({ batch: 2 })
-    expect(believedBest(problem, three, believing([1, 0.98, 0.9], [missing, missing, missing]))).toBeUndefined()
+    expect(
+      believedBest(problem, three, believing([1, 0.98, 0.9], [missing, missing, missing])),
+    ).toBeUndefined()
   })
 })

@@ -9,20 +9,30 @@ interface Incumbent {
 }
 
 /**
- * The cheapest trial by what the model believes of it, where it more likely than not meets the constraint: a lucky reading of one that misses the
- * limit by a little, or of a rate, does not pass for the best. Undefined where no trial is believed feasible.
+ * The cheapest trial by what the model believes of it, where it more likely than not meets the
+ * constraint: a lucky reading of one that misses the limit by a little, or of a rate, does not pass
+ * for the best. Undefined where no trial is believed feasible.
  */
-export function believedBest(problem: Problem, observations: readonly Observation[], surrogate: Surrogate): Incumbent | undefined {
+export function believedBest(
+  problem: Problem,
+  observations: readonly Observation[],
+  surrogate: Surrogate,
+): Incumbent | undefined {
   return believedTrials(problem, observations, surrogate).find(({ deviations }) => deviations <= 0)
 }
 
-/** Trials that were read in full, cheapest believed first, with how many deviations the constraint is believed to be from its limit (negative: met). */
+/**
+ * Trials that were read in full, cheapest believed first, with how many deviations the constraint
+ * is believed to be from its limit (negative: met).
+ */
 export function believedTrials(
   problem: Problem,
   observations: readonly Observation[],
   surrogate: Surrogate,
 ): (Incumbent & { readonly deviations: number })[] {
-  const tried = observations.flatMap((o) => (o.state === 'complete' && !o.censored && o.rate?.value !== 0 ? [o.configuration] : []))
+  const tried = observations.flatMap((o) =>
+    o.state === 'complete' && !o.censored && o.rate?.value !== 0 ? [o.configuration] : [],
+  )
   if (tried.length === 0) return []
   const { rate, constraint } = surrogate.believe(tried)
   return tried

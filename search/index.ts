@@ -1,4 +1,6 @@
-/** The search: pure functions from what was measured to what to measure next, and whether to stop. */
+/**
+ * The search: pure functions from what was measured to what to measure next, and whether to stop.
+ */
 import { gpSampler } from './samplers/gp.ts'
 import { gridSampler } from './samplers/grid.ts'
 import { haltonSampler, sobolSampler } from './samplers/quasi-random.ts'
@@ -20,7 +22,8 @@ const samplers: Readonly<Record<SamplerName, Sampler>> = {
  */
 export function createSampler(name: string = samplerNames[0]): Sampler {
   const sampler = samplerNames.find((known) => known === name)
-  if (!sampler) throw new RangeError(`unknown sampler '${name}'; known are ${samplerNames.join(', ')}`)
+  if (!sampler)
+    throw new RangeError(`unknown sampler '${name}'; known are ${samplerNames.join(', ')}`)
   return samplers[sampler]
 }
 

@@ -2,7 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type Evaluation, minimise } from './lbfgs.ts'
 
-const box = (low: number, high: number, d = 2) => ({ low: new Float64Array(d).fill(low), high: new Float64Array(d).fill(high) })
+const box = (low: number, high: number, d = 2) => ({
+  low: new Float64Array(d).fill(low),
+  high: new Float64Array(d).fill(high),
+})
 const start = Float64Array.of(-1.2, 1)
 
 /** (1 - x)² + 100 (y - x²)²: a curved valley to (1, 1). */
@@ -31,10 +34,17 @@ describe('minimise', () => {
 
   test('ends in the corner or on the edge nearest to a minimum outside', () => {
     fc.assert(
-      fc.property(fc.array(fc.double({ min: -4, max: 4, noNaN: true }), { minLength: 3, maxLength: 3 }), (minimum) => {
-        const { x } = minimise(bowl(minimum), new Float64Array(3), box(-2, 2, 3), { maxEvaluations: 300, tolerance: 1e-7 })!
-        for (const [i, v] of x.entries()) expect(v).toBeCloseTo(Math.min(2, Math.max(-2, minimum[i]!)), 3)
-      }),
+      fc.property(
+        fc.array(fc.double({ min: -4, max: 4, noNaN: true }), { minLength: 3, maxLength: 3 }),
+        (minimum) => {
+          const { x } = minimise(bowl(minimum), new Float64Array(3), box(-2, 2, 3), {
+            maxEvaluations: 300,
+            tolerance: 1e-7,
+          })!
+          for (const [i, v] of x.entries())
+            expect(v).toBeCloseTo(Math.min(2, Math.max(-2, minimum[i]!)), 3)
+        },
+      ),
     )
   })
 
@@ -80,17 +90,24 @@ describe('minimise', () => {
 
   test('never ends above where it began, and its first step is no longer than one', () => {
     fc.assert(
-      fc.property(fc.double({ min: -4, max: 4, noNaN: true }), fc.double({ min: -4, max: 4, noNaN: true }), (a, b) => {
-        const first = Float64Array.of(a, b)
-        const seen: Float64Array[] = []
-        const watched = (x: Float64Array) => {
-          seen.push(Float64Array.from(x))
-          return rosenbrock(x)
-        }
-        const found = minimise(watched, first, box(-5, 5), { maxEvaluations: 15 })!
-        expect(found.value).toBeLessThanOrEqual(rosenbrock(first).value)
-        if (seen[1]) expect(Math.max(...seen[1].map((v, i) => Math.abs(v - first[i]!)))).toBeLessThanOrEqual(1 + 1e-9)
-      }),
+      fc.property(
+        fc.double({ min: -4, max: 4, noNaN: true }),
+        fc.double({ min: -4, max: 4, noNaN: true }),
+        (a, b) => {
+          const first = Float64Array.of(a, b)
+          const seen: Float64Array[] = []
+          const watched = (x: Float64Array) => {
+            seen.push(Float64Array.from(x))
+            return rosenbrock(x)
+          }
+          const found = minimise(watched, first, box(-5, 5), { maxEvaluations: 15 })!
+          expect(found.value).toBeLessThanOrEqual(rosenbrock(first).value)
+          if (seen[1])
+            expect(Math.max(...seen[1].map((v, i) => Math.abs(v - first[i]!)))).toBeLessThanOrEqual(
+              1 + 1e-9,
+            )
+        },
+      ),
     )
   })
 })

@@ -1,4 +1,7 @@
-/** A short limited-memory BFGS in a box (Nocedal and Wright, Numerical Optimization, algorithm 7.4; steps are projected onto the bounds). */
+/**
+ * A short limited-memory BFGS in a box (Nocedal and Wright, Numerical Optimization, algorithm 7.4;
+ * steps are projected onto the bounds).
+ */
 
 export interface Evaluation {
   readonly value: number
@@ -18,9 +21,9 @@ const ARMIJO = 1e-4
 const LONGEST_STEP = 2
 
 /**
- * Minimises f from x0 within bounds. f returns undefined where it cannot be computed; such points count as infinitely high.
- * Ends on a projected gradient below `tolerance`, a relative decrease below 1e-9, or `maxEvaluations`.
- * Returns undefined when f cannot be computed at x0.
+ * Minimises f from x0 within bounds. f returns undefined where it cannot be computed; such points
+ * count as infinitely high. Ends on a projected gradient below `tolerance`, a relative decrease
+ * below 1e-9, or `maxEvaluations`. Returns undefined when f cannot be computed at x0.
  */
 export function minimise(
   f: (x: Float64Array) => Evaluation | undefined,
@@ -28,7 +31,8 @@ export function minimise(
   bounds: Bounds,
   { maxEvaluations = 60, tolerance = 1e-4 } = {},
 ): Minimum | undefined {
-  const clamp = (x: Float64Array) => x.map((v, i) => Math.min(bounds.high[i]!, Math.max(bounds.low[i]!, v)))
+  const clamp = (x: Float64Array) =>
+    x.map((v, i) => Math.min(bounds.high[i]!, Math.max(bounds.low[i]!, v)))
   let x = clamp(x0)
   let here = f(x)
   let evaluations = 1
@@ -36,7 +40,9 @@ export function minimise(
   const steps: Float64Array[] = []
   const changes: Float64Array[] = []
   while (evaluations < maxEvaluations) {
-    const free = here.gradient.map((g, i) => ((x[i]! <= bounds.low[i]! && g > 0) || (x[i]! >= bounds.high[i]! && g < 0) ? 0 : g))
+    const free = here.gradient.map((g, i) =>
+      (x[i]! <= bounds.low[i]! && g > 0) || (x[i]! >= bounds.high[i]! && g < 0) ? 0 : g,
+    )
     if (Math.max(...free.map(Math.abs)) < tolerance) break
     let direction = twoLoop(free, steps, changes)
     if (dot(direction, free) >= 0) direction = free.map((g) => -g)
@@ -71,7 +77,11 @@ export function minimise(
   return { x, ...here, evaluations }
 }
 
-function twoLoop(gradient: Float64Array, steps: readonly Float64Array[], changes: readonly Float64Array[]): Float64Array {
+function twoLoop(
+  gradient: Float64Array,
+  steps: readonly Float64Array[],
+  changes: readonly Float64Array[],
+): Float64Array {
   const q = Float64Array.from(gradient)
   const a: number[] = []
   for (let i = steps.length - 1; i >= 0; i--) {
@@ -90,7 +100,8 @@ function twoLoop(gradient: Float64Array, steps: readonly Float64Array[], changes
   return q.map((v) => -v)
 }
 
-const dot = (a: Float64Array, b: Float64Array): number => a.reduce((sum, v, i) => sum + v * b[i]!, 0)
+const dot = (a: Float64Array, b: Float64Array): number =>
+  a.reduce((sum, v, i) => sum + v * b[i]!, 0)
 const subtract = (a: Float64Array, b: Float64Array): Float64Array => a.map((v, i) => v - b[i]!)
 function axpy(scale: number, x: Float64Array, y: Float64Array): void {
   for (let i = 0; i < y.length; i++) y[i] = y[i]! + scale * x[i]!

@@ -1,6 +1,11 @@
-/** Dense kernels for the hot loops of the Gaussian process: square matrices as row-major Float64Array, lower triangles. */
+/**
+ * Dense kernels for the hot loops of the Gaussian process: square matrices as row-major
+ * Float64Array, lower triangles.
+ */
 
-/** Σ a[i + k] b[j + k] over k < n: four sums at once, for one alone waits for each of its additions. */
+/**
+ * Σ a[i + k] b[j + k] over k < n: four sums at once, for one alone waits for each of its additions.
+ */
 export function dot(a: Float64Array, i: number, b: Float64Array, j: number, n: number): number {
   let s0 = 0
   let s1 = 0
@@ -18,8 +23,8 @@ export function dot(a: Float64Array, i: number, b: Float64Array, j: number, n: n
 }
 
 /**
- * Cholesky factor L of a symmetric positive definite n×n matrix, A = L Lᵀ; reads and returns lower triangles (row-major, zeros above).
- * Returns undefined when A is not positive definite.
+ * Cholesky factor L of a symmetric positive definite n×n matrix, A = L Lᵀ; reads and returns lower
+ * triangles (row-major, zeros above). Returns undefined when A is not positive definite.
  */
 export function cholesky(a: Float64Array, n: number): Float64Array | undefined {
   const l = new Float64Array(n * n)
@@ -46,7 +51,11 @@ export function forwardSolve(l: Float64Array, n: number, b: Float64Array): Float
 }
 
 /** Solves L x = b in place for four b: one pass over L for four independent sums. */
-export function forwardSolveFour(l: Float64Array, n: number, [a, b, c, d]: readonly Float64Array[]): void {
+export function forwardSolveFour(
+  l: Float64Array,
+  n: number,
+  [a, b, c, d]: readonly Float64Array[],
+): void {
   if (!a || !b || !c || !d) throw new RangeError('four right-hand sides are solved for at a time')
   for (let i = 0; i < n; i++) {
     const row = i * n

@@ -13,11 +13,18 @@ const score = (value: (c: Configuration) => number) => {
     },
   }
 }
-const steps = ({ x, y }: Configuration) => [at(Number(x) - 1, Number(y)), at(Number(x) + 1, Number(y)), at(Number(x), Number(y) + 1)]
+const steps = ({ x, y }: Configuration) => [
+  at(Number(x) - 1, Number(y)),
+  at(Number(x) + 1, Number(y)),
+  at(Number(x), Number(y) + 1),
+]
 
 describe('bestOf', () => {
   test('the best first, of equals the earlier, no more than there are', () => {
-    const scored = { candidates: [at(0), at(1), at(2), at(3)], scores: Float64Array.of(1, 3, -Infinity, 3) }
+    const scored = {
+      candidates: [at(0), at(1), at(2), at(3)],
+      scores: Float64Array.of(1, 3, -Infinity, 3),
+    }
     expect(bestOf(scored, 3)).toEqual([at(1), at(3), at(0)])
     expect(bestOf(scored, 1)).toEqual([at(1)])
     expect(bestOf(scored, 9)).toHaveLength(4)
@@ -37,7 +44,8 @@ describe('climb', () => {
     const best = Math.max(...scores)
     expect(best).toBeCloseTo(0, 12)
     expect(candidates[scores.indexOf(best)]).toEqual(at(4, 2))
-    for (const candidates of asked) expect(new Set(candidates.map((c) => `${c.x} ${c.y}`)).size).toBe(candidates.length)
+    for (const candidates of asked)
+      expect(new Set(candidates.map((c) => `${c.x} ${c.y}`)).size).toBe(candidates.length)
     // Six steps up, one to see that there is no more, and the sample.
     expect(asked).toHaveLength(8)
   })

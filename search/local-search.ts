@@ -21,7 +21,8 @@ const SHORTLIST = 512
 export const shortlisted = (
   candidates: readonly Configuration[],
   roughly: (all: readonly Configuration[]) => Scored,
-): readonly Configuration[] => (candidates.length > SHORTLIST ? bestOf(roughly(candidates), SHORTLIST) : candidates)
+): readonly Configuration[] =>
+  candidates.length > SHORTLIST ? bestOf(roughly(candidates), SHORTLIST) : candidates
 
 const CLIMBERS = 5
 const CLIMBS = 12

@@ -1,4 +1,7 @@
-/** The Matérn-5/2 kernel of unit variance, of the squared scaled distance r² (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, eq. 4.17). */
+/**
+ * The Matérn-5/2 kernel of unit variance, of the squared scaled distance r² (Rasmussen and
+ * Williams, Gaussian Processes for Machine Learning, 2006, eq. 4.17).
+ */
 
 const SQRT5 = Math.sqrt(5)
 

@@ -6,11 +6,17 @@ import { cdf, logCdf, logExpectedImprovement, logH, logNormalLogPdf, logPdf } fr
 const relative = (a: number, b: number) => Math.abs(a - b) / Math.max(1e-6, Math.abs(b))
 
 describe('against 60-digit references', () => {
-  test.each(reference.log_h)('ln h($u)', ({ u, value }) => expect(relative(logH(u), value)).toBeLessThan(1e-9))
-  test.each(reference.log_ndtr)('ln Φ($z)', ({ z, value }) => expect(relative(logCdf(z), value)).toBeLessThan(1e-12))
+  test.each(reference.log_h)('ln h($u)', ({ u, value }) =>
+    expect(relative(logH(u), value)).toBeLessThan(1e-9),
+  )
+  test.each(reference.log_ndtr)('ln Φ($z)', ({ z, value }) =>
+    expect(relative(logCdf(z), value)).toBeLessThan(1e-12),
+  )
   test.each(reference.bilog)('bilog($v)', ({ v, value }) => expect(bilog(v)).toBeCloseTo(value, 12))
-  test.each(reference.dsp_lognormal_lengthscale_logpdf)('LogNormal prior at $l in $d dimensions', ({ l, mu, sigma, logpdf }) =>
-    expect(relative(logNormalLogPdf(l, mu, sigma), logpdf)).toBeLessThan(1e-12),
+  test.each(reference.dsp_lognormal_lengthscale_logpdf)(
+    'LogNormal prior at $l in $d dimensions',
+    ({ l, mu, sigma, logpdf }) =>
+      expect(relative(logNormalLogPdf(l, mu, sigma), logpdf)).toBeLessThan(1e-12),
   )
   test('constrained log EI', () => {
     const { mean, std, best, c_mean, c_std, c_upper, log_ei, log_pof } = reference.logcei_example

@@ -1,16 +1,22 @@
-/** The normal distribution where doubles run out: log density, log cdf and log expected improvement, exact far into the tail. */
+/**
+ * The normal distribution where doubles run out: log density, log cdf and log expected improvement,
+ * exact far into the tail.
+ */
 
 /** z of a two-sided 90 % interval. */
 export const z90 = 1.645
 
 const LOG_SQRT_2PI = 0.5 * Math.log(2 * Math.PI)
 
-// Chebyshev coefficients of ln(erfcx(z) (1 + z/2)) in 2/(2 + z) (Numerical Recipes, 3rd ed., §6.2.2); relative error near 1e-15.
+// Chebyshev coefficients of ln(erfcx(z) (1 + z/2)) in 2/(2 + z) (Numerical Recipes, 3rd ed.,
+// §6.2.2); relative error near 1e-15.
 const ERFCX = [
-  -1.3026537197817094, 0.6419697923564902, 1.9476473204185836e-2, -9.561514786808631e-3, -9.46595344482036e-4, 3.66839497852761e-4,
-  4.2523324806907e-5, -2.0278578112534e-5, -1.624290004647e-6, 1.30365583558e-6, 1.5626441722e-8, -8.5238095915e-8, 6.529054439e-9,
-  5.059343495e-9, -9.91364156e-10, -2.27365122e-10, 9.6467911e-11, 2.394038e-12, -6.886027e-12, 8.94487e-13, 3.13092e-13, -1.12708e-13,
-  3.81e-16, 7.106e-15, -1.523e-15, -9.4e-17, 1.21e-16, -2.8e-17,
+  -1.3026537197817094, 0.6419697923564902, 1.9476473204185836e-2, -9.561514786808631e-3,
+  -9.46595344482036e-4, 3.66839497852761e-4, 4.2523324806907e-5, -2.0278578112534e-5,
+  -1.624290004647e-6, 1.30365583558e-6, 1.5626441722e-8, -8.5238095915e-8, 6.529054439e-9,
+  5.059343495e-9, -9.91364156e-10, -2.27365122e-10, 9.6467911e-11, 2.394038e-12, -6.886027e-12,
+  8.94487e-13, 3.13092e-13, -1.12708e-13, 3.81e-16, 7.106e-15, -1.523e-15, -9.4e-17, 1.21e-16,
+  -2.8e-17,
 ]
 
 /** exp(z²) erfc(z) for z ≥ 0. */
@@ -40,8 +46,9 @@ export function logCdf(z: number): number {
 export const cdf = (z: number): number => Math.exp(logCdf(z))
 
 /**
- * ln h(u), h(u) = φ(u) + u Φ(u): the log expected improvement of a standard normal over -u (Ament et al., 'Unexpected improvements to expected
- * improvement', NeurIPS 2023, eq. 9). Below -1000 by its asymptotic series h = φ(u)/u² (1 - 3/u² + 15/u⁴ - ...).
+ * ln h(u), h(u) = φ(u) + u Φ(u): the log expected improvement of a standard normal over -u (Ament
+ * et al., 'Unexpected improvements to expected improvement', NeurIPS 2023, eq. 9). Below -1000 by
+ * its asymptotic series h = φ(u)/u² (1 - 3/u² + 15/u⁴ - ...).
  */
 export function logH(u: number): number {
   if (u > -1) return Math.log(Math.exp(logPdf(u)) + u * cdf(u))

@@ -51,12 +51,14 @@ describe.each(usual)('%s', (kind) => {
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, idleMs) => {
         const costs = cost(objective, { pricePerHour, capacityRps, idleMs, usage })
         const shown = shownCost(objective, costs)
-        expect(Math.abs(logCost(objective, { pricePerHour }, Math.log(capacityRps), Math.log(idleMs)))).toBeCloseTo(
-          Math.abs(Math.log(shown)),
-          6,
-        )
         expect(
-          Math.sign(logCost(objective, { pricePerHour }, 3, 3) - logCost(objective, { pricePerHour }, 3.1, 2.9)),
+          Math.abs(logCost(objective, { pricePerHour }, Math.log(capacityRps), Math.log(idleMs))),
+        ).toBeCloseTo(Math.abs(Math.log(shown)), 6)
+        expect(
+          Math.sign(
+            logCost(objective, { pricePerHour }, 3, 3) -
+              logCost(objective, { pricePerHour }, 3.1, 2.9),
+          ),
         ).toBeGreaterThanOrEqual(0)
       }),
     )
@@ -68,13 +70,18 @@ describe.each(usual)('%s', (kind) => {
         const bestCost = cost(objective, { pricePerHour: other, capacityRps, idleMs: 5, usage })
         const toBeat = capacityToBeatRps(objective, { pricePerHour }, bestCost)
         if (toBeat === undefined) return
-        const at = (rps: number) => cost(objective, { pricePerHour, capacityRps: rps, idleMs: 5, usage })
-        expect(at(toBeat * 1.001)).toBeLessThanOrEqual(bestCost * (bestCost > 0 ? 1 + 1e-9 : 1 - 1e-9))
+        const at = (rps: number) =>
+          cost(objective, { pricePerHour, capacityRps: rps, idleMs: 5, usage })
+        expect(at(toBeat * 1.001)).toBeLessThanOrEqual(
+          bestCost * (bestCost > 0 ? 1 + 1e-9 : 1 - 1e-9),
+        )
         expect(at(toBeat * 0.999)).toBeGreaterThan(bestCost)
       }),
     )
     expect(capacityToBeatRps(objective, { pricePerHour: 1 }, undefined)).toBeUndefined()
-    expect(capacityToBeatRps(objective, { pricePerHour: 1 }, Number.POSITIVE_INFINITY)).toBeUndefined()
+    expect(
+      capacityToBeatRps(objective, { pricePerHour: 1 }, Number.POSITIVE_INFINITY),
+    ).toBeUndefined()
   })
 
   test('the better of two is a gain, whichever way the objective points', () => {
@@ -88,7 +95,13 @@ describe.each(usual)('%s', (kind) => {
 
   test('intervals leave the order open only where capacities decide it', () => {
     const at = (capacityRps: number, spread: number) =>
-      ({ pricePerHour: 1, capacityRps, idleMs: 5, usage, capacityCi90Rps: [capacityRps - spread, capacityRps + spread] }) as const
+      ({
+        pricePerHour: 1,
+        capacityRps,
+        idleMs: 5,
+        usage,
+        capacityCi90Rps: [capacityRps - spread, capacityRps + spread],
+      }) as const
     expect(orderIsOpen(objective, at(500, 300), at(600, 300))).toBe(learnsOf(objective) === 'rate')
     expect(orderIsOpen(objective, at(50, 1), at(6000, 1))).toBe(false)
   })
@@ -96,14 +109,27 @@ describe.each(usual)('%s', (kind) => {
   test('has words', () => {
     const figures = { pricePerHour: 1, capacityRps: 900, idleMs: 5, usage }
     const costed = { ...figures, cost: cost(objective, figures) }
-    for (const text of [costText(objective, costed, writing), verdictText(objective, costed, writing), ...Object.values(wordsOf(kind))])
+    for (const text of [
+      costText(objective, costed, writing),
+      verdictText(objective, costed, writing),
+      ...Object.values(wordsOf(kind)),
+    ])
       expect(text).toMatch(/^(?!.*(NaN|undefined|Infinity)).+$/)
-    expect(Object.keys(wordsOf(kind)).sort()).toEqual(['better', 'choice', 'comparative', 'noBetter', 'unit', 'worse'])
+    expect(Object.keys(wordsOf(kind)).sort()).toEqual([
+      'better',
+      'choice',
+      'comparative',
+      'noBetter',
+      'unit',
+      'worse',
+    ])
   })
 })
 
 describe('a metric of the server', () => {
-  const [least, most] = (['min-metric', 'max-metric'] as const).map((kind) => objectiveOf(kind, given)) as [Objective, Objective]
+  const [least, most] = (['min-metric', 'max-metric'] as const).map((kind) =>
+    objectiveOf(kind, given),
+  ) as [Objective, Objective]
   const at = (value: number | undefined, capacityRps = 100) => ({
     pricePerHour: 2,
     capacityRps,
@@ -115,43 +141,73 @@ describe('a metric of the server', () => {
     expect([3, 0, -3].map((value) => cost(least, at(value)))).toEqual([3, 0, -3])
     expect([3, 0, -3].map((value) => shownCost(most, cost(most, at(value))))).toEqual([3, 0, -3])
     for (const objective of [least, most])
-      for (const figures of [at(undefined), at(Number.NaN), at(-5, 0), { ...at(1), metrics: { other: 7 } }])
+      for (const figures of [
+        at(undefined),
+        at(Number.NaN),
+        at(-5, 0),
+        { ...at(1), metrics: { other: 7 } },
+      ])
         expect(cost(objective, figures)).toBe(Number.POSITIVE_INFINITY)
-    expect(cost(objectiveOf('min-metric', { ...given, metric: 'toString' }), at(3))).toBe(Number.POSITIVE_INFINITY)
+    expect(cost(objectiveOf('min-metric', { ...given, metric: 'toString' }), at(3))).toBe(
+      Number.POSITIVE_INFINITY,
+    )
   })
 
   test('the search learns it without a logarithm of it: the order is that of the costs, whatever sign and scale', () => {
     fc.assert(
-      fc.property(fc.constantFrom(least, most), any, any, fc.double({ min: 1e-6, max: 1e6, noNaN: true }), (objective, a, b, scale) => {
-        const [costA, costB] = [a, b].map((value) => cost(objective, at(value)))
-        const [badA, badB] = [a, b].map((value) =>
-          logCost(objective, { pricePerHour: 2 }, Math.log(learnedRate(objective, at(value), scale)), Number.NaN),
-        )
-        expect(Number.isFinite(badA)).toBe(true)
-        if (costA! < costB!) expect(badA!).toBeLessThanOrEqual(badB! + 1e-12)
-      }),
+      fc.property(
+        fc.constantFrom(least, most),
+        any,
+        any,
+        fc.double({ min: 1e-6, max: 1e6, noNaN: true }),
+        (objective, a, b, scale) => {
+          const [costA, costB] = [a, b].map((value) => cost(objective, at(value)))
+          const [badA, badB] = [a, b].map((value) =>
+            logCost(
+              objective,
+              { pricePerHour: 2 },
+              Math.log(learnedRate(objective, at(value), scale)),
+              Number.NaN,
+            ),
+          )
+          expect(Number.isFinite(badA)).toBe(true)
+          if (costA! < costB!) expect(badA!).toBeLessThanOrEqual(badB! + 1e-12)
+        },
+      ),
     )
-    expect([learnedRate(least, at(0)), learnedRate(least, at(5, 0)), learnedRate(least, at(undefined))]).toEqual([1, 0, Number.NaN])
+    expect([
+      learnedRate(least, at(0)),
+      learnedRate(least, at(5, 0)),
+      learnedRate(least, at(undefined)),
+    ]).toEqual([1, 0, Number.NaN])
   })
 
   test('a tenth less is about a tenth better, far from zero, in whatever unit', () => {
     for (const unit of [1e-6, 1, 1e6]) {
       const scale = learnedScale(least, [at(0), at(2 * unit), at(50 * unit)])
-      const [before, after] = [2, 1.8].map((value) => Math.log(learnedRate(least, at(value * unit), scale)))
+      const [before, after] = [2, 1.8].map((value) =>
+        Math.log(learnedRate(least, at(value * unit), scale)),
+      )
       expect(after! - before!).toBeCloseTo(-Math.log(0.9), 2)
     }
   })
 
   test('its scale is that of the first other than zero, for good; zero is zero by any', () => {
     expect(learnedScale(most, [])).toBe(1)
-    expect(learnedScale(most, [at(0), at(Number.POSITIVE_INFINITY), at(undefined), at(-4), at(900)])).toBeCloseTo(0.4, 12)
+    expect(
+      learnedScale(most, [at(0), at(Number.POSITIVE_INFINITY), at(undefined), at(-4), at(900)]),
+    ).toBeCloseTo(0.4, 12)
     expect(learnedScale(objectiveOf('max-rate', given), [at(4)])).toBe(1)
     expect(learnedRate(most, at(0), 0.4)).toBe(learnedRate(most, at(0), 7))
   })
 
   test('how many times as good, and by which share, is told only where it means something', () => {
     expect([gainOver(least, 2, 6), gainOver(most, -6, -2)]).toEqual([3, 3])
-    expect([gainOver(least, 0, 6), gainOver(least, -2, 6), gainOver(most, 1, 2)]).toEqual([undefined, undefined, undefined])
+    expect([gainOver(least, 0, 6), gainOver(least, -2, 6), gainOver(most, 1, 2)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
     expect([partWorse(least, 3, 2), partWorse(most, -2, -2)]).toEqual([undefined, 0])
     expect(partWorse(objectiveOf('price', given), 3, 2)).toBeCloseTo(0.5, 12)
     expect(partWorse(objectiveOf('max-rate', given), -100, -200)).toBeCloseTo(0.5, 12)
@@ -160,47 +216,81 @@ describe('a metric of the server', () => {
   test('words: its name and its value, and no money but the price', () => {
     const texts = (objective: Objective, value: number) => {
       const costed = { ...at(value), cost: cost(objective, at(value)) }
-      return [costText(objective, costed, writing), verdictText(objective, costed, writing), unitOf(objective)]
+      return [
+        costText(objective, costed, writing),
+        verdictText(objective, costed, writing),
+        unitOf(objective),
+      ]
     }
     expect(texts(least, -3)).toEqual(['depth -3', 'depth -3, $2 per hour', 'depth'])
     expect(texts(most, 0.5)).toEqual(['depth 0.5', 'depth 0.5, $2 per hour', 'depth'])
     for (const objective of [least, most])
-      for (const text of Object.values(wordsOf(objective.kind))) expect(text).not.toMatch(/\$|cheap|dear/)
+      for (const text of Object.values(wordsOf(objective.kind)))
+        expect(text).not.toMatch(/\$|cheap|dear/)
   })
 
   test('no capacity decides, no interval leaves it open, and nothing of physics is known of it', () => {
     expect(capacityToBeatRps(least, { pricePerHour: 1 }, 5)).toBeUndefined()
-    expect(orderIsOpen(least, { ...at(3), capacityCi90Rps: [1, 1000] }, { ...at(3), capacityCi90Rps: [1, 1000] })).toBe(false)
-    expect([learnsPlainly(most), metricOf(most), metricOf(objectiveOf('price', given))]).toEqual([false, 'depth', undefined])
+    expect(
+      orderIsOpen(
+        least,
+        { ...at(3), capacityCi90Rps: [1, 1000] },
+        { ...at(3), capacityCi90Rps: [1, 1000] },
+      ),
+    ).toBe(false)
+    expect([learnsPlainly(most), metricOf(most), metricOf(objectiveOf('price', given))]).toEqual([
+      false,
+      'depth',
+      undefined,
+    ])
   })
 })
 
 test('a price over the bound costs more than anything', () => {
   const bounded = objectiveOf('max-rate', { ...given, maxPricePerHour: 2 })
-  expect([isTooDear(bounded, 2), isTooDear(bounded, 2.01), isTooDear(objectiveOf('price', given), 1e9)]).toEqual([false, true, false])
+  expect([
+    isTooDear(bounded, 2),
+    isTooDear(bounded, 2.01),
+    isTooDear(objectiveOf('price', given), 1e9),
+  ]).toEqual([false, true, false])
   expect(logCost(bounded, { pricePerHour: 2.01 }, 5, 2)).toBe(Number.POSITIVE_INFINITY)
 })
 
 test('an objective keeps what it asks for, and nothing else', () => {
-  expect(objectiveOf('price-for-demand', given)).toEqual({ kind: 'price-for-demand', demandRps: 500, headroom: 0.2 })
+  expect(objectiveOf('price-for-demand', given)).toEqual({
+    kind: 'price-for-demand',
+    demandRps: 500,
+    headroom: 0.2,
+  })
   expect(objectiveOf('price', given)).toEqual({ kind: 'price' })
 })
 
 test('what was not measured costs infinitely much', () => {
-  expect(cost(objectiveOf('min-latency', given), { pricePerHour: 1, capacityRps: 5 })).toBe(Number.POSITIVE_INFINITY)
-  expect(cost(objectiveOf('price-per-request', given), { pricePerHour: 1, capacityRps: 0 })).toBe(Number.POSITIVE_INFINITY)
+  expect(cost(objectiveOf('min-latency', given), { pricePerHour: 1, capacityRps: 5 })).toBe(
+    Number.POSITIVE_INFINITY,
+  )
+  expect(cost(objectiveOf('price-per-request', given), { pricePerHour: 1, capacityRps: 0 })).toBe(
+    Number.POSITIVE_INFINITY,
+  )
 })
 
 test('energy counts what tells its power, nothing where nothing does, and is endless of what serves nothing', () => {
   const energy = objectiveOf('min-energy', given)
-  const costs = (usage: object | undefined, capacityRps = 100) => cost(energy, { pricePerHour: 1, capacityRps, usage })
+  const costs = (usage: object | undefined, capacityRps = 100) =>
+    cost(energy, { pricePerHour: 1, capacityRps, usage })
   expect([costs({ cpuWatts: 50 }), costs({ gpuWatts: 50, cpuWatts: 50 })]).toEqual([0.5, 1])
-  expect([costs(undefined), costs({ cpuCores: 2 }), costs({ gpuWatts: 50 }, 0)]).toEqual(Array(3).fill(Number.POSITIVE_INFINITY))
-  expect([learnedRate(energy, { capacityRps: 100 }), learnedRate(energy, { capacityRps: 0 })]).toEqual([Number.NaN, 0])
+  expect([costs(undefined), costs({ cpuCores: 2 }), costs({ gpuWatts: 50 }, 0)]).toEqual(
+    Array(3).fill(Number.POSITIVE_INFINITY),
+  )
+  expect([
+    learnedRate(energy, { capacityRps: 100 }),
+    learnedRate(energy, { capacityRps: 0 }),
+  ]).toEqual([Number.NaN, 0])
 })
 
 test('replicas are whole, enough, and not one too many for a rounding error', () => {
-  const replicas = (demandRps: number, capacityRps: number, headroom = 0) => replicasFor({ demandRps, headroom }, capacityRps)
+  const replicas = (demandRps: number, capacityRps: number, headroom = 0) =>
+    replicasFor({ demandRps, headroom }, capacityRps)
   expect([
     replicas(300, 100),
     replicas(0.3, 0.1),
@@ -213,8 +303,14 @@ test('replicas are whole, enough, and not one too many for a rounding error', ()
 })
 
 describe('in figures', () => {
-  const of = (kind: ObjectiveKind) => objectiveOf(kind, { demandRps: 500, headroom: 0.2, maxPricePerHour: 4 })
-  const figures = { pricePerHour: 3.6, capacityRps: 200, idleMs: 12, usage: { gpuWatts: 60, cpuWatts: 40 } }
+  const of = (kind: ObjectiveKind) =>
+    objectiveOf(kind, { demandRps: 500, headroom: 0.2, maxPricePerHour: 4 })
+  const figures = {
+    pricePerHour: 3.6,
+    capacityRps: 200,
+    idleMs: 12,
+    usage: { gpuWatts: 60, cpuWatts: 40 },
+  }
   const texts = (kind: ObjectiveKind, more: object = {}) => {
     const costed = { ...figures, ...more, cost: cost(of(kind), { ...figures, ...more }) }
     return [costText(of(kind), costed, writing), verdictText(of(kind), costed, writing)]
@@ -224,7 +320,11 @@ describe('in figures', () => {
     ['price', 3.6, ['$3.6/h', '$3.6 per hour']],
     ['price-per-request', 5, ['$5 per million requests', '$5 per million requests']],
     // 500 / (200 × 0.8) = 3.1.
-    ['price-for-demand', 14.4, ['$14.4/h for 4 replicas', '4 replicas for 500 req/s at $14.4 per hour']],
+    [
+      'price-for-demand',
+      14.4,
+      ['$14.4/h for 4 replicas', '4 replicas for 500 req/s at $14.4 per hour'],
+    ],
     ['max-rate', -200, ['200 req/s', '$3.6 per hour']],
     ['min-latency', 12, ['12 ms when idle', '12 ms when idle, $3.6 per hour']],
     ['min-energy', 0.5, ['0.5 J per request', '0.5 J per request, $3.6 per hour']],
@@ -233,15 +333,25 @@ describe('in figures', () => {
     expect(texts(kind)).toEqual(words)
     const { learned } = { learned: kind === 'max-rate' ? -Math.log(200) : Math.log(costs) }
     const rate = learnedRate(of(kind), figures)
-    expect(logCost(of(kind), { pricePerHour: 3.6 }, Math.log(rate), Math.log(12))).toBeCloseTo(learned, 9)
-    expect([shownCost(of(kind), costs), gainOver(of(kind), costs, 2 * costs)]).toEqual([Math.abs(costs), kind === 'max-rate' ? 0.5 : 2])
-    expect([learnsPlainly(of(kind)), rate]).toEqual(kind === 'min-energy' ? [false, 2] : [true, 200])
+    expect(logCost(of(kind), { pricePerHour: 3.6 }, Math.log(rate), Math.log(12))).toBeCloseTo(
+      learned,
+      9,
+    )
+    expect([shownCost(of(kind), costs), gainOver(of(kind), costs, 2 * costs)]).toEqual([
+      Math.abs(costs),
+      kind === 'max-rate' ? 0.5 : 2,
+    ])
+    expect([learnsPlainly(of(kind)), rate]).toEqual(
+      kind === 'min-energy' ? [false, 2] : [true, 200],
+    )
   })
 
-  test('one replica is one', () => expect(texts('price-for-demand', { capacityRps: 625 })[0]).toBe('$3.6/h for 1 replica'))
+  test('one replica is one', () =>
+    expect(texts('price-for-demand', { capacityRps: 625 })[0]).toBe('$3.6/h for 1 replica'))
 
   test('what must be measured to win', () => {
-    const toBeat = (kind: ObjectiveKind, pricePerHour: number, best: number) => capacityToBeatRps(of(kind), { pricePerHour }, best)
+    const toBeat = (kind: ObjectiveKind, pricePerHour: number, best: number) =>
+      capacityToBeatRps(of(kind), { pricePerHour }, best)
     expect(toBeat('price', 1, 9)).toBeUndefined()
     expect(toBeat('min-latency', 1, 9)).toBeUndefined()
     expect(toBeat('price-per-request', 3.6, 10)).toBeCloseTo(100, 9)
@@ -254,27 +364,60 @@ describe('in figures', () => {
   })
 
   test('what is asked for, and by which', () => {
-    expect([kindsAsking('demand'), kindsAsking('price bound')]).toEqual([['price-for-demand'], ['max-rate', 'min-latency']])
+    expect([kindsAsking('demand'), kindsAsking('price bound')]).toEqual([
+      ['price-for-demand'],
+      ['max-rate', 'min-latency'],
+    ])
     expect(kindsAsking('metric')).toEqual(['min-metric', 'max-metric'])
     expect(kindsAsking('nothing').map(asksOf)).toEqual(['nothing', 'nothing', 'nothing'])
-    expect(usual.map((kind) => demandOf(of(kind))?.demandRps)).toEqual([undefined, undefined, 500, undefined, undefined, undefined])
-    expect(usual.map((kind) => priceBoundOf(of(kind)))).toEqual([undefined, undefined, undefined, 4, 4, undefined])
-    expect(usual.map((kind) => isTooDear(of(kind), 4.01))).toEqual([false, false, false, true, true, false])
+    expect(usual.map((kind) => demandOf(of(kind))?.demandRps)).toEqual([
+      undefined,
+      undefined,
+      500,
+      undefined,
+      undefined,
+      undefined,
+    ])
+    expect(usual.map((kind) => priceBoundOf(of(kind)))).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      4,
+      4,
+      undefined,
+    ])
+    expect(usual.map((kind) => isTooDear(of(kind), 4.01))).toEqual([
+      false,
+      false,
+      false,
+      true,
+      true,
+      false,
+    ])
   })
 
   test('an order is open as long as the better end of one touches the worse end of the other', () => {
-    const at = (low: number, high: number) => ({ ...figures, capacityCi90Rps: [low, high] as const })
-    const open = (a: readonly [number, number], b: readonly [number, number]) => orderIsOpen(of('price-per-request'), at(...a), at(...b))
-    expect([open([80, 100], [100, 130]), open([80, 99], [100, 130]), open([100, 130], [80, 99])]).toEqual([true, false, true])
+    const at = (low: number, high: number) => ({
+      ...figures,
+      capacityCi90Rps: [low, high] as const,
+    })
+    const open = (a: readonly [number, number], b: readonly [number, number]) =>
+      orderIsOpen(of('price-per-request'), at(...a), at(...b))
+    expect([
+      open([80, 100], [100, 130]),
+      open([80, 99], [100, 130]),
+      open([100, 130], [80, 99]),
+    ]).toEqual([true, false, true])
   })
 
   test('replicas hold no rounding of less than a billionth, and are at least one', () => {
-    const replicas = (demandRps: number, capacityRps: number) => replicasFor({ demandRps, headroom: 0 }, capacityRps)
-    expect([replicas(300 * (1 + 1e-12), 100), replicas(300 * (1 + 1e-8), 100), replicas(0, 100), replicas(5, -1)]).toEqual([
-      3,
-      4,
-      1,
-      Infinity,
-    ])
+    const replicas = (demandRps: number, capacityRps: number) =>
+      replicasFor({ demandRps, headroom: 0 }, capacityRps)
+    expect([
+      replicas(300 * (1 + 1e-12), 100),
+      replicas(300 * (1 + 1e-8), 100),
+      replicas(0, 100),
+      replicas(5, -1),
+    ]).toEqual([3, 4, 1, Infinity])
   })
 })

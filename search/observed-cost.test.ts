@@ -1,34 +1,59 @@
 import { describe, expect, test } from 'vitest'
-import { bestObservation, logMetric, meetsConstraint, observedLogCost, trialsWithoutGain } from './observed-cost.ts'
+import {
+  bestObservation,
+  logMetric,
+  meetsConstraint,
+  observedLogCost,
+  trialsWithoutGain,
+} from './observed-cost.ts'
 import type { Observation, Problem } from './types.ts'
 
 const problemOf = (change: Partial<Problem> = {}): Problem => ({
-  space: { parameters: [{ name: 'batch', category: 'server', kind: 'ordinal', values: [1, 2, 4], scale: 'log' }], constraints: [] },
+  space: {
+    parameters: [
+      { name: 'batch', category: 'server', kind: 'ordinal', values: [1, 2, 4], scale: 'log' },
+    ],
+    constraints: [],
+  },
   objective: { kind: 'price-per-request' },
   constraintLimit: 50,
   pricePerHour: ({ batch }) => Number(batch),
   ...change,
 })
-const complete = (batch: number, rate: number | undefined, ms: number | undefined, rest: object = {}): Observation => ({
+const complete = (
+  batch: number,
+  rate: number | undefined,
+  ms: number | undefined,
+  rest: object = {},
+): Observation => ({
   configuration: { batch },
   state: 'complete',
   rate: rate === undefined ? undefined : { value: rate },
   constraint: ms === undefined ? undefined : { value: ms },
   ...rest,
 })
-const infeasible: Observation = { configuration: { batch: 1 }, state: 'infeasible', reason: 'out of memory' }
+const infeasible: Observation = {
+  configuration: { batch: 1 },
+  state: 'infeasible',
+  reason: 'out of memory',
+}
 
 describe('the constraint', () => {
   test('is met at the limit, and not beyond, not without a rate, not unmeasured', () => {
-    const met = (observation: Observation, change?: Partial<Problem>) => meetsConstraint(problemOf(change), observation)
+    const met = (observation: Observation, change?: Partial<Problem>) =>
+      meetsConstraint(problemOf(change), observation)
     expect([met(complete(1, 10, 50)), met(complete(1, 10, 50.01))]).toEqual([true, false])
-    expect([met(complete(1, 0, 10)), met(complete(1, 10, undefined)), met(infeasible)]).toEqual([false, false, false])
-    const free = { constraintLimit: undefined }
-    expect([met(complete(1, 10, 1e9), free), met(complete(1, undefined, undefined), free), met(infeasible, free)]).toEqual([
-      true,
-      true,
+    expect([met(complete(1, 0, 10)), met(complete(1, 10, undefined)), met(infeasible)]).toEqual([
+      false,
+      false,
       false,
     ])
+    const free = { constraintLimit: undefined }
+    expect([
+      met(complete(1, 10, 1e9), free),
+      met(complete(1, undefined, undefined), free),
+      met(infeasible, free),
+    ]).toEqual([true, true, false])
   })
 
   test('is modelled in ln; none at all reads as a thousandth of the limit', () => {
@@ -39,7 +64,8 @@ describe('the constraint', () => {
 })
 
 describe('the cost as measured', () => {
-  const priceOf = (observation: Observation, change?: Partial<Problem>) => Math.exp(observedLogCost(problemOf(change), observation))
+  const priceOf = (observation: Observation, change?: Partial<Problem>) =>
+    Math.exp(observedLogCost(problemOf(change), observation))
 
   test('is price over rate, $ per million requests', () => {
     expect(priceOf(complete(2, 100, 10))).toBeCloseTo((2 / 3600 / 100) * 1e6, 9)
@@ -50,7 +76,10 @@ describe('the cost as measured', () => {
     expect(priceOf(complete(2, 100, 51))).toBe(Infinity)
     expect(priceOf(complete(2, 100, 10, { censored: true }))).toBe(Infinity)
     expect(priceOf(complete(2, undefined, 10))).toBe(Infinity)
-    const latency = { objective: { kind: 'min-latency', maxPricePerHour: 9 }, constraintLimit: undefined } as const
+    const latency = {
+      objective: { kind: 'min-latency', maxPricePerHour: 9 },
+      constraintLimit: undefined,
+    } as const
     expect(priceOf(complete(2, 100, undefined), latency)).toBe(Infinity)
     expect(priceOf(complete(2, 100, 12), latency)).toBeCloseTo(12, 9)
     expect(priceOf(complete(2, undefined, 12), latency)).toBeCloseTo(12, 9)
@@ -60,14 +89,24 @@ describe('the cost as measured', () => {
 })
 
 test('the best is the first of the cheapest that keep the limit; none where nothing does', () => {
-  const observations = [complete(4, 100, 90), complete(2, 100, 10), complete(1, 50, 20), complete(1, 20, 10)]
+  const observations = [
+    complete(4, 100, 90),
+    complete(2, 100, 10),
+    complete(1, 50, 20),
+    complete(1, 20, 10),
+  ]
   expect(bestObservation(problemOf(), observations)).toMatchObject({ configuration: { batch: 2 } })
   expect(bestObservation(problemOf(), [infeasible, observations[0]!])).toBeUndefined()
 })
 
 test('trials without gain are those since the last one that was feasible and better than all before', () => {
   const since = (trials: readonly Observation[]) => trialsWithoutGain(problemOf(), trials)
-  const [poor, good, middling, slow] = [complete(1, 1, 5), complete(1, 2, 5), complete(1, 1.5, 5), complete(1, 9, 51)]
+  const [poor, good, middling, slow] = [
+    complete(1, 1, 5),
+    complete(1, 2, 5),
+    complete(1, 1.5, 5),
+    complete(1, 9, 51),
+  ]
   expect(since([])).toBe(0)
   expect(since([poor, good, middling, slow, infeasible])).toBe(3)
   expect(since([infeasible, infeasible])).toBe(2)

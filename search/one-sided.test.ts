@@ -6,11 +6,25 @@ import { condition } from './gp-regression.ts'
 import { cdf } from './normal.ts'
 import { fitReadings } from './one-sided.ts'
 
-const shape: GpShape = { groups: [0, -1], slopeMean: Float64Array.of(0, 0), slopeVariance: Float64Array.of(0, 4) }
+const shape: GpShape = {
+  groups: [0, -1],
+  slopeMean: Float64Array.of(0, 0),
+  slopeVariance: Float64Array.of(0, 4),
+}
 const at = (x: number) => Float64Array.of(x, 1)
 const exact = (x: number, target: number): Datum => ({ at: { x }, target, noise: 0.01 })
-const least = (x: number, target: number): Datum => ({ at: { x }, target, noise: 0.04, bound: 'least' })
-const most = (x: number, target: number): Datum => ({ at: { x }, target, noise: 0.04, bound: 'most' })
+const least = (x: number, target: number): Datum => ({
+  at: { x },
+  target,
+  noise: 0.04,
+  bound: 'least',
+})
+const most = (x: number, target: number): Datum => ({
+  at: { x },
+  target,
+  noise: 0.04,
+  bound: 'most',
+})
 const priors = { signal: [0, 1], lengthscale: [0, 1], noise: [-4, 1] } as const
 const fit = (readings: readonly Datum[]) =>
   fitReadings(
@@ -20,14 +34,19 @@ const fit = (readings: readonly Datum[]) =>
     priors,
   )
 
-/** Evidence and posterior mean at two points by the trapezoidal rule: prior of the process times Φ of each reading. */
+/**
+ * Evidence and posterior mean at two points by the trapezoidal rule: prior of the process times Φ
+ * of each reading.
+ */
 function integrated(
   hyperparameters: Parameters<typeof condition>[2],
   readings: readonly [Datum, Datum],
 ): { logEvidence: number; mean: number } {
   const X = new Matrix(readings.map((r) => at(Number(r.at.x))))
   const nothing = { X, y: Float64Array.of(0, 0), knownNoise: Float64Array.of(1e9, 1e9) }
-  const { covariance: k } = condition(shape, nothing, hyperparameters).joint(readings.map((r) => at(Number(r.at.x))))
+  const { covariance: k } = condition(shape, nothing, hyperparameters).joint(
+    readings.map((r) => at(Number(r.at.x))),
+  )
   const [a, b, c] = [k[0]!, k[1]!, k[3]!]
   const determinant = a * c - b * b
   const step = 0.1
@@ -35,10 +54,14 @@ function integrated(
   let first = 0
   for (let f = -15; f <= 15; f += step)
     for (let g = -15; g <= 15; g += step) {
-      const prior = Math.exp((-0.5 * (c * f * f - 2 * b * f * g + a * g * g)) / determinant) / (2 * Math.PI * Math.sqrt(determinant))
+      const prior =
+        Math.exp((-0.5 * (c * f * f - 2 * b * f * g + a * g * g)) / determinant) /
+        (2 * Math.PI * Math.sqrt(determinant))
       const likely = [f, g].reduce((product, value, i) => {
         const r = readings[i]!
-        return product * cdf(((r.bound === 'least' ? 1 : -1) * (value - r.target)) / Math.sqrt(r.noise))
+        return (
+          product * cdf(((r.bound === 'least' ? 1 : -1) * (value - r.target)) / Math.sqrt(r.noise))
+        )
       }, 1)
       mass += prior * likely * step * step
       first += f * prior * likely * step * step

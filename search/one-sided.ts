@@ -4,7 +4,10 @@ import type { GpShape, Rows } from './gp-model.ts'
 import { condition, type Gp } from './gp-regression.ts'
 import { logCdf, logPdf } from './normal.ts'
 
-/** Passes of fitting the hyperparameters to the sites and the sites to the hyperparameters, and of sweeps over the sites in each. */
+/**
+ * Passes of fitting the hyperparameters to the sites and the sites to the hyperparameters, and of
+ * sweeps over the sites in each.
+ */
 const PASSES = 2
 const SWEEPS = 6
 const SETTLED = 1e-2
@@ -20,19 +23,33 @@ interface FittedReadings {
 }
 
 /**
- * A Gaussian process of readings of which some say only that the truth is at least, or at most, so much: likelihood Φ(±(f − bound) / s), s² the
- * reading's noise. Expectation propagation (Minka 2001; Rasmussen and Williams 2006, §3.6) stands a Gaussian site in for each of those: a reading
- * that says the same. At given sites the gradient of the evidence is that of the Gaussian likelihood (Seeger, 'Expectation propagation for
- * exponential families', 2005), so the hyperparameters are fitted to sites as to readings.
+ * A Gaussian process of readings of which some say only that the truth is at least, or at most, so
+ * much: likelihood Φ(±(f − bound) / s), s² the reading's noise. Expectation propagation (Minka
+ * 2001; Rasmussen and Williams 2006, §3.6) stands a Gaussian site in for each of those: a reading
+ * that says the same. At given sites the gradient of the evidence is that of the Gaussian
+ * likelihood (Seeger, 'Expectation propagation for exponential families', 2005), so the
+ * hyperparameters are fitted to sites as to readings.
  * @param X design matrix of the readings, n×d
  */
-export function fitReadings(shape: GpShape, X: Rows, readings: readonly Datum[], priors: HyperPriors): FittedReadings {
-  if (readings.every((r) => r.bound === undefined)) return { gp: fitGp(shape, gpDataOf(X, readings), { priors }), sites: readings }
-  let sites = readings.map((r): Datum => (r.bound ? { ...r, target: r.target + 0.5 * signOf(r), noise: 1 } : r))
+export function fitReadings(
+  shape: GpShape,
+  X: Rows,
+  readings: readonly Datum[],
+  priors: HyperPriors,
+): FittedReadings {
+  if (readings.every((r) => r.bound === undefined))
+    return { gp: fitGp(shape, gpDataOf(X, readings), { priors }), sites: readings }
+  let sites = readings.map(
+    (r): Datum => (r.bound ? { ...r, target: r.target + 0.5 * signOf(r), noise: 1 } : r),
+  )
   let gp = fitGp(shape, gpDataOf(X, sites), { priors })
   for (let pass = 0; pass < PASSES; pass++) {
     for (let sweep = 0; sweep < SWEEPS; sweep++) {
-      const swept = sweepSites(condition(shape, gpDataOf(X, sites), gp.hyperparameters), readings, sites)
+      const swept = sweepSites(
+        condition(shape, gpDataOf(X, sites), gp.hyperparameters),
+        readings,
+        sites,
+      )
       sites = swept.sites
       if (swept.moved < SETTLED) break
     }
@@ -40,7 +57,10 @@ export function fitReadings(shape: GpShape, X: Rows, readings: readonly Datum[],
     gp =
       pass < PASSES - 1
         ? fitGp(shape, gpDataOf(X, sites), { priors, from: hyperparameters })
-        : { ...condition(shape, gpDataOf(X, sites), hyperparameters), ...(warning ? { warning } : {}) }
+        : {
+            ...condition(shape, gpDataOf(X, sites), hyperparameters),
+            ...(warning ? { warning } : {}),
+          }
   }
   const corrections = siteCorrections(gp, readings, sites)
   return { gp: { ...gp, logLikelihood: gp.logLikelihood + corrections }, sites }
@@ -48,7 +68,11 @@ export function fitReadings(shape: GpShape, X: Rows, readings: readonly Datum[],
 
 const signOf = (reading: Datum): number => (reading.bound === 'least' ? 1 : -1)
 
-function sweepSites(gp: Gp, readings: readonly Datum[], sites: readonly Datum[]): { sites: Datum[]; moved: number } {
+function sweepSites(
+  gp: Gp,
+  readings: readonly Datum[],
+  sites: readonly Datum[],
+): { sites: Datum[]; moved: number } {
   const cavity = gp.leaveOneOut()
   let moved = 0
   const next = sites.map((site, i) => {
@@ -57,13 +81,24 @@ function sweepSites(gp: Gp, readings: readonly Datum[], sites: readonly Datum[])
     const { precision, shift } = siteOf(cavity.mean[i]!, cavity.variance[i]!, reading)
     const damped = (1 - DAMPING) / site.noise + DAMPING * precision
     moved = Math.max(moved, Math.abs(damped - 1 / site.noise) * cavity.variance[i]!)
-    return { ...site, noise: 1 / damped, target: ((1 - DAMPING) * (site.target / site.noise) + DAMPING * shift) / damped }
+    return {
+      ...site,
+      noise: 1 / damped,
+      target: ((1 - DAMPING) * (site.target / site.noise) + DAMPING * shift) / damped,
+    }
   })
   return { sites: next, moved }
 }
 
-/** Natural parameters of the site that gives a cavity N(mean, variance) the moments which the reading gives it (Rasmussen and Williams, eq. 3.58). */
-function siteOf(mean: number, variance: number, reading: Datum): { precision: number; shift: number } {
+/**
+ * Natural parameters of the site that gives a cavity N(mean, variance) the moments which the
+ * reading gives it (Rasmussen and Williams, eq. 3.58).
+ */
+function siteOf(
+  mean: number,
+  variance: number,
+  reading: Datum,
+): { precision: number; shift: number } {
   const sign = signOf(reading)
   const spread = variance + reading.noise
   const z = (sign * (mean - reading.target)) / Math.sqrt(spread)
@@ -75,7 +110,10 @@ function siteOf(mean: number, variance: number, reading: Datum): { precision: nu
   return { precision, shift: tiltedMean / tiltedVariance - mean / variance }
 }
 
-/** What the evidence has beyond the Gaussian likelihood of the sites: their normalisers (Rasmussen and Williams, eq. 3.65). */
+/**
+ * What the evidence has beyond the Gaussian likelihood of the sites: their normalisers (Rasmussen
+ * and Williams, eq. 3.65).
+ */
 function siteCorrections(gp: Gp, readings: readonly Datum[], sites: readonly Datum[]): number {
   const cavity = gp.leaveOneOut()
   return readings.reduce((sum, reading, i) => {
@@ -84,6 +122,8 @@ function siteCorrections(gp: Gp, readings: readonly Datum[], sites: readonly Dat
     const site = sites[i]!
     const z = (signOf(reading) * (mean - reading.target)) / Math.sqrt(variance + reading.noise)
     const both = variance + site.noise
-    return sum + logCdf(z) + 0.5 * Math.log(2 * Math.PI * both) + (mean - site.target) ** 2 / (2 * both)
+    return (
+      sum + logCdf(z) + 0.5 * Math.log(2 * Math.PI * both) + (mean - site.target) ** 2 / (2 * both)
+    )
   }, 0)
 }

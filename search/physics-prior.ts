@@ -6,37 +6,63 @@ import type { Configuration, MovedPrior, PriorFactors } from './types.ts'
 
 /** A physics prior moved to where the trials say its inputs are. */
 interface CalibratedPhysics extends MovedPrior {
-  /** ln(factor) that it is moved by (k): the most probable after the trials, or the mean of what the trials leave open. */
+  /**
+   * ln(factor) that it is moved by (k): the most probable after the trials, or the mean of what the
+   * trials leave open.
+   */
   readonly logFactors: readonly number[]
-  /** What is believed of ln(factor) beside those, before the trials are read by how the prior moves there (k). */
+  /**
+   * What is believed of ln(factor) beside those, before the trials are read by how the prior moves
+   * there (k).
+   */
   readonly offsets: readonly (readonly [mean: number, sd: number])[]
-  /** Along the likeliest way, by the factors' own deviations (the most probable point of first-order reliability: Hasofer and Lind, J. Eng. Mech. 100, 1974). */
+  /**
+   * Along the likeliest way, by the factors' own deviations (the most probable point of first-order
+   * reliability: Hasofer and Lind, J. Eng. Mech. 100, 1974).
+   */
   readonly rise: Rise
 }
 
 /** Noise unknown: only physics is off. */
 type Reading = Pick<Datum, 'at' | 'target'> & Partial<Datum>
 
-/** How far physics with the right factors still is from the truth, as a standard deviation of ln(rate). */
+/**
+ * How far physics with the right factors still is from the truth, as a standard deviation of
+ * ln(rate).
+ */
 const DISCREPANCY = 0.05
 const STEPS = 6
 
 /**
- * The maximum a posteriori factors: minimises Σ ((target − logRate(factors)) / noise)² + Σ (ln factor / sd)², by Gauss-Newton steps
- * that are halved while they do not improve (Bayesian calibration of a simulator, Kennedy and O'Hagan 2001, with its discrepancy as noise).
- * Where a bottleneck hides another, a factor moves nothing until it is the bottleneck: steps begin from none moved, and from the likeliest with one
- * factor moved by its deviation. What the trials leave open of them is moved on (left-open.ts).
- * @param data configurations and measured ln(rate); one that is only bounded says nothing while its bound is kept
+ * The maximum a posteriori factors: minimises Σ ((target − logRate(factors)) / noise)² + Σ (ln
+ * factor / sd)², by Gauss-Newton steps that are halved while they do not improve (Bayesian
+ * calibration of a simulator, Kennedy and O'Hagan 2001, with its discrepancy as noise). Where a
+ * bottleneck hides another, a factor moves nothing until it is the bottleneck: steps begin from
+ * none moved, and from the likeliest with one factor moved by its deviation. What the trials leave
+ * open of them is moved on (left-open.ts).
+ * @param data configurations and measured ln(rate); one that is only bounded says nothing while its
+ * bound is kept
  */
-export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]): CalibratedPhysics {
+export function calibratePhysics(
+  factors: PriorFactors,
+  data: readonly Reading[],
+): CalibratedPhysics {
   const { sd } = factors
   const unmoved = startAt(sd.map(() => 0))
-  const alone = sd.flatMap((_, i) => [-1, 1].map((sign) => startAt(sd.map((v, j) => (j === i ? sign * v : 0)))))
-  const likeliest = alone.reduce((best, start) => (start.misfit < best.misfit ? start : best), unmoved)
+  const alone = sd.flatMap((_, i) =>
+    [-1, 1].map((sign) => startAt(sd.map((v, j) => (j === i ? sign * v : 0)))),
+  )
+  const likeliest = alone.reduce(
+    (best, start) => (start.misfit < best.misfit ? start : best),
+    unmoved,
+  )
   const found = descend(unmoved)
   const other = likeliest === unmoved ? found : descend(likeliest)
-  const { prior, logFactors, offsets } = asLeftOpen(other.misfit < found.misfit ? other : found, sd, startAt, (of, factor) =>
-    informationOf(data, of, factor),
+  const { prior, logFactors, offsets } = asLeftOpen(
+    other.misfit < found.misfit ? other : found,
+    sd,
+    startAt,
+    (of, factor) => informationOf(data, of, factor),
   )
   const sds = offsets.map(([, each]) => each)
   return { ...prior, logFactors, offsets, rise }
@@ -48,7 +74,11 @@ export function calibratePhysics(factors: PriorFactors, data: readonly Reading[]
     if (deviation === 0 || here === undefined) return (by) => by
     return (by) => {
       const luckier = (s: readonly number[]) =>
-        factors.at(logFactors.map((v, i) => v + ((by / deviation) * s[i]! * sds[i]! ** 2) / deviationAlong(s)))
+        factors.at(
+          logFactors.map(
+            (v, i) => v + ((by / deviation) * s[i]! * sds[i]! ** 2) / deviationAlong(s),
+          ),
+        )
       const first = luckier(begins)
       // As much luck, shared with what bounds it there.
       const both = first.sensitivities(configuration).map((v, i) => v + begins[i]!)
@@ -131,7 +161,8 @@ function informationOf(data: readonly Reading[], prior: MovedPrior, factor: numb
   }, 0)
 }
 
-const deviationOf = ({ noise = 0 }: Reading): number => Math.sqrt(DISCREPANCY ** 2 + (Number.isNaN(noise) ? 0 : noise))
+const deviationOf = ({ noise = 0 }: Reading): number =>
+  Math.sqrt(DISCREPANCY ** 2 + (Number.isNaN(noise) ? 0 : noise))
 
 /** Residuals beyond this many standard deviations pull ever less. */
 const OUTLIER = 3

@@ -23,13 +23,24 @@ export const rateColumn = ({ objective, rate }: ReplayTask): string | undefined 
 
 function columnsOf(task: ReplayTask): TaskColumns {
   const rate = rateColumn(task)
-  return { price: task.price, measured: [task.constraint.metric, ...(rate ? [rate] : [])], infeasible: task.infeasibleColumn ?? undefined }
+  return {
+    price: task.price,
+    measured: [task.constraint.metric, ...(rate ? [rate] : [])],
+    infeasible: task.infeasibleColumn ?? undefined,
+  }
 }
 
 /** Every column that a task names. */
 export function namedColumns(task: ReplayTask): string[] {
   const { price, measured, infeasible } = columnsOf(task)
-  return [...new Set([...task.parameters.map((p) => p.name), price, ...measured, ...(infeasible ? [infeasible] : [])])]
+  return [
+    ...new Set([
+      ...task.parameters.map((p) => p.name),
+      price,
+      ...measured,
+      ...(infeasible ? [infeasible] : []),
+    ]),
+  ]
 }
 
 const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
@@ -48,7 +59,9 @@ const GREATEST = 1e60
 const yes = /^(1(\.0*)?|true|yes)$/i
 const no = /^(0(\.0*)?|false|no|)$/i
 
-/** Whether a row says that its configuration could not serve; undefined where its mark says neither. */
+/**
+ * Whether a row says that its configuration could not serve; undefined where its mark says neither.
+ */
 function marked(cell: string | number | undefined): boolean | undefined {
   const text = String(cell ?? '').trim()
   return yes.test(text) ? true : no.test(text) ? false : undefined
@@ -65,12 +78,18 @@ export const missingReadings = (task: ReplayTask, row: ReplayRow): string[] =>
 
 const isEmpty = (cell: string | number | undefined): boolean => String(cell ?? '').trim() === ''
 
-/** Everything that is wrong with rows: columns that are missing, and cells that do not say what their column should. */
+/**
+ * Everything that is wrong with rows: columns that are missing, and cells that do not say what
+ * their column should.
+ */
 export function rowFaults(task: ReplayTask, rows: readonly ReplayRow[]): RowFault[] {
   if (rows.length === 0) return [{ what: 'it has no rows' }]
   const columns = Object.keys(rows[0]!)
   const missing = namedColumns(task).filter((column) => !columns.includes(column))
-  if (missing.length > 0) return missing.map((column) => ({ what: `no column '${column}' (it has ${columns.join(', ')})` }))
+  if (missing.length > 0)
+    return missing.map((column) => ({
+      what: `no column '${column}' (it has ${columns.join(', ')})`,
+    }))
   const check = checkOf(task)
   return rows.flatMap((row, i) => check(row).map((what) => ({ row: i, what })))
 }
@@ -78,20 +97,27 @@ export function rowFaults(task: ReplayTask, rows: readonly ReplayRow[]): RowFaul
 function checkOf(task: ReplayTask): (row: ReplayRow) => string[] {
   const { price, infeasible, measured } = columnsOf(task)
   const [metric, rate] = measured
-  const known = new Map(task.parameters.map(({ name, values }) => [name, new Set<string | number>(values)]))
+  const known = new Map(
+    task.parameters.map(({ name, values }) => [name, new Set<string | number>(values)]),
+  )
   return (row) => {
     const faults = task.parameters.flatMap(({ name, kind, values }) => {
-      if (isEmpty(row[name]) && !known.get(name)!.has('')) return [`${name} is empty: each row says what was chosen`]
+      if (isEmpty(row[name]) && !known.get(name)!.has(''))
+        return [`${name} is empty: each row says what was chosen`]
       if (kind === 'ordinal' && Number.isNaN(cellNumber(row[name]))) return notANumber(name, row)
-      if (kind === 'ordinal' && Math.abs(cellNumber(row[name])) > GREATEST) return [`${name} is ${row[name]}: ${beyond}`]
-      if (known.get(name)!.has(kind === 'ordinal' ? cellNumber(row[name]) : String(row[name]))) return []
-      const listed = values.length > 12 ? `${values.slice(0, 12).join(', ')}, ...` : values.join(', ')
+      if (kind === 'ordinal' && Math.abs(cellNumber(row[name])) > GREATEST)
+        return [`${name} is ${row[name]}: ${beyond}`]
+      if (known.get(name)!.has(kind === 'ordinal' ? cellNumber(row[name]) : String(row[name])))
+        return []
+      const listed =
+        values.length > 12 ? `${values.slice(0, 12).join(', ')}, ...` : values.join(', ')
       return [`${name} is '${row[name]}', none of the task's values ${listed}`]
     })
     faults.push(...unless(price, row, (v) => v > 0, 'a price per hour is above 0'))
     const mark = infeasible ? marked(row[infeasible]) : false
     if (mark === undefined) faults.push(`${infeasible} is '${row[infeasible!]}', neither 0 nor 1`)
-    if (mark === true || (mark === undefined && measured.some((column) => isEmpty(row[column])))) return faults
+    if (mark === true || (mark === undefined && measured.some((column) => isEmpty(row[column]))))
+      return faults
     faults.push(...unless(metric!, row, (v) => v >= 0, 'a constrained metric is not negative'))
     if (rate) faults.push(...unless(rate, row, (v) => v > 0, unserved))
     return faults
@@ -100,22 +126,39 @@ function checkOf(task: ReplayTask): (row: ReplayRow) => string[] {
 
 const unserved = 'a rate is above 0; what could not serve is marked 1 in an infeasibleColumn'
 
-function unless(column: string, row: ReplayRow, holds: (value: number) => boolean, rule: string): string[] {
+function unless(
+  column: string,
+  row: ReplayRow,
+  holds: (value: number) => boolean,
+  rule: string,
+): string[] {
   const value = cellNumber(row[column])
   if (Number.isNaN(value)) return notANumber(column, row)
   if (!holds(value)) return [`${column} is ${row[column]}: ${rule}`]
-  return value > GREATEST || (value < SMALLEST && !holds(0)) ? [`${column} is ${row[column]}: ${beyond}`] : []
+  return value > GREATEST || (value < SMALLEST && !holds(0))
+    ? [`${column} is ${row[column]}: ${beyond}`]
+    : []
 }
 
 const beyond = `figures lie between ${SMALLEST} and ${GREATEST}`
 
-const notANumber = (column: string, row: ReplayRow): string[] => [`${column} is '${row[column] ?? ''}', not a number`]
+const notANumber = (column: string, row: ReplayRow): string[] => [
+  `${column} is '${row[column] ?? ''}', not a number`,
+]
 
 /** The configuration that a row is of. */
 export const configurationOf = ({ parameters }: ReplayTask, row: ReplayRow): Configuration =>
-  Object.fromEntries(parameters.map(({ name, kind }) => [name, kind === 'ordinal' ? Number(row[name]) : String(row[name])]))
+  Object.fromEntries(
+    parameters.map(({ name, kind }) => [
+      name,
+      kind === 'ordinal' ? Number(row[name]) : String(row[name]),
+    ]),
+  )
 
-/** Rows of one configuration, by index, that say what no noise explains; the worse of what they say counts. */
+/**
+ * Rows of one configuration, by index, that say what no noise explains; the worse of what they say
+ * counts.
+ */
 interface Contradiction {
   readonly rows: readonly number[]
   readonly what: string
@@ -134,8 +177,9 @@ const REPEAT_NOISE = 0.1
 const APART = 3
 
 /**
- * One row a configuration: repeats within the noise are averaged. Of repeats that differ by more (three standard deviations of the difference of two readings), in
- * whether they served, or in their price, the worse counts: nothing is recommended for a reading that another one denies.
+ * One row a configuration: repeats within the noise are averaged. Of repeats that differ by more
+ * (three standard deviations of the difference of two readings), in whether they served, or in
+ * their price, the worse counts: nothing is recommended for a reading that another one denies.
  */
 export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merged {
   const groups = new Map<string, number[]>()
@@ -158,7 +202,8 @@ export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merg
   return { rows: merged, averaged, contradictions }
 }
 
-const numbers = (rows: readonly ReplayRow[], column: string): number[] => rows.map((row) => cellNumber(row[column]))
+const numbers = (rows: readonly ReplayRow[], column: string): number[] =>
+  rows.map((row) => cellNumber(row[column]))
 const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b))
 const greatest = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b))
 
@@ -174,12 +219,17 @@ function differences(task: ReplayTask, rows: readonly ReplayRow[]): string[] {
     if (serving.length < 2) return []
     const values = numbers(serving, column)
     const [low, high] = [least(values), greatest(values)]
-    const ratio = column === task.constraint.metric ? Math.max(high, floor) / Math.max(low, floor) : high / low
+    const ratio =
+      column === task.constraint.metric ? Math.max(high, floor) / Math.max(low, floor) : high / low
     return ratio > limit ? [`${column} is ${low} and ${high}`] : []
   })
   return [
-    ...(greatest(prices) > least(prices) * (1 + 1e-9) ? [`${price} is ${least(prices)} and ${greatest(prices)}`] : []),
-    ...(serving.length > 0 && serving.length < rows.length ? ['it served and could not serve'] : []),
+    ...(greatest(prices) > least(prices) * (1 + 1e-9)
+      ? [`${price} is ${least(prices)} and ${greatest(prices)}`]
+      : []),
+    ...(serving.length > 0 && serving.length < rows.length
+      ? ['it served and could not serve']
+      : []),
     ...readings,
   ]
 }
@@ -187,7 +237,9 @@ function differences(task: ReplayTask, rows: readonly ReplayRow[]): string[] {
 function mean(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
   const { measured } = columnsOf(task)
   if (isInfeasible(task, rows[0]!)) return rows[0]!
-  const means = measured.map((column) => [column, numbers(rows, column).reduce((a, b) => a + b, 0) / rows.length] as const)
+  const means = measured.map(
+    (column) => [column, numbers(rows, column).reduce((a, b) => a + b, 0) / rows.length] as const,
+  )
   return { ...rows[0]!, ...Object.fromEntries(means) }
 }
 

@@ -16,11 +16,17 @@ test('remembers each key, and asks again only where nothing came of it', () => {
 })
 
 describe('per trial', () => {
-  const problem: Problem = { space: { parameters: [], constraints: [] }, objective: { kind: 'price' }, pricePerHour: () => 1 }
+  const problem: Problem = {
+    space: { parameters: [], constraints: [] },
+    objective: { kind: 'price' },
+    pricePerHour: () => 1,
+  }
   const trial = (): Observation => ({ configuration: {}, state: 'infeasible', reason: '' })
   const counting = () => {
     let asked = 0
-    return rememberedPerTrial((_, observations) => `${observations.length} trials, answer ${++asked}`)
+    return rememberedPerTrial(
+      (_, observations) => `${observations.length} trials, answer ${++asked}`,
+    )
   }
 
   test('the same trials of the same problem are answered once', () => {
@@ -48,6 +54,9 @@ describe('per trial', () => {
   })
   test('nothing is remembered before the first trial', () => {
     const ask = counting()
-    expect([ask(problem, []), ask(problem, [])]).toEqual(['0 trials, answer 1', '0 trials, answer 2'])
+    expect([ask(problem, []), ask(problem, [])]).toEqual([
+      '0 trials, answer 1',
+      '0 trials, answer 2',
+    ])
   })
 })

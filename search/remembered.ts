@@ -14,8 +14,9 @@ export function remembered<K extends object, V>(compute: (key: K) => V): (key: K
 }
 
 /**
- * Remembers what was last computed of a problem: after each trial the stop rule and the next suggestion ask for the same. What came of fewer trials is let go,
- * for it grows with the square of their number. Observations only ever grow, and stay the same objects.
+ * Remembers what was last computed of a problem: after each trial the stop rule and the next
+ * suggestion ask for the same. What came of fewer trials is let go, for it grows with the square of
+ * their number. Observations only ever grow, and stay the same objects.
  */
 export function rememberedPerTrial<V>(
   compute: (problem: Problem, observations: readonly Observation[]) => V,

@@ -1,6 +1,11 @@
 import { observedLogCost } from './observed-cost.ts'
 import { configurationOf, isInfeasible, rateColumn, rowFaults } from './recorded-rows.ts'
-import { type ReplayParameter, type ReplayRow, type ReplayTask, taskObjectives } from './replay-task.ts'
+import {
+  type ReplayParameter,
+  type ReplayRow,
+  type ReplayTask,
+  taskObjectives,
+} from './replay-task.ts'
 import { type RoundOptions, type Searched, searchRounds } from './rounds.ts'
 import { configurationKey } from './space.ts'
 import type { Configuration, Observation, Parameter, Problem, Rng, Sampler } from './types.ts'
@@ -9,18 +14,24 @@ export interface RecordedTable {
   readonly problem: Problem
   /** The recorded configurations, as a grid lists them. */
   readonly configurations: readonly Configuration[]
-  /** What a trial of a recorded configuration finds; with an rng and a task with relativeNoise, noise is drawn. */
+  /**
+   * What a trial of a recorded configuration finds; with an rng and a task with relativeNoise,
+   * noise is drawn.
+   */
   measure(configuration: Configuration, rng?: Rng): Observation
 }
 
 /**
- * A task and its rows, one a configuration, as a problem whose trials are look-ups and whose configurations are the recorded ones alone.
+ * A task and its rows, one a configuration, as a problem whose trials are look-ups and whose
+ * configurations are the recorded ones alone.
  * @throws Error naming every fault of the rows at once, the first row being row 1.
  */
 export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): RecordedTable {
   const faults = rowFaults(task, rows)
   if (faults.length > 0) {
-    const words = faults.map(({ row, what }) => (row === undefined ? what : `row ${row + 1}: ${what}`))
+    const words = faults.map(({ row, what }) =>
+      row === undefined ? what : `row ${row + 1}: ${what}`,
+    )
     throw new Error(`table of ${task.name}: ${words.join('; ')}`)
   }
   const rate = rateColumn(task)
@@ -28,7 +39,8 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
   const configurations = inGridOrder(task, [...recorded.values()])
   const listed = new Map(configurations.map((c) => [c, recorded.get(configurationKey(c))!]))
   // Those that are listed are asked for by the thousand, again and again.
-  const found = (configuration: Configuration) => listed.get(configuration) ?? recorded.get(configurationKey(configuration))
+  const found = (configuration: Configuration) =>
+    listed.get(configuration) ?? recorded.get(configurationKey(configuration))
   const rowOf = (configuration: Configuration): ReplayRow => {
     const row = found(configuration)
     if (!row) {
@@ -53,7 +65,8 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
     },
     measure(configuration, rng) {
       const row = rowOf(configuration)
-      if (isInfeasible(task, row)) return { configuration, state: 'infeasible', reason: 'recorded as infeasible' }
+      if (isInfeasible(task, row))
+        return { configuration, state: 'infeasible', reason: 'recorded as infeasible' }
       const estimate = (column: string) => ({
         value: Number(row[column]) * (rng && noise > 0 ? Math.exp(noise * rng.normal()) : 1),
         ...(noise > 0 ? { logSd: noise } : {}),
@@ -66,20 +79,29 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
   }
 }
 
-/** The recorded configurations as a grid lists them, the last parameter varying fastest, so that a full table is searched like any grid. */
+/**
+ * The recorded configurations as a grid lists them, the last parameter varying fastest, so that a
+ * full table is searched like any grid.
+ */
 function inGridOrder(task: ReplayTask, rows: readonly ReplayRow[]): Configuration[] {
-  const places = task.parameters.map(({ name, values }) => ({ name, at: new Map<string | number, number>(values.map((v, i) => [v, i])) }))
+  const places = task.parameters.map(({ name, values }) => ({
+    name,
+    at: new Map<string | number, number>(values.map((v, i) => [v, i])),
+  }))
   return rows
     .map((row) => {
       const configuration = configurationOf(task, row)
       return { configuration, place: places.map(({ name, at }) => at.get(configuration[name]!)!) }
     })
-    .sort((a, b) => a.place.map((p, i) => p - b.place[i]!).find((difference) => difference !== 0) ?? 0)
+    .sort(
+      (a, b) => a.place.map((p, i) => p - b.place[i]!).find((difference) => difference !== 0) ?? 0,
+    )
     .map(({ configuration }) => configuration)
 }
 
 /** Names by which serving systems call what sets how many requests are served at once. */
-const CONCURRENCY = /^(max[-_]?)?(batch([-_]?size)?|num[-_]?seqs|concurrency|processes|instances|instance[-_]?count|workers)$/i
+const CONCURRENCY =
+  /^(max[-_]?)?(batch([-_]?size)?|num[-_]?seqs|concurrency|processes|instances|instance[-_]?count|workers)$/i
 
 const parameterOf = (parameter: ReplayParameter): Parameter =>
   parameter.kind === 'categorical'
@@ -93,7 +115,12 @@ const parameterOf = (parameter: ReplayParameter): Parameter =>
 
 /** True ln cost of every recorded configuration, Infinity where it is infeasible. */
 export const trueLogCosts = (table: RecordedTable): Map<string, number> =>
-  new Map(table.configurations.map((c) => [configurationKey(c), observedLogCost(table.problem, table.measure(c))]))
+  new Map(
+    table.configurations.map((c) => [
+      configurationKey(c),
+      observedLogCost(table.problem, table.measure(c)),
+    ]),
+  )
 
 interface ReplayOptions extends RoundOptions {
   /** Draw the task's noise on each look-up. */
@@ -101,10 +128,17 @@ interface ReplayOptions extends RoundOptions {
 }
 
 /** Runs a sampler against a table: every suggestion is looked up instead of measured. */
-export function replay(table: RecordedTable, sampler: Sampler, rng: Rng, { noisy = false, ...options }: ReplayOptions): Searched {
+export function replay(
+  table: RecordedTable,
+  sampler: Sampler,
+  rng: Rng,
+  { noisy = false, ...options }: ReplayOptions,
+): Searched {
   const rounds = searchRounds(table.problem, sampler, rng, options)
   let step = rounds.next()
   for (let trial = 0; !step.done; trial++)
-    step = rounds.next(table.measure(step.value.configuration, noisy ? rng.fork(`noise ${trial}`) : undefined))
+    step = rounds.next(
+      table.measure(step.value.configuration, noisy ? rng.fork(`noise ${trial}`) : undefined),
+    )
   return step.value
 }

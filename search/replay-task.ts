@@ -1,10 +1,15 @@
 import type { Objective } from './objective.ts'
 
-/** What a task may ask for, as the search knows it, and how many of a task's own costs (a price per hour; $ per request and second) make one of the search's. */
+/**
+ * What a task may ask for, as the search knows it, and how many of a task's own costs (a price per
+ * hour; $ per request and second) make one of the search's.
+ */
 export const taskObjectives = {
   price: { objective: { kind: 'price' }, perTaskCost: 1 },
   pricePerRequest: { objective: { kind: 'price-per-request' }, perTaskCost: 1e6 / 3600 },
-} as const satisfies Readonly<Record<string, { readonly objective: Objective; readonly perTaskCost: number }>>
+} as const satisfies Readonly<
+  Record<string, { readonly objective: Objective; readonly perTaskCost: number }>
+>
 
 /** A search task on a table of recorded measurements. */
 export interface ReplayTask {
@@ -17,7 +22,10 @@ export interface ReplayTask {
   readonly constraint: { readonly metric: string; readonly max: number }
   /** Column that is 1 where a configuration could not serve. */
   readonly infeasibleColumn?: string | null
-  /** Column of the served rate per second where the objective needs one; 'throughputRps' unless said. */
+  /**
+   * Column of the served rate per second where the objective needs one; 'throughputRps' unless
+   * said.
+   */
   readonly rate?: string
   /** Lognormal sigma of the noise to draw on every measurement; none unless said. */
   readonly relativeNoise?: number

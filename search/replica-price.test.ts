@@ -11,7 +11,9 @@ const bundle = fc.record({
   perHour: fc.double({ min: 0.1, max: 9, noNaN: true }),
 })
 const price = fc.oneof(
-  fc.double({ min: 0.1, max: 9, noNaN: true }).map((pricePerHour): ReplicaPrice => ({ pricePerHour })),
+  fc
+    .double({ min: 0.1, max: 9, noNaN: true })
+    .map((pricePerHour): ReplicaPrice => ({ pricePerHour })),
   fc.array(bundle, { minLength: 1, maxLength: 4 }).map(
     (bundles): ReplicaPrice => ({
       pricePerHour: Math.min(...bundles.map(({ perHour, replicas }) => perHour / replicas)),
@@ -26,7 +28,10 @@ describe('replicas that are sold together', () => {
       fc.property(price, fc.integer({ min: 1, max: 40 }), (of, n) => {
         const fleet = fleetPerHour(of, n)
         const each = of.bundles ?? [{ replicas: 1, perHour: of.pricePerHour }]
-        expect(fleet).toBeCloseTo(Math.min(...each.map(({ replicas, perHour }) => Math.ceil(n / replicas) * perHour)), 9)
+        expect(fleet).toBeCloseTo(
+          Math.min(...each.map(({ replicas, perHour }) => Math.ceil(n / replicas) * perHour)),
+          9,
+        )
         const most = replicasWithin(of, fleet)
         expect(most).toBeGreaterThanOrEqual(n)
         expect(fleetPerHour(of, most)).toBeLessThanOrEqual(fleet * (1 + 1e-9))
@@ -58,8 +63,16 @@ describe('replicas that are sold together', () => {
     const figures = { ...box, capacityRps: 100 }
     expect(cost(objective, figures)).toBe(2)
     const plain = (v: number) => `${v}`
-    const write = { money: (v: number) => `$${v}`, rate: plain, latency: plain, energy: plain, plain }
-    expect(costText(objective, { ...figures, cost: 2 }, write)).toBe('$2/h for 5 replicas on 2 g4dn.xlarge')
+    const write = {
+      money: (v: number) => `$${v}`,
+      rate: plain,
+      latency: plain,
+      energy: plain,
+      plain,
+    }
+    expect(costText(objective, { ...figures, cost: 2 }, write)).toBe(
+      '$2/h for 5 replicas on 2 g4dn.xlarge',
+    )
   })
 
   test('the improvement that a trial promises is that of whole instances', () => {
@@ -67,7 +80,10 @@ describe('replicas that are sold together', () => {
     const problem = { space: { parameters: [], constraints: [] }, objective, pricePerHour: () => 1 }
     const box = { pricePerHour: 0.25, bundles: [{ name: 'box', replicas: 4, perHour: 1 }] }
     const [mean, sd, best] = [Math.log(100), 0.3, Math.log(3.5)]
-    const beliefs = { rate: { mean: Float64Array.of(mean), variance: Float64Array.of(sd ** 2) }, logServes: Float64Array.of(0) }
+    const beliefs = {
+      rate: { mean: Float64Array.of(mean), variance: Float64Array.of(sd ** 2) },
+      logServes: Float64Array.of(0),
+    }
     const rng = createRng(3)
     const draws = 200_000
     let sum = 0
@@ -77,6 +93,8 @@ describe('replicas that are sold together', () => {
     }
     expect(Math.exp(logAcquisition(problem, [box], beliefs, best)[0]!)).toBeCloseTo(sum / draws, 2)
     // Parts of instances would promise more.
-    expect(Math.exp(logAcquisition(problem, [{ pricePerHour: 0.25 }], beliefs, best)[0]!)).toBeGreaterThan((1.1 * sum) / draws)
+    expect(
+      Math.exp(logAcquisition(problem, [{ pricePerHour: 0.25 }], beliefs, best)[0]!),
+    ).toBeGreaterThan((1.1 * sum) / draws)
   })
 })

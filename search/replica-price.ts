@@ -37,14 +37,22 @@ interface BoughtBundles {
   readonly perHour: number
 }
 
-/** The cheapest bundles of one kind that hold so many replicas; at the same price the smaller ones: less stands empty. */
-export function cheapestBundles(bundles: readonly Bundle[], replicas: number): BoughtBundles | undefined {
+/**
+ * The cheapest bundles of one kind that hold so many replicas; at the same price the smaller ones:
+ * less stands empty.
+ */
+export function cheapestBundles(
+  bundles: readonly Bundle[],
+  replicas: number,
+): BoughtBundles | undefined {
   return bundles.reduce<BoughtBundles | undefined>((best, bundle) => {
     const count = Math.ceil(replicas / bundle.replicas)
     const perHour = count * bundle.perHour
     if (best === undefined) return { bundle, count, perHour }
     const same = Math.abs(perHour - best.perHour) <= 1e-9 * best.perHour
-    return (same ? bundle.replicas < best.bundle.replicas : perHour < best.perHour) ? { bundle, count, perHour } : best
+    return (same ? bundle.replicas < best.bundle.replicas : perHour < best.perHour)
+      ? { bundle, count, perHour }
+      : best
   }, undefined)
 }
 
@@ -57,5 +65,8 @@ export function fleetPerHour({ pricePerHour, bundles }: ReplicaPrice, replicas: 
 /** The most replicas that cost no more than so much an hour; 0: not even one. */
 export function replicasWithin({ pricePerHour, bundles }: ReplicaPrice, perHour: number): number {
   const each = bundles ?? [{ replicas: 1, perHour: pricePerHour }]
-  return Math.max(0, ...each.map((bundle) => Math.floor(perHour / bundle.perHour + 1e-9) * bundle.replicas))
+  return Math.max(
+    0,
+    ...each.map((bundle) => Math.floor(perHour / bundle.perHour + 1e-9) * bundle.replicas),
+  )
 }

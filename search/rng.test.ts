@@ -21,7 +21,9 @@ describe('createRng', () => {
   test('the stream of a seed never changes: a resumed experiment draws what it drew before', () => {
     // sfc32 seeded by cyrb128, computed apart in Python.
     expect(take(7, 3)).toEqual([0.8367698538349941, 0.4005063254153356, 0.21182701142970473])
-    expect(take('experiment 12', 3)).toEqual([0.8249875890323892, 0.15463249117601663, 0.822113769245334])
+    expect(take('experiment 12', 3)).toEqual([
+      0.8249875890323892, 0.15463249117601663, 0.822113769245334,
+    ])
     expect(createRng(7).fork('a').next()).toBe(0.6432374409632757)
     expect(createRng(7).normal()).toBeCloseTo(-0.48409938053472845, 14)
   })

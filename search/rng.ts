@@ -21,8 +21,9 @@ function hash128(text: string): [number, number, number, number] {
 }
 
 /**
- * A seeded generator (sfc32, Chris Doty-Humphrey's small fast chaotic generator, period about 2^128).
- * `fork(name)` depends on the seed and the names alone, never on how many numbers were drawn.
+ * A seeded generator (sfc32, Chris Doty-Humphrey's small fast chaotic generator, period about
+ * 2^128). `fork(name)` depends on the seed and the names alone, never on how many numbers were
+ * drawn.
  */
 export function createRng(seed: number | string): Rng {
   const key = String(seed)

@@ -1,14 +1,23 @@
-/** A search, trial by trial: what to try next, until there is a reason to stop. Whoever drives it measures. */
+/**
+ * A search, trial by trial: what to try next, until there is a reason to stop. Whoever drives it
+ * measures.
+ */
 import { assessStop, type StopOptions } from './stopping.ts'
 import type { Observation, Problem, Rng, Sampler, StopAssessment, Suggestion } from './types.ts'
 
 export interface RoundOptions {
   readonly maxTrials: number
-  /** Ends the search when the stop rule says so ('obey', the default), or asks it until it first does ('assess'). */
+  /**
+   * Ends the search when the stop rule says so ('obey', the default), or asks it until it first
+   * does ('assess').
+   */
   readonly stop?: 'obey' | 'assess' | 'never'
   readonly rule?: StopOptions
   /** Asked after each trial; true ends the search. */
-  readonly until?: (observations: readonly Observation[], assessments: readonly StopAssessment[]) => boolean
+  readonly until?: (
+    observations: readonly Observation[],
+    assessments: readonly StopAssessment[],
+  ) => boolean
 }
 
 export interface Searched {
@@ -18,7 +27,10 @@ export interface Searched {
   readonly reason: 'certain' | 'max-trials' | 'space-exhausted' | 'ended'
 }
 
-/** Yields what to try, and goes on with what came of it. Returns with the reason `ended` where `until` says so. */
+/**
+ * Yields what to try, and goes on with what came of it. Returns with the reason `ended` where
+ * `until` says so.
+ */
 export function* searchRounds(
   problem: Problem,
   sampler: Sampler,

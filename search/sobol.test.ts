@@ -26,11 +26,12 @@ test('far points in 20 dimensions are those of another implementation', () => {
   const point = createSobol(20, noShift)
   const scaled = (index: number) => [...point(index)].map((x) => x * 2 ** 16)
   expect(scaled(40_000)).toEqual([
-    1611, 31517, 15891, 51791, 37521, 41445, 13209, 24195, 23015, 31755, 45645, 3473, 49769, 49223, 10293, 44659, 29881, 51825, 51755,
-    16825,
+    1611, 31517, 15891, 51791, 37521, 41445, 13209, 24195, 23015, 31755, 45645, 3473, 49769, 49223,
+    10293, 44659, 29881, 51825, 51755, 16825,
   ])
   expect(scaled(65_535)).toEqual([
-    1, 65535, 36949, 49925, 16571, 35771, 33895, 47689, 58661, 10741, 11279, 4711, 61239, 21513, 30175, 31409, 10491, 12211, 8641, 28675,
+    1, 65535, 36949, 49925, 16571, 35771, 33895, 47689, 58661, 10741, 11279, 4711, 61239, 21513,
+    30175, 31409, 10491, 12211, 8641, 28675,
   ])
 })
 
@@ -38,7 +39,8 @@ test('a shift moves each coordinate by bits of its own', () => {
   const shifted = createSobol(2, createRng(1))
   const bits = (x: number) => x * 2 ** 32
   const plain = createSobol(2, noShift)
-  const xor = (index: number, j: number) => (bits(shifted(index)[j]!) ^ bits(plain(index)[j]!)) >>> 0
+  const xor = (index: number, j: number) =>
+    (bits(shifted(index)[j]!) ^ bits(plain(index)[j]!)) >>> 0
   expect(new Set([0, 1, 2, 77].map((index) => xor(index, 0))).size).toBe(1)
   expect(xor(0, 0)).not.toBe(xor(0, 1))
 })

@@ -1,10 +1,15 @@
 import type { Rng } from './types.ts'
 
 /**
- * Primitive polynomials (degree s, coefficients a) and first direction numbers m of dimensions 2 to 20; dimension 1 is van der Corput's.
- * Source: Joe and Kuo, 'Constructing Sobol sequences with better two-dimensional projections', SIAM J. Sci. Comput. 30 (2008), table new-joe-kuo-6.21201.
+ * Primitive polynomials (degree s, coefficients a) and first direction numbers m of dimensions 2 to
+ * 20; dimension 1 is van der Corput's. Source: Joe and Kuo, 'Constructing Sobol sequences with
+ * better two-dimensional projections', SIAM J. Sci. Comput. 30 (2008), table new-joe-kuo-6.21201.
  */
-const DIRECTIONS: readonly (readonly [degree: number, coefficients: number, first: readonly number[]])[] = [
+const DIRECTIONS: readonly (readonly [
+  degree: number,
+  coefficients: number,
+  first: readonly number[],
+])[] = [
   [1, 0, [1]],
   [2, 1, [1, 3]],
   [3, 1, [1, 3, 1]],
@@ -28,19 +33,23 @@ const DIRECTIONS: readonly (readonly [degree: number, coefficients: number, firs
 const BITS = 32
 
 /**
- * Point `index` (0, 1, 2, ...) of a Sobol sequence in [0, 1)^d, every coordinate shifted by random bits that the rng's seed decides (a digital shift keeps
- * the sequence a (t, s)-sequence: Cranley-Patterson in base 2, L'Ecuyer and Lemieux 2002, §3.2).
+ * Point `index` (0, 1, 2, ...) of a Sobol sequence in [0, 1)^d, every coordinate shifted by random
+ * bits that the rng's seed decides (a digital shift keeps the sequence a (t, s)-sequence:
+ * Cranley-Patterson in base 2, L'Ecuyer and Lemieux 2002, §3.2).
  * @throws RangeError beyond 20 dimensions.
  */
 export function createSobol(dimensions: number, rng: Rng): (index: number) => Float64Array {
   if (dimensions > DIRECTIONS.length + 1)
-    throw new RangeError(`a Sobol sequence of ${dimensions} dimensions is not supported (at most ${DIRECTIONS.length + 1})`)
+    throw new RangeError(
+      `a Sobol sequence of ${dimensions} dimensions is not supported (at most ${DIRECTIONS.length + 1})`,
+    )
   const vectors = Array.from({ length: dimensions }, (_, j) => directionVectors(j))
   const shifts = Array.from({ length: dimensions }, (_, j) => rng.fork(`sobol ${j}`).int(2 ** BITS))
   return (index) =>
     Float64Array.from(vectors, (v, j) => {
       let bits = shifts[j]!
-      for (let b = 0, gray = index ^ (index >>> 1); gray !== 0; b++, gray >>>= 1) if (gray & 1) bits ^= v[b]!
+      for (let b = 0, gray = index ^ (index >>> 1); gray !== 0; b++, gray >>>= 1)
+        if (gray & 1) bits ^= v[b]!
       return (bits >>> 0) / 2 ** BITS
     })
 }

@@ -17,7 +17,13 @@ import {
 import type { Configuration, Parameter, RangeParameter, SearchSpace } from './types.ts'
 
 const base = { category: 'server' } as const
-const batch: Parameter = { ...base, name: 'batch', kind: 'ordinal', values: [1, 2, 4, 8], scale: 'log' }
+const batch: Parameter = {
+  ...base,
+  name: 'batch',
+  kind: 'ordinal',
+  values: [1, 2, 4, 8],
+  scale: 'log',
+}
 const loop: Parameter = { ...base, name: 'loop', kind: 'categorical', values: ['sync', 'async'] }
 const queue: Parameter = {
   ...base,
@@ -32,7 +38,9 @@ const queue: Parameter = {
 const share: Parameter = { ...base, name: 'share', kind: 'float', min: 0.1, max: 1, scale: 'log' }
 const space: SearchSpace = {
   parameters: [batch, loop, queue],
-  constraints: [{ text: 'batch <= queue / 5', holds: (c) => Number(c.batch) <= Number(c.queue) / 5 }],
+  constraints: [
+    { text: 'batch <= queue / 5', holds: (c) => Number(c.batch) <= Number(c.queue) / 5 },
+  ],
 }
 
 describe('enumerate', () => {
@@ -73,14 +81,24 @@ describe('enumerate', () => {
   })
   test('refuses what cannot be listed', () => {
     expect(gridSize({ parameters: [share], constraints: [] })).toBe(Infinity)
-    expect(() => enumerate({ parameters: [share], constraints: [] })).toThrow(/Infinity configurations/)
+    expect(() => enumerate({ parameters: [share], constraints: [] })).toThrow(
+      /Infinity configurations/,
+    )
   })
 })
 
 test('values of a stepped range have no rounding dust', () => {
-  expect(parameterValues({ ...base, name: 'x', kind: 'float', min: 0.1, max: 0.7, step: 0.2, scale: 'linear' })).toEqual([
-    0.1, 0.3, 0.5, 0.7,
-  ])
+  expect(
+    parameterValues({
+      ...base,
+      name: 'x',
+      kind: 'float',
+      min: 0.1,
+      max: 0.7,
+      step: 0.2,
+      scale: 'linear',
+    }),
+  ).toEqual([0.1, 0.3, 0.5, 0.7])
 })
 
 describe('validation says everything that is wrong', () => {
@@ -104,9 +122,12 @@ describe('validation says everything that is wrong', () => {
     ])
   })
   test('of constraints nothing satisfies', () => {
-    expect(validateSpace({ parameters: [batch], constraints: [{ text: 'batch > 9', holds: (c) => Number(c.batch) > 9 }] })).toEqual([
-      `no configuration satisfies 'batch > 9'`,
-    ])
+    expect(
+      validateSpace({
+        parameters: [batch],
+        constraints: [{ text: 'batch > 9', holds: (c) => Number(c.batch) > 9 }],
+      }),
+    ).toEqual([`no configuration satisfies 'batch > 9'`])
   })
   test('of a configuration', () => {
     expect(validateConfiguration(space, { batch: 3, loop: 'sync', queue: 20 })).toEqual([
@@ -116,8 +137,24 @@ describe('validation says everything that is wrong', () => {
   })
 })
 
-const whole = (more: object = {}): RangeParameter => ({ ...base, name: 'n', kind: 'int', min: 1, max: 9, scale: 'linear', ...more })
-const real = (more: object = {}): RangeParameter => ({ ...base, name: 'x', kind: 'float', min: 0, max: 1, scale: 'linear', ...more })
+const whole = (more: object = {}): RangeParameter => ({
+  ...base,
+  name: 'n',
+  kind: 'int',
+  min: 1,
+  max: 9,
+  scale: 'linear',
+  ...more,
+})
+const real = (more: object = {}): RangeParameter => ({
+  ...base,
+  name: 'x',
+  kind: 'float',
+  min: 0,
+  max: 1,
+  scale: 'linear',
+  ...more,
+})
 const only = (...parameters: Parameter[]): SearchSpace => ({ parameters, constraints: [] })
 
 describe('values and sizes', () => {
@@ -142,33 +179,55 @@ describe('values and sizes', () => {
     expect(spaceSize(only(batch, real()))).toBe(Infinity)
   })
   test('a grid of 100,000 cells is listed and counted, a larger one is not', () => {
-    const cells = (more: number) => only(whole({ min: 1, max: 1000 }), whole({ name: 'm', max: 100 + more }))
-    expect(spaceSize({ ...cells(0), constraints: [{ text: 'n = 1', holds: (c) => c.n === 1 }] })).toBe(100)
-    expect(spaceSize({ ...cells(1), constraints: [{ text: 'n = 1', holds: (c) => c.n === 1 }] })).toBe(101_000)
+    const cells = (more: number) =>
+      only(whole({ min: 1, max: 1000 }), whole({ name: 'm', max: 100 + more }))
+    expect(
+      spaceSize({ ...cells(0), constraints: [{ text: 'n = 1', holds: (c) => c.n === 1 }] }),
+    ).toBe(100)
+    expect(
+      spaceSize({ ...cells(1), constraints: [{ text: 'n = 1', holds: (c) => c.n === 1 }] }),
+    ).toBe(101_000)
     expect(() => enumerate(cells(1))).toThrow(/101000 configurations/)
   })
   test('what is not active has its first or least value', () => {
     const never = { text: 'never', holds: () => false }
-    const listed = enumerate(only({ ...batch, values: [2, 4], when: never }, { ...loop, when: never }, whole({ min: 3, when: never })))
+    const listed = enumerate(
+      only(
+        { ...batch, values: [2, 4], when: never },
+        { ...loop, when: never },
+        whole({ min: 3, when: never }),
+      ),
+    )
     expect(listed).toEqual([{ batch: 2, loop: 'sync', n: 3 }])
   })
 })
 
 test('a key is the same whatever the order, and another for another configuration', () => {
   expect(configurationKey({ b: 2, a: 'x' })).toBe(configurationKey({ a: 'x', b: 2 }))
-  const others: Configuration[] = [{ a: 'x', b: 2 }, { a: 'x', b: '2' }, { a: 'x', c: 2 }, { a: 'x' }, { a: 'x","b":2' }]
+  const others: Configuration[] = [
+    { a: 'x', b: 2 },
+    { a: 'x', b: '2' },
+    { a: 'x', c: 2 },
+    { a: 'x' },
+    { a: 'x","b":2' },
+  ]
   expect(new Set(others.map(configurationKey)).size).toBe(others.length)
 })
 
 describe('a point of the unit cube', () => {
-  const at = (parameter: Parameter, ...us: number[]) => us.map((u) => configurationAt(only(parameter), [u])[parameter.name])
+  const at = (parameter: Parameter, ...us: number[]) =>
+    us.map((u) => configurationAt(only(parameter), [u])[parameter.name])
   test('falls on lists in equal parts', () => {
     expect(at(batch, 0, 0.24, 0.25, 0.5, 0.99, 1)).toEqual([1, 1, 2, 4, 8, 8])
     expect(at(loop, 0.49, 0.5)).toEqual(['sync', 'async'])
   })
   test('falls on ranges evenly, on logarithmic ones evenly in ln', () => {
     expect(at(real({ min: 2, max: 4 }), 0, 0.25, 1)).toEqual([2, 2.5, 4])
-    expect(at(real({ min: 1, max: 100, scale: 'log' }), 0, 0.5, 1)).toEqual([1, expect.closeTo(10, 9), expect.closeTo(100, 9)])
+    expect(at(real({ min: 1, max: 100, scale: 'log' }), 0, 0.5, 1)).toEqual([
+      1,
+      expect.closeTo(10, 9),
+      expect.closeTo(100, 9),
+    ])
     expect(at(real({ scale: 'log' }), 0.25)).toEqual([0.25])
     expect(at(whole({ step: 4 }), 0, 0.2, 0.3, 1)).toEqual([1, 1, 5, 9])
   })
@@ -177,7 +236,9 @@ describe('a point of the unit cube', () => {
 test('a value snaps to the nearest step that fits into the range', () => {
   expect([-3, 1.4, 1.6, 40].map((v) => snap(whole(), v))).toEqual([1, 1, 2, 9])
   // 0.1, 0.3, 0.5, 0.7, 0.9; 0.95 is no step.
-  expect([0.19, 0.21, 0.95, 2].map((v) => snap(real({ min: 0.1, max: 0.95, step: 0.2 }), v))).toEqual([0.1, 0.3, 0.9, 0.9])
+  expect(
+    [0.19, 0.21, 0.95, 2].map((v) => snap(real({ min: 0.1, max: 0.95, step: 0.2 }), v)),
+  ).toEqual([0.1, 0.3, 0.9, 0.9])
   expect(snap(real({ min: 0.1, max: 1.05, step: 0.2 }), 1.05)).toBe(0.9)
   expect([-1, 0.123, 2].map((v) => snap(real(), v))).toEqual([0, 0.123, 1])
 })
@@ -211,7 +272,11 @@ describe('neighbours', () => {
       { batch: 1, loop: 'sync', queue: 10 },
       { batch: 2, loop: 'async', queue: 10 },
     ])
-    expect(neighbours(space, { batch: 2, loop: 'async', queue: 30 })).toContainEqual({ batch: 2, loop: 'sync', queue: 10 })
+    expect(neighbours(space, { batch: 2, loop: 'async', queue: 30 })).toContainEqual({
+      batch: 2,
+      loop: 'sync',
+      queue: 10,
+    })
   })
 })
 
@@ -226,7 +291,10 @@ describe('each fault of a parameter alone', () => {
     [gpu({ sync: [1], async: [1, 2] }), ['has values with different numbers of features']],
     [gpu({ sync: [1], async: [Infinity] }), ['has a feature that is not a finite number']],
     [gpu({ sync: [1, 2], async: [0, 1] }), []],
-    [whole({ max: Infinity }), ['min and max must be finite numbers', 'min, max and step of an int must be whole numbers']],
+    [
+      whole({ max: Infinity }),
+      ['min and max must be finite numbers', 'min, max and step of an int must be whole numbers'],
+    ],
     [real({ min: Number.NaN }), ['min and max must be finite numbers']],
     [real({ min: 2 }), ['min 2 exceeds max 1']],
     [real({ min: 1 }), []],
@@ -239,7 +307,9 @@ describe('each fault of a parameter alone', () => {
     [whole({ step: 0.5 }), ['min, max and step of an int must be whole numbers']],
     [whole({ step: 2 }), []],
   ] as const)('%j', (parameter, faults) => {
-    expect(validateSpace(only(parameter))).toEqual(faults.map((fault) => `parameter ${parameter.name}: ${fault}`))
+    expect(validateSpace(only(parameter))).toEqual(
+      faults.map((fault) => `parameter ${parameter.name}: ${fault}`),
+    )
   })
   test('a space needs parameters', () => {
     expect(validateSpace(only())).toEqual(['the search space has no parameters'])
@@ -247,14 +317,17 @@ describe('each fault of a parameter alone', () => {
       { text: 'never', holds: () => false },
       { text: 'nor ever', holds: () => false },
     ]
-    expect(validateSpace({ parameters: [batch], constraints: impossible })).toEqual([`no configuration satisfies 'never' and 'nor ever'`])
+    expect(validateSpace({ parameters: [batch], constraints: impossible })).toEqual([
+      `no configuration satisfies 'never' and 'nor ever'`,
+    ])
     // Too many to look through.
     expect(validateSpace({ parameters: [real()], constraints: impossible })).toEqual([])
   })
 })
 
 describe('what a parameter takes', () => {
-  const wrong = (parameter: Parameter, value: number | string) => validateConfiguration(only(parameter), { [parameter.name]: value }).length
+  const wrong = (parameter: Parameter, value: number | string) =>
+    validateConfiguration(only(parameter), { [parameter.name]: value }).length
   test.each([
     [batch, [1, 8], [3, 0, '1']],
     [loop, ['sync'], ['Sync', 1]],
@@ -266,30 +339,54 @@ describe('what a parameter takes', () => {
     expect(refused.map((value) => wrong(parameter, value))).toEqual(refused.map(() => 1))
   })
   test('a configuration has all that is active, and keeps the constraints', () => {
-    expect(validateConfiguration(space, { batch: 8, loop: 'async', queue: 30 })).toEqual([`breaks 'batch <= queue / 5'`])
-    expect(validateConfiguration(space, { loop: 'sync', queue: 10 })).toEqual(['batch is missing', `breaks 'batch <= queue / 5'`])
-    expect(validateConfiguration(space, { batch: 1, loop: 'async', queue: 15 })).toEqual(['queue cannot be 15'])
+    expect(validateConfiguration(space, { batch: 8, loop: 'async', queue: 30 })).toEqual([
+      `breaks 'batch <= queue / 5'`,
+    ])
+    expect(validateConfiguration(space, { loop: 'sync', queue: 10 })).toEqual([
+      'batch is missing',
+      `breaks 'batch <= queue / 5'`,
+    ])
+    expect(validateConfiguration(space, { batch: 1, loop: 'async', queue: 15 })).toEqual([
+      'queue cannot be 15',
+    ])
     expect(satisfies(space, { batch: 4, queue: 20 })).toBe(true)
   })
 })
 
 test('points of the unit cube become valid values, and neighbours are valid and different', () => {
-  const free: SearchSpace = { parameters: [batch, loop, queue, share], constraints: space.constraints }
+  const free: SearchSpace = {
+    parameters: [batch, loop, queue, share],
+    constraints: space.constraints,
+  }
   fc.assert(
-    fc.property(fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { minLength: 4, maxLength: 4 }), (unit) => {
-      const configuration = configurationAt(free, unit)
-      fc.pre(satisfies(free, configuration))
-      expect(validateConfiguration(free, configuration)).toEqual([])
-      for (const n of neighbours(free, configuration)) {
-        expect(validateConfiguration(free, n)).toEqual([])
-        expect(configurationKey(n)).not.toBe(configurationKey(configuration))
-      }
-    }),
+    fc.property(
+      fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), {
+        minLength: 4,
+        maxLength: 4,
+      }),
+      (unit) => {
+        const configuration = configurationAt(free, unit)
+        fc.pre(satisfies(free, configuration))
+        expect(validateConfiguration(free, configuration)).toEqual([])
+        for (const n of neighbours(free, configuration)) {
+          expect(validateConfiguration(free, n)).toEqual([])
+          expect(configurationKey(n)).not.toBe(configurationKey(configuration))
+        }
+      },
+    ),
   )
 })
 
 test('snap is idempotent and stays in range', () => {
-  const stepped: Parameter = { ...base, name: 'x', kind: 'float', min: 0.1, max: 0.95, step: 0.2, scale: 'linear' }
+  const stepped: Parameter = {
+    ...base,
+    name: 'x',
+    kind: 'float',
+    min: 0.1,
+    max: 0.95,
+    step: 0.2,
+    scale: 'linear',
+  }
   fc.assert(
     fc.property(fc.double({ min: -2, max: 2, noNaN: true }), (v) => {
       const snapped = snap(stepped, v)
@@ -302,11 +399,25 @@ test('snap is idempotent and stays in range', () => {
 test('around a configuration is what differs by two steps in all, and not itself', () => {
   const values = [1, 2, 4, 8, 16]
   const space = {
-    parameters: ['cores', 'batch'].map((name) => ({ name, category: 'server', kind: 'ordinal', values, scale: 'log' }) as const),
+    parameters: ['cores', 'batch'].map(
+      (name) => ({ name, category: 'server', kind: 'ordinal', values, scale: 'log' }) as const,
+    ),
     constraints: [{ text: 'batch != 2', holds: (c: Configuration) => c.batch !== 2 }],
   }
   const found = around(space, { cores: 4, batch: 4 }).map(({ cores, batch }) => `${cores} ${batch}`)
-  expect(found.toSorted()).toEqual(['1 4', '16 4', '2 1', '2 4', '2 8', '4 1', '4 16', '4 8', '8 1', '8 4', '8 8'])
+  expect(found.toSorted()).toEqual([
+    '1 4',
+    '16 4',
+    '2 1',
+    '2 4',
+    '2 8',
+    '4 1',
+    '4 16',
+    '4 8',
+    '8 1',
+    '8 4',
+    '8 8',
+  ])
 })
 
 test('around a configuration of a sparse table are the recorded ones next to it, whatever is missing between', () => {
@@ -318,12 +429,20 @@ test('around a configuration of a sparse table are the recorded ones next to it,
   const sparse: SearchSpace = {
     parameters: [
       { ...base, name: 'vm', kind: 'categorical', values: ['a', 'b', 'c'] },
-      { ...base, name: 'machines', kind: 'ordinal', values: [2, 6, 10, 12, 14, 16, 20, 30], scale: 'log' },
+      {
+        ...base,
+        name: 'machines',
+        kind: 'ordinal',
+        values: [2, 6, 10, 12, 14, 16, 20, 30],
+        scale: 'log',
+      },
     ],
     constraints: [{ text: 'recorded', holds: (c) => recorded.has(configurationKey(c)) }],
     listed,
   }
-  const found = around(sparse, { vm: 'a', machines: 10 }).map(({ vm, machines }) => `${vm} ${machines}`)
+  const found = around(sparse, { vm: 'a', machines: 10 }).map(
+    ({ vm, machines }) => `${vm} ${machines}`,
+  )
   expect(found.toSorted()).toEqual(['a 14', 'b 16', 'b 6', 'c 2', 'c 30'])
 })
 

@@ -40,7 +40,11 @@ describe('assessStop', () => {
     })
   })
   test('is sure that none is left when all is tried', () => {
-    expect(assessStop(problem, all, createRng(1))).toEqual({ probabilityBetterExists: 0, tolerance: 0.05, stop: true })
+    expect(assessStop(problem, all, createRng(1))).toEqual({
+      probabilityBetterExists: 0,
+      tolerance: 0.05,
+      stop: true,
+    })
   })
   test('goes on after few poor trials and stops once the best and what surrounds it is known', () => {
     expect(assessStop(problem, [all[0]!, all[1]!, all[6]!], createRng(1)).stop).toBe(false)
@@ -53,7 +57,9 @@ describe('assessStop', () => {
     expect(best.stop).toBe(true)
   })
   test('is deterministic', () => {
-    expect(assessStop(problem, all.slice(4, 9), createRng(5))).toEqual(assessStop(problem, all.slice(4, 9), createRng(5)))
+    expect(assessStop(problem, all.slice(4, 9), createRng(5))).toEqual(
+      assessStop(problem, all.slice(4, 9), createRng(5)),
+    )
   })
 })
 
@@ -65,12 +71,20 @@ describe('the probability that something better is left', () => {
   const seed = createRng('stop')
   /** 258ths are as fine as it gets, and draws are draws: three deviations of 256. */
   const about = (p: number) => 3 * Math.sqrt((p * (1 - p)) / 256) + 1 / 258
-  /** The mean of both views: deviations 1.5 times as wide, and every configuration with something of its own, a tenth. */
-  const ofBoth = (asked: Problem, observations: readonly Observation[], probability: (view: Surrogate, widening: number) => number) =>
+  /**
+   * The mean of both views: deviations 1.5 times as wide, and every configuration with something of
+   * its own, a tenth.
+   */
+  const ofBoth = (
+    asked: Problem,
+    observations: readonly Observation[],
+    probability: (view: Surrogate, widening: number) => number,
+  ) =>
     (probability(fitSurrogate(asked, observations, []), 1.5) +
       probability(fitSurrogate(asked, observations, [], { ownVariance: 0.1 ** 2 }), 1)) /
     2
-  const assess = (asked: Problem, observations: readonly Observation[], options = {}) => assessStop(asked, observations, seed, options)
+  const assess = (asked: Problem, observations: readonly Observation[], options = {}) =>
+    assessStop(asked, observations, seed, options)
 
   const keeps = (asked: Problem, observations: readonly Observation[], n: number) =>
     ofBoth(asked, observations, (view, widening) => {
@@ -86,11 +100,23 @@ describe('the probability that something better is left', () => {
     }
     const rates = [100, 104, 101, 110, 107]
     const observations = rates.map(
-      (value, i): Observation => ({ configuration: { n: i + 1 }, state: 'complete', rate: { value, logSd: 0.05 } }),
+      (value, i): Observation => ({
+        configuration: { n: i + 1 },
+        state: 'complete',
+        rate: { value, logSd: 0.05 },
+      }),
     )
     const untriedOne = { n: 6 }
-    const beats = (problem: Problem, candidate: Configuration, tolerance: number, trials = observations, of = ofBoth) => {
-      const { rate: tried } = fitSurrogate(problem, trials, []).believe(observations.map((o) => o.configuration))
+    const beats = (
+      problem: Problem,
+      candidate: Configuration,
+      tolerance: number,
+      trials = observations,
+      of = ofBoth,
+    ) => {
+      const { rate: tried } = fitSurrogate(problem, trials, []).believe(
+        observations.map((o) => o.configuration),
+      )
       const toBeat = Math.max(...tried!.mean) - Math.log(1 - tolerance)
       return of(problem, trials, (view, widening) => {
         const { rate } = view.believe([candidate])
@@ -112,7 +138,13 @@ describe('the probability that something better is left', () => {
 
     test('falls by what may not serve', () => {
       const failing: Problem = { ...asked, space: line([1, 2, 3, 4, 5, 6, 7, 8]) }
-      const failed = [6, 8].map((n): Observation => ({ configuration: { n }, state: 'infeasible', reason: 'out of memory' }))
+      const failed = [6, 8].map(
+        (n): Observation => ({
+          configuration: { n },
+          state: 'infeasible',
+          reason: 'out of memory',
+        }),
+      )
       const all = [...observations, ...failed]
       const serves = Math.exp(fitSurrogate(failing, all, []).believe([{ n: 7 }]).logServes[0]!)
       expect(serves).toBeLessThan(0.5)
@@ -127,7 +159,9 @@ describe('the probability that something better is left', () => {
         probability(fitSurrogate(problem, trials, []), 1.5),
       )
       expect(Math.abs(expected - beats(led, untriedOne, 0.15))).toBeGreaterThan(about(expected))
-      expect(Math.abs(assess(led, observations, { tolerance: 0.15 }).probabilityBetterExists - expected)).toBeLessThan(about(expected))
+      expect(
+        Math.abs(assess(led, observations, { tolerance: 0.15 }).probabilityBetterExists - expected),
+      ).toBeLessThan(about(expected))
     })
   })
 
@@ -173,7 +207,8 @@ describe('the probability that something better is left', () => {
 
     test('ends a search once six trials have brought nothing better, two where there is physics', () => {
       const order = [4, 3, 2, 1, 8, 7, 6].map(read)
-      const stops = (problem: Problem) => order.map((_, i) => assess(problem, order.slice(0, i + 1)).stop)
+      const stops = (problem: Problem) =>
+        order.map((_, i) => assess(problem, order.slice(0, i + 1)).stop)
       const roomy = { ...asked, space: line(Array.from({ length: 16 }, (_, i) => i + 1)) }
       expect(stops(roomy)).toEqual([false, false, false, false, false, false, true])
       expect(stops({ ...asked, priorLogRate: () => 0 }).slice(0, 3)).toEqual([false, false, true])
@@ -181,7 +216,13 @@ describe('the probability that something better is left', () => {
 
     test('ends it sooner where hardly any are left: after as many without gain as those are', () => {
       const order = [4, 3, 2, 1, 8].map(read)
-      expect(order.map((_, i) => assess(asked, order.slice(0, i + 1)).stop)).toEqual([false, false, false, false, true])
+      expect(order.map((_, i) => assess(asked, order.slice(0, i + 1)).stop)).toEqual([
+        false,
+        false,
+        false,
+        false,
+        true,
+      ])
       // Four without gain, five left.
       const more = { ...asked, space: line([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) }
       expect(assess(more, order).stop).toBe(false)
@@ -189,13 +230,22 @@ describe('the probability that something better is left', () => {
 
     test('ends it at the risk that is taken, and not above', () => {
       const order = [4, 3, 2, 1, 8, 7, 6].map(read)
-      expect([0.001, 1 / 258, 0.2].map((risk) => assess(asked, order, { risk }).stop)).toEqual([false, true, true])
+      expect([0.001, 1 / 258, 0.2].map((risk) => assess(asked, order, { risk }).stop)).toEqual([
+        false,
+        true,
+        true,
+      ])
       // Usually one in twenty.
       const doubtful: Problem = { ...asked, constraintLimit: 10.1 }
-      const noisy = [4, 1, 2, 8, 7, 6, 5].map((n) => ({ ...read(n), constraint: { value: 36 / n, logSd: 0.15 } }) as Observation)
+      const noisy = [4, 1, 2, 8, 7, 6, 5].map(
+        (n) => ({ ...read(n), constraint: { value: 36 / n, logSd: 0.15 } }) as Observation,
+      )
       expect(assess(doubtful, noisy).probabilityBetterExists).toBeGreaterThan(0.055)
       expect(assess(doubtful, noisy).probabilityBetterExists).toBeLessThan(0.1)
-      expect([{}, { risk: 0.1 }].map((options) => assess(doubtful, noisy, options).stop)).toEqual([false, true])
+      expect([{}, { risk: 0.1 }].map((options) => assess(doubtful, noisy, options).stop)).toEqual([
+        false,
+        true,
+      ])
       // A price within the tolerance is not better.
       const near: Problem = { ...asked, space: line([1, 2, 3, 3.9, 4, 6, 7, 8]) }
       expect(assess(near, order).stop).toBe(true)
@@ -212,10 +262,17 @@ describe('the probability that something better is left', () => {
     }
     // Met from 2,500 on, as far as the readings tell.
     const observations = [3000, 2800, 2600, 1250, 500, 150].map(
-      (n): Observation => ({ configuration: { n }, state: 'complete', constraint: { value: 10 * (2500 / n) ** 1.5, logSd: 0.02 } }),
+      (n): Observation => ({
+        configuration: { n },
+        state: 'complete',
+        constraint: { value: 10 * (2500 / n) ** 1.5, logSd: 0.02 },
+      }),
     )
-    // 5 % cheaper than 2,600, and every 3 % of the range below: those between have nothing of their own.
-    const [met, ...beside] = [2469, 2379, 2289, 2199, 2109].map((n) => keeps(asked, observations, n))
+    // 5 % cheaper than 2,600, and every 3 % of the range below: those between have nothing of their
+    // own.
+    const [met, ...beside] = [2469, 2379, 2289, 2199, 2109].map((n) =>
+      keeps(asked, observations, n),
+    )
     const found = assess(asked, observations).probabilityBetterExists
     expect(met).toBeGreaterThan(0.1)
     expect(found).toBeGreaterThan(met! - about(met!))

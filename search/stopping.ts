@@ -15,14 +15,17 @@ export interface StopOptions {
 const LEAST = [5, 6] as const
 /** The same where physics already knows the lie of the land. */
 const LEAST_WITH_PHYSICS = [2, 1] as const
-/** Of few that are left, as many trials without gain as those are enough, but not fewer than this. */
+/**
+ * Of few that are left, as many trials without gain as those are enough, but not fewer than this.
+ */
 const LEAST_OF_FEW = 2
 /** How surely the recommended trial must be the answer, among those that were tried too. */
 const SURE = 0.75
 
 /**
- * P(some untried feasible configuration is more than `tolerance` cheaper than the best believed), as often right on recorded tables as it says
- * (docs/search.md). A search that has just gained goes on, however sure, and so does one whose trials do not tell which of them to recommend.
+ * P(some untried feasible configuration is more than `tolerance` cheaper than the best believed),
+ * as often right on recorded tables as it says (docs/search.md). A search that has just gained goes
+ * on, however sure, and so does one whose trials do not tell which of them to recommend.
  */
 export function assessStop(
   problem: Problem,
@@ -37,15 +40,30 @@ export function assessStop(
   const [least, usual] = problem.priorLogRate ? LEAST_WITH_PHYSICS : LEAST
   const withoutGain = Math.min(usual, Math.max(LEAST_OF_FEW, left.length))
   const gain = expectedGain(problem, observations, left)
-  const answer = gain && likeliestAnswer(problem, observations, rng.fork(`stop after ${observations.length}`), tolerance, left)
+  const answer =
+    gain &&
+    likeliestAnswer(
+      problem,
+      observations,
+      rng.fork(`stop after ${observations.length}`),
+      tolerance,
+      left,
+    )
   if (!answer) return { probabilityBetterExists: 1, tolerance, stop: false }
   const informed = problem.priorLogRate !== undefined && gain.informed
   // Where physics leads, what gained no more than the tolerance is no gain to wait for.
   const gainless = trialsWithoutGain(problem, observations, informed ? tolerance : 0)
   const trialsAtLeast = Math.max(0, withoutGain - gainless, least - observations.length)
   const outlook = { trialsAtLeast, gain: gain.share, regret: answer.expectedRegret }
-  if (observations.length < least) return { probabilityBetterExists: 1, tolerance, stop: false, outlook }
+  if (observations.length < least)
+    return { probabilityBetterExists: 1, tolerance, stop: false, outlook }
   const { probabilityBetterExists, probabilityRight } = answer
-  const settled = probabilityRight >= SURE && trialsWithoutGain(problem, observations) >= withoutGain
-  return { probabilityBetterExists, tolerance, stop: probabilityBetterExists <= risk && settled, outlook }
+  const settled =
+    probabilityRight >= SURE && trialsWithoutGain(problem, observations) >= withoutGain
+  return {
+    probabilityBetterExists,
+    tolerance,
+    stop: probabilityBetterExists <= risk && settled,
+    outlook,
+  }
 }

@@ -2,7 +2,13 @@ import { describe, expect, test } from 'vitest'
 import { createRng } from './rng.ts'
 import { enumerate } from './space.ts'
 import { fitSurrogate } from './surrogate.ts'
-import type { Configuration, Observation, OrdinalParameter, PastExperiment, Problem } from './types.ts'
+import type {
+  Configuration,
+  Observation,
+  OrdinalParameter,
+  PastExperiment,
+  Problem,
+} from './types.ts'
 
 const ordinal = (name: string, values: readonly number[]): OrdinalParameter => ({
   name,
@@ -12,7 +18,10 @@ const ordinal = (name: string, values: readonly number[]): OrdinalParameter => (
   scale: 'log',
 })
 const problem: Problem = {
-  space: { parameters: [ordinal('cores', [1, 2, 4, 8]), ordinal('batch', [1, 2, 4, 8, 16])], constraints: [] },
+  space: {
+    parameters: [ordinal('cores', [1, 2, 4, 8]), ordinal('batch', [1, 2, 4, 8, 16])],
+    constraints: [],
+  },
   objective: { kind: 'price-per-request' },
   constraintLimit: 20,
   pricePerHour: (c) => 0.1 + 0.1 * Number(c.cores),
@@ -27,10 +36,19 @@ const measure = (configuration: Configuration, more: object = {}): Observation =
   constraint: { value: ms(configuration), logSd: 0.01 },
   ...more,
 })
-const failed = (configuration: Configuration): Observation => ({ configuration, state: 'infeasible', reason: 'out of memory' })
+const failed = (configuration: Configuration): Observation => ({
+  configuration,
+  state: 'infeasible',
+  reason: 'out of memory',
+})
 const some = [0, 3, 6, 9, 12, 14, 19].map((i) => all[i]!)
 const observations = some.map((c) => measure(c))
-const rateAt = (asked: Problem, trials: readonly Observation[], c: Configuration, pending: readonly Configuration[] = []) => {
+const rateAt = (
+  asked: Problem,
+  trials: readonly Observation[],
+  c: Configuration,
+  pending: readonly Configuration[] = [],
+) => {
   const { rate } = fitSurrogate(asked, trials, pending).believe([c])
   return { mean: rate!.mean[0]!, sd: Math.sqrt(rate!.variance[0]!) }
 }
@@ -50,21 +68,29 @@ describe('beliefs', () => {
   test('are near the truth, and surer the nearer to what was read', () => {
     const left = all.filter((c) => !some.includes(c))
     const { rate } = surrogate.believe(left)
-    for (const [i, c] of left.entries()) expect(Math.abs(rate!.mean[i]! - Math.log(rps(c)))).toBeLessThan(0.15)
-    expect(Math.max(...rate!.variance)).toBeGreaterThan(5 * Math.max(...surrogate.believe(some).rate!.variance))
+    for (const [i, c] of left.entries())
+      expect(Math.abs(rate!.mean[i]! - Math.log(rps(c)))).toBeLessThan(0.15)
+    expect(Math.max(...rate!.variance)).toBeGreaterThan(
+      5 * Math.max(...surrogate.believe(some).rate!.variance),
+    )
   })
   test('from few readings are the same roughly as exactly', () => {
     expect(surrogate.believe(all, 'roughly')).toEqual(surrogate.believe(all))
   })
   test('of whether it serves are the lower of what failures say and what is known of them, once something failed', () => {
-    const known = { ...problem, probablyServes: ({ batch }: Configuration) => (Number(batch) >= 8 ? 0.1 : 1) }
+    const known = {
+      ...problem,
+      probablyServes: ({ batch }: Configuration) => (Number(batch) >= 8 ? 0.1 : 1),
+    }
     const trials = [...observations, failed({ cores: 1, batch: 16 })]
     const asked = [
       { cores: 8, batch: 8 },
       { cores: 1, batch: 16 },
       { cores: 8, batch: 1 },
     ]
-    const [plain, told] = [problem, known].map((p) => fitSurrogate(p, trials, []).believe(asked).logServes)
+    const [plain, told] = [problem, known].map(
+      (p) => fitSurrogate(p, trials, []).believe(asked).logServes,
+    )
     expect(told![0]).toBeCloseTo(Math.min(plain![0]!, Math.log(0.1)), 9)
     expect(told![0]).toBeLessThan(plain![0]!)
     expect(told![1]).toBeCloseTo(Math.min(plain![1]!, Math.log(0.1)), 9)
@@ -75,25 +101,41 @@ describe('beliefs', () => {
     const known = { ...problem, fitsMemory: ({ batch }: Configuration) => fits[Number(batch)]! }
     const asked = [1, 8, 16].map((batch) => ({ cores: 8, batch }))
     const told = (trials: readonly Observation[]) =>
-      [...fitSurrogate(known, trials, []).believe(asked).logServes].map((log) => Number(Math.exp(log).toFixed(9)))
-    const served = (batch: number): Observation => ({ configuration: { cores: 1, batch }, state: 'complete', rate: { value: 9 } })
+      [...fitSurrogate(known, trials, []).believe(asked).logServes].map((log) =>
+        Number(Math.exp(log).toFixed(9)),
+      )
+    const served = (batch: number): Observation => ({
+      configuration: { cores: 1, batch },
+      state: 'complete',
+      rate: { value: 9 },
+    })
     expect(told([])).toEqual([1, 0.5, 0.2])
     expect(told([served(1)])).toEqual([1, 0.5, 0.2])
     expect(told([served(8), served(1)])).toEqual([1, 1, 0.4])
     expect(told([served(16)])).toEqual([1, 1, 1])
     const lacked = told([served(8), failed({ cores: 1, batch: 16 })])
     expect(lacked[2]).toBeLessThanOrEqual(0.4)
-    expect(fitSurrogate(known, [served(1)], []).draw(asked, createRng(1)).logServes[2]).toBeCloseTo(Math.log(0.2), 9)
+    expect(fitSurrogate(known, [served(1)], []).draw(asked, createRng(1)).logServes[2]).toBeCloseTo(
+      Math.log(0.2),
+      9,
+    )
   })
   test('without a limit are of ln(metric) itself', () => {
-    const { constraint } = fitSurrogate({ ...problem, constraintLimit: undefined }, observations, []).believe(some)
-    for (const [i, c] of some.entries()) expect(Math.abs(constraint!.mean[i]! - Math.log(ms(c)))).toBeLessThan(0.03)
+    const { constraint } = fitSurrogate(
+      { ...problem, constraintLimit: undefined },
+      observations,
+      [],
+    ).believe(some)
+    for (const [i, c] of some.entries())
+      expect(Math.abs(constraint!.mean[i]! - Math.log(ms(c)))).toBeLessThan(0.03)
   })
   test('there are none of what was never measured', () => {
     const silent = observations.map((o) => ({ ...o, constraint: undefined }) as Observation)
     const { rate, constraint } = fitSurrogate(problem, silent, []).believe(all)
     expect([rate === undefined, constraint]).toEqual([false, undefined])
-    const nothing = observations.map((o) => ({ ...o, rate: { value: 0 }, constraint: undefined }) as Observation)
+    const nothing = observations.map(
+      (o) => ({ ...o, rate: { value: 0 }, constraint: undefined }) as Observation,
+    )
     expect(fitSurrogate(problem, nothing, []).believe(all).rate).toBeUndefined()
     expect(
       fitSurrogate(problem, [failed(all[1]!)], [])
@@ -102,7 +144,10 @@ describe('beliefs', () => {
     ).toEqual({})
   })
   test('of a trial that was cut short: its rate is at most that, and may be far less', () => {
-    const cut = measure(all[18]!, { rate: { value: 1.2 * rps(all[18]!), logSd: 0.01 }, censored: true })
+    const cut = measure(all[18]!, {
+      rate: { value: 1.2 * rps(all[18]!), logSd: 0.01 },
+      censored: true,
+    })
     const read = { ...cut, censored: undefined } as Observation
     const rest = observations.slice(0, 4)
     const [open, exact] = [cut, read].map((o) => rateAt(problem, [...rest, o], all[18]!))
@@ -111,7 +156,10 @@ describe('beliefs', () => {
     expect(open!.sd).toBeGreaterThan(3 * exact!.sd)
     // Far above what is expected anyway it says nothing.
     const idle = { ...cut, rate: { value: 1e6, logSd: 0.01 } } as Observation
-    expect(rateAt(problem, [...rest, idle], all[18]!).mean).toBeCloseTo(rateAt(problem, rest, all[18]!).mean, 1)
+    expect(rateAt(problem, [...rest, idle], all[18]!).mean).toBeCloseTo(
+      rateAt(problem, rest, all[18]!).mean,
+      1,
+    )
   })
 })
 
@@ -122,14 +170,23 @@ describe('a limit that is all that counts', () => {
     state: 'complete',
     constraint: { value, logSd: 0.02 },
   })
-  const constraintAt = (trials: readonly Observation[], c: Configuration, options?: object, asked = priced) => {
-    const { constraint } = options ? fitSurrogate(asked, trials, [], options).believe([c]) : fitSurrogate(asked, trials, []).believe([c])
+  const constraintAt = (
+    trials: readonly Observation[],
+    c: Configuration,
+    options?: object,
+    asked = priced,
+  ) => {
+    const { constraint } = options
+      ? fitSurrogate(asked, trials, [], options).believe([c])
+      : fitSurrogate(asked, trials, []).believe([c])
     return { mean: constraint!.mean[0]!, sd: Math.sqrt(constraint!.variance[0]!) }
   }
   const close = [read(all[2]!, 7), read(all[7]!, 5), read(all[11]!, 6)]
 
   test('a figure off by more than a factor e says no more than that', () => {
-    const [near, far] = [10, 1e6].map((value) => constraintAt([...close, read(all[4]!, value)], all[4]!))
+    const [near, far] = [10, 1e6].map((value) =>
+      constraintAt([...close, read(all[4]!, value)], all[4]!),
+    )
     expect(near!.mean).toBeCloseTo(Math.log(10 / 6), 1)
     expect(near!.sd).toBeLessThan(0.05)
     expect(far!.mean).toBeGreaterThan(0.9)
@@ -140,13 +197,24 @@ describe('a limit that is all that counts', () => {
     expect(good.sd).toBeGreaterThan(3 * near!.sd)
   })
   test('within it every figure counts, and beyond it too where the objective learns from the constraint or nothing limits', () => {
-    const [a, b] = [6 * Math.exp(0.98), 6 * Math.exp(0.9)].map((value) => constraintAt([...close, read(all[4]!, value)], all[4]!).mean)
+    const [a, b] = [6 * Math.exp(0.98), 6 * Math.exp(0.9)].map(
+      (value) => constraintAt([...close, read(all[4]!, value)], all[4]!).mean,
+    )
     expect(a! - b!).toBeCloseTo(0.08, 2)
     const far = read(all[4]!, 100)
-    expect(constraintAt([...close, far], all[4]!, { withoutBounds: true }).mean).toBeCloseTo(Math.log(100 / 6), 1)
+    expect(constraintAt([...close, far], all[4]!, { withoutBounds: true }).mean).toBeCloseTo(
+      Math.log(100 / 6),
+      1,
+    )
     const latency: Problem = { ...priced, objective: { kind: 'min-latency', maxPricePerHour: 9 } }
-    expect(constraintAt([...close, far], all[4]!, undefined, latency).mean).toBeCloseTo(Math.log(100 / 6), 1)
-    expect(constraintAt([...close, far], all[4]!, undefined, { ...priced, constraintLimit: undefined }).mean).toBeCloseTo(Math.log(100), 1)
+    expect(constraintAt([...close, far], all[4]!, undefined, latency).mean).toBeCloseTo(
+      Math.log(100 / 6),
+      1,
+    )
+    expect(
+      constraintAt([...close, far], all[4]!, undefined, { ...priced, constraintLimit: undefined })
+        .mean,
+    ).toBeCloseTo(Math.log(100), 1)
   })
 })
 
@@ -154,7 +222,9 @@ describe('what cannot serve', () => {
   const bad = [all[4]!, all[3]!, all[9]!]
   const trials = [...[0, 1, 5, 10, 15].map((i) => measure(all[i]!)), ...bad.map(failed)]
   const serves = (o: readonly Observation[], cs: readonly Configuration[], asked = problem) =>
-    [...fitSurrogate({ ...asked, constraintLimit: undefined }, o, []).believe(cs).logServes].map(Math.exp)
+    [...fitSurrogate({ ...asked, constraintLimit: undefined }, o, []).believe(cs).logServes].map(
+      Math.exp,
+    )
 
   test('is told from what can, and from what lies between', () => {
     const [failing, serving, between] = serves(trials, [all[4]!, all[0]!, all[2]!])
@@ -164,7 +234,9 @@ describe('what cannot serve', () => {
     expect(between).toBeGreaterThan(failing!)
   })
   test('is what serves no rate as well', () => {
-    const zero = trials.map((o) => (o.state === 'infeasible' ? measure(o.configuration, { rate: { value: 0 } }) : o))
+    const zero = trials.map((o) =>
+      o.state === 'infeasible' ? measure(o.configuration, { rate: { value: 0 } }) : o,
+    )
     expect(serves(zero, all)).toEqual(serves(trials, all))
   })
   test('is believed likely to serve by default: a latent 1 ± 1 beside the process', () => {
@@ -199,7 +271,8 @@ describe('joint draws', () => {
     const beliefs = surrogate.believe(where)
     for (const quantity of ['rate', 'constraint'] as const) {
       const rows = drawn.map((one) => one[quantity])
-      const mean = (of: (row: Float64Array) => number) => rows.reduce((sum, row) => sum + of(row), 0) / count
+      const mean = (of: (row: Float64Array) => number) =>
+        rows.reduce((sum, row) => sum + of(row), 0) / count
       for (const i of where.keys()) {
         const [m, v] = [beliefs[quantity]!.mean[i]!, beliefs[quantity]!.variance[i]!]
         expect(Math.abs(mean((row) => row[i]!) - m)).toBeLessThan(4 * Math.sqrt(v / count))
@@ -207,7 +280,8 @@ describe('joint draws', () => {
       }
       // Neighbours move together.
       const [a, b] = [0, 1].map(
-        (i) => (row: Float64Array) => (row[i]! - beliefs[quantity]!.mean[i]!) / Math.sqrt(beliefs[quantity]!.variance[i]!),
+        (i) => (row: Float64Array) =>
+          (row[i]! - beliefs[quantity]!.mean[i]!) / Math.sqrt(beliefs[quantity]!.variance[i]!),
       )
       expect(mean((row) => a!(row) * b!(row))).toBeGreaterThan(0.5)
     }
@@ -231,7 +305,10 @@ describe('outside knowledge', () => {
     expect(fitSurrogate(right, [], []).informed).toBe(true)
     const limited: Problem = { ...problem, priorLogConstraint: (c) => Math.log(ms(c)) }
     const { rate, constraint } = fitSurrogate(limited, [], []).believe([all[7]!])
-    expect([rate, constraint!.mean[0]]).toEqual([undefined, expect.closeTo(Math.log(ms(all[7]!) / 20), 6)])
+    expect([rate, constraint!.mean[0]]).toEqual([
+      undefined,
+      expect.closeTo(Math.log(ms(all[7]!) / 20), 6),
+    ])
     expect(fitSurrogate(limited, [], []).informed).toBe(true)
     expect(fitSurrogate(problem, [], []).informed).toBe(false)
   })
@@ -254,13 +331,24 @@ describe('outside knowledge', () => {
     expect(sd).toBeLessThan(0.2)
     // Without physics it is a bound all the same.
     const low = measure(all[18]!, { rate: { value: 0.2 * rps(all[18]!) }, censored: true })
-    expect(rateAt(problem, [...observations, low], all[18]!).mean).toBeLessThan(Math.log(0.5 * rps(all[18]!)))
+    expect(rateAt(problem, [...observations, low], all[18]!).mean).toBeLessThan(
+      Math.log(0.5 * rps(all[18]!)),
+    )
   })
   test('that knows nothing of a configuration is taken for 0 there, and breaks nothing', () => {
-    const partial: Problem = { ...problem, priorLogRate: (c) => (c.cores === 8 ? undefined : Math.log(rps(c))) }
-    for (const v of fitSurrogate(partial, observations.slice(0, 2), []).believe(all).rate!.mean) expect(v).toSatisfy(Number.isFinite)
-    const constraint: Problem = { ...problem, priorLogConstraint: (c) => (c.cores === 8 ? undefined : Math.log(ms(c))) }
-    expect(fitSurrogate(constraint, [], []).believe([{ cores: 8, batch: 1 }]).constraint!.mean[0]).toBeCloseTo(0, 9)
+    const partial: Problem = {
+      ...problem,
+      priorLogRate: (c) => (c.cores === 8 ? undefined : Math.log(rps(c))),
+    }
+    for (const v of fitSurrogate(partial, observations.slice(0, 2), []).believe(all).rate!.mean)
+      expect(v).toSatisfy(Number.isFinite)
+    const constraint: Problem = {
+      ...problem,
+      priorLogConstraint: (c) => (c.cores === 8 ? undefined : Math.log(ms(c))),
+    }
+    expect(
+      fitSurrogate(constraint, [], []).believe([{ cores: 8, batch: 1 }]).constraint!.mean[0],
+    ).toBeCloseTo(0, 9)
   })
   test('of factors is moved to where the trials say they are', () => {
     const factored: Problem = {
@@ -274,7 +362,9 @@ describe('outside knowledge', () => {
       },
     }
     // The truth: cores count for 0.3 more than physics says.
-    const shifted = [all[0]!, all[8]!].map((c) => measure(c, { rate: { value: rps(c) * Number(c.cores) ** 0.3, logSd: 0.01 } }))
+    const shifted = [all[0]!, all[8]!].map((c) =>
+      measure(c, { rate: { value: rps(c) * Number(c.cores) ** 0.3, logSd: 0.01 } }),
+    )
     const expected = Math.log(rps(all[17]!) * 8 ** 0.3)
     expect(Math.abs(rateAt(factored, shifted, all[17]!).mean - expected)).toBeLessThan(0.1)
     expect(Math.abs(rateAt(factored, shifted, all[17]!).mean - expected)).toBeLessThan(

@@ -1,6 +1,12 @@
 import { above, type BentNormal, bent } from './bent-normal.ts'
 import { believedReadings, type Datum, datum, gpDataOf, priorsOf } from './datum.ts'
-import { createDesign, type Design, type Knowledge, type Quantity, representatives } from './design.ts'
+import {
+  createDesign,
+  type Design,
+  type Knowledge,
+  type Quantity,
+  representatives,
+} from './design.ts'
 import type { Beliefs } from './feasibility.ts'
 import type { Marginals } from './gp-model.ts'
 import { LEAST_VARIANCE } from './gp-posterior.ts'
@@ -15,17 +21,28 @@ import { remembered, rememberedPerTrial } from './remembered.ts'
 import { pastKnowledge } from './transfer.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 
-/** The models of a problem after some trials: one Gaussian process for ln rate, one for the constraint, one that tells what cannot serve. */
+/**
+ * The models of a problem after some trials: one Gaussian process for ln rate, one for the
+ * constraint, one that tells what cannot serve.
+ */
 export interface Surrogate {
-  /** Marginal beliefs about m configurations; roughly: as wide above their mean as below it, and from some of the trials where there are many. */
+  /**
+   * Marginal beliefs about m configurations; roughly: as wide above their mean as below it, and
+   * from some of the trials where there are many.
+   */
   believe(configurations: readonly Configuration[], how?: 'roughly'): Beliefs
-  /** Joint draws of the noise-free functions, one after the other. @param widths times as wide as is believed that deviations of each are taken; absent: 1 */
+  /**
+   * Joint draws of the noise-free functions, one after the other. @param widths times as wide as is
+   * believed that deviations of each are taken; absent: 1
+   */
   draw(configurations: readonly Configuration[], rng: Rng, widths?: readonly number[]): Draws
   readonly warnings: readonly string[]
   /** Physics or past experiments inform the model, and the data do not contradict them. */
   readonly informed: boolean
 }
-/** ln rate and constraint of each configuration, undefined where nothing was ever measured of it. */
+/**
+ * ln rate and constraint of each configuration, undefined where nothing was ever measured of it.
+ */
 interface Drawn {
   readonly rate?: Float64Array
   readonly constraint?: Float64Array
@@ -40,19 +57,29 @@ interface Draws {
 export interface SurrogateOptions {
   /** Models the constraint's figure however far from the limit. */
   readonly withoutBounds?: boolean
-  /** Variance of what a configuration has of its own in ln(rate) and ln(constraint), beyond what those beside it tell. Absent: 0. */
+  /**
+   * Variance of what a configuration has of its own in ln(rate) and ln(constraint), beyond what
+   * those beside it tell. Absent: 0.
+   */
   readonly ownVariance?: number
 }
 
-/** A latent quantity is positive where a configuration serves; s of its likelihood Φ(± f / s), and the prior of its variance (LogNormal). */
+/**
+ * A latent quantity is positive where a configuration serves; s of its likelihood Φ(± f / s), and
+ * the prior of its variance (LogNormal).
+ */
 const SERVING = { s: 0.3, signal: [-1, 1] as const }
-/** Where only the limit is asked about, a constraint missed or met by more than a factor e is known to be that much: figures far off would bend the boundary. */
+/**
+ * Where only the limit is asked about, a constraint missed or met by more than a factor e is known
+ * to be that much: figures far off would bend the boundary.
+ */
 const FAR = 1
 /** How sharp that is, as a standard deviation of ln(metric). */
 const FAR_SD = 0.05
 
 /** The modelled constraint: ln(metric / limit), met where ≤ 0; plain ln(metric) without a limit. */
-const constraintTarget = (problem: Problem, logValue: number): number => logValue - Math.log(problem.constraintLimit ?? 1)
+const constraintTarget = (problem: Problem, logValue: number): number =>
+  logValue - Math.log(problem.constraintLimit ?? 1)
 
 /** Whether the metric is beyond a factor e of its limit, and no more. */
 function bounded(reading: Datum): Datum {
@@ -62,7 +89,12 @@ function bounded(reading: Datum): Datum {
 }
 
 const serves = (o: Observation): boolean => o.state === 'complete' && o.rate?.value !== 0
-const label = (o: Observation): Datum => ({ at: o.configuration, target: 0, bound: serves(o) ? 'least' : 'most', noise: SERVING.s ** 2 })
+const label = (o: Observation): Datum => ({
+  at: o.configuration,
+  target: 0,
+  bound: serves(o) ? 'least' : 'most',
+  noise: SERVING.s ** 2,
+})
 
 /** Nothing taken out. */
 export const asShipped: SurrogateOptions = {}
@@ -79,7 +111,9 @@ export function fitSurrogate(
     : fitAsShipped(problem, observations)
 }
 
-const fitAsShipped = rememberedPerTrial((problem, observations) => fitModels(problem, observations, [], asShipped))
+const fitAsShipped = rememberedPerTrial((problem, observations) =>
+  fitModels(problem, observations, [], asShipped),
+)
 
 /** Fits the models. Pending configurations are believed to turn out at their predicted mean. */
 function fitModels(
@@ -90,19 +124,46 @@ function fitModels(
 ): Surrogate {
   const complete = observations.filter((o) => o.state === 'complete')
   const rates = complete.flatMap((o) =>
-    o.rate && o.rate.value > 0 ? datum(o.configuration, Math.log(o.rate.value), o.rate, o.censored ? 'most' : undefined) : [],
+    o.rate && o.rate.value > 0
+      ? datum(o.configuration, Math.log(o.rate.value), o.rate, o.censored ? 'most' : undefined)
+      : [],
   )
   const readings = complete.flatMap((o) =>
-    o.constraint ? datum(o.configuration, constraintTarget(problem, logMetric(problem, o.constraint.value)), o.constraint) : [],
+    o.constraint
+      ? datum(
+          o.configuration,
+          constraintTarget(problem, logMetric(problem, o.constraint.value)),
+          o.constraint,
+        )
+      : [],
   )
-  const boundaryAlone = learnsOf(problem.objective) === 'nothing' && problem.constraintLimit !== undefined && !options.withoutBounds
+  const boundaryAlone =
+    learnsOf(problem.objective) === 'nothing' &&
+    problem.constraintLimit !== undefined &&
+    !options.withoutBounds
   const constraints = boundaryAlone ? readings.map(bounded) : readings
   const labels = observations.map(label)
   const past = problem.history ? pastKnowledge(problem.history, problem.space, rates) : undefined
   const { ownVariance } = options
-  const rate = fitBest(problem, 'rate', rates, pending, [ratePhysics(problem, rates), past], ownVariance)
-  const constraint = fitBest(problem, 'constraint', constraints, pending, [constraintPhysics(problem)], ownVariance)
-  const serving = observations.every(serves) ? undefined : fitBest(problem, 'serves', labels, [], [])
+  const rate = fitBest(
+    problem,
+    'rate',
+    rates,
+    pending,
+    [ratePhysics(problem, rates), past],
+    ownVariance,
+  )
+  const constraint = fitBest(
+    problem,
+    'constraint',
+    constraints,
+    pending,
+    [constraintPhysics(problem)],
+    ownVariance,
+  )
+  const serving = observations.every(serves)
+    ? undefined
+    : fitBest(problem, 'serves', labels, [], [])
   const logFits = logFitsMemory(problem, observations)
   const logServes = (configurations: readonly Configuration[]): Float64Array => {
     const latent = serving?.gp.predict(serving.rows(configurations))
@@ -116,17 +177,25 @@ function fitModels(
       ),
     )
   }
-  const beliefs = (how: 'predict' | 'predictRoughly', configurations: readonly Configuration[]): Beliefs => {
+  const beliefs = (
+    how: 'predict' | 'predictRoughly',
+    configurations: readonly Configuration[],
+  ): Beliefs => {
     const marginals = rate?.gp[how](rate.rows(configurations))
     return {
-      rate: marginals && (how === 'predict' ? bending(rate!, configurations, marginals) : marginals),
+      rate:
+        marginals && (how === 'predict' ? bending(rate!, configurations, marginals) : marginals),
       constraint: constraint?.gp[how](constraint.rows(configurations)),
       logServes: logServes(configurations),
     }
   }
   // Of the same list the stop rule asks twice.
-  const roughly = remembered((configurations: readonly Configuration[]) => beliefs('predictRoughly', configurations))
-  const exactly = remembered((configurations: readonly Configuration[]) => beliefs('predict', configurations))
+  const roughly = remembered((configurations: readonly Configuration[]) =>
+    beliefs('predictRoughly', configurations),
+  )
+  const exactly = remembered((configurations: readonly Configuration[]) =>
+    beliefs('predict', configurations),
+  )
   return {
     believe: (configurations, how) => (how === 'roughly' ? roughly : exactly)(configurations),
     draw: (configurations, rng, widths) => {
@@ -136,7 +205,10 @@ function fitModels(
       }
       const nextRate = of(rate, 'rate')
       const nextConstraint = of(constraint, 'constraint')
-      return { next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }), logServes: logServes(configurations) }
+      return {
+        next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }),
+        logServes: logServes(configurations),
+      }
     },
     warnings: [rate, constraint, serving].flatMap((model) => model?.gp.warning ?? []),
     informed: (rate ?? constraint)?.informed ?? problem.priorLogRate !== undefined,
@@ -145,18 +217,33 @@ function fitModels(
 
 const LEAST_SERVES = 1e-9
 
-/** ln P(the memory suffices), given that it did for those that served: what is likelier to have enough than one that had has it too. */
-function logFitsMemory({ fitsMemory }: Problem, observations: readonly Observation[]): (configuration: Configuration) => number {
+/**
+ * ln P(the memory suffices), given that it did for those that served: what is likelier to have
+ * enough than one that had has it too.
+ */
+function logFitsMemory(
+  { fitsMemory }: Problem,
+  observations: readonly Observation[],
+): (configuration: Configuration) => number {
   if (fitsMemory === undefined) return () => 0
   const logFits = (c: Configuration) => Math.log(Math.max(LEAST_SERVES, fitsMemory(c)))
-  const least = observations.reduce((low, o) => (o.state === 'complete' ? Math.min(low, logFits(o.configuration)) : low), 0)
+  const least = observations.reduce(
+    (low, o) => (o.state === 'complete' ? Math.min(low, logFits(o.configuration)) : low),
+    0,
+  )
   return (c) => Math.min(0, logFits(c) - least)
 }
 
-const bending = ({ gp, rise }: Model, configurations: readonly Configuration[], marginals: Marginals): BentNormal =>
+const bending = (
+  { gp, rise }: Model,
+  configurations: readonly Configuration[],
+  marginals: Marginals,
+): BentNormal =>
   rise ? bent(marginals, configurations, gp.hyperparameters.signalVariance, rise) : marginals
 
-/** `jointDraws`, deviations so many times as wide, and as far above the mean as the model allows. */
+/**
+ * `jointDraws`, deviations so many times as wide, and as far above the mean as the model allows.
+ */
 function bentDraws(
   model: Model,
   configurations: readonly Configuration[],
@@ -169,7 +256,8 @@ function bentDraws(
   const belief = bending(model, configurations, { mean, variance })
   const luckPerUnit = variance.map((v, i) => (widths?.[i] ?? 1) / Math.sqrt(v))
   const next = jointDraws(joint, rng)
-  return () => next().map((drawn, i) => mean[i]! + above(belief, i, luckPerUnit[i]! * (drawn - mean[i]!)))
+  return () =>
+    next().map((drawn, i) => mean[i]! + above(belief, i, luckPerUnit[i]! * (drawn - mean[i]!)))
 }
 
 interface Joint {
@@ -177,7 +265,10 @@ interface Joint {
   readonly covariance: Float64Array
 }
 
-/** One draw after the other, all of them into one array. @throws Error where the posterior is not positive definite */
+/**
+ * One draw after the other, all of them into one array. @throws Error where the posterior is not
+ * positive definite
+ */
 function jointDraws({ mean, covariance }: Joint, rng: Rng): () => Float64Array {
   const m = mean.length
   for (let i = 0; i < m; i++) covariance[i * m + i] = covariance[i * m + i]! * (1 + 1e-6) + 1e-8
@@ -199,7 +290,10 @@ interface Model extends Pick<Knowledge, 'rise'> {
   readonly informed: boolean
 }
 
-/** The model with outside knowledge under which the data are likeliest, unless they are much likelier without any: wrong knowledge must not cost more than a few trials. */
+/**
+ * The model with outside knowledge under which the data are likeliest, unless they are much
+ * likelier without any: wrong knowledge must not cost more than a few trials.
+ */
 function fitBest(
   problem: Problem,
   quantity: Quantity,
@@ -208,7 +302,8 @@ function fitBest(
   knowledge: readonly (Knowledge | undefined)[],
   ownVariance?: number,
 ): Model | undefined {
-  const designed = (known?: Knowledge) => withOwn(createDesign(problem, quantity, known), ownVariance)
+  const designed = (known?: Knowledge) =>
+    withOwn(createDesign(problem, quantity, known), ownVariance)
   const informed = knowledge.flatMap((known) => {
     if (!known) return []
     const model = fitModel(quantity, designed(known), data, pending, known)
@@ -240,13 +335,33 @@ function fitModel(
   const { rise } = known ?? {}
   if (pending.length === 0) return { gp, rows, informed, rise }
   const all = [...sites, ...believedReadings(pending, gp.predict(rows(pending)).mean)]
-  return { gp: { ...condition(shape, gpDataOf(rowsOf(all), all), gp.hyperparameters), warning: gp.warning }, rows, informed, rise }
+  return {
+    gp: {
+      ...condition(shape, gpDataOf(rowsOf(all), all), gp.hyperparameters),
+      warning: gp.warning,
+    },
+    rows,
+    informed,
+    rise,
+  }
 }
 
-/** Of a physics prior: its offset and scale, what it misses of the trend, and the residual's variance (LogNormal). */
-const PHYSICS = { burden: -2, offsetSd: 0.1, scaleSd: 0.05, correction: 0.1, signal: [Math.log(0.003), 1] as const }
+/**
+ * Of a physics prior: its offset and scale, what it misses of the trend, and the residual's
+ * variance (LogNormal).
+ */
+const PHYSICS = {
+  burden: -2,
+  offsetSd: 0.1,
+  scaleSd: 0.05,
+  correction: 0.1,
+  signal: [Math.log(0.003), 1] as const,
+}
 
-/** The physics of ln rate around its factors as the trials calibrate them: ln rate moves by sensitivity × (ln factor - calibrated ln factor). */
+/**
+ * The physics of ln rate around its factors as the trials calibrate them: ln rate moves by
+ * sensitivity × (ln factor - calibrated ln factor).
+ */
 function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | undefined {
   const { priorLogRate, priorFactors } = problem
   if (!priorLogRate) return undefined
@@ -269,7 +384,10 @@ function ratePhysics(problem: Problem, data: readonly Datum[]): Knowledge | unde
 /** A column that enters as it is. */
 const CERTAIN = [1, 0] as const
 
-/** Mean of what physics expects of ln rate over the space: a scale that is off turns around it, and shifts nothing as a whole. */
+/**
+ * Mean of what physics expects of ln rate over the space: a scale that is off turns around it, and
+ * shifts nothing as a whole.
+ */
 const centreOf = remembered((problem: Problem): number => {
   const expected = representatives(problem).flatMap((c) => problem.priorLogRate?.(c) ?? [])
   return expected.reduce((sum, value) => sum + value, 0) / Math.max(1, expected.length)
@@ -283,5 +401,9 @@ function constraintPhysics(problem: Problem): Knowledge | undefined {
     const logValue = priorLogConstraint(c)
     return logValue === undefined ? 0 : constraintTarget(problem, logValue)
   }
-  return { slopes: [[1, scaleSd]], columns: (configurations) => configurations.map((c) => [expected(c)]), ...physics }
+  return {
+    slopes: [[1, scaleSd]],
+    columns: (configurations) => configurations.map((c) => [expected(c)]),
+    ...physics,
+  }
 }

@@ -8,8 +8,20 @@ import type { Configuration, Observation, PastExperiment, Problem, SearchSpace }
 
 const space: SearchSpace = {
   parameters: [
-    { name: 'cores', category: 'resource', kind: 'ordinal', values: [1, 2, 4, 8, 16], scale: 'log' },
-    { name: 'batch', category: 'server', kind: 'ordinal', values: [1, 2, 4, 8, 16, 32, 64], scale: 'log' },
+    {
+      name: 'cores',
+      category: 'resource',
+      kind: 'ordinal',
+      values: [1, 2, 4, 8, 16],
+      scale: 'log',
+    },
+    {
+      name: 'batch',
+      category: 'server',
+      kind: 'ordinal',
+      values: [1, 2, 4, 8, 16, 32, 64],
+      scale: 'log',
+    },
     { name: 'workers', category: 'server', kind: 'ordinal', values: [1, 2, 3, 4], scale: 'linear' },
   ],
   constraints: [],
@@ -21,7 +33,10 @@ const problem: Problem = {
   pricePerHour: (c) => 0.1 + 0.05 * Number(c.cores),
 }
 
-/** A server whose latency has a fixed part, a part that grows with the batch, and contention between workers. */
+/**
+ * A server whose latency has a fixed part, a part that grows with the batch, and contention between
+ * workers.
+ */
 function server(fixedMs: number, perItemMs: number, contention: number) {
   return (configuration: Configuration): Observation => {
     const { cores, batch, workers } = configuration as Record<string, number>
@@ -35,12 +50,19 @@ function server(fixedMs: number, perItemMs: number, contention: number) {
   }
 }
 const all = enumerate(space)
-const table = (measure: (c: Configuration) => Observation, history?: PastExperiment[]): RecordedTable => ({
+const table = (
+  measure: (c: Configuration) => Observation,
+  history?: PastExperiment[],
+): RecordedTable => ({
   configurations: all,
   problem: { ...problem, ...(history ? { history } : {}) },
   measure,
 })
-const past = (name: string, measure: (c: Configuration) => Observation, every = 3): PastExperiment => ({
+const past = (
+  name: string,
+  measure: (c: Configuration) => Observation,
+  every = 3,
+): PastExperiment => ({
   name,
   space,
   observations: all.filter((_, i) => i % every === 0).map(measure),
@@ -49,10 +71,16 @@ const past = (name: string, measure: (c: Configuration) => Observation, every = 
 /** Trials until the cheapest feasible configuration to within 5 %. */
 function trials(on: RecordedTable, seed: number): number {
   const cost = (o: Observation) =>
-    o.state === 'complete' && o.constraint!.value <= 60 ? problem.pricePerHour(o.configuration) / o.rate!.value : Infinity
+    o.state === 'complete' && o.constraint!.value <= 60
+      ? problem.pricePerHour(o.configuration) / o.rate!.value
+      : Infinity
   const optimum = Math.min(...all.map((c) => cost(on.measure(c))))
   const hit = (seen: readonly Observation[]) => cost(seen.at(-1)!) <= 1.05 * optimum
-  return replay(on, createGpSampler(), createRng(seed), { maxTrials: 30, stop: 'never', until: hit }).observations.length
+  return replay(on, createGpSampler(), createRng(seed), {
+    maxTrials: 30,
+    stop: 'never',
+    until: hit,
+  }).observations.length
 }
 const mean = (values: number[]) => values.reduce((a, b) => a + b) / values.length
 const seeds = [1, 2, 3, 4]
@@ -63,21 +91,36 @@ describe('pastKnowledge', () => {
     const knowledge = pastKnowledge([past('one', measure)], space)!
     const at = [all[0]!, all[3]!]
     const expected = at.map((c) => (measure(c) as { rate: { value: number } }).rate.value)
-    expect(knowledge.columns(at).map(([v]) => Math.exp(v!))).toEqual(expected.map((v) => expect.closeTo(v, 6)))
+    expect(knowledge.columns(at).map(([v]) => Math.exp(v!))).toEqual(
+      expected.map((v) => expect.closeTo(v, 6)),
+    )
   })
   test('leaves out experiments that tuned other parameters or never measured the quantity', () => {
     const other: PastExperiment = {
       name: 'other',
-      space: { parameters: [{ name: 'gpus', category: 'resource', kind: 'int', min: 1, max: 4, scale: 'linear' }], constraints: [] },
+      space: {
+        parameters: [
+          { name: 'gpus', category: 'resource', kind: 'int', min: 1, max: 4, scale: 'linear' },
+        ],
+        constraints: [],
+      },
       observations: [],
     }
     expect(pastKnowledge([other], space)).toBeUndefined()
-    expect(pastKnowledge([{ ...past('few', server(1, 1, 1)), observations: [] }], space)).toBeUndefined()
+    expect(
+      pastKnowledge([{ ...past('few', server(1, 1, 1)), observations: [] }], space),
+    ).toBeUndefined()
   })
   test('predicts a space with more values than the past one had', () => {
     const small: SearchSpace = { parameters: space.parameters.slice(0, 2), constraints: [] }
     const knowledge = pastKnowledge(
-      [{ name: 'small', space: small, observations: enumerate(small).map((c) => server(8, 2, 0)({ ...c, workers: 1 })) }],
+      [
+        {
+          name: 'small',
+          space: small,
+          observations: enumerate(small).map((c) => server(8, 2, 0)({ ...c, workers: 1 })),
+        },
+      ],
       space,
     )!
     for (const row of knowledge.columns(all)) expect(row[0]).toSatisfy(Number.isFinite)
@@ -87,10 +130,22 @@ describe('pastKnowledge', () => {
 
 describe('how much a past experiment counts', () => {
   const line: SearchSpace = {
-    parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values: [1, 2, 3, 4, 5, 6], scale: 'linear' }],
+    parameters: [
+      {
+        name: 'n',
+        category: 'server',
+        kind: 'ordinal',
+        values: [1, 2, 3, 4, 5, 6],
+        scale: 'linear',
+      },
+    ],
     constraints: [],
   }
-  const rated = (n: number, rate: number): Observation => ({ configuration: { n }, state: 'complete', rate: { value: rate } })
+  const rated = (n: number, rate: number): Observation => ({
+    configuration: { n },
+    state: 'complete',
+    rate: { value: rate },
+  })
   const experiment = (name: string, rates: readonly number[]): PastExperiment => ({
     name,
     space: line,
@@ -100,12 +155,15 @@ describe('how much a past experiment counts', () => {
   const falling = experiment('falling', [6, 5, 4, 3, 2, 1])
   /** Ranks 1 3 2 4 where the trials say 1 2 3 4: five pairs of six agree, one does not. */
   const mixed = experiment('mixed', [1, 3, 2, 4, 5, 6])
-  const trials = (...targets: readonly number[]) => targets.map((target, i) => ({ at: { n: i + 1 }, target }))
+  const trials = (...targets: readonly number[]) =>
+    targets.map((target, i) => ({ at: { n: i + 1 }, target }))
   const weights = (history: readonly PastExperiment[], ...targets: readonly number[]) =>
     pastKnowledge(history, line, trials(...targets))?.slopes.map(([mean]) => mean)
 
   test('is how well it ranks the trials, as a share of all', () => {
-    expect(weights([rising, mixed], 1, 2, 3, 4)).toEqual([1 / (1 + 4 / 6), 4 / 6 / (1 + 4 / 6)].map((w) => expect.closeTo(w, 12)))
+    expect(weights([rising, mixed], 1, 2, 3, 4)).toEqual(
+      [1 / (1 + 4 / 6), 4 / 6 / (1 + 4 / 6)].map((w) => expect.closeTo(w, 12)),
+    )
     expect(weights([mixed, rising], 1, 2, 3, 4)![1]).toBeCloseTo(0.6, 12)
   })
   test('is nothing where it ranks them no better than chance', () => {
@@ -131,23 +189,35 @@ describe('how much a past experiment counts', () => {
     ])
   })
   test('needs three rates; what failed, served nothing or was not measured is none', () => {
-    const only = (...observations: Observation[]) => pastKnowledge([{ name: 'few', space: line, observations }], line)
+    const only = (...observations: Observation[]) =>
+      pastKnowledge([{ name: 'few', space: line, observations }], line)
     const none: Observation[] = [
       { configuration: { n: 4 }, state: 'infeasible', reason: '' },
       { configuration: { n: 5 }, state: 'complete' },
       rated(6, 0),
     ]
     expect(only(rated(1, 1), rated(2, 2), ...none)).toBeUndefined()
-    expect(only(rated(1, 1), rated(2, 2), rated(3, 3), ...none)!.columns([{ n: 3 }])).toEqual([[Math.log(3)]])
+    expect(only(rated(1, 1), rated(2, 2), rated(3, 3), ...none)!.columns([{ n: 3 }])).toEqual([
+      [Math.log(3)],
+    ])
   })
   test('between what was measured it is interpolated, around its average beyond', () => {
-    const gaps: PastExperiment = { ...rising, observations: [rated(1, 10), rated(2, 20), rated(4, 40), rated(6, 60)] }
-    const [[three], [five]] = pastKnowledge([gaps], line)!.columns([{ n: 3 }, { n: 5 }]) as [[number], [number]]
+    const gaps: PastExperiment = {
+      ...rising,
+      observations: [rated(1, 10), rated(2, 20), rated(4, 40), rated(6, 60)],
+    }
+    const [[three], [five]] = pastKnowledge([gaps], line)!.columns([{ n: 3 }, { n: 5 }]) as [
+      [number],
+      [number],
+    ]
     expect(Math.exp(three)).toBeGreaterThan(24)
     expect(Math.exp(three)).toBeLessThan(36)
     expect(five).toBeGreaterThan(three)
     // Asked again, and of a configuration with more to it: the same.
-    const knowledge = pastKnowledge([gaps], { ...line, parameters: [...line.parameters, space.parameters[0]!] })!
+    const knowledge = pastKnowledge([gaps], {
+      ...line,
+      parameters: [...line.parameters, space.parameters[0]!],
+    })!
     expect(
       knowledge.columns([
         { n: 3, cores: 8 },

@@ -7,16 +7,22 @@ import { remembered } from './remembered.ts'
 import { configurationKey } from './space.ts'
 import type { Configuration, PastExperiment, SearchSpace } from './types.ts'
 
-/** Another job's past is as likely to mislead as to help: it is believed once the trials are likelier with it. */
+/**
+ * Another job's past is as likely to mislead as to help: it is believed once the trials are
+ * likelier with it.
+ */
 const BURDEN = 1
 const FITTED = 80
 const CONDITIONED = 300
 
 /**
- * Past experiments as knowledge of the rates of a new one (where they failed, and what they took, is each job's own: cliffs lie elsewhere): each one's
- * posterior mean is a column of the trend whose slope is about its weight. Weights are the agreement of its ranking with the trials so far, those no better than chance left out (the ranking loss of RGPE: Feurer, Letham, Hutter and
- * Bakshy, 'Practical transfer learning for Bayesian optimization', 2018), here inside one Bayesian regression. Experiments that lack a
- * rate, or tuned a parameter this space does not have, are left out too. Undefined where none is left.
+ * Past experiments as knowledge of the rates of a new one (where they failed, and what they took,
+ * is each job's own: cliffs lie elsewhere): each one's posterior mean is a column of the trend
+ * whose slope is about its weight. Weights are the agreement of its ranking with the trials so far,
+ * those no better than chance left out (the ranking loss of RGPE: Feurer, Letham, Hutter and
+ * Bakshy, 'Practical transfer learning for Bayesian optimization', 2018), here inside one Bayesian
+ * regression. Experiments that lack a rate, or tuned a parameter this space does not have, are left
+ * out too. Undefined where none is left.
  */
 export function pastKnowledge(
   history: readonly PastExperiment[],
@@ -49,7 +55,10 @@ export function pastKnowledge(
 const JUDGED_PAIRS = 3
 
 /** Kendall's τ between predictions and targets, 1 while there are too few pairs to tell. */
-function agreement(predicted: Float64Array, trials: readonly { readonly target: number }[]): number {
+function agreement(
+  predicted: Float64Array,
+  trials: readonly { readonly target: number }[],
+): number {
   let pairs = 0
   let score = 0
   for (let i = 0; i < trials.length; i++)
@@ -68,12 +77,15 @@ const pastMean = remembered(fitPast)
 
 function fitPast(past: PastExperiment): PastMean | undefined {
   const data = past.observations.flatMap((o) =>
-    o.state === 'complete' && o.rate && o.rate.value > 0 ? [{ at: o.configuration, target: Math.log(o.rate.value) }] : [],
+    o.state === 'complete' && o.rate && o.rate.value > 0
+      ? [{ at: o.configuration, target: Math.log(o.rate.value) }]
+      : [],
   )
   if (data.length < 3) return undefined
   const encoder = createEncoder(past.space)
   const own = past.space.parameters.map((p) => p.name)
-  const project = (c: Configuration): Configuration => Object.fromEntries(own.map((name) => [name, c[name]!]))
+  const project = (c: Configuration): Configuration =>
+    Object.fromEntries(own.map((name) => [name, c[name]!]))
   const average = data.reduce((sum, d) => sum + d.target, 0) / data.length
   const gpData = (points: typeof data) => ({
     X: new Matrix(points.map((d) => encoder.encode(d.at))),
@@ -102,4 +114,6 @@ function fitPast(past: PastExperiment): PastMean | undefined {
 
 /** At most `count` of the items, evenly. */
 const thin = <T>(items: readonly T[], count: number): T[] =>
-  items.length <= count ? [...items] : Array.from({ length: count }, (_, i) => items[Math.floor((i * items.length) / count)]!)
+  items.length <= count
+    ? [...items]
+    : Array.from({ length: count }, (_, i) => items[Math.floor((i * items.length) / count)]!)

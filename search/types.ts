@@ -1,4 +1,7 @@
-/** The vocabulary of the search: parameters, configurations, problems, observations, samplers. Pure data; no I/O. */
+/**
+ * The vocabulary of the search: parameters, configurations, problems, observations, samplers. Pure
+ * data; no I/O.
+ */
 import type { Category } from './categories.ts'
 import type { Objective } from './objective.ts'
 import type { Pricing } from './replica-price.ts'
@@ -11,11 +14,20 @@ export type Scale = 'linear' | 'log'
 interface ParameterBase {
   readonly name: string
   readonly category: Category
-  /** The parameter exists only while `on(configuration)` holds for the parameters declared before it; else it takes its first (or least) value. */
+  /**
+   * The parameter exists only while `on(configuration)` holds for the parameters declared before
+   * it; else it takes its first (or least) value.
+   */
   readonly when?: Condition
-  /** Certain knowledge: raising the value never lowers the rate a configuration can serve (`up`), or never raises it (`down`). */
+  /**
+   * Certain knowledge: raising the value never lowers the rate a configuration can serve (`up`), or
+   * never raises it (`down`).
+   */
   readonly monotone?: 'up' | 'down'
-  /** How many requests are served at once (a batch size, a number of processes): rate and latency both rise with it, neither more than in proportion. */
+  /**
+   * How many requests are served at once (a batch size, a number of processes): rate and latency
+   * both rise with it, neither more than in proportion.
+   */
   readonly concurrency?: boolean
 }
 /** An ordered list of numbers, e.g. batch sizes 1, 2, 4, 8. */
@@ -32,7 +44,10 @@ export interface RangeParameter extends ParameterBase {
   readonly step?: number
   readonly scale: Scale
 }
-/** Names without an order. Known numeric features (a GPU: log bandwidth, log FLOP/s) place them in a space; without, they are equally far apart. */
+/**
+ * Names without an order. Known numeric features (a GPU: log bandwidth, log FLOP/s) place them in a
+ * space; without, they are equally far apart.
+ */
 export interface CategoricalParameter extends ParameterBase {
   readonly kind: 'categorical'
   readonly values: readonly string[]
@@ -51,7 +66,10 @@ export interface SearchSpace {
   readonly parameters: readonly Parameter[]
   /** Configurations that break any of these are never suggested. */
   readonly constraints: readonly Condition[]
-  /** The only configurations there are, in the order of a grid, where they are known one by one, as in a recorded table. Absent: every combination of values. */
+  /**
+   * The only configurations there are, in the order of a grid, where they are known one by one, as
+   * in a recorded table. Absent: every combination of values.
+   */
   readonly listed?: readonly Configuration[]
 }
 
@@ -70,19 +88,31 @@ export interface Problem {
   readonly objective: Objective
   /** Exact, never modelled. $ per hour of one replica. */
   readonly pricePerHour: Pricing<Configuration>
-  /** `Outcome.constraint` must not exceed this (an SLO in ms, a violation rate in %). Absent: nothing constrains. */
+  /**
+   * `Outcome.constraint` must not exceed this (an SLO in ms, a violation rate in %). Absent:
+   * nothing constrains.
+   */
   readonly constraintLimit?: number
-  /** The constrained metric is the latency at the very rate of the observation, which more requests at once raise; else it is of a server without load. */
+  /**
+   * The constrained metric is the latency at the very rate of the observation, which more requests
+   * at once raise; else it is of a server without load.
+   */
   readonly constraintAtRate?: boolean
   /** Physics: expected ln(rate) of a configuration, undefined where the model knows nothing. */
   readonly priorLogRate?: (configuration: Configuration) => number | undefined
-  /** Physics: what `priorLogRate` is unsure of, learned from the trials: a slow disk, a fast GPU, a costly request. */
+  /**
+   * Physics: what `priorLogRate` is unsure of, learned from the trials: a slow disk, a fast GPU, a
+   * costly request.
+   */
   readonly priorFactors?: PriorFactors
   /** Physics: expected ln(constraint metric). */
   readonly priorLogConstraint?: (configuration: Configuration) => number | undefined
   /** Physics: certainly cannot serve (does not fit the memory). Never suggested. */
   readonly cannotServe?: (configuration: Configuration) => boolean
-  /** Physics: P(its memory suffices), in (0, 1], before any launch. It errs of all alike: where one suffices, so does that of all which are likelier to. */
+  /**
+   * Physics: P(its memory suffices), in (0, 1], before any launch. It errs of all alike: where one
+   * suffices, so does that of all which are likelier to.
+   */
   readonly fitsMemory?: (configuration: Configuration) => number
   /** Physics: P(it serves), in [0, 1], where launches have told of what it depends on. */
   readonly probablyServes?: (configuration: Configuration) => number
@@ -90,7 +120,10 @@ export interface Problem {
   readonly history?: readonly PastExperiment[]
 }
 
-/** What a physics prior is unsure of, as factors of its inputs: the search learns them from the trials, as far as they are from 1. */
+/**
+ * What a physics prior is unsure of, as factors of its inputs: the search learns them from the
+ * trials, as far as they are from 1.
+ */
 export interface PriorFactors {
   /** Standard deviation of ln(factor) before any trial, one a factor (k). */
   readonly sd: readonly number[]
@@ -112,11 +145,17 @@ export interface PastExperiment {
   readonly constraintLimit?: number
 }
 
-/** What a finished trial taught. Failed trials are never observations: they teach nothing about the configuration. */
+/**
+ * What a finished trial taught. Failed trials are never observations: they teach nothing about the
+ * configuration.
+ */
 export type Observation = { readonly configuration: Configuration } & (
   | {
       readonly state: 'complete'
-      /** Highest rate served within the constraint, or the throughput of a table, per second. 0: the constraint cannot be met at any rate. */
+      /**
+       * Highest rate served within the constraint, or the throughput of a table, per second. 0: the
+       * constraint cannot be met at any rate.
+       */
       readonly rate?: Estimate
       /** The constrained metric: for a serving trial its idle SLO percentile in ms. */
       readonly constraint?: Estimate
@@ -133,13 +172,23 @@ export interface Suggestion {
   readonly configuration: Configuration
   /** For people: 'start: space-filling', 'expected improvement 12 %', 'grid 3 of 40', ... */
   readonly why: string
-  /** Model's belief where the sampler has one: rate per second and its 90 % interval, P(feasible). */
-  readonly predicted?: { readonly rate: number; readonly low: number; readonly high: number; readonly feasible: number }
+  /**
+   * Model's belief where the sampler has one: rate per second and its 90 % interval, P(feasible).
+   */
+  readonly predicted?: {
+    readonly rate: number
+    readonly low: number
+    readonly high: number
+    readonly feasible: number
+  }
   /** A warning for the user: a fit that fell back, a space that had to be subsampled. */
   readonly warning?: string
 }
 
-/** Pure: the same arguments give the same suggestion, so resume is reload and re-suggest. Returns undefined when nothing is left to try. */
+/**
+ * Pure: the same arguments give the same suggestion, so resume is reload and re-suggest. Returns
+ * undefined when nothing is left to try.
+ */
 export interface Sampler {
   readonly name: string
   /** @param seconds that a trial of a configuration would take, where some take less than others; absent: all the same */
@@ -154,7 +203,10 @@ export interface Sampler {
 
 /** What the stop rule believes after some trials. */
 export interface StopAssessment {
-  /** P(some untried feasible configuration is more than `tolerance` better than the best found). 1 while nothing feasible is known. */
+  /**
+   * P(some untried feasible configuration is more than `tolerance` better than the best found). 1
+   * while nothing feasible is known.
+   */
   readonly probabilityBetterExists: number
   /** 0.05 = 5 %. */
   readonly tolerance: number
@@ -169,7 +221,10 @@ export interface Outlook {
   readonly trialsAtLeast: number
   /** What the next trial is expected to save. */
   readonly gain: number
-  /** What the best of all that is untried is expected to save: no trials to come can gain more together. */
+  /**
+   * What the best of all that is untried is expected to save: no trials to come can gain more
+   * together.
+   */
   readonly regret: number
 }
 

@@ -11,7 +11,12 @@ const space: SearchSpace = {
   ],
   constraints: [{ text: 'a >= b', holds: (c) => Number(c.a) >= Number(c.b) }],
 }
-const problem: Problem = { space, objective: { kind: 'price' }, pricePerHour: () => 1, cannotServe: (c) => c.a === 4 }
+const problem: Problem = {
+  space,
+  objective: { kind: 'price' },
+  pricePerHour: () => 1,
+  cannotServe: (c) => c.a === 4,
+}
 const real: SearchSpace = {
   parameters: [{ name: 'x', category: 'server', kind: 'float', min: 0, max: 1, scale: 'linear' }],
   constraints: [{ text: 'x < 0.5', holds: (c) => Number(c.x) < 0.5 }],
@@ -28,13 +33,24 @@ describe('untried', () => {
       { a: 3, b: 2 },
       { a: 3, b: 3 },
     ])
-    expect(untried({ ...problem, cannotServe: undefined }, [], createRng(1)).configurations).toEqual(enumerate(space))
+    expect(
+      untried({ ...problem, cannotServe: undefined }, [], createRng(1)).configurations,
+    ).toEqual(enumerate(space))
   })
   test('of a space too large to list it is a sample, another for another seed', () => {
-    const taken = untried({ ...problem, space: real, cannotServe: undefined }, [], createRng(1)).configurations.slice(0, 3)
-    const { configurations, complete } = untried({ ...problem, space: real, cannotServe: (c) => Number(c.x) < 0.1 }, taken, createRng(1))
+    const taken = untried(
+      { ...problem, space: real, cannotServe: undefined },
+      [],
+      createRng(1),
+    ).configurations.slice(0, 3)
+    const { configurations, complete } = untried(
+      { ...problem, space: real, cannotServe: (c) => Number(c.x) < 0.1 },
+      taken,
+      createRng(1),
+    )
     expect(complete).toBe(false)
-    for (const c of configurations) expect([Number(c.x) >= 0.1, Number(c.x) < 0.5]).toEqual([true, true])
+    for (const c of configurations)
+      expect([Number(c.x) >= 0.1, Number(c.x) < 0.5]).toEqual([true, true])
     expect(configurations.filter((c) => taken.some((t) => t.x === c.x))).toEqual([])
     // 4,096 within the constraint, of which four in five may serve.
     expect(Math.abs(configurations.length - 0.8 * 4_096)).toBeLessThan(10)

@@ -1,7 +1,14 @@
 import { createHalton } from './halton.ts'
 import { remembered } from './remembered.ts'
 import { createRng } from './rng.ts'
-import { configurationAt, configurationKey, enumerate, GRID_LIMIT, gridSize, satisfies } from './space.ts'
+import {
+  configurationAt,
+  configurationKey,
+  enumerate,
+  GRID_LIMIT,
+  gridSize,
+  satisfies,
+} from './space.ts'
 import type { Configuration, Problem, Rng, SearchSpace } from './types.ts'
 
 export interface Candidates {
@@ -13,22 +20,35 @@ export interface Candidates {
 const SAMPLE = 4_096
 const TRIES = 16
 
-/** What may be tried: satisfies the constraints, may serve by physics, and is neither tried nor pending. */
+/**
+ * What may be tried: satisfies the constraints, may serve by physics, and is neither tried nor
+ * pending.
+ */
 export function untried(problem: Problem, taken: readonly Configuration[], rng: Rng): Candidates {
   const known = new Set(taken.map(configurationKey))
-  const allowed = (configuration: Configuration) => !known.has(keyOf(configuration)) && !problem.cannotServe?.(configuration)
+  const allowed = (configuration: Configuration) =>
+    !known.has(keyOf(configuration)) && !problem.cannotServe?.(configuration)
   const complete = gridSize(problem.space) <= GRID_LIMIT
-  const all = complete ? listed(problem.space) : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
+  const all = complete
+    ? listed(problem.space)
+    : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
   return { configurations: all.filter(allowed), complete }
 }
 
 const keyOf = remembered(configurationKey)
 
-/** `enumerate`, remembered for each space object, so that a configuration is the same object each time. */
+/**
+ * `enumerate`, remembered for each space object, so that a configuration is the same object each
+ * time.
+ */
 export const listed = remembered((space: SearchSpace): readonly Configuration[] => enumerate(space))
 
 /** Up to `count` distinct configurations of a space, quasi-random. */
-export function sampleSpace(space: SearchSpace, count: number, rng: Rng = createRng('space')): Configuration[] {
+export function sampleSpace(
+  space: SearchSpace,
+  count: number,
+  rng: Rng = createRng('space'),
+): Configuration[] {
   const point = createHalton(space.parameters.length, rng)
   const found = new Map<string, Configuration>()
   for (let i = 0; i < count * TRIES && found.size < count; i++) {

@@ -12,7 +12,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 test('all that is missing is made, closed to others where it is private, and what is there stays', () => {
   makePrivateFolder(join(folder, 'a/b/c'))
-  for (const name of ['a', 'a/b', 'a/b/c']) expect([name, statSync(join(folder, name)).mode & 0o777]).toEqual([name, 0o700])
+  for (const name of ['a', 'a/b', 'a/b/c'])
+    expect([name, statSync(join(folder, name)).mode & 0o777]).toEqual([name, 0o700])
   makeFolder(join(folder, 'a/b'))
   makeFolder(join(folder, 'a/b/d/'))
   expect(statSync(join(folder, 'a/b/d')).isDirectory()).toBe(true)
@@ -24,6 +25,9 @@ test('what cannot be made is said', () => {
   expect(() => makeFolder(join(folder, 'x', 'a'.repeat(300)))).toThrow(/ENAMETOOLONG/)
 })
 
-test.runIf(process.platform === 'linux')('also where the file system says no to a folder of a folder that is there', () => {
-  expect(() => makeFolder('/proc/no/such')).toThrow(/ENOENT/)
-})
+test.runIf(process.platform === 'linux')(
+  'also where the file system says no to a folder of a folder that is there',
+  () => {
+    expect(() => makeFolder('/proc/no/such')).toThrow(/ENOENT/)
+  },
+)

@@ -1,7 +1,10 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
-/** Modes of what only its owner may see: stores, and what trials write (filled files, their predictors' own words). */
+/**
+ * Modes of what only its owner may see: stores, and what trials write (filled files, their
+ * predictors' own words).
+ */
 export const privateFile = 0o600
 const privateFolder = 0o700
 
@@ -11,7 +14,8 @@ export const makePrivateFolder = (path: string): string => {
 }
 
 /**
- * Makes a folder and those around it that are missing. Node's own `recursive` never ends where a file system answers ENOENT to what it will not make, as /proc does.
+ * Makes a folder and those around it that are missing. Node's own `recursive` never ends where a
+ * file system answers ENOENT to what it will not make, as /proc does.
  * @throws the file system's errors
  */
 export function makeFolder(path: string, mode = 0o777): void {

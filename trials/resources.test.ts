@@ -2,15 +2,22 @@ import { expect, test } from 'vitest'
 import { describeConfiguration, heldGpus, resourcesOf, servingParametersOf } from './resources.ts'
 
 test('standard names become resources', () => {
-  expect(resourcesOf({ cpuCores: 2, gpu: 'Tesla T4', gpuMemoryPercent: 25, batchSize: 8 })).toEqual({
-    cpuCores: 2,
-    memoryMiB: 4096,
-    gpu: 'T4',
-    gpus: 1,
-    gpuShare: 0.25,
-    gpuMemoryMiB: 3840,
+  expect(resourcesOf({ cpuCores: 2, gpu: 'Tesla T4', gpuMemoryPercent: 25, batchSize: 8 })).toEqual(
+    {
+      cpuCores: 2,
+      memoryMiB: 4096,
+      gpu: 'T4',
+      gpus: 1,
+      gpuShare: 0.25,
+      gpuMemoryMiB: 3840,
+    },
+  )
+  expect(resourcesOf({ cpuCores: 4, gpu: 'none' }, { memoryMiB: 2048 })).toEqual({
+    cpuCores: 4,
+    memoryMiB: 2048,
+    gpus: 0,
+    gpuShare: 0,
   })
-  expect(resourcesOf({ cpuCores: 4, gpu: 'none' }, { memoryMiB: 2048 })).toEqual({ cpuCores: 4, memoryMiB: 2048, gpus: 0, gpuShare: 0 })
 })
 
 test('a MIG profile decides share and memory', () => {
@@ -22,11 +29,23 @@ test('a MIG profile decides share and memory', () => {
 test('pools of servers hold what each of their servers holds, as often as there are servers', () => {
   const each = { cpuCores: 2, memoryMiB: 1024, gpu: 'H100', gpus: 2 }
   const pooled = { ...each, prefillReplicas: 1, decodeReplicas: 3 }
-  expect(resourcesOf(pooled)).toMatchObject({ cpuCores: 8, memoryMiB: 4096, gpus: 8, pools: { prefill: 1, decode: 3 } })
+  expect(resourcesOf(pooled)).toMatchObject({
+    cpuCores: 8,
+    memoryMiB: 4096,
+    gpus: 8,
+    pools: { prefill: 1, decode: 3 },
+  })
   expect([heldGpus(pooled), heldGpus(each)]).toEqual([8, 2])
   const unlike = { ...pooled, decodeGpus: 4 }
-  expect(resourcesOf(unlike)).toMatchObject({ cpuCores: 8, gpus: 14, pools: { prefillGpus: 2, decodeGpus: 4 } })
-  expect([heldGpus(unlike), heldGpus({ ...each, decodeReplicas: 0, prefillReplicas: 0, decodeGpus: 4 })]).toEqual([14, 2])
+  expect(resourcesOf(unlike)).toMatchObject({
+    cpuCores: 8,
+    gpus: 14,
+    pools: { prefillGpus: 2, decodeGpus: 4 },
+  })
+  expect([
+    heldGpus(unlike),
+    heldGpus({ ...each, decodeReplicas: 0, prefillReplicas: 0, decodeGpus: 4 }),
+  ]).toEqual([14, 2])
   const none = { ...each, prefillReplicas: 0, decodeReplicas: 0 }
   expect(resourcesOf(none)).toEqual(resourcesOf(each))
   expect(resourcesOf(none)).not.toHaveProperty('pools')
@@ -37,24 +56,40 @@ test('bad values say which and why', () => {
   expect(() => resourcesOf({ prefillReplicas: 2 })).toThrow(
     'prefillReplicas is 2 and decodeReplicas 0; give at least one of each, or 0 of both',
   )
-  expect(() => resourcesOf({ prefillReplicas: 1.5, decodeReplicas: 1 })).toThrow('prefillReplicas is 1.5; give a whole number')
+  expect(() => resourcesOf({ prefillReplicas: 1.5, decodeReplicas: 1 })).toThrow(
+    'prefillReplicas is 1.5; give a whole number',
+  )
   expect(() => resourcesOf({ cpuCores: -1 })).toThrow('cpuCores is -1; give a number above 0')
   expect(() => resourcesOf({ cpuCores: Number.NaN })).toThrow('cpuCores is NaN')
   expect(() => resourcesOf({ gpu: 'T4', gpuMemoryPercent: 120 })).toThrow('at most 100')
   expect(() => resourcesOf({ gpu: 'T5' })).toThrow(/unknown GPU 'T5'; did you mean T4/)
-  expect(() => servingParametersOf({ precision: 'fp15' })).toThrow(/precision is 'fp15'; did you mean .*fp16/)
+  expect(() => servingParametersOf({ precision: 'fp15' })).toThrow(
+    /precision is 'fp15'; did you mean .*fp16/,
+  )
 })
 
 test.each([
-  [{ cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 }, '2 cores, 1/4 T4 (4 GiB), batch 8'],
+  [
+    { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 },
+    '2 cores, 1/4 T4 (4 GiB), batch 8',
+  ],
   [{ cpuCores: 1, gpu: 'V100', gpuMemoryPercent: 100, batchSize: 1 }, '1 core, V100, batch 1'],
   [{ cpuCores: 1, gpu: 'none', batchSize: 4 }, '1 core, no GPU, batch 4'],
   [{ gpu: 'A100-40GB', migProfile: '2g.10gb', precision: 'int8' }, 'A100-40GB slice 2g.10gb, int8'],
-  [{ cpuCores: 1.5, gpu: 'T4', gpuMemoryPercent: 35, workers: 3 }, '1.5 cores, 35 % of a T4 (5.6 GiB), workers 3'],
+  [
+    { cpuCores: 1.5, gpu: 'T4', gpuMemoryPercent: 35, workers: 3 },
+    '1.5 cores, 35 % of a T4 (5.6 GiB), workers 3',
+  ],
   [{ gpu: 'H100', gpus: 4 }, '4 x H100'],
-  [{ cpuCores: 1, gpu: 'H100', gpus: 2, prefillReplicas: 1, decodeReplicas: 2 }, '3 cores, 1 prefill + 2 decode of 2 x H100'],
+  [
+    { cpuCores: 1, gpu: 'H100', gpus: 2, prefillReplicas: 1, decodeReplicas: 2 },
+    '3 cores, 1 prefill + 2 decode of 2 x H100',
+  ],
   [{ gpu: 'L4', prefillReplicas: 2, decodeReplicas: 1 }, '2 prefill + 1 decode of L4'],
-  [{ gpu: 'H100', gpus: 1, prefillReplicas: 1, decodeReplicas: 2, decodeGpus: 2 }, '1 prefill of H100 + 2 decode of 2 x H100'],
+  [
+    { gpu: 'H100', gpus: 1, prefillReplicas: 1, decodeReplicas: 2, decodeGpus: 2 },
+    '1 prefill of H100 + 2 decode of 2 x H100',
+  ],
 ])('%j reads %s', (configuration, text) => {
   expect(describeConfiguration(configuration)).toBe(text)
 })

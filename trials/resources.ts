@@ -1,6 +1,14 @@
 /** The resources that a configuration asks for, by the standard parameter names. */
 import type { Configuration } from '../search/types.ts'
-import { findGpu, type Gpu, type Precision, precisions, type Sharing, sharings, usableMemoryMiB } from './devices/catalogue.ts'
+import {
+  findGpu,
+  type Gpu,
+  type Precision,
+  precisions,
+  type Sharing,
+  sharings,
+  usableMemoryMiB,
+} from './devices/catalogue.ts'
 import { DeviceModelError, namesNear } from './devices/device-model-error.ts'
 import { findMigProfile, paidFraction } from './devices/mig.ts'
 
@@ -21,7 +29,10 @@ export interface Resources {
   readonly gpu?: string
   /** How many of them; 0 without a GPU. */
   readonly gpus: number
-  /** Its servers, each with as many cores and as much memory; absent: it is one that computes prompts and answers. */
+  /**
+   * Its servers, each with as many cores and as much memory; absent: it is one that computes
+   * prompts and answers.
+   */
   readonly pools?: Pools
   /** Part of each GPU that is held, in (0, 1]; 0 without a GPU. */
   readonly gpuShare: number
@@ -43,12 +54,28 @@ export interface ServingParameters {
   readonly queueLimit: number
 }
 
-/** Instances of the built-in server where it infers on cores and nothing is said: one for each, for threads of one instance wait for one another at every operation. */
+/**
+ * Instances of the built-in server where it infers on cores and nothing is said: one for each, for
+ * threads of one instance wait for one another at every operation.
+ */
 export const instancesOnCores = (cpuCores: number): number => Math.min(Math.ceil(cpuCores), 64)
 
 /** Without a say of the user: one core, 4 GiB, no GPU; a GPU that is named is held whole. */
-const resourceDefaults = { cpuCores: 1, memoryMiB: 4096, gpu: 'none', gpuMemoryPercent: 100, gpus: 1 } as const
-const servingDefaults = { batchSize: 1, maxDelayMs: 2, instances: 1, precision: 'fp16', sharing: 'time-slice', queueLimit: 1024 } as const
+const resourceDefaults = {
+  cpuCores: 1,
+  memoryMiB: 4096,
+  gpu: 'none',
+  gpuMemoryPercent: 100,
+  gpus: 1,
+} as const
+const servingDefaults = {
+  batchSize: 1,
+  maxDelayMs: 2,
+  instances: 1,
+  precision: 'fp16',
+  sharing: 'time-slice',
+  queueLimit: 1024,
+} as const
 
 /** Parameters that `servingParametersOf` reads. */
 export const servingParameters: readonly (keyof ServingParameters)[] = [
@@ -67,42 +94,76 @@ export const poolParameters = ['prefillReplicas', 'decodeReplicas'] as const
 
 /** @throws DeviceModelError for numbers of servers and GPUs that cannot be, and for one kind of servers alone */
 function poolsOf(values: Configuration): Pools | undefined {
-  const [prefill, decode] = poolParameters.map((name) => wholeServers(values, name)) as [number, number]
+  const [prefill, decode] = poolParameters.map((name) => wholeServers(values, name)) as [
+    number,
+    number,
+  ]
   if (prefill === 0 && decode === 0) return undefined
   if (prefill === 0 || decode === 0)
-    throw new DeviceModelError(`prefillReplicas is ${prefill} and decodeReplicas ${decode}`, 'give at least one of each, or 0 of both')
+    throw new DeviceModelError(
+      `prefillReplicas is ${prefill} and decodeReplicas ${decode}`,
+      'give at least one of each, or 0 of both',
+    )
   const prefillGpus = positive(values, 'gpus')
-  return { prefill, decode, prefillGpus, decodeGpus: values.decodeGpus === undefined ? prefillGpus : positive(values, 'decodeGpus') }
+  return {
+    prefill,
+    decode,
+    prefillGpus,
+    decodeGpus: values.decodeGpus === undefined ? prefillGpus : positive(values, 'decodeGpus'),
+  }
 }
 
 /** GPUs of all its servers together. */
-export const pooledGpus = ({ prefill, decode, prefillGpus, decodeGpus }: Pools): number => prefill * prefillGpus + decode * decodeGpus
+export const pooledGpus = ({ prefill, decode, prefillGpus, decodeGpus }: Pools): number =>
+  prefill * prefillGpus + decode * decodeGpus
 
 /** Servers of a replica. */
-export const serversOf = ({ pools }: Pick<Resources, 'pools'>): number => (pools === undefined ? 1 : pools.prefill + pools.decode)
+export const serversOf = ({ pools }: Pick<Resources, 'pools'>): number =>
+  pools === undefined ? 1 : pools.prefill + pools.decode
 
 /**
- * Reads `cpuCores`, `memoryMiB`, `gpu` ('none' or a catalogue name), `gpuMemoryPercent` (25 = a quarter of one GPU's memory, of its time
- * where it is time-sliced, and of its price), `gpus`, `migProfile` ('none' or a profile, which then decides share and memory), and
- * `prefillReplicas` and `decodeReplicas`, of which each server has as many cores and as much memory, and as many GPUs but for `decodeGpus` of decode servers.
+ * Reads `cpuCores`, `memoryMiB`, `gpu` ('none' or a catalogue name), `gpuMemoryPercent` (25 = a
+ * quarter of one GPU's memory, of its time where it is time-sliced, and of its price), `gpus`,
+ * `migProfile` ('none' or a profile, which then decides share and memory), and `prefillReplicas`
+ * and `decodeReplicas`, of which each server has as many cores and as much memory, and as many GPUs
+ * but for `decodeGpus` of decode servers.
  * @param defaults values of parameters that the configuration does not name.
  * @throws DeviceModelError for an unknown GPU or profile or a number out of range.
  */
-export function resourcesOf(configuration: Configuration, defaults: Configuration = {}, ownGpus: readonly Gpu[] = []): Resources {
+export function resourcesOf(
+  configuration: Configuration,
+  defaults: Configuration = {},
+  ownGpus: readonly Gpu[] = [],
+): Resources {
   const all = { ...resourceDefaults, ...defaults, ...configuration }
   const pools = poolsOf(all)
   const servers = serversOf({ pools })
-  const held = { cpuCores: servers * positive(all, 'cpuCores'), memoryMiB: servers * positive(all, 'memoryMiB'), ...(pools && { pools }) }
+  const held = {
+    cpuCores: servers * positive(all, 'cpuCores'),
+    memoryMiB: servers * positive(all, 'memoryMiB'),
+    ...(pools && { pools }),
+  }
   if (isNone(all.gpu)) return { ...held, gpus: 0, gpuShare: 0 }
   const gpu = findGpu(String(all.gpu), ownGpus)
   const gpus = pools === undefined ? positive(all, 'gpus') : pooledGpus(pools)
   const slice: unknown = (all as Configuration).migProfile
   if (!isNone(slice)) {
     const mig = findMigProfile(gpu, String(slice))
-    return { ...held, gpu: gpu.name, gpus, gpuShare: paidFraction(mig), gpuMemoryMiB: mig.memoryMiB, migProfile: mig.name }
+    return {
+      ...held,
+      gpu: gpu.name,
+      gpus,
+      gpuShare: paidFraction(mig),
+      gpuMemoryMiB: mig.memoryMiB,
+      migProfile: mig.name,
+    }
   }
   const percent = positive(all, 'gpuMemoryPercent')
-  if (percent > 100) throw new DeviceModelError(`gpuMemoryPercent is ${percent}`, 'it is a part of one GPU: at most 100')
+  if (percent > 100)
+    throw new DeviceModelError(
+      `gpuMemoryPercent is ${percent}`,
+      'it is a part of one GPU: at most 100',
+    )
   return {
     ...held,
     gpu: gpu.name,
@@ -112,24 +173,37 @@ export function resourcesOf(configuration: Configuration, defaults: Configuratio
   }
 }
 
-/** How many GPUs a configuration holds, a share counted as that share; 0 without one. A slice is one of a GPU of the catalogue. Throws DeviceModelError for what is none. */
+/**
+ * How many GPUs a configuration holds, a share counted as that share; 0 without one. A slice is one
+ * of a GPU of the catalogue. Throws DeviceModelError for what is none.
+ */
 export function heldGpus(configuration: Configuration): number {
   const all: Configuration = { ...resourceDefaults, ...configuration }
   const { gpu, gpus, gpuMemoryPercent, migProfile } = all
   if (isNone(gpu)) return 0
-  const share = isNone(migProfile) ? Number(gpuMemoryPercent) / 100 : paidFraction(findMigProfile(findGpu(String(gpu)), String(migProfile)))
+  const share = isNone(migProfile)
+    ? Number(gpuMemoryPercent) / 100
+    : paidFraction(findMigProfile(findGpu(String(gpu)), String(migProfile)))
   const pools = poolsOf(all)
   return (pools === undefined ? Number(gpus) : pooledGpus(pools)) * share
 }
 
 /**
- * Reads `batchSize`, `maxDelayMs`, `instances`, `precision`, `sequenceLength`, `imageSize`, `sharing` and `queueLimit`.
+ * Reads `batchSize`, `maxDelayMs`, `instances`, `precision`, `sequenceLength`, `imageSize`,
+ * `sharing` and `queueLimit`.
  * @throws DeviceModelError for a value out of range or an unknown precision.
  */
-export function servingParametersOf(configuration: Configuration, defaults: Configuration = {}): ServingParameters {
+export function servingParametersOf(
+  configuration: Configuration,
+  defaults: Configuration = {},
+): ServingParameters {
   const all: Configuration = { ...servingDefaults, ...defaults, ...configuration }
   const maxDelayMs = Number(all.maxDelayMs)
-  if (!(maxDelayMs >= 0)) throw new DeviceModelError(`maxDelayMs is ${all.maxDelayMs}`, 'give a number of milliseconds, 0 or more')
+  if (!(maxDelayMs >= 0))
+    throw new DeviceModelError(
+      `maxDelayMs is ${all.maxDelayMs}`,
+      'give a number of milliseconds, 0 or more',
+    )
   return {
     batchSize: positive(all, 'batchSize'),
     maxDelayMs,
@@ -142,38 +216,58 @@ export function servingParametersOf(configuration: Configuration, defaults: Conf
   }
 }
 
-const isNone = (value: unknown) => value === undefined || value === 'none' || value === 'cpu' || value === ''
+const isNone = (value: unknown) =>
+  value === undefined || value === 'none' || value === 'cpu' || value === ''
 
 function positive(values: Configuration, name: string): number {
   const value = Number(values[name])
-  if (!(value > 0 && Number.isFinite(value))) throw new DeviceModelError(`${name} is ${values[name]}`, 'give a number above 0')
+  if (!(value > 0 && Number.isFinite(value)))
+    throw new DeviceModelError(`${name} is ${values[name]}`, 'give a number above 0')
   return value
 }
 
 function wholeServers(values: Configuration, name: (typeof poolParameters)[number]): number {
   const value = Number(values[name] ?? 0)
-  if (!(value >= 0 && Number.isInteger(value))) throw new DeviceModelError(`${name} is ${values[name]}`, 'give a whole number, 0 for none')
+  if (!(value >= 0 && Number.isInteger(value)))
+    throw new DeviceModelError(`${name} is ${values[name]}`, 'give a whole number, 0 for none')
   return value
 }
 
 function oneOf<T extends string>(values: Configuration, name: string, allowed: readonly T[]): T {
   const value = allowed.find((candidate) => candidate === values[name])
-  if (value === undefined) throw new DeviceModelError(`${name} is '${values[name]}'`, namesNear(String(values[name]), allowed))
+  if (value === undefined)
+    throw new DeviceModelError(
+      `${name} is '${values[name]}'`,
+      namesNear(String(values[name]), allowed),
+    )
   return value
 }
 
-/** The parameter that names, wherever figures of another tool are shown, the files that they are from. */
+/**
+ * The parameter that names, wherever figures of another tool are shown, the files that they are
+ * from.
+ */
 export const sourceParameter = 'importedFrom'
 
-/** A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2 decode of 2 x H100', '1 prefill of H100 + 2 decode of 2 x H100'. Parameters of any other name follow as 'name value'. */
-export function describeConfiguration(configuration: Configuration, defaults: Configuration = {}, ownGpus: readonly Gpu[] = []): string {
+/**
+ * A configuration for people: '2 cores, 1/4 T4 (4 GiB), batch 8', '3 cores, 1 prefill + 2 decode of
+ * 2 x H100', '1 prefill of H100 + 2 decode of 2 x H100'. Parameters of any other name follow as
+ * 'name value'.
+ */
+export function describeConfiguration(
+  configuration: Configuration,
+  defaults: Configuration = {},
+  ownGpus: readonly Gpu[] = [],
+): string {
   const held = resourcesOf(configuration, defaults, ownGpus)
   const parts: string[] = []
-  if ('cpuCores' in configuration || 'cpuCores' in defaults) parts.push(held.cpuCores === 1 ? '1 core' : `${number(held.cpuCores)} cores`)
+  if ('cpuCores' in configuration || 'cpuCores' in defaults)
+    parts.push(held.cpuCores === 1 ? '1 core' : `${number(held.cpuCores)} cores`)
   if ('memoryMiB' in configuration) parts.push(`${number(held.memoryMiB / 1024)} GiB memory`)
   if (held.gpu !== undefined) parts.push(describeGpu(held, findGpu(held.gpu, ownGpus)))
   else if ('gpu' in configuration) parts.push('no GPU')
-  for (const [name, value] of Object.entries(configuration)) if (!resourceNames.has(name)) parts.push(describeParameter(name, value))
+  for (const [name, value] of Object.entries(configuration))
+    if (!resourceNames.has(name)) parts.push(describeParameter(name, value))
   return parts.join(', ')
 }
 
@@ -207,7 +301,8 @@ function describeGpu({ pools, ...held }: Resources, gpu: Gpu): string {
 function fraction(share: number): string {
   for (const whole of [2, 3, 4, 5, 8, 10, 20])
     for (let part = 1; part < whole; part++)
-      if (Math.abs(share - part / whole) < 1e-3 && (part === 1 || whole <= 4)) return `${part}/${whole}`
+      if (Math.abs(share - part / whole) < 1e-3 && (part === 1 || whole <= 4))
+        return `${part}/${whole}`
   return `${number(share * 100)} % of a`
 }
 

@@ -24,10 +24,16 @@ test.each([
   'SECRET_KEY_BASE',
 ])('%s names a secret', (name) => expect(isSecretName(name)).toBe(true))
 
-test.each(['TOKENIZER', 'TOKENIZERS_PARALLELISM', 'BATCH_SIZE', 'MONKEY', 'KEYBOARD', 'author', 'PATH', 'compass'])(
-  '%s names none',
-  (name) => expect(isSecretName(name)).toBe(false),
-)
+test.each([
+  'TOKENIZER',
+  'TOKENIZERS_PARALLELISM',
+  'BATCH_SIZE',
+  'MONKEY',
+  'KEYBOARD',
+  'author',
+  'PATH',
+  'compass',
+])('%s names none', (name) => expect(isSecretName(name)).toBe(false))
 
 test.each([
   ['MAX_TOKEN', '512', false],
@@ -36,11 +42,22 @@ test.each([
   ['TOKEN', '${token}', false],
   ['DB_PASSWORD', '123456', true],
   ['API_KEY', 'abc', true],
-])('%s=%s holds a secret: %s', (name, value, secret) => expect(isSecretValue(name, value)).toBe(secret))
+])('%s=%s holds a secret: %s', (name, value, secret) =>
+  expect(isSecretValue(name, value)).toBe(secret),
+)
 
 test('every header but the harmless tells who asks', () => {
-  expect(['Authorization', 'X-Tenant', 'cookie', 'x-api-key'].map(isSecretHeader)).toEqual([true, true, true, true])
-  expect(['Content-Type', 'accept', 'User-Agent'].map(isSecretHeader)).toEqual([false, false, false])
+  expect(['Authorization', 'X-Tenant', 'cookie', 'x-api-key'].map(isSecretHeader)).toEqual([
+    true,
+    true,
+    true,
+    true,
+  ])
+  expect(['Content-Type', 'accept', 'User-Agent'].map(isSecretHeader)).toEqual([
+    false,
+    false,
+    false,
+  ])
 })
 
 const secretsIn = (text: string) => secretSpans(text).map(([from, to]) => text.slice(from, to))
@@ -64,7 +81,9 @@ test.each<[string, string[]]>([
 test('a text is shown without what is known and what shows itself', () => {
   rememberSecret('hunter2-planted')
   const base64 = Buffer.from('hunter2-planted').toString('base64')
-  const shown = withoutSecrets(`cannot reach http://u:pw@host/?token=abcd: sent hunter2-planted, ${base64}`)
+  const shown = withoutSecrets(
+    `cannot reach http://u:pw@host/?token=abcd: sent hunter2-planted, ${base64}`,
+  )
   expect(shown).toBe('cannot reach http://[secret]@host/?token=[secret]: sent [secret], [secret]')
   expect(withoutSecrets('p99 12 ms at 80 req/s')).toBe('p99 12 ms at 80 req/s')
 })
@@ -72,7 +91,10 @@ test('a text is shown without what is known and what shows itself', () => {
 test('bytes that come in any pieces lose known secrets and nothing else', () => {
   const secret = 'aab-aab-aabc-ü'
   rememberSecret(secret)
-  const piece = fc.oneof(fc.constant(secret), fc.string({ unit: fc.constantFrom('a', 'b', '-', '\n', 'é') }))
+  const piece = fc.oneof(
+    fc.constant(secret),
+    fc.string({ unit: fc.constantFrom('a', 'b', '-', '\n', 'é') }),
+  )
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 8 }), fc.array(fc.nat(40)), (pieces, cuts) => {
       const bytes = Buffer.from(pieces.join(''))

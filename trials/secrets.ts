@@ -1,6 +1,8 @@
 /**
- * What is secret, said once: which names and texts hold secrets, how they are referred to, and how they are kept out of what is shown and stored.
- * A secret is known by its name (a header, an environment variable, a query parameter, a flag), by its place (the user info of a URL) or by its look.
+ * What is secret, said once: which names and texts hold secrets, how they are referred to, and how
+ * they are kept out of what is shown and stored. A secret is known by its name (a header, an
+ * environment variable, a query parameter, a flag), by its place (the user info of a URL) or by its
+ * look.
  */
 
 /** Words that make a name secret wherever they stand in it: API_KEY, hfToken, x-amz-signature. */
@@ -16,10 +18,15 @@ const wordsOf = (name: string): string[] =>
     .split(/[^a-z0-9]+/)
 
 /** Whether what goes by this name is secret: AUTH_TOKEN, apiKey, db-password. */
-export const isSecretName = (name: string): boolean => wordsOf(name).some((word) => secretWord.test(word))
+export const isSecretName = (name: string): boolean =>
+  wordsOf(name).some((word) => secretWord.test(word))
 
-/** Names of which hardly any value is none; `key`, `auth` and `pass` also name settings that are tuned. */
-const certainName = /(token|secret|password|passwd|passphrase|credentials?|api_?key|access_?key|private_?key)$/i
+/**
+ * Names of which hardly any value is none; `key`, `auth` and `pass` also name settings that are
+ * tuned.
+ */
+const certainName =
+  /(token|secret|password|passwd|passphrase|credentials?|api_?key|access_?key|private_?key)$/i
 
 /** Whether a value of a tuned parameter is a secret. */
 export const isSecretChoice = (name: string, value: string): boolean =>
@@ -34,7 +41,10 @@ const harmlessHeaders: ReadonlySet<string> = new Set(
 
 export const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(name.toLowerCase())
 
-/** Whether the value of a secret name is one: MAX_TOKEN=512, USE_AUTH=true and KEY_FILE=/etc/key hold none. */
+/**
+ * Whether the value of a secret name is one: MAX_TOKEN=512, USE_AUTH=true and KEY_FILE=/etc/key
+ * hold none.
+ */
 export function isSecretValue(name: string, value: string): boolean {
   const text = value.trim()
   if (text === '' || /^\$\{[^}]*\}$/.test(text) || /^\{\{.*\}\}$/.test(text)) return false
@@ -52,7 +62,8 @@ const userInfo = /\b[a-z][a-z0-9+.-]*:\/{1,2}([^\s/?#"'<>]+)@/dgi
 const queryParameter = /[?&]([\w.~%-]+)=([^\s&#"'<>]+?)(?=[.,:;)]*(?:[\s&#"'<>]|$))/dg
 const knownLook =
   /\b((?:sk|pk|rk)[-_][\w-]{16,}|hf_\w{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)/dg
-const privateKey = /(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))/dg
+const privateKey =
+  /(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))/dg
 const bearer = /\bBearer\s+([\w+/=.~-]{6,})/dg
 /** name=value, name: value, "name": "value", --name value; a value in quotes runs to their end. */
 const assignment =
@@ -64,11 +75,15 @@ function spansInText(text: string): Span[] {
   for (const pattern of [userInfo, knownLook, privateKey, bearer])
     for (const match of text.matchAll(pattern)) spans.push(match.indices![1]! as Span)
   for (const match of text.matchAll(queryParameter))
-    if (isSecretName(match[1]!) && isSecretValue(match[1]!, match[2]!)) spans.push(match.indices![2]! as Span)
+    if (isSecretName(match[1]!) && isSecretValue(match[1]!, match[2]!))
+      spans.push(match.indices![2]! as Span)
   return spans
 }
 
-/** Those and what is assigned to a secret name, in texts that a user wrote: commands, bodies, configuration files. In order, none overlapping; never a reference. */
+/**
+ * Those and what is assigned to a secret name, in texts that a user wrote: commands, bodies,
+ * configuration files. In order, none overlapping; never a reference.
+ */
 export function secretSpans(given: string): Span[] {
   // What stands in a reference is no text of its own.
   const text = given.replace(reference, (whole) => `\${${'x'.repeat(whole.length - 3)}}`)
@@ -77,7 +92,8 @@ export function secretSpans(given: string): Span[] {
     const name = (match[1] ?? match[2])!
     const group = [3, 4, 5].find((index) => match[index] !== undefined)!
     const value = match[group]!
-    if (isSecretName(name) && isSecretValue(name, value) && !/^[{$]/.test(value)) spans.push(match.indices![group]! as Span)
+    if (isSecretName(name) && isSecretValue(name, value) && !/^[{$]/.test(value))
+      spans.push(match.indices![group]! as Span)
   }
   return inOrder(spans).filter(([from, to]) => referencesIn(given.slice(from, to)).length === 0)
 }
@@ -87,10 +103,14 @@ function inOrder(spans: readonly Span[]): Span[] {
   return sorted.filter(([from], i) => sorted.slice(0, i).every(([, end]) => from >= end))
 }
 
-/** `${env:NAME}`: the value of an environment variable. `${file:token.txt}`: what stands in a file; `#/predictor/url` after it, a secret of that experiment file. */
+/**
+ * `${env:NAME}`: the value of an environment variable. `${file:token.txt}`: what stands in a file;
+ * `#/predictor/url` after it, a secret of that experiment file.
+ */
 const reference = /(?<!\$)\$\{((?:env:[A-Za-z_]\w*)|(?:file:[^}]+))\}/g
 
-export const referencesIn = (text: string): string[] => [...text.matchAll(reference)].map(([, name]) => name!)
+export const referencesIn = (text: string): string[] =>
+  [...text.matchAll(reference)].map(([, name]) => name!)
 
 /** The name inside `${...}` of a placeholder: whether a secret is meant by it. */
 export const isReference = (name: string): boolean => /^(env:[A-Za-z_]\w*|file:.+)$/.test(name)
@@ -103,7 +123,9 @@ export function mapTexts<T>(value: T, change: (text: string) => string): T {
   if (typeof value === 'string') return change(value) as T
   if (Array.isArray(value)) return value.map((item) => mapTexts(item, change)) as T
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, change)])) as T
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, mapTexts(inner, change)]),
+  ) as T
 }
 
 const hidden = '[secret]'
@@ -128,10 +150,15 @@ export function rememberSecret(value: string): void {
     Buffer.from(form).toString('base64'),
     decoded(form),
   ])
-  known = [...new Set([...known, ...encoded.map((form) => form.trim()).filter((form) => form.length >= leastHidden)])].sort(
-    (a, b) => b.length - a.length,
-  )
-  knownBytes = known.map((form) => Buffer.from(form).toString('latin1')).sort((a, b) => b.length - a.length)
+  known = [
+    ...new Set([
+      ...known,
+      ...encoded.map((form) => form.trim()).filter((form) => form.length >= leastHidden),
+    ]),
+  ].sort((a, b) => b.length - a.length)
+  knownBytes = known
+    .map((form) => Buffer.from(form).toString('latin1'))
+    .sort((a, b) => b.length - a.length)
 }
 
 /** Those that show themselves in a text, such as a URL, are remembered. */
@@ -148,21 +175,33 @@ function decoded(text: string): string {
 }
 
 const replaceKnown = (text: string, values: readonly string[]): string =>
-  values.reduce((rest, value) => (rest.includes(value) ? rest.replaceAll(value, hidden) : rest), text)
+  values.reduce(
+    (rest, value) => (rest.includes(value) ? rest.replaceAll(value, hidden) : rest),
+    text,
+  )
 
-/** A text as it may be shown: secrets that are known, and those that show themselves, are hidden. */
+/**
+ * A text as it may be shown: secrets that are known, and those that show themselves, are hidden.
+ */
 export function withoutSecrets(text: string): string {
   const cleared = replaceKnown(text, known)
   return inOrder(spansInText(cleared))
     .reverse()
-    .reduce((rest, [from, to]) => (rest.slice(from, to) === hidden ? rest : rest.slice(0, from) + hidden + rest.slice(to)), cleared)
+    .reduce(
+      (rest, [from, to]) =>
+        rest.slice(from, to) === hidden ? rest : rest.slice(0, from) + hidden + rest.slice(to),
+      cleared,
+    )
 }
 
 /** Hides known secrets in bytes that come in pieces, wherever the pieces end. */
 export class SecretFilter {
   #held = ''
 
-  /** What may be written of all bytes so far; the beginning of a secret is kept back until it is known whether it is one. */
+  /**
+   * What may be written of all bytes so far; the beginning of a secret is kept back until it is
+   * known whether it is one.
+   */
   write(chunk: Buffer): Buffer {
     if (known.length === 0 && this.#held === '') return chunk
     const text = replaceKnown(this.#held + chunk.toString('latin1'), knownBytes)

@@ -1,4 +1,7 @@
-/** The vocabulary of trials: what a trial is, how a predictor is launched, and where trials are kept. */
+/**
+ * The vocabulary of trials: what a trial is, how a predictor is launched, and where trials are
+ * kept.
+ */
 import type { AnswerSpec } from '../profiler/protocols/answer-check.ts'
 import type { Measurement, Target } from '../profiler/types.ts'
 import type { Configuration, Suggestion } from '../search/types.ts'
@@ -14,9 +17,15 @@ interface TrialBase {
   readonly configuration: Configuration
   /** Why the sampler suggested it. */
   readonly why: string
-  /** `default`: the yardstick a gain is stated against. `confirmation`: a longer, independent measurement of the winner. Absent = search. */
+  /**
+   * `default`: the yardstick a gain is stated against. `confirmation`: a longer, independent
+   * measurement of the winner. Absent = search.
+   */
   readonly purpose?: TrialPurpose
-  /** What the sampler's model expected of it, where it has one: rate per second with its 90 % interval, P(feasible). */
+  /**
+   * What the sampler's model expected of it, where it has one: rate per second with its 90 %
+   * interval, P(feasible).
+   */
   readonly predicted?: Prediction
   /** ISO 8601. */
   readonly startedAt: string
@@ -26,14 +35,19 @@ export type Trial = TrialBase &
   (
     | { readonly state: 'running' }
     | ({ readonly state: 'complete'; readonly measurement: Measurement } & Finished)
-    | ({ readonly state: 'infeasible'; readonly reason: InfeasibleReason; readonly detail: string } & Finished)
+    | ({
+        readonly state: 'infeasible'
+        readonly reason: InfeasibleReason
+        readonly detail: string
+      } & Finished)
     | ({ readonly state: 'failed'; readonly error: string; readonly final?: Finality } & Finished)
   )
 export type FinishedTrial = Exclude<Trial, { state: 'running' }>
 
 /**
- * Another try comes to the same: with this configuration, or with any of the experiment. `run`: with this configuration, as long as this run lasts; a later
- * one may find it mended (a node with the GPU), and nothing is known of the configuration itself.
+ * Another try comes to the same: with this configuration, or with any of the experiment. `run`:
+ * with this configuration, as long as this run lasts; a later one may find it mended (a node with
+ * the GPU), and nothing is known of the configuration itself.
  */
 export type Finality = 'configuration' | 'experiment' | 'run'
 
@@ -43,7 +57,9 @@ interface Finished {
   readonly usage?: Usage
   /** Where the predictor's log was kept. */
   readonly logPath?: string
-  /** Of one that did not complete: it was ready and answered well before that. Absent in old stores. */
+  /**
+   * Of one that did not complete: it was ready and answered well before that. Absent in old stores.
+   */
   readonly served?: true
 }
 
@@ -72,7 +88,10 @@ export interface Usage {
   readonly busiestGpuUtilization?: number
   /** Power of its GPU in its busiest seconds, W; a slice's GPU does not tell whose power it is. */
   readonly gpuWatts?: number
-  /** The same of the machine's processors, by their own counters: all that runs there, and not the predictor alone. */
+  /**
+   * The same of the machine's processors, by their own counters: all that runs there, and not the
+   * predictor alone.
+   */
   readonly cpuWatts?: number
   /** Mean realised batch of the server, where it tells. */
   readonly realisedBatch?: number
@@ -86,11 +105,17 @@ export interface Usage {
   readonly preemptions?: number
   /** draft tokens that a step kept of each answer, on average (speculative decoding), */
   readonly acceptedTokens?: number
-  /** mean share of time, 0-1, that the GPUs of prefill servers were busy, where prompts and answers have servers of their own, */
+  /**
+   * mean share of time, 0-1, that the GPUs of prefill servers were busy, where prompts and answers
+   * have servers of their own,
+   */
   readonly prefillUtilization?: number
   /** and those of decode servers. */
   readonly decodeUtilization?: number
-  /** Seconds from start to ready; of a pod without the wait for a node; of a server that runs since an earlier trial, until it served with other values. */
+  /**
+   * Seconds from start to ready; of a pod without the wait for a node; of a server that runs since
+   * an earlier trial, until it served with other values.
+   */
   readonly launchSeconds?: number
   /** Of such a server: seconds that its own start took. */
   readonly startSeconds?: number
@@ -112,7 +137,10 @@ export interface Predictor {
   readonly logPath?: string
   /** Last lines of its output. */
   logTail(): string
-  /** Its answers under load, a few of them held against what they should be. Absent: nobody reads them. */
+  /**
+   * Its answers under load, a few of them held against what they should be. Absent: nobody reads
+   * them.
+   */
   readonly answers?: {
     readonly spec: AnswerSpec
     /** Requests whose answers can be held against something, by number. */
@@ -121,12 +149,19 @@ export interface Predictor {
     fault(): Promise<string | undefined>
   }
   usage(): Promise<Usage>
-  /** From now on `usage` tells of the time from now on: for a predictor that is kept from one trial to the next. */
+  /**
+   * From now on `usage` tells of the time from now on: for a predictor that is kept from one trial
+   * to the next.
+   */
   restartUsage?(): void
-  /** Resolves when the predictor ends on its own, with what happened; never rejects. Undefined for virtual ones. */
+  /**
+   * Resolves when the predictor ends on its own, with what happened; never rejects. Undefined for
+   * virtual ones.
+   */
   readonly died?: Promise<PredictorDeath>
   /**
-   * Moves it, while it runs, to the cores that another configuration asks for, once no other trial holds them: the new `isolation`. Absent: it stays where it started.
+   * Moves it, while it runs, to the cores that another configuration asks for, once no other trial
+   * holds them: the new `isolation`. Absent: it stays where it started.
    * @param signal gives up waiting
    */
   move?(configuration: Configuration, signal: AbortSignal): Promise<string>
@@ -148,19 +183,31 @@ export interface Launcher {
   readonly name: string
   /**
    * Starts a predictor with a configuration and waits until it serves.
-   * Rejects with InfeasibleError (the configuration cannot serve), LaunchError (our fault or the machine's: retry), or the signal's reason.
-   * Leaves nothing behind when it rejects.
-   * @param onWaiting told when it waits for something that no trial holds, such as a node that a cluster is adding: others may run meanwhile
+   * Rejects with InfeasibleError (the configuration cannot serve), LaunchError (our fault or the
+   * machine's: retry), or the signal's reason. Leaves nothing behind when it rejects.
+   * @param onWaiting told when it waits for something that no trial holds, such as a node that a
+   * cluster is adding: others may run meanwhile
    */
-  launch(configuration: Configuration, trialNumber: number, signal: AbortSignal, onWaiting?: OnWaiting): Promise<Predictor>
+  launch(
+    configuration: Configuration,
+    trialNumber: number,
+    signal: AbortSignal,
+    onWaiting?: OnWaiting,
+  ): Promise<Predictor>
   /**
    * Ends whatever an earlier, crashed run left behind.
-   * @param onLeft told, in words, of what may be of it and is not ended, as nothing says so for certain
+   * @param onLeft told, in words, of what may be of it and is not ended, as nothing says so for
+   * certain
    */
   sweep(signal?: AbortSignal, onLeft?: (what: string) => void): Promise<void>
-  /** Ends what it keeps between trials; call it after the last one. Absent where nothing is kept. */
+  /**
+   * Ends what it keeps between trials; call it after the last one. Absent where nothing is kept.
+   */
   close?(): Promise<void>
-  /** Names of parameters that are changed on a server that runs: configurations that differ in these alone share its start. Absent: none. */
+  /**
+   * Names of parameters that are changed on a server that runs: configurations that differ in these
+   * alone share its start. Absent: none.
+   */
   readonly changesRunning?: ReadonlySet<string>
 }
 
@@ -203,11 +250,17 @@ export interface ExperimentRecord {
 }
 
 export interface ClaimOptions {
-  /** Something else says that a tuner of another machine runs it no more: such a process cannot be asked. */
+  /**
+   * Something else says that a tuner of another machine runs it no more: such a process cannot be
+   * asked.
+   */
   readonly fromOtherHosts?: boolean
 }
 
-/** Records, never setters: a finished trial is written once and durable before `append` resolves. Every call may throw StoreError. */
+/**
+ * Records, never setters: a finished trial is written once and durable before `append` resolves.
+ * Every call may throw StoreError.
+ */
 export interface TrialStore {
   /** Records a new experiment; this process runs it from now on. */
   create(experiment: Omit<ExperimentRecord, 'state' | 'result'>): Promise<void>
@@ -216,12 +269,21 @@ export interface TrialStore {
    * Throws StoreError while the process that runs it lives; takes over from one that died.
    */
   claim(id: string, options?: ClaimOptions): Promise<void>
-  load(id: string): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
+  load(
+    id: string,
+  ): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
-  /** The highest number of a trial of the experiment, 0 without any: also of one whose row is damaged, and which `load` leaves out. */
+  /**
+   * The highest number of a trial of the experiment, 0 without any: also of one whose row is
+   * damaged, and which `load` leaves out.
+   */
   lastNumber(id: string): Promise<number>
   /** Throws StoreError when the experiment is unknown or that trial number is already there. */
   append(experimentId: string, trial: FinishedTrial): Promise<void>
-  finish(experimentId: string, state: Exclude<ExperimentRecord['state'], 'running'>, result?: unknown): Promise<void>
+  finish(
+    experimentId: string,
+    state: Exclude<ExperimentRecord['state'], 'running'>,
+    result?: unknown,
+  ): Promise<void>
   close(): Promise<void>
 }

@@ -1,5 +1,15 @@
 /** YAML files of users, checked whole: every problem at once, each with its file and line. */
-import { type Document, isMap, isNode, isSeq, Lexer, LineCounter, type Node, Parser, parseDocument } from 'yaml'
+import {
+  type Document,
+  isMap,
+  isNode,
+  isSeq,
+  Lexer,
+  LineCounter,
+  type Node,
+  Parser,
+  parseDocument,
+} from 'yaml'
 import type { z } from 'zod'
 import { namesNear } from './devices/device-model-error.ts'
 
@@ -12,18 +22,25 @@ export class YamlFileError extends Error {
   readonly problems: readonly string[]
 
   constructor(problems: readonly string[]) {
-    const told = firstOf(problems).map((problem) => (problem.length > mostLetters ? `${problem.slice(0, mostLetters)}…` : problem))
+    const told = firstOf(problems).map((problem) =>
+      problem.length > mostLetters ? `${problem.slice(0, mostLetters)}…` : problem,
+    )
     super(told.join('\n'))
     this.name = 'YamlFileError'
     this.problems =
-      told.length < problems.length ? [...told, `${told[0]!.split(':')[0]}: and ${problems.length - told.length} more problems`] : told
+      told.length < problems.length
+        ? [...told, `${told[0]!.split(':')[0]}: and ${problems.length - told.length} more problems`]
+        : told
   }
 }
 
 const firstOf = <T>(all: readonly T[]): readonly T[] => all.slice(0, mostProblems)
 
 const mostEntries = 20_000
-/** Each is a token of the parser's, if not an error: a file of as many lines as may be has three in each. */
+/**
+ * Each is a token of the parser's, if not an error: a file of as many lines as may be has three in
+ * each.
+ */
 const mostMarks = 60_000
 const mostNested = 200
 /** How often aliases may be resolved: they can stand for each other. */
@@ -33,7 +50,11 @@ const isEntry = codes('\n,')
 const isBracket = codes('[{')
 const isMark = codes('[]{}:?&*!"\'#|>%@`\r')
 const isNesting = codes('-?:')
-const [lineFeed, space, dash] = ['\n', ' ', '-'].map((letter) => letter.charCodeAt(0)) as [number, number, number]
+const [lineFeed, space, dash] = ['\n', ' ', '-'].map((letter) => letter.charCodeAt(0)) as [
+  number,
+  number,
+  number,
+]
 
 /** ASCII letters by their code. */
 function codes(letters: string): Uint8Array {
@@ -42,7 +63,10 @@ function codes(letters: string): Uint8Array {
   return table
 }
 
-/** Why a text is too much to be a file that people write, before a document is made of it; undefined for one that is not. */
+/**
+ * Why a text is too much to be a file that people write, before a document is made of it; undefined
+ * for one that is not.
+ */
 export function yamlExcess(text: string): string | undefined {
   let [entries, marks, brackets, deepest] = [0, 0, 0, 0]
   // Of the line: its indentation and what may nest in it.
@@ -51,8 +75,10 @@ export function yamlExcess(text: string): string | undefined {
     const letter = text.charCodeAt(i)
     if (isEntry[letter]) entries++
     else if (isMark[letter] || (letter === dash && text.charCodeAt(i + 1) === space)) marks++
-    if (entries > mostEntries) return `more than ${mostEntries.toLocaleString('en-US')} lines and list entries`
-    if (marks > mostMarks) return `more than ${mostMarks.toLocaleString('en-US')} brackets, quotes and other marks`
+    if (entries > mostEntries)
+      return `more than ${mostEntries.toLocaleString('en-US')} lines and list entries`
+    if (marks > mostMarks)
+      return `more than ${mostMarks.toLocaleString('en-US')} brackets, quotes and other marks`
     if (isBracket[letter]) brackets++
     isIndent &&= letter === space
     if (isIndent) indented++
@@ -64,7 +90,10 @@ export function yamlExcess(text: string): string | undefined {
   return mayNest && isDeep(text) ? `nested deeper than ${mostNested} levels` : undefined
 }
 
-/** By the parser's own tokens: making a document of what is nested too deep ends the whole process, not with an error. */
+/**
+ * By the parser's own tokens: making a document of what is nested too deep ends the whole process,
+ * not with an error.
+ */
 function isDeep(text: string): boolean {
   const parser = new Parser()
   // A document, and the value that is being read, beside what they are in.
@@ -76,10 +105,21 @@ function isDeep(text: string): boolean {
   return false
 }
 
-/** Plain data alone: no binaries, sets or dates by tag. That keys are unique is checked elsewhere: the parser compares each with each. */
-export const plainYaml = { resolveKnownTags: false, uniqueKeys: false, logLevel: 'error', prettyErrors: false } as const
+/**
+ * Plain data alone: no binaries, sets or dates by tag. That keys are unique is checked elsewhere:
+ * the parser compares each with each.
+ */
+export const plainYaml = {
+  resolveKnownTags: false,
+  uniqueKeys: false,
+  logLevel: 'error',
+  prettyErrors: false,
+} as const
 
-/** Runs the parser. It makes an error of each wrong mark, and where in the program it did so is of no use: that would take longer than all the rest. */
+/**
+ * Runs the parser. It makes an error of each wrong mark, and where in the program it did so is of
+ * no use: that would take longer than all the rest.
+ */
 export function withoutTraces<T>(parse: () => T): T {
   const before = Error.stackTraceLimit
   Error.stackTraceLimit = 0
@@ -92,7 +132,8 @@ export function withoutTraces<T>(parse: () => T): T {
 
 /**
  * Parses YAML (hence also JSON) and validates it.
- * @throws YamlFileError with one line per problem: 'prices.yaml:3: gpus.T4: expected a number above 0, got -1'.
+ * @throws YamlFileError with one line per problem: 'prices.yaml:3: gpus.T4: expected a number above
+ * 0, got -1'.
  */
 export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T>): T {
   const lines = new LineCounter()
@@ -100,9 +141,14 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
   if (excess !== undefined) throw new YamlFileError([`${fileName}: ${excess}`])
   const document = withoutTraces(() => parseDocument(text, { lineCounter: lines, ...plainYaml }))
   if (document.errors.length > 0)
-    throw new YamlFileError(document.errors.map((e) => `${fileName}:${lines.linePos(e.pos[0]).line}: ${e.message}`))
+    throw new YamlFileError(
+      document.errors.map((e) => `${fileName}:${lines.linePos(e.pos[0]).line}: ${e.message}`),
+    )
   const again = repeatedKey(document.contents)
-  if (again) throw new YamlFileError([`${fileName}:${lines.linePos(again.range?.[0] ?? 0).line}: Map keys must be unique`])
+  if (again)
+    throw new YamlFileError([
+      `${fileName}:${lines.linePos(again.range?.[0] ?? 0).line}: Map keys must be unique`,
+    ])
   const parsed = schema.safeParse(plainOf(document, fileName), { reportInput: true })
   if (parsed.success) return parsed.data
   const lineOf = (path: readonly PropertyKey[]) => {
@@ -119,19 +165,29 @@ export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T
             `${fileName}:${lineOf([...issue.path, key])}: ${at ? `${at}: ` : ''}unknown key '${key}'${known ? `, ${namesNear(key, known)}` : ''}`,
         )
       }
-      return [`${fileName}:${lineOf(issue.path)}: ${at ? `${at}: ` : ''}${issue.message}${got(issue.input)}`]
+      return [
+        `${fileName}:${lineOf(issue.path)}: ${at ? `${at}: ` : ''}${issue.message}${got(issue.input)}`,
+      ]
     }),
   )
 }
 
 type Issue = z.core.$ZodIssue
 
-/** An issue with its path from the root; that of a union is replaced by those of the alternative that was meant: the only one whose outer type fits. */
+/**
+ * An issue with its path from the root; that of a union is replaced by those of the alternative
+ * that was meant: the only one whose outer type fits.
+ */
 export function meantIssues(issue: Issue, before: readonly PropertyKey[] = []): Issue[] {
   const path = [...before, ...issue.path]
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const meant = issue.errors.filter(
-      (issues) => !issues.some((i) => i.path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_union'].includes(i.code)),
+      (issues) =>
+        !issues.some(
+          (i) =>
+            i.path.length === 0 &&
+            ['invalid_type', 'invalid_value', 'invalid_union'].includes(i.code),
+        ),
     )
     if (meant.length === 1) return meant[0]!.flatMap((inner) => meantIssues(inner, path))
   }
@@ -143,7 +199,9 @@ function plainOf(document: Document, fileName: string): unknown {
   try {
     return document.toJS({ maxAliasCount: mostAliases })
   } catch (error) {
-    throw new YamlFileError([`${fileName}: ${(error as Error).message}; write the values out instead of aliases (*name)`])
+    throw new YamlFileError([
+      `${fileName}: ${(error as Error).message}; write the values out instead of aliases (*name)`,
+    ])
   }
 }
 
@@ -158,7 +216,11 @@ function got(input: unknown): string {
 
 /** The first key that stands twice in one map. */
 function repeatedKey(root: unknown): Node | undefined {
-  const children = isMap(root) ? root.items.map((pair) => pair.value) : isSeq(root) ? root.items : []
+  const children = isMap(root)
+    ? root.items.map((pair) => pair.value)
+    : isSeq(root)
+      ? root.items
+      : []
   if (isMap(root)) {
     const seen = new Set<string>()
     for (const { key } of root.items) {
@@ -196,7 +258,10 @@ function nodeAt(root: unknown, path: readonly PropertyKey[]): Node | undefined {
 function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] | undefined {
   let here: unknown = schema
   for (const step of path) {
-    const { shape, element } = (here ?? {}) as { shape?: Record<PropertyKey, unknown>; element?: unknown }
+    const { shape, element } = (here ?? {}) as {
+      shape?: Record<PropertyKey, unknown>
+      element?: unknown
+    }
     here = shape?.[step] ?? element
   }
   const shape = (here as { shape?: object } | undefined)?.shape

@@ -1,4 +1,7 @@
-/** What would cost a run its results is found before its first trial: exit code 1 or 2, and no experiment in the store. */
+/**
+ * What would cost a run its results is found before its first trial: exit code 1 or 2, and no
+ * experiment in the store.
+ */
 import { execFileSync } from 'node:child_process'
 import { existsSync, lstatSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -25,22 +28,64 @@ mkdirSync(join(box.folder, 'out/recommendation.json'), { recursive: true })
 mkdirSync(join(box.folder, 'spec/deployment.yaml'), { recursive: true })
 symlinkSync('no/such/folder', join(box.folder, 'nowhere'))
 symlinkSync('loop', join(box.folder, 'loop'))
-const simulated = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--max-trials', '2', '--no-confirm']
+const simulated = [
+  '--model',
+  'bert',
+  '--slo',
+  '50ms',
+  '--backend',
+  'simulated',
+  '--max-trials',
+  '2',
+  '--no-confirm',
+]
 const local = ['--model', 'bert-tiny', '--slo', '50ms', '--max-trials', '1']
 
 describe('refused before anything is kept', () => {
   test.each<[string, readonly string[], RegExp]>([
-    ['results below a file', [...simulated, '--out', 'a-file/results'], /results cannot be written to .*a-file is no folder/],
-    ['results that are a folder', [...simulated, '--out', 'out'], /recommendation\.json is a folder there/],
-    ['results where nothing can be made', [...simulated, '--out', '/proc/results'], /results cannot be written to \/proc\/results: /],
-    ['results that are a folder where a spec goes', [...simulated, '--out', 'spec'], /deployment\.yaml is a folder there/],
-    ['results behind a link to nowhere', [...simulated, '--out', 'nowhere'], /results cannot be written to \S+nowhere: E\w+/],
-    ['results behind a link to itself', [...simulated, '--out', 'loop/results'], /results cannot be written to \S+results: ELOOP/],
-    ['results of too long a name', [...simulated, '--out', `new/${'a'.repeat(300)}`], /results cannot be written to .*ENAMETOOLONG/],
+    [
+      'results below a file',
+      [...simulated, '--out', 'a-file/results'],
+      /results cannot be written to .*a-file is no folder/,
+    ],
+    [
+      'results that are a folder',
+      [...simulated, '--out', 'out'],
+      /recommendation\.json is a folder there/,
+    ],
+    [
+      'results where nothing can be made',
+      [...simulated, '--out', '/proc/results'],
+      /results cannot be written to \/proc\/results: /,
+    ],
+    [
+      'results that are a folder where a spec goes',
+      [...simulated, '--out', 'spec'],
+      /deployment\.yaml is a folder there/,
+    ],
+    [
+      'results behind a link to nowhere',
+      [...simulated, '--out', 'nowhere'],
+      /results cannot be written to \S+nowhere: E\w+/,
+    ],
+    [
+      'results behind a link to itself',
+      [...simulated, '--out', 'loop/results'],
+      /results cannot be written to \S+results: ELOOP/,
+    ],
+    [
+      'results of too long a name',
+      [...simulated, '--out', `new/${'a'.repeat(300)}`],
+      /results cannot be written to .*ENAMETOOLONG/,
+    ],
     ['requests that are no JSON', [...local, '--payload', 'broken.jsonl'], /broken\.jsonl:2: /],
     ['texts with a NUL', [...local, '--payload', 'nul.txt'], /nul\.txt:1: a NUL byte/],
     ['texts in UTF-16', [...local, '--payload', 'utf16.txt'], /is in UTF-16/],
-    ['pictures that are none', [...local, '--payload', 'pictures'], /no picture, whatever its name says/],
+    [
+      'pictures that are none',
+      [...local, '--payload', 'pictures'],
+      /no picture, whatever its name says/,
+    ],
   ])('%s', async (_, args, message) => {
     const result = await tune.run(box, args)
     expect(result.stderr).toMatch(message)
@@ -51,11 +96,16 @@ describe('refused before anything is kept', () => {
 
   test('a store where nothing can be made', async () => {
     const result = await tune.run(box, [...simulated, '--db', '/proc/no/such/tune.db'])
-    expect([result.code, result.stderr]).toEqual([1, expect.stringMatching(/cannot make the folder of the trial store .*: ENOENT/)])
+    expect([result.code, result.stderr]).toEqual([
+      1,
+      expect.stringMatching(/cannot make the folder of the trial store .*: ENOENT/),
+    ])
   })
 
   test('a dry run says so too', async () => {
-    expect((await tune.run(box, [...simulated, '--dry-run', '--out', 'a-file/results'])).code).toBe(2)
+    expect((await tune.run(box, [...simulated, '--dry-run', '--out', 'a-file/results'])).code).toBe(
+      2,
+    )
   })
 })
 
@@ -80,7 +130,17 @@ describe('a file that cannot be written is refused before anybody is asked for i
     try {
       await new Promise((resolve) => server.once('listening', resolve))
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/predict`
-      const result = await box.run(['profile', '--url', url, '--protocol', 'json', '--slo', '50ms', '--html', place])
+      const result = await box.run([
+        'profile',
+        '--url',
+        url,
+        '--protocol',
+        'json',
+        '--slo',
+        '50ms',
+        '--html',
+        place,
+      ])
       expect([result.code, result.stderr]).toEqual([2, expect.stringMatching(message)])
       expect(result.stderr).toContain(`--html ${place.slice(0, 50)}`)
       expect(asked).toBe(0)
@@ -90,14 +150,35 @@ describe('a file that cannot be written is refused before anybody is asked for i
   })
 
   test.each(['report', 'plan'])('of a %s', async (command) => {
-    const result = await box.run([command, '--out', 'folder.html', ...(command === 'plan' ? ['--peak', '100'] : [])])
-    expect([result.code, result.stderr]).toEqual([2, expect.stringContaining('--out folder.html: is a folder')])
+    const result = await box.run([
+      command,
+      '--out',
+      'folder.html',
+      ...(command === 'plan' ? ['--peak', '100'] : []),
+    ])
+    expect([result.code, result.stderr]).toEqual([
+      2,
+      expect.stringContaining('--out folder.html: is a folder'),
+    ])
   })
 
   test('of a new experiment', async () => {
-    const result = await box.run(['init', '--model', 'bert', '--slo', '50ms', '--yes', '-f', '/proc/x.yaml'])
-    expect([result.code, result.stderr]).toEqual([2, expect.stringContaining('-f /proc/x.yaml: ENOENT')])
+    const result = await box.run([
+      'init',
+      '--model',
+      'bert',
+      '--slo',
+      '50ms',
+      '--yes',
+      '-f',
+      '/proc/x.yaml',
+    ])
+    expect([result.code, result.stderr]).toEqual([
+      2,
+      expect.stringContaining('-f /proc/x.yaml: ENOENT'),
+    ])
   })
 
-  test('and what stands there is left alone', () => expect(lstatSync(join(box.folder, 'pipe.html')).isFIFO()).toBe(true))
+  test('and what stands there is left alone', () =>
+    expect(lstatSync(join(box.folder, 'pipe.html')).isFIFO()).toBe(true))
 })

@@ -57,7 +57,10 @@ describe('what is wrong with the input is said at once, with exit code 2', () =>
   })
 
   test('every problem of a file with its line', async () => {
-    write('bad.yaml', 'model: bert\nslo: 50 parsecs\nspcae:\n  batchSize: [1]\nbudget:\n  maxTrials: none\n')
+    write(
+      'bad.yaml',
+      'model: bert\nslo: 50 parsecs\nspcae:\n  batchSize: [1]\nbudget:\n  maxTrials: none\n',
+    )
     const { code, stderr } = await tune.run(box, ['-f', 'bad.yaml'])
     expect(code).toBe(2)
     expect(stderr).toMatch(/bad\.yaml:2:\d+: .*parsecs/)
@@ -77,19 +80,25 @@ describe('faults of predictors', () => {
     ['garbage', '3s', /JSON|answer/i],
     ['silent', '1s', /answer|time/i],
     ['mortal', '3s', /crashed|died/],
-  ])('%s, given %s: exit 1, the reason, nothing left running', async (behaviour, readyTimeout, reason) => {
-    const own = new CliBox()
-    writeFileSync(join(own.folder, 'experiment.yaml'), onTestServer(behaviour, { readyTimeout }))
-    const { code, stderr, stdout } = await own.run(['-f', 'experiment.yaml'])
-    expect(stderr + stdout).toMatch(reason)
-    expect(code, `${stdout}\n${stderr}`).toBe(1)
-    const listed = await own.run(['list', '--json'])
-    expect(JSON.parse(listed.stdout)[0].trials).toBeGreaterThan(0)
-    await own.end()
-  })
+  ])(
+    '%s, given %s: exit 1, the reason, nothing left running',
+    async (behaviour, readyTimeout, reason) => {
+      const own = new CliBox()
+      writeFileSync(join(own.folder, 'experiment.yaml'), onTestServer(behaviour, { readyTimeout }))
+      const { code, stderr, stdout } = await own.run(['-f', 'experiment.yaml'])
+      expect(stderr + stdout).toMatch(reason)
+      expect(code, `${stdout}\n${stderr}`).toBe(1)
+      const listed = await own.run(['list', '--json'])
+      expect(JSON.parse(listed.stdout)[0].trials).toBeGreaterThan(0)
+      await own.end()
+    },
+  )
 
   test('a command that is not there', async () => {
-    write('experiment.yaml', onTestServer('serve').replace(/command: .*/, `command: [no-such-server, "\${port}"]`))
+    write(
+      'experiment.yaml',
+      onTestServer('serve').replace(/command: .*/, `command: [no-such-server, "\${port}"]`),
+    )
     const { code, stderr } = await box.run(['-f', 'experiment.yaml'])
     expect(code).toBe(1)
     expect(stderr).toContain('no-such-server')
@@ -107,7 +116,9 @@ describe('the store', () => {
     const path = join(box.folder, 'newer.db')
     await new Promise<void>((resolve, reject) => {
       const db = new sqlite3.Database(path)
-      db.exec('PRAGMA user_version = 9999; CREATE TABLE x (y)', (error) => (error ? reject(error) : db.close(() => resolve())))
+      db.exec('PRAGMA user_version = 9999; CREATE TABLE x (y)', (error) =>
+        error ? reject(error) : db.close(() => resolve()),
+      )
     })
     const { code, stderr } = await box.run(['list', '--db', 'newer.db'])
     expect(code).toBe(1)
@@ -116,15 +127,25 @@ describe('the store', () => {
 
   test('a folder in the place of the database', async () => {
     mkdirSync(join(box.folder, 'folder.db'))
-    const { code, stderr } = await box.run(['--model', 'bert', '--slo', '50ms', '--db', 'folder.db'])
+    const { code, stderr } = await box.run([
+      '--model',
+      'bert',
+      '--slo',
+      '50ms',
+      '--db',
+      'folder.db',
+    ])
     expect(code).toBe(1)
     expect(stderr).toMatch(/folder\.db[\s\S]*hint:/)
   })
 
-  test.skipIf(process.getuid?.() === 0)('a folder that cannot be written (not as root, who may write anywhere)', async () => {
-    chmodSync(box.folder, 0o500)
-    const { code, stderr } = await box.run(['--model', 'bert', '--slo', '50ms'])
-    expect(code).toBe(1)
-    expect(stderr).toContain('hint:')
-  })
+  test.skipIf(process.getuid?.() === 0)(
+    'a folder that cannot be written (not as root, who may write anywhere)',
+    async () => {
+      chmodSync(box.folder, 0o500)
+      const { code, stderr } = await box.run(['--model', 'bert', '--slo', '50ms'])
+      expect(code).toBe(1)
+      expect(stderr).toContain('hint:')
+    },
+  )
 })

@@ -11,7 +11,17 @@ afterAll(() => box.dispose())
 const run = (body: string, ...flags: string[]) => {
   const steps = join(box.folder, 'steps.mjs')
   writeFileSync(steps, body)
-  const args = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--no-confirm', '--events', ...flags]
+  const args = [
+    '--model',
+    'bert',
+    '--slo',
+    '50ms',
+    '--backend',
+    'simulated',
+    '--no-confirm',
+    '--events',
+    ...flags,
+  ]
   return box.run(args, { NODE_OPTIONS: `--import ${pathToFileURL(steps)}` })
 }
 const eventsOf = (stdout: string) =>
@@ -19,13 +29,16 @@ const eventsOf = (stdout: string) =>
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
-const setBy = (hours: number) => `let steps = 0; const now = Date.now; Date.now = () => now() + ${hours} * 3600_000 * steps++`
+const setBy = (hours: number) =>
+  `let steps = 0; const now = Date.now; Date.now = () => now() + ${hours} * 3600_000 * steps++`
 
 test('a date that is set back by an hour again and again makes no negative trial and no negative price', async () => {
   const { code, stdout, stderr } = await run(setBy(-1), '--max-trials', '5')
   expect(code, stderr).toBe(0)
   const events = eventsOf(stdout)
-  const spent = events.filter((event) => event.type === 'trial-finished').map((event) => event.spent)
+  const spent = events
+    .filter((event) => event.type === 'trial-finished')
+    .map((event) => event.spent)
   expect(spent.length).toBeGreaterThanOrEqual(3)
   expect(spent.every((value, i) => value >= (spent[i - 1] ?? 0))).toBe(true)
   const stamps = events.map((event) => event.at)
@@ -40,15 +53,27 @@ test('a date that is set back by an hour again and again makes no negative trial
 test.each([
   ['set back', -1],
   ['set forward', 24],
-])('a time limit is of time that has passed, though the date is %s again and again', async (_, hours) => {
-  const [short, long] = [
-    await run(setBy(hours), '--sampler', 'random', '--max-trials', '100000', '--time-limit', '1s'),
-    await run(setBy(hours), '--max-trials', '3', '--time-limit', '23h'),
-  ]
-  const stopped = ({ stdout }: typeof short) => eventsOf(stdout).find(({ type }) => type === 'stopped')
-  expect(stopped(short)).toMatchObject({ reason: 'time-limit' })
-  expect(stopped(long).reason).not.toBe('time-limit')
-})
+])(
+  'a time limit is of time that has passed, though the date is %s again and again',
+  async (_, hours) => {
+    const [short, long] = [
+      await run(
+        setBy(hours),
+        '--sampler',
+        'random',
+        '--max-trials',
+        '100000',
+        '--time-limit',
+        '1s',
+      ),
+      await run(setBy(hours), '--max-trials', '3', '--time-limit', '23h'),
+    ]
+    const stopped = ({ stdout }: typeof short) =>
+      eventsOf(stdout).find(({ type }) => type === 'stopped')
+    expect(stopped(short)).toMatchObject({ reason: 'time-limit' })
+    expect(stopped(long).reason).not.toBe('time-limit')
+  },
+)
 
 test('what trials cost is of the time that they took, whatever the date says', async () => {
   const { stdout } = await run(setBy(24), '--max-trials', '3')

@@ -1,4 +1,7 @@
-/** The commands on stores that are damaged, cannot be written, or are being written by another process. */
+/**
+ * The commands on stores that are damaged, cannot be written, or are being written by another
+ * process.
+ */
 import { spawnSync } from 'node:child_process'
 import { cpSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -36,12 +39,21 @@ afterAll(() => sample.dispose())
 async function damage(): Promise<void> {
   const spec = await record()
   const store = await openStore(db)
-  await store.create({ id: 'other', name: 'other', createdAt: '2020-01-01T00:00:00.000Z', spec, seed: 1, provenance: 'simulated' })
+  await store.create({
+    id: 'other',
+    name: 'other',
+    createdAt: '2020-01-01T00:00:00.000Z',
+    spec,
+    seed: 1,
+    provenance: 'simulated',
+  })
   for (const n of [1, 2, 3]) await store.append('other', completeTrial(n))
   await store.finish('other', 'done')
   await store.close()
   const connection = await Connection.open(db, 1000)
-  await connection.direct((sql) => sql.exec(`UPDATE trials SET trial = '{"broken' WHERE experiment_id = 'other' AND number = 2`))
+  await connection.direct((sql) =>
+    sql.exec(`UPDATE trials SET trial = '{"broken' WHERE experiment_id = 'other' AND number = 2`),
+  )
   await connection.close()
 }
 async function record(): Promise<unknown> {
@@ -54,9 +66,19 @@ async function record(): Promise<unknown> {
 describe('a damaged row', () => {
   test('is named, and every command goes on with the rest', async () => {
     await damage()
-    for (const args of [['list'], ['show', id], ['show', 'other'], ['report', id, '--out', 'r.html'], simulated]) {
+    for (const args of [
+      ['list'],
+      ['show', id],
+      ['show', 'other'],
+      ['report', id, '--out', 'r.html'],
+      simulated,
+    ]) {
       const { code, stderr } = await tune.run(box, args)
-      expect([args[0], code, /stack|SyntaxError|SQLITE/.test(stderr)], stderr).toEqual([args[0], 0, false])
+      expect([args[0], code, /stack|SyntaxError|SQLITE/.test(stderr)], stderr).toEqual([
+        args[0],
+        0,
+        false,
+      ])
     }
     const { stderr } = await tune.run(box, ['show', 'other'])
     expect(stderr).toContain('trial 2 of experiment other')
@@ -68,10 +90,16 @@ describe('a damaged row', () => {
     const check = await tune.run(box, ['store', 'check'])
     expect([check.code, check.stdout.includes('trial 2 of experiment other')]).toEqual([1, true])
     const repair = await tune.run(box, ['store', 'repair', '--json'])
-    expect(JSON.parse(repair.stdout)).toMatchObject({ repaired: true, experiments: 2, kept: `${db}.damaged` })
+    expect(JSON.parse(repair.stdout)).toMatchObject({
+      repaired: true,
+      experiments: 2,
+      kept: `${db}.damaged`,
+    })
     expect((await tune.run(box, ['store', 'check'])).code).toBe(0)
     expect((await tune.run(box, ['store', 'backup', 'copy.db'])).code).toBe(0)
-    expect(JSON.parse((await tune.run(box, ['list', '--json', '--db', 'copy.db'])).stdout)).toHaveLength(2)
+    expect(
+      JSON.parse((await tune.run(box, ['list', '--json', '--db', 'copy.db'])).stdout),
+    ).toHaveLength(2)
     const again = await tune.run(box, ['store', 'backup', 'copy.db'])
     expect([again.code, again.stderr.includes('there already')]).toEqual([1, true])
   })
@@ -96,8 +124,15 @@ test('the store and its folder are for their owner alone', () => {
 describe('reading', () => {
   test('goes on while another process holds the write lock', async () => {
     const writer = await Connection.open(db, 1000)
-    await writer.direct((sql) => sql.exec(`BEGIN IMMEDIATE; UPDATE experiments SET name = 'changed'`))
-    for (const args of [['list'], ['show', id], ['report', id, '--out', 'r.html'], ['store', 'check']]) {
+    await writer.direct((sql) =>
+      sql.exec(`BEGIN IMMEDIATE; UPDATE experiments SET name = 'changed'`),
+    )
+    for (const args of [
+      ['list'],
+      ['show', id],
+      ['report', id, '--out', 'r.html'],
+      ['store', 'check'],
+    ]) {
       const { code, stdout, stderr } = await tune.run(box, args)
       expect([args[0], code], stderr).toEqual([args[0], 0])
       expect(stdout).not.toContain('changed')
@@ -111,14 +146,16 @@ describe('reading', () => {
   test.skipIf(!namespaces).each([
     ['closed properly', ''],
     ['left with its log by a crash', 'log'],
-  ])('works on a disk that cannot be written, of a store that was %s (needs mount namespaces)', async (_, log) => {
-    const cli = join(import.meta.dirname, '../dist/tuner/cli.js')
-    const elsewhere = new CliBox()
-    const leave = `import { openStore } from '${join(import.meta.dirname, '../dist/trials/store/index.js')}';
+  ])(
+    'works on a disk that cannot be written, of a store that was %s (needs mount namespaces)',
+    async (_, log) => {
+      const cli = join(import.meta.dirname, '../dist/tuner/cli.js')
+      const elsewhere = new CliBox()
+      const leave = `import { openStore } from '${join(import.meta.dirname, '../dist/trials/store/index.js')}';
       const store = await openStore(process.argv[1]);
       await store.claim('${id}');
       process.kill(process.pid, 'SIGKILL')`
-    const script = `
+      const script = `
       ${log && `node --input-type=module -e "${leave.replaceAll('"', '\\"').replaceAll('\n', ' ')}" ${db}`}
       rm -f ${db}-shm ${log ? '' : `${db}-wal`}
       mount --bind ${box.folder} ${box.folder} && mount -o remount,ro,bind ${box.folder} && cd ${box.folder} || exit 9
@@ -128,11 +165,12 @@ describe('reading', () => {
       until grep -qs http ${elsewhere.folder}/url; do kill -0 $page || exit 7; done
       node -e "fetch(new URL('/api/experiments', require('fs').readFileSync('${elsewhere.folder}/url', 'utf8').trim())).then((a) => a.text()).then(console.log)"
       kill $page`
-    const done = spawnSync('unshare', ['-rm', 'sh', '-c', script], { encoding: 'utf8' })
-    expect(done.stderr.replace('Killed\n', '')).toBe('')
-    expect(done.status).toBe(0)
-    expect(done.stdout.includes('-wal')).toBe(log !== '')
-    expect(done.stdout).toContain(`"id":"${id}"`)
-    elsewhere.dispose()
-  })
+      const done = spawnSync('unshare', ['-rm', 'sh', '-c', script], { encoding: 'utf8' })
+      expect(done.stderr.replace('Killed\n', '')).toBe('')
+      expect(done.status).toBe(0)
+      expect(done.stdout.includes('-wal')).toBe(log !== '')
+      expect(done.stdout).toContain(`"id":"${id}"`)
+      elsewhere.dispose()
+    },
+  )
 })

@@ -18,10 +18,17 @@ const folder = mkdtempSync(join(tmpdir(), 'tune-deliver-'))
 const db = join(folder, 'tune.db')
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const t4 = (batchSize: number, gpuMemoryPercent: number) => ({ cpuCores: 2, gpu: 'T4', gpuMemoryPercent, batchSize })
+const t4 = (batchSize: number, gpuMemoryPercent: number) => ({
+  cpuCores: 2,
+  gpu: 'T4',
+  gpuMemoryPercent,
+  batchSize,
+})
 const trials: FinishedTrial[] = [
   complete(1, t4(1, 100), measured(150, 10), { purpose: 'default', usage: { launchSeconds: 12 } }),
-  complete(2, t4(8, 25), measured(265, 10), { usage: { launchSeconds: 11, nodeWaitSeconds: 240, cpuCores: 1.1, gpuUtilization: 0.95 } }),
+  complete(2, t4(8, 25), measured(265, 10), {
+    usage: { launchSeconds: 11, nodeWaitSeconds: 240, cpuCores: 1.1, gpuUtilization: 0.95 },
+  }),
   complete(3, t4(16, 25), measured(240, 70)),
 ]
 
@@ -67,7 +74,9 @@ describe('tune spec', () => {
   const flags = { db, target: 'kubernetes' }
 
   test('prints a valid manifest of the recommendation, sized for a demand', async () => {
-    const text = await run(() => spec('bert-1', { ...flags, rps: '1000', headroom: '20%', image: 'me/bert:1' }))
+    const text = await run(() =>
+      spec('bert-1', { ...flags, rps: '1000', headroom: '20%', image: 'me/bert:1' }),
+    )
     const { objects, problems } = checkManifests(text)
     expect(problems).toEqual([])
     // The T4 was emulated: nothing scales on its figures.
@@ -104,13 +113,17 @@ describe('tune spec', () => {
       '# mine\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec:\n  selector: {matchLabels: {app: b}}\n  template:\n    metadata: {labels: {app: b}}\n    spec:\n      containers:\n      - name: b   # the server\n        image: x\n',
     )
     const text = await run(() => spec(undefined, { ...flags, patch: path, write: true }))
-    expect(text).toContain('Deployment b: spec.template.spec.containers.0.resources.requests: added -> {"cpu":"2"}')
+    expect(text).toContain(
+      'Deployment b: spec.template.spec.containers.0.resources.requests: added -> {"cpu":"2"}',
+    )
     expect(text).toContain('not set: BATCH_SIZE = 8: this container is not the built-in predictor')
     const patched = readFileSync(path, 'utf8')
     expect(patched).toContain('# mine\n')
     expect(patched).toContain('      - name: b   # the server\n')
     expect(checkManifests(patched).problems).toEqual([])
-    expect(await run(() => spec(undefined, { ...flags, patch: path }))).toContain('says it all already')
+    expect(await run(() => spec(undefined, { ...flags, patch: path }))).toContain(
+      'says it all already',
+    )
   })
 
   test('refuses what it does not know', async () => {
@@ -118,9 +131,14 @@ describe('tune spec', () => {
       exitCode: 2,
       hint: expect.stringContaining('kserve'),
     })
-    await expect(spec(undefined, { ...flags, trial: '9' })).rejects.toMatchObject({ exitCode: 2, hint: expect.stringContaining('2, 1') })
+    await expect(spec(undefined, { ...flags, trial: '9' })).rejects.toMatchObject({
+      exitCode: 2,
+      hint: expect.stringContaining('2, 1'),
+    })
     await expect(spec(undefined, { ...flags, slo: '5ms' })).rejects.toMatchObject({ exitCode: 3 })
-    await expect(spec(undefined, { ...flags, patch: join(folder, 'none.yaml') })).rejects.toMatchObject({ exitCode: 2 })
+    await expect(
+      spec(undefined, { ...flags, patch: join(folder, 'none.yaml') }),
+    ).rejects.toMatchObject({ exitCode: 2 })
     await expect(spec('other', flags)).rejects.toMatchObject({ exitCode: 2 })
   })
 })
@@ -157,7 +175,8 @@ describe('tune plan', () => {
     expect(json.units[0].months).toHaveLength(12)
     expect(json.units[0].byPriceList.map((p: { name: string }) => p.name)).toEqual(['list', 'spot'])
     expect(json.units[0]).toMatchObject({ startupSeconds: 90, nodeSeconds: 240, perNode: 4 })
-    for (const form of ['csv', 'md', 'html']) await run(() => plan(undefined, { ...wanted, out: join(folder, `plan.${form}`) }))
+    for (const form of ['csv', 'md', 'html'])
+      await run(() => plan(undefined, { ...wanted, out: join(folder, `plan.${form}`) }))
     expect(parseCsv(readFileSync(join(folder, 'plan.csv'), 'utf8'))).toHaveLength(1 + 2 * 12)
     expect(readFileSync(join(folder, 'plan.md'), 'utf8')).toContain('| month |')
     expect(readFileSync(join(folder, 'plan.html'), 'utf8')).toContain('<svg')
@@ -173,7 +192,12 @@ describe('tune plan', () => {
       db: real,
       command: 'serve --port {port}',
     }
-    const experiment = loadExperiment({ flags: flagsOfIt, environment: {}, cwd: folder, machine: { cpuCores: 4, gpus: [] } })
+    const experiment = loadExperiment({
+      flags: flagsOfIt,
+      environment: {},
+      cwd: folder,
+      machine: { cpuCores: 4, gpus: [] },
+    })
     const store = await openStore(real)
     const record = {
       id: 'mine-1',
@@ -184,36 +208,67 @@ describe('tune plan', () => {
       seed: 1,
     } as const
     await store.create(record)
-    await store.append('mine-1', complete(1, { cpuCores: 2 }, measured(100, 10), { purpose: 'default', usage: { launchSeconds: 40 } }))
+    await store.append(
+      'mine-1',
+      complete(1, { cpuCores: 2 }, measured(100, 10), {
+        purpose: 'default',
+        usage: { launchSeconds: 40 },
+      }),
+    )
     await store.close()
     const out = join(folder, 'planned')
     const json = JSON.parse(
-      (await run(() => plan(undefined, { ...flags, db: real, pattern: 'daily', peak: '1500', spec: out, json: true }))).replace(
-        /^.*\.yaml\n/m,
-        '',
-      ),
+      (
+        await run(() =>
+          plan(undefined, {
+            ...flags,
+            db: real,
+            pattern: 'daily',
+            peak: '1500',
+            spec: out,
+            json: true,
+          }),
+        )
+      ).replace(/^.*\.yaml\n/m, ''),
     )
     expect(json.units[0]).toMatchObject({ startupSeconds: 40, nodeSeconds: 120, perNode: 1 })
     const { settings, outcome } = json.scaling.lossless
     expect(outcome.lostMinutes).toBe(0)
     const { objects, problems } = checkManifests(readFileSync(join(out, 'deployment.yaml'), 'utf8'))
     expect(problems).toEqual([])
-    const { spec: hpa } = objects.find(({ kind }) => kind === 'HorizontalPodAutoscaler') as unknown as { spec: Record<string, unknown> }
-    expect(hpa).toMatchObject({ minReplicas: settings.minReplicas, maxReplicas: settings.maxReplicas, behavior: settings.behaviour })
-    const quantity = (hpa as { metrics: { pods: { target: { averageValue: string } } }[] }).metrics[0]!.pods.target.averageValue
-    expect(quantity.endsWith('m') ? Number.parseInt(quantity, 10) / 1000 : Number(quantity)).toBeCloseTo(settings.targetRps, 0)
+    const { spec: hpa } = objects.find(
+      ({ kind }) => kind === 'HorizontalPodAutoscaler',
+    ) as unknown as { spec: Record<string, unknown> }
+    expect(hpa).toMatchObject({
+      minReplicas: settings.minReplicas,
+      maxReplicas: settings.maxReplicas,
+      behavior: settings.behaviour,
+    })
+    const quantity = (hpa as { metrics: { pods: { target: { averageValue: string } } }[] })
+      .metrics[0]!.pods.target.averageValue
+    expect(
+      quantity.endsWith('m') ? Number.parseInt(quantity, 10) / 1000 : Number(quantity),
+    ).toBeCloseTo(settings.targetRps, 0)
   })
 
   test('times are inputs: nodes that are always there take none, and cost none', async () => {
-    const json = JSON.parse(await run(() => plan('bert-1', { ...flags, demand: '500', startup: '45s', node: '0s', json: true })))
+    const json = JSON.parse(
+      await run(() =>
+        plan('bert-1', { ...flags, demand: '500', startup: '45s', node: '0s', json: true }),
+      ),
+    )
     expect(json.units[0]).toMatchObject({ startupSeconds: 45, nodeSeconds: 0 })
   })
 
   test('--spec of an emulated GPU writes no autoscaler, and says so', async () => {
     const out = join(folder, 'emulated')
-    const said = await run(() => plan('bert-1', { ...flags, pattern: 'daily', peak: '1500', spec: out }))
+    const said = await run(() =>
+      plan('bert-1', { ...flags, pattern: 'daily', peak: '1500', spec: out }),
+    )
     expect(said).toContain('no autoscaler is written')
-    expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).not.toContain('HorizontalPodAutoscaler')
+    expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).not.toContain(
+      'HorizontalPodAutoscaler',
+    )
   })
 
   test('reads a trace', async () => {
@@ -237,7 +292,10 @@ describe('tune plan', () => {
       { trace: '/none' },
       { demand: '5', spec: '/dev/null/x' },
     ]) {
-      await expect(plan(undefined, { ...flags, ...bad }), JSON.stringify(bad)).rejects.toMatchObject({ exitCode: 2 })
+      await expect(
+        plan(undefined, { ...flags, ...bad }),
+        JSON.stringify(bad),
+      ).rejects.toMatchObject({ exitCode: 2 })
     }
   })
 })
@@ -247,7 +305,9 @@ describe('tune report', () => {
     for (const form of ['html', 'md', 'csv', 'json']) {
       const out = join(folder, `report.${form}`)
       expect(await run(() => report('bert-1', { db, out }))).toBe(`${out}\n`)
-      expect(readFileSync(out, 'utf8')).toContain(form === 'csv' ? 'capacity_rps' : '2 cores, 1/4 T4')
+      expect(readFileSync(out, 'utf8')).toContain(
+        form === 'csv' ? 'capacity_rps' : '2 cores, 1/4 T4',
+      )
     }
     expect(readFileSync(join(folder, 'report.html'), 'utf8')).toContain('model:')
   })

@@ -21,7 +21,8 @@ export const exitCodes = {
 } as const
 
 /** What a recommendation means for whoever runs the command. */
-export const exitCodeOf = ({ conclusion }: Pick<Recommendation, 'conclusion'>): number => byConclusion[conclusion]
+export const exitCodeOf = ({ conclusion }: Pick<Recommendation, 'conclusion'>): number =>
+  byConclusion[conclusion]
 
 const byConclusion: Readonly<Record<Conclusion, number>> = {
   confirmed: exitCodes.ok,
@@ -46,4 +47,5 @@ export class UserError extends Error {
 }
 
 /** The command line, or a file that it names, is wrong. */
-export const usageError = (message: string, hint: string): UserError => new UserError(message, hint, exitCodes.usage)
+export const usageError = (message: string, hint: string): UserError =>
+  new UserError(message, hint, exitCodes.usage)

@@ -10,8 +10,13 @@ export function givenText(path: string, what: string, flag: string, kind: FileKi
   try {
     return readText(path, kind)
   } catch (error) {
-    if (error instanceof BoundError) throw new UserError(`cannot read ${what}: ${error.message}`, error.hint, exitCodes.usage)
+    if (error instanceof BoundError)
+      throw new UserError(`cannot read ${what}: ${error.message}`, error.hint, exitCodes.usage)
     const { code, message } = error as NodeJS.ErrnoException
-    throw new UserError(`cannot read ${what} ${path}: ${code ?? message}`, `check the path given with ${flag}`, exitCodes.usage)
+    throw new UserError(
+      `cannot read ${what} ${path}: ${code ?? message}`,
+      `check the path given with ${flag}`,
+      exitCodes.usage,
+    )
   }
 }

@@ -1,4 +1,7 @@
-/** Input made to hang or to flood: it ends with exit code 2, a message that fits a screen, and no more time than any other. */
+/**
+ * Input made to hang or to flood: it ends with exit code 2, a message that fits a screen, and no
+ * more time than any other.
+ */
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,22 +14,44 @@ import type { CliBox } from './testing/run-cli.ts'
 const test = boxed()
 const cli = fileURLToPath(new URL('../dist/tuner/cli.js', import.meta.url))
 
-/** CPU seconds tell apart what hangs from a busy machine; a slow one takes several times the two that the longest takes here. */
+/**
+ * CPU seconds tell apart what hangs from a busy machine; a slow one takes several times the two
+ * that the longest takes here.
+ */
 const mostCpuSeconds = 20
 
-async function config(box: CliBox, args: readonly string[]): Promise<{ code: number; text: string }> {
-  const limited = ['-c', `ulimit -t ${mostCpuSeconds}; exec "$@"`, 'sh', process.execPath, cli, 'config', ...args]
+async function config(
+  box: CliBox,
+  args: readonly string[],
+): Promise<{ code: number; text: string }> {
+  const limited = [
+    '-c',
+    `ulimit -t ${mostCpuSeconds}; exec "$@"`,
+    'sh',
+    process.execPath,
+    cli,
+    'config',
+    ...args,
+  ]
   try {
-    const { stdout, stderr } = await promisify(execFile)('/bin/sh', limited, { cwd: box.folder, maxBuffer: 2 ** 26 })
+    const { stdout, stderr } = await promisify(execFile)('/bin/sh', limited, {
+      cwd: box.folder,
+      maxBuffer: 2 ** 26,
+    })
     return { code: 0, text: stdout + stderr }
   } catch (error) {
-    const { code, stdout, stderr } = error as { code: number | null; stdout: string; stderr: string }
+    const { code, stdout, stderr } = error as {
+      code: number | null
+      stdout: string
+      stderr: string
+    }
     return { code: code ?? -1, text: stdout + stderr }
   }
 }
 
 const base = 'model: bert\nslo: 50ms\n'
-const many = (count: number, line: (i: number) => string) => Array.from({ length: count }, (_, i) => line(i)).join('')
+const many = (count: number, line: (i: number) => string) =>
+  Array.from({ length: count }, (_, i) => line(i)).join('')
 const long = 'a'.repeat(100_000)
 const thousand = Array.from({ length: 1_000 }, (_, i) => i)
 const laughs = `name: &a [x,x,x,x,x,x,x,x,x]\n${many(9, (i) => `k${i}: &${'bcdefghij'[i]} [${Array(9).fill(`*${'abcdefghi'[i]}`)}]\n`)}`
@@ -35,7 +60,11 @@ describe('an experiment file with', () => {
   test.for<[what: string, text: string, message: RegExp]>([
     ['a binary for the model', 'model: !!binary aGVsbG8=\nslo: 50ms\n', /:1:8: Unresolved tag/],
     ['a set for the SLO', 'model: bert\nslo: !!set {a, b}\n', /:2:6: Unresolved tag/],
-    ['a model of 100,000 letters', `model: ${long}\nslo: 50ms\n`, /unknown model .*100002? characters/],
+    [
+      'a model of 100,000 letters',
+      `model: ${long}\nslo: 50ms\n`,
+      /unknown model .*100002? characters/,
+    ],
     ['an SLO of 100,000 digits', `model: bert\nslo: '${'9'.repeat(100_000)}ms'\n`, /:2:6: slo/],
     [
       'a constraint of 15,000 terms',
@@ -47,9 +76,21 @@ describe('an experiment file with', () => {
       `${base}constraints: ['${'('.repeat(20_000)}1${')'.repeat(20_000)} > 0']\n`,
       /a condition of \d+ characters/,
     ],
-    ['20,000 constraints', `${base}constraints:\n${many(20_000, () => '  - batchSize > 1\n')}`, /more than 20,000/],
-    ['15,000 unknown keys', base + many(15_000, (i) => `k${i}: 1\n`), /unknown key 'k19', and 14980 more/],
-    ['6,000 parameters', `${base}space:\n${many(6_000, (i) => `  k${i}: {values: [1]}\n`)}`, /parameters: a search is of at most 20/],
+    [
+      '20,000 constraints',
+      `${base}constraints:\n${many(20_000, () => '  - batchSize > 1\n')}`,
+      /more than 20,000/,
+    ],
+    [
+      '15,000 unknown keys',
+      base + many(15_000, (i) => `k${i}: 1\n`),
+      /unknown key 'k19', and 14980 more/,
+    ],
+    [
+      '6,000 parameters',
+      `${base}space:\n${many(6_000, (i) => `  k${i}: {values: [1]}\n`)}`,
+      /parameters: a search is of at most 20/,
+    ],
     [
       '21 parameters',
       `${base}space:\n${many(21, (i) => `  k${i}: {values: [1, 2], category: env}\n`)}`,
@@ -61,8 +102,16 @@ describe('an experiment file with', () => {
     ['an SLO of more than a life', 'model: bert\nslo: 1e308s\n', /is longer than ten years/],
     ['a demand of too many digits', `${base}demand: 1e999999999\n`, /demand/],
     ['a megabyte of a key', `${base}${'x'.repeat(900_000)}: 1\n`, /at most 1024 chars/],
-    ['20 parameters of 1,000 values', `${base}space:\n${many(20, (i) => `  k${i}: {values: [${thousand}]}\n`)}`, /more than 20,000/],
-    ['50,000 variables', `${base}predictor: {env: {${many(50_000, (i) => `A${i}: x,`)}}}\n`, /more than 20,000/],
+    [
+      '20 parameters of 1,000 values',
+      `${base}space:\n${many(20, (i) => `  k${i}: {values: [${thousand}]}\n`)}`,
+      /more than 20,000/,
+    ],
+    [
+      '50,000 variables',
+      `${base}predictor: {env: {${many(50_000, (i) => `A${i}: x,`)}}}\n`,
+      /more than 20,000/,
+    ],
     ['an SLO of 10,000 limits', `model: bert\nslo: '${'p99<50ms '.repeat(10_000)}'\n`, /slo/],
     ['100,000 documents', base + '---\n'.repeat(100_000), /more than 20,000/],
     ['a NUL byte', `${base}name: a\0b\n`, /NUL byte/],

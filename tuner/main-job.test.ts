@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { CliBox, recommends } from './testing/run-cli.ts'
 
-/** Little time under load: what is found is right on any machine, how finely is tested elsewhere. */
+/**
+ * Little time under load: what is found is right on any machine, how finely is tested elsewhere.
+ */
 const brief = ['--trial-time', '1s', '--confirm-time', '1s', '--json']
 
 describe('tune --model M --slo S', () => {
@@ -15,7 +17,17 @@ describe('tune --model M --slo S', () => {
   afterEach(() => box.end())
 
   test('simulated: stops when it is sure, says simulated wherever a figure is, and repeats itself by seed', async () => {
-    const args = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--seed', '7', '--json']
+    const args = [
+      '--model',
+      'bert',
+      '--slo',
+      '50ms',
+      '--backend',
+      'simulated',
+      '--seed',
+      '7',
+      '--json',
+    ]
     const first = await box.run(args)
     expect(first.code, first.stderr).toBe(0)
     const document = JSON.parse(first.stdout)
@@ -26,14 +38,17 @@ describe('tune --model M --slo S', () => {
     expect(document.gainOverDefault).toBeGreaterThan(1)
     expect(document.trials).toBeLessThanOrEqual(23)
     // The same search, cut short, twice.
-    const short = async () => JSON.parse((await box.run([...args, '--max-trials', '3', '--no-confirm'])).stdout)
+    const short = async () =>
+      JSON.parse((await box.run([...args, '--max-trials', '3', '--no-confirm'])).stdout)
     const [one, two] = [await short(), await short()]
     expect(one.trials).toBe(3)
     expect(two.best.configuration).toEqual(one.best.configuration)
     expect(two.best.capacityRps).toBe(one.best.capacityRps)
   })
 
-  test('emulated GPUs under real load: a recommendation, its files, and what is emulated', async ({ skip }) => {
+  test('emulated GPUs under real load: a recommendation, its files, and what is emulated', async ({
+    skip,
+  }) => {
     const args = ['--model', 'bert', '--slo', '80ms', '--gpus', 'T4', '--max-trials', '1', ...brief]
     const { code, stdout, stderr } = await box.run(args)
     await box.skipIfDisturbed(skip)
@@ -61,7 +76,9 @@ describe('tune --model M --slo S', () => {
     expect(deployment).toContain('emulated')
   })
 
-  test('real inference on the CPU: measured, and the cheapest of all that the space holds', async ({ skip }) => {
+  test('real inference on the CPU: measured, and the cheapest of all that the space holds', async ({
+    skip,
+  }) => {
     const space = ['--cores', '1', '--batch', '1,8', '--sequence-length', '16']
     const args = ['--model', 'bert-tiny', '--slo', '150ms', '--devices', 'cpu', ...space, ...brief]
     const { code, stdout, stderr } = await box.run(args)
@@ -70,8 +87,11 @@ describe('tune --model M --slo S', () => {
     const document = JSON.parse(stdout)
     expect(document.provenance).toBe('measured')
     expect(document.caveats.join(' ')).not.toMatch(/emulated|simulated/i)
-    const costs = [document.best, ...document.alternatives].filter((c) => c.feasible).map((c) => c.cost)
-    // One that was measured once counts at the rate that it would be confirmed at: lower, the wider its interval.
+    const costs = [document.best, ...document.alternatives]
+      .filter((c) => c.feasible)
+      .map((c) => c.cost)
+    // One that was measured once counts at the rate that it would be confirmed at: lower, the wider
+    // its interval.
     expect(document.best.cost).toBeLessThanOrEqual(1.3 * Math.min(...costs))
     expect([document.best, ...document.alternatives]).toHaveLength(2)
   })

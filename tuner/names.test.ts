@@ -1,4 +1,6 @@
-/** Names that can be chosen stand once: help, schema and docs have exactly those of the registries. */
+/**
+ * Names that can be chosen stand once: help, schema and docs have exactly those of the registries.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { describe, expect, test, vi } from 'vitest'
@@ -27,14 +29,24 @@ import { experimentJsonSchema } from './experiment/schema/experiment-schema.ts'
 import { commandLine } from './tune-program.ts'
 
 const program = new Command('tune')
-for (const register of [registerTune, registerSpec, registerPlan, registerProfile, registerReplay, registerDoctor]) register(program)
+for (const register of [
+  registerTune,
+  registerSpec,
+  registerPlan,
+  registerProfile,
+  registerReplay,
+  registerDoctor,
+])
+  register(program)
 
 /** The words of a flag that name choices: 'a | b | c', 'a, b or c'. */
 function offered(command: string, flag: string): string[] {
   const of = command === 'tune' ? program : program.commands.find((one) => one.name() === command)!
   const { description } = of.options.find(({ long }) => long === flag)!
   const words = description.replace(/ ?\([^)]*\)/g, '')
-  const [list] = (words.includes(' | ') ? /[\w-]+(?: \| [\w-]+)+/ : /[\w-]+(?:(?:, | or )[\w-]+)+/).exec(words)!
+  const [list] = (
+    words.includes(' | ') ? /[\w-]+(?: \| [\w-]+)+/ : /[\w-]+(?:(?:, | or )[\w-]+)+/
+  ).exec(words)!
   return list.split(/ \| |, | or /)
 }
 
@@ -91,7 +103,17 @@ describe('the docs name what there is', () => {
   const page = (name: string) => readFileSync(new URL(`../docs/${name}`, import.meta.url), 'utf8')
   test.each<[string, readonly string[]]>([
     ['protocols.md', protocolNames],
-    ['experiment-file.md', [...samplerNames, ...objectiveKinds, ...backends, ...deviceChoices, ...categoryNames, ...loadOrigins]],
+    [
+      'experiment-file.md',
+      [
+        ...samplerNames,
+        ...objectiveKinds,
+        ...backends,
+        ...deviceChoices,
+        ...categoryNames,
+        ...loadOrigins,
+      ],
+    ],
     ['deploying.md', [...specTargets, ...kserveVariants]],
     ['kubernetes.md', gpuSchemes],
     ['servers.md', serverKinds],
@@ -110,16 +132,32 @@ describe('hints name keys that there are', () => {
       .filter((file) => file.endsWith('.ts') && !/test|bench|predictor\//.test(file))
       .map((file) => `${folder}/${file}`),
   )
-  const keys = new Set([...JSON.stringify(experimentJsonSchema()).matchAll(/"(\w+)":/g)].map(([, key]) => key!))
+  const keys = new Set(
+    [...JSON.stringify(experimentJsonSchema()).matchAll(/"(\w+)":/g)].map(([, key]) => key!),
+  )
   const gpuFile = ['memoryGiB', 'bandwidthGBs', 'peakTflops']
-  const others = new Set([...knownParameters.map(({ name }) => name), ...gpuFile, 'gRPC', 'killedBy', 'limitMs', 'queueSize', 'queueLimit'])
+  const others = new Set([
+    ...knownParameters.map(({ name }) => name),
+    ...gpuFile,
+    'gRPC',
+    'killedBy',
+    'limitMs',
+    'queueSize',
+    'queueLimit',
+  ])
   const said = sources.flatMap((file) =>
     readFileSync(new URL(file, root), 'utf8')
       .split('\n')
       .filter((line) => /hint|raise |Error\(|report\(/i.test(line))
-      .flatMap((line) => [...line.matchAll(/'([^']*)'|`([^`]*)`|"([^"]*)"/g)].map(([, a, b, c]) => a ?? b ?? c!))
+      .flatMap((line) =>
+        [...line.matchAll(/'([^']*)'|`([^`]*)`|"([^"]*)"/g)].map(([, a, b, c]) => a ?? b ?? c!),
+      )
       .filter((text) => text.includes(' '))
-      .flatMap((text) => [...text.replace(/\$\{[^}]*\}/g, '').matchAll(/\b[a-z]+[A-Z]\w*\b|\w+(?= in an experiment file)/g)])
+      .flatMap((text) => [
+        ...text
+          .replace(/\$\{[^}]*\}/g, '')
+          .matchAll(/\b[a-z]+[A-Z]\w*\b|\w+(?= in an experiment file)/g),
+      ])
       .map(([word]) => ({ file, word })),
   )
 
@@ -133,7 +171,11 @@ test('TUNE_DB names the store for every command that has --db, as it does for ru
   const stores = () =>
     commandLine()
       .commands.flatMap((command) => [command, ...command.commands])
-      .flatMap((command) => command.options.filter(({ long, defaultValue }) => long === '--db' && defaultValue !== undefined))
+      .flatMap((command) =>
+        command.options.filter(
+          ({ long, defaultValue }) => long === '--db' && defaultValue !== undefined,
+        ),
+      )
       .map(({ defaultValue }) => defaultValue)
   vi.stubEnv('TUNE_DB', '/data/all.db')
   expect(stores().length).toBeGreaterThan(14)

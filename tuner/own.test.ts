@@ -11,18 +11,48 @@ beforeEach(() => {
     ['huge', 20_000],
   ] as const) {
     mkdirSync(join(box.folder, name))
-    const dimensions = { model_type: 'bert', hidden_size: 384, num_attention_heads: 6, intermediate_size: 1536, vocab_size: 30522 }
-    writeFileSync(join(box.folder, name, 'config.json'), JSON.stringify({ ...dimensions, num_hidden_layers: layers }))
+    const dimensions = {
+      model_type: 'bert',
+      hidden_size: 384,
+      num_attention_heads: 6,
+      intermediate_size: 1536,
+      vocab_size: 30522,
+    }
+    writeFileSync(
+      join(box.folder, name, 'config.json'),
+      JSON.stringify({ ...dimensions, num_hidden_layers: layers }),
+    )
   }
-  writeFileSync(join(box.folder, 'gpus.yaml'), 'Home Card: { memoryGiB: 16, bandwidthGBs: 500, peakTflops: { fp32: 20, fp16: 80 } }\n')
+  writeFileSync(
+    join(box.folder, 'gpus.yaml'),
+    'Home Card: { memoryGiB: 16, bandwidthGBs: 500, peakTflops: { fp32: 20, fp16: 80 } }\n',
+  )
   writeFileSync(join(box.folder, 'prices.yaml'), 'gpus: { Home Card: 0.2 }\n')
 })
 afterEach(() => box.dispose())
 
-const files = ['--gpu-catalogue', 'gpus.yaml', '--prices', 'prices.yaml', '--gpus', 'home-card', '--slo', '50ms']
+const files = [
+  '--gpu-catalogue',
+  'gpus.yaml',
+  '--prices',
+  'prices.yaml',
+  '--gpus',
+  'home-card',
+  '--slo',
+  '50ms',
+]
 
 test('a transformer of the user on a GPU of the user: tuned, and seen again', async () => {
-  const tuned = await box.run(['--model', 'mine/config.json', ...files, '--backend', 'simulated', '--max-trials', '3', '--no-confirm'])
+  const tuned = await box.run([
+    '--model',
+    'mine/config.json',
+    ...files,
+    '--backend',
+    'simulated',
+    '--max-trials',
+    '3',
+    '--no-confirm',
+  ])
   expect(tuned.code, tuned.stderr).toBe(0)
   expect(tuned.stderr).toMatch(/Home Card (4[5-9]|5\d) % \(from its datasheet\)/)
   const shown = await box.run(['show', '--json'])
@@ -34,7 +64,13 @@ test('a transformer of the user on a GPU of the user: tuned, and seen again', as
 })
 
 test('a model that no GPU holds: exit 3, nothing started', async () => {
-  const { code, stderr } = await box.run(['--model', 'huge/config.json', ...files, '--backend', 'simulated'])
+  const { code, stderr } = await box.run([
+    '--model',
+    'huge/config.json',
+    ...files,
+    '--backend',
+    'simulated',
+  ])
   expect(code, stderr).toBe(3)
   expect(stderr).toMatch(
     /no configuration of the space can serve huge; the nearest, .*Home Card.*: needs \d+ MiB of GPU memory, has \d+ MiB/,

@@ -1,4 +1,7 @@
-/** docs/paths.md as its reader follows it: each section from a folder with what it says, its commands in their order, timed until the first recommendation. */
+/**
+ * docs/paths.md as its reader follows it: each section from a folder with what it says, its
+ * commands in their order, timed until the first recommendation.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,17 +15,22 @@ import { CliBox } from './testing/run-cli.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const [, ...sections] = readFileSync(join(root, 'docs/paths.md'), 'utf8').split(/^## /m)
 const section = (title: string): string =>
-  sections.find((text) => text.startsWith(title)) ?? expect.unreachable(`docs/paths.md has no section '${title}'`)
+  sections.find((text) => text.startsWith(title)) ??
+  expect.unreachable(`docs/paths.md has no section '${title}'`)
 
 /** Lines of a section's ```sh blocks, in words; single quotes honoured. */
 const commandsOf = (text: string): string[][] =>
   [...text.matchAll(/```sh\n([\s\S]*?)```/g)]
     .flatMap(([, block]) => block!.trim().split('\n'))
-    .map((line) => [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!))
+    .map((line) =>
+      [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!),
+    )
 
 /** Its block of text that begins so, without its indentation. */
 function indented(text: string, first: string): string {
-  const [block] = new RegExp(`^ {4}${first}(?:\\n {4}.*)*`, 'm').exec(text) ?? expect.unreachable(`no block begins with ${first}`)
+  const [block] =
+    new RegExp(`^ {4}${first}(?:\\n {4}.*)*`, 'm').exec(text) ??
+    expect.unreachable(`no block begins with ${first}`)
   return `${block.replace(/^ {4}/gm, '')}\n`
 }
 
@@ -39,20 +47,34 @@ function standIn(program: string, script: string): void {
   const bin = join(box!.folder, '.bin')
   mkdirSync(bin, { recursive: true })
   const file = join(bin, program)
-  writeFileSync(file, `#!/bin/sh\nexec '${process.execPath}' '${join(root, 'trials/launchers/testing', script)}' "$@"\n`)
+  writeFileSync(
+    file,
+    `#!/bin/sh\nexec '${process.execPath}' '${join(root, 'trials/launchers/testing', script)}' "$@"\n`,
+  )
   chmodSync(file, 0o755)
 }
 
 /** Follows a section; whatever a busy machine spoilt is told and ends it. */
-async function follow(title: string, skip: (note: string) => void, replaced: Readonly<Record<string, string>> = {}): Promise<void> {
+async function follow(
+  title: string,
+  skip: (note: string) => void,
+  replaced: Readonly<Record<string, string>> = {},
+): Promise<void> {
   const { folder } = box!
-  const brief = { TUNE_MAX_TRIALS: '1', TUNE_TRIAL_TIME: '1s', TUNE_NO_CONFIRM: '1', TUNE_TIME_LIMIT: '20s' }
+  const brief = {
+    TUNE_MAX_TRIALS: '1',
+    TUNE_TRIAL_TIME: '1s',
+    TUNE_NO_CONFIRM: '1',
+    TUNE_TIME_LIMIT: '20s',
+  }
   const env = { ...brief, PATH: `${join(folder, '.bin')}:${process.env.PATH}` }
   const startedMs = performance.now()
   let told = false
   for (const [tune, ...words] of commandsOf(section(title))) {
     expect(tune).toBe('tune')
-    const given = words.map((word) => Object.entries(replaced).reduce((text, [from, to]) => text.replace(from, to), word))
+    const given = words.map((word) =>
+      Object.entries(replaced).reduce((text, [from, to]) => text.replace(from, to), word),
+    )
     const { code, stdout, stderr } = await box!.run(given, env)
     const said = `tune ${given.join(' ')}\n${stdout}\n${stderr}`
     const [file] = /tune-results\/[^\s"/]+\/recommendation\.json/.exec(stdout + stderr) ?? []
@@ -61,8 +83,12 @@ async function follow(title: string, skip: (note: string) => void, replaced: Rea
       const recommendation = JSON.parse(readFileSync(join(folder, file), 'utf8'))
       expect(code, said).toBe(exitCodeOf(recommendation))
       // A second of load on a busy machine may tell nothing: then there is nothing to go on with.
-      if (recommendation.best === undefined) skip(`no recommendation from a second of load: ${recommendation.verdict}`)
-      if (!told) console.info(`${title}: ${((performance.now() - startedMs) / 1000).toFixed(0)} s to the first recommendation`)
+      if (recommendation.best === undefined)
+        skip(`no recommendation from a second of load: ${recommendation.verdict}`)
+      if (!told)
+        console.info(
+          `${title}: ${((performance.now() - startedMs) / 1000).toFixed(0)} s to the first recommendation`,
+        )
       told = true
     }
   }
@@ -74,11 +100,16 @@ const imports = (...modules: readonly string[]) =>
 
 test('My PyTorch model behind FastAPI', async ({ skip }) => {
   const absent = imports('torch', 'fastapi', 'uvicorn')
-  if (absent.length > 0) skip(`${absent.join(', ')} not installed: apt-get install python3-torch python3-fastapi python3-uvicorn`)
+  if (absent.length > 0)
+    skip(
+      `${absent.join(', ')} not installed: apt-get install python3-torch python3-fastapi python3-uvicorn`,
+    )
   box = new CliBox()
   cpSync(join(root, 'examples/fastapi-torch/app.py'), join(box.folder, 'app.py'))
   await follow('My PyTorch model', skip)
-  expect(readFileSync(join(box.folder, 'deploy/deployment.yaml'), 'utf8')).toContain('registry.example/classifier:1')
+  expect(readFileSync(join(box.folder, 'deploy/deployment.yaml'), 'utf8')).toContain(
+    'registry.example/classifier:1',
+  )
 })
 
 test('Triton or TensorFlow Serving that runs already', async ({ skip }) => {
@@ -86,8 +117,16 @@ test('Triton or TensorFlow Serving that runs already', async ({ skip }) => {
   standIn('tensorflow_model_server', 'tfserving.mjs')
   mkdirSync(join(box.folder, 'models/half_plus_two/1'), { recursive: true })
   const port = String(await freePort())
-  const flags = [`--rest_api_port=${port}`, '--port=0', '--model_name=half_plus_two', '--model_base_path=models/half_plus_two']
-  server = spawn(join(box.folder, '.bin/tensorflow_model_server'), flags, { cwd: box.folder, stdio: 'ignore' })
+  const flags = [
+    `--rest_api_port=${port}`,
+    '--port=0',
+    '--model_name=half_plus_two',
+    '--model_base_path=models/half_plus_two',
+  ]
+  server = spawn(join(box.folder, '.bin/tensorflow_model_server'), flags, {
+    cwd: box.folder,
+    stdio: 'ignore',
+  })
   const answers = () =>
     fetch(`http://127.0.0.1:${port}/v1/models/half_plus_two`).then(
       ({ ok }) => ok,

@@ -1,4 +1,7 @@
-/** Secrets planted in every place that takes them; nothing that a run leaves, prints or serves has any of them. */
+/**
+ * Secrets planted in every place that takes them; nothing that a run leaves, prints or serves has
+ * any of them.
+ */
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -27,7 +30,10 @@ function leaks(secrets: readonly string[], text: string | Buffer): string[] {
   return secrets.filter((secret) => formsOf(secret).some((form) => bytes.includes(form)))
 }
 
-/** Files of the run, but those that the user wrote and the configuration file that a predictor is started with. */
+/**
+ * Files of the run, but those that the user wrote and the configuration file that a predictor is
+ * started with.
+ */
 function* filesOf(folder: string, given: readonly string[]): Generator<string> {
   for (const name of readdirSync(folder)) {
     const path = join(folder, name)
@@ -36,11 +42,19 @@ function* filesOf(folder: string, given: readonly string[]): Generator<string> {
   }
 }
 
-function expectNothing(box: CliBox, secrets: readonly string[], results: readonly CliResult[], given: readonly string[]): void {
+function expectNothing(
+  box: CliBox,
+  secrets: readonly string[],
+  results: readonly CliResult[],
+  given: readonly string[],
+): void {
   const files = [...filesOf(box.folder, given)]
   const found = [
     ...files.map((path) => [path, leaks(secrets, readFileSync(path))] as const),
-    ...results.map(({ stdout, stderr }, i) => [`output ${i}: ${stderr.slice(0, 300)}`, leaks(secrets, stdout + stderr)] as const),
+    ...results.map(
+      ({ stdout, stderr }, i) =>
+        [`output ${i}: ${stderr.slice(0, 300)}`, leaks(secrets, stdout + stderr)] as const,
+    ),
   ].filter(([, found]) => found.length > 0)
   expect(found).toEqual([])
 }
@@ -48,7 +62,9 @@ function expectNothing(box: CliBox, secrets: readonly string[], results: readonl
 /** What the dashboard serves of its newest experiment. */
 async function served(box: CliBox, paths: (id: string) => readonly string[]): Promise<string> {
   const dashboard = box.start(['dashboard', '--port', '0'])
-  const listening = new Promise<string>((resolve) => dashboard.child.stdout!.once('data', (chunk) => resolve(String(chunk).trim())))
+  const listening = new Promise<string>((resolve) =>
+    dashboard.child.stdout!.once('data', (chunk) => resolve(String(chunk).trim())),
+  )
   await dashboard.said('Ctrl-C ends it')
   let all = ''
   try {
@@ -61,7 +77,9 @@ async function served(box: CliBox, paths: (id: string) => readonly string[]): Pr
       expect([path, answer.status]).toEqual([path, expect.toBeOneOf([200, 422])])
       all += await answer.text()
     }
-    const stream = (await fetch(new URL(`/api/experiments/${chosen}/stream`, url))).body!.getReader()
+    const stream = (
+      await fetch(new URL(`/api/experiments/${chosen}/stream`, url))
+    ).body!.getReader()
     all += Buffer.from((await stream.read()).value ?? []).toString()
     await stream.cancel()
   } finally {
@@ -72,7 +90,9 @@ async function served(box: CliBox, paths: (id: string) => readonly string[]): Pr
 }
 
 const pages = (id: string) => [
-  ...['recommendation.json', 'trials.csv', 'dashboard.html', 'report.html'].map((file) => `/api/experiments/${id}/export/${file}`),
+  ...['recommendation.json', 'trials.csv', 'dashboard.html', 'report.html'].map(
+    (file) => `/api/experiments/${id}/export/${file}`,
+  ),
   ...specTargets.map((target) => `/api/experiments/${id}/spec/${target}`),
 ]
 
@@ -92,10 +112,16 @@ async function shown(box: CliBox): Promise<CliResult[]> {
   return results
 }
 
-/** One trial, and none in the place of one that the machine disturbed: what it measures is not what this is about. */
+/**
+ * One trial, and none in the place of one that the machine disturbed: what it measures is not what
+ * this is about.
+ */
 const load = ['--trial-time', '1s', '--max-trials', '1', '--time-limit', '1s', '--no-confirm']
 
-/** Serves only while it is given every secret, says all that it is given, and repeats it in its answers. */
+/**
+ * Serves only while it is given every secret, says all that it is given, and repeats it in its
+ * answers.
+ */
 const chatty = `
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -150,7 +176,9 @@ predictor:
 space: { maxBatchSize: { values: [1, 2], category: env } }
 ${more}`
 
-test('of a predictor that a command starts: in its command, environment, files, bodies and paths', async ({ box }) => {
+test('of a predictor that a command starts: in its command, environment, files, bodies and paths', async ({
+  box,
+}) => {
   const given = ['experiment.yaml', 'chatty.mjs', 'given.json', 'conf.yaml']
   writeFileSync(join(box.folder, 'experiment.yaml'), experiment())
   writeFileSync(join(box.folder, 'chatty.mjs'), chatty)
@@ -165,22 +193,43 @@ test('of a predictor that a command starts: in its command, environment, files, 
   const tuned = await box.run([...file, ...load, '--json'], env)
   // It had them all; whether a busy machine lets it be measured is not what this is about.
   expect(tuned.stderr).toContain('ready after')
-  // A busy machine may have taken some of nine trials for the first. Taken up again, it has them from the file and the environment; what it leaves when it is interrupted under load has none either.
+  // A busy machine may have taken some of nine trials for the first. Taken up again, it has them
+  // from the file and the environment; what it leaves when it is interrupted under load has none
+  // either.
   const resuming = box.start(['resume', '--max-trials', '9', '--plain'], env)
   await resuming.said('ready after')
   await resuming.said('search: ')
   resuming.child.kill('SIGINT')
   const resumed = await resuming.result
   expect(resumed.code, resumed.stderr).toBe(130)
-  const verified = await box.run(['verify', '--trial', '1', '--rate', '20rps', '--confirm-time', '1s', '--json'], env)
+  const verified = await box.run(
+    ['verify', '--trial', '1', '--rate', '20rps', '--confirm-time', '1s', '--json'],
+    env,
+  )
   expect(verified.stderr).toContain('ready after')
   const without = await box.run(['resume', '--max-trials', '9'])
   const unverified = await box.run(['verify', '--trial', '1', '--rate', '20rps'])
-  expect([unverified.code, unverified.stderr]).toEqual([2, expect.stringContaining('export PLANTED_TOKEN=')])
-  expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('export PLANTED_TOKEN=')])
+  expect([unverified.code, unverified.stderr]).toEqual([
+    2,
+    expect.stringContaining('export PLANTED_TOKEN='),
+  ])
+  expect([without.code, without.stderr]).toEqual([
+    2,
+    expect.stringContaining('export PLANTED_TOKEN='),
+  ])
   const secrets = Object.values(own)
-  expectNothing(box, secrets, [...before, tuned, resumed, verified, without, unverified, ...(await shown(box))], given)
-  expect(leaks(secrets, await served(box, (id) => [...pages(id), `/api/experiments/${id}/trials/1/log`]))).toEqual([])
+  expectNothing(
+    box,
+    secrets,
+    [...before, tuned, resumed, verified, without, unverified, ...(await shown(box))],
+    given,
+  )
+  expect(
+    leaks(
+      secrets,
+      await served(box, (id) => [...pages(id), `/api/experiments/${id}/trials/1/log`]),
+    ),
+  ).toEqual([])
   const log = [...filesOf(box.folder, given)].find((path) => path.endsWith('predictor.log'))!
   expect(readFileSync(log, 'utf8')).toContain('waking up with [secret] and nothing else')
   for (const path of [log, join(log, '..'), join(box.folder, '.tune/tune.db')])
@@ -200,13 +249,18 @@ test('nor of one whose answers repeat what it is sent', async ({ box }) => {
 })
 
 test('of a server that runs already: in its URL and headers', async ({ box }) => {
-  const secrets = { password: 'planted-password-0011', key: 'planted-key-0012', signature: 'planted-signature-0013' }
+  const secrets = {
+    password: 'planted-password-0011',
+    key: 'planted-key-0012',
+    signature: 'planted-signature-0013',
+  }
   let freeAtMs = 0
   const answer: RequestListener = (request, response) => {
     const basic = `Basic ${Buffer.from(`admin:${secrets.password}`).toString('base64')}`
     request.resume()
     if (request.url === '/healthz') return response.end()
-    const right = request.headers.authorization === basic && request.headers['x-tenant'] === secrets.key
+    const right =
+      request.headers.authorization === basic && request.headers['x-tenant'] === secrets.key
     response.statusCode = right ? 200 : 401
     if (!right) return response.end(JSON.stringify({ error: request.headers }))
     freeAtMs = Math.max(freeAtMs, performance.now()) + 2
@@ -225,7 +279,13 @@ test('of a server that runs already: in its URL and headers', async ({ box }) =>
     expect(tuned.stderr).toContain('ready after')
     const again = await box.run(['resume', '--max-trials', '9'])
     expect(again.stderr).toContain('export TUNE_SECRET_PREDICTOR_URL=')
-    const wrong = await box.run(['-f', 'experiment.yaml', '--url', url.replace(`${port}`, '1'), ...load])
+    const wrong = await box.run([
+      '-f',
+      'experiment.yaml',
+      '--url',
+      url.replace(`${port}`, '1'),
+      ...load,
+    ])
     const header = `X-Tenant: ${secrets.key}`
     const profiled = await box.run([
       'profile',
@@ -252,9 +312,14 @@ test('of a server that runs already: in its URL and headers', async ({ box }) =>
     expect(refused.stderr).toContain('401')
     const verify = ['verify', '-f', 'experiment.yaml', '--rate', '20rps', '--confirm-time', '1s']
     const verified = await box.run([...verify, '--url', url, '--json'])
-    expect(JSON.parse(verified.stdout).label).toContain('${env:TUNE_SECRET_PREDICTOR_URL}@127.0.0.1')
+    expect(JSON.parse(verified.stdout).label).toContain(
+      '${env:TUNE_SECRET_PREDICTOR_URL}@127.0.0.1',
+    )
     expect(verified.stderr).toContain('ready after')
-    const unverified = [await box.run(verify), await box.run([...verify, '--url', url.replace(`${port}`, '1')])]
+    const unverified = [
+      await box.run(verify),
+      await box.run([...verify, '--url', url.replace(`${port}`, '1')]),
+    ]
     expect(unverified.map(({ code }) => code)).toEqual([1, 1])
     expect(unverified[0]!.stdout).toContain('401')
     expectNothing(
@@ -269,7 +334,9 @@ test('of a server that runs already: in its URL and headers', async ({ box }) =>
   }
 })
 
-test('of a run that ends with a recommendation: in its results, plan, manifests and page', async ({ box }) => {
+test('of a run that ends with a recommendation: in its results, plan, manifests and page', async ({
+  box,
+}) => {
   const secrets = {
     token: 'planted-token-0021',
     database: 'planted-database-0022',
@@ -277,11 +344,17 @@ test('of a run that ends with a recommendation: in its results, plan, manifests 
     referred: 'planted-referred-0024',
   }
   const env = `{ API_TOKEN: ${secrets.token}, DB_URL: 'postgres://u:${secrets.database}@h/x', CERT_KEY: '\${file:key.txt}', HF_TOKEN: '\${env:PLANTED}' }`
-  writeFileSync(join(box.folder, 'experiment.yaml'), `model: bert\nslo: 50ms\npredictor: { env: ${env} }\n`)
+  writeFileSync(
+    join(box.folder, 'experiment.yaml'),
+    `model: bert\nslo: 50ms\npredictor: { env: ${env} }\n`,
+  )
   writeFileSync(join(box.folder, 'key.txt'), secrets.file)
   const given = { PLANTED: secrets.referred }
   const file = ['-f', 'experiment.yaml']
-  const tuned = await box.run([...file, '--backend', 'simulated', '--max-trials', '6', '--out', 'results', '--events'], given)
+  const tuned = await box.run(
+    [...file, '--backend', 'simulated', '--max-trials', '6', '--out', 'results', '--events'],
+    given,
+  )
   expect(tuned.code, tuned.stderr).toBe(0)
   const rest = [
     await box.run(['config', ...file], given),

@@ -1,4 +1,7 @@
-/** One server for prompts and answers, or pools of each: which of them the search finds, by the SLO and the prompts (DistServe, OSDI 2024, figure 1 and section 2). */
+/**
+ * One server for prompts and answers, or pools of each: which of them the search finds, by the SLO
+ * and the prompts (DistServe, OSDI 2024, figure 1 and section 2).
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -28,18 +31,36 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
   const { best, isPooled, recommendation, out } = await searched()
   expect(isPooled, best.label).toBe(true)
   expect(best.label).toMatch(/\d prefill \+ \d decode of \d x H100/)
-  expect(recommendation.caveats.join()).toMatch(/Pools of prefill and decode servers are SIMULATED; no real ones were compared/)
+  expect(recommendation.caveats.join()).toMatch(
+    /Pools of prefill and decode servers are SIMULATED; no real ones were compared/,
+  )
   expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toMatch(
     /^# NOT WRITTEN: pools of prefill and decode servers are written for SGLang/,
   )
   const { gpus, prefillReplicas, decodeReplicas } = best.configuration
-  const pin = { gpus: gpus!, prefillReplicas: prefillReplicas!, decodeReplicas: decodeReplicas!, maxNumSeqs: 64, maxNumBatchedTokens: 8192 }
+  const pin = {
+    gpus: gpus!,
+    prefillReplicas: prefillReplicas!,
+    decodeReplicas: decodeReplicas!,
+    maxNumSeqs: 64,
+    maxNumBatchedTokens: 8192,
+  }
   const { experimentId } = await searched({ predictor: { server: 'sglang' }, pin, confirm: false })
-  expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toContain('--disaggregation-mode=prefill')
+  expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toContain(
+    '--disaggregation-mode=prefill',
+  )
   // Who knows one Deployment, or one node, refuses them.
   const to = { trial: 1, label: best.label, replicas: 1, perHour: 60 }
-  const options = { target: 'kubernetes', deployed: { trial: 1 }, peakRps: 1, headroom: 0.2, slowness: 1 } as const
-  await expect(proposedObjects(await reopen(experimentId, { db }), { kind: 'change', to }, options)).rejects.toThrow(
+  const options = {
+    target: 'kubernetes',
+    deployed: { trial: 1 },
+    peakRps: 1,
+    headroom: 0.2,
+    slowness: 1,
+  } as const
+  await expect(
+    proposedObjects(await reopen(experimentId, { db }), { kind: 'change', to }, options),
+  ).rejects.toThrow(
     /--apply changes one Deployment, and pools of prefill and decode servers are several/,
   )
   const fleet = join(folder, 'fleet.yaml')
@@ -52,7 +73,10 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
 
 test.each([
   ['a loose time between tokens', { slo: { percentile: 'p90', ttft: '4s', tpot: '200ms' } }],
-  ['short prompts with long answers', { load: { payload: { inputTokens: 100, outputTokens: 1000 } } }],
+  [
+    'short prompts with long answers',
+    { load: { payload: { inputTokens: 100, outputTokens: 1000 } } },
+  ],
 ] as const)('%s: one server for both', async (_, more) => {
   const { best, isPooled } = await searched(more)
   expect(isPooled, best.label).toBe(false)

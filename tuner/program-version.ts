@@ -6,7 +6,9 @@ import { fileURLToPath } from 'node:url'
 /** '0.1.0 (454483a)'; without the commit where neither the build nor a repository tells it. */
 export function programVersion(): string {
   const root = new URL(import.meta.url.endsWith('.ts') ? '../' : '../../', import.meta.url)
-  const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string }
+  const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as {
+    version: string
+  }
   const commit = builtFrom(root) ?? checkedOut(root)
   return commit === undefined ? version : `${version} (${commit})`
 }

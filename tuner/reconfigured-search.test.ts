@@ -1,4 +1,7 @@
-/** A server that takes values while it runs is started once for all of a search's trials: by the command line, as built. */
+/**
+ * A server that takes values while it runs is started once for all of a search's trials: by the
+ * command line, as built.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,18 +25,35 @@ test('is started once, and each trial but the first says so', async (context) =>
     body: '{}',
   }
   const space = { cpuCores: [1], limit: { values: [1, 2, 4], category: 'server' } }
-  writeFileSync(join(box.folder, 'e.yaml'), JSON.stringify({ model: 'm', slo: '100ms', predictor, space }))
-  const ran = await box.run(['-f', 'e.yaml', '--max-trials', '3', '--trial-time', '1s', '--no-confirm'])
+  writeFileSync(
+    join(box.folder, 'e.yaml'),
+    JSON.stringify({ model: 'm', slo: '100ms', predictor, space }),
+  )
+  const ran = await box.run([
+    '-f',
+    'e.yaml',
+    '--max-trials',
+    '3',
+    '--trial-time',
+    '1s',
+    '--no-confirm',
+  ])
   const { trials } = await box.stored()
   // Trials that the machine disturbed are made again, on the same server.
   expect(trials.length, ran.stderr).toBeGreaterThan(2)
   expect(readFileSync(join(box.folder, 'starts'), 'utf8').trim().split('\n')).toHaveLength(1)
-  expect(ran.stderr.split('the server of the trial before, reconfigured').length - 1).toBe(trials.length - 1)
-  const [first, ...others] = trials.map((trial) => (trial.state === 'complete' ? trial.usage?.launchSeconds : undefined))
+  expect(ran.stderr.split('the server of the trial before, reconfigured').length - 1).toBe(
+    trials.length - 1,
+  )
+  const [first, ...others] = trials.map((trial) =>
+    trial.state === 'complete' ? trial.usage?.launchSeconds : undefined,
+  )
   expect(first).toBeGreaterThan(1)
   for (const seconds of others) expect(seconds).toBeLessThan(first!)
   await box.skipIfDisturbed(context.skip)
   expect(recommends, ran.stderr).toContain(ran.code)
   const [written] = /tune-results\/[^\s"]+\/deployment\.yaml/.exec(ran.stdout + ran.stderr)!
-  expect(readFileSync(join(box.folder, written), 'utf8')).toMatch(/after each start, run .* 127\.0\.0\.1:\d+ \d/)
+  expect(readFileSync(join(box.folder, written), 'utf8')).toMatch(
+    /after each start, run .* 127\.0\.0\.1:\d+ \d/,
+  )
 })

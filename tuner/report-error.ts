@@ -3,11 +3,17 @@ import { plainText } from '../profiler/plain-text.ts'
 import { withoutSecrets } from '../trials/secrets.ts'
 import { exitCodes } from './exit-codes.ts'
 
-/** Errors that carry a hint, an exit code, or a list of configuration problems; matched by shape, so that nothing need be loaded to report. */
+/**
+ * Errors that carry a hint, an exit code, or a list of configuration problems; matched by shape, so
+ * that nothing need be loaded to report.
+ */
 interface Told {
   readonly hint?: unknown
   readonly exitCode?: unknown
-  readonly problems?: readonly (string | { readonly where: string; readonly what: string; readonly hint?: string })[]
+  readonly problems?: readonly (
+    | string
+    | { readonly where: string; readonly what: string; readonly hint?: string }
+  )[]
 }
 
 const mostWord = 200
@@ -19,10 +25,15 @@ export const cut = (text: string): string => {
     new RegExp(`\\S{${mostWord},}`, 'g'),
     (word) => `${word.slice(0, mostWord / 2)}… (${word.length} characters)`,
   )
-  return words.length > mostLetters ? `${words.slice(0, mostLetters)}… (${words.length} characters)` : words
+  return words.length > mostLetters
+    ? `${words.slice(0, mostLetters)}… (${words.length} characters)`
+    : words
 }
 
-/** Writes what went wrong and what to do; returns the exit code. Unknown errors show their stack when TUNE_DEBUG is set. */
+/**
+ * Writes what went wrong and what to do; returns the exit code. Unknown errors show their stack
+ * when TUNE_DEBUG is set.
+ */
 export function reportError(error: unknown, stderr: NodeJS.WritableStream): number {
   if (!(error instanceof Error)) {
     stderr.write(`tune: ${cut(String(error))}\n`)
@@ -33,12 +44,14 @@ export function reportError(error: unknown, stderr: NodeJS.WritableStream): numb
     for (const problem of told.problems) {
       if (typeof problem === 'string') stderr.write(`${cut(problem)}\n`)
       else stderr.write(`${cut(`${problem.where}: ${problem.what}`)}\n`)
-      if (typeof problem !== 'string' && problem.hint) stderr.write(`  hint: ${cut(problem.hint)}\n`)
+      if (typeof problem !== 'string' && problem.hint)
+        stderr.write(`  hint: ${cut(problem.hint)}\n`)
     }
     return exitCodes.usage
   }
   stderr.write(`tune: ${cut(told.message)}\n`)
-  if (typeof told.hint === 'string' && !told.message.includes(told.hint)) stderr.write(`  hint: ${cut(told.hint)}\n`)
+  if (typeof told.hint === 'string' && !told.message.includes(told.hint))
+    stderr.write(`  hint: ${cut(told.hint)}\n`)
   if (process.env.TUNE_DEBUG) stderr.write(`${withoutSecrets(String(told.stack))}\n`)
   return typeof told.exitCode === 'number' ? told.exitCode : exitCodes.failure
 }

@@ -1,4 +1,7 @@
-/** A configuration that answers otherwise than the first one cannot win: from the experiment file to the trial. */
+/**
+ * A configuration that answers otherwise than the first one cannot win: from the experiment file to
+ * the trial.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,14 +29,27 @@ const predictor = {
 /** One trial of each batch, in order. */
 async function trialsOf(batches: readonly number[], rest: object): Promise<FinishedTrial[]> {
   const space = { batch: { values: [...batches], category: 'server' } }
-  const experiment = experimentIn(folder, { predictor, space, pin: { cpuCores: 1 }, db: 'tune.db', ...rest })
+  const experiment = experimentIn(folder, {
+    predictor,
+    space,
+    pin: { cpuCores: 1 },
+    db: 'tune.db',
+    ...rest,
+  })
   const backend = await openBackend(experiment, 'e', await inspectMachine())
   const hooks = { now: () => performance.now(), onReady: () => undefined, onStep: () => undefined }
   const trials: FinishedTrial[] = []
   try {
     for (const [i, batch] of batches.entries()) {
-      const request = { number: i + 1, configuration: { batch, cpuCores: 1 }, why: 'test', attempt: 1 }
-      trials.push(await runTrial(backend, { kind: 'trial' }, request, hooks, new AbortController().signal))
+      const request = {
+        number: i + 1,
+        configuration: { batch, cpuCores: 1 },
+        why: 'test',
+        attempt: 1,
+      }
+      trials.push(
+        await runTrial(backend, { kind: 'trial' }, request, hooks, new AbortController().signal),
+      )
     }
   } finally {
     await backend.close()
@@ -60,7 +76,13 @@ test('broken batches are infeasible before a load or under it, with both answers
 test('what is expected is held against each, and off compares none', async () => {
   writeFileSync(join(folder, 'short.txt'), 'a short text\nand another\n')
   const expected = { golden: 'off', expect: { batch: { value: 2, tolerance: 2 }, label: 'short' } }
-  const [four, eight] = await trialsOf([4, 8], { ...expected, load: { trialTime: '1s', payload: 'short.txt' } })
+  const [four, eight] = await trialsOf([4, 8], {
+    ...expected,
+    load: { trialTime: '1s', payload: 'short.txt' },
+  })
   expect(four!.state).toBe('complete')
-  expect(eight).toMatchObject({ reason: 'answers-differ', detail: 'request 0 was answered, but batch is 8, and 2 within 2 is expected' })
+  expect(eight).toMatchObject({
+    reason: 'answers-differ',
+    detail: 'request 0 was answered, but batch is 8, and 2 within 2 is expected',
+  })
 })

@@ -5,12 +5,21 @@ const toStderr = (line: string): void => {
   process.stderr.write(`${line}\n`)
 }
 
-/** Says what of a store is left out, and once what to do about it. @param say what becomes of a line, default stderr */
-export function tellDamage(path: string, say: (line: string) => void = toStderr): (damage: Damage) => void {
+/**
+ * Says what of a store is left out, and once what to do about it. @param say what becomes of a
+ * line, default stderr
+ */
+export function tellDamage(
+  path: string,
+  say: (line: string) => void = toStderr,
+): (damage: Damage) => void {
   let first = true
   return ({ where, what }) => {
     say(`tune: damaged in ${path} and left out: ${where}: ${what}`)
-    if (first) say(`  hint: tune store check --db ${path} names all; tune store repair --db ${path} makes a sound file of the rest`)
+    if (first)
+      say(
+        `  hint: tune store check --db ${path} names all; tune store repair --db ${path} makes a sound file of the rest`,
+      )
     first = false
   }
 }

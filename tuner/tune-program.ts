@@ -1,4 +1,7 @@
-/** The `tune` command line: its commands and their flags. Commands load what they need when they run, so that help is instant. */
+/**
+ * The `tune` command line: its commands and their flags. Commands load what they need when they
+ * run, so that help is instant.
+ */
 import { Command, CommanderError } from 'commander'
 import { namesNear } from '../trials/devices/device-model-error.ts'
 import { registerAnnotate } from './commands/annotate/register.ts'
@@ -83,8 +86,11 @@ export function commandLine(): Command {
   ])
     register(program)
 
-  const cutErrors = { outputError: (text: string, write: (text: string) => void) => write(`${cut(text.trimEnd())}\n`) }
-  // Those that are made by themselves have none of them yet: unknown flags would end the process, with another exit code.
+  const cutErrors = {
+    outputError: (text: string, write: (text: string) => void) => write(`${cut(text.trimEnd())}\n`),
+  }
+  // Those that are made by themselves have none of them yet: unknown flags would end the process,
+  // with another exit code.
   for (const command of program.commands) command.copyInheritedSettings(program)
   for (const command of [program, ...program.commands]) command.configureOutput(cutErrors)
 
@@ -92,22 +98,33 @@ export function commandLine(): Command {
   return program
 }
 
-/** A first word that is no command is one misspelt, and so is what help is asked for. @throws UserError that names the nearest. */
+/**
+ * A first word that is no command is one misspelt, and so is what help is asked for. @throws
+ * UserError that names the nearest.
+ */
 function checkCommand(program: Command, words: readonly string[]): void {
   const word = words[0] === 'help' ? words[1] : words[0]
   const known = [...program.commands.map((command) => command.name()), 'help']
   if (word === undefined || word.startsWith('-') || known.includes(word)) return
-  throw new UserError(`there is no command '${word}'`, `${namesNear(word, known)} (tune --help lists them)`, exitCodes.usage)
+  throw new UserError(
+    `there is no command '${word}'`,
+    `${namesNear(word, known)} (tune --help lists them)`,
+    exitCodes.usage,
+  )
 }
 
-/** Parses and runs the words of a command line; whatever is wrong is told on stderr, and its exit code left in `process.exitCode`. */
+/**
+ * Parses and runs the words of a command line; whatever is wrong is told on stderr, and its exit
+ * code left in `process.exitCode`.
+ */
 export async function run(words: readonly string[]): Promise<void> {
   try {
     const program = commandLine()
     checkCommand(program, words)
     await program.parseAsync(words, { from: 'user' })
   } catch (error) {
-    if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+    if (error instanceof CommanderError)
+      process.exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
     else process.exitCode = reportError(error, process.stderr)
   }
 }

@@ -19,13 +19,32 @@ const write = (name: string, text: string) => writeFileSync(join(box.folder, nam
 
 describe('a whole run', () => {
   test('from its sources, as `npm run dev` does it', async () => {
-    const dev = ['--import', import.meta.resolve('tsx'), fileURLToPath(new URL('./cli.ts', import.meta.url))]
-    const args = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--max-trials', '1', '--no-confirm', '--json']
-    const { stdout } = await promisify(execFile)(process.execPath, [...dev, ...args], { cwd: box.folder })
+    const dev = [
+      '--import',
+      import.meta.resolve('tsx'),
+      fileURLToPath(new URL('./cli.ts', import.meta.url)),
+    ]
+    const args = [
+      '--model',
+      'bert',
+      '--slo',
+      '50ms',
+      '--backend',
+      'simulated',
+      '--max-trials',
+      '1',
+      '--no-confirm',
+      '--json',
+    ]
+    const { stdout } = await promisify(execFile)(process.execPath, [...dev, ...args], {
+      cwd: box.folder,
+    })
     expect(JSON.parse(stdout)).toMatchObject({ provenance: 'simulated', trials: 1 })
   })
 
-  test('tells every event as a line of JSON, writes its files, is shown, and ranked anew under another SLO', async ({ skip }) => {
+  test('tells every event as a line of JSON, writes its files, is shown, and ranked anew under another SLO', async ({
+    skip,
+  }) => {
     write('experiment.yaml', onTestServer('serve', { maxTrials: 2 }))
     const run = await box.run(['-f', 'experiment.yaml', '--events'])
     expect(run.stderr).toBe('')
@@ -44,7 +63,9 @@ describe('a whole run', () => {
     const { files } = last as Extract<TuneEvent, { type: 'recommended' }>
     for (const file of files) expect(existsSync(join(box.folder, file))).toBe(true)
     const json = files.find((file) => file.endsWith('recommendation.json'))!
-    const document = recommendationDocument.parse(JSON.parse(readFileSync(join(box.folder, json), 'utf8')))
+    const document = recommendationDocument.parse(
+      JSON.parse(readFileSync(join(box.folder, json), 'utf8')),
+    )
     expect(document).toMatchObject({ schema: 'tune.recommendation/v1' })
     // A trial that the machine disturbed is made again.
     expect(document.trials).toBeGreaterThanOrEqual(2)
@@ -57,9 +78,19 @@ describe('a whole run', () => {
     expect(hopeless.code).toBe(3)
   })
 
-  // In real time, one trial that misses its SLO when idle is measured in profiler/capacity/measure.test.ts.
+  // In real time, one trial that misses its SLO when idle is measured in
+  // profiler/capacity/measure.test.ts.
   test('an SLO that nothing meets: exit 3 and the nearest', async () => {
-    const simulated = ['--model', 'bert', '--backend', 'simulated', '--gpus', 'T4', '--max-trials', '2']
+    const simulated = [
+      '--model',
+      'bert',
+      '--backend',
+      'simulated',
+      '--gpus',
+      'T4',
+      '--max-trials',
+      '2',
+    ]
     const { code, stdout } = await box.run([...simulated, '--slo', '0.02ms'])
     expect(code).toBe(3)
     expect(stdout).toContain('No configuration meets')

@@ -1,4 +1,7 @@
-/** Whether results can be written where a user wants them, found out before they cost anything: what is tried is taken away again. */
+/**
+ * Whether results can be written where a user wants them, found out before they cost anything: what
+ * is tried is taken away again.
+ */
 import { existsSync, mkdtempSync, rmdirSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { makeFolder } from '../trials/private-files.ts'
@@ -14,12 +17,17 @@ export function mustBeWritable(files: Readonly<Record<string, string | undefined
 
 function mustBeFile(flag: string, path: string): void {
   const wrong = (what: string) =>
-    new UserError(`${flag} ${path}: ${what}`, 'name a file in a folder that can be written to', exitCodes.usage)
+    new UserError(
+      `${flag} ${path}: ${what}`,
+      'name a file in a folder that can be written to',
+      exitCodes.usage,
+    )
   if (path === '') throw wrong('no file is named')
   try {
     const there = statSync(path, { throwIfNoEntry: false })
     if (there?.isDirectory()) throw wrong('is a folder')
-    if (there !== undefined && !there.isFile()) throw wrong('is no file, but a device, a pipe or a socket')
+    if (there !== undefined && !there.isFile())
+      throw wrong('is no file, but a device, a pipe or a socket')
     probeFolder(dirname(path))
   } catch (error) {
     throw error instanceof UserError ? error : wrong((error as Error).message)
@@ -33,7 +41,11 @@ function mustBeFile(flag: string, path: string): void {
 export function mustTakeFiles(flag: string, folder: string | undefined): void {
   if (folder === undefined) return
   const wrong = (what: string) =>
-    new UserError(`${flag} ${JSON.stringify(folder)}: ${what}`, 'name a folder that can be written to', exitCodes.usage)
+    new UserError(
+      `${flag} ${JSON.stringify(folder)}: ${what}`,
+      'name a folder that can be written to',
+      exitCodes.usage,
+    )
   if (folder === '') throw wrong('no folder is named')
   try {
     probeFolder(folder)
@@ -43,8 +55,8 @@ export function mustTakeFiles(flag: string, folder: string | undefined): void {
 }
 
 /**
- * Makes the folder and one in it, and takes away what it made: names that are too long, links to nowhere and file systems that refuse are seen in no other
- * way. Throws what the file system says.
+ * Makes the folder and one in it, and takes away what it made: names that are too long, links to
+ * nowhere and file systems that refuse are seen in no other way. Throws what the file system says.
  */
 export function probeFolder(folder: string): void {
   const there = nearest(folder)
@@ -52,7 +64,8 @@ export function probeFolder(folder: string): void {
     makeFolder(folder)
     rmdirSync(mkdtempSync(join(folder, '.tune-')))
   } finally {
-    for (let at = resolve(folder); at !== there && at !== dirname(at); at = dirname(at)) removeIfEmpty(at)
+    for (let at = resolve(folder); at !== there && at !== dirname(at); at = dirname(at))
+      removeIfEmpty(at)
   }
 }
 
@@ -66,5 +79,6 @@ function removeIfEmpty(folder: string): void {
 
 /** The folder or file itself, or what of the path there is. */
 export function nearest(path: string): string {
-  for (let at = resolve(path); ; at = dirname(at)) if (existsSync(at) || at === dirname(at)) return at
+  for (let at = resolve(path); ; at = dirname(at))
+    if (existsSync(at) || at === dirname(at)) return at
 }

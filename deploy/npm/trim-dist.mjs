@@ -1,6 +1,7 @@
 /**
- * Takes out of dist/ what no entry of the package reaches, so that the package holds what is needed and nothing else: tools of the repository, modules that are
- * types alone, and the declarations behind functions that nobody can import. Run by `npm run build`.
+ * Takes out of dist/ what no entry of the package reaches, so that the package holds what is needed
+ * and nothing else: tools of the repository, modules that are types alone, and the declarations
+ * behind functions that nobody can import. Run by `npm run build`.
  */
 import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -11,7 +12,10 @@ const dist = join(root, 'dist')
 const { bin, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const entries = [...Object.values(bin), exports['.'].default, exports['.'].types].map((path) => resolve(root, path))
 
-/** Modules that a file imports, or starts as a process or a thread by name (profiler/module-entry.ts). */
+/**
+ * Modules that a file imports, or starts as a process or a thread by name
+ * (profiler/module-entry.ts).
+ */
 function reachedFrom(file) {
   const text = readFileSync(file, 'utf8')
   const declares = file.endsWith('.d.ts')

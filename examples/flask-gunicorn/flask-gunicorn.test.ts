@@ -86,31 +86,40 @@ describe.skipIf(absent !== undefined)(
     test.each([
       [{ workers: 1, workerClass: 'gthread', threads: 4, cpuCores: 1 }, 2],
       [{ workers: 3, workerClass: 'sync', threads: 1, cpuCores: 1 }, 4],
-    ])('with %j it answers from its workers, and stops with all of them', async (configuration, processes) => {
-      const predictor = await launch(configuration, configuration.workers)
-      try {
-        const { target } = predictor
-        if (target.kind !== 'http') throw new Error('not http')
-        for (const { body, contentType } of target.bodies) {
-          const response = await fetch(target.url + target.path, {
-            method: 'POST',
-            body: Buffer.from(body),
-            headers: { 'content-type': contentType },
-          })
-          expect(await response.json()).toMatchObject({ label: expect.any(String), score: expect.any(Number) })
+    ])(
+      'with %j it answers from its workers, and stops with all of them',
+      async (configuration, processes) => {
+        const predictor = await launch(configuration, configuration.workers)
+        try {
+          const { target } = predictor
+          if (target.kind !== 'http') throw new Error('not http')
+          for (const { body, contentType } of target.bodies) {
+            const response = await fetch(target.url + target.path, {
+              method: 'POST',
+              body: Buffer.from(body),
+              headers: { 'content-type': contentType },
+            })
+            expect(await response.json()).toMatchObject({
+              label: expect.any(String),
+              score: expect.any(Number),
+            })
+          }
+          expect(processesOf(predictor)).toHaveLength(processes)
+          expect(predictor.logTail()).toContain(`Using worker: ${configuration.workerClass}`)
+          expect((await predictor.usage()).peakRssMiB).toBeGreaterThan(10)
+        } finally {
+          await predictor.stop()
         }
-        expect(processesOf(predictor)).toHaveLength(processes)
-        expect(predictor.logTail()).toContain(`Using worker: ${configuration.workerClass}`)
-        expect((await predictor.usage()).peakRssMiB).toBeGreaterThan(10)
-      } finally {
-        await predictor.stop()
-      }
-      expect(processesOf(predictor)).toEqual([])
-      expect(readdirSync(join(folder, 'running'))).toEqual([])
-    })
+        expect(processesOf(predictor)).toEqual([])
+        expect(readdirSync(join(folder, 'running'))).toEqual([])
+      },
+    )
 
     test('gunicorn’s default, which closes its connection with each answer, fails no request', async () => {
-      const predictor = await launch({ workers: 2, workerClass: 'sync', threads: 1, cpuCores: 1 }, 5)
+      const predictor = await launch(
+        { workers: 2, workerClass: 'sync', threads: 1, cpuCores: 1 },
+        5,
+      )
       const generator = new HttpLoadGenerator()
       const { signal } = new AbortController()
       try {
@@ -131,7 +140,9 @@ describe.skipIf(absent !== undefined)(
     })
 
     test('a worker class that is not installed is the environment’s fault, with what gunicorn said', async () => {
-      await expect(launch({ workers: 1, workerClass: 'fibres', threads: 1 }, 9)).rejects.toMatchObject({
+      await expect(
+        launch({ workers: 1, workerClass: 'fibres', threads: 1 }, 9),
+      ).rejects.toMatchObject({
         name: 'LaunchError',
         message: expect.stringContaining('fibres'),
       })

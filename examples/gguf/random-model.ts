@@ -1,6 +1,7 @@
 /**
- * Writes a language model with random weights as a GGUF file: what serving costs does not depend on what the weights say.
- * Llama's architecture, matrices in F16, a vocabulary of the SentencePiece kind with byte tokens; the same bytes for the same dimensions and seed.
+ * Writes a language model with random weights as a GGUF file: what serving costs does not depend on
+ * what the weights say. Llama's architecture, matrices in F16, a vocabulary of the SentencePiece
+ * kind with byte tokens; the same bytes for the same dimensions and seed.
  */
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
@@ -75,14 +76,25 @@ export function writeRandomModel(path: string, dimensions: Partial<Dimensions> =
   }
 }
 
-function tensorsOf({ layers, width, heads, kvHeads, feedForward, vocabulary }: Dimensions): TensorPlan[] {
+function tensorsOf({
+  layers,
+  width,
+  heads,
+  kvHeads,
+  feedForward,
+  vocabulary,
+}: Dimensions): TensorPlan[] {
   const kv = (width / heads) * kvHeads
   const matrix = (name: string, ...shape: readonly [number, number]): TensorPlan => ({
     name: `${name}.weight`,
     shape,
     type: f16Tensor as 1,
   })
-  const norm = (name: string): TensorPlan => ({ name: `${name}.weight`, shape: [width], type: f32Tensor as 0 })
+  const norm = (name: string): TensorPlan => ({
+    name: `${name}.weight`,
+    shape: [width],
+    type: f32Tensor as 0,
+  })
   const layer = (n: number) => [
     norm(`blk.${n}.attn_norm`),
     matrix(`blk.${n}.attn_q`, width, width),
@@ -95,7 +107,11 @@ function tensorsOf({ layers, width, heads, kvHeads, feedForward, vocabulary }: D
     matrix(`blk.${n}.ffn_down`, feedForward, width),
   ]
   // Without a matrix for the output, it is that of the input.
-  return [matrix('token_embd', width, vocabulary), norm('output_norm'), ...Array.from({ length: layers }, (_, n) => layer(n)).flat()]
+  return [
+    matrix('token_embd', width, vocabulary),
+    norm('output_norm'),
+    ...Array.from({ length: layers }, (_, n) => layer(n)).flat(),
+  ]
 }
 
 const elements = ({ shape }: TensorPlan) => shape.reduce((product, length) => product * length, 1)
@@ -132,18 +148,35 @@ function headerOf(all: Dimensions, tensors: readonly TensorPlan[]): Buffer {
   let offset = 0
   const infos = tensors.map((tensor) => {
     const { name, shape, type } = tensor
-    const info = Buffer.concat([text(name), u32(shape.length), ...shape.map(u64), u32(type), u64(offset)])
+    const info = Buffer.concat([
+      text(name),
+      u32(shape.length),
+      ...shape.map(u64),
+      u32(type),
+      u64(offset),
+    ])
     offset += padded(sizeOf(tensor))
     return info
   })
-  const head = Buffer.concat([Buffer.from('GGUF'), u32(3), u64(tensors.length), u64(metadata.length), ...metadata, ...infos])
+  const head = Buffer.concat([
+    Buffer.from('GGUF'),
+    u32(3),
+    u64(tensors.length),
+    u64(metadata.length),
+    ...metadata,
+    ...infos,
+  ])
   return Buffer.concat([head, Buffer.alloc(padded(head.length) - head.length)])
 }
 
-/** Control tokens, the 256 bytes, then letters and all groups of two and three of them, bare and at the start of a word: English splits into threes. */
+/**
+ * Control tokens, the 256 bytes, then letters and all groups of two and three of them, bare and at
+ * the start of a word: English splits into threes.
+ */
 function vocabularyOf(size: number) {
   const letters = [...'etaoinshrdlcumwfgypbvkxjqz']
-  const grown = (pieces: readonly string[]) => pieces.flatMap((piece) => letters.map((letter) => piece + letter))
+  const grown = (pieces: readonly string[]) =>
+    pieces.flatMap((piece) => letters.map((letter) => piece + letter))
   const starts = letters.map((letter) => `▁${letter}`)
   const pairs = grown(letters)
   const pieces = [
@@ -156,14 +189,22 @@ function vocabularyOf(size: number) {
     ...grown(grown(starts)),
     ...grown(pairs),
   ]
-  const bytes = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`)
+  const bytes = Array.from(
+    { length: 256 },
+    (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`,
+  )
   const fixed = ['<unk>', '<s>', '</s>', ...bytes]
   const tokens = [...fixed, ...pieces.slice(0, size - fixed.length)]
-  if (tokens.length < size) throw new Error(`a vocabulary of ${size} tokens; at most ${tokens.length} are made`)
+  if (tokens.length < size)
+    throw new Error(`a vocabulary of ${size} tokens; at most ${tokens.length} are made`)
   const [normal, unknown, control, byte] = [1, 2, 3, 6]
-  const kinds = tokens.map((_, i) => (i === 0 ? unknown : i < 3 ? control : i < fixed.length ? byte : normal))
+  const kinds = tokens.map((_, i) =>
+    i === 0 ? unknown : i < 3 ? control : i < fixed.length ? byte : normal,
+  )
   // Longer pieces are merged first.
-  const scores = tokens.map((token, i) => (i < fixed.length ? 0 : [...token].length * 1000 - i / 100))
+  const scores = tokens.map((token, i) =>
+    i < fixed.length ? 0 : [...token].length * 1000 - i / 100,
+  )
   return { tokens, scores, kinds }
 }
 
@@ -176,13 +217,18 @@ function weightsOf(tensor: TensorPlan, width: number, draw: () => number): Buffe
     return bytes
   }
   const half = Math.sqrt(3 / width)
-  const table = Uint16Array.from({ length: 1024 }, (_, i) => toHalf(half * ((2 * i + 1) / 1024 - 1)))
+  const table = Uint16Array.from({ length: 1024 }, (_, i) =>
+    toHalf(half * ((2 * i + 1) / 1024 - 1)),
+  )
   const values = new Uint16Array(bytes.buffer, bytes.byteOffset, count)
   for (let i = 0; i < count; i++) values[i] = table[draw() >>> 22]!
   return bytes
 }
 
-/** A number of less than 1 in size as 16 bits, rounded down; what is too small for a normal number is 0. */
+/**
+ * A number of less than 1 in size as 16 bits, rounded down; what is too small for a normal number
+ * is 0.
+ */
 function toHalf(value: number): number {
   const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!
   const exponent = ((bits >>> 23) & 0xff) - 127 + 15
@@ -219,8 +265,10 @@ const text = (value: string) => {
   const bytes = Buffer.from(value)
   return Buffer.concat([u64(bytes.length), bytes])
 }
-const list = (type: number, values: readonly Buffer[]) => Buffer.concat([u32(type), u64(values.length), ...values])
-const entry = (key: string, type: number, value: Buffer) => Buffer.concat([text(key), u32(type), value])
+const list = (type: number, values: readonly Buffer[]) =>
+  Buffer.concat([u32(type), u64(values.length), ...values])
+const entry = (key: string, type: number, value: Buffer) =>
+  Buffer.concat([text(key), u32(type), value])
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const { values, positionals } = parseArgs({
@@ -229,7 +277,9 @@ if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.a
   })
   const [path] = positionals
   if (path === undefined || !/^\d+$/.test(values.seed)) {
-    process.stderr.write('npm run model:random -- OUT.gguf [--tiny] [--seed 0]: writes a language model with random weights\n')
+    process.stderr.write(
+      'npm run model:random -- OUT.gguf [--tiny] [--seed 0]: writes a language model with random weights\n',
+    )
     process.exit(2)
   }
   const bytes = writeRandomModel(path, { ...(values.tiny && tiny), seed: Number(values.seed) })

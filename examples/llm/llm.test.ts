@@ -50,12 +50,30 @@ test('a trial of it serves, says that it is emulated, keeps every latency of its
     machine,
   })
   const { signal } = new AbortController()
-  const predictor = await launcher.launch({ cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 }, 1, signal)
+  const predictor = await launcher.launch(
+    { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048 },
+    1,
+    signal,
+  )
   const generator = new HttpLoadGenerator()
   try {
     expect(predictor.provenance).toBe('emulated')
-    const effort = { ...efforts.quick, warmUpS: 0.1, idleS: 0.1, windowS: 0.5, windows: 1, saturationS: 0.2, budgetS: 3 }
-    const { points, idle, capacityCi90Rps } = await measureCapacity({ target: predictor.target, slo, signal, effort, generator })
+    const effort = {
+      ...efforts.quick,
+      warmUpS: 0.1,
+      idleS: 0.1,
+      windowS: 0.5,
+      windows: 1,
+      saturationS: 0.2,
+      budgetS: 3,
+    }
+    const { points, idle, capacityCi90Rps } = await measureCapacity({
+      target: predictor.target,
+      slo,
+      signal,
+      effort,
+      generator,
+    })
     const last = points.at(-1)!
     expect(last.stream!.tpot.p50Ms).toBeGreaterThan(1)
     expect(last.stream!.e2e.p50Ms).toBeGreaterThan(last.stream!.ttft.p50Ms)
@@ -69,7 +87,10 @@ test('a trial of it serves, says that it is emulated, keeps every latency of its
 })
 
 /** Arguments of the container in the Deployment that is written for a configuration. */
-async function deployedArgs(of: Experiment, configuration: Configuration): Promise<readonly string[]> {
+async function deployedArgs(
+  of: Experiment,
+  configuration: Configuration,
+): Promise<readonly string[]> {
   const recommendation = recommend({
     ...sampleInput,
     provenance: 'emulated',
@@ -78,7 +99,10 @@ async function deployedArgs(of: Experiment, configuration: Configuration): Promi
     pricePerHour: () => 1,
     label: () => 'it',
   })
-  const [file] = await renderSpec('kubernetes', servingFrom(of, recommendation, recommendation.best!, [], { modelUri: 's3://b/m' }))
+  const [file] = await renderSpec(
+    'kubernetes',
+    servingFrom(of, recommendation, recommendation.best!, [], { modelUri: 's3://b/m' }),
+  )
   const [deployment] = parseAllDocuments(file!.text).map((one) => one.toJS())
   return deployment.spec.template.spec.containers[0].args
 }
@@ -109,15 +133,28 @@ test('quantised.yaml: variants by quality under limits on both parts of the stre
   expect(quantised.slo.limits?.map(({ metric }) => metric)).toEqual(['ttft', 'tpot'])
   const { launcher, measure } = simulatedBackend(quantised)
   const capacityOf = async (variant: string) => {
-    const configuration = { cpuCores: 1, gpu: 'L40S', maxNumSeqs: 16, maxNumBatchedTokens: 2048, variant }
+    const configuration = {
+      cpuCores: 1,
+      gpu: 'L40S',
+      maxNumSeqs: 16,
+      maxNumBatchedTokens: 2048,
+      variant,
+    }
     const predictor = await launcher.launch(configuration, 1, new AbortController().signal)
     expect(predictor.provenance).toBe('simulated')
     const options = { number: 1, onStep: () => undefined }
-    return (await measure(predictor, { kind: 'trial' }, options, new AbortController().signal)).capacityRps
+    return (await measure(predictor, { kind: 'trial' }, options, new AbortController().signal))
+      .capacityRps
   }
   const [wide, narrow] = [await capacityOf('fp16'), await capacityOf('awq')]
   expect(wide).toBeGreaterThan(0)
   expect(narrow).toBeGreaterThan(1.3 * wide)
-  const best = { cpuCores: 1, gpu: 'L40S', maxNumSeqs: 16, maxNumBatchedTokens: 2048, variant: 'awq' }
+  const best = {
+    cpuCores: 1,
+    gpu: 'L40S',
+    maxNumSeqs: 16,
+    maxNumBatchedTokens: 2048,
+    variant: 'awq',
+  }
   expect(await deployedArgs(quantised, best)).toContain('--quantization=awq_marlin')
 })

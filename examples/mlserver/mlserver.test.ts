@@ -1,9 +1,16 @@
-/** The example as its user runs it, with a stand-in for MLServer on the PATH (trials/launchers/testing/mlserver.mjs). */
+/**
+ * The example as its user runs it, with a stand-in for MLServer on the PATH
+ * (trials/launchers/testing/mlserver.mjs).
+ */
 import { afterAll, expect, test } from 'vitest'
 import { recommends } from '../../tuner/testing/run-cli.ts'
 import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 
-const box = new ExampleBox(import.meta.url, { program: 'mlserver', script: 'mlserver.mjs', note: 'cat "$2/settings.json"' })
+const box = new ExampleBox(import.meta.url, {
+  program: 'mlserver',
+  script: 'mlserver.mjs',
+  note: 'cat "$2/settings.json"',
+})
 afterAll(() => box.dispose())
 
 test('tunes adaptive batching and workers through the settings files', async ({ skip }) => {

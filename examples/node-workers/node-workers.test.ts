@@ -35,14 +35,22 @@ test.each([
   { threads: 1, maxBatch: 4, queueLimit: 16 },
   { threads: 2, maxBatch: 16, queueLimit: 128 },
 ])('launched with %j it has been given that, answers, and leaves nothing', async (knobs) => {
-  const predictor = await launcher.launch({ cpuCores: 1, ...knobs }, knobs.threads, new AbortController().signal)
+  const predictor = await launcher.launch(
+    { cpuCores: 1, ...knobs },
+    knobs.threads,
+    new AbortController().signal,
+  )
   try {
     const { target } = predictor
     if (target.kind !== 'http') throw new Error('not http')
     expect(await (await fetch(`${target.url}/healthz`)).json()).toEqual(knobs)
-    const ask = (body: string | Uint8Array) => fetch(target.url + target.path, { method: 'POST', body: Buffer.from(body) })
-    const answers = await Promise.all(target.bodies.map(async ({ body }) => (await ask(body)).json()))
-    for (const answer of answers) expect(answer).toMatchObject({ embedding: expect.any(Array), batch: expect.any(Number) })
+    const ask = (body: string | Uint8Array) =>
+      fetch(target.url + target.path, { method: 'POST', body: Buffer.from(body) })
+    const answers = await Promise.all(
+      target.bodies.map(async ({ body }) => (await ask(body)).json()),
+    )
+    for (const answer of answers)
+      expect(answer).toMatchObject({ embedding: expect.any(Array), batch: expect.any(Number) })
     expect((await ask('no JSON')).status).toBe(400)
   } finally {
     await predictor.stop()

@@ -1,5 +1,6 @@
-// A text embedder behind plain Node: worker threads that take requests in batches from one queue. No dependencies.
-// Its knobs come in each of the three ways a server may have them: --threads (argument), MAX_BATCH (environment), queueLimit (configuration file).
+// A text embedder behind plain Node: worker threads that take requests in batches from one queue.
+// No dependencies. Its knobs come in each of the three ways a server may have them: --threads
+// (argument), MAX_BATCH (environment), queueLimit (configuration file).
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { parseArgs } from 'node:util'

@@ -6,11 +6,20 @@ import { CliBox } from '../../tuner/testing/run-cli.ts'
 
 const box = new CliBox()
 afterAll(() => box.dispose())
-cpSync(fileURLToPath(new URL('.', import.meta.url)), join(box.folder, 'examples/replay'), { recursive: true })
+cpSync(fileURLToPath(new URL('.', import.meta.url)), join(box.folder, 'examples/replay'), {
+  recursive: true,
+})
 
 test('the recorded table is searched as its README says', async () => {
-  const { code, stdout, stderr } = await box.run(['replay', '--task', 'examples/replay/task.yaml', '--json'])
-  expect(stderr).toMatch(/columns that the task does not name: host\n.*configurations stand in several rows and are averaged/)
+  const { code, stdout, stderr } = await box.run([
+    'replay',
+    '--task',
+    'examples/replay/task.yaml',
+    '--json',
+  ])
+  expect(stderr).toMatch(
+    /columns that the task does not name: host\n.*configurations stand in several rows and are averaged/,
+  )
   expect(code).toBe(0)
   const { regret, configurations, trials } = JSON.parse(stdout)
   expect(configurations).toBeGreaterThan(200)

@@ -1,12 +1,21 @@
-/** The example as its user runs it, with a stand-in for Triton on the PATH (trials/launchers/testing/triton.mjs). */
+/**
+ * The example as its user runs it, with a stand-in for Triton on the PATH
+ * (trials/launchers/testing/triton.mjs).
+ */
 import { afterAll, expect, test } from 'vitest'
 import { recommends } from '../../tuner/testing/run-cli.ts'
 import { ExampleBox } from '../../tuner/testing/stand-in.ts'
 
-const box = new ExampleBox(import.meta.url, { program: 'tritonserver', script: 'triton.mjs', note: 'echo started' })
+const box = new ExampleBox(import.meta.url, {
+  program: 'tritonserver',
+  script: 'triton.mjs',
+  note: 'echo started',
+})
 afterAll(() => box.dispose())
 
-test('tunes batching through model control and writes the config.pbtxt to deploy', async ({ skip }) => {
+test('tunes batching through model control and writes the config.pbtxt to deploy', async ({
+  skip,
+}) => {
   const { code, stdout, stderr } = await box.tune('--max-trials', '2', '--confirm-time', '500ms')
   await box.skipIfDisturbed(skip)
   expect(recommends, `${stdout}\n${stderr}`).toContain(code)

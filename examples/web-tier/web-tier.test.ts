@@ -68,7 +68,10 @@ describe.skipIf(absent.length > 0)(
       }
     }
 
-    /** Processes that have the trial's folder among their arguments or environment, and their children: nginx's workers write over theirs. */
+    /**
+     * Processes that have the trial's folder among their arguments or environment, and their
+     * children: nginx's workers write over theirs.
+     */
     const processes = (): { pid: string; parent: string; line: string }[] => {
       const all = readdirSync('/proc')
         .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -76,7 +79,14 @@ describe.skipIf(absent.length > 0)(
           try {
             const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
             const ours = `${line} ${readFileSync(`/proc/${pid}/environ`, 'utf8')}`.includes(folder)
-            return [{ pid, parent: /^PPid:\t(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!, line, ours }]
+            return [
+              {
+                pid,
+                parent: /^PPid:\t(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!,
+                line,
+                ours,
+              },
+            ]
           } catch {
             // It ended while we looked.
             return []
@@ -95,7 +105,14 @@ describe.skipIf(absent.length > 0)(
         runDirectory: join(folder, 'experiment'),
         machine,
       })
-      const configuration = { cpuCores: 1, workers: 2, workerClass: 'gthread', threads: 4, batchSize: 4, maxDelayMs: 2 }
+      const configuration = {
+        cpuCores: 1,
+        workers: 2,
+        workerClass: 'gthread',
+        threads: 4,
+        batchSize: 4,
+        maxDelayMs: 2,
+      }
       let running: ReturnType<typeof processes> = []
       const predictor = await launcher.launch(configuration, 1, new AbortController().signal)
       try {
@@ -103,13 +120,19 @@ describe.skipIf(absent.length > 0)(
         if (target.kind !== 'http') throw new Error('not http')
         const answers = await Promise.all(
           [...target.bodies, ...target.bodies].map(async ({ body }) => {
-            const response = await fetch(target.url + target.path, { method: 'POST', body: Buffer.from(body) })
+            const response = await fetch(target.url + target.path, {
+              method: 'POST',
+              body: Buffer.from(body),
+            })
             return { server: response.headers.get('server'), reply: await response.json() }
           }),
         )
         for (const { server, reply } of answers) {
           expect(server).toMatch(/^nginx/)
-          expect(reply).toMatchObject({ label: expect.stringMatching(/^(negative|positive)$/), logit: expect.any(Number) })
+          expect(reply).toMatchObject({
+            label: expect.stringMatching(/^(negative|positive)$/),
+            logit: expect.any(Number),
+          })
         }
         const wrong = await fetch(target.url + target.path, { method: 'POST', body: '{"txt": 1}' })
         expect([wrong.status, await wrong.json()]).toEqual([400, { error: 'send {"text": "..."}' }])

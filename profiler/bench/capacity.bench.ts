@@ -1,7 +1,9 @@
 /**
- * How true, how certain and how fast a capacity is: `npm run bench:profiler -- [seeds] [server] [method] [--http]`, the last two regular expressions.
- * Servers in virtual time (their true capacities from long simulation), the profiler's search beside bisection with 3 s and 10 s windows. With `--http` the
- * plain queues among them as processes, over real HTTP (5 seeds unless said), on a machine that does nothing else: runs that were disturbed are counted and left out.
+ * How true, how certain and how fast a capacity is: `npm run bench:profiler -- [seeds] [server]
+ * [method] [--http]`, the last two regular expressions. Servers in virtual time (their true
+ * capacities from long simulation), the profiler's search beside bisection with 3 s and 10 s
+ * windows. With `--http` the plain queues among them as processes, over real HTTP (5 seeds unless
+ * said), on a machine that does nothing else: runs that were disturbed are counted and left out.
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
@@ -35,7 +37,10 @@ type Method = (of: VirtualCase, seed: number) => Promise<Found>
 const { signal } = new AbortController()
 const generator = new VirtualLoadGenerator()
 
-/** A measurement with what its windows of open load say against it: an upper end below one that held with room to spare, or a lower end where none held. */
+/**
+ * A measurement with what its windows of open load say against it: an upper end below one that held
+ * with room to spare, or a lower end where none held.
+ */
 async function watched(options: CapacityOptions): Promise<Found> {
   const { slo } = options
   const points: LoadPoint[] = []
@@ -43,7 +48,9 @@ async function watched(options: CapacityOptions): Promise<Found> {
     if (phase === 'search' && point.load.kind === 'open') points.push(point)
   }
   const found = await measureCapacity({ ...options, onStep })
-  const steady = points.filter(({ load, cut }) => load.kind === 'open' && load.arrivals.kind !== 'sweep' && !cut)
+  const steady = points.filter(
+    ({ load, cut }) => load.kind === 'open' && load.arrivals.kind !== 'sweep' && !cut,
+  )
   const most = (of: LoadPoint[]) => of.reduce((rps, { offeredRps }) => Math.max(rps, offeredRps), 0)
   const [low, high] = found.capacityCi90Rps
   return {
@@ -58,18 +65,36 @@ async function watched(options: CapacityOptions): Promise<Found> {
 const open =
   (effort: CapacityOptions['effort']): Method =>
   (of, seed) =>
-    watched({ target: { kind: 'virtual', server: of.server(seed * 7) }, slo: of.slo, signal, seed: seed * 1000, effort })
+    watched({
+      target: { kind: 'virtual', server: of.server(seed * 7) },
+      slo: of.slo,
+      signal,
+      seed: seed * 1000,
+      effort,
+    })
 const bisection =
   (windowS: number): Method =>
   (of, seed) =>
-    openBisection(generator, { kind: 'virtual', server: of.server(seed * 7) }, of.slo, windowS, seed * 1000)
+    openBisection(
+      generator,
+      { kind: 'virtual', server: of.server(seed * 7) },
+      of.slo,
+      windowS,
+      seed * 1000,
+    )
 
 const overHttp =
   (effort: CapacityOptions['effort']): Method =>
   async (of, seed) => {
     const server = await startTestServer({ time: { kind: 'known', name: of.name }, seed: seed * 7 })
     try {
-      return await watched({ target: server.target, slo: of.slo, signal, seed: seed * 1000, effort })
+      return await watched({
+        target: server.target,
+        slo: of.slo,
+        signal,
+        seed: seed * 1000,
+        effort,
+      })
     } finally {
       await server.stop()
     }
@@ -115,10 +140,14 @@ const all = http
       ...smallModelCases,
       ...slowTimesCases,
     ]
-const cases = all.filter((c) => (onlyServers === '.' ? !/^(dev|drawn)/.test(c.name) : only.test(c.name)))
+const cases = all.filter((c) =>
+  onlyServers === '.' ? !/^(dev|drawn)/.test(c.name) : only.test(c.name),
+)
 for (const of of cases) {
   const truth = truths[of.name]!
-  for (const [name, method] of Object.entries(methods).filter(([method]) => onlyMethods.test(method))) {
+  for (const [name, method] of Object.entries(methods).filter(([method]) =>
+    onlyMethods.test(method),
+  )) {
     const runs: Found[] = []
     for (let i = 1; i <= seeds; i++) runs.push(await method(of, firstSeed + i))
     const found = runs.filter(({ outcome }) => outcome !== 'disturbed')
@@ -154,6 +183,8 @@ for (const of of cases) {
         .toFixed(0)
         .padStart(8),
     ]
-    console.log(`${of.name.padEnd(37)}${name.padEnd(16)} ${[...columns, ...effort].join(' ')}${disturbed}`)
+    console.log(
+      `${of.name.padEnd(37)}${name.padEnd(16)} ${[...columns, ...effort].join(' ')}${disturbed}`,
+    )
   }
 }

@@ -1,8 +1,11 @@
 /**
- * How often a confirmation is right, and how long it takes, in virtual time: `npm run bench:confirmation -- [seeds] [servers] [shares] [least proven] [alone]`.
- * At each share of the true capacity (truth.json): how often the SLO there is confirmed (proven), confirmed at a lower rate, down to the least one as
- * a share of that asked for, held without proof, and missed (with `alone`: at lower rates than that too, for there is nothing else to try); the seconds under load and the rate that is found. A rate beyond the capacity that is
- * confirmed is the error that the rule's 1 to 5 % are about.
+ * How often a confirmation is right, and how long it takes, in virtual time: `npm run
+ * bench:confirmation -- [seeds] [servers] [shares] [least proven] [alone]`. At each share of the
+ * true capacity (truth.json): how often the SLO there is confirmed (proven), confirmed at a lower
+ * rate, down to the least one as a share of that asked for, held without proof, and missed (with
+ * `alone`: at lower rates than that too, for there is nothing else to try); the seconds under load
+ * and the rate that is found. A rate beyond the capacity that is confirmed is the error that the
+ * rule's 1 to 5 % are about.
  */
 import { mean } from 'simple-statistics'
 import { confirmCapacity } from '../capacity/confirm/confirm.ts'
@@ -67,8 +70,16 @@ async function row(of: VirtualCase, share: number): Promise<string> {
 console.log(
   '| server | share of the truth | confirmed | confirmed lower | held | missed | seconds, median | p90 | rate, share of the truth |\n|---|---|---|---|---|---|---|---|---|',
 )
-for (const of of [...simpleCases, ...virtualCases, ...slowCases, ...drawnCases, ...smallModelCases, ...slowTimesCases].filter(
-  ({ name }) => new RegExp(servers).test(name) && !name.includes('slower') && !name.includes('from 5x'),
+for (const of of [
+  ...simpleCases,
+  ...virtualCases,
+  ...slowCases,
+  ...drawnCases,
+  ...smallModelCases,
+  ...slowTimesCases,
+].filter(
+  ({ name }) =>
+    new RegExp(servers).test(name) && !name.includes('slower') && !name.includes('from 5x'),
 ))
   for (const share of asked.split(',').map(Number)) console.log(await row(of, share))
 const beyond = all.reached.filter((share) => share > 1.03).length

@@ -8,7 +8,10 @@ import type { KnownStream } from '../testing/token-server.ts'
 import type { LatencySummary, Load, LoadRun, Slo, Target } from '../types.ts'
 import { plainStreams } from './plain-stream.ts'
 
-/** How the streams of a case are drawn: evenly from the least to the most, first tokens and gaps each in an order of its own. */
+/**
+ * How the streams of a case are drawn: evenly from the least to the most, first tokens and gaps
+ * each in an order of its own.
+ */
 export interface StreamCase {
   readonly rateRps: number
   readonly seconds: number
@@ -34,14 +37,31 @@ export interface SeenStreams {
   readonly run: LoadRun
 }
 
-/** Both send the same requests at the same times to the same server, at once: what disturbs the one disturbs the other. */
-export async function seenStreams({ rateRps, seconds, firstMs, eachMs, tokens }: StreamCase): Promise<SeenStreams> {
-  const load: Load = { kind: 'open', rateRps, arrivals: { kind: 'constant' }, durationS: seconds, seed: 1 }
+/**
+ * Both send the same requests at the same times to the same server, at once: what disturbs the one
+ * disturbs the other.
+ */
+export async function seenStreams({
+  rateRps,
+  seconds,
+  firstMs,
+  eachMs,
+  tokens,
+}: StreamCase): Promise<SeenStreams> {
+  const load: Load = {
+    kind: 'open',
+    rateRps,
+    arrivals: { kind: 'constant' },
+    durationS: seconds,
+    seed: 1,
+  }
   const sendsMs = [...schedule(load)]
   const asked = sendsMs.map((_, i): KnownStream => {
-    // Steps that have no divisor in common with the number of requests: every share of the range once, in no order.
+    // Steps that have no divisor in common with the number of requests: every share of the range
+    // once, in no order.
     const share = (step: number) => ((i * step) % sendsMs.length) / Math.max(1, sendsMs.length - 1)
-    const between = ([least, most]: readonly [number, number], at: number) => least + at * (most - least)
+    const between = ([least, most]: readonly [number, number], at: number) =>
+      least + at * (most - least)
     return { first_ms: between(firstMs, share(37)), each_ms: between(eachMs, share(53)), tokens }
   })
   const bodies = asked.map((one) => JSON.stringify(one))
@@ -65,7 +85,10 @@ export async function seenStreams({ rateRps, seconds, firstMs, eachMs, tokens }:
       generator.play(target, load, signal),
       plainStreams(`${target.url}${target.path}`, bodies, sendsMs),
     ])
-    const of = (ttftMs: readonly number[], tpotMs: readonly number[]): Figures => ({ ttft: percentiles(ttftMs), tpot: percentiles(tpotMs) })
+    const of = (ttftMs: readonly number[], tpotMs: readonly number[]): Figures => ({
+      ttft: percentiles(ttftMs),
+      tpot: percentiles(tpotMs),
+    })
     return {
       truth: of(
         asked.map((one) => one.first_ms),
@@ -87,6 +110,7 @@ const slo: Slo = { percentile: 0.99, limitMs: 60_000, maxErrorRate: 0, metric: '
 /** By nearest rank, apart from the product's own. */
 function percentiles(ms: readonly number[]): Percentiles {
   const sorted = ms.toSorted((a, b) => a - b)
-  const at = (share: number) => (ms.some(Number.isNaN) ? Number.NaN : sorted[Math.ceil(share * sorted.length) - 1]!)
+  const at = (share: number) =>
+    ms.some(Number.isNaN) ? Number.NaN : sorted[Math.ceil(share * sorted.length) - 1]!
   return { p50Ms: at(0.5), p90Ms: at(0.9), p99Ms: at(0.99) }
 }

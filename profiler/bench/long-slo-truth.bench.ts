@@ -1,7 +1,10 @@
 /**
- * True capacities of the servers with a long SLO, `node --import tsx profiler/bench/long-slo-truth.bench.ts`: such queues forget so slowly that the runs of
- * truth.bench.ts are too short for them. 6 million arrivals at each rate through a recursion of its own (workers: Kiefer and Wolfowitz 1955), which shares no code with the
- * servers that are measured. Constant services of one worker have a closed form, M/D/1's asymptote (Cramér and Lundberg), which is what counts for them. Rewrites truth.json.
+ * True capacities of the servers with a long SLO, `node --import tsx
+ * profiler/bench/long-slo-truth.bench.ts`: such queues forget so slowly that the runs of
+ * truth.bench.ts are too short for them. 6 million arrivals at each rate through a recursion of its
+ * own (workers: Kiefer and Wolfowitz 1955), which shares no code with the servers that are
+ * measured. Constant services of one worker have a closed form, M/D/1's asymptote (Cramér and
+ * Lundberg), which is what counts for them. Rewrites truth.json.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { seeded, type Uniform } from '../seeded-random.ts'
@@ -27,7 +30,13 @@ const constant = (ms: number, limitMs: number, workers = 1): LongCase => ({
   ms: () => ms,
   ...(workers === 1 && { constantMs: ms }),
 })
-const twoKinds = (often: number, rare: number, share: number, limitMs: number, workers: number): LongCase => ({
+const twoKinds = (
+  often: number,
+  rare: number,
+  share: number,
+  limitMs: number,
+  workers: number,
+): LongCase => ({
   limitMs,
   workers,
   saturationRps: (1000 * workers) / (often + share * (rare - often)),
@@ -89,7 +98,12 @@ const file = new URL('./truth.json', import.meta.url)
 const truths: Record<string, number> = JSON.parse(readFileSync(file, 'utf8'))
 for (const [name, of] of Object.entries(cases)) {
   const played = longTruth(of)
-  truths[name] = Number((of.constantMs === undefined ? played : constantServicesRps(of.constantMs, of.limitMs)).toPrecision(5))
+  truths[name] = Number(
+    (of.constantMs === undefined
+      ? played
+      : constantServicesRps(of.constantMs, of.limitMs)
+    ).toPrecision(5),
+  )
   console.log(`${name}: ${truths[name]}, by arrivals ${played.toPrecision(5)}`)
 }
 writeFileSync(file, `${JSON.stringify(truths, null, 2)}\n`)

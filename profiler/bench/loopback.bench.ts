@@ -1,8 +1,11 @@
 /**
- * How true the load generator is on this machine: `npm run bench:loopback`, about 100 s. Best on a machine that does nothing else.
- * Servers on loopback with known latencies, seen by the open loop, the closed loop, where they are to be had wrk, and a plain open-loop client in C (plain-client.c)
- * that shares no code with the generator. They take turns: what disturbs the machine disturbs all of them. Medians over the rounds, and the whole range. Then how
- * late sends are by their rate, closed loops beside wrk, and the capacity of a batch server beside the same server in virtual time.
+ * How true the load generator is on this machine: `npm run bench:loopback`, about 100 s. Best on a
+ * machine that does nothing else. Servers on loopback with known latencies, seen by the open loop,
+ * the closed loop, where they are to be had wrk, and a plain open-loop client in C (plain-client.c)
+ * that shares no code with the generator. They take turns: what disturbs the machine disturbs all
+ * of them. Medians over the rounds, and the whole range. Then how late sends are by their rate,
+ * closed loops beside wrk, and the capacity of a batch server beside the same server in virtual
+ * time.
  */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -51,15 +54,32 @@ const cases: { name: string; service: Partial<TestService>; p50Ms: number; p99Ms
 /** The same requests as ours, by wrk. Undefined when it is not installed. */
 async function wrk({ url, target }: TestServer, connections: number): Promise<Seen | undefined> {
   const script = join(folder, 'post.lua')
-  writeFileSync(script, `wrk.method = "POST"\nwrk.body = '${target.bodies[0]!.body}'\nwrk.headers["content-type"] = "application/json"\n`)
+  writeFileSync(
+    script,
+    `wrk.method = "POST"\nwrk.body = '${target.bodies[0]!.body}'\nwrk.headers["content-type"] = "application/json"\n`,
+  )
   try {
-    const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script, url + target.path]
+    const args = [
+      '-t1',
+      `-c${connections}`,
+      `-d${seconds}s`,
+      '--latency',
+      '-s',
+      script,
+      url + target.path,
+    ]
     const { stdout } = await promisify(execFile)('wrk', args)
     const read = (name: string) => {
       const found = new RegExp(`${name}%\\s+([\\d.]+)(us|ms|s)`).exec(stdout)
-      return found === null ? Number.NaN : Number(found[1]) * { us: 0.001, ms: 1, s: 1000 }[found[2] as 'us' | 'ms' | 's']
+      return found === null
+        ? Number.NaN
+        : Number(found[1]) * { us: 0.001, ms: 1, s: 1000 }[found[2] as 'us' | 'ms' | 's']
     }
-    return { p50Ms: read('50'), p99Ms: read('99'), rps: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]) }
+    return {
+      p50Ms: read('50'),
+      p99Ms: read('99'),
+      rps: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
+    }
   } catch (error) {
     if ((error as { code?: unknown }).code === 'ENOENT') return undefined
     throw error
@@ -69,7 +89,8 @@ async function wrk({ url, target }: TestServer, connections: number): Promise<Se
 const ours = async ({ target }: TestServer, load: Load): Promise<Seen> => {
   const run = await generator.play(target, load, signal)
   const { p50Ms, p99Ms, achievedRps, latenessP99Ms, disturbed } = loadPointOf(run, slo)
-  const late = load.kind === 'open' ? { lateMs: latenessP99Ms, lateP50Ms: median([...run.lateMs!]) } : {}
+  const late =
+    load.kind === 'open' ? { lateMs: latenessP99Ms, lateP50Ms: median([...run.lateMs!]) } : {}
   return { p50Ms, p99Ms, rps: achievedRps, ...late, disturbed }
 }
 
@@ -78,16 +99,29 @@ const plainClient = compilePlainClient(folder)
 /** The same sends as the open loop's, by the plain client. */
 async function plain({ url, target }: TestServer, load: Load): Promise<Seen | undefined> {
   if (plainClient === undefined || load.kind !== 'open') return undefined
-  const latencies = await plainClient(url, target.path, String(target.bodies[0]!.body), schedule(load))
+  const latencies = await plainClient(
+    url,
+    target.path,
+    String(target.bodies[0]!.body),
+    schedule(load),
+  )
   const { p50Ms, p99Ms } = summarise(latencies)
   return { p50Ms, p99Ms, rps: latencies.length / load.durationS }
 }
 
 const closed = (connections: number): Load => ({ kind: 'closed', connections, durationS: seconds })
-const open = (seed: number, rateRps = 200): Load => ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: seconds, seed })
+const open = (seed: number, rateRps = 200): Load => ({
+  kind: 'open',
+  rateRps,
+  arrivals: { kind: 'poisson' },
+  durationS: seconds,
+  seed,
+})
 
 /** Each of the ways in turn, round by round. */
-async function inTurn(ways: Record<string, (round: number) => Promise<Seen | undefined>>): Promise<Map<string, Seen[]>> {
+async function inTurn(
+  ways: Record<string, (round: number) => Promise<Seen | undefined>>,
+): Promise<Map<string, Seen[]>> {
   const seen = new Map<string, Seen[]>()
   for (let round = 1; round <= rounds; round++) {
     for (const [name, way] of Object.entries(ways)) {
@@ -98,14 +132,17 @@ async function inTurn(ways: Record<string, (round: number) => Promise<Seen | und
   return seen
 }
 
-const median = (values: number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+const median = (values: number[]) =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 const range = (values: number[], digits = 2) =>
   `${median(values).toFixed(digits).padStart(9)} (${Math.min(...values).toFixed(digits)} to ${Math.max(...values).toFixed(digits)})`.padEnd(
     30,
   )
 
 console.log(`${rounds} rounds of ${seconds} s each, in turn: median (range), ms from the truth\n`)
-console.log(`${'server'.padEnd(26)}${'by'.padEnd(24)}${'     p50'.padEnd(30)}${'     p99'.padEnd(30)}sends late p99, ms`)
+console.log(
+  `${'server'.padEnd(26)}${'by'.padEnd(24)}${'     p50'.padEnd(30)}${'     p99'.padEnd(30)}sends late p99, ms`,
+)
 for (const { name, service, p50Ms, p99Ms } of cases) {
   const server = await startTestServer(service)
   const seen = await inTurn({
@@ -117,7 +154,9 @@ for (const { name, service, p50Ms, p99Ms } of cases) {
   for (const [by, all] of seen) {
     const errors = (of: (one: Seen) => number) => range(all.map(of))
     const late = all[0]!.lateMs === undefined ? '' : range(all.map((one) => one.lateMs!)).trim()
-    console.log(`${name.padEnd(26)}${by.padEnd(24)}${errors((one) => one.p50Ms - p50Ms)}${errors((one) => one.p99Ms - p99Ms)}${late}`)
+    console.log(
+      `${name.padEnd(26)}${by.padEnd(24)}${errors((one) => one.p50Ms - p50Ms)}${errors((one) => one.p99Ms - p99Ms)}${late}`,
+    )
   }
   await server.stop()
 }
@@ -134,17 +173,35 @@ for (const rate of [200, 2000, 8000]) {
 
 console.log('\nThe same server, closed: requests per second, and their share of wrk’s')
 for (const connections of [1, 32, 128]) {
-  const seen = await inTurn({ ours: () => ours(trivial, closed(connections)), wrk: () => wrk(trivial, connections) })
+  const seen = await inTurn({
+    ours: () => ours(trivial, closed(connections)),
+    wrk: () => wrk(trivial, connections),
+  })
   const [rps, theirs] = ['ours', 'wrk'].map((by) => (seen.get(by) ?? []).map((one) => one.rps))
-  const share = theirs!.length > 0 ? `wrk${range(theirs!, 0)}${median(rps!.map((one, i) => one / theirs![i]!)).toFixed(2)}` : ''
+  const share =
+    theirs!.length > 0
+      ? `wrk${range(theirs!, 0)}${median(rps!.map((one, i) => one / theirs![i]!)).toFixed(2)}`
+      : ''
   console.log(`${String(connections).padEnd(8)}${range(rps!, 0)}${share}`)
 }
 await trivial.stop()
 
 const batch = { baseMs: 10, perItemMs: 2 }
-const virtual = new QueueServer({ seed: 1, servers: 1, maxBatch: 8, serviceMs: (n) => batch.baseMs + batch.perItemMs * n })
-const truth = await measureCapacity({ target: { kind: 'virtual', server: virtual }, slo, signal, effort: 'thorough' })
-console.log(`\nCapacity of a server with batches of 8, 10 + 2 n ms, p99 <= 100 ms: in virtual time ${truth.capacityRps.toFixed(1)} req/s`)
+const virtual = new QueueServer({
+  seed: 1,
+  servers: 1,
+  maxBatch: 8,
+  serviceMs: (n) => batch.baseMs + batch.perItemMs * n,
+})
+const truth = await measureCapacity({
+  target: { kind: 'virtual', server: virtual },
+  slo,
+  signal,
+  effort: 'thorough',
+})
+console.log(
+  `\nCapacity of a server with batches of 8, 10 + 2 n ms, p99 <= 100 ms: in virtual time ${truth.capacityRps.toFixed(1)} req/s`,
+)
 const real = await startTestServer({ time: { kind: 'batch', ...batch }, servers: 1, maxBatch: 8 })
 for (const [seed, effort] of (['quick', 'standard', 'quick', 'standard'] as const).entries()) {
   const found = await measureCapacity({ target: real.target, slo, signal, effort, seed, generator })

@@ -1,4 +1,7 @@
-/** The usual way, to compare with: closed-loop saturation, then bisection over the rate by windows that pass or fail. */
+/**
+ * The usual way, to compare with: closed-loop saturation, then bisection over the rate by windows
+ * that pass or fail.
+ */
 import type { LoadGenerator, LoadPoint, Slo, Target } from '../types.ts'
 
 export interface Bisected {
@@ -9,7 +12,13 @@ export interface Bisected {
 }
 
 /** Six windows between 0.1 × and 1.1 × saturation; the interval is the last bracket. */
-export async function openBisection(generator: LoadGenerator, target: Target, slo: Slo, windowS: number, seed: number): Promise<Bisected> {
+export async function openBisection(
+  generator: LoadGenerator,
+  target: Target,
+  slo: Slo,
+  windowS: number,
+  seed: number,
+): Promise<Bisected> {
   const { signal } = new AbortController()
   let seconds = 0
   let requests = 0
@@ -24,7 +33,13 @@ export async function openBisection(generator: LoadGenerator, target: Target, sl
   let [low, high] = [0.1 * saturated.achievedRps, 1.1 * saturated.achievedRps]
   for (let i = 0; i < 6; i++) {
     const rateRps = (low + high) / 2
-    const point = await play({ kind: 'open', rateRps, durationS: windowS, arrivals: { kind: 'poisson' }, seed: seed + i })
+    const point = await play({
+      kind: 'open',
+      rateRps,
+      durationS: windowS,
+      arrivals: { kind: 'poisson' },
+      seed: seed + i,
+    })
     if (point.sloMs <= slo.limitMs) low = rateRps
     else high = rateRps
   }

@@ -5,13 +5,22 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 /** Latency of each send in its order, ms; NaN for one that was not answered. */
-type PlainClient = (url: string, path: string, body: string, sendsMs: Iterable<number>) => Promise<Float64Array>
+type PlainClient = (
+  url: string,
+  path: string,
+  body: string,
+  sendsMs: Iterable<number>,
+) => Promise<Float64Array>
 
 /** Compiled into a folder; undefined without a C compiler. */
 export function compilePlainClient(folder: string): PlainClient | undefined {
   const binary = join(folder, 'plain-client')
   try {
-    execFileSync('cc', ['-O2', '-pthread', '-o', binary, fileURLToPath(new URL('plain-client.c', import.meta.url))], { stdio: 'ignore' })
+    execFileSync(
+      'cc',
+      ['-O2', '-pthread', '-o', binary, fileURLToPath(new URL('plain-client.c', import.meta.url))],
+      { stdio: 'ignore' },
+    )
   } catch {
     return undefined
   }

@@ -1,7 +1,9 @@
 /**
- * A plain open-loop client of streamed answers to check the load generator by, which shares no code with it. Reads requests from stdin, a JSON text a line:
- * {"atMs": 12.5, "body": "..."}, sends each as a POST at its time from the start, and prints when the first and the last token of its answer came, in
- * ms from that time, and how many there were: {"firstMs": 60.1, "lastMs": 180.3, "tokens": 11}, in the order of sends; null for one that was not answered whole.
+ * A plain open-loop client of streamed answers to check the load generator by, which shares no code
+ * with it. Reads requests from stdin, a JSON text a line: {"atMs": 12.5, "body": "..."}, sends each
+ * as a POST at its time from the start, and prints when the first and the last token of its answer
+ * came, in ms from that time, and how many there were: {"firstMs": 60.1, "lastMs": 180.3, "tokens":
+ * 11}, in the order of sends; null for one that was not answered whole.
  *
  *   node plain-stream-client.mjs http://127.0.0.1:8000/v1/chat/completions < requests
  *

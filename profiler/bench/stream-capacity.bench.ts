@@ -1,6 +1,7 @@
 /**
- * Capacities of streamed answers in virtual time beside their truth (30,000 arrivals a rate, bisected): `npm run bench:stream-capacity -- [SEEDS]`. Constants of the search
- * were chosen on the servers above the line; those below it were kept apart.
+ * Capacities of streamed answers in virtual time beside their truth (30,000 arrivals a rate,
+ * bisected): `npm run bench:stream-capacity -- [SEEDS]`. Constants of the search were chosen on the
+ * servers above the line; those below it were kept apart.
  */
 import { efforts } from '../capacity/effort.ts'
 import { measureCapacity } from '../capacity/measure.ts'
@@ -31,12 +32,32 @@ const chosenOn: readonly Case[] = [
   { name: 'one place, 50 ms', streamsMs: 50, mostRps: 20, server: queue(1, () => 50) },
   { name: '4 places, 200 ms', streamsMs: 200, mostRps: 20, server: queue(4, () => 200) },
   { name: '16 places, 800 ms', streamsMs: 800, mostRps: 20, server: queue(16, () => 800) },
-  { name: 'batches of 8, 200 + 25 n ms', streamsMs: 225, mostRps: 20, server: queue(1, (n) => 200 + 25 * n, 8) },
+  {
+    name: 'batches of 8, 200 + 25 n ms',
+    streamsMs: 225,
+    mostRps: 20,
+    server: queue(1, (n) => 200 + 25 * n, 8),
+  },
 ]
 const keptApart: readonly Case[] = [
-  { name: '2 places, exponential 100 ms', streamsMs: 20, mostRps: 20, server: queue(2, (_, u) => 20 - 80 * Math.log(1 - u())) },
-  { name: '3 places, 500 ms, lognormal', streamsMs: 450, mostRps: 6, server: queue(3, (_, u) => 400 + 90 * Math.exp(0.5 * normal(u))) },
-  { name: 'batches of 16, varied', streamsMs: 110, mostRps: 38, server: queue(1, (n, u) => (100 + 20 * n) * gamma(u, 100), 16) },
+  {
+    name: '2 places, exponential 100 ms',
+    streamsMs: 20,
+    mostRps: 20,
+    server: queue(2, (_, u) => 20 - 80 * Math.log(1 - u())),
+  },
+  {
+    name: '3 places, 500 ms, lognormal',
+    streamsMs: 450,
+    mostRps: 6,
+    server: queue(3, (_, u) => 400 + 90 * Math.exp(0.5 * normal(u))),
+  },
+  {
+    name: 'batches of 16, varied',
+    streamsMs: 110,
+    mostRps: 38,
+    server: queue(1, (n, u) => (100 + 20 * n) * gamma(u, 100), 16),
+  },
 ]
 const slos: readonly Slo[] = [
   { percentile: 0.9, limitMs: 500, maxErrorRate: 0.01, metric: 'ttft' },
@@ -44,14 +65,24 @@ const slos: readonly Slo[] = [
   { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' },
 ]
 
-const streaming = (server: VirtualServer, streamsMs: number) => new StreamingGenerator(server, streamsMs, signal)
+const streaming = (server: VirtualServer, streamsMs: number) =>
+  new StreamingGenerator(server, streamsMs, signal)
 
 async function truthOf({ server, streamsMs, mostRps }: Case, slo: Slo): Promise<number> {
   let [low, high] = [0, mostRps]
   for (let i = 0; i < bisections; i++) {
     const rateRps = (low + high) / 2
-    const load: Load = { kind: 'open', rateRps, durationS: truthRequests / rateRps, seed: 99, arrivals: { kind: 'poisson' } }
-    const kept = keeps(await streaming(server(1), streamsMs).run(targetAt('http://127.0.0.1:1'), load, slo), slo)
+    const load: Load = {
+      kind: 'open',
+      rateRps,
+      durationS: truthRequests / rateRps,
+      seed: 99,
+      arrivals: { kind: 'poisson' },
+    }
+    const kept = keeps(
+      await streaming(server(1), streamsMs).run(targetAt('http://127.0.0.1:1'), load, slo),
+      slo,
+    )
     if (kept) low = rateRps
     else high = rateRps
   }
@@ -82,7 +113,9 @@ async function row(one: Case, slo: Slo): Promise<string> {
   return `| ${one.name} | ${limit} | ${truth.toFixed(1)} | ${percent(bias)} | ${percent(middle(errors.map(Math.abs)))} | ${holds} of ${seeds} | ${seconds.toFixed(0)} s |`
 }
 
-console.log('| server | TTFT | truth, req/s | bias | median error | interval holds | load |\n|---|---|---|---|---|---|---|')
+console.log(
+  '| server | TTFT | truth, req/s | bias | median error | interval holds | load |\n|---|---|---|---|---|---|---|',
+)
 for (const cases of [chosenOn, keptApart]) {
   for (const one of cases) for (const slo of slos) console.log(await row(one, slo))
   if (cases === chosenOn) console.log('| *kept apart* | | | | | | |')

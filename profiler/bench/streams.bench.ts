@@ -1,7 +1,9 @@
 /**
- * TTFT and TPOT of the load generator beside those of a plain client that shares no code with it (plain-stream-client.mjs), and beside what the server was
- * told to do: `npm run bench:streams`, about half a minute. Best on a machine that does nothing else. Both send the same requests at once. Prints p50, p90 and
- * p99, and exits with 1 where they are further apart than 5 % and 1 ms; windows that the machine disturbed are marked, and say nothing.
+ * TTFT and TPOT of the load generator beside those of a plain client that shares no code with it
+ * (plain-stream-client.mjs), and beside what the server was told to do: `npm run bench:streams`,
+ * about half a minute. Best on a machine that does nothing else. Both send the same requests at
+ * once. Prints p50, p90 and p99, and exits with 1 where they are further apart than 5 % and 1 ms;
+ * windows that the machine disturbed are marked, and say nothing.
  */
 
 import { disturbedBy } from '../testing/undisturbed.ts'
@@ -15,13 +17,17 @@ const cases: Readonly<Record<string, StreamCase>> = {
 const allowed = { share: 0.05, ms: 1 }
 const percentiles = ['p50Ms', 'p90Ms', 'p99Ms'] as const
 
-const differs = (a: number, b: number) => !(Math.abs(a - b) <= Math.max(allowed.ms, allowed.share * b))
+const differs = (a: number, b: number) =>
+  !(Math.abs(a - b) <= Math.max(allowed.ms, allowed.share * b))
 const row = (name: string, by: string, seen: SeenStreams['ours']) => {
-  const of = (what: 'ttft' | 'tpot') => percentiles.map((p) => seen[what][p].toFixed(1).padStart(8)).join('')
+  const of = (what: 'ttft' | 'tpot') =>
+    percentiles.map((p) => seen[what][p].toFixed(1).padStart(8)).join('')
   console.log(`${name.padEnd(14)}${by.padEnd(14)}${of('ttft')}   ${of('tpot')}`)
 }
 
-console.log(`${''.padEnd(28)}${'TTFT p50     p90     p99'.padStart(24)}   ${'TPOT p50     p90     p99'.padStart(24)}   (ms)`)
+console.log(
+  `${''.padEnd(28)}${'TTFT p50     p90     p99'.padStart(24)}   ${'TPOT p50     p90     p99'.padStart(24)}   (ms)`,
+)
 for (const [name, streams] of Object.entries(cases)) {
   const { truth, ours, plain, run } = await seenStreams(streams)
   row(name, 'the server', truth)
@@ -31,7 +37,10 @@ for (const [name, streams] of Object.entries(cases)) {
   const off = (['ttft', 'tpot'] as const).flatMap((what) =>
     percentiles.filter((p) => differs(ours[what][p], plain[what][p])).map((p) => `${what} ${p}`),
   )
-  const verdict = off.length === 0 ? 'as the plain client says' : `other than the plain client says: ${off.join(', ')}`
+  const verdict =
+    off.length === 0
+      ? 'as the plain client says'
+      : `other than the plain client says: ${off.join(', ')}`
   console.log(`${''.padEnd(14)}${disturbed ?? verdict}\n`)
   if (disturbed === undefined && off.length > 0) process.exitCode = 1
 }

@@ -1,7 +1,10 @@
 /**
- * True capacities of the virtual servers, by long simulation: `node --import tsx profiler/bench/truth.bench.ts [case]` rewrites truth.json.
- * The share of requests over the limit is averaged over 24 runs of 150,000 requests (6 of 100,000 of the further servers, small models, slow ones and those drawn at random), of fast servers over fewer runs of 200 s
- * (a queue near its saturation takes that long to show that it grows), at rates halfway between one that holds and one that does not, until they are 0.4 % apart, then interpolated in logarithms.
+ * True capacities of the virtual servers, by long simulation: `node --import tsx
+ * profiler/bench/truth.bench.ts [case]` rewrites truth.json. The share of requests over the limit
+ * is averaged over 24 runs of 150,000 requests (6 of 100,000 of the further servers, small models,
+ * slow ones and those drawn at random), of fast servers over fewer runs of 200 s (a queue near its
+ * saturation takes that long to show that it grows), at rates halfway between one that holds and
+ * one that does not, until they are 0.4 % apart, then interpolated in logarithms.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { drawnCases } from '../testing/drawn-servers.ts'
@@ -17,8 +20,16 @@ const file = new URL('./truth.json', import.meta.url)
 /** Capacity in requests per second by the case's name. */
 export const trueCapacities = (): Record<string, number> => JSON.parse(readFileSync(file, 'utf8'))
 
-/** Shares of requests over the limit, and of failed ones, at a steady Poisson rate, the server long warm. */
-function overAt(of: VirtualCase, rateRps: number, requests: number, seeds: number): { over: number; failed: number } {
+/**
+ * Shares of requests over the limit, and of failed ones, at a steady Poisson rate, the server long
+ * warm.
+ */
+function overAt(
+  of: VirtualCase,
+  rateRps: number,
+  requests: number,
+  seeds: number,
+): { over: number; failed: number } {
   let over = 0
   let failed = 0
   let n = 0
@@ -26,7 +37,13 @@ function overAt(of: VirtualCase, rateRps: number, requests: number, seeds: numbe
     const server = of.server(seed)
     server.play({ kind: 'closed', connections: 2, durationS: 20 })
     const durationS = requests / rateRps
-    const { latencyMs, sentMs } = server.play({ kind: 'open', rateRps, durationS, arrivals: { kind: 'poisson' }, seed: seed * 977 })
+    const { latencyMs, sentMs } = server.play({
+      kind: 'open',
+      rateRps,
+      durationS,
+      arrivals: { kind: 'poisson' },
+      seed: seed * 977,
+    })
     for (let i = 0; i < latencyMs.length; i++) {
       if (sentMs[i]! < 30 * durationS) continue // the first 3 %: the queue fills
       n++
@@ -60,22 +77,34 @@ function trueCapacity(of: VirtualCase, { runs, requests }: typeof exactly): numb
   const logOver = (rateRps: number) => Math.log(worst(overAt(of, rateRps, each, several)) + 1e-6)
   let below = { rateRps: 0.88 * low, over: logOver(0.88 * low) }
   let above = { rateRps: 1.1 * low, over: logOver(1.1 * low) }
-  if (below.over > 0 || above.over <= 0) throw new Error(`${of.name}: the bracket missed the capacity`)
-  // The share over the limit of a server that has next to no variance is a cliff: no line from far off meets its edge.
+  if (below.over > 0 || above.over <= 0)
+    throw new Error(`${of.name}: the bracket missed the capacity`)
+  // The share over the limit of a server that has next to no variance is a cliff: no line from far
+  // off meets its edge.
   while (above.rateRps / below.rateRps > nearlySame) {
     const rateRps = Math.sqrt(above.rateRps * below.rateRps)
     const between = { rateRps, over: logOver(rateRps) }
     if (between.over > 0) above = between
     else below = between
   }
-  return below.rateRps * (above.rateRps / below.rateRps) ** (-below.over / (above.over - below.over))
+  return (
+    below.rateRps * (above.rateRps / below.rateRps) ** (-below.over / (above.over - below.over))
+  )
 }
 
 if (process.argv[1]?.includes('truth.bench')) {
   const truths = trueCapacities()
   const only = new RegExp(process.argv[2] ?? '.')
-  const known = [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases].map((of) => ({ of, play: exactly }))
-  const others = [...furtherCases, ...drawnCases, ...smallModelCases, ...slowTimesCases, ...slowCases].map((of) => ({ of, play: nearly }))
+  const known = [...simpleCases, ...developmentCases, ...virtualCases, ...heldOutCases].map(
+    (of) => ({ of, play: exactly }),
+  )
+  const others = [
+    ...furtherCases,
+    ...drawnCases,
+    ...smallModelCases,
+    ...slowTimesCases,
+    ...slowCases,
+  ].map((of) => ({ of, play: nearly }))
   for (const { of, play } of [...known, ...others].filter((c) => only.test(c.of.name))) {
     truths[of.name] = Number(trueCapacity(of, play).toPrecision(5))
     console.log(of.name, truths[of.name])

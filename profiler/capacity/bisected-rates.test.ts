@@ -1,4 +1,7 @@
-/** Which windows the bisection of rates plays, and what it makes of them; servers with a queue are in rate-bisection.test.ts. */
+/**
+ * Which windows the bisection of rates plays, and what it makes of them; servers with a queue are
+ * in rate-bisection.test.ts.
+ */
 import { describe, expect, test } from 'vitest'
 import { loadPointOf } from '../statistics/load-point.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
@@ -24,15 +27,28 @@ async function bisected(
   aim = {},
 ) {
   const generator = scriptedGenerator(answer)
-  const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
+  const session = new Session(
+    targetAt('http://127.0.0.1:1'),
+    slo,
+    generator,
+    new AbortController().signal,
+    () => {},
+  )
   const idle = loadPointOf(
-    runOf({ kind: 'closed', connections: 1, durationS: 1 }, [500, 500, 500], { stream, sentMs: new Float64Array(3) }),
+    runOf({ kind: 'closed', connections: 1, durationS: 1 }, [500, 500, 500], {
+      stream,
+      sentMs: new Float64Array(3),
+    }),
     slo,
   )
-  const found = await rateBisection(session, { ...efforts.quick, windowS, budgetS }, idle, { seed: 7, ...aim })
+  const found = await rateBisection(session, { ...efforts.quick, windowS, budgetS }, idle, {
+    seed: 7,
+    ...aim,
+  })
   return { found, asked: generator.asked, rates: generator.asked.map(rateOf) }
 }
-const upTo = (capacityRps: number) => (load: Load) => taking(load, rateOf(load) <= capacityRps ? 50 : 150)
+const upTo = (capacityRps: number) => (load: Load) =>
+  taking(load, rateOf(load) <= capacityRps ? 50 : 150)
 const close = (found: readonly number[], wanted: readonly number[]) => {
   expect(found).toHaveLength(wanted.length)
   for (const [i, rate] of wanted.entries()) expect(found[i]! / rate).toBeCloseTo(1, 9)
@@ -44,13 +60,16 @@ describe('rates', () => {
     // 2^4.5, 2^4.25, 2^4.375.
     close(
       rates,
-      [4, 8, 16, 32, 22.627417, 19.027314, 20.749433].map((rate) => 2 ** (Math.round(Math.log2(rate) * 16) / 16)),
+      [4, 8, 16, 32, 22.627417, 19.027314, 20.749433].map(
+        (rate) => 2 ** (Math.round(Math.log2(rate) * 16) / 16),
+      ),
     )
     expect(found).toMatchObject({ outcome: 'converged', known: 'held' })
     const [low, high] = found.capacityCi90Rps
     expect(found.capacityRps).toBeGreaterThan(2 ** 4.25)
     expect(found.capacityRps).toBeLessThan(2 ** 4.375)
-    // About what lies between the rate that held and the one that did not, neither of which is an end of the interval.
+    // About what lies between the rate that held and the one that did not, neither of which is an
+    // end of the interval.
     expect(low / 2 ** 4.25).toBeCloseTo(1, 1)
     expect(high / 2 ** 4.375).toBeCloseTo(1, 1)
     expect(high - low).toBeLessThan(2 * 0.06 * found.capacityRps)
@@ -67,20 +86,28 @@ describe('rates', () => {
 
   test('begin with two under way, by the ninth of ten answers, of streams whole ones', async () => {
     const part = (ms: number) => new Float64Array(3).fill(ms)
-    const stream = { latenciesMs: { ttft: part(10), tpot: part(1), e2e: part(1000) }, tokens: part(5), gapsMs: part(1) }
+    const stream = {
+      latenciesMs: { ttft: part(10), tpot: part(1), e2e: part(1000) },
+      tokens: part(5),
+      gapsMs: part(1),
+    }
     expect((await bisected(upTo(20), 1000, 0.5, stream)).rates[0]).toBe(2)
   })
 
   test('each have arrivals of their own', async () => {
     const { asked } = await bisected(upTo(20))
-    expect(asked.map((load) => (load.kind === 'open' ? load.seed : 0))).toEqual([7, 8, 9, 10, 11, 12, 13])
+    expect(asked.map((load) => (load.kind === 'open' ? load.seed : 0))).toEqual([
+      7, 8, 9, 10, 11, 12, 13,
+    ])
   })
 })
 
 describe('a window', () => {
   test('is four answers long, or 60 requests, for a sixth of the time at most', async () => {
     const lengths = async (budgetS: number, windowS?: number) =>
-      (await bisected(upTo(20), budgetS, windowS)).asked.map(({ durationS }) => Number(durationS.toFixed(4)))
+      (await bisected(upTo(20), budgetS, windowS)).asked.map(({ durationS }) =>
+        Number(durationS.toFixed(4)),
+      )
     expect((await lengths(1000)).slice(0, 4)).toEqual([15, 7.5, 3.75, 2])
     expect((await lengths(60)).slice(0, 4)).toEqual([10, 7.5, 3.75, 2])
     expect((await lengths(1000, 5)).slice(0, 4)).toEqual([15, 7.5, 5, 5])
@@ -93,7 +120,10 @@ describe('a window', () => {
     const { found, asked } = await bisected(upTo(20), 12)
     // 2, 2, 2, 2 and 2 s, and 12 s in all.
     expect(asked.map(({ durationS }) => durationS)).toEqual([2, 2, 2, 2, 2, 2])
-    expect(found).toMatchObject({ outcome: 'budget', detail: 'the SLO held at 19.03 req/s and not at 22.63 when the time was up' })
+    expect(found).toMatchObject({
+      outcome: 'budget',
+      detail: 'the SLO held at 19.03 req/s and not at 22.63 when the time was up',
+    })
     const unbounded = (await bisected((load) => taking(load, 50), 5)).found
     // Eight windows, where no rate is missed.
     expect(unbounded).toMatchObject({
@@ -106,19 +136,36 @@ describe('a window', () => {
 
   test('tells what the server answered, its last answers included', async () => {
     // At the most 32 a second for two seconds: 64, the last after 150 ms; and three a second alone.
-    expect((await bisected(upTo(20))).found.saturationRps).toBeCloseTo(64 / ((2 * 63) / 64 + 0.15), 9)
-    const failing = await bisected((load) => taking(load, Number.NaN, { errorKinds: { timeout: 1 } }), 4)
+    expect((await bisected(upTo(20))).found.saturationRps).toBeCloseTo(
+      64 / ((2 * 63) / 64 + 0.15),
+      9,
+    )
+    const failing = await bisected(
+      (load) => taking(load, Number.NaN, { errorKinds: { timeout: 1 } }),
+      4,
+    )
     expect(failing.found.saturationRps).toBe(3)
   })
 })
 
 describe('what is known beforehand', () => {
-  const from = (capacityRps: number, aim: object) => bisected(upTo(capacityRps), 1000, 0.5, undefined, aim)
+  const from = (capacityRps: number, aim: object) =>
+    bisected(upTo(capacityRps), 1000, 0.5, undefined, aim)
 
   test('is where it begins, and further from it by ever longer strides', async () => {
     close((await from(20, { expectedRps: 18 })).rates.slice(0, 3), [18, 22.5, Math.sqrt(18 * 22.5)])
-    close((await from(100, { expectedRps: 18 })).rates.slice(0, 4), [18, 22.5, 22.5 * 1.25 ** 2, 22.5 * 1.25 ** 6])
-    close((await from(10, { expectedRps: 18 })).rates.slice(0, 4), [18, 14.4, 14.4 / 1.25 ** 2, Math.sqrt(14.4 * (14.4 / 1.25 ** 2))])
+    close((await from(100, { expectedRps: 18 })).rates.slice(0, 4), [
+      18,
+      22.5,
+      22.5 * 1.25 ** 2,
+      22.5 * 1.25 ** 6,
+    ])
+    close((await from(10, { expectedRps: 18 })).rates.slice(0, 4), [
+      18,
+      14.4,
+      14.4 / 1.25 ** 2,
+      Math.sqrt(14.4 * (14.4 / 1.25 ** 2)),
+    ])
   })
 
   test('a rate that has to be beaten, and is missed as expected, takes one window', async () => {
@@ -141,38 +188,58 @@ describe('what is known beforehand', () => {
     const without = await from(10, { capacityToBeatRps: 14 })
     close(without.rates, [4, 8, 16, Math.sqrt(128)])
     expect(without.found.outcome).toBe('beaten')
-    expect((await from(20, { expectedRps: 12, capacityToBeatRps: 15 })).found).toMatchObject({ outcome: 'converged', known: 'held' })
+    expect((await from(20, { expectedRps: 12, capacityToBeatRps: 15 })).found).toMatchObject({
+      outcome: 'converged',
+      known: 'held',
+    })
   })
 
   test('without it, latencies far below the limit are quadrupled from', async () => {
-    const { rates } = await bisected((load) => taking(load, rateOf(load) <= 10 ? 20 : rateOf(load) <= 40 ? 60 : 150))
+    const { rates } = await bisected((load) =>
+      taking(load, rateOf(load) <= 10 ? 20 : rateOf(load) <= 40 ? 60 : 150),
+    )
     close(rates.slice(0, 4), [4, 16, 32, 64])
   })
 })
 
 test('a miss in a window that the machine disturbed is played again, three times in a row at most', async () => {
   const disturbed = (load: Load, ms: number) => taking(load, ms, { machineWait: { server: 0.4 } })
-  const { found, rates } = await bisected((load) => (rateOf(load) > 10 ? disturbed(load, 150) : taking(load, 50)))
+  const { found, rates } = await bisected((load) =>
+    rateOf(load) > 10 ? disturbed(load, 150) : taking(load, 50),
+  )
   expect(rates).toEqual([4, 8, 16, 16, 16])
   expect(found.outcome).toBe('disturbed')
 })
 
 describe('a generator at its limit', () => {
-  const late = (load: Load, ms: number, latenessP99Ms: number) => taking(load, ms, { latenessP99Ms })
+  const late = (load: Load, ms: number, latenessP99Ms: number) =>
+    taking(load, ms, { latenessP99Ms })
 
   test('whose late sends explain a miss plays it again, three times in a row at most', async () => {
-    const { found, rates } = await bisected((load) => (rateOf(load) > 10 ? late(load, 150, 50) : taking(load, 50)))
+    const { found, rates } = await bisected((load) =>
+      rateOf(load) > 10 ? late(load, 150, 50) : taking(load, 50),
+    )
     expect(rates).toEqual([4, 8, 16, 16, 16])
-    expect(found).toMatchObject({ outcome: 'generator-limit', capacityRps: 8, known: 'bound below' })
-    const once = await bisected((load, window) => (window === 1 || window === 3 || window === 5 ? late(load, 150, 60) : upTo(20)(load)))
+    expect(found).toMatchObject({
+      outcome: 'generator-limit',
+      capacityRps: 8,
+      known: 'bound below',
+    })
+    const once = await bisected((load, window) =>
+      window === 1 || window === 3 || window === 5 ? late(load, 150, 60) : upTo(20)(load),
+    )
     expect(once.rates.slice(0, 7)).toEqual([4, 8, 8, 16, 16, 32, 32])
     expect(once.found.outcome).toBe('converged')
   })
 
   test('does not explain a miss by more, and what held in spite of it held', async () => {
-    expect((await bisected((load) => late(load, rateOf(load) <= 20 ? 90 : 150, 49.9))).found).toMatchObject({ outcome: 'converged' })
+    expect(
+      (await bisected((load) => late(load, rateOf(load) <= 20 ? 90 : 150, 49.9))).found,
+    ).toMatchObject({ outcome: 'converged' })
     // Late, but not so late that the window is marked.
-    expect((await bisected((load) => late(load, rateOf(load) <= 20 ? 90 : 103, 4))).found).toMatchObject({ outcome: 'converged' })
+    expect(
+      (await bisected((load) => late(load, rateOf(load) <= 20 ? 90 : 103, 4))).found,
+    ).toMatchObject({ outcome: 'converged' })
   })
 })
 

@@ -1,14 +1,23 @@
-/** Doubts about a measurement that its reader must know of: windows that disagree, a server that changed while it was measured. */
+/**
+ * Doubts about a measurement that its reader must know of: windows that disagree, a server that
+ * changed while it was measured.
+ */
 import { momentsOf, overShare } from '../statistics/dependence.ts'
 import type { LoadRun } from '../types.ts'
 
 const sameRate = 0.05
 const certain = 3
 
-/** Pairs of steady windows at about the same rate whose shares of slow requests differ by more than three standard errors. */
+/**
+ * Pairs of steady windows at about the same rate whose shares of slow requests differ by more than
+ * three standard errors.
+ */
 export function disagreements(runs: readonly LoadRun[], limitMs: number): string[] {
   const windows = runs.flatMap((run) =>
-    run.load.kind === 'open' && run.load.arrivals.kind !== 'sweep' && run.cutMs === undefined && run.sentMs.length > 0
+    run.load.kind === 'open' &&
+    run.load.arrivals.kind !== 'sweep' &&
+    run.cutMs === undefined &&
+    run.sentMs.length > 0
       ? [{ rateRps: run.load.rateRps, ...overShare(run.latencyMs, limitMs) }]
       : [],
   )
@@ -29,11 +38,15 @@ export function disagreements(runs: readonly LoadRun[], limitMs: number): string
   return found.slice(0, 1)
 }
 
-/** What to say of a server whose unloaded latency changed by more than chance and a quarter between two runs. */
+/**
+ * What to say of a server whose unloaded latency changed by more than chance and a quarter between
+ * two runs.
+ */
 export function changeOfSpeed(before: LoadRun, after: LoadRun): string[] {
   const [a, b] = [momentsOf(before.latencyMs), momentsOf(after.latencyMs)]
   const apart = Math.abs(a.mean - b.mean)
-  if (!(apart > certain * Math.hypot(a.standardError, b.standardError) && apart > 0.25 * a.mean)) return []
+  if (!(apart > certain * Math.hypot(a.standardError, b.standardError) && apart > 0.25 * a.mean))
+    return []
   const how = b.mean > a.mean ? 'slower' : 'faster'
   return [
     `the server got ${how} while it was measured: one request at a time took ${a.mean.toFixed(1)} ms before and ${b.mean.toFixed(1)} ms after; the capacity mixes both`,

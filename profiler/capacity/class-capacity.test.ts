@@ -1,4 +1,7 @@
-/** A rare class of requests that breaks first: each must keep the percentile by itself, in every search, in a confirmation, and when it is derived. */
+/**
+ * A rare class of requests that breaks first: each must keep the percentile by itself, in every
+ * search, in a confirmation, and when it is derived.
+ */
 import { median } from 'simple-statistics'
 import { describe, expect, test } from 'vitest'
 import { ClassedGenerator, ClassedServer } from '../testing/classed-generator.ts'
@@ -13,11 +16,13 @@ import { keptUnder } from './other-slo/kept-under.ts'
 import { measureSimulatedCapacity } from './simulated-capacity.ts'
 
 /**
- * Four at a time, 200 ms each; one request in twenty is rare, and all are served alike. Nine in ten wait no longer than 150 ms up to 14.6 a second, and no longer than 20 ms
- * up to 9.2 (80,000 arrivals).
+ * Four at a time, 200 ms each; one request in twenty is rare, and all are served alike. Nine in ten
+ * wait no longer than 150 ms up to 14.6 a second, and no longer than 20 ms up to 9.2 (80,000
+ * arrivals).
  */
 const answerMs = 200
-const serverOf = () => new QueueServer({ seed: 1, servers: 4, maxBatch: 1, serviceMs: () => answerMs })
+const serverOf = () =>
+  new QueueServer({ seed: 1, servers: 4, maxBatch: 1, serviceMs: () => answerMs })
 const { signal } = new AbortController()
 const target = { ...targetAt('http://127.0.0.1:1'), transport: 'sse' } as const
 const generatorOf = () => new ClassedGenerator(serverOf(), answerMs - 1, signal)
@@ -35,7 +40,14 @@ const ofRare = (limitMs: number): Slo => ({
   classes,
 })
 const measured = (slo: Slo, seed = 1, budgetS = 60) =>
-  measureCapacity({ target, slo, signal, generator: generatorOf(), seed, effort: { ...efforts.quick, budgetS } })
+  measureCapacity({
+    target,
+    slo,
+    signal,
+    generator: generatorOf(),
+    seed,
+    effort: { ...efforts.quick, budgetS },
+  })
 
 describe('by open windows', () => {
   test('the rate at which the rare class breaks is found, and in every interval', async () => {
@@ -58,7 +70,9 @@ describe('by open windows', () => {
 
 test('in virtual time it is where long windows say', async () => {
   const virtual = (slo: Slo) => {
-    const server = new ClassedServer(new QueueServer({ seed: 1, servers: 4, maxBatch: 1, serviceMs: () => answerMs }))
+    const server = new ClassedServer(
+      new QueueServer({ seed: 1, servers: 4, maxBatch: 1, serviceMs: () => answerMs }),
+    )
     return measureSimulatedCapacity({ target: { kind: 'virtual', server }, slo, seed: 1, signal })
   }
   const within = (limitMs: number) => ({

@@ -26,12 +26,16 @@ const capacityOf = (server: ReturnType<typeof serverOf>, saturationRps = 1000) =
 describe('the highest rate that keeps the SLO', () => {
   test('is met from below to within its last step, wherever it is looked for first', () => {
     fc.assert(
-      fc.property(fc.double({ min: 20, max: 900, noNaN: true }), fc.double({ min: 6, max: 1000, noNaN: true }), (truth, expected) => {
-        // Latency in proportion to the rate: a limit that is 5 % off gives a capacity that is.
-        const { capacityRps } = capacityOf(serverOf((rate) => (50 * rate) / truth, expected))
-        expect(capacityRps).toBeLessThanOrEqual(truth * (1 + 1e-9))
-        expect(capacityRps).toBeGreaterThan(truth / 1.0203)
-      }),
+      fc.property(
+        fc.double({ min: 20, max: 900, noNaN: true }),
+        fc.double({ min: 6, max: 1000, noNaN: true }),
+        (truth, expected) => {
+          // Latency in proportion to the rate: a limit that is 5 % off gives a capacity that is.
+          const { capacityRps } = capacityOf(serverOf((rate) => (50 * rate) / truth, expected))
+          expect(capacityRps).toBeLessThanOrEqual(truth * (1 + 1e-9))
+          expect(capacityRps).toBeGreaterThan(truth / 1.0203)
+        },
+      ),
     )
   })
 
@@ -88,7 +92,14 @@ describe('the highest rate that keeps the SLO', () => {
     // Up to 400: 1, 3, 7 and 15 steps of 6 % from 200, of which the last is too far.
     const up = ratesOf((rate) => rate / 8, 200)
     const steps = (from: number, n: number) => from * 1.06 ** n
-    close(up, [200, steps(200, 1), steps(200, 3), steps(200, 7), steps(200, 15), Math.sqrt(steps(200, 7) * steps(200, 15))])
+    close(up, [
+      200,
+      steps(200, 1),
+      steps(200, 3),
+      steps(200, 7),
+      steps(200, 15),
+      Math.sqrt(steps(200, 7) * steps(200, 15)),
+    ])
     // Down to 10, whose fifth doubling is beyond the lowest rate, 5: half of what is left.
     const down = ratesOf((rate) => 5 * rate, 400)
     close(
@@ -119,7 +130,8 @@ describe('the highest rate that keeps the SLO', () => {
     const server = serverOf((rate) => rate / 8, 390)
     capacityOf(server)
     expect([...new Set(server.asked.map(({ requests }) => requests))]).toEqual([1000, 3000, 10_000])
-    for (const { requests, most, limitMs } of server.asked) expect([most, limitMs]).toEqual([requests / 100, 50])
+    for (const { requests, most, limitMs } of server.asked)
+      expect([most, limitMs]).toEqual([requests / 100, 50])
     // Doubling steps: a good start needs few windows.
     expect(server.asked.length).toBeLessThan(12)
   })

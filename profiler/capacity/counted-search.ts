@@ -1,4 +1,7 @@
-/** The highest rate that keeps an SLO, of a server in virtual time that counts what is over: windows end as soon as they are lost. */
+/**
+ * The highest rate that keeps an SLO, of a server in virtual time that counts what is over: windows
+ * end as soon as they are lost.
+ */
 import { keepsCounts, mostOver } from '../slo.ts'
 import type { Capacity, Load, Slo, VirtualServer } from '../types.ts'
 import { between } from './known-capacity.ts'
@@ -13,8 +16,9 @@ export interface CountedSearch {
 }
 
 /**
- * From short windows to long ones: requests of each, how far the search steps from where the one before it ended, and how far apart the ends of
- * its bracket may be. Each kind of window plays the same arrivals, stretched. The last one decides.
+ * From short windows to long ones: requests of each, how far the search steps from where the one
+ * before it ended, and how far apart the ends of its bracket may be. Each kind of window plays the
+ * same arrivals, stretched. The last one decides.
  */
 const stages = [
   { requests: 1000, step: 1.06, precision: 1.06 },
@@ -25,31 +29,52 @@ const stages = [
 const lowest = 0.005
 const highest = 1.05
 
-/** Standard deviation of ln(capacity) that the last windows' chance makes: `npm run bench:simulated` measures it for Poisson arrivals. */
+/**
+ * Standard deviation of ln(capacity) that the last windows' chance makes: `npm run bench:simulated`
+ * measures it for Poisson arrivals.
+ */
 const chance = 0.02
 
-/** The highest rate whose window keeps the SLO: brackets it with short windows from where the server's own model expects it, then with long ones. */
-export function countedCapacity({ server, slo, seed, arrivals, saturationRps }: CountedSearch): Capacity {
+/**
+ * The highest rate whose window keeps the SLO: brackets it with short windows from where the
+ * server's own model expects it, then with long ones.
+ */
+export function countedCapacity({
+  server,
+  slo,
+  seed,
+  arrivals,
+  saturationRps,
+}: CountedSearch): Capacity {
   const bounds = { lowest: lowest * saturationRps, highest: highest * saturationRps }
   let rateRps = server.expects(slo).capacityRps || 0.4 * saturationRps
   let { lowest: low, highest: high } = bounds
   for (const { requests, ...stage } of stages) {
     const most = mostOver(slo, requests)
     const keeps = (rate: number): boolean => {
-      const load = { kind: 'open', rateRps: rate, arrivals, durationS: requests / rate, seed } as const
+      const load = {
+        kind: 'open',
+        rateRps: rate,
+        arrivals,
+        durationS: requests / rate,
+        seed,
+      } as const
       const { over, failed } = server.countOver(load, slo.limitMs, most)
       return keepsCounts({ requests, over, errors: failed }, slo)
     }
     ;[low, high] = bracket(keeps, rateRps, stage, bounds)
     rateRps = Math.sqrt(low * high)
   }
-  const reach = Math.exp(1.645 * chance * (arrivals.kind === 'gamma' ? Math.max(1, arrivals.cv) : 1))
+  const reach = Math.exp(
+    1.645 * chance * (arrivals.kind === 'gamma' ? Math.max(1, arrivals.cv) : 1),
+  )
   return { ...between(low / reach, high * reach), capacityRps: low }
 }
 
 /**
- * The ends of an interval that a falling condition changes in, no further apart than `precision`: steps that double lead away from where it begins,
- * then it is halved, both on a logarithmic axis. Beyond the bounds nothing is asked: the lower one is taken to hold, the upper one not to.
+ * The ends of an interval that a falling condition changes in, no further apart than `precision`:
+ * steps that double lead away from where it begins, then it is halved, both on a logarithmic axis.
+ * Beyond the bounds nothing is asked: the lower one is taken to hold, the upper one not to.
  */
 function bracket(
   holds: (rateRps: number) => boolean,
@@ -64,7 +89,8 @@ function bracket(
     const held = holds(rateRps)
     if (held) low = rateRps
     else high = rateRps
-    // Once it is between one that held and one that did not, a step is longer than what lies between.
+    // Once it is between one that held and one that did not, a step is longer than what lies
+    // between.
     const next = held ? low * stride : high / stride
     rateRps = next > low && next < high ? next : Math.sqrt(low * high)
     stride *= stride

@@ -17,7 +17,8 @@ const stepsOf = (all: readonly (readonly [present: number, ms: number])[]): Step
     spreadMs: each(0),
   }
 }
-const times = (n: number, present: number, ms: number) => Array.from({ length: n }, () => [present, ms] as const)
+const times = (n: number, present: number, ms: number) =>
+  Array.from({ length: n }, () => [present, ms] as const)
 const windows = [stepsOf([...times(40, 1, 5), ...times(40, 2, 5), ...times(3, 9, 5)])]
 
 describe('steps of closed loops at more requests than windows saw', () => {
@@ -41,8 +42,15 @@ describe('steps of closed loops at more requests than windows saw', () => {
   test('are none of a server that takes several at once, or out of turn', () => {
     const loops = [stepsOf([...times(40, 2, 5), ...times(6, 20, 7)])]
     const [seen] = windows
-    expect(deeperSteps([{ ...seen!, departed: seen!.departed.map((_, i) => (i === 50 ? 2 : 1)) }], loops)).toEqual([])
-    expect(deeperSteps([{ ...seen!, rank: seen!.rank.map((_, i) => (i === 50 ? 1 : 0)) }], loops)).toEqual([])
+    expect(
+      deeperSteps(
+        [{ ...seen!, departed: seen!.departed.map((_, i) => (i === 50 ? 2 : 1)) }],
+        loops,
+      ),
+    ).toEqual([])
+    expect(
+      deeperSteps([{ ...seen!, rank: seen!.rank.map((_, i) => (i === 50 ? 1 : 0)) }], loops),
+    ).toEqual([])
   })
 })
 
@@ -51,10 +59,20 @@ test('a server that is the slower the more wait is not measured by the few that 
   const signal = new AbortController().signal
   const found = await Promise.all(
     [1, 2, 3, 4, 5].map((seed) =>
-      measureCapacity({ target: { kind: 'virtual', server: server(7 * seed) }, slo, signal, seed: 1000 * seed, effort: 'quick' }),
+      measureCapacity({
+        target: { kind: 'virtual', server: server(7 * seed) },
+        slo,
+        signal,
+        seed: 1000 * seed,
+        effort: 'quick',
+      }),
     ),
   )
   const truth = trueCapacities()[name]!
-  expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.04)
-  expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(4)
+  expect(
+    found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2],
+  ).toBeLessThan(0.04)
+  expect(
+    found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
+  ).toBeGreaterThanOrEqual(4)
 })

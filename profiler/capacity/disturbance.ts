@@ -21,11 +21,18 @@ export const spoiltLoops = (loopsRps: number): string =>
 export const disturbedAlone =
   'one request at a time misses the SLO, and the machine kept the server from its cores for much of that time, twice'
 
-/** Share of a window in which others had the server's cores, from which on its latency is not its own: threads that wait for one another lose more than their share. */
+/**
+ * Share of a window in which others had the server's cores, from which on its latency is not its
+ * own: threads that wait for one another lose more than their share.
+ */
 const mostKept = 0.25
 
-/** Whether others had the cores of the server for so long that a window that misses says nothing of it. */
-export const keptFromCores = ({ machineWait: { server = 0, stolen = 0 } = {} }: LoadRun): boolean => Math.max(server, stolen) >= mostKept
+/**
+ * Whether others had the cores of the server for so long that a window that misses says nothing of
+ * it.
+ */
+export const keptFromCores = ({ machineWait: { server = 0, stolen = 0 } = {} }: LoadRun): boolean =>
+  Math.max(server, stolen) >= mostKept
 
 /** A stall's queue takes about twice as long again to drain. */
 const aftermath = 2
@@ -45,7 +52,9 @@ export function disturbances({ stallsMs = new Float64Array() }: LoadRun, leastMs
 }
 
 /** Whether [fromMs, toMs] meets any of the spans. */
-export const meets = (spans: Spans, fromMs: number, toMs: number): boolean => spans.some(([from, to]) => fromMs <= to && from <= toMs)
+export const meets = (spans: Spans, fromMs: number, toMs: number): boolean =>
+  spans.some(([from, to]) => fromMs <= to && from <= toMs)
 
 /** Milliseconds of a run that were disturbed. */
-export const disturbedMs = (spans: Spans): number => spans.reduce((sum, [from, to]) => sum + to - from, 0)
+export const disturbedMs = (spans: Spans): number =>
+  spans.reduce((sum, [from, to]) => sum + to - from, 0)

@@ -20,7 +20,10 @@ export interface Effort {
   readonly budgetS: number
 }
 
-/** Quick: to rank trials, with wide intervals. Standard: for a figure to quote. Thorough: for a figure to bet on. */
+/**
+ * Quick: to rank trials, with wide intervals. Standard: for a figure to quote. Thorough: for a
+ * figure to bet on.
+ */
 export const efforts = {
   quick: {
     warmUpS: 0.3,

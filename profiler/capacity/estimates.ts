@@ -18,12 +18,18 @@ export class Estimates {
     private readonly workersOf: typeof workersSeen,
   ) {}
 
-  /** Where to look next. @param runs of open load, and refused loops @param saturationRps of closed loops */
+  /**
+   * Where to look next. @param runs of open load, and refused loops @param saturationRps of closed
+   * loops
+   */
   planned(runs: readonly LoadRun[], play: TwinPlay, saturationRps: number): CapacityPosterior {
     return this.withPlaces(placesOf(runs), play, saturationRps)
   }
 
-  /** What the search ends with: where refusals came at more or fewer requests, the interval has both. */
+  /**
+   * What the search ends with: where refusals came at more or fewer requests, the interval has
+   * both.
+   */
   last(runs: readonly LoadRun[], play: TwinPlay, saturationRps: number): CapacityPosterior {
     const places = placesOf(runs)
     const found = this.withPlaces(places, play, saturationRps)
@@ -32,17 +38,32 @@ export class Estimates {
       .filter((other) => other !== places)
       .map((other) => this.withPlaces(other, play, saturationRps))
     const ends = [found, ...others].map(({ capacityCi90Rps }) => capacityCi90Rps)
-    return { ...found, capacityCi90Rps: [Math.min(...ends.map(([low]) => low)), Math.max(...ends.map(([, high]) => high))] }
+    return {
+      ...found,
+      capacityCi90Rps: [
+        Math.min(...ends.map(([low]) => low)),
+        Math.max(...ends.map(([, high]) => high)),
+      ],
+    }
   }
 
-  /** What the windows say, were it known to refuse more requests than so many; undefined: it refuses none. */
+  /**
+   * What the windows say, were it known to refuse more requests than so many; undefined: it refuses
+   * none.
+   */
   withPlaces(places: number | undefined, play: TwinPlay, saturationRps: number): CapacityPosterior {
     const { windows, servedRps, togetherMs } = this.evidence
     const { loops, slo } = this.session
     const ofLoops = this.evidence.stepsOfLoops(loops)
-    const seen = waySeen(windows, loops, { places, ofLoops, idleMs: this.idleMs, togetherMs }, this.workersOf)
+    const seen = waySeen(
+      windows,
+      loops,
+      { places, ofLoops, idleMs: this.idleMs, togetherMs },
+      this.workersOf,
+    )
     this.evidence.batching = seen?.batching?.cores === undefined ? seen?.batching : undefined
-    if (seen !== undefined && seen.batching === undefined) this.evidence.tellWorkers(seen.shared ? undefined : seen)
+    if (seen !== undefined && seen.batching === undefined)
+      this.evidence.tellWorkers(seen.shared ? undefined : seen)
     const found = this.posteriorOf(windows, slo, play, this.seed, places, seen, ofLoops)
     const within = withinReach(found, Math.max(saturationRps, servedRps))
     return withWhatIsLost(within, this.session.fastestLoop)

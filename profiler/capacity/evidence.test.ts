@@ -14,13 +14,22 @@ import { placesBetween, placesOf, type Steps } from './twin/steps.ts'
 const { signal } = new AbortController()
 const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
 const measure = (server: VirtualServer, of = slo, options: Partial<CapacityOptions> = {}) =>
-  measureCapacity({ target: { kind: 'virtual', server }, slo: of, signal, seed: 3, effort: 'quick', ...options })
+  measureCapacity({
+    target: { kind: 'virtual', server },
+    slo: of,
+    signal,
+    seed: 3,
+    effort: 'quick',
+    ...options,
+  })
 const fifo = (serviceMs: (atMs: number) => number) =>
   new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: (_, __, atMs) => serviceMs(atMs) })
 
 /** Windows of open load that kept the SLO, by rate. */
 const heldRates = ({ points, slo: { limitMs } }: Measurement) =>
-  points.filter((p) => p.load.kind === 'open' && p.sloMs <= limitMs && !p.cut).map((p) => p.offeredRps)
+  points
+    .filter((p) => p.load.kind === 'open' && p.sloMs <= limitMs && !p.cut)
+    .map((p) => p.offeredRps)
 
 describe('bounded by what was seen', () => {
   test('no capacity and no end of an interval lies above the full batches', async () => {
@@ -33,8 +42,14 @@ describe('bounded by what was seen', () => {
   })
 
   test('an open window held at the lower end, however the closed loops went', async () => {
-    // Alone it answers in 5 ms, and each one beside another costs it 12: a closed loop gets far more than open load can have within the SLO.
-    const bursts = new QueueServer({ seed: 1, servers: 1, maxBatch: 64, serviceMs: (batch) => (batch > 20 ? 50 : 5 + 2.2 * batch) })
+    // Alone it answers in 5 ms, and each one beside another costs it 12: a closed loop gets far
+    // more than open load can have within the SLO.
+    const bursts = new QueueServer({
+      seed: 1,
+      servers: 1,
+      maxBatch: 64,
+      serviceMs: (batch) => (batch > 20 ? 50 : 5 + 2.2 * batch),
+    })
     const found = await measure(bursts, { ...slo, limitMs: 80 })
     expect(Math.max(...heldRates(found))).toBeGreaterThanOrEqual(found.capacityCi90Rps[0])
     expect(found.known).toBe('held')
@@ -45,7 +60,8 @@ test('of slow batches, of which a quick measurement sees a few dozen, the full o
   const { server, slo: of } = virtualCases.find(({ name }) => name === 'CPU batch 8')!
   const truth = trueCapacities()['CPU batch 8']!
   const errors: number[] = []
-  for (const seed of [1, 2, 3, 4, 5]) errors.push((await measure(server(seed), of, { seed: 100 * seed })).capacityRps / truth - 1)
+  for (const seed of [1, 2, 3, 4, 5])
+    errors.push((await measure(server(seed), of, { seed: 100 * seed })).capacityRps / truth - 1)
   expect(Math.abs(errors.sort((a, b) => a - b)[2]!)).toBeLessThan(0.045)
 })
 
@@ -61,10 +77,17 @@ describe('pauses', () => {
   }
 
   test('one longer than the limit is measured again, told, and moves neither figure nor bound', async () => {
-    const [calm, once] = [await measure(fifo(() => 4)), await measure(pausing(Number.POSITIVE_INFINITY))]
-    expect(once.caveats.join()).toMatch(/nothing was answered for 70\d ms of a window at .* it did not come back/)
+    const [calm, once] = [
+      await measure(fifo(() => 4)),
+      await measure(pausing(Number.POSITIVE_INFINITY)),
+    ]
+    expect(once.caveats.join()).toMatch(
+      /nothing was answered for 70\d ms of a window at .* it did not come back/,
+    )
     expect(Math.abs(once.capacityRps / calm.capacityRps - 1)).toBeLessThan(0.03)
-    const raced = await measure(pausing(Number.POSITIVE_INFINITY), slo, { capacityToBeatRps: 0.9 * calm.capacityRps })
+    const raced = await measure(pausing(Number.POSITIVE_INFINITY), slo, {
+      capacityToBeatRps: 0.9 * calm.capacityRps,
+    })
     expect(raced.outcome).not.toBe('beaten')
   })
 
@@ -76,7 +99,14 @@ describe('pauses', () => {
 
   test('are times in which a request waited and none was answered', () => {
     const run = (sentMs: number[], latencyMs: number[], cutMs?: number) =>
-      pausesOf({ sentMs: Float64Array.from(sentMs), latencyMs: Float64Array.from(latencyMs), cutMs } as unknown as LoadRun, 50)
+      pausesOf(
+        {
+          sentMs: Float64Array.from(sentMs),
+          latencyMs: Float64Array.from(latencyMs),
+          cutMs,
+        } as unknown as LoadRun,
+        50,
+      )
     expect(run([0, 5, 100, 110], [4, 4, 4, 4])).toEqual([])
     expect(run([0, 5, 10, 110], [4, 4, 100, 4])).toEqual([{ fromMs: 10, untilMs: 110 }])
     expect(run([0, 5, 20, 30], [4, 4, 180, 170], 200)).toEqual([{ fromMs: 20, untilMs: 200 }])
@@ -118,7 +148,10 @@ describe('warm-up', () => {
 
   test('one that goes on getting faster is not converged', async () => {
     const found = await measure(fifo((atMs) => 16 * 0.97 ** (atMs / 1000)))
-    expect(found).toMatchObject({ outcome: 'unsettled', detail: expect.stringMatching(/still speeding up: .* % faster/) })
+    expect(found).toMatchObject({
+      outcome: 'unsettled',
+      detail: expect.stringMatching(/still speeding up: .* % faster/),
+    })
     expect(found.change).toBeGreaterThan(1.05)
   })
 
@@ -127,7 +160,14 @@ describe('warm-up', () => {
       const of = (value: (i: number) => number) => Array.from({ length: 40 }, (_, i) => value(i))
       const zero = of(() => 0)
       const tookMs = of((i) => scale * (5 + present) * (1 + 0.01 * (i % 3)))
-      return { present: of(() => present), tookMs, departed: of(() => present), rank: zero, endedMs: zero, spreadMs: zero }
+      return {
+        present: of(() => present),
+        tookMs,
+        departed: of(() => present),
+        rank: zero,
+        endedMs: zero,
+        spreadMs: zero,
+      }
     }
     expect(changeOfSteps(steps(1, 4), steps(1, 16))).toBe(1)
     expect(changeOfSteps(steps(1.2, 4), steps(1, 4))).toBeCloseTo(1.2, 1)
@@ -136,7 +176,10 @@ describe('warm-up', () => {
   })
 })
 
-/** A gateway that lets so many requests a second through, ten at once, and answers 429 to the rest at once. */
+/**
+ * A gateway that lets so many requests a second through, ten at once, and answers 429 to the rest
+ * at once.
+ */
 class Gateway implements VirtualServer {
   private readonly behind = fifo(() => 5)
   private tokens = 10
@@ -167,15 +210,24 @@ describe('overload', () => {
   })
 
   test('a short queue that refuses long before it is slow bounds the capacity, though no window of open load filled it', async () => {
-    const { server, slo: of } = developmentCases.find(({ name }) => name.includes('refuses beyond 40'))!
+    const { server, slo: of } = developmentCases.find(({ name }) =>
+      name.includes('refuses beyond 40'),
+    )!
     const found = await measure(server(7), of, { seed: 1000 })
     expect(Math.abs(found.capacityRps / 317.7 - 1)).toBeLessThan(0.015)
   })
 
   test('places are told by refusals of a full queue, not by those of a rate limit', () => {
-    const runOf = (server: VirtualServer) => server.play({ kind: 'closed', connections: 60, durationS: 1 }) as unknown as LoadRun
+    const runOf = (server: VirtualServer) =>
+      server.play({ kind: 'closed', connections: 60, durationS: 1 }) as unknown as LoadRun
     expect(placesOf([runOf(caseNamed('FIFO 4 ms, refuses beyond 64').server(1))])).toBeUndefined()
-    expect(placesOf([runOf(new QueueServer({ seed: 1, servers: 1, maxBatch: 1, queueLimit: 40, serviceMs: () => 3 }))])).toBe(41)
+    expect(
+      placesOf([
+        runOf(
+          new QueueServer({ seed: 1, servers: 1, maxBatch: 1, queueLimit: 40, serviceMs: () => 3 }),
+        ),
+      ]),
+    ).toBe(41)
     expect(placesOf([runOf(new Gateway(20))])).toBeUndefined()
   })
 
@@ -184,7 +236,9 @@ describe('overload', () => {
     // As many that stay for long, then one that is refused, and all leave.
     const runs = there.map((count) => ({
       sentMs: Float64Array.from({ length: count + 1 }, (_, i) => i),
-      latencyMs: Float64Array.from({ length: count + 1 }, (_, i) => (i === count ? Number.NaN : 1000)),
+      latencyMs: Float64Array.from({ length: count + 1 }, (_, i) =>
+        i === count ? Number.NaN : 1000,
+      ),
     })) as unknown as LoadRun[]
     expect(placesBetween(runs)).toEqual([12, 27])
     expect(placesBetween(runs.slice(0, 4))).toBeUndefined()
@@ -193,7 +247,10 @@ describe('overload', () => {
   })
 
   test('a full queue that refuses is found as it is', async () => {
-    const found = await measure(caseNamed('FIFO 4 ms, refuses beyond 64').server(1), { ...slo, limitMs: 400 })
+    const found = await measure(caseNamed('FIFO 4 ms, refuses beyond 64').server(1), {
+      ...slo,
+      limitMs: 400,
+    })
     expect(Math.abs(found.capacityRps / 243.9 - 1)).toBeLessThan(0.03)
   })
 })
@@ -208,7 +265,8 @@ describe('a busy machine', () => {
       effort: 'quick',
       generator: busyMachine(
         (kept) => fifo(() => (kept ? 12 : 4)),
-        (load, before) => load.kind === 'open' && waits(before.filter(({ kind }) => kind === 'open').length),
+        (load, before) =>
+          load.kind === 'open' && waits(before.filter(({ kind }) => kind === 'open').length),
       ),
     })
 

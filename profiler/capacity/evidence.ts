@@ -15,14 +15,20 @@ import { servicesInOrder, type WorkersSeen } from './ways/workers.ts'
 
 /** Departures this close, as a share of the idle latency, are one batch. */
 const batchShare = 0.15
-/** A window that the machine spoilt is played again, up to so many times, and all of them together up to so many. */
+/**
+ * A window that the machine spoilt is played again, up to so many times, and all of them together
+ * up to so many.
+ */
 const mostRepeats = 3
 const mostRepeatsInAll = 6
 /** Speed over that of the first window from which on a server that got slower is as fast again. */
 const asBefore = 0.95
 /** Share of the lowest rate so far, a sweep's first one too, below which none is asked for. */
 const deepest = 0.5
-/** Requests of a window that would show a rate a quarter beyond the capacity: far more are over the limit there than are allowed. */
+/**
+ * Requests of a window that would show a rate a quarter beyond the capacity: far more are over the
+ * limit there than are allowed.
+ */
 const fewestTelling = 100
 /** And of one at twice the capacity, where one in five at least is over. */
 const fewestTellingTwice = 20
@@ -30,7 +36,10 @@ const limitsToTell = 4
 /** Share to go on with of a rate that the generator could not hold. */
 const cautious = 0.7
 
-/** What is to become of a window: it counts; another is to be played in its place; it shows another server than the windows before it, which are dropped. */
+/**
+ * What is to become of a window: it counts; another is to be played in its place; it shows another
+ * server than the windows before it, which are dropped.
+ */
 type Verdict = 'counts' | 'again' | 'faster' | 'slower'
 
 /** A window that counts, and what it says of its rate. */
@@ -44,25 +53,38 @@ export class Evidence {
   private counted: Counted[] = []
   /** Highest rate that a steady open window was seen to be served at. */
   servedRps = 0
-  /** Highest steady rate whose open window kept the SLO, and the highest whose window kept it with room to spare. */
+  /**
+   * Highest steady rate whose open window kept the SLO, and the highest whose window kept it with
+   * room to spare.
+   */
   heldRps = 0
   surelyHeldRps = 0
   /** Lowest steady rate whose window missed it. */
   missedRps = Number.POSITIVE_INFINITY
-  /** Lowest steady rate at which too many requests failed, and highest one at which they did not. */
+  /**
+   * Lowest steady rate at which too many requests failed, and highest one at which they did not.
+   */
   failingRps = Number.POSITIVE_INFINITY
   cleanRps = 0
-  /** Lowest rate to ask for next, 0 before the first: a few requests at a rate far below all others tell nothing of those between. */
+  /**
+   * Lowest rate to ask for next, 0 before the first: a few requests at a rate far below all others
+   * tell nothing of those between.
+   */
   leastRps = 0
   /** What the generator can be asked for, as far as it could not hold what it was. */
   mostRps = Number.POSITIVE_INFINITY
-  /** Speed at the last window over that of those before it, where it was faster; 1 where it was not. */
+  /**
+   * Speed at the last window over that of those before it, where it was faster; 1 where it was not.
+   */
   change = 1
   /** Speed now over that of the first window, as far as the server got slower, and faster again. */
   slowed = 1
   /** It may be getting slower: only the end of the last window is, and another has to tell. */
   slowing = false
-  /** Workers that serve one request each in the order of arrival, as far as they are known: twice in a row as many were told. */
+  /**
+   * Workers that serve one request each in the order of arrival, as far as they are known: twice in
+   * a row as many were told.
+   */
   workers: Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined
   private toldWorkers: number | undefined
   /** How it puts batches together that wait for one another. */
@@ -92,21 +114,29 @@ export class Evidence {
     return batchShare * this.idleMs
   }
 
-  /** By how many workers requests seem to be served, of late. Whose number changes from one window to the next is served otherwise: its service times hang on the load. */
+  /**
+   * By how many workers requests seem to be served, of late. Whose number changes from one window
+   * to the next is served otherwise: its service times hang on the load.
+   */
   tellWorkers(told: Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined): void {
     const { toldWorkers = told?.workers } = this
     this.workers = told?.workers === toldWorkers ? told : undefined
     this.toldWorkers = told?.workers
   }
 
-  /** What teaches the twin: open load alone. A closed loop waits for its own answers, which idles the stages of a server that works on several batches at once. */
+  /**
+   * What teaches the twin: open load alone. A closed loop waits for its own answers, which idles
+   * the stages of a server that works on several batches at once.
+   */
   get windows(): ObservedRun[] {
     return this.counted.map(({ window }) => window)
   }
 
   /** The machine spoilt every window that was played of late, and those in their place. */
   get disturbed(): boolean {
-    return this.spoiltInARow > 0 && (this.spoiltInARow > mostRepeats || this.spoilt > mostRepeatsInAll)
+    return (
+      this.spoiltInARow > 0 && (this.spoiltInARow > mostRepeats || this.spoilt > mostRepeatsInAll)
+    )
   }
 
   /** Counts the time that the machine disturbed of a run, open or closed. */
@@ -120,7 +150,9 @@ export class Evidence {
   /** Steps of closed loops. */
   stepsOfLoops(loops: readonly LoadRun[]): Steps[] {
     return loops.map((loop) => {
-      const known = this.loopSteps.get(loop) ?? stepsOf(loop, this.togetherMs, disturbances(loop, this.leastDisturbanceMs))
+      const known =
+        this.loopSteps.get(loop) ??
+        stepsOf(loop, this.togetherMs, disturbances(loop, this.leastDisturbanceMs))
       this.loopSteps.set(loop, known)
       return known
     })
@@ -128,7 +160,10 @@ export class Evidence {
 
   /** Takes in an open window. A sweep has no one rate. */
   add(run: LoadRun, point: LoadPoint, steady: boolean): Verdict {
-    this.leastRps = Math.min(this.leastRps || Number.POSITIVE_INFINITY, deepest * lowestOf(run.load))
+    this.leastRps = Math.min(
+      this.leastRps || Number.POSITIVE_INFINITY,
+      deepest * lowestOf(run.load),
+    )
     if (run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95) {
       this.mostRps = Math.min(this.mostRps, (cautious * run.latencyMs.length) / run.seconds)
       return 'counts'
@@ -167,7 +202,10 @@ export class Evidence {
     this.rate(counted)
     if (steps.present.length === 0) return 'counts'
     const before = this.counted
-    this.change = before.length > 0 ? Math.max(1, changeOfSteps(joinSteps(before.map(({ window }) => window.steps)), steps)) : 1
+    this.change =
+      before.length > 0
+        ? Math.max(1, changeOfSteps(joinSteps(before.map(({ window }) => window.steps)), steps))
+        : 1
     if (this.change > 1) {
       this.counted = [counted]
       this.missedRps = Number.POSITIVE_INFINITY
@@ -186,15 +224,21 @@ export class Evidence {
     return 'slower'
   }
 
-  /** What tells of the server's speed whatever its queue: steps of batches, else service times. Empty where neither is known, as of shared cores. */
+  /**
+   * What tells of the server's speed whatever its queue: steps of batches, else service times.
+   * Empty where neither is known, as of shared cores.
+   */
   private comparable(otherwise: readonly Steps[] = []): readonly Steps[] {
     const { windows, workers } = this
     const steps = windows.map((window) => window.steps)
     const inOrder = () => (workers === undefined ? undefined : servicesInOrder(windows, workers))
     const inBatches = () => this.batching && batchServices(windows, this.batching, this.togetherMs)
-    const known = inBatches() ?? (servesBatches(joinSteps(steps)) ? steps : (inOrder() ?? otherwise))
+    const known =
+      inBatches() ?? (servesBatches(joinSteps(steps)) ? steps : (inOrder() ?? otherwise))
     // What a server that refuses leaves to be served comes otherwise than what is sent.
-    return known.map((of, i) => (failsTooOften(withoutTimeouts(this.counted[i]!.point), this.slo) ? noSteps : of))
+    return known.map((of, i) =>
+      failsTooOften(withoutTimeouts(this.counted[i]!.point), this.slo) ? noSteps : of,
+    )
   }
 
   /** Share of its speed that the server gains per second, seen over its steady windows. */
@@ -203,35 +247,62 @@ export class Evidence {
     return speedUpPerS(known.filter((_, i) => this.counted[i]!.steady))
   }
 
-  /** Highest steady rate below this at which an open window of so many requests, and as long, kept the SLO; 0 where none did. */
+  /**
+   * Highest steady rate below this at which an open window of so many requests, and as long, kept
+   * the SLO; 0 where none did.
+   */
   heldBelow(rateRps: number, fewest = 0, leastS = 0): number {
     const tells = ({ requests, seconds }: LoadPoint) => requests >= fewest && seconds >= leastS
     const held = this.counted.filter(
-      ({ window, point, steady }) => steady && window.run.cutMs === undefined && tells(point) && keeps(point, this.slo),
+      ({ window, point, steady }) =>
+        steady && window.run.cutMs === undefined && tells(point) && keeps(point, this.slo),
     )
-    return held.reduce((most, { point }) => (point.offeredRps < rateRps ? Math.max(most, point.offeredRps) : most), 0)
+    return held.reduce(
+      (most, { point }) => (point.offeredRps < rateRps ? Math.max(most, point.offeredRps) : most),
+      0,
+    )
   }
 
-  /** Lowest steady rate from which on every open window missed the SLO for certain, where there are two: the capacity is below it. Infinity where there are not. */
+  /**
+   * Lowest steady rate from which on every open window missed the SLO for certain, where there are
+   * two: the capacity is below it. Infinity where there are not.
+   */
   get surelyMissedRps(): number {
-    const steady = this.counted.filter(({ steady }) => steady).sort((a, b) => b.point.offeredRps - a.point.offeredRps)
+    const steady = this.counted
+      .filter(({ steady }) => steady)
+      .sort((a, b) => b.point.offeredRps - a.point.offeredRps)
     // Refusals are another limit than latency.
-    const kept = steady.findIndex(({ point }) => keepsSurely(point, this.slo) !== false || failsTooOften(withoutTimeouts(point), this.slo))
+    const kept = steady.findIndex(
+      ({ point }) =>
+        keepsSurely(point, this.slo) !== false || failsTooOften(withoutTimeouts(point), this.slo),
+    )
     const missed = kept < 0 ? steady : steady.slice(0, kept)
     return missed.length > 1 ? missed.at(-1)!.point.offeredRps : Number.POSITIVE_INFINITY
   }
 
-  /** Highest steady rate of a window that kept the SLO, below all that missed it, with requests enough to have shown a rate far beyond the capacity; 0 without one. */
+  /**
+   * Highest steady rate of a window that kept the SLO, below all that missed it, with requests
+   * enough to have shown a rate far beyond the capacity; 0 without one.
+   */
   get keptRps(): number {
     return this.heldBelow(this.missedRps, Math.max(fewestTelling, 1 / (1 - this.slo.percentile)))
   }
 
-  /** The same of a few requests, enough to have shown twice the capacity: they heaped up for more than the limit. */
+  /**
+   * The same of a few requests, enough to have shown twice the capacity: they heaped up for more
+   * than the limit.
+   */
   get brieflyKeptRps(): number {
-    return this.heldBelow(this.missedRps, fewestTellingTwice, (limitsToTell * longestLimitMs(this.slo)) / 1000)
+    return this.heldBelow(
+      this.missedRps,
+      fewestTellingTwice,
+      (limitsToTell * longestLimitMs(this.slo)) / 1000,
+    )
   }
 
-  /** Forgets the windows before: they were another server's, and so are the rates that they held. */
+  /**
+   * Forgets the windows before: they were another server's, and so are the rates that they held.
+   */
   private onlySince(window: number): void {
     this.counted = this.counted.slice(window)
     this.heldRps = this.surelyHeldRps = this.servedRps = this.cleanRps = 0
@@ -244,22 +315,28 @@ export class Evidence {
     const { slo } = this
     if (!steady) return
     this.servedRps = Math.max(this.servedRps, point.achievedRps)
-    if (failsTooOften(withoutTimeouts(point), slo)) this.failingRps = Math.min(this.failingRps, point.offeredRps)
+    if (failsTooOften(withoutTimeouts(point), slo))
+      this.failingRps = Math.min(this.failingRps, point.offeredRps)
     else if (run.cutMs === undefined) this.cleanRps = Math.max(this.cleanRps, point.offeredRps)
     if (keeps(point, slo) && run.cutMs === undefined) {
       this.heldRps = Math.max(this.heldRps, point.offeredRps)
-      if (keepsSurely(point, slo) === true) this.surelyHeldRps = Math.max(this.surelyHeldRps, point.offeredRps)
+      if (keepsSurely(point, slo) === true)
+        this.surelyHeldRps = Math.max(this.surelyHeldRps, point.offeredRps)
     } else this.missedRps = Math.min(this.missedRps, point.offeredRps)
   }
 
   caveats(): string[] {
     const found: string[] = []
-    if (this.everSlower) found.push('the server got slower while it was measured: what it did before that is left out')
+    if (this.everSlower)
+      found.push('the server got slower while it was measured: what it did before that is left out')
     if (this.stalledMs >= 0.02 * this.playedMs && this.stalledMs > 0) {
       const share = ((100 * this.stalledMs) / this.playedMs).toFixed(0)
       const again = Math.min(this.spoilt, mostRepeatsInAll)
-      const repeated = again > 0 ? `, and ${again} ${again === 1 ? 'window was' : 'windows were'} repeated` : ''
-      found.push(`the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`)
+      const repeated =
+        again > 0 ? `, and ${again} ${again === 1 ? 'window was' : 'windows were'} repeated` : ''
+      found.push(
+        `the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`,
+      )
     }
     if (this.paused !== undefined) {
       const { pause, point, window } = this.paused
@@ -276,16 +353,30 @@ export class Evidence {
 }
 
 const lowestOf = (load: Load): number =>
-  load.kind !== 'open' ? Number.POSITIVE_INFINITY : load.arrivals.kind === 'sweep' ? load.arrivals.fromRps : load.rateRps
-
-/** A request that timed out was slow, and counts as such; only others tell of a server that refuses. */
-const withoutTimeouts = (point: LoadPoint): LoadPoint => ({ ...point, errors: point.errors - (point.errorKinds.timeout ?? 0) })
+  load.kind !== 'open'
+    ? Number.POSITIVE_INFINITY
+    : load.arrivals.kind === 'sweep'
+      ? load.arrivals.fromRps
+      : load.rateRps
 
 /**
- * The run as the server saw it: from actual sends. A send that the generator made late is a later arrival, and no fault of the server.
+ * A request that timed out was slow, and counts as such; only others tell of a server that refuses.
+ */
+const withoutTimeouts = (point: LoadPoint): LoadPoint => ({
+  ...point,
+  errors: point.errors - (point.errorKinds.timeout ?? 0),
+})
+
+/**
+ * The run as the server saw it: from actual sends. A send that the generator made late is a later
+ * arrival, and no fault of the server.
  */
 function asServed(run: LoadRun): LoadRun {
   const { lateMs } = run
   if (lateMs === undefined) return run
-  return { ...run, sentMs: run.sentMs.map((at, i) => at + lateMs[i]!), latencyMs: run.latencyMs.map((ms, i) => ms - lateMs[i]!) }
+  return {
+    ...run,
+    sentMs: run.sentMs.map((at, i) => at + lateMs[i]!),
+    latencyMs: run.latencyMs.map((ms, i) => ms - lateMs[i]!),
+  }
 }

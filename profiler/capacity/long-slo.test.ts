@@ -1,4 +1,7 @@
-/** Servers whose SLO is long beside a service, as people's own have: whole measurements at quick effort, in virtual time. */
+/**
+ * Servers whose SLO is long beside a service, as people's own have: whole measurements at quick
+ * effort, in virtual time.
+ */
 import { expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
 import { simpleCases } from '../testing/simple-servers.ts'

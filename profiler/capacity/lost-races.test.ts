@@ -1,12 +1,23 @@
-/** When a search against a rate that has to be beaten is given up; the rest of what it decides is in open-search-decisions.test.ts. */
+/**
+ * When a search against a rate that has to be beaten is given up; the rest of what it decides is in
+ * open-search-decisions.test.ts.
+ */
 import { describe, expect, test } from 'vitest'
-import { missing, posterior, rates, type Script, searched, windowOf } from '../testing/scripted-search.ts'
+import {
+  missing,
+  posterior,
+  rates,
+  type Script,
+  searched,
+  windowOf,
+} from '../testing/scripted-search.ts'
 
 describe('a race', () => {
   const racing = (below: number, more: Script = {}) =>
     searched({
       options: { capacityToBeatRps: 1200 },
-      estimate: (_, windows) => posterior(600, 0.1, { below: (rps) => (rps === 1200 && windows > 1 ? below : 0.99) }),
+      estimate: (_, windows) =>
+        posterior(600, 0.1, { below: (rps) => (rps === 1200 && windows > 1 ? below : 0.99) }),
       window: (load) => (load.rateRps > 800 ? missing(load) : windowOf(load)),
       ...more,
     })
@@ -14,7 +25,11 @@ describe('a race', () => {
   test('is lost after two windows, where the twin is surer than 98 % that the capacity is lower, and one that misses a quarter more than it has the server do at most', async () => {
     const lost = await racing(0.981)
     expect(rates(lost.asked).slice(1)).toEqual([600, expect.closeTo(825, 9)])
-    expect(lost.found).toMatchObject({ outcome: 'beaten', capacityRps: expect.closeTo(660, 9), known: 'bound above' })
+    expect(lost.found).toMatchObject({
+      outcome: 'beaten',
+      capacityRps: expect.closeTo(660, 9),
+      known: 'bound above',
+    })
     expect(lost.found.capacityCi90Rps).toEqual([0, expect.closeTo(660, 9)])
     expect(lost.found.detail).toBe('certainly below the 1200.0 requests per second it had to beat')
     expect((await racing(0.98)).found.outcome).not.toBe('beaten')
@@ -40,7 +55,11 @@ describe('a race', () => {
     const wide = { estimate: () => posterior(600, 0.99, { below: () => 0.99 }) }
     expect((await racing(0.99, wide)).found.outcome).toBe('beaten')
     expect(
-      (await racing(0.99, { estimate: () => posterior(600, 1.1, { capacityCi90Rps: [500, 1200], below: () => 0.99 }) })).found.outcome,
+      (
+        await racing(0.99, {
+          estimate: () => posterior(600, 1.1, { capacityCi90Rps: [500, 1200], below: () => 0.99 }),
+        })
+      ).found.outcome,
     ).not.toBe('beaten')
     const held = (rps: number) =>
       racing(0.99, {

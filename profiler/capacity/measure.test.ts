@@ -30,10 +30,12 @@ const capacity = async (service: Partial<TestService>, limitMs: number) => {
 }
 
 test('finds a capacity below what the server can do at all', async () => {
-  // Two at a time, 8 ms each: 250 requests per second at most, fewer on a busy machine: what it could do then is what it did saturated.
+  // Two at a time, 8 ms each: 250 requests per second at most, fewer on a busy machine: what it
+  // could do then is what it did saturated.
   const { measurement, phases } = await capacity({ servers: 2, time: { kind: 'fixed', ms: 8 } }, 60)
   const { capacityRps, capacityCi90Rps, saturationRps, points } = measurement
-  if (measurement.outcome === 'disturbed') expect(points.some(({ disturbed }) => disturbed)).toBe(true)
+  if (measurement.outcome === 'disturbed')
+    expect(points.some(({ disturbed }) => disturbed)).toBe(true)
   else expect(capacityRps).toBeGreaterThan(0.5 * saturationRps)
   expect(capacityRps).toBeLessThan(290)
   expect(saturationRps).toBeLessThan(290)
@@ -42,7 +44,9 @@ test('finds a capacity below what the server can do at all', async () => {
   // Node's timers may fire up to a millisecond early.
   expect(measurement.idle.p50Ms).toBeGreaterThan(7)
   expect(phases.filter((phase) => phase !== 'warm-up').slice(0, 1)).toEqual(['idle'])
-  expect(points.every((point) => point.load.kind === 'closed' || point.load.arrivals.kind === 'poisson')).toBe(true)
+  expect(
+    points.every((point) => point.load.kind === 'closed' || point.load.arrivals.kind === 'poisson'),
+  ).toBe(true)
   expect(measurement.caveats.join()).toMatch(/shared this machine/)
 })
 
@@ -53,7 +57,10 @@ test('a server slower than the SLO when idle is unattainable', async () => {
 })
 
 test('a server that fails requests is an outcome with the evidence', async () => {
-  const { measurement } = await capacity({ fault: { kind: 'status', status: 500, share: 0.5 } }, 200)
+  const { measurement } = await capacity(
+    { fault: { kind: 'status', status: 500, share: 0.5 } },
+    200,
+  )
   expect(measurement).toMatchObject({ outcome: 'errors', capacityRps: 0 })
   expect(measurement.detail).toMatch(/status 500 × \d+/)
 })
@@ -65,6 +72,12 @@ test('a server that dies under load is an outcome', async () => {
 
 test('nothing listening is an outcome', async () => {
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-  const measurement = await measureCapacity({ target: targetAt('http://127.0.0.1:1'), slo, signal, effort: 'quick', generator })
+  const measurement = await measureCapacity({
+    target: targetAt('http://127.0.0.1:1'),
+    slo,
+    signal,
+    effort: 'quick',
+    generator,
+  })
   expect(measurement.outcome).toBe('server-died')
 })

@@ -4,7 +4,16 @@ import { serverAddress } from '../server-address.ts'
 import { failsTooOften, keeps, sloLimit, sloName, sloValue } from '../slo.ts'
 import { noLatency } from '../statistics/latency-summary.ts'
 import { summarise } from '../statistics/load-point.ts'
-import type { CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../types.ts'
+import type {
+  CapacityOutcome,
+  LoadGenerator,
+  LoadPoint,
+  LoadRun,
+  Measurement,
+  Phase,
+  Slo,
+  Target,
+} from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { changeOfSpeed } from './checks.ts'
 import { disturbedAlone, keptFromCores } from './disturbance.ts'
@@ -24,11 +33,20 @@ export interface CapacityOptions {
   readonly effort?: keyof typeof efforts | Effort
   /** Seed of the arrivals, default 1. */
   readonly seed?: number
-  /** A capacity below this is of no use to the caller: the search ends as 'beaten' once it is certain. */
+  /**
+   * A capacity below this is of no use to the caller: the search ends as 'beaten' once it is
+   * certain.
+   */
   readonly capacityToBeatRps?: number
-  /** What is believed of the capacity beforehand: where windows bear it out, fewer of them are enough. */
+  /**
+   * What is believed of the capacity beforehand: where windows bear it out, fewer of them are
+   * enough.
+   */
   readonly expectedRps?: number
-  /** Requests that warm servers of this kind, by what was seen of others (`requestsToWarm`); absent: as many as may be needed. */
+  /**
+   * Requests that warm servers of this kind, by what was seen of others (`requestsToWarm`); absent:
+   * as many as may be needed.
+   */
   readonly warmUpRequests?: number
   /** Told of every window as it ends. */
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
@@ -42,7 +60,8 @@ const gentleTries = 3
 
 /**
  * Finds the capacity of a target under an SLO: warm-up, idle latency, then the search.
- * A bad server is an outcome. Throws a GeneratorError for loads that cannot be made, and the signal's reason when it aborts.
+ * A bad server is an outcome. Throws a GeneratorError for loads that cannot be made, and the
+ * signal's reason when it aborts.
  */
 export async function measureCapacity(options: CapacityOptions): Promise<Measurement> {
   const generator = generatorFor(options.target, options.generator)
@@ -108,13 +127,18 @@ class CapacityMeasurement {
           refusesBeyondRps,
           ...(refusesBeyondRps === undefined && { warmUp: byNumber }),
         })
-    if (!['server-died', 'beaten', 'disturbed'].includes(found.outcome) && refusesBeyondRps === undefined) await this.idleAgain(run, point)
+    if (
+      !['server-died', 'beaten', 'disturbed'].includes(found.outcome) &&
+      refusesBeyondRps === undefined
+    )
+      await this.idleAgain(run, point)
     return found
   }
 
   /**
-   * Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`; then, over more connections, until the server has
-   * had so many requests that one which warms by their number is warm. Its time is not taken from the budget.
+   * Until a window is no faster than the one before by more than chance, or `maxWarmUpWindows`;
+   * then, over more connections, until the server has had so many requests that one which warms by
+   * their number is warm. Its time is not taken from the budget.
    */
   private async warmUp(): Promise<Searched | undefined> {
     const { session, effort } = this
@@ -123,15 +147,22 @@ class CapacityMeasurement {
     const { warmUpRequests } = this.options
     await untilNoFaster(maxWarmUpWindows, async (window) => {
       // More connections bring it there sooner.
-      if (window > 0 && warmUpRequests !== undefined && session.requests < warmUpRequests) return undefined
+      if (window > 0 && warmUpRequests !== undefined && session.requests < warmUpRequests)
+        return undefined
       const { run, point } = await session.closed(2, effort.warmUpS, 'warm-up', false)
       last = point
       return failsTooOften(point, slo) ? undefined : run
     })
     const { byNumber } = this
-    while (last !== undefined && !failsTooOften(last, slo) && !this.streamed(last) && !byNumber.isWarm(warmUpRequests))
+    while (
+      last !== undefined &&
+      !failsTooOften(last, slo) &&
+      !this.streamed(last) &&
+      !byNumber.isWarm(warmUpRequests)
+    )
       last = await byNumber.play()
-    if (last !== undefined && !this.streamed(last)) this.warmed = warmUpOf(session.requests, byNumber.windows)
+    if (last !== undefined && !this.streamed(last))
+      this.warmed = warmUpOf(session.requests, byNumber.windows)
     session.startBudget()
     if (last === undefined) return undefined
     if (await session.died(last)) return nothing('server-died', session.causeOfDeath(last))
@@ -139,7 +170,10 @@ class CapacityMeasurement {
     return undefined
   }
 
-  /** The idle latency again after the load, to see a server that changed; always where requests that met nobody under load contradict the first. */
+  /**
+   * The idle latency again after the load, to see a server that changed; always where requests that
+   * met nobody under load contradict the first.
+   */
   private async idleAgain(before: LoadRun, point: LoadPoint): Promise<void> {
     const { session, effort, doubts } = this
     const { limitMs } = this.options.slo
@@ -159,12 +193,16 @@ class CapacityMeasurement {
     if (!contradictAlone(again, alone, limitMs)) this.idle = summarise(run.latencyMs)
   }
 
-  /** One request at a time, or gently where the server refuses closed loops; an outcome where that tells enough. */
+  /**
+   * One request at a time, or gently where the server refuses closed loops; an outcome where that
+   * tells enough.
+   */
   private async unloaded(): Promise<Searched | Played> {
     const { session, effort, refused } = this
     const { slo } = this.options
     let idleRun = await session.closed(1, effort.idleS, 'idle')
-    // One disturbed window must not condemn a server: a miss is measured again, and the better of the two counts.
+    // One disturbed window must not condemn a server: a miss is measured again, and the better of
+    // the two counts.
     if (!keeps(idleRun.point, slo)) {
       const again = await session.closed(1, 2 * effort.idleS, 'idle')
       if (again.point.sloMs < idleRun.point.sloMs) idleRun = again
@@ -188,8 +226,9 @@ class CapacityMeasurement {
   }
 
   /**
-   * A server that refused a closed loop may have been asked for too much (429, 503: a queue or a rate limit): open load at a fifth of what it
-   * answered well, and then at half of that, twice. Where that fails too, it serves nobody.
+   * A server that refused a closed loop may have been asked for too much (429, 503: a queue or a
+   * rate limit): open load at a fifth of what it answered well, and then at half of that, twice.
+   * Where that fails too, it serves nobody.
    */
   private async gentle(refusing: LoadPoint): Promise<Searched | Played> {
     const { session, effort } = this
@@ -197,8 +236,14 @@ class CapacityMeasurement {
     let rateRps = Math.max(1, gentleShare * this.answeredOf(refusing))
     let last = refusing
     for (let tries = 0; tries < gentleTries; tries++) {
-      const played = await session.open(rateRps, Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)), seed + tries, 'idle')
-      if (await session.died(played.point)) return nothing('server-died', session.causeOfDeath(played.point))
+      const played = await session.open(
+        rateRps,
+        Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)),
+        seed + tries,
+        'idle',
+      )
+      if (await session.died(played.point))
+        return nothing('server-died', session.causeOfDeath(played.point))
       if (!failsTooOften(played.point, slo)) return played
       // What it refused may still have been the loop's: a rate limit takes a while to forget.
       last = played.point
@@ -207,8 +252,12 @@ class CapacityMeasurement {
     return nothing('errors', last.requests === 0 ? 'no request was answered' : failuresOf(last))
   }
 
-  /** What a loop got, per second; of one that got nothing what all of them did: a limit by the second or the minute refuses whole loops, and let in those before. */
-  private answeredOf = (refusing: LoadPoint): number => (refusing.achievedRps > 0 ? refusing.achievedRps : this.session.answeredRps)
+  /**
+   * What a loop got, per second; of one that got nothing what all of them did: a limit by the
+   * second or the minute refuses whole loops, and let in those before.
+   */
+  private answeredOf = (refusing: LoadPoint): number =>
+    refusing.achievedRps > 0 ? refusing.achievedRps : this.session.answeredRps
 
   private streamed(point: LoadPoint): boolean {
     const { target } = this.options
@@ -216,7 +265,10 @@ class CapacityMeasurement {
   }
 }
 
-/** No capacity for a reason: none that an SLO out of reach leaves, or none known of a server that could not be measured. */
+/**
+ * No capacity for a reason: none that an SLO out of reach leaves, or none known of a server that
+ * could not be measured.
+ */
 const nothing = (outcome: CapacityOutcome, detail: string): Searched => ({
   outcome,
   ...(outcome === 'server-died' || outcome === 'disturbed' ? unknownCapacity : noCapacity),
@@ -224,7 +276,10 @@ const nothing = (outcome: CapacityOutcome, detail: string): Searched => ({
   detail,
 })
 
-/** The given generator, or one of one's own for the target; targets in virtual time always get theirs. */
+/**
+ * The given generator, or one of one's own for the target; targets in virtual time always get
+ * theirs.
+ */
 export function generatorFor(target: Target, given: LoadGenerator | undefined): LoadGenerator {
   if (target.kind === 'virtual') return new VirtualLoadGenerator()
   return given ?? new HttpLoadGenerator()

@@ -1,4 +1,7 @@
-/** How a measurement begins, window by window, and what ends it there; whole measurements are in evidence.test.ts and virtual-capacity.test.ts. */
+/**
+ * How a measurement begins, window by window, and what ends it there; whole measurements are in
+ * evidence.test.ts and virtual-capacity.test.ts.
+ */
 import { describe, expect, test } from 'vitest'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
@@ -6,16 +9,24 @@ import type { Load, LoadRun, Slo } from '../types.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-const refused = (load: Load) => runOf(load, [Number.NaN, Number.NaN], { errorKinds: { refused: 2 } })
+const refused = (load: Load) =>
+  runOf(load, [Number.NaN, Number.NaN], { errorKinds: { refused: 2 } })
 /** So many answers of so many ms; `failing` of them fail with 503. */
 const answers = (load: Load, n: number, ms = 5, failing = 0, more: Partial<LoadRun> = {}) =>
   runOf(
     load,
     Array.from({ length: n }, (_, i) => (i < failing ? Number.NaN : ms)),
-    { sentMs: new Float64Array(n), errorKinds: failing > 0 ? { 'status 503': failing } : {}, ...more },
+    {
+      sentMs: new Float64Array(n),
+      errorKinds: failing > 0 ? { 'status 503': failing } : {},
+      ...more,
+    },
   )
 
-async function measured(answer: (load: Load, window: number) => LoadRun, options: Partial<CapacityOptions> = {}) {
+async function measured(
+  answer: (load: Load, window: number) => LoadRun,
+  options: Partial<CapacityOptions> = {},
+) {
   const generator = scriptedGenerator(answer)
   const signal = new AbortController().signal
   const phases: string[] = []
@@ -36,9 +47,9 @@ const connectionsOf = (load: Load) => (load.kind === 'closed' ? load.connections
 describe('a warm-up', () => {
   /** So many requests in each window of 0.3 s; the idle server is then too slow, which ends it. */
   const warmed = async (requests: number, options: Partial<CapacityOptions> = {}) =>
-    (await measured((load) => answers(load, requests, connectionsOf(load) === 1 ? 80 : 5), options)).asked.filter(
-      (load) => connectionsOf(load) > 1,
-    )
+    (
+      await measured((load) => answers(load, requests, connectionsOf(load) === 1 ? 80 : 5), options)
+    ).asked.filter((load) => connectionsOf(load) > 1)
 
   test('goes on over more connections for 512 requests, or sixteen seconds', async () => {
     expect((await warmed(255)).map(connectionsOf)).toEqual([2, 2, 8])
@@ -58,27 +69,42 @@ describe('a warm-up', () => {
   })
 
   test('lasts twenty windows of a server that gets faster and faster', async () => {
-    const faster = (load: Load, window: number) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 1000 * 0.9 ** window)
-    const two = ({ asked }: { asked: readonly Load[] }) => asked.filter((load) => connectionsOf(load) === 2)
+    const faster = (load: Load, window: number) =>
+      answers(load, 500, connectionsOf(load) === 1 ? 80 : 1000 * 0.9 ** window)
+    const two = ({ asked }: { asked: readonly Load[] }) =>
+      asked.filter((load) => connectionsOf(load) === 2)
     expect(two(await measured(faster))).toHaveLength(20)
   })
 
   test('is told, and no part of the curve', async () => {
-    const { found, phases } = await measured((load) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 5))
+    const { found, phases } = await measured((load) =>
+      answers(load, 500, connectionsOf(load) === 1 ? 80 : 5),
+    )
     expect(phases).toEqual(['warm-up', 'warm-up', 'idle', 'idle'])
     expect(found.points).toHaveLength(2)
     const longer = await measured((load) => answers(load, 255, connectionsOf(load) === 1 ? 80 : 5))
     expect(longer.phases).toEqual(['warm-up', 'warm-up', 'warm-up', 'idle', 'idle'])
     expect(longer.found.points).toHaveLength(2)
-    expect([found.requests, found.seconds]).toEqual([2000, expect.closeTo(0.3 + 0.3 + 0.25 + 0.5, 9)])
+    expect([found.requests, found.seconds]).toEqual([
+      2000,
+      expect.closeTo(0.3 + 0.3 + 0.25 + 0.5, 9),
+    ])
   })
 })
 
 describe('a server that is too slow alone', () => {
   test('is out of reach, once it was seen twice', async () => {
-    const { found, asked } = await measured((load, window) => answers(load, 500, connectionsOf(load) > 1 ? 5 : window === 2 ? 90 : 80))
+    const { found, asked } = await measured((load, window) =>
+      answers(load, 500, connectionsOf(load) > 1 ? 5 : window === 2 ? 90 : 80),
+    )
     expect(asked.slice(2).map(({ durationS }) => durationS)).toEqual([0.25, 0.5])
-    expect(found).toMatchObject({ outcome: 'slo-unattainable', capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held', saturationRps: 0 })
+    expect(found).toMatchObject({
+      outcome: 'slo-unattainable',
+      capacityRps: 0,
+      capacityCi90Rps: [0, 0],
+      known: 'held',
+      saturationRps: 0,
+    })
     // The better of the two counts.
     expect(found.idle).toMatchObject({ p99Ms: 80, requests: 500 })
     expect(found.detail).toBe('one request at a time already takes 80 ms at p99, over 50 ms')
@@ -89,14 +115,22 @@ describe('a server that is too slow alone', () => {
       const slow = (load: Load) => answers(load, 500, connectionsOf(load) > 1 ? 5 : 80)
       return (await measured((load) => ({ ...slow(load), machineWait: { server } }))).found
     }
-    expect(await waited(0.3)).toMatchObject({ outcome: 'disturbed', capacityRps: 0, known: 'nothing' })
-    expect((await waited(0.3)).detail).toMatch(/^one request at a time misses the SLO, and the machine kept the server from its cores/)
+    expect(await waited(0.3)).toMatchObject({
+      outcome: 'disturbed',
+      capacityRps: 0,
+      known: 'nothing',
+    })
+    expect((await waited(0.3)).detail).toMatch(
+      /^one request at a time misses the SLO, and the machine kept the server from its cores/,
+    )
     expect(await waited(0.2)).toMatchObject({ outcome: 'slo-unattainable', known: 'held' })
   })
 
   test('by its median, though its percentile leaves room', async () => {
     const half = (load: Load) => runOf(load, [80, 80, 5], { sentMs: new Float64Array(3) })
-    const { found } = await measured((load) => (connectionsOf(load) > 1 ? answers(load, 500) : half(load)))
+    const { found } = await measured((load) =>
+      connectionsOf(load) > 1 ? answers(load, 500) : half(load),
+    )
     expect(found.outcome).toBe('slo-unattainable')
   })
 
@@ -107,8 +141,13 @@ describe('a server that is too slow alone', () => {
         Array.from({ length: 500 }, (_, i) => (i % 5 === 0 ? 80 : 5)),
         { sentMs: new Float64Array(500) },
       )
-    const { found } = await measured((load) => (connectionsOf(load) > 1 ? answers(load, 500) : tail(load)))
-    expect(found).toMatchObject({ outcome: 'slo-unattainable', detail: 'one request at a time already takes 80 ms at p99, over 50 ms' })
+    const { found } = await measured((load) =>
+      connectionsOf(load) > 1 ? answers(load, 500) : tail(load),
+    )
+    expect(found).toMatchObject({
+      outcome: 'slo-unattainable',
+      detail: 'one request at a time already takes 80 ms at p99, over 50 ms',
+    })
   })
 })
 
@@ -118,18 +157,42 @@ describe('a server that refuses a closed loop', () => {
   test('is asked gently: a fifth of what it answered, for twenty requests, then for half of that, three times at most', async () => {
     const { found, asked } = await measured(failing, { seed: 9 })
     // 270 in 0.25 s, as the closed loop of the warm-up had in 0.3: 900 a second.
-    expect(asked.map(({ kind }) => kind)).toEqual(['closed', 'closed', 'closed', 'open', 'open', 'open'])
-    expect(asked[3]).toEqual({ kind: 'open', rateRps: expect.closeTo(180, 9), durationS: 0.5, seed: 9, arrivals: { kind: 'poisson' } })
-    expect(asked.slice(4)).toEqual([90, 45].map((rateRps) => expect.objectContaining({ rateRps: expect.closeTo(rateRps, 9) })))
-    expect(found).toMatchObject({ outcome: 'errors', capacityRps: 0, detail: '30 of 300 requests failed (status 503 × 30)' })
+    expect(asked.map(({ kind }) => kind)).toEqual([
+      'closed',
+      'closed',
+      'closed',
+      'open',
+      'open',
+      'open',
+    ])
+    expect(asked[3]).toEqual({
+      kind: 'open',
+      rateRps: expect.closeTo(180, 9),
+      durationS: 0.5,
+      seed: 9,
+      arrivals: { kind: 'poisson' },
+    })
+    expect(asked.slice(4)).toEqual(
+      [90, 45].map((rateRps) => expect.objectContaining({ rateRps: expect.closeTo(rateRps, 9) })),
+    )
+    expect(found).toMatchObject({
+      outcome: 'errors',
+      capacityRps: 0,
+      detail: '30 of 300 requests failed (status 503 × 30)',
+    })
     const slowly = await measured((load) => answers(load, 30, 5, 3))
-    expect(slowly.asked.at(-3)).toMatchObject({ rateRps: expect.closeTo(18, 9), durationS: expect.closeTo(20 / 18, 9) })
+    expect(slowly.asked.at(-3)).toMatchObject({
+      rateRps: expect.closeTo(18, 9),
+      durationS: expect.closeTo(20 / 18, 9),
+    })
     const hardly = await measured((load) => answers(load, 3, 5, 3))
     expect(hardly.asked.slice(-3)).toMatchObject(Array(3).fill({ rateRps: 1, durationS: 6 }))
   })
 
   test('and asked gently answers nothing, serves nobody', async () => {
-    const { found } = await measured((load) => (load.kind === 'open' ? answers(load, 0) : failing(load)))
+    const { found } = await measured((load) =>
+      load.kind === 'open' ? answers(load, 0) : failing(load),
+    )
     expect(found).toMatchObject({ outcome: 'errors', detail: 'no request was answered' })
   })
 })
@@ -148,8 +211,14 @@ describe('a server that is gone', () => {
 })
 
 describe('the search', () => {
-  /** So fast as the closed loops say; no window of open load could be held, so that nothing is learnt of them, and each is short work. */
-  const searched = async (idleMs: (idle: number) => number = () => 5, options: Partial<CapacityOptions> = {}) => {
+  /**
+   * So fast as the closed loops say; no window of open load could be held, so that nothing is
+   * learnt of them, and each is short work.
+   */
+  const searched = async (
+    idleMs: (idle: number) => number = () => 5,
+    options: Partial<CapacityOptions> = {},
+  ) => {
     let idle = 0
     const played = await measured(
       (load) =>
@@ -158,7 +227,11 @@ describe('the search', () => {
           : answers(load, 300, connectionsOf(load) === 1 ? idleMs(idle++) : 5),
       options,
     )
-    return { ...played, open: played.asked.flatMap((load) => (load.kind === 'open' ? [load] : [])), idle }
+    return {
+      ...played,
+      open: played.asked.flatMap((load) => (load.kind === 'open' ? [load] : [])),
+      idle,
+    }
   }
   const gotSlower =
     'the server got slower while it was measured: one request at a time took 5.0 ms before and 20.0 ms after; the capacity mixes both'
@@ -200,14 +273,20 @@ describe('the search', () => {
     // The settling before it looks at most twenty times.
     expect(slower.asked.filter((load) => connectionsOf(load) === 1)).toHaveLength(1 + 20 + 1)
     const quick = await searched((idle) => (idle === 0 ? 5 : 20))
-    expect([quick.found.caveats.join(), quick.idle]).toEqual([expect.not.stringMatching(/while it was/), 1])
+    expect([quick.found.caveats.join(), quick.idle]).toEqual([
+      expect.not.stringMatching(/while it was/),
+      1,
+    ])
   })
 
   test.each<[string, Partial<CapacityOptions>, (load: Load) => LoadRun | undefined]>([
     ['dies', {}, (load) => (connectionsOf(load) > 2 ? refused(load) : undefined)],
     ['cannot be better', { capacityToBeatRps: 1e6 }, () => undefined],
   ])('is followed by none at a server that %s', async (_, options, answer) => {
-    const { found, asked } = await measured((load) => answer(load) ?? answers(load, 300), { effort: 'standard', ...options })
+    const { found, asked } = await measured((load) => answer(load) ?? answers(load, 300), {
+      effort: 'standard',
+      ...options,
+    })
     expect(['server-died', 'beaten']).toContain(found.outcome)
     expect(asked.filter((load) => load.kind === 'closed' && load.durationS === 0.5)).toHaveLength(1)
   })
@@ -221,7 +300,9 @@ describe('the search', () => {
       const { asked } = await measured(
         (load) => {
           if (load.kind === 'closed') return answers(load, 300, 5, 50)
-          return answers(load, gently, 5, 0, { generatorCores: load.arrivals.kind === 'sweep' ? 0.97 : 0 })
+          return answers(load, gently, 5, 0, {
+            generatorCores: load.arrivals.kind === 'sweep' ? 0.97 : 0,
+          })
         },
         { effort: 'standard' },
       )
@@ -236,7 +317,9 @@ describe('the search', () => {
 
   test('of a server that refuses one request at a time, but not the warm-up, is gentle too', async () => {
     const { asked, found } = await measured((load) =>
-      load.kind === 'open' ? answers(load, 300, 5, 30) : answers(load, 300, 5, connectionsOf(load) === 1 ? 30 : 0),
+      load.kind === 'open'
+        ? answers(load, 300, 5, 30)
+        : answers(load, 300, 5, connectionsOf(load) === 1 ? 30 : 0),
     )
     expect(asked.filter(({ kind }) => kind === 'open')).toHaveLength(3)
     expect(found.outcome).toBe('errors')
@@ -244,7 +327,9 @@ describe('the search', () => {
 
   test('of a server that refuses in the warm-up alone is gentle too', async () => {
     const { asked } = await measured((load) =>
-      load.kind === 'open' ? answers(load, 300, 5, 30) : answers(load, 300, 5, connectionsOf(load) === 2 ? 30 : 0),
+      load.kind === 'open'
+        ? answers(load, 300, 5, 30)
+        : answers(load, 300, 5, connectionsOf(load) === 2 ? 30 : 0),
     )
     expect(asked.filter(({ kind }) => kind === 'open')).toHaveLength(3)
   })
@@ -254,7 +339,11 @@ describe('a warm-up by count', () => {
   const rounds = async (answered: (round: number) => number) => {
     let round = 0
     const { asked } = await measured((load) =>
-      answers(load, connectionsOf(load) === 8 ? answered(round++) : 60, connectionsOf(load) === 1 ? 80 : 5),
+      answers(
+        load,
+        connectionsOf(load) === 8 ? answered(round++) : 60,
+        connectionsOf(load) === 1 ? 80 : 5,
+      ),
     )
     return asked.filter((load) => connectionsOf(load) === 8).length
   }
@@ -263,14 +352,19 @@ describe('a warm-up by count', () => {
     // 560 requests after four windows.
     expect(await rounds(() => 110)).toBe(4)
     const growing = (round: number) => 80 + 20 * Math.min(round, 11)
-    // Windows 11 to 18 are the first eight whose later half has no more than two percent on the earlier: 280 and seven of 300.
+    // Windows 11 to 18 are the first eight whose later half has no more than two percent on the
+    // earlier: 280 and seven of 300.
     expect(await rounds(growing)).toBe(18)
   })
 })
 
 describe('what the reader must know', () => {
   const caveatsOf = async (more: Partial<LoadRun>, url = 'http://127.0.0.1:1') =>
-    (await measured((load) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 5, 0, more), { target: targetAt(url) })).found.caveats
+    (
+      await measured((load) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 5, 0, more), {
+        target: targetAt(url),
+      })
+    ).found.caveats
 
   test('is a generator that shared the machine, from a fiftieth of a core on', async () => {
     for (const url of ['http://127.0.0.1:1', 'http://localhost:1', 'http://[::1]:1'])
@@ -282,15 +376,23 @@ describe('what the reader must know', () => {
   })
 
   test('are connections that the server closed, from one in twenty requests on', async () => {
-    const closing = (closed: number) => caveatsOf({ connections: { opened: 2, closed, retried: 0 } })
+    const closing = (closed: number) =>
+      caveatsOf({ connections: { opened: 2, closed, retried: 0 } })
     expect(await closing(25)).toEqual([])
-    expect(await closing(26)).toEqual(['the server closed 104 connections in 2000 requests: opening others is part of their latency'])
+    expect(await closing(26)).toEqual([
+      'the server closed 104 connections in 2000 requests: opening others is part of their latency',
+    ])
   })
 
   test('are loads that the generator could not hold', async () => {
-    expect((await caveatsOf({ generatorCores: 0.95 }, 'http://example.com:1')).join()).toMatch(/could not hold some of the load points/)
+    expect((await caveatsOf({ generatorCores: 0.95 }, 'http://example.com:1')).join()).toMatch(
+      /could not hold some of the load points/,
+    )
     const once = await measured(
-      (load, window) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 5, 0, { generatorCores: window === 2 ? 0.95 : 0 }),
+      (load, window) =>
+        answers(load, 500, connectionsOf(load) === 1 ? 80 : 5, 0, {
+          generatorCores: window === 2 ? 0.95 : 0,
+        }),
       {
         target: targetAt('http://example.com:1'),
       },

@@ -9,6 +9,9 @@ export interface OpenSearchOptions {
   readonly refusesBeyondRps?: number
   /** Of as many connections as the search for the saturation begins with. */
   readonly warmUp?: WarmUpByNumber
-  /** Where the machine spoils the closed loops, there is no other search: its windows go on until one misses, or the time is up. */
+  /**
+   * Where the machine spoils the closed loops, there is no other search: its windows go on until
+   * one misses, or the time is up.
+   */
   readonly isLast?: boolean
 }

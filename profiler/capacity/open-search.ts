@@ -9,13 +9,17 @@ import { OpenSearch } from './search-once.ts'
 import type { Session } from './session.ts'
 import { workersSeen } from './ways/workers.ts'
 
-/** Times that a server which still gets faster is warmed further, the share of its saturation that does it, and the longest, seconds. */
+/**
+ * Times that a server which still gets faster is warmed further, the share of its saturation that
+ * does it, and the longest, seconds.
+ */
 const mostWarmings = 2
 const warming = 0.8
 const longestWarmingS = 15
 
 /**
- * Searches for the capacity. A server that still gets faster is warmed further, and searched anew; so is, once, one that outgrew the closed loops, as the machine spoilt them.
+ * Searches for the capacity. A server that still gets faster is warmed further, and searched anew;
+ * so is, once, one that outgrew the closed loops, as the machine spoilt them.
  * @param posteriorOf what the windows say of the capacity
  * @param workersOf the workers that they, and closed loops, tell of
  * @param slowdownOf where they show that the server got slower
@@ -33,7 +37,15 @@ export async function openSearch(
   let warmings = 0
   let isLast = false
   for (;;) {
-    const search = new OpenSearch(session, effort, idle, { ...options, isLast }, posteriorOf, workersOf, slowdownOf)
+    const search = new OpenSearch(
+      session,
+      effort,
+      idle,
+      { ...options, isLast },
+      posteriorOf,
+      workersOf,
+      slowdownOf,
+    )
     const found = await search.run()
     if (search.cold && warmings++ < mostWarmings) {
       const halfAsLongS = Math.min(longestWarmingS, Math.max(2, session.totalS / 2))

@@ -4,7 +4,11 @@ import type { LoadRun } from '../types.ts'
 import { pausesOf } from './pauses.ts'
 
 /** Requests by when they were sent and when they were answered, ms; NaN: never. */
-const pausesIn = (requests: readonly (readonly [sentMs: number, answeredMs: number])[], leastMs: number, more: Partial<LoadRun> = {}) =>
+const pausesIn = (
+  requests: readonly (readonly [sentMs: number, answeredMs: number])[],
+  leastMs: number,
+  more: Partial<LoadRun> = {},
+) =>
   pausesOf(
     runOf(
       { kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 },

@@ -6,12 +6,16 @@ export interface Pause {
   readonly untilMs: number
 }
 
-/** Pauses of at least `leastMs`: no request was answered, though one had waited as long. One that a cut window ended in counts up to there. */
+/**
+ * Pauses of at least `leastMs`: no request was answered, though one had waited as long. One that a
+ * cut window ended in counts up to there.
+ */
 export function pausesOf(run: LoadRun, leastMs: number): Pause[] {
   const endedMs: number[] = []
   for (let i = 0; i < run.sentMs.length; i++) {
     const at = run.sentMs[i]! + run.latencyMs[i]!
-    if (!Number.isNaN(at) && !(at >= (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6)) endedMs.push(at)
+    if (!Number.isNaN(at) && !(at >= (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6))
+      endedMs.push(at)
   }
   endedMs.sort((a, b) => a - b)
   if (run.cutMs !== undefined) endedMs.push(run.cutMs)
@@ -21,7 +25,11 @@ export function pausesOf(run: LoadRun, leastMs: number): Pause[] {
     const answeredMs = endedMs[i - 1] ?? 0
     if (untilMs - answeredMs < leastMs) continue
     // Nobody waits for an idle server: a pause begins with the first request that is there.
-    while (oldest < run.sentMs.length && !(run.sentMs[oldest]! + run.latencyMs[oldest]! > answeredMs + 1e-6)) oldest++
+    while (
+      oldest < run.sentMs.length &&
+      !(run.sentMs[oldest]! + run.latencyMs[oldest]! > answeredMs + 1e-6)
+    )
+      oldest++
     const fromMs = Math.max(answeredMs, run.sentMs[oldest] ?? untilMs)
     if (untilMs - fromMs >= leastMs) pauses.push({ fromMs, untilMs })
   }

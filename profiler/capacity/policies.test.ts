@@ -1,4 +1,7 @@
-/** Capacities of servers whose policies the search once took for something else: converged and wrong, or none at all. */
+/**
+ * Capacities of servers whose policies the search once took for something else: converged and
+ * wrong, or none at all.
+ */
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
@@ -10,7 +13,9 @@ const truths = trueCapacities()
 const { signal } = new AbortController()
 
 async function measured(name: RegExp, seeds: readonly number[]) {
-  const of = [...furtherCases, ...drawnCases, ...simpleCases].find((known) => name.test(known.name))!
+  const of = [...furtherCases, ...drawnCases, ...simpleCases].find((known) =>
+    name.test(known.name),
+  )!
   const truth = truths[of.name]!
   const found = await Promise.all(
     seeds.map((seed) =>
@@ -23,12 +28,15 @@ async function measured(name: RegExp, seeds: readonly number[]) {
       }),
     ),
   )
-  const errors = found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)
+  const errors = found
+    .map(({ capacityRps }) => Math.abs(capacityRps / truth - 1))
+    .sort((a, b) => a - b)
   return {
     found,
     truth,
     medianError: errors[errors.length >> 1]!,
-    covers: found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
+    covers: found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high)
+      .length,
     outcomes: found.map(({ outcome }) => outcome),
   }
 }
@@ -43,7 +51,10 @@ describe('a server that refuses', () => {
 
   test('by a limit that adapts: from which rate on is said not to be known, and the interval reaches down', async () => {
     const { found, covers } = await measured(/a limit that adapts/, five)
-    const open = found.filter(({ outcome, detail }) => outcome === 'budget' && detail?.startsWith('requests are refused under overload'))
+    const open = found.filter(
+      ({ outcome, detail }) =>
+        outcome === 'budget' && detail?.startsWith('requests are refused under overload'),
+    )
     expect(open.length).toBeGreaterThanOrEqual(3)
     expect(covers).toBeGreaterThanOrEqual(4)
     // Of which seeds nothing else is told: refusals only while it was busy are no bucket's.
@@ -61,13 +72,20 @@ describe('a server that refuses', () => {
 
 describe('workers that are not all there for all', () => {
   const wrongly = ({ found, truth }: Awaited<ReturnType<typeof measured>>) =>
-    found.filter(({ outcome, capacityCi90Rps: [low, high] }) => outcome === 'converged' && !(low <= truth && truth <= high)).length
+    found.filter(
+      ({ outcome, capacityCi90Rps: [low, high] }) =>
+        outcome === 'converged' && !(low <= truth && truth <= high),
+    ).length
 
   test('started anew now and then: what closed loops got and open windows did not is in the interval', async () => {
     const of = await measured(/started anew after 100 requests/, [1002, 1003, 1008, 1009, 1010])
     expect(of.covers).toBeGreaterThanOrEqual(4)
     expect(wrongly(of)).toBeLessThanOrEqual(1)
-    expect(of.found.some(({ caveats }) => caveats.some((caveat) => caveat.includes('some of its workers are away')))).toBe(true)
+    expect(
+      of.found.some(({ caveats }) =>
+        caveats.some((caveat) => caveat.includes('some of its workers are away')),
+      ),
+    ).toBe(true)
   })
 
   test('each with a queue of its own: no cores shared by all, whose work would vary with who is there', async () => {
@@ -91,7 +109,10 @@ test('a server that works on all in iterations does not slow down for being full
 })
 
 test('batches of 64 as long as their longest: a few hundred requests do not tell, and the interval says so', async () => {
-  const { covers, outcomes, medianError } = await measured(/^drawn: batches of 64 as long as the longest/, five)
+  const { covers, outcomes, medianError } = await measured(
+    /^drawn: batches of 64 as long as the longest/,
+    five,
+  )
   expect(outcomes).not.toContain('converged')
   expect(covers).toBeGreaterThanOrEqual(3)
   expect(medianError).toBeLessThan(1.5)

@@ -1,4 +1,7 @@
-/** The posterior of the capacity where the twin's own is known without playing it: by its slowness alone. */
+/**
+ * The posterior of the capacity where the twin's own is known without playing it: by its slowness
+ * alone.
+ */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
 import { runOf } from '../testing/scripted-generator.ts'
@@ -8,9 +11,16 @@ import type { Steps } from './twin/steps.ts'
 import type { WorkersSeen } from './ways/workers.ts'
 
 const play = { requests: 100, longest: 100, replicates: 2 }
-const slo = (limitMs: number, percentile = 0.99, maxErrorRate = 0.001): Slo => ({ percentile, limitMs, maxErrorRate })
+const slo = (limitMs: number, percentile = 0.99, maxErrorRate = 0.001): Slo => ({
+  percentile,
+  limitMs,
+  maxErrorRate,
+})
 
-/** Forty steps of 10 ms, so many of which served a later request before an earlier one, and whose answers took so long to write. */
+/**
+ * Forty steps of 10 ms, so many of which served a later request before an earlier one, and whose
+ * answers took so long to write.
+ */
 const stepsOf = (overtaking = 0, spreadMs = 0, tookMs: (i: number) => number = () => 10): Steps => {
   const each = Array.from({ length: 40 }, (_, i) => i)
   return {
@@ -29,7 +39,13 @@ function window(
   more: Partial<LoadRun> = {},
   disturbed: ObservedRun['disturbed'] = [],
 ): ObservedRun {
-  const load = { kind: 'open', rateRps: 1, arrivals: { kind: 'constant' }, durationS: latencyMs.length, seed: 1 } as const
+  const load = {
+    kind: 'open',
+    rateRps: 1,
+    arrivals: { kind: 'constant' },
+    durationS: latencyMs.length,
+    seed: 1,
+  } as const
   return { run: runOf(load, latencyMs, more), disturbed, steps }
 }
 
@@ -43,7 +59,10 @@ function logCount(count: number, mean: number, variance: number): number {
 }
 
 interface Seen {
-  /** Requests that count, and how many of them were over; those of the twin's where it is slower than `beyond`, or `always`. */
+  /**
+   * Requests that count, and how many of them were over; those of the twin's where it is slower
+   * than `beyond`, or `always`.
+   */
   readonly n: number
   readonly over: number
   readonly always?: number
@@ -52,8 +71,9 @@ interface Seen {
 const allOvertake = 0.055
 
 /**
- * Capacities of slownesses s and errors e of the twin: capacity / s exp(e), up to `mostRps`, each with its probability. Slownesses are known 4 % apart,
- * their likelihoods by straight lines between.
+ * Capacities of slownesses s and errors e of the twin: capacity / s exp(e), up to `mostRps`, each
+ * with its probability. Slownesses are known 4 % apart, their likelihoods by straight lines
+ * between.
  */
 function expected(
   doubt: number,
@@ -80,20 +100,30 @@ function expected(
     slow.push({ x, weight: Math.exp(log) * ((1 - loose) * within + loose * normalAt(x, 0.2)) })
   }
   const errors = [-2, -1, 0, 1, 2].map((z) => ({ e: z * doubt, weight: Math.exp(-0.5 * z * z) }))
-  const total = slow.reduce((sum, { weight }) => sum + weight, 0) * errors.reduce((sum, { weight }) => sum + weight, 0)
+  const total =
+    slow.reduce((sum, { weight }) => sum + weight, 0) *
+    errors.reduce((sum, { weight }) => sum + weight, 0)
   const particles = slow
     .flatMap(({ x, weight }) =>
-      errors.map((error) => ({ rps: Math.min(mostRps, slowestRps * Math.exp(error.e - x)), weight: (weight * error.weight) / total / 2 })),
+      errors.map((error) => ({
+        rps: Math.min(mostRps, slowestRps * Math.exp(error.e - x)),
+        weight: (weight * error.weight) / total / 2,
+      })),
     )
     // Of two twins that are alike.
     .flatMap((particle) => [particle, particle])
     .sort((a, b) => a.rps - b.rps)
-  const below = (rps: number) => particles.reduce((sum, p) => (p.rps < rps ? sum + p.weight : sum), 0)
-  /** Where the sum of the probabilities, by straight lines from one capacity to the next, is so much. */
+  const below = (rps: number) =>
+    particles.reduce((sum, p) => (p.rps < rps ? sum + p.weight : sum), 0)
+  /**
+   * Where the sum of the probabilities, by straight lines from one capacity to the next, is so
+   * much.
+   */
   const quantile = (probability: number) => {
     let [beforeRps, sum] = [particles[0]!.rps, 0]
     for (const { rps, weight } of particles) {
-      if (sum + weight > probability) return beforeRps + (rps - beforeRps) * ((probability - sum) / weight)
+      if (sum + weight > probability)
+        return beforeRps + (rps - beforeRps) * ((probability - sum) / weight)
       ;[beforeRps, sum] = [rps, sum + weight]
     }
     return beforeRps
@@ -101,20 +131,35 @@ function expected(
   return { below, quantile }
 }
 
-/** A limit that everybody misses, so that the capacity is the lowest rate that is looked at: a fifth of the saturation, 12 % below. */
+/**
+ * A limit that everybody misses, so that the capacity is the lowest rate that is looked at: a fifth
+ * of the saturation, 12 % below.
+ */
 const lowestRps = 20 * Math.exp(-0.12)
 
 /** Whether a posterior is what is expected, at rates all over it. */
-function expectAlike(found: ReturnType<typeof capacityPosterior>, wanted: ReturnType<typeof expected>, precision = 3) {
+function expectAlike(
+  found: ReturnType<typeof capacityPosterior>,
+  wanted: ReturnType<typeof expected>,
+  precision = 3,
+) {
   for (let x = -0.4; x <= 0.4; x += 0.0137)
-    expect(found.below(lowestRps * Math.exp(x))).toBeCloseTo(wanted.below(lowestRps * Math.exp(x)), precision)
+    expect(found.below(lowestRps * Math.exp(x))).toBeCloseTo(
+      wanted.below(lowestRps * Math.exp(x)),
+      precision,
+    )
   const quantiles = [0.05, 0.5, 0.95].map((probability) => wanted.quantile(probability))
-  for (const [i, rps] of [found.capacityCi90Rps[0], found.capacityRps, found.capacityCi90Rps[1]].entries())
+  for (const [i, rps] of [
+    found.capacityCi90Rps[0],
+    found.capacityRps,
+    found.capacityCi90Rps[1],
+  ].entries())
     expect(Math.abs(rps / quantiles[i]! - 1)).toBeLessThan(2e-4)
 }
 
 describe('without a request to compare, a capacity is as uncertain as the twin', () => {
-  const doubted = (steps: Steps, limitMs = 1) => capacityPosterior([window([], steps)], slo(limitMs), play, 1)
+  const doubted = (steps: Steps, limitMs = 1) =>
+    capacityPosterior([window([], steps)], slo(limitMs), play, 1)
 
   test('half a per cent; up to 5 % more as far as requests overtake one another, and 6 % as far as answers are being written', () => {
     for (const [overtaking, spreadMs, doubt] of [
@@ -133,7 +178,10 @@ describe('without a request to compare, a capacity is as uncertain as the twin',
       [4, 0.01, 0.3],
       [3, 0.00875, 0],
     ] as const)
-      expectAlike(doubted(stepsOf(overtaking)), expected(doubt, lowestRps, [], 0, Number.POSITIVE_INFINITY, loose))
+      expectAlike(
+        doubted(stepsOf(overtaking)),
+        expected(doubt, lowestRps, [], 0, Number.POSITIVE_INFINITY, loose),
+      )
     // The last come first is an order that is known.
     const last = {
       ...stepsOf(40),
@@ -150,27 +198,42 @@ describe('without a request to compare, a capacity is as uncertain as the twin',
     const wanted = expected(0.055, 110 * Math.exp(0.05), [], 0, 100, 0.3)
     expect(found.below(100)).toBeCloseTo(wanted.below(100), 3)
     expect(found.below(90)).toBeCloseTo(wanted.below(90), 3)
-    expect([found.capacityRps, found.capacityCi90Rps[1], found.below(100.001)]).toEqual([100, 100, expect.closeTo(1, 5)])
+    expect([found.capacityRps, found.capacityCi90Rps[1], found.below(100.001)]).toEqual([
+      100,
+      100,
+      expect.closeTo(1, 5),
+    ])
   })
 
   test('whatever the seed, of steps that are all alike', () => {
-    const of = (seed: number) => capacityPosterior([window([], stepsOf(20))], slo(1), play, seed).capacityRps
+    const of = (seed: number) =>
+      capacityPosterior([window([], stepsOf(20))], slo(1), play, seed).capacityRps
     expect(of(1)).toBe(of(2))
   })
 
   test('there has to be a step', () => {
-    const none: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+    const none: Steps = {
+      present: [],
+      tookMs: [],
+      departed: [],
+      rank: [],
+      endedMs: [],
+      spreadMs: [],
+    }
     expect(() => doubted(none)).toThrow(RangeError)
   })
 })
 
 describe('requests over the limit tell how slow the server is', () => {
   const steps = stepsOf(40)
-  /** The limit is 10.2 ms: of a twin that is more than 2 % slower than seen everybody is over it. */
+  /**
+   * The limit is 10.2 ms: of a twin that is more than 2 % slower than seen everybody is over it.
+   */
   const limit = slo(10.2)
   const fast = (n: number): number[] => Array<number>(n).fill(5)
   const slow = (n: number): number[] => Array<number>(n).fill(50)
-  const seen = (windows: readonly ObservedRun[], of = limit) => capacityPosterior(windows, of, play, 1)
+  const seen = (windows: readonly ObservedRun[], of = limit) =>
+    capacityPosterior(windows, of, play, 1)
   const wanted = (...windows: Seen[]) => expected(0.055, lowestRps, windows, 0.02)
 
   test.each([
@@ -186,7 +249,11 @@ describe('requests over the limit tell how slow the server is', () => {
 
   test('window by window', () => {
     expectAlike(
-      seen([window([...slow(2), ...fast(2)], steps), window([...slow(1), ...fast(4)], stepsOf(40)), window([], steps)]),
+      seen([
+        window([...slow(2), ...fast(2)], steps),
+        window([...slow(1), ...fast(4)], stepsOf(40)),
+        window([], steps),
+      ]),
       wanted({ n: 4, over: 2 }, { n: 5, over: 1 }),
     )
   })
@@ -200,12 +267,21 @@ describe('requests over the limit tell how slow the server is', () => {
     // Sent at 1,000 ms: after 50 ms of it, or 39; and one that was lost.
     expectAlike(seen([window([50, 50, 5, 5], steps, {}, disturbed)]), wanted({ n: 3, over: 1 }))
     expectAlike(seen([window([50, 39, 5, 5], steps, {}, disturbed)]), wanted({ n: 4, over: 2 }))
-    expectAlike(seen([window([5, Number.NaN, 5, 5], steps, {}, [[999, 1000]])]), wanted({ n: 3, over: 0 }))
+    expectAlike(
+      seen([window([5, Number.NaN, 5, 5], steps, {}, [[999, 1000]])]),
+      wanted({ n: 3, over: 0 }),
+    )
   })
 
   test('but for those too young, when their window was cut, to have missed the limit', () => {
-    expectAlike(seen([window([50, 5, 5, 5], steps, { cutMs: 2000 + 10.2 })]), wanted({ n: 3, over: 1 }))
-    expectAlike(seen([window([50, 5, 5, 5], steps, { cutMs: 2000 + 10.1 })]), wanted({ n: 2, over: 1 }))
+    expectAlike(
+      seen([window([50, 5, 5, 5], steps, { cutMs: 2000 + 10.2 })]),
+      wanted({ n: 3, over: 1 }),
+    )
+    expectAlike(
+      seen([window([50, 5, 5, 5], steps, { cutMs: 2000 + 10.1 })]),
+      wanted({ n: 2, over: 1 }),
+    )
     expectAlike(seen([window([50, 5, 5, 5], steps, { cutMs: 10 })]), wanted())
   })
 
@@ -214,7 +290,9 @@ describe('requests over the limit tell how slow the server is', () => {
       const latencyMs = [...fast(n), ...slow(over)]
       return window(latencyMs, steps, { sentMs: Float64Array.from(latencyMs, (_, i) => 20 * i) })
     }
-    const [all, later, within] = [many(8000, 0), many(8000, 8000), many(7000, 1000)].map((run) => seen([run]).capacityRps)
+    const [all, later, within] = [many(8000, 0), many(8000, 8000), many(7000, 1000)].map(
+      (run) => seen([run]).capacityRps,
+    )
     expect(later).toBe(all)
     expect(within).toBeLessThan(0.97 * all!)
   })
@@ -232,7 +310,12 @@ describe('requests over the limit tell how slow the server is', () => {
 
 describe('a server that refuses once its queue is full', () => {
   /** One worker and no room to wait: Erlang's B, of which the refused share is rho / (1 + rho). */
-  const seenBy = (workers: number): WorkersSeen => ({ workers, besideMs: 0, windows: [stepsOf()], loops: [] })
+  const seenBy = (workers: number): WorkersSeen => ({
+    workers,
+    besideMs: 0,
+    windows: [stepsOf()],
+    loops: [],
+  })
   const refusing = (maxErrorRate: number, percentile = 0.5) =>
     capacityPosterior(
       [window([])],
@@ -259,13 +342,28 @@ describe('a server that refuses once its queue is full', () => {
 })
 
 describe('the luck of the twin', () => {
-  /** Capacities of as many twins: nothing is over the limit, so that each is the saturation of one. (With places a twin is played, and by no formula.) */
+  /**
+   * Capacities of as many twins: nothing is over the limit, so that each is the saturation of one.
+   * (With places a twin is played, and by no formula.)
+   */
   const drawn = (steps: Steps, seen?: WorkersSeen) => {
-    const { below } = capacityPosterior([window([], steps)], slo(1e9), { ...play, replicates: 3 }, 1, 1e9, seen)
+    const { below } = capacityPosterior(
+      [window([], steps)],
+      slo(1e9),
+      { ...play, replicates: 3 },
+      1,
+      1e9,
+      seen,
+    )
     return new Set(Array.from({ length: 3000 }, (_, i) => below(80 + i / 100).toFixed(6))).size - 1
   }
   const spread = (ms: number) => stepsOf(0, 0, (i) => 10 + (i % 2 === 0 ? -ms : ms) + i / 100)
-  const workers = (...windows: Steps[]): WorkersSeen => ({ workers: 1, besideMs: 0, windows, loops: [] })
+  const workers = (...windows: Steps[]): WorkersSeen => ({
+    workers: 1,
+    besideMs: 0,
+    windows,
+    loops: [],
+  })
 
   test('is drawn as often as it is played; twice, of service times that spread by a twentieth or stall', () => {
     expect(drawn(spread(0.3))).toBe(3)
@@ -291,11 +389,17 @@ describe('the luck of the twin', () => {
   })
 
   test('explains a count as far as twins differ in theirs', () => {
-    // Every second step takes 20 ms, over the limit of 20.4 at more than 2 % slower: some 20 of 40 requests.
+    // Every second step takes 20 ms, over the limit of 20.4 at more than 2 % slower: some 20 of 40
+    // requests.
     const steps = stepsOf(40, 0, (i) => (i % 2 === 0 ? 10 : 20))
     const slower = (over: number) => {
       const latencyMs = Array.from({ length: 40 }, (_, i) => (i < over ? 50 : 5))
-      const found = capacityPosterior([window(latencyMs, steps)], slo(20.4), { ...play, replicates: 10 }, 1)
+      const found = capacityPosterior(
+        [window(latencyMs, steps)],
+        slo(20.4),
+        { ...play, replicates: 10 },
+        1,
+      )
       return found.capacityRps
     }
     const alike = (over: number) => expected(0.055, 1, [{ n: 20, over }], 0.02).quantile(0.5)

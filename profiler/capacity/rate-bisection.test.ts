@@ -12,7 +12,8 @@ const { signal } = new AbortController()
 const answerMs = 200
 
 /** So many answers at a time, 200 ms each; others wait for their first token. */
-const serverOf = (places: number) => new QueueServer({ seed: 1, servers: places, maxBatch: 1, serviceMs: () => answerMs })
+const serverOf = (places: number) =>
+  new QueueServer({ seed: 1, servers: places, maxBatch: 1, serviceMs: () => answerMs })
 const placesOf = (places: number) => new StreamingGenerator(serverOf(places), answerMs - 1, signal)
 
 /** Four places, whose open load is told as `changed` makes it. */
@@ -52,34 +53,58 @@ const measure = (generator: LoadGenerator, budgetS: number, seed: number, within
   })
 
 describe('answers that take seconds', () => {
-  // Four at a time, 200 ms each: 20 requests per second at most; nine in ten wait no longer than 150 ms up to 14.3 (40,000 arrivals).
-  test.each([1, 2, 3, 4])('the rate at which first tokens begin to wait is found, and bracketed (seed %d)', async (seed) => {
-    const { outcome, capacityRps, capacityCi90Rps, points, idle, saturationRps } = await measure(placesOf(4), 40, seed)
-    expect(saturationRps).toBeGreaterThan(13)
-    expect(saturationRps).toBeLessThan(20.5)
-    const seeds = points.flatMap(({ load }) => (load.kind === 'open' ? [load.seed] : []))
-    expect(seeds).toEqual(seeds.map((_, i) => seeds[0]! + i))
-    expect(outcome).toBe('converged')
-    expect(capacityRps).toBeGreaterThan(13)
-    expect(capacityRps).toBeLessThan(20)
-    expect(capacityCi90Rps[0]).toBeLessThan(14.3)
-    expect(capacityCi90Rps[1]).toBeGreaterThan(14.3)
-    expect(capacityCi90Rps[1]).toBeLessThan(20.5)
-    expect(idle.p50Ms).toBeLessThan(points.at(-1)!.stream!.e2e.p50Ms)
-  })
+  // Four at a time, 200 ms each: 20 requests per second at most; nine in ten wait no longer than
+  // 150 ms up to 14.3 (40,000 arrivals).
+  test.each([1, 2, 3, 4])(
+    'the rate at which first tokens begin to wait is found, and bracketed (seed %d)',
+    async (seed) => {
+      const { outcome, capacityRps, capacityCi90Rps, points, idle, saturationRps } = await measure(
+        placesOf(4),
+        40,
+        seed,
+      )
+      expect(saturationRps).toBeGreaterThan(13)
+      expect(saturationRps).toBeLessThan(20.5)
+      const seeds = points.flatMap(({ load }) => (load.kind === 'open' ? [load.seed] : []))
+      expect(seeds).toEqual(seeds.map((_, i) => seeds[0]! + i))
+      expect(outcome).toBe('converged')
+      expect(capacityRps).toBeGreaterThan(13)
+      expect(capacityRps).toBeLessThan(20)
+      expect(capacityCi90Rps[0]).toBeLessThan(14.3)
+      expect(capacityCi90Rps[1]).toBeGreaterThan(14.3)
+      expect(capacityCi90Rps[1]).toBeLessThan(20.5)
+      expect(idle.p50Ms).toBeLessThan(points.at(-1)!.stream!.e2e.p50Ms)
+    },
+  )
 
   test('neither end contradicts a window that held', async () => {
     const within = { ...slo, limitMs: 500 }
     for (let seed = 1; seed <= 12; seed++) {
-      const server = new QueueServer({ seed, servers: 1, maxBatch: 8, serviceMs: (batch) => 200 + 25 * batch })
-      const { capacityCi90Rps, points } = await measure(new StreamingGenerator(server, 100, signal), 3, seed, within)
+      const server = new QueueServer({
+        seed,
+        servers: 1,
+        maxBatch: 8,
+        serviceMs: (batch) => 200 + 25 * batch,
+      })
+      const { capacityCi90Rps, points } = await measure(
+        new StreamingGenerator(server, 100, signal),
+        3,
+        seed,
+        within,
+      )
       const rates = (held: (point: LoadPoint) => boolean) => [
         0,
-        ...points.flatMap((point) => (point.load.kind === 'open' && held(point) ? [point.load.rateRps] : [])),
+        ...points.flatMap((point) =>
+          point.load.kind === 'open' && held(point) ? [point.load.rateRps] : [],
+        ),
       ]
-      expect(capacityCi90Rps[0]).toBeLessThanOrEqual(Math.max(...rates((point) => keeps(point, within))) + 1e-9)
+      expect(capacityCi90Rps[0]).toBeLessThanOrEqual(
+        Math.max(...rates((point) => keeps(point, within))) + 1e-9,
+      )
       // At most 20 a second are served: beyond, a window holds for its end.
-      const surely = rates((point) => keepsSurely(point, within) === true).filter((rate) => rate < 20)
+      const surely = rates((point) => keepsSurely(point, within) === true).filter(
+        (rate) => rate < 20,
+      )
       expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(Math.max(...surely) - 1e-9)
     }
   })
@@ -93,15 +118,22 @@ describe('answers that take seconds', () => {
     expect(points.filter(({ load }) => load.kind === 'open').length).toBeLessThan(9)
   })
 
-  // 20 requests per second at most: a queue that grows in a window of one second never makes anyone wait for two.
-  test.each([1, 2, 3, 4])('what a long limit hides of a queue that grows is not held (seed %d)', async (seed) => {
-    const { capacityRps, capacityCi90Rps } = await measure(placesOf(4), 6, seed, { ...slo, limitMs: 2000 })
-    expect(capacityRps).toBeGreaterThan(18)
-    expect(capacityRps).toBeLessThan(20)
-    expect(capacityCi90Rps[0]).toBeLessThan(19.5)
-    expect(capacityCi90Rps[1]).toBeGreaterThan(19.5)
-    expect(capacityCi90Rps[1]).toBeLessThan(21)
-  })
+  // 20 requests per second at most: a queue that grows in a window of one second never makes anyone
+  // wait for two.
+  test.each([1, 2, 3, 4])(
+    'what a long limit hides of a queue that grows is not held (seed %d)',
+    async (seed) => {
+      const { capacityRps, capacityCi90Rps } = await measure(placesOf(4), 6, seed, {
+        ...slo,
+        limitMs: 2000,
+      })
+      expect(capacityRps).toBeGreaterThan(18)
+      expect(capacityRps).toBeLessThan(20)
+      expect(capacityCi90Rps[0]).toBeLessThan(19.5)
+      expect(capacityCi90Rps[1]).toBeGreaterThan(19.5)
+      expect(capacityCi90Rps[1]).toBeLessThan(21)
+    },
+  )
 
   test('a server that answers one at a time and refuses every rate fails its requests: it did not run out of time', async () => {
     const found = await measure(new ChangedGenerator(allRefused), 40, 1)
@@ -113,7 +145,9 @@ describe('answers that take seconds', () => {
   })
 
   test('misses that late sends explain are those of the generator', async () => {
-    expect(await measure(new ChangedGenerator(sentLate(160)), 40, 1)).toMatchObject({ outcome: 'generator-limit' })
+    expect(await measure(new ChangedGenerator(sentLate(160)), 40, 1)).toMatchObject({
+      outcome: 'generator-limit',
+    })
   })
 })
 

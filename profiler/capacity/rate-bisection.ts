@@ -1,32 +1,60 @@
 import { max } from 'simple-statistics'
-import { apart, failsTooOften, keeps, keepsSurely, longestLimitMs, missedByLateSends } from '../slo.ts'
+import {
+  apart,
+  failsTooOften,
+  keeps,
+  keepsSurely,
+  longestLimitMs,
+  missedByLateSends,
+} from '../slo.ts'
 import type { LoadPoint, LoadRun } from '../types.ts'
 import { withEvidence } from './claims.ts'
 import { disturbedThroughout } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { atMost, between, type Searched } from './known-capacity.ts'
 import { failuresOf, type Session } from './session.ts'
-import { type CapacityBehind, capacityBehind, servedOf, type WindowSeen, windowSeen } from './short-windows.ts'
+import {
+  type CapacityBehind,
+  capacityBehind,
+  servedOf,
+  type WindowSeen,
+  windowSeen,
+} from './short-windows.ts'
 
 /** A window lasts this many answers: shorter ones end before the server has filled. */
 const answersPerWindow = 4
-/** And this many of the longest limit: a server that is asked for a quarter more than it does keeps the limit for four times as long, while its queue grows. */
+/**
+ * And this many of the longest limit: a server that is asked for a quarter more than it does keeps
+ * the limit for four times as long, while its queue grows.
+ */
 const limitsPerWindow = 4
 /** As far as that takes no longer than this, or than the time for all windows. */
 const mostForLimitsS = 10
-/** Requests of a window, of the class with the fewest where each class must keep the SLO, where the time allows it. */
+/**
+ * Requests of a window, of the class with the fewest where each class must keep the SLO, where the
+ * time allows it.
+ */
 const requestsPerWindow = 60
 /** Ratio of the first missed to the last held rate that is narrow enough. */
 const narrow = 1.08
 /** Windows in a row that the generator or the machine spoiled until that is what is told. */
 const mostSpoilt = 3
-/** Windows that the search may have, whatever their time, to find a rate that holds and one that does not, roughly: answers may take longer than the time that was meant for all. */
+/**
+ * Windows that the search may have, whatever their time, to find a rate that holds and one that
+ * does not, roughly: answers may take longer than the time that was meant for all.
+ */
 const mostUntilRough = 8
 const rough = 1.3
-/** From one rate to the next while all hold, or none does; beside what was expected by less, the further the more. */
+/**
+ * From one rate to the next while all hold, or none does; beside what was expected by less, the
+ * further the more.
+ */
 const stride = 2
 const strideBesideExpected = 1.25
-/** Where the latency of a window that holds is below this share of the limit, and none was expected, the next rate may be as many times as high. */
+/**
+ * Where the latency of a window that holds is below this share of the limit, and none was expected,
+ * the next rate may be as many times as high.
+ */
 const ample = 0.5
 const longestStride = 4
 /** Of the rate that closed loops got, to begin with. */
@@ -39,22 +67,34 @@ interface Aim {
   /** As `CapacityOptions` have them. */
   readonly expectedRps?: number
   readonly capacityToBeatRps?: number
-  /** What closed loops showed of a server that they kept busy: it cannot hold the rate that they got. */
+  /**
+   * What closed loops showed of a server that they kept busy: it cannot hold the rate that they
+   * got.
+   */
   readonly busy?: WindowSeen
 }
 
 /** Answers over the window, or over the time until the last of them. */
 function answeredRps({ sentMs, latencyMs, stream, seconds }: LoadRun): number {
-  const endsMs = (stream?.latenciesMs.e2e ?? latencyMs).map((ms, i) => sentMs[i]! + ms).filter((atMs) => !Number.isNaN(atMs))
+  const endsMs = (stream?.latenciesMs.e2e ?? latencyMs)
+    .map((ms, i) => sentMs[i]! + ms)
+    .filter((atMs) => !Number.isNaN(atMs))
   return (1000 * endsMs.length) / max([1000 * seconds, ...endsMs])
 }
 
 /**
- * Capacity for answers that take seconds, streamed ones: open windows several answers long, from what is expected (else two under way, or what closed loops tell) upward or downward until the SLO is
- * both held and missed, then bisected while there is time, or until all windows together tell the capacity as closely as the effort asks (short-windows.ts). Where none held,
- * or none missed, the interval ends there.
+ * Capacity for answers that take seconds, streamed ones: open windows several answers long, from
+ * what is expected (else two under way, or what closed loops tell) upward or downward until the SLO
+ * is both held and missed, then bisected while there is time, or until all windows together tell
+ * the capacity as closely as the effort asks (short-windows.ts). Where none held, or none missed,
+ * the interval ends there.
  */
-export async function rateBisection(session: Session, effort: Effort, idle: LoadPoint, aim: Aim): Promise<Searched> {
+export async function rateBisection(
+  session: Session,
+  effort: Effort,
+  idle: LoadPoint,
+  aim: Aim,
+): Promise<Searched> {
   return new RateBisection(session, effort, idle, aim).run()
 }
 
@@ -99,7 +139,9 @@ class RateBisection {
       if (this.timeIsUp(seconds)) return this.ended('budget', this.whenTimeWasUp())
       const { point, run } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
       this.saturationRps = Math.max(this.saturationRps, answeredRps(run))
-      this.rarestShare = Math.min(...apart(run, session.slo).map(({ latencyMs }) => latencyMs.length / run.latencyMs.length))
+      this.rarestShare = Math.min(
+        ...apart(run, session.slo).map(({ latencyMs }) => latencyMs.length / run.latencyMs.length),
+      )
       if (await session.died(point)) return this.finish('server-died', session.causeOfDeath(point))
       const why = this.spoiler(point)
       if (why !== undefined) {
@@ -119,7 +161,8 @@ class RateBisection {
   /** A rate that would be needed, where less is expected: one miss there tells enough. */
   private firstRps(): number {
     const { expectedRps, capacityToBeatRps: toBeatRps = 0, busy } = this.aim
-    if (expectedRps === undefined || !(expectedRps > 0)) return busy === undefined ? 2 / this.answerS : ofBusy * busy.rateRps
+    if (expectedRps === undefined || !(expectedRps > 0))
+      return busy === undefined ? 2 / this.answerS : ofBusy * busy.rateRps
     return expectedRps < toBeatRps ? Math.min(toBeatRps, beyondExpected * expectedRps) : expectedRps
   }
 
@@ -127,7 +170,8 @@ class RateBisection {
     const { held, missed, aim, session } = this
     if (held > 0 && missed < Number.POSITIVE_INFINITY) return Math.sqrt(held * missed)
     const besideExpected = Math.min(longestStride, strideBesideExpected ** (2 ** this.strides++))
-    if (aim.expectedRps !== undefined) return held > 0 ? held * besideExpected : missed / besideExpected
+    if (aim.expectedRps !== undefined)
+      return held > 0 ? held * besideExpected : missed / besideExpected
     if (held === 0) return missed / stride
     return held * (sloMs < ample * session.slo.limitMs ? longestStride : stride)
   }
@@ -142,7 +186,9 @@ class RateBisection {
     const holds = this.seen.filter((one) => one.held && one.rateRps <= served)
     this.held = Math.max(0, ...holds.map((one) => one.rateRps))
     this.surelyHeld = Math.max(0, ...holds.filter(({ surely }) => surely).map((one) => one.rateRps))
-    this.missed = Math.min(...known.filter((one) => !holds.some((other) => other === one)).map((one) => one.rateRps))
+    this.missed = Math.min(
+      ...known.filter((one) => !holds.some((other) => other === one)).map((one) => one.rateRps),
+    )
     const bracketed = this.held > 0 && this.missed < Number.POSITIVE_INFINITY
     this.together = bracketed ? capacityBehind(known, this.session.slo, this.idleMs) : undefined
     if (held) return
@@ -150,7 +196,10 @@ class RateBisection {
     else this.slow = true
   }
 
-  /** What kept a window from holding that was not the server; late sends count as latency: what holds holds all the same. */
+  /**
+   * What kept a window from holding that was not the server; late sends count as latency: what
+   * holds holds all the same.
+   */
   private spoiler(point: LoadPoint): keyof typeof spoiltBy | undefined {
     if (keeps(point, this.session.slo)) return undefined
     if (missedByLateSends(point, this.session.slo)) return 'generator-limit'
@@ -170,7 +219,10 @@ class RateBisection {
 
   private windowS(rateRps: number): number {
     const { effort, answerS } = this
-    const forLimits = Math.min(limitsPerWindow * this.longestLimitS, Math.max(mostForLimitsS, effort.budgetS))
+    const forLimits = Math.min(
+      limitsPerWindow * this.longestLimitS,
+      Math.max(mostForLimitsS, effort.budgetS),
+    )
     const wanted = Math.max(
       effort.windowS,
       answersPerWindow * answerS,
@@ -211,7 +263,12 @@ class RateBisection {
     const { held, missed, together, saturationRps } = this
     if (together === undefined) return { outcome, ...between(held, missed), saturationRps, detail }
     const seen = { heldRps: held, surelyHeldRps: this.surelyHeld }
-    return { outcome, ...withEvidence({ capacityRps: together.median, capacityCi90Rps: together.ci90 }, seen), saturationRps, detail }
+    return {
+      outcome,
+      ...withEvidence({ capacityRps: together.median, capacityCi90Rps: together.ci90 }, seen),
+      saturationRps,
+      detail,
+    }
   }
 }
 

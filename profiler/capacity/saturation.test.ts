@@ -10,9 +10,18 @@ const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const effort = { ...efforts.quick, saturationS: 1 }
 
 /** A closed loop's answers of one second; `failing`: as many, none of them well. */
-const answers = (load: Load, count: number, failing = false, more: Partial<LoadRun> = {}): LoadRun =>
-  runOf(load, Array<number>(count).fill(failing ? Number.NaN : 8), { sentMs: new Float64Array(count), ...more })
-const connectionsOf = (load: Load): number => (load.kind === 'closed' ? load.connections : Number.NaN)
+const answers = (
+  load: Load,
+  count: number,
+  failing = false,
+  more: Partial<LoadRun> = {},
+): LoadRun =>
+  runOf(load, Array<number>(count).fill(failing ? Number.NaN : 8), {
+    sentMs: new Float64Array(count),
+    ...more,
+  })
+const connectionsOf = (load: Load): number =>
+  load.kind === 'closed' ? load.connections : Number.NaN
 
 async function saturated(
   answer: (connections: number, load: Load, window: number) => LoadRun,
@@ -22,7 +31,13 @@ async function saturated(
   warmedRps?: readonly number[],
 ) {
   const generator = scriptedGenerator((load, window) => answer(connectionsOf(load), load, window))
-  const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
+  const session = new Session(
+    targetAt('http://127.0.0.1:1'),
+    slo,
+    generator,
+    new AbortController().signal,
+    () => {},
+  )
   const found = await saturate(session, effort, fromRps, { most, expectedRps, warmedRps })
   return { ...found, connectionsAsked: generator.asked.map(connectionsOf) }
 }
@@ -34,7 +49,13 @@ describe('a closed loop', () => {
     const found = await saturated((connections, load) => answers(load, steady(connections)))
     // 1.2 times 1,000 per second times 50 ms.
     expect(found.connectionsAsked).toEqual([8, 60, 60, 60, 60])
-    expect(found).toMatchObject({ rps: 1000, connections: 60, generatorLimited: false, died: false, refusing: undefined })
+    expect(found).toMatchObject({
+      rps: 1000,
+      connections: 60,
+      generatorLimited: false,
+      died: false,
+      refusing: undefined,
+    })
     expect(found.point.achievedRps).toBe(1000)
   })
 
@@ -42,21 +63,36 @@ describe('a closed loop', () => {
     const found = await saturated((_, load) => answers(load, 170))
     // 1.2 times 170 per second times 50 ms are 10.2, 11 of at most 10.4.
     expect(found.connectionsAsked).toEqual([8, 11, 11, 11, 11])
-    expect((await saturated((_, load) => answers(load, 160))).connectionsAsked).toEqual([8, 10, 10, 10, 10])
-    expect((await saturated((_, load) => answers(load, 100))).connectionsAsked).toEqual([8, 8, 8, 8, 8])
+    expect((await saturated((_, load) => answers(load, 160))).connectionsAsked).toEqual([
+      8, 10, 10, 10, 10,
+    ])
+    expect((await saturated((_, load) => answers(load, 100))).connectionsAsked).toEqual([
+      8, 8, 8, 8, 8,
+    ])
   })
 
   test('is held while the later half answers more than the earlier by 2 % and chance, for a dozen windows at most', async () => {
     const windows = async (rates: readonly number[]) =>
-      (await saturated((_, load, window) => answers(load, rates[Math.min(window, rates.length - 1)]!), 0, 8)).connectionsAsked.length
+      (
+        await saturated(
+          (_, load, window) => answers(load, rates[Math.min(window, rates.length - 1)]!),
+          0,
+          8,
+        )
+      ).connectionsAsked.length
     // One window to begin with. The last four of 1,000 and more: chance is the root of 4,060.
-    expect([await windows([1000, 1000, 1000, 1031, 1031]), await windows([1000, 1000, 1000, 1033, 1033])]).toEqual([5, 6])
+    expect([
+      await windows([1000, 1000, 1000, 1031, 1031]),
+      await windows([1000, 1000, 1000, 1033, 1033]),
+    ]).toEqual([5, 6])
     // Of 10,000: 2 % are 400.
     expect(await windows([1, 10_000, 10_000, 10_190, 10_190])).toBe(5)
     expect(await windows([1, 10_000, 10_000, 10_210, 10_210])).toBe(6)
     // What was slow before the last four, be it ever so slow, is forgotten.
     expect(await windows([1, 0, 1000, 1000, 1000, 1000])).toBe(6)
-    expect(await windows([10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480])).toBe(12)
+    expect(await windows([10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10_240, 20_480])).toBe(
+      12,
+    )
   })
 
   test('waits for last answers no longer than six seconds in all; what they came at is a rate too', async () => {
@@ -78,7 +114,13 @@ describe('a closed loop', () => {
     const generator = scriptedGenerator((load, window) =>
       answers(load, [500, 500, 500, 516, 516][Math.min(window, 4)]!, false, { seconds: 0.5 }),
     )
-    const session = new Session(targetAt('http://127.0.0.1:1'), { ...slo, limitMs: 5 }, generator, new AbortController().signal, () => {})
+    const session = new Session(
+      targetAt('http://127.0.0.1:1'),
+      { ...slo, limitMs: 5 },
+      generator,
+      new AbortController().signal,
+      () => {},
+    )
     await saturate(session, effort, 0)
     // Of 500 and 516 in half a second chance is the root of 2,032, and 32 are less.
     expect(generator.asked).toHaveLength(5)
@@ -88,22 +130,33 @@ describe('a closed loop', () => {
   })
 
   test('never has more than the most, and one connection counts from the first window on', async () => {
-    expect((await saturated((connections, load) => answers(load, steady(connections)), 0, 20)).connectionsAsked).toEqual([
-      8, 20, 20, 20, 20,
+    expect(
+      (await saturated((connections, load) => answers(load, steady(connections)), 0, 20))
+        .connectionsAsked,
+    ).toEqual([8, 20, 20, 20, 20])
+    expect((await saturated((_, load) => answers(load, 125), 0, 1)).connectionsAsked).toEqual([
+      1, 1, 1, 1,
     ])
-    expect((await saturated((_, load) => answers(load, 125), 0, 1)).connectionsAsked).toEqual([1, 1, 1, 1])
-    expect((await saturated((_, load) => answers(load, 40_000))).connectionsAsked.slice(0, 2)).toEqual([8, 128])
+    expect(
+      (await saturated((_, load) => answers(load, 40_000))).connectionsAsked.slice(0, 2),
+    ).toEqual([8, 128])
   })
 
   test('is halved while requests are refused, and the last refusal told', async () => {
-    const found = await saturated((connections, load) => answers(load, connections > 16 ? 500 : steady(connections), connections > 16))
+    const found = await saturated((connections, load) =>
+      answers(load, connections > 16 ? 500 : steady(connections), connections > 16),
+    )
     expect(found.connectionsAsked).toEqual([8, 60, 30, 15, 15, 15, 15])
     expect(found).toMatchObject({ rps: 1000, connections: 15, died: false })
     expect(found.refusing!.load).toMatchObject({ connections: 30 })
-    const smaller = await saturated((connections, load) => answers(load, connections > 8 ? 500 : 1000, connections > 8))
+    const smaller = await saturated((connections, load) =>
+      answers(load, connections > 8 ? 500 : 1000, connections > 8),
+    )
     expect(smaller.connectionsAsked).toEqual([8, 60, 30, 15, 7, 7, 7, 7])
     // What was answered before a refusal does not count after it.
-    const later = await saturated((connections, load, window) => answers(load, steady(connections), window === 3))
+    const later = await saturated((connections, load, window) =>
+      answers(load, steady(connections), window === 3),
+    )
     expect(later.connectionsAsked).toEqual([8, 60, 60, 60, 30, 30, 30, 30])
     const hopeless = await saturated((_, load) => answers(load, 500, true), 40)
     expect(hopeless.connectionsAsked).toEqual([8, 4, 2, 1])
@@ -116,15 +169,23 @@ describe('a closed loop', () => {
     )
     expect(died).toMatchObject({ died: true, rps: 1000 })
     expect(died.connectionsAsked).toEqual([8, 60])
-    const busy = await saturated((connections, load) => answers(load, steady(connections), false, { generatorCores: 0.95 }), 1500)
+    const busy = await saturated(
+      (connections, load) => answers(load, steady(connections), false, { generatorCores: 0.95 }),
+      1500,
+    )
     expect(busy).toMatchObject({ generatorLimited: true, rps: 1500, connections: 90 })
   })
 })
 
 describe('an SLO that is long beside a window', () => {
   /** 1.2 times 2 s at 330 a second would be 792 connections, whose answers take 2.4 s. */
-  const asked = async (answered: (connections: number, window: number) => number, warmedRps?: readonly number[]) => {
-    const generator = scriptedGenerator((load, window) => answers(load, answered(connectionsOf(load), window)))
+  const asked = async (
+    answered: (connections: number, window: number) => number,
+    warmedRps?: readonly number[],
+  ) => {
+    const generator = scriptedGenerator((load, window) =>
+      answers(load, answered(connectionsOf(load), window)),
+    )
     const session = new Session(
       targetAt('http://127.0.0.1:1'),
       { ...slo, limitMs: 2000 },
@@ -139,12 +200,18 @@ describe('an SLO that is long beside a window', () => {
   test('is climbed to by fours, as long as more connections get more answers', async () => {
     expect((await asked(() => 330)).asked).toEqual([8, 32, 32, 32, 32])
     // Sixteen at a time: 32 get twice as many as 8, and 128 no more.
-    expect((await asked((connections) => 50 * Math.min(16, connections))).asked).toEqual([8, 32, 128, 128, 128])
-    expect((await asked((connections) => 5 * Math.min(200, connections))).asked).toEqual([8, 32, 128, 512, 1024, 1024, 1024])
+    expect((await asked((connections) => 50 * Math.min(16, connections))).asked).toEqual([
+      8, 32, 128, 128, 128,
+    ])
+    expect((await asked((connections) => 5 * Math.min(200, connections))).asked).toEqual([
+      8, 32, 128, 512, 1024, 1024, 1024,
+    ])
   })
 
   test('of a cold server, which answers none of many at once, is climbed to again once it answers', async () => {
-    const cold = await asked((connections, window) => (window === 1 ? 1 : Math.min(connections, 100) * 10))
+    const cold = await asked((connections, window) =>
+      window === 1 ? 1 : Math.min(connections, 100) * 10,
+    )
     expect(cold.asked.slice(0, 4)).toEqual([8, 32, 32, 128])
     expect(cold).toMatchObject({ rps: 1000, connections: 512 })
   })
@@ -153,15 +220,23 @@ describe('an SLO that is long beside a window', () => {
     expect((await asked(() => 330, [330, 330, 330])).asked).toEqual([32, 32])
     expect((await asked(() => 330, [330])).asked).toEqual([32, 32, 32])
     expect((await asked(() => 330, [60, 60, 60, 330])).asked).toEqual([32, 32, 32])
-    expect((await asked((connections) => 50 * Math.min(16, connections), [400, 400, 400])).asked).toEqual([32, 128, 128, 128])
+    expect(
+      (await asked((connections) => 50 * Math.min(16, connections), [400, 400, 400])).asked,
+    ).toEqual([32, 128, 128, 128])
   })
 })
 
 describe('connections that take long to open', () => {
-  /** Each gets its first answer after 90 ms for every 100 of them; all together 5,000 a second from then on. */
+  /**
+   * Each gets its first answer after 90 ms for every 100 of them; all together 5,000 a second from
+   * then on.
+   */
   const opening = (connections: number, load: Load): LoadRun => {
     const firstMs = 0.9 * connections
-    const ends = Array.from({ length: Math.max(connections, Math.floor(5 * (1000 * load.durationS - firstMs))) }, (_, i) => firstMs + i / 5)
+    const ends = Array.from(
+      { length: Math.max(connections, Math.floor(5 * (1000 * load.durationS - firstMs))) },
+      (_, i) => firstMs + i / 5,
+    )
     const sentMs = Float64Array.from(ends, (_, i) => (i < connections ? 0 : ends[i - connections]!))
     return runOf(
       load,
@@ -171,7 +246,13 @@ describe('connections that take long to open', () => {
   }
   const opened = async (saturationS: number) => {
     const generator = scriptedGenerator((load) => opening(connectionsOf(load), load))
-    const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
+    const session = new Session(
+      targetAt('http://127.0.0.1:1'),
+      slo,
+      generator,
+      new AbortController().signal,
+      () => {},
+    )
     const found = await saturate(session, { ...effort, saturationS }, 0)
     return { ...found, lengthsS: generator.asked.map(({ durationS }) => durationS) }
   }
@@ -192,23 +273,66 @@ describe('connections that take long to open', () => {
 
 describe('what the warm-up saw', () => {
   test('counts where as many connections are enough, and says how many are where they are not', async () => {
-    expect((await saturated((_, load) => answers(load, 125), 0, undefined, undefined, [125, 125, 125, 125])).connectionsAsked).toEqual([
-      8, 8,
-    ])
     expect(
-      (await saturated((connections, load) => answers(load, steady(connections)), 0, undefined, undefined, [1000, 1000])).connectionsAsked,
+      (
+        await saturated(
+          (_, load) => answers(load, 125),
+          0,
+          undefined,
+          undefined,
+          [125, 125, 125, 125],
+        )
+      ).connectionsAsked,
+    ).toEqual([8, 8])
+    expect(
+      (
+        await saturated(
+          (connections, load) => answers(load, steady(connections)),
+          0,
+          undefined,
+          undefined,
+          [1000, 1000],
+        )
+      ).connectionsAsked,
     ).toEqual([60, 60, 60, 60])
   })
 })
 
 describe('the loop that opens connections', () => {
-  const found = { rps: 333, connections: 32, generatorLimited: false, disturbed: false, died: false, point: {} as LoadPoint }
+  const found = {
+    rps: 333,
+    connections: 32,
+    generatorLimited: false,
+    disturbed: false,
+    died: false,
+    point: {} as LoadPoint,
+  }
   test('is as large as the one before it, or a burst of as many as may wait, of a second’s at most', () => {
-    expect(openingLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({ connections: 20, durationS: 0.25, burst: false })
-    expect(openingLoop(found, 500, 0.25)).toEqual({ connections: 200, durationS: 0.05, burst: true })
-    expect(openingLoop(found, 5000, 0.25)).toEqual({ connections: 333, durationS: 0.05, burst: true })
-    expect(openingLoop({ ...found, rps: 20 }, 5000, 0.25)).toEqual({ connections: 120, durationS: 0.05, burst: true })
-    expect(openingLoop({ ...found, rps: 40 }, 5000, 0.25)).toEqual({ connections: 128, durationS: 0.05, burst: true })
+    expect(openingLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({
+      connections: 20,
+      durationS: 0.25,
+      burst: false,
+    })
+    expect(openingLoop(found, 500, 0.25)).toEqual({
+      connections: 200,
+      durationS: 0.05,
+      burst: true,
+    })
+    expect(openingLoop(found, 5000, 0.25)).toEqual({
+      connections: 333,
+      durationS: 0.05,
+      burst: true,
+    })
+    expect(openingLoop({ ...found, rps: 20 }, 5000, 0.25)).toEqual({
+      connections: 120,
+      durationS: 0.05,
+      burst: true,
+    })
+    expect(openingLoop({ ...found, rps: 40 }, 5000, 0.25)).toEqual({
+      connections: 128,
+      durationS: 0.05,
+      burst: true,
+    })
   })
   test('is no burst where requests were refused', () => {
     expect(openingLoop({ ...found, refusing: {} as LoadRun }, 500, 0.25).burst).toBe(false)
@@ -217,7 +341,14 @@ describe('the loop that opens connections', () => {
 
 describe('of a server that is known about', () => {
   const found = async (expectedRps: number, answered = steady) =>
-    (await saturated((connections, load) => answers(load, answered(connections)), 0, undefined, expectedRps)).connectionsAsked
+    (
+      await saturated(
+        (connections, load) => answers(load, answered(connections)),
+        0,
+        undefined,
+        expectedRps,
+      )
+    ).connectionsAsked
 
   test('it climbs as ever, for a cold server answers none of many at once, and ends with two windows that bear out what is expected', async () => {
     expect(await found(1000)).toEqual([8, 60, 60])

@@ -3,13 +3,29 @@ import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { slowdownInWords, type slowdownSeen } from './changes/slowdown.ts'
 import { disagreements } from './checks.ts'
-import { becomingRarer, believedRps, contradicted, farBelow, lostBeside, servesAsLoops, shareOfLoops, withEvidence } from './claims.ts'
+import {
+  becomingRarer,
+  believedRps,
+  contradicted,
+  farBelow,
+  lostBeside,
+  servesAsLoops,
+  shareOfLoops,
+  withEvidence,
+} from './claims.ts'
 import { disturbedThroughout, spoiltLoops } from './disturbance.ts'
 import type { Effort } from './effort.ts'
 import { Estimates } from './estimates.ts'
 import { Evidence } from './evidence.ts'
 import { bornOut } from './expectation.ts'
-import { atMost, between, halfWidthOf, missedByStalls, type Searched, unknownCapacity } from './known-capacity.ts'
+import {
+  atMost,
+  between,
+  halfWidthOf,
+  missedByStalls,
+  type Searched,
+  unknownCapacity,
+} from './known-capacity.ts'
 import { clockLimit, mostLimitWindows } from './limits/clock-search.ts'
 import { capacityWithin, rateLimitOf } from './limits/rate-limit.ts'
 import { besideQuota, throttledCapacity, waitingShare, waitsForQuota } from './limits/throttle.ts'
@@ -22,17 +38,29 @@ import { placesBetween } from './twin/steps.ts'
 import { largestBatch } from './twin/twin.ts'
 import { workersAtWork, type workersSeen } from './ways/workers.ts'
 
-/** A narrow interval ends the search only after this share of the budget: what was not seen, as rare stalls, cannot widen it. */
+/**
+ * A narrow interval ends the search only after this share of the budget: what was not seen, as rare
+ * stalls, cannot widen it.
+ */
 const leastOfBudget = 0.7
 /** Share of a saturation to go on with when no window counted yet. */
 const cautious = 0.7
-/** A saturation below this share of what is to be beaten ends a race: open load gets more out of some servers than a closed loop, but not so much more. */
+/**
+ * A saturation below this share of what is to be beaten ends a race: open load gets more out of
+ * some servers than a closed loop, but not so much more.
+ */
 const certainlyBelow = 0.75
 const planning = { requests: 6000, longest: 30_000, replicates: 4 }
-/** Windows below the interval, each at this share of the one before, that look for a rate that holds where none has yet. */
+/**
+ * Windows below the interval, each at this share of the one before, that look for a rate that holds
+ * where none has yet.
+ */
 const lower = 0.9
 const mostLower = 6
-/** Share of its speed that a server may still gain in as long again as half of its time under load, to be taken as warm. */
+/**
+ * Share of its speed that a server may still gain in as long again as half of its time under load,
+ * to be taken as warm.
+ */
 const stillToGain = 0.02
 /** Times that a server which got faster, or slower, is searched anew. */
 const mostAnew = 3
@@ -40,8 +68,9 @@ const mostAnew = 3
 const mostSlowing = 2
 
 /**
- * One search: saturation by short closed loops, a sweep over rates to learn the server's twin, then windows where the twin puts the capacity, until its
- * interval is narrow enough or the time is up. A rate is a lower bound only where an open window held at it.
+ * One search: saturation by short closed loops, a sweep over rates to learn the server's twin, then
+ * windows where the twin puts the capacity, until its interval is narrow enough or the time is up.
+ * A rate is a lower bound only where an open window held at it.
  */
 export class OpenSearch {
   private readonly evidence: Evidence
@@ -55,7 +84,9 @@ export class OpenSearch {
   private waits = 0
   private played = 0
   private soughtLimit = false
-  /** It ended while the server still got faster, too slowly for one window to be told from the next. */
+  /**
+   * It ended while the server still got faster, too slowly for one window to be told from the next.
+   */
   cold = false
   /** It ended as nothing that it saw says how much more the server does. */
   outgrown = false
@@ -72,20 +103,38 @@ export class OpenSearch {
     slowdownOf: typeof slowdownSeen,
   ) {
     this.evidence = new Evidence(session.slo, idle.p50Ms, slowdownOf)
-    this.estimates = new Estimates(session, this.evidence, idle.p50Ms, options.seed, posteriorOf, workersOf)
+    this.estimates = new Estimates(
+      session,
+      this.evidence,
+      idle.p50Ms,
+      options.seed,
+      posteriorOf,
+      workersOf,
+    )
     this.saturationRps = options.refusesBeyondRps ?? idle.achievedRps
   }
 
   async run(): Promise<Searched> {
     const { effort, session, evidence } = this
-    // Where closed loops are refused, a limit by the clock would end the search: windows shorter than its own tell nothing.
-    const early = (await this.saturated()) ?? (this.options.refusesBeyondRps === undefined ? undefined : await this.boundedByTheClock())
+    // Where closed loops are refused, a limit by the clock would end the search: windows shorter
+    // than its own tell nothing.
+    const early =
+      (await this.saturated()) ??
+      (this.options.refusesBeyondRps === undefined ? undefined : await this.boundedByTheClock())
     if (early !== undefined) return early
     // The shortest budget has room for the sweep and one window.
     const searchS = Math.max(effort.budgetS, 2 * effort.windowS)
     const windowS = Math.max(effort.windowS, searchS / effort.windows)
-    const sweep = { kind: 'sweep', fromRps: 0.4 * this.saturationRps, toRps: 1.15 * this.saturationRps } as const
-    const swept = await this.learn(0.775 * this.saturationRps, Math.min(windowS, searchS / 2), sweep)
+    const sweep = {
+      kind: 'sweep',
+      fromRps: 0.4 * this.saturationRps,
+      toRps: 1.15 * this.saturationRps,
+    } as const
+    const swept = await this.learn(
+      0.775 * this.saturationRps,
+      Math.min(windowS, searchS / 2),
+      sweep,
+    )
     if (swept !== undefined) return swept
     for (let steady = 0; ; steady++) {
       this.estimate('planned')
@@ -94,50 +143,94 @@ export class OpenSearch {
       if (lost !== undefined) return lost
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
       const enoughS = this.asExpected() ? 0 : leastOfBudget * effort.budgetS
-      const seenEnough = evidence.windows.length > 1 && !this.posterior?.stalls && this.servesAsLoops() && session.spentS >= enoughS
-      if ((seenEnough && this.halfWidth() < effort.precision) || (steady > 0 && spent)) return this.ended()
-      const failed = await this.learn(this.nextRate(), Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)))
+      const seenEnough =
+        evidence.windows.length > 1 &&
+        !this.posterior?.stalls &&
+        this.servesAsLoops() &&
+        session.spentS >= enoughS
+      if ((seenEnough && this.halfWidth() < effort.precision) || (steady > 0 && spent))
+        return this.ended()
+      const failed = await this.learn(
+        this.nextRate(),
+        Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)),
+      )
       if (failed !== undefined) return failed
     }
   }
 
   /** The server does more than closed loops got, which the machine spoilt, and no window missed. */
   private get outgrewLoops(): boolean {
-    return this.loopsSpoilt && this.posterior?.beyondReach === true && !Number.isFinite(this.evidence.missedRps)
+    return (
+      this.loopsSpoilt &&
+      this.posterior?.beyondReach === true &&
+      !Number.isFinite(this.evidence.missedRps)
+    )
   }
 
-  /** The saturation, which is part of the warm-up and not taken from the budget; an outcome where it tells enough. */
+  /**
+   * The saturation, which is part of the warm-up and not taken from the budget; an outcome where it
+   * tells enough.
+   */
   private async saturated(): Promise<Searched | undefined> {
     const { session, effort } = this
     const { capacityToBeatRps: toBeatRps = 0, expectedRps, refusesBeyondRps, warmUp } = this.options
     if (refusesBeyondRps === undefined) {
-      const found = await saturate(session, effort, this.saturationRps, { expectedRps, warmedRps: warmUp?.achievedRps })
+      const found = await saturate(session, effort, this.saturationRps, {
+        expectedRps,
+        warmedRps: warmUp?.achievedRps,
+      })
       this.saturationRps = found.rps
       this.loopsSpoilt = found.disturbed
       this.refusing = found.refusing
       if (found.died) return this.result('server-died', session.causeOfDeath(found.point))
-      if (!found.generatorLimited && !found.disturbed && found.rps * (1 + this.toGain()) < certainlyBelow * toBeatRps) {
+      if (
+        !found.generatorLimited &&
+        !found.disturbed &&
+        found.rps * (1 + this.toGain()) < certainlyBelow * toBeatRps
+      ) {
         const detail = `saturated at ${found.rps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
         return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
       }
-      const opened = await session.connect(openingLoop(found, session.slo.limitMs, effort.saturationS))
-      if (opened !== undefined && failsTooOften(opened.point, session.slo)) this.refusing = opened.run
+      const opened = await session.connect(
+        openingLoop(found, session.slo.limitMs, effort.saturationS),
+      )
+      if (opened !== undefined && failsTooOften(opened.point, session.slo))
+        this.refusing = opened.run
       this.waits = waitingShare(session.loops)
-      const throttled = await throttledCapacity(session, effort, this.idle, this.options, this.waits)
+      const throttled = await throttledCapacity(
+        session,
+        effort,
+        this.idle,
+        this.options,
+        this.waits,
+      )
       if (throttled !== undefined) return throttled
     }
-    this.evidence.tellWorkers(workersAtWork(this.saturationRps, this.idle, largestBatch(this.evidence.stepsOfLoops(session.loops))))
+    this.evidence.tellWorkers(
+      workersAtWork(
+        this.saturationRps,
+        this.idle,
+        largestBatch(this.evidence.stepsOfLoops(session.loops)),
+      ),
+    )
     session.startBudget()
     return undefined
   }
 
-  /** Where the twin puts the capacity; lower where a window there missed and none has held yet, but not far below all others. */
+  /**
+   * Where the twin puts the capacity; lower where a window there missed and none has held yet, but
+   * not far below all others.
+   */
   private nextRate(): number {
     const { evidence } = this
     const { failingRps, mostRps, heldRps, missedRps, leastRps } = evidence
-    const wanted = this.posterior ? believedRps(this.posterior, evidence) : cautious * this.saturationRps
+    const wanted = this.posterior
+      ? believedRps(this.posterior, evidence)
+      : cautious * this.saturationRps
     const sought =
-      heldRps > 0 || !Number.isFinite(missedRps) ? wanted : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
+      heldRps > 0 || !Number.isFinite(missedRps)
+        ? wanted
+        : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
     const held = Math.max(leastRps, sought)
     if (this.posterior?.refuses) return Math.min(held, mostRps)
     const limit = Number.isFinite(failingRps) ? this.rateLimit() : undefined
@@ -147,15 +240,30 @@ export class OpenSearch {
     return Math.min(held, heldRps > 0 ? clean : lower * Math.min(clean, failingRps), mostRps)
   }
 
-  /** Plays one open window, and those in its place that the machine or a lone pause spoilt. A sweep is no point of the load curve. */
-  private async learn(rateRps: number, durationS: number, arrivals: Arrivals = { kind: 'poisson' }): Promise<Searched | undefined> {
+  /**
+   * Plays one open window, and those in its place that the machine or a lone pause spoilt. A sweep
+   * is no point of the load curve.
+   */
+  private async learn(
+    rateRps: number,
+    durationS: number,
+    arrivals: Arrivals = { kind: 'poisson' },
+  ): Promise<Searched | undefined> {
     const { session, evidence, idle, options } = this
     for (;;) {
       const cut = cutAfter(session.slo, Math.max(20, 0.3 * rateRps * durationS))
-      const load = { kind: 'open', rateRps, durationS, arrivals, seed: options.seed + this.played++, cut } as const
+      const load = {
+        kind: 'open',
+        rateRps,
+        durationS,
+        arrivals,
+        seed: options.seed + this.played++,
+        cut,
+      } as const
       const { run, point } = await session.play(load, 'search', arrivals.kind !== 'sweep')
       if (await session.died(point)) return this.result('server-died', session.causeOfDeath(point))
-      if (run.cutMs !== undefined && options.refusesBeyondRps === undefined) await session.settle(idle)
+      if (run.cutMs !== undefined && options.refusesBeyondRps === undefined)
+        await session.settle(idle)
       if (session.silent) return this.result('server-died', session.causeOfDeath(session.silent))
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
       if ((verdict === 'faster' || verdict === 'slower') && this.anew < mostAnew) {
@@ -163,19 +271,31 @@ export class OpenSearch {
         session.startBudget()
       }
       if (verdict !== 'again') return undefined
-      if (evidence.disturbed) return this.posterior && evidence.heldRps > 0 ? this.concluded() : this.disturbed(disturbedThroughout)
+      if (evidence.disturbed)
+        return this.posterior && evidence.heldRps > 0
+          ? this.concluded()
+          : this.disturbed(disturbedThroughout)
       session.forgive(run.elapsedS)
     }
   }
 
-  /** What it ends as where it has lost. One that the twin alone has far below what it had to beat, and nobody expected there, is asked for more than that first. */
+  /**
+   * What it ends as where it has lost. One that the twin alone has far below what it had to beat,
+   * and nobody expected there, is asked for more than that first.
+   */
   private async lost(windowS: number): Promise<Searched | undefined> {
     const beaten = this.beaten()
     if (beaten === undefined) return undefined
     const { evidence, dared, options } = this
     const { capacityToBeatRps: toBeatRps = 0 } = options
     const daringRps = Math.min(evidence.mostRps, farBelow * beaten.capacityCi90Rps[1])
-    if (daringRps >= toBeatRps || dared === 'missed' || evidence.missedRps <= toBeatRps || this.asExpected()) return beaten
+    if (
+      daringRps >= toBeatRps ||
+      dared === 'missed' ||
+      evidence.missedRps <= toBeatRps ||
+      this.asExpected()
+    )
+      return beaten
     if (dared !== undefined) return undefined
     const failed = await this.learn(daringRps, windowS)
     if (failed !== undefined) return failed
@@ -185,25 +305,43 @@ export class OpenSearch {
   }
 
   /**
-   * One window alone may have been disturbed: it takes two to give a configuration up, or one that shows what was expected, and none that held the rate
-   * it had to beat.
+   * One window alone may have been disturbed: it takes two to give a configuration up, or one that
+   * shows what was expected, and none that held the rate it had to beat.
    */
   private beaten(): Searched | undefined {
     const { posterior, evidence } = this
     const { capacityToBeatRps: toBeatRps = 0, expectedRps = toBeatRps } = this.options
     const fewest = expectedRps < toBeatRps && this.asExpected() ? 1 : 2
-    if (posterior === undefined || evidence.windows.length < fewest || posterior.below(toBeatRps) <= 0.98 || this.outgrewLoops)
+    if (
+      posterior === undefined ||
+      evidence.windows.length < fewest ||
+      posterior.below(toBeatRps) <= 0.98 ||
+      this.outgrewLoops
+    )
       return undefined
     const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
-    if (contradicted(posterior, evidence) || boundRps >= toBeatRps || boundRps * (1 + this.toGain()) >= toBeatRps) return undefined
+    if (
+      contradicted(posterior, evidence) ||
+      boundRps >= toBeatRps ||
+      boundRps * (1 + this.toGain()) >= toBeatRps
+    )
+      return undefined
     const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
-    return { ...this.result('beaten', detail), ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))) }
+    return {
+      ...this.result('beaten', detail),
+      ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))),
+    }
   }
 
   private async ended(): Promise<Searched> {
     const { effort, evidence } = this
-    // Only a window that held is a lower bound: where none has, rates fall until one does. One that may have got slower is seen again.
-    for (let tries = 0; (evidence.heldRps === 0 && tries < mostLower) || (evidence.slowing && tries < mostSlowing); tries++) {
+    // Only a window that held is a lower bound: where none has, rates fall until one does. One that
+    // may have got slower is seen again.
+    for (
+      let tries = 0;
+      (evidence.heldRps === 0 && tries < mostLower) || (evidence.slowing && tries < mostSlowing);
+      tries++
+    ) {
       const failed = await this.learn(this.nextRate(), effort.windowS)
       if (failed !== undefined) return failed
       if (evidence.slowed < 1 || evidence.slowing) this.estimate('planned')
@@ -218,10 +356,14 @@ export class OpenSearch {
     const byTheClock = this.posterior?.refuses ? undefined : await this.boundedByTheClock()
     if (byTheClock !== undefined) return byTheClock
     const { posterior } = this
-    if (!posterior?.refuses && this.failsBelow(posterior?.capacityRps ?? Number.POSITIVE_INFINITY)) return this.boundedByErrors()
+    if (!posterior?.refuses && this.failsBelow(posterior?.capacityRps ?? Number.POSITIVE_INFINITY))
+      return this.boundedByErrors()
     if (posterior === undefined || posterior.capacityRps > evidence.mostRps)
       return {
-        ...this.result('generator-limit', 'the load generator could not hold the rate: the server may do more'),
+        ...this.result(
+          'generator-limit',
+          'the load generator could not hold the rate: the server may do more',
+        ),
         ...this.atLeastHeld(),
       }
     if (this.outgrewLoops) return this.outgrew()
@@ -244,7 +386,9 @@ export class OpenSearch {
       shareOfLoops(posterior, this.session.fastestLoop) === undefined
     return this.result(
       narrow ? 'converged' : 'budget',
-      posterior.refuses ? (this.failingFrom() ?? 'requests are refused once its queue is full') : undefined,
+      posterior.refuses
+        ? (this.failingFrom() ?? 'requests are refused once its queue is full')
+        : undefined,
     )
   }
 
@@ -254,12 +398,23 @@ export class OpenSearch {
     const how = seen
       ? `its last window was served ${percent} % faster than those before it`
       : `${percent} % in half of the time it took so far`
-    return { ...this.result('unsettled', `still speeding up: ${how}`), ...this.atLeastHeld(), change }
+    return {
+      ...this.result('unsettled', `still speeding up: ${how}`),
+      ...this.atLeastHeld(),
+      change,
+    }
   }
 
-  /** What a server that still gets faster would gain in half of its time under load, as a share of its speed. */
+  /**
+   * What a server that still gets faster would gain in half of its time under load, as a share of
+   * its speed.
+   */
   private toGain(): number {
-    return (Math.max(this.evidence.speedUpPerS, this.options.warmUp?.gainPerS ?? 0) * this.session.totalS) / 2
+    return (
+      (Math.max(this.evidence.speedUpPerS, this.options.warmUp?.gainPerS ?? 0) *
+        this.session.totalS) /
+      2
+    )
   }
 
   /** The figure is that of the server as it is now, if it gets no slower still. */
@@ -287,7 +442,14 @@ export class OpenSearch {
     const { failingRps, cleanRps } = this.evidence
     if (!Number.isFinite(failingRps)) return false
     const limit = cleanRps > 0 ? this.rateLimit() : undefined
-    return Math.min(failingRps, limit === undefined ? failingRps : capacityWithin(limit, this.session.slo.maxErrorRate).rateRps) < rateRps
+    return (
+      Math.min(
+        failingRps,
+        limit === undefined
+          ? failingRps
+          : capacityWithin(limit, this.session.slo.maxErrorRate).rateRps,
+      ) < rateRps
+    )
   }
 
   private rateLimit = () => rateLimitOf([...this.session.loops, ...this.openedRuns()])
@@ -299,41 +461,74 @@ export class OpenSearch {
     const claim = (low: number, high: number, rateRps = low) => {
       const narrow = high - low < 4 * this.effort.precision * rateRps
       return {
-        ...this.result(rateRps > 0 ? (narrow ? 'converged' : 'budget') : 'errors', this.failingFrom()),
+        ...this.result(
+          rateRps > 0 ? (narrow ? 'converged' : 'budget') : 'errors',
+          this.failingFrom(),
+        ),
         ...between(low, high, rateRps),
       }
     }
-    if (limit === undefined) return claim(this.evidence.heldBelow(failingRps), Math.max(failingRps, surelyHeldRps))
-    // It also explains windows that failed below the capacity: they began with what the ones before had left.
+    if (limit === undefined)
+      return claim(this.evidence.heldBelow(failingRps), Math.max(failingRps, surelyHeldRps))
+    // It also explains windows that failed below the capacity: they began with what the ones before
+    // had left.
     const { rateRps, ci90Rps } = capacityWithin(limit, this.session.slo.maxErrorRate)
     const low = Math.min(ci90Rps[0], heldRps)
     return claim(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps))
   }
 
   /**
-   * Requests were refused, neither by a full queue nor by a limit that is known: windows in which none was do not tell from which rate on a few are. The interval reaches down to what a
-   * queue would let in that is full with as few as were there at refusals.
+   * Requests were refused, neither by a full queue nor by a limit that is known: windows in which
+   * none was do not tell from which rate on a few are. The interval reaches down to what a queue
+   * would let in that is full with as few as were there at refusals.
    */
-  private refusedSomehow({ capacityRps, capacityCi90Rps: [low, high] }: CapacityPosterior): Searched | undefined {
+  private refusedSomehow({
+    capacityRps,
+    capacityCi90Rps: [low, high],
+  }: CapacityPosterior): Searched | undefined {
     const runs = [...this.session.loops, ...this.openedRuns()].filter(({ errorKinds }) =>
       Object.keys(errorKinds).some((kind) => kind !== 'timeout'),
     )
     const [least] = placesBetween(runs) ?? []
     // A bucket refuses those who find the server idle as well.
     if (least === undefined || (least < 2 && rateLimitOf(runs) !== undefined)) return undefined
-    const leastRps = least > 1 ? this.estimates.withPlaces(least, this.effort.twin, this.saturationRps).capacityCi90Rps[0] : 0
-    const detail = 'requests are refused under overload, and not by a full queue or a limit that is known: from which rate on is not'
-    return { ...this.result('budget', detail), ...between(Math.min(low, leastRps, this.evidence.heldRps), high, capacityRps) }
+    const leastRps =
+      least > 1
+        ? this.estimates.withPlaces(least, this.effort.twin, this.saturationRps).capacityCi90Rps[0]
+        : 0
+    const detail =
+      'requests are refused under overload, and not by a full queue or a limit that is known: from which rate on is not'
+    return {
+      ...this.result('budget', detail),
+      ...between(Math.min(low, leastRps, this.evidence.heldRps), high, capacityRps),
+    }
   }
 
-  /** A limit by windows of the clock, which windows of open load that are shorter than its own may have met nothing of: a longer one looks for it where loops were refused. */
+  /**
+   * A limit by windows of the clock, which windows of open load that are shorter than its own may
+   * have met nothing of: a longer one looks for it where loops were refused.
+   */
   private async boundedByTheClock(): Promise<Searched | undefined> {
     const { session, evidence, options, refusing, effort } = this
     const { refusesBeyondRps = 0 } = options
-    if (this.soughtLimit || (refusesBeyondRps === 0 && refusing === undefined && !Number.isFinite(evidence.failingRps))) return undefined
-    const answeredRps = Math.max(refusesBeyondRps, evidence.cleanRps, this.posterior?.capacityRps ?? 0)
+    if (
+      this.soughtLimit ||
+      (refusesBeyondRps === 0 && refusing === undefined && !Number.isFinite(evidence.failingRps))
+    )
+      return undefined
+    const answeredRps = Math.max(
+      refusesBeyondRps,
+      evidence.cleanRps,
+      this.posterior?.capacityRps ?? 0,
+    )
     const runs = [...session.loops, ...this.openedRuns()]
-    const { limit, held } = await clockLimit(session, runs, answeredRps, evidence.mostRps, options.seed + this.played)
+    const { limit, held } = await clockLimit(
+      session,
+      runs,
+      answeredRps,
+      evidence.mostRps,
+      options.seed + this.played,
+    )
     this.soughtLimit = true
     this.played += mostLimitWindows
     for (const { run, point } of held) evidence.add(run, point, true)
@@ -344,11 +539,17 @@ export class OpenSearch {
     if (this.posterior !== undefined && this.posterior.capacityRps < rateRps) return undefined
     // The first one begins with the count full.
     for (let tries = 0; evidence.heldRps === 0 && tries < mostLower; tries++) {
-      const failed = await this.learn(ci90Rps[0] * lower ** Math.max(0, tries - 1), Math.max(effort.windowS, limit.windowMs / 1000))
+      const failed = await this.learn(
+        ci90Rps[0] * lower ** Math.max(0, tries - 1),
+        Math.max(effort.windowS, limit.windowMs / 1000),
+      )
       if (failed !== undefined) return failed
     }
     const detail = `${limit.most} requests are let in in each ${(limit.windowMs / 1000).toFixed(1)} s of the clock, and the rest refused`
-    return { ...this.result('converged', detail), ...between(Math.min(ci90Rps[0], evidence.heldRps), ci90Rps[1], rateRps) }
+    return {
+      ...this.result('converged', detail),
+      ...between(Math.min(ci90Rps[0], evidence.heldRps), ci90Rps[1], rateRps),
+    }
   }
 
   /** Runs of open load, and the closed loop that was refused. */
@@ -359,7 +560,9 @@ export class OpenSearch {
 
   private failingFrom(): string | undefined {
     const { failingRps } = this.evidence
-    return Number.isFinite(failingRps) ? `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow` : undefined
+    return Number.isFinite(failingRps)
+      ? `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
+      : undefined
   }
 
   private result(outcome: CapacityOutcome, detail?: string): Searched {
@@ -370,7 +573,10 @@ export class OpenSearch {
     if (this.waits > 0) caveats.push(waitsForQuota(this.waits))
     const share = posterior && shareOfLoops(posterior, session.fastestLoop)
     if (share !== undefined) caveats.push(lostBeside(share))
-    const capacity = posterior === undefined || outcome === 'server-died' ? this.atLeastHeld() : withEvidence(posterior, evidence)
+    const capacity =
+      posterior === undefined || outcome === 'server-died'
+        ? this.atLeastHeld()
+        : withEvidence(posterior, evidence)
     return { outcome, ...capacity, saturationRps, detail, caveats }
   }
 
@@ -378,7 +584,11 @@ export class OpenSearch {
     const { windows } = this.evidence
     const play = how === 'last' ? this.effort.twin : planning
     if (windows.length === 0) this.posterior = undefined
-    else this.posterior = besideQuota(this.estimates[how](this.openedRuns(), play, this.saturationRps), this.waits)
+    else
+      this.posterior = besideQuota(
+        this.estimates[how](this.openedRuns(), play, this.saturationRps),
+        this.waits,
+      )
   }
 
   private servesAsLoops(): boolean {

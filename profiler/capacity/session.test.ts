@@ -11,26 +11,47 @@ const failed = (n: number, of: number, kind: string) => ({
   errorKinds: { [kind]: n },
 })
 
-function sessionWith(answer: (load: Load, window: number) => LoadRun, target: Target = targetAt('http://127.0.0.1:1')) {
+function sessionWith(
+  answer: (load: Load, window: number) => LoadRun,
+  target: Target = targetAt('http://127.0.0.1:1'),
+) {
   const generator = scriptedGenerator(answer)
   const steps: string[] = []
-  const session = new Session(target, slo, generator, new AbortController().signal, (_, phase) => steps.push(phase))
+  const session = new Session(target, slo, generator, new AbortController().signal, (_, phase) =>
+    steps.push(phase),
+  )
   return { session, steps, asked: generator.asked }
 }
-const played = (load: Load, more: Partial<LoadRun> = {}, ms = 5) => runOf(load, Array<number>(10).fill(ms), more)
+const played = (load: Load, more: Partial<LoadRun> = {}, ms = 5) =>
+  runOf(load, Array<number>(10).fill(ms), more)
 
 describe('a session', () => {
   test('adds up time, requests and connections, keeps the points of its curve, and tells each step', async () => {
     const { session, steps } = sessionWith((load, window) =>
-      played(load, { elapsedS: 2, generatorCores: window === 0 ? 0.4 : 0.2, connections: { opened: 4, closed: 3, retried: 0 } }),
+      played(load, {
+        elapsedS: 2,
+        generatorCores: window === 0 ? 0.4 : 0.2,
+        connections: { opened: 4, closed: 3, retried: 0 },
+      }),
     )
     await session.closed(2, 1, 'warm-up', false)
     await session.closed(1, 1, 'idle')
     const { run, point } = await session.open(100, 1, 7, 'search')
-    expect(run.load).toEqual({ kind: 'open', rateRps: 100, durationS: 1, seed: 7, arrivals: { kind: 'poisson' } })
+    expect(run.load).toEqual({
+      kind: 'open',
+      rateRps: 100,
+      durationS: 1,
+      seed: 7,
+      arrivals: { kind: 'poisson' },
+    })
     expect(session.points.map(({ load }) => load.kind)).toEqual(['closed', 'open'])
     expect(session.points[1]).toBe(point)
-    expect(session).toMatchObject({ totalS: 6, requests: 30, generatorCores: 0.4, closedConnections: 9 })
+    expect(session).toMatchObject({
+      totalS: 6,
+      requests: 30,
+      generatorCores: 0.4,
+      closedConnections: 9,
+    })
     expect(steps).toEqual(['warm-up', 'idle', 'search'])
   })
 
@@ -47,21 +68,32 @@ describe('a session', () => {
       },
       32_000,
     ],
-  ])('streams that nothing comes of are given up after %s; other answers have their timeout', async (_, limits, silentMs) => {
-    const targets: Target[] = []
-    const generator = scriptedGenerator((load) => played(load))
-    const play: typeof generator.play = (target, ...rest) => {
-      targets.push(target)
-      return generator.play(target, ...rest)
-    }
-    const http = targetAt('http://127.0.0.1:1')
-    for (const target of [{ ...http, transport: 'sse' } as const, http])
-      await new Session(target, { ...slo, ...limits }, { ...generator, play }, new AbortController().signal, () => {}).closed(1, 1, 'idle')
-    expect(targets).toEqual([{ ...http, transport: 'sse', silentMs }, http])
-  })
+  ])(
+    'streams that nothing comes of are given up after %s; other answers have their timeout',
+    async (_, limits, silentMs) => {
+      const targets: Target[] = []
+      const generator = scriptedGenerator((load) => played(load))
+      const play: typeof generator.play = (target, ...rest) => {
+        targets.push(target)
+        return generator.play(target, ...rest)
+      }
+      const http = targetAt('http://127.0.0.1:1')
+      for (const target of [{ ...http, transport: 'sse' } as const, http])
+        await new Session(
+          target,
+          { ...slo, ...limits },
+          { ...generator, play },
+          new AbortController().signal,
+          () => {},
+        ).closed(1, 1, 'idle')
+      expect(targets).toEqual([{ ...http, transport: 'sse', silentMs }, http])
+    },
+  )
 
   test('requests that met nobody are those of open windows: closed loops that wait for a server to settle meet what was heaped up', async () => {
-    const { session } = sessionWith((load) => played(load, { sentMs: Float64Array.from({ length: 10 }, (_, i) => 100 * i) }))
+    const { session } = sessionWith((load) =>
+      played(load, { sentMs: Float64Array.from({ length: 10 }, (_, i) => 100 * i) }),
+    )
     await session.closed(1, 1, 'search', false)
     expect(session.aloneMs).toEqual([])
     await session.open(100, 1, 7, 'search')
@@ -93,43 +125,68 @@ describe('a session', () => {
     await virtual.session.connect({ connections: 12, durationS: 0.2, burst: false })
     expect(virtual.asked).toEqual([])
     await virtual.session.connect({ connections: 90, durationS: 0.05, burst: true })
-    expect(virtual.asked).toEqual([{ kind: 'closed', connections: 90, durationS: 0.05, forOpen: true }])
+    expect(virtual.asked).toEqual([
+      { kind: 'closed', connections: 90, durationS: 0.05, forOpen: true },
+    ])
   })
 })
 
 describe('a server is gone', () => {
   const diedAfter = async (first: Partial<LoadRun>, second: Partial<LoadRun> = {}) => {
-    const { session, asked } = sessionWith((load, window) => played(load, window === 0 ? first : second))
+    const { session, asked } = sessionWith((load, window) =>
+      played(load, window === 0 ? first : second),
+    )
     const { point } = await session.closed(4, 1, 'search')
     const died = await session.died(point)
     // What it is asked once more is one request at a time, and no part of the curve.
-    expect(asked.slice(1).every((load) => load.kind === 'closed' && load.connections === 1 && load.durationS === 0.05)).toBe(true)
+    expect(
+      asked
+        .slice(1)
+        .every(
+          (load) => load.kind === 'closed' && load.connections === 1 && load.durationS === 0.05,
+        ),
+    ).toBe(true)
     expect(session.points).toEqual([point])
     return { died, asked: asked.length - 1 }
   }
 
   test('where every request failed, most of them refused', async () => {
     expect(await diedAfter(failed(10, 10, 'refused'))).toEqual({ died: true, asked: 0 })
-    expect(await diedAfter({ ...failed(10, 10, 'refused'), errorKinds: { refused: 6, timeout: 4 } })).toEqual({ died: true, asked: 0 })
-    expect(await diedAfter({ ...failed(10, 10, 'timeout'), errorKinds: { refused: 5, timeout: 5 } })).toEqual({ died: false, asked: 1 })
+    expect(
+      await diedAfter({ ...failed(10, 10, 'refused'), errorKinds: { refused: 6, timeout: 4 } }),
+    ).toEqual({ died: true, asked: 0 })
+    expect(
+      await diedAfter({ ...failed(10, 10, 'timeout'), errorKinds: { refused: 5, timeout: 5 } }),
+    ).toEqual({ died: false, asked: 1 })
     expect(await diedAfter(failed(10, 10, 'status 503'))).toEqual({ died: false, asked: 0 })
     expect(await diedAfter({ latencyMs: new Float64Array(0) })).toEqual({ died: false, asked: 0 })
   })
 
-  test.each(['refused', 'reset', 'closed by server'])('where some were broken (%s) and it answers no more', async (kind) => {
-    expect(await diedAfter(failed(1, 10, kind), failed(10, 10, 'refused'))).toEqual({ died: true, asked: 1 })
-    expect(await diedAfter(failed(1, 10, kind))).toEqual({ died: false, asked: 1 })
-  })
+  test.each(['refused', 'reset', 'closed by server'])(
+    'where some were broken (%s) and it answers no more',
+    async (kind) => {
+      expect(await diedAfter(failed(1, 10, kind), failed(10, 10, 'refused'))).toEqual({
+        died: true,
+        asked: 1,
+      })
+      expect(await diedAfter(failed(1, 10, kind))).toEqual({ died: false, asked: 1 })
+    },
+  )
 
   test('not where others failed, or none', async () => {
-    expect(await diedAfter(failed(1, 10, 'timeout'), failed(10, 10, 'refused'))).toEqual({ died: false, asked: 0 })
+    expect(await diedAfter(failed(1, 10, 'timeout'), failed(10, 10, 'refused'))).toEqual({
+      died: false,
+      asked: 0,
+    })
     expect(await diedAfter({}, failed(10, 10, 'refused'))).toEqual({ died: false, asked: 0 })
   })
 })
 
 describe('after an overload', () => {
   const settled = async (idleMs: number, ms: (window: number) => number) => {
-    const { session, asked } = sessionWith((load, window) => played(load, {}, window === 0 ? idleMs : ms(window)))
+    const { session, asked } = sessionWith((load, window) =>
+      played(load, {}, window === 0 ? idleMs : ms(window)),
+    )
     const { point } = await session.closed(1, 1, 'idle')
     await session.settle(point)
     expect(session.points).toEqual([point])
@@ -138,7 +195,9 @@ describe('after an overload', () => {
   }
 
   test('it waits until the server is as fast as when idle: half as slow again and 2 ms', async () => {
-    expect(await settled(100, (window) => [300, 152.1, 151.9, 5][window - 1]!)).toEqual([0.15, 0.15, 0.15])
+    expect(await settled(100, (window) => [300, 152.1, 151.9, 5][window - 1]!)).toEqual([
+      0.15, 0.15, 0.15,
+    ])
     expect(await settled(1, (window) => [3.6, 3.4, 1][window - 1]!)).toEqual([0.02, 0.02])
   })
 
@@ -147,35 +206,64 @@ describe('after an overload', () => {
   })
 
   test('and no longer than it takes to tell a server that hangs, which answers nothing for ten seconds', async () => {
-    const timedOut = (load: Load, s: number) => played(load, { ...failed(1, 1, 'timeout'), elapsedS: s })
+    const timedOut = (load: Load, s: number) =>
+      played(load, { ...failed(1, 1, 'timeout'), elapsedS: s })
     const triesOf = async (answer: (load: Load, window: number) => LoadRun) => {
-      const { session, asked } = sessionWith((load, window) => (window === 0 ? played(load) : answer(load, window)))
+      const { session, asked } = sessionWith((load, window) =>
+        window === 0 ? played(load) : answer(load, window),
+      )
       const { point } = await session.closed(1, 1, 'idle')
       await session.settle(point)
       return [asked.length - 1, session.silent?.errorKinds, await session.died(point)]
     }
     expect(await triesOf((load) => timedOut(load, 2))).toEqual([5, { timeout: 1 }, true])
     expect(await triesOf((load) => timedOut(load, 30))).toEqual([2, { timeout: 1 }, true])
-    // One that answers in between, however late, works off what was heaped up; and refusals are answers.
-    expect(await triesOf((load, window) => (window % 3 === 0 ? played(load, {}, 900) : timedOut(load, 4)))).toEqual([20, undefined, false])
-    expect(await triesOf((load) => played(load, { ...failed(1, 1, 'status 503'), elapsedS: 2 }))).toEqual([20, undefined, false])
+    // One that answers in between, however late, works off what was heaped up; and refusals are
+    // answers.
+    expect(
+      await triesOf((load, window) =>
+        window % 3 === 0 ? played(load, {}, 900) : timedOut(load, 4),
+      ),
+    ).toEqual([20, undefined, false])
+    expect(
+      await triesOf((load) => played(load, { ...failed(1, 1, 'status 503'), elapsedS: 2 })),
+    ).toEqual([20, undefined, false])
   })
 })
 
 test.each<[string, Target, boolean]>([
-  ['of streams time out together: it hangs', { ...targetAt('http://127.0.0.1:1'), transport: 'sse' }, true],
-  ['of others time out one by one: it may only be overloaded', targetAt('http://127.0.0.1:1'), false],
+  [
+    'of streams time out together: it hangs',
+    { ...targetAt('http://127.0.0.1:1'), transport: 'sse' },
+    true,
+  ],
+  [
+    'of others time out one by one: it may only be overloaded',
+    targetAt('http://127.0.0.1:1'),
+    false,
+  ],
 ])('ten seconds of a loaded server without an answer %s', async (_, target, silent) => {
-  const { session } = sessionWith((load, window) => played(load, window === 1 ? {} : { ...failed(10, 10, 'timeout'), elapsedS: 6 }), target)
+  const { session } = sessionWith(
+    (load, window) =>
+      played(load, window === 1 ? {} : { ...failed(10, 10, 'timeout'), elapsedS: 6 }),
+    target,
+  )
   const died = []
-  for (let window = 0; window < 4; window++) died.push(await session.died((await session.open(10, 1, window, 'search')).point))
+  for (let window = 0; window < 4; window++)
+    died.push(await session.died((await session.open(10, 1, window, 'search')).point))
   expect(died).toEqual([false, false, false, silent])
-  if (silent) expect(session.causeOfDeath(session.points[0]!)).toBe('nothing is answered any more: 10 of 10 requests failed (timeout × 10)')
+  if (silent)
+    expect(session.causeOfDeath(session.points[0]!)).toBe(
+      'nothing is answered any more: 10 of 10 requests failed (timeout × 10)',
+    )
 })
 
 test('failures are told most frequent first', async () => {
   const { session } = sessionWith((load) =>
-    played(load, { ...failed(5, 10, 'reset'), errorKinds: { timeout: 1, 'status 503': 3, reset: 1 } }),
+    played(load, {
+      ...failed(5, 10, 'reset'),
+      errorKinds: { timeout: 1, 'status 503': 3, reset: 1 },
+    }),
   )
   const { point } = await session.closed(1, 1, 'idle')
   expect(failuresOf(point)).toBe('5 of 10 requests failed (status 503 × 3, timeout × 1, reset × 1)')

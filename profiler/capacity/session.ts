@@ -1,13 +1,25 @@
 import { countedRun, longestLimitMs } from '../slo.ts'
 import { loadPointOf, untilLastRps } from '../statistics/load-point.ts'
-import type { Arrivals, Load, LoadGenerator, LoadPoint, LoadRun, Phase, Slo, Target } from '../types.ts'
+import type {
+  Arrivals,
+  Load,
+  LoadGenerator,
+  LoadPoint,
+  LoadRun,
+  Phase,
+  Slo,
+  Target,
+} from '../types.ts'
 import type { LoopsSeen } from './claims.ts'
 import { aloneIn } from './idle-check.ts'
 
 /** What requests fail with when their server ends. */
 const brokenKinds = ['refused', 'reset', 'closed by server']
 
-/** Loads in a row whose every request times out, and for how long, seconds, to tell a server that hangs from one that still works off what was heaped up. */
+/**
+ * Loads in a row whose every request times out, and for how long, seconds, to tell a server that
+ * hangs from one that still works off what was heaped up.
+ */
 const fewestSilent = 2
 const silentFromS = 10
 /** And of streams that nothing is heard of, this many of the longest limit. */
@@ -19,7 +31,10 @@ export interface Played {
   readonly point: LoadPoint
 }
 
-/** One measurement under way: plays loads against one target, keeps every point, and knows the time and requests spent. */
+/**
+ * One measurement under way: plays loads against one target, keeps every point, and knows the time
+ * and requests spent.
+ */
 export class Session {
   readonly points: LoadPoint[] = []
   /** Closed loops in the order they were played. */
@@ -58,16 +73,28 @@ export class Session {
 
   /** Good answers of all closed loops, per second of them. */
   get answeredRps(): number {
-    const answered = this.loops.reduce((count, { latencyMs }) => count + latencyMs.filter((ms) => !Number.isNaN(ms)).length, 0)
+    const answered = this.loops.reduce(
+      (count, { latencyMs }) => count + latencyMs.filter((ms) => !Number.isNaN(ms)).length,
+      0,
+    )
     const seconds = this.loops.reduce((total, { elapsedS }) => total + elapsedS, 0)
     return seconds > 0 ? answered / seconds : 0
   }
 
-  /** What a loop got at the most, to its last answer, of those that saturated the server by at least half of the most connections: one that few wait for may be faster. */
+  /**
+   * What a loop got at the most, to its last answer, of those that saturated the server by at least
+   * half of the most connections: one that few wait for may be faster.
+   */
   get fastestLoop(): LoopsSeen {
-    const most = this.saturating.reduce((highest, { connections }) => Math.max(highest, connections), 0)
+    const most = this.saturating.reduce(
+      (highest, { connections }) => Math.max(highest, connections),
+      0,
+    )
     const deep = this.saturating.filter(({ connections }) => connections >= most / 2)
-    return deep.reduce<LoopsSeen>((fastest, loop) => (loop.rps > fastest.rps ? loop : fastest), { rps: 0, answers: 1 })
+    return deep.reduce<LoopsSeen>((fastest, loop) => (loop.rps > fastest.rps ? loop : fastest), {
+      rps: 0,
+      answers: 1,
+    })
   }
 
   /** Time that shall not count against the budget, seconds. */
@@ -80,7 +107,10 @@ export class Session {
     this.budgetFromS = this.totalS
   }
 
-  /** Forgets what was seen of a server that is another by now, but for the first points, so many of them. */
+  /**
+   * Forgets what was seen of a server that is another by now, but for the first points, so many of
+   * them.
+   */
   forget(points: number): void {
     this.points.length = points
     this.loops.length = 0
@@ -101,7 +131,11 @@ export class Session {
     if (load.kind === 'closed') {
       this.loops.push(run)
       if (phase === 'saturation')
-        this.saturating.push({ connections: load.connections, rps: untilLastRps(run), answers: run.latencyMs.length })
+        this.saturating.push({
+          connections: load.connections,
+          rps: untilLastRps(run),
+          answers: run.latencyMs.length,
+        })
     } else if (phase === 'search' && !point.disturbed) this.aloneMs.push(...aloneIn(run))
     this.onStep(point, phase)
     return { run, point }
@@ -112,8 +146,9 @@ export class Session {
   }
 
   /**
-   * Opens connections for the open load to come: it would else time the opening of its own, which over TLS takes both sides' computing time.
-   * Servers in virtual time have none, and get the load where it is a burst that tells more.
+   * Opens connections for the open load to come: it would else time the opening of its own, which
+   * over TLS takes both sides' computing time. Servers in virtual time have none, and get the load
+   * where it is a burst that tells more.
    */
   async connect({
     connections,
@@ -128,28 +163,45 @@ export class Session {
     return this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
   }
 
-  /** Whether the server is there no more, or silent. Asks it again when some of a point's connections were refused or broken. */
+  /**
+   * Whether the server is there no more, or silent. Asks it again when some of a point's
+   * connections were refused or broken.
+   */
   async died(point: LoadPoint): Promise<boolean> {
     if (serverGone(point) || this.silent !== undefined) return true
-    return brokenKinds.some((kind) => kind in point.errorKinds) && serverGone((await this.closed(1, 0.05, 'search', false)).point)
+    return (
+      brokenKinds.some((kind) => kind in point.errorKinds) &&
+      serverGone((await this.closed(1, 0.05, 'search', false)).point)
+    )
   }
 
-  /** Waits until a server that was overloaded answers as fast as when idle, or about two seconds, or until it is `silent`. */
+  /**
+   * Waits until a server that was overloaded answers as fast as when idle, or about two seconds, or
+   * until it is `silent`.
+   */
   async settle(idle: LoadPoint): Promise<void> {
     for (let i = 0; i < 20 && this.silent === undefined; i++) {
-      const { point } = await this.closed(1, Math.max(0.02, (1.5 * idle.p50Ms) / 1000), 'search', false)
+      const { point } = await this.closed(
+        1,
+        Math.max(0.02, (1.5 * idle.p50Ms) / 1000),
+        'search',
+        false,
+      )
       if (point.p50Ms < 1.5 * idle.p50Ms + 2) return
     }
   }
 
   /**
-   * A server is `silent` where two loads in a row, and ten seconds, found no answer at all: of one request at a time, which waits for no other; and any of
-   * streams, which time out all together.
+   * A server is `silent` where two loads in a row, and ten seconds, found no answer at all: of one
+   * request at a time, which waits for no other; and any of streams, which time out all together.
    */
   private listen({ load, elapsedS }: LoadRun, point: LoadPoint): void {
     const nothing = point.errors > 0 && point.errorKinds.timeout === point.requests
     if (!nothing) [this.silentTries, this.silentS] = [0, 0]
-    else if ((load.kind === 'closed' && load.connections === 1) || (this.target.kind === 'http' && this.target.silentMs !== undefined)) {
+    else if (
+      (load.kind === 'closed' && load.connections === 1) ||
+      (this.target.kind === 'http' && this.target.silentMs !== undefined)
+    ) {
       this.silentTries++
       this.silentS += elapsedS
     }
@@ -163,7 +215,13 @@ export class Session {
       : `nothing is answered any more: ${failuresOf(this.silent)}`
   }
 
-  open(rateRps: number, durationS: number, seed: number, phase: Phase, arrivals: Arrivals = { kind: 'poisson' }) {
+  open(
+    rateRps: number,
+    durationS: number,
+    seed: number,
+    phase: Phase,
+    arrivals: Arrivals = { kind: 'poisson' },
+  ) {
     return this.play({ kind: 'open', rateRps, durationS, seed, arrivals }, phase)
   }
 }
@@ -184,4 +242,5 @@ export function failuresOf(point: Pick<LoadPoint, 'errors' | 'requests' | 'error
 }
 
 /** True when no request of a point reached a server. */
-const serverGone = (point: LoadPoint): boolean => point.errors === point.requests && (point.errorKinds.refused ?? 0) > point.requests / 2
+const serverGone = (point: LoadPoint): boolean =>
+  point.errors === point.requests && (point.errorKinds.refused ?? 0) > point.requests / 2

@@ -9,7 +9,11 @@ const slo: Slo = { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: '
 const generator = new VirtualLoadGenerator()
 /** 20 a second at most. */
 const steady = { servers: 1, maxBatch: 1, serviceMs: () => 50 }
-async function seen(rateRps: number, durationS: number, server: Omit<ConstructorParameters<typeof QueueServer>[0], 'seed'> = steady) {
+async function seen(
+  rateRps: number,
+  durationS: number,
+  server: Omit<ConstructorParameters<typeof QueueServer>[0], 'seed'> = steady,
+) {
   const load: Load = { kind: 'open', rateRps, durationS, seed: 3, arrivals: { kind: 'poisson' } }
   const target = { kind: 'virtual', server: new QueueServer({ seed: 1, ...server }) } as const
   return windowSeen(await generator.play(target, load, new AbortController().signal), slo, 0.1)
@@ -49,7 +53,13 @@ describe('what a server serves while it falls behind', () => {
 })
 
 test('a window that failed too many requests missed, however fast the others were', () => {
-  const load: Load = { kind: 'open', rateRps: 10, durationS: 10, seed: 1, arrivals: { kind: 'poisson' } }
+  const load: Load = {
+    kind: 'open',
+    rateRps: 10,
+    durationS: 10,
+    seed: 1,
+    arrivals: { kind: 'poisson' },
+  }
   const after = (failed: number) =>
     windowSeen(
       runOf(
@@ -64,10 +74,16 @@ test('a window that failed too many requests missed, however fast the others wer
 })
 
 describe('the capacity', () => {
-  const window = (rateRps: number, over: number, nEff = 50): WindowSeen => ({ rateRps, seconds: 8, nEff, over })
+  const window = (rateRps: number, over: number, nEff = 50): WindowSeen => ({
+    rateRps,
+    seconds: 8,
+    nEff,
+    over,
+  })
 
   test('of windows that the queue outlasts is what it serves, but for a little', async () => {
-    // At 24 a second the limit of two seconds is kept for ten, and nine in ten requests of this window keep it.
+    // At 24 a second the limit of two seconds is kept for ten, and nine in ten requests of this
+    // window keep it.
     const windows = await Promise.all([10, 24, 40].map((rate) => seen(rate, 9)))
     expect(windows[1]!.over).toBeLessThan(0.15)
     const { median, ci90 } = capacityBehind(windows, slo, 1)
@@ -97,7 +113,11 @@ describe('the capacity', () => {
 
   test('another limit than waiting binds where enough requests miss it at rates that the server serves', () => {
     const behind = { answers: 160, seconds: 8, dispersion: 0.1 }
-    const { ci90 } = capacityBehind([window(5, 0), window(8, 1), window(12, 1), { ...window(40, 1), behind }], slo, 1)
+    const { ci90 } = capacityBehind(
+      [window(5, 0), window(8, 1), window(12, 1), { ...window(40, 1), behind }],
+      slo,
+      1,
+    )
     expect(ci90[0]).toBeGreaterThan(4.5)
     expect(ci90[1]).toBeLessThan(9)
   })
@@ -108,7 +128,11 @@ describe('the capacity', () => {
     { ...slo, limitMs: 1 },
   ])('is a number under any SLO: $percentile $limitMs', (strange) => {
     const behind = { answers: 160, seconds: 8, dispersion: 0.1 }
-    for (const windows of [[window(10, 0)], [window(10, 0), { ...window(40, 1), behind }], [window(5, 1), { ...window(40, 1), behind }]]) {
+    for (const windows of [
+      [window(10, 0)],
+      [window(10, 0), { ...window(40, 1), behind }],
+      [window(5, 1), { ...window(40, 1), behind }],
+    ]) {
       const { median, ci90 } = capacityBehind(windows, strange, 1)
       expect([ci90[0], median, ci90[1]].every((rps) => rps > 0 && Number.isFinite(rps))).toBe(true)
       expect(ci90[0] <= median && median <= ci90[1]).toBe(true)
@@ -118,7 +142,8 @@ describe('the capacity', () => {
   test('of a shorter wait is lower', () => {
     const behind = { answers: 160, seconds: 8, dispersion: 0.1 }
     const at = (limitMs: number, idleMs: number) =>
-      capacityBehind([window(5, 0), { ...window(40, 1), behind }], { ...slo, limitMs }, idleMs).median
+      capacityBehind([window(5, 0), { ...window(40, 1), behind }], { ...slo, limitMs }, idleMs)
+        .median
     expect(at(300, 1)).toBeLessThan(at(2000, 1))
     expect(at(2000, 1700)).toBeCloseTo(at(301, 1), 1)
   })
@@ -152,18 +177,38 @@ function served(rateRps: number, durationS: number, serviceMs: (u: number) => nu
 describe('against the reference', () => {
   test.each([
     ['one place', served(10, 10, () => 200), { answers: 49, seconds: 9.8, dispersion: 0.1 }],
-    ['four, exponential', served(30, 6, (u) => -200 * Math.log(u), 4), { answers: 89, seconds: 3.852834688, dispersion: 0.550561798 }],
-    ['two, varied', served(12, 8, (u) => 100 + 300 * u, 2), { answers: 48, seconds: 5.973562796, dispersion: 0.277777778 }],
+    [
+      'four, exponential',
+      served(30, 6, (u) => -200 * Math.log(u), 4),
+      { answers: 89, seconds: 3.852834688, dispersion: 0.550561798 },
+    ],
+    [
+      'two, varied',
+      served(12, 8, (u) => 100 + 300 * u, 2),
+      { answers: 48, seconds: 5.973562796, dispersion: 0.277777778 },
+    ],
     ['two, that keep up', served(6, 8, (u) => 100 + 300 * u, 2), undefined],
     ['a little behind, which chance may do', served(13, 8, () => 100), undefined],
-    ['a little behind, for longer', served(14, 12, () => 100), { answers: 85, seconds: 8.5, dispersion: 0.1 }],
+    [
+      'a little behind, for longer',
+      served(14, 12, () => 100),
+      { answers: 85, seconds: 8.5, dispersion: 0.1 },
+    ],
   ])('what is served while behind: %s', (_, run, expected) => {
     const { behind } = windowSeen(run, slo, 0)
     if (expected === undefined) expect(behind).toBeUndefined()
-    else for (const [name, value] of Object.entries(expected)) expect(behind![name as keyof typeof expected]).toBeCloseTo(value, 8)
+    else
+      for (const [name, value] of Object.entries(expected))
+        expect(behind![name as keyof typeof expected]).toBeCloseTo(value, 8)
   })
 
-  const w = (rateRps: number, seconds: number, nEff: number, over: number, behind?: readonly [number, number, number]): WindowSeen => ({
+  const w = (
+    rateRps: number,
+    seconds: number,
+    nEff: number,
+    over: number,
+    behind?: readonly [number, number, number],
+  ): WindowSeen => ({
     rateRps,
     seconds,
     nEff,
@@ -171,8 +216,22 @@ describe('against the reference', () => {
     ...(behind && { behind: { answers: behind[0], seconds: behind[1], dispersion: behind[2] } }),
   })
   test.each([
-    ['held and missed alone', [w(10, 8, 50, 0.02), w(16, 8, 40, 0.6)], 0.9, 2000, 1, [13.5537693512, 14.0016038117, 15.561816497]],
-    ['a few of each', [w(3, 20, 6, 0.1), w(5, 20, 7, 0.4), w(4, 20, 5, 0.2)], 0.9, 500, 100, [1.4727108759, 2.7525206508, 4.2925843258]],
+    [
+      'held and missed alone',
+      [w(10, 8, 50, 0.02), w(16, 8, 40, 0.6)],
+      0.9,
+      2000,
+      1,
+      [13.5537693512, 14.0016038117, 15.561816497],
+    ],
+    [
+      'a few of each',
+      [w(3, 20, 6, 0.1), w(5, 20, 7, 0.4), w(4, 20, 5, 0.2)],
+      0.9,
+      500,
+      100,
+      [1.4727108759, 2.7525206508, 4.2925843258],
+    ],
     [
       'behind once, long waits',
       [w(10, 9, 60, 0.01), w(24, 9, 30, 0.12), w(40, 9, 50, 0.9, [160, 8, 0.3])],
@@ -183,7 +242,12 @@ describe('against the reference', () => {
     ],
     [
       'behind twice, one in a hundred',
-      [w(12, 15, 90, 0), w(17, 12, 70, 0.02), w(30, 10, 80, 0.7, [180, 9.4, 1.2]), w(22, 10, 80, 0.3, [150, 8, 0.8])],
+      [
+        w(12, 15, 90, 0),
+        w(17, 12, 70, 0.02),
+        w(30, 10, 80, 0.7, [180, 9.4, 1.2]),
+        w(22, 10, 80, 0.3, [150, 8, 0.8]),
+      ],
       0.99,
       1000,
       200,
@@ -213,15 +277,24 @@ describe('against the reference', () => {
       400,
       [17.2173674805, 19.5491572076, 21.797623396],
     ],
-  ] as const)('the capacity: %s', (_, windows, percentile, limitMs, idleMs, [low, median, high]) => {
-    const found = capacityBehind(windows, { ...slo, percentile, limitMs }, idleMs)
-    expect([found.ci90[0], found.median, found.ci90[1]].map((rps) => Number(rps.toFixed(8)))).toEqual(
-      [low, median, high].map((rps) => Number(rps.toFixed(8))),
-    )
-  })
+  ] as const)(
+    'the capacity: %s',
+    (_, windows, percentile, limitMs, idleMs, [low, median, high]) => {
+      const found = capacityBehind(windows, { ...slo, percentile, limitMs }, idleMs)
+      expect(
+        [found.ci90[0], found.median, found.ci90[1]].map((rps) => Number(rps.toFixed(8))),
+      ).toEqual([low, median, high].map((rps) => Number(rps.toFixed(8))))
+    },
+  )
 
   test('what came while the server filled is left out, as far as a third of the window and where enough is left', () => {
-    const load: Load = { kind: 'open', rateRps: 30, durationS: 2, seed: 1, arrivals: { kind: 'constant' } }
+    const load: Load = {
+      kind: 'open',
+      rateRps: 30,
+      durationS: 2,
+      seed: 1,
+      arrivals: { kind: 'constant' },
+    }
     // Late for 0.4 s.
     const run = runOf(
       load,

@@ -1,6 +1,18 @@
-/** Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain bisection replace the search made for real servers. */
+/**
+ * Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain
+ * bisection replace the search made for real servers.
+ */
 import { keeps, keepsSurely, sloLimit, sloName, sloValue } from '../slo.ts'
-import type { Capacity, Load, LoadPoint, Measurement, Phase, Slo, Target, VirtualExpectation } from '../types.ts'
+import type {
+  Capacity,
+  Load,
+  LoadPoint,
+  Measurement,
+  Phase,
+  Slo,
+  Target,
+  VirtualExpectation,
+} from '../types.ts'
 import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { type CountedSearch, countedCapacity } from './counted-search.ts'
 import { between, noCapacity } from './known-capacity.ts'
@@ -28,11 +40,17 @@ const longStep = 0.985
 const longSteps = 8
 /** The ends of the bracket of a streaming server are then this far apart. */
 const precision = 1.01
-/** Most servers keep their SLO up to somewhere near saturation: the first rates to try, as parts of it. */
+/**
+ * Most servers keep their SLO up to somewhere near saturation: the first rates to try, as parts of
+ * it.
+ */
 const firstRates = [0.8, 0.4, 0.1] as const
 const saturatingConnections = 256
 
-/** The highest rate whose SLO percentile keeps the SLO, in virtual time. `seconds` of the result are virtual. */
+/**
+ * The highest rate whose SLO percentile keeps the SLO, in virtual time. `seconds` of the result are
+ * virtual.
+ */
 export function measureSimulatedCapacity(options: SimulatedCapacityOptions): Promise<Measurement> {
   return new SimulatedMeasurement(options).run()
 }
@@ -48,13 +66,19 @@ class SimulatedMeasurement {
     const { target, slo, arrivals } = options
     this.expected = target.server.expects?.(slo)
     // A trace has a rate of its own.
-    this.arrivals = arrivals === undefined || arrivals.kind === 'trace' ? { kind: 'poisson' } : arrivals
+    this.arrivals =
+      arrivals === undefined || arrivals.kind === 'trace' ? { kind: 'poisson' } : arrivals
   }
 
   async run(): Promise<Measurement> {
     const { slo, target } = this.options
     const idle = await this.idle()
-    const result = (saturationRps: number, outcome: Measurement['outcome'], capacity: Capacity, detail?: string): Measurement => ({
+    const result = (
+      saturationRps: number,
+      outcome: Measurement['outcome'],
+      capacity: Capacity,
+      detail?: string,
+    ): Measurement => ({
       outcome,
       ...capacity,
       slo,
@@ -70,13 +94,17 @@ class SimulatedMeasurement {
       const detail = `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`
       return result(idle.achievedRps, 'slo-unattainable', noCapacity, detail)
     }
-    // A closed loop may end before a large batch on a slow device does, and one at a time is answered as fast as it is.
+    // A closed loop may end before a large batch on a slow device does, and one at a time is
+    // answered as fast as it is.
     const saturationRps = Math.max(idle.achievedRps, (await this.saturated(idle)).achievedRps)
     const { server } = target
     const { expects, countOver } = server
     const capacity =
       expects && countOver
-        ? await this.counted({ expects: expects.bind(server), countOver: countOver.bind(server) }, saturationRps)
+        ? await this.counted(
+            { expects: expects.bind(server), countOver: countOver.bind(server) },
+            saturationRps,
+          )
         : await this.bisected(idle, saturationRps)
     return result(saturationRps, 'converged', capacity)
   }
@@ -96,22 +124,38 @@ class SimulatedMeasurement {
   private offer(rateRps: number, requests: number): Promise<LoadPoint> {
     const { arrivals } = this
     const durationS = requests / rateRps
-    return this.play({ kind: 'open', rateRps, arrivals, durationS, seed: this.options.seed }, 'search')
+    return this.play(
+      { kind: 'open', rateRps, arrivals, durationS, seed: this.options.seed },
+      'search',
+    )
   }
 
   private async idle(): Promise<LoadPoint> {
     const seconds = Math.max(0.5, (50 * this.options.slo.limitMs) / 1000)
-    const first = await this.closed(1, atMost(idleRequests, this.expected && 1000 / this.expected.idleMs, seconds), 'idle')
+    const first = await this.closed(
+      1,
+      atMost(idleRequests, this.expected && 1000 / this.expected.idleMs, seconds),
+      'idle',
+    )
     // A streamed answer takes long whatever the SLO is about.
-    return first.stream ? this.closed(1, (idleAnswers * first.stream.e2e.meanMs) / 1000, 'idle') : first
+    return first.stream
+      ? this.closed(1, (idleAnswers * first.stream.e2e.meanMs) / 1000, 'idle')
+      : first
   }
 
-  /** Long enough for several of the largest batches: one that is cut off with its first was served next to nothing. */
+  /**
+   * Long enough for several of the largest batches: one that is cut off with its first was served
+   * next to nothing.
+   */
   private async saturated(idle: LoadPoint): Promise<LoadPoint> {
     const { slo } = this.options
     const seconds = idle.stream
       ? (2 * idle.stream.e2e.maxMs) / 1000
-      : atMost(saturationRequests, this.expected?.saturationRps, Math.max(1, (4 * slo.limitMs) / 1000))
+      : atMost(
+          saturationRequests,
+          this.expected?.saturationRps,
+          Math.max(1, (4 * slo.limitMs) / 1000),
+        )
     const filled = await this.closed(saturatingConnections, seconds, 'saturation')
     const slowest = filled.stream?.e2e ?? idle.stream?.e2e ?? filled
     const enoughS = (4 * slowest.maxMs) / 1000
@@ -125,7 +169,10 @@ class SimulatedMeasurement {
     const { capacityRps } = capacity
     for (const part of curveParts) await this.offer(part * capacityRps, curveRequests)
     // What a looser SLO would allow.
-    await this.offer(Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)), curveRequests)
+    await this.offer(
+      Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)),
+      curveRequests,
+    )
     await this.offer(capacityRps, capacityRequests)
     return capacity
   }
@@ -139,7 +186,9 @@ class SimulatedMeasurement {
     let certainlyKept = 0
     let certainlyMissed = high
     while (high / low > precision) {
-      const first = firstRates.map((part) => part * saturationRps).find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
+      const first = firstRates
+        .map((part) => part * saturationRps)
+        .find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
       const rateRps = first ?? Math.sqrt(low * high)
       const point = await this.offer(rateRps, streamWindows[0])
       if (keeps(point, slo)) low = rateRps
@@ -147,9 +196,15 @@ class SimulatedMeasurement {
       if (keepsSurely(point, slo) === true) certainlyKept = Math.max(certainlyKept, rateRps)
       if (keepsSurely(point, slo) === false) certainlyMissed = Math.min(certainlyMissed, rateRps)
     }
-    // A short window near saturation ends before its queue has grown: the rate must also keep the SLO over a long one.
+    // A short window near saturation ends before its queue has grown: the rate must also keep the
+    // SLO over a long one.
     let capacityRps = low
-    for (let step = 0; step < longSteps && !keeps(await this.offer(capacityRps, streamWindows[1]), slo); step++) capacityRps *= longStep
+    for (
+      let step = 0;
+      step < longSteps && !keeps(await this.offer(capacityRps, streamWindows[1]), slo);
+      step++
+    )
+      capacityRps *= longStep
     const boundRps = Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps)
     return between(Math.min(certainlyKept || low, capacityRps), boundRps, capacityRps)
   }

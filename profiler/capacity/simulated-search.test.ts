@@ -1,6 +1,16 @@
-/** What a search in virtual time plays, against servers whose latency is a step of the rate; searches of the device model's servers are in trials/launchers/simulated. */
+/**
+ * What a search in virtual time plays, against servers whose latency is a step of the rate;
+ * searches of the device model's servers are in trials/launchers/simulated.
+ */
 import { describe, expect, test } from 'vitest'
-import type { Load, LoadPoint, Slo, VirtualExpectation, VirtualRun, VirtualServer } from '../types.ts'
+import type {
+  Load,
+  LoadPoint,
+  Slo,
+  VirtualExpectation,
+  VirtualRun,
+  VirtualServer,
+} from '../types.ts'
 import { measureSimulatedCapacity, type SimulatedCapacityOptions } from './simulated-capacity.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -21,7 +31,11 @@ class Scripted implements VirtualServer {
   readonly asked: Load[] = []
   readonly expects?: VirtualServer['expects']
   readonly countOver?: VirtualServer['countOver']
-  readonly counted: { readonly rateRps: number; readonly limitMs: number; readonly seed: number }[] = []
+  readonly counted: {
+    readonly rateRps: number
+    readonly limitMs: number
+    readonly seed: number
+  }[] = []
 
   constructor(private readonly script: Script) {
     const { expects } = script
@@ -44,7 +58,12 @@ class Scripted implements VirtualServer {
   play(load: Load): VirtualRun {
     this.asked.push(load)
     const { idleMs = 5, streams = false, slow = () => true } = this.script
-    const [rateRps, ms] = load.kind === 'open' ? [load.rateRps, 5] : load.connections === 1 ? [1000 / idleMs, idleMs] : [1000, 20]
+    const [rateRps, ms] =
+      load.kind === 'open'
+        ? [load.rateRps, 5]
+        : load.connections === 1
+          ? [1000 / idleMs, idleMs]
+          : [1000, 20]
     const n = Math.round(rateRps * load.durationS)
     const missed = load.kind === 'open' && !this.keeps(rateRps, n)
     const sentMs = Float64Array.from({ length: n }, (_, i) => (1000 * load.durationS * i) / n)
@@ -53,7 +72,9 @@ class Scripted implements VirtualServer {
     if (!streams)
       return {
         sentMs,
-        latencyMs: latencyMs.map((each, i) => (load.kind === 'closed' ? Math.min(each, 1000 * load.durationS - sentMs[i]!) : each)),
+        latencyMs: latencyMs.map((each, i) =>
+          load.kind === 'closed' ? Math.min(each, 1000 * load.durationS - sentMs[i]!) : each,
+        ),
         failure,
       }
     const answerMs = load.kind === 'closed' && load.connections > 1 ? 800 : 400
@@ -63,12 +84,20 @@ class Scripted implements VirtualServer {
       sentMs,
       latencyMs: e2eMs,
       failure,
-      stream: { latenciesMs: { ttft: latencyMs, tpot: all(3), e2e: e2eMs }, tokens: all(100), gapsMs: all(3) },
+      stream: {
+        latenciesMs: { ttft: latencyMs, tpot: all(3), e2e: e2eMs },
+        tokens: all(100),
+        gapsMs: all(3),
+      },
     }
   }
 }
 
-async function measured(script: Script, of: Slo = slo, options: Partial<SimulatedCapacityOptions> = {}) {
+async function measured(
+  script: Script,
+  of: Slo = slo,
+  options: Partial<SimulatedCapacityOptions> = {},
+) {
   const server = new Scripted(script)
   const steps: [LoadPoint, string][] = []
   const found = await measureSimulatedCapacity({
@@ -93,8 +122,12 @@ describe('before the search', () => {
     expect(await seconds(6)).toEqual([0.5, 1])
     // Then 256 at a time, for four times the limit, a second at least, or for 1,500 requests.
     expect(await seconds(500)).toEqual([25, 2])
-    expect(await seconds(500, { capacityRps: 600, saturationRps: 1000, idleMs: 5 })).toEqual([1, 1.5])
-    expect(await seconds(50, { capacityRps: 600, saturationRps: 1000, idleMs: 50 })).toEqual([2.5, 1])
+    expect(await seconds(500, { capacityRps: 600, saturationRps: 1000, idleMs: 5 })).toEqual([
+      1, 1.5,
+    ])
+    expect(await seconds(50, { capacityRps: 600, saturationRps: 1000, idleMs: 50 })).toEqual([
+      2.5, 1,
+    ])
     const { asked } = await measured({})
     expect(asked.slice(0, 2)).toEqual([
       { kind: 'closed', connections: 1, durationS: 2.5 },
@@ -104,7 +137,12 @@ describe('before the search', () => {
 
   test('a server that is too slow alone ends it', async () => {
     const { found, asked } = await measured({ idleMs: 80 })
-    expect(found).toMatchObject({ outcome: 'slo-unattainable', capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' })
+    expect(found).toMatchObject({
+      outcome: 'slo-unattainable',
+      capacityRps: 0,
+      capacityCi90Rps: [0, 0],
+      known: 'held',
+    })
     expect(found.saturationRps).toBeCloseTo(12.4, 6)
     expect(found.detail).toBe('one request at a time takes 80 ms at p99, over 50 ms')
     expect(asked).toHaveLength(1)
@@ -116,10 +154,26 @@ describe('by bisection', () => {
   test('rates that are often near the capacity come first, then the middle of what is left', async () => {
     const { found, open } = await measured({})
     expect(rates(open)).toEqual([800, 400, 565.7, 672.7, 733.6, 702.5, 687.4, 694.9, 698.7, 698.7])
-    expect(open.map(({ rateRps, durationS }) => Math.round(rateRps * durationS))).toEqual([...Array(9).fill(1000), 3000])
-    expect(open[0]).toEqual({ kind: 'open', rateRps: 800, durationS: 1.25, arrivals: { kind: 'poisson' }, seed: 4 })
-    expect(found).toMatchObject({ outcome: 'converged', known: 'held', detail: undefined, saturationRps: 1000 })
-    expect([found.capacityRps, ...found.capacityCi90Rps].map((rps) => Math.round(10 * rps) / 10)).toEqual([698.7, 698.7, 702.5])
+    expect(open.map(({ rateRps, durationS }) => Math.round(rateRps * durationS))).toEqual([
+      ...Array(9).fill(1000),
+      3000,
+    ])
+    expect(open[0]).toEqual({
+      kind: 'open',
+      rateRps: 800,
+      durationS: 1.25,
+      arrivals: { kind: 'poisson' },
+      seed: 4,
+    })
+    expect(found).toMatchObject({
+      outcome: 'converged',
+      known: 'held',
+      detail: undefined,
+      saturationRps: 1000,
+    })
+    expect(
+      [found.capacityRps, ...found.capacityCi90Rps].map((rps) => Math.round(10 * rps) / 10),
+    ).toEqual([698.7, 698.7, 702.5])
     const low = await measured({ keeps: (rateRps) => rateRps <= 50 })
     expect(rates(low.open).slice(0, 5)).toEqual([800, 400, 100, 22.4, 47.3])
     const high = await measured({ keeps: (rateRps) => rateRps <= 900 })
@@ -139,7 +193,9 @@ describe('by bisection', () => {
   })
 
   test('a rate has to hold over a long window too: it is lowered by 1.5 % until it does', async () => {
-    const { found, open } = await measured({ keeps: (rateRps, requests) => rateRps <= (requests > 2000 ? 680 : 700) })
+    const { found, open } = await measured({
+      keeps: (rateRps, requests) => rateRps <= (requests > 2000 ? 680 : 700),
+    })
     expect(rates(open).slice(-3)).toEqual([698.7, 688.2, 677.9])
     expect(found.capacityRps).toBeCloseTo(677.9, 1)
     expect(found.capacityCi90Rps[0]).toBe(found.capacityRps)
@@ -148,7 +204,10 @@ describe('by bisection', () => {
 
   test('what a window says for certain bounds it', async () => {
     // Of a thousand 11 are over: the percentile misses, its interval does not.
-    const { found } = await measured({ keeps: (rateRps) => rateRps <= 700, slow: (i) => i % 90 === 0 })
+    const { found } = await measured({
+      keeps: (rateRps) => rateRps <= 700,
+      slow: (i) => i % 90 === 0,
+    })
     expect(found.capacityRps).toBeCloseTo(698.7, 1)
     expect(found.capacityCi90Rps.map((rps) => Math.round(10 * rps) / 10)).toEqual([698.7, 1050])
   })
@@ -166,7 +225,9 @@ describe('a server that counts its slow requests', () => {
     expect(open.map(({ rateRps }) => rateRps / capacityRps)).toEqual(
       [0.3, 0.6, 0.85, Math.sqrt(1000 / capacityRps), 1].map((part) => expect.closeTo(part, 9)),
     )
-    expect(open.map(({ rateRps, durationS }) => Math.round(rateRps * durationS))).toEqual([1000, 1000, 1000, 1000, 4000])
+    expect(open.map(({ rateRps, durationS }) => Math.round(rateRps * durationS))).toEqual([
+      1000, 1000, 1000, 1000, 4000,
+    ])
     expect(counted[0]).toEqual({ rateRps: 600, limitMs: 50, seed: 4 })
     // Near saturation what a looser SLO would allow is looked for 3 % beyond.
     const near = await measured({ expects, keeps: (rateRps) => rateRps <= 980 })
@@ -191,7 +252,8 @@ describe('streamed answers', () => {
 
   test('are waited for by their own length', async () => {
     const { closed } = await measured({ streams: true }, ttft)
-    // 64 answers, one of 500 of which takes half as long again; then twice the longest alone, and four times the longest of many.
+    // 64 answers, one of 500 of which takes half as long again; then twice the longest alone, and
+    // four times the longest of many.
     expect(closed.map(({ connections, durationS }) => [connections, durationS])).toEqual([
       [1, 2.5],
       [1, expect.closeTo((64 * 400 * (1 + 0.5 / 500)) / 1000, 9)],
@@ -211,7 +273,11 @@ describe('streamed answers', () => {
 
 test('every window is told and counted, and the figure says what it is', async () => {
   const { found, steps } = await measured({})
-  expect(steps.map(([, phase]) => phase)).toEqual(['idle', 'saturation', ...Array(10).fill('search')])
+  expect(steps.map(([, phase]) => phase)).toEqual([
+    'idle',
+    'saturation',
+    ...Array(10).fill('search'),
+  ])
   expect(found.points).toEqual(steps.map(([point]) => point))
   expect(found.requests).toBe(500 + 1000 + 9 * 1000 + 3000)
   expect(found.seconds).toBeCloseTo(
@@ -227,5 +293,6 @@ test('arrivals are those asked for; a trace has a rate of its own, and leaves Po
   const kinds = async (arrivals: SimulatedCapacityOptions['arrivals']) =>
     new Set((await measured({}, slo, { arrivals })).open.map((load) => load.arrivals))
   expect([...(await kinds({ kind: 'gamma', cv: 2 }))]).toEqual([{ kind: 'gamma', cv: 2 }])
-  for (const arrivals of await kinds({ kind: 'trace', atMs: [0, 1] })) expect(arrivals).toEqual({ kind: 'poisson' })
+  for (const arrivals of await kinds({ kind: 'trace', atMs: [0, 1] }))
+    expect(arrivals).toEqual({ kind: 'poisson' })
 })

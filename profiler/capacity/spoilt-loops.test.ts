@@ -7,12 +7,28 @@ import { measureCapacity } from './measure.ts'
 const signal = new AbortController().signal
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 /** A GPU that serves batches of up to 64. */
-const batches = (times: number) => new QueueServer({ seed: 1, servers: 1, maxBatch: 64, serviceMs: (size) => times * (4 + 0.06 * size) })
+const batches = (times: number) =>
+  new QueueServer({
+    seed: 1,
+    servers: 1,
+    maxBatch: 64,
+    serviceMs: (size) => times * (4 + 0.06 * size),
+  })
 
 /** On a machine that is taken away in some loads: it answers so many times as slowly then. */
-const measured = (isBusy: IsBusy, { capacityToBeatRps, times = 10 }: { capacityToBeatRps?: number; times?: number } = {}) =>
+const measured = (
+  isBusy: IsBusy,
+  { capacityToBeatRps, times = 10 }: { capacityToBeatRps?: number; times?: number } = {},
+) =>
   measureCapacity({
-    ...{ target: targetAt('http://127.0.0.1:1'), slo, signal, seed: 3, effort: 'quick', capacityToBeatRps },
+    ...{
+      target: targetAt('http://127.0.0.1:1'),
+      slo,
+      signal,
+      seed: 3,
+      effort: 'quick',
+      capacityToBeatRps,
+    },
     generator: busyMachine((busy) => batches(busy ? times : 1), isBusy),
   })
 
@@ -46,7 +62,12 @@ describe('a server whose closed loops the machine spoilt', () => {
 
   test('is not known where they are spoilt again, and no window misses', async () => {
     const found = await measured(inLoops)
-    expect(found).toMatchObject({ outcome: 'disturbed', known: 'nothing', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] })
+    expect(found).toMatchObject({
+      outcome: 'disturbed',
+      known: 'nothing',
+      capacityRps: 0,
+      capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+    })
     expect(found.detail).toMatch(
       /^the machine kept the server or the load generator waiting in the closed loops, and no window missed: how much more than their [\d.]+ requests per second it serves is not known$/,
     )

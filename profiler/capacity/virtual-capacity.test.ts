@@ -13,19 +13,35 @@ const { signal } = new AbortController()
 const truths = trueCapacities()
 const caseOf = (name: string) => virtualCases.find((c) => c.name === name)!
 const measure = (server: VirtualServer, slo: Slo, options: Partial<CapacityOptions> = {}) =>
-  measureCapacity({ target: { kind: 'virtual', server }, slo, signal, seed: 11, effort: 'quick', ...options })
+  measureCapacity({
+    target: { kind: 'virtual', server },
+    slo,
+    signal,
+    seed: 11,
+    effort: 'quick',
+    ...options,
+  })
 
 describe('capacity of servers whose true one is known', () => {
-  test.each(['GPU batch 32, 30 ms stalls', 'CPU batch 8', 'CPU, 74 rps'])('%s, standard effort', async (name) => {
-    const { server, slo } = caseOf(name)
-    const found = await Promise.all([1, 2, 3].map((seed) => measure(server(seed), slo, { seed, effort: 'standard' })))
-    const errors = found.map((m) => Math.abs(m.capacityRps / truths[name]! - 1)).sort((a, b) => a - b)
-    expect(errors[1]).toBeLessThan(0.08)
-    expect(
-      found.filter((m) => m.capacityCi90Rps[0] <= truths[name]! && truths[name]! <= m.capacityCi90Rps[1]).length,
-    ).toBeGreaterThanOrEqual(2)
-    expect(found.every((m) => m.seconds < 32)).toBe(true)
-  })
+  test.each(['GPU batch 32, 30 ms stalls', 'CPU batch 8', 'CPU, 74 rps'])(
+    '%s, standard effort',
+    async (name) => {
+      const { server, slo } = caseOf(name)
+      const found = await Promise.all(
+        [1, 2, 3].map((seed) => measure(server(seed), slo, { seed, effort: 'standard' })),
+      )
+      const errors = found
+        .map((m) => Math.abs(m.capacityRps / truths[name]! - 1))
+        .sort((a, b) => a - b)
+      expect(errors[1]).toBeLessThan(0.08)
+      expect(
+        found.filter(
+          (m) => m.capacityCi90Rps[0] <= truths[name]! && truths[name]! <= m.capacityCi90Rps[1],
+        ).length,
+      ).toBeGreaterThanOrEqual(2)
+      expect(found.every((m) => m.seconds < 32)).toBe(true)
+    },
+  )
 
   test('the same seed gives the same measurement', async () => {
     const { server, slo } = caseOf('CPU batch 8')
@@ -33,25 +49,52 @@ describe('capacity of servers whose true one is known', () => {
   })
 
   test('a server whose full batches take longer than a window of a second has them in its figure: closed loops fill them', async () => {
-    const server = () => new QueueServer({ seed: 1, servers: 1, maxBatch: 64, serviceMs: (batch) => 8.8 + 2.9 * batch })
+    const server = () =>
+      new QueueServer({
+        seed: 1,
+        servers: 1,
+        maxBatch: 64,
+        serviceMs: (batch) => 8.8 + 2.9 * batch,
+      })
     // By six runs of 100,000 arrivals at each of seven rates.
     const truth = 324.3
     const found = await Promise.all(
-      [1, 2, 3, 4, 5].map((seed) => measure(server(), { percentile: 0.99, limitMs: 570, maxErrorRate: 0.001 }, { seed: 1000 * seed })),
+      [1, 2, 3, 4, 5].map((seed) =>
+        measure(
+          server(),
+          { percentile: 0.99, limitMs: 570, maxErrorRate: 0.001 },
+          { seed: 1000 * seed },
+        ),
+      ),
     )
-    expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(4)
-    expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.03)
+    expect(
+      found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
+    ).toBeGreaterThanOrEqual(4)
+    expect(
+      found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2],
+    ).toBeLessThan(0.03)
   })
 
   test('where no closed loop left anyone behind, its largest batch is the largest known, though each was seen once or twice', async () => {
-    const server = () => new QueueServer({ seed: 1, servers: 1, maxBatch: 128, serviceMs: (batch) => 10 + 5 * batch })
+    const server = () =>
+      new QueueServer({ seed: 1, servers: 1, maxBatch: 128, serviceMs: (batch) => 10 + 5 * batch })
     // By six runs of 60 s at each rate of a bisection.
     const truth = 178.6
     const found = await Promise.all(
-      [1, 2, 3, 4, 5].map((seed) => measure(server(), { percentile: 0.99, limitMs: 400, maxErrorRate: 0.001 }, { seed: 1000 * seed })),
+      [1, 2, 3, 4, 5].map((seed) =>
+        measure(
+          server(),
+          { percentile: 0.99, limitMs: 400, maxErrorRate: 0.001 },
+          { seed: 1000 * seed },
+        ),
+      ),
     )
-    expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(4)
-    expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2]).toBeLessThan(0.025)
+    expect(
+      found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
+    ).toBeGreaterThanOrEqual(4)
+    expect(
+      found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[2],
+    ).toBeLessThan(0.025)
   })
 
   test('a stall that only closed loops met is in the interval: batches of as many are alike, however many more waited', async () => {
@@ -73,10 +116,18 @@ describe('capacity of servers whose true one is known', () => {
     // 9 ms once all inputs are known: by 400,000 arrivals at each of five rates.
     const truth = 73.8
     const limits: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
-    const found = await Promise.all([1, 2, 3, 4, 5, 6, 7].map((seed) => measure(cached(7 * seed), limits, { seed: 1000 * seed })))
-    expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(6)
-    expect(found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[3]).toBeLessThan(0.04)
-    const told = found.filter(({ caveats }) => caveats.some((caveat) => caveat.includes('ever rarer')))
+    const found = await Promise.all(
+      [1, 2, 3, 4, 5, 6, 7].map((seed) => measure(cached(7 * seed), limits, { seed: 1000 * seed })),
+    )
+    expect(
+      found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
+    ).toBeGreaterThanOrEqual(6)
+    expect(
+      found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[3],
+    ).toBeLessThan(0.04)
+    const told = found.filter(({ caveats }) =>
+      caveats.some((caveat) => caveat.includes('ever rarer')),
+    )
     expect(told.length).toBeGreaterThan(0)
     expect(told.every(({ outcome }) => outcome !== 'converged')).toBe(true)
   })
@@ -92,8 +143,12 @@ describe('capacity of servers whose true one is known', () => {
     const truth = 110.4
     const limits: Slo = { percentile: 0.99, limitMs: 44, maxErrorRate: 0.001 }
     const server = (seed: number) => new DisciplineServer({ seed, servers: 1, workMs, takes })
-    const found = await Promise.all([1, 2, 4, 5, 6, 7, 8].map((seed) => measure(server(7 * seed), limits, { seed: 1000 * seed })))
-    expect(found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length).toBeGreaterThanOrEqual(5)
+    const found = await Promise.all(
+      [1, 2, 4, 5, 6, 7, 8].map((seed) => measure(server(7 * seed), limits, { seed: 1000 * seed })),
+    )
+    expect(
+      found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length,
+    ).toBeGreaterThanOrEqual(5)
   })
 
   test.each([2500, 3000])(
@@ -119,7 +174,9 @@ describe('capacity of servers whose true one is known', () => {
   test('a server that gets faster is waited for', async () => {
     const { server, slo } = caseOf('warm-up drift')
     const phases: string[] = []
-    const { capacityRps } = await measure(server(1), slo, { onStep: (_, phase) => phases.push(phase) })
+    const { capacityRps } = await measure(server(1), slo, {
+      onStep: (_, phase) => phases.push(phase),
+    })
     expect(phases.filter((phase) => phase === 'warm-up').length).toBeGreaterThan(4)
     expect(capacityRps).toBeGreaterThan(0.75 * truths['warm-up drift']!)
   })
@@ -140,11 +197,14 @@ describe('what is believed of the capacity beforehand', () => {
     expect(expected.outcome).toBe('converged')
   })
 
-  test.each([0.1, 0.4, 2, 8])('does not change the figure where it is wrong, %d of it, and hardly the time', async (part) => {
-    const { expected, plain } = await both(part)
-    expect(Math.abs(expected.capacityRps / plain.capacityRps - 1)).toBeLessThan(0.08)
-    expect(expected.seconds).toBeLessThan(plain.seconds + 2)
-  })
+  test.each([0.1, 0.4, 2, 8])(
+    'does not change the figure where it is wrong, %d of it, and hardly the time',
+    async (part) => {
+      const { expected, plain } = await both(part)
+      expect(Math.abs(expected.capacityRps / plain.capacityRps - 1)).toBeLessThan(0.08)
+      expect(expected.seconds).toBeLessThan(plain.seconds + 2)
+    },
+  )
 
   test('a trial that was expected to lose, and loses, says so no later', async () => {
     const { expected, plain } = await both(1, { capacityToBeatRps: 1.3 * truth })
@@ -158,7 +218,8 @@ describe('what is believed of the capacity beforehand', () => {
   })
 })
 /** Steady windows: a sweep is no point of the curve. */
-const open = ({ points }: { points: readonly { load: Load }[] }) => points.filter(({ load }) => load.kind === 'open')
+const open = ({ points }: { points: readonly { load: Load }[] }) =>
+  points.filter(({ load }) => load.kind === 'open')
 
 describe('racing', () => {
   const { server, slo } = caseOf('CPU batch 8')
@@ -173,8 +234,17 @@ describe('racing', () => {
 
   test('a cold server that pauses on its way up is not given up for it', async () => {
     let served = 0
-    const cold = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => (served++ < 100 ? 20 : 5) })
-    const found = await measure(cold, { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 }, { capacityToBeatRps: 150 })
+    const cold = new QueueServer({
+      seed: 1,
+      servers: 1,
+      maxBatch: 1,
+      serviceMs: () => (served++ < 100 ? 20 : 5),
+    })
+    const found = await measure(
+      cold,
+      { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 },
+      { capacityToBeatRps: 150 },
+    )
     expect(found.outcome).not.toBe('beaten')
     expect(found.capacityRps).toBeGreaterThan(150)
   })
@@ -186,15 +256,27 @@ describe('racing', () => {
 
 test('an idle latency over the limit is unattainable', async () => {
   const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 70 })
-  expect(await measure(server, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 })).toMatchObject({
+  expect(
+    await measure(server, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }),
+  ).toMatchObject({
     outcome: 'slo-unattainable',
     capacityRps: 0,
   })
 })
 
 test('a server that refuses before it gets slow is bounded by its errors', async () => {
-  const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, queueLimit: 3, serviceMs: () => 10 })
-  const found = await measure(server, { percentile: 0.99, limitMs: 500, maxErrorRate: 0.001 }, { effort: 'standard' })
+  const server = new QueueServer({
+    seed: 1,
+    servers: 1,
+    maxBatch: 1,
+    queueLimit: 3,
+    serviceMs: () => 10,
+  })
+  const found = await measure(
+    server,
+    { percentile: 0.99, limitMs: 500, maxErrorRate: 0.001 },
+    { effort: 'standard' },
+  )
   // M/D/1 with three places: one in a thousand is refused at about 30 a second.
   expect(found.detail).toMatch(/requests fail from|requests are refused once its queue is full/)
   expect(found.capacityRps).toBeGreaterThan(24)
@@ -210,20 +292,37 @@ describe('a server that slows down while it is measured', () => {
       maxBatch: 1,
       seed: 3,
       ...options,
-      serviceMs: (batch, uniform, atMs, waiting) => options.serviceMs!(batch, uniform, atMs, waiting) * (atMs < fromMs ? 1 : slower),
+      serviceMs: (batch, uniform, atMs, waiting) =>
+        options.serviceMs!(batch, uniform, atMs, waiting) * (atMs < fromMs ? 1 : slower),
     })
 
   test.each([
     ['for good, one by one', 5400, 7 / 3, { serviceMs: () => 3 }, 97, 110],
-    ['for good, in batches', 6000, 1.5, { serviceMs: (n: number) => 6 + 0.6 * n, maxBatch: 16 }, 560, 660],
-  ])('%s, has the capacity that it has since, and is not converged', async (_, fromMs, slower, options, from, to) => {
-    const found = await measure(slowsAt(fromMs, slower, options), slo)
-    expect(found).toMatchObject({ outcome: 'unsettled', known: 'held', change: expect.closeTo(1 / slower, 1) })
-    expect(found.detail).toMatch(/^got slower while it was measured: its steps took [\d.]+ times as long/)
-    expect(found.capacityRps).toBeGreaterThan(from)
-    expect(found.capacityRps).toBeLessThan(to)
-    expect(found.capacityCi90Rps[1]).toBeLessThan(1.1 * to)
-  })
+    [
+      'for good, in batches',
+      6000,
+      1.5,
+      { serviceMs: (n: number) => 6 + 0.6 * n, maxBatch: 16 },
+      560,
+      660,
+    ],
+  ])(
+    '%s, has the capacity that it has since, and is not converged',
+    async (_, fromMs, slower, options, from, to) => {
+      const found = await measure(slowsAt(fromMs, slower, options), slo)
+      expect(found).toMatchObject({
+        outcome: 'unsettled',
+        known: 'held',
+        change: expect.closeTo(1 / slower, 1),
+      })
+      expect(found.detail).toMatch(
+        /^got slower while it was measured: its steps took [\d.]+ times as long/,
+      )
+      expect(found.capacityRps).toBeGreaterThan(from)
+      expect(found.capacityRps).toBeLessThan(to)
+      expect(found.capacityCi90Rps[1]).toBeLessThan(1.1 * to)
+    },
+  )
 
   test('all the time, is never converged', async () => {
     const found = await Promise.all(
@@ -233,7 +332,8 @@ describe('a server that slows down while it is measured', () => {
             seed,
             servers: 1,
             maxBatch: 1,
-            serviceMs: (_batch, uniform, atMs) => (3 + 0.8 * Math.max(0, atMs / 1000 - 4)) * (0.9 + 0.2 * uniform()),
+            serviceMs: (_batch, uniform, atMs) =>
+              (3 + 0.8 * Math.max(0, atMs / 1000 - 4)) * (0.9 + 0.2 * uniform()),
           }),
           slo,
           { seed },
@@ -245,15 +345,31 @@ describe('a server that slows down while it is measured', () => {
 })
 
 test('a server that changes speed while it is measured is said to', async () => {
-  const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: (_, __, atMs) => (atMs < 14_000 ? 10 : 25) })
-  const found = await measure(server, { percentile: 0.99, limitMs: 200, maxErrorRate: 0.001 }, { effort: 'standard' })
-  expect(found.caveats.join()).toMatch(/one request at a time took 10\.0 ms before the load and 25\.0 ms after it, .*: the server changed/)
+  const server = new QueueServer({
+    seed: 1,
+    servers: 1,
+    maxBatch: 1,
+    serviceMs: (_, __, atMs) => (atMs < 14_000 ? 10 : 25),
+  })
+  const found = await measure(
+    server,
+    { percentile: 0.99, limitMs: 200, maxErrorRate: 0.001 },
+    { effort: 'standard' },
+  )
+  expect(found.caveats.join()).toMatch(
+    /one request at a time took 10\.0 ms before the load and 25\.0 ms after it, .*: the server changed/,
+  )
 })
 
 describe('confirmation', () => {
   const { server, slo, name } = caseOf('CPU batch 8')
   const confirm = (share: number) =>
-    confirmCapacity({ target: { kind: 'virtual', server: server(5) }, slo, rateRps: share * truths[name]!, signal })
+    confirmCapacity({
+      target: { kind: 'virtual', server: server(5) },
+      slo,
+      rateRps: share * truths[name]!,
+      signal,
+    })
 
   test('a rate well below the capacity holds, and is proven', async () => {
     expect(await confirm(0.8)).toMatchObject({ held: true, proven: true, outcome: 'converged' })
@@ -269,7 +385,9 @@ describe('confirmation', () => {
 
   test('windows that prove together what the first does not count as one', async () => {
     const found = await confirm(0.8)
-    const windows = found.points.filter(({ load }) => load.kind === 'open' && load.rateRps === found.rateRps)
+    const windows = found.points.filter(
+      ({ load }) => load.kind === 'open' && load.rateRps === found.rateRps,
+    )
     expect(windows).toEqual([found.point])
     expect(found.proven).toBe(true)
     expect(found.sure).toBeGreaterThan(0.95)
@@ -279,29 +397,59 @@ describe('confirmation', () => {
 
   test('a server that is slow until it has been under load is confirmed at the rate it then serves', async () => {
     let served = 0
-    const cold = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => (served++ < 300 ? 20 : 5) })
-    const found = await confirmCapacity({ target: { kind: 'virtual', server: cold }, slo, rateRps: 150, signal })
+    const cold = new QueueServer({
+      seed: 1,
+      servers: 1,
+      maxBatch: 1,
+      serviceMs: () => (served++ < 300 ? 20 : 5),
+    })
+    const found = await confirmCapacity({
+      target: { kind: 'virtual', server: cold },
+      slo,
+      rateRps: 150,
+      signal,
+    })
     expect(found).toMatchObject({ held: true, capacityRps: 150 })
     expect(found.points.filter(({ load }) => load.kind === 'open')).toHaveLength(1)
   })
 
   const sending = (change: (run: LoadRun) => LoadRun) => {
     const virtual = new VirtualLoadGenerator()
-    const server: Target = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 5 }) }
+    const server: Target = {
+      kind: 'virtual',
+      server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 5 }),
+    }
     const play = async (_: Target, load: Load) => change(await virtual.play(server, load, signal))
-    const generator: LoadGenerator = { name: 'changed', play, run: virtual.run.bind(virtual), close: async () => {} }
-    const target: Target = { kind: 'http', url: 'http://127.0.0.1:1', path: '/', headers: {}, bodies: [], timeoutMs: 1000 }
+    const generator: LoadGenerator = {
+      name: 'changed',
+      play,
+      run: virtual.run.bind(virtual),
+      close: async () => {},
+    }
+    const target: Target = {
+      kind: 'http',
+      url: 'http://127.0.0.1:1',
+      path: '/',
+      headers: {},
+      bodies: [],
+      timeoutMs: 1000,
+    }
     return confirmCapacity({ target, slo, rateRps: 100, signal, generator })
   }
 
   test('sends that were late, and yet answered within the SLO, confirm it', async () => {
-    const late = await sending((run) => ({ ...run, latenessP99Ms: run.load.kind === 'open' ? 30 : 0 }))
+    const late = await sending((run) => ({
+      ...run,
+      latenessP99Ms: run.load.kind === 'open' ? 30 : 0,
+    }))
     expect(late.points.some((point) => point.generatorSaturated)).toBe(true)
     expect(late).toMatchObject({ held: true, capacityRps: 100 })
   })
 
   test('sends that were left out do not', async () => {
-    const left = await sending((run) => (run.load.kind === 'open' ? { ...run, planned: 1.2 * run.planned } : run))
+    const left = await sending((run) =>
+      run.load.kind === 'open' ? { ...run, planned: 1.2 * run.planned } : run,
+    )
     expect(left).toMatchObject({ held: false, capacityRps: 0, outcome: 'generator-limit' })
   })
 

@@ -7,7 +7,13 @@ import { simpleCases } from '../testing/simple-servers.ts'
 import type { LoadPoint, LoadRun, Phase } from '../types.ts'
 import { measureCapacity } from './measure.ts'
 import { Session } from './session.ts'
-import { requestsToWarm, requestsUntilSteady, untilNoFaster, WarmUpByNumber, warmUpOf } from './warm-up.ts'
+import {
+  requestsToWarm,
+  requestsUntilSteady,
+  untilNoFaster,
+  WarmUpByNumber,
+  warmUpOf,
+} from './warm-up.ts'
 
 /** How many windows of these latencies are played; `undefined` where none is. */
 async function windowsOf(
@@ -19,7 +25,9 @@ async function windowsOf(
   await untilNoFaster(most, async (window) => {
     expect(window).toBe(played)
     const latencies = windows[played++]
-    return latencies && runOf({ kind: 'closed', connections: 2, durationS: 1 }, latencies, more[window])
+    return (
+      latencies && runOf({ kind: 'closed', connections: 2, durationS: 1 }, latencies, more[window])
+    )
   })
   return played
 }
@@ -32,7 +40,8 @@ test('goes on while a window is faster than the one before by 2 % at least', asy
 })
 
 test('and by more than chance: two standard errors of both', async () => {
-  // Two answers 6 ms apart: a variance of 18, a standard error of 3; of both windows 4.24, and twice that.
+  // Two answers 6 ms apart: a variance of 18, a standard error of 3; of both windows 4.24, and
+  // twice that.
   const about = (mean: number) => [mean - 3, mean + 3]
   expect(await windowsOf([about(100), about(91.6), [1]])).toBe(2)
   expect(await windowsOf([about(100), about(91.4), [1]])).toBe(3)
@@ -45,11 +54,15 @@ test('not beyond the most, nor beyond a window that was not played; one that was
 })
 
 describe('what a warm-up by number tells', () => {
-  const windows = (...answered: number[]) => answered.map((rps, i) => ({ rps, achievedRps: rps, elapsedS: 1, untilS: i + 1 }))
+  const windows = (...answered: number[]) =>
+    answered.map((rps, i) => ({ rps, achievedRps: rps, elapsedS: 1, untilS: i + 1 }))
 
   test('it was steady after the last window from which the others grew no more', () => {
     expect(warmUpOf(540, windows(100, 100, 100, 100))).toEqual({ requests: 540, steadyAfter: 140 })
-    expect(warmUpOf(540, windows(20, 20, 100, 100, 100, 100))).toEqual({ requests: 540, steadyAfter: 140 })
+    expect(warmUpOf(540, windows(20, 20, 100, 100, 100, 100))).toEqual({
+      requests: 540,
+      steadyAfter: 140,
+    })
     expect(warmUpOf(300, windows(20, 40, 80, 160))).toEqual({ requests: 300, steadyAfter: 140 })
     expect(warmUpOf(700, [])).toEqual({ requests: 700, steadyAfter: 700 })
   })
@@ -69,11 +82,22 @@ describe('what a warm-up by number tells', () => {
     expect(requestsUntilSteady([])).toBeUndefined()
   })
 
-  /** What is gained per second as windows of a second each, of eight connections, have these answers. */
+  /**
+   * What is gained per second as windows of a second each, of eight connections, have these
+   * answers.
+   */
   const gainsOf = async (answered: readonly number[], lookAgain?: readonly number[]) => {
     const all = [...answered, ...(lookAgain ?? [])]
-    const generator = scriptedGenerator((load, window) => runOf(load, Array<number>(all[window]!).fill(8)))
-    const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
+    const generator = scriptedGenerator((load, window) =>
+      runOf(load, Array<number>(all[window]!).fill(8)),
+    )
+    const session = new Session(
+      targetAt('http://127.0.0.1:1'),
+      slo,
+      generator,
+      new AbortController().signal,
+      () => {},
+    )
     const warmUp = new WarmUpByNumber(session, 1)
     for (const _ of answered) await warmUp.play()
     const isWarm = warmUp.isWarm()
@@ -88,21 +112,35 @@ describe('what a warm-up by number tells', () => {
     expect(isWarm).toBe(false)
     // Four of 259 and four of 270, four seconds apart.
     expect(gainPerS).toBeCloseTo((270 / 259 - 1) / 4, 9)
-    expect(await gainsOf([66, 64, 68, 65, 67, 64, 69, 66])).toMatchObject({ isWarm: true, gainPerS: 0 })
-    expect(await gainsOf([64, 64, 64, 69, 69, 69, 69, 69, 69, 69, 69, 69, 69])).toMatchObject({ isWarm: true, gainPerS: 0 })
+    expect(await gainsOf([66, 64, 68, 65, 67, 64, 69, 66])).toMatchObject({
+      isWarm: true,
+      gainPerS: 0,
+    })
+    expect(await gainsOf([64, 64, 64, 69, 69, 69, 69, 69, 69, 69, 69, 69, 69])).toMatchObject({
+      isWarm: true,
+      gainPerS: 0,
+    })
   })
 
   test('a gain that eight windows do not show is shown by all of them, unless it has ended', async () => {
     const slowly = [28, 33, 27, 32, 30, 34, 28, 35, 33, 38, 31, 37, 35, 40, 33, 39]
     expect((await gainsOf(slowly.slice(-8))).gainPerS).toBe(0)
     expect((await gainsOf(slowly)).gainPerS).toBeCloseTo((286 / 247 - 1) / 8, 9)
-    expect((await gainsOf([...Array<number>(6).fill(60), ...Array<number>(10).fill(300)])).gainPerS).toBe(0)
+    expect(
+      (await gainsOf([...Array<number>(6).fill(60), ...Array<number>(10).fill(300)])).gainPerS,
+    ).toBe(0)
   })
 
   test('one that was still gaining is looked at again, beside its last windows', async () => {
     const gains = [64, 64, 65, 66, 66, 67, 68, 69]
-    expect(await gainsOf(gains, [66, 65, 66, 66, 68, 67, 65, 66])).toMatchObject({ gainPerS: 0, windows: 16 })
-    expect((await gainsOf(gains, [80, 80, 81, 82, 82, 81, 83, 84])).gainPerS).toBeCloseTo((653 / 529 - 1) / 8, 9)
+    expect(await gainsOf(gains, [66, 65, 66, 66, 68, 67, 65, 66])).toMatchObject({
+      gainPerS: 0,
+      windows: 16,
+    })
+    expect((await gainsOf(gains, [80, 80, 81, 82, 82, 81, 83, 84])).gainPerS).toBeCloseTo(
+      (653 / 529 - 1) / 8,
+      9,
+    )
     // One that was level is not asked again.
     expect((await gainsOf(Array<number>(8).fill(64), [])).windows).toBe(8)
   })
@@ -110,7 +148,13 @@ describe('what a warm-up by number tells', () => {
   const measured = async (name: string, warmUpRequests?: number) => {
     const { server, slo } = simpleCases.find((one) => one.name === name)!
     const target = { kind: 'virtual', server: server(1) } as const
-    return measureCapacity({ target, slo, signal: new AbortController().signal, effort: 'quick', warmUpRequests })
+    return measureCapacity({
+      target,
+      slo,
+      signal: new AbortController().signal,
+      effort: 'quick',
+      warmUpRequests,
+    })
   }
 
   test('a steady server is measured sooner for it, and comes to the same', async () => {
@@ -125,14 +169,23 @@ describe('what a warm-up by number tells', () => {
     const warmingBy = async (warmUpRequests?: number) => {
       const connections: number[] = []
       const onStep = ({ load }: LoadPoint, phase: Phase) => {
-        if (phase === 'warm-up' && load.kind === 'closed' && !load.forOpen) connections.push(load.connections)
+        if (phase === 'warm-up' && load.kind === 'closed' && !load.forOpen)
+          connections.push(load.connections)
       }
       const target = { kind: 'virtual', server: server(1) } as const
-      await measureCapacity({ target, slo, signal: new AbortController().signal, effort: 'quick', warmUpRequests, onStep })
+      await measureCapacity({
+        target,
+        slo,
+        signal: new AbortController().signal,
+        effort: 'quick',
+        warmUpRequests,
+        onStep,
+      })
       return connections
     }
     expect((await warmingBy(200)).slice(0, 2)).toEqual([2, 8])
-    // As many as it has had in the first window: that it gets no faster is seen by as few connections.
+    // As many as it has had in the first window: that it gets no faster is seen by as few
+    // connections.
     expect((await warmingBy(20)).slice(0, 2)).toEqual([2, 2])
     expect((await warmingBy()).slice(0, 2)).toEqual([2, 2])
   })
@@ -144,28 +197,46 @@ describe('what a warm-up by number tells', () => {
   })
 })
 
-/** Each request is served a little faster than the one before, `times` as long at first and e times less of that every `requests`. */
-const warmingByCount = (servers: number, ms: number, times: number, requests: number, seed: number) => {
+/**
+ * Each request is served a little faster than the one before, `times` as long at first and e times
+ * less of that every `requests`.
+ */
+const warmingByCount = (
+  servers: number,
+  ms: number,
+  times: number,
+  requests: number,
+  seed: number,
+) => {
   let served = 0
-  const serviceMs = (_: number, uniform: Uniform) => ms * (0.8 + 0.4 * uniform()) * (1 + (times - 1) * Math.exp(-served++ / requests))
+  const serviceMs = (_: number, uniform: Uniform) =>
+    ms * (0.8 + 0.4 * uniform()) * (1 + (times - 1) * Math.exp(-served++ / requests))
   return new QueueServer({ seed, servers, maxBatch: 1, serviceMs })
 }
 
 describe('a slow server that warms by the number of its requests, for longer than the warm-up', () => {
   const slo = { percentile: 0.99, limitMs: 120, maxErrorRate: 0.001 }
   const measured = async (server: QueueServer) =>
-    measureCapacity({ target: { kind: 'virtual', server }, slo, signal: new AbortController().signal, effort: 'quick' })
+    measureCapacity({
+      target: { kind: 'virtual', server },
+      slo,
+      signal: new AbortController().signal,
+      effort: 'quick',
+    })
 
   test.each([
     { servers: 1, ms: 6, times: 5, requests: 400 },
     { servers: 2, ms: 14, times: 4, requests: 500 },
-  ])('is measured when it is warm: $servers of $ms ms, $times times as long at first', async ({ servers, ms, times, requests }) => {
-    const cold = await measured(warmingByCount(servers, ms, times, requests, 3))
-    const warm = await measured(warmingByCount(servers, ms, 1, 1, 3))
-    // Without: 14 to 55 % too low, and converged.
-    expect(cold.capacityRps / warm.capacityRps).toBeGreaterThan(0.95)
-    expect(cold.capacityCi90Rps[1]).toBeGreaterThan(0.98 * warm.capacityRps)
-  })
+  ])(
+    'is measured when it is warm: $servers of $ms ms, $times times as long at first',
+    async ({ servers, ms, times, requests }) => {
+      const cold = await measured(warmingByCount(servers, ms, times, requests, 3))
+      const warm = await measured(warmingByCount(servers, ms, 1, 1, 3))
+      // Without: 14 to 55 % too low, and converged.
+      expect(cold.capacityRps / warm.capacityRps).toBeGreaterThan(0.95)
+      expect(cold.capacityCi90Rps[1]).toBeGreaterThan(0.98 * warm.capacityRps)
+    },
+  )
 
   test('is not said to be known where it gains for longer than that is waited for', async () => {
     const { outcome, detail, capacityCi90Rps } = await measured(warmingByCount(1, 6, 5, 2500, 3))

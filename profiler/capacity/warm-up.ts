@@ -6,10 +6,14 @@ import { firstConnections, grew } from './saturation.ts'
 import type { Session } from './session.ts'
 
 /**
- * Plays windows until one is no faster than the one before by more than chance (two standard errors, or 2 %), or `most`. A window that was cut
- * short does not end it; one that is not played (undefined) does.
+ * Plays windows until one is no faster than the one before by more than chance (two standard
+ * errors, or 2 %), or `most`. A window that was cut short does not end it; one that is not played
+ * (undefined) does.
  */
-export async function untilNoFaster(most: number, play: (window: number) => Promise<LoadRun | undefined>): Promise<void> {
+export async function untilNoFaster(
+  most: number,
+  play: (window: number) => Promise<LoadRun | undefined>,
+): Promise<void> {
   let before: Moments | undefined
   for (let window = 0; window < most; window++) {
     const run = await play(window)
@@ -21,14 +25,22 @@ export async function untilNoFaster(most: number, play: (window: number) => Prom
 }
 
 const faster = (now: Moments, before: Moments): boolean =>
-  now.mean <= before.mean - Math.max(0.02 * before.mean, 2 * Math.hypot(now.standardError, before.standardError))
+  now.mean <=
+  before.mean -
+    Math.max(0.02 * before.mean, 2 * Math.hypot(now.standardError, before.standardError))
 
 export type WarmUp = NonNullable<Measurement['warmUp']>
 
-/** Requests after which a server of which nothing is known is warm, if it warms by their number; and how long a trial can wait for it, seconds. */
+/**
+ * Requests after which a server of which nothing is known is warm, if it warms by their number; and
+ * how long a trial can wait for it, seconds.
+ */
 const requestsUnknown = 512
 const mostS = 16
-/** Of a server that was watched for so many before: fewest, and as many times those after which it was steady. */
+/**
+ * Of a server that was watched for so many before: fewest, and as many times those after which it
+ * was steady.
+ */
 const fewestKnown = 128
 const beyondSteady = 1.5
 
@@ -42,7 +54,10 @@ interface WarmUpWindow {
   readonly untilS: number
 }
 
-/** Windows that show whether a server still gets faster: a fast one in few, a slow one in many, of whose gain the last quarter may have had a part. */
+/**
+ * Windows that show whether a server still gets faster: a fast one in few, a slow one in many, of
+ * whose gain the last quarter may have had a part.
+ */
 const fewestGaining = 4
 const leastGaining = 8
 const leastOfGain = 0.1
@@ -50,7 +65,10 @@ const leastOfGain = 0.1
 /** Warms a server by the number of its requests, and tells whether it is warm. */
 export class WarmUpByNumber {
   readonly windows: WarmUpWindow[] = []
-  /** Share of its speed that it gained per second when it was looked at last, beyond chance; 0 where it was level, or too few windows told. */
+  /**
+   * Share of its speed that it gained per second when it was looked at last, beyond chance; 0 where
+   * it was level, or too few windows told.
+   */
   gainPerS = 0
 
   constructor(
@@ -69,15 +87,20 @@ export class WarmUpByNumber {
   }
 
   /**
-   * Whether caches, compilers and lazily loaded models are warm, or have had as long as a trial can wait: after so many requests, unless the last windows still
-   * answered more and more, as they do while ever fewer of them miss a cache. What takes time more than requests is left to the closed loops of the saturation.
+   * Whether caches, compilers and lazily loaded models are warm, or have had as long as a trial can
+   * wait: after so many requests, unless the last windows still answered more and more, as they do
+   * while ever fewer of them miss a cache. What takes time more than requests is left to the closed
+   * loops of the saturation.
    */
   isWarm(enough = requestsUnknown): boolean {
     const { session, gainPerS } = this
     return session.totalS >= mostS || (session.requests >= enough && gainPerS === 0)
   }
 
-  /** Looks again at a server that was still gaining when it was looked at last, and had other load since: by as many windows now as the last ones then. */
+  /**
+   * Looks again at a server that was still gaining when it was looked at last, and had other load
+   * since: by as many windows now as the last ones then.
+   */
   async lookAgain(): Promise<void> {
     if (this.gainPerS === 0) return
     const before = Math.min(leastGaining, this.windows.length)
@@ -87,8 +110,18 @@ export class WarmUpByNumber {
   }
 
   private async window(): Promise<LoadPoint> {
-    const { run, point } = await this.session.closed(firstConnections, this.windowS, 'warm-up', false)
-    this.windows.push({ rps: untilLastRps(run), achievedRps: point.achievedRps, elapsedS: run.elapsedS, untilS: this.session.totalS })
+    const { run, point } = await this.session.closed(
+      firstConnections,
+      this.windowS,
+      'warm-up',
+      false,
+    )
+    this.windows.push({
+      rps: untilLastRps(run),
+      achievedRps: point.achievedRps,
+      elapsedS: run.elapsedS,
+      untilS: this.session.totalS,
+    })
     return point
   }
 }
@@ -100,24 +133,31 @@ function gainOf(windows: readonly WarmUpWindow[]): number {
     const answered = answeredIn(last)
     const half = answered.length >> 1
     const gained = sum(answered.slice(-half)) - sum(answered.slice(0, half))
-    if (grew(answered) && !isLevel(answered.slice(-half), leastOfGain * gained)) return gainedPerS(last)
+    if (grew(answered) && !isLevel(answered.slice(-half), leastOfGain * gained))
+      return gainedPerS(last)
   }
   return 0
 }
 
-/** Whether the later half of windows answered less than so many more, beyond the chance of arrivals at random. */
+/**
+ * Whether the later half of windows answered less than so many more, beyond the chance of arrivals
+ * at random.
+ */
 function isLevel(answered: readonly number[], more: number): boolean {
   const half = answered.length >> 1
   const [earlier, later] = [sum(answered.slice(0, half)), sum(answered.slice(-half))]
   return later - earlier + Math.sqrt(earlier + later) < more
 }
 
-/** Share of its speed that a server gained per second from the earlier half of windows to the later. */
+/**
+ * Share of its speed that a server gained per second from the earlier half of windows to the later.
+ */
 function gainedPerS(windows: readonly WarmUpWindow[]): number {
   const half = windows.length >> 1
   const [earlier, later] = [windows.slice(0, half), windows.slice(-half)]
   const rpsOf = (of: readonly WarmUpWindow[]) => mean(of.map(({ rps }) => rps))
-  const middleS = (of: readonly WarmUpWindow[]) => mean(of.map(({ untilS, elapsedS }) => untilS - elapsedS / 2))
+  const middleS = (of: readonly WarmUpWindow[]) =>
+    mean(of.map(({ untilS, elapsedS }) => untilS - elapsedS / 2))
   return (rpsOf(later) / rpsOf(earlier) - 1) / (middleS(later) - middleS(earlier))
 }
 
@@ -127,21 +167,34 @@ function answeredIn(windows: readonly WarmUpWindow[]): number[] {
   return windows.map(({ rps }) => rps * meanS)
 }
 
-/** What a warm-up has shown, for those of servers alike. @param requests of all of it @param windows by number */
+/**
+ * What a warm-up has shown, for those of servers alike. @param requests of all of it @param windows
+ * by number
+ */
 export function warmUpOf(requests: number, windows: readonly WarmUpWindow[]): WarmUp {
   const first = windows.findIndex((_, i) => !grew(answeredIn(windows.slice(i))))
-  const after = first < 0 ? 0 : windows.slice(first).reduce((sum, { rps, elapsedS }) => sum + rps * elapsedS, 0)
+  const after =
+    first < 0 ? 0 : windows.slice(first).reduce((sum, { rps, elapsedS }) => sum + rps * elapsedS, 0)
   return { requests, steadyAfter: requests - Math.round(after) }
 }
 
-/** After how many requests a server is steady whose kind was warmed before; undefined where no warm-up of it was as long as one of an unknown server. */
+/**
+ * After how many requests a server is steady whose kind was warmed before; undefined where no
+ * warm-up of it was as long as one of an unknown server.
+ */
 export function requestsUntilSteady(seen: readonly WarmUp[]): number | undefined {
   const watched = seen.filter(({ requests }) => requests >= requestsUnknown)
   if (watched.length === 0) return undefined
-  return Math.max(fewestKnown, ...watched.map(({ steadyAfter }) => Math.ceil(beyondSteady * steadyAfter)))
+  return Math.max(
+    fewestKnown,
+    ...watched.map(({ steadyAfter }) => Math.ceil(beyondSteady * steadyAfter)),
+  )
 }
 
-/** How many of them warm it before its saturation is looked for, which warms it further: no more than an unknown one gets. */
+/**
+ * How many of them warm it before its saturation is looked for, which warms it further: no more
+ * than an unknown one gets.
+ */
 export function requestsToWarm(seen: readonly WarmUp[]): number | undefined {
   const steady = requestsUntilSteady(seen)
   return steady && Math.min(requestsUnknown, steady)

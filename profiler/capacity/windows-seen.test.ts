@@ -1,4 +1,7 @@
-/** What single windows teach the evidence of a search; what whole searches make of it is in evidence.test.ts. */
+/**
+ * What single windows teach the evidence of a search; what whole searches make of it is in
+ * evidence.test.ts.
+ */
 import { describe, expect, test } from 'vitest'
 import { loadPointOf } from '../statistics/load-point.ts'
 import { runOf } from '../testing/scripted-generator.ts'
@@ -9,8 +12,19 @@ const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const idleMs = 5
 
 /** A window of requests at even distances, each as long as `ms` says of it. */
-function windowOf(rateRps: number, ms: number | ((i: number) => number), more: Partial<LoadRun> = {}, n = 1000): LoadRun {
-  const load = { kind: 'open', rateRps, arrivals: { kind: 'constant' }, durationS: n / rateRps, seed: 1 } as const
+function windowOf(
+  rateRps: number,
+  ms: number | ((i: number) => number),
+  more: Partial<LoadRun> = {},
+  n = 1000,
+): LoadRun {
+  const load = {
+    kind: 'open',
+    rateRps,
+    arrivals: { kind: 'constant' },
+    durationS: n / rateRps,
+    seed: 1,
+  } as const
   return runOf(
     load,
     Array.from({ length: n }, (_, i) => (typeof ms === 'number' ? ms : ms(i))),
@@ -22,7 +36,8 @@ const slow = (i: number) => (i % 20 === 10 ? 60 : 5)
 const failing = (i: number) => (i % 20 === 10 ? Number.NaN : 5)
 /** At 100 a second: who is sent between 2 s and 2.1 s waits until 2.105 s. */
 const paused = (i: number) => (i >= 200 && i < 210 ? 105 - 10 * (i - 200) : 5)
-const add = (evidence: Evidence, run: LoadRun, steady = true) => evidence.add(run, loadPointOf(run, slo), steady)
+const add = (evidence: Evidence, run: LoadRun, steady = true) =>
+  evidence.add(run, loadPointOf(run, slo), steady)
 const evidence = () => new Evidence(slo, idleMs)
 
 describe('a steady window', () => {
@@ -30,7 +45,12 @@ describe('a steady window', () => {
     const seen = evidence()
     expect(add(seen, windowOf(100, 5))).toBe('counts')
     expect(seen).toMatchObject({ servedRps: 100, heldRps: 100, surelyHeldRps: 100, cleanRps: 100 })
-    expect(seen).toMatchObject({ missedRps: Number.POSITIVE_INFINITY, failingRps: Number.POSITIVE_INFINITY, change: 1, disturbed: false })
+    expect(seen).toMatchObject({
+      missedRps: Number.POSITIVE_INFINITY,
+      failingRps: Number.POSITIVE_INFINITY,
+      change: 1,
+      disturbed: false,
+    })
     // The p99 of 320 requests has no upper end.
     add(seen, windowOf(160, 5, {}, 320))
     expect(seen).toMatchObject({ servedRps: 160, heldRps: 160, surelyHeldRps: 100, cleanRps: 160 })
@@ -74,7 +94,13 @@ describe('a steady window', () => {
   test('that refused requests lowers what fails, unless they timed out: those were slow', () => {
     const seen = evidence()
     add(seen, windowOf(200, failing, { errorKinds: { 'status 503': 50 } }))
-    expect(seen).toMatchObject({ failingRps: 200, cleanRps: 0, missedRps: 200, heldRps: 0, servedRps: 190 })
+    expect(seen).toMatchObject({
+      failingRps: 200,
+      cleanRps: 0,
+      missedRps: 200,
+      heldRps: 0,
+      servedRps: 190,
+    })
     add(seen, windowOf(160, failing, { errorKinds: { timeout: 50 } }))
     expect(seen).toMatchObject({ failingRps: 200, cleanRps: 160, missedRps: 160 })
     add(seen, windowOf(125, failing, { errorKinds: { timeout: 20, reset: 30 } }))
@@ -93,7 +119,12 @@ describe('a steady window', () => {
 test('a sweep teaches steps alone', () => {
   const seen = evidence()
   expect(add(seen, windowOf(100, slow), false)).toBe('counts')
-  expect(seen).toMatchObject({ servedRps: 0, heldRps: 0, cleanRps: 0, missedRps: Number.POSITIVE_INFINITY })
+  expect(seen).toMatchObject({
+    servedRps: 0,
+    heldRps: 0,
+    cleanRps: 0,
+    missedRps: Number.POSITIVE_INFINITY,
+  })
   expect(seen.windows).toHaveLength(1)
 })
 
@@ -137,12 +168,23 @@ describe('a window that the machine disturbed', () => {
     const seen = evidence()
     add(seen, windowOf(100, 5))
     for (let i = 0; i < 8; i++) expect(add(seen, windowOf(125, 20, waited))).toBe('counts')
-    expect(seen).toMatchObject({ disturbed: false, heldRps: 125, missedRps: Number.POSITIVE_INFINITY, slowed: 1 })
+    expect(seen).toMatchObject({
+      disturbed: false,
+      heldRps: 125,
+      missedRps: Number.POSITIVE_INFINITY,
+      slowed: 1,
+    })
     expect(seen.windows).toHaveLength(1)
     // A sweep has no rate to hold, and one that was cut or stalled has none that it held.
-    expect([add(seen, windowOf(200, 5, waited), false), add(seen, windowOf(200, 5, { ...waited, cutMs: 900 }))]).toEqual(['again', 'again'])
+    expect([
+      add(seen, windowOf(200, 5, waited), false),
+      add(seen, windowOf(200, 5, { ...waited, cutMs: 900 })),
+    ]).toEqual(['again', 'again'])
     const stalls = { stallsMs: Float64Array.of(1000, 2670) }
-    expect([add(evidence(), windowOf(100, 5, stalls)), add(evidence(), windowOf(100, slow, stalls))]).toEqual(['counts', 'again'])
+    expect([
+      add(evidence(), windowOf(100, 5, stalls)),
+      add(evidence(), windowOf(100, slow, stalls)),
+    ]).toEqual(['counts', 'again'])
     expect(seen.heldRps).toBe(125)
   })
 
@@ -171,19 +213,28 @@ describe('a window that the machine disturbed', () => {
   })
 
   test('was so for more than half of its time, with twice as long after each stall', () => {
-    const stalled = (ms: number) => windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) })
-    expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual(['counts', 'again'])
+    const stalled = (ms: number) =>
+      windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) })
+    expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual([
+      'counts',
+      'again',
+    ])
   })
 
   test('leaves out the steps that it met, and tells so from 2 % of the time on', () => {
     const caveatsOf = (ms: number, of = slo, windows = 1) => {
       const seen = new Evidence(of, idleMs)
-      for (let i = 0; i < windows; i++) add(seen, windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) }))
+      for (let i = 0; i < windows; i++)
+        add(seen, windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) }))
       return seen.caveats()
     }
     expect([caveatsOf(66), caveatsOf(0)]).toEqual([[], []])
-    expect(caveatsOf(68)).toEqual(['the machine kept the load generator waiting in 2 % of the time; what it measured then was left out'])
-    expect(caveatsOf(2000)[0]).toMatch(/in 60 % of the time; what it measured then was left out, and 1 window was repeated$/)
+    expect(caveatsOf(68)).toEqual([
+      'the machine kept the load generator waiting in 2 % of the time; what it measured then was left out',
+    ])
+    expect(caveatsOf(2000)[0]).toMatch(
+      /in 60 % of the time; what it measured then was left out, and 1 window was repeated$/,
+    )
     expect(caveatsOf(2000, slo, 2)[0]).toMatch(/2 windows were repeated$/)
     expect(caveatsOf(2000, slo, 7)[0]).toMatch(/6 windows were repeated$/)
     // Stalls count from a tenth of the limit on, and from 10 ms.
@@ -191,7 +242,12 @@ describe('a window that the machine disturbed', () => {
     expect(caveatsOf(110, { ...slo, limitMs: 1000 })).toHaveLength(1)
     const many = (ms: number) => {
       const seen = evidence()
-      add(seen, windowOf(100, 5, { stallsMs: Float64Array.from({ length: 40 }, (_, i) => 100 * i + (i % 2) * (ms - 100)) }))
+      add(
+        seen,
+        windowOf(100, 5, {
+          stallsMs: Float64Array.from({ length: 40 }, (_, i) => 100 * i + (i % 2) * (ms - 100)),
+        }),
+      )
       return seen.caveats().length
     }
     expect([many(9), many(11)]).toEqual([0, 1])
@@ -226,7 +282,9 @@ describe('a pause longer than the limit', () => {
     add(seen, windowOf(100, paused))
     add(seen, windowOf(100, 5))
     expect(add(seen, windowOf(90, paused))).toBe('counts')
-    expect(seen.windows.map(({ run }) => Math.round(run.latencyMs.length / run.seconds))).toEqual([100, 100, 90])
+    expect(seen.windows.map(({ run }) => Math.round(run.latencyMs.length / run.seconds))).toEqual([
+      100, 100, 90,
+    ])
     expect(seen.caveats()).toEqual([])
     expect(add(seen, windowOf(95, paused))).toBe('counts')
     expect(seen.windows).toHaveLength(4)
@@ -277,7 +335,9 @@ describe('a server that changed', () => {
       surelyHeldRps: 90,
     })
     expect(seen.windows).toHaveLength(1)
-    expect(seen.caveats()).toEqual(['the server got slower while it was measured: what it did before that is left out'])
+    expect(seen.caveats()).toEqual([
+      'the server got slower while it was measured: what it did before that is left out',
+    ])
     // As fast as at first again: what it is said to be is what it is.
     expect(add(seen, windowOf(90, 4))).toBe('faster')
     expect([seen.slowed, seen.windows.length]).toEqual([expect.closeTo(1, 9), 1])

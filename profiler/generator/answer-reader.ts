@@ -24,7 +24,10 @@ export class WholeAnswer implements AnswerReader {
     if (this.found) return
     const text = this.tail.length === 0 ? chunk : Buffer.concat([this.tail, chunk])
     this.found = text.includes(this.expect!)
-    if (!this.found) this.tail = Buffer.from(text.subarray(Math.max(0, text.length - Buffer.byteLength(this.expect!) + 1)))
+    if (!this.found)
+      this.tail = Buffer.from(
+        text.subarray(Math.max(0, text.length - Buffer.byteLength(this.expect!) + 1)),
+      )
   }
 
   end() {
@@ -40,6 +43,8 @@ export const tooLarge = 'answer too large'
 /** Error class of an answer that is not compressed as it says, or in a way that is not known. */
 export const badEncoding = 'bad encoding'
 
-/** What an answer that came to its end is: an error class by its status, else what its reader says. */
+/**
+ * What an answer that came to its end is: an error class by its status, else what its reader says.
+ */
 export const outcomeOf = (status: number, reader: AnswerReader): ReturnType<AnswerReader['end']> =>
   status < 200 || status > 299 ? { failure: `status ${status}` } : reader.end()

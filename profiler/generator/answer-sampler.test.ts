@@ -2,7 +2,10 @@ import { expect, test } from 'vitest'
 import { WholeAnswer } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 
-const target = { sample: { bodies: [0, 2] }, bodies: [0, 1, 2].map((body) => ({ contentType: 'text/plain', body: String(body) })) }
+const target = {
+  sample: { bodies: [0, 2] },
+  bodies: [0, 1, 2].map((body) => ({ contentType: 'text/plain', body: String(body) })),
+}
 
 test('keeps a few good answers of the bodies that are asked for, whole', () => {
   let nowMs = 0

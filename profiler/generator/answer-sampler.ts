@@ -1,4 +1,7 @@
-/** A few of a load's own answers, kept whole to be looked into: so few that keeping them costs nothing that a latency would show. */
+/**
+ * A few of a load's own answers, kept whole to be looked into: so few that keeping them costs
+ * nothing that a latency would show.
+ */
 import type { LoadRun } from '../types.ts'
 import type { AnswerReader } from './answer-reader.ts'
 import type { HttpTarget } from './child-messages.ts'
@@ -24,7 +27,8 @@ export class AnswerSampler {
 
   /** Whether the answer to this body is wanted now. */
   wants(body: number): boolean {
-    if (this.bodies.size === 0 || !this.bodies.has(body) || this.kept.length >= mostOfOneLoad) return false
+    if (this.bodies.size === 0 || !this.bodies.has(body) || this.kept.length >= mostOfOneLoad)
+      return false
     const nowMs = this.now()
     if (nowMs < this.nextMs) return false
     this.nextMs = nowMs + everyMs
@@ -32,7 +36,8 @@ export class AnswerSampler {
   }
 
   keep(body: number, answer: Uint8Array): void {
-    if (answer.byteLength <= mostBytes && this.kept.length < mostOfOneLoad) this.kept.push({ body, answer })
+    if (answer.byteLength <= mostBytes && this.kept.length < mostOfOneLoad)
+      this.kept.push({ body, answer })
   }
 
   /** The reader, whose good answer is kept if it is wanted. */
@@ -66,7 +71,8 @@ class KeptAnswer implements AnswerReader {
 
   end() {
     const outcome = this.reader.end()
-    if (outcome.failure === undefined && this.bytes <= mostBytes) this.keep(Buffer.concat(this.chunks))
+    if (outcome.failure === undefined && this.bytes <= mostBytes)
+      this.keep(Buffer.concat(this.chunks))
     return outcome
   }
 

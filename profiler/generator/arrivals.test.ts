@@ -20,11 +20,18 @@ const kinds: Arrivals[] = [
 
 test.each(kinds)('$kind: ascending, within the window, exactly rate × duration', (arrivals) => {
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 400 }), fc.integer({ min: 1, max: 20 }), fc.integer(), (rateRps, durationS, seed) => {
-      const at = schedule(load(arrivals, rateRps, durationS, seed))
-      expect(at).toHaveLength(rateRps * durationS)
-      expect(at.every((t, i) => t >= (i === 0 ? 0 : at[i - 1]!) && t <= durationS * 1000 + 1e-6)).toBe(true)
-    }),
+    fc.property(
+      fc.integer({ min: 1, max: 400 }),
+      fc.integer({ min: 1, max: 20 }),
+      fc.integer(),
+      (rateRps, durationS, seed) => {
+        const at = schedule(load(arrivals, rateRps, durationS, seed))
+        expect(at).toHaveLength(rateRps * durationS)
+        expect(
+          at.every((t, i) => t >= (i === 0 ? 0 : at[i - 1]!) && t <= durationS * 1000 + 1e-6),
+        ).toBe(true)
+      },
+    ),
     { numRuns: 30 },
   )
 })
@@ -36,7 +43,9 @@ describe('gaps vary as they should', () => {
     [{ kind: 'gamma', cv: 0.3 }, 0.3],
     [{ kind: 'gamma', cv: 2.5 }, 2.5],
   ])('%o: coefficient of variation %d', (arrivals, expected) => {
-    expect(Math.abs(variation(gapsOf(schedule(load(arrivals)))) - expected)).toBeLessThan(0.03 + 0.08 * expected)
+    expect(Math.abs(variation(gapsOf(schedule(load(arrivals)))) - expected)).toBeLessThan(
+      0.03 + 0.08 * expected,
+    )
   })
 })
 

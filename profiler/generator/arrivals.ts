@@ -5,12 +5,14 @@ type OpenLoad = Extract<Load, { kind: 'open' }>
 
 /**
  * Intended send times of an open load, ms from its start, ascending.
- * Random arrivals come as exactly round(rate × duration) requests, spread as a Poisson process is given its count (sorted uniforms),
- * or as a renewal process scaled to the window: the window's own rate then has no sampling error.
+ * Random arrivals come as exactly round(rate × duration) requests, spread as a Poisson process is
+ * given its count (sorted uniforms), or as a renewal process scaled to the window: the window's own
+ * rate then has no sampling error.
  */
 export function schedule({ arrivals, rateRps, durationS, seed }: OpenLoad): Float64Array {
   const durationMs = durationS * 1000
-  if (arrivals.kind === 'trace') return Float64Array.from(arrivals.atMs.filter((t) => t < durationMs))
+  if (arrivals.kind === 'trace')
+    return Float64Array.from(arrivals.atMs.filter((t) => t < durationMs))
   const n = Math.max(1, Math.round(rateRps * durationS))
   const uniform = seeded(seed)
   switch (arrivals.kind) {
@@ -21,7 +23,8 @@ export function schedule({ arrivals, rateRps, durationS, seed }: OpenLoad): Floa
     case 'sweep': {
       const { fromRps, toRps } = arrivals
       const rise = (toRps - fromRps) / durationS
-      if (Math.abs(rise) < 1e-9) return Float64Array.from({ length: n }, () => uniform() * durationMs).sort()
+      if (Math.abs(rise) < 1e-9)
+        return Float64Array.from({ length: n }, () => uniform() * durationMs).sort()
       // Inverse of the cumulative rate a t + b t² / 2, at sorted uniforms of its total.
       const total = ((fromRps + toRps) / 2) * durationS
       return Float64Array.from({ length: n }, () => uniform() * total)

@@ -1,4 +1,7 @@
-/** What the generator's parent and child say to each other over the process channel (structured clone). */
+/**
+ * What the generator's parent and child say to each other over the process channel (structured
+ * clone).
+ */
 import type { Load, LoadRun, Target } from '../types.ts'
 
 export type HttpTarget = Extract<Target, { kind: 'http' }>

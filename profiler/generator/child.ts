@@ -14,8 +14,9 @@ let target: HttpTarget | undefined
 let running: AbortController | undefined
 
 /**
- * The connections of the last load, for the next: a client keeps its own, and a hundred TLS handshakes at the start of each window
- * would be read as the server's latency. Given up soon, for a server that ends may wait for its clients to go.
+ * The connections of the last load, for the next: a client keeps its own, and a hundred TLS
+ * handshakes at the start of each window would be read as the server's latency. Given up soon, for
+ * a server that ends may wait for its clients to go.
  */
 let kept: Sender | undefined
 let keptTimer: NodeJS.Timeout | undefined
@@ -34,7 +35,10 @@ let pacer: Pacer | undefined
 let beyondAutocannon = false
 /** Answers per second of the target's last closed loop. */
 let answeredRps = 0
-/** From here on autocannon gets more out of a core than our own client; below, what its end leaves unanswered takes a server too long. */
+/**
+ * From here on autocannon gets more out of a core than our own client; below, what its end leaves
+ * unanswered takes a server too long.
+ */
 const fastRps = 2000
 
 async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
@@ -42,8 +46,10 @@ async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
   clearTimeout(keptTimer)
   kept ??= await senderFor(target)
   try {
-    const run = (await playFast(kept, target, load, signal)) ?? (await playOver(kept, target, load, signal))
-    if (load.kind === 'closed') answeredRps = run.latencyMs.filter((ms) => !Number.isNaN(ms)).length / run.seconds
+    const run =
+      (await playFast(kept, target, load, signal)) ?? (await playOver(kept, target, load, signal))
+    if (load.kind === 'closed')
+      answeredRps = run.latencyMs.filter((ms) => !Number.isNaN(ms)).length / run.seconds
     keptTimer = setTimeout(giveUpConnections, keptMs)
     return run
   } catch (error) {
@@ -53,14 +59,28 @@ async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
 }
 
 /** A closed loop on a fast server, by autocannon; undefined where that cannot play it. */
-async function playFast(sender: Sender, to: HttpTarget, load: Load, signal: AbortSignal): Promise<LoadRun | undefined> {
-  if (load.kind !== 'closed' || beyondAutocannon || answeredRps < fastRps || !suitsAutocannon(to, load)) return undefined
+async function playFast(
+  sender: Sender,
+  to: HttpTarget,
+  load: Load,
+  signal: AbortSignal,
+): Promise<LoadRun | undefined> {
+  if (
+    load.kind !== 'closed' ||
+    beyondAutocannon ||
+    answeredRps < fastRps ||
+    !suitsAutocannon(to, load)
+  )
+    return undefined
   const run = await playAutocannon(to, load, signal, answeredRps)
   beyondAutocannon = run === undefined
   return run && { ...run, elapsedS: run.elapsedS + (await caughtUpS(sender, to)) }
 }
 
-/** Seconds until a request is answered: servers work on those that autocannon hung up on, which the next load would wait behind. */
+/**
+ * Seconds until a request is answered: servers work on those that autocannon hung up on, which the
+ * next load would wait behind.
+ */
 async function caughtUpS(sender: Sender, { timeoutMs }: HttpTarget): Promise<number> {
   const fromMs = performance.now()
   await new Promise<void>((resolve) => {
@@ -76,19 +96,33 @@ async function caughtUpS(sender: Sender, { timeoutMs }: HttpTarget): Promise<num
   return (performance.now() - fromMs) / 1000
 }
 
-async function playOver(sender: Sender, to: HttpTarget, load: Load, signal: AbortSignal): Promise<LoadRun> {
-  const run = load.kind === 'closed' ? await playClosed(to, load, sender, signal) : await playPaced(sender, to, load, signal)
+async function playOver(
+  sender: Sender,
+  to: HttpTarget,
+  load: Load,
+  signal: AbortSignal,
+): Promise<LoadRun> {
+  const run =
+    load.kind === 'closed'
+      ? await playClosed(to, load, sender, signal)
+      : await playPaced(sender, to, load, signal)
   return { ...run, sampled: sender.takeSampled() }
 }
 
-async function playPaced(sender: Sender, to: HttpTarget, load: Extract<Load, { kind: 'open' }>, signal: AbortSignal): Promise<LoadRun> {
+async function playPaced(
+  sender: Sender,
+  to: HttpTarget,
+  load: Extract<Load, { kind: 'open' }>,
+  signal: AbortSignal,
+): Promise<LoadRun> {
   pacer ??= new Pacer()
   await pacer.ready
   return playOpen(to, load, sender, pacer, signal)
 }
 
 async function senderFor(to: HttpTarget): Promise<Sender> {
-  if (to.spread !== undefined) return (await import('./spread-sender.ts')).SpreadSender.to(to, senderFor)
+  if (to.spread !== undefined)
+    return (await import('./spread-sender.ts')).SpreadSender.to(to, senderFor)
   switch (to.transport) {
     case 'grpc':
       return new (await import('./grpc-sender.ts')).GrpcSender(to)
@@ -113,7 +147,11 @@ process.on('message', (message: ToChild) => {
       .then((run) => send({ type: 'played', run }))
       .catch((error: unknown) => {
         if (controller.signal.aborted) send({ type: 'aborted' })
-        else send({ type: 'failed', message: error instanceof Error ? (error.stack ?? error.message) : String(error) })
+        else
+          send({
+            type: 'failed',
+            message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+          })
       })
   }
 })

@@ -1,6 +1,7 @@
 /**
- * Any connection may be closed while it is idle, and a request may be on its way to meet that (RFC 9112, section 9.5). Such a request was not taken, and
- * may be sent again (RFC 9110, section 9.2.2; RFC 9113, section 8.7).
+ * Any connection may be closed while it is idle, and a request may be on its way to meet that (RFC
+ * 9112, section 9.5). Such a request was not taken, and may be sent again (RFC 9110, section 9.2.2;
+ * RFC 9113, section 8.7).
  */
 
 /** How long after its send a request may meet a close that was under way. */
@@ -41,8 +42,9 @@ export class Sent {
   constructor(private readonly idleMs: number) {}
 
   /**
-   * Whether a close that is told of now was under way when the request was sent: it came within the time of a round trip, or was there already, of
-   * which the next turn of the event loop tells, however late that is.
+   * Whether a close that is told of now was under way when the request was sent: it came within the
+   * time of a round trip, or was there already, of which the next turn of the event loop tells,
+   * however late that is.
    */
   metClose(roundTripMs: number): boolean {
     const raceMs = this.idleMs >= longIdleMs ? lateMs : leastMs + roundTrips * roundTripMs

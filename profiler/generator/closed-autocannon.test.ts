@@ -1,4 +1,7 @@
-/** Autocannon's clients build all that they are given before the first is sent: that is no part of a window, nor as long as one. */
+/**
+ * Autocannon's clients build all that they are given before the first is sent: that is no part of a
+ * window, nor as long as one.
+ */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -19,14 +22,21 @@ afterAll(async () => {
 })
 
 test('a short window of many connections and a large pool is load, and all of the pool is asked', async () => {
-  const target = { ...targetAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), bodies, expect: '{}' }
+  const target = {
+    ...targetAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
+    bodies,
+    expect: '{}',
+  }
   const load = { kind: 'closed', connections, durationS: 1 } as const
   const run = await playAutocannon(target, load, new AbortController().signal, 2000)
   expect(run?.errorKinds).toEqual({})
   expect(Math.min(...run!.sentMs)).toBe(0)
   expect(run!.sentMs.filter((ms) => ms === 0)).toHaveLength(connections)
-  // On a slow machine a second is too short to ask for all of it: then for as many different ones as were sent, or as there are connections.
+  // On a slow machine a second is too short to ask for all of it: then for as many different ones
+  // as were sent, or as there are connections.
   if (run!.sentMs.length > 16 * bodies.length) expect(asked.size).toBe(bodies.length)
   else expect(asked.size).toBeGreaterThan(Math.min(connections, 0.9 * run!.sentMs.length))
-  expect(run!.latencyMs.every((ms, i) => ms >= 0 && run!.sentMs[i]! + ms <= 1000 * run!.elapsedS)).toBe(true)
+  expect(
+    run!.latencyMs.every((ms, i) => ms >= 0 && run!.sentMs[i]! + ms <= 1000 * run!.elapsedS),
+  ).toBe(true)
 })

@@ -1,9 +1,11 @@
 /**
- * Closed loop by autocannon, one request under way on each connection, through its public interface alone: options, `setRequests`, the events of
- * its instance and clients. Of its figures only the time of each answer is taken (its histogram has whole milliseconds).
+ * Closed loop by autocannon, one request under way on each connection, through its public interface
+ * alone: options, `setRequests`, the events of its instance and clients. Of its figures only the
+ * time of each answer is taken (its histogram has whole milliseconds).
  *
- * What that interface cannot do is left to the loop over our own client (closed-loop.ts): checked certificates, deadlines, pauses after failures,
- * waiting for the last answer (stopping cuts those under way), and connections that close (it leaves the lost request in its queue).
+ * What that interface cannot do is left to the loop over our own client (closed-loop.ts): checked
+ * certificates, deadlines, pauses after failures, waiting for the last answer (stopping cuts those
+ * under way), and connections that close (it leaves the lost request in its queue).
  */
 import { Buffer } from 'node:buffer'
 import { performance } from 'node:perf_hooks'
@@ -24,9 +26,13 @@ const mostRequestBytes = 64 * 2 ** 20
 /** Of a thousand bodies that a long trace repeats, the beginning stands for the mix. */
 const mostRequests = 1024
 const tickMs = 10
-/** The times that autocannon tells and those seen here are of the same answers if they are as near. */
+/**
+ * The times that autocannon tells and those seen here are of the same answers if they are as near.
+ */
 const sameMs = 5
-/** Answers after which failures among them are looked at, and their share that is not stormed on. */
+/**
+ * Answers after which failures among them are looked at, and their share that is not stormed on.
+ */
 const fewestAnswers = 20
 const mostFailed = 0.1
 /** How long the last answers may take: several times the slowest before them. */
@@ -46,7 +52,8 @@ export const suitsAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =
   !target.url.startsWith('https:')
 
 /**
- * Plays a closed loop. Undefined when the server does what autocannon's interface has no place for: nothing of it counts then. Rejects with the signal's reason.
+ * Plays a closed loop. Undefined when the server does what autocannon's interface has no place for:
+ * nothing of it counts then. Rejects with the signal's reason.
  * @param expectedRps how many requests it may send, per second
  */
 export async function playAutocannon(
@@ -59,7 +66,9 @@ export async function playAutocannon(
   const watch = new StallWatch(tickMs)
   let stop = () => {}
   const finished = new Promise<void>((resolve, reject) => {
-    const instance = autocannon(optionsFor(target, load, tally, expectedRps), (error) => (error ? reject(error) : resolve()))
+    const instance = autocannon(optionsFor(target, load, tally, expectedRps), (error) =>
+      error ? reject(error) : resolve(),
+    )
     stop = () => instance.stop()
     instance.on('response', (client, status, _bytes, ms) => tally.answered(client, status, ms))
     instance.on('reqError', () => tally.giveUp())
@@ -89,17 +98,34 @@ export async function playAutocannon(
   })
 }
 
-function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, tally: Tally, expectedRps: number): autocannon.Options {
-  const requests = oncePerBody({ bodies: target.bodies.slice(0, mostRequests) }, ({ contentType, body }) => ({
-    method: 'POST' as const,
-    path: target.path,
-    headers: { ...target.headers, 'content-type': contentType },
-    body: typeof body === 'string' ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength),
-  }))
+function optionsFor(
+  target: HttpTarget,
+  { connections, durationS }: ClosedLoad,
+  tally: Tally,
+  expectedRps: number,
+): autocannon.Options {
+  const requests = oncePerBody(
+    { bodies: target.bodies.slice(0, mostRequests) },
+    ({ contentType, body }) => ({
+      method: 'POST' as const,
+      path: target.path,
+      headers: { ...target.headers, 'content-type': contentType },
+      body:
+        typeof body === 'string'
+          ? body
+          : Buffer.from(body.buffer, body.byteOffset, body.byteLength),
+    }),
+  )
   const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + 256
-  const most = Math.min(requests.length, Math.max(1, Math.floor(mostRequestBytes / connections / meanBytes)))
+  const most = Math.min(
+    requests.length,
+    Math.max(1, Math.floor(mostRequestBytes / connections / meanBytes)),
+  )
   // Each client builds all that it is given. What all send together is in turn all of the pool.
-  const each = Math.min(most, Math.ceil(Math.max(requests.length, expectedRps * durationS) / connections))
+  const each = Math.min(
+    most,
+    Math.ceil(Math.max(requests.length, expectedRps * durationS) / connections),
+  )
   const address = serverAddress(target.url)!
   let clients = 0
   return {
@@ -113,19 +139,29 @@ function optionsFor(target: HttpTarget, { connections, durationS }: ClosedLoad, 
     requests: [],
     skipAggregateResult: true,
     setupClient: (client) => {
-      // The clients begin at different places of the pool, and together hold all of it where one cannot.
+      // The clients begin at different places of the pool, and together hold all of it where one
+      // cannot.
       const from = Math.floor((clients++ * requests.length) / connections)
-      client.setRequests(Array.from({ length: each }, (_, i) => requests[(from + i) % requests.length]!))
+      client.setRequests(
+        Array.from({ length: each }, (_, i) => requests[(from + i) % requests.length]!),
+      )
       client.on('headers', (head) => {
-        const { shouldKeepAlive, headers = [] } = head as { shouldKeepAlive?: boolean; headers?: readonly string[] }
+        const { shouldKeepAlive, headers = [] } = head as {
+          shouldKeepAlive?: boolean
+          headers?: readonly string[]
+        }
         // It has no decoder.
-        const encoded = headers.some((name, i) => i % 2 === 0 && /^content-encoding$/i.test(name) && isEncoded(headers[i + 1]))
+        const encoded = headers.some(
+          (name, i) => i % 2 === 0 && /^content-encoding$/i.test(name) && isEncoded(headers[i + 1]),
+        )
         if (shouldKeepAlive === false || (encoded && target.expect !== undefined)) tally.giveUp()
       })
       client.on('body', (part) => tally.read(client, (part as Buffer).length))
       tally.add(client)
     },
-    ...(target.expect !== undefined && { verifyBody: (body: unknown) => tally.verified(String(body).includes(target.expect!)) }),
+    ...(target.expect !== undefined && {
+      verifyBody: (body: unknown) => tally.verified(String(body).includes(target.expect!)),
+    }),
   } as autocannon.Options
 }
 
@@ -167,7 +203,10 @@ class Tally {
     for (const [client, sentMs] of this.sentMs) this.sentMs.set(client, sentMs - tookMs)
   }
 
-  /** It keeps answers whole until they end, those of all connections together: a long one is read by the other loop, which does not. */
+  /**
+   * It keeps answers whole until they end, those of all connections together: a long one is read by
+   * the other loop, which does not.
+   */
   read(client: object, bytes: number): void {
     this.unread.set(client, (this.unread.get(client) ?? 0) + bytes)
     this.unreadBytes += bytes
@@ -184,7 +223,8 @@ class Tally {
     this.unread.delete(client)
     const sentMs = this.sentMs.get(client)
     if (sentMs === undefined) return
-    // A request that was lost on a connection that closed is still in the queue: what is told now is its time.
+    // A request that was lost on a connection that closed is still in the queue: what is told now
+    // is its time.
     if (ms > now - sentMs + sameMs) this.giveUp()
     const fromMs = Math.max(0, sentMs)
     const index = this.recorder.open(fromMs)
@@ -209,12 +249,15 @@ class Tally {
     return good
   }
 
-  /** All that was sent before the end is answered, or what is not shall be played by the other loop. */
+  /**
+   * All that was sent before the end is answered, or what is not shall be played by the other loop.
+   */
   over(): boolean {
     const now = this.now()
     const slowest = Math.max(drainMs, drainFactor * this.slowestMs)
     for (const sentMs of this.sentMs.values())
-      if (now - sentMs > Math.min(this.target.timeoutMs, Math.max(slowest, this.endMs))) this.giveUp()
+      if (now - sentMs > Math.min(this.target.timeoutMs, Math.max(slowest, this.endMs)))
+        this.giveUp()
     if (now > this.endMs + slowest && this.sentMs.size > 0) this.giveUp()
     if (this.answers >= fewestAnswers && this.failures > mostFailed * this.answers) this.giveUp()
     return this.unfit || this.sentMs.size === 0

@@ -6,8 +6,8 @@ import type { Sender } from './sender.ts'
 const pauseAfterFailureMs = 20
 
 /**
- * Plays a closed loop over any sender: each of the load's connections sends when its last request has ended.
- * Requests under way at the end are waited for, each up to the target's timeout.
+ * Plays a closed loop over any sender: each of the load's connections sends when its last request
+ * has ended. Requests under way at the end are waited for, each up to the target's timeout.
  */
 export async function playClosed(
   target: HttpTarget,

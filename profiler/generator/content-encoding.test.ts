@@ -21,11 +21,17 @@ test('a body in pieces of one byte is read whole', async () => {
 })
 
 test('what ends a body early stays what it was; what is not of the encoding is told as that', async () => {
-  await expect(whole(decoded(parts(gzipSync('x').subarray(0, 5), new Error('the connection was lost')), 'gzip'))).rejects.toThrow(
-    'the connection was lost',
+  await expect(
+    whole(
+      decoded(parts(gzipSync('x').subarray(0, 5), new Error('the connection was lost')), 'gzip'),
+    ),
+  ).rejects.toThrow('the connection was lost')
+  await expect(whole(decoded(parts(Buffer.from('{"outputs": 1}')), 'gzip'))).rejects.toThrow(
+    'a body that is no gzip',
   )
-  await expect(whole(decoded(parts(Buffer.from('{"outputs": 1}')), 'gzip'))).rejects.toThrow('a body that is no gzip')
-  await expect(whole(decoded(parts(Buffer.from('{}')), 'zstd'))).rejects.toThrow('a body that is no zstd')
+  await expect(whole(decoded(parts(Buffer.from('{}')), 'zstd'))).rejects.toThrow(
+    'a body that is no zstd',
+  )
 })
 
 test('a bomb is decoded only as far as it is read, and its source let go', async () => {

@@ -1,13 +1,28 @@
-/** Bodies that come compressed (RFC 9110, section 8.4), as they come: a stream's chunks are read when they are there, not at its end. */
+/**
+ * Bodies that come compressed (RFC 9110, section 8.4), as they come: a stream's chunks are read
+ * when they are there, not at its end.
+ */
 import { pipeline } from 'node:stream/promises'
-import { type BrotliDecompress, constants, createBrotliDecompress, createGunzip, createInflate, type Gunzip, type Inflate } from 'node:zlib'
+import {
+  type BrotliDecompress,
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  type Gunzip,
+  type Inflate,
+} from 'node:zlib'
 
 const gzipFlush = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH }
 const decoders: Readonly<Record<string, () => Gunzip | Inflate | BrotliDecompress>> = {
   gzip: () => createGunzip(gzipFlush),
   'x-gzip': () => createGunzip(gzipFlush),
   deflate: () => createInflate(gzipFlush),
-  br: () => createBrotliDecompress({ flush: constants.BROTLI_OPERATION_FLUSH, finishFlush: constants.BROTLI_OPERATION_FLUSH }),
+  br: () =>
+    createBrotliDecompress({
+      flush: constants.BROTLI_OPERATION_FLUSH,
+      finishFlush: constants.BROTLI_OPERATION_FLUSH,
+    }),
 }
 
 const decoderOf = (encoding: string) => decoders[encoding.trim().toLowerCase()]?.()
@@ -67,12 +82,21 @@ export class BodyDecoder {
   }
 }
 
-/** A whole body. Rejects with an Error for one that is not of its encoding, and for encodings that are not known. */
-export function decoded(body: AsyncIterable<Uint8Array>, encoding: string | undefined): AsyncIterable<Uint8Array> {
+/**
+ * A whole body. Rejects with an Error for one that is not of its encoding, and for encodings that
+ * are not known.
+ */
+export function decoded(
+  body: AsyncIterable<Uint8Array>,
+  encoding: string | undefined,
+): AsyncIterable<Uint8Array> {
   return isEncoded(encoding) ? decodedChunks(body, encoding) : body
 }
 
-async function* decodedChunks(body: AsyncIterable<Uint8Array>, encoding: string): AsyncGenerator<Uint8Array> {
+async function* decodedChunks(
+  body: AsyncIterable<Uint8Array>,
+  encoding: string,
+): AsyncGenerator<Uint8Array> {
   const decoder = decoderOf(encoding)
   if (decoder === undefined) throw new Error(`a body that is no ${encoding}`)
   let own: { readonly error: unknown } | undefined

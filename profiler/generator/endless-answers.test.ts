@@ -1,4 +1,7 @@
-/** Servers whose answers do not end: probes and loads give them up by size and by deadline, whatever the transport. */
+/**
+ * Servers whose answers do not end: probes and loads give them up by size and by deadline, whatever
+ * the transport.
+ */
 import { createServer, type Server } from 'node:http'
 import { createServer as createServer2 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
@@ -63,7 +66,9 @@ describe.each([
 ])('over %s', (_, start, http2) => {
   test('the first answer is given up with its limit', async () => {
     const url = await start()
-    await expect(postOnce('json', { url, path: '/', timeoutMs: 20_000, http2 }, body, never)).rejects.toMatchObject({
+    await expect(
+      postOnce('json', { url, path: '/', timeoutMs: 20_000, http2 }, body, never),
+    ).rejects.toMatchObject({
       name: 'ProtocolError',
       message: expect.stringContaining('more than 1 MiB'),
       hint: expect.stringContaining('TUNE_MAX_ANSWER_MIB'),
@@ -85,7 +90,15 @@ describe.each([
   test.each(loads)('a load counts it as an error: $kind', async (load) => {
     const generator = new HttpLoadGenerator()
     try {
-      const target: Target = { kind: 'http', url: await start(), path: '/', headers: {}, http2, bodies: [body], timeoutMs: 10_000 }
+      const target: Target = {
+        kind: 'http',
+        url: await start(),
+        path: '/',
+        headers: {},
+        http2,
+        bodies: [body],
+        timeoutMs: 10_000,
+      }
       const { errorKinds } = await generator.play(target, load, never)
       expect(Object.keys(errorKinds)).toEqual(['answer too large'])
     } finally {
@@ -102,5 +115,7 @@ test('an answer that drips is given up at its deadline', async () => {
       response.on('close', () => clearInterval(drip))
     }),
   )
-  await expect(postOnce('json', { url, path: '/', timeoutMs: 200 }, body, never)).rejects.toThrow(/no whole answer in time/)
+  await expect(postOnce('json', { url, path: '/', timeoutMs: 200 }, body, never)).rejects.toThrow(
+    /no whole answer in time/,
+  )
 })

@@ -20,8 +20,8 @@ const sweepPeriodMs = 10
 const waitsOfSilence = 3
 
 /**
- * What every loop over a sender shares: a clock, the requests under way in the order of their sends, each with its deadline, and a watch over
- * this process.
+ * What every loop over a sender shares: a clock, the requests under way in the order of their
+ * sends, each with its deadline, and a watch over this process.
  */
 export class Exchanges {
   readonly underWay = new Set<Exchange>()
@@ -48,7 +48,10 @@ export class Exchanges {
     return performance.now() - this.startMs
   }
 
-  /** Sends the next body, and tells how it ended: by an answer, by its deadline, or by an error of the given class. */
+  /**
+   * Sends the next body, and tells how it ended: by an answer, by its deadline, or by an error of
+   * the given class.
+   */
   send(intendedMs: number, atEnd: AtEnd): void {
     const index = this.recorder.open(intendedMs, this.now() - intendedMs)
     let sent: Sent | undefined
@@ -64,7 +67,11 @@ export class Exchanges {
   }
 
   /** Until `end` is called. Rejects with the signal's reason. @param sweep called every 10 ms */
-  async run(signal: AbortSignal, begin: () => void, sweep: (nowMs: number) => void = () => {}): Promise<void> {
+  async run(
+    signal: AbortSignal,
+    begin: () => void,
+    sweep: (nowMs: number) => void = () => {},
+  ): Promise<void> {
     const finished = new Promise<void>((resolve) => {
       this.finished = resolve
     })
@@ -101,11 +108,15 @@ export class Exchanges {
     this.finished()
   }
 
-  result(load: Load, { seconds, planned, cutMs }: { seconds: number; planned?: number; cutMs?: number }): LoadRun {
+  result(
+    load: Load,
+    { seconds, planned, cutMs }: { seconds: number; planned?: number; cutMs?: number },
+  ): LoadRun {
     const used = process.cpuUsage(this.cpu)
     const elapsedMs = this.now() + this.leadMs
     const { counts } = this.sender
-    const since = (name: 'opened' | 'closed' | 'retried') => counts![name] - this.countsBefore![name]
+    const since = (name: 'opened' | 'closed' | 'retried') =>
+      counts![name] - this.countsBefore![name]
     return this.recorder.finish(load, {
       seconds,
       planned,
@@ -113,7 +124,13 @@ export class Exchanges {
       stallsMs: this.watch.stallsMs(),
       elapsedS: elapsedMs / 1000,
       generatorCores: (used.user + used.system) / 1e3 / elapsedMs,
-      ...(counts && { connections: { opened: since('opened'), closed: since('closed'), retried: since('retried') } }),
+      ...(counts && {
+        connections: {
+          opened: since('opened'),
+          closed: since('closed'),
+          retried: since('retried'),
+        },
+      }),
     })
   }
 
@@ -134,7 +151,10 @@ export class Exchanges {
     }
   }
 
-  /** Whether a server of streams that was heard before is not any more, with requests under way all the time. */
+  /**
+   * Whether a server of streams that was heard before is not any more, with requests under way all
+   * the time.
+   */
   private isSilent(nowMs: number): boolean {
     const { heard } = this.sender
     const { silentMs } = this.target

@@ -1,4 +1,6 @@
-/** What the generator of HTTP makes of servers that fail. No figure here moves with a busy machine. */
+/**
+ * What the generator of HTTP makes of servers that fail. No figure here moves with a busy machine.
+ */
 import { describe, expect, test } from 'vitest'
 import { loadedServer, loads, signal, slo } from '../testing/loaded-server.ts'
 import { targetAt } from '../testing/servers.ts'
@@ -38,7 +40,9 @@ describe.each(loads)('$kind loop', (load) => {
     const abort = new AbortController()
     setTimeout(() => abort.abort(new Error('enough')), 150)
     // A window and answers of ten minutes: only a stop at once comes within the test's time.
-    await expect(generator.run(targetAt(server.url, 600_000), { ...load, durationS: 600 }, slo, abort.signal)).rejects.toThrow('enough')
+    await expect(
+      generator.run(targetAt(server.url, 600_000), { ...load, durationS: 600 }, slo, abort.signal),
+    ).rejects.toThrow('enough')
     await server.stop()
     expect((await point({}, load)).errors).toBe(0)
   })

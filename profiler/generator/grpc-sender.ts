@@ -1,4 +1,12 @@
-import { Client, credentials, logVerbosity, Metadata, type ServiceError, setLogVerbosity, status } from '@grpc/grpc-js'
+import {
+  Client,
+  credentials,
+  logVerbosity,
+  Metadata,
+  type ServiceError,
+  setLogVerbosity,
+  status,
+} from '@grpc/grpc-js'
 import { answerBytes } from '../bounded-reader.ts'
 import { namesSocket } from '../server-address.ts'
 import type { TlsOptions } from '../tls-options.ts'
@@ -19,7 +27,9 @@ export class GrpcSender implements Sender {
   private readonly sampler: AnswerSampler
 
   constructor(private readonly target: HttpTarget) {
-    this.clients = Array.from({ length: target.connections ?? defaultConnections }, () => grpcClient(target.url, target.tls))
+    this.clients = Array.from({ length: target.connections ?? defaultConnections }, () =>
+      grpcClient(target.url, target.tls),
+    )
     this.messages = oncePerBody(target, ({ body }) => Buffer.from(body as Uint8Array))
     this.sampler = new AnswerSampler(target)
     this.metadata = grpcMetadata(target.headers)
@@ -27,7 +37,12 @@ export class GrpcSender implements Sender {
 
   async connect(): Promise<void> {
     await Promise.all(
-      this.clients.map((client) => new Promise<void>((resolve) => client.waitForReady(Date.now() + connectMs, () => resolve()))),
+      this.clients.map(
+        (client) =>
+          new Promise<void>((resolve) =>
+            client.waitForReady(Date.now() + connectMs, () => resolve()),
+          ),
+      ),
     )
   }
 
@@ -46,7 +61,8 @@ export class GrpcSender implements Sender {
       (error: ServiceError | null, answer?: Buffer) => {
         if (abandoned) return
         if (error !== null) ended(grpcErrorKind(error))
-        else if (this.target.expect !== undefined && !answer?.includes(this.target.expect)) ended('bad answer')
+        else if (this.target.expect !== undefined && !answer?.includes(this.target.expect))
+          ended('bad answer')
         else {
           if (wanted && answer !== undefined) this.sampler.keep(body, answer)
           ended(undefined)
@@ -73,22 +89,31 @@ export class GrpcSender implements Sender {
 const asIs = (message: Buffer): Buffer => message
 
 /**
- * A client with a connection of its own. `url`: http://host:port, https:// for TLS, or unix:/run/x.sock. Messages may be of any size, the server's limit being its own; answers are bounded.
- * Throws for a `ca` that is no PEM.
+ * A client with a connection of its own. `url`: http://host:port, https:// for TLS, or
+ * unix:/run/x.sock. Messages may be of any size, the server's limit being its own; answers are
+ * bounded. Throws for a `ca` that is no PEM.
  */
-export function grpcClient(url: string, { ca, cert, key, insecureSkipVerify }: TlsOptions = {}): Client {
+export function grpcClient(
+  url: string,
+  { ca, cert, key, insecureSkipVerify }: TlsOptions = {},
+): Client {
   setLogVerbosity(logVerbosity.NONE) // What a server says wrongly is an error of the call, and no line of its own on stderr.
   const { hostname, host, port, protocol } = new URL(url)
   const secure = protocol === 'https:'
-  const checks = insecureSkipVerify ? { rejectUnauthorized: false, checkServerIdentity: () => undefined } : {}
+  const checks = insecureSkipVerify
+    ? { rejectUnauthorized: false, checkServerIdentity: () => undefined }
+    : {}
   const pem = (text: string | undefined) => (text === undefined ? null : Buffer.from(text))
-  const how = secure ? credentials.createSsl(pem(ca), pem(key), pem(cert), checks) : credentials.createInsecure()
+  const how = secure
+    ? credentials.createSsl(pem(ca), pem(key), pem(cert), checks)
+    : credentials.createInsecure()
   // Without a port grpc-js takes 443 for both.
   const place = namesSocket(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
   return new Client(place, how, {
     'grpc.use_local_subchannel_pool': 1,
     'grpc.enable_http_proxy': 0,
-    // Transparent ones alone, of calls that no server has taken (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).
+    // Transparent ones alone, of calls that no server has taken
+    // (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).
     'grpc.enable_retries': 1,
     'grpc.service_config_disable_resolution': 1,
     'grpc.max_receive_message_length': answerBytes(),
@@ -102,11 +127,15 @@ export function grpcClient(url: string, { ca, cert, key, insecureSkipVerify }: T
 export function grpcMetadata(headers: Readonly<Record<string, string>>): Metadata {
   const metadata = new Metadata()
   // Values of '-bin' keys are bytes, base64 as they travel.
-  for (const [name, value] of Object.entries(headers)) metadata.set(name, name.endsWith('-bin') ? Buffer.from(value, 'base64') : value)
+  for (const [name, value] of Object.entries(headers))
+    metadata.set(name, name.endsWith('-bin') ? Buffer.from(value, 'base64') : value)
   return metadata
 }
 
-/** Error class of a failed call: HTTP's words where they mean the same, else 'grpc RESOURCE_EXHAUSTED'. */
+/**
+ * Error class of a failed call: HTTP's words where they mean the same, else 'grpc
+ * RESOURCE_EXHAUSTED'.
+ */
 export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'details'>): string {
   if (/certificate|self.signed|SSL|wrong version number/i.test(details)) return 'tls'
   if (/ECONNREFUSED/.test(details)) return 'refused'
@@ -118,4 +147,5 @@ export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'de
 }
 
 /** Its name; a server may send a number of its own, or none. */
-export const grpcStatus = (code: number): string => (Number.isNaN(code) ? 'status without a number' : (status[code] ?? String(code)))
+export const grpcStatus = (code: number): string =>
+  Number.isNaN(code) ? 'status without a number' : (status[code] ?? String(code))

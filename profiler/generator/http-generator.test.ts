@@ -30,11 +30,21 @@ describe.each(loads)('$kind loop', (load) => {
 })
 
 describe('open loop', () => {
-  const constant: Load = { kind: 'open', rateRps: 100, arrivals: { kind: 'constant' }, durationS: 1.5, seed: 1 }
+  const constant: Load = {
+    kind: 'open',
+    rateRps: 100,
+    arrivals: { kind: 'constant' },
+    durationS: 1.5,
+    seed: 1,
+  }
 
   test('a stall shows in the percentiles: latency counts from the intended send', async () => {
     const measured = await point(
-      { time: { kind: 'fixed', ms: 2 }, servers: 1, fault: { kind: 'stall', ms: 600, afterRequests: 50 } },
+      {
+        time: { kind: 'fixed', ms: 2 },
+        servers: 1,
+        fault: { kind: 'stall', ms: 600, afterRequests: 50 },
+      },
       constant,
       5000,
     )
@@ -54,12 +64,21 @@ describe('open loop', () => {
 })
 
 describe('connections', () => {
-  const open: Load = { kind: 'open', rateRps: 200, arrivals: { kind: 'constant' }, durationS: 0.3, seed: 1 }
+  const open: Load = {
+    kind: 'open',
+    rateRps: 200,
+    arrivals: { kind: 'constant' },
+    durationS: 0.3,
+    seed: 1,
+  }
   const counting = createServer((request, response) => {
     request.resume().on('end', () => setTimeout(() => response.end('{}'), 20))
   })
   counting.keepAliveTimeout = 60_000
-  const targetThere = () => ({ ...targetAt(`http://127.0.0.1:${(counting.address() as AddressInfo).port}`), expect: '{}' })
+  const targetThere = () => ({
+    ...targetAt(`http://127.0.0.1:${(counting.address() as AddressInfo).port}`),
+    expect: '{}',
+  })
 
   beforeAll(async () => {
     await new Promise<void>((resolve) => counting.listen(0, '127.0.0.1', resolve))
@@ -73,17 +92,25 @@ describe('connections', () => {
     let opened = 0
     counting.on('connection', () => opened++)
     const target = targetThere()
-    await generator.run(target, { kind: 'closed', connections: 64, durationS: 0.1, forOpen: true }, slo, signal)
+    await generator.run(
+      target,
+      { kind: 'closed', connections: 64, durationS: 0.1, forOpen: true },
+      slo,
+      signal,
+    )
     const before = opened
     expect(before).toBeGreaterThanOrEqual(64)
-    for (let i = 0; i < 2; i++) expect((await generator.run(target, open, slo, signal)).errors).toBe(0)
+    for (let i = 0; i < 2; i++)
+      expect((await generator.run(target, open, slo, signal)).errors).toBe(0)
     expect(opened).toBe(before)
     await generator.run({ ...target }, open, slo, signal)
     expect(opened).toBeGreaterThan(before)
   })
 
   test('are given up soon after the last load, so that a server which ends need not wait for them', async () => {
-    const closed = new Promise<void>((resolve) => counting.once('connection', (socket) => socket.once('close', () => resolve())))
+    const closed = new Promise<void>((resolve) =>
+      counting.once('connection', (socket) => socket.once('close', () => resolve())),
+    )
     await generator.run(targetThere(), open, slo, signal)
     await closed
   })

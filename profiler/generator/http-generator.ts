@@ -11,7 +11,10 @@ import { checkLoad } from './play-load.ts'
 /** Shorter windows are over before the system's clocks have ticked. */
 const shortestWatchedS = 0.2
 
-/** Loads HTTP servers from a child process of its own, started with the first load and kept until `close`. */
+/**
+ * Loads HTTP servers from a child process of its own, started with the first load and kept until
+ * `close`.
+ */
 export class HttpLoadGenerator implements LoadGenerator {
   readonly name = 'http'
   private child: ChildProcess | undefined
@@ -24,8 +27,13 @@ export class HttpLoadGenerator implements LoadGenerator {
   }
 
   async play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun> {
-    if (target.kind !== 'http') throw new GeneratorError('the HTTP load generator was given a target that is not HTTP')
-    if (target.bodies.length === 0) throw new GeneratorError('no request bodies to send', 'the payload pool must hold at least one body')
+    if (target.kind !== 'http')
+      throw new GeneratorError('the HTTP load generator was given a target that is not HTTP')
+    if (target.bodies.length === 0)
+      throw new GeneratorError(
+        'no request bodies to send',
+        'the payload pool must hold at least one body',
+      )
     checkLoad(load)
     signal.throwIfAborted()
     if (this.busy) throw new GeneratorError('the load generator is already playing a load')
@@ -34,10 +42,16 @@ export class HttpLoadGenerator implements LoadGenerator {
       const child = await this.start()
       if (this.sentTarget !== target) {
         const { serverPids: _, meaning: __, sample, ...plain } = target
-        this.tell(child, { type: 'target', target: { ...plain, ...(sample && { sample: { bodies: sample.bodies } }) } })
+        this.tell(child, {
+          type: 'target',
+          target: { ...plain, ...(sample && { sample: { bodies: sample.bodies } }) },
+        })
         this.sentTarget = target
       }
-      const told = load.durationS < shortestWatchedS ? undefined : watchMachine(target.serverPids?.() ?? [], [child.pid!])
+      const told =
+        load.durationS < shortestWatchedS
+          ? undefined
+          : watchMachine(target.serverPids?.() ?? [], [child.pid!])
       const { sampled, ...run } = await this.exchange(child, load, signal)
       for (const { body, answer } of sampled ?? []) target.sample?.take?.(body, answer)
       return told === undefined ? run : { ...run, machineWait: told() }
@@ -78,7 +92,8 @@ export class HttpLoadGenerator implements LoadGenerator {
       this.tell(child, { type: 'play', load })
       const answer = await answered
       if (answer.type === 'played') return answer.run
-      if (answer.type === 'failed') throw new GeneratorError(`the load generator failed: ${answer.message}`)
+      if (answer.type === 'failed')
+        throw new GeneratorError(`the load generator failed: ${answer.message}`)
       signal.throwIfAborted()
       throw new GeneratorError(`the load generator answered '${answer.type}' to a load`)
     } finally {
@@ -103,7 +118,11 @@ export class HttpLoadGenerator implements LoadGenerator {
       }
       const onExit = (code: number | null, killedBy: string | null) => {
         settle()
-        reject(new GeneratorError(`the load generator's process ended (${killedBy ?? `exit code ${code}`}) ${this.stderr}`.trim()))
+        reject(
+          new GeneratorError(
+            `the load generator's process ended (${killedBy ?? `exit code ${code}`}) ${this.stderr}`.trim(),
+          ),
+        )
       }
       const onError = (error: Error) => {
         settle()

@@ -17,8 +17,15 @@ afterEach(async () => {
   await new Promise((resolve) => server?.close(resolve))
 })
 
-/** A server in this very process: what follows what is certain. `act` is called for each request, with its number on the connection and of all, from 1. */
-const serve = async (act: (socket: Socket, onConnection: number, ofAll: number) => void, tls = false, more: Partial<HttpTarget> = {}) => {
+/**
+ * A server in this very process: what follows what is certain. `act` is called for each request,
+ * with its number on the connection and of all, from 1.
+ */
+const serve = async (
+  act: (socket: Socket, onConnection: number, ofAll: number) => void,
+  tls = false,
+  more: Partial<HttpTarget> = {},
+) => {
   let all = 0
   const listen = (socket: Socket) => {
     let requests = 0
@@ -30,7 +37,12 @@ const serve = async (act: (socket: Socket, onConnection: number, ofAll: number) 
   await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   const target = targetAt(`http${tls ? 's' : ''}://127.0.0.1:${port}`)
-  sender = new HttpSender({ ...target, tls: { insecureSkipVerify: true }, expect: '"outputs"', ...more })
+  sender = new HttpSender({
+    ...target,
+    tls: { insecureSkipVerify: true },
+    expect: '"outputs"',
+    ...more,
+  })
   return sender
 }
 
@@ -67,7 +79,9 @@ describe('is not sent again', () => {
   })
 
   test('a request of which any byte was answered', async () => {
-    const to = await serve((socket, n) => (n === 1 ? socket.write(answer) : socket.end('HTTP/1.1 200')))
+    const to = await serve((socket, n) =>
+      n === 1 ? socket.write(answer) : socket.end('HTTP/1.1 200'),
+    )
     expect(await askInTurn(to, 2)).toEqual(['good', 'closed by server'])
     expect(to.counts.retried).toBe(0)
   })
@@ -75,14 +89,21 @@ describe('is not sent again', () => {
   test.each<[string, (socket: Socket) => void, string]>([
     ['closed', (socket) => socket.end(), 'closed by server'],
     ['reset', (socket) => socket.resetAndDestroy(), 'reset'],
-  ])('a request whose connection was %s when the server had time to take it', async (_, end, kind) => {
-    const to = await serve((socket, n) => (n === 1 ? socket.write(answer) : setTimeout(() => end(socket), 60)))
-    expect(await askInTurn(to, 2)).toEqual(['good', kind])
-    expect(to.counts.retried).toBe(0)
-  })
+  ])(
+    'a request whose connection was %s when the server had time to take it',
+    async (_, end, kind) => {
+      const to = await serve((socket, n) =>
+        n === 1 ? socket.write(answer) : setTimeout(() => end(socket), 60),
+      )
+      expect(await askInTurn(to, 2)).toEqual(['good', kind])
+      expect(to.counts.retried).toBe(0)
+    },
+  )
 
   test('a request a second time', async () => {
-    const to = await serve((socket, _n, all) => (all === 1 ? socket.write(answer) : socket.resetAndDestroy()))
+    const to = await serve((socket, _n, all) =>
+      all === 1 ? socket.write(answer) : socket.resetAndDestroy(),
+    )
     expect(await askInTurn(to, 2)).toEqual(['good', 'reset'])
     expect(to.counts.retried).toBeLessThanOrEqual(1)
   })
@@ -118,7 +139,9 @@ test('no more connections than the target allows, whose waiting requests follow 
     false,
     { connections: 3 },
   )
-  expect(await Promise.all(Array.from({ length: 12 }, (_, i) => ask(to, i)))).toEqual(Array(12).fill('good'))
+  expect(await Promise.all(Array.from({ length: 12 }, (_, i) => ask(to, i)))).toEqual(
+    Array(12).fill('good'),
+  )
   expect([most, to.counts.opened]).toEqual([3, 3])
 })
 

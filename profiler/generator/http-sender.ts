@@ -1,7 +1,13 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { answerBytes } from '../bounded-reader.ts'
 import { serverAddress } from '../server-address.ts'
-import { type AnswerReader, badEncoding, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
+import {
+  type AnswerReader,
+  badEncoding,
+  outcomeOf,
+  tooLarge,
+  WholeAnswer,
+} from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { BodyDecoder } from './content-encoding.ts'
@@ -17,9 +23,10 @@ const mostCopiedBytes = 16 * 1024
 const idleMarginMs = 500
 
 /**
- * Requests over HTTP/1.1 on a pool of connections, one at a time on each, without time-outs of its own. The connection that was idle the
- * longest is next, so that a server whose workers have connections of their own gets work for all of them. What the server closes between
- * requests is replaced; a request that met such a close is sent once more, on a connection of its own.
+ * Requests over HTTP/1.1 on a pool of connections, one at a time on each, without time-outs of its
+ * own. The connection that was idle the longest is next, so that a server whose workers have
+ * connections of their own gets work for all of them. What the server closes between requests is
+ * replaced; a request that met such a close is sent once more, on a connection of its own.
  */
 export class HttpSender implements Sender {
   readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
@@ -51,7 +58,12 @@ export class HttpSender implements Sender {
 
   send(index: number, ended: Ended): { abandon(): void } {
     const body = index % this.requests.length
-    const exchange = new Exchange(this.requests[body]!, ended, this.sampler.reading(body, this.reader()), (again) => this.again(again))
+    const exchange = new Exchange(
+      this.requests[body]!,
+      ended,
+      this.sampler.reading(body, this.reader()),
+      (again) => this.again(again),
+    )
     const connection = this.nextIdle()
     if (connection !== undefined) exchange.start(connection)
     else {
@@ -68,8 +80,16 @@ export class HttpSender implements Sender {
   }
 
   private nextIdle(): Http1Connection | undefined {
-    for (let connection = this.idle.shift(); connection !== undefined; connection = this.idle.shift()) {
-      if (performance.now() - connection.idleSinceMs < Math.max(connection.keptMs - idleMarginMs, connection.keptMs / 2)) return connection
+    for (
+      let connection = this.idle.shift();
+      connection !== undefined;
+      connection = this.idle.shift()
+    ) {
+      if (
+        performance.now() - connection.idleSinceMs <
+        Math.max(connection.keptMs - idleMarginMs, connection.keptMs / 2)
+      )
+        return connection
       this.counts.closed++
       connection.destroy()
     }
@@ -126,7 +146,10 @@ export class HttpSender implements Sender {
 }
 
 /** A request as it goes over the connection: its head, and its body. */
-function requestBytes({ url, path, headers }: HttpTarget, { body, contentType }: HttpTarget['bodies'][number]): Uint8Array[] {
+function requestBytes(
+  { url, path, headers }: HttpTarget,
+  { body, contentType }: HttpTarget['bodies'][number],
+): Uint8Array[] {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const fields = {
     host: serverAddress(url)!.host,

@@ -10,7 +10,8 @@ const read = (text: string, cuts: readonly number[] = [], ends = false) => {
   const answer = new Http1Answer((chunk) => {
     body += chunk.toString('latin1')
   })
-  for (const [i, end] of [...places, bytes.length].entries()) answer.push(bytes.subarray(i === 0 ? 0 : places[i - 1], end))
+  for (const [i, end] of [...places, bytes.length].entries())
+    answer.push(bytes.subarray(i === 0 ? 0 : places[i - 1], end))
   if (ends) answer.ended()
   const { head, complete, excess } = answer
   return { ...head, text: body, complete, excess }
@@ -18,7 +19,11 @@ const read = (text: string, cuts: readonly number[] = [], ends = false) => {
 
 describe('where an answer ends', () => {
   test.each<[string, string, object]>([
-    ['content-length', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok', { status: 200, text: 'ok', complete: true, persistent: true }],
+    [
+      'content-length',
+      'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok',
+      { status: 200, text: 'ok', complete: true, persistent: true },
+    ],
     ['no body', 'HTTP/1.1 204 No Content\r\n\r\n', { status: 204, text: '', complete: true }],
     [
       'chunks, extensions, trailers',
@@ -38,32 +43,65 @@ describe('where an answer ends', () => {
       'HTTP/1.1 103 Early Hints\r\nlink: <x>\r\n\r\nHTTP/1.1 500 No\r\ncontent-length:0\r\n\r\n',
       { status: 500, complete: true },
     ],
-    ['lines that end with LF alone', 'HTTP/1.1 200 OK\ncontent-length: 2\n\nok', { text: 'ok', complete: true }],
-    ['the same length twice', 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok', { text: 'ok', complete: true }],
+    [
+      'lines that end with LF alone',
+      'HTTP/1.1 200 OK\ncontent-length: 2\n\nok',
+      { text: 'ok', complete: true },
+    ],
+    [
+      'the same length twice',
+      'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok',
+      { text: 'ok', complete: true },
+    ],
     ['not yet', 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok', { text: 'ok', complete: false }],
-    ['more than was asked for', 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP', { text: 'ok', complete: true, excess: true }],
-    ['to the end, not yet', 'HTTP/1.1 200 OK\r\n\r\nok', { text: 'ok', complete: false, persistent: false }],
+    [
+      'more than was asked for',
+      'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP',
+      { text: 'ok', complete: true, excess: true },
+    ],
+    [
+      'to the end, not yet',
+      'HTTP/1.1 200 OK\r\n\r\nok',
+      { text: 'ok', complete: false, persistent: false },
+    ],
   ])('%s', (_, text, expected) => {
     expect(read(text)).toMatchObject(expected)
   })
 
   test('the end of the connection ends what has no other end, and nothing else', () => {
-    expect(read('HTTP/1.0 200 OK\r\n\r\nok', [], true)).toMatchObject({ text: 'ok', complete: true })
+    expect(read('HTTP/1.0 200 OK\r\n\r\nok', [], true)).toMatchObject({
+      text: 'ok',
+      complete: true,
+    })
     expect(read('HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok', [], true).complete).toBe(false)
-    expect(read('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n', [], true).complete).toBe(false)
+    expect(
+      read('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n', [], true).complete,
+    ).toBe(false)
   })
 
   test('property: it may be cut anywhere', () => {
     const body = fc.stringMatching(/^[ -~\r\n]{0,40}$/)
     fc.assert(
-      fc.property(fc.array(body, { maxLength: 5 }), fc.boolean(), fc.array(fc.nat(), { maxLength: 12 }), (parts, chunked, cuts) => {
-        const whole = parts.join('')
-        const chunks = parts.filter((part) => part !== '').map((part) => `${part.length.toString(16)}\r\n${part}\r\n`)
-        const text = chunked
-          ? `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${chunks.join('')}0\r\n\r\n`
-          : `HTTP/1.1 200 OK\r\ncontent-length: ${whole.length}\r\n\r\n${whole}`
-        expect(read(text, cuts)).toMatchObject({ status: 200, text: whole, complete: true, excess: false })
-      }),
+      fc.property(
+        fc.array(body, { maxLength: 5 }),
+        fc.boolean(),
+        fc.array(fc.nat(), { maxLength: 12 }),
+        (parts, chunked, cuts) => {
+          const whole = parts.join('')
+          const chunks = parts
+            .filter((part) => part !== '')
+            .map((part) => `${part.length.toString(16)}\r\n${part}\r\n`)
+          const text = chunked
+            ? `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${chunks.join('')}0\r\n\r\n`
+            : `HTTP/1.1 200 OK\r\ncontent-length: ${whole.length}\r\n\r\n${whole}`
+          expect(read(text, cuts)).toMatchObject({
+            status: 200,
+            text: whole,
+            complete: true,
+            excess: false,
+          })
+        },
+      ),
     )
   })
 })

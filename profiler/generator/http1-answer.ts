@@ -1,4 +1,7 @@
-/** Answers of HTTP/1.1 and HTTP/1.0 as they come over a connection (RFC 9112), one at a time, in chunks cut anywhere. */
+/**
+ * Answers of HTTP/1.1 and HTTP/1.0 as they come over a connection (RFC 9112), one at a time, in
+ * chunks cut anywhere.
+ */
 
 /** What is said before an answer's body. */
 interface AnswerHead {
@@ -83,7 +86,8 @@ export class Http1Answer {
       default: {
         const end = chunk.indexOf(0x0a)
         if (end < 0) {
-          if (chunk.length > mostLineBytes) throw new NotHttpError('a line of a chunked body without end')
+          if (chunk.length > mostLineBytes)
+            throw new NotHttpError('a line of a chunked body without end')
           return undefined
         }
         this.line(chunk.toString('latin1', 0, end).trim())
@@ -126,7 +130,9 @@ export class Http1Answer {
         !/^H?T?T?P?/.test(chunk.toString('latin1', 0, 4)) ||
         !'HTTP/1.'.startsWith(chunk.toString('latin1', 0, 7))
       )
-        throw new NotHttpError(`an answer that begins with '${chunk.toString('latin1', 0, 20).replace(/[^ -~]/g, '.')}'`)
+        throw new NotHttpError(
+          `an answer that begins with '${chunk.toString('latin1', 0, 20).replace(/[^ -~]/g, '.')}'`,
+        )
       return undefined
     }
     const head = headOf(chunk.toString('latin1', 0, end))
@@ -158,7 +164,10 @@ function headOf(text: string): AnswerHead {
 function parsed(text: string): AnswerHead {
   const [statusLine = '', ...lines] = text.replace(/\r?\n[ \t]+/g, ' ').split(/\r?\n/)
   const [, minor, code] = /^HTTP\/1\.(\d) (\d{3})(?: |$)/.exec(statusLine) ?? []
-  if (code === undefined) throw new NotHttpError(`an answer that begins with '${statusLine.slice(0, 20).replace(/[^ -~]/g, '.')}'`)
+  if (code === undefined)
+    throw new NotHttpError(
+      `an answer that begins with '${statusLine.slice(0, 20).replace(/[^ -~]/g, '.')}'`,
+    )
   const fields = new Map<string, string>()
   for (const line of lines) {
     const colon = line.indexOf(':')
@@ -177,7 +186,10 @@ function parsed(text: string): AnswerHead {
     body,
     encoding: fields.get('content-encoding'),
     persistent:
-      body !== 'to the end' && status !== 101 && !connection.includes('close') && (minor !== '0' || connection.includes('keep-alive')),
+      body !== 'to the end' &&
+      status !== 101 &&
+      !connection.includes('close') &&
+      (minor !== '0' || connection.includes('keep-alive')),
     idleMs: idleS === undefined ? undefined : 1000 * Number(idleS),
   }
 }
@@ -189,6 +201,7 @@ function bodyOf(status: number, fields: ReadonlyMap<string, string>): AnswerHead
   const lengths = fields.get('content-length')
   if (lengths === undefined) return 'to the end'
   const [length, ...others] = new Set(lengths.split(/\s*,\s*/))
-  if (!/^\d{1,15}$/.test(length!) || others.length > 0) throw new NotHttpError(`the content-length '${lengths.slice(0, 40)}'`)
+  if (!/^\d{1,15}$/.test(length!) || others.length > 0)
+    throw new NotHttpError(`the content-length '${lengths.slice(0, 40)}'`)
   return Number(length)
 }

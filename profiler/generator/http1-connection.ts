@@ -16,7 +16,10 @@ export interface Place {
 /** How a request ended that has no whole answer. */
 export interface Broken {
   readonly error: Error & { readonly code?: unknown }
-  /** The server cannot have taken it: the connection, which had carried answers before, was ending when it was sent. */
+  /**
+   * The server cannot have taken it: the connection, which had carried answers before, was ending
+   * when it was sent.
+   */
   readonly untaken: boolean
 }
 
@@ -40,7 +43,10 @@ interface ConnectionEvents {
   gone(byServer: boolean): void
 }
 
-/** How long a server that said it will close is given to do so, which keeps the port of a closed connection on its side. */
+/**
+ * How long a server that said it will close is given to do so, which keeps the port of a closed
+ * connection on its side.
+ */
 const closingMs = 200
 const requestTimeout = 408
 
@@ -55,7 +61,9 @@ export class Http1Connection {
   private over = false
   private byServer = true
   private answers = 0
-  private request: { readonly on: OnConnection; readonly answer: Http1Answer; readonly sent: Sent } | undefined
+  private request:
+    | { readonly on: OnConnection; readonly answer: Http1Answer; readonly sent: Sent }
+    | undefined
   private error: Error | undefined
 
   constructor(
@@ -153,8 +161,10 @@ export class Http1Connection {
     }
     this.socket.destroy()
     if (request === undefined) return
-    if (this.error === undefined && request.answer.ended()) request.on.answered(request.answer.head!.status)
-    else request.on.broken({ error: this.error ?? closedByServer(), untaken: this.untaken(request) })
+    if (this.error === undefined && request.answer.ended())
+      request.on.answered(request.answer.head!.status)
+    else
+      request.on.broken({ error: this.error ?? closedByServer(), untaken: this.untaken(request) })
   }
 
   private untaken({ answer, sent }: NonNullable<Http1Connection['request']>): boolean {
@@ -162,7 +172,8 @@ export class Http1Connection {
   }
 }
 
-const closedByServer = () => Object.assign(new Error('closed by server'), { code: 'closed by server' })
+const closedByServer = () =>
+  Object.assign(new Error('closed by server'), { code: 'closed by server' })
 
 function open({ url, checks, session }: Place): Socket {
   const { socketPath } = serverAddress(url) ?? {}
@@ -171,5 +182,12 @@ function open({ url, checks, session }: Place): Socket {
   const host = hostname.replace(/^\[|\]$/g, '')
   if (protocol !== 'https:') return connect({ host, port: Number(port || 80) })
   const name = isIP(host) === 0 ? { servername: host } : {}
-  return connectTls({ host, port: Number(port || 443), ALPNProtocols: ['http/1.1'], session: session.last, ...name, ...checks })
+  return connectTls({
+    host,
+    port: Number(port || 443),
+    ALPNProtocols: ['http/1.1'],
+    session: session.last,
+    ...name,
+    ...checks,
+  })
 }

@@ -1,6 +1,7 @@
 /**
- * HTTP/2 (RFC 9113): over TLS by ALPN, else by prior knowledge, for probes and loads alike. By Node's own client, for undici's ends the
- * process with an exception when a server that does not speak HTTP/2 closes the connection, and over TLS offers HTTP/1.1 first.
+ * HTTP/2 (RFC 9113): over TLS by ALPN, else by prior knowledge, for probes and loads alike. By
+ * Node's own client, for undici's ends the process with an exception when a server that does not
+ * speak HTTP/2 closes the connection, and over TLS offers HTTP/1.1 first.
  */
 import {
   type ClientHttp2Session,
@@ -27,8 +28,9 @@ export interface Http2Request {
 }
 
 /**
- * A whole answer's headers, or why there was none: its class in the words of a load point's `errorKinds`.
- * `untaken`: the server cannot have taken the request (RFC 9113, section 8.7, or its connection was being closed).
+ * A whole answer's headers, or why there was none: its class in the words of a load point's
+ * `errorKinds`. `untaken`: the server cannot have taken the request (RFC 9113, section 8.7, or its
+ * connection was being closed).
  */
 type Http2End =
   | { readonly headers: IncomingHttpHeaders }
@@ -54,7 +56,10 @@ export class Http2Connection {
     this.session =
       socketPath === undefined
         ? connect(url, { maxSessionMemory: memoryMiB, ...checks })
-        : connect(`http://${host}`, { maxSessionMemory: memoryMiB, createConnection: () => connectSocket(socketPath) })
+        : connect(`http://${host}`, {
+            maxSessionMemory: memoryMiB,
+            createConnection: () => connectSocket(socketPath),
+          })
     const { session } = this
     const over = (error: Error) => {
       this.error ??= error
@@ -76,7 +81,11 @@ export class Http2Connection {
   }
 
   /** Sends a request. `ended` is called once, when its place on the connection is free again. */
-  send({ headers, body }: Http2Request, read: (chunk: Buffer) => void, ended: (end: Http2End) => void): ClientHttp2Stream {
+  send(
+    { headers, body }: Http2Request,
+    read: (chunk: Buffer) => void,
+    ended: (end: Http2End) => void,
+  ): ClientHttp2Stream {
     const sent = new Sent(performance.now() - this.usedMs)
     this.usedMs = performance.now()
     const stream = this.session.request(headers)
@@ -103,8 +112,14 @@ export class Http2Connection {
       }
       // A connection that was never there is told to the stream first.
       const cause = this.error ?? (error?.cause instanceof Error ? error.cause : error)
-      const refused = stream.rstCode === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? Number.POSITIVE_INFINITY) > this.lastTaken
-      const met = this.answers > 0 && answer === undefined && this.error !== undefined && sent.metClose(this.roundTripMs)
+      const refused =
+        stream.rstCode === constants.NGHTTP2_REFUSED_STREAM ||
+        (stream.id ?? Number.POSITIVE_INFINITY) > this.lastTaken
+      const met =
+        this.answers > 0 &&
+        answer === undefined &&
+        this.error !== undefined &&
+        sent.metClose(this.roundTripMs)
       ended({ failure: this.failureOf(cause), error: cause, untaken: refused || met })
     })
     stream.end(body)
@@ -113,8 +128,14 @@ export class Http2Connection {
 
   private failureOf(cause: (Error & { code?: unknown }) | undefined): string {
     const code = String(cause?.code)
-    if (!this.greeted && (/NO_APPLICATION_PROTOCOL/.test(code) || code.startsWith('ERR_HTTP2'))) return 'no HTTP/2'
-    if (cause === undefined || code === 'ERR_HTTP2_STREAM_ERROR' || code === 'ERR_HTTP2_STREAM_CANCEL') return 'reset'
+    if (!this.greeted && (/NO_APPLICATION_PROTOCOL/.test(code) || code.startsWith('ERR_HTTP2')))
+      return 'no HTTP/2'
+    if (
+      cause === undefined ||
+      code === 'ERR_HTTP2_STREAM_ERROR' ||
+      code === 'ERR_HTTP2_STREAM_CANCEL'
+    )
+      return 'reset'
     return errorKind(cause)
   }
 }

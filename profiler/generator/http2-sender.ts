@@ -1,6 +1,12 @@
 import { type ClientHttp2Stream, constants } from 'node:http2'
 import { answerBytes } from '../bounded-reader.ts'
-import { type AnswerReader, badEncoding, outcomeOf, tooLarge, WholeAnswer } from './answer-reader.ts'
+import {
+  type AnswerReader,
+  badEncoding,
+  outcomeOf,
+  tooLarge,
+  WholeAnswer,
+} from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { BodyDecoder } from './content-encoding.ts'
@@ -12,7 +18,10 @@ const defaultConnections = 512
 /** Requests under way on one connection, unless the server allows fewer. */
 const streamsPerConnection = 100
 
-/** Streams share a connection; a further one is opened when all are full, and requests beyond the last wait. */
+/**
+ * Streams share a connection; a further one is opened when all are full, and requests beyond the
+ * last wait.
+ */
 export class Http2Sender implements Sender {
   private readonly requests: readonly Http2Request[]
   private readonly sampler: AnswerSampler
@@ -29,7 +38,12 @@ export class Http2Sender implements Sender {
     this.sampler = new AnswerSampler(target)
     this.checks = tlsChecks(target.tls)
     this.requests = oncePerBody(target, ({ contentType, body }) => ({
-      headers: { ...target.headers, ':method': 'POST', ':path': target.path, 'content-type': contentType },
+      headers: {
+        ...target.headers,
+        ':method': 'POST',
+        ':path': target.path,
+        'content-type': contentType,
+      },
       body: typeof body === 'string' ? Buffer.from(body) : body,
     }))
   }
@@ -42,11 +56,16 @@ export class Http2Sender implements Sender {
 
   send(index: number, ended: Ended): { abandon(): void } {
     const body = index % this.requests.length
-    const exchange = new Exchange(this.requests[body]!, ended, this.sampler.reading(body, this.reader()), (again) => {
-      this.counts.retried++
-      this.waiting.unshift(again)
-      this.startWaiting()
-    })
+    const exchange = new Exchange(
+      this.requests[body]!,
+      ended,
+      this.sampler.reading(body, this.reader()),
+      (again) => {
+        this.counts.retried++
+        this.waiting.unshift(again)
+        this.startWaiting()
+      },
+    )
     this.waiting.push(exchange)
     this.startWaiting()
     return exchange
@@ -82,7 +101,10 @@ export class Http2Sender implements Sender {
     for (const [connection, streams] of this.connections) {
       // Of its end it tells a turn later.
       if (connection.session.closed || connection.session.destroyed) continue
-      const most = Math.min(streamsPerConnection, connection.session.remoteSettings?.maxConcurrentStreams ?? streamsPerConnection)
+      const most = Math.min(
+        streamsPerConnection,
+        connection.session.remoteSettings?.maxConcurrentStreams ?? streamsPerConnection,
+      )
       if (streams < most) return connection
     }
     return undefined
@@ -143,7 +165,9 @@ class Exchange {
       const over = (fault: boolean) => {
         if (this.abandoned) return
         if (room < 0) return this.ended(tooLarge)
-        const { failure, stream } = fault ? { failure: badEncoding } : outcomeOf(Number(end.headers[':status']), this.reader)
+        const { failure, stream } = fault
+          ? { failure: badEncoding }
+          : outcomeOf(Number(end.headers[':status']), this.reader)
         this.ended(failure, stream)
       }
       if (decoder === undefined) over(false)

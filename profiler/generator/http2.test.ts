@@ -10,7 +10,13 @@ import { httpServers, loadGeneratorContract } from './load-generator.contract.ts
 
 const { signal } = new AbortController()
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-const load: Load = { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 0.3, seed: 1 }
+const load: Load = {
+  kind: 'open',
+  rateRps: 200,
+  arrivals: { kind: 'poisson' },
+  durationS: 0.3,
+  seed: 1,
+}
 const started: TestServer[] = []
 
 afterEach(async () => {
@@ -45,9 +51,14 @@ describe('HTTP/2', () => {
   const generator = new HttpLoadGenerator()
   afterAll(() => generator.close())
 
-  test('over TLS it is agreed on by ALPN, and measured alike; closed loops too', async ({ skip }) => {
+  test('over TLS it is agreed on by ALPN, and measured alike; closed loops too', async ({
+    skip,
+  }) => {
     const target = await start({ http: 'h2', time: { kind: 'fixed', ms: 51 } })
-    for (const each of [load, { kind: 'closed', connections: 3, durationS: 0.3 }] satisfies Load[]) {
+    for (const each of [
+      load,
+      { kind: 'closed', connections: 3, durationS: 0.3 },
+    ] satisfies Load[]) {
       const run = await generator.play(target, each, signal)
       const point = loadPointOf(run, slo)
       expect(point.errors).toBe(0)
@@ -68,7 +79,10 @@ describe('HTTP/2', () => {
     'a stream that is broken off (%s) is an error of its own, and the others go on',
     async (kind) => {
       // Without a string to expect, half an answer has nothing wrong but its end.
-      const target = { ...(await start({ http: 'h2c', fault: { kind, share: 0.3 } })), expect: undefined }
+      const target = {
+        ...(await start({ http: 'h2c', fault: { kind, share: 0.3 } })),
+        expect: undefined,
+      }
       const point = await generator.run(target, load, slo, signal)
       expect(point.errors / point.requests).toBeGreaterThan(0.1)
       expect(point.errors / point.requests).toBeLessThan(0.6)
@@ -76,19 +90,32 @@ describe('HTTP/2', () => {
     },
   )
 
-  test.each(['https', undefined] as const)('a server without it (%s) is said to be, not loaded over HTTP/1.1', async (http) => {
-    const point = await generator.run(await start({ http }), load, slo, signal)
-    expect(point.errorKinds).toEqual({ 'no HTTP/2': point.requests })
-  })
+  test.each(['https', undefined] as const)(
+    'a server without it (%s) is said to be, not loaded over HTTP/1.1',
+    async (http) => {
+      const point = await generator.run(await start({ http }), load, slo, signal)
+      expect(point.errorKinds).toEqual({ 'no HTTP/2': point.requests })
+    },
+  )
 
   test('a port where nothing listens is refused, not without HTTP/2', async () => {
-    const point = await generator.run({ ...targetAt('http://127.0.0.1:1'), http2: true }, load, slo, signal)
+    const point = await generator.run(
+      { ...targetAt('http://127.0.0.1:1'), http2: true },
+      load,
+      slo,
+      signal,
+    )
     expect(point.errorKinds).toEqual({ refused: point.requests })
   })
 
   test('without it a server that speaks nothing else answers no request', async () => {
     const target = await start({ http: 'h2c' })
-    const point = await generator.run({ ...target, http2: false, timeoutMs: 300 }, load, slo, signal)
+    const point = await generator.run(
+      { ...target, http2: false, timeoutMs: 300 },
+      load,
+      slo,
+      signal,
+    )
     expect(point.errors).toBe(point.requests)
   })
 })

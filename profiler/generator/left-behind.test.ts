@@ -1,4 +1,7 @@
-/** A closed loop that has ended left nothing for the server to do, which the next load would wait behind. */
+/**
+ * A closed loop that has ended left nothing for the server to do, which the next load would wait
+ * behind.
+ */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -43,7 +46,10 @@ describe.each([
 ])('of %s', (_, ms) => {
   test('every request is served that was taken', async () => {
     serviceMs = ms
-    const target = { ...targetAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), expect: '{}' }
+    const target = {
+      ...targetAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
+      expect: '{}',
+    }
     for (let i = 0; i < 3; i++) {
       await generator.play(target, { kind: 'closed', connections: 32, durationS: 0.3 }, signal)
       expect(taken - served).toBe(0)

@@ -20,23 +20,34 @@ describe('by numbers', () => {
     readonly busy: readonly number[]
     readonly stolen?: number
     /** Of each thread of a process: ms run, ms waited, how often it was given a core. */
-    readonly threads: Readonly<Record<number, readonly (readonly [ranMs: number, waitedMs: number, turns?: number])[]>>
+    readonly threads: Readonly<
+      Record<number, readonly (readonly [ranMs: number, waitedMs: number, turns?: number])[]>
+    >
   }
   const write = ({ busy, stolen = 0, threads }: State, cores: Readonly<Record<number, string>>) => {
     const lines = busy.map((ticks, core) => `cpu${core} ${ticks} 0 0 1000 0 5 7 ${stolen} 0 0`)
     writeFileSync(join(root, 'stat'), `cpu  1 2 3\n${lines.join('\n')}\nintr 5\n`)
     for (const [pid, all] of Object.entries(threads)) {
       mkdirSync(join(root, pid), { recursive: true })
-      writeFileSync(join(root, pid, 'status'), `Name:\tx\nCpus_allowed_list:\t${cores[Number(pid)]}\n`)
+      writeFileSync(
+        join(root, pid, 'status'),
+        `Name:\tx\nCpus_allowed_list:\t${cores[Number(pid)]}\n`,
+      )
       writeFileSync(join(root, pid, 'schedstat'), '1 2 3\n')
       for (const [i, [ranMs, waitedMs, turns = 0]] of all.entries()) {
         mkdirSync(join(root, pid, 'task', `${pid}${i}`), { recursive: true })
-        writeFileSync(join(root, pid, 'task', `${pid}${i}`, 'schedstat'), `${ranMs * 1e6} ${waitedMs * 1e6} ${turns}\n`)
+        writeFileSync(
+          join(root, pid, 'task', `${pid}${i}`, 'schedstat'),
+          `${ranMs * 1e6} ${waitedMs * 1e6} ${turns}\n`,
+        )
       }
     }
   }
   /** A second in which a server (10) and a generator (20) did this, as shares of it. */
-  const waits = async (after: State, cores: Readonly<Record<number, string>> = { 10: '0', 20: '1' }) => {
+  const waits = async (
+    after: State,
+    cores: Readonly<Record<number, string>> = { 10: '0', 20: '1' },
+  ) => {
     write({ busy: after.busy.map(() => 0), threads: { 10: [[0, 0]], 20: [[0, 0]] } }, cores)
     const told = watchMachine([10], [20], root)!
     const startMs = performance.now()
@@ -58,7 +69,10 @@ describe('by numbers', () => {
   })
 
   test('a wait counts as far as others had the core', async () => {
-    const { server, generator } = await waits({ busy: [100, 0], threads: { 10: [[20, 15]], 20: [[0, 0]] } })
+    const { server, generator } = await waits({
+      busy: [100, 0],
+      threads: { 10: [[20, 15]], 20: [[0, 0]] },
+    })
     // Others ran 970 of 990 ms.
     expect(server).toBeCloseTo(0.015 * (970 / 990), 3)
     expect(generator).toBe(0)
@@ -70,7 +84,10 @@ describe('by numbers', () => {
   })
 
   test('cores that the server may not use are nothing to it', async () => {
-    const { server, generator } = await waits({ busy: [2, 100], threads: { 10: [[20, 10]], 20: [[20, 30]] } })
+    const { server, generator } = await waits({
+      busy: [2, 100],
+      threads: { 10: [[20, 10]], 20: [[20, 30]] },
+    })
     expect(server).toBe(0)
     expect(generator).toBeGreaterThan(0.02)
   })
@@ -78,11 +95,15 @@ describe('by numbers', () => {
   test('the generator’s wait is told each time too', async () => {
     const { generatorMs } = await waits({ busy: [0, 100], threads: { 10: [[0, 0]], 20: [[10, 30, 50], [10, 10, 150]] } }) // biome-ignore format: one state
     expect(generatorMs).toBeCloseTo((40 * (970 / 990)) / 200, 6)
-    expect((await waits({ busy: [0, 0], threads: { 10: [[0, 0]], 20: [[0, 0]] } })).generatorMs).toBe(0)
+    expect(
+      (await waits({ busy: [0, 0], threads: { 10: [[0, 0]], 20: [[0, 0]] } })).generatorMs,
+    ).toBe(0)
   })
 
   test('what the host took is a share of all cores', async () => {
-    expect((await waits({ busy: [0, 0], stolen: 2, threads: { 10: [[0, 0]], 20: [[0, 0]] } })).stolen).toBeCloseTo(0.02, 3)
+    expect(
+      (await waits({ busy: [0, 0], stolen: 2, threads: { 10: [[0, 0]], 20: [[0, 0]] } })).stolen,
+    ).toBeCloseTo(0.02, 3)
   })
 
   test('a system that does not tell is asked in vain', () => {
@@ -92,23 +113,35 @@ describe('by numbers', () => {
   })
 })
 
-describe.skipIf(process.platform !== 'linux')('on this machine (skipped where there is no /proc)', () => {
-  const generator = new HttpLoadGenerator()
-  const busy: ChildProcess[] = []
-  afterAll(async () => {
-    for (const child of busy) child.kill('SIGKILL')
-    await generator.close()
-  })
+describe.skipIf(process.platform !== 'linux')(
+  'on this machine (skipped where there is no /proc)',
+  () => {
+    const generator = new HttpLoadGenerator()
+    const busy: ChildProcess[] = []
+    afterAll(async () => {
+      for (const child of busy) child.kill('SIGKILL')
+      await generator.close()
+    })
 
-  test('beside two busy loops a core, a window is marked', async () => {
-    const server = await startTestServer()
-    const load = { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
-    const { signal } = new AbortController()
-    await generator.play(server.target, { ...load, durationS: 0.1 }, signal)
-    for (let i = 0; i < 2 * availableParallelism(); i++) busy.push(spawn('sh', ['-c', 'while :; do :; done'], { stdio: 'ignore' }))
-    const run = await generator.play(server.target, load, signal)
-    await server.stop()
-    expect(Math.max(run.machineWait!.server!, run.machineWait!.generator!)).toBeGreaterThan(0.05)
-    expect(loadPointOf(run, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }).disturbed).toBe(true)
-  })
-})
+    test('beside two busy loops a core, a window is marked', async () => {
+      const server = await startTestServer()
+      const load = {
+        kind: 'open',
+        rateRps: 200,
+        arrivals: { kind: 'poisson' },
+        durationS: 1,
+        seed: 1,
+      } as const
+      const { signal } = new AbortController()
+      await generator.play(server.target, { ...load, durationS: 0.1 }, signal)
+      for (let i = 0; i < 2 * availableParallelism(); i++)
+        busy.push(spawn('sh', ['-c', 'while :; do :; done'], { stdio: 'ignore' }))
+      const run = await generator.play(server.target, load, signal)
+      await server.stop()
+      expect(Math.max(run.machineWait!.server!, run.machineWait!.generator!)).toBeGreaterThan(0.05)
+      expect(
+        loadPointOf(run, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }).disturbed,
+      ).toBe(true)
+    })
+  },
+)

@@ -1,9 +1,11 @@
 /**
- * Who kept server and generator from a core, window by window, as Linux tells it: how long each thread could have run and waited
- * (/proc/PID/task/TID/schedstat), what the cores did meanwhile, and what their host took of them (/proc/stat).
+ * Who kept server and generator from a core, window by window, as Linux tells it: how long each
+ * thread could have run and waited (/proc/PID/task/TID/schedstat), what the cores did meanwhile,
+ * and what their host took of them (/proc/stat).
  *
- * A server that fills its own cores makes its threads wait for one another, and that is its speed. So a wait counts as far as others had the cores:
- * in proportion to their part of what ran there, and never more than they ran.
+ * A server that fills its own cores makes its threads wait for one another, and that is its speed.
+ * So a wait counts as far as others had the cores: in proportion to their part of what ran there,
+ * and never more than they ran.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +22,9 @@ interface Threads {
   readonly turns: ReadonlyMap<string, number>
 }
 
-/** What a core did so far, ms: ran threads, interrupts left out; was taken by the machine's host. */
+/**
+ * What a core did so far, ms: ran threads, interrupts left out; was taken by the machine's host.
+ */
 interface Core {
   readonly busyMs: number
   readonly stolenMs: number
@@ -32,7 +36,10 @@ interface Processes {
   readonly cores: readonly number[]
 }
 
-/** From now to the call of what it returns. Undefined where the system does not tell. @param root of the process file system */
+/**
+ * From now to the call of what it returns. Undefined where the system does not tell. @param root of
+ * the process file system
+ */
 export function watchMachine(
   serverPids: readonly number[],
   generatorPids: readonly number[],
@@ -47,7 +54,9 @@ export function watchMachine(
   return () => {
     const wallMs = performance.now() - startMs
     const coresAfter = coresAt(root) ?? coresBefore
-    const [ofServer, ofGenerator] = [server, generator].map((one, i) => one && since(threadsBefore[i]!, threadsOf(one.pids, root)))
+    const [ofServer, ofGenerator] = [server, generator].map(
+      (one, i) => one && since(threadsBefore[i]!, threadsOf(one.pids, root)),
+    )
     const spent = { wallMs, coresBefore, coresAfter }
     const parts = [
       { processes: server, did: ofServer },
@@ -56,7 +65,10 @@ export function watchMachine(
     const share = (of: Processes | undefined, did: typeof ofServer) =>
       of && did && waitShare(of, did.waitMs, othersMs(of, parts, spent), parts, spent)
     const all = [...coresAfter.keys()]
-    const stolenMs = all.reduce((sum, core) => sum + coresAfter.get(core)!.stolenMs - (coresBefore.get(core)?.stolenMs ?? 0), 0)
+    const stolenMs = all.reduce(
+      (sum, core) => sum + coresAfter.get(core)!.stolenMs - (coresBefore.get(core)?.stolenMs ?? 0),
+      0,
+    )
     const serverShare = share(server, ofServer)
     const generatorShare = share(generator, ofGenerator)!
     return {
@@ -78,13 +90,22 @@ interface Spent {
   readonly coresAfter: ReadonlyMap<number, Core>
 }
 
-/** How long anything but server and generator ran on these cores; what may be the clock's coarseness is left out. */
+/**
+ * How long anything but server and generator ran on these cores; what may be the clock's coarseness
+ * is left out.
+ */
 function othersMs({ cores }: Processes, parts: Parts, { coresBefore, coresAfter }: Spent): number {
-  const busyMs = cores.reduce((sum, core) => sum + (coresAfter.get(core)?.busyMs ?? 0) - (coresBefore.get(core)?.busyMs ?? 0), 0)
+  const busyMs = cores.reduce(
+    (sum, core) => sum + (coresAfter.get(core)?.busyMs ?? 0) - (coresBefore.get(core)?.busyMs ?? 0),
+    0,
+  )
   return Math.max(0, busyMs - oursMs(cores, parts) - tickMs * cores.length)
 }
 
-/** How long server and generator ran on these cores: of what they ran elsewhere, the share of cores that they may use here. */
+/**
+ * How long server and generator ran on these cores: of what they ran elsewhere, the share of cores
+ * that they may use here.
+ */
 const oursMs = (cores: readonly number[], parts: Parts): number =>
   parts.reduce((sum, { processes, did }) => {
     if (processes === undefined || did === undefined) return sum
@@ -92,16 +113,27 @@ const oursMs = (cores: readonly number[], parts: Parts): number =>
     return sum + (did.runMs * here) / processes.cores.length
   }, 0)
 
-function waitShare(of: Processes, waitMs: number, others: number, parts: Parts, { wallMs }: Spent): number {
+function waitShare(
+  of: Processes,
+  waitMs: number,
+  others: number,
+  parts: Parts,
+  { wallMs }: Spent,
+): number {
   if (others === 0) return 0
-  return Math.min(1, Math.min((waitMs * others) / (others + oursMs(of.cores, parts)), others) / wallMs)
+  return Math.min(
+    1,
+    Math.min((waitMs * others) / (others + oursMs(of.cores, parts)), others) / wallMs,
+  )
 }
 
 /** Undefined where none of them is there, or the system does not tell. */
 function processesOf(pids: readonly number[], root: string): Processes | undefined {
   const cores = new Set<number>()
   const living = pids.filter((pid) => {
-    const list = /^Cpus_allowed_list:\s*(\S+)/m.exec(read(join(root, String(pid), 'status')) ?? '')?.[1]
+    const list = /^Cpus_allowed_list:\s*(\S+)/m.exec(
+      read(join(root, String(pid), 'status')) ?? '',
+    )?.[1]
     for (const range of list?.split(',') ?? []) {
       const [from, to = from] = range.split('-').map(Number)
       for (let core = from!; core <= to!; core++) cores.add(core)
@@ -118,7 +150,9 @@ function threadsOf(pids: readonly number[], root: string): Threads {
   for (const pid of pids) {
     const folder = join(root, String(pid), 'task')
     for (const thread of list(folder)) {
-      const [ran, waited, turn = 0] = (read(join(folder, thread, 'schedstat')) ?? '').split(' ').map(Number)
+      const [ran, waited, turn = 0] = (read(join(folder, thread, 'schedstat')) ?? '')
+        .split(' ')
+        .map(Number)
       if (ran === undefined || waited === undefined) continue
       runMs.set(thread, ran / 1e6)
       waitMs.set(thread, waited / 1e6)
@@ -128,19 +162,28 @@ function threadsOf(pids: readonly number[], root: string): Threads {
   return { runMs, waitMs, turns }
 }
 
-/** What all threads did between two looks; one that was not there before has done all of it since. */
+/**
+ * What all threads did between two looks; one that was not there before has done all of it since.
+ */
 function since(before: Threads, after: Threads): { runMs: number; waitMs: number; turns: number } {
-  const sum = (of: keyof Threads) => [...after[of]].reduce((total, [thread, n]) => total + n - (before[of].get(thread) ?? 0), 0)
+  const sum = (of: keyof Threads) =>
+    [...after[of]].reduce((total, [thread, n]) => total + n - (before[of].get(thread) ?? 0), 0)
   return { runMs: sum('runMs'), waitMs: sum('waitMs'), turns: sum('turns') }
 }
 
-/** https://man7.org/linux/man-pages/man5/proc_stat.5.html: user, nice, system, idle, iowait, irq, softirq, steal. */
+/**
+ * https://man7.org/linux/man-pages/man5/proc_stat.5.html: user, nice, system, idle, iowait, irq,
+ * softirq, steal.
+ */
 function coresAt(root: string): ReadonlyMap<number, Core> | undefined {
   const text = read(join(root, 'stat'))
   if (text === undefined) return undefined
   const cores = new Map<number, Core>()
   for (const [, core, times] of text.matchAll(/^cpu(\d+) (.*)$/gm)) {
-    const [user = 0, nice = 0, system = 0, , , , , steal = 0] = times!.trim().split(/\s+/).map(Number)
+    const [user = 0, nice = 0, system = 0, , , , , steal = 0] = times!
+      .trim()
+      .split(/\s+/)
+      .map(Number)
     cores.set(Number(core), { busyMs: tickMs * (user + nice + system), stolenMs: tickMs * steal })
   }
   return cores.size === 0 ? undefined : cores

@@ -1,6 +1,7 @@
 /**
- * Open loop: requests leave at the times of a schedule whatever the server does, and each is timed from its intended send,
- * so that a stalled server cannot hide the requests it delayed (coordinated omission: Schroeder et al., NSDI 2006; wrk2).
+ * Open loop: requests leave at the times of a schedule whatever the server does, and each is timed
+ * from its intended send, so that a stalled server cannot hide the requests it delayed (coordinated
+ * omission: Schroeder et al., NSDI 2006; wrk2).
  */
 import type { Load, LoadRun } from '../types.ts'
 import { schedule } from './arrivals.ts'
@@ -18,7 +19,13 @@ const leadMs = 5
 const clockMs = 0.001
 
 /** Plays an open load and waits for every answer, each up to the target's timeout. */
-export async function playOpen(target: HttpTarget, load: OpenLoad, sender: Sender, pacer: Pacer, signal: AbortSignal): Promise<LoadRun> {
+export async function playOpen(
+  target: HttpTarget,
+  load: OpenLoad,
+  sender: Sender,
+  pacer: Pacer,
+  signal: AbortSignal,
+): Promise<LoadRun> {
   await sender.connect()
   const atMs = schedule(load)
   const exchanges = new Exchanges(target, sender, leadMs)

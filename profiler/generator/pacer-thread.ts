@@ -1,4 +1,7 @@
-/** The pacer's own thread: sleeps from one time of the schedule to the next, and wakes the thread that sends. */
+/**
+ * The pacer's own thread: sleeps from one time of the schedule to the next, and wakes the thread
+ * that sends.
+ */
 import { parentPort, workerData } from 'node:worker_threads'
 
 export interface Pace {

@@ -1,6 +1,7 @@
 /**
- * Wakes this thread at the times of a schedule. Timers of the event loop are late by up to a millisecond, for it waits in whole ones; so another
- * thread waits (Atomics.wait, to about 0.05 ms) and wakes this one, which meanwhile reads answers. Neither ever spins.
+ * Wakes this thread at the times of a schedule. Timers of the event loop are late by up to a
+ * millisecond, for it waits in whole ones; so another thread waits (Atomics.wait, to about 0.05 ms)
+ * and wakes this one, which meanwhile reads answers. Neither ever spins.
  */
 import { Worker } from 'node:worker_threads'
 import { threadEntry } from '../module-entry.ts'
@@ -8,7 +9,10 @@ import type { Pace } from './pacer-thread.ts'
 
 export class Pacer {
   private readonly control = new Int32Array(new SharedArrayBuffer(8))
-  private readonly worker = new Worker(threadEntry('./pacer-thread', import.meta.url), { workerData: this.control, execArgv: [] })
+  private readonly worker = new Worker(threadEntry('./pacer-thread', import.meta.url), {
+    workerData: this.control,
+    execArgv: [],
+  })
   private readonly clockAheadMs = monotonicAheadMs()
   private due: (() => void) | undefined
   readonly ready: Promise<void>
@@ -47,7 +51,10 @@ export class Pacer {
   }
 }
 
-/** How far the clock that threads share is ahead of this thread's performance.now(): the least of several, as the thread may be kept waiting between two readings. */
+/**
+ * How far the clock that threads share is ahead of this thread's performance.now(): the least of
+ * several, as the thread may be kept waiting between two readings.
+ */
 function monotonicAheadMs(): number {
   const once = () => {
     const before = performance.now()

@@ -11,7 +11,10 @@ export class Recorder {
   private readonly classes = new Map<number, string>()
   private readonly streams = new Map<number, StreamTimes & { readonly e2eMs: number }>()
 
-  /** Keeps a place for a request meant to be sent at this time, ms from the run's start, and sent so much later. Returns its index. */
+  /**
+   * Keeps a place for a request meant to be sent at this time, ms from the run's start, and sent so
+   * much later. Returns its index.
+   */
   open(sentMs: number, lateMs = 0): number {
     this.sent.push(sentMs)
     this.late.push(lateMs)
@@ -35,10 +38,15 @@ export class Recorder {
 
   finish(
     load: Load,
-    rest: Pick<LoadRun, 'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'stallsMs' | 'connections'> & { planned?: number },
+    rest: Pick<
+      LoadRun,
+      'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'stallsMs' | 'connections'
+    > & { planned?: number },
   ): LoadRun {
     const open = load.kind === 'open'
-    const order = Uint32Array.from(this.sent.keys()).sort((a, b) => this.sent[a]! - this.sent[b]! || a - b)
+    const order = Uint32Array.from(this.sent.keys()).sort(
+      (a, b) => this.sent[a]! - this.sent[b]! || a - b,
+    )
     return {
       load,
       sentMs: Float64Array.from(order, (i) => this.sent[i]!),
@@ -46,7 +54,10 @@ export class Recorder {
       errorKinds: this.kinds,
       planned: rest.planned ?? this.sent.length,
       lateMs: open ? Float64Array.from(order, (i) => this.late[i]!) : undefined,
-      latenessP99Ms: open && this.late.length > 0 ? quantileOfSorted(Float64Array.from(this.late).sort(), 0.99) : 0,
+      latenessP99Ms:
+        open && this.late.length > 0
+          ? quantileOfSorted(Float64Array.from(this.late).sort(), 0.99)
+          : 0,
       seconds: rest.seconds,
       elapsedS: rest.elapsedS,
       generatorCores: rest.generatorCores,
@@ -58,8 +69,12 @@ export class Recorder {
   }
 
   private streamRun(order: Uint32Array): StreamRun {
-    const of = (value: (stream: StreamTimes & { readonly e2eMs: number }, index: number) => number) =>
-      Float64Array.from(order, (i) => (this.streams.has(i) ? value(this.streams.get(i)!, i) : Number.NaN))
+    const of = (
+      value: (stream: StreamTimes & { readonly e2eMs: number }, index: number) => number,
+    ) =>
+      Float64Array.from(order, (i) =>
+        this.streams.has(i) ? value(this.streams.get(i)!, i) : Number.NaN,
+      )
     const streams = [...this.streams.values()]
     return {
       latenciesMs: {
@@ -102,6 +117,10 @@ export function errorKind(error: unknown): string {
     case 'CERT_HAS_EXPIRED':
       return `tls ${code}`
     default:
-      return typeof code === 'string' ? code : error instanceof Error ? error.message.slice(0, 60) : String(error)
+      return typeof code === 'string'
+        ? code
+        : error instanceof Error
+          ? error.message.slice(0, 60)
+          : String(error)
   }
 }

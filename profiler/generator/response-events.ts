@@ -1,4 +1,8 @@
-/** Streams of the Responses API (https://platform.openai.com/docs/api-reference/responses-streaming): its events as the chunks of a completion that say the same. */
+/**
+ * Streams of the Responses API
+ * (https://platform.openai.com/docs/api-reference/responses-streaming): its events as the chunks of
+ * a completion that say the same.
+ */
 import { isRecord } from '../plain-record.ts'
 
 type Event = Readonly<Record<string, unknown>>
@@ -10,11 +14,15 @@ export const isResponseEvent = (said: Event): boolean =>
 /** What of it is counted; undefined for events that begin or end a part, or repeat it. */
 export function chunkOf(event: Event): Event | undefined {
   const type = String(event.type)
-  if (type === 'error' || type === 'response.failed') return { error: event.error ?? asRecord(event.response).error ?? event }
+  if (type === 'error' || type === 'response.failed')
+    return { error: event.error ?? asRecord(event.response).error ?? event }
   const reason = ends[type]
-  if (reason !== undefined) return { ...spokenBy(event), choices: [{ finish_reason: reason(asRecord(event.response)) }] }
+  if (reason !== undefined)
+    return { ...spokenBy(event), choices: [{ finish_reason: reason(asRecord(event.response)) }] }
   const said = type.endsWith('.delta') ? deltas.find(([of]) => of.test(type)) : undefined
-  return said && { choices: [{ delta: said[1](event.delta), logprobs: { content: event.logprobs } }] }
+  return (
+    said && { choices: [{ delta: said[1](event.delta), logprobs: { content: event.logprobs } }] }
+  )
 }
 
 /** How a response ends, as a completion says it. */
@@ -31,12 +39,21 @@ const ends: Readonly<Record<string, (response: Event) => unknown>> = {
 const deltas: readonly (readonly [RegExp, (text: unknown) => Event])[] = [
   [/^response\.(output_text|refusal)\./, (content) => ({ content })],
   [/^response\.reasoning/, (text) => ({ reasoning_content: text })],
-  [/_arguments\.|_call_input\.|_call_code\./, (text) => ({ tool_calls: [{ function: { arguments: text } }] })],
+  [
+    /_arguments\.|_call_input\.|_call_code\./,
+    (text) => ({ tool_calls: [{ function: { arguments: text } }] }),
+  ],
 ]
 
 function spokenBy({ response }: Event): Event {
-  const { input_tokens: asked, output_tokens: said, output_tokens_details: details } = asRecord(asRecord(response).usage)
-  return { usage: { prompt_tokens: asked, completion_tokens: said, completion_tokens_details: details } }
+  const {
+    input_tokens: asked,
+    output_tokens: said,
+    output_tokens_details: details,
+  } = asRecord(asRecord(response).usage)
+  return {
+    usage: { prompt_tokens: asked, completion_tokens: said, completion_tokens_details: details },
+  }
 }
 
 const asRecord = (value: unknown): Event => (isRecord(value) ? value : {})

@@ -10,7 +10,10 @@ export interface StreamTimes {
   readonly lastTokenMs: number
   /** Output tokens, as the server counted them, or chunks where it did not. */
   readonly tokens: number
-  /** Those of them that came before the first one that was seen: thoughts that are counted and not told. Absent: none. */
+  /**
+   * Those of them that came before the first one that was seen: thoughts that are counted and not
+   * told. Absent: none.
+   */
   readonly unseen?: number
   /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
   readonly inputTokens?: number
@@ -37,20 +40,32 @@ export interface Sent {
   readonly requestClass?: string
 }
 
-/** When a byte of a stream last came, by performance.now(), and the longest that one was waited for, ms. */
+/**
+ * When a byte of a stream last came, by performance.now(), and the longest that one was waited for,
+ * ms.
+ */
 export interface Heard {
   lastMs: number
   longestWaitMs: number
 }
 
 export interface Sender {
-  /** Of all streams to its server; undefined before the first byte, and where answers are no streams. */
+  /**
+   * Of all streams to its server; undefined before the first byte, and where answers are no
+   * streams.
+   */
   readonly heard?: Heard
   /** Undefined where connections carry many requests at once. */
   readonly counts?: ConnectionCounts
-  /** Opens connections that a client would keep open. Never rejects: requests will say what is wrong. */
+  /**
+   * Opens connections that a client would keep open. Never rejects: requests will say what is
+   * wrong.
+   */
   connect(): Promise<void>
-  /** Sends the body of this number, round robin. `ended` is called at most once, and not after `abandon`. */
+  /**
+   * Sends the body of this number, round robin. `ended` is called at most once, and not after
+   * `abandon`.
+   */
   send(index: number, ended: Ended): Sent
   /** Answers that the target asks to be looked into, since the last time. */
   takeSampled(): NonNullable<LoadRun['sampled']>
@@ -59,7 +74,10 @@ export interface Sender {
 }
 
 /** What is made of each of the target's bodies, once for those that a trace repeats. */
-export function oncePerBody<T>({ bodies }: Pick<HttpTarget, 'bodies'>, make: (body: HttpTarget['bodies'][number]) => T): T[] {
+export function oncePerBody<T>(
+  { bodies }: Pick<HttpTarget, 'bodies'>,
+  make: (body: HttpTarget['bodies'][number]) => T,
+): T[] {
   const made = new Map<HttpTarget['bodies'][number], T>()
   return bodies.map((body) => {
     const known = made.get(body) ?? make(body)

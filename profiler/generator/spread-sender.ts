@@ -14,9 +14,14 @@ export class SpreadSender implements Sender {
   }
 
   /** @param make a sender to one server */
-  static async to(target: HttpTarget, make: (one: HttpTarget) => Promise<Sender>): Promise<SpreadSender> {
+  static async to(
+    target: HttpTarget,
+    make: (one: HttpTarget) => Promise<Sender>,
+  ): Promise<SpreadSender> {
     const { spread = [], ...common } = target
-    const senders = await Promise.all(spread.map(({ url, path, headers }) => make({ ...common, url, path, headers })))
+    const senders = await Promise.all(
+      spread.map(({ url, path, headers }) => make({ ...common, url, path, headers })),
+    )
     return new SpreadSender(
       senders,
       spread.map(({ weight }) => weight),
@@ -25,8 +30,11 @@ export class SpreadSender implements Sender {
 
   get counts(): ConnectionCounts | undefined {
     const all = this.senders.flatMap(({ counts }) => counts ?? [])
-    const sum = (name: keyof ConnectionCounts) => all.reduce((total, counts) => total + counts[name], 0)
-    return all.length < this.senders.length ? undefined : { opened: sum('opened'), closed: sum('closed'), retried: sum('retried') }
+    const sum = (name: keyof ConnectionCounts) =>
+      all.reduce((total, counts) => total + counts[name], 0)
+    return all.length < this.senders.length
+      ? undefined
+      : { opened: sum('opened'), closed: sum('closed'), retried: sum('retried') }
   }
 
   get heard(): Heard | undefined {

@@ -30,25 +30,28 @@ async function countingServer(name: string) {
 test.each([
   { kind: 'open', rateRps: 100, arrivals: { kind: 'constant' }, durationS: 1, seed: 1 },
   { kind: 'closed', connections: 12, durationS: 0.3 },
-] as const)('$kind load is spread over several servers by their weights, each with its own path and headers', async (load) => {
-  const a = await countingServer('a')
-  const b = await countingServer('b')
-  try {
-    const spread = [
-      { ...a.at, weight: 3 },
-      { ...b.at, weight: 1 },
-    ]
-    const run = await generator.play({ ...targetAt(a.at.url), ...a.at, spread }, load, signal)
-    expect(run.errorKinds).toEqual({})
-    expect(a.seen.requests + b.seen.requests).toBe(run.latencyMs.length)
-    expect(Math.abs(a.seen.requests - 3 * b.seen.requests)).toBeLessThanOrEqual(3)
-    expect([a.seen.strangers, b.seen.strangers]).toEqual([0, 0])
-    expect(b.seen.requests).toBeGreaterThan(5)
-  } finally {
-    a.close()
-    b.close()
-  }
-})
+] as const)(
+  '$kind load is spread over several servers by their weights, each with its own path and headers',
+  async (load) => {
+    const a = await countingServer('a')
+    const b = await countingServer('b')
+    try {
+      const spread = [
+        { ...a.at, weight: 3 },
+        { ...b.at, weight: 1 },
+      ]
+      const run = await generator.play({ ...targetAt(a.at.url), ...a.at, spread }, load, signal)
+      expect(run.errorKinds).toEqual({})
+      expect(a.seen.requests + b.seen.requests).toBe(run.latencyMs.length)
+      expect(Math.abs(a.seen.requests - 3 * b.seen.requests)).toBeLessThanOrEqual(3)
+      expect([a.seen.strangers, b.seen.strangers]).toEqual([0, 0])
+      expect(b.seen.requests).toBeGreaterThan(5)
+    } finally {
+      a.close()
+      b.close()
+    }
+  },
+)
 
 test('one that does not answer costs its share of the requests, and no other', async () => {
   const a = await countingServer('a')
@@ -57,7 +60,13 @@ test('one that does not answer costs its share of the requests, and no other', a
       { ...a.at, weight: 1 },
       { url: 'http://127.0.0.1:1', path: '/', headers: {}, weight: 1 },
     ]
-    const load = { kind: 'open', rateRps: 100, arrivals: { kind: 'constant' }, durationS: 0.4, seed: 1 } as const
+    const load = {
+      kind: 'open',
+      rateRps: 100,
+      arrivals: { kind: 'constant' },
+      durationS: 0.4,
+      seed: 1,
+    } as const
     const run = await generator.play({ ...targetAt(a.at.url), ...a.at, spread }, load, signal)
     const failed = Object.values(run.errorKinds).reduce((sum, count) => sum + count, 0)
     expect(Math.abs(2 * failed - run.latencyMs.length)).toBeLessThanOrEqual(2)

@@ -6,7 +6,10 @@ import { Http2Sender } from './http2-sender.ts'
 import type { Heard, Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
 
-/** Prompts that this process has sent. A load goes on where the last one ended: a prompt sent again would be found in the server's cache. */
+/**
+ * Prompts that this process has sent. A load goes on where the last one ended: a prompt sent again
+ * would be found in the server's cache.
+ */
 let sent = 0
 
 /** Of each target, whatever becomes of its connections. */
@@ -16,7 +19,10 @@ const heardOf = new WeakMap<HttpTarget, Heard>()
 export function sseSender(target: HttpTarget): Sender {
   const heard = heardOf.get(target) ?? { lastMs: Number.NEGATIVE_INFINITY, longestWaitMs: 0 }
   heardOf.set(target, heard)
-  const sender: Sender = new (target.http2 ? Http2Sender : HttpSender)(target, () => new StreamedAnswer(heard))
+  const sender: Sender = new (target.http2 ? Http2Sender : HttpSender)(
+    target,
+    () => new StreamedAnswer(heard),
+  )
   return {
     get counts() {
       return sender.counts

@@ -13,29 +13,39 @@ const chunks = (bytes: Buffer, cuts: readonly number[]): Buffer[] => {
 describe('server-sent events', () => {
   test('comments, other fields, several data lines, and all three line ends', () => {
     const parser = new SseParser()
-    expect(parser.push(Buffer.from(': hello\nevent: x\ndata: one\ndata:two\n\nid: 1\r\ndata: three\r\n\r\ndata\rdata: \r\r'))).toEqual([
-      'one\ntwo',
-      'three',
-      '\n',
-    ])
+    expect(
+      parser.push(
+        Buffer.from(
+          ': hello\nevent: x\ndata: one\ndata:two\n\nid: 1\r\ndata: three\r\n\r\ndata\rdata: \r\r',
+        ),
+      ),
+    ).toEqual(['one\ntwo', 'three', '\n'])
   })
 
   test('property: chunks may be cut anywhere', () => {
     const line = fc.stringMatching(/^[a-zé€😀{}": ]{1,20}$/u)
     const end = fc.constantFrom('\n', '\r\n', '\r')
     fc.assert(
-      fc.property(fc.array(line, { minLength: 1, maxLength: 8 }), end, fc.array(fc.nat(), { maxLength: 12 }), (events, newline, cuts) => {
-        const bytes = Buffer.from(events.map((event) => `data: ${event}${newline}${newline}`).join(''))
-        const parser = new SseParser()
-        expect(chunks(bytes, cuts).flatMap((chunk) => parser.push(chunk))).toEqual(events)
-      }),
+      fc.property(
+        fc.array(line, { minLength: 1, maxLength: 8 }),
+        end,
+        fc.array(fc.nat(), { maxLength: 12 }),
+        (events, newline, cuts) => {
+          const bytes = Buffer.from(
+            events.map((event) => `data: ${event}${newline}${newline}`).join(''),
+          )
+          const parser = new SseParser()
+          expect(chunks(bytes, cuts).flatMap((chunk) => parser.push(chunk))).toEqual(events)
+        },
+      ),
     )
   })
 })
 
 describe('streamed completions', () => {
   const event = (value: object) => `data: ${JSON.stringify(value)}\n\n`
-  const token = (content: string, finish: string | null = null) => event({ choices: [{ delta: { content }, finish_reason: finish }] })
+  const token = (content: string, finish: string | null = null) =>
+    event({ choices: [{ delta: { content }, finish_reason: finish }] })
   const usage = event({ choices: [], usage: { completion_tokens: 7 } })
   const read = (...parts: readonly (readonly [atMs: number, text: string])[]) => {
     const stream = new TokenStream()
@@ -53,18 +63,30 @@ describe('streamed completions', () => {
       [70, `${usage}data: [DONE]\n\n`],
     )
     expect(stream.fault).toBeUndefined()
-    expect(stream.times).toEqual({ firstTokenMs: 10, lastTokenMs: 60, tokens: 7, gapsMs: [10, 10, 0, 15, 15] })
+    expect(stream.times).toEqual({
+      firstTokenMs: 10,
+      lastTokenMs: 60,
+      tokens: 7,
+      gapsMs: [10, 10, 0, 15, 15],
+    })
   })
 
   test('completions have text, and without usage chunks are counted', () => {
-    const stream = read([10, event({ choices: [{ text: 'a' }] })], [20, `${event({ choices: [{ text: 'b', finish_reason: 'length' }] })}`])
+    const stream = read(
+      [10, event({ choices: [{ text: 'a' }] })],
+      [20, `${event({ choices: [{ text: 'b', finish_reason: 'length' }] })}`],
+    )
     expect([stream.fault, stream.times?.tokens]).toEqual([undefined, 2])
   })
 
   test.each<[string, string, string]>([
     ['cut in the middle', token('a'), 'cut stream'],
     ['cut within an event', `${token('a')}data: {"choi`, 'cut stream'],
-    ['an error in its stream', `${token('a')}${event({ error: { message: 'out of memory' } })}data: [DONE]\n\n`, 'error in stream'],
+    [
+      'an error in its stream',
+      `${token('a')}${event({ error: { message: 'out of memory' } })}data: [DONE]\n\n`,
+      'error in stream',
+    ],
     ['no token', 'data: [DONE]\n\n', 'no token'],
     ['not a stream', '{"choices":[]}', 'bad answer'],
     ['not JSON', 'data: <html>\n\n', 'bad answer'],
@@ -75,52 +97,82 @@ describe('streamed completions', () => {
 })
 
 describe('streams of real servers', () => {
-  test.each(serverStreams)('$server', ({ writes, text, tokens, unseen, inputTokens, tokensEach, fault }) => {
-    const whole = new TokenStream()
-    for (const [i, write] of writes.entries()) whole.push(Buffer.from(write), 10 * (i + 1))
-    expect([whole.fault, whole.text, whole.times?.tokens ?? 0]).toEqual([fault, text, tokens])
-    expect([whole.times?.inputTokens, whole.times?.unseen]).toEqual([inputTokens, unseen])
-    expect(whole.times?.gapsMs.length ?? 0).toBe(tokensEach.reduce((sum, n) => sum + n, 0))
-    // Byte by byte, characters of several bytes among them.
-    const cut = new TokenStream()
-    for (const byte of Buffer.from(writes.join(''))) cut.push(Buffer.of(byte), 10)
-    expect([cut.fault, cut.text, cut.times?.tokens]).toEqual([fault, text, whole.times?.tokens])
-  })
+  test.each(serverStreams)(
+    '$server',
+    ({ writes, text, tokens, unseen, inputTokens, tokensEach, fault }) => {
+      const whole = new TokenStream()
+      for (const [i, write] of writes.entries()) whole.push(Buffer.from(write), 10 * (i + 1))
+      expect([whole.fault, whole.text, whole.times?.tokens ?? 0]).toEqual([fault, text, tokens])
+      expect([whole.times?.inputTokens, whole.times?.unseen]).toEqual([inputTokens, unseen])
+      expect(whole.times?.gapsMs.length ?? 0).toBe(tokensEach.reduce((sum, n) => sum + n, 0))
+      // Byte by byte, characters of several bytes among them.
+      const cut = new TokenStream()
+      for (const byte of Buffer.from(writes.join(''))) cut.push(Buffer.of(byte), 10)
+      expect([cut.fault, cut.text, cut.times?.tokens]).toEqual([fault, text, whole.times?.tokens])
+    },
+  )
 
   test('tokens that come together share the time since those before', () => {
-    const { writes } = serverStreams.find(({ server }) => server.startsWith('SGLang with a stream interval'))!
+    const { writes } = serverStreams.find(({ server }) =>
+      server.startsWith('SGLang with a stream interval'),
+    )!
     const stream = new TokenStream()
     for (const [i, write] of writes.entries()) stream.push(Buffer.from(write), 60 * (i + 1))
     expect(stream.times!.gapsMs).toEqual([12, 12, 12, 12, 12, 20, 20, 20, 60])
-    expect(stream.times).toMatchObject({ firstTokenMs: 120, lastTokenMs: 300, tokens: 12, inputTokens: 7 })
+    expect(stream.times).toMatchObject({
+      firstTokenMs: 120,
+      lastTokenMs: 300,
+      tokens: 12,
+      inputTokens: 7,
+    })
   })
 
   test('tokens without text come when their chunks do, and the last of them ends the answer', () => {
-    const { writes } = serverStreams.find(({ server }) => server.startsWith('vLLM: end tokens that are ignored'))!
+    const { writes } = serverStreams.find(({ server }) =>
+      server.startsWith('vLLM: end tokens that are ignored'),
+    )!
     const stream = new TokenStream()
-    for (const [i, write] of writes.entries()) stream.push(Buffer.from(write), [5, 10, 30, 60, 70, 90, 91][i]!)
-    expect(stream.times).toEqual({ firstTokenMs: 10, lastTokenMs: 90, tokens: 5, inputTokens: 12, gapsMs: [20, 30, 10, 20] })
+    for (const [i, write] of writes.entries())
+      stream.push(Buffer.from(write), [5, 10, 30, 60, 70, 90, 91][i]!)
+    expect(stream.times).toEqual({
+      firstTokenMs: 10,
+      lastTokenMs: 90,
+      tokens: 5,
+      inputTokens: 12,
+      gapsMs: [20, 30, 10, 20],
+    })
   })
 
   test('a count that goes up and down with every chunk fills no memory', () => {
     const stream = new TokenStream()
     for (let i = 0; i < 100; i++) {
       const usage = { completion_tokens: i % 2 === 0 ? 0 : 1_000_000 }
-      stream.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ text: 'a' }], usage })}\n\n`), i)
+      stream.push(
+        Buffer.from(`data: ${JSON.stringify({ choices: [{ text: 'a' }], usage })}\n\n`),
+        i,
+      )
     }
     expect(stream.times!.gapsMs.length).toBeLessThan(1000)
   })
 
   test('a count that no text of that length can have fills no memory', () => {
     const stream = new TokenStream()
-    stream.push(Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content: 'ab' } }] })}\n\n`), 1)
+    stream.push(
+      Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content: 'ab' } }] })}\n\n`),
+      1,
+    )
     stream.push(
       Buffer.from(
         `data: ${JSON.stringify({ choices: [{ delta: { content: 'c' }, finish_reason: 'stop' }], usage: { prompt_tokens: 1e9 } })}\n\n`,
       ),
       3,
     )
-    stream.push(Buffer.from(`data: ${JSON.stringify({ choices: [], usage: { completion_tokens: 999_999 } })}\n\n`), 4)
+    stream.push(
+      Buffer.from(
+        `data: ${JSON.stringify({ choices: [], usage: { completion_tokens: 999_999 } })}\n\n`,
+      ),
+      4,
+    )
     expect(stream.times!.inputTokens).toBeUndefined()
     expect(stream.times!.gapsMs.length).toBeLessThan(10)
   })

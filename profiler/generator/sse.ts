@@ -1,4 +1,7 @@
-/** Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), from chunks cut anywhere, inside a character too. */
+/**
+ * Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), from chunks
+ * cut anywhere, inside a character too.
+ */
 /** A longer event is none: it would be kept whole. */
 const mostEventChars = 4_194_304
 

@@ -1,4 +1,7 @@
-/** Sees when a process that should have run did not: a timer that fires late. What is measured meanwhile is the machine's doing, not the server's. */
+/**
+ * Sees when a process that should have run did not: a timer that fires late. What is measured
+ * meanwhile is the machine's doing, not the server's.
+ */
 export class StallWatch {
   private lastMs = 0
   private readonly spans: number[] = []

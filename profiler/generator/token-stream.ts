@@ -3,7 +3,10 @@ import { chunkOf, isResponseEvent } from './response-events.ts'
 import type { StreamTimes } from './sender.ts'
 import { SseParser } from './sse.ts'
 
-/** What is read of a chunk: https://platform.openai.com/docs/api-reference/chat-streaming, and of completions. It is the server's word, of any type. */
+/**
+ * What is read of a chunk: https://platform.openai.com/docs/api-reference/chat-streaming, and of
+ * completions. It is the server's word, of any type.
+ */
 interface Chunk {
   readonly error?: unknown
   readonly choices?: unknown
@@ -14,8 +17,8 @@ const field = (value: unknown, name: string): unknown => (isRecord(value) ? valu
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
 /**
- * A chunk of the answer. Without text it may be a token all the same: half of a character, the beginning of what may be a stop sequence, an end token that
- * is ignored.
+ * A chunk of the answer. Without text it may be a token all the same: half of a character, the
+ * beginning of what may be a stop sequence, an end token that is ignored.
  */
 interface AnswerChunk {
   readonly atMs: number
@@ -26,40 +29,68 @@ interface AnswerChunk {
   readonly finish: string | undefined
 }
 
-/** Beyond what any answer has: a server's word is not to fill the memory. A character of UTF-16 is three bytes at most, and a token one at least. */
+/**
+ * Beyond what any answer has: a server's word is not to fill the memory. A character of UTF-16 is
+ * three bytes at most, and a token one at least.
+ */
 const mostTokens = 1_000_000
 const mostTokensPerCharacter = 3
 
-/** Finish reasons of answers that the server gave up: vLLM, SGLang, LMDeploy, TensorRT-LLM, OpenRouter, DeepSeek. */
-const givenUp: ReadonlySet<unknown> = new Set(['abort', 'error', 'cancelled', 'timeout', 'insufficient_system_resource'])
+/**
+ * Finish reasons of answers that the server gave up: vLLM, SGLang, LMDeploy, TensorRT-LLM,
+ * OpenRouter, DeepSeek.
+ */
+const givenUp: ReadonlySet<unknown> = new Set([
+  'abort',
+  'error',
+  'cancelled',
+  'timeout',
+  'insufficient_system_resource',
+])
 
 function countIn(usage: unknown, name: string): number | undefined {
   const count = field(usage, name)
-  return Number.isSafeInteger(count) && (count as number) >= 0 && (count as number) <= mostTokens ? (count as number) : undefined
+  return Number.isSafeInteger(count) && (count as number) >= 0 && (count as number) <= mostTokens
+    ? (count as number)
+    : undefined
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0)
 
-/** Tokens that a chunk lists: `token_ids` (vLLM's return_token_ids), or log probabilities of chat or completions. */
+/**
+ * Tokens that a chunk lists: `token_ids` (vLLM's return_token_ids), or log probabilities of chat or
+ * completions.
+ */
 function tokensTold(choice: unknown): number | undefined {
   const logprobs = field(choice, 'logprobs')
-  const listed = [field(choice, 'token_ids'), field(logprobs, 'content'), field(logprobs, 'tokens')].find(Array.isArray)
+  const listed = [
+    field(choice, 'token_ids'),
+    field(logprobs, 'content'),
+    field(logprobs, 'tokens'),
+  ].find(Array.isArray)
   return listed !== undefined && listed.length > 0 ? listed.length : undefined
 }
 
 /**
- * How many tokens each chunk carries: as it says; else one where it has text. What the server's count has beyond that are chunks without text, one each,
- * and the rest is shared out by the length of the texts. One token more than chunks is the end of the text, which is counted and has no chunk.
+ * How many tokens each chunk carries: as it says; else one where it has text. What the server's
+ * count has beyond that are chunks without text, one each, and the rest is shared out by the length
+ * of the texts. One token more than chunks is the end of the text, which is counted and has no
+ * chunk.
  */
 function tokensOfChunks(chunks: readonly AnswerChunk[], counted: number): number[] {
   const told = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
   let left = counted - sum(told)
-  const silent = chunks.flatMap(({ text, tokens }, i) => (tokens === undefined && text === '' ? [i] : []))
+  const silent = chunks.flatMap(({ text, tokens }, i) =>
+    tokens === undefined && text === '' ? [i] : [],
+  )
   const within = silent.filter((i) => chunks[i]!.finish === undefined)
   for (const i of within.slice(0, Math.max(0, left))) told[i] = 1
   left -= Math.min(within.length, Math.max(0, left))
-  // An answer of the length that was asked for ends without a token of its own, unless it is the one that is missing.
-  const end = silent.find((i) => chunks[i]!.finish !== undefined && (left === 1 || chunks[i]!.finish !== 'length'))
+  // An answer of the length that was asked for ends without a token of its own, unless it is the
+  // one that is missing.
+  const end = silent.find(
+    (i) => chunks[i]!.finish !== undefined && (left === 1 || chunks[i]!.finish !== 'length'),
+  )
   if (end !== undefined && left > 0) {
     told[end] = 1
     left--
@@ -80,16 +111,23 @@ function tokensOfChunks(chunks: readonly AnswerChunk[], counted: number): number
 /** Names and arguments of the tools that a chunk calls: tokens like any other. */
 function calledIn(delta: unknown): string {
   const calls = field(delta, 'tool_calls')
-  const functions = [...(Array.isArray(calls) ? calls.map((call) => field(call, 'function')) : []), field(delta, 'function_call')]
-  return functions.flatMap((each) => [field(each, 'name'), field(each, 'arguments')].filter(isText)).join('')
+  const functions = [
+    ...(Array.isArray(calls) ? calls.map((call) => field(call, 'function')) : []),
+    field(delta, 'function_call'),
+  ]
+  return functions
+    .flatMap((each) => [field(each, 'name'), field(each, 'arguments')].filter(isText))
+    .join('')
 }
 
 /** What the model thinks aloud: some servers say it twice, under the old name and the new one. */
-const thoughtIn = (delta: unknown): unknown => [field(delta, 'reasoning_content'), field(delta, 'reasoning')].find(isText)
+const thoughtIn = (delta: unknown): unknown =>
+  [field(delta, 'reasoning_content'), field(delta, 'reasoning')].find(isText)
 
 /** Tokens of thoughts, as OpenAI and as SGLang tell them. */
 const thoughtsCounted = (usage: unknown): number | undefined =>
-  countIn(field(usage, 'completion_tokens_details'), 'reasoning_tokens') ?? countIn(usage, 'reasoning_tokens')
+  countIn(field(usage, 'completion_tokens_details'), 'reasoning_tokens') ??
+  countIn(usage, 'reasoning_tokens')
 
 /** One streamed completion: when its tokens came, and whether it came to its end. */
 export class TokenStream {
@@ -146,7 +184,8 @@ export class TokenStream {
     this.prompted = countIn(usage, 'prompt_tokens') ?? this.prompted
     this.thoughts = thoughtsCounted(usage) ?? this.thoughts
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
-    if (isRecord(choice)) this.readChoice(choice, atMs, (countIn(usage, 'completion_tokens') ?? before) - before)
+    if (isRecord(choice))
+      this.readChoice(choice, atMs, (countIn(usage, 'completion_tokens') ?? before) - before)
   }
 
   /** @param more tokens that the server has counted since the chunk before */
@@ -154,17 +193,31 @@ export class TokenStream {
     const { delta } = choice
     const thought = thoughtIn(delta)
     this.thinksAloud ||= thought !== undefined
-    const text = [choice.text, thought, field(delta, 'content'), field(delta, 'refusal'), calledIn(delta)].filter(isText).join('')
+    const text = [
+      choice.text,
+      thought,
+      field(delta, 'content'),
+      field(delta, 'refusal'),
+      calledIn(delta),
+    ]
+      .filter(isText)
+      .join('')
     const reason = choice.finish_reason
     const finish = isText(reason) ? reason : undefined
     if (givenUp.has(finish)) this.wrong ??= 'aborted'
     this.finished ||= Boolean(reason)
     if (text !== '') this.countedEach &&= more > 0
-    const since = this.countedEach ? Math.min(more, Math.max(1, mostTokensPerCharacter * text.length)) : 0
+    const since = this.countedEach
+      ? Math.min(more, Math.max(1, mostTokensPerCharacter * text.length))
+      : 0
     const tokens = tokensTold(choice) ?? (since > 0 ? since : undefined)
     this.started ||= text !== ''
     // The first chunk of many servers says who speaks, before there is a token.
-    const speaker = this.chunks.length === 0 && text === '' && tokens === undefined && isText(field(delta, 'role'))
+    const speaker =
+      this.chunks.length === 0 &&
+      text === '' &&
+      tokens === undefined &&
+      isText(field(delta, 'role'))
     if (!speaker || finish !== undefined) this.chunks.push({ atMs, text, tokens, finish })
   }
 
@@ -184,7 +237,9 @@ export class TokenStream {
   get times(): StreamTimes | undefined {
     const { chunks, counted } = this
     const withText = chunks.filter(({ text }) => text !== '').length
-    const hidden = this.thinksAloud ? 0 : Math.min(this.thoughts, Math.max(0, (counted ?? 0) - withText))
+    const hidden = this.thinksAloud
+      ? 0
+      : Math.min(this.thoughts, Math.max(0, (counted ?? 0) - withText))
     const each = tokensOfChunks(chunks, (counted ?? 0) - hidden)
     const shown = chunks.findIndex(({ text }) => text !== '')
     const first = shown >= 0 ? shown : each.findIndex((tokens) => tokens > 0)

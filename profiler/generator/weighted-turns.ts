@@ -1,6 +1,7 @@
 /**
- * Whose turn it is, among several with weights: each comes as often as its weight says, and as evenly as that can be (smooth weighted round robin, as nginx
- * has it). @param weights above 0 @returns the index of the next
+ * Whose turn it is, among several with weights: each comes as often as its weight says, and as
+ * evenly as that can be (smooth weighted round robin, as nginx has it). @param weights above 0
+ * @returns the index of the next
  */
 export function weightedTurns(weights: readonly number[]): () => number {
   const total = weights.reduce((sum, weight) => sum + weight, 0)

@@ -30,7 +30,9 @@ afterAll(() => generator.close())
 /** Resolves with host and port, or the socket's path. */
 async function listen(server: Server, socketPath?: string): Promise<string> {
   await new Promise<void>((resolve) =>
-    socketPath === undefined ? server.listen(0, '127.0.0.1', resolve) : server.listen(socketPath, resolve),
+    socketPath === undefined
+      ? server.listen(0, '127.0.0.1', resolve)
+      : server.listen(socketPath, resolve),
   )
   stops.push(() => {
     server.close()
@@ -46,25 +48,38 @@ function newSocket(): string {
 }
 
 const stream = `data: {"model":"m","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n`
-const signature = { inputs: { x: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '2' }] } } }, outputs: {} }
+const signature = {
+  inputs: { x: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '2' }] } } },
+  outputs: {},
+}
 /** What servers of each protocol answer, by method and path. */
 const servers: Readonly<Partial<Record<ProtocolName, Readonly<Record<string, unknown>>>>> = {
   'oip-v2': {
     'GET /v2/health/ready': {},
     'GET /v2/models/m': { inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 2] }] },
-    'POST /v2/models/m/infer': { outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }] },
+    'POST /v2/models/m/infer': {
+      outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }],
+    },
   },
   tfserving: {
     'GET /v1/models/m': { model_version_status: [] },
-    'GET /v1/models/m/metadata': { metadata: { signature_def: { signature_def: { serving_default: signature } } } },
+    'GET /v1/models/m/metadata': {
+      metadata: { signature_def: { signature_def: { serving_default: signature } } },
+    },
     'POST /v1/models/m:predict': { predictions: [1] },
   },
-  openai: { 'GET /v1/models': { object: 'list', data: [{ id: 'm' }] }, 'POST /v1/chat/completions': stream },
+  openai: {
+    'GET /v1/models': { object: 'list', data: [{ id: 'm' }] },
+    'POST /v1/chat/completions': stream,
+  },
   json: { 'GET /healthz': { ok: true }, 'POST /predict': { label: 'a' } },
 }
 const names = Object.keys(servers) as ProtocolName[]
 
-/** Serves a protocol below a path; what is asked outside of it is another server, that answers all the same. @param asked is told of every request */
+/**
+ * Serves a protocol below a path; what is asked outside of it is another server, that answers all
+ * the same. @param asked is told of every request
+ */
 const below =
   (base: string, name: ProtocolName, asked: string[]): RequestListener =>
   (request, response) => {
@@ -72,11 +87,17 @@ const below =
     request.resume().on('end', () => {
       const own = request.url!.startsWith(base) ? request.url!.slice(base.length) : request.url!
       const answer = servers[name]![`${request.method} ${own}`]
-      response.writeHead(answer === undefined ? 404 : 200).end(typeof answer === 'string' ? answer : JSON.stringify(answer ?? {}))
+      response
+        .writeHead(answer === undefined ? 404 : 200)
+        .end(typeof answer === 'string' ? answer : JSON.stringify(answer ?? {}))
     })
   }
 
-async function servesAll(name: ProtocolName, url: string, options: Parameters<typeof protocolFor>[1] = {}): Promise<string> {
+async function servesAll(
+  name: ProtocolName,
+  url: string,
+  options: Parameters<typeof protocolFor>[1] = {},
+): Promise<string> {
   const protocol = protocolFor(name, { ...(name === 'json' && { path: '/predict' }), ...options })
   expect(await protocol.ready(url, 'm', signal)).toBe(true)
   const target = await protocol.prepare(url, 'm', generated, signal)
@@ -107,23 +128,42 @@ describe.each(names)('a server of %s', (name) => {
 
   test('behind a redirect is named with what to write', async () => {
     const moved: RequestListener = (request, response) =>
-      request.resume().on('end', () => response.writeHead(308, { location: `https://inference.example/ml${request.url}` }).end())
+      request
+        .resume()
+        .on('end', () =>
+          response.writeHead(308, { location: `https://inference.example/ml${request.url}` }).end(),
+        )
     const url = `http://${await listen(createServer(moved))}`
     const protocol = protocolFor(name, name === 'json' ? { path: '/predict' } : {})
     const never = await protocol.whyNever!(url, 'm', signal)
-    expect(never).toMatchObject({ what: expect.stringContaining('redirects (308) to https://inference.example/ml/') })
+    expect(never).toMatchObject({
+      what: expect.stringContaining('redirects (308) to https://inference.example/ml/'),
+    })
     expect(never!.hint).toContain('--url https://inference.example/ml:')
-    const asked = await protocol.prepare(url, 'm', generated, signal).catch((error: unknown) => error)
+    const asked = await protocol
+      .prepare(url, 'm', generated, signal)
+      .catch((error: unknown) => error)
     expect(asked).toBeInstanceOf(ProtocolError)
     expect((asked as ProtocolError).message).toMatch(/308/)
   })
 
   test('that asks for a client certificate gets it, and refuses who has none', async () => {
-    const tls = { key: testKey, cert: testCertificate, ca: testCertificate, requestCert: true, rejectUnauthorized: true }
+    const tls = {
+      key: testKey,
+      cert: testCertificate,
+      ca: testCertificate,
+      requestCert: true,
+      rejectUnauthorized: true,
+    }
     const url = `https://${await listen(createHttpsServer(tls, below('', name, [])))}`
     const ca = testCertificate
     await servesAll(name, url, { tls: { ca, cert: testCertificate, key: testKey } })
-    const without = protocolFor(name, { tls: { ca }, path: '/predict' }).prepare(url, 'm', generated, signal)
+    const without = protocolFor(name, { tls: { ca }, path: '/predict' }).prepare(
+      url,
+      'm',
+      generated,
+      signal,
+    )
     await expect(without).rejects.toThrow(ProtocolError)
   })
 })
@@ -135,7 +175,12 @@ test('HTTP/2 on a unix socket', async () => {
 })
 
 test('gRPC has no base path, and says so', async () => {
-  const asked = protocolFor('grpc-v2').prepare('grpc://127.0.0.1:8001/ml/prod', 'm', generated, signal)
+  const asked = protocolFor('grpc-v2').prepare(
+    'grpc://127.0.0.1:8001/ml/prod',
+    'm',
+    generated,
+    signal,
+  )
   await expect(asked).rejects.toThrow('has the path /ml/prod')
 })
 
@@ -156,7 +201,9 @@ test('a path that redirects on the same server is named as a path', async () => 
     .catch((error: unknown) => error)
   expect((failed as ProtocolError).message).toBe(`${url}/predict redirects (308) to /predict/`)
   expect((failed as ProtocolError).hint).toContain('/predict/')
-  await expect(protocolFor('json', { path: '/predict/' }).prepare(url, 'm', generated, signal)).resolves.toMatchObject({
+  await expect(
+    protocolFor('json', { path: '/predict/' }).prepare(url, 'm', generated, signal),
+  ).resolves.toMatchObject({
     path: '/predict/',
   })
 })
@@ -168,7 +215,12 @@ test('a query of the URL goes with every request', async () => {
     request.resume().on('end', () => response.end('{}'))
   }
   const url = `http://${await listen(createServer(keyed))}/ml?api-version=2`
-  const target = await protocolFor('json', { path: '/predict' }).prepare(url, 'm', generated, signal)
+  const target = await protocolFor('json', { path: '/predict' }).prepare(
+    url,
+    'm',
+    generated,
+    signal,
+  )
   expect(asked).toEqual(['/ml/predict?api-version=2'])
   expect(hrefOf(serverAddress(target.url)!, target.path)).toBe(url.replace('/ml?', '/ml/predict?'))
 })

@@ -24,7 +24,13 @@ async function faultOf({ first, later, rest, tensors = false }: Case): Promise<s
   const bodies = first[0]!.map((_, i) => i)
   const golden = goldenOf({ of: 'trial 1', bits: 32, configuration: { batch: 1 } }, bodies, first)
   const check = new AnswerCheck(
-    { expect: [], golden: JSON.parse(JSON.stringify(golden)), bits: 32, configuration: { batch: 8 }, ...rest },
+    {
+      expect: [],
+      golden: JSON.parse(JSON.stringify(golden)),
+      bits: 32,
+      configuration: { batch: 8 },
+      ...rest,
+    },
     reading(tensors),
   )
   for (const [body, answer] of later.entries()) check.add(body, answer)
@@ -35,7 +41,8 @@ const labels = (...values: unknown[]) => values.map((label) => of({ label }))
 
 describe('numbers', () => {
   const first = [scores(0.5, 2, 1)]
-  test('a little apart are the same', () => expect(faultOf({ first, later: scores(0.51, 2.01, 0.99) })).resolves.toBeUndefined())
+  test('a little apart are the same', () =>
+    expect(faultOf({ first, later: scores(0.51, 2.01, 0.99) })).resolves.toBeUndefined())
   test('of one answer further apart are not, and both are shown', () =>
     expect(faultOf({ first, later: scores(0.5, 2, 1.05) })).resolves.toMatch(
       /^request 2, score: 1.05 in place of 1, the answer of trial 1/,
@@ -51,29 +58,52 @@ describe('numbers', () => {
   test('the user says how far, of some of them', async () => {
     const both = (score: number, other: number) => [of({ score, other })]
     const expected = { expect: [{ path: 'score', tolerance: 0.1 }] }
-    expect(await faultOf({ first: [both(1.5, 1.5)], later: both(1.6, 1.5), rest: expected })).toBeUndefined()
-    expect(await faultOf({ first: [both(1.5, 1.5)], later: both(1.5, 1.6), rest: expected })).toMatch(/other/)
+    expect(
+      await faultOf({ first: [both(1.5, 1.5)], later: both(1.6, 1.5), rest: expected }),
+    ).toBeUndefined()
+    expect(
+      await faultOf({ first: [both(1.5, 1.5)], later: both(1.5, 1.6), rest: expected }),
+    ).toMatch(/other/)
     // What must be some value says nothing of how far from the first answer it may be.
     const valued = { expect: [{ path: 'score', value: 1.6, tolerance: 0.1 }] }
-    expect(await faultOf({ first: [both(1.5, 1.5)], later: both(1.6, 1.5), rest: valued })).toMatch(/^request 0, score: 1.6/)
+    expect(await faultOf({ first: [both(1.5, 1.5)], later: both(1.6, 1.5), rest: valued })).toMatch(
+      /^request 0, score: 1.6/,
+    )
   })
   test('the user says how far', async () => {
-    expect(await faultOf({ first, later: scores(0.5, 2, 1.05), rest: { tolerance: 0.1 } })).toBeUndefined()
+    expect(
+      await faultOf({ first, later: scores(0.5, 2, 1.05), rest: { tolerance: 0.1 } }),
+    ).toBeUndefined()
     const expected = { expect: [{ path: 'score', tolerance: 0.1 }] }
     expect(await faultOf({ first, later: scores(0.5, 2, 1.05), rest: expected })).toBeUndefined()
-    expect(await faultOf({ first: [labels(100, 120)], later: labels(101, 119), rest: { tolerance: 0.1 } })).toBeUndefined()
+    expect(
+      await faultOf({
+        first: [labels(100, 120)],
+        later: labels(101, 119),
+        rest: { tolerance: 0.1 },
+      }),
+    ).toBeUndefined()
   })
   test('that are none', () =>
-    expect(faultOf({ first, later: [of({ score: null }), of({ score: 2 }), of({ score: 1 })] })).resolves.toBeDefined())
+    expect(
+      faultOf({ first, later: [of({ score: null }), of({ score: 2 }), of({ score: 1 })] }),
+    ).resolves.toBeDefined())
   test('of a list: a longer or an exchanged one is another', async () => {
     const list = (...data: number[]) => [of({ outputs: { y: { shape: [data.length], data } } })]
-    expect(await faultOf({ first: [list(0.1, 0.9)], later: list(0.1, 0.9), tensors: true })).toBeUndefined()
-    expect(await faultOf({ first: [list(0.1, 0.9)], later: list(0.1, 0.9, 0), tensors: true })).toBeDefined()
-    expect(await faultOf({ first: [list(0.1, 0.9)], later: list(0.9, 0.1), tensors: true })).toMatch(/\[0.9,0.1\] in place of \[0.1,0.9\]/)
+    expect(
+      await faultOf({ first: [list(0.1, 0.9)], later: list(0.1, 0.9), tensors: true }),
+    ).toBeUndefined()
+    expect(
+      await faultOf({ first: [list(0.1, 0.9)], later: list(0.1, 0.9, 0), tensors: true }),
+    ).toBeDefined()
+    expect(
+      await faultOf({ first: [list(0.1, 0.9)], later: list(0.9, 0.1), tensors: true }),
+    ).toMatch(/\[0.9,0.1\] in place of \[0.1,0.9\]/)
   })
   test('as large as another number at their place may be as far apart as that allows', async () => {
     // One in a hundred of the largest, 200: 2.
-    const found = (...values: number[]) => faultOf({ first: [scores(0.5, 200.5)], later: scores(...values) })
+    const found = (...values: number[]) =>
+      faultOf({ first: [scores(0.5, 200.5)], later: scores(...values) })
     expect(await found(2.4, 200.5)).toBeUndefined()
     expect(await found(2.6, 200.5)).toMatch(/^request 0, score: 2.6 in place of 0.5/)
     expect(await found(0.5, 198.4)).toMatch(/^request 1/)
@@ -99,28 +129,40 @@ describe('numbers', () => {
   })
   test('that a field is missing, or that another is there, is a difference', async () => {
     const two = [of({ score: 0.5, other: 0.25 })]
-    expect(await faultOf({ first: [scores(0.5)], later: two })).toMatch(/^request 0, other: 0.25 in place of nothing/)
-    expect(await faultOf({ first: [two], later: scores(0.5) })).toMatch(/^request 0, other: nothing in place of 0.25/)
+    expect(await faultOf({ first: [scores(0.5)], later: two })).toMatch(
+      /^request 0, other: 0.25 in place of nothing/,
+    )
+    expect(await faultOf({ first: [two], later: scores(0.5) })).toMatch(
+      /^request 0, other: nothing in place of 0.25/,
+    )
     // One that is there only now and then is chance.
     expect(await faultOf({ first: [scores(0.5), two], later: two })).toBeUndefined()
     expect(await faultOf({ first: [two, scores(0.5)], later: scores(0.5) })).toBeUndefined()
   })
   test('in words are no numbers', async () => {
     expect(await faultOf({ first: [scores(0.5)], later: labels(0) })).toBeDefined()
-    expect(await faultOf({ first: [scores(0.5)], later: [of({ score: '0.50' })] })).toMatch(/"0.50" in place of 0.5/)
+    expect(await faultOf({ first: [scores(0.5)], later: [of({ score: '0.50' })] })).toMatch(
+      /"0.50" in place of 0.5/,
+    )
   })
   test('are shown to four figures', async () => {
-    expect(await faultOf({ first: [scores(0.123456)], later: scores(0.234567) })).toContain('score: 0.2346 in place of 0.1235')
+    expect(await faultOf({ first: [scores(0.123456)], later: scores(0.234567) })).toContain(
+      'score: 0.2346 in place of 0.1235',
+    )
   })
   test('shown begin with the first that is another, four of them', async () => {
     const list = (...y: number[]) => [of({ y })]
-    expect(await faultOf({ first: [list(1, 2, 3, 4, 5, 6, 7)], later: list(1, 2, 9, 4, 5, 6, 7) })).toContain(
-      'request 0, y[]: [9,4,5,6] (from value 2) in place of [3,4,5,6] (from value 2)',
+    expect(
+      await faultOf({ first: [list(1, 2, 3, 4, 5, 6, 7)], later: list(1, 2, 9, 4, 5, 6, 7) }),
+    ).toContain('request 0, y[]: [9,4,5,6] (from value 2) in place of [3,4,5,6] (from value 2)')
+    expect(await faultOf({ first: [list(1, 2)], later: list(1, 2, 3) })).toContain(
+      'y[]: [1,2,3] in place of [1,2]',
     )
-    expect(await faultOf({ first: [list(1, 2)], later: list(1, 2, 3) })).toContain('y[]: [1,2,3] in place of [1,2]')
   })
   test('of a list of 2,048 all count; of a longer one as many, evenly', async () => {
-    const list = (n: number, at: number, other: number) => [of({ y: Array.from({ length: n }, (_, i) => (i === at ? other : 0.5)) })]
+    const list = (n: number, at: number, other: number) => [
+      of({ y: Array.from({ length: n }, (_, i) => (i === at ? other : 0.5)) }),
+    ]
     for (const [n, at, seen] of [
       [2048, 2047, true],
       [2048, 1, true],
@@ -132,7 +174,9 @@ describe('numbers', () => {
     }
   })
   test('far down a long list', async () => {
-    const long = (last: number) => [of({ y: Array.from({ length: 100_000 }, (_, i) => (i > 90_000 ? last : i / 1e5)) })]
+    const long = (last: number) => [
+      of({ y: Array.from({ length: 100_000 }, (_, i) => (i > 90_000 ? last : i / 1e5)) }),
+    ]
     expect(await faultOf({ first: [long(0.5)], later: long(0.5) })).toBeUndefined()
     expect(await faultOf({ first: [long(0.5)], later: long(0.9) })).toMatch(/0.9.*in place of.*0.5/)
   })
@@ -142,24 +186,37 @@ describe('labels', () => {
   const first = [labels('a', 'b', 'a', 'b')]
   test('one of four may be as likely as another', () =>
     expect(faultOf({ first, later: labels('a', 'b', 'a', 'a') })).resolves.toBeUndefined())
-  test('two of four are wrong', () => expect(faultOf({ first, later: labels('a', 'b', 'b', 'a') })).resolves.toMatch(/"b" in place of "a"/))
-  test('one of one is', () => expect(faultOf({ first: [labels('a')], later: labels('b') })).resolves.toBeDefined())
-  test('whole numbers are labels', () => expect(faultOf({ first: [labels(1000)], later: labels(1001) })).resolves.toBeDefined())
+  test('two of four are wrong', () =>
+    expect(faultOf({ first, later: labels('a', 'b', 'b', 'a') })).resolves.toMatch(
+      /"b" in place of "a"/,
+    ))
+  test('one of one is', () =>
+    expect(faultOf({ first: [labels('a')], later: labels('b') })).resolves.toBeDefined())
+  test('whole numbers are labels', () =>
+    expect(faultOf({ first: [labels(1000)], later: labels(1001) })).resolves.toBeDefined())
 })
 
 describe('what is not the answer', () => {
   test('ids, times and what is drawn are found by asking again', async () => {
     const once = (n: number) => [of({ ref: `x${n}`, draw: Math.sin(n), label: 'a' })]
     expect(await faultOf({ first: [once(1), once(2), once(3)], later: once(9) })).toBeUndefined()
-    expect(await faultOf({ first: [once(1), once(2)], later: [of({ ref: 'x', draw: 0, label: 'b' })] })).toMatch(/label/)
+    expect(
+      await faultOf({ first: [once(1), once(2)], later: [of({ ref: 'x', draw: 0, label: 'b' })] }),
+    ).toMatch(/label/)
   })
   test('all of it drawn says nothing', () =>
-    expect(faultOf({ first: [labels('a', 'b'), labels('c', 'd')], later: labels('e', 'f') })).resolves.toBeUndefined())
+    expect(
+      faultOf({ first: [labels('a', 'b'), labels('c', 'd')], later: labels('e', 'f') }),
+    ).resolves.toBeUndefined())
   test('what a server tells of itself is none, of a declared tensor it is', async () => {
-    const about = (pid: number, batch: number, label = 'a') => [of({ pid, size: batch, took_ms: pid / 10, label })]
+    const about = (pid: number, batch: number, label = 'a') => [
+      of({ pid, size: batch, took_ms: pid / 10, label }),
+    ]
     expect(await faultOf({ first: [about(10, 1)], later: about(20, 8) })).toBeUndefined()
     expect(await faultOf({ first: [about(10, 1)], later: about(20, 4) })).toMatch(/size/)
-    expect(await faultOf({ first: [about(10, 1)], later: about(20, 8), tensors: true })).toMatch(/pid/)
+    expect(await faultOf({ first: [about(10, 1)], later: about(20, 8), tensors: true })).toMatch(
+      /pid/,
+    )
   })
   test('headers that a server repeats are of whoever asks', async () => {
     const echoed = (headers: object) => [of({ headers, label: 'a' })]
@@ -174,29 +231,49 @@ describe('what is not the answer', () => {
     expect(await faultOf({ first: [sizes(2)], later: sizes(8) })).toMatch(/size/)
   })
   test('a label that is also a parameter of the other configuration counts', () =>
-    expect(faultOf({ first: [labels(0, 0)], later: labels(8, 8) })).resolves.toMatch(/label: 8 in place of 0/))
+    expect(faultOf({ first: [labels(0, 0)], later: labels(8, 8) })).resolves.toMatch(
+      /label: 8 in place of 0/,
+    ))
 })
 
 describe('texts of language models', () => {
   const first = [[said('Paris is'), said('Yes, it'), said('Four'), said('Blue')]]
   test('go other ways after a while', () =>
-    expect(faultOf({ first, later: [said('Paris was'), said('Yes, of'), said('Four is'), said('Green')] })).resolves.toBeUndefined())
+    expect(
+      faultOf({
+        first,
+        later: [said('Paris was'), said('Yes, of'), said('Four is'), said('Green')],
+      }),
+    ).resolves.toBeUndefined())
   test('most of which begin otherwise are others', () =>
-    expect(faultOf({ first, later: [said('!!!'), said('!!!'), said('!!!'), said('Blue')] })).resolves.toMatch(/"!!!" in place of "Paris"/))
+    expect(
+      faultOf({ first, later: [said('!!!'), said('!!!'), said('!!!'), said('Blue')] }),
+    ).resolves.toMatch(/"!!!" in place of "Paris"/))
   test('of sixteen bits may no more than of all', async () => {
     const rest = { bits: 16 } as const
-    expect(await faultOf({ first, later: [said('x'), said('y'), said('z'), said('Blue')], rest })).toBeDefined()
-    expect(await faultOf({ first, later: [said('x'), said('y'), said('Four'), said('Blue')], rest })).toBeUndefined()
+    expect(
+      await faultOf({ first, later: [said('x'), said('y'), said('z'), said('Blue')], rest }),
+    ).toBeDefined()
+    expect(
+      await faultOf({ first, later: [said('x'), said('y'), said('Four'), said('Blue')], rest }),
+    ).toBeUndefined()
   })
   test('of few bits may, unless all do', async () => {
     const rest = { bits: 4 } as const
-    expect(await faultOf({ first, later: [said('x'), said('y'), said('z'), said('Blue')], rest })).toBeUndefined()
-    expect(await faultOf({ first, later: [said('x'), said('y'), said('z'), said('w')], rest })).toBeDefined()
+    expect(
+      await faultOf({ first, later: [said('x'), said('y'), said('z'), said('Blue')], rest }),
+    ).toBeUndefined()
+    expect(
+      await faultOf({ first, later: [said('x'), said('y'), said('z'), said('w')], rest }),
+    ).toBeDefined()
   })
 })
 
 test('what the user expects is held against every answer', async () => {
-  const check = new AnswerCheck({ expect: [{ path: 'label', value: 'a' }], bits: 32, configuration: {} }, reading(false))
+  const check = new AnswerCheck(
+    { expect: [{ path: 'label', value: 'a' }], bits: 32, configuration: {} },
+    reading(false),
+  )
   check.take(3, Buffer.from('{"label": "a"}'))
   expect(await check.fault()).toBeUndefined()
   check.take(4, Buffer.from('{"label": "b"}'))

@@ -1,7 +1,16 @@
-/** Answers held against what is expected of them and against golden ones, one after another: before a load, and a few of its own. */
+/**
+ * Answers held against what is expected of them and against golden ones, one after another: before
+ * a load, and a few of its own.
+ */
 import type { Answered, AnswerReading, Target } from '../types.ts'
 import { covers, type Expectation, unexpected } from './expectations.ts'
-import { type Bits, type Comparison, differenceFrom, type GoldenAnswers, mostOthers } from './golden-answers.ts'
+import {
+  type Bits,
+  type Comparison,
+  differenceFrom,
+  type GoldenAnswers,
+  mostOthers,
+} from './golden-answers.ts'
 
 /** Of one configuration. JSON-safe, for a process elsewhere. */
 export interface AnswerSpec {
@@ -15,7 +24,8 @@ export interface AnswerSpec {
 }
 
 /** What is wrong with an answer, in words. @param what follows 'answered, but' */
-export const answeredBut = (body: number, what: string): string => `request ${body} was answered, but ${what}`
+export const answeredBut = (body: number, what: string): string =>
+  `request ${body} was answered, but ${what}`
 
 export class AnswerCheck {
   private readonly comparison: Comparison
@@ -32,7 +42,8 @@ export class AnswerCheck {
     private readonly target?: Pick<Extract<Target, { kind: 'http' }>, 'bodies' | 'meaning'>,
   ) {
     const { bits, configuration, tolerance, expect } = spec
-    const toleranceAt = (leaf: string) => expect.find(({ path, value }) => value === undefined && covers(path, leaf))?.tolerance
+    const toleranceAt = (leaf: string) =>
+      expect.find(({ path, value }) => value === undefined && covers(path, leaf))?.tolerance
     this.comparison = { bits, configuration, tolerance, toleranceAt, tensors: reading.tensors }
   }
 

@@ -17,8 +17,9 @@ const examples: Readonly<Record<string, string>> = {
 }
 
 /**
- * Line of a text at which it stops to be the beginning of JSON, from 1; undefined for a text of one line. The parser of Node 20 says the place in some messages alone: with less and
- * less of the text it is where `message` is no longer what it says.
+ * Line of a text at which it stops to be the beginning of JSON, from 1; undefined for a text of one
+ * line. The parser of Node 20 says the place in some messages alone: with less and less of the text
+ * it is where `message` is no longer what it says.
  */
 function lineOfFault(message: string, text: string): number | undefined {
   if (!text.includes('\n')) return undefined
@@ -49,20 +50,30 @@ function faultOf(text: string): string | undefined {
 }
 
 /** The first name that is filled in nowhere. */
-function unknownName(template: string): { readonly what: string; readonly hint: string } | undefined {
+function unknownName(
+  template: string,
+): { readonly what: string; readonly hint: string } | undefined {
   const names = [...template.matchAll(placeholder)].map(([, name]) => name!)
   const unknown = names.find((name) => !Object.hasOwn(examples, name))
-  return unknown === undefined ? undefined : { what: `the body template asks for {{${unknown}}}`, hint: knownHint }
+  return unknown === undefined
+    ? undefined
+    : { what: `the body template asks for {{${unknown}}}`, hint: knownHint }
 }
 
 /** The same of templates that need not be JSON: a form's fields, a text. */
-export const formFault = (templates: Readonly<Record<string, string>>): { readonly what: string; readonly hint: string } | undefined =>
+export const formFault = (
+  templates: Readonly<Record<string, string>>,
+): { readonly what: string; readonly hint: string } | undefined =>
   Object.values(templates)
     .map(unknownName)
     .find((fault) => fault !== undefined)
 
-/** What is wrong with a body template, told by filling in an example; undefined where nothing is. */
-export function templateFault(template: string): { readonly what: string; readonly hint: string } | undefined {
+/**
+ * What is wrong with a body template, told by filling in an example; undefined where nothing is.
+ */
+export function templateFault(
+  template: string,
+): { readonly what: string; readonly hint: string } | undefined {
   const unknown = unknownName(template)
   if (unknown !== undefined) return unknown
   const filled = template.trimEnd().replaceAll(placeholder, (_, name: string) => examples[name]!)

@@ -1,7 +1,16 @@
 import { createServer, type RequestListener } from 'node:http'
-import { createServer as createHttp2Server, createSecureServer, type Http2ServerResponse } from 'node:http2'
+import {
+  createServer as createHttp2Server,
+  createSecureServer,
+  type Http2ServerResponse,
+} from 'node:http2'
 import { createServer as createHttpsServer } from 'node:https'
-import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net'
+import {
+  type AddressInfo,
+  createServer as createTcpServer,
+  type Server,
+  type Socket,
+} from 'node:net'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import { ProtocolError } from '../profiler-errors.ts'
@@ -69,7 +78,11 @@ const oip: RequestListener = (request, response) => {
 }
 
 describe.each(kinds)('over %s', (kind) => {
-  const options = { http2: isHttp2(kind), timeoutMs: 2000, ...(secure(kind) && { tls: { ca: testCertificate } }) }
+  const options = {
+    http2: isHttp2(kind),
+    timeoutMs: 2000,
+    ...(secure(kind) && { tls: { ca: testCertificate } }),
+  }
 
   test('detected, ready, prepared and loaded, all in the same way', async () => {
     const versions = new Set<string>()
@@ -93,11 +106,14 @@ describe.each(kinds)('over %s', (kind) => {
     const url = await serve(kind, oip)
     const http2 = !isHttp2(kind)
     const wrong = protocolFor('oip-v2', { ...options, http2 })
-    if (http2) await expect(wrong.ready(url, 'm', signal)).rejects.toThrow(/does not speak HTTP\/2: /)
+    if (http2)
+      await expect(wrong.ready(url, 'm', signal)).rejects.toThrow(/does not speak HTTP\/2: /)
     else expect(await wrong.ready(url, 'm', signal)).toBe(false)
     const failure = wrong.prepare(url, 'm', generated, signal)
     await expect(failure).rejects.toThrow(ProtocolError)
-    await expect(failure).rejects.toThrow(http2 ? /does not speak HTTP\/2: / : /cannot be reached: /)
+    await expect(failure).rejects.toThrow(
+      http2 ? /does not speak HTTP\/2: / : /cannot be reached: /,
+    )
     await expect(failure).rejects.toMatchObject({
       hint: expect.stringMatching(http2 ? /^drop --http2/ : /HTTP\/2 alone\? Then say --http2/),
     })
@@ -109,7 +125,9 @@ describe.each(kinds)('over %s', (kind) => {
       response.writeHead(302, { location: '/elsewhere' }).end()
     })
     const protocol = protocolFor('oip-v2', options)
-    await expect(protocol.prepare(url, 'm', generated, signal)).rejects.toThrow(/redirects \(302\) to \/elsewhere/)
+    await expect(protocol.prepare(url, 'm', generated, signal)).rejects.toThrow(
+      /redirects \(302\) to \/elsewhere/,
+    )
     await expect(protocol.prepare(url, 'none', generated, signal)).rejects.toThrow(/answered 404/)
     const nothing = url.replace(/\d+$/, '1')
     expect(await protocol.ready(nothing, 'm', signal)).toBe(false)
@@ -123,13 +141,23 @@ describe.each(kinds)('over %s', (kind) => {
     const url = await serve(kind, (request, response) => {
       if (request.method === 'GET') oip(request, response)
     })
-    const late = protocolFor('oip-v2', { ...options, timeoutMs: 150, firstAnswerMs: 150 }).prepare(url, 'm', generated, signal)
+    const late = protocolFor('oip-v2', { ...options, timeoutMs: 150, firstAnswerMs: 150 }).prepare(
+      url,
+      'm',
+      generated,
+      signal,
+    )
     await expect(late).rejects.toMatchObject({
       message: expect.stringContaining('did not answer its first request within 0.1'),
       why: 'no-answer',
     })
     const abort = new AbortController()
-    const given = protocolFor('oip-v2', { ...options, timeoutMs: 60_000 }).prepare(url, 'm', generated, abort.signal)
+    const given = protocolFor('oip-v2', { ...options, timeoutMs: 60_000 }).prepare(
+      url,
+      'm',
+      generated,
+      abort.signal,
+    )
     setTimeout(() => abort.abort(new Error('enough')), 100)
     await expect(given).rejects.toThrow('enough')
   })
@@ -141,16 +169,26 @@ describe.each(['https', 'h2'] as const)('certificates over %s', (kind) => {
   test('an unknown authority is refused by name, in probes and in loads', async () => {
     const url = await serve(kind, oip)
     const unknown = protocolFor('oip-v2', { http2 })
-    for (const ask of [() => unknown.ready(url, 'm', signal), () => unknown.prepare(url, 'm', generated, signal)])
+    for (const ask of [
+      () => unknown.ready(url, 'm', signal),
+      () => unknown.prepare(url, 'm', generated, signal),
+    ])
       await expect(ask()).rejects.toMatchObject({
         message: expect.stringMatching(/cannot be reached: .*certificate/),
         hint: expect.stringMatching(/--ca FILE.*--insecure-skip-verify/),
       })
-    await expect(protocolFor('oip-v2', { http2, tls: { ca: 'none' } }).prepare(url, 'm', generated, signal)).rejects.toMatchObject({
+    await expect(
+      protocolFor('oip-v2', { http2, tls: { ca: 'none' } }).prepare(url, 'm', generated, signal),
+    ).rejects.toMatchObject({
       message: expect.stringMatching(/PEM|certificate/),
       hint: expect.stringContaining('--ca FILE'),
     })
-    const target = await protocolFor('oip-v2', { http2, tls: { ca: testCertificate } }).prepare(url, 'm', generated, signal)
+    const target = await protocolFor('oip-v2', { http2, tls: { ca: testCertificate } }).prepare(
+      url,
+      'm',
+      generated,
+      signal,
+    )
     for (const load of loads) {
       const point = await generator.run({ ...target, tls: undefined }, load, slo, signal)
       expect(point.errorKinds).toEqual({ 'tls DEPTH_ZERO_SELF_SIGNED_CERT': point.requests })
@@ -161,8 +199,13 @@ describe.each(['https', 'h2'] as const)('certificates over %s', (kind) => {
     // Its names are localhost and 127.0.0.1.
     const url = await serve(kind, oip, '127.0.0.2')
     const ca = { ca: testCertificate }
-    await expect(protocolFor('oip-v2', { http2, tls: ca }).prepare(url, 'm', generated, signal)).rejects.toThrow(/127\.0\.0\.2/)
-    const target = await protocolFor('oip-v2', { http2, tls: { insecureSkipVerify: true } }).prepare(url, 'm', generated, signal)
+    await expect(
+      protocolFor('oip-v2', { http2, tls: ca }).prepare(url, 'm', generated, signal),
+    ).rejects.toThrow(/127\.0\.0\.2/)
+    const target = await protocolFor('oip-v2', {
+      http2,
+      tls: { insecureSkipVerify: true },
+    }).prepare(url, 'm', generated, signal)
     for (const load of loads) {
       expect((await generator.run(target, load, slo, signal)).errors).toBe(0)
       const point = await generator.run({ ...target, tls: ca }, load, slo, signal)
@@ -174,26 +217,39 @@ describe.each(['https', 'h2'] as const)('certificates over %s', (kind) => {
 describe('what stands in HTTP/2 otherwise', () => {
   test('a server that hangs up before it speaks HTTP/2', async () => {
     const url = await listen(createTcpServer((socket) => socket.on('error', () => {}).end()))
-    await expect(protocolFor('oip-v2', { http2: true }).prepare(url, 'm', generated, signal)).rejects.toMatchObject({
+    await expect(
+      protocolFor('oip-v2', { http2: true }).prepare(url, 'm', generated, signal),
+    ).rejects.toMatchObject({
       message: expect.stringContaining('cannot be reached'),
       hint: expect.stringContaining('drop --http2'),
     })
   })
 
   test('a gRPC server, which answers over HTTP/2 too, is recognised', async () => {
-    const server = await startGrpcServer({ '/inference.GRPCInferenceService/ServerLive': () => wire([1, 1]) })
+    const server = await startGrpcServer({
+      '/inference.GRPCInferenceService/ServerLive': () => wire([1, 1]),
+    })
     stops.push(server.stop)
-    expect(await detectProtocol(server.url.replace('grpc:', 'http:'), 'm', { http2: true }, signal)).toBe('grpc-v2')
+    expect(
+      await detectProtocol(server.url.replace('grpc:', 'http:'), 'm', { http2: true }, signal),
+    ).toBe('grpc-v2')
   })
 })
 
 describe.each(['h2c', 'h2'] as const)('streamed answers over %s', (kind) => {
-  const options = { http2: true, timeoutMs: 5000, ...(secure(kind) && { tls: { ca: testCertificate } }) }
+  const options = {
+    http2: true,
+    timeoutMs: 5000,
+    ...(secure(kind) && { tls: { ca: testCertificate } }),
+  }
   const token = (finish: string | null = null) =>
     `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'x' }, finish_reason: finish }] })}\n\n`
   const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-  /** First token after 40 ms, then five more, one every 15 ms; what `cut` picks is reset after its second token. */
+  /**
+   * First token after 40 ms, then five more, one every 15 ms; what `cut` picks is reset after its
+   * second token.
+   */
   const streaming = (cut: (n: number) => boolean): RequestListener => {
     let n = 0
     return async (request, response) => {
@@ -203,7 +259,10 @@ describe.each(['h2c', 'h2'] as const)('streamed answers over %s', (kind) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       await wait(40)
       for (let i = 0; i < 6; i++) {
-        if (reset && i === 2) return void (response as unknown as Http2ServerResponse).stream.destroy(new Error('told to reset'))
+        if (reset && i === 2)
+          return void (response as unknown as Http2ServerResponse).stream.destroy(
+            new Error('told to reset'),
+          )
         response.write(token(i === 5 ? 'length' : null))
         await wait(15)
       }
@@ -218,7 +277,11 @@ describe.each(['h2c', 'h2'] as const)('streamed answers over %s', (kind) => {
   }
 
   test.for(loads)('$kind loop: times of tokens are those of the server', async (load, { skip }) => {
-    const run = await generator.play({ ...(await prepared(() => false)), serverPids: () => [process.pid] } as Target, load, signal)
+    const run = await generator.play(
+      { ...(await prepared(() => false)), serverPids: () => [process.pid] } as Target,
+      load,
+      signal,
+    )
     skipIfDisturbed(run, skip)
     const point = loadPointOf(run, slo)
     expect(point.errorKinds).toEqual({})
@@ -232,9 +295,12 @@ describe.each(['h2c', 'h2'] as const)('streamed answers over %s', (kind) => {
     expect(interToken.requests).toBe(5 * point.requests)
   })
 
-  test.each(loads)('$kind loop: a stream reset in the middle is an error of its own class, and others go on', async (load) => {
-    const point = await generator.run(await prepared((n) => n % 3 === 1), load, slo, signal)
-    expect(Object.keys(point.errorKinds)).toEqual(['cut stream'])
-    expect(point.achievedRps).toBeGreaterThan(0)
-  })
+  test.each(loads)(
+    '$kind loop: a stream reset in the middle is an error of its own class, and others go on',
+    async (load) => {
+      const point = await generator.run(await prepared((n) => n % 3 === 1), load, slo, signal)
+      expect(Object.keys(point.errorKinds)).toEqual(['cut stream'])
+      expect(point.achievedRps).toBeGreaterThan(0)
+    },
+  )
 })

@@ -29,15 +29,23 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'content-'))
   const answers: Record<string, (asked: { instances?: unknown[] }) => object> = {
     '/v2/models/m': () => ({ name: 'm', inputs }),
-    '/v2/models/m/infer': () => ({ outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }] }),
-    '/v1/models/m/metadata': () => ({ metadata: { signature_def: { signature_def: { serving_default: { inputs: signature } } } } }),
+    '/v2/models/m/infer': () => ({
+      outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }],
+    }),
+    '/v1/models/m/metadata': () => ({
+      metadata: { signature_def: { signature_def: { serving_default: { inputs: signature } } } },
+    }),
     '/v1/models/m:predict': ({ instances }) => ({ predictions: instances!.map(() => 0) }),
     '/predict': () => ({ label: 'good' }),
   }
   server = createServer(async (request, response) => {
     let body = ''
     for await (const chunk of request) body += chunk
-    response.end(JSON.stringify(answers[request.url!]?.(JSON.parse(body || '{}')) ?? { error: 'no such path' }))
+    response.end(
+      JSON.stringify(
+        answers[request.url!]?.(JSON.parse(body || '{}')) ?? { error: 'no such path' },
+      ),
+    )
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -51,8 +59,12 @@ beforeEach(() => {
   signature = { text: { dtype: 'DT_STRING', tensor_shape: { dim: [{ size: '-1' }] } } }
 })
 
-const bodies = async (protocol: ProtocolName, payload: PayloadSource, options: ProtocolOptions = {}, at = url) =>
-  (await protocolFor(protocol, options).prepare(at, 'm', payload, signal)).bodies
+const bodies = async (
+  protocol: ProtocolName,
+  payload: PayloadSource,
+  options: ProtocolOptions = {},
+  at = url,
+) => (await protocolFor(protocol, options).prepare(at, 'm', payload, signal)).bodies
 const generated = { kind: 'generated', seed: 1, count: 20 } as const
 const order = (of: object) => ({ file: 'trace.csv', lines: [2, 3, 4], ...of })
 
@@ -73,7 +85,9 @@ describe('numbers of items', () => {
 
   test('weights are shares', () => {
     const uniform = seeded(3)
-    const drawn = Array.from({ length: 20_000 }, () => drawItems({ kind: 'weighted', items: [1, 8, 32], weights: [70, 20, 10] }, uniform))
+    const drawn = Array.from({ length: 20_000 }, () =>
+      drawItems({ kind: 'weighted', items: [1, 8, 32], weights: [70, 20, 10] }, uniform),
+    )
     const share = (items: number) => drawn.filter((value) => value === items).length / drawn.length
     expect(share(1)).toBeCloseTo(0.7, 1)
     expect(share(8)).toBeCloseTo(0.2, 1)
@@ -81,7 +95,10 @@ describe('numbers of items', () => {
   })
 
   test('a file of texts is used up where no count is said', () => {
-    const sizes = poolSizes({ kind: 'texts', path: '', seed: 1, items: { kind: 'fixed', items: 4 } }, 10)
+    const sizes = poolSizes(
+      { kind: 'texts', path: '', seed: 1, items: { kind: 'fixed', items: 4 } },
+      10,
+    )
     expect(sizes).toEqual([4, 4, 4])
   })
 })
@@ -101,7 +118,9 @@ describe('several items in a request', () => {
   })
 
   test('are instances', async () => {
-    const sizes = (await bodies('tfserving', { ...generated, items })).map((body) => parsed(body).instances.length)
+    const sizes = (await bodies('tfserving', { ...generated, items })).map(
+      (body) => parsed(body).instances.length,
+    )
     expect(new Set(sizes)).toEqual(new Set([1, 3]))
   })
 
@@ -109,11 +128,22 @@ describe('several items in a request', () => {
     const oip = '/inference.GRPCInferenceService/'
     const minusOne = Buffer.from([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01])
     const methods: Record<string, Handler> = {
-      [`${oip}ModelMetadata`]: () => wire([1, 'm'], [4, wire([1, 'text'], [2, 'BYTES'], [3, minusOne])]),
-      [`${oip}ModelInfer`]: () => wire([1, 'm'], [5, wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1])])], [6, Buffer.alloc(4)]),
+      [`${oip}ModelMetadata`]: () =>
+        wire([1, 'm'], [4, wire([1, 'text'], [2, 'BYTES'], [3, minusOne])]),
+      [`${oip}ModelInfer`]: () =>
+        wire(
+          [1, 'm'],
+          [5, wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1])])],
+          [6, Buffer.alloc(4)],
+        ),
     }
     const grpc = await startGrpcServer(methods)
-    const [body] = await bodies('grpc-v2', { ...generated, count: 1, items: { kind: 'fixed', items: 3 } }, {}, grpc.url)
+    const [body] = await bodies(
+      'grpc-v2',
+      { ...generated, count: 1, items: { kind: 'fixed', items: 3 } },
+      {},
+      grpc.url,
+    )
     grpc.stop()
     const fields = unwire(body!.body as Buffer)
     expect(unwire(fields.get(5)![0] as Buffer).get(3)).toEqual([Buffer.from([3])])
@@ -124,7 +154,11 @@ describe('several items in a request', () => {
   })
 
   test('are lists of a template, which one item is not', async () => {
-    const [body] = await bodies('json', { ...generated, items: { kind: 'fixed', items: 2 } }, { template: '{"q": {{texts}}}' })
+    const [body] = await bodies(
+      'json',
+      { ...generated, items: { kind: 'fixed', items: 2 } },
+      { template: '{"q": {{texts}}}' },
+    )
     expect(parsed(body!).q).toEqual([expect.stringMatching(/\w/), expect.stringMatching(/\w/)])
     await expect(bodies('json', { ...generated, items })).rejects.toMatchObject({
       name: 'PayloadError',
@@ -134,13 +168,17 @@ describe('several items in a request', () => {
 
   test('do not fit a fixed batch', async () => {
     inputs = [{ name: 'x', datatype: 'FP32', shape: [1, 2] }]
-    await expect(bodies('oip-v2', { ...generated, items: { kind: 'fixed', items: 2 } })).rejects.toThrow(/'x' has the fixed shape \[1, 2\]/)
+    await expect(
+      bodies('oip-v2', { ...generated, items: { kind: 'fixed', items: 2 } }),
+    ).rejects.toThrow(/'x' has the fixed shape \[1, 2\]/)
     expect(await bodies('oip-v2', generated)).toHaveLength(20)
   })
 
   test('are not of a language model, nor of whole requests', async () => {
     await expect(bodies('openai', { ...generated, items })).rejects.toThrow(/one prompt/)
-    await expect(bodies('oip-v2', { kind: 'file', path: 'x.jsonl', order: order({ items: [1, 2, 3] }) })).rejects.toThrow(/whole requests/)
+    await expect(
+      bodies('oip-v2', { kind: 'file', path: 'x.jsonl', order: order({ items: [1, 2, 3] }) }),
+    ).rejects.toThrow(/whole requests/)
   })
 })
 
@@ -154,9 +192,9 @@ describe('texts of a file', () => {
     const source = await write('one\n\ntwo "quoted"\r\nthree\n')
     const texts = (await bodies('oip-v2', source)).map((body) => parsed(body).inputs[0].data[0])
     expect(texts).toEqual(['one', 'two "quoted"', 'three'])
-    const [pair, rest] = (await bodies('tfserving', { ...source, items: { kind: 'fixed', items: 2 } })).map(
-      (body) => parsed(body).instances,
-    )
+    const [pair, rest] = (
+      await bodies('tfserving', { ...source, items: { kind: 'fixed', items: 2 } })
+    ).map((body) => parsed(body).instances)
     expect([pair, rest]).toEqual([
       [{ text: 'one' }, { text: 'two "quoted"' }],
       [{ text: 'three' }, { text: 'one' }],
@@ -173,7 +211,9 @@ describe('texts of a file', () => {
 
   test('a model of numbers takes none', async () => {
     inputs = [{ name: 'input_ids', datatype: 'INT64', shape: [-1, 8] }]
-    await expect(bodies('oip-v2', await write('a'))).rejects.toThrow(/holds texts, and the model takes input_ids \(integer, \[1, 8\]\)/)
+    await expect(bodies('oip-v2', await write('a'))).rejects.toThrow(
+      /holds texts, and the model takes input_ids \(integer, \[1, 8\]\)/,
+    )
   })
 })
 
@@ -190,8 +230,13 @@ describe('pictures of a folder', () => {
 
   test('go as their bytes to an input of bytes, whatever its name', async () => {
     inputs = [{ name: 'x', datatype: 'BYTES', shape: [-1] }]
-    const made = (await bodies('oip-v2', source())).map((body) => Buffer.from(parsed(body).inputs[0].data[0], 'base64'))
-    expect(made.map((bytes) => bytes.subarray(0, 2).toString('hex')).sort()).toEqual(['8950', 'ffd8'])
+    const made = (await bodies('oip-v2', source())).map((body) =>
+      Buffer.from(parsed(body).inputs[0].data[0], 'base64'),
+    )
+    expect(made.map((bytes) => bytes.subarray(0, 2).toString('hex')).sort()).toEqual([
+      '8950',
+      'ffd8',
+    ])
     const [row] = await bodies('tfserving', source())
     expect(parsed(row!).instances[0].text.b64).toMatch(/^(iVBOR|\/9j\/)/)
   })
@@ -204,29 +249,44 @@ describe('pictures of a folder', () => {
     const only = await mkdtemp(join(folder, 'one-'))
     await sharp({ create: red }).png().toFile(join(only, 'a.png'))
     const [body] = await bodies('oip-v2', { ...source(), path: only })
-    expect(parsed(body!).inputs[0]).toEqual({ name: 'x', datatype, shape: [1, ...shape.slice(1)], data: values })
+    expect(parsed(body!).inputs[0]).toEqual({
+      name: 'x',
+      datatype,
+      shape: [1, ...shape.slice(1)],
+      data: values,
+    })
   })
 
   test('what is no picture is named, and so is a folder without any', async () => {
     const bad = await mkdtemp(join(folder, 'bad-'))
     await expect(bodies('oip-v2', { ...source(), path: bad })).rejects.toThrow(/holds no picture/)
     await writeFile(join(bad, 'x.png'), 'GIF89a')
-    await expect(bodies('oip-v2', { ...source(), path: bad })).rejects.toThrow(/no picture, whatever its name says: .*x\.png/)
+    await expect(bodies('oip-v2', { ...source(), path: bad })).rejects.toThrow(
+      /no picture, whatever its name says: .*x\.png/,
+    )
     inputs = [{ name: 'x', datatype: 'FP32', shape: [-1, 3, 2, 2] }]
     await writeFile(join(bad, 'x.png'), Buffer.from('89504e470d0a1a0a00', 'hex'))
-    await expect(bodies('oip-v2', { ...source(), path: bad })).rejects.toThrow(/x\.png cannot be decoded/)
+    await expect(bodies('oip-v2', { ...source(), path: bad })).rejects.toThrow(
+      /x\.png cannot be decoded/,
+    )
   })
 
   test('a model of token ids takes none', async () => {
     inputs = [{ name: 'input_ids', datatype: 'INT64', shape: [-1, 8] }]
-    await expect(bodies('oip-v2', source())).rejects.toThrow(/holds pictures, and the model takes input_ids/)
+    await expect(bodies('oip-v2', source())).rejects.toThrow(
+      /holds pictures, and the model takes input_ids/,
+    )
   })
 })
 
 describe('the order of a trace', () => {
   test('sizes: each request has the items that its line says, and equal ones are the same body', async () => {
     const sizes = [1, 5, 1, 2, 1]
-    const made = await bodies('tfserving', { ...generated, count: 3, order: order({ items: sizes, lines: [2, 3, 4, 5, 6] }) })
+    const made = await bodies('tfserving', {
+      ...generated,
+      count: 3,
+      order: order({ items: sizes, lines: [2, 3, 4, 5, 6] }),
+    })
     expect(made.map((body) => parsed(body).instances.length)).toEqual(sizes)
     expect(made[2]).toBe(made[0])
   })

@@ -1,11 +1,20 @@
-/** What the items of requests are: made up, or taken from the user's texts and pictures, one after another. */
+/**
+ * What the items of requests are: made up, or taken from the user's texts and pictures, one after
+ * another.
+ */
 import { open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { hintOf, readBytes, readText } from '../bounded-reader.ts'
 import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { seeded } from '../seeded-random.ts'
-import { bodiesFromFile, englishText, jpegImage, numericValues, type TensorInput } from './payload-pool.ts'
+import {
+  bodiesFromFile,
+  englishText,
+  jpegImage,
+  numericValues,
+  type TensorInput,
+} from './payload-pool.ts'
 import { sizeOf } from './tensor-bytes.ts'
 
 export interface Content {
@@ -24,7 +33,10 @@ export function contentOf(source: ItemSource): Promise<Content> {
   return source.kind === 'images' ? imagesOf(source) : Promise.resolve(madeUp(source.seed))
 }
 
-/** Reads what requests are to be made of. @throws PayloadError for what cannot be used, naming every bad file or line */
+/**
+ * Reads what requests are to be made of. @throws PayloadError for what cannot be used, naming every
+ * bad file or line
+ */
 export async function checkPayload(source: PayloadSource): Promise<void> {
   if (source.kind === 'file') await bodiesFromFile(source)
   else await contentOf(source)
@@ -46,7 +58,10 @@ async function textsOf({ path, seed }: Extract<ItemSource, { kind: 'texts' }>): 
   try {
     lines = readText(path, 'data').split(/\r?\n/)
   } catch (error) {
-    throw new PayloadError(`the file of texts cannot be read: ${(error as Error).message}`, hintOf(error) ?? hint)
+    throw new PayloadError(
+      `the file of texts cannot be read: ${(error as Error).message}`,
+      hintOf(error) ?? hint,
+    )
   }
   const texts = lines.filter((line) => line.trim() !== '')
   if (texts.length === 0) throw new PayloadError(`${path}:1: no text`, hint)
@@ -60,20 +75,33 @@ const pictures: Readonly<Record<string, readonly number[]>> = {
   '.png': [0x89, 0x50, 0x4e, 0x47],
 }
 
-async function imagesOf({ path, seed, count }: Extract<ItemSource, { kind: 'images' }>): Promise<Content> {
+async function imagesOf({
+  path,
+  seed,
+  count,
+}: Extract<ItemSource, { kind: 'images' }>): Promise<Content> {
   const hint = 'a folder with .jpg, .jpeg or .png files'
   let names: string[]
   try {
-    names = (await readdir(path)).filter((name) => pictures[extname(name).toLowerCase()] !== undefined).sort()
+    names = (await readdir(path))
+      .filter((name) => pictures[extname(name).toLowerCase()] !== undefined)
+      .sort()
   } catch (error) {
-    throw new PayloadError(`the folder of pictures cannot be read: ${(error as Error).message}`, hint)
+    throw new PayloadError(
+      `the folder of pictures cannot be read: ${(error as Error).message}`,
+      hint,
+    )
   }
   if (names.length === 0) throw new PayloadError(`${path} holds no picture`, hint)
   const files = shuffled(names, seed).map((name) => join(path, name))
   const wrong: string[] = []
   // No more than the pool can take are looked into.
   for (const file of files.slice(0, count ?? 64)) if (!(await isPicture(file))) wrong.push(file)
-  if (wrong.length > 0) throw new PayloadError(`no picture, whatever its name says: ${wrong.sort().join(', ')}`, 'remove or convert it')
+  if (wrong.length > 0)
+    throw new PayloadError(
+      `no picture, whatever its name says: ${wrong.sort().join(', ')}`,
+      'remove or convert it',
+    )
   const other = madeUp(seed)
   let next = 0
   const nextFile = () => files[next++ % files.length]!
@@ -81,7 +109,8 @@ async function imagesOf({ path, seed, count }: Extract<ItemSource, { kind: 'imag
     ...other,
     available: files.length,
     image: async () => readBytes(nextFile(), 'data'),
-    numbers: (input) => (layoutOf(input) === undefined ? other.numbers(input) : pixels(nextFile(), input)),
+    numbers: (input) =>
+      layoutOf(input) === undefined ? other.numbers(input) : pixels(nextFile(), input),
   }
 }
 
@@ -107,54 +136,97 @@ function shuffled(names: readonly string[], seed: number): string[] {
   return out
 }
 
-/** Where a numeric tensor holds a picture: its last three dimensions, channels first or last. Undefined for other tensors. */
-function layoutOf({ shape, kind }: TensorInput): { height: number; width: number; channels: 1 | 3; first: boolean } | undefined {
+/**
+ * Where a numeric tensor holds a picture: its last three dimensions, channels first or last.
+ * Undefined for other tensors.
+ */
+function layoutOf({
+  shape,
+  kind,
+}: TensorInput): { height: number; width: number; channels: 1 | 3; first: boolean } | undefined {
   if (kind !== 'float' && kind !== 'integer') return undefined
   const [a, b, c] = shape.slice(-3)
-  if (a === undefined || b === undefined || c === undefined || shape.slice(0, -3).some((size) => size !== 1)) return undefined
+  if (
+    a === undefined ||
+    b === undefined ||
+    c === undefined ||
+    shape.slice(0, -3).some((size) => size !== 1)
+  )
+    return undefined
   if (c === 3 || c === 1) return { height: a, width: b, channels: c, first: false }
   return a === 3 || a === 1 ? { height: b, width: c, channels: a, first: true } : undefined
 }
 
-/** A picture as the tensor that a model takes: scaled to cover its size, whole numbers 0 to 255, floats 0 to 1. */
+/**
+ * A picture as the tensor that a model takes: scaled to cover its size, whole numbers 0 to 255,
+ * floats 0 to 1.
+ */
 async function pixels(file: string, input: TensorInput): Promise<number[]> {
   const { height, width, channels, first } = layoutOf(input)!
   const { default: sharp } = await import('sharp')
   let bytes: Buffer
   try {
     const picture = sharp(file).resize(width, height, { fit: 'cover' }).flatten()
-    bytes = await (channels === 1 ? picture.greyscale() : picture.toColourspace('srgb')).raw().toBuffer()
+    bytes = await (channels === 1 ? picture.greyscale() : picture.toColourspace('srgb'))
+      .raw()
+      .toBuffer()
   } catch (error) {
-    throw new PayloadError(`${file} cannot be decoded: ${(error as Error).message}`, 'remove or convert it')
+    throw new PayloadError(
+      `${file} cannot be decoded: ${(error as Error).message}`,
+      'remove or convert it',
+    )
   }
   // Bytes with a sign are quantised around zero.
   const zero = input.most === 127 ? 128 : 0
-  const value = (byte: number) => (input.kind === 'integer' ? byte - zero : Math.round((byte / 255) * 1e4) / 1e4)
+  const value = (byte: number) =>
+    input.kind === 'integer' ? byte - zero : Math.round((byte / 255) * 1e4) / 1e4
   const area = width * height
-  return Array.from({ length: area * channels }, (_, i) => value(first ? bytes[(i % area) * channels + Math.floor(i / area)]! : bytes[i]!))
+  return Array.from({ length: area * channels }, (_, i) =>
+    value(first ? bytes[(i % area) * channels + Math.floor(i / area)]! : bytes[i]!),
+  )
 }
 
-/** Values of one item, of all inputs together; dimensions of one. More is no model's, or no request's. */
+/**
+ * Values of one item, of all inputs together; dimensions of one. More is no model's, or no
+ * request's.
+ */
 const mostValues = 2 ** 24
 const mostDimensions = 32
 
 /**
- * The inputs as a source fills them. A folder of pictures fills inputs of bytes whatever their name is.
- * Throws a PayloadError where no input takes what the source has, and for tensors that are too large to be made.
+ * The inputs as a source fills them. A folder of pictures fills inputs of bytes whatever their name
+ * is. Throws a PayloadError where no input takes what the source has, and for tensors that are too
+ * large to be made.
  */
-export function fitted<Input extends TensorInput>(source: ItemSource, inputs: readonly Input[]): readonly Input[] {
+export function fitted<Input extends TensorInput>(
+  source: ItemSource,
+  inputs: readonly Input[],
+): readonly Input[] {
   const all = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
   const named = all.length > 400 ? `${all.slice(0, 400)}…` : all
   const values = inputs.reduce((sum, { shape }) => sum + sizeOf(shape), 0)
-  if (!(values <= mostValues) || inputs.some(({ shape }) => shape.length > mostDimensions || !shape.every(Number.isSafeInteger)))
+  if (
+    !(values <= mostValues) ||
+    inputs.some(({ shape }) => shape.length > mostDimensions || !shape.every(Number.isSafeInteger))
+  )
     throw new PayloadError(
       `${named}: a request is made of up to ${mostValues.toLocaleString('en-US')} values, in ${mostDimensions} whole dimensions`,
       'give request bodies in a JSON Lines file (--payload)',
     )
   if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))
-    throw new PayloadError(`${source.path} holds texts, and ${named}`, 'give request bodies in a JSON Lines file')
-  if (source.kind !== 'images' || inputs.some((input) => input.kind === 'image' || layoutOf(input) !== undefined)) return inputs
+    throw new PayloadError(
+      `${source.path} holds texts, and ${named}`,
+      'give request bodies in a JSON Lines file',
+    )
+  if (
+    source.kind !== 'images' ||
+    inputs.some((input) => input.kind === 'image' || layoutOf(input) !== undefined)
+  )
+    return inputs
   if (!inputs.some(({ kind }) => kind === 'text'))
-    throw new PayloadError(`${source.path} holds pictures, and ${named}`, 'give request bodies in a JSON Lines file')
+    throw new PayloadError(
+      `${source.path} holds pictures, and ${named}`,
+      'give request bodies in a JSON Lines file',
+    )
   return inputs.map((input) => (input.kind === 'text' ? { ...input, kind: 'image' } : input))
 }

@@ -20,7 +20,8 @@ const write = (text: string, name = 'share.json'): string => {
 }
 const human = (value: string) => ({ from: 'human', value })
 const gpt = (value: string) => ({ from: 'gpt', value })
-const list = (...conversations: object[][]) => JSON.stringify(conversations.map((each, i) => ({ id: `c_${i}`, conversations: each })))
+const list = (...conversations: object[][]) =>
+  JSON.stringify(conversations.map((each, i) => ({ id: `c_${i}`, conversations: each })))
 const words = (count: number, word = 'word') => Array(count).fill(word).join(' ')
 
 describe('a file of conversations', () => {
@@ -59,16 +60,25 @@ describe('a file of conversations', () => {
   })
 
   test('is read no further than is needed, however long it is', () => {
-    const path = write(`${list([human('a'), gpt('b')], [human('c'), gpt('d')]).slice(0, -1)}, ${' '.repeat(3 * 2 ** 20)} no JSON`)
+    const path = write(
+      `${list([human('a'), gpt('b')], [human('c'), gpt('d')]).slice(0, -1)}, ${' '.repeat(3 * 2 ** 20)} no JSON`,
+    )
     const read = readConversations(path)
-    expect([read.next().value, read.next().value]).toEqual([[{ asked: 'a', answered: 'b' }], [{ asked: 'c', answered: 'd' }]])
-    expect(() => read.next()).toThrow(/share.json is no list of JSON objects: 2 and then no further one/)
+    expect([read.next().value, read.next().value]).toEqual([
+      [{ asked: 'a', answered: 'b' }],
+      [{ asked: 'c', answered: 'd' }],
+    ])
+    expect(() => read.next()).toThrow(
+      /share.json is no list of JSON objects: 2 and then no further one/,
+    )
   })
 
   test('with an object that lies on both sides of what is read at once', () => {
     const long = `${words(400_000)} \\"{`
     const path = write(list([human(long), gpt('b')], [human('c'), gpt(long)]))
-    expect([...readConversations(path)].map(([one]) => [one!.asked.length, one!.answered.length])).toEqual([
+    expect(
+      [...readConversations(path)].map(([one]) => [one!.asked.length, one!.answered.length]),
+    ).toEqual([
       [long.length, 1],
       [1, long.length],
     ])
@@ -84,14 +94,26 @@ describe('a file of conversations', () => {
     expect(() => [...readConversations(path)]).toThrow(message)
   })
 
-  test.each(['{"messages": [{"role": "user", "content": "hi"}]}\n', '1,2\n', '[]', 'inputTokens,outputTokens\n'])('%j is none', (text) => {
+  test.each([
+    '{"messages": [{"role": "user", "content": "hi"}]}\n',
+    '1,2\n',
+    '[]',
+    'inputTokens,outputTokens\n',
+  ])('%j is none', (text) => {
     expect(isConversations(write(text))).toBe(false)
   })
 })
 
 describe('prompts of conversations', () => {
-  const lengths = { inputTokens: { kind: 'fixed', tokens: 1 }, outputTokens: { kind: 'fixed', tokens: 1 } } as const
-  const spec = (text: string, more: Partial<PromptSpec> = {}): PromptSpec => ({ ...lengths, file: write(text), ...more })
+  const lengths = {
+    inputTokens: { kind: 'fixed', tokens: 1 },
+    outputTokens: { kind: 'fixed', tokens: 1 },
+  } as const
+  const spec = (text: string, more: Partial<PromptSpec> = {}): PromptSpec => ({
+    ...lengths,
+    file: write(text),
+    ...more,
+  })
   const three = list(
     [human('one, two'), gpt('three four'), human('five'), gpt('six')],
     [human('b'), gpt(words(7))],
@@ -100,7 +122,14 @@ describe('prompts of conversations', () => {
 
   test('are all that was said before; conversations take turns, and none is sent twice', () => {
     const prompts = makePrompts(spec(three, { conversations: 2 }), 1, 50)
-    expect(prompts.map(({ said }) => said.join('|'))).toEqual(['one, two', 'b', 'one, two|three four|five', 'c', 'c|d|e', 'c|d|e|f|g'])
+    expect(prompts.map(({ said }) => said.join('|'))).toEqual([
+      'one, two',
+      'b',
+      'one, two|three four|five',
+      'c',
+      'c|d|e',
+      'c|d|e|f|g',
+    ])
     // Words and signs: 'one' ',' 'two'.
     expect(prompts.map(({ inputTokens, outputTokens }) => [inputTokens, outputTokens])).toEqual([
       [3, 2],
@@ -110,7 +139,9 @@ describe('prompts of conversations', () => {
       [3, 1],
       [5, 1],
     ])
-    expect(makePrompts(spec(three, { conversations: 2 }), 1, 2).map(({ said }) => said[0])).toEqual(['one, two', 'b'])
+    expect(makePrompts(spec(three, { conversations: 2 }), 1, 2).map(({ said }) => said[0])).toEqual(
+      ['one, two', 'b'],
+    )
   })
 
   test('as many turns as are asked for', () => {
@@ -119,24 +150,38 @@ describe('prompts of conversations', () => {
   })
 
   test('end where the context of the server ends, by its own count, and it is said', async () => {
-    const talk = (turns: number) => Array.from({ length: turns }, () => [human(words(50)), gpt(words(50))]).flat()
-    const payload = spec(list(talk(1), talk(9), [human(words(5000)), gpt('x')], talk(2)), { conversations: 1 })
+    const talk = (turns: number) =>
+      Array.from({ length: turns }, () => [human(words(50)), gpt(words(50))]).flat()
+    const payload = spec(list(talk(1), talk(9), [human(words(5000)), gpt('x')], talk(2)), {
+      conversations: 1,
+    })
     // Two tokens a word, 10 a message.
-    const count = (said: readonly string[]) => said.reduce((sum, text) => sum + 10 + 2 * text.split(' ').length, 0)
-    const { prompts, remarks } = await promptsWithin(1000, { kind: 'generated', seed: 1, count: 50, prompts: payload }, async ({ said }) =>
-      count(said),
+    const count = (said: readonly string[]) =>
+      said.reduce((sum, text) => sum + 10 + 2 * text.split(' ').length, 0)
+    const { prompts, remarks } = await promptsWithin(
+      1000,
+      { kind: 'generated', seed: 1, count: 50, prompts: payload },
+      async ({ said }) => count(said),
     )
-    expect(prompts.filter(({ said, outputTokens }) => count(said) + outputTokens > 1000)).toEqual([])
+    expect(prompts.filter(({ said, outputTokens }) => count(said) + outputTokens > 1000)).toEqual(
+      [],
+    )
     // 1 of the first, 9 turns cut to what fits, none of the third, 2 of the last.
     expect(prompts.length).toBeGreaterThan(1 + 2 + 2)
     expect(prompts.length).toBeLessThan(1 + 9 + 2)
-    expect(remarks.join()).toContain('1000 tokens of prompt and answer together: 2 conversations ended early to fit')
+    expect(remarks.join()).toContain(
+      '1000 tokens of prompt and answer together: 2 conversations ended early to fit',
+    )
   })
 
   test('of which none fits are refused', async () => {
-    const payload = { kind: 'generated', seed: 1, prompts: spec(list([human(words(5000)), gpt('x')])) } as const
-    await expect(promptsWithin(1000, payload, async ({ text }) => text.split(' ').length)).rejects.toThrow(
-      /no conversation of .*share.json is short enough/,
-    )
+    const payload = {
+      kind: 'generated',
+      seed: 1,
+      prompts: spec(list([human(words(5000)), gpt('x')])),
+    } as const
+    await expect(
+      promptsWithin(1000, payload, async ({ text }) => text.split(' ').length),
+    ).rejects.toThrow(/no conversation of .*share.json is short enough/)
   })
 })

@@ -1,6 +1,7 @@
 /**
- * Recorded conversations, as ShareGPT's files have them: a JSON list, or JSON Lines, of {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt",
- * "value": "..."}, ...]}; `conversation`, `role` and `content` are the same in other words (LMSYS-Chat, WildChat).
+ * Recorded conversations, as ShareGPT's files have them: a JSON list, or JSON Lines, of
+ * {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}, ...]};
+ * `conversation`, `role` and `content` are the same in other words (LMSYS-Chat, WildChat).
  */
 import { hintOf, readObjects } from '../bounded-reader.ts'
 import { isRecord } from '../plain-record.ts'
@@ -14,7 +15,8 @@ export interface Exchange {
 
 const users = ['human', 'user']
 const models = ['gpt', 'chatgpt', 'assistant', 'model', 'bing', 'bard', 'claude']
-const hint = 'a list of {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}, as ShareGPT has them'
+const hint =
+  'a list of {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}, as ShareGPT has them'
 
 /** Whether a file begins with a conversation; false for one that cannot be read. */
 export function isConversations(path: string): boolean {
@@ -27,7 +29,8 @@ export function isConversations(path: string): boolean {
 }
 
 /**
- * The conversations of a file in their order, each as far as user and model took turns, the user first; those without an answer are left out.
+ * The conversations of a file in their order, each as far as user and model took turns, the user
+ * first; those without an answer are left out.
  * @throws PayloadError for a file that cannot be read, or that has none
  */
 export function* readConversations(path: string): Generator<readonly Exchange[]> {
@@ -40,9 +43,16 @@ export function* readConversations(path: string): Generator<readonly Exchange[]>
       yield exchanges
     }
   } catch (error) {
-    throw new PayloadError(`conversations of ${path} cannot be read: ${(error as Error).message}`, hintOf(error) ?? hint)
+    throw new PayloadError(
+      `conversations of ${path} cannot be read: ${(error as Error).message}`,
+      hintOf(error) ?? hint,
+    )
   }
-  if (found === 0) throw new PayloadError(`${path} has no conversation that a user begins and a model answers`, hint)
+  if (found === 0)
+    throw new PayloadError(
+      `${path} has no conversation that a user begins and a model answers`,
+      hint,
+    )
 }
 
 function messagesOf(object: unknown): readonly unknown[] | undefined {
@@ -65,5 +75,7 @@ function exchangesOf(messages: readonly unknown[]): Exchange[] {
 function saidBy(speakers: readonly string[], message: unknown): string | undefined {
   if (!isRecord(message)) return undefined
   const [speaker, text] = [message.from ?? message.role, message.value ?? message.content]
-  return speakers.includes(String(speaker)) && typeof text === 'string' && text.trim() !== '' ? text : undefined
+  return speakers.includes(String(speaker)) && typeof text === 'string' && text.trim() !== ''
+    ? text
+    : undefined
 }

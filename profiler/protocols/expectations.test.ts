@@ -39,10 +39,22 @@ describe('what stands there', () => {
       { path: 'outputs.logits.data', value: [0.1, 0.7, 0.4], tolerance: 0.1 },
       'outputs.logits.data is [0.1,0.7,0.2], and [0.1,0.7,0.4] within 0.1 is expected',
     ],
-    [{ path: 'outputs.logits.data', value: [0.1, 0.7] }, 'outputs.logits.data is [0.1,0.7,0.2], and [0.1,0.7] is expected'],
-    [{ path: 'outputs.label.data[0]', value: 'ham' }, 'outputs.label.data[0] is "spam", and "ham" is expected'],
-    [{ path: "['a.b']", value: 5 }, 'a.b is {"ok":true}, and 5 is expected'.replace('a.b', "['a.b']")],
-    [{ path: 'model_name', value: { name: 'm' } }, 'model_name is "m", and {"name":"m"} is expected'],
+    [
+      { path: 'outputs.logits.data', value: [0.1, 0.7] },
+      'outputs.logits.data is [0.1,0.7,0.2], and [0.1,0.7] is expected',
+    ],
+    [
+      { path: 'outputs.label.data[0]', value: 'ham' },
+      'outputs.label.data[0] is "spam", and "ham" is expected',
+    ],
+    [
+      { path: "['a.b']", value: 5 },
+      'a.b is {"ok":true}, and 5 is expected'.replace('a.b', "['a.b']"),
+    ],
+    [
+      { path: 'model_name', value: { name: 'm' } },
+      'model_name is "m", and {"name":"m"} is expected',
+    ],
     [{ path: 'outputs[0].shape[0]', value: '1' }, 'outputs[0].shape[0] is 1, and "1" is expected'],
     [{ path: 'outputs.mask.data', value: 1 }, 'nothing stands at outputs.mask.data'],
     [{ path: 'toString', value: 1 }, 'nothing stands at toString'],

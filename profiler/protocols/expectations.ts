@@ -3,11 +3,17 @@ import { isRecord } from '../plain-record.ts'
 
 /** JSON-safe. */
 export interface Expectation {
-  /** 'outputs[0].data[1]', 'predictions[0].label'; a name in a list is the item of that name: 'outputs.logits.data'. */
+  /**
+   * 'outputs[0].data[1]', 'predictions[0].label'; a name in a list is the item of that name:
+   * 'outputs.logits.data'.
+   */
   readonly path: string
   /** What stands there. Absent: something does, and it is held against the golden answers. */
   readonly value?: unknown
-  /** How far numbers may be from it: of a value 0.05 = that much, of golden answers the share of the largest one. */
+  /**
+   * How far numbers may be from it: of a value 0.05 = that much, of golden answers the share of the
+   * largest one.
+   */
   readonly tolerance?: number
 }
 
@@ -29,15 +35,25 @@ export function stepsOf(path: string): (string | number)[] | undefined {
 function at(document: unknown, steps: readonly (string | number)[]): unknown {
   let here = document
   for (const step of steps) {
-    if (Array.isArray(here)) here = typeof step === 'number' ? here[step] : here.find((one) => isRecord(one) && one.name === step)
+    if (Array.isArray(here))
+      here =
+        typeof step === 'number'
+          ? here[step]
+          : here.find((one) => isRecord(one) && one.name === step)
     else here = isRecord(here) && Object.hasOwn(here, String(step)) ? here[String(step)] : undefined
     if (here === undefined) return undefined
   }
   return here
 }
 
-/** What of an answer is not as expected, in words that follow 'answered 200, but'; undefined where nothing is. */
-export function unexpected(document: unknown, expectations: readonly Expectation[]): string | undefined {
+/**
+ * What of an answer is not as expected, in words that follow 'answered 200, but'; undefined where
+ * nothing is.
+ */
+export function unexpected(
+  document: unknown,
+  expectations: readonly Expectation[],
+): string | undefined {
   for (const { path, value, tolerance = 0 } of expectations) {
     const found = at(document, stepsOf(path) ?? [])
     if (found === undefined) return `nothing stands at ${path}`
@@ -48,12 +64,14 @@ export function unexpected(document: unknown, expectations: readonly Expectation
 }
 
 function matches(found: unknown, value: unknown, tolerance: number): boolean {
-  if (typeof found === 'number' && typeof value === 'number') return Math.abs(found - value) <= tolerance
+  if (typeof found === 'number' && typeof value === 'number')
+    return Math.abs(found - value) <= tolerance
   if (Array.isArray(found) && Array.isArray(value)) {
     const [a, b] = [found.flat(Number.POSITIVE_INFINITY), value.flat(Number.POSITIVE_INFINITY)]
     return a.length === b.length && a.every((one, i) => matches(one, b[i], tolerance))
   }
-  if (isRecord(found) && isRecord(value)) return Object.entries(value).every(([key, inner]) => matches(found[key], inner, tolerance))
+  if (isRecord(found) && isRecord(value))
+    return Object.entries(value).every(([key, inner]) => matches(found[key], inner, tolerance))
   return found === value
 }
 
@@ -62,7 +80,10 @@ const brief = (value: unknown): string => {
   return text.length > 100 ? `${text.slice(0, 97)}...` : text
 }
 
-/** Whether a path leads to, or above, a leaf of golden answers ('outputs.logits.data[]'); a position is any of its list. */
+/**
+ * Whether a path leads to, or above, a leaf of golden answers ('outputs.logits.data[]'); a position
+ * is any of its list.
+ */
 export function covers(path: string, leaf: string): boolean {
   const left = leaf.split(/\.|(?=\[\])/)
   for (const step of stepsOf(path) ?? []) {

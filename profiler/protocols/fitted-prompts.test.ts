@@ -36,22 +36,39 @@ describe('prompts of a context', () => {
     ['a small context', pieces, 5, 128],
   ])('fit by the count of the server: %s', async (_, perWord, perMessage, context) => {
     const one = server(perWord, perMessage)
-    const { prompts, remarks } = await within(context, undefined, { told: (prompt) => one.told(prompt) })
+    const { prompts, remarks } = await within(context, undefined, {
+      told: (prompt) => one.told(prompt),
+    })
     const long = prompts.filter((prompt) => one.count(prompt) + prompt.outputTokens > context)
     expect(long).toEqual([])
     const cut = prompts.filter(({ fitted }) => fitted === 'cut')
     expect(cut.length).toBeGreaterThan(5)
     expect(remarks.join()).toContain(`${cut.length} of 500 requests were cut to fit`)
     // Those that are cut fill most of the context.
-    expect(Math.max(...cut.map((prompt) => one.count(prompt) + prompt.outputTokens))).toBeGreaterThan(0.7 * context)
+    expect(
+      Math.max(...cut.map((prompt) => one.count(prompt) + prompt.outputTokens)),
+    ).toBeGreaterThan(0.7 * context)
   })
 
   test('are as they were drawn where they just fit, and one token more is cut', async () => {
     const one = server(() => 1, 0)
     const told = (prompt: Prompt) => one.told(prompt)
-    const just = await within(1000, { inputTokens: fixed(700), outputTokens: fixed(300) }, { told }, 4)
-    expect([just.remarks, just.prompts[0]]).toMatchObject([[], { inputTokens: 700, outputTokens: 300 }])
-    const over = await within(1000, { inputTokens: fixed(701), outputTokens: fixed(300) }, { told }, 4)
+    const just = await within(
+      1000,
+      { inputTokens: fixed(700), outputTokens: fixed(300) },
+      { told },
+      4,
+    )
+    expect([just.remarks, just.prompts[0]]).toMatchObject([
+      [],
+      { inputTokens: 700, outputTokens: 300 },
+    ])
+    const over = await within(
+      1000,
+      { inputTokens: fixed(701), outputTokens: fixed(300) },
+      { told },
+      4,
+    )
     expect(over.prompts[0]).toMatchObject({ inputTokens: 700, outputTokens: 300, fitted: 'cut' })
     expect(over.remarks).toEqual([
       'the server takes 1000 tokens of prompt and answer together: 4 of 4 requests were cut to fit (longest prompt 700, longest answer 300 tokens now)',
@@ -61,16 +78,31 @@ describe('prompts of a context', () => {
   test('give way to the answer until it is half of the context; a long answer alone is cut to what is left', async () => {
     const one = server(() => 1, 0)
     const told = (prompt: Prompt) => one.told(prompt)
-    const both = await within(1000, { inputTokens: fixed(5000), outputTokens: fixed(4000) }, { told }, 1)
+    const both = await within(
+      1000,
+      { inputTokens: fixed(5000), outputTokens: fixed(4000) },
+      { told },
+      1,
+    )
     expect(both.prompts[0]).toMatchObject({ inputTokens: 500, outputTokens: 500 })
-    const answer = await within(1000, { inputTokens: fixed(100), outputTokens: fixed(4000) }, { told }, 1)
+    const answer = await within(
+      1000,
+      { inputTokens: fixed(100), outputTokens: fixed(4000) },
+      { told },
+      1,
+    )
     expect(answer.prompts[0]).toMatchObject({ inputTokens: 100, outputTokens: 900 })
   })
 
   test('share a beginning that is cut too, and recorded ones are cut', async () => {
     const one = server(() => 1, 0)
     const told = (prompt: Prompt) => one.told(prompt)
-    const shared = await within(100, { inputTokens: fixed(300), outputTokens: fixed(10), sharedPrefixTokens: 200 }, { told }, 3)
+    const shared = await within(
+      100,
+      { inputTokens: fixed(300), outputTokens: fixed(10), sharedPrefixTokens: 200 },
+      { told },
+      3,
+    )
     expect(shared.prompts.map(({ inputTokens }) => inputTokens)).toEqual([90, 90, 90])
     const recorded = await within(
       2000,
@@ -85,7 +117,13 @@ describe('prompts of a context', () => {
       { told },
       2,
     )
-    expect(recorded.prompts.map(({ inputTokens, outputTokens, fitted }) => [inputTokens, outputTokens, fitted])).toEqual([
+    expect(
+      recorded.prompts.map(({ inputTokens, outputTokens, fitted }) => [
+        inputTokens,
+        outputTokens,
+        fitted,
+      ]),
+    ).toEqual([
       [1950, 50, 'cut'],
       [20, 30, undefined],
     ])
@@ -94,7 +132,12 @@ describe('prompts of a context', () => {
   test('of a conversation that would be longer begin another', async () => {
     const one = server(() => 1, 7)
     const told = (prompt: Prompt) => one.told(prompt)
-    const spec: PromptSpec = { inputTokens: fixed(40), outputTokens: fixed(20), turns: fixed(9), conversations: 1 }
+    const spec: PromptSpec = {
+      inputTokens: fixed(40),
+      outputTokens: fixed(20),
+      turns: fixed(9),
+      conversations: 1,
+    }
     const { prompts, remarks } = await within(200, spec, { told }, 6)
     // 40, 20, 40, 20, 40 and a last answer of 20, with seven more for each message of five.
     expect(prompts.map(({ said, ended }) => [said.length, ended])).toEqual([
@@ -119,7 +162,12 @@ describe('prompts of a context', () => {
   })
 
   test('are counted as they were made by a server that does not say', async () => {
-    const { prompts } = await within(1000, { inputTokens: fixed(900), outputTokens: fixed(300) }, { told: async () => undefined }, 1)
+    const { prompts } = await within(
+      1000,
+      { inputTokens: fixed(900), outputTokens: fixed(300) },
+      { told: async () => undefined },
+      1,
+    )
     expect(prompts[0]).toMatchObject({ inputTokens: 700, outputTokens: 300 })
   })
 })

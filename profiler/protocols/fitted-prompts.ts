@@ -1,4 +1,6 @@
-/** Prompts of a pool within the context of the server that they are for, by its own count of tokens. */
+/**
+ * Prompts of a pool within the context of the server that they are for, by its own count of tokens.
+ */
 import type { PayloadSource } from '../payload-source.ts'
 import type { PromptSpec } from '../prompt-spec.ts'
 import { type ContextFit, fits } from './context-fit.ts'
@@ -18,7 +20,8 @@ type GeneratedSource = Extract<PayloadSource, { kind: 'generated' }>
 
 /**
  * @param context tokens of prompt and answer together; undefined: whatever there is
- * @param count the server's count of a prompt's tokens, where it tells of one; what it throws is thrown
+ * @param count the server's count of a prompt's tokens, where it tells of one; what it throws is
+ * thrown
  * @throws PayloadError as `makePrompts`
  */
 export async function promptsWithin(
@@ -28,7 +31,12 @@ export async function promptsWithin(
 ): Promise<{ readonly prompts: readonly Prompt[]; readonly remarks: readonly string[] }> {
   const drawn = makePrompts(spec, seed, many)
   if (context === undefined) return { prompts: drawn, remarks: [] }
-  const worst: ContextFit = { context, perToken: mostPerWord, perTokenError: 0, perMessage: mostPerMessage }
+  const worst: ContextFit = {
+    context,
+    perToken: mostPerWord,
+    perTokenError: 0,
+    perMessage: mostPerMessage,
+  }
   if (within(drawn, worst)) return { prompts: drawn, remarks: [] }
   const fit = { context, ...(await countingOf(context, spec, drawn, seed, count)) }
   if (within(drawn, fit)) return { prompts: drawn, remarks: [] }
@@ -37,9 +45,14 @@ export async function promptsWithin(
 }
 
 const within = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
-  prompts.every(({ inputTokens, outputTokens, said }) => fits(fit, inputTokens, outputTokens, said.length))
+  prompts.every(({ inputTokens, outputTokens, said }) =>
+    fits(fit, inputTokens, outputTokens, said.length),
+  )
 
-/** From two prompts, the one of twice the other's length: what grows with it are tokens, what does not is the template. */
+/**
+ * From two prompts, the one of twice the other's length: what grows with it are tokens, what does
+ * not is the template.
+ */
 async function countingOf(
   context: number,
   spec: PromptSpec,
@@ -50,8 +63,15 @@ async function countingOf(
   const half = Math.max(1, Math.min(mostTried, Math.floor(context / mostPerWord)) >> 1)
   const own = counterOf(spec.tokenizer)
   const of = (tokens: number): Prompt => {
-    const lengths = { inputTokens: { kind: 'fixed', tokens }, outputTokens: { kind: 'fixed', tokens: 1 } } as const
-    return makePrompts({ ...lengths, ...(spec.tokenizer !== undefined && { tokenizer: spec.tokenizer }) }, seed, 1)[0]!
+    const lengths = {
+      inputTokens: { kind: 'fixed', tokens },
+      outputTokens: { kind: 'fixed', tokens: 1 },
+    } as const
+    return makePrompts(
+      { ...lengths, ...(spec.tokenizer !== undefined && { tokenizer: spec.tokenizer }) },
+      seed,
+      1,
+    )[0]!
   }
   /** Server's tokens for one of ours, and what a message has beside. */
   const counted = async (short: Prompt, long: Prompt) => {
@@ -62,23 +82,38 @@ async function countingOf(
   }
   if (spec.file !== undefined) {
     // What people write differs from one to the next: the dearest of some of the longer half.
-    const longer = drawn.toSorted((a, b) => b.inputTokens - a.inputTokens).slice(0, Math.ceil(drawn.length / 2))
+    const longer = drawn
+      .toSorted((a, b) => b.inputTokens - a.inputTokens)
+      .slice(0, Math.ceil(drawn.length / 2))
     const tries: Awaited<ReturnType<typeof counted>>[] = []
     for (let i = 0; i < Math.min(triedSaid, longer.length); i++) {
       const prompt = longer[Math.floor((i * longer.length) / triedSaid)]!
       const said = prompt.text.slice(0, lettersPerWord * 2 * half)
-      tries.push(await counted(saying(prompt, said.slice(0, Math.ceil(said.length / 2))), saying(prompt, said)))
+      tries.push(
+        await counted(
+          saying(prompt, said.slice(0, Math.ceil(said.length / 2))),
+          saying(prompt, said),
+        ),
+      )
     }
     const most = (what: 'perToken' | 'perMessage') => Math.max(...tries.map((tried) => tried[what]))
     return { perToken: most('perToken'), perTokenError: 0, perMessage: most('perMessage') }
   }
   const short = of(half)
   const twice = `${short.text} ${short.text}`
-  const { perToken, perMessage } = await counted(short, spec.tokenizer === undefined ? saying(short, twice) : of(2 * half))
+  const { perToken, perMessage } = await counted(
+    short,
+    spec.tokenizer === undefined ? saying(short, twice) : of(2 * half),
+  )
   return { perToken, perTokenError: Math.sqrt((perToken - 1) / half), perMessage }
 }
 
-const saying = (prompt: Prompt, text: string): Prompt => ({ ...prompt, text, said: [text], outputTokens: 1 })
+const saying = (prompt: Prompt, text: string): Prompt => ({
+  ...prompt,
+  text,
+  said: [text],
+  outputTokens: 1,
+})
 
 function remark(prompts: readonly Prompt[], context: number): string {
   const cut = prompts.filter(({ fitted }) => fitted === 'cut').length

@@ -1,7 +1,14 @@
 import { answersHeld, BoundError, jsonFrom } from '../bounded-reader.ts'
 import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import { hrefOf, namesSocket, pathBelow, type ServerAddress, serverAddress, socketHint } from '../server-address.ts'
+import {
+  hrefOf,
+  namesSocket,
+  pathBelow,
+  type ServerAddress,
+  serverAddress,
+  socketHint,
+} from '../server-address.ts'
 import type { Answered, Protocol, RequestBody, Target } from '../types.ts'
 import { valuesOf } from './golden-answers.ts'
 import { answersOk, firstAnswer, postOnce, statusOf } from './http.ts'
@@ -16,7 +23,10 @@ export interface Dialect {
   readonly name: string
   /** All must answer 200. */
   readyPaths(model: string): readonly string[]
-  /** Another sign that it is ready, where no health path was given. @param call URL of the inference call */
+  /**
+   * Another sign that it is ready, where no health path was given. @param call URL of the inference
+   * call
+   */
   readyToo?(call: string, signal: AbortSignal): Promise<boolean>
   inferPath(model: string): string
   /** Its answers may be several documents, one a line. */
@@ -27,9 +37,15 @@ export interface Dialect {
   generate(at: OwnPath, model: string, source: ItemSource, signal: AbortSignal): Promise<Generated>
   /** Undefined when the answer is one to what was asked, else what is wrong with it. */
   fault(answer: unknown, asked: Asked): string | undefined
-  /** What of a good answer is the model's, by name; absent: all of it may be, and its server may tell of itself in it. */
+  /**
+   * What of a good answer is the model's, by name; absent: all of it may be, and its server may
+   * tell of itself in it.
+   */
   result?(answer: unknown): unknown
-  /** A string that every good answer contains. @param requests the documents that are sent; those of a generated payload are alike */
+  /**
+   * A string that every good answer contains. @param requests the documents that are sent; those of
+   * a generated payload are alike
+   */
   expect(requests: readonly unknown[]): string | undefined
 }
 
@@ -51,17 +67,22 @@ interface Asked {
 }
 
 /** A Protocol from a dialect: readiness, payload pool, one good answer. */
-export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModule['create']>[0]): Protocol {
+export function httpProtocol(
+  dialect: Dialect,
+  options: Parameters<ProtocolModule['create']>[0],
+): Protocol {
   const { name } = dialect
   return {
     name,
     async ready(url, model, signal) {
       const { at, call } = placed(dialect, options, url, model)
-      const paths = options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
+      const paths =
+        options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
       for (const path of paths) {
         if (await answersOk(name, at(path), options, signal)) continue
         if (options.healthPath !== undefined || dialect.readyToo === undefined) return false
-        // One that says that it is not ready yet has the path. Where nobody listened yet it is asked again once the call has answered.
+        // One that says that it is not ready yet has the path. Where nobody listened yet it is
+        // asked again once the call has answered.
         const status = await statusOf(at(path), options, signal)
         if (status === 503 || !(await dialect.readyToo(at(call), signal))) return false
         return status !== undefined || (await statusOf(at(path), options, signal)) !== 503
@@ -70,16 +91,29 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
     },
     answers: {
       tensors: dialect.result !== undefined,
-      ask: async (target, body, signal) => Buffer.from(await postOnce(name, target, target.bodies[body]!, signal)),
-      read: async (answer) => answeredOf(dialect, answerFrom(dialect, Buffer.from(answer).toString())),
+      ask: async (target, body, signal) =>
+        Buffer.from(await postOnce(name, target, target.bodies[body]!, signal)),
+      read: async (answer) =>
+        answeredOf(dialect, answerFrom(dialect, Buffer.from(answer).toString())),
       of: async (document) => answeredOf(dialect, document),
     },
-    async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
+    async prepare(
+      url: string,
+      model: string,
+      payload: PayloadSource,
+      signal: AbortSignal,
+    ): Promise<Extract<Target, { kind: 'http' }>> {
       const { origin, path, at } = placed(dialect, options, url, model)
-      const made = payload.kind === 'file' ? { bodies: await bodiesFromFile(payload) } : await dialect.generate(at, model, payload, signal)
+      const made =
+        payload.kind === 'file'
+          ? { bodies: await bodiesFromFile(payload) }
+          : await dialect.generate(at, model, payload, signal)
       const { bodies, outputs } = made as Generated
-      const expect = options.expect ?? dialect.expect((payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(documentOf))
-      const wrongWith = (asked: RequestBody, text: string) => faultOf(dialect, text, { model, request: documentOf(asked), outputs }, expect)
+      const expect =
+        options.expect ??
+        dialect.expect((payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(documentOf))
+      const wrongWith = (asked: RequestBody, text: string) =>
+        faultOf(dialect, text, { model, request: documentOf(asked), outputs }, expect)
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         url: origin,
@@ -101,7 +135,12 @@ export function httpProtocol(dialect: Dialect, options: Parameters<ProtocolModul
           `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}: ${excerpt(text)}`,
           noJsonHint(text),
         )
-      await checkTogether(dialect, target, differentOnes(bodies).slice(0, answersHeld(text.length)), signal)
+      await checkTogether(
+        dialect,
+        target,
+        differentOnes(bodies).slice(0, answersHeld(text.length)),
+        signal,
+      )
       return target
     },
   }
@@ -122,7 +161,9 @@ async function checkTogether(
   if (result === undefined) return
   const wrong = await mixedUp(bodies.length, async (i) => {
     try {
-      return valuesOf({ result: result(jsonFrom(await postOnce(dialect.name, target, bodies[i]!, signal))) })
+      return valuesOf({
+        result: result(jsonFrom(await postOnce(dialect.name, target, bodies[i]!, signal))),
+      })
     } catch {
       signal.throwIfAborted()
       return undefined // Full, say: load tells how often it is.
@@ -138,7 +179,12 @@ async function checkTogether(
 }
 
 /** Where the server of a URL is asked. Throws a ProtocolError that says what a URL lacks. */
-function placed({ name, pathOfUrl, inferPath }: Dialect, options: ProtocolOptions, url: string, model: string) {
+function placed(
+  { name, pathOfUrl, inferPath }: Dialect,
+  options: ProtocolOptions,
+  url: string,
+  model: string,
+) {
   const address = parseUrl(name, url)
   const ofUrl = pathOfUrl && options.path === undefined && address.path !== '/'
   const call = ofUrl ? address.path : (options.path ?? inferPath(model))
@@ -151,11 +197,15 @@ export function parseUrl(name: string, url: string): ServerAddress {
   const address = serverAddress(url)
   if (address !== undefined) return address
   if (namesSocket(url)) throw new ProtocolError(name, `'${url}' names no socket`, socketHint)
-  if (!URL.canParse(url)) throw new ProtocolError(name, `'${url}' is not a URL`, 'for example http://127.0.0.1:8000')
+  if (!URL.canParse(url))
+    throw new ProtocolError(name, `'${url}' is not a URL`, 'for example http://127.0.0.1:8000')
   throw new ProtocolError(name, `'${url}' is not an http or https URL`)
 }
 
-/** A document, or where the dialect has them several, one a line, as a list. @throws what JSON.parse and the bounded reader throw */
+/**
+ * A document, or where the dialect has them several, one a line, as a list. @throws what JSON.parse
+ * and the bounded reader throw
+ */
 function answerFrom({ lines }: Dialect, text: string): unknown {
   try {
     return jsonFrom(text)
@@ -174,13 +224,20 @@ function documentOf({ body }: RequestBody): unknown {
   }
 }
 
-function faultOf(dialect: Dialect, text: string, asked: Asked, expect: string | undefined): string | undefined {
+function faultOf(
+  dialect: Dialect,
+  text: string,
+  asked: Asked,
+  expect: string | undefined,
+): string | undefined {
   let answer: unknown
   try {
     answer = answerFrom(dialect, text)
   } catch (error) {
     if (error instanceof BoundError) return error.message
-    return /[[,:]\s*-?(NaN|Infinity)\b/.test(text) ? 'with a number that is none, which JSON has not' : 'not with JSON'
+    return /[[,:]\s*-?(NaN|Infinity)\b/.test(text)
+      ? 'with a number that is none, which JSON has not'
+      : 'not with JSON'
   }
   const wrong = dialect.fault(answer, asked)
   if (wrong !== undefined) return excerpt(wrong)

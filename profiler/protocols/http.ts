@@ -31,13 +31,19 @@ const probeTimeoutMs = 5000
 /** What no waiting mends: a certificate that is not trusted, or no TLS at all; no HTTP/2. */
 const lasting = (error: unknown): boolean =>
   (error instanceof Http2Error && error.kind === 'no HTTP/2') ||
-  (error instanceof Error && /certificate|self.signed|PEM|wrong version number/i.test(error.message))
+  (error instanceof Error &&
+    /certificate|self.signed|PEM|wrong version number/i.test(error.message))
 
 /**
- * True when a GET answers 200; false for anything else, a server that is not up included. Throws a ProtocolError for one that will never
- * be reached so, and the signal's reason.
+ * True when a GET answers 200; false for anything else, a server that is not up included. Throws a
+ * ProtocolError for one that will never be reached so, and the signal's reason.
  */
-export async function answersOk(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
+export async function answersOk(
+  protocol: string,
+  url: string,
+  asking: Asking,
+  signal: AbortSignal,
+): Promise<boolean> {
   try {
     return (await asked(url, asking, signal)) === 200
   } catch (error) {
@@ -47,8 +53,14 @@ export async function answersOk(protocol: string, url: string, asking: Asking, s
   }
 }
 
-/** What a GET answers; undefined for a server that is not up. Rejects only when the signal aborts. */
-export async function statusOf(url: string, asking: Asking, signal: AbortSignal): Promise<number | undefined> {
+/**
+ * What a GET answers; undefined for a server that is not up. Rejects only when the signal aborts.
+ */
+export async function statusOf(
+  url: string,
+  asking: Asking,
+  signal: AbortSignal,
+): Promise<number | undefined> {
   try {
     return await asked(url, asking, signal)
   } catch {
@@ -58,35 +70,72 @@ export async function statusOf(url: string, asking: Asking, signal: AbortSignal)
 }
 
 const asked = async (url: string, asking: Asking, signal: AbortSignal): Promise<number> =>
-  (await ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs, unread: true }, signal)).status
+  (
+    await ask(
+      url,
+      asking,
+      { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs, unread: true },
+      signal,
+    )
+  ).status
 
 export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
-  ask(url, asking, { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs }, signal)
+  ask(
+    url,
+    asking,
+    { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs },
+    signal,
+  )
 
-/** A server, or what stands before it, that does not know the path, takes no POST there, or is not up behind it. */
+/**
+ * A server, or what stands before it, that does not know the path, takes no POST there, or is not
+ * up behind it.
+ */
 const noCall = [404, 405, 501, 502, 503, 504]
 
-/** Whether a path takes a POST of JSON: many frameworks answer 404 to a GET of such a one (Express, Fastify, Sinatra). Rejects where nothing answers. */
-export async function takesPost(url: string, asking: Asking, signal: AbortSignal): Promise<boolean> {
+/**
+ * Whether a path takes a POST of JSON: many frameworks answer 404 to a GET of such a one (Express,
+ * Fastify, Sinatra). Rejects where nothing answers.
+ */
+export async function takesPost(
+  url: string,
+  asking: Asking,
+  signal: AbortSignal,
+): Promise<boolean> {
   const headers = { ...asking.headers, 'content-type': 'application/json' }
-  const { status } = await ask(url, asking, { method: 'POST', headers, body: Buffer.from('{}'), timeoutMs: probeTimeoutMs }, signal)
+  const { status } = await ask(
+    url,
+    asking,
+    { method: 'POST', headers, body: Buffer.from('{}'), timeoutMs: probeTimeoutMs },
+    signal,
+  )
   return status < 300 || (status >= 400 && !noCall.includes(status))
 }
 
 /** Reads a JSON document; a ProtocolError says what came in its place. */
-export async function getJson(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<unknown> {
+export async function getJson(
+  protocol: string,
+  url: string,
+  asking: Asking,
+  signal: AbortSignal,
+): Promise<unknown> {
   const answer = await reach(protocol, url, signal, () => get(url, asking, signal))
   if (answer.status !== 200) throw refusal(protocol, url, answer)
   try {
     return jsonFrom(answer.text)
   } catch (error) {
-    if (error instanceof BoundError) throw new ProtocolError(protocol, `${url} answered with JSON ${error.message}`, error.hint)
+    if (error instanceof BoundError)
+      throw new ProtocolError(protocol, `${url} answered with JSON ${error.message}`, error.hint)
     throw new ProtocolError(protocol, `${url} did not answer with JSON: ${excerpt(answer.text)}`)
   }
 }
 
-/** As under load, but for those that have no answer in them: 202, a job that is answered later, and 204. */
-const isGood = (status: number): boolean => status >= 200 && status <= 299 && status !== 202 && status !== 204
+/**
+ * As under load, but for those that have no answer in them: 202, a job that is answered later, and
+ * 204.
+ */
+const isGood = (status: number): boolean =>
+  status >= 200 && status <= 299 && status !== 202 && status !== 204
 
 /** Sends one request as the load will, and returns the answer's text when it is good. */
 export async function postOnce(
@@ -117,7 +166,10 @@ export async function postOnce(
 /** As long as a server may take to be ready, where nothing else is said. */
 export const usualFirstAnswerMs = 60_000
 
-/** The first request: a server may load its model with it. @throws ProtocolError, also after `patienceMs` */
+/**
+ * The first request: a server may load its model with it. @throws ProtocolError, also after
+ * `patienceMs`
+ */
 export async function firstAnswer(
   protocol: string,
   target: Parameters<typeof postOnce>[1],
@@ -149,17 +201,28 @@ function addressOf(url: string): ServerAddress {
 /** What to write in place of what is redirected. */
 export function redirectHint(from: string, location: string | undefined): string {
   const why = 'a redirect would be timed too'
-  const [asked, to] = [serverAddress(from), location === undefined ? undefined : redirected(from, location)]
+  const [asked, to] = [
+    serverAddress(from),
+    location === undefined ? undefined : redirected(from, location),
+  ]
   if (asked === undefined || to === undefined) return `give the URL it redirects to: ${why}`
-  if (to.origin !== asked.origin) return `give the URL it redirects to, --url ${to.origin}${commonBase(asked.path, to.path)}: ${why}`
+  if (to.origin !== asked.origin)
+    return `give the URL it redirects to, --url ${to.origin}${commonBase(asked.path, to.path)}: ${why}`
   return `give the path it redirects to, ${to.path} (${pathHint}; the URL of a server may have a path too): ${why}`
 }
 
 const redirected = (from: string, location: string): ServerAddress | undefined =>
-  serverAddress(URL.canParse(location) ? location : URL.canParse(location, from) ? new URL(location, from).href : '')
+  serverAddress(
+    URL.canParse(location)
+      ? location
+      : URL.canParse(location, from)
+        ? new URL(location, from).href
+        : '',
+  )
 
 /** What stands before the path that was asked for. */
-const commonBase = (asked: string, path: string): string => (path.endsWith(asked) ? path.slice(0, -asked.length) : '')
+const commonBase = (asked: string, path: string): string =>
+  path.endsWith(asked) ? path.slice(0, -asked.length) : ''
 
 interface Question {
   readonly method: 'GET' | 'POST'
@@ -172,7 +235,12 @@ interface Question {
 }
 
 /** One request on a connection of its own. Rejects with what broke it. */
-async function ask(url: string, { http2, tls }: Asking, question: Question, signal: AbortSignal): Promise<Answer> {
+async function ask(
+  url: string,
+  { http2, tls }: Asking,
+  question: Question,
+  signal: AbortSignal,
+): Promise<Answer> {
   if (http2) return askHttp2(url, tls, question, signal)
   const { timeoutMs, unread, ...rest } = question
   const address = addressOf(url)
@@ -184,7 +252,11 @@ async function ask(url: string, { http2, tls }: Asking, question: Question, sign
   })
   try {
     const late = deadline(signal, 2 * timeoutMs)
-    const { statusCode, headers, body } = await request(httpUrlOf(address), { ...rest, signal: late, dispatcher })
+    const { statusCode, headers, body } = await request(httpUrlOf(address), {
+      ...rest,
+      signal: late,
+      dispatcher,
+    })
     // What is not read is thrown away with its connection.
     body.on('error', () => {})
     return {
@@ -199,9 +271,15 @@ async function ask(url: string, { http2, tls }: Asking, question: Question, sign
 }
 
 /** Aborts with the signal, or as a time-out. */
-const deadline = (signal: AbortSignal, ms: number): AbortSignal => AbortSignal.any([signal, AbortSignal.timeout(ms)])
+const deadline = (signal: AbortSignal, ms: number): AbortSignal =>
+  AbortSignal.any([signal, AbortSignal.timeout(ms)])
 
-async function askHttp2(url: string, tls: TlsOptions | undefined, question: Question, signal: AbortSignal): Promise<Answer> {
+async function askHttp2(
+  url: string,
+  tls: TlsOptions | undefined,
+  question: Question,
+  signal: AbortSignal,
+): Promise<Answer> {
   signal.throwIfAborted()
   const { method, headers, body, timeoutMs, unread } = question
   const address = addressOf(url)
@@ -210,35 +288,56 @@ async function askHttp2(url: string, tls: TlsOptions | undefined, question: Ques
   signal.addEventListener('abort', abort, { once: true })
   let late: NodeJS.Timeout | undefined
   try {
-    const { bytes, encoding, ...answer } = await new Promise<Omit<Answer, 'text'> & { bytes: Buffer; encoding?: string }>(
-      (resolve, reject) => {
-        const text: Buffer[] = []
-        const most = answerBytes()
-        let read = 0
-        const asked = { headers: { ...headers, ':method': method, ':path': address.path + address.query }, body }
-        const stream = connection.send(
-          asked,
-          (chunk) => {
-            read += chunk.length
-            if (read > most) stream.destroy(answerTooLong(most))
-            else text.push(chunk)
-          },
-          (end) => {
-            if ('failure' in end) reject(end.error instanceof BoundError ? end.error : new Http2Error(end.failure, end.error))
-            else {
-              const { location, server } = end.headers
-              const about = { location, server: server?.toString(), encoding: end.headers['content-encoding'] }
-              resolve({ status: Number(end.headers[':status']), bytes: Buffer.concat(text), ...about })
+    const { bytes, encoding, ...answer } = await new Promise<
+      Omit<Answer, 'text'> & { bytes: Buffer; encoding?: string }
+    >((resolve, reject) => {
+      const text: Buffer[] = []
+      const most = answerBytes()
+      let read = 0
+      const asked = {
+        headers: { ...headers, ':method': method, ':path': address.path + address.query },
+        body,
+      }
+      const stream = connection.send(
+        asked,
+        (chunk) => {
+          read += chunk.length
+          if (read > most) stream.destroy(answerTooLong(most))
+          else text.push(chunk)
+        },
+        (end) => {
+          if ('failure' in end)
+            reject(
+              end.error instanceof BoundError ? end.error : new Http2Error(end.failure, end.error),
+            )
+          else {
+            const { location, server } = end.headers
+            const about = {
+              location,
+              server: server?.toString(),
+              encoding: end.headers['content-encoding'],
             }
-          },
+            resolve({
+              status: Number(end.headers[':status']),
+              bytes: Buffer.concat(text),
+              ...about,
+            })
+          }
+        },
+      )
+      const tooLate = () =>
+        stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
+      stream.setTimeout(timeoutMs, tooLate)
+      late = setTimeout(tooLate, 2 * timeoutMs)
+      if (unread)
+        stream.once('response', (answer) =>
+          resolve({ status: Number(answer[':status']), bytes: Buffer.alloc(0) }),
         )
-        const tooLate = () => stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
-        stream.setTimeout(timeoutMs, tooLate)
-        late = setTimeout(tooLate, 2 * timeoutMs)
-        if (unread) stream.once('response', (answer) => resolve({ status: Number(answer[':status']), bytes: Buffer.alloc(0) }))
-      },
-    )
-    return { ...answer, text: await readAnswer(decoded(Readable.from([bytes]), unread ? undefined : encoding)) }
+    })
+    return {
+      ...answer,
+      text: await readAnswer(decoded(Readable.from([bytes]), unread ? undefined : encoding)),
+    }
   } finally {
     signal.removeEventListener('abort', abort)
     clearTimeout(late)
@@ -259,7 +358,12 @@ class Http2Error extends Error {
   }
 }
 
-async function reach<T>(protocol: string, url: string, signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+async function reach<T>(
+  protocol: string,
+  url: string,
+  signal: AbortSignal,
+  call: () => Promise<T>,
+): Promise<T> {
   try {
     return await call()
   } catch (error) {
@@ -268,23 +372,39 @@ async function reach<T>(protocol: string, url: string, signal: AbortSignal, call
   }
 }
 
-/** Over any protocol. @throws ProtocolError where nothing listens, or no such host is known; whatever else happens there says nothing */
-export async function someoneListens(protocol: string, url: string, asking: Asking, signal: AbortSignal): Promise<void> {
+/**
+ * Over any protocol. @throws ProtocolError where nothing listens, or no such host is known;
+ * whatever else happens there says nothing
+ */
+export async function someoneListens(
+  protocol: string,
+  url: string,
+  asking: Asking,
+  signal: AbortSignal,
+): Promise<void> {
   try {
     await get(url.replace(/^grpc/, 'http'), asking, signal)
   } catch (error) {
     const { code } = error as { code?: unknown }
-    if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'ENOENT' || code === 'EACCES') throw unreachable(protocol, url, error)
+    if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'ENOENT' || code === 'EACCES')
+      throw unreachable(protocol, url, error)
   }
 }
 
 function unreachable(protocol: string, url: string, error: unknown): ProtocolError {
-  if (error instanceof BoundError) return new ProtocolError(protocol, `${url} answered with ${error.message}`, error.hint)
+  if (error instanceof BoundError)
+    return new ProtocolError(protocol, `${url} answered with ${error.message}`, error.hint)
   const late = error instanceof Error && error.name === 'TimeoutError'
   const code = late ? 'ETIMEDOUT' : (error as { code?: unknown }).code
-  const message = late ? 'no whole answer in time' : (error instanceof Error ? error.message || String(code) : String(error)).trim()
+  const message = late
+    ? 'no whole answer in time'
+    : (error instanceof Error ? error.message || String(code) : String(error)).trim()
   if (error instanceof Http2Error && error.kind === 'no HTTP/2')
-    return new ProtocolError(protocol, `${url} does not speak HTTP/2: ${message}`, 'drop --http2 (http2 in an experiment file)')
+    return new ProtocolError(
+      protocol,
+      `${url} does not speak HTTP/2: ${message}`,
+      'drop --http2 (http2 in an experiment file)',
+    )
   if (/wrong.version.number/i.test(message))
     return new ProtocolError(
       protocol,
@@ -292,7 +412,11 @@ function unreachable(protocol: string, url: string, error: unknown): ProtocolErr
       `write ${url.replace(/^https:\/\/([^/]*).*$/, 'http://$1')}`,
       'other-protocol',
     )
-  return new ProtocolError(protocol, `${url} cannot be reached: ${message}`, hintFor(code, message, error))
+  return new ProtocolError(
+    protocol,
+    `${url} cannot be reached: ${message}`,
+    hintFor(code, message, error),
+  )
 }
 
 const lateHint = 'it did not answer in time'
@@ -305,9 +429,12 @@ function hintFor(code: unknown, message: string, error: unknown): string | undef
   if (code === 'ECONNREFUSED') return 'nothing listens there: is the server up, and the port right?'
   if (code === 'ENOTFOUND') return 'no such host: check the URL'
   if (code === 'ENOENT') return 'no such socket: is the server up, and the path right?'
-  if (code === 'EACCES') return 'that user may not write to the socket: chmod it, or run as one who may'
-  if (/CONNECT_TIMEOUT/.test(String(code))) return 'nothing answers there: is the address right, and does a firewall let it through?'
+  if (code === 'EACCES')
+    return 'that user may not write to the socket: chmod it, or run as one who may'
+  if (/CONNECT_TIMEOUT/.test(String(code)))
+    return 'nothing answers there: is the address right, and does a firewall let it through?'
   if (/TIMEOUT|ETIMEDOUT/.test(String(code))) return lateHint
-  if (error instanceof Http2Error) return 'does it speak HTTP/2 there? If not, drop --http2 (http2 in an experiment file)'
+  if (error instanceof Http2Error)
+    return 'does it speak HTTP/2 there? If not, drop --http2 (http2 in an experiment file)'
   return undefined
 }

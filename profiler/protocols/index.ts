@@ -38,28 +38,46 @@ function inOrder(protocol: Protocol, name: ProtocolName): Protocol {
     async prepare(url, model, payload, signal) {
       checkSource(name, payload)
       const target = await protocol.prepare(url, model, payload, signal)
-      return payload.order === undefined ? target : { ...target, bodies: byNumber(target.bodies, payload.order) }
+      return payload.order === undefined
+        ? target
+        : { ...target, bodies: byNumber(target.bodies, payload.order) }
     },
   }
 }
 
 /** Throws a PayloadError for what a protocol cannot make requests of. */
 function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
-  const sized = payload.order?.items !== undefined || (payload.kind !== 'file' && payload.items !== undefined)
-  if (payload.kind === 'file' && payload.contentType !== undefined && !protocolTable[protocol].needsPath)
+  const sized =
+    payload.order?.items !== undefined || (payload.kind !== 'file' && payload.items !== undefined)
+  if (
+    payload.kind === 'file' &&
+    payload.contentType !== undefined &&
+    !protocolTable[protocol].needsPath
+  )
     throw new PayloadError(
       `${payload.path} is a request of a server's own, and no request of ${protocolTable[protocol].title}`,
       'give a folder of pictures, texts (.txt) or JSON Lines',
     )
-  if (payload.kind === 'file' && sized) throw new PayloadError(`${payload.path} holds whole requests: their items cannot be chosen`)
+  if (payload.kind === 'file' && sized)
+    throw new PayloadError(`${payload.path} holds whole requests: their items cannot be chosen`)
   if (!protocolTable[protocol].streams) return
-  if (sized) throw new PayloadError('a request to a language model is one prompt', 'leave out items')
+  if (sized)
+    throw new PayloadError('a request to a language model is one prompt', 'leave out items')
   if (payload.kind === 'texts' || payload.kind === 'images')
-    throw new PayloadError(`${payload.path} holds no requests to a language model`, 'give them as JSON Lines')
+    throw new PayloadError(
+      `${payload.path} holds no requests to a language model`,
+      'give them as JSON Lines',
+    )
 }
 
-/** Models that a server tells of, each once; none where its protocol has no such list. `answerTo`: undefined where a list is not there. */
-export async function modelNames(name: ProtocolName, answerTo: (list: ModelList) => Promise<unknown>): Promise<readonly string[]> {
+/**
+ * Models that a server tells of, each once; none where its protocol has no such list. `answerTo`:
+ * undefined where a list is not there.
+ */
+export async function modelNames(
+  name: ProtocolName,
+  answerTo: (list: ModelList) => Promise<unknown>,
+): Promise<readonly string[]> {
   for (const list of (await protocolTable[name].load()).modelLists ?? []) {
     const names = list.names(await answerTo(list))
     if (names.length > 0) return [...new Set(names)]
@@ -67,12 +85,26 @@ export async function modelNames(name: ProtocolName, answerTo: (list: ModelList)
   return []
 }
 
-/** The protocol that a server answers to; plain JSON where none is recognised. Throws a ProtocolError where nothing listens, and for a gRPC URL where none is recognised. */
-export async function detectProtocol(url: string, model: string, options: ProtocolOptions, signal: AbortSignal): Promise<ProtocolName> {
+/**
+ * The protocol that a server answers to; plain JSON where none is recognised. Throws a
+ * ProtocolError where nothing listens, and for a gRPC URL where none is recognised.
+ */
+export async function detectProtocol(
+  url: string,
+  model: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<ProtocolName> {
   const saysGrpc = /^grpcs?:/.test(url)
   if (!saysGrpc) parseUrl(unrecognised, url)
   const found = await recognise(url, model, options, signal)
   if (found === undefined && saysGrpc) throw await whyNotRecognised(url, options, signal)
-  if (found === undefined) await someoneListens(unrecognised, url, options, AbortSignal.any([signal, AbortSignal.timeout(1000)]))
+  if (found === undefined)
+    await someoneListens(
+      unrecognised,
+      url,
+      options,
+      AbortSignal.any([signal, AbortSignal.timeout(1000)]),
+    )
   return found ?? unrecognised
 }

@@ -1,4 +1,9 @@
-import { type ItemCounts, type ItemSource, type PayloadOrder, usualCount } from '../payload-source.ts'
+import {
+  type ItemCounts,
+  type ItemSource,
+  type PayloadOrder,
+  usualCount,
+} from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 
@@ -6,7 +11,10 @@ import { normal, seeded, type Uniform } from '../seeded-random.ts'
 const mostItems = 4096
 /** Bodies made of a file of texts where no number of them is asked for. */
 const mostBodies = 10_000
-/** Sizes are drawn from a stream of their own: what is in the items stays the same whatever their number. */
+/**
+ * Sizes are drawn from a stream of their own: what is in the items stays the same whatever their
+ * number.
+ */
 const sizeStream = 0x5123e5
 
 /** A whole number of items, at least 1. */
@@ -32,9 +40,13 @@ export function drawItems(counts: ItemCounts, uniform: Uniform): number {
 
 /**
  * How many items each body of a pool has.
- * @param available items that the source has; every one is used where no number of bodies is asked for
+ * @param available items that the source has; every one is used where no number of bodies is asked
+ * for
  */
-export function poolSizes({ kind, count, items, seed, order }: ItemSource, available: number): number[] {
+export function poolSizes(
+  { kind, count, items, seed, order }: ItemSource,
+  available: number,
+): number[] {
   if (count !== undefined && (!Number.isInteger(count) || count < 1))
     throw new PayloadError(`a payload pool needs at least one body, not ${count}`)
   if (order?.items !== undefined) {
@@ -44,14 +56,23 @@ export function poolSizes({ kind, count, items, seed, order }: ItemSource, avail
   }
   const uniform = seeded(seed ^ sizeStream)
   const draw = () => (items === undefined ? 1 : drawItems(items, uniform))
-  if (count !== undefined || kind !== 'texts') return Array.from({ length: count ?? Math.min(usualCount.bodies, available) }, draw)
+  if (count !== undefined || kind !== 'texts')
+    return Array.from({ length: count ?? Math.min(usualCount.bodies, available) }, draw)
   const sizes: number[] = []
-  for (let used = 0; used < available && sizes.length < mostBodies; used += sizes.at(-1)!) sizes.push(draw())
+  for (let used = 0; used < available && sizes.length < mostBodies; used += sizes.at(-1)!)
+    sizes.push(draw())
   return sizes
 }
 
-/** A pool in the order of a trace's sizes: each request takes the next body of its size. Bodies are repeated by reference. */
-export function bySize<T>(pool: readonly T[], sizes: readonly number[], wanted: readonly number[]): T[] {
+/**
+ * A pool in the order of a trace's sizes: each request takes the next body of its size. Bodies are
+ * repeated by reference.
+ */
+export function bySize<T>(
+  pool: readonly T[],
+  sizes: readonly number[],
+  wanted: readonly number[],
+): T[] {
   const bodies = new Map<number, { readonly of: T[]; next: number }>()
   for (const [i, size] of sizes.entries()) {
     const same = bodies.get(size) ?? { of: [], next: 0 }
@@ -64,8 +85,14 @@ export function bySize<T>(pool: readonly T[], sizes: readonly number[], wanted: 
   })
 }
 
-/** A pool in the order of a trace's body numbers. Throws a PayloadError that names the line of a number beyond the pool. */
-export function byNumber<T>(pool: readonly T[], { file, bodies, lines }: PayloadOrder): readonly T[] {
+/**
+ * A pool in the order of a trace's body numbers. Throws a PayloadError that names the line of a
+ * number beyond the pool.
+ */
+export function byNumber<T>(
+  pool: readonly T[],
+  { file, bodies, lines }: PayloadOrder,
+): readonly T[] {
   if (bodies === undefined) return pool
   const beyond = bodies.findIndex((body) => body >= pool.length)
   if (beyond >= 0)

@@ -18,13 +18,19 @@ test('an output as the model declares it, an item for each of the request, is go
 
 test.each([
   [[], 'without outputs'],
-  [[{ name: 'b', datatype: 'BOOL', shape: [9], data: [] }], "its output 'b' has the shape [9] and 0 values"],
+  [
+    [{ name: 'b', datatype: 'BOOL', shape: [9], data: [] }],
+    "its output 'b' has the shape [9] and 0 values",
+  ],
   [[{ ...good, shape: [2, -2] }], "its output 'y' has the shape [2, -2]"],
   [[{ ...good, data: [1, 2, Number.NaN, 4] }], "its output 'y' holds NaN at 2"],
   [[{ ...good, data: [1, 2, null, 4] }], "its output 'y' is FP32 and holds null at 2"],
   [[{ ...good, data: [1, 2, 'NaN', 4] }], `its output 'y' is FP32 and holds "NaN" at 2`],
   [[{ ...good, datatype: 'BOOL' }], "its output 'y' is BOOL and holds 2 at 1"],
-  [[{ ...good, datatype: 'INT64', data: [1, 2, 3.5, 4] }], "its output 'y' is INT64 and holds 3.5 at 2"],
+  [
+    [{ ...good, datatype: 'INT64', data: [1, 2, 3.5, 4] }],
+    "its output 'y' is INT64 and holds 3.5 at 2",
+  ],
   [[{ ...good, name: 'z' }], "its output 'z' is none of the model's, which are y"],
   [[{ ...good, datatype: 'FP64' }], "its output 'y' is FP64, and the model's is FP32"],
   [[{ ...good, shape: [1, 4] }], "its output 'y' has the shape [1, 4], and the model's is [-1, 2]"],
@@ -32,9 +38,17 @@ test.each([
 ])('%j is not', (outputs, fault) => expect(tensorsFault(outputs, declared, 2)).toBe(fault))
 
 test('a model or request by another name', () => {
-  expect([modelFault('m', 'm'), modelFault(undefined, 'm'), modelFault('', 'm')]).toEqual([undefined, undefined, undefined])
+  expect([modelFault('m', 'm'), modelFault(undefined, 'm'), modelFault('', 'm')]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ])
   expect(modelFault('other', 'm')).toBe("from the model 'other', not 'm'")
-  expect([idFault('1', '1'), idFault('', '1'), idFault('9', undefined)]).toEqual([undefined, undefined, undefined])
+  expect([idFault('1', '1'), idFault('', '1'), idFault('9', undefined)]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ])
   expect(idFault('2', '1')).toBe("to the request '2', not '1'")
   // TorchServe numbers requests itself.
   expect(idFault('6f9619ff-8b86-d011-b42d-00cf4fc964ff', '1')).toBeUndefined()
@@ -42,7 +56,10 @@ test('a model or request by another name', () => {
 
 test.each([
   [{ error: 'no such layer' }, 'with the error "no such layer"'],
-  [{ results: [{ label: 1 }, { error: { code: 7 } }] }, `with the error of 'results'[1] {"code":7}`],
+  [
+    { results: [{ label: 1 }, { error: { code: 7 } }] },
+    `with the error of 'results'[1] {"code":7}`,
+  ],
   [{ status: 'error', data: null }, "with the status 'error'"],
   [{ results: [{ status: 503 }] }, "with the status of 'results'[0] 503"],
   [{ errors: ['out of memory'] }, 'with the error "out of memory"'],

@@ -1,6 +1,7 @@
 /**
- * Whether an answer means what was asked: a status of 200 says that a server answered, not that it served this model. What is wrong is said in words that
- * follow 'answered 200, but'; undefined where nothing is.
+ * Whether an answer means what was asked: a status of 200 says that a server answered, not that it
+ * served this model. What is wrong is said in words that follow 'answered 200, but'; undefined
+ * where nothing is.
  */
 import { isRecord } from '../plain-record.ts'
 import { sizeOf } from './tensor-bytes.ts'
@@ -23,7 +24,12 @@ export interface DeclaredTensor {
 
 /** The result of a protocol of tensors, as it is compared. */
 export const tensorsByName = (tensors: readonly AnsweredTensor[]): unknown => ({
-  outputs: Object.fromEntries(tensors.map(({ name, shape, data = [] }) => [name, { shape: [...shape], data: Array.from(data) }])),
+  outputs: Object.fromEntries(
+    tensors.map(({ name, shape, data = [] }) => [
+      name,
+      { shape: [...shape], data: Array.from(data) },
+    ]),
+  ),
 })
 
 const shown = (shape: readonly number[]): string => `[${shape.join(', ')}]`
@@ -36,15 +42,18 @@ export function tensorsFault(
 ): string | undefined {
   if (tensors.length === 0) return 'without outputs'
   for (const tensor of tensors) {
-    const fault = shapeFault(tensor) ?? valuesFault(tensor) ?? declaredFault(tensor, declared, items)
+    const fault =
+      shapeFault(tensor) ?? valuesFault(tensor) ?? declaredFault(tensor, declared, items)
     if (fault !== undefined) return `its output '${tensor.name}' ${fault}`
   }
   return undefined
 }
 
 function shapeFault({ shape, data }: AnsweredTensor): string | undefined {
-  if (!shape.every((size) => Number.isInteger(size) && size >= 0)) return `has the shape ${shown(shape)}`
-  if (data !== undefined && data.length !== sizeOf(shape)) return `has the shape ${shown(shape)} and ${data.length} values`
+  if (!shape.every((size) => Number.isInteger(size) && size >= 0))
+    return `has the shape ${shown(shape)}`
+  if (data !== undefined && data.length !== sizeOf(shape))
+    return `has the shape ${shown(shape)} and ${data.length} values`
   return undefined
 }
 
@@ -53,31 +62,41 @@ function valuesFault({ datatype, data = [] }: AnsweredTensor): string | undefine
   for (let i = 0; i < data.length; i++) {
     const value = data[i]
     if (typeof value === 'number' && !Number.isFinite(value)) return `holds ${value} at ${i}`
-    if (right !== undefined && !right(value)) return `is ${datatype} and holds ${JSON.stringify(value)} at ${i}`
+    if (right !== undefined && !right(value))
+      return `is ${datatype} and holds ${JSON.stringify(value)} at ${i}`
   }
   return undefined
 }
 
 /** What JSON has for a datatype; undefined: anything. */
 function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
-  if (datatype === 'BOOL') return (value) => typeof value === 'boolean' || value === 0 || value === 1
+  if (datatype === 'BOOL')
+    return (value) => typeof value === 'boolean' || value === 0 || value === 1
   if (/^U?INT\d+$/.test(datatype)) return (value) => Number.isInteger(value)
   if (/^(FP|BF)\d+$/.test(datatype)) return (value) => typeof value === 'number'
-  if (datatype === 'STRING') return (value) => typeof value === 'string' || value instanceof Uint8Array || isRecord(value)
+  if (datatype === 'STRING')
+    return (value) => typeof value === 'string' || value instanceof Uint8Array || isRecord(value)
   return undefined
 }
 
 const fits = (meant: readonly number[], shape: readonly number[]): boolean =>
   meant.length === shape.length && meant.every((size, i) => size < 1 || size === shape[i])
 /** Without dimensions of one behind the first. */
-const squeezed = (shape: readonly number[]): number[] => shape.filter((size, i) => i === 0 || size !== 1)
+const squeezed = (shape: readonly number[]): number[] =>
+  shape.filter((size, i) => i === 0 || size !== 1)
 
-function declaredFault({ name, datatype, shape }: AnsweredTensor, declared: readonly DeclaredTensor[], items = 1): string | undefined {
+function declaredFault(
+  { name, datatype, shape }: AnsweredTensor,
+  declared: readonly DeclaredTensor[],
+  items = 1,
+): string | undefined {
   if (declared.length === 0) return undefined
   const meant = declared.find((one) => one.name === name)
-  if (!meant) return `is none of the model's, which are ${declared.map((one) => one.name).join(', ')}`
+  if (!meant)
+    return `is none of the model's, which are ${declared.map((one) => one.name).join(', ')}`
   if (meant.datatype !== datatype) return `is ${datatype}, and the model's is ${meant.datatype}`
-  // Of no dimension where the server does not know them; MLServer answers [n, 1] where [-1] is declared.
+  // Of no dimension where the server does not know them; MLServer answers [n, 1] where [-1] is
+  // declared.
   if (meant.shape.length === 0) return undefined
   // One item may be answered without the batch.
   const alone = items === 1 && meant.shape[0]! < 1 && fits(meant.shape.slice(1), shape)
@@ -85,19 +104,27 @@ function declaredFault({ name, datatype, shape }: AnsweredTensor, declared: read
   if (!fits(meant.shape, shape) && !fits(squeezed(meant.shape), squeezed(shape)))
     return `has the shape ${shown(shape)}, and the model's is ${shown(meant.shape)}`
   // Detectors answer with as many rows as they find; one row for several items is the first item's.
-  if (meant.shape[0]! < 1 && shape[0] === 1 && items > 1) return `has ${shape[0]} items, and the request ${items}`
+  if (meant.shape[0]! < 1 && shape[0] === 1 && items > 1)
+    return `has ${shape[0]} items, and the request ${items}`
   return undefined
 }
 
 /** @param said absent where the server names none */
 export const modelFault = (said: unknown, asked: string): string | undefined =>
-  typeof said === 'string' && said !== '' && said !== asked ? `from the model '${said}', not '${asked}'` : undefined
+  typeof said === 'string' && said !== '' && said !== asked
+    ? `from the model '${said}', not '${asked}'`
+    : undefined
 
 const uuid = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i
 
 /** Servers may leave the id of a request out, or (TorchServe) number requests themselves. */
 export const idFault = (said: unknown, asked: unknown): string | undefined =>
-  typeof said === 'string' && said !== '' && typeof asked === 'string' && asked !== '' && said !== asked && !uuid.test(said)
+  typeof said === 'string' &&
+  said !== '' &&
+  typeof asked === 'string' &&
+  asked !== '' &&
+  said !== asked &&
+  !uuid.test(said)
     ? `to the request '${said}', not '${asked}'`
     : undefined
 
@@ -107,22 +134,32 @@ const mostDeep = 3
 /** Fields in which servers and gateways say what went wrong. */
 const errorFields = ['error', 'Error', 'exception', 'fault']
 
-/** Nothing in the place of an answer, an error inside of it, of the whole or of one of its items, or numbers that are none. */
+/**
+ * Nothing in the place of an answer, an error inside of it, of the whole or of one of its items, or
+ * numbers that are none.
+ */
 export function documentFault(value: unknown, place = 'it', deep = 0): string | undefined {
   if (value === null && place === 'it') return 'with null, which is no answer'
-  if (value === 'NaN' || value === 'Infinity' || value === '-Infinity') return `${place} holds ${value}`
+  if (value === 'NaN' || value === 'Infinity' || value === '-Infinity')
+    return `${place} holds ${value}`
   if (Array.isArray(value)) return listFault(value, place, deep)
   if (!isRecord(value)) return undefined
   const { errors, status, success, ok, code, message, detail } = value
   const of = place === 'it' ? '' : ` of ${place}`
-  const error = errorFields.map((name) => value[name]).find((one) => one !== undefined && one !== null && one !== false && one !== '')
+  const error = errorFields
+    .map((name) => value[name])
+    .find((one) => one !== undefined && one !== null && one !== false && one !== '')
   if (error !== undefined) return `with the error${of} ${JSON.stringify(error)}`
-  if (Array.isArray(errors) && errors.length > 0) return `with the error${of} ${JSON.stringify(errors[0])}`
-  if (typeof status === 'string' && /^(error|fail(ed|ure)?)$/i.test(status)) return `with the status${of} '${status}'`
+  if (Array.isArray(errors) && errors.length > 0)
+    return `with the error${of} ${JSON.stringify(errors[0])}`
+  if (typeof status === 'string' && /^(error|fail(ed|ure)?)$/i.test(status))
+    return `with the status${of} '${status}'`
   if (isErrorCode(status)) return `with the status${of} ${status}`
-  if (isErrorCode(code) && typeof message === 'string') return `with the code${of} ${code}: ${JSON.stringify(message)}`
+  if (isErrorCode(code) && typeof message === 'string')
+    return `with the code${of} ${code}: ${JSON.stringify(message)}`
   // All that FastAPI and Django say of a request that they refuse.
-  if (detail !== undefined && place === 'it' && Object.keys(value).length === 1) return `with the error ${JSON.stringify(detail)}`
+  if (detail !== undefined && place === 'it' && Object.keys(value).length === 1)
+    return `with the error ${JSON.stringify(detail)}`
   if (success === false) return `with success: false${of}`
   if (ok === false) return `with ok: false${of}`
   if (deep === mostDeep) return undefined
@@ -133,7 +170,8 @@ export function documentFault(value: unknown, place = 'it', deep = 0): string | 
   return undefined
 }
 
-const isErrorCode = (code: unknown): boolean => typeof code === 'number' && code >= 400 && code < 600
+const isErrorCode = (code: unknown): boolean =>
+  typeof code === 'number' && code >= 400 && code < 600
 
 function listFault(list: readonly unknown[], place: string, deep: number): string | undefined {
   const isNumeric = list.length > 0 && list.every((one) => typeof one === 'number' || one === null)

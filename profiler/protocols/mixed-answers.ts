@@ -1,9 +1,12 @@
 /**
- * Whether requests that come together get the answers that they get alone. A server that mixes up the rows of a batch is as fast as one that does not, and
- * would win.
+ * Whether requests that come together get the answers that they get alone. A server that mixes up
+ * the rows of a batch is as fast as one that does not, and would win.
  */
 
-/** The values of an answer in their order; undefined for a request that was not answered well, which is for others to judge. */
+/**
+ * The values of an answer in their order; undefined for a request that was not answered well, which
+ * is for others to judge.
+ */
 type Values = readonly unknown[] | undefined
 
 const mostRequests = 4
@@ -13,19 +16,28 @@ const longEnoughMs = 2_000
 const tolerance = 0.05
 
 /**
- * Asks up to four requests one after another, and then at once. A server whose answers to one request differ by themselves says nothing; fewer than two that
- * differ may be a tie that fell the other way.
+ * Asks up to four requests one after another, and then at once. A server whose answers to one
+ * request differ by themselves says nothing; fewer than two that differ may be a tie that fell the
+ * other way.
  * @param ask sends request `index`
  * @returns what is wrong, in words that follow 'the server answers, but'
  */
-export async function mixedUp(requests: number, ask: (index: number) => Promise<Values>): Promise<string | undefined> {
+export async function mixedUp(
+  requests: number,
+  ask: (index: number) => Promise<Values>,
+): Promise<string | undefined> {
   const startedMs = performance.now()
   const alone: Values[] = []
-  while (alone.length < Math.min(requests, mostRequests) && performance.now() - startedMs < longEnoughMs)
+  while (
+    alone.length < Math.min(requests, mostRequests) &&
+    performance.now() - startedMs < longEnoughMs
+  )
     alone.push(await ask(alone.length))
   const differing = async () => {
     const together = await Promise.all(alone.map((_, i) => ask(i)))
-    return alone.flatMap((values, i) => (alike(values, together[i]) ? [] : [{ i, values, got: together[i] }]))
+    return alone.flatMap((values, i) =>
+      alike(values, together[i]) ? [] : [{ i, values, got: together[i] }],
+    )
   }
   if (alone.length < 2 || (await differing()).length < 2) return undefined
   for (const [i, values] of alone.entries()) if (!alike(values, await ask(i))) return undefined
@@ -36,21 +48,32 @@ export async function mixedUp(requests: number, ask: (index: number) => Promise<
 
 function alike(a: Values, b: Values): boolean {
   if (a === undefined || b === undefined) return true
-  const scale = a.reduce<number>((most, value) => (typeof value === 'number' ? Math.max(most, Math.abs(value)) : most), 0)
+  const scale = a.reduce<number>(
+    (most, value) => (typeof value === 'number' ? Math.max(most, Math.abs(value)) : most),
+    0,
+  )
   const same = (x: unknown, y: unknown) =>
-    typeof x === 'number' && typeof y === 'number' ? Math.abs(x - y) <= tolerance * scale : String(x) === String(y)
+    typeof x === 'number' && typeof y === 'number'
+      ? Math.abs(x - y) <= tolerance * scale
+      : String(x) === String(y)
   return a.length === b.length && a.every((value, i) => same(value, b[i]))
 }
 
 function brief(values: Values): string {
-  const text = JSON.stringify((values ?? []).slice(0, 4).map((value) => (typeof value === 'number' ? Number(value.toPrecision(4)) : value)))
+  const text = JSON.stringify(
+    (values ?? [])
+      .slice(0, 4)
+      .map((value) => (typeof value === 'number' ? Number(value.toPrecision(4)) : value)),
+  )
   return text.length > 120 ? `${text.slice(0, 117)}...` : text
 }
 
 export const mixedHint = 'are the rows of its batches mixed up?'
 
 /** The first few requests that differ from each other. */
-export function differentOnes<Body extends { readonly body: string | Uint8Array }>(bodies: readonly Body[]): Body[] {
+export function differentOnes<Body extends { readonly body: string | Uint8Array }>(
+  bodies: readonly Body[],
+): Body[] {
   const seen = new Set<unknown>()
   const different: Body[] = []
   for (const body of bodies) {

@@ -3,7 +3,14 @@ import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
-import { type AnsweredTensor, type DeclaredTensor, idFault, modelFault, tensorsByName, tensorsFault } from './meaning.ts'
+import {
+  type AnsweredTensor,
+  type DeclaredTensor,
+  idFault,
+  modelFault,
+  tensorsByName,
+  tensorsFault,
+} from './meaning.ts'
 import { bytesKind, itemShape, mostOf, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
@@ -24,7 +31,10 @@ export const oipV2: ProtocolModule = {
   create: (options) => httpProtocol(dialect(options), options),
   callPath: inferPath,
   signs: [
-    { path: modelPath, shows: ({ status, json }) => status === 200 && isRecord(json) && 'inputs' in json },
+    {
+      path: modelPath,
+      shows: ({ status, json }) => status === 200 && isRecord(json) && 'inputs' in json,
+    },
     { path: () => '/v2/health/live', shows: ({ status }) => status === 200 },
   ],
   modelLists: [
@@ -33,7 +43,8 @@ export const oipV2: ProtocolModule = {
     {
       method: 'GET',
       path: '/v2/models',
-      names: (answer) => (isRecord(answer) ? [...textsIn(answer.models), ...textsAt('name', answer.models)] : []),
+      names: (answer) =>
+        isRecord(answer) ? [...textsIn(answer.models), ...textsAt('name', answer.models)] : [],
     },
   ],
 }
@@ -66,7 +77,9 @@ function dialect(options: ProtocolOptions): Dialect {
         for (const input of inputs) {
           const shape = shapeOf(input, items)
           const values = await valuesOf(input, content, items)
-          const data = values.map((value) => (Buffer.isBuffer(value) ? value.toString('base64') : value))
+          const data = values.map((value) =>
+            Buffer.isBuffer(value) ? value.toString('base64') : value,
+          )
           made.push({ name: input.name, datatype: input.datatype, shape, data })
         }
         return { id: String(number++), inputs: made }
@@ -78,7 +91,9 @@ function dialect(options: ProtocolOptions): Dialect {
 
 /** The tensors of an answer in the REST form. */
 export const oipResult = (answer: unknown): unknown =>
-  tensorsByName((isRecord(answer) && Array.isArray(answer.outputs) ? answer.outputs : []).map(answeredTensor))
+  tensorsByName(
+    (isRecord(answer) && Array.isArray(answer.outputs) ? answer.outputs : []).map(answeredTensor),
+  )
 
 function answeredTensor(output: unknown): AnsweredTensor {
   const { name, datatype, shape, data } = isRecord(output) ? output : {}
@@ -100,9 +115,13 @@ function itemsOf({ inputs }: Record<string, unknown>): number | undefined {
 
 /** What the metadata says of the outputs; none where it does not say it whole. */
 export function oipOutputs(metadata: unknown): DeclaredTensor[] {
-  const outputs: unknown[] = isRecord(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
+  const outputs: unknown[] =
+    isRecord(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
   return outputs.flatMap((output) =>
-    isRecord(output) && typeof output.name === 'string' && typeof output.datatype === 'string' && Array.isArray(output.shape)
+    isRecord(output) &&
+    typeof output.name === 'string' &&
+    typeof output.datatype === 'string' &&
+    Array.isArray(output.shape)
       ? [{ name: output.name, datatype: output.datatype, shape: output.shape.map(Number) }]
       : [],
   )
@@ -120,30 +139,62 @@ export function shapeOf({ name, shape, batched }: OipInput, items: number): numb
 }
 
 /** Row-major values of so many items: texts, pictures' bytes, numbers. */
-export async function valuesOf(input: OipInput, content: Content, items: number): Promise<(string | Buffer | number | boolean)[]> {
+export async function valuesOf(
+  input: OipInput,
+  content: Content,
+  items: number,
+): Promise<(string | Buffer | number | boolean)[]> {
   const values: (string | Buffer | number | boolean)[] = []
   const length = sizeOf(input.shape)
   for (let item = 0; item < items; item++) {
     if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.text())
-    else if (input.kind === 'image') for (let i = 0; i < length; i++) values.push(await content.image())
+    else if (input.kind === 'image')
+      for (let i = 0; i < length; i++) values.push(await content.image())
     else for (const value of await content.numbers(input)) values.push(value)
   }
   return values
 }
 
-/** What the metadata at `url` says of the inputs. Throws a ProtocolError for metadata without any. */
+/**
+ * What the metadata at `url` says of the inputs. Throws a ProtocolError for metadata without any.
+ */
 export function oipInputs(protocol: string, url: string, metadata: unknown): OipInput[] {
   const inputs = isRecord(metadata) ? metadata.inputs : undefined
   if (!Array.isArray(inputs) || inputs.length === 0)
-    throw new ProtocolError(protocol, `${url} names no inputs`, 'give request bodies in a JSON Lines file (--payload)')
+    throw new ProtocolError(
+      protocol,
+      `${url} names no inputs`,
+      'give request bodies in a JSON Lines file (--payload)',
+    )
   return inputs.map((input: unknown): OipInput => {
-    if (!isRecord(input) || typeof input.name !== 'string' || typeof input.datatype !== 'string' || !Array.isArray(input.shape))
-      throw new ProtocolError(protocol, `${url} has an input without name, datatype and shape: ${JSON.stringify(input)}`)
+    if (
+      !isRecord(input) ||
+      typeof input.name !== 'string' ||
+      typeof input.datatype !== 'string' ||
+      !Array.isArray(input.shape)
+    )
+      throw new ProtocolError(
+        protocol,
+        `${url} has an input without name, datatype and shape: ${JSON.stringify(input)}`,
+      )
     const { name, datatype } = input
     const bytes = datatype === 'BYTES'
     const declared = input.shape.map(Number)
     const shape = bytes ? declared.map((size) => (size > 0 ? size : 1)) : itemShape(name, declared)
-    const kind = bytes ? bytesKind(name) : datatype === 'BOOL' ? 'boolean' : /^U?INT/.test(datatype) ? 'integer' : 'float'
-    return { name, datatype, kind, shape, most: mostOf(datatype), batched: declared.length > 0 && declared[0]! <= 0 }
+    const kind = bytes
+      ? bytesKind(name)
+      : datatype === 'BOOL'
+        ? 'boolean'
+        : /^U?INT/.test(datatype)
+          ? 'integer'
+          : 'float'
+    return {
+      name,
+      datatype,
+      kind,
+      shape,
+      most: mostOf(datatype),
+      batched: declared.length > 0 && declared[0]! <= 0,
+    }
   })
 }

@@ -49,7 +49,8 @@ beforeEach(async () => {
     const known = told[request.url!]
     if (typeof known === 'number') return response.writeHead(known).end()
     if (known !== undefined) return response.end(JSON.stringify(known))
-    if (request.url === '/v1/models' && models) return response.end(JSON.stringify({ object: 'list', data: models }))
+    if (request.url === '/v1/models' && models)
+      return response.end(JSON.stringify({ object: 'list', data: models }))
     if (request.method === 'GET') return response.writeHead(404).end()
     bodies.push(JSON.parse(body))
     return behave(response, bodies.at(-1)!)
@@ -64,16 +65,30 @@ afterEach(() => {
 
 describe('requests', () => {
   test('chat streams, asks for usage, and has the length that was drawn', async () => {
-    const prompts = { inputTokens: { kind: 'fixed', tokens: 30 }, outputTokens: { kind: 'fixed', tokens: 12 } } as const
+    const prompts = {
+      inputTokens: { kind: 'fixed', tokens: 30 },
+      outputTokens: { kind: 'fixed', tokens: 12 },
+    } as const
     const target = await protocolFor('openai').prepare(url, 'm', { ...generated, prompts }, signal)
     expect(target).toMatchObject({ transport: 'sse', path: '/v1/chat/completions' })
-    expect(bodies[0]).toMatchObject({ model: 'm', stream: true, stream_options: { include_usage: true }, max_tokens: 12, ignore_eos: true })
+    expect(bodies[0]).toMatchObject({
+      model: 'm',
+      stream: true,
+      stream_options: { include_usage: true },
+      max_tokens: 12,
+      ignore_eos: true,
+    })
     const [message] = bodies[0]!.messages as { role: string; content: string }[]
     expect(message!.content.split(' ')).toHaveLength(30)
   })
 
   test('where no number of prompts is given there are 2,048 different ones: a prompt sent again would be found in a cache', async () => {
-    const { bodies: made } = await protocolFor('openai').prepare(url, 'm', { kind: 'generated', seed: 1 }, signal)
+    const { bodies: made } = await protocolFor('openai').prepare(
+      url,
+      'm',
+      { kind: 'generated', seed: 1 },
+      signal,
+    )
     expect(new Set(made.map(({ body }) => String(body))).size).toBe(2048)
   })
 
@@ -82,17 +97,25 @@ describe('requests', () => {
     expect(bodies[0]).toMatchObject({ prompt: expect.any(String) })
     const folder = await mkdtemp(join(tmpdir(), 'openai-'))
     const path = join(folder, 'bodies.jsonl')
-    await writeFile(path, '{"messages":[{"role":"user","content":"hi"}],"max_tokens":3,"stream":false}\n')
+    await writeFile(
+      path,
+      '{"messages":[{"role":"user","content":"hi"}],"max_tokens":3,"stream":false}\n',
+    )
     await protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)
-    expect(bodies.at(-1)).toMatchObject({ model: 'm', max_tokens: 3, stream: true, messages: [{ content: 'hi' }] })
+    expect(bodies.at(-1)).toMatchObject({
+      model: 'm',
+      max_tokens: 3,
+      stream: true,
+      messages: [{ content: 'hi' }],
+    })
     await writeFile(path, '{"text":"hi"}\n')
-    await expect(protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)).rejects.toThrow(
-      /body 1: neither 'messages' nor 'prompt' nor 'input'/,
-    )
+    await expect(
+      protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal),
+    ).rejects.toThrow(/body 1: neither 'messages' nor 'prompt' nor 'input'/)
     await writeFile(path, '{"prompt":"hi","n":2}\n')
-    await expect(protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)).rejects.toThrow(
-      /body 1: asks for 2 answers at once/,
-    )
+    await expect(
+      protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal),
+    ).rejects.toThrow(/body 1: asks for 2 answers at once/)
     await writeFile(path, '{"prompt":"hi","stream_options":null}\n')
     await protocolFor('openai').prepare(url, 'm', { kind: 'file', path }, signal)
     expect(bodies.at(-1)).toMatchObject({ stream: true, stream_options: null })
@@ -100,17 +123,24 @@ describe('requests', () => {
   })
 
   describe('a server that tells its context', () => {
-    /** Counts two tokens a word and ten of a template, and refuses what is longer than the context, as vLLM does. */
+    /**
+     * Counts two tokens a word and ten of a template, and refuses what is longer than the context,
+     * as vLLM does.
+     */
     const context = 256
     const refuses: Behaviour = (response, { messages, max_tokens: most }) => {
       const [{ content }] = messages as [{ content: string }]
       const tokens = 2 * content.split(' ').length + 10
-      if (tokens + Number(most) > context) return response.writeHead(400).end('{"error":{"message":"maximum context length is 256"}}')
+      if (tokens + Number(most) > context)
+        return response.writeHead(400).end('{"error":{"message":"maximum context length is 256"}}')
       return response.end(
         `${chunk('x', 'length')}data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: tokens } })}\n\ndata: [DONE]\n\n`,
       )
     }
-    const prompts = { inputTokens: { kind: 'uniform', from: 20, to: 400 }, outputTokens: { kind: 'uniform', from: 5, to: 400 } } as const
+    const prompts = {
+      inputTokens: { kind: 'uniform', from: 20, to: 400 },
+      outputTokens: { kind: 'uniform', from: 5, to: 400 },
+    } as const
     beforeEach(() => {
       behave = refuses
       models = [
@@ -120,14 +150,23 @@ describe('requests', () => {
     })
 
     test('gets no request that it refuses, and the reader is told', async () => {
-      const target = await protocolFor('openai').prepare(url, 'm', { ...generated, count: 60, prompts }, signal)
-      const asked = target.bodies.map(({ body }) => JSON.parse(String(body)) as Record<string, unknown>)
+      const target = await protocolFor('openai').prepare(
+        url,
+        'm',
+        { ...generated, count: 60, prompts },
+        signal,
+      )
+      const asked = target.bodies.map(
+        ({ body }) => JSON.parse(String(body)) as Record<string, unknown>,
+      )
       for (const { messages, max_tokens: most } of asked) {
         const [{ content }] = messages as [{ content: string }]
         expect(2 * content.split(' ').length + 10 + Number(most)).toBeLessThanOrEqual(context)
       }
       expect(target.remarks).toEqual([
-        expect.stringMatching(/^the server takes 256 tokens of prompt and answer together: \d\d of 60 requests were cut/),
+        expect.stringMatching(
+          /^the server takes 256 tokens of prompt and answer together: \d\d of 60 requests were cut/,
+        ),
       ])
     })
 
@@ -143,35 +182,67 @@ describe('requests', () => {
       ['by /info (TGI)', () => (told = { '/info': { model_id: 'b', max_total_tokens: context } })],
       [
         'by /props (llama.cpp), of a place',
-        () => (told = { '/props': { default_generation_settings: { n_ctx: context }, total_slots: 4 } }),
+        () =>
+          (told = {
+            '/props': { default_generation_settings: { n_ctx: context }, total_slots: 4 },
+          }),
       ],
     ])('may tell it %s', async (_, tell) => {
       models = [{ id: 'm' }]
       tell()
-      const target = await protocolFor('openai').prepare(url, 'm', { ...generated, count: 60, prompts }, signal)
+      const target = await protocolFor('openai').prepare(
+        url,
+        'm',
+        { ...generated, count: 60, prompts },
+        signal,
+      )
       expect(target.remarks?.[0]).toMatch(/^the server takes 256 tokens/)
     })
 
     test('is told the drawn lengths where they fit, and nothing is said', async () => {
-      const short = { inputTokens: { kind: 'fixed', tokens: 20 }, outputTokens: { kind: 'fixed', tokens: 30 } } as const
-      const target = await protocolFor('openai').prepare(url, 'm', { ...generated, prompts: short }, signal)
+      const short = {
+        inputTokens: { kind: 'fixed', tokens: 20 },
+        outputTokens: { kind: 'fixed', tokens: 30 },
+      } as const
+      const target = await protocolFor('openai').prepare(
+        url,
+        'm',
+        { ...generated, prompts: short },
+        signal,
+      )
       expect(target.remarks).toBeUndefined()
       expect(bodies.at(-1)).toMatchObject({ max_tokens: 30 })
     })
 
     test('refuses them as they are drawn where that is asked', async () => {
-      const long = { ...generated, asDrawn: true, prompts: { ...prompts, inputTokens: { kind: 'fixed', tokens: 300 } } } as const
-      await expect(protocolFor('openai').prepare(url, 'm', long, signal)).rejects.toThrow(/answered 400.*maximum context length is 256/)
+      const long = {
+        ...generated,
+        asDrawn: true,
+        prompts: { ...prompts, inputTokens: { kind: 'fixed', tokens: 300 } },
+      } as const
+      await expect(protocolFor('openai').prepare(url, 'm', long, signal)).rejects.toThrow(
+        /answered 400.*maximum context length is 256/,
+      )
     })
   })
 
   test.each<[string, Behaviour, RegExp]>([
-    ['an error', (response) => response.writeHead(400).end('{"error":{"message":"max context is 32"}}'), /answered 400.*max context is 32/],
+    [
+      'an error',
+      (response) => response.writeHead(400).end('{"error":{"message":"max context is 32"}}'),
+      /answered 400.*max context is 32/,
+    ],
     ['a cut stream', (response) => response.end(chunk('a')), /ends without \[DONE\]/],
-    ['a whole answer', (response) => response.end('{"choices":[{"message":{"content":"a"}}]}'), /not with a stream/],
+    [
+      'a whole answer',
+      (response) => response.end('{"choices":[{"message":{"content":"a"}}]}'),
+      /not with a stream/,
+    ],
   ])('%s is a ProtocolError with the evidence', async (_, behaviour, message) => {
     behave = behaviour
-    await expect(protocolFor('openai').prepare(url, 'm', generated, signal)).rejects.toThrow(message)
+    await expect(protocolFor('openai').prepare(url, 'm', generated, signal)).rejects.toThrow(
+      message,
+    )
   })
 
   test('ready by /health', async () => {
@@ -188,17 +259,25 @@ describe('requests', () => {
   })
 
   describe('a name that the answers have otherwise', () => {
-    const named = (model: string) => `data: ${JSON.stringify({ model, choices: [{ delta: { content: 'a' }, finish_reason: 'stop' }] })}\n\n`
+    const named = (model: string) =>
+      `data: ${JSON.stringify({ model, choices: [{ delta: { content: 'a' }, finish_reason: 'stop' }] })}\n\n`
     beforeEach(() => {
       behave = (response) => response.end(named('org/behind'))
     })
 
     test('is a gateway where it lists the name that was asked for, and is said', async () => {
       models = [{ id: 'front' }]
-      const { remarks, meaning, bodies } = await protocolFor('openai').prepare(url, 'front', generated, signal)
+      const { remarks, meaning, bodies } = await protocolFor('openai').prepare(
+        url,
+        'front',
+        generated,
+        signal,
+      )
       expect(remarks).toEqual(["the server lists 'front', and answers as 'org/behind'"])
       expect(meaning!(bodies[0]!, Buffer.from(named('org/behind')))).toBeUndefined()
-      expect(meaning!(bodies[0]!, Buffer.from(named('third')))).toBe("from the model 'third', not 'front'")
+      expect(meaning!(bodies[0]!, Buffer.from(named('third')))).toBe(
+        "from the model 'third', not 'front'",
+      )
     })
 
     test('is another model where it does not, but for what TGI calls all of its own', async () => {
@@ -206,7 +285,9 @@ describe('requests', () => {
       await expect(protocolFor('openai').prepare(url, 'front', generated, signal)).rejects.toThrow(
         "from the model 'org/behind', not 'front'",
       )
-      await expect(protocolFor('openai').prepare(url, 'tgi', generated, signal)).resolves.toBeDefined()
+      await expect(
+        protocolFor('openai').prepare(url, 'tgi', generated, signal),
+      ).resolves.toBeDefined()
     })
   })
 
@@ -214,7 +295,9 @@ describe('requests', () => {
     ['/v1/embeddings', /answers with no stream/],
     ['/v2/rerank', /answers with no stream/],
   ])('%s is no stream of an answer, and nothing is sent there', async (path, words) => {
-    await expect(protocolFor('openai', { path }).prepare(url, 'm', generated, signal)).rejects.toThrow(words)
+    await expect(
+      protocolFor('openai', { path }).prepare(url, 'm', generated, signal),
+    ).rejects.toThrow(words)
     expect(bodies).toEqual([])
   })
 })
@@ -228,7 +311,9 @@ describe('prompts', () => {
     expect(draws({ kind: 'lognormal', median: 100, sigma: 0.5 })[2000]).toBeLessThan(105)
     const even = draws({ kind: 'uniform', from: 10, to: 12 })
     expect(new Set(even)).toEqual(new Set([10, 11, 12]))
-    expect(draws({ kind: 'normal', mean: 5, deviation: 20, most: 30 })).toEqual(expect.arrayContaining([1, 30]))
+    expect(draws({ kind: 'normal', mean: 5, deviation: 20, most: 30 })).toEqual(
+      expect.arrayContaining([1, 30]),
+    )
     expect(draws({ kind: 'normal', mean: 5, deviation: 20, most: 30 }).at(-1)).toBe(30)
   })
 
@@ -265,20 +350,23 @@ describe('load', () => {
     timeoutMs: 2000,
   })
 
-  test.each(loads)('$kind loop: every latency of a stream, and the SLO on any of them', async (load) => {
-    const whole = await generator.run(target(), load, slo, signal)
-    const { ttft, tpot, e2e, interToken } = whole.stream!
-    expect(whole.errors).toBe(0)
-    expect(ttft.p50Ms).toBeGreaterThan(29)
-    expect(tpot.p50Ms).toBeGreaterThan(9)
-    expect(e2e.p50Ms).toBeGreaterThan(ttft.p50Ms + 5 * 9)
-    expect(interToken.requests).toBe(5 * whole.requests)
-    expect(whole.sloMs).toBe(e2e.p50Ms)
-    for (const metric of ['ttft', 'tpot'] as const) {
-      const point = await generator.run(target(), load, { ...slo, metric }, signal)
-      expect(point.sloMs).toBe(point.stream![metric].p50Ms)
-    }
-  })
+  test.each(loads)(
+    '$kind loop: every latency of a stream, and the SLO on any of them',
+    async (load) => {
+      const whole = await generator.run(target(), load, slo, signal)
+      const { ttft, tpot, e2e, interToken } = whole.stream!
+      expect(whole.errors).toBe(0)
+      expect(ttft.p50Ms).toBeGreaterThan(29)
+      expect(tpot.p50Ms).toBeGreaterThan(9)
+      expect(e2e.p50Ms).toBeGreaterThan(ttft.p50Ms + 5 * 9)
+      expect(interToken.requests).toBe(5 * whole.requests)
+      expect(whole.sloMs).toBe(e2e.p50Ms)
+      for (const metric of ['ttft', 'tpot'] as const) {
+        const point = await generator.run(target(), load, { ...slo, metric }, signal)
+        expect(point.sloMs).toBe(point.stream![metric].p50Ms)
+      }
+    },
+  )
 
   /** Prompts of two classes, half of them each: the slow ones are asked for nine tokens. */
   const ofTwoClasses = () => {
@@ -289,49 +377,73 @@ describe('load', () => {
       outputTokens: { kind: 'fixed', tokens } as const,
     })
     const [quick, slow] = [of('quick', 3), of('slow', 9)]
-    const prompts = { inputTokens: quick.inputTokens, outputTokens: quick.outputTokens, classes: [quick, slow] }
+    const prompts = {
+      inputTokens: quick.inputTokens,
+      outputTokens: quick.outputTokens,
+      classes: [quick, slow],
+    }
     return protocolFor('openai').prepare(url, 'm', { ...generated, prompts }, signal)
   }
 
-  test.each(loads)('$kind loop: answers are told by the class that was asked, whose server is slow to one of them', async (load) => {
-    behave = async (response, body) => {
-      if (body.max_tokens === 9) await wait(100)
-      return steady(response, body)
-    }
-    const asked = await ofTwoClasses()
-    const { stream, requests } = await generator.run(asked, load, { ...slo, metric: 'ttft', limitMs: 125 }, signal)
-    const { classes = {} } = stream!
-    expect(Object.keys(classes)).toEqual(['quick', 'slow'])
-    expect(classes.quick!.ttft.requests + classes.slow!.ttft.requests).toBe(requests)
-    expect(classes.slow!.good).toBe(0)
-    expect(classes.slow!.ttft.p50Ms).toBeGreaterThan(129)
-    expect(classes.quick!.ttft.p50Ms).toBeLessThan(classes.slow!.ttft.p50Ms)
-  })
+  test.each(loads)(
+    '$kind loop: answers are told by the class that was asked, whose server is slow to one of them',
+    async (load) => {
+      behave = async (response, body) => {
+        if (body.max_tokens === 9) await wait(100)
+        return steady(response, body)
+      }
+      const asked = await ofTwoClasses()
+      const { stream, requests } = await generator.run(
+        asked,
+        load,
+        { ...slo, metric: 'ttft', limitMs: 125 },
+        signal,
+      )
+      const { classes = {} } = stream!
+      expect(Object.keys(classes)).toEqual(['quick', 'slow'])
+      expect(classes.quick!.ttft.requests + classes.slow!.ttft.requests).toBe(requests)
+      expect(classes.slow!.good).toBe(0)
+      expect(classes.slow!.ttft.p50Ms).toBeGreaterThan(129)
+      expect(classes.quick!.ttft.p50Ms).toBeLessThan(classes.slow!.ttft.p50Ms)
+    },
+  )
 
-  test.each(loads)('$kind loop: requests that fail are of the class that was asked, which misses its SLO by them', async (load) => {
-    const asked = await ofTwoClasses()
-    behave = (response, body) => (body.max_tokens === 9 ? response.writeHead(503).end() : steady(response, body))
-    const of = { ...slo, maxErrorRate: 1, limitMs: 5000 }
-    const { stream, errors, sloMs } = await generator.run(asked, load, { ...of, classes: ['quick', 'slow'] }, signal)
-    const { quick, slow } = stream!.classes!
-    expect([quick!.errors, quick!.good, slow!.good]).toEqual([0, 1, 0])
-    expect(slow!.errors).toBe(errors)
-    expect(sloMs).toBe(Number.POSITIVE_INFINITY)
-    const together = await generator.run(asked, load, { ...of, percentile: 0.3 }, signal)
-    expect(together.sloMs).toBeLessThan(5000)
-  })
+  test.each(loads)(
+    '$kind loop: requests that fail are of the class that was asked, which misses its SLO by them',
+    async (load) => {
+      const asked = await ofTwoClasses()
+      behave = (response, body) =>
+        body.max_tokens === 9 ? response.writeHead(503).end() : steady(response, body)
+      const of = { ...slo, maxErrorRate: 1, limitMs: 5000 }
+      const { stream, errors, sloMs } = await generator.run(
+        asked,
+        load,
+        { ...of, classes: ['quick', 'slow'] },
+        signal,
+      )
+      const { quick, slow } = stream!.classes!
+      expect([quick!.errors, quick!.good, slow!.good]).toEqual([0, 1, 0])
+      expect(slow!.errors).toBe(errors)
+      expect(sloMs).toBe(Number.POSITIVE_INFINITY)
+      const together = await generator.run(asked, load, { ...of, percentile: 0.3 }, signal)
+      expect(together.sloMs).toBeLessThan(5000)
+    },
+  )
 
-  test.each(loads)('$kind loop: a stream cut in the middle is an error, of its own class', async (load) => {
-    let n = 0
-    behave = async (response, body) => {
-      if (n++ % 2 === 0) return steady(response, body)
-      response.write(chunk('a'))
-      await wait(5)
-      return n % 4 === 0 ? response.destroy() : response.end()
-    }
-    const point = await generator.run(target(), load, slo, signal)
-    expect(Object.keys(point.errorKinds)).toEqual(['cut stream'])
-    expect(point.errors).toBeGreaterThan(1)
-    expect(point.achievedRps).toBeGreaterThan(0)
-  })
+  test.each(loads)(
+    '$kind loop: a stream cut in the middle is an error, of its own class',
+    async (load) => {
+      let n = 0
+      behave = async (response, body) => {
+        if (n++ % 2 === 0) return steady(response, body)
+        response.write(chunk('a'))
+        await wait(5)
+        return n % 4 === 0 ? response.destroy() : response.end()
+      }
+      const point = await generator.run(target(), load, slo, signal)
+      expect(Object.keys(point.errorKinds)).toEqual(['cut stream'])
+      expect(point.errors).toBeGreaterThan(1)
+      expect(point.achievedRps).toBeGreaterThan(0)
+    },
+  )
 })

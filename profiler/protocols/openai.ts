@@ -15,12 +15,23 @@ import { excerpt } from './refusals.ts'
 const chatPath = '/v1/chat/completions'
 const modelsPath = '/v1/models'
 
-/** The OpenAI protocol with streaming (vLLM, TGI, SGLang, TensorRT-LLM, Ollama, ...): chat, or completions or responses where the path says so. */
+/**
+ * The OpenAI protocol with streaming (vLLM, TGI, SGLang, TensorRT-LLM, Ollama, ...): chat, or
+ * completions or responses where the path says so.
+ */
 export const openai: ProtocolModule = {
   create,
   callPath: () => chatPath,
-  signs: [{ path: () => modelsPath, shows: ({ json }) => isRecord(json) && json.object === 'list' }],
-  modelLists: [{ method: 'GET', path: modelsPath, names: (answer) => textsAt('id', isRecord(answer) ? answer.data : undefined) }],
+  signs: [
+    { path: () => modelsPath, shows: ({ json }) => isRecord(json) && json.object === 'list' },
+  ],
+  modelLists: [
+    {
+      method: 'GET',
+      path: modelsPath,
+      names: (answer) => textsAt('id', isRecord(answer) ? answer.data : undefined),
+    },
+  ],
 }
 
 function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
@@ -33,24 +44,44 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       const at = (path: string) => hrefOf(address, pathBelow(address, ownPath, path))
       const { healthPath = '/health' } = options
       if (await answersOk('openai', at(healthPath), options, signal)) return true
-      // One that says that it is not ready has the path: llama.cpp and SGLang list their models while they still load.
-      if (options.healthPath !== undefined || (await statusOf(at(healthPath), options, signal)) === 503) return false
+      // One that says that it is not ready has the path: llama.cpp and SGLang list their models
+      // while they still load.
+      if (
+        options.healthPath !== undefined ||
+        (await statusOf(at(healthPath), options, signal)) === 503
+      )
+        return false
       return answersOk('openai', at(modelsPath), options, signal)
     },
     answers: {
       tensors: false,
-      ask: async (target, body, signal) => Buffer.from(await postOnce('openai', target, target.bodies[body]!, signal)),
+      ask: async (target, body, signal) =>
+        Buffer.from(await postOnce('openai', target, target.bodies[body]!, signal)),
       read: async (answer) => {
         const stream = new TokenStream()
         stream.push(Buffer.from(answer), 0)
         if (stream.fault !== undefined) throw new Error(faults[stream.fault] ?? stream.fault)
-        return { document: { text: stream.text, model: modelOf(Buffer.from(answer).toString()) }, result: stream.text, generated: true }
+        return {
+          document: { text: stream.text, model: modelOf(Buffer.from(answer).toString()) },
+          result: stream.text,
+          generated: true,
+        }
       },
-      of: async (document) => ({ document, result: isRecord(document) ? document.text : document, generated: true }),
+      of: async (document) => ({
+        document,
+        result: isRecord(document) ? document.text : document,
+        generated: true,
+      }),
     },
-    async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
+    async prepare(
+      url: string,
+      model: string,
+      payload: PayloadSource,
+      signal: AbortSignal,
+    ): Promise<Extract<Target, { kind: 'http' }>> {
       const elsewhere = otherCalls.find(({ path }) => path.test(ownPath))
-      if (elsewhere !== undefined) throw new ProtocolError('openai', `${ownPath} ${elsewhere.what}`, elsewhere.hint)
+      if (elsewhere !== undefined)
+        throw new ProtocolError('openai', `${ownPath} ${elsewhere.what}`, elsewhere.hint)
       const address = parseUrl('openai', url)
       const at = (its: string) => hrefOf(address, pathBelow(address, ownPath, its))
       const path = pathBelow(address, ownPath, ownPath)
@@ -69,9 +100,11 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         tls: options.tls,
         meaning: (asked, answer) => streamFault(asked, Buffer.from(answer).toString(), alias)?.what,
       }
-      const ask = (body: RequestBody) => firstAnswer('openai', place, body, options.firstAnswerMs, signal)
+      const ask = (body: RequestBody) =>
+        firstAnswer('openai', place, body, options.firstAnswerMs, signal)
       const requests = async () => {
-        if (payload.kind !== 'generated') return { bodies: await fromFile(payload.path, model, call) }
+        if (payload.kind !== 'generated')
+          return { bodies: await fromFile(payload.path, model, call) }
         const of = { model, call, ignoreEos: payload.prompts?.ignoreEos }
         const context = payload.asDrawn ? undefined : await contextTold(at, model, options, signal)
         const { prompts, remarks } = await promptsWithin(context, payload, async (prompt) => {
@@ -79,18 +112,32 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
           stream.push(Buffer.from(await ask(bodyOf(prompt, of))), 0)
           return stream.times?.inputTokens
         })
-        return { bodies: prompts.map((prompt) => bodyOf(prompt, of)), ...(remarks.length > 0 && { remarks }) }
+        return {
+          bodies: prompts.map((prompt) => bodyOf(prompt, of)),
+          ...(remarks.length > 0 && { remarks }),
+        }
       }
       const target: Extract<Target, { kind: 'http' }> = { ...place, ...(await requests()) }
       const { bodies } = target
       const answer = await ask(bodies[0]!)
       const asked = askedOf(bodies[0]!).model
       const other = otherModel(answer, asked)
-      if (other !== undefined && (await modelsListed(at, options, signal)).some(({ id }) => id === asked)) alias = other
+      if (
+        other !== undefined &&
+        (await modelsListed(at, options, signal)).some(({ id }) => id === asked)
+      )
+        alias = other
       const fault = streamFault(bodies[0]!, answer, alias)
-      if (fault !== undefined) throw new ProtocolError('openai', `${called} answered 200, but ${fault.what}`, fault.hint)
+      if (fault !== undefined)
+        throw new ProtocolError('openai', `${called} answered 200, but ${fault.what}`, fault.hint)
       if (alias === undefined) return target
-      return { ...target, remarks: [...(target.remarks ?? []), `the server lists '${asked}', and answers as '${alias}'`] }
+      return {
+        ...target,
+        remarks: [
+          ...(target.remarks ?? []),
+          `the server lists '${asked}', and answers as '${alias}'`,
+        ],
+      }
     },
   }
 }
@@ -107,7 +154,11 @@ const otherCalls = [
 type ModelListed = Readonly<Record<string, unknown>>
 
 /** What the server lists; nothing where it does not answer with a list. */
-async function modelsListed(at: (path: string) => string, asking: ProtocolOptions, signal: AbortSignal): Promise<ModelListed[]> {
+async function modelsListed(
+  at: (path: string) => string,
+  asking: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<ModelListed[]> {
   const list = await toldAt(at(modelsPath), asking, signal)
   return isRecord(list) && Array.isArray(list.data) ? list.data.filter(isRecord) : []
 }
@@ -120,8 +171,9 @@ async function toldAt(url: string, asking: ProtocolOptions, signal: AbortSignal)
 }
 
 /**
- * Tokens of prompt and answer together, where the server tells: `max_model_len` in its list of models (vLLM, where an adapter has that of the model below
- * it; SGLang; the built-in server), `max_total_tokens` of /info (TGI), the context of a place for sequences of /props (llama.cpp).
+ * Tokens of prompt and answer together, where the server tells: `max_model_len` in its list of
+ * models (vLLM, where an adapter has that of the model below it; SGLang; the built-in server),
+ * `max_total_tokens` of /info (TGI), the context of a place for sequences of /props (llama.cpp).
  */
 async function contextTold(
   at: (path: string) => string,
@@ -142,24 +194,40 @@ async function contextTold(
   return tokensIn(isRecord(settings) ? settings.n_ctx : undefined)
 }
 
-const tokensIn = (told: unknown): number | undefined => (Number.isSafeInteger(told) && (told as number) > 0 ? (told as number) : undefined)
+const tokensIn = (told: unknown): number | undefined =>
+  Number.isSafeInteger(told) && (told as number) > 0 ? (told as number) : undefined
 
-const modelOf = (answer: string): string | undefined => /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
+const modelOf = (answer: string): string | undefined =>
+  /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
 
-/** What is wrong with a stream as the answer to a body. @param alias the server's own name for the model that was asked for */
-function streamFault(body: RequestBody, answer: string, alias?: string): { readonly what: string; readonly hint?: string } | undefined {
+/**
+ * What is wrong with a stream as the answer to a body. @param alias the server's own name for the
+ * model that was asked for
+ */
+function streamFault(
+  body: RequestBody,
+  answer: string,
+  alias?: string,
+): { readonly what: string; readonly hint?: string } | undefined {
   const stream = new TokenStream()
   stream.push(Buffer.from(answer), 0)
-  if (stream.fault !== undefined) return { what: `${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}` }
+  if (stream.fault !== undefined)
+    return { what: `${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}` }
   const asked = askedOf(body)
   const other = otherModel(answer, asked.model, alias)
-  if (other !== undefined) return { what: `from the model '${other}', not '${asked.model}'`, hint: `is --model ${other} meant?` }
+  if (other !== undefined)
+    return {
+      what: `from the model '${other}', not '${asked.model}'`,
+      hint: `is --model ${other} meant?`,
+    }
   const { tokens } = stream.times!
   const limit = asked.max_tokens ?? asked.max_output_tokens
   const most = typeof limit === 'number' ? limit : Number.POSITIVE_INFINITY
   const bytes = Buffer.byteLength(stream.text)
   if (tokens > most && tokens > bytes + unseen)
-    return { what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, and ${most} were asked for at most` }
+    return {
+      what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, and ${most} were asked for at most`,
+    }
   return tokens === 0 ? { what: 'its usage counts no tokens, and its stream has some' } : undefined
 }
 
@@ -174,8 +242,9 @@ const askedOf = ({ body }: RequestBody) => JSON.parse(String(body)) as Asked
 const unseen = 2
 
 /**
- * The model that the stream names, where it is another one: servers may add a folder or a tag to the name they were asked for, gateways list it and answer with
- * that of the server behind them, and to TGI `tgi` is whatever it serves.
+ * The model that the stream names, where it is another one: servers may add a folder or a tag to
+ * the name they were asked for, gateways list it and answer with that of the server behind them,
+ * and to TGI `tgi` is whatever it serves.
  */
 function otherModel(answer: string, asked: string, alias?: string): string | undefined {
   const said = modelOf(answer)
@@ -192,9 +261,13 @@ const faults: Readonly<Record<string, string>> = {
   aborted: 'it gave the answer up (its finish_reason)',
 }
 
-/** What is asked for: each has names of its own for the prompt and for the most tokens of the answer. */
+/**
+ * What is asked for: each has names of its own for the prompt and for the most tokens of the
+ * answer.
+ */
 type Call = 'chat' | 'completions' | 'responses'
-const callOf = (path: string): Call => (path.endsWith('/responses') ? 'responses' : path.includes('chat') ? 'chat' : 'completions')
+const callOf = (path: string): Call =>
+  path.endsWith('/responses') ? 'responses' : path.includes('chat') ? 'chat' : 'completions'
 
 function bodyOf(
   { text, said, inputTokens, outputTokens, requestClass }: Prompt,
@@ -212,7 +285,8 @@ function bodyOf(
       model,
       ...prompts[call],
       temperature: 0,
-      // vLLM, SGLang and TensorRT-LLM: the drawn length, whatever the model would rather say. Others skip what they do not know.
+      // vLLM, SGLang and TensorRT-LLM: the drawn length, whatever the model would rather say.
+      // Others skip what they do not know.
       ...(ignoreEos && { ignore_eos: true }),
     },
     call,
@@ -229,14 +303,26 @@ interface Completions {
 
 /** Responses end with their usage unasked. */
 function streamed(body: Record<string, unknown>, call: Call): RequestBody {
-  const usage = call === 'responses' || body.stream_options !== undefined ? {} : { stream_options: { include_usage: true } }
-  return { contentType: 'application/json', body: Buffer.from(JSON.stringify({ ...body, stream: true, ...usage })) }
+  const usage =
+    call === 'responses' || body.stream_options !== undefined
+      ? {}
+      : { stream_options: { include_usage: true } }
+  return {
+    contentType: 'application/json',
+    body: Buffer.from(JSON.stringify({ ...body, stream: true, ...usage })),
+  }
 }
 
-/** One request body a line; the model's name is filled in where it is missing, every request streams, and asks for usage unless it says otherwise. */
+/**
+ * One request body a line; the model's name is filled in where it is missing, every request
+ * streams, and asks for usage unless it says otherwise.
+ */
 async function fromFile(path: string, model: string, call: Call): Promise<RequestBody[]> {
   return (await jsonLines(path)).map((row, i) => {
-    if (!isRecord(row) || [row.messages, row.prompt, row.input].every((prompt) => prompt === undefined))
+    if (
+      !isRecord(row) ||
+      [row.messages, row.prompt, row.input].every((prompt) => prompt === undefined)
+    )
       throw new PayloadError(
         `${path}, body ${i + 1}: neither 'messages' nor 'prompt' nor 'input'`,
         'for example {"messages": [{"role": "user", "content": "..."}], "max_tokens": 128}',

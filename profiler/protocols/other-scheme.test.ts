@@ -12,7 +12,10 @@ const never = new AbortController().signal
 const kinds: Record<string, () => Server> = {
   http: () => createServer((_, response) => response.end('{}')),
   https: () => createHttpsServer({ cert, key }, (_, response) => response.end('{}')),
-  mutual: () => createHttpsServer({ cert, key, requestCert: true, rejectUnauthorized: true }, (_, response) => response.end('{}')),
+  mutual: () =>
+    createHttpsServer({ cert, key, requestCert: true, rejectUnauthorized: true }, (_, response) =>
+      response.end('{}'),
+    ),
   h2c: () => createHttp2Server((_, response) => response.end('{}')),
   silent: () => createTcpServer(() => {}),
 }
@@ -37,7 +40,10 @@ test.each([
 ])('a server of %s asked by %s:// %s', (kind, scheme, what, hint) =>
   at(kind, async (host) => {
     const said = await otherScheme(`${scheme}://${host}/ml`, never)
-    expect(said).toMatchObject({ what: expect.stringContaining(what), hint: expect.stringContaining(hint) })
+    expect(said).toMatchObject({
+      what: expect.stringContaining(what),
+      hint: expect.stringContaining(hint),
+    })
   }),
 )
 
@@ -52,7 +58,9 @@ test.each([
 
 test('nor where nothing listens, and the signal is kept to', async () => {
   expect(await otherScheme('http://127.0.0.1:1', never)).toBeUndefined()
-  await expect(at('silent', (host) => otherScheme(`http://${host}`, AbortSignal.timeout(50)))).rejects.toMatchObject({
+  await expect(
+    at('silent', (host) => otherScheme(`http://${host}`, AbortSignal.timeout(50))),
+  ).rejects.toMatchObject({
     name: 'TimeoutError',
   })
 })

@@ -1,4 +1,7 @@
-/** Whether a server that does not answer is asked by the wrong scheme: http where it speaks TLS, https where it does not, gRPC where it has no HTTP/2. */
+/**
+ * Whether a server that does not answer is asked by the wrong scheme: http where it speaks TLS,
+ * https where it does not, gRPC where it has no HTTP/2.
+ */
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:tls'
 import { serverAddress } from '../server-address.ts'
@@ -6,8 +9,14 @@ import { get } from './http.ts'
 
 const patienceMs = 2000
 
-/** What it speaks and what to write, undefined where the scheme is right or nothing can be told. Rejects only when the signal aborts. */
-export async function otherScheme(url: string, signal: AbortSignal): Promise<{ readonly what: string; readonly hint: string } | undefined> {
+/**
+ * What it speaks and what to write, undefined where the scheme is right or nothing can be told.
+ * Rejects only when the signal aborts.
+ */
+export async function otherScheme(
+  url: string,
+  signal: AbortSignal,
+): Promise<{ readonly what: string; readonly hint: string } | undefined> {
   const [, scheme = ''] = /^(https?|grpcs?):/i.exec(url) ?? []
   const asHttp = url.replace(/^grpc/i, 'http')
   const address = serverAddress(asHttp)
@@ -16,10 +25,19 @@ export async function otherScheme(url: string, signal: AbortSignal): Promise<{ r
   const other = url.replace(scheme, secure ? scheme.slice(0, -1) : `${scheme}s`)
   const handshake = await tlsAt(asHttp, signal)
   signal.throwIfAborted()
-  if (secure && handshake === 'no TLS') return { what: `${url} speaks no TLS`, hint: `write ${other}` }
+  if (secure && handshake === 'no TLS')
+    return { what: `${url} speaks no TLS`, hint: `write ${other}` }
   if (!secure && handshake === 'TLS')
-    return { what: `${url} speaks TLS`, hint: `write ${other}; a server that a command starts is asked without TLS: start it so` }
-  if (!scheme.startsWith('grpc') || !(await answersHttp1(asHttp, signal)) || (await answersHttp2(address.origin, signal))) return undefined
+    return {
+      what: `${url} speaks TLS`,
+      hint: `write ${other}; a server that a command starts is asked without TLS: start it so`,
+    }
+  if (
+    !scheme.startsWith('grpc') ||
+    !(await answersHttp1(asHttp, signal)) ||
+    (await answersHttp2(address.origin, signal))
+  )
+    return undefined
   return {
     what: `${url} answers HTTP/1.1 and no HTTP/2, which gRPC is made of`,
     hint: 'is that its port of gRPC? Over HTTP it is asked by --url http://... and another --protocol',
@@ -61,7 +79,11 @@ function tlsAt(url: string, signal: AbortSignal): Promise<'TLS' | 'no TLS' | und
 
 async function answersHttp1(url: string, signal: AbortSignal): Promise<boolean> {
   try {
-    await get(url, { tls: { insecureSkipVerify: true } }, AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]))
+    await get(
+      url,
+      { tls: { insecureSkipVerify: true } },
+      AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
+    )
     return true
   } catch {
     signal.throwIfAborted()

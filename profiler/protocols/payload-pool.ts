@@ -16,7 +16,8 @@ const words =
   turned learn point city play toward five using himself usually`.split(/\s+/)
 
 /** Zipf-like: the list is by frequency, and u³ favours its head. */
-export const commonWord = (uniform: Uniform): string => words[Math.floor(words.length * uniform() ** 3)]!
+export const commonWord = (uniform: Uniform): string =>
+  words[Math.floor(words.length * uniform() ** 3)]!
 
 /** English-like text of 20 to 60 words, in sentences. */
 export function englishText(uniform: Uniform): string {
@@ -39,12 +40,17 @@ export function englishText(uniform: Uniform): string {
 export async function jpegImage(uniform: Uniform, width = 640, height = 480): Promise<Buffer> {
   const { default: sharp } = await import('sharp')
   const [coarseWidth, coarseHeight] = [16, 12]
-  const coarse = Buffer.from(Array.from({ length: coarseWidth * coarseHeight * 3 }, () => Math.floor(uniform() * 256)))
-  const smooth = await sharp(coarse, { raw: { width: coarseWidth, height: coarseHeight, channels: 3 } })
+  const coarse = Buffer.from(
+    Array.from({ length: coarseWidth * coarseHeight * 3 }, () => Math.floor(uniform() * 256)),
+  )
+  const smooth = await sharp(coarse, {
+    raw: { width: coarseWidth, height: coarseHeight, channels: 3 },
+  })
     .resize(width, height, { kernel: 'cubic' })
     .raw()
     .toBuffer()
-  for (let i = 0; i < smooth.length; i++) smooth[i] = Math.min(255, Math.max(0, smooth[i]! + 8 * normal(uniform)))
+  for (let i = 0; i < smooth.length; i++)
+    smooth[i] = Math.min(255, Math.max(0, smooth[i]! + 8 * normal(uniform)))
   return sharp(smooth, { raw: { width, height, channels: 3 } })
     .jpeg({ quality: 85 })
     .toBuffer()
@@ -60,7 +66,10 @@ export interface TensorInput {
   readonly most?: number
 }
 
-/** The largest whole number of a datatype: 'UINT8', 'DT_INT8'. Undefined where it is beyond any that is made here. */
+/**
+ * The largest whole number of a datatype: 'UINT8', 'DT_INT8'. Undefined where it is beyond any that
+ * is made here.
+ */
 export function mostOf(datatype: string): number | undefined {
   const [, unsigned, bits] = /^(?:DT_)?(U?)INT(8|16)$/.exec(datatype) ?? []
   return bits === undefined ? undefined : 2 ** (Number(bits) - (unsigned ? 0 : 1)) - 1
@@ -69,16 +78,28 @@ export function mostOf(datatype: string): number | undefined {
 const imageName = /image|jpe?g|png|picture|photo/i
 
 /** Text or picture, by the name of an input that holds bytes. */
-export const bytesKind = (name: string): 'text' | 'image' => (imageName.test(name) ? 'image' : 'text')
+export const bytesKind = (name: string): 'text' | 'image' =>
+  imageName.test(name) ? 'image' : 'text'
 
-/** One item of a declared shape: a leading -1 is the batch, 1 here; others get a length usual for what the name says. */
+/**
+ * One item of a declared shape: a leading -1 is the batch, 1 here; others get a length usual for
+ * what the name says.
+ */
 export function itemShape(name: string, declared: readonly number[]): number[] {
   const picture = declared.length === 4
-  return declared.map((size, i) => (size > 0 ? size : i === 0 ? 1 : picture ? 224 : imageName.test(name) ? 224 : 128))
+  return declared.map((size, i) =>
+    size > 0 ? size : i === 0 ? 1 : picture ? 224 : imageName.test(name) ? 224 : 128,
+  )
 }
 
-/** Row-major values of a numeric tensor: token ids below 20,000 (of narrow types whatever fits and is not negative), masks of ones, segment ids of zeros, floats in [-1, 1). */
-export function numericValues({ name, kind, shape, most }: TensorInput, uniform: Uniform): (number | boolean)[] {
+/**
+ * Row-major values of a numeric tensor: token ids below 20,000 (of narrow types whatever fits and
+ * is not negative), masks of ones, segment ids of zeros, floats in [-1, 1).
+ */
+export function numericValues(
+  { name, kind, shape, most }: TensorInput,
+  uniform: Uniform,
+): (number | boolean)[] {
   const length = sizeOf(shape)
   const value = (): number | boolean => {
     if (kind === 'boolean') return uniform() < 0.5
@@ -91,20 +112,36 @@ export function numericValues({ name, kind, shape, most }: TensorInput, uniform:
   return Array.from({ length }, value)
 }
 
-/** Bodies from a JSON Lines file, one whole request body a line; with a content type the whole file is one. Throws a PayloadError that names every bad line. */
-export async function bodiesFromFile({ path, contentType }: { path: string; contentType?: string }): Promise<RequestBody[]> {
+/**
+ * Bodies from a JSON Lines file, one whole request body a line; with a content type the whole file
+ * is one. Throws a PayloadError that names every bad line.
+ */
+export async function bodiesFromFile({
+  path,
+  contentType,
+}: {
+  path: string
+  contentType?: string
+}): Promise<RequestBody[]> {
   if (contentType !== undefined) return [{ contentType, body: readWhole(path, readBytes) }]
-  return (await linesOf(path)).map(({ line }) => ({ contentType: 'application/json', body: Buffer.from(line) }))
+  return (await linesOf(path)).map(({ line }) => ({
+    contentType: 'application/json',
+    body: Buffer.from(line),
+  }))
 }
 
 /** The values of a JSON Lines file. Throws a PayloadError that names every bad line. */
-export const jsonLines = async (path: string): Promise<unknown[]> => (await linesOf(path)).map(({ value }) => value)
+export const jsonLines = async (path: string): Promise<unknown[]> =>
+  (await linesOf(path)).map(({ value }) => value)
 
 function readWhole<T>(path: string, read: (path: string, kind: 'data') => T): T {
   try {
     return read(path, 'data')
   } catch (error) {
-    throw new PayloadError(`payload file ${path} cannot be read: ${(error as Error).message}`, hintOf(error))
+    throw new PayloadError(
+      `payload file ${path} cannot be read: ${(error as Error).message}`,
+      hintOf(error),
+    )
   }
 }
 
@@ -135,8 +172,15 @@ async function linesOf(path: string): Promise<{ line: string; value: unknown }[]
   }
   if (wrong.length > 0) {
     const more = wrong.length > 5 ? ` and ${wrong.length - 5} more lines` : ''
-    throw new PayloadError(`no JSON Lines: ${wrong.slice(0, 5).join('; ')}${more}`, 'one whole request body, as JSON, on each line')
+    throw new PayloadError(
+      `no JSON Lines: ${wrong.slice(0, 5).join('; ')}${more}`,
+      'one whole request body, as JSON, on each line',
+    )
   }
-  if (lines.length === 0) throw new PayloadError(`${path}:1: no request body`, 'one whole request body, as JSON, on each line')
+  if (lines.length === 0)
+    throw new PayloadError(
+      `${path}:1: no request body`,
+      'one whole request body, as JSON, on each line',
+    )
   return lines
 }

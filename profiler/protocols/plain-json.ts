@@ -14,11 +14,17 @@ const numberStream = 0x1417
 
 const callPath = () => '/predict'
 
-/** To a GET of the call's path, by whoever has it: an answer, another method, or what a GET does not bring. */
+/**
+ * To a GET of the call's path, by whoever has it: an answer, another method, or what a GET does not
+ * bring.
+ */
 const handled = [200, 400, 405, 411, 415, 422]
 
 /** A server of one's own: POST a JSON body, made from a template, get 200 and JSON. */
-export const json: ProtocolModule = { create: (options) => httpProtocol(dialect(options), options), callPath }
+export const json: ProtocolModule = {
+  create: (options) => httpProtocol(dialect(options), options),
+  callPath,
+}
 
 function dialect(options: ProtocolOptions): Dialect {
   const { expect } = options
@@ -31,7 +37,10 @@ function dialect(options: ProtocolOptions): Dialect {
     // It has the path, and takes no GET there, or misses a body: many have no other that says so.
     readyToo: async (call, signal) => {
       const status = await statusOf(call, options, signal)
-      return handled.includes(status ?? 0) || (status === 404 && (await answersPost(call, options, signal)))
+      return (
+        handled.includes(status ?? 0) ||
+        (status === 404 && (await answersPost(call, options, signal)))
+      )
     },
     inferPath: callPath,
     fault: (answer) => documentFault(answer),
@@ -39,14 +48,20 @@ function dialect(options: ProtocolOptions): Dialect {
       checkPlaces(options, source)
       const uniform = seeded(source.seed ^ numberStream)
       const whole = () => Math.floor(uniform() * 1_000_000)
-      const bodies = await poolOf(source, (content, items) => filledRequest(options, { content, items, whole }))
+      const bodies = await poolOf(source, (content, items) =>
+        filledRequest(options, { content, items, whole }),
+      )
       return { bodies: requestBodies(bodies, typeOf(options)) }
     },
   }
 }
 
 /** False too where it went away meanwhile. */
-async function answersPost(call: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
+async function answersPost(
+  call: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
   try {
     return await takesPost(call, options, signal)
   } catch {
@@ -57,9 +72,16 @@ async function answersPost(call: string, options: ProtocolOptions, signal: Abort
 
 /** Throws a PayloadError for a request that has no place for the source's items. */
 function checkPlaces(options: ProtocolOptions, source: ItemSource): void {
-  const names = new Set(templatesOf(options).flatMap((template) => [...template.matchAll(placeholder)].map(([, name]) => name!)))
+  const names = new Set(
+    templatesOf(options).flatMap((template) =>
+      [...template.matchAll(placeholder)].map(([, name]) => name!),
+    ),
+  )
   if (source.kind === 'generated') return
   const wanted = source.kind === 'texts' ? 'text' : 'image'
   if (!names.has(wanted) && !names.has(`${wanted}s`))
-    throw new PayloadError(`the body template has no place for what ${source.path} holds`, `write {{${wanted}}} where it goes`)
+    throw new PayloadError(
+      `the body template has no place for what ${source.path} holds`,
+      `write {{${wanted}}} where it goes`,
+    )
 }

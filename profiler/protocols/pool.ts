@@ -7,7 +7,10 @@ import { bySize, poolSizes } from './items.ts'
 /** All bodies together, held here and in the load generator. */
 const mostBytes = 2 ** 30
 
-/** The bodies of a source, in the order in which requests take them. `make` makes one of so many items. */
+/**
+ * The bodies of a source, in the order in which requests take them. `make` makes one of so many
+ * items.
+ */
 export async function poolOf<T extends { readonly byteLength: number }>(
   source: ItemSource,
   make: (content: Content, items: number) => Promise<T>,
@@ -21,18 +24,29 @@ export async function poolOf<T extends { readonly byteLength: number }>(
     pool.push(body)
     bytes += body.byteLength
     if (bytes > mostBytes)
-      throw new PayloadError(`${pool.length} of ${sizes.length} request bodies take more than 1 GiB`, 'ask for fewer: payload: {count: 16}')
+      throw new PayloadError(
+        `${pool.length} of ${sizes.length} request bodies take more than 1 GiB`,
+        'ask for fewer: payload: {count: 16}',
+      )
   }
   return source.order?.items === undefined ? pool : bySize(pool, sizes, source.order.items)
 }
 
 /** Bodies of JSON documents. */
-export async function jsonPool(source: ItemSource, make: (content: Content, items: number) => Promise<unknown>): Promise<RequestBody[]> {
-  const bodies = await poolOf(source, async (content, items) => Buffer.from(JSON.stringify(await make(content, items))))
+export async function jsonPool(
+  source: ItemSource,
+  make: (content: Content, items: number) => Promise<unknown>,
+): Promise<RequestBody[]> {
+  const bodies = await poolOf(source, async (content, items) =>
+    Buffer.from(JSON.stringify(await make(content, items))),
+  )
   return requestBodies(bodies, 'application/json')
 }
 
-/** One request body for each of them; the same one for the same bytes, so that repeated ones cost nothing. */
+/**
+ * One request body for each of them; the same one for the same bytes, so that repeated ones cost
+ * nothing.
+ */
 export function requestBodies(bodies: readonly Buffer[], contentType: string): RequestBody[] {
   const made = new Map<Buffer, RequestBody>()
   return bodies.map((body) => {

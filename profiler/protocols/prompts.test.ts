@@ -6,12 +6,19 @@ const fixed = (tokens: number) => ({ kind: 'fixed', tokens }) as const
 const wordsOf = (text: string) => text.split(' ')
 
 describe('conversations', () => {
-  const spec: PromptSpec = { inputTokens: fixed(20), outputTokens: fixed(5), turns: fixed(3), conversations: 4 }
+  const spec: PromptSpec = {
+    inputTokens: fixed(20),
+    outputTokens: fixed(5),
+    turns: fixed(3),
+    conversations: 4,
+  }
 
   test('a prompt is all that was said before, answers too, and what the user adds', () => {
     const prompts = makePrompts(spec, 1, 24)
     const [first, second, third, another] = [0, 4, 8, 12].map((i) => prompts[i]!)
-    expect([first, second, third, another].map((prompt) => prompt!.inputTokens)).toEqual([20, 45, 70, 20])
+    expect([first, second, third, another].map((prompt) => prompt!.inputTokens)).toEqual([
+      20, 45, 70, 20,
+    ])
     for (const { text, said, inputTokens } of prompts) {
       expect(wordsOf(text)).toHaveLength(inputTokens)
       expect(said.join(' ')).toBe(text)
@@ -30,13 +37,21 @@ describe('conversations', () => {
   })
 
   test('begin anew before they are longer than any sequence', () => {
-    const long = makePrompts({ ...spec, inputTokens: fixed(20_000), turns: fixed(9), conversations: 1 }, 1, 3)
+    const long = makePrompts(
+      { ...spec, inputTokens: fixed(20_000), turns: fixed(9), conversations: 1 },
+      1,
+      3,
+    )
     expect(long.map(({ inputTokens }) => inputTokens)).toEqual([20_000, 20_000, 20_000])
   })
 })
 
 describe('recorded requests', () => {
-  const of = (recorded: PromptSpec['recorded']): PromptSpec => ({ inputTokens: fixed(1), outputTokens: fixed(1), recorded })
+  const of = (recorded: PromptSpec['recorded']): PromptSpec => ({
+    inputTokens: fixed(1),
+    outputTokens: fixed(1),
+    recorded,
+  })
 
   test('equal blocks are equal text, wherever they stand; the rest is each its own', () => {
     const block = recordedBlockTokens
@@ -49,12 +64,19 @@ describe('recorded requests', () => {
       1,
       3,
     )
-    expect([a, b, c].map((prompt) => [prompt!.inputTokens, prompt!.outputTokens, wordsOf(prompt!.text).length])).toEqual([
+    expect(
+      [a, b, c].map((prompt) => [
+        prompt!.inputTokens,
+        prompt!.outputTokens,
+        wordsOf(prompt!.text).length,
+      ]),
+    ).toEqual([
       [2 * block + 50, 7, 2 * block + 50],
       [2 * block + 40, 8, 2 * block + 40],
       [block + 40, 9, block + 40],
     ])
-    const head = (prompt: typeof a, from: number, to: number) => wordsOf(prompt!.text).slice(from, to).join(' ')
+    const head = (prompt: typeof a, from: number, to: number) =>
+      wordsOf(prompt!.text).slice(from, to).join(' ')
     expect(head(a, 0, 2 * block)).toBe(head(b, 0, 2 * block))
     expect(head(a, 2 * block, 2 * block + 40)).not.toBe(head(b, 2 * block, 2 * block + 40))
     expect(head(c, 0, block)).not.toBe(head(a, 0, block))

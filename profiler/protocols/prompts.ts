@@ -1,6 +1,11 @@
 import { usualCount } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { type LengthDistribution, type PromptSpec, type RecordedPrompt, recordedBlockTokens } from '../prompt-spec.ts'
+import {
+  type LengthDistribution,
+  type PromptSpec,
+  type RecordedPrompt,
+  recordedBlockTokens,
+} from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 import { type ContextFit, fits, lengthsWithin, longestPrompt } from './context-fit.ts'
 import { type Exchange, readConversations } from './conversations.ts'
@@ -11,7 +16,10 @@ import { type CountTokens, counterOf, tokenCounter } from './tokenizer.ts'
 export interface Prompt {
   /** All of it. */
   readonly text: string
-  /** What the user and the model said in turn, the last of it the user's: joined by spaces, the text. */
+  /**
+   * What the user and the model said in turn, the last of it the user's: joined by spaces, the
+   * text.
+   */
   readonly said: readonly string[]
   readonly inputTokens: number
   /** Output tokens to ask for. */
@@ -24,26 +32,42 @@ export interface Prompt {
   readonly ended?: number
 }
 
-/** Chat-like lengths, about those of ShareGPT's conversations (Kwon et al., SOSP 2023, section 6.1). */
+/**
+ * Chat-like lengths, about those of ShareGPT's conversations (Kwon et al., SOSP 2023, section 6.1).
+ */
 export const defaultPrompts: PromptSpec = {
   inputTokens: { kind: 'lognormal', median: 120, sigma: 0.9 },
   outputTokens: { kind: 'lognormal', median: 160, sigma: 0.7 },
 }
 
 /**
- * Prompts of drawn lengths, of common English words. With a tokenizer each has exactly so many of its tokens. Without one a token is a word, which tokenizers
- * of today keep whole but for a few: the server's own count (`usage`) may differ by some per cent. What a server's chat template adds comes on top.
- * Recorded conversations are as they were said, fewer than `count` where the file has fewer.
+ * Prompts of drawn lengths, of common English words. With a tokenizer each has exactly so many of
+ * its tokens. Without one a token is a word, which tokenizers of today keep whole but for a few:
+ * the server's own count (`usage`) may differ by some per cent. What a server's chat template adds
+ * comes on top. Recorded conversations are as they were said, fewer than `count` where the file has
+ * fewer.
  * @param fit what prompt and answer must keep within together; absent: they are as they are drawn
- * @throws PayloadError for a tokenizer or a file that cannot be read, and where no text has that length
+ * @throws PayloadError for a tokenizer or a file that cannot be read, and where no text has that
+ * length
  */
-export function makePrompts(spec: PromptSpec, seed: number, count: number = usualCount.prompts, fit?: ContextFit): Prompt[] {
-  if (!Number.isInteger(count) || count < 1) throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
+export function makePrompts(
+  spec: PromptSpec,
+  seed: number,
+  count: number = usualCount.prompts,
+  fit?: ContextFit,
+): Prompt[] {
+  if (!Number.isInteger(count) || count < 1)
+    throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
   const uniform = seeded(seed)
   if (spec.file !== undefined) return asSaid(spec, spec.file, { count, uniform, fit })
   const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))
-  const shared = Math.min(spec.sharedPrefixTokens ?? 0, fit === undefined ? Number.POSITIVE_INFINITY : longestPrompt(fit) - 1)
-  const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () => text(uniform, shared, ''))
+  const shared = Math.min(
+    spec.sharedPrefixTokens ?? 0,
+    fit === undefined ? Number.POSITIVE_INFINITY : longestPrompt(fit) - 1,
+  )
+  const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () =>
+    text(uniform, shared, ''),
+  )
   const beginning = (i: number): Beginning => ({
     said: [],
     text: prefixes[i % Math.max(1, prefixes.length)] ?? '',
@@ -52,7 +76,10 @@ export function makePrompts(spec: PromptSpec, seed: number, count: number = usua
   const make: Making = { beginning, count, uniform, text, fit }
   if (spec.recorded !== undefined) return asRecorded(spec.recorded, blocksBefore(seed, text), make)
   if (spec.classes !== undefined)
-    return drawClasses(spec.classes, count, uniform).map((of, i) => ({ ...firstPrompt(of, beginning(i), make), requestClass: of.name }))
+    return drawClasses(spec.classes, count, uniform).map((of, i) => ({
+      ...firstPrompt(of, beginning(i), make),
+      requestClass: of.name,
+    }))
   return spec.turns === undefined
     ? Array.from({ length: count }, (_, i) => firstPrompt(spec, beginning(i), make))
     : inTurns(spec, spec.turns, make)
@@ -67,7 +94,10 @@ interface Making {
   readonly fit: ContextFit | undefined
 }
 
-/** What was said before a prompt: of a conversation in turn, or a beginning that prompts have in common. */
+/**
+ * What was said before a prompt: of a conversation in turn, or a beginning that prompts have in
+ * common.
+ */
 interface Beginning {
   readonly said: readonly string[]
   readonly text: string
@@ -85,21 +115,42 @@ function firstPrompt(
   return { ...lengths, ...prompt(beginning, lengths.inputTokens - beginning.tokens, uniform, text) }
 }
 
-function prompt({ said, text: before, tokens }: Beginning, own: number, uniform: Uniform, text: MakeText) {
+function prompt(
+  { said, text: before, tokens }: Beginning,
+  own: number,
+  uniform: Uniform,
+  text: MakeText,
+) {
   const all = text(uniform, tokens + own, before, own)
   const last = said.length === 0 ? all : all.slice(before.length).trimStart()
   return { text: all, said: [...said, last], inputTokens: tokens + own }
 }
 
-/** Conversations side by side, each of as many turns as it draws, or as fit into the longest sequence; where one ends another begins. */
-function inTurns(spec: PromptSpec, turns: LengthDistribution, { beginning, count, uniform, text, fit }: Making): Prompt[] {
-  const side = Array.from({ length: spec.conversations ?? defaultConversations }, () => ({ left: 0, before: beginning(0) }))
+/**
+ * Conversations side by side, each of as many turns as it draws, or as fit into the longest
+ * sequence; where one ends another begins.
+ */
+function inTurns(
+  spec: PromptSpec,
+  turns: LengthDistribution,
+  { beginning, count, uniform, text, fit }: Making,
+): Prompt[] {
+  const side = Array.from({ length: spec.conversations ?? defaultConversations }, () => ({
+    left: 0,
+    before: beginning(0),
+  }))
   let begun = 0
   return Array.from({ length: count }, (_, i) => {
     const one = side[i % side.length]!
-    const [own, outputTokens] = [drawLength(spec.inputTokens, uniform), drawLength(spec.outputTokens, uniform)]
+    const [own, outputTokens] = [
+      drawLength(spec.inputTokens, uniform),
+      drawLength(spec.outputTokens, uniform),
+    ]
     const asks = one.before.tokens + own
-    const ends = fit !== undefined && one.left > 0 && !fits(fit, asks, outputTokens, one.before.said.length + 1)
+    const ends =
+      fit !== undefined &&
+      one.left > 0 &&
+      !fits(fit, asks, outputTokens, one.before.said.length + 1)
     if (one.left === 0 || ends || asks + outputTokens > longestDrawn) {
       one.left = drawLength(turns, uniform)
       one.before = beginning(begun++)
@@ -109,7 +160,12 @@ function inTurns(spec: PromptSpec, turns: LengthDistribution, { beginning, count
       ? lengthsWithin(fit, Math.max(one.before.tokens + 1, own), outputTokens)
       : { inputTokens: one.before.tokens + own, outputTokens }
     const asked = prompt(one.before, lengths.inputTokens - one.before.tokens, uniform, text)
-    const answered = prompt({ said: asked.said, text: asked.text, tokens: asked.inputTokens }, lengths.outputTokens, uniform, text)
+    const answered = prompt(
+      { said: asked.said, text: asked.text, tokens: asked.inputTokens },
+      lengths.outputTokens,
+      uniform,
+      text,
+    )
     one.left--
     one.before = { said: answered.said, text: answered.text, tokens: answered.inputTokens }
     return { ...asked, ...(ends && { ended: 1 }), ...lengths }
@@ -119,28 +175,45 @@ function inTurns(spec: PromptSpec, turns: LengthDistribution, { beginning, count
 const defaultConversations = 32
 
 /**
- * Recorded conversations side by side, in the order of their file, each as long as it was, or as `turns` draws. The context ends a conversation: what was said is
- * not cut.
+ * Recorded conversations side by side, in the order of their file, each as long as it was, or as
+ * `turns` draws. The context ends a conversation: what was said is not cut.
  */
-function asSaid(spec: PromptSpec, file: string, { count, uniform, fit }: Pick<Making, 'count' | 'uniform' | 'fit'>): Prompt[] {
+function asSaid(
+  spec: PromptSpec,
+  file: string,
+  { count, uniform, fit }: Pick<Making, 'count' | 'uniform' | 'fit'>,
+): Prompt[] {
   const tokensIn = counterOf(spec.tokenizer)
   const conversations = readConversations(file)
   const isOver = ({ inputTokens, outputTokens, said }: Prompt) =>
-    inputTokens + outputTokens > longestDrawn || (fit !== undefined && !fits(fit, inputTokens, outputTokens, said.length))
+    inputTokens + outputTokens > longestDrawn ||
+    (fit !== undefined && !fits(fit, inputTokens, outputTokens, said.length))
   let ended = 0
-  /** The prompts of the next conversation that has one which fits; undefined at the end of the file. */
+  /**
+   * The prompts of the next conversation that has one which fits; undefined at the end of the file.
+   */
   const next = (): Prompt[] | undefined => {
     for (;;) {
       const { value } = conversations.next()
       if (value === undefined) return undefined
-      const [first, ...others] = saidIn(value.slice(0, spec.turns && drawLength(spec.turns, uniform)), tokensIn)
+      const [first, ...others] = saidIn(
+        value.slice(0, spec.turns && drawLength(spec.turns, uniform)),
+        tokensIn,
+      )
       const before = ended
       const over = [first!, ...others].findIndex(isOver)
       ended = over < 0 ? 0 : over === 0 ? ended + 1 : 1
-      if (over !== 0) return [{ ...first!, ...(before > 0 && { ended: before }) }, ...(over < 0 ? others : others.slice(0, over - 1))]
+      if (over !== 0)
+        return [
+          { ...first!, ...(before > 0 && { ended: before }) },
+          ...(over < 0 ? others : others.slice(0, over - 1)),
+        ]
     }
   }
-  const side: Prompt[][] = Array.from({ length: spec.conversations ?? defaultConversations }, () => [])
+  const side: Prompt[][] = Array.from(
+    { length: spec.conversations ?? defaultConversations },
+    () => [],
+  )
   const prompts: Prompt[] = []
   while (side.length > 0 && prompts.length < count) {
     const one = side.shift()!
@@ -150,17 +223,33 @@ function asSaid(spec: PromptSpec, file: string, { count, uniform, fit }: Pick<Ma
     side.push(left)
   }
   conversations.return(undefined)
-  if (prompts.length === 0) throw new PayloadError(`no conversation of ${file} is short enough`, 'a longer context, or another file')
+  if (prompts.length === 0)
+    throw new PayloadError(
+      `no conversation of ${file} is short enough`,
+      'a longer context, or another file',
+    )
   return prompts
 }
 
-/** A prompt for each exchange: all that was said before, and what is asked; its answer as long as it was. */
+/**
+ * A prompt for each exchange: all that was said before, and what is asked; its answer as long as it
+ * was.
+ */
 function saidIn(exchanges: readonly Exchange[], tokensIn: CountTokens): Prompt[] {
   let before: Beginning = { said: [], text: '', tokens: 0 }
   return exchanges.map(({ asked, answered }) => {
     const said = [...before.said, asked]
-    const prompt = { said, text: said.join(' '), inputTokens: before.tokens + tokensIn(asked), outputTokens: tokensIn(answered) }
-    before = { said: [...said, answered], text: '', tokens: prompt.inputTokens + prompt.outputTokens }
+    const prompt = {
+      said,
+      text: said.join(' '),
+      inputTokens: before.tokens + tokensIn(asked),
+      outputTokens: tokensIn(answered),
+    }
+    before = {
+      said: [...said, answered],
+      text: '',
+      tokens: prompt.inputTokens + prompt.outputTokens,
+    }
     return prompt
   })
 }
@@ -179,8 +268,14 @@ function asRecorded(
   })
 }
 
-/** The blocks that a recorded prompt begins with: those of one number are the same text in all. The last one, which is seldom full, is the request's own. */
-function blocksBefore(seed: number, text: MakeText): (inputTokens: number, blocks: readonly number[]) => Beginning {
+/**
+ * The blocks that a recorded prompt begins with: those of one number are the same text in all. The
+ * last one, which is seldom full, is the request's own.
+ */
+function blocksBefore(
+  seed: number,
+  text: MakeText,
+): (inputTokens: number, blocks: readonly number[]) => Beginning {
   const known = new Map<number, string>()
   const block = (id: number): string => {
     const found = known.get(id) ?? text(seeded(seed + 1 + id), recordedBlockTokens, '')
@@ -188,12 +283,22 @@ function blocksBefore(seed: number, text: MakeText): (inputTokens: number, block
     return found
   }
   return (inputTokens, blocks) => {
-    const whole = blocks.slice(0, Math.max(0, Math.floor((inputTokens - leastOwn) / recordedBlockTokens)))
-    return { said: [], text: whole.map(block).join(' '), tokens: whole.length * recordedBlockTokens }
+    const whole = blocks.slice(
+      0,
+      Math.max(0, Math.floor((inputTokens - leastOwn) / recordedBlockTokens)),
+    )
+    return {
+      said: [],
+      text: whole.map(block).join(' '),
+      tokens: whole.length * recordedBlockTokens,
+    }
   }
 }
 
-/** Where blocks meet a tokenizer may count some tokens more or fewer: what follows them makes up for it. */
+/**
+ * Where blocks meet a tokenizer may count some tokens more or fewer: what follows them makes up for
+ * it.
+ */
 const leastOwn = 32
 
 /** So many tokens in all, `own` of them after the beginning. */
@@ -221,12 +326,16 @@ const exactText =
       const drawn = text.slice(beginning.length).trim().split(' ')
       const perWord = Math.max(1, (counted - before) / drawn.length)
       const whole = Math.round(missing / perWord)
-      if (missing < 0 && drawn.length > -whole && whole < 0) text = cut(text, beginning, drawn.slice(0, drawn.length + whole))
+      if (missing < 0 && drawn.length > -whole && whole < 0)
+        text = cut(text, beginning, drawn.slice(0, drawn.length + whole))
       else if (missing < 0) text = text.slice(0, Math.max(beginning.length + 1, text.length - 1))
       else if (whole > 1) text += ` ${words(uniform, whole - 1, '')}`
       else text += `${missing > 1 ? ' ' : ''}${odd[tried % odd.length]}`
     }
-    throw new PayloadError(`no text has exactly ${tokens} tokens by this tokenizer`, 'ask for longer prompts, or leave the tokenizer out')
+    throw new PayloadError(
+      `no text has exactly ${tokens} tokens by this tokenizer`,
+      'ask for longer prompts, or leave the tokenizer out',
+    )
   }
 
 const cut = (text: string, beginning: string, kept: readonly string[]): string =>

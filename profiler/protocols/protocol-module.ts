@@ -8,13 +8,19 @@ export interface ProtocolOptions extends RequestForm {
   readonly headers?: Readonly<Record<string, string>>
   /** Deadline of each request; default: the protocol's. */
   readonly timeoutMs?: number
-  /** How long the first answer may take, where a model is loaded with it; default 60 s, and no less than the deadline. */
+  /**
+   * How long the first answer may take, where a model is loaded with it; default 60 s, and no less
+   * than the deadline.
+   */
   readonly firstAnswerMs?: number
   /** Path of the inference call, in place of the protocol's own. */
   readonly path?: string
   /** Path that answers 200 when the server is ready, in place of the protocol's own. */
   readonly healthPath?: string
-  /** TensorFlow Serving: the signature that is called, default serving_default, or the model's only one. */
+  /**
+   * TensorFlow Serving: the signature that is called, default serving_default, or the model's only
+   * one.
+   */
   readonly signature?: string
   /** JSON protocol: a string that every good answer contains. */
   readonly expect?: string
@@ -29,11 +35,17 @@ export interface ProtocolModule {
   create(options: ProtocolOptions & { readonly timeoutMs: number }): Protocol
   /** Path of the inference call where none is given. Absent: it is none of HTTP's. */
   callPath?(model: string): string
-  /** How its servers are known, over HTTP: all protocols' first signs are asked for before anyone's second. */
+  /**
+   * How its servers are known, over HTTP: all protocols' first signs are asked for before anyone's
+   * second.
+   */
   readonly signs?: readonly Sign[]
   /** How its servers are known, over gRPC: a method that no other server has. */
   readonly method?: string
-  /** Where its servers tell which models they have, over HTTP: the first that names any is believed. Absent: nowhere. */
+  /**
+   * Where its servers tell which models they have, over HTTP: the first that names any is believed.
+   * Absent: nowhere.
+   */
   readonly modelLists?: readonly ModelList[]
 }
 

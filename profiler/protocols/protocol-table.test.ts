@@ -28,7 +28,9 @@ describe.each(protocolNames)('%s', (name) => {
 
   test('metadata is asked for before anything is sent where there is any', async () => {
     const failure = protocolFor(name).prepare('http://127.0.0.1:1', 'm', known, signal)
-    await expect(failure).rejects.toThrow(traits.metadata ? /(\/v[12]\/models\/m|Metadata)|cannot be reached/ : /cannot be reached/)
+    await expect(failure).rejects.toThrow(
+      traits.metadata ? /(\/v[12]\/models\/m|Metadata)|cannot be reached/ : /cannot be reached/,
+    )
   })
 
   test('its ready path is one of an HTTP server', () => {
@@ -45,7 +47,11 @@ test('what a protocol can do is asked of the table, never by its name', () => {
   const root = new URL('../../', import.meta.url)
   const asks = new RegExp(`\\bprotocol(Name)?\\)? *[!=]== *'(${protocolNames.join('|')})'`)
   const asking = ['profiler', 'trials', 'reports', 'tuner']
-    .flatMap((folder) => readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' }).map((file) => `${folder}/${file}`))
+    .flatMap((folder) =>
+      readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' }).map(
+        (file) => `${folder}/${file}`,
+      ),
+    )
     .filter((file) => /\.tsx?$/.test(file) && !/\.(test|bench|contract|k8s-test)\.tsx?$/.test(file))
     .filter((file) => asks.test(readFileSync(new URL(file, root), 'utf8')))
   expect(asking).toEqual([])

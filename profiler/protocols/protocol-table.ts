@@ -1,6 +1,7 @@
 /**
- * The protocols, each with its name and what it can do. This table feeds the experiment file, the help, the docs and every decision that
- * depends on a protocol. Its modules are loaded when first used: a command line that only shows names starts fast, and most experiments need no gRPC.
+ * The protocols, each with its name and what it can do. This table feeds the experiment file, the
+ * help, the docs and every decision that depends on a protocol. Its modules are loaded when first
+ * used: a command line that only shows names starts fast, and most experiments need no gRPC.
  */
 import type { ProtocolModule } from './protocol-module.ts'
 
@@ -13,13 +14,19 @@ interface ProtocolTraits {
   readonly readyWhen: string
   readonly goodAnswer: string
   readonly transport: 'http' | 'grpc'
-  /** A request is one prompt to a language model, and its answer a stream of tokens: time to the first, time per token. */
+  /**
+   * A request is one prompt to a language model, and its answer a stream of tokens: time to the
+   * first, time per token.
+   */
   readonly streams: boolean
   /** The server tells what its model takes, and answers for its readiness in a way of its own. */
   readonly metadata: boolean
   /** Nothing is known of its paths: an experiment has to name that of the inference call. */
   readonly needsPath: boolean
-  /** Path of its HTTP port that answers 200 when the model is ready; of a gRPC protocol that of its REST twin. */
+  /**
+   * Path of its HTTP port that answers 200 when the model is ready; of a gRPC protocol that of its
+   * REST twin.
+   */
   readyPath(model: string): string
   /** Deadline of a request where none is asked for. */
   readonly timeoutMs: number
@@ -75,7 +82,8 @@ const table = {
     ...tensors,
     title: 'plain JSON',
     spokenBy: 'a server of your own',
-    readyWhen: '`healthPath` answers 200; without one also when the path of the call answers 405 to a GET',
+    readyWhen:
+      '`healthPath` answers 200; without one also when the path of the call answers 405 to a GET',
     goodAnswer: '200 with JSON that is no error',
     transport: 'http',
     metadata: false,

@@ -38,7 +38,9 @@ afterEach(() => {
 const parsed = (body: RequestBody) => JSON.parse(Buffer.from(body.body).toString())
 const oipModel = (inputs: unknown) => {
   routes['GET /v2/models/m'] = () => ({ name: 'm', platform: 'test', inputs, outputs: [] })
-  routes['POST /v2/models/m/infer'] = () => ({ outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }] })
+  routes['POST /v2/models/m/infer'] = () => ({
+    outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }],
+  })
 }
 
 describe('Open Inference Protocol', () => {
@@ -79,8 +81,12 @@ describe('Open Inference Protocol', () => {
 
   test('the same seed makes the same pool', async () => {
     oipModel([{ name: 'text', datatype: 'BYTES', shape: [-1] }])
-    const pools = [1, 1, 2].map((seed) => protocolFor('oip-v2').prepare(url, 'm', { ...generated, seed }, signal))
-    const [a, b, c] = (await Promise.all(pools)).map((target) => target.bodies.map((body) => Buffer.from(body.body).toString()))
+    const pools = [1, 1, 2].map((seed) =>
+      protocolFor('oip-v2').prepare(url, 'm', { ...generated, seed }, signal),
+    )
+    const [a, b, c] = (await Promise.all(pools)).map((target) =>
+      target.bodies.map((body) => Buffer.from(body.body).toString()),
+    )
     expect(a).toEqual(b)
     expect(a).not.toEqual(c)
   })
@@ -95,10 +101,22 @@ describe('Open Inference Protocol', () => {
   })
 
   test.each<[string, Route, RegExp]>([
-    ['an error status', (_, response) => response.writeHead(500).end('{"error":"CUDA out of memory"}'), /answered 500.*CUDA out of memory/],
-    ['200 with an error body', () => ({ error: 'model is on fire' }), /with the error "model is on fire"/],
+    [
+      'an error status',
+      (_, response) => response.writeHead(500).end('{"error":"CUDA out of memory"}'),
+      /answered 500.*CUDA out of memory/,
+    ],
+    [
+      '200 with an error body',
+      () => ({ error: 'model is on fire' }),
+      /with the error "model is on fire"/,
+    ],
     ['200 with garbage', (_, response) => response.end('<html>'), /not with JSON: <html>/],
-    ['a redirect', (_, response) => response.writeHead(302, { location: '/elsewhere' }).end(), /redirects \(302\) to \/elsewhere/],
+    [
+      'a redirect',
+      (_, response) => response.writeHead(302, { location: '/elsewhere' }).end(),
+      /redirects \(302\) to \/elsewhere/,
+    ],
     ['a hang-up', (_, response) => void response.socket?.destroy(), /cannot be reached/],
   ])('%s is a ProtocolError with the evidence', async (_, route, message) => {
     oipModel([{ name: 'text', datatype: 'BYTES', shape: [-1] }])
@@ -106,15 +124,26 @@ describe('Open Inference Protocol', () => {
       const answer = route(body, response)
       return answer
     }
-    const failure = protocolFor('oip-v2', { timeoutMs: 500, firstAnswerMs: 500 }).prepare(url, 'm', generated, signal)
+    const failure = protocolFor('oip-v2', { timeoutMs: 500, firstAnswerMs: 500 }).prepare(
+      url,
+      'm',
+      generated,
+      signal,
+    )
     await expect(failure).rejects.toThrow(ProtocolError)
     await expect(failure).rejects.toThrow(message)
   })
 
   test('an unknown model, a dead port and a bad URL say so', async () => {
-    await expect(protocolFor('oip-v2').prepare(url, 'm', generated, signal)).rejects.toThrow(/answered 404.*no such path/)
-    await expect(protocolFor('oip-v2').prepare('http://127.0.0.1:1', 'm', generated, signal)).rejects.toThrow(/cannot be reached/)
-    await expect(protocolFor('oip-v2').prepare('nonsense', 'm', generated, signal)).rejects.toThrow(/not a URL/)
+    await expect(protocolFor('oip-v2').prepare(url, 'm', generated, signal)).rejects.toThrow(
+      /answered 404.*no such path/,
+    )
+    await expect(
+      protocolFor('oip-v2').prepare('http://127.0.0.1:1', 'm', generated, signal),
+    ).rejects.toThrow(/cannot be reached/)
+    await expect(protocolFor('oip-v2').prepare('nonsense', 'm', generated, signal)).rejects.toThrow(
+      /not a URL/,
+    )
   })
 })
 
@@ -128,7 +157,10 @@ describe('TensorFlow Serving', () => {
             serving_default: {
               inputs: {
                 text: { dtype: 'DT_STRING', tensor_shape: { dim: [{ size: '-1' }] } },
-                scores: { dtype: 'DT_FLOAT', tensor_shape: { dim: [{ size: '-1' }, { size: '2' }, { size: '3' }] } },
+                scores: {
+                  dtype: 'DT_FLOAT',
+                  tensor_shape: { dim: [{ size: '-1' }, { size: '2' }, { size: '3' }] },
+                },
               },
             },
           },
@@ -151,14 +183,25 @@ describe('TensorFlow Serving', () => {
 describe('plain JSON', () => {
   test('fills the template', async () => {
     routes['POST /score'] = () => ({ label: 'good' })
-    const options = { path: '/score', template: '{"q": "{{text}}", "id": {{int}}}', expect: 'label' }
+    const options = {
+      path: '/score',
+      template: '{"q": "{{text}}", "id": {{int}}}',
+      expect: 'label',
+    }
     const target = await protocolFor('json', options).prepare(url, 'm', generated, signal)
-    expect(parsed(target.bodies[0]!)).toEqual({ q: expect.stringMatching(/\w+ /), id: expect.any(Number) })
+    expect(parsed(target.bodies[0]!)).toEqual({
+      q: expect.stringMatching(/\w+ /),
+      id: expect.any(Number),
+    })
   })
 
   test('a template with an unknown name or that is not JSON is a PayloadError', async () => {
-    await expect(protocolFor('json', { template: '{"a": {{what}}}' }).prepare(url, 'm', generated, signal)).rejects.toThrow(/\{\{what\}\}/)
-    await expect(protocolFor('json', { template: '{"a": {{text}}}' }).prepare(url, 'm', generated, signal)).rejects.toThrow(PayloadError)
+    await expect(
+      protocolFor('json', { template: '{"a": {{what}}}' }).prepare(url, 'm', generated, signal),
+    ).rejects.toThrow(/\{\{what\}\}/)
+    await expect(
+      protocolFor('json', { template: '{"a": {{text}}}' }).prepare(url, 'm', generated, signal),
+    ).rejects.toThrow(PayloadError)
   })
 })
 
@@ -181,12 +224,16 @@ describe('payload files', () => {
   })
 
   test('every bad line is named', async () => {
-    await expect(prepare('{"a":1}\n{oops\n{"b":2}\n]')).rejects.toThrow(/bodies.jsonl:2: .*bodies.jsonl:4: /)
+    await expect(prepare('{"a":1}\n{oops\n{"b":2}\n]')).rejects.toThrow(
+      /bodies.jsonl:2: .*bodies.jsonl:4: /,
+    )
     await expect(prepare('\n')).rejects.toThrow(/no request body/)
   })
 
   test('a missing file is named', async () => {
-    await expect(protocolFor('oip-v2').prepare(url, 'm', { kind: 'file', path: '/nowhere.jsonl' }, signal)).rejects.toThrow(/nowhere/)
+    await expect(
+      protocolFor('oip-v2').prepare(url, 'm', { kind: 'file', path: '/nowhere.jsonl' }, signal),
+    ).rejects.toThrow(/nowhere/)
   })
 })
 
@@ -201,10 +248,30 @@ describe('the models that a server tells of', () => {
   }
 
   test.each<[(typeof protocolNames)[number], Record<string, unknown>, string[]]>([
-    ['openai', { '/v1/models': { object: 'list', data: [{ id: 'llama' }, { id: 'lora' }, { id: 'llama' }, {}] } }, ['llama', 'lora']],
+    [
+      'openai',
+      {
+        '/v1/models': {
+          object: 'list',
+          data: [{ id: 'llama' }, { id: 'lora' }, { id: 'llama' }, {}],
+        },
+      },
+      ['llama', 'lora'],
+    ],
     ['openai', { '/v1/models': { data: 'none' } }, []],
-    ['oip-v2', { '/v2/repository/index': [{ name: 'bert', state: 'READY' }], '/v2/models': { models: ['other'] } }, ['bert']],
-    ['oip-v2', { '/v2/repository/index': [], '/v2/models': { models: ['bert', 'resnet'] } }, ['bert', 'resnet']],
+    [
+      'oip-v2',
+      {
+        '/v2/repository/index': [{ name: 'bert', state: 'READY' }],
+        '/v2/models': { models: ['other'] },
+      },
+      ['bert'],
+    ],
+    [
+      'oip-v2',
+      { '/v2/repository/index': [], '/v2/models': { models: ['bert', 'resnet'] } },
+      ['bert', 'resnet'],
+    ],
     ['oip-v2', { '/v2/models': { models: [{ name: 'bert' }, { id: 7 }] } }, ['bert']],
     ['oip-v2', {}, []],
   ])('%s: %o', async (protocol, answers, names) => {
@@ -217,8 +284,11 @@ describe('the models that a server tells of', () => {
       await modelNames(protocol, answerTo)
       return asked
     }
-    for (const protocol of protocolNames.filter((name) => !['openai', 'oip-v2'].includes(name))) expect(await lists(protocol)).toEqual([])
+    for (const protocol of protocolNames.filter((name) => !['openai', 'oip-v2'].includes(name)))
+      expect(await lists(protocol)).toEqual([])
     expect(await lists('oip-v2')).toEqual(['POST /v2/repository/index', 'GET /v2/models'])
-    expect(await lists('oip-v2', { '/v2/repository/index': [{ name: 'm' }] })).toEqual(['POST /v2/repository/index'])
+    expect(await lists('oip-v2', { '/v2/repository/index': [{ name: 'm' }] })).toEqual([
+      'POST /v2/repository/index',
+    ])
   })
 })

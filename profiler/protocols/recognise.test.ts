@@ -11,7 +11,10 @@ let stop: (() => void) | undefined
 afterEach(() => stop?.())
 
 /** A server that answers these paths with this JSON, and everything else with 404. */
-const serve = async (paths: Readonly<Record<string, object>>, otherwise: object = { error: 'no such path' }) => {
+const serve = async (
+  paths: Readonly<Record<string, object>>,
+  otherwise: object = { error: 'no such path' },
+) => {
   const server: Server = createServer((request, response) => {
     const answer = paths[request.url!]
     response.statusCode = answer === undefined ? 404 : 200
@@ -54,7 +57,12 @@ test.each<[asked: ProtocolName, paths: Readonly<Record<string, object>>, hint: s
   ['grpc-v2', tfserving, 'this looks like TensorFlow Serving; use --protocol tfserving'],
 ])('asked by %s, a server of another protocol is named', async (asked, paths, hint) => {
   const url = await serve(paths)
-  const failure = protocolFor(asked).prepare(url, 'm', { kind: 'generated', seed: 1, count: 1 }, signal)
+  const failure = protocolFor(asked).prepare(
+    url,
+    'm',
+    { kind: 'generated', seed: 1, count: 1 },
+    signal,
+  )
   await expect(failure).rejects.toMatchObject({ name: 'ProtocolError', hint })
   expect(await protocolFor(asked).looksLike?.(url, 'm', signal)).toBe(hint)
 })
@@ -66,10 +74,14 @@ test('a server that speaks the protocol too is not taken for another', async () 
 })
 
 test('nothing that listens is nothing recognised', async () => {
-  await expect(detectProtocol('grpc://127.0.0.1:1', 'm', {}, signal)).rejects.toThrow(/cannot be reached/)
+  await expect(detectProtocol('grpc://127.0.0.1:1', 'm', {}, signal)).rejects.toThrow(
+    /cannot be reached/,
+  )
   const server = await startGrpcServer({ '/a.B/C': () => Buffer.alloc(0) })
   stop = server.stop
-  await expect(detectProtocol(server.url, 'm', {}, signal)).rejects.toThrow(/no gRPC protocol known here/)
+  await expect(detectProtocol(server.url, 'm', {}, signal)).rejects.toThrow(
+    /no gRPC protocol known here/,
+  )
   expect(await protocolFor('oip-v2').looksLike?.('http://127.0.0.1:1', 'm', signal)).toBeUndefined()
 })
 
@@ -86,18 +98,25 @@ test.each<[status: number, posted: number, healthPath: string | undefined, ready
   [415, 200, undefined, true],
   [200, 200, undefined, true],
   [400, 200, '/health', false],
-])('plain JSON: a call that answers %i to a GET, %i to a POST, health path %s: ready %s', async (status, posted, healthPath, ready) => {
-  const server = createServer(({ url, method }, response) =>
-    response.writeHead(url !== '/call' ? 404 : method === 'POST' ? posted : status).end(),
-  )
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  stop = () => server.close()
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  expect(await protocolFor('json', { path: '/call', healthPath }).ready(url, 'm', signal)).toBe(ready)
-})
+])(
+  'plain JSON: a call that answers %i to a GET, %i to a POST, health path %s: ready %s',
+  async (status, posted, healthPath, ready) => {
+    const server = createServer(({ url, method }, response) =>
+      response.writeHead(url !== '/call' ? 404 : method === 'POST' ? posted : status).end(),
+    )
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    stop = () => server.close()
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    expect(await protocolFor('json', { path: '/call', healthPath }).ready(url, 'm', signal)).toBe(
+      ready,
+    )
+  },
+)
 
 test('plain JSON: what says at /healthz that it is not ready yet is not taken to be, whatever its call answers', async () => {
-  const server = createServer(({ url }, response) => response.writeHead(url === '/healthz' ? 503 : 405).end())
+  const server = createServer(({ url }, response) =>
+    response.writeHead(url === '/healthz' ? 503 : 405).end(),
+  )
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   stop = () => server.close()
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -115,5 +134,8 @@ test('plain JSON: one that begins to listen between two looks is not ready by it
   stop = () => server.close()
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   for (let look = 1; look <= 3; look++)
-    expect(await protocolFor('json', { path: '/call' }).ready(url, 'm', signal), `look ${look}`).toBe(false)
+    expect(
+      await protocolFor('json', { path: '/call' }).ready(url, 'm', signal),
+      `look ${look}`,
+    ).toBe(false)
 })

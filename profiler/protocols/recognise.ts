@@ -13,7 +13,10 @@ const probeMs = 1000
 const modules = (): Promise<(readonly [ProtocolName, ProtocolModule])[]> =>
   Promise.all(protocolNames.map(async (name) => [name, await protocolTable[name].load()] as const))
 
-/** Which protocol a server speaks, by what it answers to harmless questions; undefined when none is recognised, or nothing listens. Rejects only when the signal aborts. */
+/**
+ * Which protocol a server speaks, by what it answers to harmless questions; undefined when none is
+ * recognised, or nothing listens. Rejects only when the signal aborts.
+ */
 export async function recognise(
   url: string,
   model: string,
@@ -24,9 +27,12 @@ export async function recognise(
   if (address === undefined) return undefined
   const known = await modules()
   const grpc = async () =>
-    (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(address.origin, grpcMethods(known), options, signal) as Promise<
-      ProtocolName | undefined
-    >
+    (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(
+      address.origin,
+      grpcMethods(known),
+      options,
+      signal,
+    ) as Promise<ProtocolName | undefined>
   const saysGrpc = /^grpcs?:/.test(url)
   const spoken = saysGrpc ? await grpc() : undefined
   if (spoken !== undefined) return spoken
@@ -37,7 +43,11 @@ export async function recognise(
 }
 
 /** Why a gRPC server answers to none of the protocols. */
-export async function whyNotRecognised(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
+export async function whyNotRecognised(
+  url: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<unknown> {
   const { whyNoGrpc } = await import('./grpc/recognise-grpc.ts')
   return whyNoGrpc(url.replace(/^grpc/, 'http'), grpcMethods(await modules()), options, signal)
 }
@@ -74,7 +84,8 @@ async function byHttpSigns(
     for (const [name, { signs = [], callPath }] of known) {
       const sign = signs[round]
       if (sign === undefined) continue
-      if (sign.shows(await ask(sign.path(model), callPath?.(model) ?? sign.path(model)))) return { found: name, refused, heard }
+      if (sign.shows(await ask(sign.path(model), callPath?.(model) ?? sign.path(model))))
+        return { found: name, refused, heard }
       if (refused) return { refused, heard }
     }
   }
@@ -82,18 +93,28 @@ async function byHttpSigns(
 }
 
 /** The protocol, whose errors say when the server speaks another one. */
-export function withRecognition(protocol: Protocol, name: ProtocolName, options: ProtocolOptions): Protocol {
-  const looksLike = async (url: string, model: string, signal: AbortSignal): Promise<string | undefined> => {
+export function withRecognition(
+  protocol: Protocol,
+  name: ProtocolName,
+  options: ProtocolOptions,
+): Protocol {
+  const looksLike = async (
+    url: string,
+    model: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> => {
     const found = await recognise(url, model, options, signal)
     if (found === undefined || found === name) return undefined
-    // Some servers speak several protocols; who answers well for a readiness of its own speaks this one.
+    // Some servers speak several protocols; who answers well for a readiness of its own speaks this
+    // one.
     if (protocolTable[name].metadata && (await protocol.ready(url, model, signal))) return undefined
     return `this looks like ${protocolTable[found].title}; use --protocol ${found}`
   }
   return {
     ...protocol,
     looksLike,
-    whyNever: async (url, model, signal) => (await whyNever(name, url, model, options, signal)) ?? otherScheme(url, signal),
+    whyNever: async (url, model, signal) =>
+      (await whyNever(name, url, model, options, signal)) ?? otherScheme(url, signal),
     async prepare(url, model, payload, signal) {
       try {
         return await protocol.prepare(url, model, payload, signal)
@@ -102,7 +123,9 @@ export function withRecognition(protocol: Protocol, name: ProtocolName, options:
         // The protocol was understood.
         if (error.why === 'refused') throw error
         const other = await looksLike(url, model, signal)
-        throw other === undefined ? error : new ProtocolError(name, error.message, other, 'other-protocol')
+        throw other === undefined
+          ? error
+          : new ProtocolError(name, error.message, other, 'other-protocol')
       }
     },
   }

@@ -27,42 +27,86 @@ describe('a refused request says what to change', () => {
   })
 
   test.each([
-    ['OpenAI', 400, '{"error": {"message": "Unrecognized request argument supplied: ignore_eos"}}', 'ignoreEos: false'],
+    [
+      'OpenAI',
+      400,
+      '{"error": {"message": "Unrecognized request argument supplied: ignore_eos"}}',
+      'ignoreEos: false',
+    ],
     [
       'Mistral',
       422,
       '{"detail": [{"type": "extra_forbidden", "loc": ["body", "ignore_eos"], "msg": "Extra inputs are not permitted", "input": true}]}',
       'ignoreEos: false',
     ],
-    ['Groq', 400, `{"error": {"message": "property 'ignore_eos' is unsupported"}}`, 'ignoreEos: false'],
-    ['transformers serve', 422, `{"detail": "Unexpected fields in the request: {'ignore_eos'}"}`, 'ignoreEos: false'],
-    ['who names several', 422, `{"detail": "Unexpected fields in the request: {'best_of', 'ignore_eos'}"}`, 'ignoreEos: false'],
-    ['OpenAI o1', 400, `{"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this model."}}`, '--payload'],
-    ['who repeats the request', 400, `{"message": "Field required: 'input', got {'ignore_eos': True}"}`, 'does the payload fit'],
+    [
+      'Groq',
+      400,
+      `{"error": {"message": "property 'ignore_eos' is unsupported"}}`,
+      'ignoreEos: false',
+    ],
+    [
+      'transformers serve',
+      422,
+      `{"detail": "Unexpected fields in the request: {'ignore_eos'}"}`,
+      'ignoreEos: false',
+    ],
+    [
+      'who names several',
+      422,
+      `{"detail": "Unexpected fields in the request: {'best_of', 'ignore_eos'}"}`,
+      'ignoreEos: false',
+    ],
+    [
+      'OpenAI o1',
+      400,
+      `{"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this model."}}`,
+      '--payload',
+    ],
+    [
+      'who repeats the request',
+      400,
+      `{"message": "Field required: 'input', got {'ignore_eos': True}"}`,
+      'does the payload fit',
+    ],
   ])('a field that %s does not know', (_, status, text, hint) => {
     expect(refused(status, text).hint).toContain(hint)
   })
 
   test("FastAPI's list of what is missing, in words, with the body to write", () => {
-    const detail = ['texts', 'top_k'].map((name) => ({ type: 'missing', loc: ['body', name], msg: 'Field required', input: {} }))
+    const detail = ['texts', 'top_k'].map((name) => ({
+      type: 'missing',
+      loc: ['body', name],
+      msg: 'Field required',
+      input: {},
+    }))
     expect(refused(422, JSON.stringify({ detail }))).toEqual({
       message: 'http://h/p answered 422: body.texts: Field required; body.top_k: Field required',
-      hint: expect.stringContaining(`--body '{"texts": ..., "top_k": ...}'; of a form --form 'texts={{image}}'`),
+      hint: expect.stringContaining(
+        `--body '{"texts": ..., "top_k": ...}'; of a form --form 'texts={{image}}'`,
+      ),
       why: 'refused',
     })
-    const wrong = { detail: [{ type: 'int_parsing', loc: ['body', 'n'], msg: 'Input should be a valid integer' }] }
+    const wrong = {
+      detail: [{ type: 'int_parsing', loc: ['body', 'n'], msg: 'Input should be a valid integer' }],
+    }
     expect(refused(422, JSON.stringify(wrong))).toMatchObject({
       message: 'http://h/p answered 422: body.n: Input should be a valid integer',
       hint: expect.stringContaining('--body'),
     })
     // Its own words stay where its list is none of FastAPI's.
-    expect(refused(422, '{"detail": [1, {"loc": 2}], "message": "no"}').message).toBe('http://h/p answered 422: no')
+    expect(refused(422, '{"detail": [1, {"loc": 2}], "message": "no"}').message).toBe(
+      'http://h/p answered 422: no',
+    )
   })
 
   test('a question about the server that is not answered says nothing of the request', () => {
     const { hint, why } = refusal('json', 'http://h/metadata', { status: 400, text: '' })
     expect([hint, why]).toEqual([undefined, undefined])
-    expect(refusal('tfserving', 'http://h/p', { status: 400, text: 'Malformed request: POST /p' }, true).why).toBeUndefined()
+    expect(
+      refusal('tfserving', 'http://h/p', { status: 400, text: 'Malformed request: POST /p' }, true)
+        .why,
+    ).toBeUndefined()
   })
 })
 

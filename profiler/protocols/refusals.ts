@@ -1,4 +1,6 @@
-/** What an answer that is no good one says, and what to do about it, by its status and its words. */
+/**
+ * What an answer that is no good one says, and what to do about it, by its status and its words.
+ */
 import { jsonFrom } from '../bounded-reader.ts'
 import { isRecord } from '../plain-record.ts'
 import { plainText } from '../plain-text.ts'
@@ -16,13 +18,19 @@ export const unknownPath = /Malformed request: (GET|POST) /
 
 export const pathHint = '--path, or path in an experiment file'
 /** Of one who wants to know who asks. */
-export const headerHint = "give the header it asks for: --header 'Name: value' (headers in an experiment file)"
+export const headerHint =
+  "give the header it asks for: --header 'Name: value' (headers in an experiment file)"
 const csrfHint =
   "its CSRF check refuses calls without a token: exempt the path of the call (csrf_exempt in Django), or give the token by --header 'Name: value'"
 const formHint = `a form is sent by --form 'file={{image}}' (form in an experiment file), anything else by --content-type TYPE with --body`
 
 /** @param asked whether a request for an inference was refused, and not a question about the server */
-export function refusal(protocol: string, url: string, { status, text }: Refused, asked = false): ProtocolError {
+export function refusal(
+  protocol: string,
+  url: string,
+  { status, text }: Refused,
+  asked = false,
+): ProtocolError {
   const refused = asked && requestRefused.has(status) && !unknownPath.test(text)
   const why = refused
     ? 'refused'
@@ -33,13 +41,19 @@ export function refusal(protocol: string, url: string, { status, text }: Refused
         : asked && status === 202
           ? 'other-protocol'
           : undefined
-  return new ProtocolError(protocol, `${url} answered ${status}: ${excerpt(said(text))}`, hintFor(status, text, asked), why)
+  return new ProtocolError(
+    protocol,
+    `${url} answered ${status}: ${excerpt(said(text))}`,
+    hintFor(status, text, asked),
+    why,
+  )
 }
 
 function hintFor(status: number, text: string, asked: boolean): string | undefined {
   if (status === 401) return headerHint
   if (status === 403) return /csrf/i.test(text) ? csrfHint : headerHint
-  if (status === 404) return `check the model name, the path of the call (${pathHint}), and that the server speaks this protocol`
+  if (status === 404)
+    return `check the model name, the path of the call (${pathHint}), and that the server speaks this protocol`
   if (status === 405) return `is that the path of the inference call? ${pathHint}`
   if (!asked) return undefined
   const field = status === 400 || status === 422 ? fieldUnknown(text) : undefined
@@ -64,11 +78,15 @@ function hintFor(status: number, text: string, asked: boolean): string | undefin
     case 504:
       return 'what answers has no server behind it that does: is it up, and done with loading?'
     default:
-      return status >= 500 ? 'the request arrived, and the server failed on it: its own log says why' : undefined
+      return status >= 500
+        ? 'the request arrived, and the server failed on it: its own log says why'
+        : undefined
   }
 }
 
-/** Fields of a completion that some servers refuse for their names: OpenAI's own, Mistral's, Groq's. */
+/**
+ * Fields of a completion that some servers refuse for their names: OpenAI's own, Mistral's, Groq's.
+ */
 const named = '\\b(ignore_eos|stream_options|max_tokens|max_output_tokens|temperature)\\b'
 const fieldRefused = new RegExp(
   `\\b(?:unrecognized|unsupported|unexpected|unknown|extra)\\b[^{]{0,60}?${named}|${named}[^{]{0,60}?\\b(?:unsupported|not supported|not permitted|not allowed|unexpected)\\b`,
@@ -84,25 +102,37 @@ function fieldUnknown(text: string): string | undefined {
 const eosHint =
   'it knows no ignore_eos: say ignoreEos: false below load.payload of an experiment file, or give request bodies of your own (--payload FILE.jsonl); answers are as long as the model makes them'
 /** Whether a server refused a request for its `ignore_eos` alone. */
-export const refusesEos = (error: unknown): error is ProtocolError => error instanceof ProtocolError && error.hint === eosHint
+export const refusesEos = (error: unknown): error is ProtocolError =>
+  error instanceof ProtocolError && error.hint === eosHint
 const ownBodiesHint = (field: string): string =>
   `it takes no ${field}: give request bodies of your own, one a line (--payload FILE.jsonl), in its words; "stream_options": null leaves those out`
 
 /** Fields that a FastAPI server misses. */
 function fieldHint(text: string): string {
-  const missing = details(text).flatMap(({ loc, type }) => (type === 'missing' && loc[0] === 'body' && loc.length > 1 ? [loc.at(-1)!] : []))
-  if (missing.length === 0) return 'does the payload fit the model? Its body is said by --body (body in an experiment file)'
+  const missing = details(text).flatMap(({ loc, type }) =>
+    type === 'missing' && loc[0] === 'body' && loc.length > 1 ? [loc.at(-1)!] : [],
+  )
+  if (missing.length === 0)
+    return 'does the payload fit the model? Its body is said by --body (body in an experiment file)'
   const fields = missing.map((name) => `${JSON.stringify(name)}: ...`).join(', ')
   return `say its body, with {{text}}, {{texts}}, {{image}} or {{int}} in it: --body '{${fields}}'; of a form --form '${missing[0]}={{image}}'`
 }
 
 /** Of FastAPI's 422: [{"type": "missing", "loc": ["body", "text"], "msg": "Field required"}]. */
-function details(text: string): { readonly loc: readonly string[]; readonly msg: string; readonly type?: string }[] {
+function details(
+  text: string,
+): { readonly loc: readonly string[]; readonly msg: string; readonly type?: string }[] {
   const document = documentOf(text)
   const list = isRecord(document) && Array.isArray(document.detail) ? document.detail : []
   return list.flatMap((one) => {
     if (!isRecord(one) || !Array.isArray(one.loc) || typeof one.msg !== 'string') return []
-    return [{ loc: one.loc.map(String), msg: one.msg, ...(typeof one.type === 'string' && { type: one.type }) }]
+    return [
+      {
+        loc: one.loc.map(String),
+        msg: one.msg,
+        ...(typeof one.type === 'string' && { type: one.type }),
+      },
+    ]
   })
 }
 
@@ -113,7 +143,9 @@ function said(text: string): string {
   const answer = documentOf(text)
   if (!isRecord(answer)) return text
   const { error, message, detail } = answer
-  const words = [error, message, detail, isRecord(error) ? error.message : undefined].find((each) => typeof each === 'string')
+  const words = [error, message, detail, isRecord(error) ? error.message : undefined].find(
+    (each) => typeof each === 'string',
+  )
   return (words as string | undefined) ?? text
 }
 
@@ -127,7 +159,8 @@ function documentOf(text: string): unknown {
 
 /** What to do about a good status whose body is not JSON. */
 export function noJsonHint(text: string): string | undefined {
-  if (/^\s*<(!doctype|html|\?xml|head|body)\b/i.test(text)) return `that is a page: is the path that of the inference call? ${pathHint}`
+  if (/^\s*<(!doctype|html|\?xml|head|body)\b/i.test(text))
+    return `that is a page: is the path that of the inference call? ${pathHint}`
   return undefined
 }
 

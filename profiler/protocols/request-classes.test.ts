@@ -9,7 +9,10 @@ const chat = { name: 'chat', share: 0.7, inputTokens: fixed(30), outputTokens: f
 const summary = { name: 'summary', share: 0.3, inputTokens: fixed(400), outputTokens: fixed(10) }
 
 test('counts are whole, sum to what there is, and are less than one away from their part', () => {
-  const shares = fc.array(fc.double({ min: 0.001, max: 1, noNaN: true }), { minLength: 1, maxLength: 8 })
+  const shares = fc.array(fc.double({ min: 0.001, max: 1, noNaN: true }), {
+    minLength: 1,
+    maxLength: 8,
+  })
   fc.assert(
     fc.property(shares, fc.integer({ min: 1, max: 2000 }), (given, count) => {
       const counts = countsByShare(given, count)
@@ -40,11 +43,16 @@ describe('prompts of several classes', () => {
   })
 
   test('come in an order that the seed draws', () => {
-    const names = (seed: number) => drawClasses([chat, summary], 200, seeded(seed)).map(({ name }) => name)
+    const names = (seed: number) =>
+      drawClasses([chat, summary], 200, seeded(seed)).map(({ name }) => name)
     expect(names(1)).toEqual(names(1))
     expect(names(1)).not.toEqual(names(2))
-    // Neighbours as alike as chance has it: 0.7² + 0.3² of pairs, over 40 seeds to within a few standard errors.
-    const alike = Array.from({ length: 40 }, (_, seed) => names(seed).filter((name, i, all) => name === all[i + 1]).length / 199)
+    // Neighbours as alike as chance has it: 0.7² + 0.3² of pairs, over 40 seeds to within a few
+    // standard errors.
+    const alike = Array.from(
+      { length: 40 },
+      (_, seed) => names(seed).filter((name, i, all) => name === all[i + 1]).length / 199,
+    )
     expect(alike.reduce((sum, each) => sum + each, 0) / alike.length).toBeCloseTo(0.58, 1)
   })
 

@@ -3,7 +3,8 @@ import type { PromptClass } from '../prompt-spec.ts'
 import type { Uniform } from '../seeded-random.ts'
 
 /**
- * How many of `count` go to each share, whole numbers that sum to `count`, each less than one away from its part: by largest remainders (Hamilton's method).
+ * How many of `count` go to each share, whole numbers that sum to `count`, each less than one away
+ * from its part: by largest remainders (Hamilton's method).
  * @param shares above 0, in any unit
  */
 export function countsByShare(shares: readonly number[], count: number): number[] {
@@ -12,13 +13,19 @@ export function countsByShare(shares: readonly number[], count: number): number[
   const parts = shares.map((share) => Number(((share / total) * count).toFixed(9)))
   const counts = parts.map(Math.floor)
   const left = count - counts.reduce((sum, each) => sum + each, 0)
-  const byRemainder = [...parts.keys()].sort((a, b) => parts[b]! - counts[b]! - (parts[a]! - counts[a]!) || a - b)
+  const byRemainder = [...parts.keys()].sort(
+    (a, b) => parts[b]! - counts[b]! - (parts[a]! - counts[a]!) || a - b,
+  )
   for (const place of byRemainder.slice(0, left)) counts[place]!++
   return counts
 }
 
 /** As many of each class as its share says, to within one, in a drawn order (Fisher and Yates). */
-export function drawClasses(classes: readonly PromptClass[], count: number, uniform: Uniform): PromptClass[] {
+export function drawClasses(
+  classes: readonly PromptClass[],
+  count: number,
+  uniform: Uniform,
+): PromptClass[] {
   const counts = countsByShare(
     classes.map(({ share }) => share),
     count,

@@ -19,8 +19,12 @@ describe('a request of a server of its own', () => {
   })
 
   test('a form is one that others read, its pictures as files', async () => {
-    const { contentType, body } = await made({ form: { 'my "file"': '{{image}}', top_k: '{{int}}', note: 'ü {{text}}' } })
-    const form = await new Response(body as Uint8Array<ArrayBuffer>, { headers: { 'content-type': contentType } }).formData()
+    const { contentType, body } = await made({
+      form: { 'my "file"': '{{image}}', top_k: '{{int}}', note: 'ü {{text}}' },
+    })
+    const form = await new Response(body as Uint8Array<ArrayBuffer>, {
+      headers: { 'content-type': contentType },
+    }).formData()
     const file = form.get('my "file"') as File
     expect([file.name, file.type]).toEqual(['image.jpg', 'image/jpeg'])
     expect([...new Uint8Array(await file.arrayBuffer()).slice(0, 3)]).toEqual([0xff, 0xd8, 0xff])
@@ -30,10 +34,16 @@ describe('a request of a server of its own', () => {
 
   test('of another type it goes out as written: a picture, a text, an HTML form', async () => {
     const image = await made({ template: '{{image}}', contentType: 'image/jpeg' })
-    expect([image.contentType, Buffer.from(image.body as Uint8Array).readUInt16BE()]).toEqual(['image/jpeg', 0xffd8])
+    expect([image.contentType, Buffer.from(image.body as Uint8Array).readUInt16BE()]).toEqual([
+      'image/jpeg',
+      0xffd8,
+    ])
     const text = await made({ template: 'say "{{text}}"', contentType: 'text/plain' })
     expect(String(text.body)).toMatch(/^say "\w+ [^\\]*"$/)
-    const fields = await made({ template: 'q={{text}}&n={{int}}', contentType: 'application/x-www-form-urlencoded' })
+    const fields = await made({
+      template: 'q={{text}}&n={{int}}',
+      contentType: 'application/x-www-form-urlencoded',
+    })
     expect(new URLSearchParams(String(fields.body)).get('q')).toMatch(/\w+ \w+/)
   })
 
@@ -41,10 +51,16 @@ describe('a request of a server of its own', () => {
     expect(requestFault({ form: { file: '{{picture}}' } })?.what).toContain('{{picture}}')
     expect(requestFault({ template: '{{text}}', contentType: 'text/plain' })).toBeUndefined()
     expect(requestFault({ template: '{{text}}' })?.what).toContain('not JSON once filled in')
-    expect(requestFault({ template: '{"a": {{text}}}', contentType: 'application/vnd.x+json' })?.hint).toContain('with their quotes')
+    expect(
+      requestFault({ template: '{"a": {{text}}}', contentType: 'application/vnd.x+json' })?.hint,
+    ).toContain('with their quotes')
     expect(requestFault({ template: '{"a": "{{texts}}"}' })?.hint).toContain('without quotes')
-    expect(requestFault({ template: '{"a": {{text}}}\n' })?.what).toMatch(/^the body template is not JSON once filled in: .*$/)
-    expect(requestFault({ template: '{\n"a": {{text}}\n}\n' })?.what).toMatch(/^the body template is not JSON once filled in, line 2: .*$/)
+    expect(requestFault({ template: '{"a": {{text}}}\n' })?.what).toMatch(
+      /^the body template is not JSON once filled in: .*$/,
+    )
+    expect(requestFault({ template: '{\n"a": {{text}}\n}\n' })?.what).toMatch(
+      /^the body template is not JSON once filled in, line 2: .*$/,
+    )
     expect(requestFault({})).toBeUndefined()
   })
 })
@@ -58,7 +74,9 @@ test.each([
 })
 
 test('one file as the whole request: by its name, or as the user says; a document over several lines is one too', async () => {
-  expect(['a/cat.JPG', 'clip.wav', 'x.bin', 'texts.txt', 'bodies.jsonl', 'bodies'].map(typeOfFile)).toEqual([
+  expect(
+    ['a/cat.JPG', 'clip.wav', 'x.bin', 'texts.txt', 'bodies.jsonl', 'bodies'].map(typeOfFile),
+  ).toEqual([
     'image/jpeg',
     'audio/wav',
     'application/octet-stream',

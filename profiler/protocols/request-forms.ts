@@ -1,9 +1,18 @@
-/** What a request of a server's own protocol is written as: JSON, a multipart form, or a body of another type. */
+/**
+ * What a request of a server's own protocol is written as: JSON, a multipart form, or a body of
+ * another type.
+ */
 import { extname } from 'node:path'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import type { RequestBody } from '../types.ts'
-import { defaultTemplate, formFault, knownHint, placeholder, templateFault } from './body-template.ts'
+import {
+  defaultTemplate,
+  formFault,
+  knownHint,
+  placeholder,
+  templateFault,
+} from './body-template.ts'
 import { type Content, contentOf } from './content.ts'
 import { poolSizes } from './items.ts'
 
@@ -42,8 +51,12 @@ const typesOfFiles: Readonly<Record<string, string>> = {
   '.bin': 'application/octet-stream',
 }
 
-/** Of a file that is a request as it is, by its name; undefined for files that hold requests, texts or nothing that is known. */
-export const typeOfFile = (path: string): string | undefined => typesOfFiles[extname(path).toLowerCase()]
+/**
+ * Of a file that is a request as it is, by its name; undefined for files that hold requests, texts
+ * or nothing that is known.
+ */
+export const typeOfFile = (path: string): string | undefined =>
+  typesOfFiles[extname(path).toLowerCase()]
 
 /** Whether a body of the type is JSON. A missing type is. */
 const isJsonType = (type = jsonType): boolean => /^application\/(.+\+)?json\b/i.test(type)
@@ -53,20 +66,30 @@ export const typeOf = ({ form, contentType }: RequestForm): string =>
   form === undefined ? (contentType ?? jsonType) : `multipart/form-data; boundary=${boundary}`
 
 /** Everything that is filled in. */
-export const templatesOf = ({ form, template = defaultTemplate }: RequestForm): readonly string[] =>
-  form === undefined ? [template] : Object.values(form)
+export const templatesOf = ({
+  form,
+  template = defaultTemplate,
+}: RequestForm): readonly string[] => (form === undefined ? [template] : Object.values(form))
 
 /** What is wrong with a form, told by filling in an example; undefined where nothing is. */
-export function requestFault(asked: RequestForm): { readonly what: string; readonly hint: string } | undefined {
+export function requestFault(
+  asked: RequestForm,
+): { readonly what: string; readonly hint: string } | undefined {
   if (asked.form !== undefined) return formFault(asked.form)
   if (asked.template === undefined) return undefined
-  return isJsonType(asked.contentType) ? templateFault(asked.template) : formFault({ body: asked.template })
+  return isJsonType(asked.contentType)
+    ? templateFault(asked.template)
+    : formFault({ body: asked.template })
 }
 
 /** The first request that a source makes. @throws PayloadError */
 export async function exampleRequest(asked: RequestForm, source: ItemSource): Promise<RequestBody> {
   const content = await contentOf(source)
-  const body = await filledRequest(asked, { content, items: poolSizes(source, content.available)[0]!, whole: () => 1 })
+  const body = await filledRequest(asked, {
+    content,
+    items: poolSizes(source, content.available)[0]!,
+    whole: () => 1,
+  })
   return { contentType: typeOf(asked), body }
 }
 
@@ -79,19 +102,26 @@ interface Filling {
 
 /**
  * One request's bytes.
- * @throws PayloadError for other names than text, image and int, for several items where there is no list, and for a result that is not JSON where it has to be
+ * @throws PayloadError for other names than text, image and int, for several items where there is
+ * no list, and for a result that is not JSON where it has to be
  */
 export async function filledRequest(asked: RequestForm, filling: Filling): Promise<Buffer> {
   const { form, template = defaultTemplate, contentType } = asked
   if (filling.items > 1 && !templatesOf(asked).some((one) => /\{\{\s*\w+s\s*\}\}/.test(one)))
-    throw new PayloadError(`the body template has one item, and requests have ${filling.items}`, 'write a list: {"texts": {{texts}}}')
+    throw new PayloadError(
+      `the body template has one item, and requests have ${filling.items}`,
+      'write a list: {"texts": {{texts}}}',
+    )
   if (form !== undefined) return multipart(form, filling)
   if (!isJsonType(contentType)) return plainBody(template, contentType!, filling)
   const text = await filled(template, filling, withinQuotes)
   try {
     return Buffer.from(JSON.stringify(JSON.parse(text)))
   } catch (error) {
-    throw new PayloadError(`the body template is not JSON once filled in: ${(error as Error).message}`, `for example ${defaultTemplate}`)
+    throw new PayloadError(
+      `the body template is not JSON once filled in: ${(error as Error).message}`,
+      `for example ${defaultTemplate}`,
+    )
   }
 }
 
@@ -104,21 +134,33 @@ async function plainBody(template: string, type: string, filling: Filling): Prom
   return Buffer.from(await filled(template, filling, encoded ? encodeURIComponent : (text) => text))
 }
 
-async function multipart(form: Readonly<Record<string, string>>, filling: Filling): Promise<Buffer> {
+async function multipart(
+  form: Readonly<Record<string, string>>,
+  filling: Filling,
+): Promise<Buffer> {
   const parts: (string | Buffer)[] = []
   for (const [name, template] of Object.entries(form)) {
     const disposition = `--${boundary}\r\nContent-Disposition: form-data; name="${name.replaceAll('"', '%22')}"`
     if (imageAlone.test(template)) {
       const image = await filling.content.image()
       const kind = image[0] === 0x89 ? 'png' : 'jpeg'
-      parts.push(`${disposition}; filename="image.${kind === 'png' ? 'png' : 'jpg'}"\r\nContent-Type: image/${kind}\r\n\r\n`, image, '\r\n')
-    } else parts.push(`${disposition}\r\n\r\n${await filled(template, filling, (text) => text)}\r\n`)
+      parts.push(
+        `${disposition}; filename="image.${kind === 'png' ? 'png' : 'jpg'}"\r\nContent-Type: image/${kind}\r\n\r\n`,
+        image,
+        '\r\n',
+      )
+    } else
+      parts.push(`${disposition}\r\n\r\n${await filled(template, filling, (text) => text)}\r\n`)
   }
   return Buffer.concat([...parts, `--${boundary}--\r\n`].map((part) => Buffer.from(part as string)))
 }
 
 /** A template with its places filled. @param escaped a text as it stands there */
-async function filled(template: string, { content, items, whole }: Filling, escaped: (text: string) => string): Promise<string> {
+async function filled(
+  template: string,
+  { content, items, whole }: Filling,
+  escaped: (text: string) => string,
+): Promise<string> {
   const value = async (name: string): Promise<string> => {
     if (name === 'text') return escaped(content.text())
     if (name === 'image') return (await content.image()).toString('base64')

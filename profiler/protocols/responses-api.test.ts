@@ -1,4 +1,7 @@
-/** The Responses API over the wire: what is asked for, what of its events is a token, and how an answer ends. */
+/**
+ * The Responses API over the wire: what is asked for, what of its events is a token, and how an
+ * answer ends.
+ */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -6,21 +9,38 @@ import { TokenStream } from '../generator/token-stream.ts'
 import { protocolFor } from './index.ts'
 
 const { signal } = new AbortController()
-const prompts = { inputTokens: { kind: 'fixed', tokens: 30 }, outputTokens: { kind: 'fixed', tokens: 12 } } as const
+const prompts = {
+  inputTokens: { kind: 'fixed', tokens: 30 },
+  outputTokens: { kind: 'fixed', tokens: 12 },
+} as const
 const generated = { kind: 'generated', seed: 1, count: 4, prompts } as const
 
 type Event = readonly [type: string, more?: object]
 /** As servers write them: the type stands before the data too. */
 const eventsOf = (...events: readonly Event[]): string =>
-  events.map(([type, more], i) => `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: i, ...more })}\n\n`).join('')
+  events
+    .map(
+      ([type, more], i) =>
+        `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: i, ...more })}\n\n`,
+    )
+    .join('')
 const begin: readonly Event[] = [
   ['response.created', { response: { id: 'r', model: 'm', status: 'in_progress', output: [] } }],
   ['response.in_progress', { response: { id: 'r', model: 'm', status: 'in_progress' } }],
-  ['response.output_item.added', { output_index: 0, item: { type: 'message', role: 'assistant', content: [] } }],
+  [
+    'response.output_item.added',
+    { output_index: 0, item: { type: 'message', role: 'assistant', content: [] } },
+  ],
   ['response.content_part.added', { part: { type: 'output_text', text: '' } }],
 ]
-const text = (delta: string, logprobs: readonly object[] = []): Event => ['response.output_text.delta', { delta, logprobs }]
-const ended = (type: string, usage: object, more: object = {}): Event => [type, { response: { model: 'm', usage, ...more } }]
+const text = (delta: string, logprobs: readonly object[] = []): Event => [
+  'response.output_text.delta',
+  { delta, logprobs },
+]
+const ended = (type: string, usage: object, more: object = {}): Event => [
+  type,
+  { response: { model: 'm', usage, ...more } },
+]
 const usage = (tokens: number, reasoning = 0) => ({
   input_tokens: 34,
   output_tokens: tokens,
@@ -36,11 +56,21 @@ function read(...events: readonly Event[]): TokenStream {
 
 describe('events', () => {
   test('text is tokens from its first delta on, which the usage at the end counts', () => {
-    const { fault, text: said, times } = read(...begin, text('a b'), text('c'), ended('response.completed', usage(3)))
+    const {
+      fault,
+      text: said,
+      times,
+    } = read(...begin, text('a b'), text('c'), ended('response.completed', usage(3)))
     expect(fault).toBeUndefined()
     expect(said).toBe('a bc')
     // The token that ends it is counted, and has no delta.
-    expect(times).toMatchObject({ firstTokenMs: 50, lastTokenMs: 70, tokens: 3, inputTokens: 34, gapsMs: [10, 10] })
+    expect(times).toMatchObject({
+      firstTokenMs: 50,
+      lastTokenMs: 70,
+      tokens: 3,
+      inputTokens: 34,
+      gapsMs: [10, 10],
+    })
   })
 
   test('thoughts that are streamed, refusals and arguments of tools are tokens like any other; what repeats them is none', () => {
@@ -64,7 +94,12 @@ describe('events', () => {
   })
 
   test('log probabilities say how many tokens a delta carries', () => {
-    const { times } = read(...begin, text('a b c', [{}, {}, {}]), text('d', [{}]), ended('response.completed', {}))
+    const { times } = read(
+      ...begin,
+      text('a b c', [{}, {}, {}]),
+      text('d', [{}]),
+      ended('response.completed', {}),
+    )
     expect(times).toMatchObject({ tokens: 4, gapsMs: [10] })
   })
 
@@ -72,10 +107,16 @@ describe('events', () => {
     [
       'at the length that was asked for',
       undefined,
-      ended('response.incomplete', usage(1), { incomplete_details: { reason: 'max_output_tokens' } }),
+      ended('response.incomplete', usage(1), {
+        incomplete_details: { reason: 'max_output_tokens' },
+      }),
     ],
     ['cut off', 'cut stream', undefined],
-    ['failed', 'error in stream', ended('response.failed', {}, { error: { code: 'server_error' } })],
+    [
+      'failed',
+      'error in stream',
+      ended('response.failed', {}, { error: { code: 'server_error' } }),
+    ],
     ['with an error', 'error in stream', ['error', { code: 'x', message: 'no memory' }] as Event],
     ['given up', 'aborted', ended('response.cancelled', {})],
   ])('an answer that ends %s', (_, fault, last) => {
@@ -107,7 +148,8 @@ describe('over the wire', () => {
   const speaking = protocolFor('openai', { path: '/v1/responses' })
 
   test('is asked in its own words, and read', async () => {
-    behave = (response) => response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(1))))
+    behave = (response) =>
+      response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(1))))
     const target = await speaking.prepare(url, 'm', generated, signal)
     expect(target).toMatchObject({ transport: 'sse', path: '/v1/responses' })
     const { input, ...asked } = bodies[0]!
@@ -120,13 +162,21 @@ describe('over the wire', () => {
       ignore_eos: true,
       stream: true,
     })
-    expect(input).toMatchObject([{ role: 'user', content: expect.stringMatching(/^(\S+ ){29}\S+$/) }])
+    expect(input).toMatchObject([
+      { role: 'user', content: expect.stringMatching(/^(\S+ ){29}\S+$/) },
+    ])
   })
 
   test('more tokens than were asked for, or another model, is said', async () => {
-    behave = (response) => response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(500))))
-    await expect(speaking.prepare(url, 'm', generated, signal)).rejects.toThrow(/500 tokens in a text of 1 bytes, and 12 were asked for/)
-    behave = (response) => response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(1))))
-    await expect(speaking.prepare(url, 'other', generated, signal)).rejects.toThrow("from the model 'm', not 'other'")
+    behave = (response) =>
+      response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(500))))
+    await expect(speaking.prepare(url, 'm', generated, signal)).rejects.toThrow(
+      /500 tokens in a text of 1 bytes, and 12 were asked for/,
+    )
+    behave = (response) =>
+      response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(1))))
+    await expect(speaking.prepare(url, 'other', generated, signal)).rejects.toThrow(
+      "from the model 'm', not 'other'",
+    )
   })
 })

@@ -1,4 +1,7 @@
-/** What servers of others take and give: narrow numbers, columns, no batch, compressed bodies, typed contents. */
+/**
+ * What servers of others take and give: narrow numbers, columns, no batch, compressed bodies, typed
+ * contents.
+ */
 import { createServer, type RequestListener } from 'node:http'
 import { createServer as createHttp2Server } from 'node:http2'
 import type { AddressInfo, Server } from 'node:net'
@@ -52,44 +55,64 @@ const ranges: Readonly<Record<string, readonly [number, number]>> = {
 }
 
 describe('whole numbers stay in the range of their type', () => {
-  test.each(Object.entries(ranges))('%s, by two protocols, in rows as in pixels', async (datatype, [least, most]) => {
-    const seen: number[] = []
-    const shapes = [64, 3 * 4 * 4]
-    const answer = (path: string, { inputs }: Record<string, unknown>) => {
-      if (path === 'GET /v2/models/m')
-        return {
-          inputs: [
-            { name: 'x', datatype, shape: [-1, shapes[0]] },
-            { name: 'y', datatype, shape: [-1, 3, 4, 4] },
-          ],
-        }
-      for (const { data } of inputs as { data: number[] }[]) seen.push(...data)
-      return { outputs: [{ name: 'o', datatype: 'FP32', shape: [1], data: [0] }] }
-    }
-    const target = await protocolFor('oip-v2').prepare(await serve(answer), 'm', generated, signal)
-    expect(target.bodies).toHaveLength(3)
-    expect(new Set(seen).size).toBeGreaterThan(20)
-    expect(seen.filter((value) => !Number.isInteger(value) || value < least || value > most)).toEqual([])
-    const dtype = `DT_${datatype}`
-    const signature = { inputs: { x: { dtype, tensor_shape: { dim: [{ size: '-1' }, { size: '64' }] } } }, outputs: {} }
-    const rows: number[] = []
-    const tensorflow = await serve((path, { instances }) => {
-      if (path.startsWith('GET')) return { metadata: { signature_def: { signature_def: { serving_default: signature } } } }
-      rows.push(...(instances as { x: number[] }[]).flatMap(({ x }) => x))
-      return { predictions: [1] }
-    })
-    await protocolFor('tfserving').prepare(tensorflow, 'm', generated, signal)
-    expect(rows.length).toBeGreaterThan(0)
-    expect(rows.filter((value) => value < least || value > most)).toEqual([])
-  })
+  test.each(Object.entries(ranges))(
+    '%s, by two protocols, in rows as in pixels',
+    async (datatype, [least, most]) => {
+      const seen: number[] = []
+      const shapes = [64, 3 * 4 * 4]
+      const answer = (path: string, { inputs }: Record<string, unknown>) => {
+        if (path === 'GET /v2/models/m')
+          return {
+            inputs: [
+              { name: 'x', datatype, shape: [-1, shapes[0]] },
+              { name: 'y', datatype, shape: [-1, 3, 4, 4] },
+            ],
+          }
+        for (const { data } of inputs as { data: number[] }[]) seen.push(...data)
+        return { outputs: [{ name: 'o', datatype: 'FP32', shape: [1], data: [0] }] }
+      }
+      const target = await protocolFor('oip-v2').prepare(
+        await serve(answer),
+        'm',
+        generated,
+        signal,
+      )
+      expect(target.bodies).toHaveLength(3)
+      expect(new Set(seen).size).toBeGreaterThan(20)
+      expect(
+        seen.filter((value) => !Number.isInteger(value) || value < least || value > most),
+      ).toEqual([])
+      const dtype = `DT_${datatype}`
+      const signature = {
+        inputs: { x: { dtype, tensor_shape: { dim: [{ size: '-1' }, { size: '64' }] } } },
+        outputs: {},
+      }
+      const rows: number[] = []
+      const tensorflow = await serve((path, { instances }) => {
+        if (path.startsWith('GET'))
+          return { metadata: { signature_def: { signature_def: { serving_default: signature } } } }
+        rows.push(...(instances as { x: number[] }[]).flatMap(({ x }) => x))
+        return { predictions: [1] }
+      })
+      await protocolFor('tfserving').prepare(tensorflow, 'm', generated, signal)
+      expect(rows.length).toBeGreaterThan(0)
+      expect(rows.filter((value) => value < least || value > most)).toEqual([])
+    },
+  )
 })
 
-const dims = (...sizes: number[]) => ({ tensor_shape: { dim: sizes.map((size) => ({ size: String(size) })) } })
-/** As TensorFlow Serving: rows are stacked to a batch, columns stand as they are, and another signature has to be named. */
+const dims = (...sizes: number[]) => ({
+  tensor_shape: { dim: sizes.map((size) => ({ size: String(size) })) },
+})
+/**
+ * As TensorFlow Serving: rows are stacked to a batch, columns stand as they are, and another
+ * signature has to be named.
+ */
 const tensorflow =
   (signatures: Record<string, { inputs: Record<string, object> }>): Answer =>
   (path, body) => {
-    if (path === 'GET /v1/models/m/metadata') return { metadata: { signature_def: { signature_def: signatures } } }
+    if (path === 'GET /v1/models/m/metadata')
+      return { metadata: { signature_def: { signature_def: signatures } } }
     if (path !== 'POST /v1/models/m:predict') return undefined
     const {
       signature_name = 'serving_default',
@@ -97,9 +120,11 @@ const tensorflow =
       inputs,
     } = body as { signature_name?: string; instances?: unknown[]; inputs?: object }
     const signature = signatures[signature_name]
-    if (signature === undefined) return new Error(`Serving signature name: "${signature_name}" not found in signature def`)
+    if (signature === undefined)
+      return new Error(`Serving signature name: "${signature_name}" not found in signature def`)
     const given = inputs === undefined ? Object.keys(instances![0] as object) : Object.keys(inputs)
-    if (given.join() !== Object.keys(signature.inputs).join()) return new Error(`wrong inputs ${given}`)
+    if (given.join() !== Object.keys(signature.inputs).join())
+      return new Error(`wrong inputs ${given}`)
     return inputs === undefined ? { predictions: instances!.map(() => 1) } : { outputs: [0.5] }
   }
 
@@ -108,8 +133,18 @@ describe('TensorFlow Serving', () => {
   const fixed = { inputs: { z: { dtype: 'DT_FLOAT', ...dims(3) } }, outputs: {} }
 
   test.each([
-    ['the usual one', { serving_default: rows, other: fixed }, undefined, { instances: [{ x: [expect.any(Number), expect.any(Number)] }] }],
-    ['the only one', { classify: rows }, undefined, { signature_name: 'classify', instances: [{ x: expect.anything() }] }],
+    [
+      'the usual one',
+      { serving_default: rows, other: fixed },
+      undefined,
+      { instances: [{ x: [expect.any(Number), expect.any(Number)] }] },
+    ],
+    [
+      'the only one',
+      { classify: rows },
+      undefined,
+      { signature_name: 'classify', instances: [{ x: expect.anything() }] },
+    ],
     [
       'one that is asked for',
       { serving_default: fixed, classify: rows },
@@ -123,10 +158,21 @@ describe('TensorFlow Serving', () => {
       { inputs: { z: [expect.any(Number), expect.any(Number), expect.any(Number)] } },
     ],
   ])('a signature: %s', async (_, signatures, signature, body) => {
-    const target = await protocolFor('tfserving', { signature }).prepare(await serve(tensorflow(signatures)), 'm', generated, signal)
+    const target = await protocolFor('tfserving', { signature }).prepare(
+      await serve(tensorflow(signatures)),
+      'm',
+      generated,
+      signal,
+    )
     expect(JSON.parse(String(target.bodies[0]!.body))).toEqual(body)
     expect(target.expect).toBe('inputs' in body ? '"outputs"' : '"predictions"')
-    const load: Load = { kind: 'open', rateRps: 40, arrivals: { kind: 'constant' }, durationS: 0.2, seed: 1 }
+    const load: Load = {
+      kind: 'open',
+      rateRps: 40,
+      arrivals: { kind: 'constant' },
+      durationS: 0.2,
+      seed: 1,
+    }
     expect((await generator.play(target, load, signal)).errorKinds).toEqual({})
   })
 
@@ -159,26 +205,42 @@ describe('an answer without the batch of one', () => {
   const oip = (shape: number[], declared: number[]) =>
     serve((path) =>
       path === 'GET /v2/models/m'
-        ? { inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 2] }], outputs: [{ name: 'y', datatype: 'FP32', shape: declared }] }
-        : { outputs: [{ name: 'y', datatype: 'FP32', shape, data: Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => 0) }] },
+        ? {
+            inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 2] }],
+            outputs: [{ name: 'y', datatype: 'FP32', shape: declared }],
+          }
+        : {
+            outputs: [
+              {
+                name: 'y',
+                datatype: 'FP32',
+                shape,
+                data: Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => 0),
+              },
+            ],
+          },
     )
 
   test('is one for one item', async () => {
-    await expect(protocolFor('oip-v2').prepare(await oip([3], [-1, 3]), 'm', generated, signal)).resolves.toBeDefined()
+    await expect(
+      protocolFor('oip-v2').prepare(await oip([3], [-1, 3]), 'm', generated, signal),
+    ).resolves.toBeDefined()
   })
 
   test.each([
     [[4], [-1, 3]],
     [[3], [1, 3, 3]],
   ])('%j for %j is none', async (shape, declared) => {
-    await expect(protocolFor('oip-v2').prepare(await oip(shape, declared), 'm', generated, signal)).rejects.toThrow('has the shape')
+    await expect(
+      protocolFor('oip-v2').prepare(await oip(shape, declared), 'm', generated, signal),
+    ).rejects.toThrow('has the shape')
   })
 
   test('nor is it for several items', async () => {
     const items = { kind: 'fixed', items: 2 } as const
-    await expect(protocolFor('oip-v2').prepare(await oip([3], [-1, 3]), 'm', { ...generated, items }, signal)).rejects.toThrow(
-      'has the shape',
-    )
+    await expect(
+      protocolFor('oip-v2').prepare(await oip([3], [-1, 3]), 'm', { ...generated, items }, signal),
+    ).rejects.toThrow('has the shape')
   })
 })
 
@@ -194,7 +256,9 @@ describe.each(Object.entries(encodings))('bodies in %s', (encoding, compress) =>
     request.resume().on('end', () => {
       const metadata = { inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 2] }] }
       const answer = { outputs: [{ name: 'y', datatype: 'FP32', shape: [1], data: [0] }] }
-      response.writeHead(200, { 'content-encoding': encoding }).end(compress(JSON.stringify(request.method === 'GET' ? metadata : answer)))
+      response
+        .writeHead(200, { 'content-encoding': encoding })
+        .end(compress(JSON.stringify(request.method === 'GET' ? metadata : answer)))
     })
 
   test.each([false, true])('are read by probes and loads alike; over HTTP/2: %s', async (http2) => {
@@ -214,13 +278,21 @@ test('what is not compressed as it says is an error of its own', async () => {
   let lies = false
   const url = await listen(
     createServer((request, response) =>
-      request.resume().on('end', () => response.writeHead(200, lies ? { 'content-encoding': 'gzip' } : {}).end('{"outputs": 1}')),
+      request
+        .resume()
+        .on('end', () =>
+          response.writeHead(200, lies ? { 'content-encoding': 'gzip' } : {}).end('{"outputs": 1}'),
+        ),
     ),
   )
   const target = await protocolFor('json', { path: '/p' }).prepare(url, 'm', generated, signal)
   lies = true
-  expect(Object.keys((await generator.play(target, loads[2]!, signal)).errorKinds)).toEqual(['bad encoding'])
-  await expect(protocolFor('json', { path: '/p' }).prepare(url, 'm', generated, signal)).rejects.toThrow('no gzip')
+  expect(Object.keys((await generator.play(target, loads[2]!, signal)).errorKinds)).toEqual([
+    'bad encoding',
+  ])
+  await expect(
+    protocolFor('json', { path: '/p' }).prepare(url, 'm', generated, signal),
+  ).rejects.toThrow('no gzip')
 })
 
 const chunk = (delta: object, finish: string | null = null) =>
@@ -247,7 +319,11 @@ test('tokens of a gzipped stream are timed as they come, not at its end', async 
     ),
   )
   const target = await protocolFor('openai').prepare(url, 'm', generated, signal)
-  const { stream, latencyMs, errorKinds } = await generator.play(target, { kind: 'closed', connections: 1, durationS: 0.1 }, signal)
+  const { stream, latencyMs, errorKinds } = await generator.play(
+    target,
+    { kind: 'closed', connections: 1, durationS: 0.1 },
+    signal,
+  )
   expect(errorKinds).toEqual({})
   expect(latencyMs[0]).toBeGreaterThan(590)
   expect(stream!.latenciesMs.ttft[0]).toBeLessThan(latencyMs[0]! - 100)
@@ -256,7 +332,11 @@ test('tokens of a gzipped stream are timed as they come, not at its end', async 
 test('calls of tools are tokens of a stream', () => {
   const call = (args: object) => ({ tool_calls: [{ index: 0, function: args }] })
   const stream = new TokenStream()
-  const deltas = [call({ name: 'weather', arguments: '' }), call({ arguments: '{"city":' }), call({ arguments: '"Bonn"}' })]
+  const deltas = [
+    call({ name: 'weather', arguments: '' }),
+    call({ arguments: '{"city":' }),
+    call({ arguments: '"Bonn"}' }),
+  ]
   for (const [i, delta] of deltas.entries()) stream.push(Buffer.from(chunk(delta)), 10 * (i + 1))
   stream.push(Buffer.from(`${chunk({}, 'tool_calls')}data: [DONE]\n\n`), 40)
   expect(stream.fault).toBeUndefined()
@@ -267,7 +347,11 @@ test('calls of tools are tokens of a stream', () => {
 describe('a gRPC server that reads typed contents alone', () => {
   const oip = '/inference.GRPCInferenceService/'
   const metadata = (inputs: readonly [string, string][]) =>
-    wire(...inputs.map(([name, datatype]) => [4, wire([1, name], [2, datatype], [3, Buffer.from([1])])] as const))
+    wire(
+      ...inputs.map(
+        ([name, datatype]) => [4, wire([1, name], [2, datatype], [3, Buffer.from([1])])] as const,
+      ),
+    )
   const inputs: readonly [string, string][] = [
     ['t', 'BYTES'],
     ['b', 'BOOL'],
@@ -277,22 +361,28 @@ describe('a gRPC server that reads typed contents alone', () => {
     ['f', 'FP32'],
     ['d', 'FP64'],
   ]
-  const answer = wire([1, 'm'], [5, wire([1, 'y'], [2, 'FP32'], [3, Buffer.from([1])], [5, wire([6, Buffer.alloc(4)])])])
+  const answer = wire(
+    [1, 'm'],
+    [5, wire([1, 'y'], [2, 'FP32'], [3, Buffer.from([1])], [5, wire([6, Buffer.alloc(4)])])],
+  )
 
   test('is asked so, one value of each type in its own place', async () => {
     const seen: Buffer[] = []
     const infer: Handler = (request) => {
-      if ((unwire(request).get(7) ?? []).length > 0) return { code: 2, details: 'Exception calling application: contents is empty' }
+      if ((unwire(request).get(7) ?? []).length > 0)
+        return { code: 2, details: 'Exception calling application: contents is empty' }
       seen.push(request)
       return answer
     }
-    const server = await startGrpcServer({ [`${oip}ModelMetadata`]: () => metadata(inputs), [`${oip}ModelInfer`]: infer })
+    const server = await startGrpcServer({
+      [`${oip}ModelMetadata`]: () => metadata(inputs),
+      [`${oip}ModelInfer`]: infer,
+    })
     stops.push(() => server.stop())
     const target = await protocolFor('grpc-v2').prepare(server.url, 'm', generated, signal)
-    const asked = decodeMessage<{ inputs: { datatype: string; contents: Record<string, unknown[]> }[] }>(
-      'inference.ModelInferRequest',
-      seen[0]!,
-    )
+    const asked = decodeMessage<{
+      inputs: { datatype: string; contents: Record<string, unknown[]> }[]
+    }>('inference.ModelInferRequest', seen[0]!)
     const places = asked.inputs.map(({ datatype, contents }) => [
       datatype,
       Object.keys(contents).filter((key) => contents[key]!.length === 1),
@@ -306,16 +396,27 @@ describe('a gRPC server that reads typed contents alone', () => {
       FP32: ['fp32_contents'],
       FP64: ['fp64_contents'],
     })
-    const load: Load = { kind: 'open', rateRps: 40, arrivals: { kind: 'constant' }, durationS: 0.2, seed: 1 }
+    const load: Load = {
+      kind: 'open',
+      rateRps: 40,
+      arrivals: { kind: 'constant' },
+      durationS: 0.2,
+      seed: 1,
+    }
     expect((await generator.play(target, load, signal)).errorKinds).toEqual({})
   })
 
   test('and one that refuses both is quoted with its first word', async () => {
     let calls = 0
     const infer: Handler = () => ({ code: 3, details: `refusal ${++calls}` })
-    const server = await startGrpcServer({ [`${oip}ModelMetadata`]: () => metadata([['f', 'FP32']]), [`${oip}ModelInfer`]: infer })
+    const server = await startGrpcServer({
+      [`${oip}ModelMetadata`]: () => metadata([['f', 'FP32']]),
+      [`${oip}ModelInfer`]: infer,
+    })
     stops.push(() => server.stop())
-    await expect(protocolFor('grpc-v2').prepare(server.url, 'm', generated, signal)).rejects.toThrow('refusal 1')
+    await expect(
+      protocolFor('grpc-v2').prepare(server.url, 'm', generated, signal),
+    ).rejects.toThrow('refusal 1')
     expect(calls).toBe(2)
   })
 })

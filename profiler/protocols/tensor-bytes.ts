@@ -1,11 +1,13 @@
 /**
- * Tensors as bytes, little-endian and row-major: raw contents of the Open Inference Protocol over gRPC, its binary tensor data over REST,
- * and TensorFlow's tensor_content. What clients write and servers read; all machines that Node runs on are little-endian.
+ * Tensors as bytes, little-endian and row-major: raw contents of the Open Inference Protocol over
+ * gRPC, its binary tensor data over REST, and TensorFlow's tensor_content. What clients write and
+ * servers read; all machines that Node runs on are little-endian.
  */
 import { PayloadError } from '../profiler-errors.ts'
 
 /** Elements of a tensor. */
-export const sizeOf = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1)
+export const sizeOf = (shape: readonly number[]): number =>
+  shape.reduce((product, size) => product * size, 1)
 
 /** Element types that numbers of JavaScript stand for as they are. */
 const arrays = {
@@ -26,10 +28,15 @@ export function numbersToBytes(datatype: string, values: readonly (number | bool
     const wide = BigInt64Array.from(values, (value) => BigInt(Math.trunc(Number(value))))
     return Buffer.from(wide.buffer)
   }
-  if (datatype === 'FP16') return Buffer.from(Uint16Array.from(values, (value) => halfBits(Number(value))).buffer)
-  if (datatype === 'BF16') return Buffer.from(Uint16Array.from(values, (value) => brainBits(Number(value))).buffer)
+  if (datatype === 'FP16')
+    return Buffer.from(Uint16Array.from(values, (value) => halfBits(Number(value))).buffer)
+  if (datatype === 'BF16')
+    return Buffer.from(Uint16Array.from(values, (value) => brainBits(Number(value))).buffer)
   if (!Object.hasOwn(arrays, datatype))
-    throw new PayloadError(`tensors of ${datatype} cannot be made`, 'give request bodies in a JSON Lines file')
+    throw new PayloadError(
+      `tensors of ${datatype} cannot be made`,
+      'give request bodies in a JSON Lines file',
+    )
   const numbers = values.map(Number)
   return Buffer.from(arrays[datatype as keyof typeof arrays].from(numbers).buffer)
 }
@@ -39,24 +46,32 @@ export const elementBytes = (datatype: keyof typeof arrays | 'INT64' | 'UINT64')
   datatype === 'INT64' || datatype === 'UINT64' ? 8 : arrays[datatype].BYTES_PER_ELEMENT
 
 /** The numbers of whole elements; 64-bit ones as far as a number holds them. */
-export function numbersFromBytes(datatype: keyof typeof arrays | 'INT64' | 'UINT64', bytes: Uint8Array): ArrayLike<number> {
+export function numbersFromBytes(
+  datatype: keyof typeof arrays | 'INT64' | 'UINT64',
+  bytes: Uint8Array,
+): ArrayLike<number> {
   // A copy starts at an aligned offset.
   const { buffer } = new Uint8Array(bytes)
   if (datatype === 'INT64' || datatype === 'UINT64')
-    return Float64Array.from(new (datatype === 'INT64' ? BigInt64Array : BigUint64Array)(buffer), Number)
+    return Float64Array.from(
+      new (datatype === 'INT64' ? BigInt64Array : BigUint64Array)(buffer),
+      Number,
+    )
   return new arrays[datatype](buffer)
 }
 
 /**
- * Elements of raw contents of any datatype, in a number that a shape can be held against: a half element, or bytes that end within one, add one that is
- * undefined. Of datatypes that are not known, as many as there are bytes.
+ * Elements of raw contents of any datatype, in a number that a shape can be held against: a half
+ * element, or bytes that end within one, add one that is undefined. Of datatypes that are not
+ * known, as many as there are bytes.
  */
 export function rawValues(datatype: string, bytes: Uint8Array): ArrayLike<unknown> {
   if (datatype === 'BYTES') return elementsFromBytes(bytes)
   const size = /^(FP|BF)16$/.test(datatype) ? 2 : isNumeric(datatype) ? elementBytes(datatype) : 1
   const rest = bytes.byteLength % size
   const whole = bytes.subarray(0, bytes.byteLength - rest)
-  const halves = (value: (half: number) => number) => Array.from(new Uint16Array(new Uint8Array(whole).buffer), value)
+  const halves = (value: (half: number) => number) =>
+    Array.from(new Uint16Array(new Uint8Array(whole).buffer), value)
   const values =
     datatype === 'FP16'
       ? halves(halfValue)
@@ -122,7 +137,9 @@ export function halfValue(half: number): number {
   const exponent = (half >>> 10) & 0x1f
   const fraction = half & 0x3ff
   if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
-  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15))
+  return (
+    sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15))
+  )
 }
 
 /** Bits of the nearest bfloat16 number, ties to even. */

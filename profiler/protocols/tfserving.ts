@@ -42,12 +42,17 @@ function dialect(options: ProtocolOptions): Dialect {
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       const { predictions } = answer
       const instances = within(request, 'instances')
-      if (Array.isArray(predictions) && Array.isArray(instances) && predictions.length !== instances.length)
+      if (
+        Array.isArray(predictions) &&
+        Array.isArray(instances) &&
+        predictions.length !== instances.length
+      )
         return `with ${predictions.length} predictions for ${instances.length} instances`
       if (!Array.isArray(predictions) && answer.outputs === undefined) return 'without predictions'
       return documentFault(answer) ?? signatureFault(answer, outputs)
     },
-    result: (answer) => (isRecord(answer) ? { predictions: answer.predictions, outputs: answer.outputs } : undefined),
+    result: (answer) =>
+      isRecord(answer) ? { predictions: answer.predictions, outputs: answer.outputs } : undefined,
     async generate(at, model, source, signal) {
       const metadataUrl = at(`${modelPath(model)}/metadata`)
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
@@ -57,7 +62,8 @@ function dialect(options: ProtocolOptions): Dialect {
       const named = signature.name === defaultSignature ? {} : { signature_name: signature.name }
       const bodies = await jsonPool(source, async (content, items) => {
         // Rows are stacked to a batch: a model without one takes columns alone.
-        if (!inputs.every(({ batched }) => batched)) return { ...named, inputs: await columnsFor(inputs, content, items) }
+        if (!inputs.every(({ batched }) => batched))
+          return { ...named, inputs: await columnsFor(inputs, content, items) }
         const instances: Record<string, unknown>[] = []
         for (let item = 0; item < items; item++) {
           const instance: Record<string, unknown> = {}
@@ -71,7 +77,10 @@ function dialect(options: ProtocolOptions): Dialect {
   }
 }
 
-/** What of an answer is not as the model's signature says: in rows, each of one output or of all by their names, or in columns. */
+/**
+ * What of an answer is not as the model's signature says: in rows, each of one output or of all by
+ * their names, or in columns.
+ */
 function signatureFault(
   { predictions, outputs: columns }: Record<string, unknown>,
   declared: readonly DeclaredTensor[],
@@ -80,10 +89,14 @@ function signatureFault(
   const names = declared.map(({ name }) => name)
   const inRows = Array.isArray(predictions)
   const given: readonly unknown[] = inRows ? predictions : [columns]
-  const named = given.find((one): one is Record<string, unknown> => isRecord(one) && typeof one.b64 !== 'string')
-  if (named === undefined && names.length > 1) return `without the names of its outputs, which are ${names.join(', ')}`
+  const named = given.find(
+    (one): one is Record<string, unknown> => isRecord(one) && typeof one.b64 !== 'string',
+  )
+  if (named === undefined && names.length > 1)
+    return `without the names of its outputs, which are ${names.join(', ')}`
   const strange = Object.keys(named ?? {}).find((name) => !names.includes(name))
-  if (strange !== undefined) return `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
+  if (strange !== undefined)
+    return `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
   const missing = named && names.find((name) => !(name in named))
   if (missing !== undefined) return `without its output '${missing}'`
   const valuesAt = (name: string) => {
@@ -97,15 +110,24 @@ function signatureFault(
   )
 }
 
-/** Shape and values of lists within each other: a ragged one has more or fewer values than its shape. */
+/**
+ * Shape and values of lists within each other: a ragged one has more or fewer values than its
+ * shape.
+ */
 function nested(value: unknown): Pick<AnsweredTensor, 'shape' | 'data'> {
   const shape: number[] = []
   for (let level = value; Array.isArray(level); level = level[0]) shape.push(level.length)
   return { shape, data: [value].flat(shape.length + 1) }
 }
 
-/** Whole tensors by input. Throws a PayloadError for several items where one has no batch dimension. */
-async function columnsFor(inputs: readonly TensorFlowInput[], content: Content, items: number): Promise<Record<string, unknown>> {
+/**
+ * Whole tensors by input. Throws a PayloadError for several items where one has no batch dimension.
+ */
+async function columnsFor(
+  inputs: readonly TensorFlowInput[],
+  content: Content,
+  items: number,
+): Promise<Record<string, unknown>> {
   const columns: Record<string, unknown> = {}
   for (const input of inputs) {
     checkItems(input, items)
@@ -159,14 +181,26 @@ export interface Signature {
 }
 
 /**
- * The signature that is asked for, else 'serving_default', else the first one with inputs. Throws a ProtocolError where there is none of them.
+ * The signature that is asked for, else 'serving_default', else the first one with inputs. Throws a
+ * ProtocolError where there is none of them.
  * @param url where they were read
  */
-export function signatureNamed(protocol: string, url: string, signatures: unknown, asked: string | undefined): Signature {
+export function signatureNamed(
+  protocol: string,
+  url: string,
+  signatures: unknown,
+  asked: string | undefined,
+): Signature {
   const all = isRecord(signatures) ? signatures : {}
-  const names = Object.keys(all).filter((name) => Object.keys(within(all[name], 'inputs') ?? {}).length > 0)
+  const names = Object.keys(all).filter(
+    (name) => Object.keys(within(all[name], 'inputs') ?? {}).length > 0,
+  )
   if (names.length === 0)
-    throw new ProtocolError(protocol, `${url} names no signature with inputs`, 'give request bodies in a JSON Lines file (--payload)')
+    throw new ProtocolError(
+      protocol,
+      `${url} names no signature with inputs`,
+      'give request bodies in a JSON Lines file (--payload)',
+    )
   const name = asked ?? (names.includes(defaultSignature) ? defaultSignature : names[0]!)
   if (!names.includes(name))
     throw new ProtocolError(
@@ -175,12 +209,17 @@ export function signatureNamed(protocol: string, url: string, signatures: unknow
       `it has ${names.join(', ')} (--signature)`,
       'unknown-call',
     )
-  return { name, inputs: signatureInputs(protocol, url, all[name]), outputs: signatureOutputs(all[name]) }
+  return {
+    name,
+    inputs: signatureInputs(protocol, url, all[name]),
+    outputs: signatureOutputs(all[name]),
+  }
 }
 
 /** DT_FLOAT → FP32, DT_INT64 → INT64. */
 export const datatypeOf = (dtype: string): string =>
-  ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16', DT_BFLOAT16: 'BF16' })[dtype] ?? dtype.replace(/^DT_/, '')
+  ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16', DT_BFLOAT16: 'BF16' })[dtype] ??
+  dtype.replace(/^DT_/, '')
 
 /** None where it does not name them. */
 function signatureOutputs(signature: unknown): DeclaredTensor[] {
@@ -200,14 +239,21 @@ function signatureInputs(protocol: string, url: string, signature: unknown): Ten
   return Object.entries(isRecord(inputs) ? inputs : {}).map(([name, input]): TensorFlowInput => {
     const dtype = within(input, 'dtype')
     const dims = within(input, 'tensor_shape', 'dim')
-    if (typeof dtype !== 'string') throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
+    if (typeof dtype !== 'string')
+      throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
     const declared = Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [-1]
     const bytes = dtype === 'DT_STRING'
     // A first dimension of any size is the batch, which the list of instances stands for.
     const batched = declared.length > 0 && !(declared[0]! > 0)
     const whole = bytes ? declared.map((size) => (size > 0 ? size : 1)) : itemShape(name, declared)
     const shape = batched ? whole.slice(1) : whole
-    const kind = bytes ? bytesKind(name) : dtype === 'DT_BOOL' ? 'boolean' : /^DT_U?INT/.test(dtype) ? 'integer' : 'float'
+    const kind = bytes
+      ? bytesKind(name)
+      : dtype === 'DT_BOOL'
+        ? 'boolean'
+        : /^DT_U?INT/.test(dtype)
+          ? 'integer'
+          : 'float'
     return { name, kind, shape, dtype, batched, most: mostOf(dtype) }
   })
 }

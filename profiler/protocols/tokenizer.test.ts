@@ -43,15 +43,24 @@ describe.each([
     for (const prompt of prompts) expect(count(prompt.text)).toBe(prompt.inputTokens)
     expect(new Set(prompts.map(({ inputTokens }) => inputTokens)).size).toBeGreaterThan(20)
     const shared = (a: string, b: string) => [...a].findIndex((character, i) => character !== b[i])
-    expect(count(prompts[0]!.text.slice(0, shared(prompts[0]!.text, prompts[2]!.text)))).toBeGreaterThanOrEqual(30)
+    expect(
+      count(prompts[0]!.text.slice(0, shared(prompts[0]!.text, prompts[2]!.text))),
+    ).toBeGreaterThanOrEqual(30)
     expect(makePrompts(spec, 7, 40)).toEqual(prompts)
   })
 
   test('counts conversations and blocks of recorded requests as exactly', () => {
     const path = written(name, document)
     const count = tokenCounter(path)
-    const lengths = { inputTokens: { kind: 'uniform', from: 5, to: 40 }, outputTokens: { kind: 'uniform', from: 1, to: 9 } } as const
-    const talk = makePrompts({ ...lengths, tokenizer: path, turns: { kind: 'fixed', tokens: 3 }, conversations: 2 }, 3, 12)
+    const lengths = {
+      inputTokens: { kind: 'uniform', from: 5, to: 40 },
+      outputTokens: { kind: 'uniform', from: 1, to: 9 },
+    } as const
+    const talk = makePrompts(
+      { ...lengths, tokenizer: path, turns: { kind: 'fixed', tokens: 3 }, conversations: 2 },
+      3,
+      12,
+    )
     const recorded = makePrompts(
       {
         ...lengths,
@@ -79,7 +88,9 @@ test('what is no tokenizer is refused by name', () => {
 })
 
 test('one that reads well, and fails on a later text, is named with the text', () => {
-  const { Tokenizer } = createRequire(import.meta.url)('@huggingface/tokenizers') as typeof import('@huggingface/tokenizers')
+  const { Tokenizer } = createRequire(import.meta.url)(
+    '@huggingface/tokenizers',
+  ) as typeof import('@huggingface/tokenizers')
   const encode = Tokenizer.prototype.encode
   const damaged = vi.spyOn(Tokenizer.prototype, 'encode').mockImplementation(function (
     this: typeof Tokenizer.prototype,
@@ -92,8 +103,12 @@ test('one that reads well, and fails on a later text, is named with the text', (
   try {
     const path = written('damaged', byteLevelTokenizer())
     const fixed = { kind: 'fixed', tokens: 400 } as const
-    expect(() => tokenCounter(path)('a word')).toThrow(`${path} cannot encode "a word": undefined is no token`)
-    expect(() => makePrompts({ tokenizer: path, inputTokens: fixed, outputTokens: fixed }, 1, 1)).toThrow(PayloadError)
+    expect(() => tokenCounter(path)('a word')).toThrow(
+      `${path} cannot encode "a word": undefined is no token`,
+    )
+    expect(() =>
+      makePrompts({ tokenizer: path, inputTokens: fixed, outputTokens: fixed }, 1, 1),
+    ).toThrow(PayloadError)
     expect(() => tokenCounter(path)('w'.repeat(1_000))).toThrow(`"${'w'.repeat(40)}..."`)
   } finally {
     damaged.mockRestore()
@@ -106,5 +121,7 @@ test('a length that no text has is said, not sent', () => {
     normalizer: { type: 'Replace', pattern: { Regex: '[\\s\\S]+' }, content: 'x' },
   })
   const fixed = { kind: 'fixed', tokens: 5 } as const
-  expect(() => makePrompts({ tokenizer: path, inputTokens: fixed, outputTokens: fixed }, 1, 1)).toThrow('no text has exactly 5 tokens')
+  expect(() =>
+    makePrompts({ tokenizer: path, inputTokens: fixed, outputTokens: fixed }, 1, 1),
+  ).toThrow('no text has exactly 5 tokens')
 })

@@ -1,4 +1,7 @@
-/** Tokenizers of language models, as Hugging Face's `tokenizer.json` has them: byte-level BPE, SentencePiece's, WordPiece. */
+/**
+ * Tokenizers of language models, as Hugging Face's `tokenizer.json` has them: byte-level BPE,
+ * SentencePiece's, WordPiece.
+ */
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import type { Tokenizer } from '@huggingface/tokenizers'
@@ -9,7 +12,10 @@ import { PayloadError } from '../profiler-errors.ts'
 /** Tokens of a text, without those that a server puts before and after it. */
 export type CountTokens = (text: string) => number
 
-/** Words, signs, ideographs and numbers of up to three digits: what a tokenizer of today has about a token for. */
+/**
+ * Words, signs, ideographs and numbers of up to three digits: what a tokenizer of today has about a
+ * token for.
+ */
 export const wordsAndSigns = (text: string): string[] =>
   text.match(/\p{Ideographic}|(?:(?!\p{Ideographic})\p{L})+|\p{N}{1,3}|[^\s\p{L}\p{N}]/gu) ?? []
 
@@ -35,8 +41,13 @@ export function tokenCounter(path: string): CountTokens {
     try {
       return tokenizer.encode(text, { add_special_tokens: false }).ids.length
     } catch (error) {
-      const part = JSON.stringify(text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text)
-      throw new PayloadError(`${file} cannot encode ${part}: ${(error as Error).message}`, `is it damaged? ${hint}`)
+      const part = JSON.stringify(
+        text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text,
+      )
+      throw new PayloadError(
+        `${file} cannot encode ${part}: ${(error as Error).message}`,
+        `is it damaged? ${hint}`,
+      )
     }
   }
   known.set(path, count)
@@ -47,7 +58,9 @@ function tokenizerOf(file: string): Tokenizer {
   try {
     const document: unknown = JSON.parse(readText(file, 'data'))
     if (!isRecord(document) || !isRecord(document.model)) throw new Error("it has no 'model'")
-    const { Tokenizer: Read } = createRequire(import.meta.url)('@huggingface/tokenizers') as typeof import('@huggingface/tokenizers')
+    const { Tokenizer: Read } = createRequire(import.meta.url)(
+      '@huggingface/tokenizers',
+    ) as typeof import('@huggingface/tokenizers')
     const tokenizer = new Read(document, {})
     tokenizer.encode('a try')
     return tokenizer

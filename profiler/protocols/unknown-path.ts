@@ -1,4 +1,7 @@
-/** Why a server that runs never says that it is ready: it wants to know who asks, sends elsewhere, or knows nothing of the path. */
+/**
+ * Why a server that runs never says that it is ready: it wants to know who asks, sends elsewhere,
+ * or knows nothing of the path.
+ */
 import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
 import { get, redirectHint } from './http.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
@@ -8,7 +11,10 @@ import { headerHint } from './refusals.ts'
 /** No server has it. */
 const madeUpPath = '/tune-asks-for-no-such-path'
 
-/** Its answer and what to do about it; undefined where it may yet become ready, or says nothing over HTTP. Rejects only when the signal aborts. */
+/**
+ * Its answer and what to do about it; undefined where it may yet become ready, or says nothing over
+ * HTTP. Rejects only when the signal aborts.
+ */
 export async function whyNever(
   name: ProtocolName,
   url: string,
@@ -37,7 +43,8 @@ export async function whyNever(
     if (answer.status === 401 || answer.status === 403) return { what, hint: headerHint }
     if (answer.status !== 404 && answer.status !== 405) return undefined
     const madeUp = await answerTo(madeUpPath)
-    const isUnknown = (given: typeof answer) => given.status === madeUp.status && given.text === madeUp.text
+    const isUnknown = (given: typeof answer) =>
+      given.status === madeUp.status && given.text === madeUp.text
     // A router that waits for its applications says so to everyone (Ray Serve).
     if (!isUnknown(answer) || /routes/i.test(answer.text)) return undefined
     if (needsPath && isUnknown(await answerTo(callPath)))

@@ -8,7 +8,10 @@ const bodyOf = (body: string): RequestBody => ({ contentType: 'application/json'
 const generated = { kind: 'generated', seed: 1, count: 2 } as const
 const others = { kind: 'file', path: 'others.jsonl' } as const
 
-/** A protocol whose server keeps what it was asked. @param fails the number of the request that is refused, from 1 */
+/**
+ * A protocol whose server keeps what it was asked. @param fails the number of the request that is
+ * refused, from 1
+ */
 function recording(fails?: number) {
   const asked: string[] = []
   let together = 0
@@ -31,7 +34,8 @@ function recording(fails?: number) {
         most = Math.max(most, ++together)
         await Promise.resolve()
         together--
-        if (asked.length === fails) throw new ProtocolError('json', 'http://h/p answered 500: no kernel', 'its own log')
+        if (asked.length === fails)
+          throw new ProtocolError('json', 'http://h/p answered 500: no kernel', 'its own log')
         return Buffer.from('{}')
       },
       read: async () => ({ document: {}, result: {} }),
@@ -44,21 +48,38 @@ function recording(fails?: number) {
 describe('requests before any is measured', () => {
   test('go round the payload, one by one, with the patience of a first one; the target stays as it is', async () => {
     const { asked, protocol, most } = recording()
-    const target = await withWarmUp(protocol, { requests: 3 }, 60_000).prepare('http://h', 'm', generated, signal)
+    const target = await withWarmUp(protocol, { requests: 3 }, 60_000).prepare(
+      'http://h',
+      'm',
+      generated,
+      signal,
+    )
     expect(asked).toEqual(['a 60000', 'b 60000', 'a 60000'])
     expect([most(), target.timeoutMs, target.bodies.length]).toEqual([1, 7, 2])
   })
 
   test('of a payload of their own, each once, several together', async () => {
     const { asked, protocol, most } = recording()
-    const target = await withWarmUp(protocol, { payload: others, atOnce: 2 }, 1).prepare('http://h', 'm', generated, signal)
+    const target = await withWarmUp(protocol, { payload: others, atOnce: 2 }, 1).prepare(
+      'http://h',
+      'm',
+      generated,
+      signal,
+    )
     expect(asked).toEqual(['x 7', 'y 7', 'z 7'])
     expect([most(), target.bodies.length]).toEqual([2, 2])
   })
 
   test('one that is not answered ends it, with its number and the answer', async () => {
     const { asked, protocol } = recording(2)
-    await expect(withWarmUp(protocol, { requests: 9, atOnce: 1 }, 1).prepare('http://h', 'm', generated, signal)).rejects.toMatchObject({
+    await expect(
+      withWarmUp(protocol, { requests: 9, atOnce: 1 }, 1).prepare(
+        'http://h',
+        'm',
+        generated,
+        signal,
+      ),
+    ).rejects.toMatchObject({
       message: 'warm-up request 2 of 9: http://h/p answered 500: no kernel',
       hint: 'its own log',
       why: 'refused',
@@ -68,9 +89,14 @@ describe('requests before any is measured', () => {
 
   test('an interrupt ends it with its own reason; none are asked for without a word', async () => {
     const interrupted = AbortSignal.abort(new Error('enough'))
-    await expect(withWarmUp(recording(1).protocol, { requests: 9 }, 1).prepare('http://h', 'm', generated, interrupted)).rejects.toThrow(
-      'enough',
-    )
+    await expect(
+      withWarmUp(recording(1).protocol, { requests: 9 }, 1).prepare(
+        'http://h',
+        'm',
+        generated,
+        interrupted,
+      ),
+    ).rejects.toThrow('enough')
     const { protocol } = recording()
     expect(withWarmUp(protocol, undefined, 1)).toBe(protocol)
   })

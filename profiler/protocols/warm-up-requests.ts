@@ -1,4 +1,7 @@
-/** Requests that a server gets before it is measured: what compiles, allocates or fills a cache with its first ones is no part of what it serves at. */
+/**
+ * Requests that a server gets before it is measured: what compiles, allocates or fills a cache with
+ * its first ones is no part of what it serves at.
+ */
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import type { AnswerReading, Protocol, Target } from '../types.ts'
@@ -14,17 +17,33 @@ export interface WarmUp {
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-/** The protocol, whose servers are warm once they are prepared. What is answered badly is a ProtocolError with the answer, and final for the configuration. */
-export function withWarmUp(protocol: Protocol, warmUp: WarmUp | undefined, firstAnswerMs: number): Protocol {
+/**
+ * The protocol, whose servers are warm once they are prepared. What is answered badly is a
+ * ProtocolError with the answer, and final for the configuration.
+ */
+export function withWarmUp(
+  protocol: Protocol,
+  warmUp: WarmUp | undefined,
+  firstAnswerMs: number,
+): Protocol {
   const { answers } = protocol
   if (warmUp === undefined || answers === undefined) return protocol
   return {
     ...protocol,
     async prepare(url, model, payload, signal) {
       const target = await protocol.prepare(url, model, payload, signal)
-      const own = warmUp.payload === undefined ? target : await protocol.prepare(url, model, warmUp.payload, signal)
+      const own =
+        warmUp.payload === undefined
+          ? target
+          : await protocol.prepare(url, model, warmUp.payload, signal)
       const patient = { ...own, timeoutMs: Math.max(own.timeoutMs, firstAnswerMs) }
-      await sendAll(protocol.name, answers, patient, { requests: own.bodies.length, ...warmUp }, signal)
+      await sendAll(
+        protocol.name,
+        answers,
+        patient,
+        { requests: own.bodies.length, ...warmUp },
+        signal,
+      )
       return target
     },
   }
@@ -47,7 +66,12 @@ async function sendAll(
         signal.throwIfAborted()
         next = requests
         const { message, hint } = error as Error & { hint?: string }
-        throw new ProtocolError(name, `warm-up request ${nth + 1} of ${requests}: ${message}`, hint, 'refused')
+        throw new ProtocolError(
+          name,
+          `warm-up request ${nth + 1} of ${requests}: ${message}`,
+          hint,
+          'refused',
+        )
       }
     }
   }

@@ -22,10 +22,17 @@ interface Answer {
 }
 
 function runOf(answers: readonly Answer[]): LoadRun {
-  const each = (value: (answer: Answer) => number) => Float64Array.from(answers, (a) => (a.fails ? Number.NaN : value(a)))
+  const each = (value: (answer: Answer) => number) =>
+    Float64Array.from(answers, (a) => (a.fails ? Number.NaN : value(a)))
   const e2e = each(({ ttft, tpot }) => ttft + 100 * tpot)
   return {
-    load: { kind: 'open', rateRps: 10, arrivals: { kind: 'poisson' }, durationS: answers.length / 10, seed: 1 },
+    load: {
+      kind: 'open',
+      rateRps: 10,
+      arrivals: { kind: 'poisson' },
+      durationS: answers.length / 10,
+      seed: 1,
+    },
     sentMs: Float64Array.from(answers, (_, i) => 100 * i),
     latencyMs: e2e,
     errorKinds: {},
@@ -54,7 +61,9 @@ test('each class has the latencies of its own answers, and the share of its requ
   fc.assert(
     fc.property(fc.array(answer, { minLength: 1, maxLength: 200 }), (answers) => {
       const { classes = {} } = loadPointOf(runOf(answers), slo).stream!
-      const names = ['chat', 'other', 'summary'].filter((name) => answers.some(({ of }) => of === name))
+      const names = ['chat', 'other', 'summary'].filter((name) =>
+        answers.some(({ of }) => of === name),
+      )
       expect(Object.keys(classes)).toEqual(names)
       for (const name of names) {
         const all = answers.filter(({ of }) => of === name)
@@ -62,7 +71,10 @@ test('each class has the latencies of its own answers, and the share of its requ
         const sorted = (value: (a: Answer) => number) => own.map(value).sort((a, b) => a - b)
         const { ttft, tpot, e2e, good, errors } = classes[name]!
         expect([ttft.requests, errors]).toEqual([own.length, all.length - own.length])
-        expect(good).toBeCloseTo(own.filter((a) => a.ttft <= 500 && a.tpot <= 40).length / all.length, 12)
+        expect(good).toBeCloseTo(
+          own.filter((a) => a.ttft <= 500 && a.tpot <= 40).length / all.length,
+          12,
+        )
         if (own.length === 0) continue
         expect(ttft.p99Ms).toBe(
           quantileOfSorted(

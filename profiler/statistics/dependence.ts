@@ -1,11 +1,15 @@
-/** How much a series of requests says when neighbours are alike: queues make requests slow in clusters. */
+/**
+ * How much a series of requests says when neighbours are alike: queues make requests slow in
+ * clusters.
+ */
 import { mean, sampleVariance } from 'simple-statistics'
 import { quantileOfSorted } from './percentile.ts'
 
 /**
  * Dispersion φ of a 0/1 series by batch means: m Var(means of m) / (p (1 − p)), at least 1.
- * n independent values would give 1; n of this series say as much as n / φ independent ones. The series is cut into `batches` of equal length.
- * Law, Simulation Modeling and Analysis, section 9.5.3. Returns 1 when the series is constant or too short.
+ * n independent values would give 1; n of this series say as much as n / φ independent ones. The
+ * series is cut into `batches` of equal length. Law, Simulation Modeling and Analysis, section
+ * 9.5.3. Returns 1 when the series is constant or too short.
  */
 export function dispersion(series: ArrayLike<number>, batches = 20): number {
   const n = series.length
@@ -33,8 +37,9 @@ export interface OverShare {
 }
 
 /**
- * The share of requests over a limit with its effective sample size. Failed requests (NaN) are over.
- * The dispersion is the larger of theirs and that of the slowest part, a tenth unless said: a cautious stand-in where few were over.
+ * The share of requests over a limit with its effective sample size. Failed requests (NaN) are
+ * over. The dispersion is the larger of theirs and that of the slowest part, a tenth unless said: a
+ * cautious stand-in where few were over.
  */
 export function overShare(latencyMs: Float64Array, limitMs: number, slowest = 0.1): OverShare {
   const n = latencyMs.length
@@ -42,7 +47,10 @@ export function overShare(latencyMs: Float64Array, limitMs: number, slowest = 0.
   const indicator = overLimit(limitMs)
   const over = indicator.reduce((sum, one) => sum + one, 0)
   const sorted = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
-  const phi = Math.max(dispersion(indicator), dispersion(overLimit(Math.min(limitMs, quantileOfSorted(sorted, 1 - slowest)))))
+  const phi = Math.max(
+    dispersion(indicator),
+    dispersion(overLimit(Math.min(limitMs, quantileOfSorted(sorted, 1 - slowest)))),
+  )
   return { n, over, dispersion: phi, nEff: n / phi }
 }
 

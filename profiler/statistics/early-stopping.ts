@@ -1,11 +1,19 @@
-/** Whether requests are enough for a percentile claim: the early-stopping rule of MLPerf's LoadGen. */
+/**
+ * Whether requests are enough for a percentile claim: the early-stopping rule of MLPerf's LoadGen.
+ */
 import { binomialCdf } from './percentile.ts'
 
 /**
- * Whether `over` of n independent requests over the limit prove, with the given confidence, that the percentile keeps the limit:
- * were the true share 1 − percentile, so few would be seen with probability 1 − confidence at most.
- * MLPerf Inference, LoadGen early stopping (Reddi et al. 2020, section IV-D): p99 at 95 % needs n = 299 with none over, 473 with 1, 628 with 2.
+ * Whether `over` of n independent requests over the limit prove, with the given confidence, that
+ * the percentile keeps the limit: were the true share 1 − percentile, so few would be seen with
+ * probability 1 − confidence at most. MLPerf Inference, LoadGen early stopping (Reddi et al. 2020,
+ * section IV-D): p99 at 95 % needs n = 299 with none over, 473 with 1, 628 with 2.
  */
-export function provesPercentile(n: number, over: number, percentile: number, confidence = 0.95): boolean {
+export function provesPercentile(
+  n: number,
+  over: number,
+  percentile: number,
+  confidence = 0.95,
+): boolean {
   return binomialCdf(Math.ceil(over), Math.floor(n), 1 - percentile) <= 1 - confidence
 }

@@ -5,7 +5,8 @@ import { normal, seeded } from '../seeded-random.ts'
 import { hdrHistogram } from './hdr.ts'
 import { quantileOfSorted } from './percentile.ts'
 
-const lognormal = (n: number, uniform = seeded(3)) => Float64Array.from({ length: n }, () => 20 * Math.exp(0.5 * normal(uniform)))
+const lognormal = (n: number, uniform = seeded(3)) =>
+  Float64Array.from({ length: n }, () => 20 * Math.exp(0.5 * normal(uniform)))
 const decoded = (text: string) => hdr.decodeFromCompressedBase64(text)
 
 test('percentiles are those of the latencies, to three digits in microseconds', () => {
@@ -25,7 +26,9 @@ test('failed requests are left out, and what is out of range is not', () => {
 })
 
 test('a latency is rounded to the nearest microsecond', () => {
-  expect([0.0126, 0.0124].map((ms) => decoded(hdrHistogram(Float64Array.of(ms))).minNonZeroValue)).toEqual([13, 12])
+  expect(
+    [0.0126, 0.0124].map((ms) => decoded(hdrHistogram(Float64Array.of(ms))).minNonZeroValue),
+  ).toEqual([13, 12])
 })
 
 test('histograms of two windows add up to that of both', () => {
@@ -34,7 +37,8 @@ test('histograms of two windows add up to that of both', () => {
   sum.add(decoded(hdrHistogram(b)))
   const both = decoded(hdrHistogram(Float64Array.of(...a, ...b)))
   expect(sum.totalCount).toBe(8000)
-  for (const p of [50, 99, 100]) expect(sum.getValueAtPercentile(p)).toBe(both.getValueAtPercentile(p))
+  for (const p of [50, 99, 100])
+    expect(sum.getValueAtPercentile(p)).toBe(both.getValueAtPercentile(p))
 })
 
 test('the bytes are the format’s: its compressed cookie, its payload’s V2 cookie, three digits', () => {

@@ -4,7 +4,10 @@ export interface HistogramBin {
   readonly count: number
 }
 
-/** Latencies in bins of equal ratio, from the fastest to the slowest answer; failed requests (NaN) are left out. Empty without an answer. */
+/**
+ * Latencies in bins of equal ratio, from the fastest to the slowest answer; failed requests (NaN)
+ * are left out. Empty without an answer.
+ */
 export function latencyHistogram(latencyMs: Float64Array, bins: number): HistogramBin[] {
   const answered = latencyMs.filter((ms) => !Number.isNaN(ms)).sort()
   if (answered.length === 0) return []
@@ -19,6 +22,9 @@ export function latencyHistogram(latencyMs: Float64Array, bins: number): Histogr
   return counts.map((count, i) => ({ fromMs: edge(i), toMs: edge(i + 1), count }))
 }
 
-/** Percentiles that tables show, with their distribution-free 95 % intervals elsewhere: 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, as many as n requests say something of. */
+/**
+ * Percentiles that tables show, with their distribution-free 95 % intervals elsewhere: 0.5, 0.75,
+ * 0.9, 0.95, 0.99, 0.999, 0.9999, as many as n requests say something of.
+ */
 export const tablePercentiles = (n: number): number[] =>
   [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999].filter((p) => n * (1 - p) >= 1 || p <= 0.9)

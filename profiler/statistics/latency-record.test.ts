@@ -12,7 +12,16 @@ const recordOf = (...latencyMs: number[]) => recordedLatencies(runOf(latencyMs))
 describe('a record', () => {
   test('has 16 bins a doubling from a microsecond, by rising bin, with their counts; failures are left out', () => {
     // A microsecond, 2 us, 4 us and 1 ms: log2 of 1, 2, 4 and 1000, times 16.
-    expect(recordOf(0.004, 0.001, Number.NaN, 1, 0.002, 1, 0.002, 0.002)).toEqual([0, 1, 16, 3, 32, 1, Math.floor(16 * Math.log2(1000)), 2])
+    expect(recordOf(0.004, 0.001, Number.NaN, 1, 0.002, 1, 0.002, 0.002)).toEqual([
+      0,
+      1,
+      16,
+      3,
+      32,
+      1,
+      Math.floor(16 * Math.log2(1000)),
+      2,
+    ])
     // 4.4 % more is the next bin.
     expect(recordOf(1.024, 1.024 * 1.043, 1.024 * 1.045)).toEqual([160, 2, 161, 1])
   })
@@ -40,17 +49,22 @@ describe('a record', () => {
 })
 
 describe('the dispersion of a record', () => {
-  const slowest = (share: number, n = 400) => Array.from({ length: n }, (_, i) => (i < share * n ? 50 : 10))
+  const slowest = (share: number, n = 400) =>
+    Array.from({ length: n }, (_, i) => (i < share * n ? 50 : 10))
 
   test('is the largest of the shares over the median and the 90th, 95th and 99th percentile', () => {
     // Half of them slow, all in a row: the share over the median.
     expect(recordedLatencies(runOf(slowest(0.5))).dispersion).toBe(
       Number(dispersion(slowest(0.5).map((ms) => (ms > 10 ? 1 : 0))).toPrecision(4)),
     )
-    // One in twenty, in a row, which fill one of the twenty batches of 20: 20 (1 / 20) / (0.05 0.95).
+    // One in twenty, in a row, which fill one of the twenty batches of 20: 20 (1 / 20) / (0.05
+    // 0.95).
     expect(recordedLatencies(runOf(slowest(0.05))).dispersion).toBe(21.05)
-    // Slow and slower ones: half of the requests, evenly, and within them the slowest tenth in a row.
-    const nested = Array.from({ length: 2000 }, (_, i) => (i % 2 === 0 ? 10 : i >= 1000 && i < 1200 ? 90 : 40))
+    // Slow and slower ones: half of the requests, evenly, and within them the slowest tenth in a
+    // row.
+    const nested = Array.from({ length: 2000 }, (_, i) =>
+      i % 2 === 0 ? 10 : i >= 1000 && i < 1200 ? 90 : 40,
+    )
     const overNinety = Number(dispersion(nested.map((ms) => (ms > 40 ? 1 : 0))).toPrecision(4))
     expect(overNinety).toBeGreaterThan(10)
     expect(recordedLatencies(runOf(nested)).dispersion).toBe(overNinety)
@@ -58,15 +72,23 @@ describe('the dispersion of a record', () => {
 
   test('does not hang on the order of speeds, but on what stands together, failures as the slowest', () => {
     const mirrored = slowest(0.3).toReversed()
-    expect(recordedLatencies(runOf(mirrored)).dispersion).toBe(recordedLatencies(runOf(slowest(0.3))).dispersion)
+    expect(recordedLatencies(runOf(mirrored)).dispersion).toBe(
+      recordedLatencies(runOf(slowest(0.3))).dispersion,
+    )
     const failing = slowest(0.3).map((ms) => (ms === 50 ? Number.NaN : ms))
-    expect(recordedLatencies(runOf(failing)).dispersion).toBe(recordedLatencies(runOf(slowest(0.3))).dispersion)
+    expect(recordedLatencies(runOf(failing)).dispersion).toBe(
+      recordedLatencies(runOf(slowest(0.3))).dispersion,
+    )
   })
 
   test('is that of the part of a stream that is most alike, to four digits, and 1 of nothing', () => {
     const even = Float64Array.from({ length: 400 }, (_, i) => 10 + (i % 2))
     const inARow = Float64Array.from(slowest(1 / 3))
-    const stream = { latenciesMs: { ttft: even, tpot: inARow, e2e: even }, tokens: even, gapsMs: even }
+    const stream = {
+      latenciesMs: { ttft: even, tpot: inARow, e2e: even },
+      tokens: even,
+      gapsMs: even,
+    }
     const most = dispersion(Array.from(inARow, (ms) => (ms > 10 ? 1 : 0)))
     const found = recordedLatencies(runOf([...even], stream)).dispersion
     expect(found).toBe(Number(most.toPrecision(4)))

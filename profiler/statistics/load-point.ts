@@ -1,24 +1,42 @@
 import { linearRegression, mean } from 'simple-statistics'
 import { byMetric, type LatencyMetric } from '../latency-metrics.ts'
 import { apart, countedRun, countWithin, keeps, limitsFor } from '../slo.ts'
-import type { JointSummary, LatencySummary, LoadPoint, LoadRun, MachineWait, Slo, SloLimit, StreamRun, StreamSummary } from '../types.ts'
+import type {
+  JointSummary,
+  LatencySummary,
+  LoadPoint,
+  LoadRun,
+  MachineWait,
+  Slo,
+  SloLimit,
+  StreamRun,
+  StreamSummary,
+} from '../types.ts'
 import { recordedLatencies } from './latency-record.ts'
 import { summaryOfSorted } from './latency-summary.ts'
 import { quantileInterval, quantileOfSorted } from './percentile.ts'
 
-/** Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile, and not at all in the latency summary. */
+/**
+ * Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile,
+ * and not at all in the latency summary.
+ */
 export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
   const run = countedRun(played, slo)
   const n = run.latencyMs.length
   const answered = answeredSorted(run.latencyMs)
   const errors = n - answered.length
-  // A closed loop sends when it is answered: what it did is what it finished within the window. An open loop's answers all count, as all were asked for.
-  // Of a streamed answer what counts may be over long before its end.
+  // A closed loop sends when it is answered: what it did is what it finished within the window. An
+  // open loop's answers all count, as all were asked for. Of a streamed answer what counts may be
+  // over long before its end.
   const tookMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
-  const finished = run.load.kind === 'closed' ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000) : answered
+  const finished =
+    run.load.kind === 'closed'
+      ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000)
+      : answered
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   const { sloMs, sloCi95Ms } = percentileOfWorst(run, slo)
-  // What keeps up with its load answers at the rate of the load, however long the last answers take; else more was asked than is done by the window's end.
+  // What keeps up with its load answers at the rate of the load, however long the last answers
+  // take; else more was asked than is done by the window's end.
   const keptUp = run.load.kind === 'open' && keeps({ requests: n, errors, sloMs }, slo)
   return {
     ...summaryOfSorted(answered),
@@ -37,12 +55,19 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     cut: run.cutMs !== undefined,
     latencies: recordedLatencies(run),
     ...(disturbedByMachine(run.machineWait ?? {}, slo) && { disturbed: true }),
-    ...(run.stream && { stream: streamSummaryOf(run, run.stream, slo, keptUp ? run.seconds : run.elapsedS) }),
-    ...(run.stream && slo.limits && n > 0 && { joint: jointSummaryOf(run.latencyMs, run.stream, slo, slo.limits) }),
+    ...(run.stream && {
+      stream: streamSummaryOf(run, run.stream, slo, keptUp ? run.seconds : run.elapsedS),
+    }),
+    ...(run.stream &&
+      slo.limits &&
+      n > 0 && { joint: jointSummaryOf(run.latencyMs, run.stream, slo, slo.limits) }),
   }
 }
 
-/** The SLO's percentile and its interval over the requests that must keep it by themselves; of several such, of those where each is highest. */
+/**
+ * The SLO's percentile and its interval over the requests that must keep it by themselves; of
+ * several such, of those where each is highest.
+ */
 function percentileOfWorst(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 'sloCi95Ms'> {
   const each = apart(run, slo).map(({ latencyMs }) => {
     const n = latencyMs.length
@@ -57,11 +82,18 @@ function percentileOfWorst(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 's
   return { sloMs: Math.max(...each.map(({ sloMs }) => sloMs)), sloCi95Ms: [highest(0), highest(1)] }
 }
 
-function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, limits: readonly SloLimit[]): JointSummary {
+function jointSummaryOf(
+  countedMs: Float64Array,
+  stream: StreamRun,
+  slo: Slo,
+  limits: readonly SloLimit[],
+): JointSummary {
   const metrics = [...new Set(limits.map(({ metric }) => metric))]
   const keptBy = (metric: LatencyMetric) =>
     stream.latenciesMs[metric].filter((ms, i) =>
-      limitsFor(limits, stream.classes?.[i]).every((limit) => (limit.metric === metric ? ms <= limit.limitMs : !Number.isNaN(ms))),
+      limitsFor(limits, stream.classes?.[i]).every((limit) =>
+        limit.metric === metric ? ms <= limit.limitMs : !Number.isNaN(ms),
+      ),
     ).length
   return {
     good: countWithin(countedMs, slo.limitMs) / countedMs.length,
@@ -69,7 +101,12 @@ function jointSummaryOf(countedMs: Float64Array, stream: StreamRun, slo: Slo, li
   }
 }
 
-function streamSummaryOf({ latencyMs }: LoadRun, stream: StreamRun, slo: Slo, overS: number): StreamSummary {
+function streamSummaryOf(
+  { latencyMs }: LoadRun,
+  stream: StreamRun,
+  slo: Slo,
+  overS: number,
+): StreamSummary {
   const output = countedTokens(stream.tokens)
   const input = countedTokens(stream.inputTokens ?? new Float64Array(0))
   return {
@@ -94,7 +131,10 @@ function classSummaries(
     names.map((name) => {
       const own = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
       const counted = own(countedMs)
-      const [good, errors] = [countWithin(counted, limitMs) / counted.length, counted.filter(Number.isNaN).length]
+      const [good, errors] = [
+        countWithin(counted, limitMs) / counted.length,
+        counted.filter(Number.isNaN).length,
+      ]
       return [name, { ...byMetric((metric) => summarise(own(latenciesMs[metric]))), good, errors }]
     }),
   )
@@ -113,7 +153,8 @@ export function summarise(latencyMs: Float64Array): LatencySummary {
 function answeredSorted(latencyMs: Float64Array): Float64Array {
   const answered = new Float64Array(latencyMs.length)
   let n = 0
-  for (let i = 0; i < latencyMs.length; i++) if (!Number.isNaN(latencyMs[i]!)) answered[n++] = latencyMs[i]!
+  for (let i = 0; i < latencyMs.length; i++)
+    if (!Number.isNaN(latencyMs[i]!)) answered[n++] = latencyMs[i]!
   return answered.subarray(0, n).sort()
 }
 
@@ -123,13 +164,17 @@ const tolerableLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs
 /** Share of a window beyond which waiting for a core spoils it. */
 const mostWait = 0.05
 
-/** Of the SLO's limit: a shorter mean wait of the generator moves no latency that matters, however often it waits. */
+/**
+ * Of the SLO's limit: a shorter mean wait of the generator moves no latency that matters, however
+ * often it waits.
+ */
 const harmlessWait = 0.01
 
 /**
- * Whether the server or the generator waited for a core for more than 5 % of a window, or its host took so much of the machine's time. A server's
- * waits are capacity that is lost; the generator's are latency that is added, and count where they are long beside the SLO. (On a node of a
- * cluster others always run.)
+ * Whether the server or the generator waited for a core for more than 5 % of a window, or its host
+ * took so much of the machine's time. A server's waits are capacity that is lost; the generator's
+ * are latency that is added, and count where they are long beside the SLO. (On a node of a cluster
+ * others always run.)
  */
 function disturbedByMachine(
   { server = 0, generator = 0, generatorMs = Number.POSITIVE_INFINITY, stolen = 0 }: MachineWait,
@@ -139,23 +184,37 @@ function disturbedByMachine(
   return Math.max(server, ofGenerator, stolen) > mostWait
 }
 
-/** Answers per second up to the last one: of requests that take longer than a window few are finished in it, all that it sent are by then. */
+/**
+ * Answers per second up to the last one: of requests that take longer than a window few are
+ * finished in it, all that it sent are by then.
+ */
 export const untilLastRps = ({ latencyMs, elapsedS }: LoadRun): number =>
-  elapsedS > 0 ? latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count : count + 1), 0) / elapsedS : 0
+  elapsedS > 0
+    ? latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count : count + 1), 0) / elapsedS
+    : 0
 
 /**
- * Answers per second of a closed loop while all its connections wait: the slope of the count of answers over time, by least squares, from when each connection had one to the
- * end of sending. A window starts with an empty server and its first answers take as long as any: a short one of many connections is mostly that.
- * A batch is answered in one moment, and the slope over one is no rate: no loop gets more than its connections over the mean of their latencies (Little's law).
+ * Answers per second of a closed loop while all its connections wait: the slope of the count of
+ * answers over time, by least squares, from when each connection had one to the end of sending. A
+ * window starts with an empty server and its first answers take as long as any: a short one of many
+ * connections is mostly that. A batch is answered in one moment, and the slope over one is no rate:
+ * no loop gets more than its connections over the mean of their latencies (Little's law).
  * @returns 0 where too few came since to tell
  */
-export function allWaitingRps({ sentMs, latencyMs, stream, seconds }: LoadRun, connections: number): number {
+export function allWaitingRps(
+  { sentMs, latencyMs, stream, seconds }: LoadRun,
+  connections: number,
+): number {
   const tookMs = stream?.latenciesMs.e2e ?? latencyMs
-  const answers = Array.from(tookMs, (ms, i) => ({ at: sentMs[i]! + ms, ms })).filter(({ at }) => at <= 1000 * seconds)
+  const answers = Array.from(tookMs, (ms, i) => ({ at: sentMs[i]! + ms, ms })).filter(
+    ({ at }) => at <= 1000 * seconds,
+  )
   const since = answers.sort((a, b) => a.at - b.at).slice(connections)
   if (since.length < connections) return 0
   const { m } = linearRegression(since.map(({ at }, i) => [at / 1000, i]))
-  return Number.isFinite(m) ? Math.min(m, (1000 * connections) / mean(since.map(({ ms }) => ms))) : 0
+  return Number.isFinite(m)
+    ? Math.min(m, (1000 * connections) / mean(since.map(({ ms }) => ms)))
+    : 0
 }
 
 /** Whether so many of the planned sends were left out (1 %) that the rate was not that rate. */

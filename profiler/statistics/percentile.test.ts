@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
-import { binomialCdf, binomialQuantile, quantileInterval, quantileOfSorted, quantileRanks } from './percentile.ts'
+import {
+  binomialCdf,
+  binomialQuantile,
+  quantileInterval,
+  quantileOfSorted,
+  quantileRanks,
+} from './percentile.ts'
 
 describe('quantileOfSorted', () => {
   test('is the ⌈p n⌉-th smallest', () => {
@@ -65,18 +71,25 @@ describe('the binomial distribution', () => {
     for (let i = 1; i <= k; i++) value *= (p * (n - k + i)) / i
     return value
   }
-  const sum = (n: number, k: number, p: number) => Array.from({ length: k + 1 }, (_, i) => mass(n, i, p)).reduce((a, b) => a + b, 0)
+  const sum = (n: number, k: number, p: number) =>
+    Array.from({ length: k + 1 }, (_, i) => mass(n, i, p)).reduce((a, b) => a + b, 0)
 
   test.each([
     [10, 0.3],
     [200, 0.05],
     [40, 0.9],
   ])('of %i with %d sums the mass of all counts up to one', (n, p) => {
-    for (const k of [0, 1, Math.floor(n * p), n - 1]) expect(binomialCdf(k, n, p)).toBeCloseTo(sum(n, k, p), 9)
+    for (const k of [0, 1, Math.floor(n * p), n - 1])
+      expect(binomialCdf(k, n, p)).toBeCloseTo(sum(n, k, p), 9)
   })
 
   test('at its ends', () => {
-    expect([binomialCdf(5, 5, 0.2), binomialCdf(9, 5, 0.2), binomialCdf(-1, 5, 0), binomialCdf(0, 5, 0)]).toEqual([1, 1, 0, 1])
+    expect([
+      binomialCdf(5, 5, 0.2),
+      binomialCdf(9, 5, 0.2),
+      binomialCdf(-1, 5, 0),
+      binomialCdf(0, 5, 0),
+    ]).toEqual([1, 1, 0, 1])
     expect([binomialCdf(4, 5, 1), binomialCdf(5, 5, 1), binomialCdf(-1, 5, 0.2)]).toEqual([0, 1, 0])
     for (let n = 1; n <= 60; n++) {
       expect(binomialCdf(n, n, 0.7)).toBe(1)
@@ -100,7 +113,10 @@ describe('the binomial distribution', () => {
 
   test('of a hundred million begins where there is something to sum', () => {
     // The normal's, with the continuity correction: 1e8 tosses have a standard deviation of 5000.
-    expect(binomialCdf(50_000_000, 1e8, 0.5)).toBeCloseTo(0.5 + 0.5 / (5000 * Math.sqrt(2 * Math.PI)), 6)
+    expect(binomialCdf(50_000_000, 1e8, 0.5)).toBeCloseTo(
+      0.5 + 0.5 / (5000 * Math.sqrt(2 * Math.PI)),
+      6,
+    )
     expect(Math.abs(binomialQuantile(0.841344746, 1e8, 0.5) - 50_005_000)).toBeLessThanOrEqual(1)
     // Of a rare thing and of a frequent one, summed with 60 digits.
     expect(binomialCdf(1000, 1_000_000, 0.001)).toBeCloseTo(0.50840936822, 7)
@@ -123,7 +139,9 @@ describe('the binomial distribution', () => {
     expect([binomialQuantile(0.5, 0, 0.5), binomialQuantile(0.5, 10, 0)]).toEqual([0, 0])
     expect(binomialQuantile(1, 3, 0.5)).toBe(3)
     // The normal's: mean 50,000, standard deviation 218.
-    expect(Math.abs(binomialQuantile(0.975, 1_000_000, 0.05) - (50_000 + 1.96 * 217.9))).toBeLessThan(2)
+    expect(
+      Math.abs(binomialQuantile(0.975, 1_000_000, 0.05) - (50_000 + 1.96 * 217.9)),
+    ).toBeLessThan(2)
   })
 })
 
@@ -136,7 +154,8 @@ test('ranks that leave at most the tail on either side, and no bound where no ra
   expect(quantileInterval(values, 0.01, 0.9)[0]).toBe(0)
 })
 
-// The fewest k with P(Binomial(n, p) <= k) >= either end's probability, summed with 60 digits (Python's decimal).
+// The fewest k with P(Binomial(n, p) <= k) >= either end's probability, summed with 60 digits
+// (Python's decimal).
 test.each([
   [1000, 0.99, 0.95, 983, 997],
   [100, 0.5, 0.95, 40, 61],
@@ -145,15 +164,18 @@ test.each([
   [100_000, 0.001, 0.9, 84, 118],
   [10, 0.5, 0.99, 1, 10],
   [5, 0.9, 0.9, 3, 6],
-])('of %i values the quantile %d lies with %d between ranks %i and %i', (n, p, confidence, lower, upper) => {
-  expect(quantileRanks(n, p, confidence)).toEqual([lower, upper])
-  const interval = quantileInterval(
-    Array.from({ length: n }, (_, i) => i + 1),
-    p,
-    confidence,
-  )
-  expect(interval).toEqual([lower, upper > n ? Number.POSITIVE_INFINITY : upper])
-})
+])(
+  'of %i values the quantile %d lies with %d between ranks %i and %i',
+  (n, p, confidence, lower, upper) => {
+    expect(quantileRanks(n, p, confidence)).toEqual([lower, upper])
+    const interval = quantileInterval(
+      Array.from({ length: n }, (_, i) => i + 1),
+      p,
+      confidence,
+    )
+    expect(interval).toEqual([lower, upper > n ? Number.POSITIVE_INFINITY : upper])
+  },
+)
 
 test('the ranks of any number of values are the nearest that leave no more than the tail outside', () => {
   for (let n = 1; n <= 300; n++) {

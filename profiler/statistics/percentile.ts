@@ -1,7 +1,12 @@
-/** Percentiles without assumptions about the distribution: order statistics and their binomial confidence intervals. */
+/**
+ * Percentiles without assumptions about the distribution: order statistics and their binomial
+ * confidence intervals.
+ */
 import { gammaln } from 'simple-statistics'
 
-/** The p-quantile (0 < p <= 1) of an ascending array: its ⌈p n⌉-th smallest value. NaN when empty. */
+/**
+ * The p-quantile (0 < p <= 1) of an ascending array: its ⌈p n⌉-th smallest value. NaN when empty.
+ */
 export function quantileOfSorted(ascending: ArrayLike<number>, p: number): number {
   const n = ascending.length
   if (n === 0) return Number.NaN
@@ -9,17 +14,28 @@ export function quantileOfSorted(ascending: ArrayLike<number>, p: number): numbe
 }
 
 /**
- * Ranks (1-based) of the order statistics that enclose the p-quantile of n independent values with at least the given confidence.
- * A lower rank of 0 means no lower bound, an upper rank of n + 1 no upper bound.
- * Hahn and Meeker, Statistical Intervals (1991), section 5.2.
+ * Ranks (1-based) of the order statistics that enclose the p-quantile of n independent values with
+ * at least the given confidence. A lower rank of 0 means no lower bound, an upper rank of n + 1 no
+ * upper bound. Hahn and Meeker, Statistical Intervals (1991), section 5.2.
  */
-export function quantileRanks(n: number, p: number, confidence: number): readonly [lower: number, upper: number] {
+export function quantileRanks(
+  n: number,
+  p: number,
+  confidence: number,
+): readonly [lower: number, upper: number] {
   const tail = (1 - confidence) / 2
   return [binomialQuantile(tail, n, p), binomialQuantile(1 - tail, n, p) + 1]
 }
 
-/** Distribution-free confidence interval of the p-quantile of an ascending array; 0 and Infinity where there is no bound. */
-export function quantileInterval(ascending: ArrayLike<number>, p: number, confidence: number): [number, number] {
+/**
+ * Distribution-free confidence interval of the p-quantile of an ascending array; 0 and Infinity
+ * where there is no bound.
+ */
+export function quantileInterval(
+  ascending: ArrayLike<number>,
+  p: number,
+  confidence: number,
+): [number, number] {
   const [lower, upper] = quantileRanks(ascending.length, p, confidence)
   return [ascending[lower - 1] ?? 0, ascending[upper - 1] ?? Number.POSITIVE_INFINITY]
 }
@@ -28,7 +44,8 @@ export function quantileInterval(ascending: ArrayLike<number>, p: number, confid
 export function binomialQuantile(probability: number, n: number, p: number): number {
   let k = leastCount(n, p)
   let mass = binomialMass(k, n, p)
-  for (let cumulative = mass; cumulative < probability && k < n; cumulative += mass) mass *= nextMass(k++, n, p)
+  for (let cumulative = mass; cumulative < probability && k < n; cumulative += mass)
+    mass *= nextMass(k++, n, p)
   return k
 }
 
@@ -46,13 +63,19 @@ export function binomialCdf(k: number, n: number, p: number): number {
   return Math.min(1, cumulative)
 }
 
-/** A count below which there is as good as nothing: twelve standard deviations under the mean, and 30 for the skewed. */
-const leastCount = (n: number, p: number): number => Math.max(0, Math.floor(n * p - 12 * Math.sqrt(n * p * (1 - p)) - 30))
+/**
+ * A count below which there is as good as nothing: twelve standard deviations under the mean, and
+ * 30 for the skewed.
+ */
+const leastCount = (n: number, p: number): number =>
+  Math.max(0, Math.floor(n * p - 12 * Math.sqrt(n * p * (1 - p)) - 30))
 
 /** P(Binomial(n, p) = k), for p < 1. */
 function binomialMass(k: number, n: number, p: number): number {
   const successes = k === 0 ? 0 : k * Math.log(p)
-  return Math.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + successes + (n - k) * Math.log1p(-p))
+  return Math.exp(
+    gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + successes + (n - k) * Math.log1p(-p),
+  )
 }
 
 /** P(Binomial(n, p) = k + 1) / P(Binomial(n, p) = k). */

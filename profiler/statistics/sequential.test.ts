@@ -4,13 +4,22 @@ import { evidenceOn, sureness } from './sequential.ts'
 
 describe('evidence on a share of requests', () => {
   test('is what the bets have won, as computed by hand', () => {
-    expect(evidenceOn(0, 0, 0.01)).toEqual({ kept: expect.closeTo(1, 12), missed: expect.closeTo(1, 12) })
+    expect(evidenceOn(0, 0, 0.01)).toEqual({
+      kept: expect.closeTo(1, 12),
+      missed: expect.closeTo(1, 12),
+    })
     // One request that is not over: (1 - part × 0.01) / 0.99, a third of it on a fiftieth.
     const one = 0.35 * 0.9998 + 0.13 * (0.999 + 0.998 + 0.9965 + 0.995 + 0.9935)
     expect(evidenceOn(1, 0, 0.01).kept).toBeCloseTo(one / 0.99, 12)
     // One that is: its parts themselves.
-    expect(evidenceOn(1, 1, 0.01).kept).toBeCloseTo(0.35 * 0.02 + 0.13 * (0.1 + 0.2 + 0.35 + 0.5 + 0.65), 12)
-    expect(evidenceOn(1, 1, 0.01).missed).toBeCloseTo(0.1 * 1.5 + 0.2 * (2 + 3 + 5 + 10) + 0.1 * 30, 12)
+    expect(evidenceOn(1, 1, 0.01).kept).toBeCloseTo(
+      0.35 * 0.02 + 0.13 * (0.1 + 0.2 + 0.35 + 0.5 + 0.65),
+      12,
+    )
+    expect(evidenceOn(1, 1, 0.01).missed).toBeCloseTo(
+      0.1 * 1.5 + 0.2 * (2 + 3 + 5 + 10) + 0.1 * 30,
+      12,
+    )
   })
 
   test('so many requests prove a p99 at 95 % and at 99 %', () => {

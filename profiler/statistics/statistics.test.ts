@@ -7,7 +7,8 @@ import { latencyHistogram, tablePercentiles } from './histogram.ts'
 import { loadPointOf, summarise } from './load-point.ts'
 
 describe("LoadGen's early stopping", () => {
-  // The fewest n with P(Binomial(n, 0.01) <= over) <= 0.05, summed with 60 digits (Python's decimal).
+  // The fewest n with P(Binomial(n, 0.01) <= over) <= 0.05, summed with 60 digits (Python's
+  // decimal).
   test.each([
     [0, 299],
     [1, 473],
@@ -15,17 +16,29 @@ describe("LoadGen's early stopping", () => {
     [5, 1049],
     [10, 1693],
   ])('%i over the limit: p99 at 95 %% needs %i requests', (over, needed) => {
-    expect([provesPercentile(needed, over, 0.99), provesPercentile(needed - 1, over, 0.99)]).toEqual([true, false])
+    expect([
+      provesPercentile(needed, over, 0.99),
+      provesPercentile(needed - 1, over, 0.99),
+    ]).toEqual([true, false])
   })
 
   test('parts of effective requests count against the claim: begun ones over the limit in full, begun ones within it not', () => {
-    expect([provesPercentile(472, 0.2, 0.99), provesPercentile(473, 0.2, 0.99)]).toEqual([false, true])
-    expect([provesPercentile(298.9, 0, 0.99), provesPercentile(299.1, 0, 0.99)]).toEqual([false, true])
+    expect([provesPercentile(472, 0.2, 0.99), provesPercentile(473, 0.2, 0.99)]).toEqual([
+      false,
+      true,
+    ])
+    expect([provesPercentile(298.9, 0, 0.99), provesPercentile(299.1, 0, 0.99)]).toEqual([
+      false,
+      true,
+    ])
   })
 
   test('a higher confidence needs more', () => {
     // 0.99^458 = 0.01002, 0.99^459 = 0.00992.
-    expect([provesPercentile(458, 0, 0.99, 0.99), provesPercentile(459, 0, 0.99, 0.99)]).toEqual([false, true])
+    expect([provesPercentile(458, 0, 0.99, 0.99), provesPercentile(459, 0, 0.99, 0.99)]).toEqual([
+      false,
+      true,
+    ])
   })
 })
 
@@ -34,7 +47,9 @@ describe('dispersion', () => {
     const uniform = seeded(3)
     const independent = Array.from({ length: 20_000 }, () => (uniform() < 0.05 ? 1 : 0))
     expect(dispersion(independent)).toBeLessThan(2.2)
-    const clustered = Array.from({ length: 2000 }, () => (uniform() < 0.05 ? 1 : 0)).flatMap((one) => Array<number>(10).fill(one))
+    const clustered = Array.from({ length: 2000 }, () => (uniform() < 0.05 ? 1 : 0)).flatMap(
+      (one) => Array<number>(10).fill(one),
+    )
     expect(dispersion(clustered)).toBeGreaterThan(4)
     expect(dispersion(clustered)).toBeLessThan(25)
   })
@@ -70,11 +85,17 @@ describe('dispersion by hand', () => {
 
 describe('the share over a limit', () => {
   test('a request at the limit is within it', () => {
-    expect(overShare(Float64Array.of(49, 50, 51, Number.NaN), 50)).toEqual({ n: 4, over: 2, dispersion: 1, nEff: 4 })
+    expect(overShare(Float64Array.of(49, 50, 51, Number.NaN), 50)).toEqual({
+      n: 4,
+      over: 2,
+      dispersion: 1,
+      nEff: 4,
+    })
   })
 
   test('the slowest tenth is found wherever it stands, and a limit within it stays', () => {
-    const clusteredAt = (from: number) => Float64Array.from({ length: 2000 }, (_, i) => (i >= from && i < from + 200 ? 40 : 10))
+    const clusteredAt = (from: number) =>
+      Float64Array.from({ length: 2000 }, (_, i) => (i >= from && i < from + 200 ? 40 : 10))
     for (const from of [0, 1000, 1700]) {
       const tenth = dispersion(Array.from(clusteredAt(from), (ms) => (ms > 10 ? 1 : 0)))
       expect(overShare(clusteredAt(from), 50).dispersion).toBeCloseTo(tenth, 9)
@@ -86,14 +107,24 @@ describe('the share over a limit', () => {
 
   test('the dispersion is the larger of what was over and of the slowest tenth', () => {
     // A slow tenth in one cluster; of it 20 are over the limit, spread evenly through it.
-    const spread = Float64Array.from({ length: 2000 }, (_, i) => (i < 200 ? (i % 10 === 0 ? 60 : 40) : 10))
+    const spread = Float64Array.from({ length: 2000 }, (_, i) =>
+      i < 200 ? (i % 10 === 0 ? 60 : 40) : 10,
+    )
     const few = overShare(spread, 50)
     expect(few.over).toBe(20)
-    expect(few.dispersion).toBeCloseTo(dispersion(Array.from({ length: 2000 }, (_, i) => (i < 200 ? 1 : 0))), 9)
+    expect(few.dispersion).toBeCloseTo(
+      dispersion(Array.from({ length: 2000 }, (_, i) => (i < 200 ? 1 : 0))),
+      9,
+    )
     // A slow tenth spread evenly, of which one cluster is over.
-    const cluster = Float64Array.from({ length: 2000 }, (_, i) => (i < 20 ? 60 : i % 10 === 0 ? 40 : 10))
+    const cluster = Float64Array.from({ length: 2000 }, (_, i) =>
+      i < 20 ? 60 : i % 10 === 0 ? 40 : 10,
+    )
     const own = overShare(cluster, 50)
-    expect(own.dispersion).toBeCloseTo(dispersion(Array.from(cluster, (ms) => (ms > 50 ? 1 : 0))), 9)
+    expect(own.dispersion).toBeCloseTo(
+      dispersion(Array.from(cluster, (ms) => (ms > 50 ? 1 : 0))),
+      9,
+    )
     expect(own.dispersion).toBeGreaterThan(10)
   })
 })
@@ -137,12 +168,15 @@ describe('a histogram', () => {
     const uniform = seeded(4)
     const many = Float64Array.from({ length: 500 }, () => 5 * Math.exp(3 * uniform()))
     const bins = latencyHistogram(many, 12)
-    for (const { fromMs, toMs, count } of bins.slice(0, -1)) expect(count).toBe(many.filter((ms) => ms >= fromMs && ms < toMs).length)
+    for (const { fromMs, toMs, count } of bins.slice(0, -1))
+      expect(count).toBe(many.filter((ms) => ms >= fromMs && ms < toMs).length)
     expect(bins.at(-1)!.toMs).toBeCloseTo(Math.max(...many), 9)
   })
 
   test('of answers that took no time, or all the same, has a width all the same', () => {
-    expect(latencyHistogram(Float64Array.of(0, 0), 2).map(({ fromMs, count }) => [fromMs, count])[0]).toEqual([1e-3, 2])
+    expect(
+      latencyHistogram(Float64Array.of(0, 0), 2).map(({ fromMs, count }) => [fromMs, count])[0],
+    ).toEqual([1e-3, 2])
     const alike = latencyHistogram(Float64Array.of(8, 8), 4)
     expect(alike.at(-1)!.toMs).toBeCloseTo(8.008, 9)
     expect(latencyHistogram(Float64Array.of(Number.NaN), 4)).toEqual([])
@@ -172,12 +206,20 @@ describe('loadPointOf', () => {
 
   test('failed requests are infinitely slow in the SLO percentile and absent from the others', () => {
     const point = loadPointOf(run([10, 20, 30, 40, 60, 10, 10, 10, Number.NaN, Number.NaN]), slo)
-    expect(point).toMatchObject({ requests: 10, errors: 2, achievedRps: 8, goodputRps: 7, maxMs: 60, sloMs: Number.POSITIVE_INFINITY })
+    expect(point).toMatchObject({
+      requests: 10,
+      errors: 2,
+      achievedRps: 8,
+      goodputRps: 7,
+      maxMs: 60,
+      sloMs: Number.POSITIVE_INFINITY,
+    })
     expect(loadPointOf(run([10, 20, 30, 40, 60, 10, 10, 10, 10, Number.NaN]), slo).sloMs).toBe(60)
   })
 
   test('the interval of the percentile is that of order statistics at 95 %, failed requests its slowest', () => {
-    // P(Binomial(100, 0.9) <= 83) = 0.0206 and P(Binomial(100, 0.9) <= 84) = 0.0399; P(Binomial(100, 0.9) <= 95) = 0.9763 (Python's decimal).
+    // P(Binomial(100, 0.9) <= 83) = 0.0206 and P(Binomial(100, 0.9) <= 84) = 0.0399;
+    // P(Binomial(100, 0.9) <= 95) = 0.9763 (Python's decimal).
     const answers = Array.from({ length: 100 }, (_, i) => 100 - i)
     expect(loadPointOf(run(answers), slo).sloCi95Ms).toEqual([84, 96])
     const failing = answers.map((ms) => (ms > 95 ? Number.NaN : ms))
@@ -193,33 +235,68 @@ describe('loadPointOf', () => {
 
   test('a generator is at its limit just beyond 1 % left out, 3 ms or 5 % of the limit late, 0.9 of a core in a closed loop', () => {
     const many = run(Array.from({ length: 99 }, () => 10))
-    const saturated = (change: Partial<LoadRun>, of = slo) => loadPointOf({ ...many, ...change }, of).generatorSaturated
+    const saturated = (change: Partial<LoadRun>, of = slo) =>
+      loadPointOf({ ...many, ...change }, of).generatorSaturated
     expect([saturated({ planned: 100 }), saturated({ planned: 101 })]).toEqual([false, true])
-    expect([saturated({ latenessP99Ms: 3 }), saturated({ latenessP99Ms: 3.01 })]).toEqual([false, true])
+    expect([saturated({ latenessP99Ms: 3 }), saturated({ latenessP99Ms: 3.01 })]).toEqual([
+      false,
+      true,
+    ])
     const lenient = { ...slo, limitMs: 200 }
-    expect([saturated({ latenessP99Ms: 10 }, lenient), saturated({ latenessP99Ms: 10.1 }, lenient)]).toEqual([false, true])
+    expect([
+      saturated({ latenessP99Ms: 10 }, lenient),
+      saturated({ latenessP99Ms: 10.1 }, lenient),
+    ]).toEqual([false, true])
     const load = { kind: 'closed', connections: 2, durationS: 1 } as const
-    expect([saturated({ load, generatorCores: 0.9 }), saturated({ load, generatorCores: 0.91 })]).toEqual([false, true])
-    expect([saturated({ load, planned: 1000, latenessP99Ms: 99 }), saturated({ generatorCores: 2 })]).toEqual([false, false])
+    expect([
+      saturated({ load, generatorCores: 0.9 }),
+      saturated({ load, generatorCores: 0.91 }),
+    ]).toEqual([false, true])
+    expect([
+      saturated({ load, planned: 1000, latenessP99Ms: 99 }),
+      saturated({ generatorCores: 2 }),
+    ]).toEqual([false, false])
   })
 
   test('waiting for a core through more than 5 % of a window disturbs it, on either side or by the host', () => {
-    const disturbed = (machineWait: LoadRun['machineWait']) => loadPointOf({ ...run([10]), machineWait }, slo).disturbed
+    const disturbed = (machineWait: LoadRun['machineWait']) =>
+      loadPointOf({ ...run([10]), machineWait }, slo).disturbed
     expect(disturbed(undefined)).toBeUndefined()
     expect(disturbed({ server: 0.05, generator: 0.05, stolen: 0.05 })).toBeUndefined()
-    for (const who of ['server', 'generator', 'stolen'] as const) expect(disturbed({ [who]: 0.051 })).toBe(true)
+    for (const who of ['server', 'generator', 'stolen'] as const)
+      expect(disturbed({ [who]: 0.051 })).toBe(true)
   })
 
   test('rates are per second of the window: offered what was planned, achieved what was answered, good what was in time', () => {
     const point = loadPointOf({ ...run([10, 50, 51, Number.NaN]), planned: 5, seconds: 2 }, slo)
-    expect(point).toMatchObject({ offeredRps: 2.5, achievedRps: 1.5, goodputRps: 1, errors: 1, requests: 4 })
-    expect(loadPointOf({ ...run([10]), seconds: 0 }, slo)).toMatchObject({ offeredRps: 0, achievedRps: 0, goodputRps: 0 })
+    expect(point).toMatchObject({
+      offeredRps: 2.5,
+      achievedRps: 1.5,
+      goodputRps: 1,
+      errors: 1,
+      requests: 4,
+    })
+    expect(loadPointOf({ ...run([10]), seconds: 0 }, slo)).toMatchObject({
+      offeredRps: 0,
+      achievedRps: 0,
+      goodputRps: 0,
+    })
   })
 
   test('a closed loop has offered and achieved what came to its end within the window', () => {
     const load = { kind: 'closed', connections: 1, durationS: 1 } as const
-    const closed = { ...run([100, 100, 100, Number.NaN]), load, sentMs: Float64Array.of(0, 900, 901, 950) }
-    expect(loadPointOf(closed, slo)).toMatchObject({ achievedRps: 2, offeredRps: 3, goodputRps: 0, requests: 4, errors: 1 })
+    const closed = {
+      ...run([100, 100, 100, Number.NaN]),
+      load,
+      sentMs: Float64Array.of(0, 900, 901, 950),
+    }
+    expect(loadPointOf(closed, slo)).toMatchObject({
+      achievedRps: 2,
+      offeredRps: 3,
+      goodputRps: 0,
+      requests: 4,
+      errors: 1,
+    })
   })
 
   test('an empty run is no good run', () => {
@@ -230,17 +307,53 @@ describe('loadPointOf', () => {
 test('a window in which the machine kept the server or the generator waiting is marked', () => {
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0 }
   const marked = (machineWait?: MachineWait) => {
-    const load = { kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
-    const rest = { errorKinds: {}, planned: 1, latenessP99Ms: 0, seconds: 1, elapsedS: 1, generatorCores: 0 }
-    return loadPointOf({ load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait }, slo).disturbed
+    const load = {
+      kind: 'open',
+      rateRps: 1,
+      arrivals: { kind: 'poisson' },
+      durationS: 1,
+      seed: 1,
+    } as const
+    const rest = {
+      errorKinds: {},
+      planned: 1,
+      latenessP99Ms: 0,
+      seconds: 1,
+      elapsedS: 1,
+      generatorCores: 0,
+    }
+    return loadPointOf(
+      { load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait },
+      slo,
+    ).disturbed
   }
-  expect([{ server: 0.04, generator: 0.05, stolen: 0.01 }, undefined].map(marked)).toEqual([undefined, undefined])
-  expect([{ server: 0.06 }, { generator: 0.2 }, { stolen: 0.06 }].map(marked)).toEqual([true, true, true])
+  expect([{ server: 0.04, generator: 0.05, stolen: 0.01 }, undefined].map(marked)).toEqual([
+    undefined,
+    undefined,
+  ])
+  expect([{ server: 0.06 }, { generator: 0.2 }, { stolen: 0.06 }].map(marked)).toEqual([
+    true,
+    true,
+    true,
+  ])
 })
 
 test('waits of the generator that are short beside the limit mark nothing, however many they are; a server’s are capacity lost', () => {
-  const load = { kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
-  const rest = { errorKinds: {}, planned: 1, latenessP99Ms: 0, seconds: 1, elapsedS: 1, generatorCores: 0 }
+  const load = {
+    kind: 'open',
+    rateRps: 1,
+    arrivals: { kind: 'poisson' },
+    durationS: 1,
+    seed: 1,
+  } as const
+  const rest = {
+    errorKinds: {},
+    planned: 1,
+    latenessP99Ms: 0,
+    seconds: 1,
+    elapsedS: 1,
+    generatorCores: 0,
+  }
   const marked = (limitMs: number, machineWait: MachineWait) =>
     loadPointOf(
       { load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait },
@@ -255,8 +368,18 @@ test('waits of the generator that are short beside the limit mark nothing, howev
 })
 
 test('a summary holds the mean, the percentiles and the most of what was answered', () => {
-  const summary = summarise(Float64Array.from({ length: 201 }, (_, i) => (i === 200 ? Number.NaN : 200 - i)))
-  expect(summary).toEqual({ requests: 200, meanMs: 100.5, p50Ms: 100, p90Ms: 180, p95Ms: 190, p99Ms: 198, maxMs: 200 })
+  const summary = summarise(
+    Float64Array.from({ length: 201 }, (_, i) => (i === 200 ? Number.NaN : 200 - i)),
+  )
+  expect(summary).toEqual({
+    requests: 200,
+    meanMs: 100.5,
+    p50Ms: 100,
+    p90Ms: 180,
+    p95Ms: 190,
+    p99Ms: 198,
+    maxMs: 200,
+  })
   const nothing = summarise(Float64Array.of(Number.NaN))
   expect(nothing.requests).toBe(0)
   for (const value of [nothing.meanMs, nothing.p50Ms, nothing.maxMs]) expect(value).toBeNaN()
@@ -272,7 +395,13 @@ describe('streamed answers', () => {
       { metric: 'tpot', limitMs: 30 },
     ],
   }
-  const load = { kind: 'open', rateRps: 4, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 } as const
+  const load = {
+    kind: 'open',
+    rateRps: 4,
+    arrivals: { kind: 'poisson' },
+    durationS: 1,
+    seed: 1,
+  } as const
   const played = (ttftMs: number[], tpotMs: number[], tokens: number[], elapsedS = 2): LoadRun => ({
     load,
     sentMs: Float64Array.from(ttftMs, () => 0),
@@ -284,23 +413,37 @@ describe('streamed answers', () => {
     elapsedS,
     generatorCores: 0,
     stream: {
-      latenciesMs: { ttft: Float64Array.from(ttftMs), tpot: Float64Array.from(tpotMs), e2e: Float64Array.from(ttftMs, (ms) => ms + 1) },
+      latenciesMs: {
+        ttft: Float64Array.from(ttftMs),
+        tpot: Float64Array.from(tpotMs),
+        e2e: Float64Array.from(ttftMs, (ms) => ms + 1),
+      },
       tokens: Float64Array.from(tokens),
       gapsMs: Float64Array.of(5, 15),
     },
   })
 
   test('a request at a limit keeps it', () => {
-    expect(loadPointOf(played([200, 200.1], [30, 30], [3, 3]), slo).joint).toEqual({ good: 0.5, kept: { ttft: 0.5, tpot: 1 } })
+    expect(loadPointOf(played([200, 200.1], [30, 30], [3, 3]), slo).joint).toEqual({
+      good: 0.5,
+      kept: { ttft: 0.5, tpot: 1 },
+    })
   })
 
   test('tokens a second are at the rate of a load that is kept up with, of one that is not until the last answer', () => {
-    const { stream } = loadPointOf(played([10, 20, Number.NaN], [1, 1, Number.NaN], [7, 9, Number.NaN]), slo)
+    const { stream } = loadPointOf(
+      played([10, 20, Number.NaN], [1, 1, Number.NaN], [7, 9, Number.NaN]),
+      slo,
+    )
     expect(stream!.outputTokensPerSecond).toBe(16)
     expect(stream!.outputTokens).toBe(8)
     expect(stream!.inputTokens).toBeUndefined()
-    expect([stream!.interToken.p50Ms, stream!.interToken.maxMs, stream!.tpot.requests]).toEqual([5, 15, 2])
-    expect(loadPointOf(played([300, 300], [1, 1], [7, 9]), slo).stream!.outputTokensPerSecond).toBe(8)
+    expect([stream!.interToken.p50Ms, stream!.interToken.maxMs, stream!.tpot.requests]).toEqual([
+      5, 15, 2,
+    ])
+    expect(loadPointOf(played([300, 300], [1, 1], [7, 9]), slo).stream!.outputTokensPerSecond).toBe(
+      8,
+    )
     expect(loadPointOf(played([300], [1], [7], 0), slo).stream!.outputTokensPerSecond).toBe(0)
   })
 

@@ -2,7 +2,10 @@ import { expect, test } from 'vitest'
 import { theilSenSlope } from './theil-sen.ts'
 
 test('is the line’s, whatever one point in five does, in any order', () => {
-  const points = [1, 9, 3, 7, 5, 2, 8, 4, 6, 10].map((x) => ({ x, y: x === 3 || x === 8 ? 500 : 4 + 2.5 * x }))
+  const points = [1, 9, 3, 7, 5, 2, 8, 4, 6, 10].map((x) => ({
+    x,
+    y: x === 3 || x === 8 ? 500 : 4 + 2.5 * x,
+  }))
   expect(theilSenSlope(points)).toBeCloseTo(2.5, 12)
 })
 

@@ -7,8 +7,9 @@ interface Point {
 }
 
 /**
- * The median of the slopes of all pairs that have one (Theil 1950; Sen 1968), 0 where no two points lie apart in x. Takes time and memory by the number of such pairs:
- * points of the same x are in none with each other.
+ * The median of the slopes of all pairs that have one (Theil 1950; Sen 1968), 0 where no two points
+ * lie apart in x. Takes time and memory by the number of such pairs: points of the same x are in
+ * none with each other.
  */
 export function theilSenSlope(points: readonly Point[]): number {
   const sorted = [...points].sort((a, b) => a.x - b.x)

@@ -4,8 +4,14 @@ import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 /** Whether the machine keeps the server waiting in a load. @param before loads before it */
 export type IsBusy = (load: Load, before: readonly Load[]) => boolean
 
-/** Plays a virtual server as if it were a real one, on a machine that keeps it waiting in some loads. @param serverOf what it is like then, and when it is left alone */
-export function busyMachine(serverOf: (busy: boolean) => VirtualServer, isBusy: IsBusy): LoadGenerator {
+/**
+ * Plays a virtual server as if it were a real one, on a machine that keeps it waiting in some
+ * loads. @param serverOf what it is like then, and when it is left alone
+ */
+export function busyMachine(
+  serverOf: (busy: boolean) => VirtualServer,
+  isBusy: IsBusy,
+): LoadGenerator {
   const before: Load[] = []
   const virtual = new VirtualLoadGenerator()
   return {

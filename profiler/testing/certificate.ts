@@ -1,4 +1,6 @@
-/** A self-signed certificate of localhost and 127.0.0.1 until 2126, for tests: its key is public. */
+/**
+ * A self-signed certificate of localhost and 127.0.0.1 until 2126, for tests: its key is public.
+ */
 export const testCertificate = `-----BEGIN CERTIFICATE-----
 MIIBmzCCAUGgAwIBAgIUXRt7xLjM9RlWtsMmNJAVncxhibMwCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMDE3MDA0OVoYDzIxMjYxMDI3

@@ -4,7 +4,8 @@ import { StreamingGenerator } from './streaming-generator.ts'
 /** One request in so many is of the class `rare`, the others are `usual`. */
 export const rareEvery = 20
 
-const classesOf = (latencyMs: Float64Array): string[] => Array.from(latencyMs, (_, i) => (i % rareEvery === 7 ? 'rare' : 'usual'))
+const classesOf = (latencyMs: Float64Array): string[] =>
+  Array.from(latencyMs, (_, i) => (i % rareEvery === 7 ? 'rare' : 'usual'))
 
 /** As `StreamingGenerator`, its requests of two classes that are served alike. */
 export class ClassedGenerator extends StreamingGenerator {
@@ -22,6 +23,14 @@ export class ClassedServer implements VirtualServer {
     const run = this.inner.play(load)
     const { latencyMs } = run
     const latenciesMs = { ttft: latencyMs, tpot: latencyMs.map(() => 0), e2e: latencyMs }
-    return { ...run, stream: { latenciesMs, tokens: latencyMs.map(() => 1), classes: classesOf(latencyMs), gapsMs: new Float64Array(0) } }
+    return {
+      ...run,
+      stream: {
+        latenciesMs,
+        tokens: latencyMs.map(() => 1),
+        classes: classesOf(latencyMs),
+        gapsMs: new Float64Array(0),
+      },
+    }
   }
 }

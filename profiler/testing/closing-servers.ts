@@ -69,7 +69,11 @@ async function listening(child: ChildProcess, url: string): Promise<void> {
   throw new Error(`${child.spawnargs.join(' ')} ended`)
 }
 
-const installed = (name: string, missing: string | undefined, command: (port: number, folder: string) => string[]): InstalledServer => ({
+const installed = (
+  name: string,
+  missing: string | undefined,
+  command: (port: number, folder: string) => string[],
+): InstalledServer => ({
   name,
   missing,
   async start() {
@@ -97,28 +101,60 @@ const written = (folder: string, name: string, text: string): string => {
 }
 
 const nginxWith = (settings: string) =>
-  installed(`nginx, ${settings}`, runs('nginx', '-v') ? undefined : 'no nginx here', (port, folder) => [
-    'nginx',
-    '-c',
-    written(folder, 'nginx.conf', nginx(port, folder, settings)),
-    '-e',
-    'stderr',
-  ])
+  installed(
+    `nginx, ${settings}`,
+    runs('nginx', '-v') ? undefined : 'no nginx here',
+    (port, folder) => [
+      'nginx',
+      '-c',
+      written(folder, 'nginx.conf', nginx(port, folder, settings)),
+      '-e',
+      'stderr',
+    ],
+  )
 
 export const installedServers = (): InstalledServer[] => [
-  installed("Python's http.server (HTTP/1.0)", runs(python, '-V') ? undefined : 'no Python here', (port, folder) => [
-    python,
-    written(folder, 'serve.py', handler),
-    String(port),
-  ]),
-  installed('gunicorn, sync workers', runs('gunicorn', '--version') ? undefined : 'no gunicorn here', (port, folder) => {
-    written(folder, 'application.py', application)
-    return ['gunicorn', '--bind', `127.0.0.1:${port}`, '--workers', '2', '--log-level', 'error', 'application:app']
-  }),
-  installed('gunicorn, threads, idle for a second', runs('gunicorn', '--version') ? undefined : 'no gunicorn here', (port, folder) => {
-    written(folder, 'application.py', application)
-    return ['gunicorn', '--bind', `127.0.0.1:${port}`, '--threads', '4', '--keep-alive', '1', '--log-level', 'error', 'application:app']
-  }),
+  installed(
+    "Python's http.server (HTTP/1.0)",
+    runs(python, '-V') ? undefined : 'no Python here',
+    (port, folder) => [python, written(folder, 'serve.py', handler), String(port)],
+  ),
+  installed(
+    'gunicorn, sync workers',
+    runs('gunicorn', '--version') ? undefined : 'no gunicorn here',
+    (port, folder) => {
+      written(folder, 'application.py', application)
+      return [
+        'gunicorn',
+        '--bind',
+        `127.0.0.1:${port}`,
+        '--workers',
+        '2',
+        '--log-level',
+        'error',
+        'application:app',
+      ]
+    },
+  ),
+  installed(
+    'gunicorn, threads, idle for a second',
+    runs('gunicorn', '--version') ? undefined : 'no gunicorn here',
+    (port, folder) => {
+      written(folder, 'application.py', application)
+      return [
+        'gunicorn',
+        '--bind',
+        `127.0.0.1:${port}`,
+        '--threads',
+        '4',
+        '--keep-alive',
+        '1',
+        '--log-level',
+        'error',
+        'application:app',
+      ]
+    },
+  ),
   nginxWith('keepalive_timeout 0'),
   nginxWith('keepalive_requests 10'),
 ]

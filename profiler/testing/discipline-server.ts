@@ -16,11 +16,20 @@ interface DisciplineServerOptions {
   readonly workMs: (uniform: Uniform) => number
   /** Each request gets a mark of its own. */
   readonly marked?: boolean
-  /** Which of those that wait, oldest first, a worker serves next: its index, or -1 for none of them. */
+  /**
+   * Which of those that wait, oldest first, a worker serves next: its index, or -1 for none of
+   * them.
+   */
   readonly takes: (waiting: readonly WaitingRequest[], worker: number) => number
-  /** Whether a request that comes at this time since the server's start, so many others being there, is let in; else it is refused at once. */
+  /**
+   * Whether a request that comes at this time since the server's start, so many others being there,
+   * is let in; else it is refused at once.
+   */
   readonly admits?: (atMs: number, there: number) => boolean
-  /** A request that is not let in comes again after so long, ms, and is not refused: a client whose connection is not accepted. */
+  /**
+   * A request that is not let in comes again after so long, ms, and is not refused: a client whose
+   * connection is not accepted.
+   */
   readonly comesAgainMs?: number
   /** A request that has waited so long is refused, ms. */
   readonly patienceMs?: number
@@ -39,7 +48,10 @@ type Event =
   | { readonly back: number }
   | { readonly givesUp: number }
 
-/** Workers that serve one request each in an order of their own (last come first served, priorities), and may refuse some: in virtual time. */
+/**
+ * Workers that serve one request each in an order of their own (last come first served,
+ * priorities), and may refuse some: in virtual time.
+ */
 export class DisciplineServer implements VirtualServer {
   private readonly uniform: Uniform
   private clockMs = 0
@@ -120,6 +132,10 @@ export class DisciplineServer implements VirtualServer {
       }
     }
     this.clockMs += now
-    return { sentMs: Float64Array.from(sent), latencyMs: Float64Array.from(latency), failure: 'status 429' }
+    return {
+      sentMs: Float64Array.from(sent),
+      latencyMs: Float64Array.from(latency),
+      failure: 'status 429',
+    }
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Servers in virtual time drawn at random, of many kinds: their times, sizes and SLOs come from a seed. Some ("drawn") are there to develop with, the others
- * ("drawn apart") for figures to report: `npm run bench:profiler -- 8 '^drawn apart' '^quick$'`.
+ * Servers in virtual time drawn at random, of many kinds: their times, sizes and SLOs come from a
+ * seed. Some ("drawn") are there to develop with, the others ("drawn apart") for figures to report:
+ * `npm run bench:profiler -- 8 '^drawn apart' '^quick$'`.
  */
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
 import type { VirtualServer } from '../types.ts'
@@ -41,12 +42,17 @@ interface Drawn {
 
 const percent = (share: number) => `${(100 * share).toPrecision(2)} %`
 const jitter = (uniform: Uniform, cv: number) => (cv === 0 ? 1 : gamma(uniform, 1 / cv ** 2))
-const queue = (options: Omit<QueueServerOptions, 'seed'>) => (seed: number) => new QueueServer({ ...options, seed })
+const queue = (options: Omit<QueueServerOptions, 'seed'>) => (seed: number) =>
+  new QueueServer({ ...options, seed })
 
 /** Batches of `most` in a + b n ms, varying by `cv`. */
 function batchTimes(draws: Draws) {
   const most = draws.of(4, 8, 16, 32, 64)
-  const [baseMs, eachMs, cv] = [draws.between(3, 30), draws.between(0.2, 3), draws.of(0, 0.03, 0.08)]
+  const [baseMs, eachMs, cv] = [
+    draws.between(3, 30),
+    draws.between(0.2, 3),
+    draws.of(0, 0.03, 0.08),
+  ]
   const fullMs = baseMs + eachMs * most
   const serviceMs = (n: number, uniform: Uniform) => (baseMs + eachMs * n) * jitter(uniform, cv)
   return { most, fullMs, serviceMs, what: `batches of ${most} in ${baseMs} + ${eachMs} n ms` }
@@ -65,7 +71,12 @@ function waitingBatches(draws: Draws, waitsSince: 'arrival' | 'free', servers: n
 }
 
 /** Times by the clock that come after gaps at random, or regular, and last a while. */
-function spells(seed: number, gapMs: number, regular: boolean, lastMs: (uniform: Uniform) => number) {
+function spells(
+  seed: number,
+  gapMs: number,
+  regular: boolean,
+  lastMs: (uniform: Uniform) => number,
+) {
   const clock = seeded(seed + 4000)
   const gap = () => (regular ? gapMs : -gapMs * Math.log(clock()))
   let fromMs = gap()
@@ -81,7 +92,11 @@ function spells(seed: number, gapMs: number, regular: boolean, lastMs: (uniform:
 
 function stalling(draws: Draws): Drawn {
   const { most, fullMs, serviceMs, what } = batchTimes(draws)
-  const [gapMs, stallMs, regular] = [draws.between(500, 3000), draws.between(20, 120), draws.of(true, false)]
+  const [gapMs, stallMs, regular] = [
+    draws.between(500, 3000),
+    draws.between(20, 120),
+    draws.of(true, false),
+  ]
   return {
     what: `${what}, ${stallMs} ms stalls each ${gapMs} ms${regular ? '' : ' at random'}`,
     busyMs: fullMs + stallMs,
@@ -105,7 +120,11 @@ function stalling(draws: Draws): Drawn {
 
 function slowTimes(draws: Draws): Drawn {
   const { most, fullMs, serviceMs, what } = batchTimes(draws)
-  const [gapMs, lastMs, factor] = [draws.between(1000, 4000), draws.between(100, 300), draws.of(1.5, 2, 2.5)]
+  const [gapMs, lastMs, factor] = [
+    draws.between(1000, 4000),
+    draws.between(100, 300),
+    draws.of(1.5, 2, 2.5),
+  ]
   return {
     what: `${what}, ${factor} times as long for ${lastMs} of ${gapMs} ms`,
     busyMs: fullMs * factor,
@@ -116,7 +135,8 @@ function slowTimes(draws: Draws): Drawn {
         seed,
         servers: 1,
         maxBatch: most,
-        serviceMs: (n, uniform, atMs) => serviceMs(n, uniform) * (atMs > slow(atMs).fromMs ? factor : 1),
+        serviceMs: (n, uniform, atMs) =>
+          serviceMs(n, uniform) * (atMs > slow(atMs).fromMs ? factor : 1),
       })
     },
   }
@@ -150,7 +170,12 @@ const kinds: readonly ((draws: Draws) => Drawn)[] = [
     }
   },
   (draws) => {
-    const [servers, ms, times, share] = [draws.whole(1, 4), draws.between(3, 15), draws.between(3, 10), draws.between(0.02, 0.15)]
+    const [servers, ms, times, share] = [
+      draws.whole(1, 4),
+      draws.between(3, 15),
+      draws.between(3, 10),
+      draws.between(0.02, 0.15),
+    ]
     return {
       what: `${servers} workers ${ms} ms, ${percent(share)} ${times} times as long`,
       busyMs: ms * times,
@@ -162,12 +187,21 @@ const kinds: readonly ((draws: Draws) => Drawn)[] = [
     return {
       what: `${servers} workers, lognormal ${ms} ms, sigma ${sigma}`,
       busyMs: ms * Math.exp(2 * sigma),
-      server: queue({ servers, maxBatch: 1, serviceMs: (_, u) => ms * Math.exp(sigma * normal(u)) }),
+      server: queue({
+        servers,
+        maxBatch: 1,
+        serviceMs: (_, u) => ms * Math.exp(sigma * normal(u)),
+      }),
     }
   },
   (draws) => {
     const { most, fullMs, serviceMs, what } = batchTimes(draws)
-    return { what, busyMs: fullMs, batching: true, server: queue({ servers: 1, maxBatch: most, serviceMs }) }
+    return {
+      what,
+      busyMs: fullMs,
+      batching: true,
+      server: queue({ servers: 1, maxBatch: most, serviceMs }),
+    }
   },
   (draws) => waitingBatches(draws, 'arrival', 1),
   (draws) => waitingBatches(draws, 'free', 1),
@@ -175,7 +209,12 @@ const kinds: readonly ((draws: Draws) => Drawn)[] = [
   (draws) => {
     const { most, fullMs, serviceMs, what } = batchTimes(draws)
     const servers = draws.whole(2, 4)
-    return { what: `${servers} x ${what}`, busyMs: fullMs, batching: true, server: queue({ servers, maxBatch: most, serviceMs }) }
+    return {
+      what: `${servers} x ${what}`,
+      busyMs: fullMs,
+      batching: true,
+      server: queue({ servers, maxBatch: most, serviceMs }),
+    }
   },
   (draws) => {
     const { most, fullMs, serviceMs, what } = batchTimes(draws)
@@ -185,7 +224,12 @@ const kinds: readonly ((draws: Draws) => Drawn)[] = [
       what: `${what}, padded to powers of two, ${maxDelayMs} ms for one another`,
       busyMs: fullMs + maxDelayMs,
       batching: true,
-      server: queue({ servers: 1, maxBatch: most, maxDelayMs, serviceMs: (n, u) => serviceMs(padded(n), u) }),
+      server: queue({
+        servers: 1,
+        maxBatch: most,
+        maxDelayMs,
+        serviceMs: (n, u) => serviceMs(padded(n), u),
+      }),
     }
   },
   (draws) => {
@@ -200,7 +244,8 @@ const kinds: readonly ((draws: Draws) => Drawn)[] = [
         maxBatch: most,
         serviceMs: (n, u) => {
           let longest = 0
-          for (let i = 0; i < n; i++) longest = Math.max(longest, fullMs * Math.exp(sigma * normal(u)))
+          for (let i = 0; i < n; i++)
+            longest = Math.max(longest, fullMs * Math.exp(sigma * normal(u)))
           return longest
         },
       }),
@@ -208,7 +253,12 @@ const kinds: readonly ((draws: Draws) => Drawn)[] = [
   },
   (draws) => {
     const { most, fullMs, serviceMs, what } = batchTimes(draws)
-    const [cores, maxDelayMs, decodeMs, writeMs] = [draws.whole(1, 4), draws.of(0, 2, 5), draws.between(0.1, 2), draws.of(0, 0.05)]
+    const [cores, maxDelayMs, decodeMs, writeMs] = [
+      draws.whole(1, 4),
+      draws.of(0, 2, 5),
+      draws.between(0.1, 2),
+      draws.of(0, 0.05),
+    ]
     return {
       what: `${cores} cores ${decodeMs} ms, then ${what}, ${maxDelayMs} ms for one another`,
       busyMs: fullMs + maxDelayMs + decodeMs,
@@ -230,7 +280,14 @@ const kinds: readonly ((draws: Draws) => Drawn)[] = [
     return {
       what: `${ms} ms, ${most} requests in each ${windowMs} ms of the clock`,
       busyMs: 6 * ms,
-      server: (seed) => new DisciplineServer({ seed, servers: 8, workMs: () => ms, takes: () => 0, admits: windowLimit(most, windowMs) }),
+      server: (seed) =>
+        new DisciplineServer({
+          seed,
+          servers: 8,
+          workMs: () => ms,
+          takes: () => 0,
+          admits: windowLimit(most, windowMs),
+        }),
     }
   },
   stalling,
@@ -253,9 +310,17 @@ function casesOf(name: string, firstSeed: number): VirtualCase[] {
       const draws = new Draws(firstSeed + 100 * k + i)
       const { what, busyMs, batching = false, server } = kind(draws)
       const limitMs = Number((busyMs * draws.between(2, 6)).toPrecision(2))
-      return { name: `${name}: ${what} (${limitMs} ms)`, slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 }, batching, server }
+      return {
+        name: `${name}: ${what} (${limitMs} ms)`,
+        slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
+        batching,
+        server,
+      }
     }),
   )
 }
 
-export const drawnCases: readonly VirtualCase[] = [...casesOf('drawn', 10_000), ...casesOf('drawn apart', 20_000)]
+export const drawnCases: readonly VirtualCase[] = [
+  ...casesOf('drawn', 10_000),
+  ...casesOf('drawn apart', 20_000),
+]

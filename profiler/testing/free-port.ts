@@ -2,7 +2,10 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** Below the ports that systems give out themselves, so that no other test's socket takes it before the server does. */
+/**
+ * Below the ports that systems give out themselves, so that no other test's socket takes it before
+ * the server does.
+ */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(12_000 * Math.random())

@@ -1,6 +1,7 @@
 /**
- * Servers in virtual time by the policies that real ones have beside their queue: what they refuse, whom they let wait, how they come by a worker, what they remember. Held
- * out: no constant of the search was chosen with them.
+ * Servers in virtual time by the policies that real ones have beside their queue: what they refuse,
+ * whom they let wait, how they come by a worker, what they remember. Held out: no constant of the
+ * search was chosen with them.
  */
 import { gamma, type Uniform } from '../seeded-random.ts'
 import type { Slo, VirtualServer } from '../types.ts'
@@ -15,14 +16,22 @@ const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate
 const jitter = (uniform: Uniform, cv: number) => gamma(uniform, 1 / cv ** 2)
 const oldest = () => 0
 
-const of = (name: string, limitMs: number, server: (seed: number) => VirtualServer, batching = false): VirtualCase => ({
+const of = (
+  name: string,
+  limitMs: number,
+  server: (seed: number) => VirtualServer,
+  batching = false,
+): VirtualCase => ({
   name: `further: ${name}`,
   slo: slo(limitMs),
   batching,
   server,
 })
 
-/** Lets in so many at a time: more by one for as many answers in time, less by a tenth for each that comes late (additive increase, multiplicative decrease). */
+/**
+ * Lets in so many at a time: more by one for as many answers in time, less by a tenth for each that
+ * comes late (additive increase, multiplicative decrease).
+ */
 function adaptiveLimit(lateMs: number) {
   let limit = 20
   return {
@@ -33,7 +42,10 @@ function adaptiveLimit(lateMs: number) {
   }
 }
 
-/** Workers that end after so many requests each, between `fewest` and a quarter more, and are away for a while as others start in their place. */
+/**
+ * Workers that end after so many requests each, between `fewest` and a quarter more, and are away
+ * for a while as others start in their place.
+ */
 function recycled(workers: number, fewest: number, awayMs: number) {
   const left = new Map<number, number>()
   const lifeOf = (uniform: Uniform) => Math.ceil(fewest * (1 + uniform() / 4))
@@ -45,7 +57,10 @@ function recycled(workers: number, fewest: number, awayMs: number) {
   }
 }
 
-/** Keeps the inputs that were asked for last, of many that are asked for the less often the later they stand (Zipf): what it has is served in `hitMs`. */
+/**
+ * Keeps the inputs that were asked for last, of many that are asked for the less often the later
+ * they stand (Zipf): what it has is served in `hitMs`.
+ */
 function leastRecentlyUsed(hitMs: number, missMs: number, kept: number, inputs: number) {
   const cumulated: number[] = []
   for (let i = 1; i <= inputs; i++) cumulated.push((cumulated.at(-1) ?? 0) + 1 / i)
@@ -60,7 +75,10 @@ function leastRecentlyUsed(hitMs: number, missMs: number, kept: number, inputs: 
   }
 }
 
-/** One worker that collects its garbage after so many requests: the longer, the more of them came in the last second. */
+/**
+ * One worker that collects its garbage after so many requests: the longer, the more of them came in
+ * the last second.
+ */
 function collecting(ms: number, each: number, baseMs: number, perRequestMs: number) {
   const startedMs: number[] = []
   let served = 0
@@ -68,11 +86,17 @@ function collecting(ms: number, each: number, baseMs: number, perRequestMs: numb
     startedMs.push(atMs)
     while (startedMs[0]! < atMs - 1000) startedMs.shift()
     served++
-    return ms * jitter(uniform, 0.1) + (served % each === 0 ? baseMs + perRequestMs * startedMs.length : 0)
+    return (
+      ms * jitter(uniform, 0.1) +
+      (served % each === 0 ? baseMs + perRequestMs * startedMs.length : 0)
+    )
   }
 }
 
-/** One worker that is slow for the first request after a rest: its caches are cold, its clock is low. */
+/**
+ * One worker that is slow for the first request after a rest: its caches are cold, its clock is
+ * low.
+ */
 function wakingUp(ms: number, cold: number, restMs: number) {
   let endedMs = Number.NEGATIVE_INFINITY
   return (_: number, uniform: Uniform, atMs: number): number => {
@@ -82,7 +106,10 @@ function wakingUp(ms: number, cold: number, restMs: number) {
   }
 }
 
-/** Times as long that requests are served which a server has not had many of yet: so many at first, and e times less of what is too much with every `requests` (a compiler, caches). */
+/**
+ * Times as long that requests are served which a server has not had many of yet: so many at first,
+ * and e times less of what is too much with every `requests` (a compiler, caches).
+ */
 function warming(times: number, requests: number) {
   let served = 0
   return (batch = 1): number => {
@@ -119,7 +146,13 @@ function padded(baseMs: number, eachMs: number) {
 
 /** Workers that share so many ms of computing time in each period, Linux' own unless said. */
 const throttled =
-  (quotaMs: number, workers: number, maxBatch: number, workMs: (batch: number, uniform: Uniform) => number, periodMs = 100) =>
+  (
+    quotaMs: number,
+    workers: number,
+    maxBatch: number,
+    workMs: (batch: number, uniform: Uniform) => number,
+    periodMs = 100,
+  ) =>
   (seed: number) =>
     new QuotaServer({ seed, workers, maxBatch, quotaMs, periodMs, workMs })
 
@@ -189,7 +222,14 @@ export const furtherCases: readonly VirtualCase[] = [
   of(
     'one worker 6 ms, requests that waited 80 ms are refused',
     150,
-    (seed) => new DisciplineServer({ seed, servers: 1, workMs: (uniform) => 6 * jitter(uniform, 0.3), takes: oldest, patienceMs: 80 }),
+    (seed) =>
+      new DisciplineServer({
+        seed,
+        servers: 1,
+        workMs: (uniform) => 6 * jitter(uniform, 0.3),
+        takes: oldest,
+        patienceMs: 80,
+      }),
   ),
   of(
     'two workers 9 ms, last come first from ten on',
@@ -218,7 +258,13 @@ export const furtherCases: readonly VirtualCase[] = [
     'two workers 10 ms, 429 by a limit that adapts',
     150,
     (seed) =>
-      new DisciplineServer({ seed, servers: 2, workMs: (uniform) => 10 * jitter(uniform, 0.5), takes: oldest, ...adaptiveLimit(60) }),
+      new DisciplineServer({
+        seed,
+        servers: 2,
+        workMs: (uniform) => 10 * jitter(uniform, 0.5),
+        takes: oldest,
+        ...adaptiveLimit(60),
+      }),
   ),
   of(
     'two workers 8 ms, a tenth of the requests last',
@@ -245,7 +291,8 @@ export const furtherCases: readonly VirtualCase[] = [
         servers: 4,
         workMs: (uniform) => 12 * jitter(uniform, 0.2),
         marked: true,
-        takes: (waiting, worker) => waiting.findIndex(({ mark }) => Math.floor(4 * mark) === worker),
+        takes: (waiting, worker) =>
+          waiting.findIndex(({ mark }) => Math.floor(4 * mark) === worker),
       }),
   ),
   of(
@@ -281,17 +328,31 @@ export const furtherCases: readonly VirtualCase[] = [
   of(
     'a cache of the last 300 of 1500 inputs, 4 and 20 ms',
     120,
-    (seed) => new QueueServer({ seed, servers: 1, maxBatch: 1, serviceMs: leastRecentlyUsed(4, 20, 300, 1500) }),
+    (seed) =>
+      new QueueServer({
+        seed,
+        servers: 1,
+        maxBatch: 1,
+        serviceMs: leastRecentlyUsed(4, 20, 300, 1500),
+      }),
   ),
   of(
     'token bucket, 60/s and 300 more',
     50,
-    (seed) => new DisciplineServer({ seed, servers: 4, workMs: () => 5, takes: oldest, admits: bucket(60, 300) }),
+    (seed) =>
+      new DisciplineServer({
+        seed,
+        servers: 4,
+        workMs: () => 5,
+        takes: oldest,
+        admits: bucket(60, 300),
+      }),
   ),
   of(
     'one worker 4 ms, garbage the longer the more came',
     120,
-    (seed) => new QueueServer({ seed, servers: 1, maxBatch: 1, serviceMs: collecting(4, 120, 8, 0.2) }),
+    (seed) =>
+      new QueueServer({ seed, servers: 1, maxBatch: 1, serviceMs: collecting(4, 120, 8, 0.2) }),
   ),
   of(
     'two workers 10 ms, 24 connections, others come again after 1 s',
@@ -314,7 +375,8 @@ export const furtherCases: readonly VirtualCase[] = [
         seed,
         servers: 1,
         maxBatch: 1,
-        serviceMs: (_, uniform, __, waiting) => 6 * jitter(uniform, 0.1) * (1 + Math.min(0.5, 0.04 * waiting)),
+        serviceMs: (_, uniform, __, waiting) =>
+          6 * jitter(uniform, 0.1) * (1 + Math.min(0.5, 0.04 * waiting)),
       }),
   ),
   of(
@@ -324,14 +386,24 @@ export const furtherCases: readonly VirtualCase[] = [
   ),
   of('two workers 14 ms, four times that at first', 120, (seed) => {
     const slower = warming(4, 500)
-    return new QueueServer({ seed, servers: 2, maxBatch: 1, serviceMs: (_, uniform) => 14 * jitter(uniform, 0.2) * slower() })
+    return new QueueServer({
+      seed,
+      servers: 2,
+      maxBatch: 1,
+      serviceMs: (_, uniform) => 14 * jitter(uniform, 0.2) * slower(),
+    })
   }),
   of(
     'batches of 8 in 15 + 4 n ms, four times that at first',
     200,
     (seed) => {
       const slower = warming(4, 300)
-      return new QueueServer({ seed, servers: 1, maxBatch: 8, serviceMs: (n, uniform) => (15 + 4 * n) * jitter(uniform, 0.05) * slower(n) })
+      return new QueueServer({
+        seed,
+        servers: 1,
+        maxBatch: 8,
+        serviceMs: (n, uniform) => (15 + 4 * n) * jitter(uniform, 0.05) * slower(n),
+      })
     },
     true,
   ),

@@ -1,4 +1,7 @@
-/** Servers in virtual time of kinds that no constant of the search was chosen with: results are reported for them. */
+/**
+ * Servers in virtual time of kinds that no constant of the search was chosen with: results are
+ * reported for them.
+ */
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
 import type { Slo } from '../types.ts'
 import { DisciplineServer } from './discipline-server.ts'
@@ -21,7 +24,11 @@ export function bucket(perSecond: number, most: number): (atMs: number) => boole
 }
 
 /** Each of so many inputs takes longer the first time. */
-function cached(ms: number, firstMs: number, inputs: number): (batch: number, uniform: Uniform) => number {
+function cached(
+  ms: number,
+  firstMs: number,
+  inputs: number,
+): (batch: number, uniform: Uniform) => number {
   const known = new Set<number>()
   return (_, uniform) => {
     const input = Math.floor(uniform() * inputs)
@@ -36,20 +43,39 @@ export const heldOutCases: readonly VirtualCase[] = [
     name: 'held out: M/G/3, lognormal 12 ms',
     slo: slo(90),
     batching: false,
-    server: (seed) => new QueueServer({ seed, servers: 3, maxBatch: 1, serviceMs: (_, uniform) => 12 * Math.exp(0.5 * normal(uniform)) }),
+    server: (seed) =>
+      new QueueServer({
+        seed,
+        servers: 3,
+        maxBatch: 1,
+        serviceMs: (_, uniform) => 12 * Math.exp(0.5 * normal(uniform)),
+      }),
   },
   {
     name: 'held out: batches of 8, waits 20 ms for them',
     slo: slo(100),
     batching: true,
     server: (seed) =>
-      new QueueServer({ seed, servers: 1, maxBatch: 8, maxDelayMs: 20, serviceMs: (n, uniform) => (10 + 2 * n) * gamma(uniform, 400) }),
+      new QueueServer({
+        seed,
+        servers: 1,
+        maxBatch: 8,
+        maxDelayMs: 20,
+        serviceMs: (n, uniform) => (10 + 2 * n) * gamma(uniform, 400),
+      }),
   },
   {
     name: 'held out: token bucket, 60/s and 25 more',
     slo: slo(50),
     batching: false,
-    server: (seed) => new DisciplineServer({ seed, servers: 4, workMs: () => 5, takes: oldest, admits: bucket(60, 25) }),
+    server: (seed) =>
+      new DisciplineServer({
+        seed,
+        servers: 4,
+        workMs: () => 5,
+        takes: oldest,
+        admits: bucket(60, 25),
+      }),
   },
   {
     name: 'held out: last come first served, two workers',
@@ -83,6 +109,7 @@ export const heldOutCases: readonly VirtualCase[] = [
     name: 'held out: 8 ms, 40 ms for the first of each of 120 inputs',
     slo: slo(60),
     batching: false,
-    server: (seed) => new QueueServer({ seed, servers: 1, maxBatch: 1, serviceMs: cached(8, 40, 120) }),
+    server: (seed) =>
+      new QueueServer({ seed, servers: 1, maxBatch: 1, serviceMs: cached(8, 40, 120) }),
   },
 ]

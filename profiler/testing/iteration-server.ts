@@ -12,7 +12,10 @@ interface IterationServerOptions {
   readonly iterationMs: (together: number) => number
 }
 
-/** A server that works on all its requests in iterations, in virtual time: they join between two of them and leave one by one, each after as many as it needs (continuous batching: Orca, OSDI 2022). */
+/**
+ * A server that works on all its requests in iterations, in virtual time: they join between two of
+ * them and leave one by one, each after as many as it needs (continuous batching: Orca, OSDI 2022).
+ */
 export class IterationServer implements VirtualServer {
   private readonly uniform: Uniform
 
@@ -22,7 +25,8 @@ export class IterationServer implements VirtualServer {
 
   play(load: Load): VirtualRun {
     const { places, iterations, iterationMs } = this.options
-    const sent: number[] = load.kind === 'open' ? [...schedule(load)] : new Array(load.connections).fill(0)
+    const sent: number[] =
+      load.kind === 'open' ? [...schedule(load)] : new Array(load.connections).fill(0)
     const latency: number[] = []
     const running: { request: number; left: number }[] = []
     let next = 0
@@ -40,6 +44,10 @@ export class IterationServer implements VirtualServer {
         if (load.kind === 'closed' && now < load.durationS * 1000) sent.push(now)
       }
     }
-    return { sentMs: Float64Array.from(sent), latencyMs: Float64Array.from(latency), failure: 'status 500' }
+    return {
+      sentMs: Float64Array.from(sent),
+      latencyMs: Float64Array.from(latency),
+      failure: 'status 500',
+    }
   }
 }

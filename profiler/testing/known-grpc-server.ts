@@ -22,10 +22,15 @@ export async function startGrpcServer(
 ): Promise<{ url: string; stop(): void }> {
   const server = new Server({
     'grpc.max_receive_message_length': maxBytes,
-    ...(connectionAgeMs !== undefined && { 'grpc.max_connection_age_ms': connectionAgeMs, 'grpc.max_connection_age_grace_ms': 1000 }),
+    ...(connectionAgeMs !== undefined && {
+      'grpc.max_connection_age_ms': connectionAgeMs,
+      'grpc.max_connection_age_grace_ms': 1000,
+    }),
   })
   const how = tls
-    ? ServerCredentials.createSsl(null, [{ cert_chain: Buffer.from(tls.certificate), private_key: Buffer.from(tls.key) }])
+    ? ServerCredentials.createSsl(null, [
+        { cert_chain: Buffer.from(tls.certificate), private_key: Buffer.from(tls.key) },
+      ])
     : ServerCredentials.createInsecure()
   const asIs = (bytes: Buffer) => bytes
   const byService = new Map<string, [string, Handler][]>()
@@ -66,5 +71,8 @@ export async function startGrpcServer(
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync('127.0.0.1:0', how, (error, bound) => (error ? reject(error) : resolve(bound)))
   })
-  return { url: `${tls ? 'grpcs' : 'grpc'}://127.0.0.1:${port}`, stop: () => server.forceShutdown() }
+  return {
+    url: `${tls ? 'grpcs' : 'grpc'}://127.0.0.1:${port}`,
+    stop: () => server.forceShutdown(),
+  }
 }

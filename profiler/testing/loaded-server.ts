@@ -1,4 +1,7 @@
-/** For tests of the HTTP load generator: a server for each test, that is gone after it, and the loads that all are put under. */
+/**
+ * For tests of the HTTP load generator: a server for each test, that is gone after it, and the
+ * loads that all are put under.
+ */
 import { afterAll, afterEach } from 'vitest'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import type { Load, LoadPoint } from '../types.ts'
@@ -12,7 +15,9 @@ export const loads: Load[] = [
   { kind: 'open', rateRps: 200, arrivals: { kind: 'poisson' }, durationS: 0.5, seed: 1 },
 ]
 
-/** One generator for the tests of a file. @param usualTimeoutMs of an answer, where a test says none */
+/**
+ * One generator for the tests of a file. @param usualTimeoutMs of an answer, where a test says none
+ */
 export function loadedServer(usualTimeoutMs: number) {
   const generator = new HttpLoadGenerator()
   let server: TestServer | undefined
@@ -25,7 +30,11 @@ export function loadedServer(usualTimeoutMs: number) {
     server = await startTestServer(service)
     return server
   }
-  const point = async (service: Partial<TestService>, load: Load, timeoutMs = usualTimeoutMs): Promise<LoadPoint> =>
+  const point = async (
+    service: Partial<TestService>,
+    load: Load,
+    timeoutMs = usualTimeoutMs,
+  ): Promise<LoadPoint> =>
     generator.run({ ...(await started(service)).target, timeoutMs }, load, slo, signal)
   return { generator, started, point }
 }

@@ -10,9 +10,15 @@ export interface QueueServerOptions {
   readonly maxBatch: number
   /** How long a batch that is not full waits for more, ms. */
   readonly maxDelayMs?: number
-  /** From when it waits: since its oldest request came (the default), or since a server was free to gather it. */
+  /**
+   * From when it waits: since its oldest request came (the default), or since a server was free to
+   * gather it.
+   */
   readonly waitsSince?: 'arrival' | 'free'
-  /** Service time of a batch, ms, at a time since the server's start, so many requests waiting for the next one. */
+  /**
+   * Service time of a batch, ms, at a time since the server's start, so many requests waiting for
+   * the next one.
+   */
   readonly serviceMs: (batch: number, uniform: Uniform, atMs: number, waiting: number) => number
   /** What each request takes before it waits for a server, ms: its way there and back. */
   readonly besideMs?: number
@@ -25,9 +31,15 @@ export interface QueueServerOptions {
 /** A refused client of a closed loop comes back after this. */
 const refusalMs = 1
 
-type Event = { readonly request: number } | { readonly batch: readonly number[] } | 'batch-delay-over'
+type Event =
+  | { readonly request: number }
+  | { readonly batch: readonly number[] }
+  | 'batch-delay-over'
 
-/** A first-come-first-served queue in virtual time: any number of servers, batches, any service time. */
+/**
+ * A first-come-first-served queue in virtual time: any number of servers, batches, any service
+ * time.
+ */
 export class QueueServer implements VirtualServer {
   private readonly uniform: Uniform
   private clockMs = 0
@@ -75,7 +87,10 @@ export class QueueServer implements VirtualServer {
         const batch = waiting.slice(head, head + maxBatch)
         head += batch.length
         busy++
-        events.push(now + serviceMs(batch.length, this.uniform, this.clockMs + now, waiting.length - head), { batch })
+        events.push(
+          now + serviceMs(batch.length, this.uniform, this.clockMs + now, waiting.length - head),
+          { batch },
+        )
       }
     }
     for (let next = events.pop(); next !== undefined; next = events.pop()) {
@@ -96,6 +111,10 @@ export class QueueServer implements VirtualServer {
       }
     }
     this.clockMs += now
-    return { sentMs: Float64Array.from(sent), latencyMs: Float64Array.from(latency), failure: 'status 500' }
+    return {
+      sentMs: Float64Array.from(sent),
+      latencyMs: Float64Array.from(latency),
+      failure: 'status 500',
+    }
   }
 }

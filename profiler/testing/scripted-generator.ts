@@ -2,7 +2,11 @@ import { loadPointOf } from '../statistics/load-point.ts'
 import type { Load, LoadGenerator, LoadRun } from '../types.ts'
 
 /** A run with these latencies (NaN: failed), sent evenly over its window. */
-export function runOf(load: Load, latencyMs: readonly number[], more: Partial<LoadRun> = {}): LoadRun {
+export function runOf(
+  load: Load,
+  latencyMs: readonly number[],
+  more: Partial<LoadRun> = {},
+): LoadRun {
   return {
     load,
     sentMs: Float64Array.from(latencyMs, (_, i) => (1000 * load.durationS * i) / latencyMs.length),
@@ -17,8 +21,13 @@ export function runOf(load: Load, latencyMs: readonly number[], more: Partial<Lo
   }
 }
 
-/** A generator whose runs are made up, and that remembers what it was asked for: no server, no clock. */
-export function scriptedGenerator(answer: (load: Load, window: number) => LoadRun): LoadGenerator & { readonly asked: Load[] } {
+/**
+ * A generator whose runs are made up, and that remembers what it was asked for: no server, no
+ * clock.
+ */
+export function scriptedGenerator(
+  answer: (load: Load, window: number) => LoadRun,
+): LoadGenerator & { readonly asked: Load[] } {
   const asked: Load[] = []
   const play = async (_: unknown, load: Load) => answer(load, asked.push(load) - 1)
   return {

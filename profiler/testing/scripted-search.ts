@@ -1,4 +1,7 @@
-/** Searches for the capacity whose windows, loops and twin are as a script has them: what they ask for next, and what they end with. */
+/**
+ * Searches for the capacity whose windows, loops and twin are as a script has them: what they ask
+ * for next, and what they end with.
+ */
 import { expect } from 'vitest'
 import type { Slowdown } from '../capacity/changes/slowdown.ts'
 import { type Effort, efforts } from '../capacity/effort.ts'
@@ -14,16 +17,26 @@ export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 export type Open = Extract<Load, { kind: 'open' }>
 
 /** An open window of requests at even distances, each as long as `ms` says of it. */
-export const windowOf = (load: Open, ms: number | ((i: number) => number) = 5, more: Partial<LoadRun> = {}) =>
+export const windowOf = (
+  load: Open,
+  ms: number | ((i: number) => number) = 5,
+  more: Partial<LoadRun> = {},
+) =>
   runOf(
     load,
-    Array.from({ length: Math.round(load.rateRps * load.durationS) }, (_, i) => (typeof ms === 'number' ? ms : ms(i))),
+    Array.from({ length: Math.round(load.rateRps * load.durationS) }, (_, i) =>
+      typeof ms === 'number' ? ms : ms(i),
+    ),
     more,
   )
-export const missing = (load: Open, more: Partial<LoadRun> = {}) => windowOf(load, (i) => (i % 20 === 10 ? 60 : 5), more)
+export const missing = (load: Open, more: Partial<LoadRun> = {}) =>
+  windowOf(load, (i) => (i % 20 === 10 ? 60 : 5), more)
 export const refusing = (load: Open) =>
-  windowOf(load, (i) => (i % 20 === 10 ? Number.NaN : 5), { errorKinds: { 'status 429': Math.ceil(load.rateRps * load.durationS * 0.05) } })
-export const gone = (load: Load) => runOf(load, [Number.NaN, Number.NaN], { errorKinds: { refused: 2 } })
+  windowOf(load, (i) => (i % 20 === 10 ? Number.NaN : 5), {
+    errorKinds: { 'status 429': Math.ceil(load.rateRps * load.durationS * 0.05) },
+  })
+export const gone = (load: Load) =>
+  runOf(load, [Number.NaN, Number.NaN], { errorKinds: { refused: 2 } })
 /** A closed loop that got 1,000 a second out of the server. */
 export const loop = (load: Load, more: Partial<LoadRun> = {}) =>
   runOf(load, Array<number>(Math.round(1000 * load.durationS)).fill(8), {
@@ -32,9 +45,15 @@ export const loop = (load: Load, more: Partial<LoadRun> = {}) =>
   })
 /** As many, none together with another. */
 export const oneByOne = (load: Load) =>
-  loop(load, { sentMs: Float64Array.from({ length: Math.round(1000 * load.durationS) }, (_, i) => i) })
+  loop(load, {
+    sentMs: Float64Array.from({ length: Math.round(1000 * load.durationS) }, (_, i) => i),
+  })
 
-export const posterior = (capacityRps: number, half = 0.01, more: Partial<CapacityPosterior> = {}): CapacityPosterior => ({
+export const posterior = (
+  capacityRps: number,
+  half = 0.01,
+  more: Partial<CapacityPosterior> = {},
+): CapacityPosterior => ({
   capacityRps,
   capacityCi90Rps: [capacityRps * (1 - half), capacityRps * (1 + half)],
   below: () => 0.5,
@@ -53,7 +72,10 @@ export interface Script {
   readonly estimate?: (play: TwinPlay, windows: number) => CapacityPosterior
   readonly effort?: Partial<Effort>
   readonly options?: Partial<Parameters<typeof openSearch>[3]>
-  /** Where the server got slower, asked after each window: requests at even distances tell nothing of a queue. */
+  /**
+   * Where the server got slower, asked after each window: requests at even distances tell nothing
+   * of a queue.
+   */
   readonly slowdown?: (windows: number) => Slowdown | undefined
 }
 export async function searched({
@@ -65,9 +87,20 @@ export async function searched({
   slowdown = () => undefined,
 }: Script) {
   const asked: Open[] = []
-  const generator = scriptedGenerator((load) => (load.kind === 'open' ? window(load, asked.push(load) - 1) : answer(load)))
-  const session = new Session(targetAt('http://127.0.0.1:1'), slo, generator, new AbortController().signal, () => {})
-  const idle = loadPointOf(runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5)), slo)
+  const generator = scriptedGenerator((load) =>
+    load.kind === 'open' ? window(load, asked.push(load) - 1) : answer(load),
+  )
+  const session = new Session(
+    targetAt('http://127.0.0.1:1'),
+    slo,
+    generator,
+    new AbortController().signal,
+    () => {},
+  )
+  const idle = loadPointOf(
+    runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5)),
+    slo,
+  )
   const posteriorOf: typeof capacityPosterior = (runs, _, play) => estimate(play, runs.length)
   const found = await openSearch(
     session,
@@ -81,7 +114,9 @@ export async function searched({
   return { found, asked, loops: generator.asked.filter((load) => load.kind === 'closed'), session }
 }
 /** Within what requests of a window, a whole number, leave open. */
-export const about = (rps: number) => expect.toSatisfy((rate: number) => Math.abs(rate / rps - 1) < 0.02, `about ${rps}`)
-export const rates = (asked: readonly Open[]) => asked.map(({ rateRps }) => Math.round(10 * rateRps) / 10)
+export const about = (rps: number) =>
+  expect.toSatisfy((rate: number) => Math.abs(rate / rps - 1) < 0.02, `about ${rps}`)
+export const rates = (asked: readonly Open[]) =>
+  asked.map(({ rateRps }) => Math.round(10 * rateRps) / 10)
 /** Ten windows of a second. */
 export const ten = { windowS: 1, windows: 10, budgetS: 10 }

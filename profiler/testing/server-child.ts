@@ -1,6 +1,13 @@
-/** The test server's own process: answers POSTs after a queue and a service time that are known exactly. */
+/**
+ * The test server's own process: answers POSTs after a queue and a service time that are known
+ * exactly.
+ */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { createServer as createHttp2Server, createSecureServer, type Http2ServerResponse } from 'node:http2'
+import {
+  createServer as createHttp2Server,
+  createSecureServer,
+  type Http2ServerResponse,
+} from 'node:http2'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { normal, seeded } from '../seeded-random.ts'
@@ -36,7 +43,10 @@ function serviceMs(batch: number, atMs: number): number {
   }
 }
 
-/** When servers became free, by the times set for it: late timers do not add up while the server is busy. */
+/**
+ * When servers became free, by the times set for it: late timers do not add up while the server is
+ * busy.
+ */
 const freeAtMs: number[] = []
 
 function serve(): void {
@@ -54,7 +64,10 @@ function serve(): void {
   }
 }
 
-/** Timers count whole milliseconds and are up to one late; a known queue, which is held against its truth, asks the clock for the last two. */
+/**
+ * Timers count whole milliseconds and are up to one late; a known queue, which is held against its
+ * truth, asks the clock for the last two.
+ */
 function at(ms: number, then: () => void): void {
   const leftMs = ms - performance.now()
   if (service.time.kind !== 'known') setTimeout(then, Math.max(0, Math.ceil(leftMs)))
@@ -67,10 +80,13 @@ function answer(response: ServerResponse): void {
   const { fault } = service
   const hit = fault !== undefined && 'share' in fault && uniform() < fault.share
   if (fault?.kind === 'redirect') response.writeHead(302, { location: fault.to }).end()
-  else if (hit && fault.kind === 'status') response.writeHead(fault.status).end('{"error":"told to fail"}')
-  else if (hit && fault.kind === 'error-body') response.writeHead(200).end('{"error":"model is on fire"}')
+  else if (hit && fault.kind === 'status')
+    response.writeHead(fault.status).end('{"error":"told to fail"}')
+  else if (hit && fault.kind === 'error-body')
+    response.writeHead(200).end('{"error":"model is on fire"}')
   else if (hit && fault.kind === 'reset') reset(response)
-  else if (hit && fault.kind === 'cut-body') response.writeHead(200).write(okBody.slice(0, 30), () => reset(response))
+  else if (hit && fault.kind === 'cut-body')
+    response.writeHead(200).write(okBody.slice(0, 30), () => reset(response))
   else if (hit && fault.kind === 'hang-up') response.socket?.end()
   else if (hit && fault.kind === 'half-open') return
   else if (fault?.kind === 'slow-body') slowly(response, fault.ms)
@@ -83,17 +99,23 @@ const idleTimers = new WeakMap<object, NodeJS.Timeout>()
 function answerWell(response: ServerResponse): void {
   const { closes } = service
   const headers = { 'content-type': 'application/json', 'content-length': okBody.length }
-  const connection = 'stream' in response ? (response as unknown as Http2ServerResponse).stream.session! : response.socket!
+  const connection =
+    'stream' in response
+      ? (response as unknown as Http2ServerResponse).stream.session!
+      : response.socket!
   const answers = (answersOn.get(connection) ?? 0) + 1
   answersOn.set(connection, answers)
-  response.writeHead(200, closes?.kind === 'each' ? { ...headers, connection: 'close' } : headers).end(okBody, () => {
-    if (closes?.kind === 'idle')
-      idleTimers.set(
-        connection,
-        setTimeout(() => connection.destroy(), closes.ms),
-      )
-    if (closes?.kind === 'goaway' && 'goaway' in connection && answers >= closes.answers) connection.close()
-  })
+  response
+    .writeHead(200, closes?.kind === 'each' ? { ...headers, connection: 'close' } : headers)
+    .end(okBody, () => {
+      if (closes?.kind === 'idle')
+        idleTimers.set(
+          connection,
+          setTimeout(() => connection.destroy(), closes.ms),
+        )
+      if (closes?.kind === 'goaway' && 'goaway' in connection && answers >= closes.answers)
+        connection.close()
+    })
 }
 
 /** A reset of the connection; of the stream alone over HTTP/2. */
@@ -120,7 +142,8 @@ function handle(request: IncomingMessage, response: ServerResponse): void {
     requests++
     const { fault } = service
     if (fault?.kind === 'die' && requests > fault.afterRequests) process.exit(7)
-    if (fault?.kind === 'stall' && requests === fault.afterRequests) stalledUntil = performance.now() + fault.ms
+    if (fault?.kind === 'stall' && requests === fault.afterRequests)
+      stalledUntil = performance.now() + fault.ms
     if (waiting.length >= (service.queueLimit ?? Number.POSITIVE_INFINITY)) {
       response.writeHead(503, { 'content-length': 0 }).end()
       return
@@ -145,13 +168,20 @@ function completed(given: TestService): TestService {
   if (given.time.kind !== 'known') return given
   const { options } = caseNamed(given.time.name).server(given.seed)
   knownMs = options.serviceMs
-  return { ...given, servers: options.servers, maxBatch: options.maxBatch, queueLimit: options.queueLimit }
+  return {
+    ...given,
+    servers: options.servers,
+    maxBatch: options.maxBatch,
+    queueLimit: options.queueLimit,
+  }
 }
 
 process.once('message', (given: TestService) => {
   service = completed(given)
   uniform = seeded(given.seed)
   const server = listener(given.http)
-  server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }))
+  server.listen(0, '127.0.0.1', () =>
+    process.send?.({ port: (server.address() as AddressInfo).port }),
+  )
 })
 process.on('disconnect', () => process.exit())

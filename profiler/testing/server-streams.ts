@@ -1,6 +1,7 @@
 /**
- * Streams as servers of language models write them, each with its habits: what their sources and documentation say, not recordings. vLLM 0.11, SGLang 0.5,
- * Text Generation Inference 3.3, llama.cpp's server, TensorRT-LLM's trtllm-serve 1.0, and gateways before them.
+ * Streams as servers of language models write them, each with its habits: what their sources and
+ * documentation say, not recordings. vLLM 0.11, SGLang 0.5, Text Generation Inference 3.3,
+ * llama.cpp's server, TensorRT-LLM's trtllm-serve 1.0, and gateways before them.
  */
 interface ServerStream {
   readonly server: string
@@ -48,7 +49,8 @@ export const serverStreams: readonly ServerStream[] = [
     tokensEach: [1],
   },
   {
-    server: 'vLLM with speculative decoding: several tokens a chunk, usage in each (continuous_usage_stats)',
+    server:
+      'vLLM with speculative decoding: several tokens a chunk, usage in each (continuous_usage_stats)',
     writes: [
       lf(json(chat({ role: 'assistant', content: '' }, null, usage(9, 0)))),
       lf(json(chat({ content: 'one two three' }, null, usage(9, 3)))),
@@ -64,15 +66,26 @@ export const serverStreams: readonly ServerStream[] = [
   {
     server: 'vLLM: the ids of the tokens of each chunk (return_token_ids)',
     writes: [
-      lf(json({ model: 'm', choices: [{ index: 0, text: 'ab', token_ids: [5, 6], finish_reason: null }] })),
-      lf(json({ model: 'm', choices: [{ index: 0, text: 'cde', token_ids: [7, 8, 9], finish_reason: 'length' }] })) + done,
+      lf(
+        json({
+          model: 'm',
+          choices: [{ index: 0, text: 'ab', token_ids: [5, 6], finish_reason: null }],
+        }),
+      ),
+      lf(
+        json({
+          model: 'm',
+          choices: [{ index: 0, text: 'cde', token_ids: [7, 8, 9], finish_reason: 'length' }],
+        }),
+      ) + done,
     ],
     text: 'abcde',
     tokens: 5,
     tokensEach: [3],
   },
   {
-    server: 'vLLM: end tokens that are ignored (ignore_eos) have chunks without text, the last one among them',
+    server:
+      'vLLM: end tokens that are ignored (ignore_eos) have chunks without text, the last one among them',
     writes: [
       lf(json(chat({ role: 'assistant', content: '' }))),
       lf(json(chat({ content: 'a' }))),
@@ -88,7 +101,8 @@ export const serverStreams: readonly ServerStream[] = [
     tokensEach: [1, 1, 1, 1],
   },
   {
-    server: 'vLLM: what may begin a stop sequence is held back, its tokens are chunks without text before the first one that has some',
+    server:
+      'vLLM: what may begin a stop sequence is held back, its tokens are chunks without text before the first one that has some',
     writes: [
       lf(json(chat({ role: 'assistant', content: '' }))),
       lf(json(chat({ content: '' }))),
@@ -117,7 +131,8 @@ export const serverStreams: readonly ServerStream[] = [
     tokensEach: [1],
   },
   {
-    server: 'vLLM: a thought under its old name and its new one, beside the beginning of the answer',
+    server:
+      'vLLM: a thought under its old name and its new one, beside the beginning of the answer',
     writes: [
       lf(json(chat({ reasoning: 'hm', reasoning_content: 'hm' }))),
       lf(json(chat({ reasoning: '!', reasoning_content: '!', content: 'y' }))),
@@ -134,8 +149,13 @@ export const serverStreams: readonly ServerStream[] = [
       lf(json(chat({ content: 'y' }))),
       lf(json(chat({ content: 'es' }))),
       lf(json(chat({ content: '!' }, 'stop'))),
-      lf(json({ ...chat({}), choices: [], usage: { ...usage(9, 303).usage, completion_tokens_details: { reasoning_tokens: 300 } } })) +
-        done,
+      lf(
+        json({
+          ...chat({}),
+          choices: [],
+          usage: { ...usage(9, 303).usage, completion_tokens_details: { reasoning_tokens: 300 } },
+        }),
+      ) + done,
     ],
     text: 'yes!',
     tokens: 303,
@@ -150,7 +170,8 @@ export const serverStreams: readonly ServerStream[] = [
       lf(json(chat({ reasoning_content: 'hm' }))),
       lf(json(chat({ content: 'yes' }))),
       lf(json(chat({}, 'length'))),
-      lf(json({ ...chat({}), choices: [], usage: { ...usage(9, 2).usage, reasoning_tokens: 1 } })) + done,
+      lf(json({ ...chat({}), choices: [], usage: { ...usage(9, 2).usage, reasoning_tokens: 1 } })) +
+        done,
     ],
     text: 'hmyes',
     tokens: 2,
@@ -185,7 +206,8 @@ export const serverStreams: readonly ServerStream[] = [
     tokensEach: [5, 3, 1],
   },
   {
-    server: 'Text Generation Inference: no space after the colon, comments to keep the connection, its usage beside the last token',
+    server:
+      'Text Generation Inference: no space after the colon, comments to keep the connection, its usage beside the last token',
     writes: [
       ':\n\n',
       `data:${JSON.stringify(chat({ role: 'assistant', content: 'Hi' }))}\n\n`,
@@ -199,12 +221,20 @@ export const serverStreams: readonly ServerStream[] = [
     tokensEach: [1],
   },
   {
-    server: "llama.cpp's server: content null first, timings at the end, an end token that has no text",
+    server:
+      "llama.cpp's server: content null first, timings at the end, an end token that has no text",
     writes: [
       lf(json(chat({ role: 'assistant', content: null }))),
       lf(json(chat({ content: 'x' }))) + lf(json(chat({ content: 'y' }))),
       lf(json(chat({}, 'stop'))),
-      lf(json({ ...chat({}), choices: [], ...usage(4, 3), timings: { prompt_n: 4, predicted_n: 3, predicted_ms: 30.5 } })) + done,
+      lf(
+        json({
+          ...chat({}),
+          choices: [],
+          ...usage(4, 3),
+          timings: { prompt_n: 4, predicted_n: 3, predicted_ms: 30.5 },
+        }),
+      ) + done,
     ],
     text: 'xy',
     tokens: 3,
@@ -226,7 +256,16 @@ export const serverStreams: readonly ServerStream[] = [
   {
     server: 'a gateway: CRLF, event names, pings, a filter result without choices first',
     writes: [
-      crlf('event: ping', json({ id: '', object: '', model: '', choices: [], prompt_filter_results: [{ prompt_index: 0 }] })),
+      crlf(
+        'event: ping',
+        json({
+          id: '',
+          object: '',
+          model: '',
+          choices: [],
+          prompt_filter_results: [{ prompt_index: 0 }],
+        }),
+      ),
       `event: message\r\nid: 1\r\n${crlf(json(chat({ content: 'a' })))}`,
       `retry: 3000\r\n${crlf(json(chat({ content: 'b' }, 'stop')))}`,
       crlf('data: [DONE]'),
@@ -243,7 +282,9 @@ export const serverStreams: readonly ServerStream[] = [
           chat({
             role: 'assistant',
             content: null,
-            tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'weather', arguments: '' } }],
+            tool_calls: [
+              { index: 0, id: 'c', type: 'function', function: { name: 'weather', arguments: '' } },
+            ],
           }),
         ),
       ),
@@ -257,7 +298,10 @@ export const serverStreams: readonly ServerStream[] = [
   },
   {
     server: 'a model that reasons aloud first',
-    writes: [lf(json(chat({ reasoning_content: 'hm' }))), lf(json(chat({ content: 'yes' }, 'stop'))) + done],
+    writes: [
+      lf(json(chat({ reasoning_content: 'hm' }))),
+      lf(json(chat({ content: 'yes' }, 'stop'))) + done,
+    ],
     text: 'hmyes',
     tokens: 2,
     tokensEach: [1],
@@ -266,7 +310,16 @@ export const serverStreams: readonly ServerStream[] = [
     server: 'vLLM: a status of 200 and an error inside, after some tokens',
     writes: [
       lf(json(chat({ content: 'a' }))),
-      lf(json({ error: { message: 'EngineCore encountered an issue.', type: 'InternalServerError', param: null, code: 500 } })) + done,
+      lf(
+        json({
+          error: {
+            message: 'EngineCore encountered an issue.',
+            type: 'InternalServerError',
+            param: null,
+            code: 500,
+          },
+        }),
+      ) + done,
     ],
     text: 'a',
     tokens: 1,
@@ -285,7 +338,18 @@ export const serverStreams: readonly ServerStream[] = [
   },
   {
     server: 'SGLang: aborted by the scheduler, told as a finish reason',
-    writes: [lf(json({ error: { object: 'error', message: 'Request is aborted', type: 'ServiceUnavailable', code: 503 } })) + done],
+    writes: [
+      lf(
+        json({
+          error: {
+            object: 'error',
+            message: 'Request is aborted',
+            type: 'ServiceUnavailable',
+            code: 503,
+          },
+        }),
+      ) + done,
+    ],
     text: '',
     tokens: 0,
     tokensEach: [],
@@ -293,7 +357,11 @@ export const serverStreams: readonly ServerStream[] = [
   },
   ...['abort', 'error'].map((reason) => ({
     server: `vLLM, SGLang, LMDeploy: an answer that the server gave up, by its finish_reason ${reason}`,
-    writes: [lf(json(chat({ content: 'a' }))), lf(json(chat({}, reason))), lf(json({ ...chat({}), choices: [], ...usage(4, 1) })) + done],
+    writes: [
+      lf(json(chat({ content: 'a' }))),
+      lf(json(chat({}, reason))),
+      lf(json({ ...chat({}), choices: [], ...usage(4, 1) })) + done,
+    ],
     text: 'a',
     tokens: 1,
     inputTokens: 4,

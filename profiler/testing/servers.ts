@@ -9,9 +9,18 @@ export interface TestServer {
   stop(): Promise<void>
 }
 
-/** Starts a server with a known service on loopback, in a process of its own. Defaults: 5 ms fixed, no queue, no faults. */
+/**
+ * Starts a server with a known service on loopback, in a process of its own. Defaults: 5 ms fixed,
+ * no queue, no faults.
+ */
 export async function startTestServer(given: Partial<TestService> = {}): Promise<TestServer> {
-  const service: TestService = { time: { kind: 'fixed', ms: 5 }, servers: 0, maxBatch: 1, seed: 1, ...given }
+  const service: TestService = {
+    time: { kind: 'fixed', ms: 5 },
+    servers: 0,
+    maxBatch: 1,
+    seed: 1,
+    ...given,
+  }
   const child = forkEntry('./server-child', import.meta.url)
   child.send(service)
   const [{ port }] = (await once(child, 'message')) as [{ port: number }]

@@ -4,10 +4,18 @@ export interface TestService {
   readonly time:
     | { readonly kind: 'fixed'; readonly ms: number }
     | { readonly kind: 'lognormal'; readonly medianMs: number; readonly sigma: number }
-    | { readonly kind: 'bimodal'; readonly fastMs: number; readonly slowMs: number; readonly slowShare: number }
+    | {
+        readonly kind: 'bimodal'
+        readonly fastMs: number
+        readonly slowMs: number
+        readonly slowShare: number
+      }
     /** A batch of b takes baseMs + perItemMs × b. */
     | { readonly kind: 'batch'; readonly baseMs: number; readonly perItemMs: number }
-    /** As the queue of that name in simple-servers.ts, which also says how many are served at once, in batches of how many, and how many may wait. */
+    /**
+     * As the queue of that name in simple-servers.ts, which also says how many are served at once,
+     * in batches of how many, and how many may wait.
+     */
     | { readonly kind: 'known'; readonly name: string }
   /** Batches served at once; 0 = any number (no queue). */
   readonly servers: number
@@ -19,7 +27,10 @@ export interface TestService {
   readonly fault?: TestFault
   /** Connections that the server closes although nothing is wrong. */
   readonly closes?: TestCloses
-  /** Default HTTP/1.1. 'h2c': HTTP/2 over plain TCP, and nothing else. 'h2': HTTP/2 over TLS (certificate.ts). 'https': HTTP/1.1 over TLS. */
+  /**
+   * Default HTTP/1.1. 'h2c': HTTP/2 over plain TCP, and nothing else. 'h2': HTTP/2 over TLS
+   * (certificate.ts). 'https': HTTP/1.1 over TLS.
+   */
   readonly http?: 'h2c' | 'h2' | 'https'
 }
 

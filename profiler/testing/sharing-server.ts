@@ -10,7 +10,10 @@ interface SharingServerOptions {
   readonly workMs: (uniform: Uniform) => number
 }
 
-/** A processor-sharing server in virtual time: all requests are served at once, each at its share of the cores. */
+/**
+ * A processor-sharing server in virtual time: all requests are served at once, each at its share of
+ * the cores.
+ */
 export class SharingServer implements VirtualServer {
   private readonly uniform: Uniform
 
@@ -20,7 +23,8 @@ export class SharingServer implements VirtualServer {
 
   play(load: Load): VirtualRun {
     const { cores, workMs } = this.options
-    const sent: number[] = load.kind === 'open' ? [...schedule(load)] : new Array(load.connections).fill(0)
+    const sent: number[] =
+      load.kind === 'open' ? [...schedule(load)] : new Array(load.connections).fill(0)
     const latency: number[] = []
     let next = 0
     let now = 0
@@ -39,8 +43,13 @@ export class SharingServer implements VirtualServer {
         latency[done!.request] = now - sent[done!.request]!
         if (load.kind === 'closed' && now < load.durationS * 1000) sent.push(now)
       }
-      while (next < sent.length && sent[next]! <= now) jobs.push({ request: next++, leftMs: workMs(this.uniform) })
+      while (next < sent.length && sent[next]! <= now)
+        jobs.push({ request: next++, leftMs: workMs(this.uniform) })
     }
-    return { sentMs: Float64Array.from(sent), latencyMs: Float64Array.from(latency), failure: 'status 500' }
+    return {
+      sentMs: Float64Array.from(sent),
+      latencyMs: Float64Array.from(latency),
+      failure: 'status 500',
+    }
   }
 }

@@ -1,4 +1,7 @@
-/** Servers in virtual time that are simple enough for their capacity to be known beyond doubt, by closed form or by millions of arrivals. */
+/**
+ * Servers in virtual time that are simple enough for their capacity to be known beyond doubt, by
+ * closed form or by millions of arrivals.
+ */
 import type { Uniform } from '../seeded-random.ts'
 import type { Slo } from '../types.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
@@ -8,7 +11,8 @@ const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate
 
 type Service = QueueServerOptions['serviceMs']
 const server = (serviceMs: () => Service, rest: Partial<QueueServerOptions> = {}) => {
-  return (seed: number) => new QueueServer({ seed, servers: 1, maxBatch: 1, ...rest, serviceMs: serviceMs() })
+  return (seed: number) =>
+    new QueueServer({ seed, servers: 1, maxBatch: 1, ...rest, serviceMs: serviceMs() })
 }
 
 /** A queue in virtual time, which a process can serve as well (server-child.ts). */
@@ -43,7 +47,10 @@ const stalling =
     return rest + ms + (ms > untilNext ? stallMs : 0)
   }
 
-/** Gets from `slower` times as slow to its own speed over its first requests: at once after them, or evenly. */
+/**
+ * Gets from `slower` times as slow to its own speed over its first requests: at once after them, or
+ * evenly.
+ */
 const warmingUp =
   (ms: number, slower: number, requests: number, how: 'at once' | 'evenly'): (() => Service) =>
   () => {
@@ -54,22 +61,39 @@ const warmingUp =
     }
   }
 
-const of = (name: string, limitMs: number, make: SimpleCase['server'], batching = false): SimpleCase => ({
+const of = (
+  name: string,
+  limitMs: number,
+  make: SimpleCase['server'],
+  batching = false,
+): SimpleCase => ({
   name,
   slo: slo(limitMs),
   batching,
   server: make,
 })
 
-/** With an SLO that is long beside a service, as people's own servers have: their capacity is nearly all of what they can do. */
+/**
+ * With an SLO that is long beside a service, as people's own servers have: their capacity is nearly
+ * all of what they can do.
+ */
 const longSloCases: readonly SimpleCase[] = [
   of('FIFO 3 ms, within 500 ms', 500, server(fixed(3))),
   of('FIFO 20 ms, within 500 ms', 500, server(fixed(20))),
   of('FIFO 1 ms, within 1 s', 1000, server(fixed(1))),
-  of('batches of 16 in 5 + 0.5 n ms, within 500 ms', 500, server(batches(5, 0.5), { maxBatch: 16 }), true),
+  of(
+    'batches of 16 in 5 + 0.5 n ms, within 500 ms',
+    500,
+    server(batches(5, 0.5), { maxBatch: 16 }),
+    true,
+  ),
   of('two workers, 10 ms, within 1 s', 1000, server(fixed(10), { servers: 2 })),
   of('four workers, 50 ms, within 2 s', 2000, server(fixed(50), { servers: 4 })),
-  of('two workers, 90 % 8 ms, 10 % 30 ms, within 1 s', 1000, server(twoKinds(8, 30, 0.1), { servers: 2 })),
+  of(
+    'two workers, 90 % 8 ms, 10 % 30 ms, within 1 s',
+    1000,
+    server(twoKinds(8, 30, 0.1), { servers: 2 }),
+  ),
 ]
 
 /** Those that results are reported for. */
@@ -88,15 +112,30 @@ export const simpleCases: readonly SimpleCase[] = [
 export const developmentCases: readonly SimpleCase[] = [
   of('dev: FIFO 11 ms', 90, server(fixed(11))),
   of('dev: batches of 8 in 3 + 1.2 n ms', 50, server(batches(3, 1.2), { maxBatch: 8 }), true),
-  of('dev: batches of 64 in 10 + 0.25 n ms', 100, server(batches(10, 0.25), { maxBatch: 64 }), true),
+  of(
+    'dev: batches of 64 in 10 + 0.25 n ms',
+    100,
+    server(batches(10, 0.25), { maxBatch: 64 }),
+    true,
+  ),
   of('dev: three workers, 90 % 6 ms, 10 % 45 ms', 80, server(twoKinds(6, 45, 0.1), { servers: 3 })),
   of('dev: FIFO 5 ms, 40 ms stall each 1.5 s', 90, server(stalling(5, 40, 1500))),
   of('dev: FIFO 3 ms, refuses beyond 40', 300, server(fixed(3), { queueLimit: 40 })),
   of('dev: FIFO 6 ms, first 500 4x slower', 50, server(warmingUp(6, 4, 500, 'at once'))),
   of('dev: FIFO 5 ms, from 8x over 200', 45, server(warmingUp(5, 8, 200, 'evenly'))),
   of('dev: FIFO 7 ms, within 800 ms', 800, server(fixed(7))),
-  of('dev: batches of 8 in 20 + 4 n ms, within 2 s', 2000, server(batches(20, 4), { maxBatch: 8 }), true),
-  of('dev: three workers, 80 % 10 ms, 20 % 60 ms, within 3 s', 3000, server(twoKinds(10, 60, 0.2), { servers: 3 })),
+  of(
+    'dev: batches of 8 in 20 + 4 n ms, within 2 s',
+    2000,
+    server(batches(20, 4), { maxBatch: 8 }),
+    true,
+  ),
+  of(
+    'dev: three workers, 80 % 10 ms, 20 % 60 ms, within 3 s',
+    3000,
+    server(twoKinds(10, 60, 0.2), { servers: 3 }),
+  ),
 ]
 
-export const caseNamed = (name: string): SimpleCase => simpleCases.find((known) => known.name === name)!
+export const caseNamed = (name: string): SimpleCase =>
+  simpleCases.find((known) => known.name === name)!

@@ -1,6 +1,7 @@
 /**
- * Servers of a few requests a second in virtual time, as of language models or large images: a minute has too few of their requests to prove a percentile. The rule for
- * confirmations of such was made on the first three; the others were kept apart.
+ * Servers of a few requests a second in virtual time, as of language models or large images: a
+ * minute has too few of their requests to prove a percentile. The rule for confirmations of such
+ * was made on the first three; the others were kept apart.
  */
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from './queue-server.ts'
@@ -22,9 +23,26 @@ const slow = (
 export const slowCases: readonly VirtualCase[] = [
   slow('FIFO 70 ms', 2000, 1, (_, uniform) => 70 * gamma(uniform, 100)),
   slow('four workers 600 ms, cv 0.5', 2000, 4, (_, uniform) => 600 * gamma(uniform, 4)),
-  slow('batches of 4 in 80 + 60 n ms', 2000, 1, (batch, uniform) => (80 + 60 * batch) * gamma(uniform, 100), 4),
-  slow('apart: three workers 500 ms, skewed', 1500, 3, (_, uniform) => 400 + 90 * Math.exp(0.5 * normal(uniform))),
+  slow(
+    'batches of 4 in 80 + 60 n ms',
+    2000,
+    1,
+    (batch, uniform) => (80 + 60 * batch) * gamma(uniform, 100),
+    4,
+  ),
+  slow(
+    'apart: three workers 500 ms, skewed',
+    1500,
+    3,
+    (_, uniform) => 400 + 90 * Math.exp(0.5 * normal(uniform)),
+  ),
   slow('apart: FIFO 200 ms, cv 0.3', 3000, 1, (_, uniform) => 200 * gamma(uniform, 11)),
-  slow('apart: batches of 16 in 400 + 40 n ms', 2000, 1, (batch, uniform) => (400 + 40 * batch) * gamma(uniform, 400), 16),
+  slow(
+    'apart: batches of 16 in 400 + 40 n ms',
+    2000,
+    1,
+    (batch, uniform) => (400 + 40 * batch) * gamma(uniform, 400),
+    16,
+  ),
   slow('apart: eight workers 2 s, cv 0.3', 6000, 8, (_, uniform) => 2000 * gamma(uniform, 11)),
 ]

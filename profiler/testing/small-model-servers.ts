@@ -1,12 +1,17 @@
 /**
- * Small models on cores in virtual time: a batch takes nearly as long as its requests do one by one, so that a full one takes more than the limit and servers keep it with a few.
- * What is known of them is in docs/profiler.md; the way in which batches are put together was repaired with these in sight.
+ * Small models on cores in virtual time: a batch takes nearly as long as its requests do one by
+ * one, so that a full one takes more than the limit and servers keep it with a few. What is known
+ * of them is in docs/profiler.md; the way in which batches are put together was repaired with these
+ * in sight.
  */
 import { gamma, seeded, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
-/** Of a machine that others use too: how much its speed varies, a coefficient of variation, and for how long it stays as it is, ms, on the mean. */
+/**
+ * Of a machine that others use too: how much its speed varies, a coefficient of variation, and for
+ * how long it stays as it is, ms, on the mean.
+ */
 interface Unsteady {
   readonly cv: number
   readonly forMs: number
@@ -26,19 +31,28 @@ const smallModel = (workers: number, maxBatch: number, unsteady?: Unsteady): Vir
       maxBatch,
       maxDelayMs: 2,
       besideMs: 0.7,
-      serviceMs: (batch, uniform, atMs) => batchMs(batch) * gamma(uniform, 1 / 0.05 ** 2) * (speed?.(atMs) ?? 1),
+      serviceMs: (batch, uniform, atMs) =>
+        batchMs(batch) * gamma(uniform, 1 / 0.05 ** 2) * (speed?.(atMs) ?? 1),
     })
   },
 })
 
-/** Of a machine that is slow now and then: everything takes so many times as long, for so long and so often on the mean. */
+/**
+ * Of a machine that is slow now and then: everything takes so many times as long, for so long and
+ * so often on the mean.
+ */
 interface SlowTimes {
   readonly times: number
   readonly forMs: number
   readonly everyMs: number
 }
 
-const slowNowAndThen = (workers: number, maxBatch: number, slow: SlowTimes, apart = false): VirtualCase => ({
+const slowNowAndThen = (
+  workers: number,
+  maxBatch: number,
+  slow: SlowTimes,
+  apart = false,
+): VirtualCase => ({
   name: `slow times${apart ? ' apart' : ''}: ${workers} x batches of ${maxBatch}, ${slow.times} times as long for ${slow.forMs} ms every ${slow.everyMs} ms`,
   slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
   batching: true,
@@ -50,7 +64,8 @@ const slowNowAndThen = (workers: number, maxBatch: number, slow: SlowTimes, apar
       maxBatch,
       maxDelayMs: maxBatch > 1 ? 2 : 0,
       besideMs: 0.7,
-      serviceMs: (batch, uniform, atMs) => batchMs(batch) * gamma(uniform, 1 / 0.15 ** 2) * speed(atMs),
+      serviceMs: (batch, uniform, atMs) =>
+        batchMs(batch) * gamma(uniform, 1 / 0.15 ** 2) * speed(atMs),
     })
   },
 })
@@ -64,10 +79,19 @@ const slowAtTimes = ({ times, forMs, everyMs }: SlowTimes, seed: number) => {
 }
 
 const speedOf = ({ cv, forMs }: Unsteady, seed: number) =>
-  changing(seed, (uniform) => ({ forMs: -forMs * Math.log(uniform()), factor: gamma(uniform, 1 / cv ** 2) }))
+  changing(seed, (uniform) => ({
+    forMs: -forMs * Math.log(uniform()),
+    factor: gamma(uniform, 1 / cv ** 2),
+  }))
 
-/** Times as long as usual at a time, asked for in order. @param next how much longer everything takes, and for how long */
-function changing(seed: number, next: (uniform: Uniform) => { readonly forMs: number; readonly factor: number }) {
+/**
+ * Times as long as usual at a time, asked for in order. @param next how much longer everything
+ * takes, and for how long
+ */
+function changing(
+  seed: number,
+  next: (uniform: Uniform) => { readonly forMs: number; readonly factor: number },
+) {
   const uniform = seeded(seed + 9000)
   let [untilMs, factor] = [0, 1]
   return (atMs: number): number => {
@@ -91,7 +115,10 @@ export const smallModelCases: readonly VirtualCase[] = [
   smallModel(2, 16, shared),
 ]
 
-/** What is known of them is in docs/profiler.md; those apart had no say in how far a twin goes on with what followed. */
+/**
+ * What is known of them is in docs/profiler.md; those apart had no say in how far a twin goes on
+ * with what followed.
+ */
 export const slowTimesCases: readonly VirtualCase[] = [
   slowNowAndThen(2, 1, { times: 1.6, forMs: 80, everyMs: 500 }),
   slowNowAndThen(2, 1, { times: 2.2, forMs: 120, everyMs: 900 }),

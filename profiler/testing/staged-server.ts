@@ -18,13 +18,20 @@ export interface StagedServerOptions {
   readonly writeMs: (uniform: Uniform) => number
 }
 
-type Event = { readonly request: number } | { readonly batch: readonly number[] } | { readonly done: Task } | 'batch-delay-over'
+type Event =
+  | { readonly request: number }
+  | { readonly batch: readonly number[] }
+  | { readonly done: Task }
+  | 'batch-delay-over'
 interface Task {
   readonly request: number
   readonly writes: boolean
 }
 
-/** CPU cores that decode requests and write answers, taken in their order, and an accelerator that serves batches meanwhile: a predictor in virtual time. */
+/**
+ * CPU cores that decode requests and write answers, taken in their order, and an accelerator that
+ * serves batches meanwhile: a predictor in virtual time.
+ */
 export class StagedServer implements VirtualServer {
   private readonly uniform: Uniform
 
@@ -58,7 +65,8 @@ export class StagedServer implements VirtualServer {
       const ready = decoded.length - nextDecoded
       if (serving || ready === 0) return
       const untilMs = decoded[nextDecoded]!.atMs + maxDelayMs
-      if (ready < maxBatch && now < untilMs - 1e-9) return void events.push(untilMs, 'batch-delay-over')
+      if (ready < maxBatch && now < untilMs - 1e-9)
+        return void events.push(untilMs, 'batch-delay-over')
       serving = true
       const batch = decoded.slice(nextDecoded, nextDecoded + maxBatch).map(({ request }) => request)
       nextDecoded += batch.length
@@ -87,6 +95,10 @@ export class StagedServer implements VirtualServer {
       }
       compute()
     }
-    return { sentMs: Float64Array.from(sent), latencyMs: Float64Array.from(latency), failure: 'status 500' }
+    return {
+      sentMs: Float64Array.from(sent),
+      latencyMs: Float64Array.from(latency),
+      failure: 'status 500',
+    }
   }
 }

@@ -4,7 +4,10 @@ import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 
 const tokens = 10
 
-/** Streams ten tokens an answer in virtual time: all of what the server takes for one but `streamsMs` is the wait for its first token. */
+/**
+ * Streams ten tokens an answer in virtual time: all of what the server takes for one but
+ * `streamsMs` is the wait for its first token.
+ */
 export class StreamingGenerator implements LoadGenerator {
   readonly name: string = 'streaming, virtual'
   private readonly inner = new VirtualLoadGenerator()
@@ -20,7 +23,11 @@ export class StreamingGenerator implements LoadGenerator {
     const each = (value: number) => run.latencyMs.map(() => value)
     const ttft = run.latencyMs.map((ms) => Math.max(1, ms - this.streamsMs))
     const latenciesMs = { ttft, tpot: each(this.streamsMs / tokens), e2e: run.latencyMs }
-    return { ...run, latencyMs: ttft, stream: { latenciesMs, tokens: each(tokens), gapsMs: new Float64Array(0) } }
+    return {
+      ...run,
+      latencyMs: ttft,
+      stream: { latenciesMs, tokens: each(tokens), gapsMs: new Float64Array(0) },
+    }
   }
 
   async run(target: Target, load: Load, slo: Slo) {

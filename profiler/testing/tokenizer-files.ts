@@ -2,7 +2,10 @@
 const common = { version: '1.0', truncation: null, padding: null }
 const letters = [...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ']
 
-/** Byte-level BPE (GPT-2, Llama 3, Qwen): Ġ is a space. It knows some pairs, and no word whole but 'the'. */
+/**
+ * Byte-level BPE (GPT-2, Llama 3, Qwen): Ġ is a space. It knows some pairs, and no word whole but
+ * 'the'.
+ */
 export function byteLevelTokenizer(): object {
   const merges = [
     ['t', 'h'],
@@ -11,11 +14,27 @@ export function byteLevelTokenizer(): object {
     ['i', 'n'],
     ['e', 'r'],
   ] as const
-  const pieces = ['<|begin|>', 'Ġ', ...letters, ...".,'-0123456789", ...merges.map((pair) => pair.join(''))]
+  const pieces = [
+    '<|begin|>',
+    'Ġ',
+    ...letters,
+    ...".,'-0123456789",
+    ...merges.map((pair) => pair.join('')),
+  ]
   const split = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true }
   return {
     ...common,
-    added_tokens: [{ id: 0, content: '<|begin|>', single_word: false, lstrip: false, rstrip: false, normalized: false, special: true }],
+    added_tokens: [
+      {
+        id: 0,
+        content: '<|begin|>',
+        single_word: false,
+        lstrip: false,
+        rstrip: false,
+        normalized: false,
+        special: true,
+      },
+    ],
     normalizer: null,
     pre_tokenizer: split,
     post_processor: null,
@@ -24,7 +43,10 @@ export function byteLevelTokenizer(): object {
   }
 }
 
-/** SentencePiece's BPE (Llama 2, Mistral): ▁ is a space, one stands before the text, and characters that are unknown fall back to bytes. */
+/**
+ * SentencePiece's BPE (Llama 2, Mistral): ▁ is a space, one stands before the text, and characters
+ * that are unknown fall back to bytes.
+ */
 export function sentencePieceTokenizer(): object {
   const merges = [
     ['▁', 't'],
@@ -32,10 +54,23 @@ export function sentencePieceTokenizer(): object {
     ['▁t', 'he'],
     ['o', 'n'],
   ] as const
-  const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`)
+  const bytes = Array.from(
+    { length: 256 },
+    (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`,
+  )
   return {
     ...common,
-    added_tokens: [{ id: 0, content: '<unk>', single_word: false, lstrip: false, rstrip: false, normalized: false, special: true }],
+    added_tokens: [
+      {
+        id: 0,
+        content: '<unk>',
+        single_word: false,
+        lstrip: false,
+        rstrip: false,
+        normalized: false,
+        special: true,
+      },
+    ],
     normalizer: {
       type: 'Sequence',
       normalizers: [
@@ -47,17 +82,29 @@ export function sentencePieceTokenizer(): object {
     post_processor: null,
     decoder: {
       type: 'Sequence',
-      decoders: [{ type: 'Replace', pattern: { String: '▁' }, content: ' ' }, { type: 'ByteFallback' }, { type: 'Fuse' }],
+      decoders: [
+        { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
+        { type: 'ByteFallback' },
+        { type: 'Fuse' },
+      ],
     },
     model: {
-      ...modelOf(['<unk>', ...bytes, '▁', ...letters, ...merges.map((pair) => pair.join(''))], merges, true),
+      ...modelOf(
+        ['<unk>', ...bytes, '▁', ...letters, ...merges.map((pair) => pair.join(''))],
+        merges,
+        true,
+      ),
       unk_token: '<unk>',
       fuse_unk: true,
     },
   }
 }
 
-const modelOf = (pieces: readonly string[], merges: readonly (readonly [string, string])[], byteFallback: boolean) => ({
+const modelOf = (
+  pieces: readonly string[],
+  merges: readonly (readonly [string, string])[],
+  byteFallback: boolean,
+) => ({
   type: 'BPE',
   dropout: null,
   unk_token: null,

@@ -1,4 +1,7 @@
-/** Servers in virtual time that stand for kinds of real ones, with the SLO each is tested under. The benchmark's cases. */
+/**
+ * Servers in virtual time that stand for kinds of real ones, with the SLO each is tested under. The
+ * benchmark's cases.
+ */
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
 import type { Slo, VirtualServer } from '../types.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
@@ -16,13 +19,24 @@ const slo = (limitMs: number): Slo => ({ percentile: 0.99, limitMs, maxErrorRate
 const jitter = (uniform: Uniform, cv: number) => gamma(uniform, 1 / cv ** 2)
 
 type Service = QueueServerOptions['serviceMs']
-const queue = (servers: number, maxBatch: number, serviceMs: Service, maxDelayMs = 0, besideMs = 0) => {
-  return (seed: number) => new QueueServer({ seed, servers, maxBatch, maxDelayMs, besideMs, serviceMs })
+const queue = (
+  servers: number,
+  maxBatch: number,
+  serviceMs: Service,
+  maxDelayMs = 0,
+  besideMs = 0,
+) => {
+  return (seed: number) =>
+    new QueueServer({ seed, servers, maxBatch, maxDelayMs, besideMs, serviceMs })
 }
 const gpuBatchMs = (batch: number, uniform: Uniform) => (5 + 0.55 * batch) * jitter(uniform, 0.04)
-const gpuWithStalls = (stallMs: number) => queue(1, 32, (batch, uniform) => gpuBatchMs(batch, uniform) + (uniform() < 0.01 ? stallMs : 0))
+const gpuWithStalls = (stallMs: number) =>
+  queue(1, 32, (batch, uniform) => gpuBatchMs(batch, uniform) + (uniform() < 0.01 ? stallMs : 0))
 
-/** Stalls that come by the clock, a few seconds apart at random, whatever is served: a batch that meets one ends later. */
+/**
+ * Stalls that come by the clock, a few seconds apart at random, whatever is served: a batch that
+ * meets one ends later.
+ */
 const stalledByTheClock = (seed: number) => {
   const clock = seeded(seed + 5000)
   let stallAtMs = -2500 * Math.log(clock())
@@ -35,7 +49,10 @@ const stalledByTheClock = (seed: number) => {
   return new QueueServer({ seed, servers: 1, maxBatch: 16, serviceMs })
 }
 
-/** Two workers whose garbage is collected after about 300 requests, 40 to 120 ms in which neither works. */
+/**
+ * Two workers whose garbage is collected after about 300 requests, 40 to 120 ms in which neither
+ * works.
+ */
 const collectingGarbage = (seed: number) => {
   const collector = seeded(seed + 6000)
   let untilCollection = 300
@@ -50,7 +67,10 @@ const collectingGarbage = (seed: number) => {
   return new QueueServer({ seed, servers: 2, maxBatch: 1, serviceMs })
 }
 
-/** A neighbour on the same device, every few seconds at random for 150 to 350 ms, in which batches take twice as long. */
+/**
+ * A neighbour on the same device, every few seconds at random for 150 to 350 ms, in which batches
+ * take twice as long.
+ */
 const besideANeighbour = (seed: number) => {
   const clock = seeded(seed + 7000)
   let fromMs = -4000 * Math.log(clock())
@@ -65,7 +85,10 @@ const besideANeighbour = (seed: number) => {
   return new QueueServer({ seed, servers: 1, maxBatch: 16, serviceMs })
 }
 
-/** A predictor: one core decodes requests and writes answers one by one while the GPU works on a batch. */
+/**
+ * A predictor: one core decodes requests and writes answers one by one while the GPU works on a
+ * batch.
+ */
 const decodingAndWriting = (seed: number) =>
   new StagedServer({
     seed,
@@ -80,11 +103,36 @@ export const virtualCases: readonly VirtualCase[] = [
   { name: 'GPU batch 32', slo: slo(50), batching: true, server: queue(1, 32, gpuBatchMs, 2) },
   { name: 'GPU batch 32, 30 ms stalls', slo: slo(70), batching: true, server: gpuWithStalls(30) },
   { name: 'GPU batch 32, 90 ms stalls', slo: slo(150), batching: true, server: gpuWithStalls(90) },
-  { name: 'CPU batch 8', slo: slo(250), batching: true, server: queue(1, 8, (batch, uniform) => (12 + 9 * batch) * jitter(uniform, 0.08)) },
-  { name: 'CPU, 74 rps', slo: slo(60), batching: false, server: queue(1, 1, (_, uniform) => 13.5 * jitter(uniform, 0.1)) },
-  { name: 'CPU, 13 rps', slo: slo(400), batching: false, server: queue(1, 1, (_, uniform) => 77 * jitter(uniform, 0.1)) },
-  { name: 'two workers, 150 rps', slo: slo(60), batching: false, server: queue(2, 1, (_, uniform) => 13.5 * jitter(uniform, 0.2)) },
-  { name: 'high variance', slo: slo(150), batching: false, server: queue(1, 1, (_, uniform) => 8 * Math.exp(0.8 * normal(uniform))) },
+  {
+    name: 'CPU batch 8',
+    slo: slo(250),
+    batching: true,
+    server: queue(1, 8, (batch, uniform) => (12 + 9 * batch) * jitter(uniform, 0.08)),
+  },
+  {
+    name: 'CPU, 74 rps',
+    slo: slo(60),
+    batching: false,
+    server: queue(1, 1, (_, uniform) => 13.5 * jitter(uniform, 0.1)),
+  },
+  {
+    name: 'CPU, 13 rps',
+    slo: slo(400),
+    batching: false,
+    server: queue(1, 1, (_, uniform) => 77 * jitter(uniform, 0.1)),
+  },
+  {
+    name: 'two workers, 150 rps',
+    slo: slo(60),
+    batching: false,
+    server: queue(2, 1, (_, uniform) => 13.5 * jitter(uniform, 0.2)),
+  },
+  {
+    name: 'high variance',
+    slo: slo(150),
+    batching: false,
+    server: queue(1, 1, (_, uniform) => 8 * Math.exp(0.8 * normal(uniform))),
+  },
   {
     name: 'bimodal 8/58 ms',
     slo: slo(250),
@@ -95,21 +143,49 @@ export const virtualCases: readonly VirtualCase[] = [
     name: 'processor sharing',
     slo: slo(120),
     batching: false,
-    server: (seed) => new SharingServer({ seed, cores: 2, workMs: (uniform) => 15 * jitter(uniform, 0.5) }),
+    server: (seed) =>
+      new SharingServer({ seed, cores: 2, workMs: (uniform) => 15 * jitter(uniform, 0.5) }),
   },
   {
     name: 'warm-up drift',
     slo: slo(80),
     batching: true,
-    server: queue(1, 8, (batch, uniform, atMs) => (6 + 3 * batch) * jitter(uniform, 0.05) * (1 + 2 * Math.exp(-atMs / 800))),
+    server: queue(
+      1,
+      8,
+      (batch, uniform, atMs) =>
+        (6 + 3 * batch) * jitter(uniform, 0.05) * (1 + 2 * Math.exp(-atMs / 800)),
+    ),
   },
-  // No constant of the search was chosen by the next two; that stalls may go by the clock, and be regular, was learnt from them.
-  { name: 'batch 16, 60 ms stalls by the clock', slo: slo(120), batching: true, server: stalledByTheClock },
-  { name: 'two workers, garbage collection', slo: slo(150), batching: false, server: collectingGarbage },
+  // No constant of the search was chosen by the next two; that stalls may go by the clock, and be
+  // regular, was learnt from them.
+  {
+    name: 'batch 16, 60 ms stalls by the clock',
+    slo: slo(120),
+    batching: true,
+    server: stalledByTheClock,
+  },
+  {
+    name: 'two workers, garbage collection',
+    slo: slo(150),
+    batching: false,
+    server: collectingGarbage,
+  },
   // Held out: looked at only when the search was done.
-  { name: 'batch 16, a neighbour now and then', slo: slo(120), batching: true, server: besideANeighbour },
-  // Written after real predictors had been found to be measured too low: requests take time on their way; a closed loop idles a stage while it waits for the other.
-  { name: 'FIFO 8 ms, 1.2 ms beside it', slo: slo(60), batching: false, server: queue(1, 1, () => 8, 0, 1.2) },
+  {
+    name: 'batch 16, a neighbour now and then',
+    slo: slo(120),
+    batching: true,
+    server: besideANeighbour,
+  },
+  // Written after real predictors had been found to be measured too low: requests take time on
+  // their way; a closed loop idles a stage while it waits for the other.
+  {
+    name: 'FIFO 8 ms, 1.2 ms beside it',
+    slo: slo(60),
+    batching: false,
+    server: queue(1, 1, () => 8, 0, 1.2),
+  },
   {
     name: 'two workers, 95 % 4 ms, 5 % 40 ms, 1 ms beside',
     slo: slo(60),

@@ -1,4 +1,7 @@
-/** Protocol buffers by hand, for servers and recordings in tests: nothing here is shared with what is tested. */
+/**
+ * Protocol buffers by hand, for servers and recordings in tests: nothing here is shared with what
+ * is tested.
+ */
 export type Field = readonly [number: number, value: number | string | Uint8Array]
 
 function varint(value: number): number[] {
@@ -17,7 +20,10 @@ export function wire(...fields: readonly Field[]): Buffer {
     fields.map(([number, value]) => {
       if (typeof value === 'number') return Buffer.from([...varint(number * 8), ...varint(value)])
       const bytes = Buffer.from(value)
-      return Buffer.concat([Buffer.from([...varint(number * 8 + 2), ...varint(bytes.length)]), bytes])
+      return Buffer.concat([
+        Buffer.from([...varint(number * 8 + 2), ...varint(bytes.length)]),
+        bytes,
+      ])
     }),
   )
 }

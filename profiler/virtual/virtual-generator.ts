@@ -3,7 +3,10 @@ import { GeneratorError } from '../profiler-errors.ts'
 import { loadPointOf } from '../statistics/load-point.ts'
 import type { Load, LoadGenerator, LoadPoint, LoadRun, Slo, Target, VirtualRun } from '../types.ts'
 
-/** Loads servers that exist in virtual time: as the HTTP generator, with the server's own clock in place of the machine's. */
+/**
+ * Loads servers that exist in virtual time: as the HTTP generator, with the server's own clock in
+ * place of the machine's.
+ */
 export class VirtualLoadGenerator implements LoadGenerator {
   readonly name = 'virtual'
 
@@ -12,7 +15,8 @@ export class VirtualLoadGenerator implements LoadGenerator {
   }
 
   async play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun> {
-    if (target.kind !== 'virtual') throw new GeneratorError('the virtual load generator was given a real target')
+    if (target.kind !== 'virtual')
+      throw new GeneratorError('the virtual load generator was given a real target')
     checkLoad(load)
     signal.throwIfAborted()
     return runOf(load, target.server.play(load))
@@ -22,19 +26,25 @@ export class VirtualLoadGenerator implements LoadGenerator {
 }
 
 function runOf(load: Load, played: VirtualRun): LoadRun {
-  // Parts of a stream are not known from the age of a request: as with real servers, only end-to-end latencies cut a window.
-  const cutMs = load.kind === 'open' && load.cut !== undefined && played.stream === undefined ? cutTimeMs(played, load.cut) : undefined
+  // Parts of a stream are not known from the age of a request: as with real servers, only
+  // end-to-end latencies cut a window.
+  const cutMs =
+    load.kind === 'open' && load.cut !== undefined && played.stream === undefined
+      ? cutTimeMs(played, load.cut)
+      : undefined
   const end = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
   const n = end === undefined || end < 0 ? played.sentMs.length : end
   const sentMs = played.sentMs.slice(0, n)
   const latencyMs = played.latencyMs.slice(0, n)
   // Requests under way when the window is cut count with the age they had reached.
-  if (cutMs !== undefined) for (let i = 0; i < n; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
+  if (cutMs !== undefined)
+    for (let i = 0; i < n; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
   const answeredMs = played.stream?.latenciesMs.e2e ?? latencyMs
   let [failed, lastMs] = [0, cutMs ?? 0]
   for (let i = 0; i < n; i++) {
     if (Number.isNaN(latencyMs[i]!)) failed++
-    if (cutMs === undefined) lastMs = Math.max(lastMs, sentMs[i]! + (Number.isNaN(answeredMs[i]!) ? 0 : answeredMs[i]!))
+    if (cutMs === undefined)
+      lastMs = Math.max(lastMs, sentMs[i]! + (Number.isNaN(answeredMs[i]!) ? 0 : answeredMs[i]!))
   }
   return {
     load,
@@ -51,9 +61,16 @@ function runOf(load: Load, played: VirtualRun): LoadRun {
   }
 }
 
-/** When more requests than the cut allows had failed or grown too old, ms; undefined when that never happened. */
-function cutTimeMs({ sentMs, latencyMs }: VirtualRun, cut: { overMs: number; requests: number }): number | undefined {
+/**
+ * When more requests than the cut allows had failed or grown too old, ms; undefined when that never
+ * happened.
+ */
+function cutTimeMs(
+  { sentMs, latencyMs }: VirtualRun,
+  cut: { overMs: number; requests: number },
+): number | undefined {
   const overAt: number[] = []
-  for (let i = 0; i < sentMs.length; i++) if (!(latencyMs[i]! <= cut.overMs)) overAt.push(sentMs[i]! + cut.overMs)
+  for (let i = 0; i < sentMs.length; i++)
+    if (!(latencyMs[i]! <= cut.overMs)) overAt.push(sentMs[i]! + cut.overMs)
   return overAt.length > cut.requests ? overAt[cut.requests] : undefined
 }

@@ -1,4 +1,7 @@
-/** What a build is failed by: whether the SLO is kept, whether that was confirmed, and whether it costs more than it did. */
+/**
+ * What a build is failed by: whether the SLO is kept, whether that was confirmed, and whether it
+ * costs more than it did.
+ */
 import { percent, rate, sloText } from '../format.ts'
 import { conclusions } from '../recommendation/types.ts'
 import type { RecommendationDocument } from '../report/recommendation-json.ts'
@@ -12,33 +15,61 @@ export interface Check {
 }
 
 /** @param mostWorse share by which the cost may be worse than the baseline's, 0.05 = 5 % */
-export function checksOf(baseline: RecommendationDocument, now: RecommendationDocument, mostWorse: number): Check[] {
+export function checksOf(
+  baseline: RecommendationDocument,
+  now: RecommendationDocument,
+  mostWorse: number,
+): Check[] {
   const { best, conclusion, slo } = now
   if (!best) return [{ name: 'slo', state: 'failed', message: now.verdict }]
   const unlike = otherCircumstances(baseline, now)
   return [
-    { name: 'slo', state: 'passed', message: `${best.label} keeps ${sloText(slo)} at ${rate(best.capacityRps)}` },
+    {
+      name: 'slo',
+      state: 'passed',
+      message: `${best.label} keeps ${sloText(slo)} at ${rate(best.capacityRps)}`,
+    },
     {
       name: 'confirmed',
-      state: conclusion === 'confirmed' ? 'passed' : conclusion === 'unconfirmed' ? 'failed' : 'undecided',
+      state:
+        conclusion === 'confirmed'
+          ? 'passed'
+          : conclusion === 'unconfirmed'
+            ? 'failed'
+            : 'undecided',
       message: conclusions[conclusion],
     },
     regression(baseline, now, mostWorse),
     ...(unlike.length > 0
-      ? [{ name: 'alike', state: 'undecided', message: `not as the baseline was: ${unlike.join('; ')}` } as const]
+      ? [
+          {
+            name: 'alike',
+            state: 'undecided',
+            message: `not as the baseline was: ${unlike.join('; ')}`,
+          } as const,
+        ]
       : []),
   ]
 }
 
-function regression(baseline: RecommendationDocument, now: RecommendationDocument, mostWorse: number): Check {
+function regression(
+  baseline: RecommendationDocument,
+  now: RecommendationDocument,
+  mostWorse: number,
+): Check {
   const change = changeOf(baseline, now, 'promised')
   if (!change) {
-    const message = baseline.best ? 'the costs of both have no ratio' : 'the baseline recommends nothing'
+    const message = baseline.best
+      ? 'the costs of both have no ratio'
+      : 'the baseline recommends nothing'
     return { name: 'regression', state: 'undecided', message }
   }
   const decision = decisionOf(change, mostWorse)
   const state = ({ regressed: 'failed', kept: 'passed', undecided: 'undecided' } as const)[decision]
-  const open = decision === 'undecided' ? `; whether by more than ${percent(mostWorse)} is not decided, longer trials would tell` : ''
+  const open =
+    decision === 'undecided'
+      ? `; whether by more than ${percent(mostWorse)} is not decided, longer trials would tell`
+      : ''
   return {
     name: 'regression',
     state,

@@ -20,9 +20,13 @@ export function junitXml(suite: string, checks: readonly Check[]): string {
 }
 
 const levels = { passed: 'notice', failed: 'error', undecided: 'warning' } as const
-const escaped = (text: string) => text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
+const escaped = (text: string) =>
+  text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 
-/** GitHub's workflow commands, a line each (its documentation: "Workflow commands for GitHub Actions"). */
+/**
+ * GitHub's workflow commands, a line each (its documentation: "Workflow commands for GitHub
+ * Actions").
+ */
 export const annotations = (suite: string, checks: readonly Check[]): string[] =>
   checks.map(({ name, state, message }) => {
     const title = escaped(`tune ${suite}: ${name}`).replaceAll(':', '%3A').replaceAll(',', '%2C')

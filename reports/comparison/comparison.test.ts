@@ -5,12 +5,24 @@ import { documentOf, type RecommendationDocument } from '../report/recommendatio
 import { sampleInput } from '../samples.contract.ts'
 import { type Check, checksOf } from './build-checks.ts'
 import { annotations, junitXml, summaryMarkdown } from './build-output.ts'
-import { bestCostText, changeOf, changeText, decisionOf, otherCircumstances, otherQuestions } from './comparison.ts'
+import {
+  bestCostText,
+  changeOf,
+  changeText,
+  decisionOf,
+  otherCircumstances,
+  otherQuestions,
+} from './comparison.ts'
 
 const sample = documentOf(recommend(sampleInput))
 
 /** The sample with another capacity and interval, at $1 an hour. */
-const serving = (capacityRps: number, low: number | null, high: number | null, changes: object = {}): RecommendationDocument => ({
+const serving = (
+  capacityRps: number,
+  low: number | null,
+  high: number | null,
+  changes: object = {},
+): RecommendationDocument => ({
   ...sample,
   objective: { kind: 'price-per-request' },
   best: { ...sample.best!, pricePerHour: 1, capacityRps, capacityCi90Rps: [low, high] },
@@ -19,16 +31,29 @@ const serving = (capacityRps: number, low: number | null, high: number | null, c
 
 describe('how much dearer it became', () => {
   test('half the capacity at the same price is 100 % dearer; intervals add as independent errors', () => {
-    const { worse, interval90 } = changeOf(serving(200, 180, 220), serving(100, 95, 110), 'measured')!
+    const { worse, interval90 } = changeOf(
+      serving(200, 180, 220),
+      serving(100, 95, 110),
+      'measured',
+    )!
     expect(worse).toBeCloseTo(1, 9)
-    // By hand: ln 2 with sqrt(ln(1.1)^2 + ln(1.1)^2) below, sqrt(ln(100/95)^2 + ln(220/200)^2) above.
-    expect(interval90[0]).toBeCloseTo(2 * Math.exp(-Math.hypot(Math.log(1.1), Math.log(200 / 180))) - 1, 9)
-    expect(interval90[1]).toBeCloseTo(2 * Math.exp(Math.hypot(Math.log(100 / 95), Math.log(1.1))) - 1, 9)
+    // By hand: ln 2 with sqrt(ln(1.1)^2 + ln(1.1)^2) below, sqrt(ln(100/95)^2 + ln(220/200)^2)
+    // above.
+    expect(interval90[0]).toBeCloseTo(
+      2 * Math.exp(-Math.hypot(Math.log(1.1), Math.log(200 / 180))) - 1,
+      9,
+    )
+    expect(interval90[1]).toBeCloseTo(
+      2 * Math.exp(Math.hypot(Math.log(100 / 95), Math.log(1.1))) - 1,
+      9,
+    )
   })
 
   test('the interval holds the change; the same twice is no change; the other way round is the inverse', () => {
     const half = fc.double({ min: 1, max: 1.5, noNaN: true })
-    const side = fc.tuple(fc.double({ min: 1, max: 1e5, noNaN: true }), half, half).map(([at, down, up]) => serving(at, at / down, at * up))
+    const side = fc
+      .tuple(fc.double({ min: 1, max: 1e5, noNaN: true }), half, half)
+      .map(([at, down, up]) => serving(at, at / down, at * up))
     fc.assert(
       fc.property(side, side, (a, b) => {
         const there = changeOf(a, b, 'measured')!
@@ -44,7 +69,9 @@ describe('how much dearer it became', () => {
 
   test('of a rate that is to be high, less is worse', () => {
     const most = { objective: { kind: 'max-rate', maxPricePerHour: 5 } as const }
-    expect(changeOf(serving(200, 200, 200, most), serving(160, 160, 160, most), 'measured')?.worse).toBeCloseTo(0.25, 9)
+    expect(
+      changeOf(serving(200, 200, 200, most), serving(160, 160, 160, most), 'measured')?.worse,
+    ).toBeCloseTo(0.25, 9)
   })
 
   test('an interval without an end leaves everything open on its side', () => {
@@ -57,8 +84,12 @@ describe('how much dearer it became', () => {
     const proven = serving(1000, 1000, 1130)
     expect(decisionOf(changeOf(proven, proven, 'promised')!, 0.05)).toBe('kept')
     expect(decisionOf(changeOf(proven, proven, 'measured')!, 0.05)).toBe('undecided')
-    expect(decisionOf(changeOf(proven, serving(900, 900, 1020), 'promised')!, 0.05)).toBe('undecided')
-    expect(decisionOf(changeOf(proven, serving(800, 800, 900), 'promised')!, 0.05)).toBe('regressed')
+    expect(decisionOf(changeOf(proven, serving(900, 900, 1020), 'promised')!, 0.05)).toBe(
+      'undecided',
+    )
+    expect(decisionOf(changeOf(proven, serving(800, 800, 900), 'promised')!, 0.05)).toBe(
+      'regressed',
+    )
   })
 
   test('where nothing is recommended there is no change', () => {
@@ -81,16 +112,25 @@ test.each([
 
 test('a change is told with its interval, in the words of the objective', () => {
   const price = serving(1, 1, 1)
-  expect(changeText({ worse: 0.042, interval90: [-0.01, 0.09] }, price)).toBe('4.2 % dearer (90 %: 1 % cheaper to 9 % dearer)')
+  expect(changeText({ worse: 0.042, interval90: [-0.01, 0.09] }, price)).toBe(
+    '4.2 % dearer (90 %: 1 % cheaper to 9 % dearer)',
+  )
   expect(changeText({ worse: -0.2, interval90: [-0.2, -0.2] }, price)).toBe('20 % cheaper')
-  expect(changeText({ worse: 0, interval90: [-1, Number.POSITIVE_INFINITY] }, price)).toContain('to infinitely dearer')
+  expect(changeText({ worse: 0, interval90: [-1, Number.POSITIVE_INFINITY] }, price)).toContain(
+    'to infinitely dearer',
+  )
 })
 
 describe('what is not alike', () => {
   test('another SLO or objective is another question, other seeds and prices are not', () => {
     expect(otherQuestions(sample, { ...sample, seed: 9 })).toEqual([])
-    expect(otherQuestions(sample, { ...sample, slo: { ...sample.slo, limitMs: 51 } })).toEqual(['the SLO: p99 <= 50 ms, now p99 <= 51 ms'])
-    const demand = (demandRps: number) => ({ ...sample, objective: { kind: 'price-for-demand', demandRps, headroom: 0.2 } as const })
+    expect(otherQuestions(sample, { ...sample, slo: { ...sample.slo, limitMs: 51 } })).toEqual([
+      'the SLO: p99 <= 50 ms, now p99 <= 51 ms',
+    ])
+    const demand = (demandRps: number) => ({
+      ...sample,
+      objective: { kind: 'price-for-demand', demandRps, headroom: 0.2 } as const,
+    })
     expect(otherQuestions(demand(10), demand(20))).toHaveLength(1)
     expect(otherQuestions(demand(10), demand(10))).toEqual([])
   })
@@ -106,33 +146,59 @@ describe('what is not alike', () => {
     } as const
     const a = { ...sample, measuredWith }
     expect(otherCircumstances(a, { ...a, seed: 3 })).toEqual([])
-    expect(otherCircumstances(a, { ...a, provenance: 'simulated', measuredWith: { ...measuredWith, server: 'tfserving' } })).toEqual([
-      `figures: ${a.provenance}, now simulated`,
-      'server: triton, now tfserving',
-    ])
+    expect(
+      otherCircumstances(a, {
+        ...a,
+        provenance: 'simulated',
+        measuredWith: { ...measuredWith, server: 'tfserving' },
+      }),
+    ).toEqual([`figures: ${a.provenance}, now simulated`, 'server: triton, now tfserving'])
   })
 })
 
 describe('the checks of a build', () => {
-  const stateOf = (checks: readonly Check[]) => Object.fromEntries(checks.map(({ name, state }) => [name, state]))
+  const stateOf = (checks: readonly Check[]) =>
+    Object.fromEntries(checks.map(({ name, state }) => [name, state]))
   const confirmed = { conclusion: 'confirmed' } as const
   const baseline = serving(1000, 990, 1010, confirmed)
 
   test.each([
-    ['as cheap, confirmed', serving(1000, 990, 1010, confirmed), { slo: 'passed', confirmed: 'passed', regression: 'passed' }],
-    ['a fifth dearer', serving(800, 790, 810, confirmed), { slo: 'passed', confirmed: 'passed', regression: 'failed' }],
-    ['dearer within the intervals', serving(930, 800, 1050, confirmed), { slo: 'passed', confirmed: 'passed', regression: 'undecided' }],
+    [
+      'as cheap, confirmed',
+      serving(1000, 990, 1010, confirmed),
+      { slo: 'passed', confirmed: 'passed', regression: 'passed' },
+    ],
+    [
+      'a fifth dearer',
+      serving(800, 790, 810, confirmed),
+      { slo: 'passed', confirmed: 'passed', regression: 'failed' },
+    ],
+    [
+      'dearer within the intervals',
+      serving(930, 800, 1050, confirmed),
+      { slo: 'passed', confirmed: 'passed', regression: 'undecided' },
+    ],
     [
       'not confirmed',
       serving(1000, 990, 1010, { conclusion: 'unconfirmed' }),
       { slo: 'passed', confirmed: 'failed', regression: 'passed' },
     ],
-    ['simulated', serving(1000, 990, 1010, { conclusion: 'simulated' }), { slo: 'passed', confirmed: 'undecided', regression: 'passed' }],
-  ] as const)('%s', (_, now, states) => expect(stateOf(checksOf(baseline, now, 0.05))).toEqual(states))
+    [
+      'simulated',
+      serving(1000, 990, 1010, { conclusion: 'simulated' }),
+      { slo: 'passed', confirmed: 'undecided', regression: 'passed' },
+    ],
+  ] as const)('%s', (_, now, states) =>
+    expect(stateOf(checksOf(baseline, now, 0.05))).toEqual(states),
+  )
 
   test('where nothing keeps the SLO, that is the one failure; where the baseline had nothing, nothing is decided', () => {
-    const { best: _, ...none } = serving(1000, 990, 1010, { verdict: 'No configuration meets p99 <= 50 ms' })
-    expect(checksOf(baseline, none, 0.05)).toEqual([{ name: 'slo', state: 'failed', message: 'No configuration meets p99 <= 50 ms' }])
+    const { best: _, ...none } = serving(1000, 990, 1010, {
+      verdict: 'No configuration meets p99 <= 50 ms',
+    })
+    expect(checksOf(baseline, none, 0.05)).toEqual([
+      { name: 'slo', state: 'failed', message: 'No configuration meets p99 <= 50 ms' },
+    ])
     expect(stateOf(checksOf(none, baseline, 0.05)).regression).toBe('undecided')
   })
 })

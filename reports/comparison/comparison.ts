@@ -1,5 +1,16 @@
-/** Two recommendations side by side: by how much one costs more, how far their intervals leave that open, and what of them is not alike. */
-import { cost, costText, type Figures, gainOver, type Objective, unitOf, wordsOf } from '../../search/objective.ts'
+/**
+ * Two recommendations side by side: by how much one costs more, how far their intervals leave that
+ * open, and what of them is not alike.
+ */
+import {
+  cost,
+  costText,
+  type Figures,
+  gainOver,
+  type Objective,
+  unitOf,
+  wordsOf,
+} from '../../search/objective.ts'
 import { percent, sloText, writing } from '../format.ts'
 import type { RecommendationDocument } from '../report/recommendation-json.ts'
 
@@ -17,23 +28,34 @@ type Decision = 'regressed' | 'kept' | 'undecided'
 export type Best = NonNullable<RecommendationDocument['best']>
 
 /**
- * By which share what is recommended now costs more than before, by the objective of both. The logarithms of both costs err independently, upwards and
- * downwards each by its own half of the interval: halves add as squares.
- * @param than 'measured': the earlier one may have been better than its figure, up to the end of its interval. 'promised': more than its figure was not promised,
- * so that a rate that was proven twice is kept, whatever lies beyond it
- * @returns undefined where costs have no ratio (a metric that may be zero or less), or one of them is not known
+ * By which share what is recommended now costs more than before, by the objective of both. The
+ * logarithms of both costs err independently, upwards and downwards each by its own half of the
+ * interval: halves add as squares.
+ * @param than 'measured': the earlier one may have been better than its figure, up to the end of
+ * its interval. 'promised': more than its figure was not promised, so that a rate that was proven
+ * twice is kept, whatever lies beyond it
+ * @returns undefined where costs have no ratio (a metric that may be zero or less), or one of them
+ * is not known
  */
-export function changeOf(before: RecommendationDocument, now: RecommendationDocument, than: 'measured' | 'promised'): Change | undefined {
+export function changeOf(
+  before: RecommendationDocument,
+  now: RecommendationDocument,
+  than: 'measured' | 'promised',
+): Change | undefined {
   if (!before.best || !now.best) return undefined
   const { objective } = now
   const [earlier, b] = [costsOf(before.best, objective), costsOf(now.best, objective)]
   const a = than === 'measured' ? earlier : { ...earlier, best: earlier.cost }
-  const log = (better: number, worse: number) => Math.log(gainOver(objective, better, worse) ?? Number.NaN)
+  const log = (better: number, worse: number) =>
+    Math.log(gainOver(objective, better, worse) ?? Number.NaN)
   const worse = log(a.cost, b.cost)
   if (!Number.isFinite(worse)) return undefined
   const up = Math.hypot(log(b.cost, b.worst), log(a.best, a.cost))
   const down = Math.hypot(log(b.best, b.cost), log(a.cost, a.worst))
-  return { worse: Math.expm1(worse), interval90: [Math.expm1(worse - down), Math.expm1(worse + up)] }
+  return {
+    worse: Math.expm1(worse),
+    interval90: [Math.expm1(worse - down), Math.expm1(worse + up)],
+  }
 }
 
 interface Costs {
@@ -43,21 +65,37 @@ interface Costs {
 }
 
 /** A document has null for what is infinite. */
-const figuresOf = ({ capacityRps, pricePerHour, bundles, idleMs, usage, metrics }: Best): Figures => ({
+const figuresOf = ({
+  capacityRps,
+  pricePerHour,
+  bundles,
+  idleMs,
+  usage,
+  metrics,
+}: Best): Figures => ({
   capacityRps,
   pricePerHour: pricePerHour ?? Number.POSITIVE_INFINITY,
   ...(bundles && { bundles }),
   ...(idleMs != null && { idleMs }),
   ...(usage && { usage }),
-  ...(metrics && { metrics: Object.fromEntries(Object.entries(metrics).map(([name, value]) => [name, value ?? Number.NaN])) }),
+  ...(metrics && {
+    metrics: Object.fromEntries(
+      Object.entries(metrics).map(([name, value]) => [name, value ?? Number.NaN]),
+    ),
+  }),
 })
 
 /** At the capacity and at the ends of its interval. */
 function costsOf(best: Best, objective: Objective): Costs {
-  // The loads on both sides of an imported capacity are no interval: how far it may be off is not known.
+  // The loads on both sides of an imported capacity are no interval: how far it may be off is not
+  // known.
   const [low, high] = best.status === 'imported' ? [0, null] : best.capacityCi90Rps
   const at = (capacityRps: number) => cost(objective, { ...figuresOf(best), capacityRps })
-  return { cost: at(best.capacityRps), best: at(high ?? Number.POSITIVE_INFINITY), worst: at(low ?? 0) }
+  return {
+    cost: at(best.capacityRps),
+    best: at(high ?? Number.POSITIVE_INFINITY),
+    worst: at(low ?? 0),
+  }
 }
 
 /** '$0.066 per million requests' of what is recommended; undefined where nothing is. */
@@ -68,7 +106,10 @@ export function bestCostText({ best, objective }: RecommendationDocument): strin
 }
 
 /** '4.2 % dearer (90 %: 1 % cheaper to 9 % dearer)' */
-export function changeText({ worse, interval90: [low, high] }: Change, { objective }: Pick<RecommendationDocument, 'objective'>): string {
+export function changeText(
+  { worse, interval90: [low, high] }: Change,
+  { objective }: Pick<RecommendationDocument, 'objective'>,
+): string {
   const words = wordsOf(objective.kind)
   const side = (share: number) =>
     `${Number.isFinite(share) ? percent(Math.abs(share)) : 'infinitely'} ${share < 0 ? words.comparative : words.worse}`
@@ -82,22 +123,44 @@ export function decisionOf({ interval90: [low, high] }: Change, mostWorse: numbe
 }
 
 /** Questions that differ, so that costs cannot be compared at all. */
-export function otherQuestions(before: RecommendationDocument, now: RecommendationDocument): string[] {
+export function otherQuestions(
+  before: RecommendationDocument,
+  now: RecommendationDocument,
+): string[] {
   return different([
     ['the SLO', sloText(before.slo), sloText(now.slo)],
     ['the objective', objectiveText(before.objective), objectiveText(now.objective)],
   ])
 }
 
-const objectiveText = (objective: Objective): string => `${unitOf(objective)} (${Object.values(objective).join(', ')})`
+const objectiveText = (objective: Objective): string =>
+  `${unitOf(objective)} (${Object.values(objective).join(', ')})`
 
 /** What else is not alike, and may be the reason for a change. */
-export function otherCircumstances(before: RecommendationDocument, now: RecommendationDocument): string[] {
+export function otherCircumstances(
+  before: RecommendationDocument,
+  now: RecommendationDocument,
+): string[] {
   const [a, b] = [before.measuredWith, now.measuredWith]
-  const of = (name: keyof NonNullable<typeof a>) => [name, String(a?.[name] ?? 'none'), String(b?.[name] ?? 'none')] as const
+  const of = (name: keyof NonNullable<typeof a>) =>
+    [name, String(a?.[name] ?? 'none'), String(b?.[name] ?? 'none')] as const
   return different([
     ['figures', before.provenance, now.provenance],
-    ...(a && b ? (['model', 'server', 'engine', 'weights', 'protocol', 'path', 'body', 'image', 'url'] as const).map(of) : []),
+    ...(a && b
+      ? (
+          [
+            'model',
+            'server',
+            'engine',
+            'weights',
+            'protocol',
+            'path',
+            'body',
+            'image',
+            'url',
+          ] as const
+        ).map(of)
+      : []),
   ])
 }
 

@@ -1,6 +1,7 @@
 /**
- * The page's address is its question: experiment, SLO, objective, demand, prices, the trial that is open, trials side by side and the experiments beside it. What is the
- * experiment's own is left out, so that an address stays short and says what was changed. Pure.
+ * The page's address is its question: experiment, SLO, objective, demand, prices, the trial that is
+ * open, trials side by side and the experiments beside it. What is the experiment's own is left
+ * out, so that an address stays short and says what was changed. Pure.
  */
 import { limitsOf, withLimit } from '../../profiler/slo.ts'
 import {
@@ -31,10 +32,14 @@ export interface Asked {
 }
 
 /** '?experiment=bert-7f3a&slo=30&price.L4=0.8'. */
-export function addressOf({ whatIf, planning, trial, sideBySide = [], compared = [] }: Asked, experiment: DashboardExperiment): string {
+export function addressOf(
+  { whatIf, planning, trial, sideBySide = [], compared = [] }: Asked,
+  experiment: DashboardExperiment,
+): string {
   const own = asMeasured(experiment)
   const words = new URLSearchParams({ experiment: experiment.id })
-  const say = (name: string, value: number | string | undefined) => value !== undefined && words.set(name, String(value))
+  const say = (name: string, value: number | string | undefined) =>
+    value !== undefined && words.set(name, String(value))
   const limits = (of: WhatIf) => limitsOf(of.slo).map(({ limitMs }) => limitMs)
   if (limits(whatIf).join() !== limits(own).join()) say('slo', limits(whatIf).join())
   if (whatIf.slo.percentile !== own.slo.percentile) say('percentile', whatIf.slo.percentile)
@@ -47,15 +52,22 @@ export function addressOf({ whatIf, planning, trial, sideBySide = [], compared =
   if (changed) say('max-price', priceBoundOf(objective))
   if (changed) say('metric', metricOf(objective))
   if (whatIf.minQuality !== own.minQuality) say('quality', whatIf.minQuality ?? 'any')
-  for (const [name, perHour] of rowsOf(whatIf.prices)) if (perHour !== rowsOf(own.prices).get(name)) say(`price.${name}`, perHour)
+  for (const [name, perHour] of rowsOf(whatIf.prices))
+    if (perHour !== rowsOf(own.prices).get(name)) say(`price.${name}`, perHour)
   say('trial', trial)
   if (sideBySide.length > 0) say('trials', sideBySide.join())
   for (const id of compared) words.append('compare', id)
   return `?${words.toString()}`
 }
 
-/** What an address asks of an experiment. `refused` names each part that it cannot be asked, which is left as the experiment has it. */
-export function askedBy(address: string, experiment: DashboardExperiment): Asked & { readonly refused: readonly string[] } {
+/**
+ * What an address asks of an experiment. `refused` names each part that it cannot be asked, which
+ * is left as the experiment has it.
+ */
+export function askedBy(
+  address: string,
+  experiment: DashboardExperiment,
+): Asked & { readonly refused: readonly string[] } {
   const words = new URLSearchParams(address)
   const refused: string[] = []
   const read = <T>(name: string, of: (text: string) => T | undefined): T | undefined => {
@@ -71,16 +83,25 @@ export function askedBy(address: string, experiment: DashboardExperiment): Asked
   const headroom = read('headroom', (text) => (Number(text) === 0 ? 0 : within(0, 1)(text)))
   const maxPricePerHour = read('max-price', within(0, Number.POSITIVE_INFINITY))
   const metric = read('metric', (text) => text || undefined)
-  const objective = read('objective', (text) => objectiveAsked(text, own.objective, { demandRps, headroom, maxPricePerHour, metric }))
-  const minQuality = words.get('quality') === 'any' ? undefined : (read('quality', finite) ?? own.minQuality)
+  const objective = read('objective', (text) =>
+    objectiveAsked(text, own.objective, { demandRps, headroom, maxPricePerHour, metric }),
+  )
+  const minQuality =
+    words.get('quality') === 'any' ? undefined : (read('quality', finite) ?? own.minQuality)
   const trial = read('trial', trialNumber)
   const sideBySide = read('trials', (text) => {
     const numbers = text.split(',').map(trialNumber)
-    return numbers.every((number) => number !== undefined) ? [...new Set(numbers)].slice(0, mostSideBySide) : undefined
+    return numbers.every((number) => number !== undefined)
+      ? [...new Set(numbers)].slice(0, mostSideBySide)
+      : undefined
   })
-  const compared = [...new Set(words.getAll('compare'))].filter((id) => id !== '').slice(0, mostCompared)
+  const compared = [...new Set(words.getAll('compare'))]
+    .filter((id) => id !== '')
+    .slice(0, mostCompared)
   const planning =
-    demandRps !== undefined && !(objective && demandOf(objective)) ? { demandRps, headroom: headroom ?? experiment.headroom } : undefined
+    demandRps !== undefined && !(objective && demandOf(objective))
+      ? { demandRps, headroom: headroom ?? experiment.headroom }
+      : undefined
   return {
     whatIf: {
       slo: { ...slo, percentile },
@@ -100,9 +121,11 @@ export function askedBy(address: string, experiment: DashboardExperiment): Asked
 export const mostSideBySide = 7
 export const mostCompared = mostSideBySide - 1
 
-const trialNumber = (text: string): number | undefined => (/^[1-9]\d*$/.test(text) ? Number(text) : undefined)
+const trialNumber = (text: string): number | undefined =>
+  /^[1-9]\d*$/.test(text) ? Number(text) : undefined
 
-const finite = (text: string): number | undefined => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : undefined)
+const finite = (text: string): number | undefined =>
+  text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : undefined
 
 /** A number between two, without them. */
 const within =
@@ -113,7 +136,11 @@ const within =
   }
 
 function withLimits(own: WhatIf['slo'], limits: readonly number[]): WhatIf['slo'] | undefined {
-  if (limits.length !== limitsOf(own).length || !limits.every((ms) => ms > 0 && Number.isFinite(ms))) return undefined
+  if (
+    limits.length !== limitsOf(own).length ||
+    !limits.every((ms) => ms > 0 && Number.isFinite(ms))
+  )
+    return undefined
   return limits.reduce((slo, ms, place) => withLimit(slo, place, ms), own)
 }
 
@@ -135,7 +162,12 @@ function objectiveAsked(
   }[asksOf(kind)]
   if (missing) return undefined
   const headroom = given.headroom ?? demandOf(own)?.headroom ?? 0
-  return objectiveOf(kind, { demandRps: demandRps ?? 0, headroom, maxPricePerHour: maxPricePerHour ?? 0, metric })
+  return objectiveOf(kind, {
+    demandRps: demandRps ?? 0,
+    headroom,
+    maxPricePerHour: maxPricePerHour ?? 0,
+    metric,
+  })
 }
 
 /** Names of prices that can be edited → $ per hour. */
@@ -153,20 +185,26 @@ function pricesAsked(words: URLSearchParams, own: PriceBook, refused: string[]):
     if (!key.startsWith('price.')) continue
     const name = key.slice('price.'.length)
     const perHour = finite(text)
-    if (perHour === undefined || perHour < 0 || !rowsOf(own).has(name)) refused.push(`${key}=${text}`)
+    if (perHour === undefined || perHour < 0 || !rowsOf(own).has(name))
+      refused.push(`${key}=${text}`)
     else prices = withPrice(prices, name, perHour)
   }
   return prices
 }
 
-/** A price book with one price edited: of 'vCPU', 'GiB' memory, a GPU, or an instance where GPUs are sold as those. */
+/**
+ * A price book with one price edited: of 'vCPU', 'GiB' memory, a GPU, or an instance where GPUs are
+ * sold as those.
+ */
 export function withPrice(prices: PriceBook, name: string, perHour: number): PriceBook {
   const edited = { perHour, source: 'edited in the dashboard' }
   if (name === 'vCPU') return { ...prices, vcpu: edited }
   if (name === 'GiB') return { ...prices, memoryGiB: edited }
   if (prices.instances !== undefined)
     return soldAs(
-      prices.instances.map((instance) => (instance.name === name ? { ...instance, ...edited } : instance)),
+      prices.instances.map((instance) =>
+        instance.name === name ? { ...instance, ...edited } : instance,
+      ),
       prices,
     )
   return { ...prices, gpus: { ...prices.gpus, [name]: edited } }

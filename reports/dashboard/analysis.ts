@@ -1,4 +1,7 @@
-/** Figures behind the dashboard's charts that are neither ranking nor search: the knee of a load curve, history, capacity, comparison. Pure. */
+/**
+ * Figures behind the dashboard's charts that are neither ranking nor search: the knee of a load
+ * curve, history, capacity, comparison. Pure.
+ */
 
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { replicasFor } from '../../search/objective.ts'
@@ -11,15 +14,21 @@ import type { Candidate } from '../recommendation/types.ts'
 import { rowsOf } from './address.ts'
 import type { DashboardExperiment } from './data.ts'
 
-/** Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle predictor. Undefined when it never gets there. */
-export function kneeOf(curve: readonly CurveKnot[]): { readonly rateRps: number; readonly latencyMs: number } | undefined {
+/**
+ * Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle
+ * predictor. Undefined when it never gets there.
+ */
+export function kneeOf(
+  curve: readonly CurveKnot[],
+): { readonly rateRps: number; readonly latencyMs: number } | undefined {
   const [idle] = curve
   if (!idle || !(idle.latencyMs > 0)) return undefined
   const latencyMs = 2 * idle.latencyMs
   const at = curve.findIndex((k) => k.latencyMs > latencyMs)
   const [after, before] = [curve[at], curve[at - 1]]
   if (!after || !before || !Number.isFinite(after.latencyMs)) return undefined
-  const share = Math.log(latencyMs / before.latencyMs) / Math.log(after.latencyMs / before.latencyMs)
+  const share =
+    Math.log(latencyMs / before.latencyMs) / Math.log(after.latencyMs / before.latencyMs)
   return { rateRps: before.rateRps + share * (after.rateRps - before.rateRps), latencyMs }
 }
 
@@ -62,10 +71,16 @@ interface FleetRow {
   readonly utilisationOneLost: number
 }
 
-/** A fleet of one configuration for a demand. With nothing lost the headroom stays free; with one lost the rest may run up to their capacity. */
+/**
+ * A fleet of one configuration for a demand. With nothing lost the headroom stays free; with one
+ * lost the rest may run up to their capacity.
+ */
 export function fleetFor(candidate: Candidate, demandRps: number, headroom: number): FleetRow {
   const replicas = replicasFor({ demandRps, headroom }, candidate.capacityRps)
-  const withSpare = Math.max(replicas, replicasFor({ demandRps, headroom: 0 }, candidate.capacityRps) + 1)
+  const withSpare = Math.max(
+    replicas,
+    replicasFor({ demandRps, headroom: 0 }, candidate.capacityRps) + 1,
+  )
   const perMonth = (n: number) => fleetPerHour(candidate, n) * hoursPerMonth
   return {
     demandRps,
@@ -74,7 +89,10 @@ export function fleetFor(candidate: Candidate, demandRps: number, headroom: numb
     pricePerMonth: perMonth(replicas),
     withSparePerMonth: perMonth(withSpare),
     utilisation: demandRps / (replicas * candidate.capacityRps),
-    utilisationOneLost: replicas > 1 ? demandRps / ((replicas - 1) * candidate.capacityRps) : Number.POSITIVE_INFINITY,
+    utilisationOneLost:
+      replicas > 1
+        ? demandRps / ((replicas - 1) * candidate.capacityRps)
+        : Number.POSITIVE_INFINITY,
   }
 }
 
@@ -84,8 +102,15 @@ interface SensitivityRow {
   readonly pricePerMonth: number
 }
 
-/** What the bill becomes when something is not as assumed: the capacity's interval, the demand, the headroom. */
-export function sensitivityOf(candidate: Candidate, demandRps: number, headroom: number): SensitivityRow[] {
+/**
+ * What the bill becomes when something is not as assumed: the capacity's interval, the demand, the
+ * headroom.
+ */
+export function sensitivityOf(
+  candidate: Candidate,
+  demandRps: number,
+  headroom: number,
+): SensitivityRow[] {
   const at = (what: string, capacityRps: number, demand: number, free: number): SensitivityRow => {
     const { replicas, pricePerMonth } = fleetFor({ ...candidate, capacityRps }, demand, free)
     return { what, replicas, pricePerMonth }
@@ -100,8 +125,10 @@ export function sensitivityOf(candidate: Candidate, demandRps: number, headroom:
     at('no headroom', capacityRps, demandRps, 0),
     at('headroom 40 %', capacityRps, demandRps, 0.4),
   ]
-  if (low > 0 && low < capacityRps) rows.push(at('capacity at the low end of its interval', low, demandRps, headroom))
-  if (Number.isFinite(high) && high > capacityRps) rows.push(at('capacity at the high end of its interval', high, demandRps, headroom))
+  if (low > 0 && low < capacityRps)
+    rows.push(at('capacity at the low end of its interval', low, demandRps, headroom))
+  if (Number.isFinite(high) && high > capacityRps)
+    rows.push(at('capacity at the high end of its interval', high, demandRps, headroom))
   return rows
 }
 
@@ -121,8 +148,10 @@ export function pairsOf(left: readonly Candidate[], right: readonly Candidate[])
   const pairs = right.flatMap((r): Pair[] => {
     const l = known.get(configurationKey(r.configuration))
     if (!l) return []
-    const ratio = l.capacityRps > 0 && r.capacityRps > 0 ? r.capacityRps / l.capacityRps : Number.NaN
-    const overlap = l.capacityCi90Rps[0] <= r.capacityCi90Rps[1] && r.capacityCi90Rps[0] <= l.capacityCi90Rps[1]
+    const ratio =
+      l.capacityRps > 0 && r.capacityRps > 0 ? r.capacityRps / l.capacityRps : Number.NaN
+    const overlap =
+      l.capacityCi90Rps[0] <= r.capacityCi90Rps[1] && r.capacityCi90Rps[0] <= l.capacityCi90Rps[1]
     return [{ label: r.label, left: l, right: r, ratio, overlap }]
   })
   const size = ({ ratio }: Pair) => (Number.isFinite(ratio) ? Math.abs(Math.log(ratio)) : -1)
@@ -131,12 +160,20 @@ export function pairsOf(left: readonly Candidate[], right: readonly Candidate[])
 
 type Question = Pick<DashboardExperiment, 'slo' | 'prices'>
 
-/** In which SLO and prices an experiment was asked otherwise than another: 'p99 <= 20 ms instead of p99 <= 50 ms', 'T4 $0.60 / h instead of $0.35'. */
+/**
+ * In which SLO and prices an experiment was asked otherwise than another: 'p99 <= 20 ms instead of
+ * p99 <= 50 ms', 'T4 $0.60 / h instead of $0.35'.
+ */
 export function askedOtherwise(other: Question, than: Question): string[] {
-  const said = sloText(other.slo) === sloText(than.slo) ? [] : [`${sloText(other.slo)} instead of ${sloText(than.slo)}`]
+  const said =
+    sloText(other.slo) === sloText(than.slo)
+      ? []
+      : [`${sloText(other.slo)} instead of ${sloText(than.slo)}`]
   const [rows, known] = [rowsOf(other.prices), rowsOf(than.prices)]
-  const price = (perHour: number | undefined) => (perHour === undefined ? 'no price' : `${money(perHour)} / h`)
+  const price = (perHour: number | undefined) =>
+    perHour === undefined ? 'no price' : `${money(perHour)} / h`
   for (const name of new Set([...rows.keys(), ...known.keys()]))
-    if (rows.get(name) !== known.get(name)) said.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
+    if (rows.get(name) !== known.get(name))
+      said.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
   return said
 }

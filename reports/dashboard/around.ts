@@ -1,10 +1,19 @@
 /**
- * The capacity around one configuration, by the Gaussian process of importance.ts: along each parameter with all others held (a slice), and over two at once (a surface),
- * medians and 90 % intervals over functions drawn from its posterior, beside the trials that lie there. Pure.
+ * The capacity around one configuration, by the Gaussian process of importance.ts: along each
+ * parameter with all others held (a slice), and over two at once (a surface), medians and 90 %
+ * intervals over functions drawn from its posterior, beside the trials that lie there. Pure.
  */
 import { createRng } from '../../search/rng.ts'
 import type { Configuration, Parameter } from '../../search/types.ts'
-import { drawnOver, leastTrials, type Range, rangeOf, type ServedPoint, thinned, varyingOf } from './importance.ts'
+import {
+  drawnOver,
+  leastTrials,
+  type Range,
+  rangeOf,
+  type ServedPoint,
+  thinned,
+  varyingOf,
+} from './importance.ts'
 
 type Value = number | string
 
@@ -37,8 +46,8 @@ export interface Around {
 }
 
 /**
- * @param pair names of the parameters of the surface; any that does not vary is replaced by one that does
- * Undefined with too few trials.
+ * @param pair names of the parameters of the surface; any that does not vary is replaced by one
+ * that does Undefined with too few trials.
  */
 export function aroundOf(
   parameters: readonly Parameter[],
@@ -47,15 +56,28 @@ export function aroundOf(
   pair: readonly string[],
   seed: number,
 ): Around | undefined {
-  const axes = varyingOf(parameters).map(({ parameter, values }) => axisOf(parameter.name, values, centre[parameter.name]))
+  const axes = varyingOf(parameters).map(({ parameter, values }) =>
+    axisOf(parameter.name, values, centre[parameter.name]),
+  )
   if (served.length < leastTrials || axes.length === 0) return undefined
   const rng = createRng(`around ${seed}`)
   const [across, up] = chosen(axes, pair)
-  const along = axes.flatMap(({ parameter, values }) => values.map((value) => ({ ...centre, [parameter]: value })))
+  const along = axes.flatMap(({ parameter, values }) =>
+    values.map((value) => ({ ...centre, [parameter]: value })),
+  )
   const over =
-    across && up ? up.values.flatMap((v) => across.values.map((u) => ({ ...centre, [across.parameter]: u, [up.parameter]: v }))) : []
+    across && up
+      ? up.values.flatMap((v) =>
+          across.values.map((u) => ({ ...centre, [across.parameter]: u, [up.parameter]: v })),
+        )
+      : []
   const design = [...along, ...over]
-  const functions = drawnOver(design, parameters, thinned(served, rng.fork('thin').next), rng.fork('draws'))
+  const functions = drawnOver(
+    design,
+    parameters,
+    thinned(served, rng.fork('thin').next),
+    rng.fork('draws'),
+  )
   if (functions.length === 0) return undefined
   const told = design.map((configuration, i) => ({
     ...rangeOf(functions.map((f) => Math.exp(f[i]!))),
@@ -71,7 +93,10 @@ export function aroundOf(
   })
   if (!across || !up) return { slices }
   const cells = up.values.map((_, row) =>
-    told.slice(along.length + row * across.values.length, along.length + (row + 1) * across.values.length),
+    told.slice(
+      along.length + row * across.values.length,
+      along.length + (row + 1) * across.values.length,
+    ),
   )
   return { slices, surface: { across, up, cells } }
 }
@@ -80,7 +105,11 @@ export function aroundOf(
 function axisOf(parameter: string, values: readonly Value[], at: Value | undefined): Axis {
   const all = at === undefined || values.includes(at) ? values : [...values, at]
   const numbers = all.every((value) => typeof value === 'number')
-  return { parameter, at, values: numbers ? [...(all as readonly number[])].sort((a, b) => a - b) : all }
+  return {
+    parameter,
+    at,
+    values: numbers ? [...(all as readonly number[])].sort((a, b) => a - b) : all,
+  }
 }
 
 function chosen(axes: readonly Axis[], pair: readonly string[]): (Axis | undefined)[] {
@@ -88,5 +117,8 @@ function chosen(axes: readonly Axis[], pair: readonly string[]): (Axis | undefin
   return [...new Set([...asked, ...axes])].slice(0, 2)
 }
 
-const isAt = (one: Configuration, other: Configuration, parameters: readonly Parameter[]): boolean =>
-  parameters.every(({ name }) => one[name] === other[name])
+const isAt = (
+  one: Configuration,
+  other: Configuration,
+  parameters: readonly Parameter[],
+): boolean => parameters.every(({ name }) => one[name] === other[name])

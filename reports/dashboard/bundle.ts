@@ -1,4 +1,7 @@
-/** The page's browser code as one script: bundled when the product is built, or at once where it runs from its sources. */
+/**
+ * The page's browser code as one script: bundled when the product is built, or at once where it
+ * runs from its sources.
+ */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,11 +17,18 @@ const here = fileURLToPath(new URL('.', import.meta.url))
 const sources = fromSources ? here : join(here, '../../../reports/dashboard')
 const built = join(here, 'page')
 
-/** The page, as the build made it; from sources it is bundled now (under a second). @throws Error when the build lacks it. */
+/**
+ * The page, as the build made it; from sources it is bundled now (under a second). @throws Error
+ * when the build lacks it.
+ */
 export async function loadAssets(): Promise<Assets> {
   if (fromSources) return bundle()
   const read = (name: string) => readFile(join(built, name), 'utf8')
-  const [html, script, style] = await Promise.all([read('index.html'), read('app.js'), read('style.css')])
+  const [html, script, style] = await Promise.all([
+    read('index.html'),
+    read('app.js'),
+    read('style.css'),
+  ])
   return { html, script, style }
 }
 
@@ -38,7 +48,11 @@ async function bundle(): Promise<Assets> {
     tsconfigRaw: {},
   })
   const read = (name: string) => readFile(join(page, name), 'utf8')
-  return { html: await read('index.html'), script: outputFiles[0]!.text, style: await read('style.css') }
+  return {
+    html: await read('index.html'),
+    script: outputFiles[0]!.text,
+    style: await read('style.css'),
+  }
 }
 
 if (process.argv[1] !== undefined && fileURLToPath(import.meta.url) === process.argv[1]) {

@@ -51,12 +51,31 @@ function manyTrials(seed: number, spread: number): FinishedTrial[] {
     const number = trials.length + 1
     const rate = 100 * noise(i)
     const idleMs = 5 + 20 * Math.abs(Math.cos(i))
-    const trial = complete(number, configuration(i), measured(rate, idleMs), i === 0 ? { purpose: 'default' } : {})
+    const trial = complete(
+      number,
+      configuration(i),
+      measured(rate, idleMs),
+      i === 0 ? { purpose: 'default' } : {},
+    )
     if (i % 17 === 3) {
       const { number, configuration, why, startedAt, seconds } = trial
-      trials.push({ number, configuration, why, startedAt, seconds, state: 'infeasible', reason: 'out-of-memory', detail: 'x' })
+      trials.push({
+        number,
+        configuration,
+        why,
+        startedAt,
+        seconds,
+        state: 'infeasible',
+        reason: 'out-of-memory',
+        detail: 'x',
+      })
     } else trials.push(trial)
-    if (i % 29 === 5) trials.push(complete(number + 1, configuration(i), measured(rate * 0.98, 6), { purpose: 'confirmation' }))
+    if (i % 29 === 5)
+      trials.push(
+        complete(number + 1, configuration(i), measured(rate * 0.98, 6), {
+          purpose: 'confirmation',
+        }),
+      )
   }
   return trials
 }
@@ -67,7 +86,9 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
       fc.integer({ min: 0, max: 1e6 }),
       fc.double({ min: 0.05, max: 1, noNaN: true }),
       fc.double({ min: 8, max: 120, noNaN: true }),
-      fc.constantFrom(...objectiveKinds.filter((kind) => asksOf(kind) !== 'metric' && kind !== 'min-energy')),
+      fc.constantFrom(
+        ...objectiveKinds.filter((kind) => asksOf(kind) !== 'metric' && kind !== 'min-energy'),
+      ),
       (seed, spread, limitMs, kind) => {
         const trials = manyTrials(seed, spread)
         const whatIf = {
@@ -78,7 +99,8 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
         const ranker = new Ranker(experiment)
         const all = ranker.recommend(trials, whatIf)
         const quick = ranker.recommendQuickly(trials, whatIf)
-        // What limits it is told by its neighbours, and notes by all trials: they come with the rest.
+        // What limits it is told by its neighbours, and notes by all trials: they come with the
+        // rest.
         const { alternatives: _, front: __, caveats: ___, binding: ____, ...said } = all
         expect(quick).toMatchObject(said)
         const next = (of: typeof all) =>
@@ -101,7 +123,11 @@ test('trials that come later are among them, and a question of the same trials a
   const before = ranker.recommendQuickly(growing, whatIf)
   growing.push(
     ...trials.slice(600),
-    complete(9_999, { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 999 }, measured(50_000, 2)),
+    complete(
+      9_999,
+      { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 999 },
+      measured(50_000, 2),
+    ),
   )
   const after = ranker.recommendQuickly(growing, whatIf)
   expect(before.best?.trial).not.toBe(9_999)

@@ -1,6 +1,7 @@
 /**
- * Of very many trials those that a verdict can turn on, found in a moment: the answer to a drag, until all have been ranked. Only how far each load curve
- * reaches under the limit is looked at, and no configuration is judged. Pure.
+ * Of very many trials those that a verdict can turn on, found in a moment: the answer to a drag,
+ * until all have been ranked. Only how far each load curve reaches under the limit is looked at,
+ * and no configuration is judged. Pure.
  */
 import { quickselect } from 'simple-statistics'
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
@@ -20,10 +21,15 @@ interface Question {
   readonly curve?: (measurement: Measurement, slo: Slo) => readonly CurveKnot[]
 }
 
-/** Contenders, of which the cheapest are certain to be among many times more than any list of the verdict names. */
+/**
+ * Contenders, of which the cheapest are certain to be among many times more than any list of the
+ * verdict names.
+ */
 const most = 400
 
-/** Remembers what does not change between two questions of the same trials, to which more are added. */
+/**
+ * Remembers what does not change between two questions of the same trials, to which more are added.
+ */
 export class Contenders {
   readonly #curves = new CurveTable()
   /** By group: so many of its trials have their load curve in the table. */
@@ -32,7 +38,10 @@ export class Contenders {
   #prices: ReplicaPrice[] = []
   #pricing?: Question['pricePerHour']
 
-  /** Trials of the configurations that cost least by their load curves alone, of those with a second measurement, and of the default, in their order. */
+  /**
+   * Trials of the configurations that cost least by their load curves alone, of those with a second
+   * measurement, and of the default, in their order.
+   */
   among(groups: readonly TrialGroup[], question: Question): readonly FinishedTrial[] {
     this.#draw(groups, question)
     this.#price(groups, question)
@@ -65,23 +74,34 @@ export class Contenders {
   #price(groups: readonly TrialGroup[], { pricePerHour }: Question): void {
     if (pricePerHour !== this.#pricing) this.#prices = []
     this.#pricing = pricePerHour
-    for (let i = this.#prices.length; i < groups.length; i++) this.#prices.push(priceOf(pricePerHour, groups[i]!.configuration))
+    for (let i = this.#prices.length; i < groups.length; i++)
+      this.#prices.push(priceOf(pricePerHour, groups[i]!.configuration))
   }
 
-  /** By the highest rate at which any of its load curves keeps the limit. One that keeps it at no rate comes after all that do, by how slow it is alone. */
+  /**
+   * By the highest rate at which any of its load curves keeps the limit. One that keeps it at no
+   * rate comes after all that do, by how slow it is alone.
+   */
   #costs(groups: readonly TrialGroup[], { slo, objective }: Question): Float64Array {
     const idle = this.#curves.idleMs(groups.length)
     return this.#curves.ratesWithin(slo.limitMs, groups.length).map((capacityRps, i) => {
       const idleMs = idle[i]!
       if (!(capacityRps > 0)) return unserved + Math.min(unserved, idleMs)
       const { pricePerHour, bundles } = this.#prices[i]!
-      return cost(objective, { capacityRps, idleMs, pricePerHour, bundles, usage: groups[i]!.trials[0]!.usage })
+      return cost(objective, {
+        capacityRps,
+        idleMs,
+        pricePerHour,
+        bundles,
+        usage: groups[i]!.trials[0]!.usage,
+      })
     })
   }
 }
 
 /** It has a second measurement, or is the default: a verdict names it whatever it costs. */
-const isNamed = ({ trials }: TrialGroup): boolean => trials.some(({ purpose }) => purpose === 'confirmation' || purpose === 'default')
+const isNamed = ({ trials }: TrialGroup): boolean =>
+  trials.some(({ purpose }) => purpose === 'confirmation' || purpose === 'default')
 
 /** More than anything costs. */
 const unserved = 1e15

@@ -1,4 +1,7 @@
-/** The load curves of very many configurations in a few arrays: what each serves within a limit is asked sixty times a second. Pure. */
+/**
+ * The load curves of very many configurations in a few arrays: what each serves within a limit is
+ * asked sixty times a second. Pure.
+ */
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 
 export class CurveTable {
@@ -20,10 +23,14 @@ export class CurveTable {
   }
 
   clear(): void {
-    for (const column of [this.#ratesRps, this.#latenciesMs, this.#ends, this.#owners]) column.length = 0
+    for (const column of [this.#ratesRps, this.#latenciesMs, this.#ends, this.#owners])
+      column.length = 0
   }
 
-  /** By owner the highest rate at which any of its curves keeps a limit, as `rateWithin` has it, requests per second; 0 without a curve. */
+  /**
+   * By owner the highest rate at which any of its curves keeps a limit, as `rateWithin` has it,
+   * requests per second; 0 without a curve.
+   */
   ratesWithin(limitMs: number, owners: number): Float64Array {
     const within = new Float64Array(owners)
     for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {
@@ -35,7 +42,9 @@ export class CurveTable {
     return within
   }
 
-  /** By owner the latency of one request at a time, ms: of its fastest curve; Infinity without one. */
+  /**
+   * By owner the latency of one request at a time, ms: of its fastest curve; Infinity without one.
+   */
   idleMs(owners: number): Float64Array {
     const idle = new Float64Array(owners).fill(Number.POSITIVE_INFINITY)
     for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {

@@ -46,7 +46,9 @@ const experiment: DashboardExperiment = {
 
 /** A trace's times are left out on purpose. */
 const withoutTraces = (trial: FinishedTrial): FinishedTrial =>
-  JSON.stringify(trial).includes('"atMs"') ? JSON.parse(JSON.stringify(trial), (key, value) => (key === 'atMs' ? [] : value)) : trial
+  JSON.stringify(trial).includes('"atMs"')
+    ? JSON.parse(JSON.stringify(trial), (key, value) => (key === 'atMs' ? [] : value))
+    : trial
 
 test('a packed trial is the trial', () => {
   fc.assert(
@@ -79,7 +81,8 @@ describe('ranking in the page', () => {
       }),
     ]
     const remembering = new Ranker({ ...experiment, slo: tight })
-    // Times per token are a tenth of those to the first token in these windows: a limit of 12 ms is the one that binds.
+    // Times per token are a tenth of those to the first token in these windows: a limit of 12 ms is
+    // the one that binds.
     for (const slo of [tight, withLimit(tight, 1, 12), withLimit(tight, 0, 130), tight]) {
       const asked = { ...asMeasured({ ...experiment, slo: tight }), slo }
       const figures = (ranker: Ranker) => ranker.recommend(trials, asked).best?.capacityRps
@@ -89,21 +92,41 @@ describe('ranking in the page', () => {
   })
 
   test('says what the command line says, also after another question has been asked', () => {
-    const reference = recommend({ ...sampleInput, ...ranker.view(whatIf), curve: undefined, provenance: 'emulated', notices: [] })
+    const reference = recommend({
+      ...sampleInput,
+      ...ranker.view(whatIf),
+      curve: undefined,
+      provenance: 'emulated',
+      notices: [],
+    })
     for (const limitMs of [50, 12, 50, 200]) {
       const asked = { ...whatIf, slo: { ...whatIf.slo, limitMs } }
-      const fresh = recommend({ ...sampleInput, ...new Ranker(experiment).view(asked), curve: undefined, notices: [] })
+      const fresh = recommend({
+        ...sampleInput,
+        ...new Ranker(experiment).view(asked),
+        curve: undefined,
+        notices: [],
+      })
       expect(ranker.recommend(sampleTrials, asked)).toEqual(fresh)
     }
     expect(ranker.recommend(sampleTrials, whatIf)).toEqual(reference)
   })
 
   test('follows an edited price', () => {
-    const price = (perHour: number) => ({ ...whatIf, prices: { ...defaultPriceBook, gpus: { T4: { perHour, source: 'test' } } } })
-    const [cheap, dear] = [price(0.1), price(10)].map((w) => ranker.recommend(sampleTrials, w).best!)
+    const price = (perHour: number) => ({
+      ...whatIf,
+      prices: { ...defaultPriceBook, gpus: { T4: { perHour, source: 'test' } } },
+    })
+    const [cheap, dear] = [price(0.1), price(10)].map(
+      (w) => ranker.recommend(sampleTrials, w).best!,
+    )
     expect(dear!.pricePerHour).toBeGreaterThan(cheap!.pricePerHour)
     const gone = { ...whatIf, prices: { ...defaultPriceBook, gpus: {} } }
-    expect(candidatesOf(ranker.recommend(sampleTrials, gone)).every((c) => c.pricePerHour === Number.POSITIVE_INFINITY)).toBe(true)
+    expect(
+      candidatesOf(ranker.recommend(sampleTrials, gone)).every(
+        (c) => c.pricePerHour === Number.POSITIVE_INFINITY,
+      ),
+    ).toBe(true)
   })
 
   test('knows when the question is the experiment own one', () => {
@@ -112,10 +135,17 @@ describe('ranking in the page', () => {
   })
 
   test('keeps the certainty of the stop rule to the question it was asked for', () => {
-    const sure = new Ranker({ ...experiment, stop: { probabilityBetterExists: 0.02, tolerance: 0.05 } })
-    expect(sure.recommend(sampleTrials, whatIf).confidence.probabilityWithinTolerance).toBeCloseTo(0.98)
+    const sure = new Ranker({
+      ...experiment,
+      stop: { probabilityBetterExists: 0.02, tolerance: 0.05 },
+    })
+    expect(sure.recommend(sampleTrials, whatIf).confidence.probabilityWithinTolerance).toBeCloseTo(
+      0.98,
+    )
     const other = { ...whatIf, slo: { ...whatIf.slo, limitMs: 30 } }
-    expect(sure.recommend(sampleTrials, other).confidence.probabilityWithinTolerance).toBeUndefined()
+    expect(
+      sure.recommend(sampleTrials, other).confidence.probabilityWithinTolerance,
+    ).toBeUndefined()
   })
 })
 
@@ -137,7 +167,13 @@ const candidate = (change: Partial<Candidate> = {}): Candidate => ({
 
 describe('analysis', () => {
   test('the knee is where the latency is twice the idle one', () => {
-    const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 1 })
+    const knot = (rateRps: number, latencyMs: number) => ({
+      rateRps,
+      latencyMs,
+      lowMs: latencyMs,
+      highMs: latencyMs,
+      requests: 1,
+    })
     const knee = kneeOf([knot(0, 10), knot(100, 10), knot(200, 40)])
     expect(knee).toEqual({ rateRps: 150, latencyMs: 20 })
     expect(kneeOf([knot(0, 10), knot(100, 12)])).toBeUndefined()
@@ -146,7 +182,13 @@ describe('analysis', () => {
 
   test('a fleet for a demand, and what it becomes when something changes', () => {
     const fleet = fleetFor(candidate(), 400, 0.2)
-    expect(fleet).toMatchObject({ replicas: 5, withSpare: 5, pricePerMonth: 5 * 720, utilisation: 0.8, utilisationOneLost: 1 })
+    expect(fleet).toMatchObject({
+      replicas: 5,
+      withSpare: 5,
+      pricePerMonth: 5 * 720,
+      utilisation: 0.8,
+      utilisationOneLost: 1,
+    })
     expect(fleetFor(candidate(), 400, 0)).toMatchObject({ replicas: 4, withSpare: 5 })
     const rows = sensitivityOf(candidate(), 400, 0.2)
     expect(rows.find((r) => r.what === 'demand doubled')?.replicas).toBe(10)
@@ -187,10 +229,13 @@ describe('analysis', () => {
 describe('charts', () => {
   test('a log axis holds its values, also none, and those that are no numbers', () => {
     fc.assert(
-      fc.property(fc.array(fc.double({ min: 1e-3, max: 1e6, noNaN: true }), { minLength: 1 }), (values) => {
-        const { min, max } = logAxis([...values, Number.NaN, Number.POSITIVE_INFINITY, 0, -1])
-        expect(values.every((v) => v >= min && v <= max)).toBe(true)
-      }),
+      fc.property(
+        fc.array(fc.double({ min: 1e-3, max: 1e6, noNaN: true }), { minLength: 1 }),
+        (values) => {
+          const { min, max } = logAxis([...values, Number.NaN, Number.POSITIVE_INFINITY, 0, -1])
+          expect(values.every((v) => v >= min && v <= max)).toBe(true)
+        },
+      ),
     )
     expect(logAxis([])).toMatchObject({ logBase: 2, max: 128 })
   })
@@ -206,7 +251,10 @@ describe('charts', () => {
       devices: ['T4'],
     } as const
     const data = (theme: typeof lightTheme) =>
-      (paretoOption(input, theme).series as { id: string; data: unknown }[]).map((s) => [s.id, s.data])
+      (paretoOption(input, theme).series as { id: string; data: unknown }[]).map((s) => [
+        s.id,
+        s.data,
+      ])
     expect(data(darkTheme)).toEqual(data(lightTheme))
     expect(data(lightTheme).find(([id]) => id === 'device T4')?.[1]).toHaveLength(3)
   })
@@ -219,13 +267,20 @@ describe('money against capacity', () => {
 
   test('of at least its capacity nothing is cheaper than what the line goes through', () => {
     fc.assert(
-      fc.property(fc.array(fc.tuple(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 50 }))), (drawn) => {
-        const all = drawn.map(([capacityRps, pricePerHour], trial) => candidate({ trial, capacityRps, pricePerHour }))
-        const cost = (c: Candidate) => c.pricePerHour
-        const line = cheapestByCapacity(all, cost)
-        const cheapest = (atLeast: number, of: readonly Candidate[]) => Math.min(...of.filter((c) => c.capacityRps >= atLeast).map(cost))
-        for (const { capacityRps } of all) expect(cheapest(capacityRps, line)).toBe(cheapest(capacityRps, all))
-      }),
+      fc.property(
+        fc.array(fc.tuple(fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 50 }))),
+        (drawn) => {
+          const all = drawn.map(([capacityRps, pricePerHour], trial) =>
+            candidate({ trial, capacityRps, pricePerHour }),
+          )
+          const cost = (c: Candidate) => c.pricePerHour
+          const line = cheapestByCapacity(all, cost)
+          const cheapest = (atLeast: number, of: readonly Candidate[]) =>
+            Math.min(...of.filter((c) => c.capacityRps >= atLeast).map(cost))
+          for (const { capacityRps } of all)
+            expect(cheapest(capacityRps, line)).toBe(cheapest(capacityRps, all))
+        },
+      ),
     )
     expect(cheapestByCapacity([a, b, dear], (c) => c.pricePerHour)).toEqual([b, a])
   })
@@ -244,7 +299,10 @@ describe('money against capacity', () => {
   test('shows the default, the gain, the status by its mark, and no two GPUs alike', () => {
     const recommendation = new Ranker(experiment).recommend(sampleTrials, asMeasured(experiment))
     const devices = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB', 'H100', 'L40S']
-    const series = decisionOption({ recommendation, bill: 'price-per-request', devices }, lightTheme).series as {
+    const series = decisionOption(
+      { recommendation, bill: 'price-per-request', devices },
+      lightTheme,
+    ).series as {
       id: string
       symbol: string
       color: string
@@ -253,7 +311,9 @@ describe('money against capacity', () => {
     }[]
     const of = (id: string) => series.find((s) => s.id === id)!
     expect(of('recommended').data).toHaveLength(1)
-    expect(of('gain').markLine!.label.formatter).toBe(`${times(recommendation.gainOverDefault!)} cheaper`)
+    expect(of('gain').markLine!.label.formatter).toBe(
+      `${times(recommendation.gainOverDefault!)} cheaper`,
+    )
     expect(of('capacity intervals').data.length).toBeGreaterThan(1)
     expect(new Set(devices.map((d) => of(`decide ${d}`).symbol)).size).toBe(7)
     expect(new Set(devices.map((d) => of(`decide ${d}`).color)).size).toBe(7)
@@ -285,11 +345,22 @@ describe('the address is the question', () => {
         fc.uniqueArray(fc.string({ minLength: 1 }), { minLength: 1, maxLength: mostCompared }),
         (several, { a, b, c, d, quality, kind, share }, trial, sideBySide, compared) => {
           const of = several ? many : experiment
-          const objective = objectiveOf(kind, { demandRps: a, headroom: share, maxPricePerHour: b, metric: 'depth{model="a b"}' })
+          const objective = objectiveOf(kind, {
+            demandRps: a,
+            headroom: share,
+            maxPricePerHour: b,
+            metric: 'depth{model="a b"}',
+          })
           const prices = withPrice(withPrice(defaultPriceBook, 'L4', c), 'vCPU', d)
           const slo = { ...withLimit(of.slo, 0, a), percentile: 0.9 }
           const planning = demandOf(objective) ? undefined : { demandRps: d, headroom: share }
-          const asked = { whatIf: { slo, objective, prices, minQuality: quality }, planning, trial, sideBySide, compared }
+          const asked = {
+            whatIf: { slo, objective, prices, minQuality: quality },
+            planning,
+            trial,
+            sideBySide,
+            compared,
+          }
           const { refused, ...read } = askedBy(addressOf(asked, of), of)
           expect(refused).toEqual([])
           expect(JSON.parse(JSON.stringify(read))).toEqual(JSON.parse(JSON.stringify(asked)))
@@ -301,17 +372,30 @@ describe('the address is the question', () => {
   test('the page pays whole instances as the plan does', () => {
     const half = { ...candidate(), capacityRps: 100, pricePerHour: 1 }
     const sold = { ...half, bundles: [{ name: 'box', replicas: 2, perHour: 2 }] }
-    expect(fleetFor(sold, 300, 0)).toMatchObject({ replicas: 3, pricePerMonth: 4 * 720, withSparePerMonth: 4 * 720 })
+    expect(fleetFor(sold, 300, 0)).toMatchObject({
+      replicas: 3,
+      pricePerMonth: 4 * 720,
+      withSparePerMonth: 4 * 720,
+    })
     expect(fleetFor(half, 300, 0).pricePerMonth).toBe(3 * 720)
     expect(sensitivityOf(sold, 300, 0)[0]!.pricePerMonth).toBe(4 * 720)
   })
 
   test('where GPUs are sold as instances, an instance’s price is what can be edited', () => {
-    const own = { ...experiment, prices: parsePriceBook('instances: {box: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 2}}', 'mine.yaml') }
+    const own = {
+      ...experiment,
+      prices: parsePriceBook(
+        'instances: {box: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 2}}',
+        'mine.yaml',
+      ),
+    }
     const prices = withPrice(own.prices, 'box', 3)
     expect(prices.instances).toMatchObject([{ name: 'box', perHour: 3 }])
     expect(prices.gpus.T4!.perHour).toBe(3)
-    const { refused, whatIf } = askedBy(addressOf({ whatIf: { ...asMeasured(own), prices } }, own), own)
+    const { refused, whatIf } = askedBy(
+      addressOf({ whatIf: { ...asMeasured(own), prices } }, own),
+      own,
+    )
     expect(refused).toEqual([])
     expect(whatIf.prices.instances).toEqual(prices.instances)
     expect(askedBy('?price.T4=1', own).refused).toEqual(['price.T4=1'])
@@ -324,20 +408,37 @@ describe('the address is the question', () => {
       '?experiment=bert-7f3a&slo=-3&percentile=2&objective=fastest&demand=x&headroom=7&quality=good&price.T99=1&price.T4=-1&trial=0'
     const { refused, whatIf, trial } = askedBy(words, experiment)
     expect(refused.map((part) => part.split('=')[0]).sort()).toEqual(
-      ['slo', 'percentile', 'objective', 'demand', 'headroom', 'quality', 'price.T99', 'price.T4', 'trial'].sort(),
+      [
+        'slo',
+        'percentile',
+        'objective',
+        'demand',
+        'headroom',
+        'quality',
+        'price.T99',
+        'price.T4',
+        'trial',
+      ].sort(),
     )
     expect(isAsMeasured(experiment, whatIf)).toBe(true)
     expect(trial).toBeUndefined()
     expect(askedBy('?slo=20,30', experiment).refused).toEqual(['slo=20,30'])
-    expect(askedBy('?objective=price-for-demand', experiment).refused, 'without a demand').toEqual(['objective=price-for-demand'])
+    expect(askedBy('?objective=price-for-demand', experiment).refused, 'without a demand').toEqual([
+      'objective=price-for-demand',
+    ])
   })
 })
 
 test('between values that are no numbers there is no line', () => {
   const range = { low: 1, median: 1, high: 1 }
   const width = (values: readonly (number | string)[]) => {
-    const effect = { parameter: 'p', importance: range, values: values.map((value) => ({ ...range, value })) }
-    return (effectOption(effect, lightTheme).series as { lineStyle: { width: number } }[])[0]!.lineStyle.width
+    const effect = {
+      parameter: 'p',
+      importance: range,
+      values: values.map((value) => ({ ...range, value })),
+    }
+    return (effectOption(effect, lightTheme).series as { lineStyle: { width: number } }[])[0]!
+      .lineStyle.width
   }
   expect(width(['T4', 'L4'])).toBe(0)
   expect(width([1, 2])).toBeGreaterThan(0)
@@ -361,7 +462,10 @@ test('says in which SLO and prices experiments were asked otherwise', () => {
   expect(askedOtherwise(experiment, experiment)).toEqual([])
   const { T4: _, ...gpus } = defaultPriceBook.gpus
   const prices = { ...defaultPriceBook, gpus: { ...gpus, L4: { perHour: 0.99, source: 'own' } } }
-  const said = askedOtherwise({ slo: withLimit(experiment.slo, 0, 20), prices }, { ...experiment, prices: defaultPriceBook })
+  const said = askedOtherwise(
+    { slo: withLimit(experiment.slo, 0, 20), prices },
+    { ...experiment, prices: defaultPriceBook },
+  )
   const listed = defaultPriceBook.gpus.L4!.perHour
   expect(said.sort()).toEqual([
     `L4 $0.99 / h instead of $${listed} / h`,

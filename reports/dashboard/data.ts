@@ -1,4 +1,7 @@
-/** What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps every figure. Pure. */
+/**
+ * What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps
+ * every figure. Pure.
+ */
 import type { Arrivals, Load, LoadPoint, Slo } from '../../profiler/types.ts'
 import type { Objective, Parameter } from '../../search/types.ts'
 import type { Annotation } from '../../trials/annotation.ts'
@@ -94,9 +97,17 @@ interface Rest {
   readonly latencies?: LoadPoint['latencies']
   readonly disturbed?: true
 }
-type PackedPoint = readonly [load: Load, figures: readonly number[], interval: readonly [number, number], rest?: Rest]
+type PackedPoint = readonly [
+  load: Load,
+  figures: readonly number[],
+  interval: readonly [number, number],
+  rest?: Rest,
+]
 
-/** JSON text of a trial, its load points as rows. A trace's times, which can be many and which nothing here needs, are left out. */
+/**
+ * JSON text of a trial, its load points as rows. A trace's times, which can be many and which
+ * nothing here needs, are left out.
+ */
 export function packTrial(trial: FinishedTrial): string {
   if (trial.state !== 'complete') return encode(trial)
   const { points, ...measurement } = trial.measurement
@@ -121,7 +132,11 @@ function packPoint(point: LoadPoint): PackedPoint {
     ...(point.latencies ? { latencies: point.latencies } : {}),
     ...(point.disturbed ? { disturbed: true } : {}),
   }
-  const row = [withoutTrace(point.load), columns.map((name) => point[name]), point.sloCi95Ms] as const
+  const row = [
+    withoutTrace(point.load),
+    columns.map((name) => point[name]),
+    point.sloCi95Ms,
+  ] as const
   return Object.keys(rest).length > 0 ? [...row, rest] : row
 }
 
@@ -131,7 +146,10 @@ function withoutTrace(load: Load): Load {
   return { ...load, arrivals }
 }
 
-/** Field by field: half a million points are unpacked in a moment so, and not with an object made of entries. */
+/**
+ * Field by field: half a million points are unpacked in a moment so, and not with an object made of
+ * entries.
+ */
 function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
   const at = (i: number) => figures[i]!
   return {

@@ -9,7 +9,10 @@ describe('what matters', () => {
     { kind: 'ordinal', name: 'batchSize', category: 'server', scale: 'log', values: [1, 2, 4, 8] },
     { kind: 'ordinal', name: 'fixed', category: 'server', scale: 'linear', values: [3] },
   ] as const
-  /** ln capacity = 1.2 ln cores + 0.3 (gpu B) + 0 batch: shares of the variance are known in closed form. */
+  /**
+   * ln capacity = 1.2 ln cores + 0.3 (gpu B) + 0 batch: shares of the variance are known in closed
+   * form.
+   */
   const all = [1, 2, 4, 8].flatMap((cpuCores) =>
     ['A', 'B'].flatMap((gpu) =>
       [1, 2, 4, 8].map((batchSize) => ({
@@ -31,12 +34,15 @@ describe('what matters', () => {
     expect(effects[2]!.importance.high).toBeLessThan(0.05)
     const [a, b] = effects[1]!.values
     expect(b!.median / a!.median).toBeCloseTo(Math.exp(0.3), 1)
-    for (const { low, median, high } of effects.flatMap((e) => e.values)) expect(low <= median && median <= high).toBe(true)
+    for (const { low, median, high } of effects.flatMap((e) => e.values))
+      expect(low <= median && median <= high).toBe(true)
   })
 
   test('fewer trials widen the intervals, and too few say nothing', () => {
     const width = (n: number) => {
-      const cores = effectsOf(parameters, served.slice(0, n), 1)!.effects.find((e) => e.parameter === 'cpuCores')!
+      const cores = effectsOf(parameters, served.slice(0, n), 1)!.effects.find(
+        (e) => e.parameter === 'cpuCores',
+      )!
       return cores.values.reduce((sum, v) => sum + Math.log(v.high / v.low), 0)
     }
     expect(width(5)).toBeGreaterThan(2 * width(served.length))
@@ -45,27 +51,46 @@ describe('what matters', () => {
 
   test('along one parameter and over two, the capacity is what was put in, surest where it was measured', () => {
     const centre = { cpuCores: 4, gpu: 'A', batchSize: 2, fixed: 3 }
-    const { slices, surface } = aroundOf(parameters, served, centre, ['batchSize', 'nothing', 'cpuCores'], 1)!
+    const { slices, surface } = aroundOf(
+      parameters,
+      served,
+      centre,
+      ['batchSize', 'nothing', 'cpuCores'],
+      1,
+    )!
     expect(slices.map(({ parameter, at }) => [parameter, at])).toEqual([
       ['cpuCores', 4],
       ['gpu', 'A'],
       ['batchSize', 2],
     ])
-    const truth = (cores: number, gpu = 'A') => 100 * cores ** 1.2 * (gpu === 'B' ? Math.exp(0.3) : 1)
+    const truth = (cores: number, gpu = 'A') =>
+      100 * cores ** 1.2 * (gpu === 'B' ? Math.exp(0.3) : 1)
     for (const { value, median, low, high } of slices[0]!.values) {
       expect(median / truth(Number(value))).toBeCloseTo(1, 1)
       expect(low <= median && median <= high).toBe(true)
     }
     const [a, b] = slices[1]!.values
     expect(b!.median / a!.median).toBeCloseTo(Math.exp(0.3), 1)
-    const triedAlong = served.filter(({ configuration: { cpuCores, gpu, batchSize } }) => cpuCores === 4 && gpu === 'A' && batchSize > 0)
-    expect(slices[2]!.values.flatMap(({ tried }) => tried.map(({ trial }) => trial))).toEqual(triedAlong.map(({ trial }) => trial))
+    const triedAlong = served.filter(
+      ({ configuration: { cpuCores, gpu, batchSize } }) =>
+        cpuCores === 4 && gpu === 'A' && batchSize > 0,
+    )
+    expect(slices[2]!.values.flatMap(({ tried }) => tried.map(({ trial }) => trial))).toEqual(
+      triedAlong.map(({ trial }) => trial),
+    )
     expect([surface!.across.parameter, surface!.up.parameter]).toEqual(['batchSize', 'cpuCores'])
     for (const [v, row] of surface!.cells.entries())
-      for (const { median } of row) expect(median / truth(Number(surface!.up.values[v]))).toBeCloseTo(1, 1)
+      for (const { median } of row)
+        expect(median / truth(Number(surface!.up.values[v]))).toBeCloseTo(1, 1)
     expect(aroundOf(parameters, served.slice(0, 3), centre, [], 1)).toBeUndefined()
     // One parameter alone has no surface; a centre between the values is one of them.
-    const alone = aroundOf([parameters[0], parameters[3]], served, { cpuCores: 3, fixed: 3 }, [], 1)!
+    const alone = aroundOf(
+      [parameters[0], parameters[3]],
+      served,
+      { cpuCores: 3, fixed: 3 },
+      [],
+      1,
+    )!
     expect(alone.surface).toBeUndefined()
     expect(alone.slices[0]!.values.map(({ value }) => value)).toEqual([1, 2, 3, 4, 8])
   })

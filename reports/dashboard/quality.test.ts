@@ -1,4 +1,7 @@
-/** Model variants on the page: what the command line says, the fronts by quality, and the least quality as a question. */
+/**
+ * Model variants on the page: what the command line says, the fronts by quality, and the least
+ * quality as a question.
+ */
 import { expect, test } from 'vitest'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { recommend } from '../recommendation/recommend.ts'
@@ -32,7 +35,11 @@ const experiment: DashboardExperiment = {
   specification: '',
 }
 const trials = Object.keys(qualities).map((variant, i) =>
-  complete(i + 1, { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8, variant }, measured(100 * 2 ** i, 20 - 6 * i)),
+  complete(
+    i + 1,
+    { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8, variant },
+    measured(100 * 2 ** i, 20 - 6 * i),
+  ),
 )
 const ranker = new Ranker(experiment)
 const whatIf = asMeasured(experiment)
@@ -55,17 +62,33 @@ test("the experiment's own least quality holds until another one is asked for", 
 test('the chart has a front for each better quality, and larger points for better ones', () => {
   const recommendation = ranker.recommend(trials, whatIf)
   const latencies = logAxis([5, 100], [25, 75])
-  const option = paretoOption({ recommendation, trials, curves: [], throughput: 'per-dollar', latencies, devices: ['T4'] }, lightTheme)
-  const series = (option as { series: { name?: string; data?: { symbolSize?: number; value?: number[] }[] }[] }).series
+  const option = paretoOption(
+    { recommendation, trials, curves: [], throughput: 'per-dollar', latencies, devices: ['T4'] },
+    lightTheme,
+  )
+  const series = (
+    option as { series: { name?: string; data?: { symbolSize?: number; value?: number[] }[] }[] }
+  ).series
   expect(series.map(({ name }) => name).filter((name) => name?.startsWith('front'))).toEqual([
     'front of quality ≥ 0.92',
     'front of quality ≥ 0.9',
   ])
-  const sizes = new Map(series.find(({ name }) => name === 'T4')!.data!.map(({ symbolSize, value }) => [value![2], symbolSize]))
+  const sizes = new Map(
+    series
+      .find(({ name }) => name === 'T4')!
+      .data!.map(({ symbolSize, value }) => [value![2], symbolSize]),
+  )
   expect([sizes.get(1), sizes.get(3)]).toEqual([15, 7])
   expect(sizes.get(2)).toBeGreaterThan(7)
   const without = paretoOption(
-    { recommendation: recommend({ ...sampleInput, trials }), trials, curves: [], throughput: 'per-dollar', latencies, devices: ['T4'] },
+    {
+      recommendation: recommend({ ...sampleInput, trials }),
+      trials,
+      curves: [],
+      throughput: 'per-dollar',
+      latencies,
+      devices: ['T4'],
+    },
     lightTheme,
   )
   expect(JSON.stringify(without)).not.toContain('quality')
@@ -74,11 +97,26 @@ test('the chart has a front for each better quality, and larger points for bette
 test('the report says what each quality costs', async () => {
   const view = ranker.view(whatIf)
   const recommendation = ranker.recommend(trials, whatIf)
-  const text = JSON.stringify(await reportBlocks({ ...view, name: 'bert', recommendation, trials, specification: '', environment: [] }))
+  const text = JSON.stringify(
+    await reportBlocks({
+      ...view,
+      name: 'bert',
+      recommendation,
+      trials,
+      specification: '',
+      environment: [],
+    }),
+  )
   expect(text).toContain('What quality costs')
   expect(text).toContain('quality at least')
   const plain = JSON.stringify(
-    await reportBlocks({ ...sampleInput, name: 'bert', recommendation: recommend(sampleInput), specification: '', environment: [] }),
+    await reportBlocks({
+      ...sampleInput,
+      name: 'bert',
+      recommendation: recommend(sampleInput),
+      specification: '',
+      environment: [],
+    }),
   )
   expect(plain).not.toContain('uality')
 })

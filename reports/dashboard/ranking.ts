@@ -1,4 +1,7 @@
-/** Ranking in the page: the same code as everywhere else, with what does not change between two rankings remembered. Pure. */
+/**
+ * Ranking in the page: the same code as everywhere else, with what does not change between two
+ * rankings remembered. Pure.
+ */
 
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
@@ -27,12 +30,22 @@ export interface WhatIf {
 }
 
 /** The experiment's own question. */
-export const asMeasured = ({ slo, objective, prices, minQuality }: DashboardExperiment): WhatIf => ({ slo, objective, prices, minQuality })
+export const asMeasured = ({
+  slo,
+  objective,
+  prices,
+  minQuality,
+}: DashboardExperiment): WhatIf => ({ slo, objective, prices, minQuality })
 
 /** Whether the question is the experiment's own: only then does its stop rule's certainty hold. */
 export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): boolean =>
   JSON.stringify(asMeasured(experiment)) ===
-  JSON.stringify({ slo: whatIf.slo, objective: whatIf.objective, prices: whatIf.prices, minQuality: whatIf.minQuality })
+  JSON.stringify({
+    slo: whatIf.slo,
+    objective: whatIf.objective,
+    prices: whatIf.prices,
+    minQuality: whatIf.minQuality,
+  })
 
 /** Ranks one experiment's trials again and again, under changing questions. */
 export class Ranker {
@@ -46,28 +59,47 @@ export class Ranker {
 
   /** SLO, objective, prices, labels and load curves as `recommend` and `judge` take them. */
   view({ slo, objective, prices, minQuality }: WhatIf): View {
-    if (prices !== this.#pricing?.book) this.#pricing = { book: prices, pricePerHour: pricingBy(prices, this.experiment.ownGpus) }
+    if (prices !== this.#pricing?.book)
+      this.#pricing = { book: prices, pricePerHour: pricingBy(prices, this.experiment.ownGpus) }
     return {
       slo,
       objective,
       pricePerHour: this.#pricing.pricePerHour,
       label: (c) => this.label(c),
-      ...(this.experiment.qualities && { quality: (c) => this.experiment.qualities?.[String(c.variant)], minQuality }),
+      ...(this.experiment.qualities && {
+        quality: (c) => this.experiment.qualities?.[String(c.variant)],
+        minQuality,
+      }),
       curve: (measurement, under) => this.#curve(measurement, under),
     }
   }
 
   label(configuration: Configuration): string {
-    return remembered(this.#labels, configuration, () => describeConfiguration(configuration, {}, this.experiment.ownGpus))
+    return remembered(this.#labels, configuration, () =>
+      describeConfiguration(configuration, {}, this.experiment.ownGpus),
+    )
   }
 
-  /** The recommendation under a question. @param measuredWith as `recommend` takes it; a page has no experiment to tell it by */
-  recommend(trials: readonly FinishedTrial[], whatIf: WhatIf, measuredWith?: RecommendInput['measuredWith']): Recommendation {
+  /**
+   * The recommendation under a question. @param measuredWith as `recommend` takes it; a page has no
+   * experiment to tell it by
+   */
+  recommend(
+    trials: readonly FinishedTrial[],
+    whatIf: WhatIf,
+    measuredWith?: RecommendInput['measuredWith'],
+  ): Recommendation {
     return recommend({ ...this.#input(trials, whatIf), measuredWith })
   }
 
-  /** The same, configuration by configuration: whoever asks can do something else in between. @param trials those of the last time, and perhaps more */
-  *recommending(trials: readonly FinishedTrial[], whatIf: WhatIf): Generator<undefined, Recommendation> {
+  /**
+   * The same, configuration by configuration: whoever asks can do something else in between. @param
+   * trials those of the last time, and perhaps more
+   */
+  *recommending(
+    trials: readonly FinishedTrial[],
+    whatIf: WhatIf,
+  ): Generator<undefined, Recommendation> {
     const input = this.#input(trials, whatIf)
     const all: Judged[] = []
     for (const group of this.#groups.of(trials)) {
@@ -80,7 +112,8 @@ export class Ranker {
   }
 
   /**
-   * The answer to a question of very many trials, in a moment: of the contenders alone, whose rivals and figures are right; all others are left out.
+   * The answer to a question of very many trials, in a moment: of the contenders alone, whose
+   * rivals and figures are right; all others are left out.
    * @param trials those of the last time, and perhaps more
    */
   recommendQuickly(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
@@ -103,7 +136,11 @@ export class Ranker {
   }
 
   /** Some candidates with their measurements and load curves, in the order given. */
-  judged(trials: readonly FinishedTrial[], candidates: readonly Candidate[], whatIf: WhatIf): Judged[] {
+  judged(
+    trials: readonly FinishedTrial[],
+    candidates: readonly Candidate[],
+    whatIf: WhatIf,
+  ): Judged[] {
     const wanted = new Set(candidates.map((c) => configurationKey(c.configuration)))
     const all = judge(
       trials.filter((t) => wanted.has(configurationKey(t.configuration))),
@@ -113,10 +150,18 @@ export class Ranker {
     return candidates.flatMap((c) => byTrial.get(c.trial) ?? [])
   }
 
-  /** A load curve depends on what is counted, the percentile and the error bound, not on the limit: dragging a single limit makes none anew. */
+  /**
+   * A load curve depends on what is counted, the percentile and the error bound, not on the limit:
+   * dragging a single limit makes none anew.
+   */
   #curve(measurement: Measurement, slo: Slo): readonly CurveKnot[] {
     const known = this.#curves.get(measurement)
-    if (known && countsTheSame(known.slo, slo) && known.slo.percentile === slo.percentile && known.slo.maxErrorRate === slo.maxErrorRate)
+    if (
+      known &&
+      countsTheSame(known.slo, slo) &&
+      known.slo.percentile === slo.percentile &&
+      known.slo.maxErrorRate === slo.maxErrorRate
+    )
       return known.curve
     const curve = loadCurve(measurement, slo)
     this.#curves.set(measurement, { slo, curve })
@@ -124,7 +169,11 @@ export class Ranker {
   }
 }
 
-function remembered<V>(memory: WeakMap<Configuration, V>, configuration: Configuration, make: () => V): V {
+function remembered<V>(
+  memory: WeakMap<Configuration, V>,
+  configuration: Configuration,
+  make: () => V,
+): V {
   let value = memory.get(configuration)
   if (value === undefined) {
     value = make()
@@ -137,15 +186,22 @@ function remembered<V>(memory: WeakMap<Configuration, V>, configuration: Configu
 function pricingBy(book: PriceBook, ownGpus: DashboardExperiment['ownGpus']): View['pricePerHour'] {
   const known = new WeakMap<Configuration, ReplicaPrice>()
   const price = (c: Configuration) => remembered(known, c, () => priceIn(c, book, ownGpus))
-  return Object.assign((c: Configuration) => price(c).pricePerHour, { bundles: (c: Configuration) => price(c).bundles })
+  return Object.assign((c: Configuration) => price(c).pricePerHour, {
+    bundles: (c: Configuration) => price(c).bundles,
+  })
 }
 
-function priceIn(configuration: Configuration, book: PriceBook, ownGpus: DashboardExperiment['ownGpus']): ReplicaPrice {
+function priceIn(
+  configuration: Configuration,
+  book: PriceBook,
+  ownGpus: DashboardExperiment['ownGpus'],
+): ReplicaPrice {
   try {
     const resources = resourcesOf(configuration, {}, ownGpus)
     return { pricePerHour: pricePerHour(resources, book), bundles: bundlesIn(resources, book) }
   } catch (error) {
-    // A GPU that a hand-edited price list lacks: its configurations are shown without a price and rank last.
+    // A GPU that a hand-edited price list lacks: its configurations are shown without a price and
+    // rank last.
     if (error instanceof PriceError) return { pricePerHour: Number.POSITIVE_INFINITY }
     throw error
   }

@@ -2,11 +2,28 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { byInputAlone, mixtureRps, unroutedRps } from './buckets.ts'
 import { pack } from './pack.ts'
-import { type Bucket, FleetError, type FleetModel, type GpuKind, type Packing, type Segment, whole } from './packing.ts'
+import {
+  type Bucket,
+  FleetError,
+  type FleetModel,
+  type GpuKind,
+  type Packing,
+  type Segment,
+  whole,
+} from './packing.ts'
 import { noRules } from './rules.ts'
 
-const kindOf = (name: string, pricePerHour: number): GpuKind => ({ name, pricePerHour, partitions: [[whole]] })
-const segmentOf = (buckets: readonly Bucket[], gpu: string, bucketRps: readonly number[], gpus = 1): Segment => ({
+const kindOf = (name: string, pricePerHour: number): GpuKind => ({
+  name,
+  pricePerHour,
+  partitions: [[whole]],
+})
+const segmentOf = (
+  buckets: readonly Bucket[],
+  gpu: string,
+  bucketRps: readonly number[],
+  gpus = 1,
+): Segment => ({
   gpu,
   slice: whole,
   gpus,
@@ -20,14 +37,23 @@ const bucketsOf = (shares: readonly number[]): Bucket[] => {
 }
 
 /**
- * Whether y replicas of two kinds carry all of it, without a solver: those buckets go to the first kind, part of one at the last, that it serves best beside the other, for as long as
- * it has room (a fractional knapsack: exact for two).
+ * Whether y replicas of two kinds carry all of it, without a solver: those buckets go to the first
+ * kind, part of one at the last, that it serves best beside the other, for as long as it has room
+ * (a fractional knapsack: exact for two).
  */
-function twoKindsCarry(load: readonly (readonly [number, number])[], [first, second]: readonly [number, number]): boolean {
+function twoKindsCarry(
+  load: readonly (readonly [number, number])[],
+  [first, second]: readonly [number, number],
+): boolean {
   let [a, b] = [first, 0]
   for (const [onFirst, onSecond] of [...load].sort((x, y) => x[0] / x[1] - y[0] / y[1])) {
     // The first cannot serve it at all, or has no room left.
-    const part = onFirst === Number.POSITIVE_INFINITY ? 0 : onSecond === Number.POSITIVE_INFINITY ? 1 : Math.min(1, a / onFirst)
+    const part =
+      onFirst === Number.POSITIVE_INFINITY
+        ? 0
+        : onSecond === Number.POSITIVE_INFINITY
+          ? 1
+          : Math.min(1, a / onFirst)
     if (part > 0) a -= part * onFirst
     if (part < 1) b += (1 - part) * onSecond
     if (a < -1e-7) return false
@@ -36,10 +62,16 @@ function twoKindsCarry(load: readonly (readonly [number, number])[], [first, sec
 }
 
 const rates = (length: number) =>
-  fc.array(fc.oneof({ weight: 5, arbitrary: fc.integer({ min: 1, max: 40 }) }, { weight: 1, arbitrary: fc.constant(0) }), {
-    minLength: length,
-    maxLength: length,
-  })
+  fc.array(
+    fc.oneof(
+      { weight: 5, arbitrary: fc.integer({ min: 1, max: 40 }) },
+      { weight: 1, arbitrary: fc.constant(0) },
+    ),
+    {
+      minLength: length,
+      maxLength: length,
+    },
+  )
 
 const drawn = fc
   .integer({ min: 1, max: 5 })
@@ -58,12 +90,23 @@ test('of two kinds no mix costs less, by trying every number of both', async () 
   await fc.assert(
     fc.asyncProperty(drawn, async ({ shares, first, second, prices, demand }) => {
       const buckets = bucketsOf(shares)
-      const model: FleetModel = { name: 'm', buckets, segments: [segmentOf(buckets, 'a', first), segmentOf(buckets, 'b', second)] }
-      const load = buckets.map(({ share }, b): [number, number] => [(share * demand) / first[b]!, (share * demand) / second[b]!])
-      const most = (side: 0 | 1) => Math.ceil(load.reduce((sum, each) => sum + (Number.isFinite(each[side]) ? each[side] : 0), 0))
+      const model: FleetModel = {
+        name: 'm',
+        buckets,
+        segments: [segmentOf(buckets, 'a', first), segmentOf(buckets, 'b', second)],
+      }
+      const load = buckets.map(({ share }, b): [number, number] => [
+        (share * demand) / first[b]!,
+        (share * demand) / second[b]!,
+      ])
+      const most = (side: 0 | 1) =>
+        Math.ceil(
+          load.reduce((sum, each) => sum + (Number.isFinite(each[side]) ? each[side] : 0), 0),
+        )
       let best = Number.POSITIVE_INFINITY
       for (let a = 0; a <= most(0); a++)
-        for (let b = 0; b <= most(1); b++) if (twoKindsCarry(load, [a, b])) best = Math.min(best, a * prices[0] + b * prices[1])
+        for (let b = 0; b <= most(1); b++)
+          if (twoKindsCarry(load, [a, b])) best = Math.min(best, a * prices[0] + b * prices[1])
       const found = await pack([model], [demand], [kindOf('a', prices[0]), kindOf('b', prices[1])])
       expect(found.pricePerHour).toBeCloseTo(best, 6)
       expect(carriedOf(found, buckets, demand)).toEqual([])
@@ -72,9 +115,19 @@ test('of two kinds no mix costs less, by trying every number of both', async () 
   )
 })
 
-/** What is wrong with the routes of a packing: buckets that do not go somewhere as a whole, pools that get more than they carry. */
-function carriedOf({ gpus }: Packing, buckets: readonly Bucket[], demand: number, lost = 0): string[] {
-  const slots = gpus.flatMap((gpu) => gpu.slots.flatMap(({ segment }) => (segment ? [segment] : [])))
+/**
+ * What is wrong with the routes of a packing: buckets that do not go somewhere as a whole, pools
+ * that get more than they carry.
+ */
+function carriedOf(
+  { gpus }: Packing,
+  buckets: readonly Bucket[],
+  demand: number,
+  lost = 0,
+): string[] {
+  const slots = gpus.flatMap((gpu) =>
+    gpu.slots.flatMap(({ segment }) => (segment ? [segment] : [])),
+  )
   const pools = [...new Map(slots.map((segment) => [segment.gpu, segment])).values()]
   const unrouted = buckets.flatMap(({ name }, b) => {
     const part = pools.reduce((sum, pool) => sum + pool.routed!.parts[b]!, 0)
@@ -82,7 +135,11 @@ function carriedOf({ gpus }: Packing, buckets: readonly Bucket[], demand: number
   })
   const over = pools.flatMap((pool) => {
     const busy = buckets.reduce(
-      (sum, { share }, b) => sum + (pool.routed!.parts[b]! > 1e-9 ? (pool.routed!.parts[b]! * share * demand) / pool.bucketRps![b]! : 0),
+      (sum, { share }, b) =>
+        sum +
+        (pool.routed!.parts[b]! > 1e-9
+          ? (pool.routed!.parts[b]! * share * demand) / pool.bucketRps![b]!
+          : 0),
       0,
     )
     const replicas = slots.filter(({ gpu }) => gpu === pool.gpu).length / pool.gpus - lost
@@ -95,13 +152,23 @@ test('of three kinds none is dearer than any mix of slices of buckets, as the pa
   const slices = 3
   await fc.assert(
     fc.asyncProperty(
-      fc.tuple(rates(2), rates(2), rates(2)).filter((all) => [0, 1].every((b) => all.some((of) => of[b]! > 0))),
+      fc
+        .tuple(rates(2), rates(2), rates(2))
+        .filter((all) => [0, 1].every((b) => all.some((of) => of[b]! > 0))),
       fc.integer({ min: 1, max: 60 }),
-      fc.tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 })),
+      fc.tuple(
+        fc.integer({ min: 1, max: 9 }),
+        fc.integer({ min: 1, max: 9 }),
+        fc.integer({ min: 1, max: 9 }),
+      ),
       async (all, demand, prices) => {
         const buckets = bucketsOf([2, 1])
         const names = ['a', 'b', 'c']
-        const model: FleetModel = { name: 'm', buckets, segments: all.map((of, k) => segmentOf(buckets, names[k]!, of)) }
+        const model: FleetModel = {
+          name: 'm',
+          buckets,
+          segments: all.map((of, k) => segmentOf(buckets, names[k]!, of)),
+        }
         const found = await pack(
           [model],
           [demand],
@@ -129,7 +196,11 @@ test('of three kinds none is dearer than any mix of slices of buckets, as the pa
 
 test('one GPU of any pool may be lost, its requests going nowhere else', async () => {
   const buckets = bucketsOf([3, 1])
-  const model: FleetModel = { name: 'm', buckets, segments: [segmentOf(buckets, 'a', [20, 2]), segmentOf(buckets, 'b', [9, 6], 2)] }
+  const model: FleetModel = {
+    name: 'm',
+    buckets,
+    segments: [segmentOf(buckets, 'a', [20, 2]), segmentOf(buckets, 'b', [9, 6], 2)],
+  }
   const kinds = [kindOf('a', 1), kindOf('b', 1)]
   const found = await pack([model], [30], kinds, 20, { spared: new Set(['m']), apart: [] })
   expect(carriedOf(found, buckets, 30, 1)).toEqual([])
@@ -141,7 +212,10 @@ test('what a mixture is known to carry less of takes more GPUs', async () => {
   const model: FleetModel = { name: 'm', buckets, segments: [segmentOf(buckets, 'a', [10, 10])] }
   const added = await pack([model], [95], [kindOf('a', 1)])
   expect(added.gpus.length).toBe(10)
-  const slower: FleetModel = { ...model, mixedRps: (_, parts) => (parts.every((part) => part > 0) ? 8 : 10) }
+  const slower: FleetModel = {
+    ...model,
+    mixedRps: (_, parts) => (parts.every((part) => part > 0) ? 8 : 10),
+  }
   const found = await pack([slower], [95], [kindOf('a', 1)])
   expect(found.gpus.length).toBe(12)
   expect(found.gpus[0]!.slots[0]!.segment!.rateRps).toBeCloseTo(8, 1)
@@ -162,7 +236,11 @@ test('times add up; routed by input alone, buckets of one input are one', () => 
   ]
   expect(mixtureRps(buckets, [10, 5, 1], [1, 1, 0])).toBeCloseTo(0.75 / (0.05 + 0.05), 12)
   expect(mixtureRps(buckets, [10, 0, 1], [1, 1, 0])).toBe(0)
-  const merged = byInputAlone({ name: 'm', buckets, segments: [segmentOf(buckets, 'a', [10, 5, 1])] })!
+  const merged = byInputAlone({
+    name: 'm',
+    buckets,
+    segments: [segmentOf(buckets, 'a', [10, 5, 1])],
+  })!
   expect(merged.buckets).toEqual([
     { name: 'short', share: 0.75 },
     { name: 'long', share: 0.25 },

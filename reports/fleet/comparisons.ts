@@ -1,7 +1,15 @@
 /** What the same models would cost without a plan for all of them. */
 import { fitTogether } from '../../trials/devices/mig-placements.ts'
 import { pack, unshared } from './pack.ts'
-import { bestPerSlice, FleetError, type FleetModel, type GpuKind, type Packing, type Segment, whole } from './packing.ts'
+import {
+  bestPerSlice,
+  FleetError,
+  type FleetModel,
+  type GpuKind,
+  type Packing,
+  type Segment,
+  whole,
+} from './packing.ts'
 import { noRules, type Rules } from './rules.ts'
 
 export interface Compared {
@@ -9,7 +17,10 @@ export interface Compared {
   readonly pricePerHour: number
 }
 
-/** Whole GPUs for each model, of the kind that serves it at the least money; undefined where one has no figure on a whole GPU. */
+/**
+ * Whole GPUs for each model, of the kind that serves it at the least money; undefined where one has
+ * no figure on a whole GPU.
+ */
 export function aGpuEach(
   models: readonly FleetModel[],
   demandRps: readonly number[],
@@ -20,7 +31,9 @@ export function aGpuEach(
     const fleets = bestPerSlice(model, kinds)
       .filter((segment) => segment.rateRps > 0 && takesAll(segment, kinds))
       .map((segment) => {
-        const replicas = Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) + (spared.has(model.name) && demandRps[i]! > 0 ? 1 : 0)
+        const replicas =
+          Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) +
+          (spared.has(model.name) && demandRps[i]! > 0 ? 1 : 0)
         const gpus = replicas * segment.gpus
         return { gpus, pricePerHour: gpus * kindOf(segment, kinds).pricePerHour }
       })
@@ -38,7 +51,11 @@ export async function eachAlone(
 ): Promise<Packing> {
   const alone: Packing[] = []
   for (const [i, model] of models.entries()) {
-    const own = { spared: new Set([model.name].filter((name) => spared.has(name))), apart: [], slows }
+    const own = {
+      spared: new Set([model.name].filter((name) => spared.has(name))),
+      apart: [],
+      slows,
+    }
     alone.push(await pack([model], [demandRps[i]!], kinds, secondsAlone, own))
   }
   return {
@@ -49,7 +66,8 @@ export async function eachAlone(
 }
 
 /**
- * A fleet with nothing spare, and one whole GPU of each of its kinds beside it, to be cut as the one that is lost was.
+ * A fleet with nothing spare, and one whole GPU of each of its kinds beside it, to be cut as the
+ * one that is lost was.
  * @returns undefined where there is no such GPU
  */
 export async function spareGpus(
@@ -60,11 +78,24 @@ export async function spareGpus(
   seconds: number,
   known: Packing,
 ): Promise<{ readonly without: Compared; readonly beside?: Compared }> {
-  const { gpus, pricePerHour } = await pack(models, demandRps, kinds, seconds, { spared: new Set(), apart, slows }, known)
+  const { gpus, pricePerHour } = await pack(
+    models,
+    demandRps,
+    kinds,
+    seconds,
+    { spared: new Set(), apart, slows },
+    known,
+  )
   const used = kinds.filter(({ name }) => gpus.some(({ kind }) => kind === name))
-  const there = used.every(({ name, count = Number.POSITIVE_INFINITY }) => gpus.filter(({ kind }) => kind === name).length < count)
+  const there = used.every(
+    ({ name, count = Number.POSITIVE_INFINITY }) =>
+      gpus.filter(({ kind }) => kind === name).length < count,
+  )
   const without = { gpus: gpus.length, pricePerHour }
-  const spare = { gpus: used.length, pricePerHour: used.reduce((sum, kind) => sum + kind.pricePerHour, 0) }
+  const spare = {
+    gpus: used.length,
+    pricePerHour: used.reduce((sum, kind) => sum + kind.pricePerHour, 0),
+  }
   return { without, ...(there && { beside: added([without, spare]) }) }
 }
 
@@ -79,7 +110,10 @@ export async function withoutMps(
   return ifAny(() => pack(models, demandRps, kinds.map(unshared), seconds, rules))
 }
 
-export const comparedOf = ({ gpus, pricePerHour }: Packing): Compared => ({ gpus: gpus.length, pricePerHour })
+export const comparedOf = ({ gpus, pricePerHour }: Packing): Compared => ({
+  gpus: gpus.length,
+  pricePerHour,
+})
 
 /** Undefined where there is no such packing. */
 export async function ifAny(packing: () => Promise<Packing>): Promise<Compared | undefined> {
@@ -101,8 +135,9 @@ export async function packedIfAny(packing: () => Promise<Packing>): Promise<Pack
 const secondsAlone = 5
 
 /**
- * First fit decreasing: each model takes as many of the slice that carries most per money as it needs, and slices go, the largest first, to the first GPU on which they
- * fit beside what it has. Undefined where no slice serves all of a model's requests.
+ * First fit decreasing: each model takes as many of the slice that carries most per money as it
+ * needs, and slices go, the largest first, to the first GPU on which they fit beside what it has.
+ * Undefined where no slice serves all of a model's requests.
  */
 export function firstFitDecreasing(
   models: readonly FleetModel[],
@@ -110,33 +145,49 @@ export function firstFitDecreasing(
   kinds: readonly GpuKind[],
 ): Compared | undefined {
   const each = models.map((model, i) => {
-    const perMoney = (segment: Segment) => segment.rateRps / (segment.gpus * partOf(segment, kinds) * kindOf(segment, kinds).pricePerHour)
+    const perMoney = (segment: Segment) =>
+      segment.rateRps /
+      (segment.gpus * partOf(segment, kinds) * kindOf(segment, kinds).pricePerHour)
     const [best] = bestPerSlice(model, kinds)
       .filter(({ rateRps }) => rateRps > 0)
       .sort((a, b) => perMoney(b) - perMoney(a))
     if (best === undefined) return demandRps[i]! > 0 ? undefined : []
-    return Array.from({ length: Math.ceil(demandRps[i]! / best.rateRps - 1e-9) * best.gpus }, () => best)
+    return Array.from(
+      { length: Math.ceil(demandRps[i]! / best.rateRps - 1e-9) * best.gpus },
+      () => best,
+    )
   })
   if (each.some((slices) => slices === undefined)) return undefined
   const slices = each.flatMap((one) => one ?? [])
   const open: { readonly kind: GpuKind; readonly slices: string[] }[] = []
   for (const segment of slices.sort((a, b) => partOf(b, kinds) - partOf(a, kinds))) {
     const kind = kindOf(segment, kinds)
-    const fits = open.find((gpu) => gpu.kind === kind && fitTogether(kind.partitions, [...gpu.slices, segment.slice]))
+    const fits = open.find(
+      (gpu) => gpu.kind === kind && fitTogether(kind.partitions, [...gpu.slices, segment.slice]),
+    )
     if (fits) fits.slices.push(segment.slice)
     else open.push({ kind, slices: [segment.slice] })
   }
-  return { gpus: open.length, pricePerHour: open.reduce((sum, { kind }) => sum + kind.pricePerHour, 0) }
+  return {
+    gpus: open.length,
+    pricePerHour: open.reduce((sum, { kind }) => sum + kind.pricePerHour, 0),
+  }
 }
 
-const kindOf = ({ gpu }: Segment, kinds: readonly GpuKind[]): GpuKind => kinds.find(({ name }) => name === gpu)!
+const kindOf = ({ gpu }: Segment, kinds: readonly GpuKind[]): GpuKind =>
+  kinds.find(({ name }) => name === gpu)!
 
 const takesAll = (segment: Segment, kinds: readonly GpuKind[]): boolean =>
-  segment.slice === whole || kindOf(segment, kinds).partitions.some((partition) => partition.length === 1 && partition[0] === segment.slice)
+  segment.slice === whole ||
+  kindOf(segment, kinds).partitions.some(
+    (partition) => partition.length === 1 && partition[0] === segment.slice,
+  )
 
 /** Of a GPU: as many of the slice as fit on one. */
 function partOf(segment: Segment, kinds: readonly GpuKind[]): number {
-  const most = kindOf(segment, kinds).partitions.map((partition) => partition.filter((slice) => slice === segment.slice).length)
+  const most = kindOf(segment, kinds).partitions.map(
+    (partition) => partition.filter((slice) => slice === segment.slice).length,
+  )
   return 1 / Math.max(...most)
 }
 

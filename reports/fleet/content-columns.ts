@@ -1,4 +1,7 @@
-/** Which contents of GPUs under MPS a programme of counts is given: all of them, or those that may make it cheaper (columns are priced and joined, Gilmore and Gomory 1961). */
+/**
+ * Which contents of GPUs under MPS a programme of counts is given: all of them, or those that may
+ * make it cheaper (columns are priced and joined, Gilmore and Gomory 1961).
+ */
 import type { GpuKind } from './packing.ts'
 import { type Programme, solveRelaxed } from './programme.ts'
 import type { Content } from './shared-gpus.ts'
@@ -17,7 +20,8 @@ const [mostRounds, joinedEachRound] = [60, 400]
 
 /**
  * @param programme with these columns, the same rows whichever they are
- * @returns columns, and where they are not all there are what no packing costs less than: what parts of GPUs would cost
+ * @returns columns, and where they are not all there are what no packing costs less than: what
+ * parts of GPUs would cost
  */
 export async function fewContents(
   contents: readonly Content[],
@@ -25,7 +29,8 @@ export async function fewContents(
 ): Promise<{ readonly columns: readonly SharedColumn[]; readonly bound?: number }> {
   const all = contents.map((content, i): SharedColumn => {
     const carries = new Map<string, number>()
-    for (const { model, segment } of content.sharers) carries.set(model, (carries.get(model) ?? 0) + segment.rateRps)
+    for (const { model, segment } of content.sharers)
+      carries.set(model, (carries.get(model) ?? 0) + segment.rateRps)
     return { name: `c${i}`, kind: content.kind, content, carries }
   })
   if (all.length <= mostAtOnce) return { columns: all }
@@ -36,7 +41,10 @@ export async function fewContents(
     // Nothing that is there keeps the rows: what else might is not known.
     if (relaxed === undefined) return { columns: [...joined], bound: 0 }
     const savesOf = ({ name, kind }: SharedColumn) =>
-      (inRows.get(name) ?? []).reduce((sum, [factor, row]) => sum + factor * relaxed.rowPrices[row]!, 0) - kind.pricePerHour
+      (inRows.get(name) ?? []).reduce(
+        (sum, [factor, row]) => sum + factor * relaxed.rowPrices[row]!,
+        0,
+      ) - kind.pricePerHour
     const better = all
       .filter((column) => !joined.has(column))
       .map((column) => ({ column, saves: savesOf(column) }))
@@ -62,7 +70,9 @@ function mostOfEach(all: readonly SharedColumn[]): SharedColumn[] {
   return [...new Set(best.values())]
 }
 
-function coefficientsOf({ rows }: Programme): Map<string, (readonly [factor: number, row: number])[]> {
+function coefficientsOf({
+  rows,
+}: Programme): Map<string, (readonly [factor: number, row: number])[]> {
   const found = new Map<string, (readonly [number, number])[]>()
   for (const [row, [terms]] of rows.entries())
     for (const [factor, name] of terms) {

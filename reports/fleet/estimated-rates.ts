@@ -1,4 +1,7 @@
-/** What GPUs would carry of a language model's requests, bucket by bucket, played in virtual time over the model of its server: for a model of which nothing was measured. */
+/**
+ * What GPUs would carry of a language model's requests, bucket by bucket, played in virtual time
+ * over the model of its server: for a model of which nothing was measured.
+ */
 import { countedMs } from '../../profiler/slo.ts'
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -28,16 +31,26 @@ interface EstimatedModel {
 
 /** GPUs that share a model's layers. */
 const groups = [1, 2, 4, 8]
-/** Of the rate that a play keeps: near the end a long one tips over, its cache full and its answers begun anew, where a short one does not yet. */
+/**
+ * Of the rate that a play keeps: near the end a long one tips over, its cache full and its answers
+ * begun anew, where a short one does not yet.
+ */
 const reserved = 0.9
-/** Requests of one play that count: nine of ten within a limit are known to 2 %. Those before them find a server that is not yet full. */
+/**
+ * Requests of one play that count: nine of ten within a limit are known to 2 %. Those before them
+ * find a server that is not yet full.
+ */
 const [countedRequests, warmUpRequests] = [300, 200]
 const playedRequests = countedRequests + warmUpRequests
-/** Mixtures that are played; of others the least that any of the same replicas carried, beside what its parts add up to, is taken. */
+/**
+ * Mixtures that are played; of others the least that any of the same replicas carried, beside what
+ * its parts add up to, is taken.
+ */
 const mostMixtures = 40
 
 /**
- * Every bucket keeps the SLO by itself, and every pool of replicas over all of its requests together.
+ * Every bucket keeps the SLO by itself, and every pool of replicas over all of its requests
+ * together.
  * @param perNode GPUs of a node of a kind, over which a replica may stand
  * @throws FleetError where no kind can serve it, or a request is longer than the model's context
  */
@@ -94,7 +107,10 @@ export function estimatedModel(
 const lengthOf = ({ promptTokens, outputTokens }: LlmRequest): number => promptTokens + outputTokens
 const longestOf = ({ requests }: RequestBucket): number => Math.max(...requests.map(lengthOf))
 
-/** With the longest context that fits of those that buckets need; undefined where none does, or the GPU has not what it asks for. */
+/**
+ * With the longest context that fits of those that buckets need; undefined where none does, or the
+ * GPU has not what it asks for.
+ */
 function serverOn(
   { architecture, settings }: EstimatedModel,
   buckets: readonly RequestBucket[],
@@ -114,27 +130,45 @@ function serverOn(
 }
 
 /**
- * Until a server that starts with its image on the node serves, at the slow end of what is published of vLLM: a 35B model in 4 bits (21.8 GiB) took 142 s to read its weights from a local
- * disk (route179.dev, 2026), and elsewhere 269 s for all but that: container, compilation, profile of the cache and warm-up (vllm-project/vllm, issue 44881).
+ * Until a server that starts with its image on the node serves, at the slow end of what is
+ * published of vLLM: a 35B model in 4 bits (21.8 GiB) took 142 s to read its weights from a local
+ * disk (route179.dev, 2026), and elsewhere 269 s for all but that: container, compilation, profile
+ * of the cache and warm-up (vllm-project/vllm, issue 44881).
  */
 const [readGBs, engineS] = [0.15, 270]
-const loadSecondsOf = ({ device }: LlmServer): number => Math.ceil(engineS + (weightsMiB(device) * 2 ** 20) / (readGBs * 1e9))
+const loadSecondsOf = ({ device }: LlmServer): number =>
+  Math.ceil(engineS + (weightsMiB(device) * 2 ** 20) / (readGBs * 1e9))
 
-const labelOf = ({ maxModelLength }: LlmServer, { settings = {} }: EstimatedModel, gpus: number): string =>
+const labelOf = (
+  { maxModelLength }: LlmServer,
+  { settings = {} }: EstimatedModel,
+  gpus: number,
+): string =>
   [
     ...(gpus > 1 ? [`gpus ${gpus}`] : []),
     ...Object.entries(settings).map(([name, value]) => `${name} ${value}`),
     `maxModelLen ${maxModelLength}`,
   ].join(', ')
 
-/** What a closed form says, or less where that does not keep the SLO when it is played. What a cache of beginnings would find is not counted on. */
+/**
+ * What a closed form says, or less where that does not keep the SLO when it is played. What a cache
+ * of beginnings would find is not counted on.
+ */
 function aloneRps(server: LlmServer, requests: readonly LlmRequest[], slo: Slo): number {
   const { capacityRps } = llmCapacities({ server, load: llmLoad(requests, false) }, slo)()
   return playedRps(server, requests, reserved * capacityRps, slo)
 }
 
-/** At most `rps`, found by halving: of it a fifteenth less at the most than is kept. 0 where a fifth is not kept either. */
-function playedRps(server: LlmServer, requests: readonly LlmRequest[], rps: number, slo: Slo): number {
+/**
+ * At most `rps`, found by halving: of it a fifteenth less at the most than is kept. 0 where a fifth
+ * is not kept either.
+ */
+function playedRps(
+  server: LlmServer,
+  requests: readonly LlmRequest[],
+  rps: number,
+  slo: Slo,
+): number {
   if (rps === 0 || keeps(server, requests, rps, slo)) return rps
   let [low, high] = [0.2 * rps, rps]
   if (!keeps(server, requests, low, slo)) return 0
@@ -146,7 +180,12 @@ function playedRps(server: LlmServer, requests: readonly LlmRequest[], rps: numb
   return low
 }
 
-function keeps(server: LlmServer, requests: readonly LlmRequest[], rateRps: number, slo: Slo): boolean {
+function keeps(
+  server: LlmServer,
+  requests: readonly LlmRequest[],
+  rateRps: number,
+  slo: Slo,
+): boolean {
   const playedRate = rateRps / reserved
   const played = new SimulatedLlmServer({ server, requests })
   const { stream } = played.play({
@@ -194,7 +233,10 @@ function mixed(buckets: readonly RequestBucket[], parts: readonly number[]): Llm
   const all = buckets.reduce((sum, { share }, b) => sum + share * parts[b]!, 0)
   const placed = buckets.flatMap(({ share, requests }, b) => {
     const count = Math.round((playedRequests * share * parts[b]!) / all)
-    return Array.from({ length: count }, (_, i) => ({ request: requests[i % requests.length]!, at: (i + 0.5) / count }))
+    return Array.from({ length: count }, (_, i) => ({
+      request: requests[i % requests.length]!,
+      at: (i + 0.5) / count,
+    }))
   })
   return placed.sort((a, b) => a.at - b.at).map(({ request }) => request)
 }

@@ -8,7 +8,14 @@ import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
 import { type Filled, lowPriorityJson } from './low-priority.ts'
 import type { Migration } from './migration.ts'
 import { hourSpans, hoursSaid, type OverDay } from './over-day.ts'
-import { type FleetModel, type PackedGpu, type Packing, placeOf, routedAt, type Segment } from './packing.ts'
+import {
+  type FleetModel,
+  type PackedGpu,
+  type Packing,
+  placeOf,
+  routedAt,
+  type Segment,
+} from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { mixBlocks, mixesJson } from './routing-blocks.ts'
 import { inMemoryOver, poolOf } from './rules.ts'
@@ -19,7 +26,12 @@ import { takesTurnsIn, turnBlocks, turnsJson, turnsOn } from './turn-blocks.ts'
 const hoursPerMonth = 730
 
 /** @param pictured draws every GPU */
-export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headroom: number, pictured = false): Block[] {
+export function fleetBlocks(
+  plan: FleetPlan,
+  fleet: readonly FleetModel[],
+  headroom: number,
+  pictured = false,
+): Block[] {
   const models = fleet.map(({ name }) => name)
   const { atPeaks, byHour, compared, peaksRps, hoursRps, rules } = plan
   const ruled = rules.spared.size > 0 || rules.apart.length > 0
@@ -27,7 +39,12 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
   const beside = ([what, other]: readonly [string, Compared | undefined]) =>
     other === undefined
       ? [what, '-', '-', 'a model has no figure for all its requests there']
-      : [what, String(other.gpus), money(other.pricePerHour), other.pricePerHour > 0 ? percent(1 - perHour / other.pricePerHour) : '-']
+      : [
+          what,
+          String(other.gpus),
+          money(other.pricePerHour),
+          other.pricePerHour > 0 ? percent(1 - perHour / other.pricePerHour) : '-',
+        ]
   return [
     heading(1, 'Fleet'),
     {
@@ -38,7 +55,9 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
       `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : takesTurnsIn(atPeaks) ? '; models that take turns are there as is said below' : ', and nothing else shares a GPU'}`,
-      ...fleet.flatMap(({ name, estimated }) => (estimated ? [`rates of ${name} are ${estimated}`] : [])),
+      ...fleet.flatMap(({ name, estimated }) =>
+        estimated ? [`rates of ${name} are ${estimated}`] : [],
+      ),
       ...ruleLines(plan, models),
     ]),
     heading(2, 'GPUs'),
@@ -47,7 +66,9 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
       groupsOf(atPeaks.gpus).map(({ count, gpu }) => [String(count), gpu.kind, slotsOf(gpu)]),
       [0],
     ),
-    ...(pictured ? pictureBlocks(atPeaks.gpus, models, headroom, busyByHour(plan, models, headroom)) : []),
+    ...(pictured
+      ? pictureBlocks(atPeaks.gpus, models, headroom, busyByHour(plan, models, headroom))
+      : []),
     heading(2, 'Models'),
     ...table(
       ['model', 'demand', 'replicas', 'carry', 'busy at the peak'],
@@ -64,9 +85,16 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
         [
           ['whole GPUs for each model', compared.aGpuEach],
           ['each model alone on GPUs cut for it', compared.eachAlone],
-          [`the best slice of each, first fit decreasing${ruled ? ', nothing spare and none apart' : ''}`, compared.firstFit],
-          ...(compared.unshared ? [['the same with none side by side under MPS', compared.unshared] as const] : []),
-          ...(compared.unturned ? [['the same with every model in memory all day', compared.unturned] as const] : []),
+          [
+            `the best slice of each, first fit decreasing${ruled ? ', nothing spare and none apart' : ''}`,
+            compared.firstFit,
+          ],
+          ...(compared.unshared
+            ? [['the same with none side by side under MPS', compared.unshared] as const]
+            : []),
+          ...(compared.unturned
+            ? [['the same with every model in memory all day', compared.unturned] as const]
+            : []),
           ...spareRows(plan),
         ] as const
       ).map(beside),
@@ -75,15 +103,24 @@ export function fleetBlocks(plan: FleetPlan, fleet: readonly FleetModel[], headr
     ...(byHour ? hourBlocks(byHour, perHour, takesTurnsIn(atPeaks)) : []),
     ...(byHour
       ? replicaBlocks(
-          placementsOf(atPeaks.gpus, (model) => hoursRps[models.indexOf(model)]!, rules.spared).filter(({ inTurns }) => !inTurns),
+          placementsOf(
+            atPeaks.gpus,
+            (model) => hoursRps[models.indexOf(model)]!,
+            rules.spared,
+          ).filter(({ inTurns }) => !inTurns),
           rules.spared,
         )
       : []),
   ]
 }
 
-function ruleLines({ rules: { spared, apart }, atPeaks }: FleetPlan, models: readonly string[]): string[] {
-  const kept = models.every((name) => spared.has(name)) ? 'every model' : models.filter((name) => spared.has(name)).join(', ')
+function ruleLines(
+  { rules: { spared, apart }, atPeaks }: FleetPlan,
+  models: readonly string[],
+): string[] {
+  const kept = models.every((name) => spared.has(name))
+    ? 'every model'
+    : models.filter((name) => spared.has(name)).join(', ')
   return [
     spared.size === 0
       ? 'no GPU is spare: the loss of one loses what stood on it'
@@ -99,15 +136,29 @@ function spareRows({ spare }: FleetPlan): (readonly [string, Compared | undefine
   if (spare === undefined) return []
   const beside =
     'nothing spare, and a whole GPU of each kind beside it, cut anew for what is lost: SLOs are broken until it is cut and serves'
-  return [['the same with nothing spare', spare.without], ...(spare.beside === undefined ? [] : [[beside, spare.beside] as const])]
+  return [
+    ['the same with nothing spare', spare.without],
+    ...(spare.beside === undefined ? [] : [[beside, spare.beside] as const]),
+  ]
 }
 
 /** Asked for of what all replicas of a model carry, 0-1. */
-function busyByHour({ atPeaks, hoursRps, turning = [] }: FleetPlan, models: readonly string[], headroom: number): BusyByHour {
+function busyByHour(
+  { atPeaks, hoursRps, turning = [] }: FleetPlan,
+  models: readonly string[],
+  headroom: number,
+): BusyByHour {
   return (model, segment) => {
     const overDay = turning.find(({ name }) => name === model)?.overDay
     if (segment?.routed?.levels && overDay)
-      return busyAtLevels(segment, model, overDay, hoursRps[models.indexOf(model)]!, atPeaks, headroom)
+      return busyAtLevels(
+        segment,
+        model,
+        overDay,
+        hoursRps[models.indexOf(model)]!,
+        atPeaks,
+        headroom,
+      )
     const carries = carriedByHour(model, atPeaks, segment?.routed && poolOf(segment))
     return hoursRps[models.indexOf(model)]!.map((rps, hour) =>
       rps === 0 ? 0 : (rps * (segment?.routed?.share ?? 1) * (1 - headroom)) / carries[hour]!,
@@ -128,10 +179,16 @@ function busyAtLevels(
   const most = Math.max(...hourly)
   const busy = askedAt.map((level, step) => {
     const { share, rateRps } = routedAt(segment, level)
-    const asked = level === 0 ? 0 : share * Math.min(hourly[Math.floor((step * 24) / askedAt.length)]!, levels[level - 1]! * most)
+    const asked =
+      level === 0
+        ? 0
+        : share *
+          Math.min(hourly[Math.floor((step * 24) / askedAt.length)]!, levels[level - 1]! * most)
     return asked > 0 ? (asked * (1 - headroom)) / (there[step]! * rateRps) : 0
   })
-  return hourly.map((_, hour) => Math.max(...busy.filter((__, step) => Math.floor((step * 24) / busy.length) === hour)))
+  return hourly.map((_, hour) =>
+    Math.max(...busy.filter((__, step) => Math.floor((step * 24) / busy.length) === hour)),
+  )
 }
 
 /** What is in memory of a model carries, the most in each hour of the day, requests per second. */
@@ -161,7 +218,12 @@ const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
     kind,
     slices: slots.map(({ slice, model, segment, ...turns }) => ({
       slice,
-      ...(segment && { model, configuration: segment.label, rateRps: segment.rateRps, ...(segment.beside && { beside: segment.beside }) }),
+      ...(segment && {
+        model,
+        configuration: segment.label,
+        rateRps: segment.rateRps,
+        ...(segment.beside && { beside: segment.beside }),
+      }),
       ...turnsJson({ slice, ...turns }),
     })),
   })),
@@ -170,21 +232,29 @@ const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
 /** '3 A100-80GB and 1 L4'. */
 function gpusOf({ gpus }: Packing): string {
   const kinds = [...new Set(gpus.map(({ kind }) => kind))]
-  return kinds.map((kind) => `${gpus.filter((gpu) => gpu.kind === kind).length} ${kind}`).join(' and ') || 'no GPU'
+  return (
+    kinds
+      .map((kind) => `${gpus.filter((gpu) => gpu.kind === kind).length} ${kind}`)
+      .join(' and ') || 'no GPU'
+  )
 }
 
 function boundOf({ pricePerHour, boundPerHour }: Packing): string {
   if (pricePerHour > 0 && !(boundPerHour > 0))
     return 'the solver had no time to say how far from the best possible: --solver-time gives more'
   const above = pricePerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
-  return above < 1e-4 ? 'no packing of these costs less' : `within ${percent(above)} of the best possible`
+  return above < 1e-4
+    ? 'no packing of these costs less'
+    : `within ${percent(above)} of the best possible`
 }
 
 const slotsOf = ({ slots }: PackedGpu): string =>
   counted(
     slots.map(({ slice, model, segment, ...turns }) => {
       const there =
-        model === undefined ? (turnsOn({ slice, ...turns }) ?? 'free') : `${model}${segment?.label ? ` (${segment.label})` : ''}`
+        model === undefined
+          ? (turnsOn({ slice, ...turns }) ?? 'free')
+          : `${model}${segment?.label ? ` (${segment.label})` : ''}`
       return `${slice}: ${there}`
     }),
   ).join('; ')
@@ -196,19 +266,38 @@ export const counted = (all: readonly string[]): string[] =>
     return count === 1 ? one : `${count} × ${one}`
   })
 
-function groupsOf(gpus: readonly PackedGpu[]): { readonly count: number; readonly gpu: PackedGpu }[] {
-  return [...grouped(gpus, (gpu) => `${gpu.kind} ${slotsOf(gpu)}`).values()].map((alike) => ({ count: alike.length, gpu: alike[0]! }))
+function groupsOf(
+  gpus: readonly PackedGpu[],
+): { readonly count: number; readonly gpu: PackedGpu }[] {
+  return [...grouped(gpus, (gpu) => `${gpu.kind} ${slotsOf(gpu)}`).values()].map((alike) => ({
+    count: alike.length,
+    gpu: alike[0]!,
+  }))
 }
 
-/** Replicas of a model, and what they carry together, requests per second; of those that come and go the most at once. @param pool those alone */
-function standingOf(name: string, { gpus }: Packing, pool?: string): { readonly replicas: number; readonly carries: number } {
-  const most = (weigh: (replica: Segment) => number) => Math.max(...inMemoryOver(gpus, name, weigh, pool))
+/**
+ * Replicas of a model, and what they carry together, requests per second; of those that come and go
+ * the most at once. @param pool those alone
+ */
+function standingOf(
+  name: string,
+  { gpus }: Packing,
+  pool?: string,
+): { readonly replicas: number; readonly carries: number } {
+  const most = (weigh: (replica: Segment) => number) =>
+    Math.max(...inMemoryOver(gpus, name, weigh, pool))
   return { replicas: Math.round(most(() => 1)), carries: most(({ rateRps }) => rateRps) }
 }
 
 function modelRow(name: string, demandRps: number, packing: Packing): string[] {
   const { replicas, carries } = standingOf(name, packing)
-  return [name, rate(demandRps), String(replicas), rate(carries), carries > 0 ? percent(demandRps / carries) : '-']
+  return [
+    name,
+    rate(demandRps),
+    String(replicas),
+    rate(carries),
+    carries > 0 ? percent(demandRps / carries) : '-',
+  ]
 }
 
 function hourBlocks(byHour: readonly Packing[], perHour: number, turns: boolean): Block[] {
@@ -220,7 +309,11 @@ function hourBlocks(byHour: readonly Packing[], perHour: number, turns: boolean)
     ),
     ...table(
       ['hours', 'GPUs', 'per hour'],
-      hourSpans(byHour, gpusOf).map(({ from, to, value }) => [`${from}-${to}`, gpusOf(value), money(value.pricePerHour)]),
+      hourSpans(byHour, gpusOf).map(({ from, to, value }) => [
+        `${from}-${to}`,
+        gpusOf(value),
+        money(value.pricePerHour),
+      ]),
       [2],
     ),
   ]

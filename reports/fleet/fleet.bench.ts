@@ -1,7 +1,10 @@
 /**
- * How good packings are, and how long they take: `npm run bench:fleet -- [folder of tables] [scenarios.csv]`. Without arguments 50 made-up models on six kinds of GPUs over 24
- * hours, and with `turns` such fleets whose models are asked for in some hours only, with all of them in memory all day and in turns. With both, ParvaGPU's scenarios (A100 with MIG; a table MODEL.csv each, columns as in `tune fleet`'s tables) on GPUs of one price: the GPUs
- * that are needed, beside a GPU for each model, each alone, first fit decreasing, and ParvaGPU's own packing.
+ * How good packings are, and how long they take: `npm run bench:fleet -- [folder of tables]
+ * [scenarios.csv]`. Without arguments 50 made-up models on six kinds of GPUs over 24 hours, and
+ * with `turns` such fleets whose models are asked for in some hours only, with all of them in
+ * memory all day and in turns. With both, ParvaGPU's scenarios (A100 with MIG; a table MODEL.csv
+ * each, columns as in `tune fleet`'s tables) on GPUs of one price: the GPUs that are needed, beside
+ * a GPU for each model, each alone, first fit decreasing, and ParvaGPU's own packing.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +16,15 @@ import { percent } from '../format.ts'
 import { steadyDemand, tableDemand } from '../plan/demand.ts'
 import { parseCsv } from '../report/testing/parsed-csv.ts'
 import { planFleet } from './fleet-plan.ts'
-import { bestPerSlice, type FleetModel, type GpuKind, type Packing, type Segment, type Turning, whole } from './packing.ts'
+import {
+  bestPerSlice,
+  type FleetModel,
+  type GpuKind,
+  type Packing,
+  type Segment,
+  type Turning,
+  whole,
+} from './packing.ts'
 import { readSegments } from './segment-table.ts'
 
 const kindOf = (name: string, pricePerHour: number): GpuKind => ({
@@ -22,13 +33,20 @@ const kindOf = (name: string, pricePerHour: number): GpuKind => ({
   partitions: [[whole], ...partitionsOf(findGpu(name))],
 })
 /**
- * As ParvaGPU packs (Lee et al., SC '24, section III), with its slices of whole GPUs as 7g: of each model as many of the slice that carries most per compute slice as its rate fills,
- * and the smallest that carries the rest; slices go, the largest first, to the first GPU with room. Then each GPU that is used for half at most is given up where its models'
- * rates find room, in slices of 1 and 2, on the others.
+ * As ParvaGPU packs (Lee et al., SC '24, section III), with its slices of whole GPUs as 7g: of each
+ * model as many of the slice that carries most per compute slice as its rate fills, and the
+ * smallest that carries the rest; slices go, the largest first, to the first GPU with room. Then
+ * each GPU that is used for half at most is given up where its models' rates find room, in slices
+ * of 1 and 2, on the others.
  */
-function asParvaPacks(models: readonly FleetModel[], demandRps: readonly number[], kind: GpuKind): number {
+function asParvaPacks(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kind: GpuKind,
+): number {
   const sizeOf = ({ slice }: Segment) => Number.parseInt(slice, 10)
-  const fits = (gpu: readonly Placed[], { slice }: Segment) => fitTogether(kind.partitions, [...gpu.map((on) => on.segment.slice), slice])
+  const fits = (gpu: readonly Placed[], { slice }: Segment) =>
+    fitTogether(kind.partitions, [...gpu.map((on) => on.segment.slice), slice])
   interface Placed {
     readonly segment: Segment
     readonly slices: readonly Segment[]
@@ -41,7 +59,10 @@ function asParvaPacks(models: readonly FleetModel[], demandRps: readonly number[
     const [best] = slices.toSorted((a, b) => b.rateRps / sizeOf(b) - a.rateRps / sizeOf(a))
     const full = Math.floor(demandRps[i]! / best!.rateRps)
     const rest = demandRps[i]! - full * best!.rateRps
-    const last = rest > 1e-9 ? [{ segment: slices.find(({ rateRps }) => rateRps >= rest)!, slices, rps: rest }] : []
+    const last =
+      rest > 1e-9
+        ? [{ segment: slices.find(({ rateRps }) => rateRps >= rest)!, slices, rps: rest }]
+        : []
     return [...Array<Placed>(full).fill({ segment: best!, slices, rps: best!.rateRps }), ...last]
   })
   const gpus: Placed[][] = []
@@ -50,7 +71,8 @@ function asParvaPacks(models: readonly FleetModel[], demandRps: readonly number[
     if (at) at.push(one)
     else gpus.push([one])
   }
-  const used = (gpu: readonly Placed[]) => gpu.reduce((sum, { segment }) => sum + sizeOf(segment), 0)
+  const used = (gpu: readonly Placed[]) =>
+    gpu.reduce((sum, { segment }) => sum + sizeOf(segment), 0)
   for (const fragmented of gpus.filter((gpu) => used(gpu) <= 3).sort((a, b) => used(a) - used(b))) {
     const others = gpus.filter((gpu) => gpu !== fragmented).map((gpu) => [...gpu])
     const moved = fragmented.every(({ slices, rps }) => {
@@ -109,18 +131,31 @@ const kinds = [
 ]
 const speeds = [1, 1.15, 2.2, 0.5, 0.3, 0.15]
 
-/** On whole GPUs and all slices, as fast as a part of its fastest; large models on large slices alone. */
+/**
+ * On whole GPUs and all slices, as fast as a part of its fastest; large models on large slices
+ * alone.
+ */
 function segmentsOf(fastest: number, isLarge: boolean, uniform: () => number): Segment[] {
   return kinds.flatMap(({ name }, k) =>
-    [{ name: whole, computeFraction: 1 }, ...migProfilesOf(findGpu(name))].flatMap(({ name: slice, computeFraction }) =>
-      isLarge && computeFraction < 0.4
-        ? []
-        : [{ gpu: name, slice, gpus: 1, rateRps: fastest * speeds[k]! * computeFraction ** (0.6 + 0.5 * uniform()), label: '' }],
+    [{ name: whole, computeFraction: 1 }, ...migProfilesOf(findGpu(name))].flatMap(
+      ({ name: slice, computeFraction }) =>
+        isLarge && computeFraction < 0.4
+          ? []
+          : [
+              {
+                gpu: name,
+                slice,
+                gpus: 1,
+                rateRps: fastest * speeds[k]! * computeFraction ** (0.6 + 0.5 * uniform()),
+                label: '',
+              },
+            ],
     ),
   )
 }
 
-const above = ({ pricePerHour, boundPerHour }: Packing) => (boundPerHour > 0 ? pricePerHour / boundPerHour - 1 : 0)
+const above = ({ pricePerHour, boundPerHour }: Packing) =>
+  boundPerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
 
 async function madeUp(): Promise<void> {
   const uniform = seeded(3)
@@ -146,10 +181,14 @@ async function madeUp(): Promise<void> {
   )
 }
 
-/** A model of the working day, of the night, or of a few hours, or one that is there all day, three times as busy by day; hours begin at whole ones and end a half before. */
+/**
+ * A model of the working day, of the night, or of a few hours, or one that is there all day, three
+ * times as busy by day; hours begin at whole ones and end a half before.
+ */
 function drawnDay(mostRps: number, uniform: () => number): string {
   const hour = (from: number, to: number) => Math.floor(from + (to - from) * uniform())
-  const within = (from: number, to: number) => `${from > 0 ? `0-${from}:0, ` : ''}${from}-${to - 0.5}:${mostRps}, ${to - 0.5}-24:0`
+  const within = (from: number, to: number) =>
+    `${from > 0 ? `0-${from}:0, ` : ''}${from}-${to - 0.5}:${mostRps}, ${to - 0.5}-24:0`
   const shape = uniform()
   if (shape < 0.3) return within(hour(6, 10), hour(17, 21))
   if (shape < 0.55) return within(hour(0, 2), hour(4, 7))
@@ -168,11 +207,18 @@ async function inTurns(): Promise<void> {
     Array.from({ length: count }, (_, i) => {
       const fastest = 50 * Math.exp(3 * uniform())
       const segments = segmentsOf(fastest, uniform() < 0.2, uniform)
-      return { name: `model ${i}`, segments, turning, demand: tableDemand(drawnDay(fastest * (0.1 + 2 * uniform()), uniform)) }
+      return {
+        name: `model ${i}`,
+        segments,
+        turning,
+        demand: tableDemand(drawnDay(fastest * (0.1 + 2 * uniform()), uniform)),
+      }
     })
   const fleets = []
   for (let i = 0; i < 20; i++) fleets.push(await planFleet(drawn(8), kinds, 0, 16))
-  const saved = fleets.map(({ atPeaks, compared }) => 1 - atPeaks.pricePerHour / compared.unturned!.pricePerHour).sort((a, b) => a - b)
+  const saved = fleets
+    .map(({ atPeaks, compared }) => 1 - atPeaks.pricePerHour / compared.unturned!.pricePerHour)
+    .sort((a, b) => a - b)
   const proven = fleets.filter(({ atPeaks }) => above(atPeaks) < 1e-4).length
   const mean = saved.reduce((sum, share) => sum + share, 0) / saved.length
   console.log(

@@ -18,12 +18,16 @@ const segment = (slice: string, rateRps: number, gpus = 1): Segment => ({
 })
 const [small, half] = [segment('1g.10gb', 10), segment('3g.40gb', 40)]
 const gpuOf = (...slots: PackedGpu['slots']): PackedGpu => ({ kind: 'A100-80GB', slots })
-const sevenths = gpuOf(...Array.from({ length: 7 }, () => ({ slice: '1g.10gb', model: 'a', segment: small })))
+const sevenths = gpuOf(
+  ...Array.from({ length: 7 }, () => ({ slice: '1g.10gb', model: 'a', segment: small })),
+)
 const halves = gpuOf({ slice: '3g.40gb', model: 'a', segment: half }, { slice: '3g.40gb' })
 const uncut = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, 2) })
 
 test('every slot of a packing stands in one placement, and the shares of a model are one', () => {
-  const placements = placementsOf([sevenths, sevenths, halves, uncut, uncut], () => Array(24).fill(1))
+  const placements = placementsOf([sevenths, sevenths, halves, uncut, uncut], () =>
+    Array(24).fill(1),
+  )
   expect(placements.map(({ model, replicas }) => [model, replicas])).toEqual([
     ['a', 14],
     ['a', 1],
@@ -41,9 +45,12 @@ test('each hour has what its share of the requests takes, one at least, and what
   const [spared] = placementsOf([sevenths, sevenths], () => hours.map((rps) => rps / 2))
   expect(spared!.byHour).toEqual([...Array(8).fill(6), ...Array(12).fill(14), ...Array(4).fill(10)])
   for (const [i, rps] of hours.entries())
-    expect([a!, b!].every(({ byHour, replicas, share, segment: { rateRps } }) => (byHour?.[i] ?? replicas) * rateRps >= share * rps)).toBe(
-      true,
-    )
+    expect(
+      [a!, b!].every(
+        ({ byHour, replicas, share, segment: { rateRps } }) =>
+          (byHour?.[i] ?? replicas) * rateRps >= share * rps,
+      ),
+    ).toBe(true)
 })
 
 const plain = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100) })
@@ -60,7 +67,9 @@ test('nodes are filled with GPUs that are cut alike; what the MIG manager is tol
   const text = migLayoutsYaml(layouts, () => 2)!
   const { objects, problems } = checkManifests(text)
   expect(problems).toEqual([])
-  const { version, 'mig-configs': configs } = parse((objects[0]!.data as Record<string, string>)['config.yaml']!)
+  const { version, 'mig-configs': configs } = parse(
+    (objects[0]!.data as Record<string, string>)['config.yaml']!,
+  )
   expect(version).toBe('v1')
   expect(configs).toEqual({
     'all-disabled': [{ devices: 'all', 'mig-enabled': false }],
@@ -70,12 +79,22 @@ test('nodes are filled with GPUs that are cut alike; what the MIG manager is tol
       { devices: [1], 'mig-enabled': true, 'mig-devices': { '3g.40gb': 2 } },
     ],
   })
-  expect(text).toContain('#   1 node with A100-80GB: kubectl label node NODE nvidia.com/mig.config=fleet-a100-80gb-1 --overwrite')
-  expect(text).toContain('#   1 node with A100-80GB stay whole: kubectl label node NODE nvidia.com/mig.config=all-disabled --overwrite')
+  expect(text).toContain(
+    '#   1 node with A100-80GB: kubectl label node NODE nvidia.com/mig.config=fleet-a100-80gb-1 --overwrite',
+  )
+  expect(text).toContain(
+    '#   1 node with A100-80GB stay whole: kubectl label node NODE nvidia.com/mig.config=all-disabled --overwrite',
+  )
   const cut = layouts
-    .flatMap(({ nodes, cuts }) => Array(nodes).fill(cuts.flatMap(({ devices, slices }) => devices.flatMap(() => slices))))
+    .flatMap(({ nodes, cuts }) =>
+      Array(nodes).fill(cuts.flatMap(({ devices, slices }) => devices.flatMap(() => slices))),
+    )
     .flat()
-  expect(cut.sort()).toEqual(gpus.flatMap(({ slots }) => slots.flatMap(({ slice }) => (slice === whole ? [] : [slice]))).sort())
+  expect(cut.sort()).toEqual(
+    gpus
+      .flatMap(({ slots }) => slots.flatMap(({ slice }) => (slice === whole ? [] : [slice])))
+      .sort(),
+  )
   expect(
     migLayoutsYaml(
       nodeLayouts([uncut], () => 1),
@@ -85,11 +104,17 @@ test('nodes are filled with GPUs that are cut alike; what the MIG manager is tol
 })
 
 test('a replica on several GPUs stands in one node, what is left over beside it', () => {
-  const on = (gpus: number) => gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, gpus) })
+  const on = (gpus: number) =>
+    gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, gpus) })
   const two = Array.from({ length: 4 }, () => on(2))
   const layouts = nodeLayouts([sevenths, ...two, on(3), on(3), on(3), halves], () => 4)
   // Three and one cut in sevenths; two and two; one in halves.
-  expect(layouts.map(({ nodes, cuts }) => [nodes, cuts.map(({ devices, slices }) => [devices.length, slices.length])])).toEqual([
+  expect(
+    layouts.map(({ nodes, cuts }) => [
+      nodes,
+      cuts.map(({ devices, slices }) => [devices.length, slices.length]),
+    ]),
+  ).toEqual([
     [
       1,
       [
@@ -128,7 +153,12 @@ const replica = (byHour?: readonly number[], inTurns?: readonly number[]) =>
       segment: small,
       headroom: 0.1,
       sloMs: 200,
-      placed: { replicas: 14, ...(byHour && { byHour }), ...(inTurns && { inTurns }), timezone: 'Europe/Berlin' },
+      placed: {
+        replicas: 14,
+        ...(byHour && { byHour }),
+        ...(inTurns && { inTurns }),
+        timezone: 'Europe/Berlin',
+      },
     },
     { image: 'registry.example/a:1', port: 9000, health: '/healthz' },
   )
@@ -138,7 +168,10 @@ const manifestsOf = async (byHour?: readonly number[], inTurns?: readonly number
   expect(problems).toEqual([])
   return {
     text,
-    of: (kind: string) => objects.find((object) => object.kind === kind) as { metadata: { name: string }; spec: object } | undefined,
+    of: (kind: string) =>
+      objects.find((object) => object.kind === kind) as
+        | { metadata: { name: string }; spec: object }
+        | undefined,
   }
 }
 
@@ -166,13 +199,21 @@ test('a row of a table deploys the image that was named, on its slice, with what
   })
   expect(of('HorizontalPodAutoscaler')).toBeUndefined()
   expect(of('ScaledObject')).toBeUndefined()
-  expect(text).toContain('# NOT MEASURED OF WHAT THIS DEPLOYS: a.csv, line 3 says what a replica carries')
+  expect(text).toContain(
+    '# NOT MEASURED OF WHAT THIS DEPLOYS: a.csv, line 3 says what a replica carries',
+  )
   expect(text).toContain('Written by tune from a.csv, line 3.')
   const served = (await renderSpec('kserve', replica())).map((file) => checkManifests(file.text))
   expect(served.flatMap(({ problems }) => problems)).toEqual([])
   expect(served[0]!.objects.find(({ kind }) => kind === 'InferenceService')).toMatchObject({
     metadata: { annotations: { 'serving.kserve.io/autoscalerClass': 'none' } },
-    spec: { predictor: { minReplicas: 14, maxReplicas: 14, deploymentStrategy: { rollingUpdate: { maxSurge: 0 } } } },
+    spec: {
+      predictor: {
+        minReplicas: 14,
+        maxReplicas: 14,
+        deploymentStrategy: { rollingUpdate: { maxSurge: 0 } },
+      },
+    },
   })
 })
 
@@ -182,7 +223,12 @@ const cron = (start: string, end: string, desiredReplicas: string) => ({
 })
 
 test('replicas follow the hours by cron, over midnight too, begun before their hour; the number is left to it', async () => {
-  const { of } = await manifestsOf([...Array(2).fill(14), ...Array(6).fill(1), ...Array(12).fill(7), ...Array(4).fill(14)])
+  const { of } = await manifestsOf([
+    ...Array(2).fill(14),
+    ...Array(6).fill(1),
+    ...Array(12).fill(7),
+    ...Array(4).fill(14),
+  ])
   expect(of('Deployment')!.spec).not.toHaveProperty('replicas')
   expect(of('ScaledObject')!.spec).toEqual({
     scaleTargetRef: { name: 'a-a100-1g' },
@@ -193,17 +239,25 @@ test('replicas follow the hours by cron, over midnight too, begun before their h
 })
 
 test('in turns a model is put out of memory at once when its time is over, and begins when the room is its own', async () => {
-  const quarters = Array.from({ length: 96 }, (_, step) => (step >= 81 || step < 30 ? (step >= 4 && step < 12 ? 14 : 2) : 0))
+  const quarters = Array.from({ length: 96 }, (_, step) =>
+    step >= 81 || step < 30 ? (step >= 4 && step < 12 ? 14 : 2) : 0,
+  )
   const { of, text } = await manifestsOf(undefined, quarters)
   expect(of('Deployment')!.spec).not.toHaveProperty('replicas')
   expect(of('ScaledObject')!.spec).toEqual({
     scaleTargetRef: { name: 'a-a100-1g' },
     pollingInterval: 15,
     cooldownPeriod: 0,
-    advanced: { horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } } },
+    advanced: {
+      horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } },
+    },
     minReplicaCount: 0,
     maxReplicaCount: 14,
-    triggers: [cron('15 20 * * *', '0 1 * * *', '2'), cron('0 1 * * *', '0 3 * * *', '14'), cron('0 3 * * *', '30 7 * * *', '2')],
+    triggers: [
+      cron('15 20 * * *', '0 1 * * *', '2'),
+      cron('0 1 * * *', '0 3 * * *', '14'),
+      cron('0 3 * * *', '30 7 * * *', '2'),
+    ],
   })
   expect(text).toContain('out of memory it answers nothing')
   expect(text).toContain('by the clock of Europe/Berlin')

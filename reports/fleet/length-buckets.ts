@@ -1,4 +1,7 @@
-/** Requests to a language model cut into buckets of input and output length, at the edges of Mélange (Griggs et al. 2024): about twice as long from one to the next. */
+/**
+ * Requests to a language model cut into buckets of input and output length, at the edges of Mélange
+ * (Griggs et al. 2024): about twice as long from one to the next.
+ */
 
 import { grouped } from '../../trials/grouped.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
@@ -13,12 +16,16 @@ export interface RequestBucket extends Bucket {
 
 /** Requests that have a class are cut by it alone: who sends them knows it. Shortest first. */
 export function requestBuckets(requests: readonly LlmRequest[]): RequestBucket[] {
-  const groups = [...grouped(requests, placeOf).values()].sort((a, b) => orderOf(a[0]!) - orderOf(b[0]!))
+  const groups = [...grouped(requests, placeOf).values()].sort(
+    (a, b) => orderOf(a[0]!) - orderOf(b[0]!),
+  )
   return groups.map((own) => {
     const { requestClass, promptTokens, outputTokens } = own[0]!
     const input = `in ${rangeOf(promptTokens, inputEdges)}`
     return {
-      ...(requestClass === undefined ? { name: `${input}, out ${rangeOf(outputTokens, outputEdges)}`, input } : { name: requestClass }),
+      ...(requestClass === undefined
+        ? { name: `${input}, out ${rangeOf(outputTokens, outputEdges)}`, input }
+        : { name: requestClass }),
       share: own.length / requests.length,
       requests: own,
     }

@@ -1,6 +1,7 @@
 /**
- * Work of low priority, such as a batch job or a training: it stands on slices that no model of the fleet needs at an hour, and yields them when one does. It takes no part in the packing, for
- * it costs nothing: the GPUs are there for the peaks.
+ * Work of low priority, such as a batch job or a training: it stands on slices that no model of the
+ * fleet needs at an hour, and yields them when one does. It takes no part in the packing, for it
+ * costs nothing: the GPUs are there for the peaks.
  */
 import { money, percent, significant } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
@@ -29,18 +30,31 @@ export interface Filled extends Pick<BatchJob, 'name' | 'perDay'> {
   readonly places: readonly FilledPlace[]
   /** Of `perDay`, what the free slices bring, at the most. */
   readonly donePerDay: number
-  /** What whole GPUs of its own would cost that bring all of it; absent: nothing is known of it there. */
+  /**
+   * What whole GPUs of its own would cost that bring all of it; absent: nothing is known of it
+   * there.
+   */
   readonly alonePerHour?: number
 }
 
 const hoursOfDay = Array.from({ length: 24 }, (_, hour) => hour)
 
-/** Jobs in their order, each on the free slices that bring it most, until its day is done. @param models names, as the plan has their hours */
-export function fillValleys(jobs: readonly BatchJob[], plan: FleetPlan, models: readonly string[], kinds: readonly GpuKind[]): Filled[] {
+/**
+ * Jobs in their order, each on the free slices that bring it most, until its day is done. @param
+ * models names, as the plan has their hours
+ */
+export function fillValleys(
+  jobs: readonly BatchJob[],
+  plan: FleetPlan,
+  models: readonly string[],
+  kinds: readonly GpuKind[],
+): Filled[] {
   const free = freeByHour(plan, models)
   return jobs.map(({ name, segments, perDay }): Filled => {
     const best = [...free.keys()].flatMap((key) => {
-      const there = segments.filter((one) => keyOf(one) === key && one.gpus === 1 && one.share === undefined)
+      const there = segments.filter(
+        (one) => keyOf(one) === key && one.gpus === 1 && one.share === undefined,
+      )
       const [segment] = there.sort((a, b) => b.rateRps - a.rateRps)
       return segment ? [{ key, segment }] : []
     })
@@ -69,14 +83,26 @@ export function fillValleys(jobs: readonly BatchJob[], plan: FleetPlan, models: 
       return [{ segment, replicas, byHour }]
     })
     const alonePerHour = aloneOf(segments, perDay, kinds)
-    return { name, perDay, places, donePerDay: Math.min(done, perDay), ...(alonePerHour !== undefined && { alonePerHour }) }
+    return {
+      name,
+      perDay,
+      places,
+      donePerDay: Math.min(done, perDay),
+      ...(alonePerHour !== undefined && { alonePerHour }),
+    }
   })
 }
 
 const keyOf = ({ gpu, slice }: Pick<Segment, 'gpu' | 'slice'>): string => `${gpu}\n${slice}`
 
-/** Slices that nobody needs in each hour; before an hour that needs them they are given back already. */
-function freeByHour({ atPeaks: { gpus }, hoursRps, rules }: FleetPlan, models: readonly string[]): Map<string, number[]> {
+/**
+ * Slices that nobody needs in each hour; before an hour that needs them they are given back
+ * already.
+ */
+function freeByHour(
+  { atPeaks: { gpus }, hoursRps, rules }: FleetPlan,
+  models: readonly string[],
+): Map<string, number[]> {
   const free = new Map<string, number[]>()
   const add = (of: Pick<Segment, 'gpu' | 'slice'>, hours: readonly number[]) => {
     const known = free.get(keyOf(of)) ?? hours.map(() => 0)
@@ -92,7 +118,11 @@ function freeByHour({ atPeaks: { gpus }, hoursRps, rules }: FleetPlan, models: r
           { gpu: kind, slice: slot.slice },
           hoursOfDay.map((hour) => Number(isFreeAt(slot, hour))),
         )
-  for (const { segment, replicas, byHour } of placementsOf(gpus, (model) => hoursRps[models.indexOf(model)]!, rules.spared))
+  for (const { segment, replicas, byHour } of placementsOf(
+    gpus,
+    (model) => hoursRps[models.indexOf(model)]!,
+    rules.spared,
+  ))
     if (byHour && segment.share === undefined)
       add(
         segment,
@@ -105,13 +135,21 @@ function freeByHour({ atPeaks: { gpus }, hoursRps, rules }: FleetPlan, models: r
 function isFreeAt({ stays = [] }: PackedGpu['slots'][number], hour: number): boolean {
   const ofHour = stepsOfDay / hoursOfDay.length
   const steps = Array.from({ length: ofHour }, (_, step) => hour * ofHour + step)
-  return stays.every(({ from, to }) => steps.every((step) => (step < from || step >= to) && step + stepsOfDay >= to))
+  return stays.every(({ from, to }) =>
+    steps.every((step) => (step < from || step >= to) && step + stepsOfDay >= to),
+  )
 }
 
-function aloneOf(segments: readonly Segment[], perDay: number, kinds: readonly GpuKind[]): number | undefined {
+function aloneOf(
+  segments: readonly Segment[],
+  perDay: number,
+  kinds: readonly GpuKind[],
+): number | undefined {
   const costs = segments.flatMap(({ gpu, slice, gpus, rateRps }) => {
     const kind = kinds.find(({ name }) => name === gpu)
-    return slice === whole && kind ? [Math.ceil(perDay / 86_400 / rateRps) * gpus * kind.pricePerHour] : []
+    return slice === whole && kind
+      ? [Math.ceil(perDay / 86_400 / rateRps) * gpus * kind.pricePerHour]
+      : []
   })
   return costs.length > 0 ? Math.min(...costs) : undefined
 }
@@ -125,11 +163,16 @@ export function lowPriorityBlocks(filled: readonly Filled[]): Block[] {
     ),
     ...table(
       ['job', 'on', 'slices by hours'],
-      filled.flatMap(({ name, places }) => places.map(({ segment, byHour }) => [name, placeOf(segment), hoursSaid(byHour)])),
+      filled.flatMap(({ name, places }) =>
+        places.map(({ segment, byHour }) => [name, placeOf(segment), hoursSaid(byHour)]),
+      ),
     ),
     ...list(
       filled.map(({ name, perDay, donePerDay, alonePerHour }) => {
-        const alone = alonePerHour === undefined ? '' : `; on whole GPUs of its own all of it would cost ${money(alonePerHour)}/h`
+        const alone =
+          alonePerHour === undefined
+            ? ''
+            : `; on whole GPUs of its own all of it would cost ${money(alonePerHour)}/h`
         return `${name}: ${significant(donePerDay)} of ${significant(perDay)} a day (${percent(donePerDay / perDay)})${alone}`
       }),
     ),

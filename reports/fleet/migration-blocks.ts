@@ -7,7 +7,8 @@ import { whole } from './packing.ts'
 
 export function migrationBlocks({ steps, staying, mostGpus }: Migration): Block[] {
   const kinds = Object.keys(mostGpus)
-  const gpus = (counts: Readonly<Record<string, number>>) => kinds.map((kind) => `${counts[kind]} ${kind}`).join(', ')
+  const gpus = (counts: Readonly<Record<string, number>>) =>
+    kinds.map((kind) => `${counts[kind]} ${kind}`).join(', ')
   const short = steps.filter((step) => step.short.length > 0)
   const stays = `${staying} ${staying === 1 ? 'replica stays' : 'replicas stay'} where ${staying === 1 ? 'it is' : 'they are'}`
   if (steps.length === 0) return [heading(2, 'From today'), paragraph(`Nothing moves: ${stays}.`)]
@@ -34,19 +35,33 @@ export function migrationBlocks({ steps, staying, mostGpus }: Migration): Block[
         `${from === to ? '' : 'each: '}${saidOf(step)}`,
         gpus(step.gpusInUse),
         hoursSaid(step.hours),
-        step.short.map(({ model, carriesRps, demandRps }) => `${model}: ${rate(carriesRps)} of ${rate(demandRps)}`).join(', ') || '-',
+        step.short
+          .map(
+            ({ model, carriesRps, demandRps }) =>
+              `${model}: ${rate(carriesRps)} of ${rate(demandRps)}`,
+          )
+          .join(', ') || '-',
       ]),
       [0],
     ),
   ]
 }
 
-/** Steps one after the other that do the same and leave nothing short, as one; with what is in use after the last. */
-function runsOf(steps: readonly MigrationStep[]): { readonly step: MigrationStep; readonly from: number; readonly to: number }[] {
+/**
+ * Steps one after the other that do the same and leave nothing short, as one; with what is in use
+ * after the last.
+ */
+function runsOf(
+  steps: readonly MigrationStep[],
+): { readonly step: MigrationStep; readonly from: number; readonly to: number }[] {
   const runs: { step: MigrationStep; from: number; to: number }[] = []
   for (const [i, step] of steps.entries()) {
     const last = runs.at(-1)
-    if (last && saidOf(last.step) === saidOf(step) && last.step.short.length + step.short.length === 0)
+    if (
+      last &&
+      saidOf(last.step) === saidOf(step) &&
+      last.step.short.length + step.short.length === 0
+    )
       Object.assign(last, { step, to: i + 1 })
     else runs.push({ step, from: i + 1, to: i + 1 })
   }
@@ -56,10 +71,15 @@ function runsOf(steps: readonly MigrationStep[]): { readonly step: MigrationStep
 function saidOf({ action, kind, gpus, on, cut, givenBack = 0, replicas }: MigrationStep): string {
   const gpu = gpus === 1 ? kind : `${gpus} ${kind}`
   const what = counted(
-    replicas.map(({ model, slice, when }) => `${model}${when === undefined ? '' : ` (${when})`} on ${slice === whole ? gpu : slice}`),
+    replicas.map(
+      ({ model, slice, when }) =>
+        `${model}${when === undefined ? '' : ` (${when})`} on ${slice === whole ? gpu : slice}`,
+    ),
   ).join(', ')
-  if (action === 'drain') return `drain ${what}${givenBack > 0 ? `, and give ${givenBack} ${kind} back` : ''}`
-  if (on === 'as it is cut') return `bring up ${what}, on the ${kind} as it is cut, and shift requests there`
+  if (action === 'drain')
+    return `drain ${what}${givenBack > 0 ? `, and give ${givenBack} ${kind} back` : ''}`
+  if (on === 'as it is cut')
+    return `bring up ${what}, on the ${kind} as it is cut, and shift requests there`
   const which = `${on === 'emptied' ? 'emptied' : 'one more'} ${gpu}`
   const cutting = cut!.every((slice) => slice === whole)
     ? `on ${on === 'emptied' ? 'the ' : ''}${which}`

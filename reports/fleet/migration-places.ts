@@ -1,4 +1,7 @@
-/** What stands on GPUs while a fleet changes: replicas that are always there, and those that have a place in turns. */
+/**
+ * What stands on GPUs while a fleet changes: replicas that are always there, and those that have a
+ * place in turns.
+ */
 import { type OverDay, spanOf, stepsOfDay } from './over-day.ts'
 import { type PackedGpu, routedAt, type Stay, whole } from './packing.ts'
 
@@ -29,14 +32,20 @@ export interface Block {
   readonly places: readonly Place[]
 }
 
-/** Of a model that takes turns: steps of the day for which it has its slice before it serves, and what is asked in each. */
+/**
+ * Of a model that takes turns: steps of the day for which it has its slice before it serves, and
+ * what is asked in each.
+ */
 interface TurnOf {
   readonly lead: number
   readonly askedAt?: OverDay['askedAt']
 }
 
 /** GPUs of a packing, those of a replica on several taken together. */
-export function blocksOf(gpus: readonly PackedGpu[], turnOf: (model: string) => TurnOf = () => ({ lead: 0 })): Block[] {
+export function blocksOf(
+  gpus: readonly PackedGpu[],
+  turnOf: (model: string) => TurnOf = () => ({ lead: 0 }),
+): Block[] {
   const single: Block[] = []
   const shared = new Map<string, number>()
   for (const { kind, slots } of gpus) {
@@ -47,10 +56,25 @@ export function blocksOf(gpus: readonly PackedGpu[], turnOf: (model: string) => 
         gpus: 1,
         places: slots.map(({ slice, model, segment: on, stays, waiting }): Place => {
           if (model && on?.routed?.levels)
-            return { slice, turns: [stayOf({ model, segment: on, from: 0, to: stepsOfDay }, { ...turnOf(model), lead: 0 })] }
+            return {
+              slice,
+              turns: [
+                stayOf(
+                  { model, segment: on, from: 0, to: stepsOfDay },
+                  { ...turnOf(model), lead: 0 },
+                ),
+              ],
+            }
           if (model && on) return { slice, replica: { model, rateRps: on.rateRps } }
-          if (waiting) return { slice, turns: waiting.map((one) => ({ ...replicaOf(one), when: 'as requests come' })) }
-          return { slice, ...(stays && { turns: stays.map((stay) => stayOf(stay, turnOf(stay.model))) }) }
+          if (waiting)
+            return {
+              slice,
+              turns: waiting.map((one) => ({ ...replicaOf(one), when: 'as requests come' })),
+            }
+          return {
+            slice,
+            ...(stays && { turns: stays.map((stay) => stayOf(stay, turnOf(stay.model))) }),
+          }
         }),
       })
       continue
@@ -59,29 +83,36 @@ export function blocksOf(gpus: readonly PackedGpu[], turnOf: (model: string) => 
     const key = JSON.stringify([kind, segment.gpus, replica])
     const seen = (shared.get(key) ?? 0) + 1
     shared.set(key, seen)
-    if (seen % segment.gpus === 0) single.push({ kind, gpus: segment.gpus, places: [{ slice: whole, replica }] })
+    if (seen % segment.gpus === 0)
+      single.push({ kind, gpus: segment.gpus, places: [{ slice: whole, replica }] })
   }
   return single
 }
 
-const replicaOf = ({ model, segment }: Pick<Stay, 'model' | 'segment'>): Replica => ({ model, rateRps: segment.rateRps })
+const replicaOf = ({ model, segment }: Pick<Stay, 'model' | 'segment'>): Replica => ({
+  model,
+  rateRps: segment.rateRps,
+})
 
 function stayOf(stay: Stay, { lead, askedAt }: TurnOf): InTurns {
   const { from, to, segment } = stay
-  const serves = (step: number) => [step, step + stepsOfDay].some((at) => at >= from + lead && at < to)
-  const carries = Array.from({ length: stepsOfDay }, (_, step) => (serves(step) ? routedAt(segment, askedAt?.[step] ?? 0).rateRps : 0))
+  const serves = (step: number) =>
+    [step, step + stepsOfDay].some((at) => at >= from + lead && at < to)
+  const carries = Array.from({ length: stepsOfDay }, (_, step) =>
+    serves(step) ? routedAt(segment, askedAt?.[step] ?? 0).rateRps : 0,
+  )
   return { ...replicaOf(stay), when: spanOf(stay), carries }
 }
 
-export const isUsed = ({ replica, turns }: Place): boolean => replica !== undefined || turns !== undefined
+export const isUsed = ({ replica, turns }: Place): boolean =>
+  replica !== undefined || turns !== undefined
 
 /** What replicas carry in each part of the day, by model. */
 export function ratesOf(places: readonly Place[], parts: number): Map<string, number[]> {
   const rates = new Map<string, number[]>()
-  for (const { model, rateRps, carries } of places.flatMap(({ replica, turns = [] }): Partial<InTurns>[] => [
-    ...(replica ? [replica] : []),
-    ...turns,
-  ])) {
+  for (const { model, rateRps, carries } of places.flatMap(
+    ({ replica, turns = [] }): Partial<InTurns>[] => [...(replica ? [replica] : []), ...turns],
+  )) {
     const own = rates.get(model!) ?? new Array<number>(parts).fill(0)
     rates.set(model!, own)
     for (let part = 0; part < parts; part++) own[part]! += carries?.[part] ?? rateRps!
@@ -90,19 +121,28 @@ export function ratesOf(places: readonly Place[], parts: number): Map<string, nu
 }
 
 /** What stands there, as it is told. */
-export const saidOn = (places: readonly Place[]): readonly (Replica & { readonly slice: string; readonly when?: string })[] =>
+export const saidOn = (
+  places: readonly Place[],
+): readonly (Replica & { readonly slice: string; readonly when?: string })[] =>
   places.flatMap(({ slice, replica, turns = [] }) => [
     ...(replica ? [{ slice, ...replica }] : []),
     ...turns.map(({ carries: _, ...turn }) => ({ slice, ...turn })),
   ])
 
 export const rateOf = (places: readonly Place[]): number =>
-  places.reduce((sum, { replica, turns = [] }) => sum + Math.max(replica?.rateRps ?? 0, ...turns.map(({ rateRps }) => rateRps)), 0)
+  places.reduce(
+    (sum, { replica, turns = [] }) =>
+      sum + Math.max(replica?.rateRps ?? 0, ...turns.map(({ rateRps }) => rateRps)),
+    0,
+  )
 
 export const sameReplica = (a: Replica, b: Replica | undefined): boolean =>
   a.model === b?.model && Math.abs(a.rateRps - b.rateRps) <= 1e-9 * a.rateRps
 
-/** The places of one in the order of another's that is cut alike: the same replica where there is one, else any of the slice. */
+/**
+ * The places of one in the order of another's that is cut alike: the same replica where there is
+ * one, else any of the slice.
+ */
 export function alignedTo(goal: readonly Place[], places: readonly Place[]): Place[] {
   const left = [...places]
   const take = (fits: (place: Place) => boolean): Place | undefined => {
@@ -110,7 +150,10 @@ export function alignedTo(goal: readonly Place[], places: readonly Place[]): Pla
     return at < 0 ? undefined : left.splice(at, 1)[0]
   }
   const same = goal.map(({ slice, replica }) =>
-    take((place) => place.slice === slice && place.replica !== undefined && sameReplica(place.replica, replica)),
+    take(
+      (place) =>
+        place.slice === slice && place.replica !== undefined && sameReplica(place.replica, replica),
+    ),
   )
   return goal.map(({ slice }, i) => same[i] ?? take((place) => place.slice === slice)!)
 }

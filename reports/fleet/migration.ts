@@ -1,20 +1,36 @@
 /**
- * In which order a fleet is reached from what runs today: bring up, shift, drain, so that what stands carries the demand after every step on no more GPUs than there are.
+ * In which order a fleet is reached from what runs today: bring up, shift, drain, so that what
+ * stands carries the demand after every step on no more GPUs than there are.
  *
- * GPUs that are cut today as the plan has them stay cut, and change slice by slice. Others are drained whole and cut anew; first those that the demand can spare, then, where
- * there are more GPUs to be had, with one more of them, which also takes over from a GPU that could not change slice by slice without a gap. Only then is a step taken that
- * leaves too little, the one that does so in the fewest hours. It is an order, not the shortest one.
+ * GPUs that are cut today as the plan has them stay cut, and change slice by slice. Others are
+ * drained whole and cut anew; first those that the demand can spare, then, where there are more
+ * GPUs to be had, with one more of them, which also takes over from a GPU that could not change
+ * slice by slice without a gap. Only then is a step taken that leaves too little, the one that does
+ * so in the fewest hours. It is an order, not the shortest one.
  *
- * A slice on which models take turns is brought up with all of them: from then on each carries its own hours, and what runs today is drained where that is enough.
+ * A slice on which models take turns is brought up with all of them: from then on each carries its
+ * own hours, and what runs today is drained where that is enough.
  */
 import { grouped } from '../../trials/grouped.ts'
-import { alignedTo, type Block, isUsed, type Place, rateOf, ratesOf, saidOn, sameReplica } from './migration-places.ts'
+import {
+  alignedTo,
+  type Block,
+  isUsed,
+  type Place,
+  rateOf,
+  ratesOf,
+  saidOn,
+  sameReplica,
+} from './migration-places.ts'
 
 export interface MigrationStep {
   readonly action: 'bring up' | 'drain'
   readonly kind: string
   readonly gpus: number
-  /** Where replicas are brought up: a GPU of today that was emptied, one more, or free slices of one that stays cut. */
+  /**
+   * Where replicas are brought up: a GPU of today that was emptied, one more, or free slices of one
+   * that stays cut.
+   */
   readonly on?: 'emptied' | 'one more' | 'as it is cut'
   /** Of what is cut anew, all its slices. */
   readonly cut?: readonly string[]
@@ -26,7 +42,11 @@ export interface MigrationStep {
   /** Hours of the day in which what stands after the step carries the demand of every model. */
   readonly hours: readonly number[]
   /** Models that some rate of the day would find short after the step, at the worst of them. */
-  readonly short: readonly { readonly model: string; readonly carriesRps: number; readonly demandRps: number }[]
+  readonly short: readonly {
+    readonly model: string
+    readonly carriesRps: number
+    readonly demandRps: number
+  }[]
 }
 
 export interface Migration {
@@ -47,7 +67,8 @@ interface Changing {
 
 /**
  * @param limitOf GPUs of a kind that may be in use at once; what runs today may be more
- * @param askedRps of each model, what is asked in each hour of the day, or in each of its steps where some take turns
+ * @param askedRps of each model, what is asked in each hour of the day, or in each of its steps
+ * where some take turns
  */
 export function planMigration(
   today: readonly Block[],
@@ -59,8 +80,12 @@ export function planMigration(
   while (move.next()) {
     // Each step empties or fills a place for good, so it ends.
   }
-  const replicas = (places: readonly Place[]) => places.filter(({ replica }) => replica !== undefined).length
-  const drained = move.steps.reduce((sum, step) => sum + (step.action === 'drain' ? step.replicas.length : 0), 0)
+  const replicas = (places: readonly Place[]) =>
+    places.filter(({ replica }) => replica !== undefined).length
+  const drained = move.steps.reduce(
+    (sum, step) => sum + (step.action === 'drain' ? step.replicas.length : 0),
+    0,
+  )
   const staying = today.reduce((sum, { places }) => sum + replicas(places), 0) - drained
   return { steps: move.steps, staying, mostGpus: Object.fromEntries(move.most) }
 }
@@ -119,11 +144,18 @@ class Move {
   /** Starts what belongs on free slices of GPUs that stay cut. */
   private fill(): boolean {
     for (const block of this.blocks) {
-      const starting = block.goal?.filter((wanted, i) => !isUsed(block.places[i]!) && isUsed(wanted)) ?? []
+      const starting =
+        block.goal?.filter((wanted, i) => !isUsed(block.places[i]!) && isUsed(wanted)) ?? []
       if (starting.length === 0) continue
       block.places = block.places.map((place, i) => (isUsed(place) ? place : block.goal![i]!))
       this.counted(starting, 1)
-      this.told({ action: 'bring up', kind: block.kind, gpus: block.gpus, on: 'as it is cut', replicas: saidOn(starting) })
+      this.told({
+        action: 'bring up',
+        kind: block.kind,
+        gpus: block.gpus,
+        on: 'as it is cut',
+        replicas: saidOn(starting),
+      })
       return true
     }
     return false
@@ -139,7 +171,14 @@ class Move {
     this.blocks.push({ ...block, goal: block.places })
     this.counted(block.places, 1)
     const cut = block.places.map(({ slice }) => slice)
-    this.told({ action: 'bring up', kind: block.kind, gpus: block.gpus, on, cut, replicas: saidOn(block.places) })
+    this.told({
+      action: 'bring up',
+      kind: block.kind,
+      gpus: block.gpus,
+      on,
+      cut,
+      replicas: saidOn(block.places),
+    })
     return true
   }
 
@@ -156,9 +195,14 @@ class Move {
     return this.plan.reduce((sum, block) => sum + (block.kind === kind ? block.gpus : 0), 0)
   }
 
-  /** Of a GPU that was to stay cut: what waits for a place there is brought up on one more instead. Nothing is told yet. */
+  /**
+   * Of a GPU that was to stay cut: what waits for a place there is brought up on one more instead.
+   * Nothing is told yet.
+   */
   private giveUp(): boolean {
-    const waiting = this.drains().find(({ block, needed }) => needed && block.goal !== undefined && this.mayHaveMore(block))
+    const waiting = this.drains().find(
+      ({ block, needed }) => needed && block.goal !== undefined && this.mayHaveMore(block),
+    )
     if (waiting === undefined) return false
     const { kind, gpus, places, goal } = waiting.block
     this.blocks[this.blocks.indexOf(waiting.block)] = { kind, gpus, places }
@@ -166,24 +210,43 @@ class Move {
     return true
   }
 
-  /** What may be drained at once: a GPU that goes, or the slices of one that stays cut which are to be another's. */
+  /**
+   * What may be drained at once: a GPU that goes, or the slices of one that stays cut which are to
+   * be another's.
+   */
   private drains(): Drain[] {
     return this.blocks.flatMap((block): Drain[] => {
-      const goes = block.places.map(({ replica }, i) => replica !== undefined && !sameReplica(replica, block.goal?.[i]?.replica))
+      const goes = block.places.map(
+        ({ replica }, i) =>
+          replica !== undefined && !sameReplica(replica, block.goal?.[i]?.replica),
+      )
       if (block.goal === undefined) {
         const needed = this.pending.some(({ kind }) => kind === block.kind)
         return [{ block, goes, lost: block.places, needed }]
       }
       // One by one: each is filled again before the next.
       return goes.flatMap((leaves, at): Drain[] =>
-        leaves ? [{ block, goes: goes.map((_, i) => i === at), lost: [block.places[at]!], needed: isUsed(block.goal![at]!) }] : [],
+        leaves
+          ? [
+              {
+                block,
+                goes: goes.map((_, i) => i === at),
+                lost: [block.places[at]!],
+                needed: isUsed(block.goal![at]!),
+              },
+            ]
+          : [],
       )
     })
   }
 
   /** The one that is short in the fewest hours, and of these by the least. */
   private drain(possible: readonly Drain[]): boolean {
-    const judged = possible.map((drain) => ({ drain, hours: this.hoursOf(drain.lost).length, least: this.leastShare(drain.lost) }))
+    const judged = possible.map((drain) => ({
+      drain,
+      hours: this.hoursOf(drain.lost).length,
+      least: this.leastShare(drain.lost),
+    }))
     const best = judged.sort((a, b) => b.hours - a.hours || b.least - a.least)[0]?.drain
     if (best === undefined) return false
     const { block, goes, lost } = best
@@ -193,30 +256,47 @@ class Move {
     if (block.goal === undefined) {
       this.blocks.splice(this.blocks.indexOf(block), 1)
       const free = (this.free.get(block.kind) ?? 0) + block.gpus
-      const wanted = this.pending.reduce((sum, { kind, gpus }) => sum + (kind === block.kind ? gpus : 0), 0)
+      const wanted = this.pending.reduce(
+        (sum, { kind, gpus }) => sum + (kind === block.kind ? gpus : 0),
+        0,
+      )
       givenBack = Math.max(0, free - wanted)
       this.free.set(block.kind, free - givenBack)
     }
-    this.told({ action: 'drain', kind: block.kind, gpus: block.gpus, ...(givenBack > 0 && { givenBack }), replicas: saidOn(lost) })
+    this.told({
+      action: 'drain',
+      kind: block.kind,
+      gpus: block.gpus,
+      ...(givenBack > 0 && { givenBack }),
+      replicas: saidOn(lost),
+    })
     return true
   }
 
   private told(step: Omit<MigrationStep, 'gpusInUse' | 'hours' | 'short'>): void {
-    const gpusInUse = Object.fromEntries([...this.limits.keys()].map((kind) => [kind, this.inUse(kind)]))
-    for (const [kind, count] of Object.entries(gpusInUse)) this.most.set(kind, Math.max(this.most.get(kind)!, count))
+    const gpusInUse = Object.fromEntries(
+      [...this.limits.keys()].map((kind) => [kind, this.inUse(kind)]),
+    )
+    for (const [kind, count] of Object.entries(gpusInUse))
+      this.most.set(kind, Math.max(this.most.get(kind)!, count))
     const short = [...this.askedRps].flatMap(([model, asked]) => {
       const now = this.nowOf(model)
       const missed = asked
         .map((demandRps, part) => ({ carriesRps: now[part]!, demandRps }))
         .filter((at) => !carries(at.carriesRps, at.demandRps))
-      const worst = missed.sort((a, b) => a.carriesRps / a.demandRps - b.carriesRps / b.demandRps)[0]
+      const worst = missed.sort(
+        (a, b) => a.carriesRps / a.demandRps - b.carriesRps / b.demandRps,
+      )[0]
       return worst ? [{ model, ...worst }] : []
     })
     this.steps.push({ ...step, gpusInUse, hours: this.hoursOf([]), short })
   }
 
   private inUse(kind: string): number {
-    const standing = this.blocks.reduce((sum, block) => sum + (block.kind === kind ? block.gpus : 0), 0)
+    const standing = this.blocks.reduce(
+      (sum, block) => sum + (block.kind === kind ? block.gpus : 0),
+      0,
+    )
     return standing + (this.free.get(kind) ?? 0)
   }
 
@@ -261,7 +341,9 @@ class Move {
   private leastShare(lost: readonly Place[]): number {
     const shares = [...ratesOf(lost, this.parts)].flatMap(([model, rates]) => {
       const now = this.nowOf(model)
-      return (this.askedRps.get(model) ?? []).map((asked, part) => (now[part]! - rates[part]!) / Math.max(1e-9, asked))
+      return (this.askedRps.get(model) ?? []).map(
+        (asked, part) => (now[part]! - rates[part]!) / Math.max(1e-9, asked),
+      )
     })
     return Math.min(1, ...shares)
   }
@@ -278,20 +360,36 @@ interface Drain {
 const carries = (rps: number, demandRps: number): boolean => rps >= demandRps * (1 - 1e-9)
 
 /** Each GPU of the plan on one of today that is cut alike, those first that have most in common. */
-function matched(running: readonly Block[], wanted: readonly Block[]): { blocks: Changing[]; pending: Block[] } {
+function matched(
+  running: readonly Block[],
+  wanted: readonly Block[],
+): { blocks: Changing[]; pending: Block[] } {
   // Told apart by what they are, not by what they hold.
-  const [today, plan] = [running, wanted].map((all) => all.map((block) => ({ ...block }))) as [Block[], Block[]]
-  const cutOf = ({ kind, gpus, places }: Block) => JSON.stringify([kind, gpus, places.map(({ slice }) => slice).sort()])
+  const [today, plan] = [running, wanted].map((all) => all.map((block) => ({ ...block }))) as [
+    Block[],
+    Block[],
+  ]
+  const cutOf = ({ kind, gpus, places }: Block) =>
+    JSON.stringify([kind, gpus, places.map(({ slice }) => slice).sort()])
   const blocks: Changing[] = []
   const common = (a: Block, b: Block) =>
-    alignedTo(a.places, b.places).filter(({ replica }, i) => replica && sameReplica(replica, a.places[i]!.replica)).length
+    alignedTo(a.places, b.places).filter(
+      ({ replica }, i) => replica && sameReplica(replica, a.places[i]!.replica),
+    ).length
   const olds = grouped(today, cutOf)
-  const pairs = plan.flatMap((block) => (olds.get(cutOf(block)) ?? []).map((old) => ({ block, old, common: common(block, old) })))
+  const pairs = plan.flatMap((block) =>
+    (olds.get(cutOf(block)) ?? []).map((old) => ({ block, old, common: common(block, old) })),
+  )
   const paired = new Set<Block>()
   for (const { block, old } of pairs.sort((a, b) => b.common - a.common)) {
     if (paired.has(block) || paired.has(old)) continue
     paired.add(block).add(old)
-    blocks.push({ kind: block.kind, gpus: block.gpus, places: alignedTo(block.places, old.places), goal: block.places })
+    blocks.push({
+      kind: block.kind,
+      gpus: block.gpus,
+      places: alignedTo(block.places, old.places),
+      goal: block.places,
+    })
   }
   const unpaired = (all: readonly Block[]) => all.filter((block) => !paired.has(block))
   return { blocks: [...blocks, ...unpaired(today)], pending: unpaired(plan) }

@@ -1,7 +1,9 @@
 /**
- * A language model's requests split over kinds of GPUs: `npm run bench:mixes`. Mélange's kinds and prices (Griggs et al. 2024, table 1), llama-3.1-8b, short chats, long documents and
- * both: the mix beside the best and the dearest single kind, and every pool of the mix played in virtual time at the rate that is routed to it: the share of a pool's
- * requests within the limit, the lowest of them, where the SLO asks for 90 %.
+ * A language model's requests split over kinds of GPUs: `npm run bench:mixes`. Mélange's kinds and
+ * prices (Griggs et al. 2024, table 1), llama-3.1-8b, short chats, long documents and both: the mix
+ * beside the best and the dearest single kind, and every pool of the mix played in virtual time at
+ * the rate that is routed to it: the share of a pool's requests within the limit, the lowest of
+ * them, where the SLO asks for 90 %.
  */
 
 import type { LengthDistribution } from '../../profiler/prompt-spec.ts'
@@ -26,10 +28,22 @@ const kinds: GpuKind[] = [
   ['A10G', 1.01],
   ['A100-80GB', 3.67],
   ['H100', 7.516],
-].map(([name, price]) => ({ name: String(name), pricePerHour: Number(price), partitions: [[whole]] }))
+].map(([name, price]) => ({
+  name: String(name),
+  pricePerHour: Number(price),
+  partitions: [[whole]],
+}))
 
-const drawn = (count: number, input: LengthDistribution, output: LengthDistribution): LlmRequest[] =>
-  Array.from({ length: count }, () => ({ promptTokens: drawLength(input, uniform), outputTokens: drawLength(output, uniform), prefix: [] }))
+const drawn = (
+  count: number,
+  input: LengthDistribution,
+  output: LengthDistribution,
+): LlmRequest[] =>
+  Array.from({ length: count }, () => ({
+    promptTokens: drawLength(input, uniform),
+    outputTokens: drawLength(output, uniform),
+    prefix: [],
+  }))
 const chats = drawn(
   1600,
   { kind: 'lognormal', median: 120, sigma: 0.9, most: 2000 },
@@ -40,7 +54,11 @@ const documents = drawn(
   { kind: 'normal', mean: 8000, deviation: 3000, most: 20_000 },
   { kind: 'lognormal', median: 250, sigma: 0.5, most: 1000 },
 )
-const loads = { 'short chats': chats, 'long documents': documents, 'both, 80 % chats': [...chats, ...documents] }
+const loads = {
+  'short chats': chats,
+  'long documents': documents,
+  'both, 80 % chats': [...chats, ...documents],
+}
 
 const names = (segments: readonly Segment[]): string =>
   kinds
@@ -51,20 +69,36 @@ const names = (segments: readonly Segment[]): string =>
     .join(', ')
 
 /** The least share within the limit, of the pools. @param segments of the packing, one a GPU */
-function playedShare(segments: readonly Segment[], requests: readonly LlmRequest[], demandRps: number, limitMs: number): number {
+function playedShare(
+  segments: readonly Segment[],
+  requests: readonly LlmRequest[],
+  demandRps: number,
+  limitMs: number,
+): number {
   const buckets = requestBuckets(requests)
   let least = 1
   for (const pool of new Map(segments.map((segment) => [poolOf(segment), segment])).values()) {
     const replicas = segments.filter((segment) => poolOf(segment) === poolOf(pool)).length
-    const served = buckets.flatMap(({ requests: own }, b) => own.slice(0, Math.round(own.length * pool.routed!.parts[b]!)))
+    const served = buckets.flatMap(({ requests: own }, b) =>
+      own.slice(0, Math.round(own.length * pool.routed!.parts[b]!)),
+    )
     const mixed = served
       .map((request) => ({ request, at: uniform() }))
       .sort((a, b) => a.at - b.at)
       .map(({ request }) => request)
     const maxModelLen = Number(/maxModelLen (\d+)/.exec(pool.label)![1])
-    const server = new SimulatedLlmServer({ server: modelledLlm(architecture, { gpu: pool.gpu, gpus: 1, maxModelLen }), requests: mixed })
+    const server = new SimulatedLlmServer({
+      server: modelledLlm(architecture, { gpu: pool.gpu, gpus: 1, maxModelLen }),
+      requests: mixed,
+    })
     const rateRps = (demandRps * pool.routed!.share) / replicas
-    const { stream } = server.play({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: 4000 / rateRps, seed: 3 })
+    const { stream } = server.play({
+      kind: 'open',
+      rateRps,
+      arrivals: { kind: 'poisson' },
+      durationS: 4000 / rateRps,
+      seed: 3,
+    })
     const { tpot } = stream!.latenciesMs
     least = Math.min(least, tpot.filter((ms) => ms <= limitMs).length / tpot.length)
   }
@@ -84,7 +118,9 @@ for (const [what, requests] of Object.entries(loads))
         const { kinds: single, byInput } = await mixOf(model, rps, kinds)
         const [best, dearest] = [single[0]!, single.at(-1)!]
         const saved = (of: typeof best) => percent(1 - pricePerHour / of.pricePerHour)
-        const segments = gpus.flatMap(({ slots }) => slots.flatMap(({ segment }) => (segment ? [segment] : [])))
+        const segments = gpus.flatMap(({ slots }) =>
+          slots.flatMap(({ segment }) => (segment ? [segment] : [])),
+        )
         const kept = percent(playedShare(segments, requests, rps, limitMs))
         console.log(
           `${what} | p90 tpot ${limitMs} ms | ${rps} | ${names(segments)} | ${pricePerHour.toFixed(2)} | ${best.gpus} ${best.kind} ${best.pricePerHour.toFixed(2)} | ${saved(best)} | ${dearest.gpus} ${dearest.kind} ${dearest.pricePerHour.toFixed(2)} | ${saved(dearest)} | ${byInput?.pricePerHour.toFixed(2) ?? '-'} | ${kept}`,

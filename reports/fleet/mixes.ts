@@ -1,4 +1,7 @@
-/** Models whose requests are told apart by size: what each costs alone on a mix of kinds of GPUs, on the best single kind, and routed by the length of its input alone. */
+/**
+ * Models whose requests are told apart by size: what each costs alone on a mix of kinds of GPUs, on
+ * the best single kind, and routed by the length of its input alone.
+ */
 import { byInputAlone } from './buckets.ts'
 import { type Compared, comparedOf, ifAny } from './comparisons.ts'
 import { pack } from './pack.ts'
@@ -18,7 +21,11 @@ export interface Mix {
 const seconds = 5
 
 /** At the peak, as many GPUs as are wanted. */
-export async function mixOf(model: FleetModel, demandRps: number, kinds: readonly GpuKind[]): Promise<Mix> {
+export async function mixOf(
+  model: FleetModel,
+  demandRps: number,
+  kinds: readonly GpuKind[],
+): Promise<Mix> {
   const packed = (of: FleetModel, on: readonly GpuKind[]) => pack([of], [demandRps], on, seconds)
   const alone = comparedOf(await packed(model, kinds))
   const single: (Compared & { readonly kind: string })[] = []

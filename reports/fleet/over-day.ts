@@ -1,4 +1,7 @@
-/** A day of a model in steps of a quarter of an hour: what is asked of it, and what of it must be in memory. */
+/**
+ * A day of a model in steps of a quarter of an hour: what is asked of it, and what of it must be in
+ * memory.
+ */
 import { type Demand, periodSeconds } from '../plan/demand.ts'
 
 export const stepsOfDay = 96
@@ -17,18 +20,26 @@ export interface OverDay {
 }
 
 /**
- * @param rates what replicas must carry in each step @param aheadS they are in memory so long before they are asked
- * @param mostLevels a day that has more different rates is taken in so many parts of its highest, each rate rounded up
+ * @param rates what replicas must carry in each step @param aheadS they are in memory so long
+ * before they are asked
+ * @param mostLevels a day that has more different rates is taken in so many parts of its highest,
+ * each rate rounded up
  */
 export function overDayOf(rates: readonly number[], aheadS: number, mostLevels = 8): OverDay {
   const ahead = Math.ceil(aheadS / stepSeconds - 1e-9)
-  const held = rates.map((_, step) => Math.max(...Array.from({ length: ahead + 1 }, (__, i) => rates[(step + i) % rates.length]!)))
+  const held = rates.map((_, step) =>
+    Math.max(...Array.from({ length: ahead + 1 }, (__, i) => rates[(step + i) % rates.length]!)),
+  )
   const most = Math.max(...held)
   const distinct = new Set(held.map((rps) => rps / most))
   // However little is asked, it is in memory.
-  const roundedUp = (share: number) => (share > 0 ? Math.max(1, Math.ceil(share * mostLevels - 1e-9)) / mostLevels : 0)
-  const shares = distinct.size - Number(distinct.has(0)) <= mostLevels ? (share: number) => share : roundedUp
-  const levels = [...new Set(held.map((rps) => shares(rps / most)))].filter((share) => share > 0).sort((a, b) => a - b)
+  const roundedUp = (share: number) =>
+    share > 0 ? Math.max(1, Math.ceil(share * mostLevels - 1e-9)) / mostLevels : 0
+  const shares =
+    distinct.size - Number(distinct.has(0)) <= mostLevels ? (share: number) => share : roundedUp
+  const levels = [...new Set(held.map((rps) => shares(rps / most)))]
+    .filter((share) => share > 0)
+    .sort((a, b) => a - b)
   const levelOf = (rps: number) => levels.findLastIndex((level) => level <= shares(rps / most)) + 1
   return { levels, levelAt: held.map(levelOf), askedAt: rates.map(levelOf) }
 }
@@ -36,12 +47,17 @@ export function overDayOf(rates: readonly number[], aheadS: number, mostLevels =
 /** Rates without the last of every span of hours before one in which nothing is asked. */
 export function endedEarly(rates: readonly number[], earlyS: number): number[] {
   const early = Math.ceil(earlyS / stepSeconds - 1e-9)
-  return rates.map((rps, step) => (Array.from({ length: early }, (_, i) => rates[(step + i + 1) % rates.length]).includes(0) ? 0 : rps))
+  return rates.map((rps, step) =>
+    Array.from({ length: early }, (_, i) => rates[(step + i + 1) % rates.length]).includes(0)
+      ? 0
+      : rps,
+  )
 }
 
 /**
- * The highest rate in each step of the day, over all days of the period. A day on which clocks are changed counts by what they show: what comes in an hour that there is twice counts
- * for it, and an hour that no day of the period has is taken as those beside it.
+ * The highest rate in each step of the day, over all days of the period. A day on which clocks are
+ * changed counts by what they show: what comes in an hour that there is twice counts for it, and an
+ * hour that no day of the period has is taken as those beside it.
  * @param steps that a day has, quarters of an hour at the least @param timezone of the day, IANA
  */
 export function peaksOver(demand: Demand, steps: number, timezone = 'UTC'): number[] {
@@ -61,9 +77,13 @@ export function peaksOver(demand: Demand, steps: number, timezone = 'UTC'): numb
       fromS += seconds
     }
   }
-  const known = peaks.map((rps, step) => (Number.isNaN(rps) ? Math.max(seenBeside(peaks, step, -1), seenBeside(peaks, step, 1)) : rps))
+  const known = peaks.map((rps, step) =>
+    Number.isNaN(rps) ? Math.max(seenBeside(peaks, step, -1), seenBeside(peaks, step, 1)) : rps,
+  )
   const each = stepsOfDay / steps
-  return Array.from({ length: steps }, (_, step) => Math.max(...known.slice(step * each, (step + 1) * each)))
+  return Array.from({ length: steps }, (_, step) =>
+    Math.max(...known.slice(step * each, (step + 1) * each)),
+  )
 }
 
 function seenBeside(peaks: readonly number[], from: number, by: 1 | -1): number {
@@ -72,7 +92,10 @@ function seenBeside(peaks: readonly number[], from: number, by: 1 | -1): number 
   return peaks.at(step % stepsOfDay)!
 }
 
-/** Of a quarter of an hour, counted from 1970 or from the midnight at which a demand without a date begins, the step of the day that clocks show. */
+/**
+ * Of a quarter of an hour, counted from 1970 or from the midnight at which a demand without a date
+ * begins, the step of the day that clocks show.
+ */
 function quartersShown(demand: Demand, timezone: string): (quarter: number) => number {
   if (demand.beginsAtS === undefined) return (quarter) => quarter % stepsOfDay
   const clock = clockIn(zoneOf(demand, timezone))
@@ -88,13 +111,22 @@ function quartersShown(demand: Demand, timezone: string): (quarter: number) => n
 export const beginsAt = (demand: Demand, timezone: string): number =>
   demand.beginsAtS === undefined ? 0 : clockIn(zoneOf(demand, timezone))(demand.beginsAtS)
 
-const zoneOf = ({ asClocksShow }: Demand, timezone: string): string => (asClocksShow ? 'UTC' : timezone)
+const zoneOf = ({ asClocksShow }: Demand, timezone: string): string =>
+  asClocksShow ? 'UTC' : timezone
 
 /** The second of the day by the clock of a zone, of seconds since 1970. */
 function clockIn(timeZone: string): (sinceEpochS: number) => number {
-  const clock = new Intl.DateTimeFormat('en', { timeZone, hourCycle: 'h23', hour: 'numeric', minute: 'numeric', second: 'numeric' })
+  const clock = new Intl.DateTimeFormat('en', {
+    timeZone,
+    hourCycle: 'h23',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
+  })
   return (sinceEpochS) => {
-    const part = Object.fromEntries(clock.formatToParts(sinceEpochS * 1000).map(({ type, value }) => [type, Number(value)]))
+    const part = Object.fromEntries(
+      clock.formatToParts(sinceEpochS * 1000).map(({ type, value }) => [type, Number(value)]),
+    )
     return part.hour! * 3600 + part.minute! * 60 + part.second!
   }
 }
@@ -107,7 +139,9 @@ export function clockAt(step: number): string {
 
 /** '6:45-20:00' @param to above the day's end where it is over midnight */
 export const spanOf = ({ from, to }: { readonly from: number; readonly to: number }): string =>
-  to - from >= stepsOfDay ? 'all day' : `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`
+  to - from >= stepsOfDay
+    ? 'all day'
+    : `${clockAt(from)}-${to % stepsOfDay === 0 ? '24:00' : clockAt(to)}`
 
 /** Hours one after the other that are alike, as one. */
 export function hourSpans<T>(

@@ -8,36 +8,76 @@ import { FleetError, type FleetModel, type GpuKind, type Packing, whole } from '
 import type { Rules } from './rules.ts'
 
 const small: GpuKind = { name: 'small', pricePerHour: 1, partitions: [[whole]] }
-const cut: GpuKind = { name: 'cut', pricePerHour: 3, partitions: [[whole], ['big', 'half'], ['half', 'half', 'half']] }
-const segment = (gpu: string, slice: string, rateRps: number, gpus = 1) => ({ gpu, slice, gpus, rateRps, label: `${rateRps}` })
+const cut: GpuKind = {
+  name: 'cut',
+  pricePerHour: 3,
+  partitions: [[whole], ['big', 'half'], ['half', 'half', 'half']],
+}
+const segment = (gpu: string, slice: string, rateRps: number, gpus = 1) => ({
+  gpu,
+  slice,
+  gpus,
+  rateRps,
+  label: `${rateRps}`,
+})
 
 /** What each model is given, as a share of what it asks. */
-function carried({ gpus }: Packing, models: readonly FleetModel[], demandRps: readonly number[]): number[] {
+function carried(
+  { gpus }: Packing,
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+): number[] {
   return models.map(({ name }, i) => {
     const slots = gpus.flatMap(({ slots }) => slots.filter(({ model }) => model === name))
-    return slots.reduce((sum, slot) => sum + slot.segment!.rateRps / slot.segment!.gpus, 0) / demandRps[i]!
+    return (
+      slots.reduce((sum, slot) => sum + slot.segment!.rateRps / slot.segment!.gpus, 0) /
+      demandRps[i]!
+    )
   })
 }
 
-/** The least money by trying every number of GPUs in every way to cut them, and every use of their slices. */
-function leastMoney(models: readonly FleetModel[], demandRps: readonly number[], kinds: readonly GpuKind[], most: number): number {
+/**
+ * The least money by trying every number of GPUs in every way to cut them, and every use of their
+ * slices.
+ */
+function leastMoney(
+  models: readonly FleetModel[],
+  demandRps: readonly number[],
+  kinds: readonly GpuKind[],
+  most: number,
+): number {
   const columns = kinds.flatMap((kind) => kind.partitions.map((partition) => ({ kind, partition })))
-  const serves = (left: readonly number[], free: readonly (readonly [string, string])[]): boolean => {
+  const serves = (
+    left: readonly number[],
+    free: readonly (readonly [string, string])[],
+  ): boolean => {
     const wanting = left.findIndex((rps) => rps > 1e-9)
     if (wanting < 0) return true
     return models[wanting]!.segments.some((of) => {
       const at = free.findIndex(([gpu, slice]) => gpu === of.gpu && slice === of.slice)
-      return at >= 0 && serves(left.with(wanting, left[wanting]! - of.rateRps), free.toSpliced(at, 1))
+      return (
+        at >= 0 && serves(left.with(wanting, left[wanting]! - of.rateRps), free.toSpliced(at, 1))
+      )
     })
   }
   let best = Number.POSITIVE_INFINITY
-  const buy = (column: number, money: number, free: readonly (readonly [string, string])[], gpus: number): void => {
+  const buy = (
+    column: number,
+    money: number,
+    free: readonly (readonly [string, string])[],
+    gpus: number,
+  ): void => {
     if (money >= best) return
     if (serves(demandRps, free)) best = money
     if (gpus === most) return
     for (let next = column; next < columns.length; next++) {
       const { kind, partition } = columns[next]!
-      buy(next, money + kind.pricePerHour, [...free, ...partition.map((slice) => [kind.name, slice] as const)], gpus + 1)
+      buy(
+        next,
+        money + kind.pricePerHour,
+        [...free, ...partition.map((slice) => [kind.name, slice] as const)],
+        gpus + 1,
+      )
     }
   }
   buy(0, 0, [], 0)
@@ -52,7 +92,12 @@ function brokenRules(
   { spared, apart }: Rules,
 ): string[] {
   const rateOf = (name: string, of: Packing['gpus']) =>
-    of.reduce((sum, { slots }) => sum + slots.reduce((rps, slot) => rps + (slot.model === name ? slot.segment!.rateRps : 0), 0), 0)
+    of.reduce(
+      (sum, { slots }) =>
+        sum +
+        slots.reduce((rps, slot) => rps + (slot.model === name ? slot.segment!.rateRps : 0), 0),
+      0,
+    )
   const short = models.flatMap(({ name }, i) => [
     ...(rateOf(name, gpus) < demandRps[i]! ? [`${name} is short`] : []),
     ...(spared.has(name)
@@ -66,7 +111,9 @@ function brokenRules(
       : []
     ).map(({ kind }) => `${name} is short without a ${kind}`),
   ])
-  const met = gpus.filter(({ slots }) => apart.some((group) => group.every((name) => slots.some((slot) => slot.model === name))))
+  const met = gpus.filter(({ slots }) =>
+    apart.some((group) => group.every((name) => slots.some((slot) => slot.model === name))),
+  )
   return [...short, ...met.map(({ kind }) => `a ${kind} is shared`)]
 }
 
@@ -82,14 +129,20 @@ function leastByRules(
     partitions.flatMap((partition) => {
       const choices = partition.map((slice) =>
         models.flatMap(({ name, segments }) =>
-          segments.filter((of) => of.gpu === kind && of.slice === slice).map((of) => ({ slice, model: name, segment: of })),
+          segments
+            .filter((of) => of.gpu === kind && of.slice === slice)
+            .map((of) => ({ slice, model: name, segment: of })),
         ),
       )
       const filled = choices.reduce<(typeof choices)[number][]>(
         (all, slots) => all.flatMap((some) => slots.map((slot) => [...some, slot])),
         [[]],
       )
-      const kept = filled.filter((slots) => brokenRules([{ kind, slots }], models, [0, 0], { ...rules, spared: new Set() }).length === 0)
+      const kept = filled.filter(
+        (slots) =>
+          brokenRules([{ kind, slots }], models, [0, 0], { ...rules, spared: new Set() }).length ===
+          0,
+      )
       // Slots of one slice may be exchanged.
       const distinct = new Map(
         kept.map((slots) => [
@@ -122,10 +175,16 @@ test('what the rules alone make too much is said to be so', async () => {
   const one = [{ ...small, count: 1 }]
   const of = (name: string): FleetModel => ({ name, segments: [segment('small', whole, 9)] })
   const message = 'by what spare: and apart: ask: 1 × small'
-  await expect(pack([of('a')], [5], one, 5, { spared: new Set(['a']), apart: [] })).rejects.toThrow(message)
-  await expect(pack([of('a'), of('b')], [5, 5], one, 5, { spared: new Set(), apart: [['a', 'b']] })).rejects.toThrow(message)
+  await expect(pack([of('a')], [5], one, 5, { spared: new Set(['a']), apart: [] })).rejects.toThrow(
+    message,
+  )
+  await expect(
+    pack([of('a'), of('b')], [5, 5], one, 5, { spared: new Set(), apart: [['a', 'b']] }),
+  ).rejects.toThrow(message)
   await expect(pack([of('a')], [50], one, 5)).rejects.toThrow('do not carry all of it: 1 × small')
-  await expect(pack([of('a')], [50_000], [small], 5)).rejects.toThrow('a would take more than 2000 replicas for 50000 requests per second')
+  await expect(pack([of('a')], [50_000], [small], 5)).rejects.toThrow(
+    'a would take more than 2000 replicas for 50000 requests per second',
+  )
 })
 
 const halved: GpuKind = { name: 'cut', pricePerHour: 1.7, partitions: [[whole], ['half', 'half']] }
@@ -146,24 +205,33 @@ const model = (name: string) =>
 describe('a packing', () => {
   test('costs as little as any, and carries all demands on slices that there are', async () => {
     await fc.assert(
-      fc.asyncProperty(model('a'), model('b'), fc.integer({ min: 0, max: 12 }), fc.integer({ min: 1, max: 12 }), async (a, b, ofA, ofB) => {
-        const [models, demandRps, kinds] = [
-          [a, b],
-          [ofA, ofB],
-          [small, cut],
-        ]
-        const packing = await pack(models, demandRps, kinds)
-        const brute = leastMoney(models, demandRps, kinds, 5)
-        // The cheapest of at most five GPUs: more of the small ones may be cheaper still.
-        expect(packing.pricePerHour).toBeLessThanOrEqual(brute + 1e-9)
-        if (packing.gpus.length <= 5) expect(packing.pricePerHour).toBeCloseTo(brute, 9)
-        expect(packing.boundPerHour).toBeLessThanOrEqual(packing.pricePerHour)
-        expect(packing.boundPerHour).toBeGreaterThan(packing.pricePerHour * 0.999)
-        for (const { kind, slots } of packing.gpus)
-          expect([small, cut].find(({ name }) => name === kind)!.partitions).toContainEqual(slots.map(({ slice }) => slice))
-        const shares = carried(packing, models, demandRps)
-        for (const [i, share] of shares.entries()) if (demandRps[i]! > 0) expect(share).toBeGreaterThan(1 - 1e-5)
-      }),
+      fc.asyncProperty(
+        model('a'),
+        model('b'),
+        fc.integer({ min: 0, max: 12 }),
+        fc.integer({ min: 1, max: 12 }),
+        async (a, b, ofA, ofB) => {
+          const [models, demandRps, kinds] = [
+            [a, b],
+            [ofA, ofB],
+            [small, cut],
+          ]
+          const packing = await pack(models, demandRps, kinds)
+          const brute = leastMoney(models, demandRps, kinds, 5)
+          // The cheapest of at most five GPUs: more of the small ones may be cheaper still.
+          expect(packing.pricePerHour).toBeLessThanOrEqual(brute + 1e-9)
+          if (packing.gpus.length <= 5) expect(packing.pricePerHour).toBeCloseTo(brute, 9)
+          expect(packing.boundPerHour).toBeLessThanOrEqual(packing.pricePerHour)
+          expect(packing.boundPerHour).toBeGreaterThan(packing.pricePerHour * 0.999)
+          for (const { kind, slots } of packing.gpus)
+            expect([small, cut].find(({ name }) => name === kind)!.partitions).toContainEqual(
+              slots.map(({ slice }) => slice),
+            )
+          const shares = carried(packing, models, demandRps)
+          for (const [i, share] of shares.entries())
+            if (demandRps[i]! > 0) expect(share).toBeGreaterThan(1 - 1e-5)
+        },
+      ),
       { numRuns: 60, seed: 5 },
     )
   })
@@ -172,22 +240,32 @@ describe('a packing', () => {
     const demand = fc.integer({ min: 0, max: 9 })
     const spared = fc.subarray(['a', 'b'])
     await fc.assert(
-      fc.asyncProperty(model('a'), model('b'), demand, demand, spared, fc.boolean(), async (a, b, ofA, ofB, lossOf, parted) => {
-        const [models, demandRps, kinds] = [
-          [a, b],
-          [ofA, ofB],
-          [small, halved],
-        ]
-        const rules: Rules = { spared: new Set(lossOf), apart: parted ? [['a', 'b']] : [] }
-        const packing = await pack(models, demandRps, kinds, 60, rules)
-        expect(brokenRules(packing.gpus, models, demandRps, rules)).toEqual([])
-        for (const { kind, slots } of packing.gpus)
-          expect(kinds.find(({ name }) => name === kind)!.partitions).toContainEqual(slots.map(({ slice }) => slice))
-        const brute = leastByRules(models, demandRps, kinds, rules, 4)
-        expect(packing.pricePerHour).toBeLessThanOrEqual(brute + 1e-9)
-        if (packing.gpus.length <= 4) expect(packing.pricePerHour).toBeCloseTo(brute, 9)
-        expect(packing.boundPerHour).toBeLessThanOrEqual(packing.pricePerHour)
-      }),
+      fc.asyncProperty(
+        model('a'),
+        model('b'),
+        demand,
+        demand,
+        spared,
+        fc.boolean(),
+        async (a, b, ofA, ofB, lossOf, parted) => {
+          const [models, demandRps, kinds] = [
+            [a, b],
+            [ofA, ofB],
+            [small, halved],
+          ]
+          const rules: Rules = { spared: new Set(lossOf), apart: parted ? [['a', 'b']] : [] }
+          const packing = await pack(models, demandRps, kinds, 60, rules)
+          expect(brokenRules(packing.gpus, models, demandRps, rules)).toEqual([])
+          for (const { kind, slots } of packing.gpus)
+            expect(kinds.find(({ name }) => name === kind)!.partitions).toContainEqual(
+              slots.map(({ slice }) => slice),
+            )
+          const brute = leastByRules(models, demandRps, kinds, rules, 4)
+          expect(packing.pricePerHour).toBeLessThanOrEqual(brute + 1e-9)
+          if (packing.gpus.length <= 4) expect(packing.pricePerHour).toBeCloseTo(brute, 9)
+          expect(packing.boundPerHour).toBeLessThanOrEqual(packing.pricePerHour)
+        },
+      ),
       { numRuns: 60, seed: 7 },
     )
   })
@@ -208,7 +286,10 @@ describe('a packing', () => {
 
   test('the loss of a GPU loses all of a replica on several', async () => {
     const models = [{ name: 'large', segments: [segment('small', whole, 10, 2)] }]
-    const { gpus } = await pack(models, [10], [small], 60, { spared: new Set(['large']), apart: [] })
+    const { gpus } = await pack(models, [10], [small], 60, {
+      spared: new Set(['large']),
+      apart: [],
+    })
     expect(gpus).toHaveLength(4)
   })
 
@@ -221,15 +302,22 @@ describe('a packing', () => {
       { name: 'b', segments: [segment('cut', 'half', 1)] },
     ]
     const spread = await pack(halves, [3, 3], [cut])
-    for (const { slots } of spread.gpus) expect(new Set(slots.map(({ model: of }) => of)).size).toBe(2)
+    for (const { slots } of spread.gpus)
+      expect(new Set(slots.map(({ model: of }) => of)).size).toBe(2)
   })
 
   test('what nothing serves is named, as is what there are too few GPUs for', async () => {
     const a = { name: 'a', segments: [segment('small', whole, 5)] }
-    const missing = pack([a, { name: 'b', segments: [] }, { name: 'c', segments: [segment('H100', whole, 5)] }], [5, 5, 5], [small])
+    const missing = pack(
+      [a, { name: 'b', segments: [] }, { name: 'c', segments: [segment('H100', whole, 5)] }],
+      [5, 5, 5],
+      [small],
+    )
     await expect(missing).rejects.toThrow(FleetError)
     await expect(missing).rejects.toThrow('nothing that is known of b, c serves')
-    await expect(pack([a], [11], [{ ...small, count: 2 }])).rejects.toThrow('the GPUs that there are do not carry all of it: 2 × small')
+    await expect(pack([a], [11], [{ ...small, count: 2 }])).rejects.toThrow(
+      'the GPUs that there are do not carry all of it: 2 × small',
+    )
     expect(await pack([a], [0], [small])).toEqual({ gpus: [], pricePerHour: 0, boundPerHour: 0 })
   })
 })
@@ -242,10 +330,15 @@ test('beside it: whole GPUs for each, each alone, and first fit decreasing', asy
   const demandRps = [5, 8]
   expect((await pack(models, demandRps, [cut])).gpus).toHaveLength(1)
   expect(aGpuEach(models, demandRps, [cut])).toEqual({ gpus: 2, pricePerHour: 6 })
-  expect(await eachAlone(models, demandRps, [cut])).toMatchObject({ gpus: { length: 2 }, pricePerHour: 6 })
+  expect(await eachAlone(models, demandRps, [cut])).toMatchObject({
+    gpus: { length: 2 },
+    pricePerHour: 6,
+  })
   // By itself the whole GPU carries most per money.
   expect(firstFitDecreasing(models, demandRps, [cut])).toEqual({ gpus: 2, pricePerHour: 6 })
-  expect(aGpuEach([{ name: 'c', segments: [segment('cut', 'half', 5)] }], [5], [cut])).toBeUndefined()
+  expect(
+    aGpuEach([{ name: 'c', segments: [segment('cut', 'half', 5)] }], [5], [cut]),
+  ).toBeUndefined()
 })
 
 describe('slices of one GPU', () => {

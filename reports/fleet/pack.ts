@@ -1,17 +1,23 @@
 /**
  * Which GPUs, cut into which slices, serve several models at the least money.
  *
- * A slice serves one model, as fast whatever its neighbours do (MIG), so a model is as well on any slice of a kind: an integer programme over how many GPUs are cut in
- * which way, x, and how many slices of each kind every model has, y, is exact:
+ * A slice serves one model, as fast whatever its neighbours do (MIG), so a model is as well on any
+ * slice of a kind: an integer programme over how many GPUs are cut in which way, x, and how many
+ * slices of each kind every model has, y, is exact:
  *
- *   minimise Σ price·x,  Σ_m use·y(m, slice) ≤ Σ_p slices(p)·x(p) for each slice,  Σ rate·y(m, slice) ≥ demand(m) for each model.
+ *   minimise Σ price·x, Σ_m use·y(m, slice) ≤ Σ_p slices(p)·x(p) for each slice, Σ rate·y(m, slice)
+ *   ≥ demand(m) for each model.
  *
- * The solver's bound says how far from the best what it found may be. Rules on what falls together are not in it: for a model that bears the loss of a GPU at least a replica
- * of each segment that it uses is lost, w(m) ≥ rate·[y > 0] and Σ rate·y - w(m) ≥ demand(m), so that its bound holds, and where models are put decides the rest (`assignment.ts`).
+ * The solver's bound says how far from the best what it found may be. Rules on what falls together
+ * are not in it: for a model that bears the loss of a GPU at least a replica of each segment that
+ * it uses is lost, w(m) ≥ rate·[y > 0] and Σ rate·y - w(m) ≥ demand(m), so that its bound holds,
+ * and where models are put decides the rest (`assignment.ts`).
  *
- * Models that take turns have y for each level of their day, more of every segment at a higher one, and slices have room for what is there in each step of the day. Whoever comes
- * finds a slice free where there are no more at once than slices, so that the counts are enough here too; with w at each level where the loss of a GPU is borne. Sets of models
- * that were played in turns on one slice are columns.
+ * Models that take turns have y for each level of their day, more of every segment at a higher one,
+ * and slices have room for what is there in each step of the day. Whoever comes finds a slice free
+ * where there are no more at once than slices, so that the counts are enough here too; with w at
+ * each level where the loss of a GPU is borne. Sets of models that were played in turns on one
+ * slice are columns.
  */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 import { assign, type Place } from './assignment.ts'
@@ -36,7 +42,8 @@ import { comingsOf, isAlwaysThere } from './turn-rows.ts'
 /**
  * @param demandRps of each model, in their order; one of 0 needs nothing
  * @param seconds after which the best that is known is taken
- * @param known a packing that keeps all of it, for where the time is up before one as cheap is found
+ * @param known a packing that keeps all of it, for where the time is up before one as cheap is
+ * found
  * @throws FleetError where a model has no segment on these GPUs, or there are too few of them
  */
 export async function pack(
@@ -73,7 +80,10 @@ export async function pack(
       `nothing that is known of ${without.join(', ')} serves within its SLO on these GPUs`,
       `measure it there, loosen its SLO, or add GPUs${ofShares(models, kinds, without, ruled)}`,
     )
-  const many = wanted.find(({ demandRps: rps, best, shared = [] }) => rps > mostReplicas * Math.max(...[...best, ...shared].map(mostOf)))
+  const many = wanted.find(
+    ({ demandRps: rps, best, shared = [] }) =>
+      rps > mostReplicas * Math.max(...[...best, ...shared].map(mostOf)),
+  )
   if (many)
     throw new FleetError(
       `${many.model} would take more than ${mostReplicas} replicas for ${Math.round(many.demandRps)} requests per second`,
@@ -86,21 +96,36 @@ export async function pack(
       : found
   const contents = contentsOf(wanted, kinds, rules)
   const groups = turnGroupsOf(wanted, kinds, rules)
-  const { gpus, shared, turns, replicas, bound } = await counted(wanted, kinds, ruled ? seconds / 2 : seconds, rules, {
-    contents,
-    groups,
-    known,
-  })
-  const apart = placedInTurns(placedOn(gpus, replicas.filter(isAlwaysThere(wanted)), rules), turns, comingsOf(wanted, replicas))
+  const { gpus, shared, turns, replicas, bound } = await counted(
+    wanted,
+    kinds,
+    ruled ? seconds / 2 : seconds,
+    rules,
+    {
+      contents,
+      groups,
+      known,
+    },
+  )
+  const apart = placedInTurns(
+    placedOn(gpus, replicas.filter(isAlwaysThere(wanted)), rules),
+    turns,
+    comingsOf(wanted, replicas),
+  )
   const placed = apart && [...apart, ...shared.map(packedShared)]
   const pricePerHour = priceOf([...gpus, ...shared])
   if (placed !== undefined && keepsAll(placed, wanted, rules))
     return orKnown({ gpus: placed, pricePerHour, boundPerHour: Math.min(pricePerHour, bound) })
   // By the rules a second programme places slices, and nothing that is shared.
-  const within = (found: Packing): Packing => ({ ...found, boundPerHour: Math.min(found.boundPerHour, bound) })
-  if (shared.length > 0) return within(await pack(models, demandRps, kinds.map(unshared), seconds, rules, known))
+  const within = (found: Packing): Packing => ({
+    ...found,
+    boundPerHour: Math.min(found.boundPerHour, bound),
+  })
+  if (shared.length > 0)
+    return within(await pack(models, demandRps, kinds.map(unshared), seconds, rules, known))
   // Nor what is loaded as requests come.
-  if (turns.length > 0) return within(await pack(models.map(scheduled), demandRps, kinds, seconds, rules, known))
+  if (turns.length > 0)
+    return within(await pack(models.map(scheduled), demandRps, kinds, seconds, rules, known))
   const turning = wanted.filter(({ overDay }) => overDay !== undefined)
   // Nor what is routed otherwise at other hours.
   const assigned =
@@ -110,24 +135,44 @@ export async function pack(
   if (assigned === 'infeasible') throw tooFew(kinds, rules)
   if (assigned !== undefined) return orKnown(assigned)
   if (known !== undefined) return { ...known, boundPerHour: Math.min(known.pricePerHour, bound) }
-  if (turning.length > 0) return within(await pack(models.map(unturned), demandRps, kinds, seconds, rules))
-  throw new FleetError(`no packing was found within ${seconds} s`, 'give it more time with --solver-time, or fewer models')
+  if (turning.length > 0)
+    return within(await pack(models.map(unturned), demandRps, kinds, seconds, rules))
+  throw new FleetError(
+    `no packing was found within ${seconds} s`,
+    'give it more time with --solver-time, or fewer models',
+  )
 }
 
 /** Its rows on shares of GPUs, if it may have one. */
-const sharesOf = ({ name, buckets, segments }: FleetModel, kinds: readonly GpuKind[], { spared }: Rules): Segment[] =>
+const sharesOf = (
+  { name, buckets, segments }: FleetModel,
+  kinds: readonly GpuKind[],
+  { spared }: Rules,
+): Segment[] =>
   buckets || spared.has(name)
     ? []
-    : segments.filter(({ share, gpu }) => share !== undefined && kinds.some((kind) => kind.name === gpu && kind.mps))
+    : segments.filter(
+        ({ share, gpu }) =>
+          share !== undefined && kinds.some((kind) => kind.name === gpu && kind.mps),
+      )
 
 /** Of one model: each is put on a slice of its own. */
 const mostReplicas = 2000
 const mostOf = ({ rateRps, bucketRps = [] }: Segment): number => Math.max(rateRps, ...bucketRps)
 
 /** Where rows on shares of a GPU would serve, and do not count. */
-function ofShares(models: readonly FleetModel[], kinds: readonly GpuKind[], without: readonly string[], ruled: boolean): string {
-  const rows = models.flatMap(({ name, segments }) => (without.includes(name) ? segments.filter(({ share }) => share !== undefined) : []))
-  const on = kinds.filter(({ name, mps }) => (ruled || !mps) && rows.some(({ gpu }) => gpu === name)).map(({ name }) => name)
+function ofShares(
+  models: readonly FleetModel[],
+  kinds: readonly GpuKind[],
+  without: readonly string[],
+  ruled: boolean,
+): string {
+  const rows = models.flatMap(({ name, segments }) =>
+    without.includes(name) ? segments.filter(({ share }) => share !== undefined) : [],
+  )
+  const on = kinds
+    .filter(({ name, mps }) => (ruled || !mps) && rows.some(({ gpu }) => gpu === name))
+    .map(({ name }) => name)
   if (on.length === 0) return ''
   return ruled
     ? `; under spare: and apart: what was measured on shares of ${on.join(', ')} may not count`
@@ -138,17 +183,26 @@ function ofShares(models: readonly FleetModel[], kinds: readonly GpuKind[], with
 function unservedOf({ model, best, buckets, shared = [] }: Wanted): string[] {
   if (shared.length > 0) return []
   if (best.length === 0) return [model]
-  return (buckets ?? []).flatMap(({ name }, b) => (best.some(({ bucketRps }) => bucketRps![b]! > 0) ? [] : [`${model} (${name})`]))
+  return (buckets ?? []).flatMap(({ name }, b) =>
+    best.some(({ bucketRps }) => bucketRps![b]! > 0) ? [] : [`${model} (${name})`],
+  )
 }
 
-/** Of models whose requests were routed when they were counted, each pool by itself: its requests go nowhere else. */
+/**
+ * Of models whose requests were routed when they were counted, each pool by itself: its requests go
+ * nowhere else.
+ */
 const asRouted = (wanted: readonly Wanted[], replicas: readonly Counted[]): Wanted[] =>
   wanted.flatMap((of): Wanted[] =>
     of.buckets === undefined
       ? [of]
       : replicas
           .filter(({ model, count }) => model === of.model && count > 0)
-          .map(({ model, segment }) => ({ model, demandRps: of.demandRps * segment.routed!.share, best: [segment] })),
+          .map(({ model, segment }) => ({
+            model,
+            demandRps: of.demandRps * segment.routed!.share,
+            best: [segment],
+          })),
   )
 
 /** A kind without MPS. */
@@ -169,7 +223,8 @@ function placedInTurns(
   if (gpus === undefined) return undefined
   const packed = gpus.map(({ kind, slots }) => ({ kind, slots: [...slots] }))
   for (const { kind, slice, waiting, together } of groups) {
-    const isFree = (slot: PackedGpu['slots'][number]) => slot.slice === slice && slot.model === undefined && slot.waiting === undefined
+    const isFree = (slot: PackedGpu['slots'][number]) =>
+      slot.slice === slice && slot.model === undefined && slot.waiting === undefined
     const gpu = packed.find((one) => one.kind === kind.name && one.slots.some(isFree))
     if (gpu === undefined) return undefined
     gpu.slots[gpu.slots.findIndex(isFree)] = { slice, waiting, ...(together && { together }) }
@@ -182,13 +237,18 @@ const packedShared = ({ kind, sharers }: Content): PackedGpu => ({
   slots: sharers.map(({ model, segment }) => ({ slice: segment.slice, model, segment })),
 })
 
-const priceOf = (gpus: readonly { readonly kind: GpuKind }[]): number => gpus.reduce((sum, { kind }) => sum + kind.pricePerHour, 0)
+const priceOf = (gpus: readonly { readonly kind: GpuKind }[]): number =>
+  gpus.reduce((sum, { kind }) => sum + kind.pricePerHour, 0)
 
-/** So many GPUs at most are chosen and filled in one programme: what is alike about them makes more of them too hard. */
+/**
+ * So many GPUs at most are chosen and filled in one programme: what is alike about them makes more
+ * of them too hard.
+ */
 const mostAtOnce = 24
 
 /**
- * Where models do not find places by the rules on the GPUs that a count takes: on them and some more, and then, where they are few, on any that cost less than that.
+ * Where models do not find places by the rules on the GPUs that a count takes: on them and some
+ * more, and then, where they are few, on any that cost less than that.
  * @param bound of any packing
  */
 async function placedByRules(
@@ -201,31 +261,59 @@ async function placedByRules(
 ): Promise<Packing | 'infeasible' | undefined> {
   const known = gpus.map(({ kind, partition }): Place => ({ kind, partitions: [partition] }))
   const more = (kind: GpuKind, count: number, used: number): Place[] =>
-    Array.from({ length: Math.min(count, (kind.count ?? Number.POSITIVE_INFINITY) - used) }, () => ({ kind, partitions: kind.partitions }))
+    Array.from(
+      { length: Math.min(count, (kind.count ?? Number.POSITIVE_INFINITY) - used) },
+      () => ({ kind, partitions: kind.partitions }),
+    )
   let found: Packing | undefined
   for (let extra = 0; found === undefined && extra <= 2 * gpus.length + 2; extra = extra * 2 || 1) {
-    const places = [...known, ...kinds.flatMap((kind) => more(kind, extra, gpus.filter((gpu) => gpu.kind === kind).length))]
+    const places = [
+      ...known,
+      ...kinds.flatMap((kind) => more(kind, extra, gpus.filter((gpu) => gpu.kind === kind).length)),
+    ]
     const assigned = await assign(places, wanted, rules, Math.max(1, seconds / 16))
     if (assigned === 'infeasible' || assigned.gpus === undefined) continue
-    found = { gpus: assigned.gpus, pricePerHour: assigned.pricePerHour, boundPerHour: Math.min(bound, assigned.pricePerHour) }
+    found = {
+      gpus: assigned.gpus,
+      pricePerHour: assigned.pricePerHour,
+      boundPerHour: Math.min(bound, assigned.pricePerHour),
+    }
   }
   if (found !== undefined && found.pricePerHour <= bound * (1 + 1e-6)) return found
   const money = found?.pricePerHour ?? Number.POSITIVE_INFINITY
-  const any = kinds.flatMap((kind) => more(kind, Math.min(mostAtOnce + 1, Math.floor(money / kind.pricePerHour + 1e-9)), 0))
+  const any = kinds.flatMap((kind) =>
+    more(kind, Math.min(mostAtOnce + 1, Math.floor(money / kind.pricePerHour + 1e-9)), 0),
+  )
   if (any.length > mostAtOnce) return found
   const better = await assign(any, wanted, rules, Math.max(1, seconds / 4), money)
   // Requests that are routed might be routed otherwise: of those only the counts are a bound.
   const routed = wanted.some(({ best }) => best.some((segment) => segment.routed !== undefined))
   if (better === 'infeasible')
-    return found === undefined ? (routed ? undefined : 'infeasible') : routed ? found : { ...found, boundPerHour: found.pricePerHour }
-  if (routed) return better.gpus === undefined ? found : { gpus: better.gpus, pricePerHour: better.pricePerHour, boundPerHour: bound }
+    return found === undefined
+      ? routed
+        ? undefined
+        : 'infeasible'
+      : routed
+        ? found
+        : { ...found, boundPerHour: found.pricePerHour }
+  if (routed)
+    return better.gpus === undefined
+      ? found
+      : { gpus: better.gpus, pricePerHour: better.pricePerHour, boundPerHour: bound }
   const boundPerHour = Math.max(bound, Math.min(better.boundPerHour, money))
   if (better.gpus !== undefined)
-    return { gpus: better.gpus, pricePerHour: better.pricePerHour, boundPerHour: Math.min(boundPerHour, better.pricePerHour) }
+    return {
+      gpus: better.gpus,
+      pricePerHour: better.pricePerHour,
+      boundPerHour: Math.min(boundPerHour, better.pricePerHour),
+    }
   return found && { ...found, boundPerHour: Math.min(boundPerHour, found.pricePerHour) }
 }
 
-/** Every replica on slices of its kind, those of one model on as many GPUs as can be; undefined where they find no place. */
+/**
+ * Every replica on slices of its kind, those of one model on as many GPUs as can be; undefined
+ * where they find no place.
+ */
 function placedOn(
   gpus: readonly { readonly kind: GpuKind; readonly partition: Partition }[],
   replicas: readonly Counted[],
@@ -246,7 +334,9 @@ function placedOn(
       const own = ({ slots }: PackedGpu) => slots.filter((slot) => slot.model === model).length
       const gpu = free.sort((a, b) => own(a) - own(b))[0]
       if (gpu === undefined) return undefined
-      gpu.slots[gpu.slots.findIndex((slot) => slot.slice === segment.slice && slot.model === undefined)] = {
+      gpu.slots[
+        gpu.slots.findIndex((slot) => slot.slice === segment.slice && slot.model === undefined)
+      ] = {
         slice: segment.slice,
         model,
         segment,

@@ -1,4 +1,7 @@
-/** What a packing deploys: each model's replicas on each kind of slice, how its requests are to be split over them, and how many an hour needs. */
+/**
+ * What a packing deploys: each model's replicas on each kind of slice, how its requests are to be
+ * split over them, and how many an hour needs.
+ */
 import { stepsOfDay } from './over-day.ts'
 import type { PackedGpu, Segment, Stay } from './packing.ts'
 import { poolOf } from './rules.ts'
@@ -8,11 +11,17 @@ export interface Placement {
   readonly segment: Segment
   /** The most at once. */
   readonly replicas: number
-  /** Of the model's requests: what is routed to it, or its replicas' part of what all of the model carry, when all are there. */
+  /**
+   * Of the model's requests: what is routed to it, or its replicas' part of what all of the model
+   * carry, when all are there.
+   */
   readonly share: number
   /** Replicas that each hour of the day needs, of those that are there; absent: all alike. */
   readonly byHour?: readonly number[]
-  /** Replicas that are in memory in each quarter of an hour, those that load counted: the others' room is another model's. */
+  /**
+   * Replicas that are in memory in each quarter of an hour, those that load counted: the others'
+   * room is another model's.
+   */
   readonly inTurns?: readonly number[]
 }
 
@@ -26,8 +35,10 @@ interface Pool {
 /**
  * What is loaded as requests come is no part of it.
  * @param gpus as they are packed
- * @param hourlyRps of a model, what its replicas must carry in each hour of the day, what is kept free counted in
- * @param spared models that bear the loss of a GPU: which replicas would go at night nobody says, so that all of them stay
+ * @param hourlyRps of a model, what its replicas must carry in each hour of the day, what is kept
+ * free counted in
+ * @param spared models that bear the loss of a GPU: which replicas would go at night nobody says,
+ * so that all of them stay
  */
 export function placementsOf(
   gpus: readonly PackedGpu[],
@@ -63,7 +74,10 @@ export function placementsOf(
         replicas,
         hourlyRps(model).map((rps) => (share * rps) / segment.rateRps),
       )
-      return { ...placement, ...(!spared.has(model) && byHour.some((count) => count !== replicas) && { byHour }) }
+      return {
+        ...placement,
+        ...(!spared.has(model) && byHour.some((count) => count !== replicas) && { byHour }),
+      }
     })
   })
 }
@@ -71,12 +85,14 @@ export function placementsOf(
 /** How many of them are there in each step of the day. */
 function thereOver(stays: readonly Stay[]): number[] {
   const there = new Array<number>(stepsOfDay).fill(0)
-  for (const { from, to } of stays) for (let step = from; step < to; step++) there[step % stepsOfDay]!++
+  for (const { from, to } of stays)
+    for (let step = from; step < to; step++) there[step % stepsOfDay]!++
   return there
 }
 
 /**
- * One always stays, for its share of the requests goes there at every hour; what the peak does not need either is spare by intent, and stays.
+ * One always stays, for its share of the requests goes there at every hour; what the peak does not
+ * need either is spare by intent, and stays.
  * @param busy replicas that would be busy to the last in each hour
  */
 function neededByHour(replicas: number, busy: readonly number[]): number[] {

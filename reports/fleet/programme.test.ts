@@ -26,7 +26,9 @@ test('a programme that has no time gives back what it began with, and with time 
   const begun = await solve(cover, 0, start)
   expect(begun).toMatchObject({ values: Array(12).fill(2) })
   const costOf = (found: typeof begun) =>
-    found === 'infeasible' ? Number.NaN : found.values.reduce((sum, value, i) => sum + value * cover.cost[i]![0], 0)
+    found === 'infeasible'
+      ? Number.NaN
+      : found.values.reduce((sum, value, i) => sum + value * cover.cost[i]![0], 0)
   const best = await solve(cover, 10)
   expect(costOf(await solve(cover, 10, start))).toBeCloseTo(costOf(best), 9)
   expect(costOf(best)).toBeLessThan(costOf(begun))

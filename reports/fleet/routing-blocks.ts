@@ -4,7 +4,14 @@ import { type Block, heading, paragraph, table } from '../report/document/blocks
 import type { FleetPlan } from './fleet-plan.ts'
 import type { Mix } from './mixes.ts'
 import type { OverDay } from './over-day.ts'
-import { type Bucket, type FleetModel, type Packing, placeOf, routedAt, type Segment } from './packing.ts'
+import {
+  type Bucket,
+  type FleetModel,
+  type Packing,
+  placeOf,
+  routedAt,
+  type Segment,
+} from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { hoursOf } from './turn-blocks.ts'
 
@@ -15,7 +22,8 @@ const leastPart = 1e-6
 const poolsOf = (model: string, { gpus }: Packing): Placement[] =>
   placementsOf(gpus, () => []).filter((placement) => placement.model === model)
 
-const poolPlace = (segment: Segment): string => `${segment.gpus > 1 ? `${segment.gpus} × ` : ''}${placeOf(segment)}`
+const poolPlace = (segment: Segment): string =>
+  `${segment.gpus > 1 ? `${segment.gpus} × ` : ''}${placeOf(segment)}`
 
 export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block[] {
   return plan.mixes.flatMap((mix) => {
@@ -29,7 +37,12 @@ export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block
         `Alone, ${name} would cost ${money(mix.alone.pricePerHour)}/h on a mix of kinds; ${besideOneKind(mix)}${estimated ? ` Rates are ${estimated}.` : ''} Each bucket keeps the SLO by itself. ${weighed(buckets, mix)}`,
       ),
       ...table(
-        ['requests', 'of all', 'rate', ...pools.map(({ segment, replicas }) => `${replicas} on ${poolPlace(segment)}`)],
+        [
+          'requests',
+          'of all',
+          'rate',
+          ...pools.map(({ segment, replicas }) => `${replicas} on ${poolPlace(segment)}`),
+        ],
         buckets.map((bucket, b) => [
           bucket.name,
           percent(bucket.share),
@@ -51,7 +64,12 @@ export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block
             money(pricePerHour),
             cheaper(mix.alone.pricePerHour, pricePerHour),
           ]),
-          ...mix.unserved.map((kind) => [kind, '-', '-', 'a bucket keeps no SLO there, or there is no room for its longest requests']),
+          ...mix.unserved.map((kind) => [
+            kind,
+            '-',
+            '-',
+            'a bucket keeps no SLO there, or there is no room for its longest requests',
+          ]),
         ],
         [1, 2],
       ),
@@ -60,11 +78,17 @@ export function mixBlocks(plan: FleetPlan, models: readonly FleetModel[]): Block
 }
 
 /** Where requests go other ways when fewer replicas are in memory. */
-function otherHours({ turning = [] }: FleetPlan, model: string, pools: readonly Placement[]): Block[] {
+function otherHours(
+  { turning = [] }: FleetPlan,
+  model: string,
+  pools: readonly Placement[],
+): Block[] {
   const overDay = turning.find(({ name }) => name === model)?.overDay
   if (!overDay || pools.every(({ segment }) => segment.routed?.levels === undefined)) return []
   return [
-    paragraph('That is at its highest rate. Of all its requests there goes at each; of which kinds, fleet.json says:'),
+    paragraph(
+      'That is at its highest rate. Of all its requests there goes at each; of which kinds, fleet.json says:',
+    ),
     ...table(
       ['in hours', 'of the highest rate', ...pools.map(({ segment }) => poolPlace(segment))],
       overDay.levels.map((level, i) => [
@@ -82,7 +106,8 @@ const partOf = ({ routed }: Segment, b: number): number => {
   return part < leastPart ? 0 : part
 }
 
-const cheaper = (mine: number, other: number): string => (mine < other * (1 - 1e-9) ? `${percent(1 - mine / other)} cheaper` : 'no cheaper')
+const cheaper = (mine: number, other: number): string =>
+  mine < other * (1 - 1e-9) ? `${percent(1 - mine / other)} cheaper` : 'no cheaper'
 
 function besideOneKind({ alone, kinds: [best] }: Mix): string {
   if (best === undefined) return 'no one kind serves all of it.'
@@ -90,16 +115,30 @@ function besideOneKind({ alone, kinds: [best] }: Mix): string {
 }
 
 function weighed(buckets: readonly Bucket[], { byInput }: Mix): string {
-  if (!buckets.some(({ input }) => input !== undefined)) return 'Who sends a request knows its class.'
-  const known = 'To route by output is to know beforehand how long an answer will be, or to foretell it'
-  return byInput ? `${known}; by the length of the input alone it would cost ${money(byInput.pricePerHour)}/h.` : `${known}.`
+  if (!buckets.some(({ input }) => input !== undefined))
+    return 'Who sends a request knows its class.'
+  const known =
+    'To route by output is to know beforehand how long an answer will be, or to foretell it'
+  return byInput
+    ? `${known}; by the length of the input alone it would cost ${money(byInput.pricePerHour)}/h.`
+    : `${known}.`
 }
 
-/** For who weighs a model's Services: what of each bucket goes to these replicas. Comment lines of a manifest; empty where nothing is routed. */
-export function routingComment(model: string, { routed }: Segment, buckets: readonly Bucket[] = [], overDay?: OverDay): string {
+/**
+ * For who weighs a model's Services: what of each bucket goes to these replicas. Comment lines of a
+ * manifest; empty where nothing is routed.
+ */
+export function routingComment(
+  model: string,
+  { routed }: Segment,
+  buckets: readonly Bucket[] = [],
+  overDay?: OverDay,
+): string {
   if (routed === undefined) return ''
   const linesOf = (parts: readonly number[]) =>
-    buckets.flatMap(({ name }, b) => (parts[b]! < leastPart ? [] : [`#   ${name}: ${percent(parts[b]!)} of them`]))
+    buckets.flatMap(({ name }, b) =>
+      parts[b]! < leastPart ? [] : [`#   ${name}: ${percent(parts[b]!)} of them`],
+    )
   const lines = routed.levels?.flatMap(({ parts }, i) => {
     const hours = `#  ${hoursOf(overDay?.askedAt.map((level) => level === i + 1) ?? [])}:`
     return linesOf(parts).length === 0 ? [`${hours} none`] : [hours, ...linesOf(parts)]
@@ -112,7 +151,10 @@ function levelsJson({ turning = [] }: FleetPlan, model: string) {
   const overDay = turning.find(({ name }) => name === model)?.overDay
   return (
     overDay && {
-      levels: overDay.levels.map((level, i) => ({ ofPeak: level, hours: hoursOf(overDay.askedAt.map((at) => at === i + 1)) })),
+      levels: overDay.levels.map((level, i) => ({
+        ofPeak: level,
+        hours: hoursOf(overDay.askedAt.map((at) => at === i + 1)),
+      })),
     }
   )
 }
@@ -133,7 +175,9 @@ export const mixesJson = (plan: FleetPlan, models: readonly FleetModel[]) =>
         configuration: segment.label,
         bucketRps: segment.bucketRps,
         parts: buckets.map((_, b) => partOf(segment, b)),
-        ...(segment.routed?.levels && { atLevels: segment.routed.levels.map(({ parts, share }) => ({ parts, share })) }),
+        ...(segment.routed?.levels && {
+          atLevels: segment.routed.levels.map(({ parts, share }) => ({ parts, share })),
+        }),
       })),
       ...levelsJson(plan, mix.model),
     }

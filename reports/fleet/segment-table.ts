@@ -1,4 +1,7 @@
-/** Replicas of a model as a table has them: a row each, with where it ran, what it carried, and how long that took. */
+/**
+ * Replicas of a model as a table has them: a row each, with where it ran, what it carried, and how
+ * long that took.
+ */
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
 import { CsvError, type CsvRecord, csvRecords } from '../report/csv.ts'
@@ -27,41 +30,73 @@ const sharedHint =
  * @param sloMs rows that took longer serve nothing; absent: all serve
  * @throws FleetError that names the line
  */
-export function readSegments(text: string, shown: string, onGpu: string | undefined, sloMs = Number.POSITIVE_INFINITY): Segment[] {
+export function readSegments(
+  text: string,
+  shown: string,
+  onGpu: string | undefined,
+  sloMs = Number.POSITIVE_INFINITY,
+): Segment[] {
   const [header, ...records] = recordsIn(text, shown)
   const names = (header?.cells ?? []).map((cell) => cell.toLowerCase().replace(/[\s_-]/g, ''))
   const at = Object.fromEntries(
-    Object.entries(known).map(([column, all]) => [column, names.findIndex((name) => (all as readonly string[]).includes(name))]),
+    Object.entries(known).map(([column, all]) => [
+      column,
+      names.findIndex((name) => (all as readonly string[]).includes(name)),
+    ]),
   ) as Record<keyof typeof known, number>
   if (at.rate < 0 || (Number.isFinite(sloMs) && at.latency < 0))
     throw new FleetError(`${shown} has no column of ${at.rate < 0 ? 'rates' : 'latencies'}`, hint)
-  const told = names.map((name, i) => (Object.values(at).includes(i) || unread.includes(name) ? undefined : header!.cells[i]))
+  const told = names.map((name, i) =>
+    Object.values(at).includes(i) || unread.includes(name) ? undefined : header!.cells[i],
+  )
   return records.flatMap(({ cells, line }) => {
     const number = (column: 'rate' | 'latency' | 'share' | 'memory' | 'load'): number => {
       const cell = cells[at[column]] ?? ''
       const value = cell.trim() === '' ? Number.NaN : Number(cell)
-      if (!(value > 0 && Number.isFinite(value))) throw new FleetError(`${shown}:${line}: '${cell}' is no ${column} above 0`, hint)
+      if (!(value > 0 && Number.isFinite(value)))
+        throw new FleetError(`${shown}:${line}: '${cell}' is no ${column} above 0`, hint)
       return value
     }
     if (isTrue(cells[at.infeasible])) return []
     const rateRps = number('rate')
     if (at.latency >= 0 && number('latency') > sloMs) return []
     const gpu = gpuOf(cells[at.gpu] ?? onGpu, `${shown}:${line}`)
-    const values = Object.fromEntries(told.flatMap((name, i) => (name === undefined || cells[i] === undefined ? [] : [[name, cells[i]]])))
+    const values = Object.fromEntries(
+      told.flatMap((name, i) =>
+        name === undefined || cells[i] === undefined ? [] : [[name, cells[i]]],
+      ),
+    )
     const label = Object.entries(values)
       .map(([name, value]) => `${name} ${value}`)
       .join(', ')
     const loadS = cells[at.load]?.trim() ? number('load') : undefined
     const memoryMiB = cells[at.memory]?.trim() ? number('memory') : undefined
-    const started = { ...(loadS !== undefined && { loadS }), ...(memoryMiB !== undefined && { memoryMiB }) }
+    const started = {
+      ...(loadS !== undefined && { loadS }),
+      ...(memoryMiB !== undefined && { memoryMiB }),
+    }
     const row = { gpu: gpu.name, gpus: 1, rateRps, label, ...started, row: { line, values } }
-    const limited = at.latency >= 0 && Number.isFinite(sloMs) ? { latencyMs: number('latency'), limitMs: sloMs } : {}
+    const limited =
+      at.latency >= 0 && Number.isFinite(sloMs)
+        ? { latencyMs: number('latency'), limitMs: sloMs }
+        : {}
     const percent = cells[at.share]?.trim() ? number('share') : 100
-    if (percent > 100) throw new FleetError(`${shown}:${line}: '${cells[at.share]}' is no share of a GPU`, hint)
-    if (percent === 100) return [{ ...row, ...limited, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`) }]
+    if (percent > 100)
+      throw new FleetError(`${shown}:${line}: '${cells[at.share]}' is no share of a GPU`, hint)
+    if (percent === 100)
+      return [{ ...row, ...limited, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`) }]
     if (at.latency < 0 || at.memory < 0)
-      throw new FleetError(`${shown}: rows on shares of a GPU need ${at.latency < 0 ? 'latencyMs' : 'memoryMiB'}`, sharedHint)
-    const shared = { slice: `${percent}%`, share: percent / 100, latencyMs: number('latency'), limitMs: sloMs, memoryMiB: number('memory') }
+      throw new FleetError(
+        `${shown}: rows on shares of a GPU need ${at.latency < 0 ? 'latencyMs' : 'memoryMiB'}`,
+        sharedHint,
+      )
+    const shared = {
+      slice: `${percent}%`,
+      share: percent / 100,
+      latencyMs: number('latency'),
+      limitMs: sloMs,
+      memoryMiB: number('memory'),
+    }
     return [{ ...row, ...shared }]
   })
 }
@@ -70,16 +105,21 @@ function recordsIn(text: string, shown: string): CsvRecord[] {
   try {
     return csvRecords(text)
   } catch (error) {
-    if (error instanceof CsvError) throw new FleetError(`${shown}:${error.line}: ${error.what}`, hint)
+    if (error instanceof CsvError)
+      throw new FleetError(`${shown}:${error.line}: ${error.what}`, hint)
     throw error
   }
 }
 
-const isTrue = (cell: string | undefined): boolean => cell !== undefined && /^(1|true|yes)$/i.test(cell.trim())
+const isTrue = (cell: string | undefined): boolean =>
+  cell !== undefined && /^(1|true|yes)$/i.test(cell.trim())
 
 function gpuOf(name: string | undefined, where: string): Gpu {
   if (name === undefined || name.trim() === '')
-    throw new FleetError(`${where}: which GPU this ran on is not said`, "add a column 'gpu', or gpu: to the model")
+    throw new FleetError(
+      `${where}: which GPU this ran on is not said`,
+      "add a column 'gpu', or gpu: to the model",
+    )
   try {
     return findGpu(name.trim())
   } catch (error) {
@@ -92,7 +132,9 @@ function sliceOf(cell: string | undefined, gpu: Gpu, where: string): string {
   const name = (cell ?? '').trim().toLowerCase()
   if (name === '' || name === whole) return whole
   const profiles = migProfilesOf(gpu)
-  const found = profiles.find((profile) => (/^\d$/.test(name) ? profile.name.startsWith(`${name}g.`) : profile.name === name))
+  const found = profiles.find((profile) =>
+    /^\d$/.test(name) ? profile.name.startsWith(`${name}g.`) : profile.name === name,
+  )
   if (found === undefined)
     throw new FleetError(
       `${where}: ${gpu.name} has no slice '${name}'`,

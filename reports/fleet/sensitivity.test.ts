@@ -3,10 +3,26 @@ import { steadyDemand } from '../plan/demand.ts'
 import { toText } from '../report/document/markdown.ts'
 import { planFleet } from './fleet-plan.ts'
 import { type GpuKind, type Segment, whole } from './packing.ts'
-import { type LoosenedOf, sensitivityBlocks, sensitivityJson, sensitivityOf } from './sensitivity.ts'
+import {
+  type LoosenedOf,
+  sensitivityBlocks,
+  sensitivityJson,
+  sensitivityOf,
+} from './sensitivity.ts'
 
-const segment = (gpu: string, rateRps: number): Segment => ({ gpu, slice: whole, gpus: 1, rateRps, label: '' })
-const kind = (name: string, pricePerHour: number, count?: number): GpuKind => ({ name, pricePerHour, count, partitions: [[whole]] })
+const segment = (gpu: string, rateRps: number): Segment => ({
+  gpu,
+  slice: whole,
+  gpus: 1,
+  rateRps,
+  label: '',
+})
+const kind = (name: string, pricePerHour: number, count?: number): GpuKind => ({
+  name,
+  pricePerHour,
+  count,
+  partitions: [[whole]],
+})
 const modelOf = (name: string, rps: number, onT4 = 10) => ({
   name,
   demand: steadyDemand(rps),
@@ -15,7 +31,8 @@ const modelOf = (name: string, rps: number, onT4 = 10) => ({
 const nothing: LoosenedOf = async () => undefined
 
 test('more traffic, kinds that are sold out, and the SLO that saves most by being longer, each with what it costs', async () => {
-  // 4 and 2 T4 at $1; L4 carries twice as much for four times the price, and a longer SLO lets a T4 carry three times as much of b.
+  // 4 and 2 T4 at $1; L4 carries twice as much for four times the price, and a longer SLO lets a T4
+  // carry three times as much of b.
   const models = [modelOf('a', 40), modelOf('b', 20)]
   const kinds = [kind('T4', 1), kind('L4', 4, 20)]
   const plan = await planFleet(models, kinds)
@@ -52,7 +69,9 @@ test('what cannot be served says why, and SLOs that save nothing are told as loo
   const found = await sensitivityOf(plan, models, kinds, async () => [segment('T4', 10)], 20)
   expect(found.changes.map((changed) => 'unserved' in changed)).toEqual([true, true])
   const text = toText(sensitivityBlocks(found, plan))
-  expect(text).toMatch(/25 % more traffic +- +- +cannot be served: the GPUs that there are do not carry all of it: 4 × T4/)
+  expect(text).toMatch(
+    /25 % more traffic +- +- +cannot be served: the GPUs that there are do not carry all of it: 4 × T4/,
+  )
   expect(text).toContain('No SLO alone saves anything by being up to 100 % longer (1 looked at).')
 })
 
@@ -60,8 +79,13 @@ test('models whose measurements tell nothing of other SLOs are not counted, and 
   const models = [modelOf('a', 40), modelOf('b', 20)]
   const kinds = [kind('T4', 1)]
   const plan = await planFleet(models, kinds)
-  expect(await sensitivityOf(plan, models, kinds, nothing, 20)).toMatchObject({ loosened: 0, untried: 0 })
+  expect(await sensitivityOf(plan, models, kinds, nothing, 20)).toMatchObject({
+    loosened: 0,
+    untried: 0,
+  })
   const late = await sensitivityOf(plan, models, kinds, nothing, 0)
   expect(late.untried).toBeGreaterThan(0)
-  expect(toText(sensitivityBlocks(late, plan))).toMatch(/There was no time to look at the SLOs of \d more models: --solver-time gives more/)
+  expect(toText(sensitivityBlocks(late, plan))).toMatch(
+    /There was no time to look at the SLOs of \d more models: --solver-time gives more/,
+  )
 })

@@ -1,4 +1,7 @@
-/** What a fleet would cost if something were otherwise: more traffic, a kind of GPU that is sold out, an SLO that is loosened. */
+/**
+ * What a fleet would cost if something were otherwise: more traffic, a kind of GPU that is sold
+ * out, an SLO that is loosened.
+ */
 import { steadyNowMs } from '../../trials/clock.ts'
 import { money, percent } from '../format.ts'
 import { type Block, heading, paragraph, table } from '../report/document/blocks.ts'
@@ -12,7 +15,10 @@ type Change =
   | { readonly kind: 'slo'; readonly model: string; readonly factor: number }
 
 /** Of a change: the fleet that serves, or why none does. */
-type Changed = { readonly change: Change } & ({ readonly packing: Packing } | { readonly unserved: string })
+type Changed = { readonly change: Change } & (
+  | { readonly packing: Packing }
+  | { readonly unserved: string }
+)
 
 export interface Sensitivity {
   readonly changes: readonly Changed[]
@@ -21,15 +27,20 @@ export interface Sensitivity {
   readonly untried: number
 }
 
-/** What a model's measurements say of it under an SLO so many times as long; undefined where they do not tell, or nothing limits it. */
+/**
+ * What a model's measurements say of it under an SLO so many times as long; undefined where they do
+ * not tell, or nothing limits it.
+ */
 export type LoosenedOf = (model: string, factor: number) => Promise<readonly Segment[] | undefined>
 
 const moreTraffic = 1.25
 const looser = [1.25, 1.5, 2]
 
 /**
- * At the peaks, under the fleet's own rules. Of the looser SLOs, one at a time, the one that saves most is told.
- * @param seconds in all: half of them for traffic and kinds, half for SLOs, models that cost most first
+ * At the peaks, under the fleet's own rules. Of the looser SLOs, one at a time, the one that saves
+ * most is told.
+ * @param seconds in all: half of them for traffic and kinds, half for SLOs, models that cost most
+ * first
  * @param say what is being looked at
  */
 export async function sensitivityOf(
@@ -59,7 +70,9 @@ export async function sensitivityOf(
   const cost = (model: string) => moneyOf(model, atPeaks, kinds)
   let best: { readonly change: Change; readonly packing: Packing } | undefined
   let [loosened, untried] = [0, 0]
-  for (const { name } of models.filter((_, i) => peaks[i]! > 0).sort((a, b) => cost(b.name) - cost(a.name))) {
+  for (const { name } of models
+    .filter((_, i) => peaks[i]! > 0)
+    .sort((a, b) => cost(b.name) - cost(a.name))) {
     if (steadyNowMs() > untilMs) {
       untried++
       continue
@@ -74,7 +87,8 @@ export async function sensitivityOf(
       const other = models.map((model) => (model.name === name ? { ...model, segments } : model))
       const packing = await pack(other, peaks, kinds, seconds / 2 / most, rules, atPeaks)
       const saves = packing.pricePerHour < atPeaks.pricePerHour * (1 - 1e-9)
-      if (saves && packing.pricePerHour < (best?.packing.pricePerHour ?? Number.POSITIVE_INFINITY)) best = { change, packing }
+      if (saves && packing.pricePerHour < (best?.packing.pricePerHour ?? Number.POSITIVE_INFINITY))
+        best = { change, packing }
       if (saves) break
     }
     if (known) loosened++
@@ -82,7 +96,9 @@ export async function sensitivityOf(
   return { changes: [...changes, ...(best ? [best] : [])], loosened, untried }
 }
 
-async function servedBy(packed: () => Promise<Packing>): Promise<{ readonly packing: Packing } | { readonly unserved: string }> {
+async function servedBy(
+  packed: () => Promise<Packing>,
+): Promise<{ readonly packing: Packing } | { readonly unserved: string }> {
   try {
     return { packing: await packed() }
   } catch (error) {
@@ -110,7 +126,10 @@ function wordsOf(change: Change): string {
 }
 
 /** A row for each, beside what the fleet costs as it is. */
-export function sensitivityBlocks({ changes, loosened, untried }: Sensitivity, { atPeaks }: FleetPlan): Block[] {
+export function sensitivityBlocks(
+  { changes, loosened, untried }: Sensitivity,
+  { atPeaks }: FleetPlan,
+): Block[] {
   const rows = changes.map((changed) => {
     const what = wordsOf(changed.change)
     if ('unserved' in changed) return [what, '-', '-', `cannot be served: ${changed.unserved}`]
@@ -120,15 +139,23 @@ export function sensitivityBlocks({ changes, loosened, untried }: Sensitivity, {
       what,
       String(gpus.length),
       money(pricePerHour),
-      Math.abs(more) < 5e-4 ? 'the same' : `${percent(Math.abs(more))} ${more > 0 ? 'dearer' : 'cheaper'}`,
+      Math.abs(more) < 5e-4
+        ? 'the same'
+        : `${percent(Math.abs(more))} ${more > 0 ? 'dearer' : 'cheaper'}`,
     ]
   })
   const saved = changes.some(({ change }) => change.kind === 'slo')
   const slos = [
     ...(loosened > 0 && !saved
-      ? [`No SLO alone saves anything by being up to ${percent(Math.max(...looser) - 1)} longer (${loosened} looked at).`]
+      ? [
+          `No SLO alone saves anything by being up to ${percent(Math.max(...looser) - 1)} longer (${loosened} looked at).`,
+        ]
       : []),
-    ...(untried > 0 ? [`There was no time to look at the SLOs of ${untried} more models: --solver-time gives more.`] : []),
+    ...(untried > 0
+      ? [
+          `There was no time to look at the SLOs of ${untried} more models: --solver-time gives more.`,
+        ]
+      : []),
   ]
   return [
     heading(2, 'If it were otherwise'),
@@ -141,7 +168,9 @@ export function sensitivityBlocks({ changes, loosened, untried }: Sensitivity, {
 export const sensitivityJson = ({ changes, loosened, untried }: Sensitivity) => ({
   changes: changes.map(({ change, ...rest }) => ({
     ...change,
-    ...('unserved' in rest ? rest : { gpus: rest.packing.gpus.length, pricePerHour: rest.packing.pricePerHour }),
+    ...('unserved' in rest
+      ? rest
+      : { gpus: rest.packing.gpus.length, pricePerHour: rest.packing.pricePerHour }),
   })),
   loosened,
   untried,

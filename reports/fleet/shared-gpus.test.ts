@@ -3,10 +3,22 @@ import { expect, test } from 'vitest'
 import { interferenceOf, type MeasuredSlowdown } from './interference.ts'
 import { readPairs, withPairs } from './measured-pairs.ts'
 import { pack, unshared } from './pack.ts'
-import { FleetError, type FleetModel, type GpuKind, type PackedGpu, type Segment, whole } from './packing.ts'
+import {
+  FleetError,
+  type FleetModel,
+  type GpuKind,
+  type PackedGpu,
+  type Segment,
+  whole,
+} from './packing.ts'
 import { readSegments } from './segment-table.ts'
 
-const kind: GpuKind = { name: 'T4', pricePerHour: 1, partitions: [[whole]], mps: { memoryMiB: 15_000 } }
+const kind: GpuKind = {
+  name: 'T4',
+  pricePerHour: 1,
+  partitions: [[whole]],
+  mps: { memoryMiB: 15_000 },
+}
 const on = (share: number, rateRps: number, memoryMiB = 2000, latencyMs = 20): Segment => ({
   gpu: 'T4',
   slice: share === 1 ? whole : `${share * 100}%`,
@@ -32,7 +44,11 @@ function wrongOn(gpus: readonly PackedGpu[]): string[] {
         const others = segments.flatMap((of, j) =>
           i === j ? [] : [{ model: slots[j]!.model!, share: of.share!, latencyMs: of.latencyMs! }],
         )
-        const { upper } = slows('T4', { model: slots[i]!.model!, share: share!, latencyMs: latencyMs! }, others)
+        const { upper } = slows(
+          'T4',
+          { model: slots[i]!.model!, share: share!, latencyMs: latencyMs! },
+          others,
+        )
         const rate = latencyMs! * upper <= limitMs! ? (beside?.aloneRps ?? rateRps) / upper : 0
         return Math.abs(rate - rateRps) > 1e-9 * rate ? [`${rateRps} in place of ${rate}`] : []
       }),
@@ -43,7 +59,8 @@ function wrongOn(gpus: readonly PackedGpu[]): string[] {
 test('what nobody measured is assumed as the known pairs are, and planned for at its upper end', () => {
   const own = { model: 'a', share: 0.5, latencyMs: 20 }
   const { expected, upper, how } = slows('V100', own, [{ model: 'b', share: 0.5, latencyMs: 20 }])
-  // On halves of a V100 4.9 to 12.6 % slower, of an H200 and an H100 in fp16 10.8 to 43.6 %, with few scheduling waits.
+  // On halves of a V100 4.9 to 12.6 % slower, of an H200 and an H100 in fp16 10.8 to 43.6 %, with
+  // few scheduling waits.
   expect(expected).toBeCloseTo(1.186, 2)
   expect(upper).toBeGreaterThan(1.4)
   expect(upper).toBeLessThan(1.45)
@@ -55,16 +72,29 @@ test('what nobody measured is assumed as the known pairs are, and planned for at
 
 test('a measured pair says how it is; others on its kind of GPU learn from it, and no other kind does', () => {
   const beside = { model: 'b', share: 0.5, latencyMs: 20 }
-  const measured: MeasuredSlowdown[] = [{ kind: 'T4', model: 'a', others: ['b'], othersShare: 0.5, slowdown: 1.4 }]
+  const measured: MeasuredSlowdown[] = [
+    { kind: 'T4', model: 'a', others: ['b'], othersShare: 0.5, slowdown: 1.4 },
+  ]
   const known = interferenceOf(measured)
-  expect(known('T4', { ...beside, model: 'a' }, [beside])).toMatchObject({ how: 'measured', expected: 1.4 })
+  expect(known('T4', { ...beside, model: 'a' }, [beside])).toMatchObject({
+    how: 'measured',
+    expected: 1.4,
+  })
   const learned = known('T4', beside, [{ ...beside, model: 'a' }])
   expect(learned.how).toBe('learned')
   expect(learned.expected).toBeGreaterThan(slows('T4', beside, [beside]).expected)
   expect(known('L4', { ...beside, model: 'a' }, [beside]).how).toBe('assumed')
   // Many pairs that do not slow one another down narrow what is planned for.
-  const none = Array.from({ length: 20 }, (_, i) => ({ kind: 'T4', model: `m${i}`, others: ['x'], othersShare: 0.5, slowdown: 1 }))
-  expect(interferenceOf(none)('T4', beside, [beside]).upper).toBeLessThan(slows('T4', beside, [beside]).upper)
+  const none = Array.from({ length: 20 }, (_, i) => ({
+    kind: 'T4',
+    model: `m${i}`,
+    others: ['x'],
+    othersShare: 0.5,
+    slowdown: 1,
+  }))
+  expect(interferenceOf(none)('T4', beside, [beside]).upper).toBeLessThan(
+    slows('T4', beside, [beside]).upper,
+  )
 })
 
 test('two models that need half a GPU each live on one, memory allowing; a batch that gets too slow does not count', async () => {
@@ -80,11 +110,15 @@ test('two models that need half a GPU each live on one, memory allowing; a batch
   const slow = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60, 2000, 95), on(1, 100)))
   expect((await pack(slow, [40, 40], [kind])).gpus).toHaveLength(2)
   expect((await pack([a!, b!], [40, 40], [unshared(kind)])).gpus).toHaveLength(2)
-  expect((await pack([a!, b!], [40, 40], [kind], 20, { spared: new Set(), apart: [['a', 'b']] })).gpus).toHaveLength(2)
+  expect(
+    (await pack([a!, b!], [40, 40], [kind], 20, { spared: new Set(), apart: [['a', 'b']] })).gpus,
+  ).toHaveLength(2)
   const spared = await pack([a!, b!], [40, 40], [kind], 20, { spared: new Set(['a']), apart: [] })
-  expect(spared.gpus.flatMap(({ slots }) => slots).filter(({ model, segment }) => model === 'a' && segment!.share !== undefined)).toEqual(
-    [],
-  )
+  expect(
+    spared.gpus
+      .flatMap(({ slots }) => slots)
+      .filter(({ model, segment }) => model === 'a' && segment!.share !== undefined),
+  ).toEqual([])
 })
 
 const drawnModel = fc.array(
@@ -98,7 +132,11 @@ const drawnModel = fc.array(
 
 test('a smaller share for one slows the other less, a configuration with less memory makes room, and one may be alone on its share', async () => {
   const a = modelOf('a', on(0.5, 60))
-  const least = 60 / slows('T4', { model: 'a', share: 0.5, latencyMs: 20 }, [{ model: 'b', share: 0.3, latencyMs: 20 }]).upper
+  const least =
+    60 /
+    slows('T4', { model: 'a', share: 0.5, latencyMs: 20 }, [
+      { model: 'b', share: 0.3, latencyMs: 20 },
+    ]).upper
   const b = modelOf('b', on(0.3, 20), on(0.5, 40))
   const packed = await pack([a, b], [least, 10], [kind])
   expect(packed.gpus.map(({ slots }) => slots.map(({ slice }) => slice))).toEqual([['50%', '30%']])
@@ -108,41 +146,65 @@ test('a smaller share for one slows the other less, a configuration with less me
   expect(fitting.gpus).toHaveLength(1)
   expect(wrongOn(fitting.gpus)).toEqual([])
   const alone = await pack([modelOf('a', on(0.5, 60, 9000))], [50], [kind])
-  expect(alone.gpus.map(({ slots }) => slots.map(({ slice, segment }) => [slice, segment!.rateRps, segment!.beside]))).toEqual([
-    [['50%', 60, undefined]],
-  ])
+  expect(
+    alone.gpus.map(({ slots }) =>
+      slots.map(({ slice, segment }) => [slice, segment!.rateRps, segment!.beside]),
+    ),
+  ).toEqual([[['50%', 60, undefined]]])
 })
 
 test('what was measured on shares alone is named with what would let it count', async () => {
   const a = modelOf('a', on(0.5, 60))
   const { mps: _, ...without } = kind
-  await expect(pack([a], [50], [without])).rejects.toMatchObject({ hint: expect.stringContaining('shares of T4 counts with mps: true') })
-  await expect(pack([a], [50], [kind], 20, { spared: new Set(['a']), apart: [] })).rejects.toMatchObject({
+  await expect(pack([a], [50], [without])).rejects.toMatchObject({
+    hint: expect.stringContaining('shares of T4 counts with mps: true'),
+  })
+  await expect(
+    pack([a], [50], [kind], 20, { spared: new Set(['a']), apart: [] }),
+  ).rejects.toMatchObject({
     message: expect.stringContaining('nothing that is known of a'),
     hint: expect.stringContaining('under spare: and apart:'),
   })
 })
 
-/** Every way to put up to three replicas on a GPU, and what each model then carries there: reckoned without what the packing has for it. */
+/**
+ * Every way to put up to three replicas on a GPU, and what each model then carries there: reckoned
+ * without what the packing has for it.
+ */
 function everyContent(models: readonly FleetModel[]): number[][] {
   const rows = models.flatMap(({ name, segments }, m) =>
-    segments.flatMap((row) => (row.share === undefined ? [] : [{ name, m, row, share: row.share, latencyMs: row.latencyMs! }])),
+    segments.flatMap((row) =>
+      row.share === undefined
+        ? []
+        : [{ name, m, row, share: row.share, latencyMs: row.latencyMs! }],
+    ),
   )
-  const groups = rows.flatMap((a, i) => [[a], ...rows.slice(i).flatMap((b, j) => [[a, b], ...rows.slice(i + j).map((c) => [a, b, c])])])
+  const groups = rows.flatMap((a, i) => [
+    [a],
+    ...rows.slice(i).flatMap((b, j) => [[a, b], ...rows.slice(i + j).map((c) => [a, b, c])]),
+  ])
   const fitting = groups.filter(
-    (all) => all.reduce((sum, one) => sum + one.share, 0) <= 1 + 1e-9 && all.reduce((sum, one) => sum + one.row.memoryMiB!, 0) <= 15_000,
+    (all) =>
+      all.reduce((sum, one) => sum + one.share, 0) <= 1 + 1e-9 &&
+      all.reduce((sum, one) => sum + one.row.memoryMiB!, 0) <= 15_000,
   )
   const all = fitting.map((group) => {
     const rates = models.map(() => 0)
     for (const [i, { m, row, share, name, latencyMs }] of group.entries()) {
-      const others = group.flatMap((other, j) => (i === j ? [] : [{ model: other.name, share: other.share, latencyMs: other.latencyMs }]))
+      const others = group.flatMap((other, j) =>
+        i === j ? [] : [{ model: other.name, share: other.share, latencyMs: other.latencyMs }],
+      )
       const { upper } = slows('T4', { model: name, share, latencyMs }, others)
       if (latencyMs * upper <= row.limitMs!) rates[m]! += row.rateRps / upper
     }
     return rates
   })
-  const isNoLess = (one: readonly number[], other: readonly number[]) => one.every((rps, m) => rps >= other[m]!)
-  return all.filter((one, i) => !all.some((other, j) => j !== i && isNoLess(other, one) && (j < i || !isNoLess(one, other))))
+  const isNoLess = (one: readonly number[], other: readonly number[]) =>
+    one.every((rps, m) => rps >= other[m]!)
+  return all.filter(
+    (one, i) =>
+      !all.some((other, j) => j !== i && isNoLess(other, one) && (j < i || !isNoLess(one, other))),
+  )
 }
 
 test('no set of GPUs costs less, by trying every number of every content', async () => {
@@ -153,7 +215,10 @@ test('no set of GPUs costs less, by trying every number of every content', async
       fc.integer({ min: 1, max: 3 }),
       async (drawn, demand, price) => {
         const models = drawn.map((rows, i) =>
-          modelOf(`m${i}`, ...rows.map(({ share, rate, memory }) => on(share, rate, memory)), { ...on(1, 40), gpu: 'L4' }),
+          modelOf(`m${i}`, ...rows.map(({ share, rate, memory }) => on(share, rate, memory)), {
+            ...on(1, 40),
+            gpu: 'L4',
+          }),
         )
         const kinds: GpuKind[] = [kind, { name: 'L4', pricePerHour: price, partitions: [[whole]] }]
         const demands = models.map((_, i) => demand / (i + 1))
@@ -192,7 +257,13 @@ test('no set of GPUs costs less, by trying every number of every content', async
 
 test('of many models contents are priced and joined: what is found keeps every demand, within what parts of GPUs would cost', async () => {
   const models = Array.from({ length: 25 }, (_, i) =>
-    modelOf(`m${i}`, ...[0.1, 0.2, 0.3, 0.4, 0.5].map((share) => on(share, (40 + i) * share ** 0.7, 1000 + 90 * i)), on(1, 40 + i)),
+    modelOf(
+      `m${i}`,
+      ...[0.1, 0.2, 0.3, 0.4, 0.5].map((share) =>
+        on(share, (40 + i) * share ** 0.7, 1000 + 90 * i),
+      ),
+      on(1, 40 + i),
+    ),
   )
   const demands = models.map((_, i) => 6 + (i % 7))
   const packed = await pack(models, demands, [kind], 10)
@@ -250,14 +321,36 @@ test('pairs are added to a file and read as they were; emulated ones say so, and
   expect(beside('a', 'b', 'c')).toMatchObject({ how: 'measured', emulated: true })
   expect(beside('d', 'b', 'c')).not.toHaveProperty('emulated')
   expect(beside('x', 'y')).toMatchObject({ how: 'learned', emulated: true })
-  expect(() => withPairs('gpu,model,beside,othersSharePercent,aloneMs,besideMs\n', 'p.csv', [])).toThrow(/p.csv has other columns/)
+  expect(() =>
+    withPairs('gpu,model,beside,othersSharePercent,aloneMs,besideMs\n', 'p.csv', []),
+  ).toThrow(/p.csv has other columns/)
 })
 
 test('rows on shares of a GPU say how long a batch takes and what memory it holds', () => {
-  const [row] = readSegments('gpu,gpuSharePercent,throughputRps,latencyMs,memoryMiB\nT4,40,90,20,3000\n', 't.csv', undefined, 50)
-  expect(row).toMatchObject({ slice: '40%', share: 0.4, rateRps: 90, latencyMs: 20, limitMs: 50, memoryMiB: 3000 })
-  expect(readSegments('gpu,gpuSharePercent,throughputRps\nT4,100,90\n', 't.csv', undefined)[0]).not.toHaveProperty('share')
-  expect(() => readSegments('gpu,gpuSharePercent,throughputRps,latencyMs\nT4,40,90,20\n', 't.csv', undefined)).toThrow(FleetError)
-  expect(() => readSegments('gpu,throughputRps\nT4,Infinity\n', 't.csv', undefined)).toThrow(/'Infinity' is no rate above 0/)
-  expect(() => readSegments('gpu,gpuSharePercent,throughputRps,latencyMs\nT4,140,90,20\n', 't.csv', undefined)).toThrow(/'140' is no share/)
+  const [row] = readSegments(
+    'gpu,gpuSharePercent,throughputRps,latencyMs,memoryMiB\nT4,40,90,20,3000\n',
+    't.csv',
+    undefined,
+    50,
+  )
+  expect(row).toMatchObject({
+    slice: '40%',
+    share: 0.4,
+    rateRps: 90,
+    latencyMs: 20,
+    limitMs: 50,
+    memoryMiB: 3000,
+  })
+  expect(
+    readSegments('gpu,gpuSharePercent,throughputRps\nT4,100,90\n', 't.csv', undefined)[0],
+  ).not.toHaveProperty('share')
+  expect(() =>
+    readSegments('gpu,gpuSharePercent,throughputRps,latencyMs\nT4,40,90,20\n', 't.csv', undefined),
+  ).toThrow(FleetError)
+  expect(() => readSegments('gpu,throughputRps\nT4,Infinity\n', 't.csv', undefined)).toThrow(
+    /'Infinity' is no rate above 0/,
+  )
+  expect(() =>
+    readSegments('gpu,gpuSharePercent,throughputRps,latencyMs\nT4,140,90,20\n', 't.csv', undefined),
+  ).toThrow(/'140' is no share/)
 })

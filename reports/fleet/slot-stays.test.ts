@@ -5,12 +5,15 @@ import { inMemoryOver } from './rules.ts'
 import { type Coming, withStays } from './slot-stays.ts'
 
 const segment = { gpu: 'T4', slice: whole, gpus: 1, rateRps: 1, label: '' }
-const gpus = (count: number): PackedGpu[] => Array.from({ length: count }, () => ({ kind: 'T4', slots: [{ slice: whole }] }))
+const gpus = (count: number): PackedGpu[] =>
+  Array.from({ length: count }, () => ({ kind: 'T4', slots: [{ slice: whole }] }))
 /** From an hour until another, over midnight where that is before it. */
 const coming = (model: string, from: number, to: number): Coming => ({
   model,
   segment,
-  present: Array.from({ length: 96 }, (_, step) => (from < to ? step >= 4 * from && step < 4 * to : step >= 4 * from || step < 4 * to)),
+  present: Array.from({ length: 96 }, (_, step) =>
+    from < to ? step >= 4 * from && step < 4 * to : step >= 4 * from || step < 4 * to,
+  ),
 })
 
 test('models follow one another on one slice, and over midnight one stays where it is', () => {
@@ -44,13 +47,21 @@ test('as many slices are enough as are there at once: none has two, and every mo
       ),
       (spans) => {
         const comings = spans.map(([from, to], i) => coming(`m${i}`, from, to))
-        const most = Math.max(...Array.from({ length: 96 }, (_, step) => comings.filter(({ present }) => present[step]).length))
+        const most = Math.max(
+          ...Array.from(
+            { length: 96 },
+            (_, step) => comings.filter(({ present }) => present[step]).length,
+          ),
+        )
         const packed = withStays(gpus(most), comings)!
         for (const { slots } of packed) {
-          const there = (slots[0]!.stays ?? []).flatMap(({ from, to }) => Array.from({ length: to - from }, (_, i) => (from + i) % 96))
+          const there = (slots[0]!.stays ?? []).flatMap(({ from, to }) =>
+            Array.from({ length: to - from }, (_, i) => (from + i) % 96),
+          )
           expect(new Set(there).size).toBe(there.length)
         }
-        for (const { model, present } of comings) expect(inMemoryOver(packed, model, () => 1)).toEqual(present.map(Number))
+        for (const { model, present } of comings)
+          expect(inMemoryOver(packed, model, () => 1)).toEqual(present.map(Number))
         if (most > 1) expect(withStays(gpus(most - 1), comings)).toBeUndefined()
       },
     ),

@@ -1,4 +1,7 @@
-/** Who is in memory on which slice when: replicas that come and go over the day, put on slices that are alike. */
+/**
+ * Who is in memory on which slice when: replicas that come and go over the day, put on slices that
+ * are alike.
+ */
 import { stepsOfDay } from './over-day.ts'
 import type { PackedGpu, Segment, Stay } from './packing.ts'
 
@@ -11,21 +14,30 @@ export interface Coming {
 }
 
 /**
- * Times on slices that are alike are intervals: there are as many at once as slices are needed, and whoever comes finds one free. Only over midnight the day may close in another order
- * than it began: a replica then stays where it is, and is drawn on two.
+ * Times on slices that are alike are intervals: there are as many at once as slices are needed, and
+ * whoever comes finds one free. Only over midnight the day may close in another order than it
+ * began: a replica then stays where it is, and is drawn on two.
  * @param gpus as far as they are filled
  * @returns undefined where more are there at once than there are slices
  */
-export function withStays(gpus: readonly PackedGpu[], comings: readonly Coming[]): PackedGpu[] | undefined {
+export function withStays(
+  gpus: readonly PackedGpu[],
+  comings: readonly Coming[],
+): PackedGpu[] | undefined {
   const packed = gpus.map(({ kind, slots }) => ({ kind, slots: [...slots] }))
-  for (const { gpu, slice } of new Map(comings.map(({ segment: of }) => [`${of.gpu}\n${of.slice}`, of])).values()) {
+  for (const { gpu, slice } of new Map(
+    comings.map(({ segment: of }) => [`${of.gpu}\n${of.slice}`, of]),
+  ).values()) {
     const own = comings.filter(({ segment }) => segment.gpu === gpu && segment.slice === slice)
     const free = packed.flatMap(({ kind, slots }, g) =>
-      kind === gpu ? slots.flatMap((slot, s) => (slot.slice === slice && isFree(slot) ? [{ g, s }] : [])) : [],
+      kind === gpu
+        ? slots.flatMap((slot, s) => (slot.slice === slice && isFree(slot) ? [{ g, s }] : []))
+        : [],
     )
     const stays = staysOn(free.length, own)
     if (stays === undefined) return undefined
-    for (const [i, { g, s }] of free.entries()) if (stays[i]!.length > 0) packed[g]!.slots[s] = { slice, stays: stays[i]! }
+    for (const [i, { g, s }] of free.entries())
+      if (stays[i]!.length > 0) packed[g]!.slots[s] = { slice, stays: stays[i]! }
   }
   return packed
 }
@@ -40,17 +52,28 @@ interface Part extends Stay {
 
 function staysOn(slices: number, comings: readonly Coming[]): Stay[][] | undefined {
   const intervals = comings.flatMap(intervalsOf)
-  const thereAt = Array.from({ length: stepsOfDay }, (_, step) => intervals.filter((one) => isThere(one, step)).length)
+  const thereAt = Array.from(
+    { length: stepsOfDay },
+    (_, step) => intervals.filter((one) => isThere(one, step)).length,
+  )
   const first = thereAt.indexOf(Math.min(...thereAt))
   // From the hour with fewest on: those that are there then are cut in two, the second part last.
-  const parts = intervals.flatMap((one) => partsFrom(one, first)).sort((a, b) => a.from - b.from || b.to - a.to)
+  const parts = intervals
+    .flatMap((one) => partsFrom(one, first))
+    .sort((a, b) => a.from - b.from || b.to - a.to)
   const on: Part[][] = Array.from({ length: slices }, () => [])
   for (const one of parts) {
     const open = on.filter((own) => (own.at(-1)?.to ?? first) <= one.from)
     // Who was there at first comes back to where it was, and others leave that free for it.
-    const own = open.find(([head]) => head?.rest?.from === one.from && one.rest !== undefined && isSame(head, one))
+    const own = open.find(
+      ([head]) => head?.rest?.from === one.from && one.rest !== undefined && isSame(head, one),
+    )
     const best =
-      own ?? open.filter(([head]) => (head?.rest?.from ?? Number.POSITIVE_INFINITY) >= one.to).sort(byUse)[0] ?? open.sort(byUse)[0]
+      own ??
+      open
+        .filter(([head]) => (head?.rest?.from ?? Number.POSITIVE_INFINITY) >= one.to)
+        .sort(byUse)[0] ??
+      open.sort(byUse)[0]
     if (best === undefined) return undefined
     best.push(one)
   }
@@ -58,11 +81,13 @@ function staysOn(slices: number, comings: readonly Coming[]): Stay[][] | undefin
 }
 
 /** Those that ended last first, so that one slice is used over and over and others stay free. */
-const byUse = (a: readonly Stay[], b: readonly Stay[]): number => (b.at(-1)?.to ?? -1) - (a.at(-1)?.to ?? -1)
+const byUse = (a: readonly Stay[], b: readonly Stay[]): number =>
+  (b.at(-1)?.to ?? -1) - (a.at(-1)?.to ?? -1)
 
 const isSame = (a: Stay, b: Stay): boolean => a.model === b.model && a.segment === b.segment
 
-const isThere = ({ from, to }: Stay, step: number): boolean => (step >= from && step < to) || step + stepsOfDay < to
+const isThere = ({ from, to }: Stay, step: number): boolean =>
+  (step >= from && step < to) || step + stepsOfDay < to
 
 /** Times of the day in which it is there, one over midnight not cut. */
 function intervalsOf({ model, segment, present }: Coming): Stay[] {
@@ -94,9 +119,17 @@ function partsFrom({ from, to, ...who }: Stay, first: number): Part[] {
 function joined(own: readonly Part[], first: number): Stay[] {
   const [head, last] = [own[0], own.at(-1)]
   const closes =
-    own.length > 1 && head!.rest !== undefined && last!.to === first + stepsOfDay && head!.rest.from === last!.from && isSame(head!, last!)
+    own.length > 1 &&
+    head!.rest !== undefined &&
+    last!.to === first + stepsOfDay &&
+    head!.rest.from === last!.from &&
+    isSame(head!, last!)
   const whole = closes ? [...own.slice(1, -1), { ...last!, to: last!.to + head!.to - first }] : own
   return whole
-    .map(({ rest: _, ...stay }) => (stay.from >= stepsOfDay ? { ...stay, from: stay.from - stepsOfDay, to: stay.to - stepsOfDay } : stay))
+    .map(({ rest: _, ...stay }) =>
+      stay.from >= stepsOfDay
+        ? { ...stay, from: stay.from - stepsOfDay, to: stay.to - stepsOfDay }
+        : stay,
+    )
     .sort((a, b) => a.from - b.from)
 }

@@ -8,17 +8,44 @@ import { parse } from 'yaml'
 import { checkManifests } from '../specs/validate.contract.ts'
 import { turnsYaml } from './swap-proxy.ts'
 
-const member = (name: string, model: string, loadS: number) => ({ name, model, loadS, readyPath: '/ready', graceS: 30, mostRequests: 40 })
-const text = turnsYaml({ name: 'turns-1-l4', on: 'a L4', members: [member('a-l4', 'a', 20), member('b-l4', 'b-l4', 90)] })
+const member = (name: string, model: string, loadS: number) => ({
+  name,
+  model,
+  loadS,
+  readyPath: '/ready',
+  graceS: 30,
+  mostRequests: 40,
+})
+const text = turnsYaml({
+  name: 'turns-1-l4',
+  on: 'a L4',
+  members: [member('a-l4', 'a', 20), member('b-l4', 'b-l4', 90)],
+})
 const { objects, problems } = checkManifests(text)
-const of = (kind: string) => objects.find((object) => object.kind === kind) as Record<string, Record<string, unknown>>
-const { 'config.yaml': configuration, 'swap.sh': script } = of('ConfigMap').data as Record<string, string>
+const of = (kind: string) =>
+  objects.find((object) => object.kind === kind) as Record<string, Record<string, unknown>>
+const { 'config.yaml': configuration, 'swap.sh': script } = of('ConfigMap').data as Record<
+  string,
+  string
+>
 
 test('is valid, asks for no GPU, and may scale these Deployments and no others', () => {
   expect(problems).toEqual([])
-  expect(objects.map(({ kind }) => kind)).toEqual(['ServiceAccount', 'Role', 'RoleBinding', 'ConfigMap', 'Deployment', 'Service'])
+  expect(objects.map(({ kind }) => kind)).toEqual([
+    'ServiceAccount',
+    'Role',
+    'RoleBinding',
+    'ConfigMap',
+    'Deployment',
+    'Service',
+  ])
   expect(of('Role').rules).toEqual([
-    { apiGroups: ['apps'], resources: ['deployments/scale'], resourceNames: ['a-l4', 'b-l4'], verbs: ['get', 'patch'] },
+    {
+      apiGroups: ['apps'],
+      resources: ['deployments/scale'],
+      resourceNames: ['a-l4', 'b-l4'],
+      verbs: ['get', 'patch'],
+    },
     { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
   ])
   expect(text).not.toContain('nvidia.com')
@@ -46,7 +73,12 @@ test('one of a group at a time, asked where its Service is, for longer than the 
         concurrencyLimit: 40,
       },
     },
-    routing: { router: { use: 'group', settings: { groups: { 'turns-1-l4': { swap: true, members: ['a-l4', 'b-l4'] } } } } },
+    routing: {
+      router: {
+        use: 'group',
+        settings: { groups: { 'turns-1-l4': { swap: true, members: ['a-l4', 'b-l4'] } } },
+      },
+    },
   })
 })
 
@@ -67,7 +99,8 @@ esac
   )
   for (const name of ['kill', 'llama-swap', 'tail', 'sleep'])
     writeFileSync(join(folder, name), `#!/bin/sh\necho "${name} $*" >> ${folder}/seen\n`)
-  for (const name of ['curl', 'kill', 'llama-swap', 'tail', 'sleep']) chmodSync(join(folder, name), 0o755)
+  for (const name of ['curl', 'kill', 'llama-swap', 'tail', 'sleep'])
+    chmodSync(join(folder, name), 0o755)
   writeFileSync(
     join(folder, 'swap.sh'),
     script!
@@ -82,7 +115,9 @@ afterAll(() => rmSync(folder, { recursive: true }))
 /** What the script does beyond itself. */
 async function seen(...args: readonly string[]): Promise<string[]> {
   writeFileSync(join(folder, 'seen'), '')
-  await promisify(execFile)('sh', [join(folder, 'swap.sh'), ...args], { env: { PATH: `${folder}:${process.env.PATH}` } })
+  await promisify(execFile)('sh', [join(folder, 'swap.sh'), ...args], {
+    env: { PATH: `${folder}:${process.env.PATH}` },
+  })
   return readFileSync(join(folder, 'seen'), 'utf8').trimEnd().split('\n')
 }
 const scaled = (name: string, replicas: number) =>
@@ -98,7 +133,9 @@ test('the script begins with none up, brings one up for as long as it runs, and 
   const stopped = await seen('stop', 'a-l4', '41')
   expect([stopped[0], stopped.at(-1)]).toEqual([scaled('a-l4', 0), 'kill 41'])
   expect(
-    stopped.filter((line) => line.endsWith('namespaces/the-namespace/pods?labelSelector=app.kubernetes.io%2Fname%3Da-l4')),
+    stopped.filter((line) =>
+      line.endsWith('namespaces/the-namespace/pods?labelSelector=app.kubernetes.io%2Fname%3Da-l4'),
+    ),
   ).toHaveLength(3)
   expect(stopped.filter((line) => line === 'sleep 1')).toHaveLength(2)
 })

@@ -1,8 +1,12 @@
 /**
- * Models that share a slice as their requests come, handed over: llama-swap (github.com/mostlygeek/llama-swap) before their Deployments. It holds requests, brings up the one
- * Deployment that they are for, and puts away who has to leave for it once nobody asks for that: a group with `swap: true`, or where several are in memory together, its matrix of those
- * that fit (docs/kb/guides/routing/groups-and-matrix.md). Keys of its configuration are those of its config-schema.json; its image has a shell and curl, by which a script scales Deployments
- * through the cluster's API. Pods of models that are in memory together have one claim on their GPU, by dynamic resource allocation.
+ * Models that share a slice as their requests come, handed over: llama-swap
+ * (github.com/mostlygeek/llama-swap) before their Deployments. It holds requests, brings up the one
+ * Deployment that they are for, and puts away who has to leave for it once nobody asks for that: a
+ * group with `swap: true`, or where several are in memory together, its matrix of those that fit
+ * (docs/kb/guides/routing/groups-and-matrix.md). Keys of its configuration are those of its
+ * config-schema.json; its image has a shell and curl, by which a script scales Deployments through
+ * the cluster's API. Pods of models that are in memory together have one claim on their GPU, by
+ * dynamic resource allocation.
  */
 import { sharedClaim } from '../../trials/launchers/kubernetes/dra.ts'
 import { type Manifest, yamlOf } from '../specs/manifest.ts'
@@ -40,7 +44,10 @@ interface SwapSet {
   }
 }
 
-/** What brings them up and puts them away, unless all of them stay, and the claim on the GPU that several of them have together. */
+/**
+ * What brings them up and puts them away, unless all of them stay, and the claim on the GPU that
+ * several of them have together.
+ */
 export function turnsYaml(set: SwapSet): string {
   const parts = [
     ...(isStaying(set.shared?.together, set.members) ? [] : [swapProxyYaml(set)]),
@@ -50,7 +57,8 @@ export function turnsYaml(set: SwapSet): string {
 }
 
 /** Whether none of the models of a set ever leaves. */
-export const isStaying = (together: Together | undefined, members: readonly object[]): boolean => together?.most === members.length
+export const isStaying = (together: Together | undefined, members: readonly object[]): boolean =>
+  together?.most === members.length
 
 const image = 'ghcr.io/mostlygeek/llama-swap:cpu'
 const folder = '/etc/llama-swap'
@@ -68,7 +76,12 @@ function swapProxyYaml({ name, on, members, shared }: SwapSet): string {
       kind: 'Role',
       metadata: { name },
       rules: [
-        { apiGroups: ['apps'], resources: ['deployments/scale'], resourceNames: members.map((of) => of.name), verbs: ['get', 'patch'] },
+        {
+          apiGroups: ['apps'],
+          resources: ['deployments/scale'],
+          resourceNames: members.map((of) => of.name),
+          verbs: ['get', 'patch'],
+        },
         { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
       ],
     },
@@ -136,7 +149,9 @@ function swapProxyYaml({ name, on, members, shared }: SwapSet): string {
 function sharedClaimYaml({ name, on, members, shared }: SwapSet): string {
   const { together, serving } = shared!
   const { claim, needs } = specGpus(serving.resources, 'dra', serving.dra)
-  const staying = isStaying(together, members) ? ', all in memory: each is asked at its own Service' : ''
+  const staying = isStaying(together, members)
+    ? ', all in memory: each is asked at its own Service'
+    : ''
   const notes = [
     `${members.map(({ model }) => model).join(', ')} on ${on}${staying}.`,
     'Their pods have this one claim: the driver gives them the same GPU, which gives its time to all of them in slices. Nothing else may claim it.',
@@ -147,26 +162,44 @@ function sharedClaimYaml({ name, on, members, shared }: SwapSet): string {
   return `${notes.map((note) => `# ${note}\n`).join('')}${yamlOf(sharedClaim(claim!, { name }))}`
 }
 
-/** Costs of leaving: so far apart that what llama-swap multiplies them by, the time that it saw a load take, changes no order. */
+/**
+ * Costs of leaving: so far apart that what llama-swap multiplies them by, the time that it saw a
+ * load take, changes no order.
+ */
 const dearer = 1000
 
-const routerOf = (name: string, members: readonly Swapped[], together: Together | undefined): Manifest => {
+const routerOf = (
+  name: string,
+  members: readonly Swapped[],
+  together: Together | undefined,
+): Manifest => {
   if (together === undefined)
-    return { use: 'group', settings: { groups: { [name]: { swap: true, members: members.map((of) => of.name) } } } }
+    return {
+      use: 'group',
+      settings: { groups: { [name]: { swap: true, members: members.map((of) => of.name) } } },
+    }
   const variable = (model: string) => `m${members.findIndex((of) => of.model === model) + 1}`
   return {
     use: 'matrix',
     settings: {
       matrix: {
         vars: Object.fromEntries(members.map((of) => [variable(of.model), of.name])),
-        evict_costs: Object.fromEntries(together.leaving.map((model, i) => [variable(model), dearer ** i])),
-        sets: Object.fromEntries(together.sets.map((set, i) => [`fit${i + 1}`, set.map(variable).join(' & ')])),
+        evict_costs: Object.fromEntries(
+          together.leaving.map((model, i) => [variable(model), dearer ** i]),
+        ),
+        sets: Object.fromEntries(
+          together.sets.map((set, i) => [`fit${i + 1}`, set.map(variable).join(' & ')]),
+        ),
       },
     },
   }
 }
 
-const configurationOf = (name: string, members: readonly Swapped[], together: Together | undefined): Manifest => ({
+const configurationOf = (
+  name: string,
+  members: readonly Swapped[],
+  together: Together | undefined,
+): Manifest => ({
   healthCheckTimeout: Math.ceil(2 * Math.max(...members.map(({ loadS }) => loadS)) + handOverS),
   unloadTimeout: Math.max(...members.map(({ graceS }) => graceS)) + handOverS,
   models: Object.fromEntries(

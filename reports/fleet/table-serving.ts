@@ -1,4 +1,7 @@
-/** How a replica of a table is deployed: an image that the user names, and what is told with its row as variables. */
+/**
+ * How a replica of a table is deployed: an image that the user names, and what is told with its row
+ * as variables.
+ */
 import { environmentName } from '../../trials/launchers/fill.ts'
 import { mpsVariables } from '../../trials/launchers/mps-variables.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -28,14 +31,20 @@ interface TableReplica {
   readonly placed: Placed
 }
 
-/** Nothing of it is claimed as measured by tune: how the table's server was started is not known. */
+/**
+ * Nothing of it is claimed as measured by tune: how the table's server was started is not known.
+ */
 export function tableServing(
   { name, model, table, segment, headroom, sloMs, placed }: TableReplica,
   { image, port, health }: TableImage,
 ): Serving {
   const { row, rateRps } = segment
   const cut = segment.slice !== whole && segment.share === undefined
-  const configuration = { gpu: segment.gpu, gpus: segment.gpus, ...(cut && { migProfile: segment.slice }) }
+  const configuration = {
+    gpu: segment.gpu,
+    gpus: segment.gpus,
+    ...(cut && { migProfile: segment.slice }),
+  }
   const resources = resourcesOf(configuration)
   // As of a server that ran already: neither its cores nor its memory are known.
   const measured: MeasuredWith = {
@@ -51,7 +60,9 @@ export function tableServing(
   const deployed = { server: 'command', weights: 'own' } as const
   const held = heldOf({ measured, slo }, deployed, false, resources, {})
   const line = `${table}, line ${row?.line}`
-  const tuned = Object.entries(row?.values ?? {}).map(([column, value]) => [environmentName(column), value] as const)
+  const tuned = Object.entries(row?.values ?? {}).map(
+    ([column, value]) => [environmentName(column), value] as const,
+  )
   const bounds = placed.mps ? mpsVariables(segment.share!, placed.mps.memoryMiB) : {}
   return {
     trial: row?.line ?? 0,
@@ -61,11 +72,19 @@ export function tableServing(
     figures: {
       how: 'imported',
       hold: false,
-      doubts: [`${line} says what a replica carries, not how its server was started; this deploys ${image}`],
+      doubts: [
+        `${line} says what a replica carries, not how its server was started; this deploys ${image}`,
+      ],
       remarks: [],
     },
     scalable: false,
-    container: withSecretVariables({ image, imageNamed: true, env: { ...Object.fromEntries(tuned), ...bounds }, port, readyPath: health }),
+    container: withSecretVariables({
+      image,
+      imageNamed: true,
+      env: { ...Object.fromEntries(tuned), ...bounds },
+      port,
+      readyPath: health,
+    }),
     configuration,
     resources,
     held,
@@ -96,7 +115,10 @@ export function tableServing(
         value: `${variable}=${value}`,
         from: `${line}: its part of the GPU's threads and memory`,
       })),
-      { value: `replicas ${placed.replicas}`, from: `as the fleet has room for, headroom ${percent(headroom)}` },
+      {
+        value: `replicas ${placed.replicas}`,
+        from: `as the fleet has room for, headroom ${percent(headroom)}`,
+      },
       ...held.sources,
     ],
   }

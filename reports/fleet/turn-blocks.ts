@@ -1,4 +1,7 @@
-/** Models that take turns, in words and tables: who is in memory when, how long loads take, and what waits for them. */
+/**
+ * Models that take turns, in words and tables: who is in memory when, how long loads take, and what
+ * waits for them.
+ */
 import { money, percent, significant } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { FleetPlan } from './fleet-plan.ts'
@@ -10,17 +13,32 @@ import { handOverS } from './turning.ts'
 import { partForLoads, type Waits } from './waits.ts'
 
 export const takesTurnsIn = ({ gpus }: Packing): boolean =>
-  gpus.some(({ slots }) => slots.some(({ stays, waiting }) => stays !== undefined || waiting !== undefined))
+  gpus.some(({ slots }) =>
+    slots.some(({ stays, waiting }) => stays !== undefined || waiting !== undefined),
+  )
 
-/** What a slice has over the day: 'day 7:30-20:00, night 21:45-8:00'; undefined where nobody takes turns there. */
-export function turnsOn({ stays, waiting, together }: PackedGpu['slots'][number]): string | undefined {
+/**
+ * What a slice has over the day: 'day 7:30-20:00, night 21:45-8:00'; undefined where nobody takes
+ * turns there.
+ */
+export function turnsOn({
+  stays,
+  waiting,
+  together,
+}: PackedGpu['slots'][number]): string | undefined {
   if (waiting)
     return `${waiting.map(({ model }) => model).join(', ')} in turns, ${together?.most === waiting.length ? 'all in memory' : `loaded as requests come${together ? `, ${together.most} in memory` : ''}`}`
-  return stays?.map((stay) => `${stay.model}${stay.segment.label ? ` (${stay.segment.label})` : ''} ${spanOf(stay)}`).join(', ')
+  return stays
+    ?.map(
+      (stay) =>
+        `${stay.model}${stay.segment.label ? ` (${stay.segment.label})` : ''} ${spanOf(stay)}`,
+    )
+    .join(', ')
 }
 
 /** '6:45-20:00, 22:00-23:00' */
-export const hoursOf = (there: readonly boolean[]): string => spansOf(there.map(Number)).map(spanOf).join(', ')
+export const hoursOf = (there: readonly boolean[]): string =>
+  spansOf(there.map(Number)).map(spanOf).join(', ')
 
 const countsSaid = (counts: readonly number[]): string =>
   spansOf(counts)
@@ -28,7 +46,9 @@ const countsSaid = (counts: readonly number[]): string =>
     .join(', ')
 
 /** Spans of the day with the same number, 0 left out. */
-function spansOf(counts: readonly number[]): { readonly from: number; readonly to: number; readonly count: number }[] {
+function spansOf(
+  counts: readonly number[],
+): { readonly from: number; readonly to: number; readonly count: number }[] {
   const first = Math.max(
     0,
     counts.findIndex((count, step) => count !== counts.at(step - 1)),
@@ -50,7 +70,10 @@ export function turnBlocks(plan: FleetPlan): Block[] {
   if (turning.every((model) => model.turning === undefined)) return []
   const saved = compared.unturned && 1 - atPeaks.pricePerHour / compared.unturned.pricePerHour
   if (!takesTurnsIn(atPeaks))
-    return [heading(2, 'In turns'), paragraph(`No model leaves memory: taking turns saves nothing here.${touching(plan)}`)]
+    return [
+      heading(2, 'In turns'),
+      paragraph(`No model leaves memory: taking turns saves nothing here.${touching(plan)}`),
+    ]
   const saves =
     compared.unturned === undefined
       ? 'With all of them in memory all day these GPUs do not carry it.'
@@ -64,14 +87,26 @@ export function turnBlocks(plan: FleetPlan): Block[] {
 }
 
 /** Models that leave memory by the hours. */
-function hourBlocks(atPeaks: Packing, turning: readonly FleetModel[], atRises: FleetPlan['atRises']): Block[] {
-  const placements = placementsOf(atPeaks.gpus, () => []).filter(({ inTurns }) => inTurns !== undefined)
-  if (placements.length === 0) return []
-  const late = atRises.filter(({ model }) => placements.some((placement) => placement.model === model))
-  const routed = new Map(
-    placements.flatMap(({ model, segment }) => (segment.routed ? [[model, segment.routed.levels !== undefined] as const] : [])),
+function hourBlocks(
+  atPeaks: Packing,
+  turning: readonly FleetModel[],
+  atRises: FleetPlan['atRises'],
+): Block[] {
+  const placements = placementsOf(atPeaks.gpus, () => []).filter(
+    ({ inTurns }) => inTurns !== undefined,
   )
-  const early = turning.filter(({ name, overDay }) => overDay?.refused && placements.some(({ model }) => model === name))
+  if (placements.length === 0) return []
+  const late = atRises.filter(({ model }) =>
+    placements.some((placement) => placement.model === model),
+  )
+  const routed = new Map(
+    placements.flatMap(({ model, segment }) =>
+      segment.routed ? [[model, segment.routed.levels !== undefined] as const] : [],
+    ),
+  )
+  const early = turning.filter(
+    ({ name, overDay }) => overDay?.refused && placements.some(({ model }) => model === name),
+  )
   return [
     ...table(
       ['model', 'on', 'replicas in memory', 'loads in', 'which is'],
@@ -115,7 +150,17 @@ function waitBlocks({ gpus }: Packing, turning: readonly FleetModel[]): Block[] 
       `Loaded as requests come, ${together ? 'as many models of a slice in memory as it says there, whose SLO leaves most time to wait leaves first' : 'one model of a slice in memory at a time'}, in the order of their requests, once nobody asks for those that leave: played in virtual time as llama-swap does it, Poisson at the rates of the demand.${together ? ' Each of them is taken to be as many times as slow as there may be in memory.' : ''} Loads may take ${percent(partForLoads)} of the requests that an SLO's percentile lets go; models whose SLO would not survive that are not put here.`,
     ),
     ...table(
-      ['model', 'on', 'loads in', 'which is', 'loads a day', 'requests that wait', 'at the longest', 'miss the SLO for it, at most', 'may'],
+      [
+        'model',
+        'on',
+        'loads in',
+        'which is',
+        'loads a day',
+        'requests that wait',
+        'at the longest',
+        'miss the SLO for it, at most',
+        'may',
+      ],
       rows.map(({ model, on, waits }) => [
         model,
         on,
@@ -129,30 +174,51 @@ function waitBlocks({ gpus }: Packing, turning: readonly FleetModel[]): Block[] 
 
 function loadOf({ turning }: FleetModel): string[] {
   const { loadS, loadFrom, onDemand } = turning!
-  return onDemand?.wakeS === undefined ? [seconds(loadS), loadFrom] : [seconds(onDemand.wakeS), "as given, from the host's memory"]
+  return onDemand?.wakeS === undefined
+    ? [seconds(loadS), loadFrom]
+    : [seconds(onDemand.wakeS), "as given, from the host's memory"]
 }
 
-const waitsSaid = ({ loadsPerDay, waiting, longestS, late }: Waits, turning: readonly FleetModel[], model: string): string[] => [
+const waitsSaid = (
+  { loadsPerDay, waiting, longestS, late }: Waits,
+  turning: readonly FleetModel[],
+  model: string,
+): string[] => [
   significant(loadsPerDay),
   percent(waiting),
   seconds(longestS),
   percent(late),
-  percent((1 - turning.find(({ name }) => name === model)!.turning!.onDemand!.percentile) * partForLoads),
+  percent(
+    (1 - turning.find(({ name }) => name === model)!.turning!.onDemand!.percentile) * partForLoads,
+  ),
 ]
 
-/** Models of which one is asked for from the very quarter on in which another is no longer: both are there for the time of a load. */
+/**
+ * Models of which one is asked for from the very quarter on in which another is no longer: both are
+ * there for the time of a load.
+ */
 function touching({ turning = [], rules, atRises }: FleetPlan): string {
   const days = turning.flatMap(({ name, overDay, buckets, turning: how }) => {
     const waits = atRises.some(({ model }) => model === name)
     return overDay && how && !waits && takesTurns(name, { overDay, buckets }, rules)
-      ? [{ name, levelAt: overDay.levelAt, ahead: Math.ceil((how.loadS + handOverS) / stepSeconds) }]
+      ? [
+          {
+            name,
+            levelAt: overDay.levelAt,
+            ahead: Math.ceil((how.loadS + handOverS) / stepSeconds),
+          },
+        ]
       : []
   })
   const changes = (levelAt: readonly number[], into: boolean) =>
-    levelAt.flatMap((level, step) => (level > 0 === into && levelAt.at(step - 1)! > 0 !== into ? [step] : []))
+    levelAt.flatMap((level, step) =>
+      level > 0 === into && levelAt.at(step - 1)! > 0 !== into ? [step] : [],
+    )
   const pairs = days.flatMap((a) =>
     days.flatMap((b) =>
-      changes(b.levelAt, true).some((step) => changes(a.levelAt, false).includes((step + b.ahead) % stepsOfDay))
+      changes(b.levelAt, true).some((step) =>
+        changes(a.levelAt, false).includes((step + b.ahead) % stepsOfDay),
+      )
         ? [`${a.name} and ${b.name}`]
         : [],
     ),
@@ -179,4 +245,9 @@ export const turnsJson = ({ stays, waiting, together }: PackedGpu['slots'][numbe
   }),
 })
 
-const waitingJson = ({ model, segment, waits }: Waiting) => ({ model, configuration: segment.label, rateRps: segment.rateRps, waits })
+const waitingJson = ({ model, segment, waits }: Waiting) => ({
+  model,
+  configuration: segment.label,
+  rateRps: segment.rateRps,
+  waits,
+})

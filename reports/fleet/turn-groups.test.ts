@@ -6,9 +6,22 @@ import { planFleet } from './fleet-plan.ts'
 import { type GpuKind, type Segment, type Turning, whole } from './packing.ts'
 
 const kind: GpuKind = { name: 'T4', pricePerHour: 1, partitions: [[whole]] }
-const on = (rateRps: number): Segment => ({ gpu: 'T4', slice: whole, gpus: 1, rateRps, label: '', latencyMs: 100, limitMs: 400 })
+const on = (rateRps: number): Segment => ({
+  gpu: 'T4',
+  slice: whole,
+  gpus: 1,
+  rateRps,
+  label: '',
+  latencyMs: 100,
+  limitMs: 400,
+})
 const byHour: Turning = { loadS: 90, loadFrom: 'as given' }
-const modelOf = (name: string, demand: Demand | string, turning: Turning, segments: readonly Segment[]) => ({
+const modelOf = (
+  name: string,
+  demand: Demand | string,
+  turning: Turning,
+  segments: readonly Segment[],
+) => ({
   ...{ name, segments, turning, demand: typeof demand === 'string' ? tableDemand(demand) : demand },
 })
 
@@ -24,7 +37,8 @@ describe('as requests come', () => {
     const [slot] = plan.atPeaks.gpus[0]!.slots
     expect(slot!.waiting!.map(({ model }) => model)).toEqual(['a', 'b', 'c'])
     // Two of three requests find another model there.
-    for (const { waits } of slot!.waiting!) expect(Math.abs(waits.waiting - 2 / 3)).toBeLessThan(0.08)
+    for (const { waits } of slot!.waiting!)
+      expect(Math.abs(waits.waiting - 2 / 3)).toBeLessThan(0.08)
     const text = toText(fleetBlocks(plan, models, 0))
     expect(text).toContain('whole: a, b, c in turns, loaded as requests come')
     expect(text).toMatch(/a +T4, GPU 1 +20 s +measured +1\d\d +[67]\d %/)
@@ -42,10 +56,15 @@ describe('as requests come', () => {
 
   test('as many as fit are in memory at once where that is known, and what waits is what that leaves', async () => {
     const asked = steadyDemand(0.002)
-    const models = (memoryMiB: number) => ['a', 'b', 'c'].map((name) => modelOf(name, asked, onDemand, [{ ...slow(2), memoryMiB }]))
+    const models = (memoryMiB: number) =>
+      ['a', 'b', 'c'].map((name) => modelOf(name, asked, onDemand, [{ ...slow(2), memoryMiB }]))
     const planned = async (memoryMiB: number) => {
       const plan = await planFleet(models(memoryMiB), [{ ...kind, memoryMiB: { [whole]: 15_000 } }])
-      return { plan, slot: plan.atPeaks.gpus[0]!.slots[0]!, text: toText(fleetBlocks(plan, models(memoryMiB), 0)) }
+      return {
+        plan,
+        slot: plan.atPeaks.gpus[0]!.slots[0]!,
+        text: toText(fleetBlocks(plan, models(memoryMiB), 0)),
+      }
     }
     const [one, two, three] = [await planned(9000), await planned(7000), await planned(5000)]
     const pairs = [
@@ -59,19 +78,25 @@ describe('as requests come', () => {
       { most: 2, sets: pairs, leaving },
       { most: 3, sets: [['a', 'b', 'c']], leaving },
     ])
-    const waiting = [one, two, three].map(({ slot }) => slot.waiting!.map(({ waits }) => waits.waiting))
-    // Of three alike two of three find another; then one stays, and half of the others' find the other; then all do.
+    const waiting = [one, two, three].map(({ slot }) =>
+      slot.waiting!.map(({ waits }) => waits.waiting),
+    )
+    // Of three alike two of three find another; then one stays, and half of the others' find the
+    // other; then all do.
     for (const [i, parts] of [
       [2 / 3, 2 / 3, 2 / 3],
       [0, 1 / 2, 1 / 2],
       [0, 0, 0],
     ].entries())
-      for (const [k, part] of parts.entries()) expect(Math.abs(waiting[i]![k]! - part)).toBeLessThan(0.08)
+      for (const [k, part] of parts.entries())
+        expect(Math.abs(waiting[i]![k]! - part)).toBeLessThan(0.08)
     expect(one.text).toContain('one model of a slice in memory at a time')
     expect(two.text).toContain('whole: a, b, c in turns, loaded as requests come, 2 in memory')
     expect(two.text).toContain('whose SLO leaves most time to wait leaves first')
     expect(three.text).toContain('whole: a, b, c in turns, all in memory')
-    const { gpus } = JSON.parse(fleetJson(two.plan, models(7000), { changes: [], loosened: 0, untried: 0 }))
+    const { gpus } = JSON.parse(
+      fleetJson(two.plan, models(7000), { changes: [], loosened: 0, untried: 0 }),
+    )
     expect(gpus[0].slices[0]).toMatchObject({ inMemoryAtOnce: 2, together: pairs, leaving })
   })
 

@@ -1,7 +1,25 @@
-/** Which models may share one slice in turns as their requests come: sets of them that were played, and whose SLOs survived the loads. */
-import { type FleetModel, type GpuKind, type Segment, slackOf, type Together, type Waiting, type Wanted } from './packing.ts'
+/**
+ * Which models may share one slice in turns as their requests come: sets of them that were played,
+ * and whose SLOs survived the loads.
+ */
+import {
+  type FleetModel,
+  type GpuKind,
+  type Segment,
+  slackOf,
+  type Together,
+  type Waiting,
+  type Wanted,
+} from './packing.ts'
 import type { Rules } from './rules.ts'
-import { DrawnRequests, keepingOf, mostTogether, partForLoads, playTurns, type TakingTurns } from './waits.ts'
+import {
+  DrawnRequests,
+  keepingOf,
+  mostTogether,
+  partForLoads,
+  playTurns,
+  type TakingTurns,
+} from './waits.ts'
 
 /** On a slice of a kind; each of them is carried there with all its requests. */
 export interface TurnGroup {
@@ -12,7 +30,10 @@ export interface TurnGroup {
   readonly together?: Together
 }
 
-/** Of a replica's rate, what a model in turns is planned for at the most: at its capacity the SLO has nothing left for loads. */
+/**
+ * Of a replica's rate, what a model in turns is planned for at the most: at its capacity the SLO
+ * has nothing left for loads.
+ */
 const mostOfRate = 0.8
 const mostOnSlice = 4
 /** So many sets are played, and so many are found, at the most. */
@@ -24,9 +45,18 @@ interface Turner {
   readonly turns: TakingTurns
 }
 
-/** Pairs first, then sets of which every part was found: a set is no better than its parts. Models that bear the loss of a GPU, stay apart or are routed by size take no turns. */
-export function turnGroupsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[], rules: Rules): TurnGroup[] {
-  const may = wanted.filter((of) => of.asked !== undefined && takesTurns(of.model, of, rules) && !isRuled(of.model, rules))
+/**
+ * Pairs first, then sets of which every part was found: a set is no better than its parts. Models
+ * that bear the loss of a GPU, stay apart or are routed by size take no turns.
+ */
+export function turnGroupsOf(
+  wanted: readonly Wanted[],
+  kinds: readonly GpuKind[],
+  rules: Rules,
+): TurnGroup[] {
+  const may = wanted.filter(
+    (of) => of.asked !== undefined && takesTurns(of.model, of, rules) && !isRuled(of.model, rules),
+  )
   const found: TurnGroup[] = []
   const came = new DrawnRequests()
   let played = 0
@@ -55,8 +85,15 @@ export function turnGroupsOf(wanted: readonly Wanted[], kinds: readonly GpuKind[
   return found
 }
 
-/** With as many in memory as fit, else one at a time; undefined where their SLOs survive neither. */
-function playedOn(kind: GpuKind, slice: string, set: readonly Turner[], came: DrawnRequests): TurnGroup | undefined {
+/**
+ * With as many in memory as fit, else one at a time; undefined where their SLOs survive neither.
+ */
+function playedOn(
+  kind: GpuKind,
+  slice: string,
+  set: readonly Turner[],
+  came: DrawnRequests,
+): TurnGroup | undefined {
   const turns = set.map((one) => one.turns)
   const roomMiB = kind.memoryMiB?.[slice]
   const { sets, leaving } = keepingOf(turns, roomMiB)
@@ -66,14 +103,26 @@ function playedOn(kind: GpuKind, slice: string, set: readonly Turner[], came: Dr
   if (waits === undefined) return undefined
   const names = (of: readonly number[]) => of.map((i) => set[i]!.model)
   const together = beside && { most, sets: sets.map(names), leaving: names(leaving) }
-  return { kind, slice, ...(together && { together }), waiting: set.map(({ model, segment }, i) => ({ model, segment, waits: waits[i]! })) }
+  return {
+    kind,
+    slice,
+    ...(together && { together }),
+    waiting: set.map(({ model, segment }, i) => ({ model, segment, waits: waits[i]! })),
+  }
 }
 
-/** Whether it may be put out of memory at all: where requests are routed by size, what the loss of a GPU or a group apart asks for is known of what stays. */
-export const takesTurns = (model: string, { overDay, buckets }: Pick<FleetModel, 'overDay' | 'buckets'>, rules: Rules): boolean =>
-  overDay !== undefined && (buckets === undefined || !isRuled(model, rules))
+/**
+ * Whether it may be put out of memory at all: where requests are routed by size, what the loss of a
+ * GPU or a group apart asks for is known of what stays.
+ */
+export const takesTurns = (
+  model: string,
+  { overDay, buckets }: Pick<FleetModel, 'overDay' | 'buckets'>,
+  rules: Rules,
+): boolean => overDay !== undefined && (buckets === undefined || !isRuled(model, rules))
 
-const isRuled = (model: string, { spared, apart }: Rules): boolean => spared.has(model) || apart.some((group) => group.includes(model))
+const isRuled = (model: string, { spared, apart }: Rules): boolean =>
+  spared.has(model) || apart.some((group) => group.includes(model))
 
 const namesOf = (set: readonly Turner[]): string => set.map(({ model }) => model).join('\n')
 const partsOf = (set: readonly Turner[]): Turner[][] => set.map((_, i) => set.toSpliced(i, 1))
@@ -81,12 +130,21 @@ const partsOf = (set: readonly Turner[]): Turner[][] => set.map((_, i) => set.to
 /** Parts of the time in which its requests keep the slice busy, at their means. */
 const busyOf = (set: readonly Turner[]): number =>
   set.reduce((sum, { turns: { asked, factor, rateRps } }) => {
-    const [requests, seconds] = asked.spans.reduce(([all, time], span) => [all + span.rps * span.seconds, time + span.seconds], [0, 0])
+    const [requests, seconds] = asked.spans.reduce(
+      ([all, time], span) => [all + span.rps * span.seconds, time + span.seconds],
+      [0, 0],
+    )
     return sum + (factor * requests) / seconds / rateRps
   }, 0)
 
-function turnerOn({ model, best, demandRps, asked, turning }: Wanted, gpu: string, slice: string): Turner[] {
-  const segment = best.filter((one) => one.gpu === gpu && one.slice === slice && one.gpus === 1).sort((a, b) => b.rateRps - a.rateRps)[0]
+function turnerOn(
+  { model, best, demandRps, asked, turning }: Wanted,
+  gpu: string,
+  slice: string,
+): Turner[] {
+  const segment = best
+    .filter((one) => one.gpu === gpu && one.slice === slice && one.gpus === 1)
+    .sort((a, b) => b.rateRps - a.rateRps)[0]
   if (segment === undefined || asked === undefined || turning?.onDemand === undefined) return []
   const { rateRps, limitMs, latencyMs, memoryMiB } = segment
   if (limitMs === undefined || demandRps > mostOfRate * rateRps) return []

@@ -6,7 +6,13 @@ import { type Counted, type Wanted, whole } from './packing.ts'
 import { noRules } from './rules.ts'
 import { momentsOf, moreRows, presentAt, timeOf, trimmed } from './turn-rows.ts'
 
-const [fast, slow] = [50, 20].map((rateRps) => ({ gpu: 'T4', slice: whole, gpus: 1, rateRps, label: `${rateRps}` }))
+const [fast, slow] = [50, 20].map((rateRps) => ({
+  gpu: 'T4',
+  slice: whole,
+  gpus: 1,
+  rateRps,
+  label: `${rateRps}`,
+}))
 const between = (from: number, to: number, rps: number, otherwise = 0) =>
   Array.from({ length: 96 }, (_, step) => (step >= from && step < to ? rps : otherwise))
 const wantedOf = (model: string, rates?: readonly number[]): Wanted => ({
@@ -25,21 +31,31 @@ test('slices need room in the steps that no other has as much in as well', () =>
     ),
   ]
   expect(momentsOf(two)).toEqual([0, 48])
-  const day = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 96, maxLength: 96 }).filter((rates) => rates.some((rps) => rps > 0))
+  const day = fc
+    .array(fc.integer({ min: 0, max: 3 }), { minLength: 96, maxLength: 96 })
+    .filter((rates) => rates.some((rps) => rps > 0))
   fc.assert(
     fc.property(
       fc.array(day, { minLength: 1, maxLength: 3 }),
       fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 12, maxLength: 12 }),
       (days, more) => {
         const wanted = days.map((rates, i) => wantedOf(`m${i}`, rates))
-        // However many each level holds, more at a higher one: the most of the day is in one of the moments.
+        // However many each level holds, more at a higher one: the most of the day is in one of the
+        // moments.
         const held = wanted.map(({ overDay }, m) =>
-          overDay!.levelAt.map((level) => more.slice(4 * m, 4 * m + level).reduce((sum, count) => sum + count, 0)),
+          overDay!.levelAt.map((level) =>
+            more.slice(4 * m, 4 * m + level).reduce((sum, count) => sum + count, 0),
+          ),
         )
         const at = (step: number) => held.reduce((sum, own) => sum + own[step]!, 0)
         const moments = momentsOf(wanted)
-        expect(Math.max(...moments.map(at))).toBe(Math.max(...Array.from({ length: 96 }, (_, step) => at(step))))
-        expect(new Set(moments.map((step) => wanted.map(({ overDay }) => overDay!.levelAt[step]).join())).size).toBe(moments.length)
+        expect(Math.max(...moments.map(at))).toBe(
+          Math.max(...Array.from({ length: 96 }, (_, step) => at(step))),
+        )
+        expect(
+          new Set(moments.map((step) => wanted.map(({ overDay }) => overDay!.levelAt[step]).join()))
+            .size,
+        ).toBe(moments.length)
       },
     ),
     { numRuns: 100 },
@@ -86,7 +102,11 @@ test('replicas that a level does not need come with the next, and those that non
     { model: 'b', segment: slow!, count: 7 },
   ]
   const counts = (replicas: readonly Counted[]) =>
-    replicas.map(({ model, segment, count, from }) => `${model} ${segment.rateRps} ${from ?? ''} ${count}`).sort()
+    replicas
+      .map(
+        ({ model, segment, count, from }) => `${model} ${segment.rateRps} ${from ?? ''} ${count}`,
+      )
+      .sort()
   expect(counts(trimmed(counted(2, 0), wanted))).toEqual(counts(counted(1, 1)))
   expect(counts(trimmed(counted(4, 3), wanted))).toEqual(counts(counted(1, 1)))
   expect(counts(trimmed(counted(1, 1), wanted))).toEqual(counts(counted(1, 1)))
@@ -99,12 +119,17 @@ test('replicas that a level does not need come with the next, and those that non
     [2, 100],
   ] as const) {
     const there = mixed.filter((one) => one.model === 'a' && one.from! <= from)
-    expect(there.reduce((sum, { count, segment }) => sum + count * segment.rateRps, 0)).toBeGreaterThanOrEqual(asked)
+    expect(
+      there.reduce((sum, { count, segment }) => sum + count * segment.rateRps, 0),
+    ).toBeGreaterThanOrEqual(asked)
   }
 })
 
 test('on single GPUs too: two models find no place on two GPUs that they would have to change with one another every morning', async () => {
-  const places = ['T4', 'L4'].map((name) => ({ kind: { name, pricePerHour: 1, partitions: [[whole]] }, partitions: [[whole]] }))
+  const places = ['T4', 'L4'].map((name) => ({
+    kind: { name, pricePerHour: 1, partitions: [[whole]] },
+    partitions: [[whole]],
+  }))
   const best = [fast!, { ...slow!, gpu: 'L4' }]
   const [day, night] = [
     { ...wantedOf('a', between(32, 80, 50, 20)), best },

@@ -1,6 +1,17 @@
-/** Models that may take turns: what of each is in memory when, and whether its requests may wait for it. */
+/**
+ * Models that may take turns: what of each is in memory when, and whether its requests may wait for
+ * it.
+ */
 import type { Demand } from '../plan/demand.ts'
-import { beginsAt, endedEarly, type OverDay, overDayOf, peaksOver, stepSeconds, stepsOfDay } from './over-day.ts'
+import {
+  beginsAt,
+  endedEarly,
+  type OverDay,
+  overDayOf,
+  peaksOver,
+  stepSeconds,
+  stepsOfDay,
+} from './over-day.ts'
 import { FleetError, type FleetModel, slackOf } from './packing.ts'
 import { partForLoads, type Waits, waitsAtRises } from './waits.ts'
 
@@ -9,10 +20,16 @@ export interface AtRises extends Omit<Waits, 'requests'> {
   readonly model: string
 }
 
-/** Levels of a day, at the most, and of each of so many models that the programme would get too large. */
+/**
+ * Levels of a day, at the most, and of each of so many models that the programme would get too
+ * large.
+ */
 const [mostLevels, manyModels, mostOfMany] = [8, 16, 4]
 
-/** Seconds that a slice takes to change hands beside the load: the autoscaler looks, the last requests are answered, the pod ends, the next is placed. Assumed. */
+/**
+ * Seconds that a slice takes to change hands beside the load: the autoscaler looks, the last
+ * requests are answered, the pod ends, the next is placed. Assumed.
+ */
 export const handOverS = 120
 
 /**
@@ -27,7 +44,10 @@ export function turningOver(
 ): { readonly turning?: readonly FleetModel[]; readonly atRises: readonly AtRises[] } {
   if (models.every(({ turning }) => turning === undefined)) return { atRises: [] }
   const atRises: AtRises[] = []
-  const levels = models.filter((model) => model.turning !== undefined).length > manyModels ? mostOfMany : mostLevels
+  const levels =
+    models.filter((model) => model.turning !== undefined).length > manyModels
+      ? mostOfMany
+      : mostLevels
   const turning = models.map((model): FleetModel => {
     if (model.turning === undefined) return model
     const { spans } = model.demand
@@ -45,16 +65,23 @@ export function turningOver(
     const carriedRps = Math.max(...asked) / (1 - headroom)
     return {
       ...model,
-      overDay: { ...(late?.overDay ?? overDayOf(rates, aheadS, levels)), ...(refused > 0 && { refused }) },
-      ...(model.turning.onDemand && { asked: { spans, beginsS: beginsAt(model.demand, timezone), carriedRps } }),
+      overDay: {
+        ...(late?.overDay ?? overDayOf(rates, aheadS, levels)),
+        ...(refused > 0 && { refused }),
+      },
+      ...(model.turning.onDemand && {
+        asked: { spans, beginsS: beginsAt(model.demand, timezone), carriedRps },
+      }),
     }
   })
   return { turning, atRises }
 }
 
 /** What is asked of a model in each step of its day, what comes after it has left not counted. */
-export const askedOver = ({ demand, turning }: FleetModel & { readonly demand: Demand }, timezone: string): number[] =>
-  endedEarly(peaksOver(demand, stepsOfDay, timezone), turning?.endsEarlyS ?? 0)
+export const askedOver = (
+  { demand, turning }: FleetModel & { readonly demand: Demand },
+  timezone: string,
+): number[] => endedEarly(peaksOver(demand, stepsOfDay, timezone), turning?.endsEarlyS ?? 0)
 
 /** Steps of the day for which one that takes turns has its slice before it serves. */
 export const leadStepsOf = (turning: FleetModel['turning']): number =>
@@ -62,7 +89,10 @@ export const leadStepsOf = (turning: FleetModel['turning']): number =>
 
 const sumOf = (rates: readonly number[]): number => rates.reduce((sum, rps) => sum + rps, 0)
 
-/** Loaded only when it is asked for, where so few requests miss the SLO for that as its percentile leaves to loads; undefined where more would, or none may wait. */
+/**
+ * Loaded only when it is asked for, where so few requests miss the SLO for that as its percentile
+ * leaves to loads; undefined where more would, or none may wait.
+ */
 function lateDay(
   { turning, segments }: FleetModel,
   rates: readonly number[],
@@ -73,7 +103,11 @@ function lateDay(
   if (turning?.onDemand === undefined) return undefined
   const overDay = overDayOf(rates, 0, levels)
   const most = Math.max(...rates) / (1 - headroom)
-  const carries = overDay.levelAt.map((level) => (level === 0 ? 0 : overDay.levels[level - 1]! * most))
+  const carries = overDay.levelAt.map((level) =>
+    level === 0 ? 0 : overDay.levels[level - 1]! * most,
+  )
   const waits = waitsAtRises(rates, carries, aheadS, Math.min(...segments.map(slackOf)))
-  return waits.loadsPerDay > 0 && waits.late <= (1 - turning.onDemand.percentile) * partForLoads ? { overDay, waits } : undefined
+  return waits.loadsPerDay > 0 && waits.late <= (1 - turning.onDemand.percentile) * partForLoads
+    ? { overDay, waits }
+    : undefined
 }

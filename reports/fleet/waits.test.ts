@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DrawnRequests, keepingOf, mostTogether, playTurns, type TakingTurns, waitsAtRises } from './waits.ts'
+import {
+  DrawnRequests,
+  keepingOf,
+  mostTogether,
+  playTurns,
+  type TakingTurns,
+  waitsAtRises,
+} from './waits.ts'
 
 const steady = (rps: number) => [{ rps, seconds: 86_400 }]
 const turner = (more: Partial<TakingTurns> & { readonly rps?: number }): TakingTurns => ({
@@ -11,7 +18,11 @@ const turner = (more: Partial<TakingTurns> & { readonly rps?: number }): TakingT
 
 describe('on demand', () => {
   test('of Poisson arrivals a request loads its model unless the one before it was for the same', () => {
-    const [a, b, c] = playTurns([turner({ rps: 0.02 }), turner({ rps: 0.05 }), turner({ rps: 0.03 })])!
+    const [a, b, c] = playTurns([
+      turner({ rps: 0.02 }),
+      turner({ rps: 0.05 }),
+      turner({ rps: 0.03 }),
+    ])!
     for (const [waits, rps] of [
       [a, 0.02],
       [b, 0.05],
@@ -37,7 +48,10 @@ describe('on demand', () => {
 
   test('how many are late is told by two standard errors more, and of none that were, three', () => {
     const [a] = playTurns([turner({ loadS: 20, slackS: 10 }), turner({ loadS: 20, slackS: 10 })])!
-    const none = playTurns([turner({ loadS: 20, slackS: 1e5 }), turner({ loadS: 20, slackS: 1e5 })])!
+    const none = playTurns([
+      turner({ loadS: 20, slackS: 1e5 }),
+      turner({ loadS: 20, slackS: 1e5 }),
+    ])!
     expect(none[0]!.late).toBe(3 / none[0]!.requests)
     // Every other request loads, and of those that come while one is loaded half wait so long.
     expect(a!.late).toBeGreaterThan(0.5)
@@ -79,7 +93,8 @@ describe('on demand', () => {
       beginsS,
       carriedRps: 10,
     })
-    const of = (asked: TakingTurns['asked']) => turner({ asked, loadS: 0.2, rateRps: 20, answerS: 0.1, mayBeLate: 0.01 })
+    const of = (asked: TakingTurns['asked']) =>
+      turner({ asked, loadS: 0.2, rateRps: 20, answerS: 0.1, mayBeLate: 0.01 })
     const waits = playTurns([of(bursts(0)), of(bursts(7200))])
     expect(waits?.map(({ loadsPerDay }) => Math.round(loadsPerDay))).toEqual([6, 6])
     expect(waits![0]!.late).toBeLessThan(0.01)
@@ -98,7 +113,8 @@ describe('on demand', () => {
 })
 
 describe('several in memory at once', () => {
-  const of = (memoryMiB: number | undefined, more: Parameters<typeof turner>[0] = {}) => turner({ memoryMiB, ...more })
+  const of = (memoryMiB: number | undefined, more: Parameters<typeof turner>[0] = {}) =>
+    turner({ memoryMiB, ...more })
 
   test('of sets of models those that fit are kept whole; each is alone where what one of them holds is not known', () => {
     expect(keepingOf([of(9), of(4), of(5)], 10).sets).toEqual([[0], [1, 2]])
@@ -122,11 +138,14 @@ describe('several in memory at once', () => {
         const sum = (set: readonly number[]) => set.reduce((all, i) => all + held[i]!, 0)
         for (const set of sets) {
           expect(sum(set)).toBeLessThanOrEqual(roomMiB)
-          for (const other of held.keys()) if (!set.includes(other)) expect(sum(set) + held[other]!).toBeGreaterThan(roomMiB)
+          for (const other of held.keys())
+            if (!set.includes(other)) expect(sum(set) + held[other]!).toBeGreaterThan(roomMiB)
         }
         for (const i of held.keys())
           for (const j of held.keys())
-            expect(sets.some((set) => set.includes(i) && set.includes(j))).toBe(i === j || held[i]! + held[j]! <= roomMiB)
+            expect(sets.some((set) => set.includes(i) && set.includes(j))).toBe(
+              i === j || held[i]! + held[j]! <= roomMiB,
+            )
       }),
     )
   })
@@ -152,8 +171,11 @@ describe('several in memory at once', () => {
       [a!, 0.02],
       [c!, 0.03],
     ] as const)
-      expect(Math.abs(one.loadsPerDay / ((86_400 * 0.02 * 0.03) / 0.05) - 1)).toBeLessThan(0.05 + rps)
-    for (const { loadsPerDay } of playTurns(all, new DrawnRequests(), 30)!) expect(loadsPerDay).toBe(0)
+      expect(Math.abs(one.loadsPerDay / ((86_400 * 0.02 * 0.03) / 0.05) - 1)).toBeLessThan(
+        0.05 + rps,
+      )
+    for (const { loadsPerDay } of playTurns(all, new DrawnRequests(), 30)!)
+      expect(loadsPerDay).toBe(0)
   })
 
   test('requests of a model that is in memory overtake those that wait for another', () => {
@@ -165,7 +187,10 @@ describe('several in memory at once', () => {
       beginsS: 0,
       carriedRps: 1,
     }
-    const [, other] = playTurns([turner({ asked: burst, rateRps: 5, answerS: 10 }), turner({ rps: 0.005, loadS: 1, answerS: 1 })])!
+    const [, other] = playTurns([
+      turner({ asked: burst, rateRps: 5, answerS: 10 }),
+      turner({ rps: 0.005, loadS: 1, answerS: 1 }),
+    ])!
     expect(other!.longestS).toBeGreaterThan(300)
   })
 
@@ -176,27 +201,39 @@ describe('several in memory at once', () => {
       loadS: fc.integer({ min: 1, max: 40 }),
     })
     fc.assert(
-      fc.property(fc.array(drawn, { minLength: 2, maxLength: 4 }), fc.integer({ min: 6, max: 16 }), (models, roomMiB) => {
-        const all = models.map((one) => turner({ ...one, answerS: 2, slackS: 1e5, rateRps: 3 }))
-        const came = new DrawnRequests()
-        const played = playTurns(all, came, roomMiB)!
-        const days = Math.max(4, Math.ceil(2000 / (86_400 * Math.min(...models.map(({ rps }) => rps)))))
-        const requests = Array.from({ length: days }, (_, day) =>
-          all.flatMap((one, model) => came.on(day, one).map((atS) => ({ atS, model }))),
-        ).flat()
-        const { loads, waited } = byEvents(all, keepingOf(all, roomMiB), requests)
-        for (const [i, { loadsPerDay, waiting, requests: count }] of played.entries()) {
-          expect(loadsPerDay * days).toBeCloseTo(loads[i]!, 6)
-          expect(waiting * count).toBeCloseTo(waited[i]!, 6)
-        }
-      }),
+      fc.property(
+        fc.array(drawn, { minLength: 2, maxLength: 4 }),
+        fc.integer({ min: 6, max: 16 }),
+        (models, roomMiB) => {
+          const all = models.map((one) => turner({ ...one, answerS: 2, slackS: 1e5, rateRps: 3 }))
+          const came = new DrawnRequests()
+          const played = playTurns(all, came, roomMiB)!
+          const days = Math.max(
+            4,
+            Math.ceil(2000 / (86_400 * Math.min(...models.map(({ rps }) => rps)))),
+          )
+          const requests = Array.from({ length: days }, (_, day) =>
+            all.flatMap((one, model) => came.on(day, one).map((atS) => ({ atS, model }))),
+          ).flat()
+          const { loads, waited } = byEvents(all, keepingOf(all, roomMiB), requests)
+          for (const [i, { loadsPerDay, waiting, requests: count }] of played.entries()) {
+            expect(loadsPerDay * days).toBeCloseTo(loads[i]!, 6)
+            expect(waiting * count).toBeCloseTo(waited[i]!, 6)
+          }
+        },
+      ),
       { numRuns: 15 },
     )
   }, 60_000)
 
   test('none is loaded where all fit, but each must bear to be as many times as slow; who holds what nobody knows is alone', () => {
-    const pair = (more: Partial<TakingTurns>) => [0.01, 0.02].map((rps) => of(5, { rps, rateRps: 1, loadS: 60, answerS: 4, ...more }))
-    for (const { loadsPerDay, waiting } of playTurns(pair({ slackS: 20 }), new DrawnRequests(), 10)!) {
+    const pair = (more: Partial<TakingTurns>) =>
+      [0.01, 0.02].map((rps) => of(5, { rps, rateRps: 1, loadS: 60, answerS: 4, ...more }))
+    for (const { loadsPerDay, waiting } of playTurns(
+      pair({ slackS: 20 }),
+      new DrawnRequests(),
+      10,
+    )!) {
       expect(loadsPerDay).toBe(0)
       // Those that come within two seconds of the one before them.
       expect(waiting).toBeGreaterThan(0.01)
@@ -205,19 +242,30 @@ describe('several in memory at once', () => {
     expect(playTurns(pair({ slackS: 3 }), new DrawnRequests(), 10)).toBeUndefined()
     const unknown = playTurns(pair({ slackS: 1e4, memoryMiB: undefined }), new DrawnRequests(), 10)!
     expect(unknown[0]!.loadsPerDay).toBeGreaterThan(100)
-    expect([mostTogether(keepingOf(pair({}), 9.9)), mostTogether(keepingOf(pair({}), 10))]).toEqual([1, 2])
+    expect([mostTogether(keepingOf(pair({}), 9.9)), mostTogether(keepingOf(pair({}), 10))]).toEqual(
+      [1, 2],
+    )
   })
 })
 
-/** llama-swap's scheduler (internal/router/scheduler/fifo.go): OnRequest, OnSwapDone, OnServeDone and what is queued between them; a load at a time. */
+/**
+ * llama-swap's scheduler (internal/router/scheduler/fifo.go): OnRequest, OnSwapDone, OnServeDone
+ * and what is queued between them; a load at a time.
+ */
 function byEvents(
   all: readonly TakingTurns[],
   { sets, leaving }: ReturnType<typeof keepingOf>,
   requests: readonly { readonly atS: number; readonly model: number }[],
 ) {
-  type Event = { readonly atS: number; readonly model: number; readonly kind: 'request' | 'ready' | 'answered' }
+  type Event = {
+    readonly atS: number
+    readonly model: number
+    readonly kind: 'request' | 'ready' | 'answered'
+  }
   const together = Math.max(...sets.map((set) => set.length))
-  const came: Event[] = [...requests].sort((a, b) => a.atS - b.atS).map((request) => ({ ...request, kind: 'request' }))
+  const came: Event[] = [...requests]
+    .sort((a, b) => a.atS - b.atS)
+    .map((request) => ({ ...request, kind: 'request' }))
   const due: Event[] = []
   const zeros = () => all.map(() => 0)
   const [loads, waited, inFlight, nextS, aloneS] = [zeros(), zeros(), zeros(), zeros(), zeros()]
@@ -236,7 +284,8 @@ function byEvents(
     aloneS[model] = alone + 1 / all[model]!.rateRps
     if (beginS - alone > 1e-9) waited[model]!++
   }
-  const costOf = (evict: readonly number[]) => evict.reduce((sum, one) => sum + 1000 ** leaving.indexOf(one), 0)
+  const costOf = (evict: readonly number[]) =>
+    evict.reduce((sum, one) => sum + 1000 ** leaving.indexOf(one), 0)
   const ask = (request: Event, nowS: number): boolean => {
     const { model } = request
     if (loading?.model === model) loading.waiters.push(request)
@@ -276,15 +325,27 @@ function byEvents(
 }
 
 test('what comes while replicas load queues, and is served faster than more comes: as long as load / (1 - busy)', () => {
-  const between = (value: number) => Array.from({ length: 96 }, (_, step) => (step >= 32 && step < 80 ? value : 0))
+  const between = (value: number) =>
+    Array.from({ length: 96 }, (_, step) => (step >= 32 && step < 80 ? value : 0))
   const [loadS, busy] = [180, 0.6]
-  const { waiting, late, longestS, loadsPerDay } = waitsAtRises(between(30), between(30 / busy), loadS, 60)
+  const { waiting, late, longestS, loadsPerDay } = waitsAtRises(
+    between(30),
+    between(30 / busy),
+    loadS,
+    60,
+  )
   const hours = 12 * 3600
   expect(waiting).toBeCloseTo(loadS / (1 - busy) / hours, 3)
   expect(late).toBeCloseTo((loadS - 60) / (1 - busy) / hours, 3)
   expect(longestS).toBeCloseTo(loadS, -1)
   expect(loadsPerDay).toBe(1)
-  // With nothing kept free the queue of the morning is there in the evening, and what the evening leaves waits for the next day.
+  // With nothing kept free the queue of the morning is there in the evening, and what the evening
+  // leaves waits for the next day.
   expect(waitsAtRises(between(30), between(30), loadS, 60).late).toBeGreaterThan(0.9)
-  expect(waitsAtRises(between(30), Array(96).fill(50), loadS, 0)).toEqual({ waiting: 0, late: 0, longestS: 0, loadsPerDay: 0 })
+  expect(waitsAtRises(between(30), Array(96).fill(50), loadS, 0)).toEqual({
+    waiting: 0,
+    late: 0,
+    longestS: 0,
+    loadsPerDay: 0,
+  })
 })

@@ -1,16 +1,29 @@
 /**
- * AIPerf (and GenAI-Perf, which it follows): profile_export_aiperf.csv and .json of one run, profile_export_aiperf_aggregate.json of several alike,
- * profile_export_aiperf_sweep.csv and .json of a sweep, a row for each combination.
+ * AIPerf (and GenAI-Perf, which it follows): profile_export_aiperf.csv and .json of one run,
+ * profile_export_aiperf_aggregate.json of several alike, profile_export_aiperf_sweep.csv and .json
+ * of a sweep, a row for each combination.
  */
 
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
 import type { CsvRecord } from '../report/csv.ts'
 import { recordsOf, type Source } from './table-text.ts'
-import { each, entry, failures, figure, type ImportOptions, jsonOf, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import {
+  each,
+  entry,
+  failures,
+  figure,
+  type ImportOptions,
+  jsonOf,
+  type ToolPoint,
+  type ToolReader,
+  wanted,
+} from './tool-point.ts'
 
 /** Each latency, in ms: as headings, and as tags in the JSON, the older one after the newer. */
-const latencies: Partial<Record<LatencyMetric, { readonly heading: string; readonly tags: readonly [string, ...string[]] }>> = {
+const latencies: Partial<
+  Record<LatencyMetric, { readonly heading: string; readonly tags: readonly [string, ...string[]] }>
+> = {
   e2e: { heading: 'Request Latency', tags: ['request_latency'] },
   ttft: { heading: 'Time to First Token', tags: ['time_to_first_token', 'ttft'] },
   tpot: { heading: 'Inter Token Latency', tags: ['inter_token_latency'] },
@@ -51,7 +64,12 @@ function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint
   const column = percentileName(percentile)
   const there = sections[0]![0]!.cells.slice(1)
   const latency = wanted(cell(heading, column), `${column} of '${heading}'`, source.file, there)
-  const rate = wanted(cell('Request Throughput', 'Value') ?? cell('Request Throughput', 'avg'), "row 'Request Throughput'", source.file, [])
+  const rate = wanted(
+    cell('Request Throughput', 'Value') ?? cell('Request Throughput', 'avg'),
+    "row 'Request Throughput'",
+    source.file,
+    [],
+  )
   const count = (name: string) => {
     const found = cell(name, 'Value')
     return found ? figure(found.text, name, found.where) : 0
@@ -95,14 +113,18 @@ function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoi
   })
 }
 
-const asNumber = (text: string): string | number => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text)
+const asNumber = (text: string): string | number =>
+  text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text
 
 type Statistics = Readonly<Record<string, number | string | null | undefined>>
 interface Combination {
   readonly parameters?: Readonly<Record<string, string | number>>
   readonly metrics?: Readonly<Record<string, Statistics>>
 }
-/** Only what is read of it; an aggregate of runs is one combination; before 0.2 the metrics stood under `records`. */
+/**
+ * Only what is read of it; an aggregate of runs is one combination; before 0.2 the metrics stood
+ * under `records`.
+ */
 interface Report extends Combination {
   readonly per_combination_metrics?: readonly Combination[]
   readonly records?: Readonly<Record<string, Statistics>>
@@ -117,16 +139,25 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
   const report = jsonOf(source) as Report
   const { tags } = latencyOf(metric, file)
   const name = percentileName(percentile)
-  const swept = Array.isArray(report.per_combination_metrics) ? (report.per_combination_metrics as readonly Combination[]) : undefined
+  const swept = Array.isArray(report.per_combination_metrics)
+    ? (report.per_combination_metrics as readonly Combination[])
+    : undefined
   const isAggregate = report.metrics?.[`${rateTag}_avg`] !== undefined
   if (swept || isAggregate) {
     return each(swept ?? [{ metrics: report.metrics }], (combination, i) => {
       const where = swept ? `${file}: per_combination_metrics[${i}]` : `${file}: metrics`
       const { parameters = {}, metrics = {} } = entry(combination, where)
       const mean = (found: readonly string[], statistic: string) => {
-        const key = found.flatMap((tag) => [`${tag}_${statistic}`, `${tag}_${statistic}_ms`]).find((k) => metrics[k])
+        const key = found
+          .flatMap((tag) => [`${tag}_${statistic}`, `${tag}_${statistic}_ms`])
+          .find((k) => metrics[k])
         return figure(
-          wanted(metrics[key ?? '']?.mean ?? undefined, `metric ${found[0]}_${statistic}`, where, Object.keys(metrics)),
+          wanted(
+            metrics[key ?? '']?.mean ?? undefined,
+            `metric ${found[0]}_${statistic}`,
+            where,
+            Object.keys(metrics),
+          ),
           found[0]!,
           where,
         )
@@ -160,11 +191,21 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
     {
       where: file,
       configuration: {},
-      load: { ...(concurrency === undefined ? {} : { concurrency }), ...(request_rate === undefined ? {} : { requestRate: request_rate }) },
+      load: {
+        ...(concurrency === undefined ? {} : { concurrency }),
+        ...(request_rate === undefined ? {} : { requestRate: request_rate }),
+      },
       ratePerSecond: figure(rate.avg ?? undefined, rateTag, file),
-      latencyMs: figure(wanted(latency[name] ?? undefined, `${name} of ${tags[0]}`, file, percentiles), name, file),
+      latencyMs: figure(
+        wanted(latency[name] ?? undefined, `${name} of ${tags[0]}`, file, percentiles),
+        name,
+        file,
+      ),
       ...(typeof model === 'string' && { model }),
-      ...failures(Number(metrics.error_request_count?.avg ?? 0), Number(metrics.request_count?.avg ?? 0)),
+      ...failures(
+        Number(metrics.error_request_count?.avg ?? 0),
+        Number(metrics.request_count?.avg ?? 0),
+      ),
     },
   ]
 }

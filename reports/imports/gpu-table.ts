@@ -1,4 +1,7 @@
-/** Model Analyzer's metrics-model-gpu.csv: what its GPUs held and did, a row for each GPU, configuration and load. It stands beside metrics-model-inference.csv. */
+/**
+ * Model Analyzer's metrics-model-gpu.csv: what its GPUs held and did, a row for each GPU,
+ * configuration and load. It stands beside metrics-model-inference.csv.
+ */
 import type { Usage } from '../../trials/types.ts'
 import { type Source, tableOf } from './table-text.ts'
 import { each, figure, wanted } from './tool-point.ts'
@@ -7,10 +10,15 @@ export const isGpuTable = ({ text }: Source): boolean => /^[^\n]*GPU UUID/.test(
 
 type GpuUsage = Pick<Usage, 'gpuMemoryMiB' | 'gpuUtilization' | 'gpuWatts'>
 
-const columns = { memory: 'GPU Memory Usage (MB)', busy: 'GPU Utilization (%)', watts: 'GPU Power Usage (W)' } as const
+const columns = {
+  memory: 'GPU Memory Usage (MB)',
+  busy: 'GPU Utilization (%)',
+  watts: 'GPU Power Usage (W)',
+} as const
 
 /**
- * By path of the configuration, the load with the most in use: memory and power of all its GPUs together, their mean utilisation.
+ * By path of the configuration, the load with the most in use: memory and power of all its GPUs
+ * together, their mean utilisation.
  * @throws TableError
  */
 export function gpuUsage(source: Source): ReadonlyMap<string, GpuUsage> {
@@ -24,7 +32,9 @@ export function gpuUsage(source: Source): ReadonlyMap<string, GpuUsage> {
     )
   const path = known('Model Config Path')
   const [memory, busy, watts] = [known(columns.memory), known(columns.busy), known(columns.watts)]
-  const load = ['Batch', 'Concurrency', 'Request Rate'].filter((name) => table.columns.includes(name))
+  const load = ['Batch', 'Concurrency', 'Request Rate'].filter((name) =>
+    table.columns.includes(name),
+  )
   const rows = each(table.rows, ({ where, cells }) => ({
     path: cells[path]!,
     load: JSON.stringify([cells[path], ...load.map((name) => cells[name])]),
@@ -36,7 +46,8 @@ export function gpuUsage(source: Source): ReadonlyMap<string, GpuUsage> {
   const usage = new Map<string, Required<GpuUsage>>()
   for (const load of new Set(rows.map((row) => row.load))) {
     const gpus = rows.filter((row) => row.load === load)
-    const sum = (of: 'memoryMiB' | 'busy' | 'watts') => gpus.reduce((total, row) => total + row[of], 0)
+    const sum = (of: 'memoryMiB' | 'busy' | 'watts') =>
+      gpus.reduce((total, row) => total + row[of], 0)
     const before = usage.get(gpus[0]!.path)
     usage.set(gpus[0]!.path, {
       gpuMemoryMiB: Math.max(sum('memoryMiB'), before?.gpuMemoryMiB ?? 0),

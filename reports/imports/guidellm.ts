@@ -1,10 +1,23 @@
-/** GuideLLM: benchmarks.csv (three rows of headings; one row before 0.4) and benchmarks.json, an entry for each load on one server. */
+/**
+ * GuideLLM: benchmarks.csv (three rows of headings; one row before 0.4) and benchmarks.json, an
+ * entry for each load on one server.
+ */
 
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
 import { TableError } from './table-error.ts'
 import { recordsOf, type Source } from './table-text.ts'
-import { each, entry, failures, figure, type ImportOptions, jsonOf, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import {
+  each,
+  entry,
+  failures,
+  figure,
+  type ImportOptions,
+  jsonOf,
+  type ToolPoint,
+  type ToolReader,
+  wanted,
+} from './tool-point.ts'
 
 interface Place {
   readonly heading: readonly [string, string]
@@ -13,11 +26,29 @@ interface Place {
   readonly unitMs: number
 }
 
-/** Where each latency stands: heading of the CSV, metric of the JSON, and its unit in ms. Between tokens, the first one's wait left out, as ours. */
+/**
+ * Where each latency stands: heading of the CSV, metric of the JSON, and its unit in ms. Between
+ * tokens, the first one's wait left out, as ours.
+ */
 const latencies: Partial<Record<LatencyMetric, Place>> = {
-  e2e: { heading: ['Request Latency', 'Successful Sec'], plain: 'Request latency', key: 'request_latency', unitMs: 1000 },
-  ttft: { heading: ['Time to First Token', 'Successful ms'], plain: 'Time to first token ms', key: 'time_to_first_token_ms', unitMs: 1 },
-  tpot: { heading: ['Inter Token Latency', 'Successful ms'], plain: 'Inter token latency ms', key: 'inter_token_latency_ms', unitMs: 1 },
+  e2e: {
+    heading: ['Request Latency', 'Successful Sec'],
+    plain: 'Request latency',
+    key: 'request_latency',
+    unitMs: 1000,
+  },
+  ttft: {
+    heading: ['Time to First Token', 'Successful ms'],
+    plain: 'Time to first token ms',
+    key: 'time_to_first_token_ms',
+    unitMs: 1,
+  },
+  tpot: {
+    heading: ['Inter Token Latency', 'Successful ms'],
+    plain: 'Inter token latency ms',
+    key: 'inter_token_latency_ms',
+    unitMs: 1,
+  },
 }
 const placeOf = (metric: LatencyMetric, file: string) =>
   wanted(latencies[metric], `${metric} among what GuideLLM reports`, file, Object.keys(latencies))
@@ -32,28 +63,46 @@ export const guidellm: ToolReader = {
   read(source, options) {
     if (/^\s*\{/.test(source.text)) return readJson(source, options)
     if (/^\uFEFF?Run Info,/.test(source.text)) return readCsv(source, options, 3)
-    if (/^[^\n]*Successful Requests per second mean/.test(source.text)) return readCsv(source, options, 1)
+    if (/^[^\n]*Successful Requests per second mean/.test(source.text))
+      return readCsv(source, options, 1)
     return undefined
   },
 }
 
-function readCsv(source: Source, { metric, percentile }: ImportOptions, headings: 1 | 3): ToolPoint[] {
+function readCsv(
+  source: Source,
+  { metric, percentile }: ImportOptions,
+  headings: 1 | 3,
+): ToolPoint[] {
   const records = recordsOf(source)
-  const columns = records[0]!.cells.map((_, i) => records.slice(0, headings).map((row) => row.cells[i] ?? ''))
+  const columns = records[0]!.cells.map((_, i) =>
+    records.slice(0, headings).map((row) => row.cells[i] ?? ''),
+  )
   const { heading, plain, unitMs } = placeOf(metric, source.file)
   const at = (three: readonly string[], one: string) =>
     columns.findIndex((names) => names.join('|') === (headings === 3 ? three.join('|') : one))
   const column = (three: readonly string[], one: string) => {
     const found = at(three, one)
-    return wanted(found < 0 ? undefined : found, `column '${headings === 3 ? three.join(' / ') : one}'`, source.file, [])
+    return wanted(
+      found < 0 ? undefined : found,
+      `column '${headings === 3 ? three.join(' / ') : one}'`,
+      source.file,
+      [],
+    )
   }
   const name = percentileName(percentile)
   const latency =
     name === 'p50'
       ? column([...heading, 'Median'], `Successful ${plain} median`)
       : column([...heading, 'Percentiles'], `Successful ${plain} ${list}`)
-  const rate = column(['Server Throughput', 'Successful Requests/Sec', 'Mean'], 'Successful Requests per second mean')
-  const concurrency = column(['Server Throughput', 'Successful Concurrency', 'Mean'], 'Successful Request concurrency mean')
+  const rate = column(
+    ['Server Throughput', 'Successful Requests/Sec', 'Mean'],
+    'Successful Requests per second mean',
+  )
+  const concurrency = column(
+    ['Server Throughput', 'Successful Concurrency', 'Mean'],
+    'Successful Request concurrency mean',
+  )
   const errored = at(['Request Counts', 'Errored', ''], 'Errored Requests')
   const served = at(['Request Counts', 'Successful', ''], 'Successful Requests')
   return each(records.slice(headings), ({ line, cells }) => {
@@ -67,28 +116,42 @@ function readCsv(source: Source, { metric, percentile }: ImportOptions, headings
         },
       ])
     const of = name === 'p50' ? cells[latency] : inList(cells[latency]!, name, where)
-    const [failed, good] = [errored, served].map((i) => (i < 0 ? 0 : figure(cells[i], 'a count of requests', where)))
-    return pointOf(where, figure(cells[concurrency], 'concurrency', where), figure(cells[rate], 'requests per second', where), {
-      latencyMs: figure(of, `${name} of ${plain}`, where) * unitMs,
-      failed: failed!,
-      good: good!,
-    })
+    const [failed, good] = [errored, served].map((i) =>
+      i < 0 ? 0 : figure(cells[i], 'a count of requests', where),
+    )
+    return pointOf(
+      where,
+      figure(cells[concurrency], 'concurrency', where),
+      figure(cells[rate], 'requests per second', where),
+      {
+        latencyMs: figure(of, `${name} of ${plain}`, where) * unitMs,
+        failed: failed!,
+        good: good!,
+      },
+    )
   })
 }
 
 function inList(cell: string, name: string, where: string): string | undefined {
   const at = listed.indexOf(name)
-  if (at < 0) throw new TableError([{ where, what: `no ${name}`, hint: `it has p50, ${listed.join(', ')}` }])
+  if (at < 0)
+    throw new TableError([{ where, what: `no ${name}`, hint: `it has p50, ${listed.join(', ')}` }])
   return cell.replace(/^\[|\]$/g, '').split(',')[at]
 }
 
 /** Only what is read of it. */
 interface Distribution {
-  readonly successful?: { readonly mean?: number; readonly median?: number; readonly percentiles?: Readonly<Record<string, number>> }
+  readonly successful?: {
+    readonly mean?: number
+    readonly median?: number
+    readonly percentiles?: Readonly<Record<string, number>>
+  }
 }
 interface Report {
   readonly benchmarks?: readonly {
-    readonly metrics?: Readonly<Record<string, Distribution>> & { readonly request_totals?: Readonly<Record<string, number>> }
+    readonly metrics?: Readonly<Record<string, Distribution>> & {
+      readonly request_totals?: Readonly<Record<string, number>>
+    }
     readonly request_totals?: Readonly<Record<string, number>>
   }[]
 }
@@ -96,15 +159,28 @@ interface Report {
 function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
   const { file } = source
   const { benchmarks } = jsonOf(source) as Report
-  if (!Array.isArray(benchmarks) || !benchmarks.some((b: NonNullable<Report['benchmarks']>[number]) => b?.metrics?.requests_per_second))
+  if (
+    !Array.isArray(benchmarks) ||
+    !benchmarks.some(
+      (b: NonNullable<Report['benchmarks']>[number]) => b?.metrics?.requests_per_second,
+    )
+  )
     return undefined
   const { key, unitMs } = placeOf(metric, file)
   const name = percentileName(percentile)
   return each(benchmarks as NonNullable<Report['benchmarks']>, (benchmark, i) => {
     const where = `${file}: benchmarks[${i}]`
     const { metrics = {}, request_totals } = entry(benchmark, where)
-    const { successful } = wanted<Distribution>(metrics[key], `metric ${key}`, where, Object.keys(metrics))
-    const known: Readonly<Record<string, number | undefined>> = { p50: successful?.median, ...successful?.percentiles }
+    const { successful } = wanted<Distribution>(
+      metrics[key],
+      `metric ${key}`,
+      where,
+      Object.keys(metrics),
+    )
+    const known: Readonly<Record<string, number | undefined>> = {
+      p50: successful?.median,
+      ...successful?.percentiles,
+    }
     // p0.1 and p99.9 are p001 and p999 there.
     const asKey = name === 'p99.9' ? 'p999' : name
     const totals = metrics.request_totals ?? request_totals ?? {}
@@ -113,7 +189,12 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
       figure(metrics.request_concurrency?.successful?.mean, 'request_concurrency', where),
       figure(metrics.requests_per_second?.successful?.mean, 'requests_per_second', where),
       {
-        latencyMs: figure(wanted(known[asKey], `${asKey} of ${key}`, where, Object.keys(known)), asKey, where) * unitMs,
+        latencyMs:
+          figure(
+            wanted(known[asKey], `${asKey} of ${key}`, where, Object.keys(known)),
+            asKey,
+            where,
+          ) * unitMs,
         failed: Number(totals.errored ?? 0),
         good: Number(totals.successful ?? 0),
       },
@@ -126,7 +207,11 @@ function pointOf(
   where: string,
   concurrency: number,
   ratePerSecond: number,
-  { latencyMs, failed, good }: { readonly latencyMs: number; readonly failed: number; readonly good: number },
+  {
+    latencyMs,
+    failed,
+    good,
+  }: { readonly latencyMs: number; readonly failed: number; readonly good: number },
 ): ToolPoint {
   const load = { concurrency: Number(concurrency.toPrecision(4)) }
   return { where, configuration: {}, load, ratePerSecond, latencyMs, ...failures(failed, good) }

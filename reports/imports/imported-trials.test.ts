@@ -23,7 +23,11 @@ const faultsOf = (files: Parameters<typeof importTrials>[0]): string[] => {
 
 describe("Model Analyzer's configurations are a trial each", () => {
   test('with its loads, what of them kept the SLO, and where it stands', () => {
-    const { from, model, trials } = importTrials([file('metrics-model-inference.csv', { gpu: 'T4' })], slo, false)
+    const { from, model, trials } = importTrials(
+      [file('metrics-model-inference.csv', { gpu: 'T4' })],
+      slo,
+      false,
+    )
     expect(from).toEqual(['Model Analyzer: metrics-model-inference.csv'])
     expect(model).toBe('bert')
     expect(trials.map(({ configuration }) => configuration)).toEqual([
@@ -46,27 +50,43 @@ describe("Model Analyzer's configurations are a trial each", () => {
     expect(trials[1]!.measurement).toMatchObject({ capacityRps: 420, known: 'bound below' })
     expect(trials[2]!.measurement).toMatchObject({ capacityRps: 0 })
     expect(trials[1]!.why).toBe('imported: Model Analyzer, metrics-model-inference.csv:5')
-    expect(trials[1]!.measurement.caveats).toEqual(['Model Analyzer does not say how many requests failed'])
+    expect(trials[1]!.measurement.caveats).toEqual([
+      'Model Analyzer does not say how many requests failed',
+    ])
   })
 
   test('its GPUs tell what they held and did at the most loaded', () => {
-    const { from, trials } = importTrials([file('metrics-model-gpu.csv'), file('metrics-model-inference.csv')], slo, false)
+    const { from, trials } = importTrials(
+      [file('metrics-model-gpu.csv'), file('metrics-model-inference.csv')],
+      slo,
+      false,
+    )
     expect(from).toHaveLength(1)
-    expect(trials[0]!.usage).toEqual({ gpuMemoryMiB: 1822e6 / 2 ** 20, gpuUtilization: 0.77, gpuWatts: 64.2 })
+    expect(trials[0]!.usage).toEqual({
+      gpuMemoryMiB: 1822e6 / 2 ** 20,
+      gpuUtilization: 0.77,
+      gpuWatts: 64.2,
+    })
     const [head, row] = file('metrics-model-gpu.csv').source.text.split('\n')
     const two = text('gpu.csv', `${head}\n${row}\n${row!.replace('GPU-8', 'GPU-9')}\n`)
-    expect(importTrials([two, file('metrics-model-inference.csv')], slo, false).trials[0]!.usage).toEqual({
+    expect(
+      importTrials([two, file('metrics-model-inference.csv')], slo, false).trials[0]!.usage,
+    ).toEqual({
       gpuMemoryMiB: (2 * 1822e6) / 2 ** 20,
       gpuUtilization: 0.61,
       gpuWatts: 2 * 58.1,
     })
-    expect(faultsOf([file('metrics-model-gpu.csv')])).toEqual(['metrics-model-gpu.csv: it tells of GPUs, and of no requests'])
+    expect(faultsOf([file('metrics-model-gpu.csv')])).toEqual([
+      'metrics-model-gpu.csv: it tells of GPUs, and of no requests',
+    ])
   })
 })
 
 describe('several files', () => {
   const names = (files: Parameters<typeof importTrials>[0], oneServer = false) =>
-    importTrials(files, { ...slo, limitMs: 2000 }, oneServer).trials.map(({ configuration }) => configuration)
+    importTrials(files, { ...slo, limitMs: 2000 }, oneServer).trials.map(
+      ({ configuration }) => configuration,
+    )
 
   test('are servers of their own, told apart by their names or by what is said of them', () => {
     const of = (l4: Configuration, h100: Configuration) => [
@@ -86,7 +106,9 @@ describe('several files', () => {
   test('of one server are its loads', () => {
     const k6 = [file('k6-summary-export.json'), file('k6-handle-summary.json')]
     expect(names(k6)).toHaveLength(2)
-    expect(names(k6, true)).toEqual([{ importedFrom: 'k6-summary-export.json, k6-handle-summary.json' }])
+    expect(names(k6, true)).toEqual([
+      { importedFrom: 'k6-summary-export.json, k6-handle-summary.json' },
+    ])
     const [trial] = importTrials(k6, { ...slo, limitMs: 60 }, true).trials
     expect(trial.measurement).toMatchObject({ capacityRps: 52.9, requests: 1587 + 3792 })
     expect(trial.measurement.capacityCi90Rps[1]).toBeCloseTo(126.33, 1)
@@ -101,7 +123,13 @@ describe('several files', () => {
 
   test('with faults: all of them are told', () => {
     const negative = 'Concurrency,Inferences/Second,p99 latency\n1,50,9000\n2,-3,9000\n'
-    expect(faultsOf([text('a.csv', 'batch,price\n1,2\n'), text('b.json', '{"a":'), text('c.csv', negative)])).toEqual([
+    expect(
+      faultsOf([
+        text('a.csv', 'batch,price\n1,2\n'),
+        text('b.json', '{"a":'),
+        text('c.csv', negative),
+      ]),
+    ).toEqual([
       expect.stringMatching(/^a\.csv: it is no result of Model Analyzer, perf_analyzer/),
       expect.stringMatching(/^b\.json: it begins like JSON/),
       'c.csv:3: requests per second of -3',
@@ -111,9 +139,21 @@ describe('several files', () => {
 
 describe('of each tool the percentiles that it reports are kept, and no others', () => {
   const percentilesOf = (name: string, given: Partial<Slo> = {}) => {
-    const { trials, language } = importTrials([file(name)], { ...slo, limitMs: 1e6, ...given }, false)
-    const [{ p50Ms, p90Ms, p95Ms, p99Ms, load }] = trials[0].measurement.points as [(typeof trials)[0]['measurement']['points'][number]]
-    return [[p50Ms, p90Ms, p95Ms, p99Ms].map((ms) => (Number.isNaN(ms) ? '-' : Number(ms.toPrecision(5)))), load.kind, language]
+    const { trials, language } = importTrials(
+      [file(name)],
+      { ...slo, limitMs: 1e6, ...given },
+      false,
+    )
+    const [{ p50Ms, p90Ms, p95Ms, p99Ms, load }] = trials[0].measurement.points as [
+      (typeof trials)[0]['measurement']['points'][number],
+    ]
+    return [
+      [p50Ms, p90Ms, p95Ms, p99Ms].map((ms) =>
+        Number.isNaN(ms) ? '-' : Number(ms.toPrecision(5)),
+      ),
+      load.kind,
+      language,
+    ]
   }
 
   test.each<[string, unknown[], string, boolean]>([
@@ -128,16 +168,25 @@ describe('of each tool the percentiles that it reports are kept, and no others',
   })
 
   test('of the latency that the SLO is of', () => {
-    expect(percentilesOf('vllm-bench-serve.json', { metric: 'ttft' })[0]).toEqual([39.8, 48, 52.6, 60.3])
+    expect(percentilesOf('vllm-bench-serve.json', { metric: 'ttft' })[0]).toEqual([
+      39.8, 48, 52.6, 60.3,
+    ])
   })
 })
 
 test('the configurations that --metadata names are apart, and those of 3 failed requests in 200 are no answer to 0.1 %', () => {
-  const { trials } = importTrials([file('vllm-bench-serve-appended.jsonl')], { ...slo, metric: 'ttft', limitMs: 1000 }, false)
-  expect(trials.map(({ configuration: { tensor_parallel_size }, measurement }) => [tensor_parallel_size, measurement.capacityRps])).toEqual(
-    [
-      [1, 3.81],
-      [2, 7.02],
-    ],
+  const { trials } = importTrials(
+    [file('vllm-bench-serve-appended.jsonl')],
+    { ...slo, metric: 'ttft', limitMs: 1000 },
+    false,
   )
+  expect(
+    trials.map(({ configuration: { tensor_parallel_size }, measurement }) => [
+      tensor_parallel_size,
+      measurement.capacityRps,
+    ]),
+  ).toEqual([
+    [1, 3.81],
+    [2, 7.02],
+  ])
 })

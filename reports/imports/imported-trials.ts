@@ -1,10 +1,13 @@
 /**
- * Results of other load testers as trials: of each configuration the loads that were applied to it, and what of them keeps an SLO. Nothing is measured here, and
- * nothing between two loads is known.
+ * Results of other load testers as trials: of each configuration the loads that were applied to it,
+ * and what of them keeps an SLO. Nothing is measured here, and nothing between two loads is known.
  */
 
 import { basename } from 'node:path'
-import { importedCapacity, importedCurve } from '../../profiler/capacity/other-slo/imported-loads.ts'
+import {
+  importedCapacity,
+  importedCurve,
+} from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { keptPercentiles, noLatency } from '../../profiler/statistics/latency-summary.ts'
 import type { Load, LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -56,25 +59,47 @@ interface Told {
 
 /**
  * @param slo of one limit
- * @param oneServer several files are loads on one server; else each is a server of its own, unless what the user says tells them apart
+ * @param oneServer several files are loads on one server; else each is a server of its own, unless
+ * what the user says tells them apart
  * @throws TableError with what is wrong with all the files
  */
-export function importTrials(files: readonly ImportedFile[], slo: Slo, oneServer: boolean): Imported {
+export function importTrials(
+  files: readonly ImportedFile[],
+  slo: Slo,
+  oneServer: boolean,
+): Imported {
   const tables = files.filter(({ source }) => isGpuTable(source))
   const results = files.filter((file) => !tables.includes(file))
   if (results.length === 0) {
     const hint = 'name its metrics-model-inference.csv too'
-    throw new TableError([{ where: tables[0]?.source.file ?? 'no file', what: 'it tells of GPUs, and of no requests', hint }])
+    throw new TableError([
+      {
+        where: tables[0]?.source.file ?? 'no file',
+        what: 'it tells of GPUs, and of no requests',
+        hint,
+      },
+    ])
   }
   const usage = new Map(each(tables, ({ source }) => [...gpuUsage(source)]).flat())
   const told = each(results, (file) => toldIn(file, slo, usage))
-  const alike = new Set(results.map(({ configuration }) => configurationKey(configuration))).size === 1
-  const labels = results.length > 1 && alike && !oneServer ? labelsOf(results.map(({ source }) => source.file)) : undefined
+  const alike =
+    new Set(results.map(({ configuration }) => configurationKey(configuration))).size === 1
+  const labels =
+    results.length > 1 && alike && !oneServer
+      ? labelsOf(results.map(({ source }) => source.file))
+      : undefined
   const loads = told.flatMap((each, i) =>
-    each.map((one) => (labels ? { ...one, configuration: { ...one.configuration, file: labels[i]! } } : one)),
+    each.map((one) =>
+      labels ? { ...one, configuration: { ...one.configuration, file: labels[i]! } } : one,
+    ),
   )
   const { points } = distinguished(loads.map(({ point }) => point))
-  const all = loads.map((load, i): Told => ({ ...load, configuration: { ...load.configuration, ...points[i]!.configuration } }))
+  const all = loads.map(
+    (load, i): Told => ({
+      ...load,
+      configuration: { ...load.configuration, ...points[i]!.configuration },
+    }),
+  )
   const groups = grouped(all, ({ configuration }) => configurationKey(configuration))
   const models = new Set(loads.flatMap(({ point }) => point.model ?? []))
   const [model] = models.size === 1 ? models : []
@@ -82,24 +107,36 @@ export function importTrials(files: readonly ImportedFile[], slo: Slo, oneServer
     from: results.map(({ source }, i) => `${told[i]![0]!.tool}: ${source.file}`),
     ...(model !== undefined && { model }),
     language: loads.some(({ language }) => language),
-    trials: [...groups.values()].map((group) => trialOf(group, slo)) as [ImportedTrial, ...ImportedTrial[]],
+    trials: [...groups.values()].map((group) => trialOf(group, slo)) as [
+      ImportedTrial,
+      ...ImportedTrial[],
+    ],
   }
 }
 
 /** All loads of a file, with what it tells of other percentiles than the SLO's. */
-function toldIn({ source, configuration }: ImportedFile, slo: Slo, usage: ReadonlyMap<string, Usage>): Told[] {
+function toldIn(
+  { source, configuration }: ImportedFile,
+  slo: Slo,
+  usage: ReadonlyMap<string, Usage>,
+): Told[] {
   const { metric = 'e2e', percentile, limitMs, maxErrorRate } = slo
   const options: ImportOptions = { metric, percentile, limitMs, maxErrorRate, pricePerHour: 1 }
   const { tool, language = false, points } = readOne(source, options)
   each(points, ({ where, ratePerSecond, latencyMs }) => {
-    for (const [what, value] of Object.entries({ 'requests per second': ratePerSecond, latency: latencyMs }))
+    for (const [what, value] of Object.entries({
+      'requests per second': ratePerSecond,
+      latency: latencyMs,
+    }))
       if (value < 0) throw new TableError([{ where, what: `${what} of ${value}` }])
   })
   const others = keptPercentiles.map(([kept]) => kept).filter((kept) => kept !== percentile)
   const further = others.map((one) => [one, told(source, { ...options, percentile: one })] as const)
   return points.map((point, i) => {
     const used = usage.get(String(point.configuration.configuration))
-    const known = further.flatMap(([one, values]) => (values === undefined ? [] : [[one, values[i]!] as const]))
+    const known = further.flatMap(([one, values]) =>
+      values === undefined ? [] : [[one, values[i]!] as const],
+    )
     return {
       point,
       tool,
@@ -127,7 +164,10 @@ function trialOf(loads: readonly Told[], slo: Slo): ImportedTrial {
   const unique = (of: (load: Told) => string) => [...new Set(loads.map(of))]
   const where = `${unique(({ tool }) => tool).join(' and ')}, ${shortened(unique(({ point }) => basename(point.where)))}`
   return {
-    configuration: { ...configuration, [sourceParameter]: shortened(unique(({ file }) => basename(file))) },
+    configuration: {
+      ...configuration,
+      [sourceParameter]: shortened(unique(({ file }) => basename(file))),
+    },
     measurement: measurementOf(loads, slo, where),
     ...(usage && { usage }),
     why: `imported: ${where}`,
@@ -141,8 +181,11 @@ const shortened = (all: readonly string[]): string =>
 function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measurement {
   const points = loads.map((load) => loadPoint(load, slo))
   const alone = points.find(({ load }) => load.kind === 'closed' && load.connections === 1)
-  const sum = (values: readonly number[]) => values.reduce((total, value) => total + (Number.isNaN(value) ? 0 : value), 0)
-  const silent = [...new Set(loads.flatMap(({ point, tool }) => (point.requests === undefined ? [tool] : [])))]
+  const sum = (values: readonly number[]) =>
+    values.reduce((total, value) => total + (Number.isNaN(value) ? 0 : value), 0)
+  const silent = [
+    ...new Set(loads.flatMap(({ point, tool }) => (point.requests === undefined ? [tool] : []))),
+  ]
   const measurement: Measurement = {
     outcome: 'imported',
     capacityRps: 0,
@@ -156,7 +199,11 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
     detail: where,
     caveats: silent.map((tool) => `${tool} does not say how many requests failed`),
   }
-  const { capacityRps, capacityCi90Rps, known } = importedCapacity(measurement, slo, importedCurve(measurement, slo))
+  const { capacityRps, capacityCi90Rps, known } = importedCapacity(
+    measurement,
+    slo,
+    importedCurve(measurement, slo),
+  )
   return { ...measurement, capacityRps, capacityCi90Rps, known }
 }
 
@@ -185,10 +232,14 @@ function loadPoint({ point, percentiles }: Told, { percentile }: Slo): LoadPoint
   }
 }
 
-/** Rates are open load, of which the tools do not say how requests arrive; so many requests, connections or users at a time a closed loop. */
+/**
+ * Rates are open load, of which the tools do not say how requests arrive; so many requests,
+ * connections or users at a time a closed loop.
+ */
 function loadOf({ load, ratePerSecond }: ToolPoint, durationS: number): Load {
   const rateRps = Number(load.requestRate)
-  if (rateRps > 0) return { kind: 'open', rateRps, arrivals: { kind: 'constant' }, durationS, seed: 0 }
+  if (rateRps > 0)
+    return { kind: 'open', rateRps, arrivals: { kind: 'constant' }, durationS, seed: 0 }
   const connections = Number(load.concurrency ?? load.vus)
   // Where nothing says how many: as a rate that was reached.
   return connections > 0

@@ -1,13 +1,28 @@
-/** k6: what `--summary-export` writes, and what `handleSummary` is given. One run, one load; its metrics are of HTTP requests. */
+/**
+ * k6: what `--summary-export` writes, and what `handleSummary` is given. One run, one load; its
+ * metrics are of HTTP requests.
+ */
 import { percentileName } from '../../profiler/slo.ts'
 import { TableError } from './table-error.ts'
 import type { Source } from './table-text.ts'
-import { figure, type ImportOptions, jsonOf, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import {
+  figure,
+  type ImportOptions,
+  jsonOf,
+  type ToolPoint,
+  type ToolReader,
+  wanted,
+} from './tool-point.ts'
 
 type Figures = Readonly<Record<string, number | undefined>>
-/** Only what is read of it. `handleSummary` has the figures of a metric under `values`, `--summary-export` has them at once. */
+/**
+ * Only what is read of it. `handleSummary` has the figures of a metric under `values`,
+ * `--summary-export` has them at once.
+ */
 interface Summary {
-  readonly metrics?: Readonly<Record<string, (Figures & { readonly values?: undefined }) | { readonly values: Figures }>>
+  readonly metrics?: Readonly<
+    Record<string, (Figures & { readonly values?: undefined }) | { readonly values: Figures }>
+  >
   readonly state?: { readonly testRunDurationMs?: number }
 }
 
@@ -20,13 +35,21 @@ export const k6: ToolReader = {
     if (!/^\s*\{/.test(source.text)) return undefined
     const summary = jsonOf(source) as Summary
     const { metrics } = summary
-    if (typeof metrics !== 'object' || !metrics[requestsName] || !metrics[latencyName]) return undefined
+    if (typeof metrics !== 'object' || !metrics[requestsName] || !metrics[latencyName])
+      return undefined
     return [readSummary(source, summary, options)]
   },
 }
 
-function readSummary({ file }: Source, { metrics = {}, state }: Summary, { metric, percentile }: ImportOptions): ToolPoint {
-  if (metric !== 'e2e') throw new TableError([{ where: file, what: `k6 reports no ${metric}, only whole answers`, hint: 'it has e2e' }])
+function readSummary(
+  { file }: Source,
+  { metrics = {}, state }: Summary,
+  { metric, percentile }: ImportOptions,
+): ToolPoint {
+  if (metric !== 'e2e')
+    throw new TableError([
+      { where: file, what: `k6 reports no ${metric}, only whole answers`, hint: 'it has e2e' },
+    ])
   const of = (name: string): Figures => {
     const found = metrics[name]
     return found?.values ?? (found as Figures | undefined) ?? {}
@@ -55,6 +78,7 @@ function readSummary({ file }: Source, { metrics = {}, state }: Summary, { metri
     latencyMs: figure(told, key, file),
     errorRate,
     requests,
-    seconds: state?.testRunDurationMs === undefined ? requests / rate : state.testRunDurationMs / 1000,
+    seconds:
+      state?.testRunDurationMs === undefined ? requests / rate : state.testRunDurationMs / 1000,
   }
 }

@@ -1,4 +1,7 @@
-/** Triton's Model Analyzer: metrics-model-inference.csv, a row for each configuration of a model and each load. Closed loop by concurrency, or by request rate. */
+/**
+ * Triton's Model Analyzer: metrics-model-inference.csv, a row for each configuration of a model and
+ * each load. Closed loop by concurrency, or by request rate.
+ */
 
 import { percentileName } from '../../profiler/slo.ts'
 import { tableOf } from './table-text.ts'
@@ -13,17 +16,25 @@ export const modelAnalyzer: ToolReader = {
   read(source, { metric, percentile }) {
     if (!/^[^\n]*Model Config Path/.test(source.text)) return undefined
     const { columns, rows } = tableOf(source)
-    const name = metric === 'e2e' ? `${percentileName(percentile)} Latency (ms)` : `column of ${metric}`
+    const name =
+      metric === 'e2e' ? `${percentileName(percentile)} Latency (ms)` : `column of ${metric}`
     const latency = wanted(
       columns.find((column) => column === name),
       `column '${name}'`,
       source.file,
       columns.filter((column) => /latency/i.test(column)),
     )
-    wanted(columns.find((column) => column === throughput) ?? undefined, `column '${throughput}'`, source.file, columns)
+    wanted(
+      columns.find((column) => column === throughput) ?? undefined,
+      `column '${throughput}'`,
+      source.file,
+      columns,
+    )
     return each(rows, ({ where, cells }): ToolPoint => {
-      const plain = (column: string) => (/^\d+$/.test(cells[column] ?? '') ? Number(cells[column]) : cells[column])
-      // '2:GPU', '1/GPU', '2/GPU + 1/CPU': the count in front. Of several models there is one for each: the path tells them apart.
+      const plain = (column: string) =>
+        /^\d+$/.test(cells[column] ?? '') ? Number(cells[column]) : cells[column]
+      // '2:GPU', '1/GPU', '2/GPU + 1/CPU': the count in front. Of several models there is one for
+      // each: the path tells them apart.
       const instances = Number(/^\s*(\d+)[:/][^,]*$/.exec(cells['Instance Group'] ?? '')?.[1])
       const batch = plain('Max Batch Size')
       return {
@@ -40,7 +51,9 @@ export const modelAnalyzer: ToolReader = {
               ['concurrency', 'Concurrency'],
               ['requestRate', 'Request Rate'],
             ] as const
-          ).flatMap(([key, column]) => (cells[column] === undefined ? [] : [[key, plain(column) ?? '']])),
+          ).flatMap(([key, column]) =>
+            cells[column] === undefined ? [] : [[key, plain(column) ?? '']],
+          ),
         ),
         ...(cells.Model ? { model: cells.Model } : {}),
         ...(cells[satisfies] === 'No' ? { keepsOwnLimits: false } : {}),

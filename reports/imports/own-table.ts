@@ -14,7 +14,10 @@ import type { GivenTask } from './replay-task-schema.ts'
 import { type Problem, TableError } from './table-error.ts'
 import { evenTable, type Source, withDecimalPoints } from './table-text.ts'
 
-/** What a replay needs: a task, rows that are fit for it, one a configuration, and what was done to them, for people. */
+/**
+ * What a replay needs: a task, rows that are fit for it, one a configuration, and what was done to
+ * them, for people.
+ */
 export interface Recording {
   readonly task: ReplayTask
   readonly rows: readonly ReplayRow[]
@@ -27,9 +30,13 @@ export interface PlacedRow {
   readonly cells: ReplayRow
 }
 
-/** More configurations than this are searched from a sample, which a recorded table has no use for. */
+/**
+ * More configurations than this are searched from a sample, which a recorded table has no use for.
+ */
 const MOST_ROWS = 100_000
-/** Each name is a column of the model; more are identifiers rather than the choices of a parameter. */
+/**
+ * Each name is a column of the model; more are identifiers rather than the choices of a parameter.
+ */
 const MOST_NAMES = 500
 const SHOWN = 5
 
@@ -39,14 +46,25 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
   const { table, note } = withDecimalPoints(source, read.table)
   if (table.rows.length > MOST_ROWS)
     throw new TableError([
-      { where: source.file, what: `${table.rows.length} rows; a replay takes ${MOST_ROWS.toLocaleString('en-US')} at most` },
+      {
+        where: source.file,
+        what: `${table.rows.length} rows; a replay takes ${MOST_ROWS.toLocaleString('en-US')} at most`,
+      },
     ])
   const price = typeof given.price === 'string' ? given.price : 'price per hour'
   const columns = typeof given.price === 'string' ? {} : { [price]: given.price }
-  const placed = table.rows.map(({ where, cells }): PlacedRow => ({ where, cells: { ...cells, ...columns } }))
-  const ambiguous = given.parameters.flatMap((p) => (p.kind === undefined && p.values === undefined ? mixed(p.name, placed) : []))
+  const placed = table.rows.map(
+    ({ where, cells }): PlacedRow => ({ where, cells: { ...cells, ...columns } }),
+  )
+  const ambiguous = given.parameters.flatMap((p) =>
+    p.kind === undefined && p.values === undefined ? mixed(p.name, placed) : [],
+  )
   if (ambiguous.length > 0) throw new TableError([...read.ragged, ...ambiguous])
-  const task: ReplayTask = { ...given, price, parameters: given.parameters.map((p) => completed(p, placed)) }
+  const task: ReplayTask = {
+    ...given,
+    price,
+    parameters: given.parameters.map((p) => completed(p, placed)),
+  }
   const unused = table.columns.filter((column) => !namedColumns(task).includes(column))
   const recording = recordingOf(source.file, task, placed, read.ragged)
   return {
@@ -54,15 +72,22 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
     notes: [
       ...(note ? [note] : []),
       ...task.parameters.flatMap((p) => withUnits(source.file, p)),
-      ...(unused.length > 0 ? [`${source.file}: columns that the task does not name: ${unused.join(', ')}`] : []),
+      ...(unused.length > 0
+        ? [`${source.file}: columns that the task does not name: ${unused.join(', ')}`]
+        : []),
       ...recording.notes,
     ],
   }
 }
 
-/** Cells of a parameter that are no numbers, or empty, where most of its values are numbers: a slip would make names of all. */
+/**
+ * Cells of a parameter that are no numbers, or empty, where most of its values are numbers: a slip
+ * would make names of all.
+ */
 function mixed(name: string, rows: readonly PlacedRow[]): Problem[] {
-  const cells = rows.flatMap(({ where, cells: row }) => (row[name] === undefined ? [] : [{ where, text: String(row[name]) }]))
+  const cells = rows.flatMap(({ where, cells: row }) =>
+    row[name] === undefined ? [] : [{ where, text: String(row[name]) }],
+  )
   const values = [...new Set(cells.map(({ text }) => text))]
   const numeric = values.filter((text) => Number.isFinite(cellNumber(text))).length
   if (numeric <= values.length - numeric) return []
@@ -71,24 +96,46 @@ function mixed(name: string, rows: readonly PlacedRow[]): Problem[] {
     .map(({ where, text }, i) => ({
       where,
       what: `${name} is '${text}', and most of its values are numbers`,
-      ...(i === 0 ? { hint: `where that is meant, say of ${name} in the task: kind: categorical` } : {}),
+      ...(i === 0
+        ? { hint: `where that is meant, say of ${name} in the task: kind: categorical` }
+        : {}),
     }))
 }
 
 /** What is told of names that are numbers with a unit. */
 function withUnits(file: string, { name, kind, values }: ReplayParameter): string[] {
-  if (kind === 'ordinal' || values.length < 2 || !values.every((value) => /^[\d.,_]+ ?[A-Za-zµ%]+$/.test(value))) return []
-  return [`${file}: ${name} has names (${some(values, ', ')}): numbers without a unit would have an order that the search can use`]
+  if (
+    kind === 'ordinal' ||
+    values.length < 2 ||
+    !values.every((value) => /^[\d.,_]+ ?[A-Za-zµ%]+$/.test(value))
+  )
+    return []
+  return [
+    `${file}: ${name} has names (${some(values, ', ')}): numbers without a unit would have an order that the search can use`,
+  ]
 }
 
 /** With the kind and values that the rows show, where the task does not say. */
-function completed(given: GivenTask['parameters'][number], rows: readonly PlacedRow[]): ReplayParameter {
+function completed(
+  given: GivenTask['parameters'][number],
+  rows: readonly PlacedRow[],
+): ReplayParameter {
   const { name, kind, values, features, concurrency } = given
-  const shown = values ?? [...new Set(rows.map(({ cells }) => String(cells[name] ?? '')))].filter((value) => value !== '')
-  const ordinal = kind === undefined ? shown.every((v) => Number.isFinite(cellNumber(v))) : kind === 'ordinal'
+  const shown =
+    values ??
+    [...new Set(rows.map(({ cells }) => String(cells[name] ?? '')))].filter((value) => value !== '')
+  const ordinal =
+    kind === undefined ? shown.every((v) => Number.isFinite(cellNumber(v))) : kind === 'ordinal'
   if (ordinal) {
-    const numbers = [...new Set(shown.map(cellNumber))].filter((v) => Number.isFinite(v)).sort((a, b) => a - b)
-    return { name, kind: 'ordinal', values: numbers, ...(concurrency === undefined ? {} : { concurrency }) }
+    const numbers = [...new Set(shown.map(cellNumber))]
+      .filter((v) => Number.isFinite(v))
+      .sort((a, b) => a - b)
+    return {
+      name,
+      kind: 'ordinal',
+      values: numbers,
+      ...(concurrency === undefined ? {} : { concurrency }),
+    }
   }
   const names = shown.map(String)
   const known = features ?? gpuFeatures(names)
@@ -96,21 +143,39 @@ function completed(given: GivenTask['parameters'][number], rows: readonly Placed
 }
 
 /**
- * Rows made fit for a replay: every fault told with its place, rows without readings left out, repeats made one.
+ * Rows made fit for a replay: every fault told with its place, rows without readings left out,
+ * repeats made one.
  * @param file for what is wrong with the table as a whole
  * @param wrong what is known to be wrong beside those rows
  */
-export function recordingOf(file: string, task: ReplayTask, placed: readonly PlacedRow[], wrong: readonly Problem[] = []): Recording {
+export function recordingOf(
+  file: string,
+  task: ReplayTask,
+  placed: readonly PlacedRow[],
+  wrong: readonly Problem[] = [],
+): Recording {
   const cellsOf = (rows: readonly PlacedRow[]) => rows.map(({ cells }) => cells)
-  const empty = new Map(placed.map((row) => [row, missingReadings(task, row.cells)] as const).filter(([, missing]) => missing.length > 0))
+  const empty = new Map(
+    placed
+      .map((row) => [row, missingReadings(task, row.cells)] as const)
+      .filter(([, missing]) => missing.length > 0),
+  )
   const columns = namedColumns(task).every((column) => column in placed[0]!.cells)
   const measured = columns ? placed.filter((row) => !empty.has(row)) : placed
   const where = ({ row }: RowFault) => (row === undefined ? file : measured[row]!.where)
-  const faults = rowFaults(task, cellsOf(measured)).map((fault) => ({ where: where(fault), what: fault.what }))
+  const faults = rowFaults(task, cellsOf(measured)).map((fault) => ({
+    where: where(fault),
+    what: fault.what,
+  }))
   const all = [...wrong, ...taskFaults(file, task), ...(measured.length === 0 ? [] : faults)]
   if (all.length > 0) throw new TableError(all)
   if (measured.length === 0)
-    throw new TableError([{ where: file, what: `no row has a reading of ${[...new Set([...empty.values()].flat())].join(' and ')}` }])
+    throw new TableError([
+      {
+        where: file,
+        what: `no row has a reading of ${[...new Set([...empty.values()].flat())].join(' and ')}`,
+      },
+    ])
   const { rows, averaged, contradictions } = mergeRepeats(task, cellsOf(measured))
   const places = (indices: readonly number[]) =>
     some(
@@ -123,12 +188,18 @@ export function recordingOf(file: string, task: ReplayTask, placed: readonly Pla
     notes: [
       ...counted(
         [...empty],
-        ([row, missing]) => `${row.where}: no ${missing.join(' and no ')}: left out; what could not serve is marked in an infeasibleColumn`,
+        ([row, missing]) =>
+          `${row.where}: no ${missing.join(' and no ')}: left out; what could not serve is marked in an infeasibleColumn`,
       ),
       ...(averaged.length > 0
-        ? [`${averaged.length} configurations stand in several rows and are averaged, for example ${places(averaged[0]!)}`]
+        ? [
+            `${averaged.length} configurations stand in several rows and are averaged, for example ${places(averaged[0]!)}`,
+          ]
         : []),
-      ...counted(contradictions, ({ rows: of, what }) => `${places(of)} contradict each other: ${what}; the worse counts`),
+      ...counted(
+        contradictions,
+        ({ rows: of, what }) => `${places(of)} contradict each other: ${what}; the worse counts`,
+      ),
     ],
   }
 }
@@ -160,7 +231,9 @@ function nameFaults(file: string, p: ReplayParameter): Problem[] {
           },
         ]
       : []),
-    ...(without.length > 0 ? [{ where: file, what: `${p.name} has no features for ${some(without, ', ')}` }] : []),
+    ...(without.length > 0
+      ? [{ where: file, what: `${p.name} has no features for ${some(without, ', ')}` }]
+      : []),
     ...(without.length === 0 && widths.size > 1
       ? [{ where: file, what: `${p.name} has more features for some names than for others` }]
       : []),
@@ -168,7 +241,9 @@ function nameFaults(file: string, p: ReplayParameter): Problem[] {
 }
 
 const some = (words: readonly string[], between: string): string =>
-  words.length > SHOWN ? `${words.slice(0, SHOWN).join(between)} and ${words.length - SHOWN} more` : words.join(between)
+  words.length > SHOWN
+    ? `${words.slice(0, SHOWN).join(between)} and ${words.length - SHOWN} more`
+    : words.join(between)
 
 /** A note each for the first few. */
 function counted<T>(all: readonly T[], note: (one: T) => string): string[] {

@@ -1,4 +1,6 @@
-/** What is wrong with a file that holds recorded measurements: the whole of it, each with its place. */
+/**
+ * What is wrong with a file that holds recorded measurements: the whole of it, each with its place.
+ */
 export interface Problem {
   /** 'runs.csv:12'. */
   readonly where: string

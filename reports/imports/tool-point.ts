@@ -1,4 +1,7 @@
-/** What load testers write, in one form: at a load, a server in a configuration answered so many requests a second with such a latency. */
+/**
+ * What load testers write, in one form: at a load, a server in a configuration answered so many
+ * requests a second with such a latency.
+ */
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { TableError } from './table-error.ts'
 import type { Source } from './table-text.ts'
@@ -36,7 +39,10 @@ export interface ToolPoint {
   readonly keepsOwnLimits?: boolean
 }
 
-/** One tool's files: `read` gives undefined for a file of another, and throws TableError for one of its own that lacks something. */
+/**
+ * One tool's files: `read` gives undefined for a file of another, and throws TableError for one of
+ * its own that lacks something.
+ */
 export interface ToolReader {
   readonly tool: string
   /** Its servers answer in tokens. */
@@ -45,7 +51,8 @@ export interface ToolReader {
 }
 
 /**
- * A figure as tools print it: 12.5, '1,234.50'; of several models '294.0, [177.0,117.0]', the first.
+ * A figure as tools print it: 12.5, '1,234.50'; of several models '294.0, [177.0,117.0]', the
+ * first.
  * @throws TableError for what is no number
  */
 export function figure(cell: string | number | undefined, what: string, where: string): number {
@@ -53,12 +60,18 @@ export function figure(cell: string | number | undefined, what: string, where: s
   const first = /^([\d.]+), ?\[.*\]$/.exec(text)?.[1] ?? text
   const plain = /^\d{1,3}(,\d{3})+(\.\d+)?$/.test(first) ? first.replaceAll(',', '') : first
   const value = plain === '' ? Number.NaN : Number(plain)
-  if (!Number.isFinite(value)) throw new TableError([{ where, what: `${what} is '${text}', not a number` }])
+  if (!Number.isFinite(value))
+    throw new TableError([{ where, what: `${what} is '${text}', not a number` }])
   return value
 }
 
 /** One of the columns or keys of a file; without it, what there is of the kind. */
-export function wanted<T>(found: T | undefined, name: string, file: string, there: readonly string[]): T {
+export function wanted<T>(
+  found: T | undefined,
+  name: string,
+  file: string,
+  there: readonly string[],
+): T {
   if (found !== undefined) return found
   const hint = there.length > 0 ? `it has ${there.join(', ')}` : undefined
   throw new TableError([{ where: file, what: `no ${name}`, ...(hint ? { hint } : {}) }])
@@ -87,7 +100,8 @@ export function entry<T extends object>(value: T | undefined, where: string): T 
 }
 
 /** JSON whose nulls are as good as absent. Throws SyntaxError. */
-const withoutNulls = (text: string): unknown => JSON.parse(text, (_key, value) => value ?? undefined)
+const withoutNulls = (text: string): unknown =>
+  JSON.parse(text, (_key, value) => value ?? undefined)
 
 const documents = new WeakMap<Source, unknown>()
 
@@ -105,5 +119,8 @@ export function jsonLinesOf({ text }: Source): unknown[] | undefined {
 }
 
 /** How many requests there were, and which share of them failed; nothing where neither is told. */
-export const failures = (failed: number, good: number): Pick<ToolPoint, 'errorRate' | 'requests'> =>
+export const failures = (
+  failed: number,
+  good: number,
+): Pick<ToolPoint, 'errorRate' | 'requests'> =>
   failed + good > 0 ? { errorRate: failed / (failed + good), requests: failed + good } : {}

@@ -1,6 +1,7 @@
 /**
- * Measurements of other load testers as recordings for `tune replay`. All of them, open loop or closed, report what was achieved at a load: a rate under a latency
- * is at most what an open loop would keep.
+ * Measurements of other load testers as recordings for `tune replay`. All of them, open loop or
+ * closed, report what was achieved at a load: a rate under a latency is at most what an open loop
+ * would keep.
  */
 import { dirname, sep } from 'node:path'
 import { percentileName } from '../../profiler/slo.ts'
@@ -17,18 +18,28 @@ import type { Source } from './table-text.ts'
 import type { ImportOptions, ToolPoint, ToolReader } from './tool-point.ts'
 import { vllmBench } from './vllm-bench.ts'
 
-/** With a limit in any case, and whether it is the tool's own word that counts for want of another. */
+/**
+ * With a limit in any case, and whether it is the tool's own word that counts for want of another.
+ */
 interface Limits extends ImportOptions {
   readonly limitMs: number
   readonly own: boolean
 }
 
-const readers: readonly ToolReader[] = [modelAnalyzer, perfAnalyzer, vllmBench, guidellm, aiperf, k6]
+const readers: readonly ToolReader[] = [
+  modelAnalyzer,
+  perfAnalyzer,
+  vllmBench,
+  guidellm,
+  aiperf,
+  k6,
+]
 export const toolNames: readonly string[] = readers.map(({ tool }) => tool)
 
 /**
- * Files of the tools as one recording: of each configuration (a row's own, or a file's where there are several) the load that serves most within the limit; where
- * there is but one configuration, each load.
+ * Files of the tools as one recording: of each configuration (a row's own, or a file's where there
+ * are several) the load that serves most within the limit; where there is but one configuration,
+ * each load.
  * @throws TableError
  */
 export function importResults(sources: readonly Source[], given: ImportOptions): Recording {
@@ -36,7 +47,11 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
   const tools = [...new Set(read.map(({ tool }) => tool))].join(' and ')
   const labels = sources.length > 1 ? labelsOf(sources.map(({ file }) => file)) : []
   const points = read.flatMap(({ points }, i) =>
-    points.map((point) => (sources.length > 1 ? { ...point, configuration: { file: labels[i]!, ...point.configuration } } : point)),
+    points.map((point) =>
+      sources.length > 1
+        ? { ...point, configuration: { file: labels[i]!, ...point.configuration } }
+        : point,
+    ),
   )
   const options: Limits = {
     ...given,
@@ -68,7 +83,8 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
   }
 }
 
-const ownTable = 'for a table of your own give --task FILE, which says what its columns mean (docs/replay.md)'
+const ownTable =
+  'for a table of your own give --task FILE, which says what its columns mean (docs/replay.md)'
 
 /** What the tool whose file it is says in it. @throws TableError */
 export function readOne(
@@ -79,29 +95,53 @@ export function readOne(
   try {
     for (const { tool, language, read } of readers) {
       const points = read(source, options)
-      if (points?.length === 0) throw new TableError([{ where: source.file, what: 'it has no rows' }])
+      if (points?.length === 0)
+        throw new TableError([{ where: source.file, what: 'it has no rows' }])
       if (points) return { tool, language, points }
     }
   } catch (error) {
     if (error instanceof SyntaxError)
-      throw new TableError([{ where: source.file, what: `it begins like JSON, and is none: ${error.message}` }])
+      throw new TableError([
+        { where: source.file, what: `it begins like JSON, and is none: ${error.message}` },
+      ])
     throw error
   }
-  throw new TableError([{ where: source.file, what: `it is no result of ${toolNames.join(', ')}`, ...(hint && { hint }) }])
+  throw new TableError([
+    {
+      where: source.file,
+      what: `it is no result of ${toolNames.join(', ')}`,
+      ...(hint && { hint }),
+    },
+  ])
 }
 
-/** What tells files apart: their names, or the folders they lie in, where the names are the same. */
+/**
+ * What tells files apart: their names, or the folders they lie in, where the names are the same.
+ */
 export function labelsOf(files: readonly string[]): string[] {
   let names = [...files]
-  while (new Set(names.map(lastOf)).size < names.length && names.some((name) => dirname(name) !== name)) names = names.map(dirname)
+  while (
+    new Set(names.map(lastOf)).size < names.length &&
+    names.some((name) => dirname(name) !== name)
+  )
+    names = names.map(dirname)
   return new Set(names.map(lastOf)).size < names.length ? [...files] : names.map(lastOf)
 }
 
-const lastOf = (path: string): string => (path.split(sep).at(-1) ?? path).replace(/\.(csv|json)$/, '')
+const lastOf = (path: string): string =>
+  (path.split(sep).at(-1) ?? path).replace(/\.(csv|json)$/, '')
 
-/** Points with what changes among their configurations alone, the path of a configuration left out where the rest tells as much; and whether anything does. */
-export function distinguished(points: readonly ToolPoint[]): { points: readonly ToolPoint[]; configured: boolean } {
-  const varying = Object.keys(points[0]!.configuration).filter((name) => new Set(points.map((p) => p.configuration[name])).size > 1)
+/**
+ * Points with what changes among their configurations alone, the path of a configuration left out
+ * where the rest tells as much; and whether anything does.
+ */
+export function distinguished(points: readonly ToolPoint[]): {
+  points: readonly ToolPoint[]
+  configured: boolean
+} {
+  const varying = Object.keys(points[0]!.configuration).filter(
+    (name) => new Set(points.map((p) => p.configuration[name])).size > 1,
+  )
   const pick = ({ configuration }: ToolPoint, kept: readonly string[]) =>
     Object.fromEntries(kept.map((name) => [name, configuration[name] ?? '']))
   const numeric = varying.filter((name) => name !== 'configuration')
@@ -110,9 +150,13 @@ export function distinguished(points: readonly ToolPoint[]): { points: readonly 
     const key = configurationKey(pick(p, numeric))
     paths.set(key, (paths.get(key) ?? new Set()).add(p.configuration.configuration))
   }
-  const ambiguous = varying.includes('configuration') && [...paths.values()].some((set) => set.size > 1)
+  const ambiguous =
+    varying.includes('configuration') && [...paths.values()].some((set) => set.size > 1)
   const kept = ambiguous ? varying : numeric
-  return { points: points.map((p) => ({ ...p, configuration: pick(p, kept) })), configured: kept.length > 0 }
+  return {
+    points: points.map((p) => ({ ...p, configuration: pick(p, kept) })),
+    configured: kept.length > 0,
+  }
 }
 
 /** Per configuration the point that serves most within the limit, else the fastest one. */
@@ -132,10 +176,16 @@ function better(a: ToolPoint, b: ToolPoint, options: Limits): boolean {
   return keeps(a) ? a.ratePerSecond > b.ratePerSecond : a.latencyMs < b.latencyMs
 }
 
-const served = ({ ratePerSecond, errorRate = 0, keepsOwnLimits = true }: ToolPoint, { maxErrorRate, own }: Limits): boolean =>
-  ratePerSecond !== 0 && errorRate <= maxErrorRate && (keepsOwnLimits || !own)
+const served = (
+  { ratePerSecond, errorRate = 0, keepsOwnLimits = true }: ToolPoint,
+  { maxErrorRate, own }: Limits,
+): boolean => ratePerSecond !== 0 && errorRate <= maxErrorRate && (keepsOwnLimits || !own)
 
-function asTask(points: readonly ToolPoint[], tools: string, options: Limits): { task: ReplayTask; rows: PlacedRow[] } {
+function asTask(
+  points: readonly ToolPoint[],
+  tools: string,
+  options: Limits,
+): { task: ReplayTask; rows: PlacedRow[] } {
   const { metric, percentile, limitMs, pricePerHour } = options
   const of = (p: ToolPoint) => (Object.keys(p.configuration).length > 0 ? p.configuration : p.load)
   const named = [...new Set(points.flatMap((p) => Object.keys(of(p))))]

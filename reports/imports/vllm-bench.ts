@@ -1,4 +1,7 @@
-/** `vllm bench serve --save-result`: one run a file, or one a line with --append-result. One load each. */
+/**
+ * `vllm bench serve --save-result`: one run a file, or one a line with --append-result. One load
+ * each.
+ */
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
 import {
@@ -14,7 +17,10 @@ import {
   wanted,
 } from './tool-point.ts'
 
-/** Only what is read of it. What --metadata names stands between the number of prompts and the request rate. */
+/**
+ * Only what is read of it. What --metadata names stands between the number of prompts and the
+ * request rate.
+ */
 interface Result {
   readonly model_id?: string
   readonly num_prompts?: number
@@ -34,21 +40,26 @@ export const vllmBench: ToolReader = {
   tool: 'vllm bench serve',
   language: true,
   read(source, options) {
-    if (!/^\s*\{/.test(source.text) || !/"request_throughput": *[\d.]/.test(source.text)) return undefined
+    if (!/^\s*\{/.test(source.text) || !/"request_throughput": *[\d.]/.test(source.text))
+      return undefined
     const runs = (jsonLinesOf(source) ?? [jsonOf(source)]) as Result[]
     if (!runs.some((run) => 'completed' in run && 'num_prompts' in run)) return undefined
-    return each(runs, (run, i) => pointOf(run, runs.length > 1 ? `${source.file}:${i + 1}` : source.file, options))
+    return each(runs, (run, i) =>
+      pointOf(run, runs.length > 1 ? `${source.file}:${i + 1}` : source.file, options),
+    )
   },
 }
 
 function pointOf(given: Result, where: string, { metric, percentile }: ImportOptions): ToolPoint {
   const run = entry(given, where)
   const name = percentileName(percentile)
-  const of = (latency: string) => run[`${name}_${latency}_ms`] ?? (name === 'p50' ? run[`median_${latency}_ms`] : undefined)
+  const of = (latency: string) =>
+    run[`${name}_${latency}_ms`] ?? (name === 'p50' ? run[`median_${latency}_ms`] : undefined)
   const there = Object.keys(run).filter((key) => /^(median|p[\d.]+)_\w+_ms$/.test(key))
   const asked = names[metric]
   // Requests that its --max-concurrency held back have waited too.
-  const latency = (metric === 'e2e' ? of(`${asked}_including_client_queue`) : undefined) ?? of(asked)
+  const latency =
+    (metric === 'e2e' ? of(`${asked}_including_client_queue`) : undefined) ?? of(asked)
   const flags = `--percentile-metrics ${asked} --metric-percentiles ${name.slice(1)}`
   const completed = figure(run.completed, 'completed', where)
   const prompts = figure(run.num_prompts, 'num_prompts', where)
@@ -58,7 +69,12 @@ function pointOf(given: Result, where: string, { metric, percentile }: ImportOpt
     load: loadOf(run),
     ratePerSecond: figure(run.request_throughput, 'request_throughput', where),
     latencyMs: figure(
-      wanted(latency as number | undefined, `${name}_${asked}_ms (${flags} reports it)`, where, there),
+      wanted(
+        latency as number | undefined,
+        `${name}_${asked}_ms (${flags} reports it)`,
+        where,
+        there,
+      ),
       `${name}_${asked}_ms`,
       where,
     ),
@@ -70,12 +86,18 @@ function pointOf(given: Result, where: string, { metric, percentile }: ImportOpt
 
 /** 'inf' is all requests at once. */
 function loadOf({ request_rate: rate, max_concurrency: most }: Result): Record<string, number> {
-  return { ...(typeof rate === 'number' && { requestRate: rate }), ...(typeof most === 'number' && { concurrency: most }) }
+  return {
+    ...(typeof rate === 'number' && { requestRate: rate }),
+    ...(typeof most === 'number' && { concurrency: most }),
+  }
 }
 
 function metadataOf(run: Result): Record<string, string | number> {
   const keys = Object.keys(run)
-  const between = keys.slice(keys.indexOf('num_prompts') + 1, Math.max(0, keys.indexOf('request_rate')))
+  const between = keys.slice(
+    keys.indexOf('num_prompts') + 1,
+    Math.max(0, keys.indexOf('request_rate')),
+  )
   return Object.fromEntries(
     between.flatMap((key) => {
       const value = run[key]

@@ -1,5 +1,14 @@
 import { expect, test } from 'vitest'
-import { DemandError, meanOf, peakOf, periodSeconds, repeated, steadyDemand, tableDemand, traceDemand } from './demand.ts'
+import {
+  DemandError,
+  meanOf,
+  peakOf,
+  periodSeconds,
+  repeated,
+  steadyDemand,
+  tableDemand,
+  traceDemand,
+} from './demand.ts'
 
 const read = (text: string) => traceDemand(text, 't.csv')
 const problem = (make: () => unknown): string => {
@@ -14,32 +23,47 @@ const problem = (make: () => unknown): string => {
 
 test('hours of a day are in quarters: a peak between two of them is refused and not rounded away, and so is a rate without end', () => {
   expect(peakOf(tableDemand('0-8.25:10, 8.25-8.5:9000, 8.5-24:10'))).toBe(9000)
-  expect(problem(() => tableDemand('0-8:10, 8-8.1:9000, 8.1-24:10'))).toMatch(/hour 8.1 is no quarter of an hour/)
-  expect(problem(() => tableDemand(`0-12:10, 12-24:${'9'.repeat(400)}`))).toMatch(/no rate that can be planned for/)
+  expect(problem(() => tableDemand('0-8:10, 8-8.1:9000, 8.1-24:10'))).toMatch(
+    /hour 8.1 is no quarter of an hour/,
+  )
+  expect(problem(() => tableDemand(`0-12:10, 12-24:${'9'.repeat(400)}`))).toMatch(
+    /no rate that can be planned for/,
+  )
 })
 
 test('a first row that is no heading counts: what is wrong with it is told, with its line', () => {
-  expect(problem(() => read('2026-13-01T00:00:00Z,5000\n2026-10-01T01:00:00Z,2\n2026-10-01T02:00:00Z,3\n'))).toMatch(
-    /^t.csv:1: '2026-13-01T00:00:00Z,5000' is no timestamp and rate/,
+  expect(
+    problem(() =>
+      read('2026-13-01T00:00:00Z,5000\n2026-10-01T01:00:00Z,2\n2026-10-01T02:00:00Z,3\n'),
+    ),
+  ).toMatch(/^t.csv:1: '2026-13-01T00:00:00Z,5000' is no timestamp and rate/)
+  expect(problem(() => read('time,rate\n\n0,1\n60,x\n'))).toMatch(
+    /^t.csv:4: '60,x' is no timestamp and rate/,
   )
-  expect(problem(() => read('time,rate\n\n0,1\n60,x\n'))).toMatch(/^t.csv:4: '60,x' is no timestamp and rate/)
   expect(read('timestamp,requests_per_second\n0,1\n60,2\n').spans).toHaveLength(2)
 })
 
 test('a third column is not passed over: it may be the rate', () => {
-  expect(problem(() => read('time,p99_ms,rps\n0,12,900\n60,13,950\n'))).toMatch(/^t.csv:2: '0,12,900' has 3 columns, and a trace has 2/)
+  expect(problem(() => read('time,p99_ms,rps\n0,12,900\n60,13,950\n'))).toMatch(
+    /^t.csv:2: '0,12,900' has 3 columns, and a trace has 2/,
+  )
   expect(problem(() => read('0;1\n60;2\n'))).toMatch(/'60;2' has 1 column, and a trace has 2/)
   expect(read('0,1,\r\n60,2,\r\n').spans.map(({ rps }) => rps)).toEqual([1, 2])
 })
 
 test('byte order mark, CRLF and quotes are read, one that never closes is told', () => {
-  expect(read('\uFEFF"time","rps"\r\n"0","1"\r\n"60","2"\r\n').spans.map(({ rps }) => rps)).toEqual([1, 2])
-  expect(problem(() => read('time,rps\n0,1\n60,"2\n'))).toMatch(/^t.csv:3: a quote is opened and never closed/)
+  expect(read('\uFEFF"time","rps"\r\n"0","1"\r\n"60","2"\r\n').spans.map(({ rps }) => rps)).toEqual(
+    [1, 2],
+  )
+  expect(problem(() => read('time,rps\n0,1\n60,"2\n'))).toMatch(
+    /^t.csv:3: a quote is opened and never closed/,
+  )
   expect(problem(() => read('0,5\n'))).toMatch(/t.csv has one row/)
 })
 
 test('a rate that is held for long where rows are missing is told', () => {
-  const every = (minutes: readonly number[]) => minutes.map((minute) => `${minute * 60},5\n`).join('')
+  const every = (minutes: readonly number[]) =>
+    minutes.map((minute) => `${minute * 60},5\n`).join('')
   expect(read(every([0, 5, 10, 15, 375, 380])).what).toBe(
     'the trace t.csv (6 rates over 6.42 h; one is held for 6 h, where most last 5 min)',
   )
@@ -49,7 +73,10 @@ test('a rate that is held for long where rows are missing is told', () => {
 test('milliseconds, microseconds and nanoseconds since 1970 are the same time', () => {
   const seconds = read('1767225600,1\n1767229200,2\n')
   for (const zeros of ['000', '000000', '000000000'])
-    expect(read(`1767225600${zeros},1\n1767229200${zeros},2\n`), zeros).toMatchObject({ spans: seconds.spans, beginsAtS: 1767225600 })
+    expect(read(`1767225600${zeros},1\n1767229200${zeros},2\n`), zeros).toMatchObject({
+      spans: seconds.spans,
+      beginsAtS: 1767225600,
+    })
 })
 
 test('times without a zone are what clocks show, whichever zone this machine is in; those with one are absolute', () => {
@@ -59,17 +86,24 @@ test('times without a zone are what clocks show, whichever zone this machine is 
       process.env.TZ = TZ
       // In New York there is no half past two on that day.
       const naive = read('2026-03-08 01:30:00,1\n2026-03-08 02:30:00,2\n2026-03-08 03:30,3\n')
-      expect(naive).toMatchObject({ beginsAtS: Date.parse('2026-03-08T01:30:00Z') / 1000, asClocksShow: true })
+      expect(naive).toMatchObject({
+        beginsAtS: Date.parse('2026-03-08T01:30:00Z') / 1000,
+        asClocksShow: true,
+      })
       expect(naive.spans.map(({ seconds }) => seconds)).toEqual([3600, 3600, 3600])
     }
   } finally {
     if (zone === undefined) delete process.env.TZ
     else process.env.TZ = zone
   }
-  const zoned = read('2026-10-25T02:00:00+02:00,1\n2026-10-25 02:00:00+0100,2\n2026-10-25T02:00:00Z,3\n')
+  const zoned = read(
+    '2026-10-25T02:00:00+02:00,1\n2026-10-25 02:00:00+0100,2\n2026-10-25T02:00:00Z,3\n',
+  )
   expect(zoned.spans.map(({ seconds }) => seconds)).toEqual([3600, 3600, 3600])
   expect(zoned).not.toHaveProperty('asClocksShow')
-  expect(problem(() => read('2026-10-25T02:00:00,1\n2026-10-25T02:00:00,2\n'))).toMatch(/t.csv:2: the time does not go on.*name the zone/)
+  expect(problem(() => read('2026-10-25T02:00:00,1\n2026-10-25T02:00:00,2\n'))).toMatch(
+    /t.csv:2: the time does not go on.*name the zone/,
+  )
   expect(problem(() => read('Oct 1 2026,1\nOct 2 2026,2\n'))).toMatch(/no timestamp and rate/)
 })
 

@@ -16,7 +16,10 @@ export interface Demand {
   readonly what: string
   /** When it begins, seconds since 1970; absent: at midnight of any day. */
   readonly beginsAtS?: number
-  /** Its times name no zone: `beginsAtS` is what a clock shows where the requests come, read as if it were UTC. */
+  /**
+   * Its times name no zone: `beginsAtS` is what a clock shows where the requests come, read as if
+   * it were UTC.
+   */
   readonly asClocksShow?: true
 }
 
@@ -40,11 +43,17 @@ const latestSeconds = 8.64e12
 /** The same rate around the clock. */
 export function steadyDemand(rps: number): Demand {
   if (!(rps > 0 && Number.isFinite(rps)))
-    throw new DemandError(`a demand of ${rps} requests per second cannot be planned for`, 'give a number above 0')
+    throw new DemandError(
+      `a demand of ${rps} requests per second cannot be planned for`,
+      'give a number above 0',
+    )
   return { spans: [{ rps, seconds: daySeconds }], what: `a steady ${rate(rps)}` }
 }
 
-/** A day in hours: '0-8:20, 8-20:200, 20-24:60'. Every hour must be there once; half hours are written 8.5, and quarters are the least. */
+/**
+ * A day in hours: '0-8:20, 8-20:200, 20-24:60'. Every hour must be there once; half hours are
+ * written 8.5, and quarters are the least.
+ */
 export function tableDemand(text: string): Demand {
   const hint = "write a day as '0-8:20, 8-20:200, 20-24:60' (hours: requests per second)"
   const stepSeconds = 900
@@ -52,12 +61,17 @@ export function tableDemand(text: string): Demand {
   for (const part of text.split(',')) {
     const match = /^\s*(\d+(?:\.\d+)?)\s*-\s*(\d+(?:\.\d+)?)\s*:\s*(\d+(?:\.\d+)?)\s*$/.exec(part)
     const [from, to, value] = (match ?? []).slice(1).map(Number)
-    if (from === undefined || to === undefined || value === undefined) throw new DemandError(`'${part.trim()}' is no part of a day`, hint)
+    if (from === undefined || to === undefined || value === undefined)
+      throw new DemandError(`'${part.trim()}' is no part of a day`, hint)
     if (to > 24 || from >= to) throw new DemandError(`${from}-${to} is no span of hours`, hint)
-    if (!Number.isFinite(value)) throw new DemandError(`'${part.trim()}' has no rate that can be planned for`, hint)
+    if (!Number.isFinite(value))
+      throw new DemandError(`'${part.trim()}' has no rate that can be planned for`, hint)
     const uneven = [from, to].find((hour) => hour % 0.25 !== 0)
     if (uneven !== undefined)
-      throw new DemandError(`hour ${uneven} is no quarter of an hour`, 'write 8, 8.25, 8.5 or 8.75; a trace has rates of any length')
+      throw new DemandError(
+        `hour ${uneven} is no quarter of an hour`,
+        'write 8, 8.25, 8.5 or 8.75; a trace has rates of any length',
+      )
     for (let i = from * 4; i < to * 4; i++) {
       if (!Number.isNaN(rps[i])) throw new DemandError(`hour ${i / 4} is given twice`, hint)
       rps[i] = value
@@ -69,24 +83,36 @@ export function tableDemand(text: string): Demand {
 }
 
 /**
- * A trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or without a header. Each rate holds exactly until the next
- * timestamp, the last one as long as the one before it; a last row whole days after the first closes the period and holds for no time, unless its rate
- * is the highest.
+ * A trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or without a
+ * header. Each rate holds exactly until the next timestamp, the last one as long as the one before
+ * it; a last row whole days after the first closes the period and holds for no time, unless its
+ * rate is the highest.
  */
 export function traceDemand(text: string, file: string): Demand {
   const hint = 'give two columns: timestamp (seconds or ISO 8601), requests per second'
   const rows = rowsOf(text, file, hint)
   const [first] = rows
-  const header = first !== undefined && !isSample(first.cells) && !first.cells.some((cell) => isRate(cell)) ? 1 : 0
+  const header =
+    first !== undefined && !isSample(first.cells) && !first.cells.some((cell) => isRate(cell))
+      ? 1
+      : 0
   const unit = unitOf(rows[header]?.cells[0] ?? '')
   const samples = rows.slice(header).map(({ cells, line }) => {
     const at = `${file}:${line}: '${cells.join(',')}'`
     const columns = cells.findLastIndex((cell) => cell.trim() !== '') + 1
-    if (columns !== 2) throw new DemandError(`${at} has ${columns} column${columns === 1 ? '' : 's'}, and a trace has 2`, hint)
+    if (columns !== 2)
+      throw new DemandError(
+        `${at} has ${columns} column${columns === 1 ? '' : 's'}, and a trace has 2`,
+        hint,
+      )
     if (!isSample(cells)) throw new DemandError(`${at} is no timestamp and rate`, hint)
     return { line, at: timeOf(cells[0]!, unit), rps: Number(cells[1]) }
   })
-  if (samples.length < 2) throw new DemandError(`${file} has ${samples.length === 1 ? 'one row' : 'no rows'}`, `${hint}, at least two rows`)
+  if (samples.length < 2)
+    throw new DemandError(
+      `${file} has ${samples.length === 1 ? 'one row' : 'no rows'}`,
+      `${hint}, at least two rows`,
+    )
   const gaps = samples.slice(1).map((s, i) => s.at - samples[i]!.at)
   const backwards = gaps.findIndex((gap) => gap <= 0)
   if (backwards >= 0)
@@ -96,26 +122,42 @@ export function traceDemand(text: string, file: string): Demand {
     )
   const days = (samples.at(-1)!.at - samples[0]!.at) / daySeconds
   const spans = samples.map(({ rps }, i): DemandSpan => ({ rps, seconds: gaps[i] ?? gaps.at(-1)! }))
-  const closes = days >= 1 && Math.abs(days - Math.round(days)) < 1e-9 && spans.slice(0, -1).some(({ rps }) => rps >= spans.at(-1)!.rps)
+  const closes =
+    days >= 1 &&
+    Math.abs(days - Math.round(days)) < 1e-9 &&
+    spans.slice(0, -1).some(({ rps }) => rps >= spans.at(-1)!.rps)
   const beginsAtS = samples[0]!.at
   // Smaller numbers are seconds since the trace's own beginning; larger ones no calendar has.
   const demand = {
     spans: closes ? spans.slice(0, -1) : spans,
     what: '',
-    ...(beginsAtS > aYearSeconds && beginsAtS < latestSeconds && { beginsAtS, ...(isOfClock(rows[header]!.cells[0]!) && asClocksShow) }),
+    ...(beginsAtS > aYearSeconds &&
+      beginsAtS < latestSeconds && {
+        beginsAtS,
+        ...(isOfClock(rows[header]!.cells[0]!) && asClocksShow),
+      }),
   }
   const lasts = timeSaid(periodSeconds(demand))
-  return checked({ ...demand, what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)})` })
+  return checked({
+    ...demand,
+    what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)})`,
+  })
 }
 
 const timeSaid = (seconds: number): string =>
-  seconds >= 3600 ? `${significant(seconds / 3600)} h` : seconds >= 60 ? `${significant(seconds / 60)} min` : `${significant(seconds)} s`
+  seconds >= 3600
+    ? `${significant(seconds / 3600)} h`
+    : seconds >= 60
+      ? `${significant(seconds / 60)} min`
+      : `${significant(seconds)} s`
 
 /** Where rows are missing a rate is held for long: that is told. */
 function holeIn({ spans }: Pick<Demand, 'spans'>): string {
   const lasting = spans.map(({ seconds }) => seconds).sort((a, b) => a - b)
   const [usual, longest] = [lasting[Math.floor(lasting.length / 2)]!, lasting.at(-1)!]
-  return longest > mostHeld * usual ? `; one is held for ${timeSaid(longest)}, where most last ${timeSaid(usual)}` : ''
+  return longest > mostHeld * usual
+    ? `; one is held for ${timeSaid(longest)}, where most last ${timeSaid(usual)}`
+    : ''
 }
 
 /** Times as long as most rates: rows are missing, or were written when the rate changed. */
@@ -125,35 +167,53 @@ function rowsOf(text: string, file: string, hint: string): CsvRecord[] {
   try {
     return csvRecords(text)
   } catch (error) {
-    if (error instanceof CsvError) throw new DemandError(`${file}:${error.line}: ${error.what}`, hint)
+    if (error instanceof CsvError)
+      throw new DemandError(`${file}:${error.line}: ${error.what}`, hint)
     throw error
   }
 }
 
-const isRate = (cell: string): boolean => cell.trim() !== '' && Number(cell) >= 0 && Number.isFinite(Number(cell))
-const isSample = ([time = '', rps = '']: readonly string[]): boolean => !Number.isNaN(timeOf(time)) && isRate(rps)
+const isRate = (cell: string): boolean =>
+  cell.trim() !== '' && Number(cell) >= 0 && Number.isFinite(Number(cell))
+const isSample = ([time = '', rps = '']: readonly string[]): boolean =>
+  !Number.isNaN(timeOf(time)) && isRate(rps)
 
 const asClocksShow = { asClocksShow: true } as const
-const isOfClock = (text: string): boolean => Number.isNaN(Number(text)) && isoParts(text)?.zone === undefined
+const isOfClock = (text: string): boolean =>
+  Number.isNaN(Number(text)) && isoParts(text)?.zone === undefined
 
 /** ISO 8601 as exports have it: a blank for the T, the zone's colon left out, a date alone. */
-function isoParts(text: string): { readonly date: string; readonly time: string; readonly zone?: string } | undefined {
-  const found = /^\s*(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?)?\s*$/i.exec(text)
+function isoParts(
+  text: string,
+): { readonly date: string; readonly time: string; readonly zone?: string } | undefined {
+  const found =
+    /^\s*(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?)?\s*$/i.exec(
+      text,
+    )
   if (!found) return undefined
   const [, date = '', time = '00:00', utc, hours, minutes = '00'] = found
   return { date, time, ...(utc ? { zone: 'Z' } : hours && { zone: `${hours}:${minutes}` }) }
 }
 
-/** Seconds; of a text without a zone as if it were UTC, whatever the zone of this machine. @param unit of numbers, so many in a second */
+/**
+ * Seconds; of a text without a zone as if it were UTC, whatever the zone of this machine. @param
+ * unit of numbers, so many in a second
+ */
 function timeOf(text: string, unit = 1): number {
   const number = text.trim() === '' ? Number.NaN : Number(text)
   if (!Number.isNaN(number)) return number / unit
   const iso = isoParts(text)
-  return iso === undefined ? Number.NaN : Date.parse(`${iso.date}T${iso.time}${iso.zone ?? 'Z'}`) / 1000
+  return iso === undefined
+    ? Number.NaN
+    : Date.parse(`${iso.date}T${iso.time}${iso.zone ?? 'Z'}`) / 1000
 }
 
-/** Numbers that begin so high are milliseconds, microseconds or nanoseconds since 1970: in seconds the least of each would be the year 5138. */
-const unitOf = (first: string): number => unitsOfTime.find(([from]) => Number(first) > from)?.[1] ?? 1
+/**
+ * Numbers that begin so high are milliseconds, microseconds or nanoseconds since 1970: in seconds
+ * the least of each would be the year 5138.
+ */
+const unitOf = (first: string): number =>
+  unitsOfTime.find(([from]) => Number(first) > from)?.[1] ?? 1
 const unitsOfTime = [
   [1e17, 1e9],
   [1e14, 1e6],
@@ -162,25 +222,37 @@ const unitsOfTime = [
 
 /**
  * Shapes of practice, as shares of the peak over a day, in steps of five minutes.
- * daily: a smooth valley at night (a fifth of the peak at 4 am) and a peak at 3 pm. evening-bursts: a low day, then half-hour bursts between 7 and 11 pm.
- * periodic-jobs: a batch of ten minutes at the peak every hour over a low base. low-mean: nearly idle, with two short daily peaks.
+ * daily: a smooth valley at night (a fifth of the peak at 4 am) and a peak at 3 pm. evening-bursts:
+ * a low day, then half-hour bursts between 7 and 11 pm. periodic-jobs: a batch of ten minutes at
+ * the peak every hour over a low base. low-mean: nearly idle, with two short daily peaks.
  */
 export const demandPatterns = ['daily', 'evening-bursts', 'periodic-jobs', 'low-mean'] as const
 type DemandPattern = (typeof demandPatterns)[number]
 
 const shapes: Readonly<Record<DemandPattern, (hour: number) => number>> = {
   daily: (hour) => 0.6 - 0.4 * Math.cos((2 * Math.PI * (hour - 3)) / 24),
-  'evening-bursts': (hour) => (hour >= 19 && hour < 23 && hour % 1 < 0.5 ? 1 : hour >= 7 && hour < 23 ? 0.3 : 0.1),
+  'evening-bursts': (hour) =>
+    hour >= 19 && hour < 23 && hour % 1 < 0.5 ? 1 : hour >= 7 && hour < 23 ? 0.3 : 0.1,
   'periodic-jobs': (hour) => (hour % 1 < 1 / 6 ? 1 : 0.08),
-  'low-mean': (hour) => Math.max(0.05, Math.exp(-(((hour - 10) / 0.7) ** 2)), 0.8 * Math.exp(-(((hour - 17) / 0.7) ** 2))),
+  'low-mean': (hour) =>
+    Math.max(
+      0.05,
+      Math.exp(-(((hour - 10) / 0.7) ** 2)),
+      0.8 * Math.exp(-(((hour - 17) / 0.7) ** 2)),
+    ),
 }
 
 /** A day of a pattern whose highest sample is `peakRps`. */
 export function patternDemand(pattern: DemandPattern, peakRps: number): Demand {
   if (!(peakRps > 0 && Number.isFinite(peakRps)))
-    throw new DemandError(`a peak of ${peakRps} requests per second cannot be planned for`, 'give --peak a number above 0')
+    throw new DemandError(
+      `a peak of ${peakRps} requests per second cannot be planned for`,
+      'give --peak a number above 0',
+    )
   const stepSeconds = 300
-  const shares = Array.from({ length: daySeconds / stepSeconds }, (_, i) => shapes[pattern]((i * stepSeconds) / 3600))
+  const shares = Array.from({ length: daySeconds / stepSeconds }, (_, i) =>
+    shapes[pattern]((i * stepSeconds) / 3600),
+  )
   const highest = Math.max(...shares)
   return {
     spans: spansOf(
@@ -192,22 +264,33 @@ export function patternDemand(pattern: DemandPattern, peakRps: number): Demand {
 }
 
 function checked(demand: Demand): Demand {
-  if (!(peakOf(demand) > 0)) throw new DemandError('the demand is 0 all the time', 'there is nothing to plan')
+  if (!(peakOf(demand) > 0))
+    throw new DemandError('the demand is 0 all the time', 'there is nothing to plan')
   return demand
 }
 
-const spansOf = (rps: readonly number[], seconds: number): DemandSpan[] => rps.map((r) => ({ rps: r, seconds }))
+const spansOf = (rps: readonly number[], seconds: number): DemandSpan[] =>
+  rps.map((r) => ({ rps: r, seconds }))
 
-export const periodSeconds = ({ spans }: Pick<Demand, 'spans'>): number => spans.reduce((sum, { seconds }) => sum + seconds, 0)
+export const periodSeconds = ({ spans }: Pick<Demand, 'spans'>): number =>
+  spans.reduce((sum, { seconds }) => sum + seconds, 0)
 /** At which its period begins: UTC, or what clocks show where its times name no zone. */
-export const secondOfDay = ({ beginsAtS = 0 }: Pick<Demand, 'beginsAtS'>): number => beginsAtS % daySeconds
-/** The same, its period so often that it takes some time: what scales needs longer than that to settle. */
+export const secondOfDay = ({ beginsAtS = 0 }: Pick<Demand, 'beginsAtS'>): number =>
+  beginsAtS % daySeconds
+/**
+ * The same, its period so often that it takes some time: what scales needs longer than that to
+ * settle.
+ */
 export function repeated(demand: Demand, leastSeconds: number): Demand {
   const times = Math.max(1, Math.ceil(leastSeconds / periodSeconds(demand) - 1e-9))
-  return times === 1 ? demand : { ...demand, spans: Array.from({ length: times }, () => demand.spans).flat() }
+  return times === 1
+    ? demand
+    : { ...demand, spans: Array.from({ length: times }, () => demand.spans).flat() }
 }
-export const peakOf = ({ spans }: Demand): number => spans.reduce((peak, { rps }) => Math.max(peak, rps), 0)
-export const leastOf = ({ spans }: Demand): number => spans.reduce((least, { rps }) => Math.min(least, rps), Number.POSITIVE_INFINITY)
+export const peakOf = ({ spans }: Demand): number =>
+  spans.reduce((peak, { rps }) => Math.max(peak, rps), 0)
+export const leastOf = ({ spans }: Demand): number =>
+  spans.reduce((least, { rps }) => Math.min(least, rps), Number.POSITIVE_INFINITY)
 /** Over time: a rate counts as long as it holds. */
 export const meanOf = (demand: Demand): number =>
   demand.spans.reduce((sum, { rps, seconds }) => sum + rps * seconds, 0) / periodSeconds(demand)

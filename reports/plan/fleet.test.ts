@@ -7,7 +7,15 @@ import { defaultBehaviour, type HpaSettings } from './hpa.ts'
 import { losslessSettings } from './lossless.ts'
 import { type FleetUnit, shareOver } from './replica.ts'
 
-const hundred: FleetUnit = { label: 'x', capacityRps: 100, percentile: 0.99, limitMs: 50, startupSeconds: 60, nodeSeconds: 0, perNode: 1 }
+const hundred: FleetUnit = {
+  label: 'x',
+  capacityRps: 100,
+  percentile: 0.99,
+  limitMs: 50,
+  startupSeconds: 60,
+  nodeSeconds: 0,
+  perNode: 1,
+}
 const surroundings = { timeoutSeconds: 10, reactionSeconds: 30 }
 const settings: HpaSettings = {
   targetRps: 80,
@@ -20,8 +28,18 @@ const spans = (...list: readonly (readonly [rps: number, seconds: number])[]): D
   what: '',
   spans: list.map(([rps, seconds]) => ({ rps, seconds })),
 })
-const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 100 })
-const curved: FleetUnit = { ...hundred, saturationRps: 120, curve: [knot(0, 10), knot(50, 20), knot(100, 50), knot(110, 80)] }
+const knot = (rateRps: number, latencyMs: number) => ({
+  rateRps,
+  latencyMs,
+  lowMs: latencyMs,
+  highMs: latencyMs,
+  requests: 100,
+})
+const curved: FleetUnit = {
+  ...hundred,
+  saturationRps: 120,
+  curve: [knot(0, 10), knot(50, 20), knot(100, 50), knot(110, 80)],
+}
 
 describe('one replica', () => {
   test('misses what the percentile allows at its capacity, less below, more above, everything at saturation', () => {
@@ -45,43 +63,66 @@ describe('one replica', () => {
 describe('a static fleet', () => {
   test('loses exactly the minutes beyond its capacity', () => {
     const day = tableDemand('0-8:50, 8-10:400, 10-24:200')
-    expect(staticFleet(hundred, day, 4, surroundings)).toMatchObject({ lostMinutes: 0, lostHours: [] })
+    expect(staticFleet(hundred, day, 4, surroundings)).toMatchObject({
+      lostMinutes: 0,
+      lostHours: [],
+    })
     const small = staticFleet({ ...hundred, saturationRps: 250 }, day, 2, surroundings)
     expect(small).toMatchObject({ lostMinutes: 120, lostHours: [8, 9] })
     expect(small.minutes).toBe(24 * 60)
   })
 
   test('says the hours that clocks show, whenever the trace begins', () => {
-    const night = { ...spans([50, 3600], [400, 3600], [50, 79_200]), beginsAtS: Date.parse('2026-10-01T22:00:00Z') / 1000 }
-    expect(staticFleet({ ...hundred, saturationRps: 250 }, night, 2, surroundings).lostHours).toEqual([23])
+    const night = {
+      ...spans([50, 3600], [400, 3600], [50, 79_200]),
+      beginsAtS: Date.parse('2026-10-01T22:00:00Z') / 1000,
+    }
+    expect(
+      staticFleet({ ...hundred, saturationRps: 250 }, night, 2, surroundings).lostHours,
+    ).toEqual([23])
   })
 
   test('a queue builds up and drains: what was over for a minute loses the minutes after it, until it is empty', () => {
-    // 60 s at 30 req/s too many leave 1,800, drained at 20 a second in 90 s: three minutes are lost, and the queue of the last span carries over to the next period.
+    // 60 s at 30 req/s too many leave 1,800, drained at 20 a second in 90 s: three minutes are
+    // lost, and the queue of the last span carries over to the next period.
     const demand = spans([100, 600], [150, 60], [100, 600])
     const patient = { ...surroundings, timeoutSeconds: 60 }
     expect(staticFleet(curved, demand, 1, patient).lostMinutes).toBe(3)
     // Clients that give up after a second leave 120 to drain in six.
-    expect(staticFleet(curved, demand, 1, { ...surroundings, timeoutSeconds: 1 }).lostMinutes).toBe(2)
+    expect(staticFleet(curved, demand, 1, { ...surroundings, timeoutSeconds: 1 }).lostMinutes).toBe(
+      2,
+    )
     expect(staticFleet(curved, spans([100, 600], [150, 60]), 1, patient).lostMinutes).toBe(3)
   })
 
   test('the percentile over the whole period forgives what minutes do not', () => {
-    // Ten seconds in a day at twice the capacity: no minute's hundredth part, and far less than a hundredth of the day.
+    // Ten seconds in a day at twice the capacity: no minute's hundredth part, and far less than a
+    // hundredth of the day.
     const blip = spans([50, 43_200], [200, 10], [50, 43_190])
-    expect(replicasThatKeep(curved, blip, 0, surroundings)).toEqual({ everyMinute: 2, wholePeriod: 1 })
-    expect(replicasThatKeep(curved, spans([200, 86_400]), 0.2, surroundings)).toEqual({ everyMinute: 3, wholePeriod: 3 })
+    expect(replicasThatKeep(curved, blip, 0, surroundings)).toEqual({
+      everyMinute: 2,
+      wholePeriod: 1,
+    })
+    expect(replicasThatKeep(curved, spans([200, 86_400]), 0.2, surroundings)).toEqual({
+      everyMinute: 3,
+      wholePeriod: 3,
+    })
   })
 
   test('never more than the peak takes, never fewer than the mean', () => {
     fc.assert(
-      fc.property(fc.array(fc.integer({ min: 1, max: 900 }), { minLength: 1, maxLength: 12 }), (rates) => {
-        const demand = spans(...rates.map((rps) => [rps, 300] as const))
-        const { everyMinute, wholePeriod } = replicasThatKeep(curved, demand, 0, surroundings)
-        expect(everyMinute).toBe(replicasFor({ demandRps: Math.max(...rates), headroom: 0 }, 100))
-        expect(wholePeriod).toBeLessThanOrEqual(everyMinute)
-        expect(wholePeriod).toBeGreaterThan(rates.reduce((sum, rps) => sum + rps, 0) / rates.length / 121)
-      }),
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 900 }), { minLength: 1, maxLength: 12 }),
+        (rates) => {
+          const demand = spans(...rates.map((rps) => [rps, 300] as const))
+          const { everyMinute, wholePeriod } = replicasThatKeep(curved, demand, 0, surroundings)
+          expect(everyMinute).toBe(replicasFor({ demandRps: Math.max(...rates), headroom: 0 }, 100))
+          expect(wholePeriod).toBeLessThanOrEqual(everyMinute)
+          expect(wholePeriod).toBeGreaterThan(
+            rates.reduce((sum, rps) => sum + rps, 0) / rates.length / 121,
+          )
+        },
+      ),
       { numRuns: 40 },
     )
   })
@@ -91,7 +132,8 @@ describe('an autoscaled fleet', () => {
   test('loses the time from a rise to what it ordered, and pays until the window has passed', () => {
     const day = tableDemand('0-12:75, 12-13:225, 13-24:75')
     const outcome = autoscaledFleet(hundred, day, settings, surroundings)
-    // The rate is 30 s old and a mean of a minute: at 45 s the first look sees more than its tolerance, at 90 s all; a replica takes 60 s, then waiting ones leave.
+    // The rate is 30 s old and a mean of a minute: at 45 s the first look sees more than its
+    // tolerance, at 90 s all; a replica takes 60 s, then waiting ones leave.
     expect(outcome.lostHours).toEqual([12])
     expect(outcome.lostMinutes).toBeGreaterThanOrEqual(2)
     expect(outcome.lostMinutes).toBeLessThanOrEqual(4)
@@ -107,8 +149,14 @@ describe('an autoscaled fleet', () => {
     const ordered = autoscaledFleet({ ...hundred, nodeSeconds: 240 }, day, settings, surroundings)
     expect(ordered.lostMinutes - there.lostMinutes).toBe(4)
     expect((ordered.meanReplicas - there.meanReplicas) * 86_400).toBeCloseTo(2 * 600, 6)
-    // The second half of a node is free: it is paid for from the first on, and a replica finds it without waiting.
-    const shared = autoscaledFleet({ ...hundred, nodeSeconds: 240, perNode: 4 }, day, settings, surroundings)
+    // The second half of a node is free: it is paid for from the first on, and a replica finds it
+    // without waiting.
+    const shared = autoscaledFleet(
+      { ...hundred, nodeSeconds: 240, perNode: 4 },
+      day,
+      settings,
+      surroundings,
+    )
     expect(shared).toMatchObject({ lostMinutes: there.lostMinutes, meanReplicas: 4 })
   })
 
@@ -117,17 +165,28 @@ describe('an autoscaled fleet', () => {
     // 100 answered are within the tolerance of a target of 95.
     const near = { ...settings, targetRps: 95, counts: 'answered' } as const
     expect(autoscaledFleet(hundred, rise, near, surroundings).mostReplicas).toBe(1)
-    expect(autoscaledFleet(hundred, rise, { ...near, counts: 'came' }, surroundings).mostReplicas).toBe(3)
+    expect(
+      autoscaledFleet(hundred, rise, { ...near, counts: 'came' }, surroundings).mostReplicas,
+    ).toBe(3)
   })
 
   test('goes to none and wakes up, losing what comes before the first serves', () => {
     const seldom = spans([50, 1800], [0, 5400])
-    const outcome = autoscaledFleet({ ...hundred, nodeSeconds: 240 }, seldom, { ...settings, minReplicas: 0 }, surroundings)
+    const outcome = autoscaledFleet(
+      { ...hundred, nodeSeconds: 240 },
+      seldom,
+      { ...settings, minReplicas: 0 },
+      surroundings,
+    )
     expect(outcome).toMatchObject({ leastReplicas: 0, mostReplicas: 1 })
     // Seen at the first poll after 30 s; then a node and a start: within six minutes.
     expect(outcome.lostMinutes).toBeGreaterThanOrEqual(5)
     expect(outcome.lostMinutes).toBeLessThanOrEqual(6)
-    expect(autoscaledFleet(hundred, seldom, settings, surroundings)).toMatchObject({ lostMinutes: 0, leastReplicas: 1, meanReplicas: 1 })
+    expect(autoscaledFleet(hundred, seldom, settings, surroundings)).toMatchObject({
+      lostMinutes: 0,
+      leastReplicas: 1,
+      meanReplicas: 1,
+    })
   })
 
   test('is played alike whether looks at which nothing changes are left out or not', () => {
@@ -138,7 +197,9 @@ describe('an autoscaled fleet', () => {
         Array.from({ length: seconds / 600 }, (_, i) => ({ rps: rps + i * 1e-9, seconds: 600 })),
       ),
     }
-    const [a, b] = [long, cut].map((demand) => autoscaledFleet(hundred, demand, settings, surroundings))
+    const [a, b] = [long, cut].map((demand) =>
+      autoscaledFleet(hundred, demand, settings, surroundings),
+    )
     expect(a!.lostMinutes).toBe(b!.lostMinutes)
     expect(a!.meanReplicas).toBeCloseTo(b!.meanReplicas, 9)
     expect(a!.ready).toEqual(b!.ready)
@@ -160,6 +221,8 @@ describe('settings that lose no minute', () => {
   })
 
   test('are none where the demand never changes', () => {
-    expect(losslessSettings(curved, spans([500, 86_400]), settings, 5, surroundings)).toBeUndefined()
+    expect(
+      losslessSettings(curved, spans([500, 86_400]), settings, 5, surroundings),
+    ).toBeUndefined()
   })
 })

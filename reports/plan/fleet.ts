@@ -1,6 +1,7 @@
 /**
- * What a fleet of equal replicas does under a demand: minutes in which the SLO is lost, and replica-hours to pay.
- * The period is played twice and the second time counts, so that it begins as it ended, with what waits.
+ * What a fleet of equal replicas does under a demand: minutes in which the SLO is lost, and
+ * replica-hours to pay. The period is played twice and the second time counts, so that it begins as
+ * it ended, with what waits.
  */
 import { replicasFor } from '../../search/objective.ts'
 import { type Demand, peakOf, scaled, secondOfDay } from './demand.ts'
@@ -15,12 +16,18 @@ import type { FleetUnit } from './replica.ts'
 export interface Surroundings {
   /** After which a client gives up, seconds. */
   readonly timeoutSeconds: number
-  /** How old the rates are that an autoscaler sees (scrapes, adapters), seconds, besides the minute that they are means of. */
+  /**
+   * How old the rates are that an autoscaler sees (scrapes, adapters), seconds, besides the minute
+   * that they are means of.
+   */
   readonly reactionSeconds: number
 }
 
 export interface FleetOutcome extends SloKept {
-  /** Mean of replicas that are paid for: those there are, starting or not, and the places of nodes that are held empty. */
+  /**
+   * Mean of replicas that are paid for: those there are, starting or not, and the places of nodes
+   * that are held empty.
+   */
   readonly meanReplicas: number
   readonly leastReplicas: number
   readonly mostReplicas: number
@@ -36,7 +43,12 @@ interface ReplicaStep {
 }
 
 /** A number of replicas that never changes. */
-export function staticFleet(unit: FleetUnit, demand: Demand, replicas: number, { timeoutSeconds }: Surroundings): FleetOutcome {
+export function staticFleet(
+  unit: FleetUnit,
+  demand: Demand,
+  replicas: number,
+  { timeoutSeconds }: Surroundings,
+): FleetOutcome {
   const course = new Course(demand)
   const period = course.periodSeconds
   const queues = new Queues(unit, timeoutSeconds)
@@ -53,10 +65,20 @@ export function staticFleet(unit: FleetUnit, demand: Demand, replicas: number, {
     }
   }
   const ready = [{ seconds: 0, replicas }]
-  return { meanReplicas: replicas, leastReplicas: replicas, mostReplicas: replicas, ready, paid: ready, ...minutes.outcome() }
+  return {
+    meanReplicas: replicas,
+    leastReplicas: replicas,
+    mostReplicas: replicas,
+    ready,
+    paid: ready,
+    ...minutes.outcome(),
+  }
 }
 
-/** The fewest replicas that keep the SLO, with the headroom besides: in every minute, and over the whole period taken together. */
+/**
+ * The fewest replicas that keep the SLO, with the headroom besides: in every minute, and over the
+ * whole period taken together.
+ */
 export function replicasThatKeep(
   unit: FleetUnit,
   demand: Demand,
@@ -75,11 +97,21 @@ export function replicasThatKeep(
     return high
   }
   const everyMinute = fewest(({ lostMinutes }) => lostMinutes === 0, peak)
-  return { everyMinute, wholePeriod: fewest(({ over }) => over <= (1 - unit.percentile) * (1 + 1e-6), everyMinute) }
+  return {
+    everyMinute,
+    wholePeriod: fewest(({ over }) => over <= (1 - unit.percentile) * (1 + 1e-6), everyMinute),
+  }
 }
 
-/** A fleet whose size an autoscaler sets, on nodes that a cluster autoscaler brings and takes away. */
-export function autoscaledFleet(unit: FleetUnit, demand: Demand, settings: HpaSettings, surroundings: Surroundings): FleetOutcome {
+/**
+ * A fleet whose size an autoscaler sets, on nodes that a cluster autoscaler brings and takes away.
+ */
+export function autoscaledFleet(
+  unit: FleetUnit,
+  demand: Demand,
+  settings: HpaSettings,
+  surroundings: Surroundings,
+): FleetOutcome {
   return new AutoscaledPlay(unit, demand, settings, surroundings).outcome()
 }
 
@@ -108,7 +140,10 @@ class AutoscaledPlay {
     this.#pool = new NodePool(unit)
     this.#seen = new RateSeen(surroundings.reactionSeconds, settings.counts)
     this.#minutes = new SloMinutes(this.#course.periodSeconds, unit.percentile, secondOfDay(demand))
-    this.#memorySeconds = Math.max(this.#hpa.memorySeconds, this.#pool.memorySeconds) + this.#seen.memorySeconds + syncSeconds
+    this.#memorySeconds =
+      Math.max(this.#hpa.memorySeconds, this.#pool.memorySeconds) +
+      this.#seen.memorySeconds +
+      syncSeconds
     const wished = Math.ceil(demand.spans[0]!.rps / settings.targetRps - 1e-9)
     this.#pods = Math.min(settings.maxReplicas, Math.max(settings.minReplicas, wished))
     this.#queues.add(this.#pods)
@@ -137,7 +172,8 @@ class AutoscaledPlay {
   #look(at: number): void {
     const wanted = this.#hpa.replicas(at, this.#seen.rps(at), this.#pods)
     const before = this.#pods
-    for (const { inSeconds, count } of this.#pool.places(at, before, wanted)) this.#starting.push({ readyAt: at + inSeconds, count })
+    for (const { inSeconds, count } of this.#pool.places(at, before, wanted))
+      this.#starting.push({ readyAt: at + inSeconds, count })
     let gone = before - wanted
     this.#starting.sort((a, b) => a.readyAt - b.readyAt)
     for (let last = this.#starting.at(-1); gone > 0 && last; last = this.#starting.at(-1)) {
@@ -150,11 +186,18 @@ class AutoscaledPlay {
     this.#pods = wanted
     this.#pool.needs(at, wanted)
     const { rps } = this.#course.at(at)
-    const busy = wanted !== before || this.#starting.length > 0 || this.#queues.waiting || rps !== this.#quiet.rps
+    const busy =
+      wanted !== before ||
+      this.#starting.length > 0 ||
+      this.#queues.waiting ||
+      rps !== this.#quiet.rps
     if (busy) this.#quiet = { since: at, rps }
   }
 
-  /** Where nothing has changed for as long as anything remembers, nothing will until shortly before the rate does. */
+  /**
+   * Where nothing has changed for as long as anything remembers, nothing will until shortly before
+   * the rate does.
+   */
   #nextLook(at: number): number {
     if (at - this.#quiet.since < this.#memorySeconds) return at + syncSeconds
     const { until } = this.#course.at(at)
@@ -165,7 +208,8 @@ class AutoscaledPlay {
   #until(from: number, to: number): void {
     const period = this.#course.periodSeconds
     for (let at = from; at < to - 1e-9; ) {
-      while (this.#starting[0] && this.#starting[0].readyAt <= at + 1e-9) this.#queues.add(this.#starting.shift()!.count)
+      while (this.#starting[0] && this.#starting[0].readyAt <= at + 1e-9)
+        this.#queues.add(this.#starting.shift()!.count)
       const { rps, until } = this.#course.at(at)
       const into = at >= period - 1e-9 ? at - period : at
       const minute = at - into + this.#minutes.end(into)
@@ -182,7 +226,8 @@ class AutoscaledPlay {
     this.#minutes.add(into, flow)
     const paid = this.#pool.paid(this.#pods)
     this.#paid += paid * seconds
-    if (this.#paidFor.at(-1)?.replicas !== paid) this.#paidFor.push({ seconds: into, replicas: paid })
+    if (this.#paidFor.at(-1)?.replicas !== paid)
+      this.#paidFor.push({ seconds: into, replicas: paid })
     this.#least = Math.min(this.#least, this.#pods)
     this.#most = Math.max(this.#most, this.#pods)
     const replicas = this.#queues.ready

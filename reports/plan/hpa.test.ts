@@ -10,7 +10,11 @@ const settings = (change: Partial<HpaSettings> = {}): HpaSettings => ({
   ...change,
 })
 /** Replicas look by look, from the rates seen at each. */
-function looks(rates: readonly number[], from: number, change: Partial<HpaSettings> = {}): number[] {
+function looks(
+  rates: readonly number[],
+  from: number,
+  change: Partial<HpaSettings> = {},
+): number[] {
   const hpa = new Hpa(settings(change))
   let current = from
   return rates.map((seen, i) => {
@@ -45,7 +49,9 @@ test("by the replicas' start it doubles once in a start, and gives up one, or a 
 })
 
 test('a policy counts from the replicas at the start of its period, what was taken away in it among them', () => {
-  const policies = (value: number, periodSeconds: number) => [{ type: 'Percent', value, periodSeconds } as const]
+  const policies = (value: number, periodSeconds: number) => [
+    { type: 'Percent', value, periodSeconds } as const,
+  ]
   const behaviour = {
     scaleUp: { stabilizationWindowSeconds: 0, policies: policies(100, 60) },
     scaleDown: { stabilizationWindowSeconds: 0, policies: policies(50, 15) },

@@ -1,6 +1,8 @@
 /**
- * How many replicas Kubernetes' HorizontalPodAutoscaler (autoscaling/v2) asks for, tick by tick: its tolerance, its stabilisation windows and its policies
- * (kubernetes/kubernetes, pkg/controller/podautoscaler/horizontal.go and replica_calculator.go). KEDA makes such an autoscaler and adds the way to zero.
+ * How many replicas Kubernetes' HorizontalPodAutoscaler (autoscaling/v2) asks for, tick by tick:
+ * its tolerance, its stabilisation windows and its policies (kubernetes/kubernetes,
+ * pkg/controller/podautoscaler/horizontal.go and replica_calculator.go). KEDA makes such an
+ * autoscaler and adds the way to zero.
  */
 interface ScalingPolicy {
   readonly type: 'Percent' | 'Pods'
@@ -30,18 +32,26 @@ export const defaultBehaviour: ScalingBehaviour = {
       { type: 'Pods', value: 4, periodSeconds: 15 },
     ],
   },
-  scaleDown: { stabilizationWindowSeconds: 300, policies: [{ type: 'Percent', value: 100, periodSeconds: 15 }] },
+  scaleDown: {
+    stabilizationWindowSeconds: 300,
+    policies: [{ type: 'Percent', value: 100, periodSeconds: 15 }],
+  },
 }
 
 /**
- * Doubles at most once in the time that a replica takes to start, so that what was ordered serves before more is ordered; gives one up, or a tenth, in as
- * long, and only after ten times that (at least five minutes) without need. Undefined, for the autoscaler's defaults, where the start was not measured.
+ * Doubles at most once in the time that a replica takes to start, so that what was ordered serves
+ * before more is ordered; gives one up, or a tenth, in as long, and only after ten times that (at
+ * least five minutes) without need. Undefined, for the autoscaler's defaults, where the start was
+ * not measured.
  */
 export function behaviourOf(launchSeconds: number | undefined): ScalingBehaviour | undefined {
   if (launchSeconds === undefined || !(launchSeconds > 0)) return undefined
   const periodSeconds = within(15, launchSeconds, 1800)
   return {
-    scaleUp: { stabilizationWindowSeconds: 0, policies: [{ type: 'Percent', value: 100, periodSeconds }] },
+    scaleUp: {
+      stabilizationWindowSeconds: 0,
+      policies: [{ type: 'Percent', value: 100, periodSeconds }],
+    },
     scaleDown: {
       stabilizationWindowSeconds: within(300, 10 * launchSeconds, 3600),
       selectPolicy: 'Max',
@@ -54,7 +64,8 @@ export function behaviourOf(launchSeconds: number | undefined): ScalingBehaviour
 }
 
 /** The bounds are the API's own. */
-const within = (least: number, seconds: number, most: number): number => Math.min(most, Math.max(least, Math.ceil(seconds)))
+const within = (least: number, seconds: number, most: number): number =>
+  Math.min(most, Math.max(least, Math.ceil(seconds)))
 
 export interface HpaSettings {
   /** Requests per second that it means each replica to have. */
@@ -62,7 +73,10 @@ export interface HpaSettings {
   readonly minReplicas: number
   readonly maxReplicas: number
   readonly behaviour: ScalingBehaviour
-  /** Requests that replicas answered, as the specs count them, which are never more than they can do; or those that came, counted before them. */
+  /**
+   * Requests that replicas answered, as the specs count them, which are never more than they can
+   * do; or those that came, counted before them.
+   */
   readonly counts: 'answered' | 'came'
 }
 
@@ -70,7 +84,10 @@ export interface HpaSettings {
 export const syncSeconds = 15
 /** It leaves the number alone where the rate is this near to its target. */
 export const tolerance = 0.1
-/** KEDA: how often it looks whether there is anything to do for none, and how long none must be asked for before the last one goes. */
+/**
+ * KEDA: how often it looks whether there is anything to do for none, and how long none must be
+ * asked for before the last one goes.
+ */
 const pollingSeconds = 30
 const cooldownSeconds = 300
 
@@ -94,7 +111,12 @@ export class Hpa {
   get memorySeconds(): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const periods = [...scaleUp.policies, ...scaleDown.policies].map((p) => p.periodSeconds)
-    return Math.max(cooldownSeconds, scaleUp.stabilizationWindowSeconds, scaleDown.stabilizationWindowSeconds, ...periods)
+    return Math.max(
+      cooldownSeconds,
+      scaleUp.stabilizationWindowSeconds,
+      scaleDown.stabilizationWindowSeconds,
+      ...periods,
+    )
   }
 
   /** @param seen requests per second, of all replicas together. @param current replicas, those that start among them. */
@@ -103,7 +125,8 @@ export class Hpa {
     if (Number.isNaN(seen)) return current
     if (seen > 1e-9) this.#busyAt = at
     if (current === 0) return this.#awake(at, seen)
-    if (minReplicas === 0 && at - this.#busyAt >= cooldownSeconds) return this.#changed(at, current, 0)
+    if (minReplicas === 0 && at - this.#busyAt >= cooldownSeconds)
+      return this.#changed(at, current, 0)
     const wished = Math.min(maxReplicas, Math.max(minReplicas, 1, this.#wish(seen, current)))
     const stable = this.#stabilised(at, wished, current)
     return this.#changed(at, current, this.#allowed(at, stable, current))
@@ -125,7 +148,8 @@ export class Hpa {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const kept = Math.max(scaleUp.stabilizationWindowSeconds, scaleDown.stabilizationWindowSeconds)
     this.#recommended.push({ at, replicas: wished })
-    while (this.#recommended[0]!.at <= at - kept && this.#recommended.length > 1) this.#recommended.shift()
+    while (this.#recommended[0]!.at <= at - kept && this.#recommended.length > 1)
+      this.#recommended.shift()
     let [up, down] = [wished, wished]
     for (const { at: then, replicas } of this.#recommended) {
       if (then > at - scaleUp.stabilizationWindowSeconds) up = Math.min(up, replicas)
@@ -136,7 +160,8 @@ export class Hpa {
 
   #allowed(at: number, wanted: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
-    const before = (seconds: number) => current - this.#changes.reduce((sum, c) => (c.at > at - seconds ? sum + c.by : sum), 0)
+    const before = (seconds: number) =>
+      current - this.#changes.reduce((sum, c) => (c.at > at - seconds ? sum + c.by : sum), 0)
     if (wanted > current) {
       const limits = scaleUp.policies.map(({ type, value, periodSeconds }) => {
         const from = before(periodSeconds)

@@ -1,19 +1,27 @@
 /**
- * Spot instances that are taken away: each by a Poisson process of its own, out of service until its replacement serves. Of N independent ones the number that
- * is out is then binomial (alternating renewal: up for 1/rate on average, out for a fixed time), whatever the distribution of the time out.
+ * Spot instances that are taken away: each by a Poisson process of its own, out of service until
+ * its replacement serves. Of N independent ones the number that is out is then binomial
+ * (alternating renewal: up for 1/rate on average, out for a fixed time), whatever the distribution
+ * of the time out.
  */
 import { replicasForZones } from './plan-costs.ts'
 
 export interface SpotRisk {
   /** Of each instance. */
   readonly interruptionsPerHour: number
-  /** From the moment that an instance is gone until its replacement serves: node and start, less the notice. */
+  /**
+   * From the moment that an instance is gone until its replacement serves: node and start, less the
+   * notice.
+   */
   readonly outSeconds: number
   /** Of all minutes, that interruptions may lose, 0-1. */
   readonly lostShare: number
   /** Of the instances needed at any time, that may be spot, 0-1. */
   readonly mostShare: number
-  /** Spread evenly; the spot of one of them may be taken at once without losing the SLO. 1: no such spread. */
+  /**
+   * Spread evenly; the spot of one of them may be taken at once without losing the SLO. 1: no such
+   * spread.
+   */
   readonly zones: number
 }
 
@@ -24,8 +32,9 @@ const outShare = ({ interruptionsPerHour, outSeconds }: SpotRisk): number => {
 }
 
 /**
- * Share of minutes, at most, in which more than `spare` of `bought` instances are out for a part of it: P(more than that are out), and a minute more for each time that
- * it comes to that, for an interval of length L touches L + 1 minutes on average.
+ * Share of minutes, at most, in which more than `spare` of `bought` instances are out for a part of
+ * it: P(more than that are out), and a minute more for each time that it comes to that, for an
+ * interval of length L touches L + 1 minutes on average.
  */
 export function lostMinutesShare(bought: number, spare: number, risk: SpotRisk): number {
   const out = outShare(risk)
@@ -43,8 +52,9 @@ export function lostMinutesShare(bought: number, spare: number, risk: SpotRisk):
 }
 
 /**
- * How many spot instances to buy where 0, 1, ... of them are needed: with so many to spare that interruptions lose no more than is allowed, and that those of one zone
- * may all go. Infinity from where that would be more than `worth` times what is needed.
+ * How many spot instances to buy where 0, 1, ... of them are needed: with so many to spare that
+ * interruptions lose no more than is allowed, and that those of one zone may all go. Infinity from
+ * where that would be more than `worth` times what is needed.
  */
 export function spotToBuy(most: number, risk: SpotRisk, worth: number): number[] {
   const bought = [0]
@@ -52,7 +62,11 @@ export function spotToBuy(most: number, risk: SpotRisk, worth: number): number[]
   for (let needed = 1; needed <= most; needed++) {
     const dear = () => needed + spare > worth * needed
     while (!dear() && lostMinutesShare(needed + spare, spare, risk) > risk.lostShare) spare++
-    bought.push(dear() ? Number.POSITIVE_INFINITY : Math.max(needed + spare, replicasForZones(needed, risk.zones)))
+    bought.push(
+      dear()
+        ? Number.POSITIVE_INFINITY
+        : Math.max(needed + spare, replicasForZones(needed, risk.zones)),
+    )
   }
   return bought
 }

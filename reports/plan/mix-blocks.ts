@@ -18,7 +18,9 @@ export function mixBlocks({ mix, units }: Plan): Block[] {
     ...(mix.risk ? [counts(row, (level) => level.spot)] : []),
     money(row.perMonth.all),
     money(row.allOnDemandPerMonth),
-    ...(commits ? [row.allCommittedPerMonth === undefined ? '' : money(row.allCommittedPerMonth)] : []),
+    ...(commits
+      ? [row.allCommittedPerMonth === undefined ? '' : money(row.allCommittedPerMonth)]
+      : []),
   ])
   const headings = [
     'keeps',
@@ -36,7 +38,12 @@ export function mixBlocks({ mix, units }: Plan): Block[] {
       rows,
       headings.slice(1).map((_, i) => i + 1),
     ),
-    ...list([bought(first!), ...levelsText(first!), ...commitText(first!), ...spotTexts(mix, first!)]),
+    ...list([
+      bought(first!),
+      ...levelsText(first!),
+      ...commitText(first!),
+      ...spotTexts(mix, first!),
+    ]),
   ]
 }
 
@@ -54,7 +61,9 @@ function bought({ offer, perMonth, mix }: Row): string {
       : `${offer.instance}, ${offer.replicasEach} replica${offer.replicasEach === 1 ? '' : 's'} on each`
   const prices = [
     `${money(offer.onDemandPerHour)}/h on demand`,
-    ...(offer.committedPerHour === undefined ? [] : [`${money(offer.committedPerHour)}/h committed`]),
+    ...(offer.committedPerHour === undefined
+      ? []
+      : [`${money(offer.committedPerHour)}/h committed`]),
     ...(offer.spotPerHour === undefined ? [] : [`${money(offer.spotPerHour)}/h spot`]),
   ]
   const parts = [
@@ -71,7 +80,10 @@ const shown = 6
 /** What serves when: '4 needed 33 % of the time: 2 committed, 1 on demand, 2 spot (1 to spare)'. */
 function levelsText({ mix }: Row): string[] {
   const { levels } = mix
-  const picked = levels.length <= shown ? levels : [levels[0]!, levels[Math.floor(levels.length / 2)]!, levels.at(-1)!]
+  const picked =
+    levels.length <= shown
+      ? levels
+      : [levels[0]!, levels[Math.floor(levels.length / 2)]!, levels.at(-1)!]
   return picked.map(({ instances, share, committed, onDemand, spot, spotNeeded }) => {
     const spare = spot - spotNeeded
     const parts = [
@@ -91,7 +103,10 @@ function commitText({ offer: { committedPerHour, onDemandPerHour } }: Row): stri
 }
 
 function spotTexts({ risk, played }: MixPlan, { lostShare }: Row): string[] {
-  if (!risk) return ['without spot: give --spot 35% (or $ an hour) and --interruptions 10% (of the instances in a month)']
+  if (!risk)
+    return [
+      'without spot: give --spot 35% (or $ an hour) and --interruptions 10% (of the instances in a month)',
+    ]
   const every = 1 / risk.interruptionsPerHour
   const terms = `spot is taken once in ${significant(every)} h from each instance, at random, and its replacement serves ${significant(risk.outSeconds)} s later; spares keep the minutes lost within ${percent(risk.lostShare)}${risk.zones > 1 ? ` and stand the loss of all spot in one of ${risk.zones} zones` : ''}${risk.mostShare < 1 ? `; at most ${percent(risk.mostShare)} of what is needed is spot` : ''}`
   if (!played) return [`${terms}: on these terms none is worth it`]
@@ -101,4 +116,5 @@ function spotTexts({ risk, played }: MixPlan, { lostShare }: Row): string[] {
   ]
 }
 
-const minutesShare = (share: number): string => (share >= 1e-5 ? `${significant(100 * share)} %` : '0.001 %')
+const minutesShare = (share: number): string =>
+  share >= 1e-5 ? `${significant(100 * share)} %` : '0.001 %'

@@ -23,12 +23,29 @@ const unit: FleetUnit = {
   perNode: 1,
 }
 const surroundings = { timeoutSeconds: 10, reactionSeconds: 30 }
-const offer: Offer = { replicasEach: 1, onDemandPerHour: 1, committedPerHour: 0.6, spotPerHour: 0.3 }
-const terms: SpotTerms = { interruptionsPerHour: 0.05, noticeSeconds: 120, lostShare: 0.001, mostShare: 1, zones: 1 }
+const offer: Offer = {
+  replicasEach: 1,
+  onDemandPerHour: 1,
+  committedPerHour: 0.6,
+  spotPerHour: 0.3,
+}
+const terms: SpotTerms = {
+  interruptionsPerHour: 0.05,
+  noticeSeconds: 120,
+  lostShare: 0.001,
+  mostShare: 1,
+  zones: 1,
+}
 const paid = (...steps: (readonly [seconds: number, replicas: number])[]) => ({
   paid: steps.map(([seconds, replicas]) => ({ seconds, replicas })),
 })
-const mixed = (demand: Demand, replicas: number, spot: SpotTerms | undefined, offers = [offer], of = unit) =>
+const mixed = (
+  demand: Demand,
+  replicas: number,
+  spot: SpotTerms | undefined,
+  offers = [offer],
+  of = unit,
+) =>
   planMix({
     unit: of,
     offers,
@@ -51,24 +68,45 @@ describe('the mix of a plan', () => {
   test('of a fleet that never changes all are committed to, and each row beside the other ways to buy', () => {
     const { rows, fleet } = mixed(steadyDemand(400), 4, undefined)!
     expect(fleet).toBe('static')
-    expect(rows.map(({ keeps, mix, perMonth }) => [keeps, mix.committed, Math.round(perMonth.all)])).toEqual([
+    expect(
+      rows.map(({ keeps, mix, perMonth }) => [keeps, mix.committed, Math.round(perMonth.all)]),
+    ).toEqual([
       ['as planned', 4, 4 * 432],
       ['N+1', 5, 5 * 432],
       ['a zone lost', 6, 6 * 432],
     ])
-    expect(rows[0]).toMatchObject({ allOnDemandPerMonth: 4 * hoursPerMonth, allCommittedPerMonth: 4 * 0.6 * hoursPerMonth, lostShare: 0 })
+    expect(rows[0]).toMatchObject({
+      allOnDemandPerMonth: 4 * hoursPerMonth,
+      allCommittedPerMonth: 4 * 0.6 * hoursPerMonth,
+      lostShare: 0,
+    })
   })
 
   test('the instance that makes the cheapest mix is not always the one that is cheapest on demand', () => {
-    const other: Offer = { instance: 'box', replicasEach: 2, onDemandPerHour: 2.2, committedPerHour: 0.9 }
+    const other: Offer = {
+      instance: 'box',
+      replicasEach: 2,
+      onDemandPerHour: 2.2,
+      committedPerHour: 0.9,
+    }
     const { rows } = mixed(steadyDemand(400), 4, undefined, [offer, other])!
-    expect(rows[0]).toMatchObject({ offer: { instance: 'box' }, mix: { committed: 2 }, allOnDemandPerMonth: 4 * hoursPerMonth })
+    expect(rows[0]).toMatchObject({
+      offer: { instance: 'box' },
+      mix: { committed: 2 },
+      allOnDemandPerMonth: 4 * hoursPerMonth,
+    })
     expect(rows[0]!.perMonth.all).toBeCloseTo(1.8 * hoursPerMonth, 9)
   })
 
   test('without prices of anything but on demand there is none', () => {
-    expect(mixed(steadyDemand(400), 4, undefined, [{ replicasEach: 1, onDemandPerHour: 1 }])).toBeUndefined()
-    expect(mixed(steadyDemand(400), 4, undefined, [{ replicasEach: 1, onDemandPerHour: 1, spotPerHour: 0.1 }])).toBeUndefined()
+    expect(
+      mixed(steadyDemand(400), 4, undefined, [{ replicasEach: 1, onDemandPerHour: 1 }]),
+    ).toBeUndefined()
+    expect(
+      mixed(steadyDemand(400), 4, undefined, [
+        { replicasEach: 1, onDemandPerHour: 1, spotPerHour: 0.1 },
+      ]),
+    ).toBeUndefined()
   })
 
   test('spot with spares keeps what is allowed, by the model and as played', () => {
@@ -88,10 +126,18 @@ describe('the mix of a plan', () => {
       leastReplicas: 1,
       mostReplicas: 6,
     }
-    const of = { unit, offers: [{ ...offer, replicasEach: 2 }], demand: steadyDemand(400), surroundings, zones: 3, outcome }
+    const of = {
+      unit,
+      offers: [{ ...offer, replicasEach: 2 }],
+      demand: steadyDemand(400),
+      surroundings,
+      zones: 3,
+      outcome,
+    }
     const { rows, fleet } = planMix(of)!
     expect(fleet).toBe('autoscaled')
-    // One instance three quarters of the time, three a quarter: the first alone is used for more than 60 % of it.
+    // One instance three quarters of the time, three a quarter: the first alone is used for more
+    // than 60 % of it.
     expect(rows[0]!.mix.committed).toBe(1)
     expect(rows[0]!.perMonth.all).toBeCloseTo((0.6 + 0.25 * 2) * hoursPerMonth, 9)
     expect(rows[0]!.allOnDemandPerMonth).toBeCloseTo(1.5 * hoursPerMonth, 9)
@@ -108,10 +154,15 @@ describe('the mix of a plan', () => {
         { ...of.offers[0]!, onDemandPerHour: 2 },
       ],
     })!
-    expect(dear.rows[0]).toMatchObject({ allOnDemandPerMonth: 1.5 * hoursPerMonth, allCommittedPerMonth: 3 * 0.6 * hoursPerMonth })
+    expect(dear.rows[0]).toMatchObject({
+      allOnDemandPerMonth: 1.5 * hoursPerMonth,
+      allCommittedPerMonth: 3 * 0.6 * hoursPerMonth,
+    })
     const spot = planMix({ ...of, spot: { ...terms, zones: 3 } })!
     const { risk } = spot
-    const lost = spot.rows[0]!.mix.levels.map((l) => l.share * lostMinutesShare(l.spot, l.spot - l.spotNeeded, risk!))
+    const lost = spot.rows[0]!.mix.levels.map(
+      (l) => l.share * lostMinutesShare(l.spot, l.spot - l.spotNeeded, risk!),
+    )
     expect(spot.rows[0]!.lostShare).toBeCloseTo(lost[0]! + lost[1]!, 12)
     expect(spot.rows[0]!.lostShare).toBeGreaterThan(0)
     // A zone's loss counted once: the spare ones of its spot are not bought again.
@@ -135,24 +186,54 @@ describe('the mix of a plan', () => {
 
 describe('interruptions as played', () => {
   const risk: SpotRisk = { ...terms, outSeconds: 1800, interruptionsPerHour: 1 / 12 }
-  const spot = (spotNeeded: number, spares: number) => () => ({ committed: 0, onDemand: 0, spotNeeded, spot: spotNeeded + spares })
-  const played = (demand: Demand, replicas: number, spares: number, replicasEach = 1, days = 300) => {
+  const spot = (spotNeeded: number, spares: number) => () => ({
+    committed: 0,
+    onDemand: 0,
+    spotNeeded,
+    spot: spotNeeded + spares,
+  })
+  const played = (
+    demand: Demand,
+    replicas: number,
+    spares: number,
+    replicasEach = 1,
+    days = 300,
+  ) => {
     const fleet = staticFleet(unit, demand, replicas, surroundings)
-    return playSpot({ unit, demand, surroundings, fleet, replicasEach, split: spot(replicas / replicasEach, spares), risk }, days, 3)
+    return playSpot(
+      {
+        unit,
+        demand,
+        surroundings,
+        fleet,
+        replicasEach,
+        split: spot(replicas / replicasEach, spares),
+        risk,
+      },
+      days,
+      3,
+    )
   }
 
   test.each([
     [4, 0],
     [4, 1],
     [10, 2],
-  ])('%i at their capacity and %i to spare lose the minutes that the model says', (replicas, spares) => {
-    const { lostMinutes, minutes, interruptions, days } = played(steadyDemand(100 * replicas), replicas, spares)
-    const model = lostMinutesShare(replicas + spares, spares, risk)
-    expect(lostMinutes / minutes / model).toBeGreaterThan(0.85)
-    expect(lostMinutes / minutes / model).toBeLessThan(1.1)
-    // Each is up for 12 hours and out for half an hour.
-    expect(interruptions / ((days * 24 * (replicas + spares)) / 12.5)).toBeCloseTo(1, 1)
-  })
+  ])(
+    '%i at their capacity and %i to spare lose the minutes that the model says',
+    (replicas, spares) => {
+      const { lostMinutes, minutes, interruptions, days } = played(
+        steadyDemand(100 * replicas),
+        replicas,
+        spares,
+      )
+      const model = lostMinutesShare(replicas + spares, spares, risk)
+      expect(lostMinutes / minutes / model).toBeGreaterThan(0.85)
+      expect(lostMinutes / minutes / model).toBeLessThan(1.1)
+      // Each is up for 12 hours and out for half an hour.
+      expect(interruptions / ((days * 24 * (replicas + spares)) / 12.5)).toBeCloseTo(1, 1)
+    },
+  )
 
   test('a fleet that changes is exposed as it is: one half of the day, five the other, the demand with them', () => {
     const halves = [
@@ -163,8 +244,21 @@ describe('interruptions as played', () => {
       { seconds: 0, replicas: 1 },
       { seconds: 43_200, replicas: 5 },
     ]
-    const split = (instances: number) => ({ committed: 0, onDemand: 0, spotNeeded: instances, spot: instances })
-    const fleet = { unit, demand: { spans: halves, what: '' }, surroundings, fleet: { ready }, replicasEach: 1, split, risk }
+    const split = (instances: number) => ({
+      committed: 0,
+      onDemand: 0,
+      spotNeeded: instances,
+      spot: instances,
+    })
+    const fleet = {
+      unit,
+      demand: { spans: halves, what: '' },
+      surroundings,
+      fleet: { ready },
+      replicasEach: 1,
+      split,
+      risk,
+    }
     const { lostMinutes, minutes, interruptions, days } = playSpot(fleet, 300, 3)
     const model = (lostMinutesShare(1, 0, risk) + lostMinutesShare(5, 0, risk)) / 2
     expect(days).toBe(300)
@@ -192,9 +286,18 @@ describe('interruptions as played', () => {
     expect(alone.lostMinutes).toBeLessThan(0.4 * played(steadyDemand(400), 4, 0).lostMinutes)
     // Four of four on each, and one to spare: as many as the ready ones fill.
     const day = steadyDemand(1600)
-    const split = (instances: number) => ({ committed: 0, onDemand: 0, spotNeeded: instances, spot: instances + 1 })
+    const split = (instances: number) => ({
+      committed: 0,
+      onDemand: 0,
+      spotNeeded: instances,
+      spot: instances + 1,
+    })
     const fleet = staticFleet(unit, day, 16, surroundings)
-    const four = playSpot({ unit, demand: day, surroundings, fleet, replicasEach: 4, split, risk }, 300, 3)
+    const four = playSpot(
+      { unit, demand: day, surroundings, fleet, replicasEach: 4, split, risk },
+      300,
+      3,
+    )
     expect(four.lostMinutes / four.minutes / lostMinutesShare(5, 1, risk)).toBeGreaterThan(0.85)
     expect(four.lostMinutes / four.minutes / lostMinutesShare(5, 1, risk)).toBeLessThan(1.1)
   })
@@ -204,7 +307,9 @@ describe('interruptions as played', () => {
     const roomy = played(day, 4, 0)
     expect(roomy.lostMinutes).toBeGreaterThan(0)
     expect(roomy.lostMinutes / roomy.minutes).toBeLessThan(0.8 * lostMinutesShare(4, 0, risk))
-    expect(played(steadyDemand(300), 4, 0, 1, 30).lostMinutes).toBeLessThan(0.5 * played(steadyDemand(400), 4, 0, 1, 30).lostMinutes)
+    expect(played(steadyDemand(300), 4, 0, 1, 30).lostMinutes).toBeLessThan(
+      0.5 * played(steadyDemand(400), 4, 0, 1, 30).lostMinutes,
+    )
   })
 })
 
@@ -246,9 +351,15 @@ describe('the mix in words', () => {
     const text = await textWith(terms)
     expect(text).toContain('(interruptions may lose 0.1 % of the minutes)')
     expect(text).toMatch(/4 needed 100 % of the time: 5 spot \(1 to spare\)/)
-    expect(text).toMatch(/taken once in 20 h from each instance, at random, and its replacement serves 210 s later/)
-    expect(text).toMatch(/played for 100 days in virtual time, \d+ interruptions lost \d+ of 144,000 minutes/)
-    const rows = text.split('\n').filter((line) => /^(keeps|as planned|N\+1|a zone lost) /.test(line))
+    expect(text).toMatch(
+      /taken once in 20 h from each instance, at random, and its replacement serves 210 s later/,
+    )
+    expect(text).toMatch(
+      /played for 100 days in virtual time, \d+ interruptions lost \d+ of 144,000 minutes/,
+    )
+    const rows = text
+      .split('\n')
+      .filter((line) => /^(keeps|as planned|N\+1|a zone lost) /.test(line))
     expect(rows).toHaveLength(4)
     for (const row of rows) expect(row.length).toBeLessThanOrEqual(80)
   })

@@ -1,4 +1,7 @@
-/** The cheapest mix of ways to buy what a plan needs: as planned, with one to spare, and standing the loss of a zone. */
+/**
+ * The cheapest mix of ways to buy what a plan needs: as planned, with one to spare, and standing
+ * the loss of a zone.
+ */
 import type { Offer } from '../../trials/prices/offers.ts'
 import { type Demand, periodSeconds } from './demand.ts'
 import type { FleetOutcome, Surroundings } from './fleet.ts'
@@ -48,7 +51,10 @@ interface MixInput {
 export function planMix(input: MixInput): MixPlan | undefined {
   const { unit, offers, demand, zones, spot, outcome } = input
   const risk = spot && riskOf(spot, unit)
-  if (!offers.some((o) => o.committedPerHour !== undefined || (risk && o.spotPerHour !== undefined))) return undefined
+  if (
+    !offers.some((o) => o.committedPerHour !== undefined || (risk && o.spotPerHour !== undefined))
+  )
+    return undefined
   const more: readonly (readonly [MixRow['keeps'], (instances: number) => number])[] = [
     ['as planned', (n) => n],
     ['N+1', (n) => n + 1],
@@ -57,8 +63,17 @@ export function planMix(input: MixInput): MixPlan | undefined {
   const rows = more.map(([keeps, moreThan]) => {
     // What stands the loss of a zone stands that of its spot, too.
     const terms = risk && keeps === 'a zone lost' ? { ...risk, zones: 1 } : risk
-    const all = offers.map((offer) => rowOf(keeps, offer, needsOf(outcome, periodSeconds(demand), offer.replicasEach, moreThan), terms))
-    const best = all.reduce((best, row) => (row.perMonth.all < best.perMonth.all * (1 - 1e-9) ? row : best))
+    const all = offers.map((offer) =>
+      rowOf(
+        keeps,
+        offer,
+        needsOf(outcome, periodSeconds(demand), offer.replicasEach, moreThan),
+        terms,
+      ),
+    )
+    const best = all.reduce((best, row) =>
+      row.perMonth.all < best.perMonth.all * (1 - 1e-9) ? row : best,
+    )
     const committed = all.flatMap(({ allCommittedPerMonth }) => allCommittedPerMonth ?? [])
     return {
       ...best,
@@ -76,7 +91,10 @@ export function planMix(input: MixInput): MixPlan | undefined {
   }
 }
 
-const riskOf = ({ noticeSeconds, ...terms }: SpotTerms, { startupSeconds, nodeSeconds }: FleetUnit): SpotRisk => ({
+const riskOf = (
+  { noticeSeconds, ...terms }: SpotTerms,
+  { startupSeconds, nodeSeconds }: FleetUnit,
+): SpotRisk => ({
   ...terms,
   outSeconds: Math.max(0, nodeSeconds + startupSeconds - noticeSeconds),
 })
@@ -103,7 +121,12 @@ const pricesOf = ({ onDemandPerHour, committedPerHour, spotPerHour }: Offer): Pr
   ...(spotPerHour !== undefined && { spot: spotPerHour }),
 })
 
-function rowOf(keeps: MixRow['keeps'], offer: Offer, needs: readonly Need[], risk: SpotRisk | undefined): MixRow {
+function rowOf(
+  keeps: MixRow['keeps'],
+  offer: Offer,
+  needs: readonly Need[],
+  risk: SpotRisk | undefined,
+): MixRow {
   const prices = pricesOf(offer)
   const mix = cheapestMix(needs, prices, risk)
   const { committed, onDemand, spot, all } = mix.perHour
@@ -113,24 +136,43 @@ function rowOf(keeps: MixRow['keeps'], offer: Offer, needs: readonly Need[], ris
     keeps,
     offer,
     mix,
-    perMonth: { committed: month(committed), onDemand: month(onDemand), spot: month(spot), all: month(all) },
-    allOnDemandPerMonth: month(needs.reduce((sum, { instances, share }) => sum + instances * share, 0) * prices.onDemand),
+    perMonth: {
+      committed: month(committed),
+      onDemand: month(onDemand),
+      spot: month(spot),
+      all: month(all),
+    },
+    allOnDemandPerMonth: month(
+      needs.reduce((sum, { instances, share }) => sum + instances * share, 0) * prices.onDemand,
+    ),
     ...(prices.committed !== undefined && { allCommittedPerMonth: month(most * prices.committed) }),
     lostShare: risk
       ? mix.levels.reduce(
-          (sum, { share, spot: bought, spotNeeded }) => sum + share * lostMinutesShare(bought, bought - spotNeeded, risk),
+          (sum, { share, spot: bought, spotNeeded }) =>
+            sum + share * lostMinutesShare(bought, bought - spotNeeded, risk),
           0,
         )
       : 0,
   }
 }
 
-/** Long enough that what happens once a week is seen a dozen times; traces that are longer are played once. */
+/**
+ * Long enough that what happens once a week is seen a dozen times; traces that are longer are
+ * played once.
+ */
 const playedDays = 100
 
-function played({ offer, mix }: MixRow, risk: SpotRisk, { unit, demand, surroundings, outcome }: MixInput): SpotPlay {
+function played(
+  { offer, mix }: MixRow,
+  risk: SpotRisk,
+  { unit, demand, surroundings, outcome }: MixInput,
+): SpotPlay {
   const most = Math.ceil(outcome.mostReplicas / offer.replicasEach)
   const beside = new Beside(pricesOf(offer), risk, most)
   const split = (instances: number) => beside.split(instances, mix.committed)
-  return playSpot({ unit, demand, surroundings, fleet: outcome, replicasEach: offer.replicasEach, split, risk }, playedDays, 1)
+  return playSpot(
+    { unit, demand, surroundings, fleet: outcome, replicasEach: offer.replicasEach, split, risk },
+    playedDays,
+    1,
+  )
 }

@@ -1,6 +1,7 @@
 /**
- * The cheapest mix of committed, on-demand and spot instances for a need that changes. Committed ones are paid every hour, the others while they are needed. Exact: every
- * number of committed ones is tried, and at each level of the need every number of spot ones. Pure.
+ * The cheapest mix of committed, on-demand and spot instances for a need that changes. Committed
+ * ones are paid every hour, the others while they are needed. Exact: every number of committed ones
+ * is tried, and at each level of the need every number of spot ones. Pure.
  */
 import { type SpotRisk, spotToBuy } from './interruptions.ts'
 
@@ -33,7 +34,12 @@ export interface Mix {
   /** Paid all the time. */
   readonly committed: number
   /** $ per hour, over the period. */
-  readonly perHour: { readonly committed: number; readonly onDemand: number; readonly spot: number; readonly all: number }
+  readonly perHour: {
+    readonly committed: number
+    readonly onDemand: number
+    readonly spot: number
+    readonly all: number
+  }
   /** By rising need. */
   readonly levels: readonly (Need & Split)[]
 }
@@ -64,8 +70,14 @@ export class Beside {
   /** The cheapest way to have `instances` where some are committed to. */
   split(instances: number, committed: number): Split {
     const used = Math.min(instances, committed)
-    const spotNeeded = this.#best[Math.min(instances - used, Math.floor(this.#mostShare * instances + 1e-9))]!
-    return { committed: used, onDemand: instances - used - spotNeeded, spotNeeded, spot: this.#bought[spotNeeded]! }
+    const spotNeeded =
+      this.#best[Math.min(instances - used, Math.floor(this.#mostShare * instances + 1e-9))]!
+    return {
+      committed: used,
+      onDemand: instances - used - spotNeeded,
+      spotNeeded,
+      spot: this.#bought[spotNeeded]!,
+    }
   }
 }
 
@@ -83,12 +95,19 @@ export function cheapestMix(needs: readonly Need[], prices: Prices, risk?: SpotR
 }
 
 function mixOf(needs: readonly Need[], prices: Prices, beside: Beside, committed: number): Mix {
-  const levels = needs.map((need) => ({ ...need, ...beside.split(need.instances, committed) })).sort((a, b) => a.instances - b.instances)
-  const mean = (of: (level: Split) => number) => levels.reduce((sum, level) => sum + level.share * of(level), 0)
+  const levels = needs
+    .map((need) => ({ ...need, ...beside.split(need.instances, committed) }))
+    .sort((a, b) => a.instances - b.instances)
+  const mean = (of: (level: Split) => number) =>
+    levels.reduce((sum, level) => sum + level.share * of(level), 0)
   const perHour = {
     committed: committed * (prices.committed ?? 0),
     onDemand: mean((level) => level.onDemand) * prices.onDemand,
     spot: mean((level) => level.spot) * (prices.spot ?? 0),
   }
-  return { committed, perHour: { ...perHour, all: perHour.committed + perHour.onDemand + perHour.spot }, levels }
+  return {
+    committed,
+    perHour: { ...perHour, all: perHour.committed + perHour.onDemand + perHour.spot },
+    levels,
+  }
 }

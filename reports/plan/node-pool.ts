@@ -1,4 +1,7 @@
-/** Nodes as a cluster autoscaler brings and takes them: one when pods find no place, gone when it was not needed for ten minutes (its defaults). */
+/**
+ * Nodes as a cluster autoscaler brings and takes them: one when pods find no place, gone when it
+ * was not needed for ten minutes (its defaults).
+ */
 import type { FleetUnit } from './replica.ts'
 
 const unneededSeconds = 600
@@ -31,7 +34,8 @@ export class NodePool {
   needs(at: number, pods: number): void {
     const nodes = Math.ceil(pods / this.#unit.perNode - 1e-9)
     let since = at
-    while (this.#needed.length > 0 && this.#needed.at(-1)!.nodes <= nodes) since = this.#needed.pop()!.at
+    while (this.#needed.length > 0 && this.#needed.at(-1)!.nodes <= nodes)
+      since = this.#needed.pop()!.at
     this.#needed.push({ at: since, nodes })
     this.#held(at)
   }
@@ -42,7 +46,8 @@ export class NodePool {
   }
 
   #held(at: number): number {
-    while (this.#needed.length > 1 && this.#needed[1]!.at <= at - unneededSeconds) this.#needed.shift()
+    while (this.#needed.length > 1 && this.#needed[1]!.at <= at - unneededSeconds)
+      this.#needed.shift()
     return this.#needed[0]?.nodes ?? 0
   }
 }

@@ -3,11 +3,17 @@ import { type Demand, periodSeconds } from './demand.ts'
 import type { Flow } from './queues.ts'
 
 export interface SloKept {
-  /** Minutes of the period in which more requests than the SLO's percentile allows were over its limit. */
+  /**
+   * Minutes of the period in which more requests than the SLO's percentile allows were over its
+   * limit.
+   */
   readonly lostMinutes: number
   /** Of the whole period. */
   readonly minutes: number
-  /** Share of all requests of the period over the limit: the SLO's percentile over the whole period holds where it is at most 1 - percentile. */
+  /**
+   * Share of all requests of the period over the limit: the SLO's percentile over the whole period
+   * holds where it is at most 1 - percentile.
+   */
   readonly over: number
   /** Hours of the day that have such minutes, by the clock of the demand. */
   readonly lostHours: readonly number[]

@@ -34,7 +34,9 @@ export async function planBlocks(
       ? [
           {
             kind: 'chart' as const,
-            svg: await chart(demandOption(plan.demand, carries, `${first.replicas} replicas carry`)),
+            svg: await chart(
+              demandOption(plan.demand, carries, `${first.replicas} replicas carry`),
+            ),
             alt: `Demand over one period: from ${rate(leastOf(plan.demand))} to ${rate(peakOf(plan.demand))}; ${first.replicas} replicas carry ${rate(carries)}.`,
           },
         ]
@@ -73,13 +75,18 @@ function verdict({ units, input, demand, scaling, mix }: Plan): string {
   const month = best!.months[0]!
   const total = input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
   const scaled = scaling.lossless?.perMonth ?? Number.POSITIVE_INFINITY
-  const auto = scaled < month.staticPerMonth * 0.98 ? `, or ${money(scaled)} when autoscaled so that no minute is lost` : ''
+  const auto =
+    scaled < month.staticPerMonth * 0.98
+      ? `, or ${money(scaled)} when autoscaled so that no minute is lost`
+      : ''
   const mixed = mix?.rows[0]?.perMonth.all ?? Number.POSITIVE_INFINITY
   const bought =
     mixed < Math.min(scaled, month.staticPerMonth) * 0.98
       ? `, or ${money(mixed)} in the cheapest mix of ways to buy${mix?.played ? ` (interruptions may lose ${percent(mix.risk!.lostShare)} of the minutes)` : ''}`
       : ''
-  const cheapest = units.reduce((a, b) => (b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * 0.98 ? b : a))
+  const cheapest = units.reduce((a, b) =>
+    b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * 0.98 ? b : a,
+  )
   const rival =
     cheapest === best
       ? ''
@@ -106,12 +113,18 @@ function fleetRow({ unit, months }: UnitPlan, slo: Slo): string[] {
 function lostText({ lostMinutes, minutes, lostHours, over }: FleetOutcome): string {
   if (lostMinutes === 0) return 'none'
   const when =
-    lostHours.length > 8 ? `in ${lostHours.length} hours of the day` : `in hour${lostHours.length === 1 ? '' : 's'} ${lostHours.join(', ')}`
+    lostHours.length > 8
+      ? `in ${lostHours.length} hours of the day`
+      : `in hour${lostHours.length === 1 ? '' : 's'} ${lostHours.join(', ')}`
   return `${lostMinutes} of ${minutes} minutes (${percent(lostMinutes / minutes)}), ${percent(over)} of requests over the limit, ${when}`
 }
 
 /** What the autoscaler does with the settings of the spec, and with those that lose no minute. */
-function scalingBlocks({ scaling: { given, countedBefore, lossless }, units, input }: Plan): Block[] {
+function scalingBlocks({
+  scaling: { given, countedBefore, lossless },
+  units,
+  input,
+}: Plan): Block[] {
   const { unit, months } = units[0]!
   const { replicas, replicasOverPeriod, staticPerMonth, autoscaledPerMonth } = months[0]!
   const allowed = `${percent(1 - input.slo.percentile)} of requests may be over the limit`
@@ -124,12 +137,23 @@ function scalingBlocks({ scaling: { given, countedBefore, lossless }, units, inp
     lostText(outcome),
     money(perMonth),
   ]
-  const headings = ['settings', 'target per replica', 'least replicas', 'pace', 'replicas', 'SLO minutes lost', 'per month']
+  const headings = [
+    'settings',
+    'target per replica',
+    'least replicas',
+    'pace',
+    'replicas',
+    'SLO minutes lost',
+    'per month',
+  ]
   return [
     heading(2, `Autoscaling ${unit.label}, month 1`),
     ...table(
       headings,
-      [row('as given', given, autoscaledPerMonth), ...(lossless ? [row('lose no minute', lossless, lossless.perMonth)] : [])],
+      [
+        row('as given', given, autoscaledPerMonth),
+        ...(lossless ? [row('lose no minute', lossless, lossless.perMonth)] : []),
+      ],
       [1, 2, 6],
     ),
     ...list([
@@ -156,7 +180,10 @@ function scalingBlocks({ scaling: { given, countedBefore, lossless }, units, inp
 function tokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Block[] {
   if (tokens === undefined || first?.outputTokensPerSecond === undefined) return []
   const { inputTokensPerSecond, outputTokensPerSecond, staticPerMillionOutputTokens } = first
-  const input = inputTokensPerSecond === undefined ? '' : ` and ${significant(inputTokensPerSecond)} input tokens`
+  const input =
+    inputTokensPerSecond === undefined
+      ? ''
+      : ` and ${significant(inputTokensPerSecond)} input tokens`
   const price =
     staticPerMillionOutputTokens === undefined
       ? ''
@@ -179,7 +206,13 @@ function growthBlocks({ unit, months }: UnitPlan): Block[] {
     heading(2, `Growth: ${unit.label}`),
     ...table(
       ['month', 'peak', 'replicas', 'static / month', 'autoscaled / month'],
-      months.map((m) => [String(m.month), rate(m.peakRps), String(m.replicas), money(m.staticPerMonth), money(m.autoscaledPerMonth)]),
+      months.map((m) => [
+        String(m.month),
+        rate(m.peakRps),
+        String(m.replicas),
+        money(m.staticPerMonth),
+        money(m.autoscaledPerMonth),
+      ]),
       [0, 1, 2, 3, 4],
     ),
   ]
@@ -205,17 +238,26 @@ function priceBlocks({ units, input }: Plan): Block[] {
   const n = best.months[0]!.replicas
   const { cpuCores, gpu, gpus, gpuShare } = best.unit.resources
   const held = gpu ? `, ${significant(n * gpus * gpuShare)} ${gpu}` : ''
-  const clouds = best.clouds.map((c) => [c.cloud, c.purchase, `${c.count} x ${c.instance}`, String(c.replicasEach), money(c.perMonth)])
+  const clouds = best.clouds.map((c) => [
+    c.cloud,
+    c.purchase,
+    `${c.count} x ${c.instance}`,
+    String(c.replicasEach),
+    money(c.perMonth),
+  ])
   return [
     heading(2, `What ${n} x ${best.unit.label} costs and holds`),
     ...list([
       `${significant(n * cpuCores)} core${n * cpuCores === 1 ? '' : 's'}${held}`,
       ...best.byPriceList.map(
-        (p) => `price list "${p.name}": ${p.currency === 'USD' ? money(p.perMonth) : `${significant(p.perMonth)} ${p.currency}`} per month`,
+        (p) =>
+          `price list "${p.name}": ${p.currency === 'USD' ? money(p.perMonth) : `${significant(p.perMonth)} ${p.currency}`} per month`,
       ),
       ...(best.sharingSavesPerMonth === undefined
         ? []
-        : [`sharing the GPU saves ${money(best.sharingSavesPerMonth)} per month against whole ones`]),
+        : [
+            `sharing the GPU saves ${money(best.sharingSavesPerMonth)} per month against whole ones`,
+          ]),
       `one replica to spare (N+1): ${n + 1} replicas, ${money(best.months[0]!.withSparePerMonth)} per month`,
       `standing the loss of one of ${input.zones} zones: ${best.zoneReplicas} replicas, ${money(best.zonePerMonth)} per month`,
     ]),
@@ -225,7 +267,9 @@ function priceBlocks({ units, input }: Plan): Block[] {
 
 function breakEvenBlocks({ breakEven, units }: Plan): Block[] {
   if (units.length < 2) return []
-  const rows = breakEven.slice(0, shown).map((b) => [b.fromRps === 0 ? 'any' : rate(b.fromRps), b.label, money(b.pricePerHour)])
+  const rows = breakEven
+    .slice(0, shown)
+    .map((b) => [b.fromRps === 0 ? 'any' : rate(b.fromRps), b.label, money(b.pricePerHour)])
   const last = breakEven.at(-1)!
   return [
     heading(2, 'Which is cheapest as demand grows'),

@@ -49,20 +49,39 @@ const input = (change: Partial<PlanInput>): PlanInput => ({
 })
 
 describe('the published example', () => {
-  const plan = (capacityRps: number) => planCapacity(input({ units: [unit(capacityRps, 3.06)] })).units[0]!
+  const plan = (capacityRps: number) =>
+    planCapacity(input({ units: [unit(capacityRps, 3.06)] })).units[0]!
 
   test('100 req/s at 2 req/s per instance of $3.06 an hour is $110,160 for a month of 30 days', () => {
     expect(plan(2).months[0]).toMatchObject({ replicas: 50, staticPerMonth: 110_160 })
   })
 
   test('of a list that sells whole instances of four replicas, a fleet of nine pays three of them', () => {
-    const list = { name: 'whole', currency: 'USD', perHour: 1, bundles: [{ name: 'four', replicas: 4, perHour: 4 }] }
-    const { units, breakEven: best } = planCapacity(input({ units: [unit(12, 1, { prices: [list] })] }))
-    expect(units[0]!.months[0]).toMatchObject({ replicas: 9, staticPerMonth: 12 * 720, withSparePerMonth: 12 * 720 })
-    expect(units[0]).toMatchObject({ zonePerMonth: 16 * 720, byPriceList: [{ name: 'whole', perMonth: 12 * 720 }] })
+    const list = {
+      name: 'whole',
+      currency: 'USD',
+      perHour: 1,
+      bundles: [{ name: 'four', replicas: 4, perHour: 4 }],
+    }
+    const { units, breakEven: best } = planCapacity(
+      input({ units: [unit(12, 1, { prices: [list] })] }),
+    )
+    expect(units[0]!.months[0]).toMatchObject({
+      replicas: 9,
+      staticPerMonth: 12 * 720,
+      withSparePerMonth: 12 * 720,
+    })
+    expect(units[0]).toMatchObject({
+      zonePerMonth: 16 * 720,
+      byPriceList: [{ name: 'whole', perMonth: 12 * 720 }],
+    })
     expect(best[0]!.pricePerHour).toBe(4)
     // A GPU each would be nine of $2: three instances of four at $4 save $6 an hour.
-    const shared = unit(12, 1, { prices: [list], wholeGpuPerHour: 2, wholeGpuBundles: [{ name: 'one', replicas: 1, perHour: 2 }] })
+    const shared = unit(12, 1, {
+      prices: [list],
+      wholeGpuPerHour: 2,
+      wholeGpuBundles: [{ name: 'one', replicas: 1, perHour: 2 }],
+    })
     expect(planCapacity(input({ units: [shared] })).units[0]!.sharingSavesPerMonth).toBe(6 * 720)
   })
 
@@ -74,14 +93,18 @@ describe('the published example', () => {
 describe('demands that are out of the ordinary', () => {
   test('a period of seconds is played for hours: the autoscaler sees its mean, and no minute is lost for want of time to look', () => {
     const short = { spans: [10, 190].map((rps) => ({ rps, seconds: 10 })), what: 'seconds' }
-    const { units, demand, scaling } = planCapacity(input({ units: [unit(100, 1, { saturationRps: 120 })], demand: short }))
+    const { units, demand, scaling } = planCapacity(
+      input({ units: [unit(100, 1, { saturationRps: 120 })], demand: short }),
+    )
     expect(demand).toBe(short)
     expect(units[0]!.months[0]).toMatchObject({ replicas: 2, meanRps: 100 })
     expect(scaling.given.outcome.minutes).toBe(120)
   })
 
   test('more replicas than can be planned for are refused with what they are for', () => {
-    expect(() => planCapacity(input({ demand: steadyDemand(1e12) }))).toThrow(/100 req\/s at \$1 would take 10000000000 replicas/)
+    expect(() => planCapacity(input({ demand: steadyDemand(1e12) }))).toThrow(
+      /100 req\/s at \$1 would take 10000000000 replicas/,
+    )
     expect(() => planCapacity(input({ existing: { trial: 1, replicas: 1e9 } }))).toThrow(
       /the most replicas that are planned for are 100000/,
     )
@@ -99,7 +122,8 @@ describe('demand', () => {
   })
 
   test('a trace is read with any timestamps, header or not, and gaps held', () => {
-    const read = (text: string) => traceDemand(text, 't.csv').spans.map(({ rps, seconds }) => [rps, seconds])
+    const read = (text: string) =>
+      traceDemand(text, 't.csv').spans.map(({ rps, seconds }) => [rps, seconds])
     expect(read('timestamp,rate\n0,10\n60,20\n240,30\n300,5\n')).toEqual([
       [10, 60],
       [20, 180],
@@ -116,10 +140,16 @@ describe('demand', () => {
   })
 
   test('a trace keeps its peaks and its mean, whatever its gaps: half an hour at 9,000 in hours at 100 takes eleven of 830', () => {
-    const spike = traceDemand('0,100\n3600,100\n7200,100\n11700,9000\n13500,100\n18000,100\n21600,100', 't.csv')
+    const spike = traceDemand(
+      '0,100\n3600,100\n7200,100\n11700,9000\n13500,100\n18000,100\n21600,100',
+      't.csv',
+    )
     expect(peakOf(spike)).toBe(9000)
     expect(meanOf(spike)).toBeCloseTo((9000 * 1800 + 100 * (25_200 - 1800)) / 25_200, 9)
-    expect(replicasThatKeep(unit(830, 1), spike, 0, surroundings)).toEqual({ everyMinute: 11, wholePeriod: 11 })
+    expect(replicasThatKeep(unit(830, 1), spike, 0, surroundings)).toEqual({
+      everyMinute: 11,
+      wholePeriod: 11,
+    })
     // Its last row stands where the day begins anew.
     const day = traceDemand(readFileSync('docs/files/last-month.csv', 'utf8'), 't.csv')
     expect([meanOf(day), periodSeconds(day)]).toEqual([106, 86_400])
@@ -153,15 +183,33 @@ describe('a plan', () => {
     expect(plan.units.map((u) => u.unit.trial)).toEqual([2, 1])
     const [cheap, dear] = [plan.units[0]!, plan.units[1]!]
     expect(dear.months.map((m) => m.replicas)).toEqual([13, 14, 16])
-    expect(dear.months[0]).toMatchObject({ staticPerMonth: 13 * 2 * 720, withSparePerMonth: 14 * 2 * 720 })
+    expect(dear.months[0]).toMatchObject({
+      staticPerMonth: 13 * 2 * 720,
+      withSparePerMonth: 14 * 2 * 720,
+    })
     expect(dear.months[0]!.utilisation).toBeCloseTo(1000 / 1300, 9)
     expect(dear.staticTotal).toBeCloseTo((13 + 14 + 16) * 2 * 720, 6)
-    expect(dear).toMatchObject({ zoneReplicas: 20, zonePerMonth: 20 * 2 * 720, sharingSavesPerMonth: 13 * 720 })
+    expect(dear).toMatchObject({
+      zoneReplicas: 20,
+      zonePerMonth: 20 * 2 * 720,
+      sharingSavesPerMonth: 13 * 720,
+    })
     expect(cheap.sharingSavesPerMonth).toBeUndefined()
-    expect(plan.existing).toMatchObject({ carriesRps: 22 * 60 * 0.8, atMostRps: 1320, withOneLostRps: 1260, perMonth: 22 * 720 })
+    expect(plan.existing).toMatchObject({
+      carriesRps: 22 * 60 * 0.8,
+      atMostRps: 1320,
+      withOneLostRps: 1260,
+      perMonth: 22 * 720,
+    })
     expect(plan.existing!.underDemand.map((m) => m.outcome.lostMinutes)).toEqual([0, 0, 0])
     const tight = planCapacity(
-      input({ demand: steadyDemand(1000), growthPerMonth: 0.5, months: 2, units: [unit(60, 1)], existing: { trial: 1, replicas: 22 } }),
+      input({
+        demand: steadyDemand(1000),
+        growthPerMonth: 0.5,
+        months: 2,
+        units: [unit(60, 1)],
+        existing: { trial: 1, replicas: 22 },
+      }),
     )
     expect(tight.existing!.underDemand.map((m) => m.outcome.lostMinutes)).toEqual([0, 24 * 60])
   })
@@ -208,20 +256,38 @@ describe('costs', () => {
   test('break-even names the cheapest at any demand', () => {
     fc.assert(
       fc.property(
-        fc.array(fc.tuple(fc.double({ min: 5, max: 200, noNaN: true }), fc.double({ min: 0.1, max: 9, noNaN: true })), {
-          minLength: 1,
-          maxLength: 4,
-        }),
+        fc.array(
+          fc.tuple(
+            fc.double({ min: 5, max: 200, noNaN: true }),
+            fc.double({ min: 0.1, max: 9, noNaN: true }),
+          ),
+          {
+            minLength: 1,
+            maxLength: 4,
+          },
+        ),
         fc.double({ min: 0.5, max: 990, noNaN: true }),
         (drawn, demand) => {
-          const rivals = drawn.map(([capacityRps, pricePerHour], i) => ({ label: String(i), capacityRps, pricePerHour }))
+          const rivals = drawn.map(([capacityRps, pricePerHour], i) => ({
+            label: String(i),
+            capacityRps,
+            pricePerHour,
+          }))
           const segments = breakEven(rivals, 1000, 0.1)
           const named = segments.filter((s) => s.fromRps < demand).at(-1)!
           const price = (label: string) =>
-            replicasFor({ demandRps: demand, headroom: 0.1 }, rivals[Number(label)]!.capacityRps) * rivals[Number(label)]!.pricePerHour
+            replicasFor({ demandRps: demand, headroom: 0.1 }, rivals[Number(label)]!.capacityRps) *
+            rivals[Number(label)]!.pricePerHour
           const least = Math.min(...rivals.map((r) => price(r.label)))
           // A demand within a rounding error of a stair may stand on either side of it.
-          fc.pre(rivals.every((r) => Math.abs(demand / (r.capacityRps * 0.9) - Math.round(demand / (r.capacityRps * 0.9))) > 1e-4))
+          fc.pre(
+            rivals.every(
+              (r) =>
+                Math.abs(
+                  demand / (r.capacityRps * 0.9) - Math.round(demand / (r.capacityRps * 0.9)),
+                ) > 1e-4,
+            ),
+          )
           expect(price(named.label)).toBeCloseTo(least, 9)
         },
       ),
@@ -235,7 +301,9 @@ describe('costs', () => {
     expect(replicasPerInstance(quarter, g4dn)).toBe(4)
     expect(replicasPerInstance({ ...quarter, cpuCores: 2 }, g4dn)).toBe(2)
     expect(replicasPerInstance({ ...quarter, memoryMiB: 9000 }, g4dn)).toBe(1)
-    const [cheapest] = cloudCosts(quarter, 5).filter((c) => c.cloud === 'aws' && c.purchase === 'on-demand')
+    const [cheapest] = cloudCosts(quarter, 5).filter(
+      (c) => c.cloud === 'aws' && c.purchase === 'on-demand',
+    )
     expect(cheapest!.perMonth).toBeLessThanOrEqual(2 * 0.526 * hoursPerMonth)
     expect(cloudCosts({ cpuCores: 4, memoryMiB: 1024, gpus: 0, gpuShare: 0 }, 3)).toEqual([])
   })
@@ -264,7 +332,13 @@ describe('costs', () => {
 
   test('the cheapest of each cloud and way to buy, cheapest first, whole instances for a month of 720 hours', () => {
     const resources = { cpuCores: 1, memoryMiB: 1024, gpu: 'T4', gpus: 1, gpuShare: 1 }
-    const offer = (cloud: 'aws' | 'gcp', name: string, gpus: number, onDemandPerHour: number, reservedPerHour?: number) => ({
+    const offer = (
+      cloud: 'aws' | 'gcp',
+      name: string,
+      gpus: number,
+      onDemandPerHour: number,
+      reservedPerHour?: number,
+    ) => ({
       cloud,
       name,
       gpu: 'T4',
@@ -275,15 +349,42 @@ describe('costs', () => {
       reservedPerHour,
       source: 'a test',
     })
-    const list = [offer('aws', 'one', 1, 1, 0.75), offer('aws', 'four', 4, 3.5), offer('gcp', 'single', 1, 0.5)]
+    const list = [
+      offer('aws', 'one', 1, 1, 0.75),
+      offer('aws', 'four', 4, 3.5),
+      offer('gcp', 'single', 1, 0.5),
+    ]
     // Five replicas: five ones at 5, or two fours at 7; reserved ones at 3.75.
     expect(cloudCosts(resources, 5, list)).toEqual([
-      { cloud: 'gcp', instance: 'single', purchase: 'on-demand', replicasEach: 1, count: 5, perMonth: 2.5 * 720 },
-      { cloud: 'aws', instance: 'one', purchase: 'reserved, 1 year', replicasEach: 1, count: 5, perMonth: 3.75 * 720 },
-      { cloud: 'aws', instance: 'one', purchase: 'on-demand', replicasEach: 1, count: 5, perMonth: 5 * 720 },
+      {
+        cloud: 'gcp',
+        instance: 'single',
+        purchase: 'on-demand',
+        replicasEach: 1,
+        count: 5,
+        perMonth: 2.5 * 720,
+      },
+      {
+        cloud: 'aws',
+        instance: 'one',
+        purchase: 'reserved, 1 year',
+        replicasEach: 1,
+        count: 5,
+        perMonth: 3.75 * 720,
+      },
+      {
+        cloud: 'aws',
+        instance: 'one',
+        purchase: 'on-demand',
+        replicasEach: 1,
+        count: 5,
+        perMonth: 5 * 720,
+      },
     ])
     // Eight: two fours at 7 against eight ones at 8.
-    expect(cloudCosts(resources, 8, list).find((c) => c.cloud === 'aws' && c.purchase === 'on-demand')).toMatchObject({
+    expect(
+      cloudCosts(resources, 8, list).find((c) => c.cloud === 'aws' && c.purchase === 'on-demand'),
+    ).toMatchObject({
       instance: 'four',
       replicasEach: 4,
       count: 2,
@@ -299,7 +400,9 @@ describe('costs', () => {
     ]
     // b costs as much as a wherever a needs two of every pair.
     expect(breakEven(rivals, 1000, 0)).toEqual([{ fromRps: 0, label: 'a', pricePerHour: 1 }])
-    expect(breakEven(rivals.toReversed(), 100, 0)).toEqual([{ fromRps: 0, label: 'a', pricePerHour: 1 }])
+    expect(breakEven(rivals.toReversed(), 100, 0)).toEqual([
+      { fromRps: 0, label: 'a', pricePerHour: 1 },
+    ])
     expect(breakEven([], 1000, 0)).toEqual([])
     // A language model may serve less than one request per second.
     expect(breakEven([{ label: 'slow', capacityRps: 0.5, pricePerHour: 1 }], 1, 0)).toEqual([
@@ -321,12 +424,16 @@ describe('costs', () => {
     expect([1, 4, 5, 6].map((n) => replicasForZones(n, 3))).toEqual([2, 6, 8, 9])
     expect([1, 2, 3].map((zones) => replicasForZones(4, zones))).toEqual([4, 8, 6])
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 500 }), fc.integer({ min: 2, max: 6 }), (replicas, zones) => {
-        const all = replicasForZones(replicas, zones)
-        const left = (n: number) => n - Math.ceil(n / zones)
-        expect(left(all)).toBeGreaterThanOrEqual(replicas)
-        expect(left(all - 1)).toBeLessThan(replicas)
-      }),
+      fc.property(
+        fc.integer({ min: 1, max: 500 }),
+        fc.integer({ min: 2, max: 6 }),
+        (replicas, zones) => {
+          const all = replicasForZones(replicas, zones)
+          const left = (n: number) => n - Math.ceil(n / zones)
+          expect(left(all)).toBeGreaterThanOrEqual(replicas)
+          expect(left(all - 1)).toBeLessThan(replicas)
+        },
+      ),
     )
   })
 })

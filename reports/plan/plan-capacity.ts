@@ -7,11 +7,24 @@ import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
 import { type Demand, meanOf, peakOf, repeated, scaled } from './demand.ts'
-import { autoscaledFleet, type FleetOutcome, replicasThatKeep, type Surroundings, staticFleet } from './fleet.ts'
+import {
+  autoscaledFleet,
+  type FleetOutcome,
+  replicasThatKeep,
+  type Surroundings,
+  staticFleet,
+} from './fleet.ts'
 import { behaviourOf, defaultBehaviour, type HpaSettings } from './hpa.ts'
 import { losslessSettings, type ScaledFleet } from './lossless.ts'
 import { type MixPlan, planMix, type SpotTerms } from './mix-plan.ts'
-import { type BreakEven, breakEven, type CloudCost, cloudCosts, hoursPerMonth, replicasForZones } from './plan-costs.ts'
+import {
+  type BreakEven,
+  breakEven,
+  type CloudCost,
+  cloudCosts,
+  hoursPerMonth,
+  replicasForZones,
+} from './plan-costs.ts'
 import { type FleetUnit, shareOver } from './replica.ts'
 
 /** One price list: on-demand, reserved, spot, of one cloud or another. */
@@ -31,7 +44,10 @@ export interface PlanUnit extends FleetUnit {
   readonly resources: Resources
   /** One replica; the first list is the one that decides. */
   readonly prices: readonly PriceList[]
-  /** From start to ready as trials measured it, by which a spec sets the autoscaler's pace; absent: not measured. */
+  /**
+   * From start to ready as trials measured it, by which a spec sets the autoscaler's pace; absent:
+   * not measured.
+   */
   readonly measuredLaunchSeconds?: number
   /** Of streamed answers. */
   readonly tokens?: TokenFigures
@@ -44,7 +60,10 @@ export interface PlanUnit extends FleetUnit {
 }
 
 export interface PlanInput {
-  /** Trial of the recommended configuration: the plan is made with it, the others stand beside it. Absent: with the cheapest for the demand. */
+  /**
+   * Trial of the recommended configuration: the plan is made with it, the others stand beside it.
+   * Absent: with the cheapest for the demand.
+   */
   readonly recommended?: number
   readonly units: readonly PlanUnit[]
   /** That the capacities keep. */
@@ -84,7 +103,10 @@ interface MonthPlan {
   readonly withSparePerMonth: number
   readonly autoscaled: FleetOutcome
   readonly autoscaledPerMonth: number
-  /** Of streamed answers: the mean demand in tokens, and what a million of the output cost on the static fleet, which is paid for when it is idle too. */
+  /**
+   * Of streamed answers: the mean demand in tokens, and what a million of the output cost on the
+   * static fleet, which is paid for when it is idle too.
+   */
   readonly outputTokensPerSecond?: number
   readonly inputTokensPerSecond?: number
   readonly staticPerMillionOutputTokens?: number
@@ -97,7 +119,11 @@ export interface UnitPlan {
   readonly staticTotal: number
   readonly autoscaledTotal: number
   /** Month 1 by each price list, static. */
-  readonly byPriceList: readonly { readonly name: string; readonly currency: string; readonly perMonth: number }[]
+  readonly byPriceList: readonly {
+    readonly name: string
+    readonly currency: string
+    readonly perMonth: number
+  }[]
   /** Month 1 on rented instances. */
   readonly clouds: readonly CloudCost[]
   /** Replicas that stand the loss of one zone, month 1. */
@@ -111,7 +137,9 @@ export interface UnitPlan {
 interface Scaling {
   /** Target, least replicas and windows as given, at the pace that a spec sets. */
   readonly given: ScaledFleet
-  /** The same, the requests counted before the replicas, by a gateway: those that wait count, too. */
+  /**
+   * The same, the requests counted before the replicas, by a gateway: those that wait count, too.
+   */
   readonly countedBefore: ScaledFleet
   /** The cheapest that lose no minute; absent: none is cheaper than a fleet that never changes. */
   readonly lossless?: ScaledFleet & { readonly perMonth: number }
@@ -134,13 +162,19 @@ export interface Plan {
   /** Cheapest static fleet in month 1 first. */
   readonly units: readonly UnitPlan[]
   readonly scaling: Scaling
-  /** Of committed, on-demand and spot capacity for the configuration that the plan is made with, month 1; absent: on demand is all that has a price. */
+  /**
+   * Of committed, on-demand and spot capacity for the configuration that the plan is made with,
+   * month 1; absent: on demand is all that has a price.
+   */
   readonly mix?: MixPlan
   readonly breakEven: readonly BreakEven[]
   readonly existing?: ExistingFleet
 }
 
-/** Longer than an autoscaler and its nodes remember anything: a period that is shorter is played so often that it takes as long. */
+/**
+ * Longer than an autoscaler and its nodes remember anything: a period that is shorter is played so
+ * often that it takes as long.
+ */
 const leastPlayedSeconds = 7200
 /** Each of them is looked at, as one that may be committed to. */
 const mostReplicas = 100_000
@@ -150,10 +184,15 @@ export function planCapacity(given: PlanInput): Plan {
   check(given)
   const input = { ...given, demand: repeated(given.demand, leastPlayedSeconds) }
   // What is recommended comes first; the others by what they cost for the demand.
-  const rank = ({ unit, months }: UnitPlan) => (unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth)
+  const rank = ({ unit, months }: UnitPlan) =>
+    unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth
   const units = input.units.map((unit) => unitPlan(unit, input)).sort((a, b) => rank(a) - rank(b))
   const lastPeak = peakOf(input.demand) * (1 + input.growthPerMonth) ** (input.months - 1)
-  const rivals = input.units.map(({ label, capacityRps, prices: [first] }) => ({ label, capacityRps, ...priceIn(first!) }))
+  const rivals = input.units.map(({ label, capacityRps, prices: [first] }) => ({
+    label,
+    capacityRps,
+    ...priceIn(first!),
+  }))
   const scaling = scalingOf(units[0]!, input)
   const mix = mixOf(units[0]!, scaling, input)
   return {
@@ -167,16 +206,31 @@ export function planCapacity(given: PlanInput): Plan {
   }
 }
 
-function check({ units, demand, headroom, months, growthPerMonth, zones, minReplicas, existing }: PlanInput): void {
+function check({
+  units,
+  demand,
+  headroom,
+  months,
+  growthPerMonth,
+  zones,
+  minReplicas,
+  existing,
+}: PlanInput): void {
   if (units.length === 0) throw new RangeError('there is no configuration to plan with')
-  for (const unit of units) if (!(unit.capacityRps > 0)) throw new RangeError(`${unit.label} has no capacity`)
-  if (!(headroom >= 0 && headroom < 1)) throw new RangeError(`headroom is ${headroom}: give a share from 0 to below 1`)
-  if (!(Number.isInteger(months) && months >= 1 && months <= 120)) throw new RangeError(`months is ${months}: give 1 to 120`)
+  for (const unit of units)
+    if (!(unit.capacityRps > 0)) throw new RangeError(`${unit.label} has no capacity`)
+  if (!(headroom >= 0 && headroom < 1))
+    throw new RangeError(`headroom is ${headroom}: give a share from 0 to below 1`)
+  if (!(Number.isInteger(months) && months >= 1 && months <= 120))
+    throw new RangeError(`months is ${months}: give 1 to 120`)
   if (!(growthPerMonth > -1 && growthPerMonth <= 10))
     throw new RangeError(`growth is ${growthPerMonth}: give a share per month, such as 5%`)
-  if (!(Number.isInteger(zones) && zones >= 1)) throw new RangeError(`zones is ${zones}: give 1 or more`)
-  if (!(Number.isInteger(minReplicas) && minReplicas >= 0)) throw new RangeError(`min replicas is ${minReplicas}: give 0 or more`)
-  const highestRps = (peakOf(demand) * Math.max(1, (1 + growthPerMonth) ** (months - 1))) / (1 - headroom)
+  if (!(Number.isInteger(zones) && zones >= 1))
+    throw new RangeError(`zones is ${zones}: give 1 or more`)
+  if (!(Number.isInteger(minReplicas) && minReplicas >= 0))
+    throw new RangeError(`min replicas is ${minReplicas}: give 0 or more`)
+  const highestRps =
+    (peakOf(demand) * Math.max(1, (1 + growthPerMonth) ** (months - 1))) / (1 - headroom)
   const large = units.find(({ capacityRps }) => !(highestRps / capacityRps <= mostReplicas))
   if (large)
     throw new RangeError(
@@ -199,7 +253,8 @@ const priceIn = ({ perHour, bundles }: Pick<PriceList, 'perHour' | 'bundles'>): 
 const fleetPerMonth = (list: Pick<PriceList, 'perHour' | 'bundles'>, replicas: number): number =>
   cents(fleetPerHour(priceIn(list), replicas) * hoursPerMonth)
 
-const monthDemand = (input: PlanInput, month: number): Demand => scaled(input.demand, (1 + input.growthPerMonth) ** (month - 1))
+const monthDemand = (input: PlanInput, month: number): Demand =>
+  scaled(input.demand, (1 + input.growthPerMonth) ** (month - 1))
 
 function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
   const perMonth = unit.prices[0]!.perHour * hoursPerMonth
@@ -236,18 +291,27 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
     months,
     staticTotal: total((m) => m.staticPerMonth),
     autoscaledTotal: total((m) => m.autoscaledPerMonth),
-    byPriceList: unit.prices.map((list) => ({ name: list.name, currency: list.currency, perMonth: fleetPerMonth(list, replicas) })),
+    byPriceList: unit.prices.map((list) => ({
+      name: list.name,
+      currency: list.currency,
+      perMonth: fleetPerMonth(list, replicas),
+    })),
     clouds: cloudCosts(unit.resources, replicas),
     zoneReplicas,
     zonePerMonth: fleet(zoneReplicas),
     ...(whole !== undefined && {
-      sharingSavesPerMonth: cents(fleetPerMonth({ perHour: whole, bundles: wholeGpuBundles }, replicas) - fleet(replicas)),
+      sharingSavesPerMonth: cents(
+        fleetPerMonth({ perHour: whole, bundles: wholeGpuBundles }, replicas) - fleet(replicas),
+      ),
     }),
   }
 }
 
 /** As given, at the pace that a spec sets. */
-function settingsOf(unit: PlanUnit, { headroom, minReplicas, scaleDownSeconds }: PlanInput): HpaSettings {
+function settingsOf(
+  unit: PlanUnit,
+  { headroom, minReplicas, scaleDownSeconds }: PlanInput,
+): HpaSettings {
   const behaviour = behaviourOf(unit.measuredLaunchSeconds) ?? defaultBehaviour
   const stabilizationWindowSeconds = scaleDownSeconds
   return {
@@ -266,20 +330,48 @@ function scalingOf({ unit, months: [first] }: UnitPlan, input: PlanInput): Scali
   const settings = settingsOf(unit, input)
   const before = { ...settings, counts: 'came' } as const
   // As a manifest has them: without KEDA there is no way to zero, and the replicas count.
-  const writable = { ...settings, minReplicas: Math.max(1, settings.minReplicas), counts: 'answered' } as const
-  const lossless = losslessSettings(unit, input.demand, writable, first!.replicas, input.surroundings)
+  const writable = {
+    ...settings,
+    minReplicas: Math.max(1, settings.minReplicas),
+    counts: 'answered',
+  } as const
+  const lossless = losslessSettings(
+    unit,
+    input.demand,
+    writable,
+    first!.replicas,
+    input.surroundings,
+  )
   return {
     given: { settings, outcome: first!.autoscaled },
-    countedBefore: { settings: before, outcome: autoscaledFleet(unit, input.demand, before, input.surroundings) },
+    countedBefore: {
+      settings: before,
+      outcome: autoscaledFleet(unit, input.demand, before, input.surroundings),
+    },
     ...(lossless && {
-      lossless: { ...lossless, perMonth: cents(lossless.outcome.meanReplicas * unit.prices[0]!.perHour * hoursPerMonth) },
+      lossless: {
+        ...lossless,
+        perMonth: cents(lossless.outcome.meanReplicas * unit.prices[0]!.perHour * hoursPerMonth),
+      },
     }),
   }
 }
 
-function mixOf({ unit, months: [first] }: UnitPlan, { lossless }: Scaling, { demand, surroundings, zones, spot }: PlanInput) {
+function mixOf(
+  { unit, months: [first] }: UnitPlan,
+  { lossless }: Scaling,
+  { demand, surroundings, zones, spot }: PlanInput,
+) {
   const outcome = lossless?.outcome ?? staticFleet(unit, demand, first!.replicas, surroundings)
-  return planMix({ unit, offers: unit.offers ?? [], demand, surroundings, zones, outcome, ...(spot && { spot }) })
+  return planMix({
+    unit,
+    offers: unit.offers ?? [],
+    demand,
+    surroundings,
+    zones,
+    outcome,
+    ...(spot && { spot }),
+  })
 }
 
 function tokensOf({ outputTokens, inputTokens }: TokenFigures, meanRps: number, perMonth: number) {
@@ -287,11 +379,17 @@ function tokensOf({ outputTokens, inputTokens }: TokenFigures, meanRps: number, 
   return {
     outputTokensPerSecond,
     ...(inputTokens !== undefined && { inputTokensPerSecond: meanRps * inputTokens }),
-    ...(outputTokensPerSecond > 0 && { staticPerMillionOutputTokens: (perMonth / (outputTokensPerSecond * 3600 * hoursPerMonth)) * 1e6 }),
+    ...(outputTokensPerSecond > 0 && {
+      staticPerMillionOutputTokens:
+        (perMonth / (outputTokensPerSecond * 3600 * hoursPerMonth)) * 1e6,
+    }),
   }
 }
 
-function existingFleet(input: PlanInput, { trial, replicas }: { trial: number; replicas: number }): ExistingFleet {
+function existingFleet(
+  input: PlanInput,
+  { trial, replicas }: { trial: number; replicas: number },
+): ExistingFleet {
   const unit = input.units.find((u) => u.trial === trial)
   if (!unit) throw new RangeError(`trial ${trial} is not among the configurations of the plan`)
   const all = replicas * unit.capacityRps

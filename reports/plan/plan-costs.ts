@@ -1,4 +1,7 @@
-/** What a fleet costs: by the price book, on the instances that clouds rent out, and against other configurations as demand grows. */
+/**
+ * What a fleet costs: by the price book, on the instances that clouds rent out, and against other
+ * configurations as demand grows.
+ */
 
 import { replicasFor } from '../../search/objective.ts'
 import { fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
@@ -18,8 +21,15 @@ export interface CloudCost {
   readonly perMonth: number
 }
 
-/** The cheapest instance type of each cloud and way to buy for a fleet of one size, running all month. Empty where no listed instance has the GPU. */
-export function cloudCosts(resources: Resources, replicas: number, list: readonly Instance[] = instances): CloudCost[] {
+/**
+ * The cheapest instance type of each cloud and way to buy for a fleet of one size, running all
+ * month. Empty where no listed instance has the GPU.
+ */
+export function cloudCosts(
+  resources: Resources,
+  replicas: number,
+  list: readonly Instance[] = instances,
+): CloudCost[] {
   const offers = list.flatMap((instance): CloudCost[] => {
     const replicasEach = replicasPerInstance(resources, instance)
     if (replicasEach === 0) return []
@@ -27,8 +37,20 @@ export function cloudCosts(resources: Resources, replicas: number, list: readonl
     const offer = (purchase: CloudCost['purchase'], perHour: number | undefined): CloudCost[] =>
       perHour === undefined
         ? []
-        : [{ cloud: instance.cloud, instance: instance.name, purchase, replicasEach, count, perMonth: count * perHour * hoursPerMonth }]
-    return [...offer('on-demand', instance.onDemandPerHour), ...offer('reserved, 1 year', instance.reservedPerHour)]
+        : [
+            {
+              cloud: instance.cloud,
+              instance: instance.name,
+              purchase,
+              replicasEach,
+              count,
+              perMonth: count * perHour * hoursPerMonth,
+            },
+          ]
+    return [
+      ...offer('on-demand', instance.onDemandPerHour),
+      ...offer('reserved, 1 year', instance.reservedPerHour),
+    ]
   })
   const best = new Map<string, CloudCost>()
   for (const offer of offers) {
@@ -53,10 +75,15 @@ export interface BreakEven {
 }
 
 /**
- * The cheapest configuration for every demand up to `upToRps`, whole replicas counted: the price of each is a staircase, so it is compared
- * on every stair. Ties go to the one that was cheapest before.
+ * The cheapest configuration for every demand up to `upToRps`, whole replicas counted: the price of
+ * each is a staircase, so it is compared on every stair. Ties go to the one that was cheapest
+ * before.
  */
-export function breakEven(rivals: readonly Rival[], upToRps: number, headroom: number): BreakEven[] {
+export function breakEven(
+  rivals: readonly Rival[],
+  upToRps: number,
+  headroom: number,
+): BreakEven[] {
   const usable = rivals.filter((r) => r.capacityRps > 0)
   const edges = new Set<number>([0])
   for (const r of usable) {
@@ -66,7 +93,11 @@ export function breakEven(rivals: readonly Rival[], upToRps: number, headroom: n
   }
   const segments: BreakEven[] = []
   for (const edge of [...edges].sort((a, b) => a - b)) {
-    const price = (rival: Rival) => fleetPerHour(rival, replicasFor({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, rival.capacityRps))
+    const price = (rival: Rival) =>
+      fleetPerHour(
+        rival,
+        replicasFor({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, rival.capacityRps),
+      )
     const before = segments.at(-1)
     const cheapest = usable.reduce<Rival | undefined>((best, r) => {
       if (!best) return r
@@ -74,12 +105,16 @@ export function breakEven(rivals: readonly Rival[], upToRps: number, headroom: n
       if (Math.abs(difference) < 1e-12) return r.label === before?.label ? r : best
       return difference < 0 ? r : best
     }, undefined)
-    if (cheapest && cheapest.label !== before?.label) segments.push({ fromRps: edge, label: cheapest.label, pricePerHour: price(cheapest) })
+    if (cheapest && cheapest.label !== before?.label)
+      segments.push({ fromRps: edge, label: cheapest.label, pricePerHour: price(cheapest) })
   }
   return segments
 }
 
-/** The fewest that still carry the load of `replicas` when one of `zones` zones is lost, spread as evenly as they go: the fullest zone has ceil(n / (zones − 1)). */
+/**
+ * The fewest that still carry the load of `replicas` when one of `zones` zones is lost, spread as
+ * evenly as they go: the fullest zone has ceil(n / (zones − 1)).
+ */
 export function replicasForZones(replicas: number, zones: number): number {
   return zones < 2 ? replicas : replicas + Math.ceil(replicas / (zones - 1))
 }

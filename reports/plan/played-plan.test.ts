@@ -1,4 +1,7 @@
-/** Plans against requests: the same demand drawn request by request and played to the replicas that the plan has, each a predictor in virtual time. */
+/**
+ * Plans against requests: the same demand drawn request by request and played to the replicas that
+ * the plan has, each a predictor in virtual time.
+ */
 import { expect, test } from 'vitest'
 import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
@@ -22,7 +25,12 @@ async function server(number: number) {
   return target
 }
 
-const measurement = await measureSimulatedCapacity({ target: await server(0), slo, seed: 3, signal })
+const measurement = await measureSimulatedCapacity({
+  target: await server(0),
+  slo,
+  seed: 3,
+  signal,
+})
 const unit: FleetUnit = {
   label: 'x',
   capacityRps: measurement.capacityRps,
@@ -36,7 +44,10 @@ const unit: FleetUnit = {
 }
 const surroundings = { timeoutSeconds: queueLimit / mostOf(unit), reactionSeconds: 30 }
 
-/** What requests found, drawn as a Poisson process and sent to a random one of the replicas that the plan has ready. */
+/**
+ * What requests found, drawn as a Poisson process and sent to a random one of the replicas that the
+ * plan has ready.
+ */
 async function played(demand: Demand, { ready }: FleetOutcome, seed: number) {
   const uniform = seeded(seed)
   const period = periodSeconds(demand)
@@ -57,7 +68,13 @@ async function played(demand: Demand, { ready }: FleetOutcome, seed: number) {
   }
   for (const [i, atMs] of sent.entries()) {
     const target = await server(i + 1)
-    const load = { kind: 'open', rateRps: 1, durationS: period, seed: i, arrivals: { kind: 'trace', atMs } } as const
+    const load = {
+      kind: 'open',
+      rateRps: 1,
+      durationS: period,
+      seed: i,
+      arrivals: { kind: 'trace', atMs },
+    } as const
     const { latencyMs } = target.server.play(load)
     for (const [k, at] of atMs.entries()) {
       const minute = minutes[Math.floor(at / 60_000)]!
@@ -65,9 +82,13 @@ async function played(demand: Demand, { ready }: FleetOutcome, seed: number) {
       if (!(latencyMs[k]! <= slo.limitMs)) minute.over++
     }
   }
-  const sum = (of: (m: { came: number; over: number }) => number) => minutes.reduce((total, m) => total + of(m), 0)
+  const sum = (of: (m: { came: number; over: number }) => number) =>
+    minutes.reduce((total, m) => total + of(m), 0)
   const miss = 1 - slo.percentile
-  return { lostMinutes: minutes.filter((m) => m.over > miss * m.came).length, over: sum((m) => m.over) / sum((m) => m.came) }
+  return {
+    lostMinutes: minutes.filter((m) => m.over > miss * m.came).length,
+    over: sum((m) => m.over) / sum((m) => m.came),
+  }
 }
 
 const times = (...spans: readonly (readonly [capacities: number, seconds: number])[]): Demand => ({
@@ -85,12 +106,16 @@ const misjudged = (factor: number): FleetUnit => ({
 test('so many replicas lose no minute and one fewer does, as requests find it; a capacity that is wrong by 10 % is found out', async () => {
   const found = async (demand: Demand, of: FleetUnit) => {
     const { everyMinute } = replicasThatKeep(of, demand, 0, surroundings)
-    const lost = async (n: number) => (await played(demand, staticFleet(unit, demand, n, surroundings), n)).lostMinutes
+    const lost = async (n: number) =>
+      (await played(demand, staticFleet(unit, demand, n, surroundings), n)).lostMinutes
     return (await lost(everyMinute)) === 0 && (await lost(everyMinute - 1)) > 0
   }
   const demands = [times([0.7, 600], [4.7, 300], [1, 300]), times([0.7, 600], [4.3, 300], [1, 300])]
   for (const demand of demands) expect(await found(demand, unit)).toBe(true)
-  expect([await found(demands[0]!, misjudged(0.9)), await found(demands[1]!, misjudged(1.1))]).toEqual([false, false])
+  expect([
+    await found(demands[0]!, misjudged(0.9)),
+    await found(demands[1]!, misjudged(1.1)),
+  ]).toEqual([false, false])
 })
 
 test('an autoscaled fleet loses the minutes that the plan says, and the share of requests within 4 %; not with a capacity that is wrong by 10 %', async () => {
@@ -105,10 +130,14 @@ test('an autoscaled fleet loses the minutes that the plan says, and the share of
     } as const
     const plan = autoscaledFleet(of, wave, settings, surroundings)
     const requests = await played(wave, plan, 1)
-    return { minutes: Math.abs(plan.lostMinutes - requests.lostMinutes), share: Math.abs(plan.over - requests.over) }
+    return {
+      minutes: Math.abs(plan.lostMinutes - requests.lostMinutes),
+      share: Math.abs(plan.over - requests.over),
+    }
   }
   const right = await off(unit)
   expect(right.minutes).toBeLessThanOrEqual(1)
   expect(right.share).toBeLessThan(0.04)
-  for (const factor of [0.9, 1.1]) expect((await off(misjudged(factor))).share).toBeGreaterThan(0.04)
+  for (const factor of [0.9, 1.1])
+    expect((await off(misjudged(factor))).share).toBeGreaterThan(0.04)
 })

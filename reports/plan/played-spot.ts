@@ -1,4 +1,7 @@
-/** A fleet some of which is spot, played in virtual time: instances are taken at random, their replacements serve later, and requests feel what is missing. */
+/**
+ * A fleet some of which is spot, played in virtual time: instances are taken at random, their
+ * replacements serve later, and requests feel what is missing.
+ */
 import { createRng } from '../../search/rng.ts'
 import type { Demand } from './demand.ts'
 import type { FleetOutcome, Surroundings } from './fleet.ts'
@@ -45,7 +48,12 @@ export function playSpot(fleet: SpotFleet, leastDays: number, seed: number): Spo
     lostMinutes += kept.outcome().lostMinutes
     minutes += kept.outcome().minutes
   }
-  return { days: (periods * periodSeconds) / daySeconds, lostMinutes, minutes, interruptions: play.interruptions }
+  return {
+    days: (periods * periodSeconds) / daySeconds,
+    lostMinutes,
+    minutes,
+    interruptions: play.interruptions,
+  }
 }
 
 class Play {
@@ -74,12 +82,20 @@ class Play {
     for (let at = 0, step = 0; at < periodSeconds - 1e-9; ) {
       while (steps[step + 1] && steps[step + 1]!.seconds <= at + 1e-9) step++
       const spot = this.#serve(at, steps[step]!.replicas)
-      const rate = (Math.max(0, spot - this.#back.length) * this.#fleet.risk.interruptionsPerHour) / 3600
+      const rate =
+        (Math.max(0, spot - this.#back.length) * this.#fleet.risk.interruptionsPerHour) / 3600
       // Without memory: the time until the next one may be drawn anew after each piece.
       const taken = rate > 0 ? at - Math.log(this.#uniform()) / rate : Number.POSITIVE_INFINITY
       const { rps, until } = this.course.at(this.#start + at)
       const returns = (this.#back[0] ?? Number.POSITIVE_INFINITY) - this.#start
-      const end = Math.min(minuteEnd(at), until - this.#start, steps[step + 1]?.seconds ?? periodSeconds, periodSeconds, taken, returns)
+      const end = Math.min(
+        minuteEnd(at),
+        until - this.#start,
+        steps[step + 1]?.seconds ?? periodSeconds,
+        periodSeconds,
+        taken,
+        returns,
+      )
       const flow = this.#queues.advance(rps, end - at)
       minutes?.add(at, flow)
       if (end === taken) {
@@ -91,12 +107,17 @@ class Play {
     this.#start += periodSeconds
   }
 
-  /** Lets as many replicas serve as there are; returns the spot instances there are, in service or not. */
+  /**
+   * Lets as many replicas serve as there are; returns the spot instances there are, in service or
+   * not.
+   */
   #serve(at: number, ready: number): number {
-    while (this.#back[0] !== undefined && this.#back[0] <= this.#start + at + 1e-6) this.#back.shift()
+    while (this.#back[0] !== undefined && this.#back[0] <= this.#start + at + 1e-6)
+      this.#back.shift()
     const { replicasEach, split } = this.#fleet
     const { spot, spotNeeded } = split(Math.ceil(ready / replicasEach - 1e-9))
-    // Those that are out go first when fewer are wanted: their replacements are not ordered any more.
+    // Those that are out go first when fewer are wanted: their replacements are not ordered any
+    // more.
     if (this.#back.length > spot) this.#back.length = spot
     const serving = Math.max(0, ready + (spot - spotNeeded - this.#back.length) * replicasEach)
     if (serving > this.#ready) this.#queues.add(serving - this.#ready)

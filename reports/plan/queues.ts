@@ -1,6 +1,7 @@
 /**
- * Replicas and what waits at each, as a fluid: requests come evenly to every ready replica, are answered at its saturation rate at most, and what is more
- * waits, up to what clients wait for. A replica that joins has no share of what waits at the others.
+ * Replicas and what waits at each, as a fluid: requests come evenly to every ready replica, are
+ * answered at its saturation rate at most, and what is more waits, up to what clients wait for. A
+ * replica that joins has no share of what waits at the others.
  */
 import { type FleetUnit, mostOf, shareOver } from './replica.ts'
 
@@ -47,7 +48,11 @@ export class Queues {
 
   /** The youngest go first, as a ReplicaSet chooses. What waits at them they still answer. */
   remove(count: number): void {
-    for (let left = count, last = this.#cohorts.at(-1); left > 0 && last; last = this.#cohorts.at(-1)) {
+    for (
+      let left = count, last = this.#cohorts.at(-1);
+      left > 0 && last;
+      last = this.#cohorts.at(-1)
+    ) {
       const gone = Math.min(left, last.count)
       last.count -= gone
       left -= gone
@@ -90,13 +95,22 @@ export class Queues {
       const { waiting } = cohort
       const grows = pace > 1e-9 * most && waiting < this.#mostWaiting
       const falls = pace < 0 && waiting > 0
-      const until = grows ? (this.#mostWaiting - waiting) / pace : falls ? waiting / -pace : Number.POSITIVE_INFINITY
-      // Within a piece the wait is taken at its middle: pieces are no longer than it takes the wait to change by a tenth of the limit.
+      const until = grows
+        ? (this.#mostWaiting - waiting) / pace
+        : falls
+          ? waiting / -pace
+          : Number.POSITIVE_INFINITY
+      // Within a piece the wait is taken at its middle: pieces are no longer than it takes the wait
+      // to change by a tenth of the limit.
       const fine = grows || falls ? this.#fine(waiting, pace) : left
       const piece = Math.min(left, until, fine)
-      const after = grows || falls ? Math.min(this.#mostWaiting, Math.max(0, waiting + pace * piece)) : waiting
+      const after =
+        grows || falls ? Math.min(this.#mostWaiting, Math.max(0, waiting + pace * piece)) : waiting
       const waitMs = (1000 * (waiting + after)) / 2 / most
-      over += rps * piece * shareOver(this.#unit, waitMs > 0 ? Math.min(rps, this.#unit.capacityRps) : rps, waitMs)
+      over +=
+        rps *
+        piece *
+        shareOver(this.#unit, waitMs > 0 ? Math.min(rps, this.#unit.capacityRps) : rps, waitMs)
       answered += piece * (waiting > 0 || grows ? most : Math.min(rps, most))
       cohort.waiting = after < 1e-9 * most ? 0 : after
       left -= piece

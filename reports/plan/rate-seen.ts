@@ -1,4 +1,7 @@
-/** The rate that an autoscaler sees: the mean of a minute, as the queries of the specs ask for it, some time ago. */
+/**
+ * The rate that an autoscaler sees: the mean of a minute, as the queries of the specs ask for it,
+ * some time ago.
+ */
 import type { Flow } from './queues.ts'
 
 const windowSeconds = 60

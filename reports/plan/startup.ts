@@ -1,4 +1,7 @@
-/** How long a replica takes to come where nothing measured it: assumptions by kind, to be replaced by what a cluster is known to take. */
+/**
+ * How long a replica takes to come where nothing measured it: assumptions by kind, to be replaced
+ * by what a cluster is known to take.
+ */
 import type { Resources } from '../../trials/resources.ts'
 
 interface Startup {
@@ -6,7 +9,10 @@ interface Startup {
   readonly nodeSeconds: number
 }
 
-/** On a node that is there, and until a node is there with its images: with a language model's weights, on a GPU, on cores alone. */
+/**
+ * On a node that is there, and until a node is there with its images: with a language model's
+ * weights, on a GPU, on cores alone.
+ */
 const assumed = {
   language: { startupSeconds: 180, nodeSeconds: 300 },
   gpu: { startupSeconds: 90, nodeSeconds: 240 },

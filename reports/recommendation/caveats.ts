@@ -18,14 +18,23 @@ const named = 3
 
 export function caveatsOf(input: Told, all: readonly Judged[], best: Judged | undefined): string[] {
   const caveats = [...(input.notices ?? [])]
-  if (input.provenance !== 'measured' && !caveats.some((c) => c.toLowerCase().includes(input.provenance))) {
+  if (
+    input.provenance !== 'measured' &&
+    !caveats.some((c) => c.toLowerCase().includes(input.provenance))
+  ) {
     caveats.push(`the figures are ${input.provenance}, not measured on the hardware they name`)
   }
-  if (best) caveats.push(...ofTheBest(input, best), ...ofRivals(input, all, best.candidate), ...(best.measurement?.caveats ?? []))
+  if (best)
+    caveats.push(
+      ...ofTheBest(input, best),
+      ...ofRivals(input, all, best.candidate),
+      ...(best.measurement?.caveats ?? []),
+    )
   const spoilt = all.map((j) => j.candidate).filter(({ status }) => status === 'disturbed')
   caveats.push(...naming('not known, the machine spoilt every trial', spoilt))
   const failed = all.filter((j) => j.trial.state === 'failed').length
-  if (failed > 0) caveats.push(`${failed} configuration${failed === 1 ? '' : 's'} could not be measured`)
+  if (failed > 0)
+    caveats.push(`${failed} configuration${failed === 1 ? '' : 's'} could not be measured`)
   return [...new Set(caveats)]
 }
 
@@ -33,14 +42,18 @@ function ofTheBest({ slo, trials }: Told, { candidate, second, trial }: Judged):
   const [low, high] = candidate.capacityCi90Rps
   const missed = missedText(slo, candidate)
   return [
-    ...(candidate.derived ? ['read off load curves measured under another SLO: confirm before you rely on it'] : []),
+    ...(candidate.derived
+      ? ['read off load curves measured under another SLO: confirm before you rely on it']
+      : []),
     ...(candidate.bound === 'lower'
       ? [
           `the capacity is a lower bound: nothing above ${rate(candidate.capacityRps)} was ${candidate.status === 'imported' ? 'imported' : 'measured'}`,
         ]
       : []),
     ...(candidate.status !== 'imported' && low > 0 && high / low > 1.5
-      ? [`the capacity is uncertain: ${rateInterval(candidate.capacityCi90Rps)} req/s (90 % interval)`]
+      ? [
+          `the capacity is uncertain: ${rateInterval(candidate.capacityCi90Rps)} req/s (90 % interval)`,
+        ]
       : []),
     ...(missed ? [`not confirmed: ${missed}; ${rate(candidate.capacityRps)} is what held`] : []),
     ...(!second && trials.some((t) => isSecondOf(t, trial))
@@ -50,7 +63,9 @@ function ofTheBest({ slo, trials }: Told, { candidate, second, trial }: Judged):
 }
 
 const isSecondOf = (t: FinishedTrial, of: FinishedTrial): boolean =>
-  t.purpose === 'confirmation' && t.state === 'complete' && configurationKey(t.configuration) === configurationKey(of.configuration)
+  t.purpose === 'confirmation' &&
+  t.state === 'complete' &&
+  configurationKey(t.configuration) === configurationKey(of.configuration)
 
 function ofRivals({ objective }: Told, all: readonly Judged[], best: Candidate): string[] {
   const { better, close } = openRivals(
@@ -58,11 +73,16 @@ function ofRivals({ objective }: Told, all: readonly Judged[], best: Candidate):
     best,
     objective,
   )
-  return [...naming('not settled, better by what one measurement shows', better), ...naming('within the uncertainty of the best', close)]
+  return [
+    ...naming('not settled, better by what one measurement shows', better),
+    ...naming('within the uncertainty of the best', close),
+  ]
 }
 
 function naming(what: string, candidates: readonly Candidate[]): string[] {
   if (candidates.length === 0) return []
   const first = candidates.slice(0, named).map((c) => `${c.label} (trial ${c.trial})`)
-  return [`${what}: ${first.join('; ')}${candidates.length > named ? ` and ${candidates.length - named} more` : ''}`]
+  return [
+    `${what}: ${first.join('; ')}${candidates.length > named ? ` and ${candidates.length - named} more` : ''}`,
+  ]
 }

@@ -15,7 +15,12 @@ test.each<[string, Usage, string, string]>([
     'kv-memory',
     'KV cache 97 % full, 14 preemptions, 40 of 64 sequences at once',
   ],
-  ['sequences that had to yield', { ...busy, preemptions: 1 }, 'kv-memory', 'KV cache 40 % full, 1 preemption, 40 of 64 sequences at once'],
+  [
+    'sequences that had to yield',
+    { ...busy, preemptions: 1 },
+    'kv-memory',
+    'KV cache 40 % full, 1 preemption, 40 of 64 sequences at once',
+  ],
   [
     'all places taken while others wait',
     { ...busy, sequences: 64, waiting: 20 },
@@ -42,9 +47,16 @@ test('places of llama-server', () => {
 })
 
 test('many sequences compute; fewer do with weights of 4 bits, which are read sooner', () => {
-  expect(engineBinding({ ...busy, sequences: 300 }, { ...own, maxNumSeqs: 512 })?.what).toBe('compute')
-  expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512 })?.what).toBe('bandwidth')
-  expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512, quantization: 'awq' })?.what).toBe('compute')
+  expect(engineBinding({ ...busy, sequences: 300 }, { ...own, maxNumSeqs: 512 })?.what).toBe(
+    'compute',
+  )
+  expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512 })?.what).toBe(
+    'bandwidth',
+  )
+  expect(
+    engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512, quantization: 'awq' })
+      ?.what,
+  ).toBe('compute')
 })
 
 test('drafts: how many were accepted, the probability that it comes to, and that each is computed', () => {
@@ -62,7 +74,8 @@ test('of pools the busier one binds: prompts compute, answers read', () => {
     engineBinding({ ...busy, prefillUtilization, decodeUtilization }, own)
   expect(pooled(0.9, 0.4)).toMatchObject({
     what: 'compute',
-    evidence: 'KV cache 40 % full, 40 of 64 sequences at once, prefill servers busy 90 %, decode servers 40 % of the time',
+    evidence:
+      'KV cache 40 % full, 40 of 64 sequences at once, prefill servers busy 90 %, decode servers 40 % of the time',
   })
   expect(pooled(0.3, 0.8)?.what).toBe('bandwidth')
 })
@@ -84,7 +97,8 @@ test('the verdict names it: at the capacity, and not what only an overload fille
   const full = { ...busy, cacheUse: 0.99, preemptions: 3 }
   expect(bindingOf(full)).toEqual({
     what: 'kv-memory',
-    evidence: 'KV cache 99 % full, 3 preemptions, 40 of 64 sequences at once, GPU busy 100 % of the time',
+    evidence:
+      'KV cache 99 % full, 3 preemptions, 40 of 64 sequences at once, GPU busy 100 % of the time',
   })
   expect(bindingOf(full, 1000).what).not.toBe('kv-memory')
   expect(bindingOf(busy)).toMatchObject({
@@ -94,7 +108,9 @@ test('the verdict names it: at the capacity, and not what only an overload fille
 })
 
 test('a verdict that the SLO binds says how busy either pool was', () => {
-  expect(bindingOf({ gpuUtilization: 0.6, prefillUtilization: 0.75, decodeUtilization: 0.45 }, 1000)).toEqual({
+  expect(
+    bindingOf({ gpuUtilization: 0.6, prefillUtilization: 0.75, decodeUtilization: 0.45 }, 1000),
+  ).toEqual({
     what: 'slo',
     evidence:
       'saturates at 1,000 req/s, of which 18 % keep the SLO, GPU busy 60 % of the time, prefill servers busy 75 %, decode servers 45 % of the time',

@@ -22,7 +22,12 @@ interface Tried extends Partial<Omit<Measurement, 'points'>> {
 }
 
 /** Measured once: an estimate with its interval, and windows as [rate, p99]. */
-export function tried(number: number, configuration: Configuration, capacityRps: number, change: Tried = {}): FinishedTrial {
+export function tried(
+  number: number,
+  configuration: Configuration,
+  capacityRps: number,
+  change: Tried = {},
+): FinishedTrial {
   const { windows = [[0.5 * capacityRps, 20]], ...rest } = change
   const idle = { ...window(1, 8).summary, requests: 200 }
   return trialOf(number, configuration, {
@@ -32,7 +37,9 @@ export function tried(number: number, configuration: Configuration, capacityRps:
     slo,
     idle,
     saturationRps: 1.2 * capacityRps,
-    points: windows.filter(([rate]) => rate > 0).map(([rate, p99Ms]) => window(rate, p99Ms, rest.slo ?? slo).point),
+    points: windows
+      .filter(([rate]) => rate > 0)
+      .map(([rate, p99Ms]) => window(rate, p99Ms, rest.slo ?? slo).point),
     requests: 4000,
     seconds: 7,
     caveats: [],
@@ -40,7 +47,10 @@ export function tried(number: number, configuration: Configuration, capacityRps:
   })
 }
 
-/** Measured again: the highest window that held is its capacity. `proven`: many requests; else the profiler lowers the interval. */
+/**
+ * Measured again: the highest window that held is its capacity. `proven`: many requests; else the
+ * profiler lowers the interval.
+ */
 export function again(
   number: number,
   configuration: Configuration,
@@ -51,24 +61,53 @@ export function again(
   const limitMs = (change.slo ?? slo).limitMs
   const held = Math.max(0, ...windows.filter(([, p99Ms]) => p99Ms <= limitMs).map(([rate]) => rate))
   const measurement: Measurement = {
-    ...(tried(number, configuration, held, { windows: [] }) as FinishedTrial & { state: 'complete' }).measurement,
-    points: windows.map(([rate, p99Ms]) => window(rate, p99Ms, change.slo ?? slo, proven ? 30 : 0.4).point),
+    ...(
+      tried(number, configuration, held, { windows: [] }) as FinishedTrial & { state: 'complete' }
+    ).measurement,
+    points: windows.map(
+      ([rate, p99Ms]) => window(rate, p99Ms, change.slo ?? slo, proven ? 30 : 0.4).point,
+    ),
     outcome: held > 0 ? 'converged' : 'budget',
     capacityRps: held,
-    capacityCi90Rps: held > 0 ? [held * (proven ? 1 : 0.95), Number.POSITIVE_INFINITY] : [0, 0.82 * (windows[0]?.[0] ?? 0)],
+    capacityCi90Rps:
+      held > 0
+        ? [held * (proven ? 1 : 0.95), Number.POSITIVE_INFINITY]
+        : [0, 0.82 * (windows[0]?.[0] ?? 0)],
     known: held > 0 ? 'bound below' : 'bound above',
     ...change,
   }
-  return { ...trialOf(number, configuration, measurement), purpose: 'confirmation', why: 'confirmation' }
+  return {
+    ...trialOf(number, configuration, measurement),
+    purpose: 'confirmation',
+    why: 'confirmation',
+  }
 }
 
-function trialOf(number: number, configuration: Configuration, measurement: Measurement): FinishedTrial {
+function trialOf(
+  number: number,
+  configuration: Configuration,
+  measurement: Measurement,
+): FinishedTrial {
   const startedAt = new Date(Date.UTC(2026, 10, 20, 10, number)).toISOString()
-  return { number, configuration, why: 'grid', startedAt, state: 'complete', measurement, seconds: 12, usage: { launchSeconds: 4 } }
+  return {
+    number,
+    configuration,
+    why: 'grid',
+    startedAt,
+    state: 'complete',
+    measurement,
+    seconds: 12,
+    usage: { launchSeconds: 4 },
+  }
 }
 
 const base = (number: number, configuration: Configuration) => {
-  const { measurement: _, state: __, usage: ___, ...rest } = tried(number, configuration, 1) as FinishedTrial & { state: 'complete' }
+  const {
+    measurement: _,
+    state: __,
+    usage: ___,
+    ...rest
+  } = tried(number, configuration, 1) as FinishedTrial & { state: 'complete' }
   return rest
 }
 export const outOfMemory = (number: number, configuration: Configuration): FinishedTrial => ({
@@ -89,11 +128,22 @@ export const slow = (number: number, configuration: Configuration): FinishedTria
     idle: { ...window(1, 73).summary, requests: 200 },
     windows: [],
   })
-export const disturbed = { outcome: 'disturbed', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY], known: 'nothing' } as const
+export const disturbed = {
+  outcome: 'disturbed',
+  capacityRps: 0,
+  capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+  known: 'nothing',
+} as const
 export const asStoredBefore = (trial: FinishedTrial): FinishedTrial => {
   if (trial.state !== 'complete') return trial
   const { known: _, ...measurement } = trial.measurement
-  return { ...trial, measurement: { ...measurement, points: measurement.points.map(({ latencies: __, ...point }) => point) } }
+  return {
+    ...trial,
+    measurement: {
+      ...measurement,
+      points: measurement.points.map(({ latencies: __, ...point }) => point),
+    },
+  }
 }
 
 export const tight: Slo = {

@@ -2,7 +2,17 @@ import { describe, expect, test } from 'vitest'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { A, again, B, C, disturbed, failed, outOfMemory, slow, tried } from './invented-trials.contract.ts'
+import {
+  A,
+  again,
+  B,
+  C,
+  disturbed,
+  failed,
+  outOfMemory,
+  slow,
+  tried,
+} from './invented-trials.contract.ts'
 import { judge, type View } from './judged.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -16,7 +26,8 @@ const view: View = {
 }
 const judgeUnder = (change: Partial<View>, ...trials: FinishedTrial[]) =>
   judge(trials, { ...view, ...change }).map(({ candidate }) => candidate)
-const candidateOf = (trial: FinishedTrial, change: Partial<View> = {}) => judgeUnder(change, trial)[0]!
+const candidateOf = (trial: FinishedTrial, change: Partial<View> = {}) =>
+  judgeUnder(change, trial)[0]!
 
 describe('figures', () => {
   test('of a configuration that was measured', () => {
@@ -61,8 +72,12 @@ describe('figures', () => {
     expect(idleMs(20)).toBe(8)
     expect(idleMs(6)).toBe(6)
     // What missed the SLO says nothing of it.
-    expect(candidateOf(tried(1, A, 100, { windows: [[120, 60]], idle: { ...idle, p99Ms: 70 } })).idleMs).toBe(70)
-    expect(candidateOf(tried(1, A, 100, { windows: [], idle: { ...idle, p99Ms: Number.NaN } }))).not.toHaveProperty('idleMs')
+    expect(
+      candidateOf(tried(1, A, 100, { windows: [[120, 60]], idle: { ...idle, p99Ms: 70 } })).idleMs,
+    ).toBe(70)
+    expect(
+      candidateOf(tried(1, A, 100, { windows: [], idle: { ...idle, p99Ms: Number.NaN } })),
+    ).not.toHaveProperty('idleMs')
   })
   const { idle } = (tried(1, A, 100) as FinishedTrial & { state: 'complete' }).measurement
 
@@ -74,7 +89,11 @@ describe('figures', () => {
       [0.95, 6],
       [0.99, 9],
     ] as const)
-      expect(candidateOf(tried(1, A, 100, { windows: [], idle: summary }), { slo: { ...slo, percentile } }).idleMs).toBe(ms)
+      expect(
+        candidateOf(tried(1, A, 100, { windows: [], idle: summary }), {
+          slo: { ...slo, percentile },
+        }).idleMs,
+      ).toBe(ms)
   })
 
   test.each<[string, Partial<Measurement>, 'lower' | 'upper' | undefined]>([
@@ -83,7 +102,11 @@ describe('figures', () => {
       { outcome: 'generator-limit', capacityCi90Rps: [100, Infinity], known: 'bound below' },
       'lower',
     ],
-    ['at most: it was cut short', { outcome: 'beaten', capacityCi90Rps: [0, 100], known: 'bound above' }, 'upper'],
+    [
+      'at most: it was cut short',
+      { outcome: 'beaten', capacityCi90Rps: [0, 100], known: 'bound above' },
+      'upper',
+    ],
     ['about', {}, undefined],
   ])('%s', (_, change, bound) => {
     expect(candidateOf(tried(1, A, 100, change)).bound).toBe(bound)
@@ -96,7 +119,12 @@ describe('figures', () => {
 
   test('of a refuted one, what its second measurement missed', () => {
     const [candidate] = judgeUnder({}, tried(1, A, 100), again(2, A, [[85, 65]]))
-    expect(candidate).toMatchObject({ status: 'refuted', missed: { rateRps: 85, sloMs: 65 }, capacityRps: 50, feasible: true })
+    expect(candidate).toMatchObject({
+      status: 'refuted',
+      missed: { rateRps: 85, sloMs: 65 },
+      capacityRps: 50,
+      feasible: true,
+    })
     const [held] = judgeUnder({}, tried(1, A, 100), again(2, A, [[97, 34]]))
     expect(held).not.toHaveProperty('missed')
   })
@@ -111,24 +139,55 @@ describe('what serves nothing is infeasible', () => {
       'infeasible',
       'misses the SLO at any rate: one request at a time takes 73 ms at p99 against 50 ms',
     ],
-    ['one whose requests all fail', tried(1, A, 0, { ...nothing, outcome: 'errors', detail: 'status 500' }), 'infeasible', 'status 500'],
+    [
+      'one whose requests all fail',
+      tried(1, A, 0, { ...nothing, outcome: 'errors', detail: 'status 500' }),
+      'infeasible',
+      'status 500',
+    ],
     [
       'one whose requests fail, from an old store',
       tried(1, A, 0, { ...nothing, outcome: 'errors' }),
       'infeasible',
       'fails requests at any load',
     ],
-    ['one that died', tried(1, A, 0, { ...nothing, outcome: 'server-died', known: 'nothing' }), 'infeasible', 'died under load'],
+    [
+      'one that died',
+      tried(1, A, 0, { ...nothing, outcome: 'server-died', known: 'nothing' }),
+      'infeasible',
+      'died under load',
+    ],
     [
       'one that died, as told',
-      tried(1, A, 0, { ...nothing, outcome: 'server-died', capacityCi90Rps: [0, Infinity], detail: 'nothing listens any more' }),
+      tried(1, A, 0, {
+        ...nothing,
+        outcome: 'server-died',
+        capacityCi90Rps: [0, Infinity],
+        detail: 'nothing listens any more',
+      }),
       'infeasible',
       'nothing listens any more',
     ],
-    ['one that was out of memory', outOfMemory(1, A), 'infeasible', 'out of memory: 5.1 GiB of 3.8 GiB'],
+    [
+      'one that was out of memory',
+      outOfMemory(1, A),
+      'infeasible',
+      'out of memory: 5.1 GiB of 3.8 GiB',
+    ],
     [
       'one that answered nothing',
-      tried(1, A, 0, { ...nothing, idle: { requests: 0, meanMs: NaN, p50Ms: NaN, p90Ms: NaN, p95Ms: NaN, p99Ms: NaN, maxMs: NaN } }),
+      tried(1, A, 0, {
+        ...nothing,
+        idle: {
+          requests: 0,
+          meanMs: NaN,
+          p50Ms: NaN,
+          p90Ms: NaN,
+          p95Ms: NaN,
+          p99Ms: NaN,
+          maxMs: NaN,
+        },
+      }),
       'infeasible',
       'misses the SLO at any rate: no request was answered at p99 against 50 ms',
     ],
@@ -141,12 +200,23 @@ describe('what serves nothing is infeasible', () => {
     ],
     [
       'not one of which a bound is known',
-      tried(1, A, 0, { outcome: 'budget', capacityCi90Rps: [0, 512], known: 'bound above', windows: [] }),
+      tried(1, A, 0, {
+        outcome: 'budget',
+        capacityCi90Rps: [0, 512],
+        known: 'bound above',
+        windows: [],
+      }),
       'bound',
       'kept the SLO at no rate that was tried, though one request at a time takes 8.0 ms',
     ],
   ])('%s', (_, trial, status, reason) => {
-    expect(candidateOf(trial)).toMatchObject({ status, reason, feasible: false, capacityRps: 0, cost: Infinity })
+    expect(candidateOf(trial)).toMatchObject({
+      status,
+      reason,
+      feasible: false,
+      capacityRps: 0,
+      cost: Infinity,
+    })
   })
 
   test('it costs what it costs an hour, and no request is served for it', () => {
@@ -179,12 +249,24 @@ describe('what serves nothing is infeasible', () => {
       reason: 'served once, but not when measured again: out of memory: 5.1 GiB of 3.8 GiB',
     })
     // Later it served again.
-    expect(judgeUnder({}, tried(1, A, 100), died, again(3, A, [[97, 34]]))[0]).toMatchObject({ status: 'confirmed', capacityRps: 97 })
+    expect(judgeUnder({}, tried(1, A, 100), died, again(3, A, [[97, 34]]))[0]).toMatchObject({
+      status: 'confirmed',
+      capacityRps: 97,
+    })
   })
 
   test('at most so much is no capacity to stand by', () => {
-    const cut = tried(1, A, 891, { outcome: 'beaten', capacityCi90Rps: [0, 891], known: 'bound above', detail: '12 % dearer at best' })
-    expect(candidateOf(cut)).toMatchObject({ feasible: false, reason: 'serves at most 891 req/s: 12 % dearer at best', bound: 'upper' })
+    const cut = tried(1, A, 891, {
+      outcome: 'beaten',
+      capacityCi90Rps: [0, 891],
+      known: 'bound above',
+      detail: '12 % dearer at best',
+    })
+    expect(candidateOf(cut)).toMatchObject({
+      feasible: false,
+      reason: 'serves at most 891 req/s: 12 % dearer at best',
+      bound: 'upper',
+    })
   })
 })
 
@@ -197,24 +279,35 @@ describe('what was asked for beside the SLO', () => {
       reason: 'its quality is 0.25, less than 0.3',
     })
     for (const minQuality of [0.25, undefined])
-      expect(candidateOf(tried(1, A, 100), { quality, minQuality })).toMatchObject({ feasible: true, quality: 0.25 })
+      expect(candidateOf(tried(1, A, 100), { quality, minQuality })).toMatchObject({
+        feasible: true,
+        quality: 0.25,
+      })
     expect(candidateOf(tried(1, A, 100), { minQuality: 0.3 })).toMatchObject({ feasible: true })
     expect(candidateOf(tried(1, A, 100))).not.toHaveProperty('quality')
   })
 
   test('a price per hour', () => {
-    const within = (maxPricePerHour: number) => candidateOf(tried(1, A, 100), { objective: { kind: 'max-rate', maxPricePerHour } })
+    const within = (maxPricePerHour: number) =>
+      candidateOf(tried(1, A, 100), { objective: { kind: 'max-rate', maxPricePerHour } })
     expect(within(0.36)).toMatchObject({ feasible: true, cost: -100 })
-    expect(within(0.35)).toMatchObject({ feasible: false, reason: 'costs $0.36 per hour, more than $0.35' })
+    expect(within(0.35)).toMatchObject({
+      feasible: false,
+      reason: 'costs $0.36 per hour, more than $0.35',
+    })
   })
 
   test('nothing is said of the objective where there is no price', () => {
-    expect(candidateOf(tried(1, A, 100), { pricePerHour: () => Infinity })).toMatchObject({ feasible: true, cost: Infinity })
+    expect(candidateOf(tried(1, A, 100), { pricePerHour: () => Infinity })).toMatchObject({
+      feasible: true,
+      cost: Infinity,
+    })
   })
 })
 
 describe('the order', () => {
-  const order = (change: Partial<View>, ...trials: FinishedTrial[]) => judgeUnder(change, ...trials).map(({ trial }) => trial)
+  const order = (change: Partial<View>, ...trials: FinishedTrial[]) =>
+    judgeUnder(change, ...trials).map(({ trial }) => trial)
 
   test('the cheapest first, then what cannot serve', () => {
     expect(order({}, outOfMemory(1, B), tried(2, C, 300), tried(3, A, 100))).toEqual([3, 2, 1])

@@ -12,7 +12,14 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { metricsAt, metricsRead } from './read-metrics.ts'
 import { whyNotFeasible, whyNotServed } from './reasons.ts'
 import type { SecondLook } from './second-look.ts'
-import { answersNothing, type Known, knownOf, type Standing, type Status, standingsOf } from './status.ts'
+import {
+  answersNothing,
+  type Known,
+  knownOf,
+  type Standing,
+  type Status,
+  standingsOf,
+} from './status.ts'
 import { tokenFiguresOf } from './token-figures.ts'
 import type { Candidate } from './types.ts'
 import { heldRpsOf } from './windows.ts'
@@ -29,7 +36,9 @@ export interface View {
   readonly quality?: (configuration: Configuration) => number | undefined
   /** Variants of less quality are not good enough. */
   readonly minQuality?: number
-  /** Load curves, for callers that remember them from one ranking to the next; absent: made anew. */
+  /**
+   * Load curves, for callers that remember them from one ranking to the next; absent: made anew.
+   */
   readonly curve?: (measurement: Measurement, slo: Slo) => readonly CurveKnot[]
 }
 
@@ -38,33 +47,57 @@ export interface Judged {
   readonly candidate: Candidate
   /** The trial that stands for the configuration. */
   readonly trial: FinishedTrial
-  /** What a second measurement says of it under the SLO; absent where there was none, or it says nothing. */
+  /**
+   * What a second measurement says of it under the SLO; absent where there was none, or it says
+   * nothing.
+   */
   readonly second?: SecondLook
   /** Everything measured, first and second. */
   readonly measurement?: Measurement
   readonly curve?: readonly CurveKnot[]
 }
 
-/** One candidate per configuration, by its status and what its trials show. Best first, then those of which it is not known that they keep the SLO at any rate. */
+/**
+ * One candidate per configuration, by its status and what its trials show. Best first, then those
+ * of which it is not known that they keep the SLO at any rate.
+ */
 export const judge = (trials: readonly FinishedTrial[], view: View): Judged[] =>
   standingsOf(trials)
     .map((standing) => judged(standing, view))
     .sort(byRank)
 
 function judged({ trial, confirmations }: Standing, view: View): Judged {
-  if (trial.state !== 'complete') return { trial, candidate: unserved(trial, whyNotServed(trial), view) }
+  if (trial.state !== 'complete')
+    return { trial, candidate: unserved(trial, whyNotServed(trial), view) }
   const last = confirmations.at(-1)
   if (last?.state === 'infeasible') {
-    return { trial, candidate: unserved(trial, `served once, but not when measured again: ${whyNotServed(last)}`, view) }
+    return {
+      trial,
+      candidate: unserved(
+        trial,
+        `served once, but not when measured again: ${whyNotServed(last)}`,
+        view,
+      ),
+    }
   }
   const complete = confirmations.filter((c) => c.state === 'complete')
   const known = knownOf(trial, complete, view.slo, view.curve)
   const { second, measurement, curve } = known
-  return { trial, second, measurement, curve, candidate: candidateOf([trial, ...complete], known, view) }
+  return {
+    trial,
+    second,
+    measurement,
+    curve,
+    candidate: candidateOf([trial, ...complete], known, view),
+  }
 }
 
 /** @param trials the one that stands for the configuration, then its second measurements */
-function candidateOf(trials: readonly [FinishedTrial, ...FinishedTrial[]], known: Known, view: View): Candidate {
+function candidateOf(
+  trials: readonly [FinishedTrial, ...FinishedTrial[]],
+  known: Known,
+  view: View,
+): Candidate {
   const { second, status } = known
   const { idleMs: idle, ...rest } = figuresAt(trials, known.measurement, known, view)
   // One request at a time takes no longer than one among others did.
@@ -79,11 +112,16 @@ function candidateOf(trials: readonly [FinishedTrial, ...FinishedTrial[]], known
     status: servesNothing(known) ? 'infeasible' : status,
     sloMsFrom: known.sloMsFrom,
     ...(second && status === 'refuted' ? { missed: missedAt(second, trials) } : {}),
-    ...(reason === undefined ? { cost: costs, feasible: true } : { cost: Number.POSITIVE_INFINITY, feasible: false, reason }),
+    ...(reason === undefined
+      ? { cost: costs, feasible: true }
+      : { cost: Number.POSITIVE_INFINITY, feasible: false, reason }),
   }
 }
 
-function missedAt({ rateRps, sloMs }: SecondLook, trials: readonly FinishedTrial[]): Candidate['missed'] {
+function missedAt(
+  { rateRps, sloMs }: SecondLook,
+  trials: readonly FinishedTrial[],
+): Candidate['missed'] {
   const metrics = metricsRead(trials)
   return { rateRps, sloMs, ...(metrics && { metrics }) }
 }
@@ -93,7 +131,11 @@ const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
   (!(capacityRps > 0) && status === 'measured') || answersNothing({ ...measurement, capacityRps })
 
 /** What a configuration serves under a tighter limit, read off its load curve. */
-export function operatingPoint({ trial, second, measurement, candidate }: Judged, capacity: CapacityUnder, view: View): Candidate {
+export function operatingPoint(
+  { trial, second, measurement, candidate }: Judged,
+  capacity: CapacityUnder,
+  view: View,
+): Candidate {
   if (!measurement) return candidate
   const figures = figuresAt([trial, ...(second ? [second.trial] : [])], measurement, capacity, view)
   const costs = cost(view.objective, figures)
@@ -120,7 +162,9 @@ function figuresAt(
   const price = priceOf(view.pricePerHour, configuration)
   const { pricePerHour } = price
   const { capacityRps } = capacity
-  const { idle } = countsTheSame(measurement.slo, view.slo) ? measurement : seenUnder(measurement, view.slo)
+  const { idle } = countsTheSame(measurement.slo, view.slo)
+    ? measurement
+    : seenUnder(measurement, view.slo)
   const idleMs = percentileOf(idle, view.slo.percentile)
   const metrics = metricsAt(trials, capacityRps)
   const demand = demandOf(view.objective)
@@ -141,14 +185,22 @@ function figuresAt(
     ...boundOf(capacity),
     ...qualityIn(configuration, view),
     ...price,
-    pricePerMillionRequests: capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY,
+    pricePerMillionRequests:
+      capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY,
     ...(tokens && { tokens }),
-    ...(replicas === undefined ? {} : { replicas, totalPricePerHour: fleetPerHour(price, replicas) }),
+    ...(replicas === undefined
+      ? {}
+      : { replicas, totalPricePerHour: fleetPerHour(price, replicas) }),
   }
 }
 
-/** Of objectives that are learned by another figure than the rate, what was foretold is that figure. */
-const foretoldOf = ({ predicted }: FinishedTrial, { objective }: View): Pick<Candidate, 'foretoldRps'> =>
+/**
+ * Of objectives that are learned by another figure than the rate, what was foretold is that figure.
+ */
+const foretoldOf = (
+  { predicted }: FinishedTrial,
+  { objective }: View,
+): Pick<Candidate, 'foretoldRps'> =>
   predicted && learnsPlainly(objective) ? { foretoldRps: [predicted.low, predicted.high] } : {}
 
 const boundOf = ({ known }: CapacityUnder): Pick<Candidate, 'bound'> =>
@@ -178,7 +230,10 @@ function unserved(trial: FinishedTrial, reason: string, view: View): Candidate {
   }
 }
 
-/** Feasible before infeasible, lower cost first; equal cost: the higher capacity, then the earlier trial. */
+/**
+ * Feasible before infeasible, lower cost first; equal cost: the higher capacity, then the earlier
+ * trial.
+ */
 export function byRank({ candidate: a }: Judged, { candidate: b }: Judged): number {
   if (a.feasible !== b.feasible) return a.feasible ? -1 : 1
   if (a.cost !== b.cost) return a.cost - b.cost

@@ -27,11 +27,19 @@ const given = (trials: readonly FinishedTrial[], objective: Objective = depth, u
   })
 
 describe('the best by a metric of the server', () => {
-  const trials = [tried(1, A, 100, { metrics: of(4) }), tried(2, B, 90, { metrics: of(-1) }), tried(3, C, 200, { metrics: of(0) })]
+  const trials = [
+    tried(1, A, 100, { metrics: of(4) }),
+    tried(2, B, 90, { metrics: of(-1) }),
+    tried(3, C, 200, { metrics: of(0) }),
+  ]
 
   test('is the one with the least, or most, of those that keep the SLO, whatever its sign, rate and price', () => {
-    expect(given(trials)).toMatchObject({ best: { trial: 2, cost: -1, metrics: { 'depth{m="a"}': -1, served_total: 90 } } })
-    expect(given(trials, { ...depth, kind: 'max-metric' })).toMatchObject({ best: { trial: 1, cost: -4 } })
+    expect(given(trials)).toMatchObject({
+      best: { trial: 2, cost: -1, metrics: { 'depth{m="a"}': -1, served_total: 90 } },
+    })
+    expect(given(trials, { ...depth, kind: 'max-metric' })).toMatchObject({
+      best: { trial: 1, cost: -4 },
+    })
   })
 
   test('others are told by their values: a share of what may be zero means nothing', () => {
@@ -44,7 +52,10 @@ describe('the best by a metric of the server', () => {
   })
 
   test('and so is the default, unless a ratio means something', () => {
-    const start = (value: number) => ({ ...tried(1, A, 100, { metrics: of(value) }), purpose: 'default' as const })
+    const start = (value: number) => ({
+      ...tried(1, A, 100, { metrics: of(value) }),
+      purpose: 'default' as const,
+    })
     expect(given([start(0), trials[1]!]).verdict).toContain('against depth{m="a"} 0 of the default')
     expect(given([start(0), trials[1]!]).gainOverDefault).toBeUndefined()
     expect(given([start(6), tried(2, B, 90, { metrics: of(2) })])).toMatchObject({
@@ -54,13 +65,19 @@ describe('the best by a metric of the server', () => {
   })
 
   test('has none where nothing is served, or nothing was read', () => {
-    const { alternatives, best } = given([slow(1, A), tried(2, B, 90), tried(3, C, 80, { metrics: of(9) })])
+    const { alternatives, best } = given([
+      slow(1, A),
+      tried(2, B, 90),
+      tried(3, C, 80, { metrics: of(9) }),
+    ])
     expect(best).toMatchObject({ trial: 3 })
     expect(alternatives.map(({ trial, feasible }) => [trial, feasible])).toEqual([
       [2, false],
       [1, false],
     ])
-    expect(alternatives[0]!.reason).toBe('depth{m="a"}, which the objective ranks by, was not read at 90 req/s')
+    expect(alternatives[0]!.reason).toBe(
+      'depth{m="a"}, which the objective ranks by, was not read at 90 req/s',
+    )
     expect(alternatives[1]).not.toHaveProperty('metrics')
   })
 })
@@ -75,22 +92,44 @@ test('a value is that of the rate it was read at: under another SLO, at another 
   const [candidate] = candidatesOf(tight)
   expect(candidate!.capacityRps).toBeGreaterThan(0)
   expect(candidate).not.toHaveProperty('metrics')
-  expect(candidate).toMatchObject({ feasible: false, reason: expect.stringContaining('was not read at') })
+  expect(candidate).toMatchObject({
+    feasible: false,
+    reason: expect.stringContaining('was not read at'),
+  })
 })
 
 test('a second measurement tells its own, at the rate that it held', () => {
-  const { best } = given([tried(1, A, 100, { metrics: of(4) }), again(2, A, [[90, 40]], true, { metrics: of(3) })])
-  expect(best).toMatchObject({ status: 'confirmed', capacityRps: 90, cost: 3, metrics: { 'depth{m="a"}': 3 } })
+  const { best } = given([
+    tried(1, A, 100, { metrics: of(4) }),
+    again(2, A, [[90, 40]], true, { metrics: of(3) }),
+  ])
+  expect(best).toMatchObject({
+    status: 'confirmed',
+    capacityRps: 90,
+    cost: 3,
+    metrics: { 'depth{m="a"}': 3 },
+  })
 })
 
 test('one that was refuted is measured at a lower rate, by what is known of it, and has no value until then', () => {
-  const trials = [tried(1, A, 100, { metrics: of(1), windows: [[60, 20]] }), tried(2, B, 90, { metrics: of(7) }), again(3, A, [[93, 60]])]
+  const trials = [
+    tried(1, A, 100, { metrics: of(1), windows: [[60, 20]] }),
+    tried(2, B, 90, { metrics: of(7) }),
+    again(3, A, [[93, 60]]),
+  ]
   const r = given(trials)
   expect(r.best).toMatchObject({ trial: 2 })
-  expect(r.alternatives[0]).toMatchObject({ trial: 1, status: 'refuted', feasible: false, missed: { metrics: { 'depth{m="a"}': 1 } } })
+  expect(r.alternatives[0]).toMatchObject({
+    trial: 1,
+    status: 'refuted',
+    feasible: false,
+    missed: { metrics: { 'depth{m="a"}': 1 } },
+  })
   expect(nextHeat(r, () => false)).toMatchObject({ candidate: { trial: 1 }, rateRps: 0.95 * 93 })
   // Not before one that is better by what was read of both.
-  expect(nextHeat(given([tried(1, A, 100, { metrics: of(9) }), ...trials.slice(1)]), () => false)).toMatchObject({
+  expect(
+    nextHeat(given([tried(1, A, 100, { metrics: of(9) }), ...trials.slice(1)]), () => false),
+  ).toMatchObject({
     candidate: { trial: 2 },
   })
 })

@@ -7,7 +7,12 @@ import { judge, type View } from './judged.ts'
 import { paretoFront, qualityFronts } from './pareto-front.ts'
 
 /** One core, batch `batchSize`, p99 of a queue; `dollars` an hour. */
-const tried = (number: number, saturationRps: number, idleMs: number, dollars: number): FinishedTrial =>
+const tried = (
+  number: number,
+  saturationRps: number,
+  idleMs: number,
+  dollars: number,
+): FinishedTrial =>
   complete(number, { batchSize: number, dollars }, measured(saturationRps, idleMs))
 const view: View = { ...sampleInput, pricePerHour: ({ dollars }) => Number(dollars) }
 const frontOf = (trials: readonly FinishedTrial[], change: Partial<View> = {}) =>
@@ -35,7 +40,12 @@ describe('the front', () => {
     const last = judge([quick, cheap], view)[0]!.candidate
     expect(front.at(-1)).toEqual(last)
     for (const point of front.slice(0, -1))
-      expect(point).toMatchObject({ status: 'measured', sloMsFrom: 'model', feasible: true, derived: true })
+      expect(point).toMatchObject({
+        status: 'measured',
+        sloMsFrom: 'model',
+        feasible: true,
+        derived: true,
+      })
     // p99 of a queue: idle / (1 - rate / saturation).
     const [first] = front
     expect(first!.capacityRps).toBeCloseTo(100 * (1 - 2 / first!.sloMsAtCapacity), -1)
@@ -46,7 +56,8 @@ describe('the front', () => {
     const limits = frontOf([quick]).map(({ sloMsAtCapacity }) => sloMsAtCapacity)
     expect(limits).toHaveLength(24)
     const step = Math.log(50 / 2) / 24
-    for (const [i, limit] of limits.entries()) expect(Math.log(limit / 2)).toBeCloseTo((i + 1) * step, 6)
+    for (const [i, limit] of limits.entries())
+      expect(Math.log(limit / 2)).toBeCloseTo((i + 1) * step, 6)
   })
 
   test('what cannot serve is not on it, and nothing is where nothing can', () => {
@@ -68,7 +79,10 @@ describe('the front', () => {
     const imported = complete(
       3,
       { batchSize: 3, dollars: 1 },
-      measured(300, 2, { points: [], idle: { requests: 0, meanMs: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, maxMs: 0 } }),
+      measured(300, 2, {
+        points: [],
+        idle: { requests: 0, meanMs: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, maxMs: 0 },
+      }),
     )
     expect(frontOf([imported]).map(({ trial }) => trial)).toEqual([3])
   })
@@ -78,7 +92,9 @@ describe('the front', () => {
   })
 
   test('equal ones: the first in rank', () => {
-    expect(frontOf([tried(4, 100, 2, 1), tried(3, 100, 2, 1)]).every(({ trial }) => trial === 3)).toBe(true)
+    expect(
+      frontOf([tried(4, 100, 2, 1), tried(3, 100, 2, 1)]).every(({ trial }) => trial === 3),
+    ).toBe(true)
   })
 
   test('law: under every limit, the most throughput per dollar of all, and more than under any tighter one', () => {
@@ -100,7 +116,9 @@ describe('the front', () => {
           const atSlo = all.some(({ candidate }) => candidate === point)
           const best = Math.max(
             ...all.map(
-              ({ curve, candidate }) => (atSlo ? candidate.capacityRps : rateWithin(curve ?? [], sloMsAtCapacity)) / candidate.pricePerHour,
+              ({ curve, candidate }) =>
+                (atSlo ? candidate.capacityRps : rateWithin(curve ?? [], sloMsAtCapacity)) /
+                candidate.pricePerHour,
             ),
           )
           expect(capacityRps / pricePerHour / best).toBeCloseTo(1, 6)
@@ -115,7 +133,8 @@ describe('the front', () => {
 })
 
 describe('fronts by quality', () => {
-  const quality = ({ batchSize }: { batchSize?: unknown }) => [undefined, 0.8, 0.9, 0.9][Number(batchSize)]
+  const quality = ({ batchSize }: { batchSize?: unknown }) =>
+    [undefined, 0.8, 0.9, 0.9][Number(batchSize)]
   const trials = [cheap, { ...tried(1, 900, 2, 1) }, tried(3, 50, 5, 1), tried(4, 9000, 1, 1)]
   const given = { ...view, quality }
   const frontsOf = () => qualityFronts(judge(trials, given), given)

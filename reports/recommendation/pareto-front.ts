@@ -7,13 +7,17 @@ import type { Candidate, Recommendation } from './types.ts'
 const steps = 24
 
 /**
- * Operating points by rising latency: under each of a grid of limits (evenly apart in ln) up to the SLO, the configuration with
- * most throughput per dollar, if that is more than under any tighter limit. The last one stands at the SLO itself.
+ * Operating points by rising latency: under each of a grid of limits (evenly apart in ln) up to the
+ * SLO, the configuration with most throughput per dollar, if that is more than under any tighter
+ * limit. The last one stands at the SLO itself.
  */
 export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
   // What was cut short is known to be worse at the SLO, and not known at all below it.
   const served = all.filter((j) => j.candidate.feasible && j.candidate.bound !== 'upper')
-  const least = served.reduce((low, j) => Math.min(low, j.curve?.[0]?.latencyMs ?? low), Number.POSITIVE_INFINITY)
+  const least = served.reduce(
+    (low, j) => Math.min(low, j.curve?.[0]?.latencyMs ?? low),
+    Number.POSITIVE_INFINITY,
+  )
   if (!(least < view.slo.limitMs)) return served.slice(0, 1).map((j) => j.candidate)
   const limits = Array.from({ length: steps }, (_, i) =>
     i === steps - 1 ? view.slo.limitMs : least * (view.slo.limitMs / least) ** ((i + 1) / steps),
@@ -25,16 +29,25 @@ export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
     if (perDollar <= most * (1 + 1e-9)) continue
     most = perDollar
     const last = i === steps - 1
-    front.push(last ? judged.candidate : pointUnder(judged, { ...view, slo: { ...view.slo, limitMs: limits[i]! } }))
+    front.push(
+      last
+        ? judged.candidate
+        : pointUnder(judged, { ...view, slo: { ...view.slo, limitMs: limits[i]! } }),
+    )
   }
   return front
 }
 
 /**
- * Who has most throughput per dollar under each limit; at the last one, the SLO itself, by the capacity. A curve serves no more under a tighter limit, so
- * going from loose to tight, what each served under the last limit it was asked about bounds it from above, and few have to be asked again.
+ * Who has most throughput per dollar under each limit; at the last one, the SLO itself, by the
+ * capacity. A curve serves no more under a tighter limit, so going from loose to tight, what each
+ * served under the last limit it was asked about bounds it from above, and few have to be asked
+ * again.
  */
-function winnersOf(served: readonly Judged[], limits: readonly number[]): { judged: Judged; perDollar: number }[] {
+function winnersOf(
+  served: readonly Judged[],
+  limits: readonly number[],
+): { judged: Judged; perDollar: number }[] {
   const bounds = new Float64Array(served.length).fill(Number.POSITIVE_INFINITY)
   const winners: { judged: Judged; perDollar: number }[] = []
   let leader = 0
@@ -62,22 +75,29 @@ function winnersOf(served: readonly Judged[], limits: readonly number[]): { judg
 
 function pointUnder(judged: Judged, view: View): Candidate {
   const { measurement, curve, candidate } = judged
-  return measurement ? operatingPoint(judged, capacityUnder(measurement, view.slo, curve), view) : candidate
+  return measurement
+    ? operatingPoint(judged, capacityUnder(measurement, view.slo, curve), view)
+    : candidate
 }
 
 /**
- * The front with the quality of model variants as a third axis: for each quality, best first, the front of those that are at least as good.
- * Undefined where there are not two qualities to choose from.
+ * The front with the quality of model variants as a third axis: for each quality, best first, the
+ * front of those that are at least as good. Undefined where there are not two qualities to choose
+ * from.
  */
 export function qualityFronts(all: readonly Judged[], view: View): Recommendation['qualityFronts'] {
-  const qualities = [...new Set(all.flatMap(({ candidate }) => (candidate.feasible ? (candidate.quality ?? []) : [])))].sort(
-    (a, b) => b - a,
-  )
+  const qualities = [
+    ...new Set(
+      all.flatMap(({ candidate }) => (candidate.feasible ? (candidate.quality ?? []) : [])),
+    ),
+  ].sort((a, b) => b - a)
   if (qualities.length < 2) return undefined
   return qualities.map((leastQuality) => ({
     leastQuality,
     front: paretoFront(
-      all.filter(({ candidate }) => candidate.quality !== undefined && candidate.quality >= leastQuality),
+      all.filter(
+        ({ candidate }) => candidate.quality !== undefined && candidate.quality >= leastQuality,
+      ),
       view,
     ),
   }))

@@ -12,8 +12,14 @@ const first = tried(1, A, 500, {
     [560, 120],
   ],
 })
-const confirmedBy = (change: Parameters<typeof again>[4], windows: Parameters<typeof again>[2] = [[465, 34]]) => {
-  const { confirmation, best } = recommend({ ...sampleInput, trials: [first, again(2, A, windows, true, change)] })
+const confirmedBy = (
+  change: Parameters<typeof again>[4],
+  windows: Parameters<typeof again>[2] = [[465, 34]],
+) => {
+  const { confirmation, best } = recommend({
+    ...sampleInput,
+    trials: [first, again(2, A, windows, true, change)],
+  })
   return { text: confirmation && proofText(confirmation), confirmation, status: best?.status }
 }
 
@@ -29,9 +35,13 @@ test('a rate with its certainty, what missed beyond it, and how long it was look
 test('its certainty is never more than it was, and none is claimed where nothing is proven', () => {
   expect(confirmedBy({ sure: 1 }).text).toContain('(99 % sure)')
   expect(confirmedBy({ sure: 0.9599 }).text).toContain('(95 % sure)')
-  const unproven = confirmedBy({ sure: 0.2, capacityCi90Rps: [0.95 * 465, Number.POSITIVE_INFINITY] })
+  const unproven = confirmedBy({
+    sure: 0.2,
+    capacityCi90Rps: [0.95 * 465, Number.POSITIVE_INFINITY],
+  })
   expect(unproven.text).toContain('465 req/s holds (not proven)')
-  // Requests enough for a rule that looks once, which a test that looks after each window is not held to.
+  // Requests enough for a rule that looks once, which a test that looks after each window is not
+  // held to.
   expect(unproven.status).toBe('held')
 })
 

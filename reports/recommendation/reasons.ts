@@ -8,8 +8,13 @@ import { answersNothing, type Known } from './status.ts'
 import type { Candidate } from './types.ts'
 
 /** Whether nothing is known of a configuration; of imported results some percentiles are not. */
-export const tellsNothing = ({ status, sloMsAtCapacity }: Pick<Candidate, 'status' | 'sloMsAtCapacity'>): boolean =>
-  status === 'failed' || status === 'disturbed' || (status === 'imported' && Number.isNaN(sloMsAtCapacity))
+export const tellsNothing = ({
+  status,
+  sloMsAtCapacity,
+}: Pick<Candidate, 'status' | 'sloMsAtCapacity'>): boolean =>
+  status === 'failed' ||
+  status === 'disturbed' ||
+  (status === 'imported' && Number.isNaN(sloMsAtCapacity))
 
 interface Asked {
   readonly slo: Slo
@@ -21,7 +26,11 @@ interface Asked {
 /** Of one that was measured; undefined where it is one. */
 export function whyNotFeasible(
   known: Known,
-  of: { readonly configuration: Configuration; readonly pricePerHour: number; readonly costs: number },
+  of: {
+    readonly configuration: Configuration
+    readonly pricePerHour: number
+    readonly costs: number
+  },
   asked: Asked,
 ): string | undefined {
   const { objective } = asked
@@ -31,7 +40,9 @@ export function whyNotFeasible(
     (isTooDear(objective, of.pricePerHour)
       ? `costs ${money(of.pricePerHour)} per hour, more than ${money(priceBoundOf(objective)!)}`
       : undefined) ??
-    (Number.isFinite(of.costs) || !Number.isFinite(of.pricePerHour) ? undefined : notRanked(objective, known.capacityRps))
+    (Number.isFinite(of.costs) || !Number.isFinite(of.pricePerHour)
+      ? undefined
+      : notRanked(objective, known.capacityRps))
   )
 }
 
@@ -47,24 +58,33 @@ function notRanked(objective: Objective, capacityRps: number): string {
 function whyNotHeld(known: Known, slo: Slo): string | undefined {
   const { status, capacityRps, capacityCi90Rps, measurement, second, sloMs } = known
   if (answersNothing({ ...measurement, capacityRps }))
-    return measurement.detail ?? (measurement.outcome === 'errors' ? 'fails requests at any load' : 'died under load')
+    return (
+      measurement.detail ??
+      (measurement.outcome === 'errors' ? 'fails requests at any load' : 'died under load')
+    )
   if (status === 'disturbed') return because('nothing is known of it', measurement.detail)
   if (status === 'imported' && !(capacityRps > 0))
     return known.known === 'nothing'
       ? `what was imported does not tell its ${sloName(slo)}; import it again with that SLO`
       : `no load that was imported keeps it: at least ${sloFigure(slo, sloMs)}`
   if (capacityRps > 0) {
-    return known.known === 'bound above' ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail) : undefined
+    return known.known === 'bound above'
+      ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail)
+      : undefined
   }
   if (status === 'refuted' && second) {
     return `its second measurement missed the SLO at every rate tried, ${sloFigure(slo, second.sloMs)} at ${rate(second.rateRps)}; no lower one is known to hold`
   }
-  if (sloMs <= slo.limitMs) return `kept the SLO at no rate that was tried, though one request at a time takes ${sloValue(slo, sloMs)}`
-  const idle = Number.isFinite(sloMs) ? `one request at a time takes ${sloValue(slo, sloMs)}` : 'no request was answered'
+  if (sloMs <= slo.limitMs)
+    return `kept the SLO at no rate that was tried, though one request at a time takes ${sloValue(slo, sloMs)}`
+  const idle = Number.isFinite(sloMs)
+    ? `one request at a time takes ${sloValue(slo, sloMs)}`
+    : 'no request was answered'
   return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`
 }
 
-const because = (what: string, detail: string | undefined): string => (detail === undefined ? what : `${what}: ${detail}`)
+const because = (what: string, detail: string | undefined): string =>
+  detail === undefined ? what : `${what}: ${detail}`
 
 function tooPoor(configuration: Configuration, { quality, minQuality }: Asked): string | undefined {
   const known = quality?.(configuration)
@@ -87,6 +107,7 @@ const words = {
 /** Of a trial that did not serve. */
 export function whyNotServed(trial: FinishedTrial): string {
   if (trial.state === 'failed') return `not measured: ${trial.error}`
-  if (trial.state === 'infeasible') return trial.detail ? `${words[trial.reason]}: ${trial.detail}` : words[trial.reason]
+  if (trial.state === 'infeasible')
+    return trial.detail ? `${words[trial.reason]}: ${trial.detail}` : words[trial.reason]
   return ''
 }

@@ -5,7 +5,8 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured, sampleInput, sampleTrials, slo } from '../samples.contract.ts'
 import { recommend } from './recommend.ts'
 
-const given = (change: Partial<Parameters<typeof recommend>[0]>) => recommend({ ...sampleInput, ...change })
+const given = (change: Partial<Parameters<typeof recommend>[0]>) =>
+  recommend({ ...sampleInput, ...change })
 
 describe('what is recommended', () => {
   test('the cheapest request, in one sentence with the gain over the default', () => {
@@ -41,8 +42,13 @@ describe('what is recommended', () => {
     const rate = given({ objective: { kind: 'max-rate', maxPricePerHour: 0.08 } })
     expect(rate.best?.trial).toBe(3)
     expect(rate.verdict).toContain('where the default costs more than is allowed')
-    expect(rate.alternatives.find((a) => a.trial === 2)?.whyNot).toBe('costs $0.085 per hour, more than $0.08')
-    const trials = [...sampleTrials, complete(7, { cpuCores: 8, gpuMemoryPercent: 25, batchSize: 1 }, measured(100, 4))]
+    expect(rate.alternatives.find((a) => a.trial === 2)?.whyNot).toBe(
+      'costs $0.085 per hour, more than $0.08',
+    )
+    const trials = [
+      ...sampleTrials,
+      complete(7, { cpuCores: 8, gpuMemoryPercent: 25, batchSize: 1 }, measured(100, 4)),
+    ]
     const latency = given({ trials, objective: { kind: 'min-latency', maxPricePerHour: 1 } })
     expect(latency.best?.trial).toBe(7)
     expect(latency.verdict).toMatch(/4.0 ms when idle.*2.5x faster than the default/)
@@ -78,7 +84,8 @@ describe('a confirmed one and a better one that was measured once', () => {
     { purpose: 'confirmation' },
   )
   /** Of the same price. */
-  const rival = (capacityRps: number) => complete(8, { ...confirmed!.configuration, batchSize: 16 }, measured(capacityRps / 0.8, 10))
+  const rival = (capacityRps: number) =>
+    complete(8, { ...confirmed!.configuration, batchSize: 16 }, measured(capacityRps / 0.8, 10))
   const bestOf = (capacityRps: number, change: Partial<Parameters<typeof recommend>[0]> = {}) =>
     given({ trials: [confirmed!, second, rival(capacityRps)], ...change }).best?.trial
 
@@ -89,7 +96,11 @@ describe('a confirmed one and a better one that was measured once', () => {
 
   test('also where the most is the best', () => {
     const objective = { kind: 'max-rate', maxPricePerHour: 1 } as const
-    expect([bestOf(221, { objective }), bestOf(244, { objective }), bestOf(245, { objective })]).toEqual([2, 2, 8])
+    expect([
+      bestOf(221, { objective }),
+      bestOf(244, { objective }),
+      bestOf(245, { objective }),
+    ]).toEqual([2, 2, 8])
   })
 })
 
@@ -105,16 +116,38 @@ describe('the conclusion', () => {
   const over = measured(265, 10)
     .points.slice(3)
     .map((point) => ({ ...point, sloMs: 90 }))
-  const none = { outcome: 'budget', capacityRps: 0, capacityCi90Rps: [0, 200], points: over } as const
-  const missed = complete(7, best!.configuration, { ...measured(265, 10), ...none }, { purpose: 'confirmation' })
+  const none = {
+    outcome: 'budget',
+    capacityRps: 0,
+    capacityCi90Rps: [0, 200],
+    points: over,
+  } as const
+  const missed = complete(
+    7,
+    best!.configuration,
+    { ...measured(265, 10), ...none },
+    { purpose: 'confirmation' },
+  )
 
   test.each<[string, Partial<Parameters<typeof recommend>[0]>, string]>([
     ['measured, and not again', { trials: [best!] }, 'unconfirmed'],
     ['measured once, as asked', { trials: [best!], confirm: false }, 'not asked'],
-    ['measured again, though it was not asked', { trials: [best!, again(200)], confirm: false }, 'confirmed'],
-    ['refuted, though it was not asked', { trials: [best!, missed], confirm: false }, 'unconfirmed'],
+    [
+      'measured again, though it was not asked',
+      { trials: [best!, again(200)], confirm: false },
+      'confirmed',
+    ],
+    [
+      'refuted, though it was not asked',
+      { trials: [best!, missed], confirm: false },
+      'unconfirmed',
+    ],
     ['confirmed', { trials: [best!, again(200)] }, 'confirmed'],
-    ['simulated, whatever was confirmed', { trials: [best!, again(200)], provenance: 'simulated' }, 'simulated'],
+    [
+      'simulated, whatever was confirmed',
+      { trials: [best!, again(200)], provenance: 'simulated' },
+      'simulated',
+    ],
     ['none of those that were known', { trials: sampleTrials.slice(3, 5) }, 'none'],
     ['none, of one known and one not', { trials: sampleTrials.slice(4) }, 'none'],
     ['nothing known', { trials: sampleTrials.slice(5) }, 'unknown'],
@@ -124,9 +157,12 @@ describe('the conclusion', () => {
 })
 
 describe('the nearest', () => {
-  const slow = (number: number, idleMs: number) => complete(number, { cpuCores: number, gpuMemoryPercent: 25 }, measured(900, idleMs))
-  const dear = (number: number, cpuCores: number) => complete(number, { cpuCores, gpuMemoryPercent: 25 }, measured(900, 10))
-  const nearest = (...trials: FinishedTrial[]) => given({ trials, objective: { kind: 'max-rate', maxPricePerHour: 0.07 } }).nearest?.trial
+  const slow = (number: number, idleMs: number) =>
+    complete(number, { cpuCores: number, gpuMemoryPercent: 25 }, measured(900, idleMs))
+  const dear = (number: number, cpuCores: number) =>
+    complete(number, { cpuCores, gpuMemoryPercent: 25 }, measured(900, 10))
+  const nearest = (...trials: FinishedTrial[]) =>
+    given({ trials, objective: { kind: 'max-rate', maxPricePerHour: 0.07 } }).nearest?.trial
 
   test('of slow ones the fastest, of dear ones the least dear, dear before slow', () => {
     expect(nearest(slow(1, 70), slow(2, 60), slow(3, 65))).toBe(2)
@@ -138,7 +174,12 @@ describe('the nearest', () => {
     const silent = complete(
       1,
       { cpuCores: 1, gpuMemoryPercent: 25 },
-      { ...measured(900, 60), outcome: 'errors', capacityRps: 0, idle: { ...measured(900, 60).idle, p99Ms: Number.NaN } },
+      {
+        ...measured(900, 60),
+        outcome: 'errors',
+        capacityRps: 0,
+        idle: { ...measured(900, 60).idle, p99Ms: Number.NaN },
+      },
     )
     expect(nearest(silent, sampleTrials[4]!)).toBeUndefined()
   })
@@ -152,24 +193,48 @@ describe('when nothing meets the SLO', () => {
     expect(r.verdict).toBe(
       'No configuration meets p99 <= 50 ms: the nearest, 2 cores, 1 T4, batch 32, takes 60 ms for one request at a time, 1.2x the limit',
     )
-    expect(r.binding).toEqual({ what: 'slo', evidence: 'one request at a time takes 60 ms at p99, and 50 ms are allowed' })
+    expect(r.binding).toEqual({
+      what: 'slo',
+      evidence: 'one request at a time takes 60 ms at p99, and 50 ms are allowed',
+    })
     expect(r.front).toEqual([])
   })
 
   test('nor anything could serve, nor anything was tried', () => {
-    expect(given({ trials: sampleTrials.slice(4) }).verdict).toBe('No configuration meets p99 <= 50 ms: none of those tried could serve')
-    expect(given({ trials: [] })).toMatchObject({ verdict: 'Nothing has been measured yet', alternatives: [], front: [] })
+    expect(given({ trials: sampleTrials.slice(4) }).verdict).toBe(
+      'No configuration meets p99 <= 50 ms: none of those tried could serve',
+    )
+    expect(given({ trials: [] })).toMatchObject({
+      verdict: 'Nothing has been measured yet',
+      alternatives: [],
+      front: [],
+    })
   })
 })
 
 describe('what binds', () => {
-  const only = (t: FinishedTrial, ...others: FinishedTrial[]) => given({ trials: [t, ...others] }).binding
+  const only = (t: FinishedTrial, ...others: FinishedTrial[]) =>
+    given({ trials: [t, ...others] }).binding
   const configuration = { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 }
 
   test('the GPU or the cores, by usage', () => {
-    expect(recommend(sampleInput).binding).toEqual({ what: 'gpu', evidence: 'GPU busy 93 % of the time, 1.2 of 2 cores busy' })
-    expect(only(complete(1, configuration, measured(200, 5), { usage: { gpuUtilization: 0.4, cpuCores: 1.9 } })).what).toBe('cpu')
-    const usage = { gpuUtilization: 0.3, busiestGpuUtilization: 0.97, cpuCores: 0.5, busiestCpuCores: 1 }
+    expect(recommend(sampleInput).binding).toEqual({
+      what: 'gpu',
+      evidence: 'GPU busy 93 % of the time, 1.2 of 2 cores busy',
+    })
+    expect(
+      only(
+        complete(1, configuration, measured(200, 5), {
+          usage: { gpuUtilization: 0.4, cpuCores: 1.9 },
+        }),
+      ).what,
+    ).toBe('cpu')
+    const usage = {
+      gpuUtilization: 0.3,
+      busiestGpuUtilization: 0.97,
+      cpuCores: 0.5,
+      busiestCpuCores: 1,
+    }
     expect(only(complete(1, configuration, measured(200, 5), { usage }))).toEqual({
       what: 'gpu',
       evidence: 'GPU busy 97 % of the time, 1 of 2 cores busy',
@@ -177,8 +242,14 @@ describe('what binds', () => {
   })
 
   test('memory, by a neighbour that ran out of it', () => {
-    const binding = only(complete(1, configuration, measured(200, 5), { usage: { gpuUtilization: 0.6 } }), sampleTrials[4]!)
-    expect(binding).toEqual({ what: 'memory', evidence: 'batchSize 64 (trial 5) is out of memory, GPU busy 60 % of the time' })
+    const binding = only(
+      complete(1, configuration, measured(200, 5), { usage: { gpuUtilization: 0.6 } }),
+      sampleTrials[4]!,
+    )
+    expect(binding).toEqual({
+      what: 'memory',
+      evidence: 'batchSize 64 (trial 5) is out of memory, GPU busy 60 % of the time',
+    })
   })
 
   test('the SLO, by what saturation would allow', () => {
@@ -188,15 +259,27 @@ describe('what binds', () => {
   })
 
   test('the generator, or unknown', () => {
-    expect(only(complete(1, configuration, measured(200, 5, { outcome: 'generator-limit' }))).what).toBe('generator')
-    expect(only(complete(1, configuration, measured(200, 5)))).toEqual({ what: 'unknown', evidence: 'usage was not measured' })
+    expect(
+      only(complete(1, configuration, measured(200, 5, { outcome: 'generator-limit' }))).what,
+    ).toBe('generator')
+    expect(only(complete(1, configuration, measured(200, 5)))).toEqual({
+      what: 'unknown',
+      evidence: 'usage was not measured',
+    })
   })
 })
 
 describe('the confirmation', () => {
   const confirm = (capacityRps: number, sloMs: number): FinishedTrial => {
     const m = measured(265, 10)
-    const points = [{ ...m.points[0]!, offeredRps: capacityRps || 200, sloMs, sloCi95Ms: [sloMs - 2, sloMs + 2] as [number, number] }]
+    const points = [
+      {
+        ...m.points[0]!,
+        offeredRps: capacityRps || 200,
+        sloMs,
+        sloCi95Ms: [sloMs - 2, sloMs + 2] as [number, number],
+      },
+    ]
     return complete(
       7,
       sampleTrials[1]!.configuration,
@@ -208,7 +291,12 @@ describe('the confirmation', () => {
   test('that held replaces the capacity and stands in the verdict', () => {
     const r = given({ trials: [...sampleTrials, confirm(208, 43)] })
     expect(r.best).toMatchObject({ trial: 2, capacityRps: 208 })
-    expect(r.confirmation).toMatchObject({ held: true, rateRps: 208, sloMs: 43, sloCi95Ms: [41, 45] })
+    expect(r.confirmation).toMatchObject({
+      held: true,
+      rateRps: 208,
+      sloMs: 43,
+      sloCi95Ms: [41, 45],
+    })
     expect(r.verdict).toMatch(
       /^2 cores, 0.25 T4, batch 8: 208 req\/s at p99 43 ms, \$0.11 per million requests, 5.7x cheaper than the default$/,
     )
@@ -224,7 +312,12 @@ describe('the confirmation', () => {
     const r = given({ trials: [...sampleTrials, confirm(0, 70)] })
     expect(r.best?.trial).toBe(3)
     const refuted = r.alternatives.find((a) => a.trial === 2)
-    expect(refuted).toMatchObject({ status: 'refuted', feasible: true, capacityRps: 0.7 * 265, sloMsFrom: 'measured' })
+    expect(refuted).toMatchObject({
+      status: 'refuted',
+      feasible: true,
+      capacityRps: 0.7 * 265,
+      sloMsFrom: 'measured',
+    })
     expect(refuted?.missed).toEqual({ rateRps: 200, sloMs: 70 })
     expect(refuted?.sloMsAtCapacity).toBeCloseTo(10 / 0.3, 6)
   })
@@ -232,8 +325,12 @@ describe('the confirmation', () => {
   test('that held at no rate, where nothing below is known to hold, leaves no capacity, and says that it was not its idle latency', () => {
     const first = measured(265, 10)
     const narrow = { ...first, points: first.points.filter((p) => p.offeredRps > 200) }
-    const trials = sampleTrials.map((t) => (t.number === 2 ? { ...t, measurement: narrow } : t)) as FinishedTrial[]
-    const refuted = given({ trials: [...trials, confirm(0, 70)] }).alternatives.find((a) => a.trial === 2)
+    const trials = sampleTrials.map((t) =>
+      t.number === 2 ? { ...t, measurement: narrow } : t,
+    ) as FinishedTrial[]
+    const refuted = given({ trials: [...trials, confirm(0, 70)] }).alternatives.find(
+      (a) => a.trial === 2,
+    )
     expect(refuted).toMatchObject({ status: 'refuted', feasible: false, capacityRps: 0 })
     expect(refuted?.reason).toBe(
       'its second measurement missed the SLO at every rate tried, p99 70 ms at 200 req/s; no lower one is known to hold',
@@ -241,22 +338,37 @@ describe('the confirmation', () => {
   })
 
   test('that could not serve makes the configuration infeasible', () => {
-    const { measurement: _, ...rest } = confirm(1, 1) as Extract<FinishedTrial, { state: 'complete' }>
-    const died: FinishedTrial = { ...rest, state: 'infeasible', reason: 'crashed', detail: 'exit code 1' }
+    const { measurement: _, ...rest } = confirm(1, 1) as Extract<
+      FinishedTrial,
+      { state: 'complete' }
+    >
+    const died: FinishedTrial = {
+      ...rest,
+      state: 'infeasible',
+      reason: 'crashed',
+      detail: 'exit code 1',
+    }
     const r = given({ trials: [...sampleTrials, died] })
     expect(r.best?.trial).toBe(3)
-    expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe('served once, but not when measured again: crashed: exit code 1')
+    expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe(
+      'served once, but not when measured again: crashed: exit code 1',
+    )
   })
 })
 
 describe('the Pareto front', () => {
   test('rises in latency and in throughput per dollar, and ends with the best at the SLO', () => {
-    const trials = [...sampleTrials, complete(7, { cpuCores: 2, gpuMemoryPercent: 25, batchSize: 1 }, measured(120, 3))]
+    const trials = [
+      ...sampleTrials,
+      complete(7, { cpuCores: 2, gpuMemoryPercent: 25, batchSize: 1 }, measured(120, 3)),
+    ]
     const { front, best } = given({ trials })
     expect(new Set(front.map((c) => c.trial)).size).toBeGreaterThan(1)
     for (let i = 1; i < front.length; i++) {
       expect(front[i]!.sloMsAtCapacity).toBeGreaterThanOrEqual(front[i - 1]!.sloMsAtCapacity)
-      expect(front[i]!.capacityRps / front[i]!.pricePerHour).toBeGreaterThan(front[i - 1]!.capacityRps / front[i - 1]!.pricePerHour)
+      expect(front[i]!.capacityRps / front[i]!.pricePerHour).toBeGreaterThan(
+        front[i - 1]!.capacityRps / front[i - 1]!.pricePerHour,
+      )
     }
     expect(front.at(-1)).toEqual(best)
   })
@@ -264,8 +376,12 @@ describe('the Pareto front', () => {
 
 test('confidence is what the stop rule believes, rounded down', () => {
   const r = given({ stop: { probabilityBetterExists: 0.0461, tolerance: 0.05 } })
-  expect(r.confidence.statement).toContain('With 95 % probability, nothing untried in the search space is more than 5 % better')
-  expect(recommend(sampleInput).confidence.statement).toBe('How sure the search is was not assessed.')
+  expect(r.confidence.statement).toContain(
+    'With 95 % probability, nothing untried in the search space is more than 5 % better',
+  )
+  expect(recommend(sampleInput).confidence.statement).toBe(
+    'How sure the search is was not assessed.',
+  )
 })
 
 test('caveats tell what is emulated, what is close, and what is missing', () => {
@@ -297,10 +413,18 @@ test('the best costs no more than any other feasible candidate, whatever the tri
           maxLength: 12,
         },
       ),
-      fc.constantFrom(...objectiveKinds.map((kind) => objectiveOf(kind, { demandRps: 500, headroom: 0.3, maxPricePerHour: 0.2 }))),
+      fc.constantFrom(
+        ...objectiveKinds.map((kind) =>
+          objectiveOf(kind, { demandRps: 500, headroom: 0.3, maxPricePerHour: 0.2 }),
+        ),
+      ),
       (drawn, objective) => {
         const trials = drawn.map(([cpuCores, batchSize, saturation, idle], i) =>
-          complete(i + 1, { cpuCores, batchSize, gpuMemoryPercent: 25 }, measured(saturation, idle)),
+          complete(
+            i + 1,
+            { cpuCores, batchSize, gpuMemoryPercent: 25 },
+            measured(saturation, idle),
+          ),
         )
         const r = given({ trials, objective })
         const feasible = r.alternatives.filter((a) => a.feasible)
@@ -329,7 +453,12 @@ test('a trial that the machine spoilt binds nothing', () => {
 test('what a confirmation says of itself is no caveat under another SLO', () => {
   const [, winner] = sampleTrials
   const said = 'the confirmation held, but proves nothing by itself'
-  const second = complete(7, winner!.configuration, { ...measured(265, 10), caveats: [said] }, { purpose: 'confirmation' })
+  const second = complete(
+    7,
+    winner!.configuration,
+    { ...measured(265, 10), caveats: [said] },
+    { purpose: 'confirmation' },
+  )
   const trials = [...sampleTrials, second]
   expect(given({ trials }).caveats.join()).toContain(said)
   expect(given({ trials, slo: { ...slo, limitMs: 30 } }).caveats.join()).not.toContain(said)

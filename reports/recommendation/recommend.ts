@@ -1,4 +1,7 @@
-/** The recommendation: trials, an SLO, an objective and prices in; a verdict, its reasons and its rivals out. Pure. */
+/**
+ * The recommendation: trials, an SLO, an objective and prices in; a verdict, its reasons and its
+ * rivals out. Pure.
+ */
 
 import { gainOver, type Objective } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -19,7 +22,10 @@ export interface RecommendInput extends View {
   readonly experimentId: string
   readonly provenance: Provenance
   readonly seed: number
-  /** Every finished trial, confirmations (`purpose: 'confirmation'`) and the default (`purpose: 'default'`) among them, in order. */
+  /**
+   * Every finished trial, confirmations (`purpose: 'confirmation'`) and the default (`purpose:
+   * 'default'`) among them, in order.
+   */
   readonly trials: readonly FinishedTrial[]
   /** Whether a second measurement of the winner was asked for; default true. */
   readonly confirm?: boolean
@@ -31,8 +37,12 @@ export interface RecommendInput extends View {
   readonly notices?: readonly string[]
 }
 
-/** Ranks what was measured and says what to take. The same trials can be asked under another SLO, objective or price list. */
-export const recommend = (input: RecommendInput): Recommendation => recommendAmong(judge(input.trials, input), input)
+/**
+ * Ranks what was measured and says what to take. The same trials can be asked under another SLO,
+ * objective or price list.
+ */
+export const recommend = (input: RecommendInput): Recommendation =>
+  recommendAmong(judge(input.trials, input), input)
 
 /** The same of what is judged already, best first. */
 export function recommendAmong(all: readonly Judged[], input: RecommendInput): Recommendation {
@@ -46,7 +56,10 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
   const yardstick = input.trials.find((t) => t.purpose === 'default')
   const key = yardstick && configurationKey(yardstick.configuration)
   const fallback = yardstick && all.find((j) => configurationKey(j.trial.configuration) === key)
-  const gain = best && fallback?.candidate.feasible ? gainOver(objective, best.candidate.cost, fallback.candidate.cost) : undefined
+  const gain =
+    best && fallback?.candidate.feasible
+      ? gainOver(objective, best.candidate.cost, fallback.candidate.cost)
+      : undefined
   const confirmation = best?.second
   const fronts = qualityFronts(all, input)
   return {
@@ -57,19 +70,29 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
     objective,
     conclusion,
     verdict: best
-      ? verdictOf(best.candidate, conclusion, slo, objective, { candidate: fallback?.candidate, gain })
+      ? verdictOf(best.candidate, conclusion, slo, objective, {
+          candidate: fallback?.candidate,
+          gain,
+        })
       : conclusion === 'unknown'
         ? verdictOfNothing(all.map((j) => j.candidate))
         : verdictOfNone(nearest?.candidate, slo, objective),
     ...(best ? { best: best.candidate } : {}),
     ...(nearest ? { nearest: nearest.candidate } : {}),
-    ...(subject && input.measuredWith ? { measuredWith: input.measuredWith(subject.candidate.configuration) } : {}),
-    binding: bound ? bindingOf(bound, all, slo) : { what: 'unknown', evidence: 'no trial has finished' },
+    ...(subject && input.measuredWith
+      ? { measuredWith: input.measuredWith(subject.candidate.configuration) }
+      : {}),
+    binding: bound
+      ? bindingOf(bound, all, slo)
+      : { what: 'unknown', evidence: 'no trial has finished' },
     front: paretoFront(all, input),
     ...(fronts ? { qualityFronts: fronts } : {}),
     alternatives: all
       .filter((j) => j !== subject)
-      .map(({ candidate }) => ({ ...candidate, whyNot: whyNot(candidate, best?.candidate, objective) })),
+      .map(({ candidate }) => ({
+        ...candidate,
+        whyNot: whyNot(candidate, best?.candidate, objective),
+      })),
     ...(fallback ? { defaultCandidate: fallback.candidate } : {}),
     ...(gain === undefined ? {} : { gainOverDefault: gain }),
     ...(confirmation ? { confirmation: figuresOf(confirmation) } : {}),
@@ -80,7 +103,17 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
   }
 }
 
-const figuresOf = ({ trial, held, proven, rateRps, sloMs, sloCi95Ms, sure, seconds, missedRps }: NonNullable<Judged['second']>) => ({
+const figuresOf = ({
+  trial,
+  held,
+  proven,
+  rateRps,
+  sloMs,
+  sloCi95Ms,
+  sure,
+  seconds,
+  missedRps,
+}: NonNullable<Judged['second']>) => ({
   trial,
   held,
   proven,
@@ -91,7 +124,11 @@ const figuresOf = ({ trial, held, proven, rateRps, sloMs, sloCi95Ms, sure, secon
   ...(missedRps !== undefined && { missedRps }),
 })
 
-function conclusionOf({ provenance, confirm }: RecommendInput, best: Judged | undefined, all: readonly Judged[]): Conclusion {
+function conclusionOf(
+  { provenance, confirm }: RecommendInput,
+  best: Judged | undefined,
+  all: readonly Judged[],
+): Conclusion {
   if (!best) return all.every(({ candidate }) => tellsNothing(candidate)) ? 'unknown' : 'none'
   const { status } = best.candidate
   if (provenance === 'simulated' || provenance === 'imported') return provenance
@@ -99,9 +136,15 @@ function conclusionOf({ provenance, confirm }: RecommendInput, best: Judged | un
   return confirm === false && status !== 'refuted' ? 'not asked' : 'unconfirmed'
 }
 
-const noSearch = { ...confidenceOf(), statement: 'There was no search: of configurations that were not imported nothing is known.' }
+const noSearch = {
+  ...confidenceOf(),
+  statement: 'There was no search: of configurations that were not imported nothing is known.',
+}
 
-/** The first in rank; where one was confirmed that one, unless a rival is better by more than the margin at the rate that it would be confirmed at. */
+/**
+ * The first in rank; where one was confirmed that one, unless a rival is better by more than the
+ * margin at the rate that it would be confirmed at.
+ */
 function bestOf(all: readonly Judged[], objective: Objective): Judged | undefined {
   const feasible = all.filter((j) => j.candidate.feasible)
   const confirmed = feasible.find((j) => isConfirmed(j.candidate.status))
@@ -112,9 +155,13 @@ function bestOf(all: readonly Judged[], objective: Objective): Judged | undefine
   return first.cost < confirmed.candidate.cost - margin ? first.rival : confirmed
 }
 
-/** Of those that serve: the one that is over the price by least, else the fastest when idle. Those that cannot serve come last. */
+/**
+ * Of those that serve: the one that is over the price by least, else the fastest when idle. Those
+ * that cannot serve come last.
+ */
 function nearestOf(all: readonly Judged[]): Judged | undefined {
-  const distance = ({ candidate: c }: Judged) => (c.capacityRps > 0 ? c.pricePerHour - 1e12 : c.sloMsAtCapacity)
+  const distance = ({ candidate: c }: Judged) =>
+    c.capacityRps > 0 ? c.pricePerHour - 1e12 : c.sloMsAtCapacity
   const served = all.filter((j) => j.measurement && Number.isFinite(distance(j)))
   return served.sort((a, b) => distance(a) - distance(b))[0]
 }

@@ -38,11 +38,18 @@ describe('under the SLO that it was made for, its own word counts', () => {
   })
 
   test('what missed holds at no rate for sure, and proves nothing', () => {
-    expect(secondLook(measuredAgain([[100, 90]]), slo)).toMatchObject({ held: false, proven: false, surelyRps: 0 })
+    expect(secondLook(measuredAgain([[100, 90]]), slo)).toMatchObject({
+      held: false,
+      proven: false,
+      surelyRps: 0,
+    })
   })
 
   test('proven by its window: its rate is sure', () => {
-    expect(secondLook(measuredAgain([[100, 34]]), slo)).toMatchObject({ proven: true, surelyRps: 100 })
+    expect(secondLook(measuredAgain([[100, 34]]), slo)).toMatchObject({
+      proven: true,
+      surelyRps: 100,
+    })
   })
 
   test('too few requests to prove it: the profiler lowers what is sure', () => {
@@ -53,24 +60,37 @@ describe('under the SLO that it was made for, its own word counts', () => {
 
   test('two windows joined prove what neither does alone: the interval says so', () => {
     const windows: Windows = [[100, 34]]
-    expect(secondLook(measuredAgain(windows, { capacityCi90Rps: [100, Infinity] }, false), slo)).toMatchObject({
+    expect(
+      secondLook(measuredAgain(windows, { capacityCi90Rps: [100, Infinity] }, false), slo),
+    ).toMatchObject({
       proven: true,
       surelyRps: 100,
     })
-    expect(secondLook(measuredAgain(windows, { capacityCi90Rps: [99, Infinity] }, false), slo)).toMatchObject({
+    expect(
+      secondLook(measuredAgain(windows, { capacityCi90Rps: [99, Infinity] }, false), slo),
+    ).toMatchObject({
       proven: false,
       surelyRps: 99,
     })
   })
 
   test('nothing is sure above the rate that held, and an interval from nothing is taken as unproven', () => {
-    expect(secondLook(measuredAgain([[100, 34]], { capacityCi90Rps: [150, 180] }), slo)).toMatchObject({ surelyRps: 100 })
-    const open = secondLook(measuredAgain([[100, 34]], { capacityCi90Rps: [0, Infinity] }, false), slo)!
+    expect(
+      secondLook(measuredAgain([[100, 34]], { capacityCi90Rps: [150, 180] }), slo),
+    ).toMatchObject({ surelyRps: 100 })
+    const open = secondLook(
+      measuredAgain([[100, 34]], { capacityCi90Rps: [0, Infinity] }, false),
+      slo,
+    )!
     expect(open.surelyRps).toBeCloseTo(0.95 * 100, 9)
   })
 
   test('its latency is that of the window nearest its rate; of two at one rate, of the one that held', () => {
-    const at = (windows: Windows) => secondLook(measuredAgain(windows, { capacityRps: 100, capacityCi90Rps: [100, Infinity] }), slo)?.sloMs
+    const at = (windows: Windows) =>
+      secondLook(
+        measuredAgain(windows, { capacityRps: 100, capacityCi90Rps: [100, Infinity] }),
+        slo,
+      )?.sloMs
     expect(
       at([
         [60, 20],
@@ -101,7 +121,10 @@ describe('under the SLO that it was made for, its own word counts', () => {
   })
 
   test('without windows its rate stands, and how sure it is is told by its interval', () => {
-    const look = secondLook(measuredAgain([], { capacityRps: 100, capacityCi90Rps: [100, Infinity] }), slo)
+    const look = secondLook(
+      measuredAgain([], { capacityRps: 100, capacityCi90Rps: [100, Infinity] }),
+      slo,
+    )
     expect(look).toMatchObject({ held: true, proven: true, rateRps: 100, sloCi95Ms: [0, Infinity] })
   })
 
@@ -124,7 +147,8 @@ describe('under another SLO its windows count, each for itself', () => {
     [90, 38],
     [100, 44],
   ]
-  const under = (limitMs: number, proven = true) => secondLook(measuredAgain(windows, {}, proven), { ...slo, limitMs })
+  const under = (limitMs: number, proven = true) =>
+    secondLook(measuredAgain(windows, {}, proven), { ...slo, limitMs })
 
   test.each<[number, { held: boolean; rateRps: number; sloMs: number }]>([
     [47, { held: true, rateRps: 100, sloMs: 44 }],

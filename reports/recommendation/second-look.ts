@@ -1,4 +1,7 @@
-/** What a second, independent measurement of a configuration says under an SLO: its own, or another that the same windows prove or miss. */
+/**
+ * What a second, independent measurement of a configuration says under an SLO: its own, or another
+ * that the same windows prove or miss.
+ */
 import { unprovenPart } from '../../profiler/capacity/known-capacity.ts'
 import { sameSlo } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
@@ -19,37 +22,71 @@ export interface SecondLook {
   /** The SLO's percentile in the window at that rate, ms. */
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
-  /** With which certainty it is proven, 0 to 1, and the seconds under load that it took. Absent in old stores, and under another SLO than its own. */
+  /**
+   * With which certainty it is proven, 0 to 1, and the seconds under load that it took. Absent in
+   * old stores, and under another SLO than its own.
+   */
   readonly sure?: number
   readonly seconds?: number
-  /** Of what held: the lowest rate beyond it at which a window missed the SLO for certain, in whichever measurement. Absent: none did. */
+  /**
+   * Of what held: the lowest rate beyond it at which a window missed the SLO for certain, in
+   * whichever measurement. Absent: none did.
+   */
   readonly missedRps?: number
 }
 
-/** Undefined where the measurement says nothing: its windows were spoilt, or what was recorded of them does not tell. */
+/**
+ * Undefined where the measurement says nothing: its windows were spoilt, or what was recorded of
+ * them does not tell.
+ */
 export function secondLook(trial: Complete, slo: Slo): SecondLook | undefined {
   const { measurement } = trial
   const windows = windowsOf(measurement, slo)
   if (sameSlo(measurement.slo, slo)) return asFound(trial, measurement, windows)
   const held = highest(windows.filter((w) => w.kept === true))
   if (held)
-    return { trial, held: true, proven: held.proven, surelyRps: held.rateRps * (held.proven ? 1 : unprovenPart), ...figuresOf(held) }
+    return {
+      trial,
+      held: true,
+      proven: held.proven,
+      surelyRps: held.rateRps * (held.proven ? 1 : unprovenPart),
+      ...figuresOf(held),
+    }
   const missed = lowest(windows.filter((w) => w.kept === false))
   return missed && { trial, held: false, proven: false, surelyRps: 0, ...figuresOf(missed) }
 }
 
-/** Under the SLO it was made for, the measurement's own word counts: it may have joined two windows. */
-function asFound(trial: Complete, measurement: Measurement, windows: readonly Window[]): SecondLook | undefined {
+/**
+ * Under the SLO it was made for, the measurement's own word counts: it may have joined two windows.
+ */
+function asFound(
+  trial: Complete,
+  measurement: Measurement,
+  windows: readonly Window[],
+): SecondLook | undefined {
   const { capacityRps, capacityCi90Rps, outcome, sure } = measurement
   if (capacityRps > 0) {
     const at = nearest(windows, capacityRps)
     const [low] = capacityCi90Rps
-    // The profiler lowers the interval of what it could not prove. It looked after each window: a rule for those who look once is for older stores.
+    // The profiler lowers the interval of what it could not prove. It looked after each window: a
+    // rule for those who look once is for older stores.
     const proven = low >= capacityRps * (1 - 1e-9) || (sure === undefined && at?.proven === true)
     const surelyRps = low > 0 ? Math.min(low, capacityRps) : unprovenPart * capacityRps
-    const { sloMs, sloCi95Ms } = at ?? { sloMs: Number.NaN, sloCi95Ms: [0, Number.POSITIVE_INFINITY] as const }
+    const { sloMs, sloCi95Ms } = at ?? {
+      sloMs: Number.NaN,
+      sloCi95Ms: [0, Number.POSITIVE_INFINITY] as const,
+    }
     const proof = sure !== undefined && at !== undefined ? { sure, seconds: at.seconds } : {}
-    return { trial, held: true, proven, rateRps: capacityRps, surelyRps, sloMs, sloCi95Ms, ...proof }
+    return {
+      trial,
+      held: true,
+      proven,
+      rateRps: capacityRps,
+      surelyRps,
+      sloMs,
+      sloCi95Ms,
+      ...proof,
+    }
   }
   if (outcome === 'generator-limit' || outcome === 'disturbed') return undefined
   const missed = lowest(windows.filter((w) => w.kept === false))
@@ -66,5 +103,8 @@ const lowest = (windows: readonly Window[]): Window | undefined =>
 /** The window at a rate; of two as near, the one that kept the SLO. */
 function nearest(windows: readonly Window[], rateRps: number): Window | undefined {
   const distance = (w: Window) => Math.abs(w.rateRps - rateRps) + (w.kept ? 0 : 1e-6 * rateRps)
-  return windows.reduce<Window | undefined>((a, b) => (a && distance(a) <= distance(b) ? a : b), undefined)
+  return windows.reduce<Window | undefined>(
+    (a, b) => (a && distance(a) <= distance(b) ? a : b),
+    undefined,
+  )
 }

@@ -1,4 +1,7 @@
-/** A language model may serve one request in ten seconds: what is said of it does not depend on the unit of a rate. */
+/**
+ * A language model may serve one request in ten seconds: what is said of it does not depend on the
+ * unit of a rate.
+ */
 import { expect, test } from 'vitest'
 import type { LoadPoint, Measurement } from '../../profiler/types.ts'
 import type { Objective } from '../../search/types.ts'
@@ -11,7 +14,10 @@ import { recommend } from './recommend.ts'
 const part = 1 / 1024
 const slowPoint = ({ load, ...point }: LoadPoint): LoadPoint => ({
   ...point,
-  load: load.kind === 'open' ? { ...load, rateRps: part * load.rateRps, durationS: load.durationS / part } : load,
+  load:
+    load.kind === 'open'
+      ? { ...load, rateRps: part * load.rateRps, durationS: load.durationS / part }
+      : load,
   offeredRps: part * point.offeredRps,
   achievedRps: part * point.achievedRps,
   goodputRps: part * point.goodputRps,
@@ -33,7 +39,10 @@ const histories: Readonly<Record<string, readonly FinishedTrial[]>> = {
   'measured once': [tried(1, A, 100), tried(2, B, 150)],
   confirmed: [tried(1, A, 100), again(2, A, [[97, 34]])],
   held: [tried(1, A, 100), again(2, A, [[97, 34]], false)],
-  'held, without an interval': [tried(1, A, 100), again(2, A, [[97, 34]], false, { capacityCi90Rps: [0, Infinity] })],
+  'held, without an interval': [
+    tried(1, A, 100),
+    again(2, A, [[97, 34]], false, { capacityCi90Rps: [0, Infinity] }),
+  ],
   refuted: [tried(1, A, 100), again(2, A, [[85, 65]])],
   'refuted, and nothing below held': [tried(1, A, 100), again(2, A, [[40, 65]])],
   'refuted twice': [
@@ -51,12 +60,27 @@ const histories: Readonly<Record<string, readonly FinishedTrial[]>> = {
   ],
   'only bounds': [
     tried(1, A, 100, { capacityCi90Rps: [0, 120], known: 'held' }),
-    tried(2, B, 0, { outcome: 'budget', capacityCi90Rps: [0, 512], known: 'bound above', windows: [] }),
+    tried(2, B, 0, {
+      outcome: 'budget',
+      capacityCi90Rps: [0, 512],
+      known: 'bound above',
+      windows: [],
+    }),
   ],
-  'cut short beside a confirmed one': [tried(1, A, 100), again(2, A, [[97, 34]]), tried(3, B, 150, cut)],
+  'cut short beside a confirmed one': [
+    tried(1, A, 100),
+    again(2, A, [[97, 34]]),
+    tried(3, B, 150, cut),
+  ],
   'cut short, and it could win': [tried(1, A, 50), again(2, A, [[48, 34]]), tried(3, B, 150, cut)],
   'a rival that may be better': [tried(1, A, 100), again(2, A, [[97, 34]]), tried(3, B, 205)],
-  'at least': [tried(1, A, 100, { outcome: 'generator-limit', capacityCi90Rps: [100, Infinity], known: 'bound below' })],
+  'at least': [
+    tried(1, A, 100, {
+      outcome: 'generator-limit',
+      capacityCi90Rps: [100, Infinity],
+      known: 'bound below',
+    }),
+  ],
   'misses when idle, fails, died': [
     slow(1, A),
     tried(2, B, 0, { outcome: 'errors', capacityCi90Rps: [0, 0], windows: [] }),
@@ -69,13 +93,22 @@ const histories: Readonly<Record<string, readonly FinishedTrial[]>> = {
 const cheapest: Objective = { kind: 'price-per-request' }
 const cases: readonly { what: string; objective: Objective; limitMs: number }[] = [
   ...Object.keys(histories).map((what) => ({ what, objective: cheapest, limitMs: 50 })),
-  ...['measured once', 'confirmed', 'refuted'].map((what) => ({ what, objective: cheapest, limitMs: 30 })),
+  ...['measured once', 'confirmed', 'refuted'].map((what) => ({
+    what,
+    objective: cheapest,
+    limitMs: 30,
+  })),
   { what: 'confirmed', objective: { kind: 'max-rate', maxPricePerHour: 1 }, limitMs: 50 },
   { what: 'measured once', objective: { kind: 'max-rate', maxPricePerHour: 0.001 }, limitMs: 50 },
 ]
 
 /** What is said, less the figures that are rates or follow from them. */
-function saidOf(trials: readonly FinishedTrial[], objective: Objective, limitMs: number, unit: number) {
+function saidOf(
+  trials: readonly FinishedTrial[],
+  objective: Objective,
+  limitMs: number,
+  unit: number,
+) {
   const r = recommend({
     ...sampleInput,
     trials,
@@ -90,17 +123,24 @@ function saidOf(trials: readonly FinishedTrial[], objective: Objective, limitMs:
     binding: [r.binding.what, shapeOf(r.binding.evidence)],
     caveats: r.caveats.map(shapeOf),
     front: r.front.length,
-    candidates: candidatesOf(r).map(({ trial, status, feasible, bound, sloMsFrom, derived, reason, capacityRps, missed }) => ({
-      ...{ trial, status, feasible, bound, sloMsFrom, derived },
-      reason: shapeOf(reason),
-      capacity: (capacityRps / unit).toPrecision(9),
-      missed: missed && (missed.rateRps / unit).toPrecision(9),
-    })),
+    candidates: candidatesOf(r).map(
+      ({ trial, status, feasible, bound, sloMsFrom, derived, reason, capacityRps, missed }) => ({
+        ...{ trial, status, feasible, bound, sloMsFrom, derived },
+        reason: shapeOf(reason),
+        capacity: (capacityRps / unit).toPrecision(9),
+        missed: missed && (missed.rateRps / unit).toPrecision(9),
+      }),
+    ),
     whyNot: r.alternatives.map(({ whyNot }) => shapeOf(whyNot)),
   }
 }
 
-test.each(cases)('$what, $objective.kind at $limitMs ms: the same at a thousandth of the rate', ({ what, objective, limitMs }) => {
-  const trials = histories[what]!
-  expect(saidOf(trials.map(slowTrial), objective, limitMs, part)).toEqual(saidOf(trials, objective, limitMs, 1))
-})
+test.each(cases)(
+  '$what, $objective.kind at $limitMs ms: the same at a thousandth of the rate',
+  ({ what, objective, limitMs }) => {
+    const trials = histories[what]!
+    expect(saidOf(trials.map(slowTrial), objective, limitMs, part)).toEqual(
+      saidOf(trials, objective, limitMs, 1),
+    )
+  },
+)

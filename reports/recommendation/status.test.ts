@@ -6,13 +6,23 @@ import type { Complete } from './second-look.ts'
 import { knownOf, standingsOf } from './status.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-const confirmation = (trial: FinishedTrial): FinishedTrial => ({ ...trial, purpose: 'confirmation' })
+const confirmation = (trial: FinishedTrial): FinishedTrial => ({
+  ...trial,
+  purpose: 'confirmation',
+})
 
 describe('which trials stand for a configuration', () => {
   const standing = (...trials: FinishedTrial[]) =>
-    standingsOf(trials).map(({ trial, confirmations }) => [trial.number, confirmations.map(({ number }) => number)])
+    standingsOf(trials).map(({ trial, confirmations }) => [
+      trial.number,
+      confirmations.map(({ number }) => number),
+    ])
 
-  const bound = { capacityRps: 3, capacityCi90Rps: [3, Number.POSITIVE_INFINITY], known: 'bound below' } as const
+  const bound = {
+    capacityRps: 3,
+    capacityCi90Rps: [3, Number.POSITIVE_INFINITY],
+    known: 'bound below',
+  } as const
   test.each<[string, FinishedTrial[], [number, number[]][]]>([
     [
       'each configuration has its own',
@@ -22,14 +32,34 @@ describe('which trials stand for a configuration', () => {
         [2, []],
       ],
     ],
-    ['the last one that tells anything', [tried(1, A, 100), outOfMemory(2, A), tried(3, A, 90)], [[3, []]]],
+    [
+      'the last one that tells anything',
+      [tried(1, A, 100), outOfMemory(2, A), tried(3, A, 90)],
+      [[3, []]],
+    ],
     ['a failed one only where there is nothing better', [failed(1, A), failed(2, A)], [[2, []]]],
-    ['one that the machine spoilt neither', [tried(1, A, 100), tried(2, A, 0, disturbed)], [[1, []]]],
-    ['nor in place of a bound', [tried(1, A, 3, { ...disturbed, ...bound }), tried(2, A, 0, disturbed), failed(3, A)], [[1, []]]],
-    ['one that was spoilt in place of a failure', [failed(1, A), tried(2, A, 0, disturbed), failed(3, A)], [[2, []]]],
+    [
+      'one that the machine spoilt neither',
+      [tried(1, A, 100), tried(2, A, 0, disturbed)],
+      [[1, []]],
+    ],
+    [
+      'nor in place of a bound',
+      [tried(1, A, 3, { ...disturbed, ...bound }), tried(2, A, 0, disturbed), failed(3, A)],
+      [[1, []]],
+    ],
+    [
+      'one that was spoilt in place of a failure',
+      [failed(1, A), tried(2, A, 0, disturbed), failed(3, A)],
+      [[2, []]],
+    ],
     ['a later success in place of a failure', [failed(1, A), tried(2, A, 100)], [[2, []]]],
     ['a failure in place of nothing that was known', [tried(1, A, 100), failed(2, A)], [[1, []]]],
-    ['confirmations in time order', [tried(1, A, 100), again(2, A, [[97, 40]]), again(3, A, [[97, 41]])], [[1, [2, 3]]]],
+    [
+      'confirmations in time order',
+      [tried(1, A, 100), again(2, A, [[97, 40]]), again(3, A, [[97, 41]])],
+      [[1, [2, 3]]],
+    ],
     [
       'a confirmation belongs to its own configuration',
       [tried(1, A, 100), tried(2, B, 100), again(3, B, [[97, 40]])],
@@ -38,9 +68,21 @@ describe('which trials stand for a configuration', () => {
         [2, [3]],
       ],
     ],
-    ['a confirmation that failed says nothing', [tried(1, A, 100), confirmation(failed(2, A))], [[1, []]]],
-    ['one that could not serve does', [tried(1, A, 100), confirmation(outOfMemory(2, A))], [[1, [2]]]],
-    ['confirmations outlast a new first measurement', [tried(1, A, 100), again(2, A, [[97, 40]]), tried(3, A, 110)], [[3, [2]]]],
+    [
+      'a confirmation that failed says nothing',
+      [tried(1, A, 100), confirmation(failed(2, A))],
+      [[1, []]],
+    ],
+    [
+      'one that could not serve does',
+      [tried(1, A, 100), confirmation(outOfMemory(2, A))],
+      [[1, [2]]],
+    ],
+    [
+      'confirmations outlast a new first measurement',
+      [tried(1, A, 100), again(2, A, [[97, 40]]), tried(3, A, 110)],
+      [[3, [2]]],
+    ],
     ['where the first is lost, a confirmation stands for it', [again(2, A, [[97, 40]])], [[2, []]]],
   ])('%s', (_, trials, expected) => {
     expect(standing(...trials)).toEqual(expected)
@@ -58,7 +100,13 @@ const first = tried(1, A, 100, {
 
 describe('measured once', () => {
   test('its estimate, and the latency at which it was made', () => {
-    expect(known(first)).toMatchObject({ status: 'measured', capacityRps: 100, capacityCi90Rps: [97, 103], sloMs: 50, sloMsFrom: 'model' })
+    expect(known(first)).toMatchObject({
+      status: 'measured',
+      capacityRps: 100,
+      capacityCi90Rps: [97, 103],
+      sloMs: 50,
+      sloMsFrom: 'model',
+    })
   })
 
   test('a window that kept the SLO within half a percent of the estimate tells the latency there', () => {
@@ -71,26 +119,54 @@ describe('measured once', () => {
   })
 
   test.each<[string, Partial<Measurement>, string, string]>([
-    ['cut short: at most', { outcome: 'beaten', capacityCi90Rps: [0, 100], known: 'bound above' }, 'bound', 'bound above'],
+    [
+      'cut short: at most',
+      { outcome: 'beaten', capacityCi90Rps: [0, 100], known: 'bound above' },
+      'bound',
+      'bound above',
+    ],
     [
       'the limit of the generator: at least',
       { outcome: 'generator-limit', capacityCi90Rps: [100, Infinity], known: 'bound below' },
       'bound',
       'bound below',
     ],
-    ['an interval that begins at nothing, though it is called held', { capacityCi90Rps: [0, 120], known: 'held' }, 'bound', 'bound above'],
-    ['an interval about the estimate', { capacityCi90Rps: [80, 120], known: 'held' }, 'measured', 'held'],
+    [
+      'an interval that begins at nothing, though it is called held',
+      { capacityCi90Rps: [0, 120], known: 'held' },
+      'bound',
+      'bound above',
+    ],
+    [
+      'an interval about the estimate',
+      { capacityCi90Rps: [80, 120], known: 'held' },
+      'measured',
+      'held',
+    ],
   ])('%s', (_, change, status, how) => {
     expect(known(tried(1, A, 100, change))).toMatchObject({ status, known: how, capacityRps: 100 })
   })
 
   test('nothing kept the SLO: the idle latency is what is known', () => {
-    const none = tried(1, A, 0, { outcome: 'slo-unattainable', capacityCi90Rps: [0, 0], windows: [] })
-    expect(known(none)).toMatchObject({ status: 'measured', capacityRps: 0, sloMs: 8, sloMsFrom: 'idle' })
+    const none = tried(1, A, 0, {
+      outcome: 'slo-unattainable',
+      capacityCi90Rps: [0, 0],
+      windows: [],
+    })
+    expect(known(none)).toMatchObject({
+      status: 'measured',
+      capacityRps: 0,
+      sloMs: 8,
+      sloMsFrom: 'idle',
+    })
   })
 
   test('spoilt by the machine: nothing is known', () => {
-    expect(known(tried(1, A, 0, { ...disturbed, windows: [] }))).toMatchObject({ status: 'disturbed', capacityRps: 0, sloMsFrom: 'idle' })
+    expect(known(tried(1, A, 0, { ...disturbed, windows: [] }))).toMatchObject({
+      status: 'disturbed',
+      capacityRps: 0,
+      sloMsFrom: 'idle',
+    })
   })
 })
 
@@ -119,8 +195,15 @@ describe('measured again', () => {
   })
 
   test('nothing bounds it from above where nothing bounded the first', () => {
-    const open = tried(1, A, 100, { outcome: 'generator-limit', capacityCi90Rps: [100, Infinity], known: 'bound below' })
-    expect(known(open, [again(2, A, [[97, 34]])])).toMatchObject({ known: 'bound below', capacityCi90Rps: [97, Infinity] })
+    const open = tried(1, A, 100, {
+      outcome: 'generator-limit',
+      capacityCi90Rps: [100, Infinity],
+      known: 'bound below',
+    })
+    expect(known(open, [again(2, A, [[97, 34]])])).toMatchObject({
+      known: 'bound below',
+      capacityCi90Rps: [97, Infinity],
+    })
   })
 
   test('what missed leaves the highest rate below it that held, first measurement or second', () => {
@@ -176,11 +259,20 @@ describe('measured again', () => {
 })
 
 describe('under another SLO', () => {
-  const under = (limitMs: number, confirmations: FinishedTrial[]) => known(first, confirmations, { ...slo, limitMs })
+  const under = (limitMs: number, confirmations: FinishedTrial[]) =>
+    known(first, confirmations, { ...slo, limitMs })
 
   test('a confirmation that keeps it confirms, unless the curve promises more than a tenth more', () => {
-    expect(under(48, [again(2, A, [[97, 34]])])).toMatchObject({ status: 'confirmed', capacityRps: 97, sloMs: 34, derived: false })
-    expect(under(48, [again(2, A, [[60, 24]])])).toMatchObject({ status: 'measured', derived: true })
+    expect(under(48, [again(2, A, [[97, 34]])])).toMatchObject({
+      status: 'confirmed',
+      capacityRps: 97,
+      sloMs: 34,
+      derived: false,
+    })
+    expect(under(48, [again(2, A, [[60, 24]])])).toMatchObject({
+      status: 'measured',
+      derived: true,
+    })
     // The curve promises a little less than 100 req/s.
     expect(under(48, [again(2, A, [[92, 24]])]).status).toBe('confirmed')
     expect(under(48, [again(2, A, [[86, 24]])]).status).toBe('measured')
@@ -188,7 +280,10 @@ describe('under another SLO', () => {
 
   test('one that missed it refutes an estimate at or above it, and none below it', () => {
     const missed = again(2, A, [[97, 49]])
-    expect(under(49.5, [again(2, A, [[70, 52]])])).toMatchObject({ status: 'refuted', capacityRps: 50 })
+    expect(under(49.5, [again(2, A, [[70, 52]])])).toMatchObject({
+      status: 'refuted',
+      capacityRps: 50,
+    })
     const below = under(31, [missed])
     expect(below.status).toBe('measured')
     expect(below.capacityRps).toBeLessThan(97)
@@ -206,7 +301,10 @@ describe('first and second measurement together', () => {
 
   test('the better known idle latency, the highest saturation, all requests, every caveat once', () => {
     const one = tried(1, A, 100, { caveats: ['of the first', 'of both'] })
-    const more = { ...(second as Complete), measurement: { ...(second as Complete).measurement, caveats: ['of both', 'of the second'] } }
+    const more = {
+      ...(second as Complete),
+      measurement: { ...(second as Complete).measurement, caveats: ['of both', 'of the second'] },
+    }
     expect(known(one, [more]).measurement).toMatchObject({
       idle: { requests: 500, p99Ms: 6 },
       saturationRps: 150,
@@ -221,13 +319,28 @@ describe('first and second measurement together', () => {
         saturationRps: 90,
       },
     }
-    expect(known(one, [brief]).measurement).toMatchObject({ idle: { requests: 200, p99Ms: 8 }, saturationRps: 120 })
+    expect(known(one, [brief]).measurement).toMatchObject({
+      idle: { requests: 200, p99Ms: 8 },
+      saturationRps: 120,
+    })
   })
 
   test('a caveat that a later measurement has with its own figures is told with those; one measurement may tell of several', () => {
-    const one = tried(1, A, 100, { caveats: ['used up to 0.87 of one core', 'missed at 90', 'missed at 95'] })
-    const more = { ...(second as Complete), measurement: { ...(second as Complete).measurement, caveats: ['used up to 0.11 of one core'] } }
-    expect(known(one, [more]).measurement.caveats).toEqual(['missed at 90', 'missed at 95', 'used up to 0.11 of one core'])
+    const one = tried(1, A, 100, {
+      caveats: ['used up to 0.87 of one core', 'missed at 90', 'missed at 95'],
+    })
+    const more = {
+      ...(second as Complete),
+      measurement: {
+        ...(second as Complete).measurement,
+        caveats: ['used up to 0.11 of one core'],
+      },
+    }
+    expect(known(one, [more]).measurement.caveats).toEqual([
+      'missed at 90',
+      'missed at 95',
+      'used up to 0.11 of one core',
+    ])
   })
 
   test('what a confirmation says of itself is about the SLO that it was made for', () => {
@@ -244,7 +357,9 @@ describe('first and second measurement together', () => {
     expect(at(100)).toMatchObject({ capacityRps: 0, capacityCi90Rps: [0, 103] })
     expect(at(101)).toMatchObject({ capacityRps: 100, capacityCi90Rps: [97, 103] })
     expect(known(first, [again(2, A, [[97, 34]])]).measurement).toMatchObject({ capacityRps: 100 })
-    expect(known(first, [again(2, A, [[97, 90]]), again(3, A, [[90, 34]])]).measurement).toMatchObject({ capacityRps: 0 })
+    expect(
+      known(first, [again(2, A, [[97, 90]]), again(3, A, [[90, 34]])]).measurement,
+    ).toMatchObject({ capacityRps: 0 })
   })
 })
 

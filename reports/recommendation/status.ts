@@ -1,9 +1,13 @@
 /**
- * How far what is known of a configuration can be relied on, from its trials alone. Whatever shows, ranks, recommends or deploys a configuration
- * takes its status and its figures from here.
+ * How far what is known of a configuration can be relied on, from its trials alone. Whatever shows,
+ * ranks, recommends or deploys a configuration takes its status and its figures from here.
  */
 
-import { type CapacityUnder, type CurveKnot, capacityOf } from '../../profiler/capacity/known-capacity.ts'
+import {
+  type CapacityUnder,
+  type CurveKnot,
+  capacityOf,
+} from '../../profiler/capacity/known-capacity.ts'
 import { capacityUnder, loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { sameSlo } from '../../profiler/slo.ts'
@@ -32,12 +36,18 @@ export const statusNames = Object.keys(statuses) as [Status, ...Status[]]
 export const isConfirmed = (status: Status): boolean => status === 'confirmed' || status === 'held'
 
 /** Its requests fail even one at a time, or it dies of them. */
-export const answersNothing = ({ outcome, capacityRps }: Pick<Measurement, 'outcome' | 'capacityRps'>): boolean =>
+export const answersNothing = ({
+  outcome,
+  capacityRps,
+}: Pick<Measurement, 'outcome' | 'capacityRps'>): boolean =>
   !(capacityRps > 0) && (outcome === 'errors' || outcome === 'server-died')
 
 /** The trials of one configuration. */
 export interface Standing {
-  /** The one that stands for it: the last that tells something; one that the machine spoilt, or that failed, only where there is nothing better. */
+  /**
+   * The one that stands for it: the last that tells something; one that the machine spoilt, or that
+   * failed, only where there is nothing better.
+   */
   readonly trial: FinishedTrial
   /** Second measurements, in time order; those that failed are left out. */
   readonly confirmations: readonly FinishedTrial[]
@@ -49,7 +59,8 @@ export function standingsOf(trials: readonly FinishedTrial[]): Standing[] {
     const key = configurationKey(trial.configuration)
     const known = standings.get(key)
     if (trial.purpose === 'confirmation' && known) {
-      if (trial.state !== 'failed') standings.set(key, { ...known, confirmations: [...known.confirmations, trial] })
+      if (trial.state !== 'failed')
+        standings.set(key, { ...known, confirmations: [...known.confirmations, trial] })
     } else if (!known || tells(trial) >= tells(known.trial)) {
       standings.set(key, { confirmations: known?.confirmations ?? [], trial })
     }
@@ -59,12 +70,19 @@ export function standingsOf(trials: readonly FinishedTrial[]): Standing[] {
 
 /** 2: of its configuration; 1: that it served; 0: nothing. */
 const tells = (trial: FinishedTrial): number =>
-  trial.state === 'failed' ? 0 : trial.state === 'complete' && capacityOf(trial.measurement).known === 'nothing' ? 1 : 2
+  trial.state === 'failed'
+    ? 0
+    : trial.state === 'complete' && capacityOf(trial.measurement).known === 'nothing'
+      ? 1
+      : 2
 
 /** Figures of a configuration that was measured. */
 export interface Known extends CapacityUnder {
   readonly status: Exclude<Status, 'infeasible' | 'failed'>
-  /** `measured`: in a window at that rate. `model`: the profiler's estimate of where the SLO is reached, or read off the load curve. `idle`: one request at a time. */
+  /**
+   * `measured`: in a window at that rate. `model`: the profiler's estimate of where the SLO is
+   * reached, or read off the load curve. `idle`: one request at a time.
+   */
   readonly sloMsFrom: 'measured' | 'model' | 'idle'
   /** Under the SLO; absent where there was none, or it says nothing. */
   readonly second?: SecondLook
@@ -75,12 +93,15 @@ export interface Known extends CapacityUnder {
 }
 
 /**
- * A confirmed figure gives way to an estimate that is better by more than this: winners are winners partly by luck, and a window at the true capacity
- * passes half the time.
+ * A confirmed figure gives way to an estimate that is better by more than this: winners are winners
+ * partly by luck, and a window at the true capacity passes half the time.
  */
 export const confirmationMargin = 0.1
 
-/** What is known of a configuration under an SLO. `curve`: makes load curves, for callers that remember them. */
+/**
+ * What is known of a configuration under an SLO. `curve`: makes load curves, for callers that
+ * remember them.
+ */
 export function knownOf(
   first: Complete,
   confirmations: readonly Complete[],
@@ -91,11 +112,21 @@ export function knownOf(
   const drawn = curve(measurement, slo)
   const windows = [first, ...confirmations].flatMap((trial) => windowsOf(trial.measurement, slo))
   const estimate = estimateOf(first.measurement, measurement, slo, drawn)
-  const look = confirmations.map((trial) => secondLook(trial, slo)).findLast((look) => look !== undefined)
+  const look = confirmations
+    .map((trial) => secondLook(trial, slo))
+    .findLast((look) => look !== undefined)
   const second = look?.held ? { ...look, ...missedBeyond(windows, look.rateRps, slo) } : look
   const common = { measurement, curve: drawn, windows, ...(second && { second }) }
-  if (second?.held && (sameSlo(first.measurement.slo, slo) || estimate.capacityRps <= second.rateRps * (1 + confirmationMargin))) {
-    return { ...confirmedAt(second, estimate), ...common, status: second.proven ? 'confirmed' : 'held' }
+  if (
+    second?.held &&
+    (sameSlo(first.measurement.slo, slo) ||
+      estimate.capacityRps <= second.rateRps * (1 + confirmationMargin))
+  ) {
+    return {
+      ...confirmedAt(second, estimate),
+      ...common,
+      status: second.proven ? 'confirmed' : 'held',
+    }
   }
   if (second && !second.held && second.rateRps <= estimate.capacityRps) {
     return { ...whatHeld(windows, second.rateRps, estimate), ...common, status: 'refuted' }
@@ -103,12 +134,17 @@ export function knownOf(
   return { ...onceMeasured(estimate, windows, isImported(first.measurement)), ...common }
 }
 
-/** The first measurement's estimate, on the points of all: a window that missed below it takes it off the load curve. */
+/**
+ * The first measurement's estimate, on the points of all: a window that missed below it takes it
+ * off the load curve.
+ */
 function pooled(first: Measurement, confirmations: readonly Complete[], slo: Slo): Measurement {
   if (confirmations.length === 0) return first
   const all = [first, ...confirmations.map((trial) => trial.measurement)]
   const contradicted = confirmations.some(({ measurement }) =>
-    windowsOf(measurement, first.slo).some((w) => w.kept === false && w.rateRps <= first.capacityRps),
+    windowsOf(measurement, first.slo).some(
+      (w) => w.kept === false && w.rateRps <= first.capacityRps,
+    ),
   )
   return {
     ...first,
@@ -118,11 +154,16 @@ function pooled(first: Measurement, confirmations: readonly Complete[], slo: Slo
     points: all.flatMap((m) => m.points),
     requests: all.reduce((sum, m) => sum + m.requests, 0),
     // What a confirmation says of itself is about the SLO that it was made for.
-    caveats: saidOnce(all.filter((m) => m === first || sameSlo(m.slo, slo)).map(({ caveats }) => caveats)),
+    caveats: saidOnce(
+      all.filter((m) => m === first || sameSlo(m.slo, slo)).map(({ caveats }) => caveats),
+    ),
   }
 }
 
-/** The caveats of measurements, first to last; one that a later measurement has with figures of its own is the later one's. */
+/**
+ * The caveats of measurements, first to last; one that a later measurement has with figures of its
+ * own is the later one's.
+ */
 function saidOnce(measured: readonly (readonly string[])[]): string[] {
   const wordsOf = (caveat: string) => caveat.replace(/[\d.,]+/g, '')
   const said = measured.flatMap((caveats, i) => {
@@ -132,13 +173,27 @@ function saidOnce(measured: readonly (readonly string[])[]): string[] {
   return [...new Set(said)]
 }
 
-const estimateOf = (first: Measurement, all: Measurement, slo: Slo, curve: readonly CurveKnot[]): CapacityUnder =>
-  sameSlo(first.slo, slo) ? capacityUnder({ ...all, ...capacityIn(first) }, slo, curve) : capacityUnder(all, slo, curve)
+const estimateOf = (
+  first: Measurement,
+  all: Measurement,
+  slo: Slo,
+  curve: readonly CurveKnot[],
+): CapacityUnder =>
+  sameSlo(first.slo, slo)
+    ? capacityUnder({ ...all, ...capacityIn(first) }, slo, curve)
+    : capacityUnder(all, slo, curve)
 
-const capacityIn = ({ capacityRps, capacityCi90Rps, known }: Measurement) => ({ capacityRps, capacityCi90Rps, known })
+const capacityIn = ({ capacityRps, capacityCi90Rps, known }: Measurement) => ({
+  capacityRps,
+  capacityCi90Rps,
+  known,
+})
 
 /** A confirmation bounds from below; above, the first measurement's bound stays. */
-function confirmedAt(second: SecondLook, { capacityCi90Rps: [, high] }: CapacityUnder): CapacityUnder & Pick<Known, 'sloMsFrom'> {
+function confirmedAt(
+  second: SecondLook,
+  { capacityCi90Rps: [, high] }: CapacityUnder,
+): CapacityUnder & Pick<Known, 'sloMsFrom'> {
   const { rateRps, surelyRps } = second
   const upper = Math.max(rateRps, high)
   return {
@@ -152,15 +207,28 @@ function confirmedAt(second: SecondLook, { capacityCi90Rps: [, high] }: Capacity
 }
 
 /** The lowest rate beyond one that held whose window missed the SLO for certain. */
-function missedBeyond(windows: readonly Window[], heldRps: number, { limitMs }: Slo): Pick<SecondLook, 'missedRps'> {
-  const missed = windows.filter((w) => w.kept === false && w.rateRps > heldRps && w.sloCi95Ms[0] > limitMs).map((w) => w.rateRps)
+function missedBeyond(
+  windows: readonly Window[],
+  heldRps: number,
+  { limitMs }: Slo,
+): Pick<SecondLook, 'missedRps'> {
+  const missed = windows
+    .filter((w) => w.kept === false && w.rateRps > heldRps && w.sloCi95Ms[0] > limitMs)
+    .map((w) => w.rateRps)
   return missed.length > 0 ? { missedRps: Math.min(...missed) } : {}
 }
 
 /** The highest rate below a refuted one whose window kept the SLO. */
-function whatHeld(windows: readonly Window[], missedRps: number, estimate: CapacityUnder): CapacityUnder & Pick<Known, 'sloMsFrom'> {
+function whatHeld(
+  windows: readonly Window[],
+  missedRps: number,
+  estimate: CapacityUnder,
+): CapacityUnder & Pick<Known, 'sloMsFrom'> {
   const held = windows.filter((w) => w.kept === true && w.rateRps < missedRps)
-  const best = held.reduce<Window | undefined>((a, b) => (a && a.rateRps >= b.rateRps ? a : b), undefined)
+  const best = held.reduce<Window | undefined>(
+    (a, b) => (a && a.rateRps >= b.rateRps ? a : b),
+    undefined,
+  )
   return {
     capacityRps: best?.rateRps ?? 0,
     capacityCi90Rps: [best?.rateRps ?? 0, missedRps],
@@ -182,9 +250,22 @@ function onceMeasured(
   const { capacityRps, capacityCi90Rps, known } = estimate
   if (imported) return { ...estimate, status: 'imported', sloMsFrom: 'measured' }
   const status =
-    known === 'nothing' ? 'disturbed' : known === 'held' && !(capacityRps > 0 && capacityCi90Rps[0] === 0) ? 'measured' : 'bound'
+    known === 'nothing'
+      ? 'disturbed'
+      : known === 'held' && !(capacityRps > 0 && capacityCi90Rps[0] === 0)
+        ? 'measured'
+        : 'bound'
   if (!(capacityRps > 0)) return { ...estimate, status, sloMsFrom: 'idle' }
-  const there = windows.find((w) => w.kept === true && Math.abs(w.rateRps / capacityRps - 1) <= sameRate)
-  const bounded = status === 'bound' && capacityCi90Rps[0] === 0 ? { known: 'bound above' as const } : {}
-  return { ...estimate, ...bounded, status, sloMs: there?.sloMs ?? estimate.sloMs, sloMsFrom: there ? 'measured' : 'model' }
+  const there = windows.find(
+    (w) => w.kept === true && Math.abs(w.rateRps / capacityRps - 1) <= sameRate,
+  )
+  const bounded =
+    status === 'bound' && capacityCi90Rps[0] === 0 ? { known: 'bound above' as const } : {}
+  return {
+    ...estimate,
+    ...bounded,
+    status,
+    sloMs: there?.sloMs ?? estimate.sloMs,
+    sloMsFrom: there ? 'measured' : 'model',
+  }
 }

@@ -8,10 +8,18 @@ const configuration: Configuration = { gpu: 'T4', gpus: 2, gpuMemoryPercent: 50 
 type Streamed = { readonly inputTokens?: number; readonly outputTokens?: number }
 
 /** Windows at these rates, of 10 s each, and what their requests are like. */
-function measured(capacityRps: number, windows: readonly (readonly [rate: number, p99Ms: number, tokens: Streamed])[]): Measurement {
-  const trial = tried(1, configuration, capacityRps, { slo: tight, windows: windows.map(([rate, p99Ms]) => [rate, p99Ms]) })
+function measured(
+  capacityRps: number,
+  windows: readonly (readonly [rate: number, p99Ms: number, tokens: Streamed])[],
+): Measurement {
+  const trial = tried(1, configuration, capacityRps, {
+    slo: tight,
+    windows: windows.map(([rate, p99Ms]) => [rate, p99Ms]),
+  })
   const { measurement } = trial as typeof trial & { state: 'complete' }
-  const points = measurement.points.map((point, i): LoadPoint => ({ ...point, stream: { ...point.stream!, ...windows[i]![2] } }))
+  const points = measurement.points.map(
+    (point, i): LoadPoint => ({ ...point, stream: { ...point.stream!, ...windows[i]![2] } }),
+  )
   return { ...measurement, points }
 }
 const each: Streamed = { inputTokens: 300, outputTokens: 100 }
@@ -63,7 +71,12 @@ describe('what streams say at the capacity', () => {
   test('where all windows are far above the capacity, as under another SLO, nothing is said of how long answers take, nor a goodput beyond it', () => {
     const far = figures(measured(10, [[10, 100, each]]), 3)!
     expect(far.outputTokensPerSecond).toBe(300)
-    expect([far.windowRps, far.latencies, far.goodputRps, windowText(far)]).toEqual([undefined, undefined, undefined, undefined])
+    expect([far.windowRps, far.latencies, far.goodputRps, windowText(far)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ])
     expect(latencyRows(far)).toEqual([])
     expect(rateRows(far).map(([title]) => title)).not.toContain('goodput')
     expect(windowText(figures(measured(10, [[10.4, 100, each]]))!)).toBe('at 10.4 req/s')
@@ -84,7 +97,10 @@ describe('what streams say at the capacity', () => {
 
   test('where the machine spoilt every window, tokens and prices are told all the same, and no latencies', () => {
     const measurement = measured(10, [[10, 100, each]])
-    const found = figures({ ...measurement, points: measurement.points.map((point) => ({ ...point, disturbed: true })) })!
+    const found = figures({
+      ...measurement,
+      points: measurement.points.map((point) => ({ ...point, disturbed: true })),
+    })!
     expect([found.outputTokensPerSecond, found.latencies]).toEqual([1000, undefined])
     expect(found.pricePerMillionOutputTokens).toBeCloseTo(1, 9)
   })
@@ -99,7 +115,11 @@ describe('what streams say at the capacity', () => {
   })
 
   test('without a GPU there is no figure per GPU', () => {
-    const found = tokenFiguresOf(measured(10, [[10, 100, each]]), { capacityRps: 10, pricePerHour: 1 }, { gpu: 'none' })!
+    const found = tokenFiguresOf(
+      measured(10, [[10, 100, each]]),
+      { capacityRps: 10, pricePerHour: 1 },
+      { gpu: 'none' },
+    )!
     expect(found.outputTokensPerSecondPerGpu).toBeUndefined()
   })
 })

@@ -1,4 +1,7 @@
-/** What a streamed measurement says of a configuration: the figures by which servers of language models are known. Everything that shows them takes them from here. */
+/**
+ * What a streamed measurement says of a configuration: the figures by which servers of language
+ * models are known. Everything that shows them takes them from here.
+ */
 import {
   byMetric,
   type LatencyMetric,
@@ -25,9 +28,15 @@ interface WindowFigures {
   readonly goodputRps: number
 }
 
-/** Tokens and prices are what the mean request of all windows comes to at the capacity itself. What is of a window is absent where all are far above it, or spoilt. */
+/**
+ * Tokens and prices are what the mean request of all windows comes to at the capacity itself. What
+ * is of a window is absent where all are far above it, or spoilt.
+ */
 export interface TokenFigures extends Partial<WindowFigures> {
-  /** Means of a request. Input is absent where neither server nor prompts tell it, and with it what follows from it. */
+  /**
+   * Means of a request. Input is absent where neither server nor prompts tell it, and with it what
+   * follows from it.
+   */
   readonly inputTokens?: number
   readonly outputTokens: number
   /** Of one replica. */
@@ -82,8 +91,20 @@ const rateFigures: readonly TokenFigure[] = [
     of: (f) => f.goodputRps,
     text: rate,
   },
-  { column: 'input_tokens', title: 'input tokens a request', what: 'mean', of: (f) => f.inputTokens, text: significant },
-  { column: 'output_tokens', title: 'output tokens a request', what: 'mean', of: (f) => f.outputTokens, text: significant },
+  {
+    column: 'input_tokens',
+    title: 'input tokens a request',
+    what: 'mean',
+    of: (f) => f.inputTokens,
+    text: significant,
+  },
+  {
+    column: 'output_tokens',
+    title: 'output tokens a request',
+    what: 'mean',
+    of: (f) => f.outputTokens,
+    text: significant,
+  },
   {
     column: 'output_tokens_per_second',
     title: 'output',
@@ -137,17 +158,24 @@ interface At {
 }
 
 /** Undefined where nothing streamed under load, or an old store does not have the tokens. */
-export function tokenFiguresOf(measurement: Measurement, at: At, configuration: Configuration): TokenFigures | undefined {
+export function tokenFiguresOf(
+  measurement: Measurement,
+  at: At,
+  configuration: Configuration,
+): TokenFigures | undefined {
   const { capacityRps, pricePerHour } = at
   if (!(capacityRps > 0)) return undefined
   const window = nearestWindow(measurement, capacityRps)
   const outputTokens = meanOf(measurement, 'outputTokens')
   const inputTokens = meanOf(measurement, 'inputTokens')
   if (outputTokens === undefined) return undefined
-  const perMillion = (tokensEach: number) => (pricePerHour / (capacityRps * 3600 * tokensEach)) * 1e6
+  const perMillion = (tokensEach: number) =>
+    (pricePerHour / (capacityRps * 3600 * tokensEach)) * 1e6
   const held = heldGpus(configuration)
   return {
-    ...(window !== undefined && window.point.offeredRps <= farAbove * capacityRps && windowFigures(window)),
+    ...(window !== undefined &&
+      window.point.offeredRps <= farAbove * capacityRps &&
+      windowFigures(window)),
     outputTokens,
     outputTokensPerSecond: capacityRps * outputTokens,
     ...(held > 0 && { outputTokensPerSecondPerGpu: (capacityRps * outputTokens) / held }),
@@ -161,13 +189,18 @@ export function tokenFiguresOf(measurement: Measurement, at: At, configuration: 
   }
 }
 
-/** A window at so many times the capacity says nothing of how long answers take there: its own would be beyond the limits, and its goodput beyond the capacity. */
+/**
+ * A window at so many times the capacity says nothing of how long answers take there: its own would
+ * be beyond the limits, and its goodput beyond the capacity.
+ */
 const farAbove = 1.1
 
 function windowFigures({ point, stream }: StreamedWindow): WindowFigures {
   return {
     windowRps: point.offeredRps,
-    latencies: Object.fromEntries(streamLatencyNames.map((name) => [name, percentilesOf(stream[name])])) as WindowFigures['latencies'],
+    latencies: Object.fromEntries(
+      streamLatencyNames.map((name) => [name, percentilesOf(stream[name])]),
+    ) as WindowFigures['latencies'],
     ...(stream.classes && {
       classes: Object.fromEntries(
         Object.entries(stream.classes).map(([name, of]) => [
@@ -180,7 +213,10 @@ function windowFigures({ point, stream }: StreamedWindow): WindowFigures {
   }
 }
 
-/** Over all requests of open load: every configuration is sent the same mix, of which one window is a small sample. Closed loops send more of the short ones. */
+/**
+ * Over all requests of open load: every configuration is sent the same mix, of which one window is
+ * a small sample. Closed loops send more of the short ones.
+ */
 function meanOf({ points }: Measurement, what: 'inputTokens' | 'outputTokens'): number | undefined {
   let [sum, requests] = [0, 0]
   for (const { load, stream } of points) {
@@ -192,7 +228,11 @@ function meanOf({ points }: Measurement, what: 'inputTokens' | 'outputTokens'): 
   return requests > 0 ? sum / requests : undefined
 }
 
-const percentilesOf = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): StreamPercentiles => ({ p50Ms, p90Ms, p99Ms })
+const percentilesOf = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): StreamPercentiles => ({
+  p50Ms,
+  p90Ms,
+  p99Ms,
+})
 
 interface StreamedWindow {
   readonly point: LoadPoint
@@ -202,25 +242,43 @@ interface StreamedWindow {
 /** A window this near to the nearest one is at the same rate. */
 const sameRate = 0.005
 
-/** Of the windows of open load at the rate nearest to the capacity, not above it and with the SLO kept where one is, that of the most requests. */
-function nearestWindow({ points, slo }: Measurement, capacityRps: number): StreamedWindow | undefined {
+/**
+ * Of the windows of open load at the rate nearest to the capacity, not above it and with the SLO
+ * kept where one is, that of the most requests.
+ */
+function nearestWindow(
+  { points, slo }: Measurement,
+  capacityRps: number,
+): StreamedWindow | undefined {
   const usable = points.flatMap((point) => {
     const { load, stream, cut, disturbed, generatorSaturated } = point
-    const steady = load.kind === 'open' && load.arrivals.kind !== 'sweep' && !cut && !disturbed && !generatorSaturated
+    const steady =
+      load.kind === 'open' &&
+      load.arrivals.kind !== 'sweep' &&
+      !cut &&
+      !disturbed &&
+      !generatorSaturated
     return steady && stream !== undefined && stream.e2e.requests > 0 ? [{ point, stream }] : []
   })
   const below = usable.filter(({ point }) => point.offeredRps <= capacityRps * (1 + sameRate))
-  const distance = ({ point }: { readonly point: LoadPoint }) => Math.abs(point.offeredRps / capacityRps - 1)
+  const distance = ({ point }: { readonly point: LoadPoint }) =>
+    Math.abs(point.offeredRps / capacityRps - 1)
   const kept = below.filter(({ point }) => keeps(point, slo))
   const among = [kept, below, usable].find(({ length }) => length > 0) ?? []
   const least = Math.min(...among.map(distance))
   return among
     .filter((window) => distance(window) <= least + sameRate)
-    .reduce<(typeof among)[number] | undefined>((a, b) => (a && a.point.requests >= b.point.requests ? a : b), undefined)
+    .reduce<(typeof among)[number] | undefined>(
+      (a, b) => (a && a.point.requests >= b.point.requests ? a : b),
+      undefined,
+    )
 }
 
 /** '8,040 output tokens/s, $0.18 per million output tokens': beside a verdict. */
-export const tokensInBrief = ({ outputTokensPerSecond, pricePerMillionOutputTokens }: TokenFigures): string =>
+export const tokensInBrief = ({
+  outputTokensPerSecond,
+  pricePerMillionOutputTokens,
+}: TokenFigures): string =>
   `${significant(outputTokensPerSecond)} output tokens/s, ${money(pricePerMillionOutputTokens)} per million output tokens`
 
 /** 'at 8.3 req/s': of which rate the latencies are; undefined without any. */
@@ -230,11 +288,16 @@ export const windowText = ({ windowRps }: TokenFigures): string | undefined =>
 /** Latencies as rows of a table: name, then p50, p90, p99; of all requests, then of each class. */
 export const latencyRows = ({ latencies, classes = {} }: TokenFigures): string[][] => {
   if (latencies === undefined) return []
-  const row = (title: string, of: StreamPercentiles) => [title, ...percentiles.map((percentile) => latency(of[percentile]))]
+  const row = (title: string, of: StreamPercentiles) => [
+    title,
+    ...percentiles.map((percentile) => latency(of[percentile])),
+  ]
   return [
     ...streamLatencyNames.map((name) => row(streamLatencies[name].title, latencies[name])),
     ...Object.entries(classes).flatMap(([name, each]) =>
-      latencyMetricNames.map((metric) => row(`${name} ${latencyMetrics[metric].title}`, each.latencies[metric])),
+      latencyMetricNames.map((metric) =>
+        row(`${name} ${latencyMetrics[metric].title}`, each.latencies[metric]),
+      ),
     ),
   ]
 }
@@ -244,7 +307,9 @@ const shareDown = (share: number): string => `${Math.floor(1000 * share + 1e-9) 
 
 /** Everything else: title and value. */
 export const rateRows = (figures: TokenFigures): (readonly [title: string, value: string])[] => [
-  ...Object.entries(figures.classes ?? {}).map(([name, { good }]) => [`${name} requests within their limits`, shareDown(good)] as const),
+  ...Object.entries(figures.classes ?? {}).map(
+    ([name, { good }]) => [`${name} requests within their limits`, shareDown(good)] as const,
+  ),
   ...rateFigures.flatMap(({ title, of, text }) => {
     const value = of(figures)
     return value === undefined ? [] : [[title, text(value)] as const]

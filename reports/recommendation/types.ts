@@ -18,25 +18,43 @@ export interface Candidate {
   readonly status: Status
   readonly capacityRps: number
   readonly capacityCi90Rps: readonly [number, number]
-  /** Highest rate at which a window proved the SLO by itself, below all that missed it; absent where none did. */
+  /**
+   * Highest rate at which a window proved the SLO by itself, below all that missed it; absent where
+   * none did.
+   */
   readonly heldRps?: number
-  /** What the search expected of its capacity before it was measured, 90 % interval; absent where it expected nothing, or was asked about another SLO. */
+  /**
+   * What the search expected of its capacity before it was measured, 90 % interval; absent where it
+   * expected nothing, or was asked about another SLO.
+   */
   readonly foretoldRps?: readonly [number, number]
   /** SLO percentile at the capacity point, ms. */
   readonly sloMsAtCapacity: number
-  /** `measured`: in a window at that rate. `model`: where the profiler's estimate, or the load curve, reaches the SLO. `idle`: of one request at a time, there is no capacity. */
+  /**
+   * `measured`: in a window at that rate. `model`: where the profiler's estimate, or the load
+   * curve, reaches the SLO. `idle`: of one request at a time, there is no capacity.
+   */
   readonly sloMsFrom: 'measured' | 'model' | 'idle'
-  /** SLO percentile of one request at a time, ms; no more than the least that was measured under load. Absent when never measured. */
+  /**
+   * SLO percentile of one request at a time, ms; no more than the least that was measured under
+   * load. Absent when never measured.
+   */
   readonly idleMs?: number
   /** The figures were read off the load curve for an SLO other than the measured one. */
   readonly derived?: boolean
   /** The true capacity is at least ('lower') or at most ('upper') the stated one. */
   readonly bound?: 'lower' | 'upper'
-  /** Of a refuted one: where its second measurement missed the SLO, requests per second, and the percentile there. */
+  /**
+   * Of a refuted one: where its second measurement missed the SLO, requests per second, and the
+   * percentile there.
+   */
   readonly missed?: {
     readonly rateRps: number
     readonly sloMs: number
-    /** Of the server's own metrics, as they were read last, at a rate that it did not hold: all that is known of them. */
+    /**
+     * Of the server's own metrics, as they were read last, at a rate that it did not hold: all that
+     * is known of them.
+     */
     readonly metrics?: MetricValues
   }
   /** What its trial used, of which some objectives count. */
@@ -77,7 +95,10 @@ export type Conclusion = keyof typeof conclusions
 /** What the stop rule believed at the end. */
 export type StopBelief = Omit<StopAssessment, 'stop'>
 
-/** What limits a configuration, in words. From kv-memory to bandwidth: of a server of language models. */
+/**
+ * What limits a configuration, in words. From kv-memory to bandwidth: of a server of language
+ * models.
+ */
 export const bindings = {
   gpu: 'the GPU',
   cpu: 'the CPU cores',
@@ -105,17 +126,27 @@ export interface Recommendation {
   readonly best?: Candidate
   /** When nothing meets the SLO: the candidate that comes nearest. */
   readonly nearest?: Candidate
-  /** What the figures of that one were measured of: server, engine, weights, how it was asked. Absent where nothing served. */
+  /**
+   * What the figures of that one were measured of: server, engine, weights, how it was asked.
+   * Absent where nothing served.
+   */
   readonly measuredWith?: MeasuredWith
   /** What limits the best (or keeps the nearest from the SLO), and the evidence. */
   readonly binding: { readonly what: Binding; readonly evidence: string }
   /**
-   * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points by rising latency: each is the configuration
-   * that would win under that tighter limit (`sloMsAtCapacity`), with its capacity there. A configuration may appear at several limits.
+   * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points
+   * by rising latency: each is the configuration that would win under that tighter limit
+   * (`sloMsAtCapacity`), with its capacity there. A configuration may appear at several limits.
    */
   readonly front: readonly Candidate[]
-  /** With model variants of several qualities, best first: the front among those of at least that quality. The last one is `front`. */
-  readonly qualityFronts?: readonly { readonly leastQuality: number; readonly front: readonly Candidate[] }[]
+  /**
+   * With model variants of several qualities, best first: the front among those of at least that
+   * quality. The last one is `front`.
+   */
+  readonly qualityFronts?: readonly {
+    readonly leastQuality: number
+    readonly front: readonly Candidate[]
+  }[]
   /** Every other feasible candidate, best first, then infeasible ones with their reason. */
   readonly alternatives: readonly (Candidate & { readonly whyNot: string })[]
   /** One whole GPU, batch 1 (or the space's nearest to it): measured as a trial. */
@@ -131,7 +162,10 @@ export interface Recommendation {
     readonly rateRps: number
     readonly sloMs: number
     readonly sloCi95Ms: readonly [number, number]
-    /** With which certainty the rate is proven to hold, 0 to 1, whenever it was looked at; and the seconds under load at it. */
+    /**
+     * With which certainty the rate is proven to hold, 0 to 1, whenever it was looked at; and the
+     * seconds under load at it.
+     */
     readonly sure?: number
     readonly seconds?: number
     /** The lowest rate beyond it that missed the SLO for certain. */

@@ -8,7 +8,11 @@ import { nextHeat, secondRateRps } from './unsettled.ts'
 
 /** B costs twice as much as A, C four times. */
 const given = (...trials: RecommendInput['trials']) =>
-  recommend({ ...sampleInput, pricePerHour: ({ gpuMemoryPercent }) => Number(gpuMemoryPercent), trials })
+  recommend({
+    ...sampleInput,
+    pricePerHour: ({ gpuMemoryPercent }) => Number(gpuMemoryPercent),
+    trials,
+  })
 const next = (...trials: RecommendInput['trials']) => nextHeat(given(...trials), () => false)
 const confirmed = [tried(1, A, 100), again(2, A, [[90, 34]])]
 
@@ -20,7 +24,11 @@ describe('the next heat', () => {
       // B at 90 % of 150, for twice the price.
       leastRps: expect.closeTo((0.9 * 150) / 2, 9),
     })
-    const alone = { candidate: expect.objectContaining({ trial: 1 }), rateRps: 90, leastProvenRps: expect.closeTo(0.8 * 90, 9) }
+    const alone = {
+      candidate: expect.objectContaining({ trial: 1 }),
+      rateRps: 90,
+      leastProvenRps: expect.closeTo(0.8 * 90, 9),
+    }
     expect(next(tried(1, A, 100))).toEqual(alone)
   })
 
@@ -30,17 +38,27 @@ describe('the next heat', () => {
   })
 
   test('then is of rivals that would be better at the rate that they are measured at, best first', () => {
-    expect(next(...confirmed, tried(3, B, 202), tried(4, C, 410))).toMatchObject({ candidate: { trial: 4 }, rateRps: 0.9 * 410 })
-    expect(next(...confirmed, tried(3, B, 200.2))).toMatchObject({ candidate: { trial: 3 }, leastRps: expect.closeTo(180, 9) })
+    expect(next(...confirmed, tried(3, B, 202), tried(4, C, 410))).toMatchObject({
+      candidate: { trial: 4 },
+      rateRps: 0.9 * 410,
+    })
+    expect(next(...confirmed, tried(3, B, 200.2))).toMatchObject({
+      candidate: { trial: 3 },
+      leastRps: expect.closeTo(180, 9),
+    })
   })
 
   test('is not worth it for what is within the tolerance of one that was confirmed, however many may be', () => {
-    const within = (trial: RecommendInput['trials'][number]) => nextHeat(given(...confirmed, trial), () => false, 0.05)
-    // Confirmed at 90 for the price of 1: at 90 % of 209 the rival is 4.3 % cheaper, at 90 % of 212 5.7 %.
+    const within = (trial: RecommendInput['trials'][number]) =>
+      nextHeat(given(...confirmed, trial), () => false, 0.05)
+    // Confirmed at 90 for the price of 1: at 90 % of 209 the rival is 4.3 % cheaper, at 90 % of 212
+    // 5.7 %.
     expect(within(tried(3, B, 209))).toBeUndefined()
     expect(within(tried(3, B, 212))).toMatchObject({ candidate: { trial: 3 } })
     // Nothing is confirmed yet: whatever leads is measured.
-    expect(nextHeat(given(tried(1, A, 100), tried(3, B, 209)), () => false, 0.05)).toMatchObject({ candidate: { trial: 3 } })
+    expect(nextHeat(given(tried(1, A, 100), tried(3, B, 209)), () => false, 0.05)).toMatchObject({
+      candidate: { trial: 3 },
+    })
   })
 
   test('is not of a rival that was measured again and held', () => {
@@ -49,14 +67,19 @@ describe('the next heat', () => {
 
   test('one that missed gives way to the next, and leads again at a lower rate where that one misses more', () => {
     const missed = [tried(1, A, 100), again(2, A, [[90, 65]])]
-    expect(next(...missed, tried(3, B, 198))).toMatchObject({ candidate: { trial: 3 }, rateRps: 0.9 * 198 })
+    expect(next(...missed, tried(3, B, 198))).toMatchObject({
+      candidate: { trial: 3 },
+      rateRps: 0.9 * 198,
+    })
     const both = [...missed, tried(3, B, 198), again(4, B, [[0.9 * 198, 80]])]
     expect(next(...both)).toMatchObject({
       candidate: { trial: 1 },
       rateRps: 0.95 * 90,
       leastRps: expect.closeTo((0.95 * 0.9 * 198) / 2, 9),
     })
-    expect(nextHeat(given(...both), ({ trial }) => trial === 1)).toMatchObject({ candidate: { trial: 3 } })
+    expect(nextHeat(given(...both), ({ trial }) => trial === 1)).toMatchObject({
+      candidate: { trial: 3 },
+    })
     expect(nextHeat(given(...both), () => true)).toBeUndefined()
   })
 
@@ -88,9 +111,15 @@ describe('the rate of a second measurement', () => {
     ['more', [110, 130], [90, 110], 100],
     ['lower, of an estimate without a lower end', [70, 90], [0, 110], 100],
     ['lower, of one without an upper end', [70, 90], [100, Number.POSITIVE_INFINITY], 100],
-  ] as const)('is drawn towards what was expected where that is %s', (_, foretoldRps, capacityCi90Rps, likelyRps) => {
-    expect(secondRateRps({ ...of(100, capacityCi90Rps), foretoldRps }, plain)).toBeCloseTo(0.9 * likelyRps, 1)
-  })
+  ] as const)(
+    'is drawn towards what was expected where that is %s',
+    (_, foretoldRps, capacityCi90Rps, likelyRps) => {
+      expect(secondRateRps({ ...of(100, capacityCi90Rps), foretoldRps }, plain)).toBeCloseTo(
+        0.9 * likelyRps,
+        1,
+      )
+    },
+  )
 
   test('is not far below what a window held, however wide the interval, nor above what is likely', () => {
     expect(secondRateRps({ ...of(100, [4, 120]), heldRps: 80 }, plain)).toBeCloseTo(64, 9)
@@ -99,8 +128,10 @@ describe('the rate of a second measurement', () => {
   })
 
   test('with a demand is what each of as many replicas must serve, where the estimate reaches it', () => {
-    const demand = (demandRps: number) => ({ kind: 'price-for-demand', demandRps, headroom: 0.2 }) as const
-    // Three replicas of 100 less a fifth: 240 in all. 236 take 98.3 of each, 210 no more than the usual.
+    const demand = (demandRps: number) =>
+      ({ kind: 'price-for-demand', demandRps, headroom: 0.2 }) as const
+    // Three replicas of 100 less a fifth: 240 in all. 236 take 98.3 of each, 210 no more than the
+    // usual.
     expect(secondRateRps(of(100, [98, 105]), demand(236))).toBeCloseTo(236 / 2.4, 9)
     expect(secondRateRps(of(100, [98, 105]), demand(240))).toBeCloseTo(100, 9)
     expect(secondRateRps(of(100, [98, 105]), demand(210))).toBe(90)
@@ -124,13 +155,19 @@ test('what was foretold of a trial is known of its candidate, under the SLO and 
 
 test('a refuted configuration is not recommended before one that held, whatever its windows say', () => {
   const windows = [[98, 45]] as const
-  const { best, conclusion } = given(tried(1, A, 100, { windows }), again(2, A, [[99, 65]]), tried(3, B, 150), again(4, B, [[140, 40]]))
+  const { best, conclusion } = given(
+    tried(1, A, 100, { windows }),
+    again(2, A, [[99, 65]]),
+    tried(3, B, 150),
+    again(4, B, [[140, 40]]),
+  )
   expect(best).toMatchObject({ trial: 3, status: 'confirmed' })
   expect(conclusion).toBe('confirmed')
 })
 
 test('once the race is over, the best is confirmed: a rival is compared at the rate that the race would measure it at, not by what it seems', () => {
-  // B seems 25 % cheaper, by an interval so wide that its heat would be run at 158, where it costs more than A at 90.
+  // B seems 25 % cheaper, by an interval so wide that its heat would be run at 158, where it costs
+  // more than A at 90.
   const wide = tried(3, B, 250, { capacityCi90Rps: [100, 400] })
   expect(next(...confirmed, wide)).toBeUndefined()
   expect(given(...confirmed, wide)).toMatchObject({ best: { trial: 1 }, conclusion: 'confirmed' })
@@ -141,13 +178,17 @@ test('once the race is over, the best is confirmed: a rival is compared at the r
   // One that would cost less there has its heat, and is the best until then.
   const narrow = tried(3, B, 250)
   expect(next(...confirmed, narrow)).toMatchObject({ candidate: { trial: 3 } })
-  expect(given(...confirmed, narrow)).toMatchObject({ best: { trial: 3 }, conclusion: 'unconfirmed' })
+  expect(given(...confirmed, narrow)).toMatchObject({
+    best: { trial: 3 },
+    conclusion: 'unconfirmed',
+  })
   // The rival is the cheapest of all at its own rate, whatever the order of the estimates.
   expect(given(...confirmed, wide, tried(4, C, 480))).toMatchObject({ best: { trial: 4 } })
 })
 
 test('every candidate once, best first; the nearest in its place', () => {
-  const numbers = (...trials: RecommendInput['trials']) => candidatesOf(given(...trials)).map(({ trial }) => trial)
+  const numbers = (...trials: RecommendInput['trials']) =>
+    candidatesOf(given(...trials)).map(({ trial }) => trial)
   expect(numbers(tried(1, A, 100), tried(2, B, 150), tried(3, C, 500))).toEqual([3, 1, 2])
   const slow = tried(3, C, 0, {
     outcome: 'slo-unattainable',
@@ -165,7 +206,9 @@ test('what a candidate carries is all that its cost is made of, whatever the obj
   const used = { ...tried(1, A, 100, faster), usage: { launchSeconds: 4, cpuCores: 1.5 } } as const
   for (const kind of objectiveKinds) {
     const objective = objectiveOf(kind, { demandRps: 300, headroom: 0.2, maxPricePerHour: 1e6 })
-    const candidates = candidatesOf(recommend({ ...sampleInput, objective, trials: [used, tried(2, B, 150)] }))
+    const candidates = candidatesOf(
+      recommend({ ...sampleInput, objective, trials: [used, tried(2, B, 150)] }),
+    )
     for (const candidate of candidates) expect(cost(objective, candidate)).toBe(candidate.cost)
     expect(candidates.find(({ trial }) => trial === 1)!.usage).toEqual(used.usage)
   }

@@ -51,42 +51,102 @@ describe('the verdict', () => {
     [{ bound: 'upper' }, 'at most 100 req/s at p99 43 ms'],
     [{ sloMsFrom: 'model' }, '100 req/s at p99 43 ms by the model'],
     [{ bound: 'upper', capacityRps: 0, sloMsFrom: 'idle' }, '0 req/s at p99 43 ms when idle'],
-    [{ missed: { rateRps: 120, sloMs: 65 } }, 'requests; measured again it missed the SLO at 120 req/s (p99 65 ms)'],
+    [
+      { missed: { rateRps: 120, sloMs: 65 } },
+      'requests; measured again it missed the SLO at 120 req/s (p99 65 ms)',
+    ],
     [{ missed: { rateRps: 120, sloMs: Infinity } }, 'missed the SLO at 120 req/s (no answer)'],
   ])('%j: %s', (change, text) => {
     expect(said(change)).toContain(text)
   })
 
   test('a joint SLO is kept with parts of its limits, not at a latency', () => {
-    expect(said({}, 'confirmed', joint)).toContain('100 req/s with p99 of TTFT and TPOT at 86 % of the limits')
+    expect(said({}, 'confirmed', joint)).toContain(
+      '100 req/s with p99 of TTFT and TPOT at 86 % of the limits',
+    )
   })
 })
 
 describe('the gain over the default', () => {
-  const out = (capacityRps: number, status: Status): Partial<Candidate> => ({ status, capacityRps, feasible: false, cost: Infinity })
-  const gain = (fallback: Partial<Candidate> | undefined, times?: number, objective: Objective = perRequest) =>
-    verdictOf(candidate(), 'confirmed', slo, objective, { candidate: fallback && candidate({ trial: 2, ...fallback }), gain: times }).split(
-      /requests, |per hour, /,
-    )[1]
+  const out = (capacityRps: number, status: Status): Partial<Candidate> => ({
+    status,
+    capacityRps,
+    feasible: false,
+    cost: Infinity,
+  })
+  const gain = (
+    fallback: Partial<Candidate> | undefined,
+    times?: number,
+    objective: Objective = perRequest,
+  ) =>
+    verdictOf(candidate(), 'confirmed', slo, objective, {
+      candidate: fallback && candidate({ trial: 2, ...fallback }),
+      gain: times,
+    }).split(/requests, |per hour, /)[1]
 
   test.each<[string, Partial<Candidate> | undefined, number | undefined, string | undefined]>([
     ['none was measured', undefined, 2, undefined],
     ['it is the default', { trial: 1 }, 1, 'which is the default itself'],
-    ['the default misses the SLO', out(0, 'measured'), undefined, 'where the default does not meet the SLO'],
-    ['the default missed it when measured again', out(0, 'refuted'), undefined, 'where the default does not meet the SLO'],
-    ['the default cannot serve', out(0, 'infeasible'), undefined, 'where the default does not meet the SLO'],
-    ['the default kept it at no rate tried', out(0, 'bound'), undefined, 'where the default is not known to meet the SLO'],
-    ['the machine spoilt the default', out(0, 'disturbed'), undefined, 'where nothing is known of the default'],
-    ['the default was not measured', out(0, 'failed'), undefined, 'where nothing is known of the default'],
+    [
+      'the default misses the SLO',
+      out(0, 'measured'),
+      undefined,
+      'where the default does not meet the SLO',
+    ],
+    [
+      'the default missed it when measured again',
+      out(0, 'refuted'),
+      undefined,
+      'where the default does not meet the SLO',
+    ],
+    [
+      'the default cannot serve',
+      out(0, 'infeasible'),
+      undefined,
+      'where the default does not meet the SLO',
+    ],
+    [
+      'the default kept it at no rate tried',
+      out(0, 'bound'),
+      undefined,
+      'where the default is not known to meet the SLO',
+    ],
+    [
+      'the machine spoilt the default',
+      out(0, 'disturbed'),
+      undefined,
+      'where nothing is known of the default',
+    ],
+    [
+      'the default was not measured',
+      out(0, 'failed'),
+      undefined,
+      'where nothing is known of the default',
+    ],
     [
       'imported without its percentile',
       { ...out(0, 'imported'), sloMsAtCapacity: Number.NaN },
       undefined,
       'where nothing is known of the default',
     ],
-    ['the default was cut as it had lost', { ...out(40, 'bound'), bound: 'upper' }, undefined, 'at least 2.5x cheaper than the default'],
-    ['the default was cut, and may be better', { ...out(120, 'bound'), bound: 'upper' }, undefined, 'not settled against the default'],
-    ['the default serves, and is not wanted', out(40, 'confirmed'), undefined, 'where the default is no candidate'],
+    [
+      'the default was cut as it had lost',
+      { ...out(40, 'bound'), bound: 'upper' },
+      undefined,
+      'at least 2.5x cheaper than the default',
+    ],
+    [
+      'the default was cut, and may be better',
+      { ...out(120, 'bound'), bound: 'upper' },
+      undefined,
+      'not settled against the default',
+    ],
+    [
+      'the default serves, and is not wanted',
+      out(40, 'confirmed'),
+      undefined,
+      'where the default is no candidate',
+    ],
     ['it is not known', {}, undefined, undefined],
     ['a clear one', {}, 2.34, '2.3x cheaper than the default'],
     ['a small one', {}, 1.01, '1.01x cheaper than the default'],
@@ -104,7 +164,17 @@ describe('the gain over the default', () => {
 
 describe('where nothing meets the SLO', () => {
   const none = (change: Partial<Candidate>, objective: Objective = perRequest, asked = slo) =>
-    verdictOfNone(candidate({ feasible: false, capacityRps: 0, sloMsFrom: 'idle', reason: 'because', ...change }), asked, objective)
+    verdictOfNone(
+      candidate({
+        feasible: false,
+        capacityRps: 0,
+        sloMsFrom: 'idle',
+        reason: 'because',
+        ...change,
+      }),
+      asked,
+      objective,
+    )
 
   test('the nearest misses it when idle: by how much', () => {
     expect(none({ sloMsAtCapacity: 60 })).toBe(
@@ -120,7 +190,9 @@ describe('where nothing meets the SLO', () => {
     ['answered nothing', { sloMsAtCapacity: Infinity }],
     ['missed it under load', { sloMsAtCapacity: 60, sloMsFrom: 'model' }],
   ])('the nearest %s: its reason', (_, change) => {
-    expect(none(change)).toBe('No configuration is known to meet p99 <= 50 ms: the nearest, one, because')
+    expect(none(change)).toBe(
+      'No configuration is known to meet p99 <= 50 ms: the nearest, one, because',
+    )
   })
 
   test('the nearest serves, at too high a price', () => {
@@ -128,12 +200,16 @@ describe('where nothing meets the SLO', () => {
       'No configuration meets p99 <= 50 ms within $1.00 per hour: the nearest, one, costs $1.50',
     )
     expect(none({ capacityRps: 100, pricePerHour: 1 }, mostRate)).toContain('because')
-    expect(none({ capacityRps: 0, pricePerHour: 1.5, sloMsAtCapacity: 20 }, mostRate)).toContain('because')
+    expect(none({ capacityRps: 0, pricePerHour: 1.5, sloMsAtCapacity: 20 }, mostRate)).toContain(
+      'because',
+    )
     expect(none({ capacityRps: 100, pricePerHour: 1.5 })).toContain('because')
   })
 
   test('none could serve', () => {
-    expect(verdictOfNone(undefined, slo, perRequest)).toBe('No configuration meets p99 <= 50 ms: none of those tried could serve')
+    expect(verdictOfNone(undefined, slo, perRequest)).toBe(
+      'No configuration meets p99 <= 50 ms: none of those tried could serve',
+    )
   })
 
   test('nothing is known of any', () => {
@@ -153,13 +229,29 @@ describe('why another one was not chosen', () => {
 
   test.each<[string, Partial<Candidate>, string]>([
     ['dearer', { cost: 1.12, capacityCi90Rps: [89, 90], capacityRps: 89.3 }, '12 % dearer'],
-    ['dearer, perhaps', { cost: 1.03, capacityRps: 97, capacityCi90Rps: [94, 101] }, '3 % dearer, within the uncertainty'],
+    [
+      'dearer, perhaps',
+      { cost: 1.03, capacityRps: 97, capacityCi90Rps: [94, 101] },
+      '3 % dearer, within the uncertainty',
+    ],
     ['equal', { cost: 1.0004 }, 'equal'],
     ['equal, and smaller', { cost: 1, capacityRps: 99.9 }, 'equal, with a lower capacity'],
     ['no longer equal', { cost: 1.0006, capacityCi90Rps: [90, 91] }, '0.1 % dearer'],
-    ['far better, once', { status: 'measured', cost: 0.87, capacityRps: 115 }, 'not settled: better by one measurement'],
-    ['equal, once', { status: 'measured', cost: 0.9996, capacityRps: 112 }, 'not settled: equal by one measurement'],
-    ['better by luck', { status: 'measured', cost: 0.98, capacityRps: 102 }, 'no better at the rate that it would be confirmed at'],
+    [
+      'far better, once',
+      { status: 'measured', cost: 0.87, capacityRps: 115 },
+      'not settled: better by one measurement',
+    ],
+    [
+      'equal, once',
+      { status: 'measured', cost: 0.9996, capacityRps: 112 },
+      'not settled: equal by one measurement',
+    ],
+    [
+      'better by luck',
+      { status: 'measured', cost: 0.98, capacityRps: 102 },
+      'no better at the rate that it would be confirmed at',
+    ],
     ['cannot serve', { feasible: false, reason: 'out of memory' }, 'out of memory'],
     ['cannot be told', { feasible: false }, 'not chosen'],
   ])('%s', (_, change, text) => {
@@ -174,7 +266,9 @@ describe('why another one was not chosen', () => {
 
   test('half a thousandth is equal, more is not', () => {
     expect(why({ cost: 1.0007, capacityCi90Rps: [90, 91] })).toBe('0.1 % dearer')
-    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 112 })).toBe('not settled: better by one measurement')
+    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 112 })).toBe(
+      'not settled: better by one measurement',
+    )
     expect(why({ ...cut(99.93) })).toContain('dearer at least')
     expect(why({ ...cut(99.96) })).toContain('not settled')
   })
@@ -199,25 +293,44 @@ describe('why another one was not chosen', () => {
   })
 
   test('where nothing is best, its own reason', () => {
-    expect(whyNot(candidate({ feasible: false, reason: 'out of memory' }), undefined, perRequest)).toBe('out of memory')
+    expect(
+      whyNot(candidate({ feasible: false, reason: 'out of memory' }), undefined, perRequest),
+    ).toBe('out of memory')
   })
 })
 
 describe('how sure the search is', () => {
   test.each<[number, number | undefined, string]>([
-    [0.04, 0.96, "With 96 % probability, nothing untried in the search space is more than 5 % better (by the search's own model)."],
-    [0.5, 0.5, "With 50 % probability, nothing untried in the search space is more than 5 % better (by the search's own model)."],
+    [
+      0.04,
+      0.96,
+      "With 96 % probability, nothing untried in the search space is more than 5 % better (by the search's own model).",
+    ],
+    [
+      0.5,
+      0.5,
+      "With 50 % probability, nothing untried in the search space is more than 5 % better (by the search's own model).",
+    ],
     [
       0.51,
       0.49,
       "The search stopped before it could be sure: with 51 % probability, something untried is more than 5 % better (by the search's own model).",
     ],
-    [0, 1, "With 100 % probability, nothing untried in the search space is more than 5 % better (by the search's own model)."],
-    [1, undefined, 'Whether something untried is better is not known: there are too few trials to tell.'],
+    [
+      0,
+      1,
+      "With 100 % probability, nothing untried in the search space is more than 5 % better (by the search's own model).",
+    ],
+    [
+      1,
+      undefined,
+      'Whether something untried is better is not known: there are too few trials to tell.',
+    ],
   ])('believing %d of something better', (probabilityBetterExists, probability, statement) => {
     const confidence = confidenceOf({ probabilityBetterExists, tolerance: 0.05 })
     expect(confidence).toMatchObject({ tolerance: 0.05, statement })
-    if (probability === undefined) expect(confidence).not.toHaveProperty('probabilityWithinTolerance')
+    if (probability === undefined)
+      expect(confidence).not.toHaveProperty('probabilityWithinTolerance')
     else expect(confidence.probabilityWithinTolerance).toBeCloseTo(probability, 12)
   })
 
@@ -234,6 +347,9 @@ describe('how sure the search is', () => {
   })
 
   test('not assessed', () => {
-    expect(confidenceOf()).toEqual({ tolerance: 0.05, statement: 'How sure the search is was not assessed.' })
+    expect(confidenceOf()).toEqual({
+      tolerance: 0.05,
+      statement: 'How sure the search is was not assessed.',
+    })
   })
 })

@@ -29,7 +29,10 @@ const preamble: Readonly<Partial<Record<Conclusion, string>>> = {
   imported: 'Imported, not measured by tune: ',
 }
 
-/** '2 cores, 1/4 T4 (4 GiB), batch 8: 212 req/s at p99 43 ms, $0.11 per million requests, 2.3x cheaper than the default' */
+/**
+ * '2 cores, 1/4 T4 (4 GiB), batch 8: 212 req/s at p99 43 ms, $0.11 per million requests, 2.3x
+ * cheaper than the default'
+ */
 export function verdictOf(
   best: Candidate,
   conclusion: Conclusion,
@@ -41,7 +44,12 @@ export function verdictOf(
   const gain = gainPhrase(best, objective, fallback)
   const missed = missedText(slo, best)
   const tokens = best.tokens ? [tokensInBrief(best.tokens)] : []
-  const said = [figures, verdictText(objective, best, writing), ...tokens, ...(gain ? [gain] : [])].join(', ')
+  const said = [
+    figures,
+    verdictText(objective, best, writing),
+    ...tokens,
+    ...(gain ? [gain] : []),
+  ].join(', ')
   return `${preamble[conclusion] ?? ''}${best.label}: ${said}${missed ? `; ${missed}` : ''}`
 }
 
@@ -62,21 +70,32 @@ function gainPhrase(
 /** Beside a default that is no candidate: what is known of it, and no more. */
 function besideNoCandidate(fallback: Candidate, best: Candidate, objective: Objective): string {
   if (tellsNothing(fallback)) return 'where nothing is known of the default'
-  if (isTooDear(objective, fallback.pricePerHour)) return 'where the default costs more than is allowed'
+  if (isTooDear(objective, fallback.pricePerHour))
+    return 'where the default costs more than is allowed'
   if (fallback.bound === 'upper' && fallback.capacityRps > 0) {
     const least = gainOver(objective, best.cost, cost(objective, fallback)) ?? 0
-    return least >= 1.005 ? `at least ${times(least)} ${wordsOf(objective.kind).better} the default` : 'not settled against the default'
+    return least >= 1.005
+      ? `at least ${times(least)} ${wordsOf(objective.kind).better} the default`
+      : 'not settled against the default'
   }
   if (fallback.capacityRps > 0) return 'where the default is no candidate'
   return `where the default ${fallback.status === 'bound' ? 'is not known to meet' : 'does not meet'} the SLO`
 }
 
 /** The verdict when nothing meets the SLO. */
-export function verdictOfNone(nearest: Candidate | undefined, slo: Slo, objective: Objective): string {
+export function verdictOfNone(
+  nearest: Candidate | undefined,
+  slo: Slo,
+  objective: Objective,
+): string {
   const wanted = sloText(slo)
   if (!nearest) return `No configuration meets ${wanted}: none of those tried could serve`
   const bound = priceBoundOf(objective)
-  if (nearest.capacityRps > 0 && bound !== undefined && isTooDear(objective, nearest.pricePerHour)) {
+  if (
+    nearest.capacityRps > 0 &&
+    bound !== undefined &&
+    isTooDear(objective, nearest.pricePerHour)
+  ) {
     return `No configuration meets ${wanted} within ${money(bound)} per hour: the nearest, ${nearest.label}, costs ${money(nearest.pricePerHour)}`
   }
   const over = nearest.sloMsAtCapacity / slo.limitMs
@@ -95,27 +114,47 @@ export function verdictOfNothing(all: readonly Candidate[]): string {
   return `Nothing is known of any of the ${all.length} configurations tried: ${label}: ${reason}`
 }
 
-/** Why an alternative was not chosen: '12 % dearer', '3 % dearer, within the uncertainty', or why it cannot serve. */
-export function whyNot(candidate: Candidate, best: Candidate | undefined, objective: Objective): string {
-  if (!candidate.feasible || !best) return atLeastDearer(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
+/**
+ * Why an alternative was not chosen: '12 % dearer', '3 % dearer, within the uncertainty', or why it
+ * cannot serve.
+ */
+export function whyNot(
+  candidate: Candidate,
+  best: Candidate | undefined,
+  objective: Objective,
+): string {
+  if (!candidate.feasible || !best)
+    return atLeastDearer(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
   const part = partWorse(objective, candidate.cost, best.cost)
   const equal = part !== undefined && Math.abs(part) < 0.0005
   if (isUnsettled(candidate, best, objective))
-    return equal ? 'not settled: equal by one measurement' : `not settled: better by one measurement`
-  if (equal) return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
+    return equal
+      ? 'not settled: equal by one measurement'
+      : `not settled: better by one measurement`
+  if (equal)
+    return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
   if (candidate.cost < best.cost) return 'no better at the rate that it would be confirmed at'
   const unsure = orderIsOpen(objective, candidate, best) ? ', within the uncertainty' : ''
   return `${worseText(objective, candidate, best, part)}${unsure}`
 }
 
 /** '12 % dearer'; of what has no shares 'queue_depth 5 against 3'. */
-function worseText(objective: Objective, candidate: Candidate, best: Candidate, part: number | undefined): string {
+function worseText(
+  objective: Objective,
+  candidate: Candidate,
+  best: Candidate,
+  part: number | undefined,
+): string {
   if (part !== undefined) return `${percent(Math.abs(part))} ${wordsOf(objective.kind).worse}`
   return `${costText(objective, candidate, writing)} against ${writing.plain(shownCost(objective, best.cost))}`
 }
 
 /** Of a trial that was cut short: '12 % dearer at least: serves at most 891 req/s'. */
-function atLeastDearer(candidate: Candidate, best: Candidate | undefined, objective: Objective): string | undefined {
+function atLeastDearer(
+  candidate: Candidate,
+  best: Candidate | undefined,
+  objective: Objective,
+): string | undefined {
   if (!best || candidate.bound !== 'upper' || !(candidate.capacityRps > 0)) return undefined
   const worse = partWorse(objective, cost(objective, candidate), best.cost)
   return worse !== undefined && worse > 0.0005
@@ -124,12 +163,18 @@ function atLeastDearer(candidate: Candidate, best: Candidate | undefined, object
 }
 
 /** What the stop rule allows to be said. */
-export function confidenceOf({ probabilityBetterExists: p, tolerance }: Partial<StopBelief> = {}): Recommendation['confidence'] {
+export function confidenceOf({
+  probabilityBetterExists: p,
+  tolerance,
+}: Partial<StopBelief> = {}): Recommendation['confidence'] {
   const within = tolerance ?? 0.05
-  if (p === undefined) return { tolerance: within, statement: 'How sure the search is was not assessed.' }
-  // The rule gives exactly 1 where it has nothing to go by: any finite number of draws comes to less.
+  if (p === undefined)
+    return { tolerance: within, statement: 'How sure the search is was not assessed.' }
+  // The rule gives exactly 1 where it has nothing to go by: any finite number of draws comes to
+  // less.
   if (p >= 1) {
-    const statement = 'Whether something untried is better is not known: there are too few trials to tell.'
+    const statement =
+      'Whether something untried is better is not known: there are too few trials to tell.'
     return { tooFewTrials: true, tolerance: within, statement }
   }
   const probability = 1 - p

@@ -4,7 +4,10 @@ import type { LatencySummary, LoadPoint, LoadRun, Slo } from '../../profiler/typ
 
 export type Windows = readonly (readonly [rateRps: number, p99Ms: number])[]
 
-/** Latencies as of an exponential tail: linear in -ln(1 - q). Shuffled, so that neighbours are not alike. */
+/**
+ * Latencies as of an exponential tail: linear in -ln(1 - q). Shuffled, so that neighbours are not
+ * alike.
+ */
 export function window(
   rateRps: number,
   p99Ms: number,
@@ -23,7 +26,13 @@ export function window(
     p99Ms,
     maxMs: at(1 - 1 / n),
   }
-  const load = { kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: seconds, seed: 1 } as const
+  const load = {
+    kind: 'open',
+    rateRps,
+    arrivals: { kind: 'poisson' },
+    durationS: seconds,
+    seed: 1,
+  } as const
   const parts = limits && {
     ttft: summary,
     tpot: scaled(summary, 0.1),
@@ -52,5 +61,8 @@ export function window(
 
 const scaled = (summary: LatencySummary, by: number): LatencySummary =>
   Object.fromEntries(
-    Object.entries(summary).map(([name, value]) => [name, name === 'requests' ? value : value * by]),
+    Object.entries(summary).map(([name, value]) => [
+      name,
+      name === 'requests' ? value : value * by,
+    ]),
   ) as unknown as LatencySummary

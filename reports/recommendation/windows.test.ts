@@ -4,29 +4,59 @@ import { measured, slo } from '../samples.contract.ts'
 import { window } from './windows.contract.ts'
 import { heldRpsOf, windowsOf } from './windows.ts'
 
-/** Of a measurement with one window of 100 req/s for 10 s: its latencies are recorded, as of an exponential tail. */
+/**
+ * Of a measurement with one window of 100 req/s for 10 s: its latencies are recorded, as of an
+ * exponential tail.
+ */
 const seen = (p99Ms: number, asked: Slo, change: Partial<LoadPoint> = {}, made: Slo = slo) =>
-  windowsOf({ ...measured(200, 5), slo: made, points: [{ ...window(100, p99Ms).point, ...change }] }, asked)[0]
+  windowsOf(
+    { ...measured(200, 5), slo: made, points: [{ ...window(100, p99Ms).point, ...change }] },
+    asked,
+  )[0]
 
 describe('under the SLO that it was made for, a window', () => {
   test.each<[string, number, Partial<LoadPoint>, boolean | undefined]>([
     ['under the limit keeps it', 49, {}, true],
     ['at the limit keeps it', 50, {}, true],
     ['over it misses it', 51, {}, false],
-    ['over it by as much as its sends were late says nothing', 54, { generatorSaturated: true, latenessP99Ms: 4 }, undefined],
-    ['over it by more than its sends were late misses it', 54.1, { generatorSaturated: true, latenessP99Ms: 4 }, false],
-    ['with late sends of which a tenth failed misses it', 49, { generatorSaturated: true, latenessP99Ms: 4, errors: 100 }, false],
+    [
+      'over it by as much as its sends were late says nothing',
+      54,
+      { generatorSaturated: true, latenessP99Ms: 4 },
+      undefined,
+    ],
+    [
+      'over it by more than its sends were late misses it',
+      54.1,
+      { generatorSaturated: true, latenessP99Ms: 4 },
+      false,
+    ],
+    [
+      'with late sends of which a tenth failed misses it',
+      49,
+      { generatorSaturated: true, latenessP99Ms: 4, errors: 100 },
+      false,
+    ],
     ['over it says nothing where the machine spoilt it', 51, { disturbed: true }, undefined],
     ['under it keeps it in spite of the machine', 49, { disturbed: true }, true],
     ['that was cut short misses it', 49, { cut: true }, false],
-    ['that was cut short on a spoilt machine says nothing', 49, { cut: true, disturbed: true }, undefined],
+    [
+      'that was cut short on a spoilt machine says nothing',
+      49,
+      { cut: true, disturbed: true },
+      undefined,
+    ],
     ['of which a tenth failed misses it', 49, { errors: 100 }, false],
   ])('%s', (_, p99Ms, change, kept) => {
     expect(seen(p99Ms, slo, { sloMs: p99Ms, ...change })?.kept).toBe(kept)
   })
 
   test('has its own percentile and interval', () => {
-    expect(seen(40, slo)).toMatchObject({ rateRps: 100, sloMs: 40, sloCi95Ms: [0.96 * 40, 1.04 * 40] })
+    expect(seen(40, slo)).toMatchObject({
+      rateRps: 100,
+      sloMs: 40,
+      sloCi95Ms: [0.96 * 40, 1.04 * 40],
+    })
   })
 })
 
@@ -53,13 +83,19 @@ describe('under another SLO', () => {
     expect(sloMs).toBeCloseTo(40 * part, 9)
     expect(sloCi95Ms[0]).toBeCloseTo(0.96 * 40 * part, 9)
     expect(sloCi95Ms[1]).toBeCloseTo(1.04 * 40 * part, 9)
-    expect(seen(40, { ...slo, limitMs: 45 })).toMatchObject({ sloMs: 40, sloCi95Ms: [0.96 * 40, 1.04 * 40] })
+    expect(seen(40, { ...slo, limitMs: 45 })).toMatchObject({
+      sloMs: 40,
+      sloCi95Ms: [0.96 * 40, 1.04 * 40],
+    })
   })
 
   test('another part of a streamed answer is read off the stream', () => {
     // Whole answers take eight times as long as first tokens.
     const { point } = window(100, 40, { limits: [] })
-    const measurement = { ...measured(200, 5), points: [{ ...point, sloMs: 320, sloCi95Ms: [300, 340] as [number, number] }] }
+    const measurement = {
+      ...measured(200, 5),
+      points: [{ ...point, sloMs: 320, sloCi95Ms: [300, 340] as [number, number] }],
+    }
     const [first] = windowsOf(measurement, { ...slo, metric: 'ttft' })
     expect(first).toMatchObject({ sloMs: 40, sloCi95Ms: [(300 / 320) * 40, (340 / 320) * 40] })
   })
@@ -86,7 +122,9 @@ test('closed loops hide their waiting, and sweeps have no one rate: neither is a
     at({ ...open, arrivals: { kind: 'sweep', fromRps: 1, toRps: 2 } }, 20),
     at({ ...open, arrivals: { kind: 'gamma', cv: 2 } }, 30),
   ]
-  expect(windowsOf({ ...measured(200, 5), points }, slo).map(({ rateRps }) => rateRps)).toEqual([70, 30])
+  expect(windowsOf({ ...measured(200, 5), points }, slo).map(({ rateRps }) => rateRps)).toEqual([
+    70, 30,
+  ])
 })
 
 test('the highest rate that a window proved by itself counts below all that missed it', () => {

@@ -8,7 +8,10 @@ import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 /** A window under an SLO. */
 export interface Window {
   readonly rateRps: number
-  /** Undefined where it says nothing: the generator or the machine spoilt it, or what was recorded does not tell. */
+  /**
+   * Undefined where it says nothing: the generator or the machine spoilt it, or what was recorded
+   * does not tell.
+   */
   readonly kept: boolean | undefined
   /** It proves the SLO at 95 % by itself. */
   readonly proven: boolean
@@ -18,9 +21,14 @@ export interface Window {
   readonly seconds: number
 }
 
-/** Windows of open load at one rate, in time order. A sweep has no one rate, and a closed loop hides its waiting. */
+/**
+ * Windows of open load at one rate, in time order. A sweep has no one rate, and a closed loop hides
+ * its waiting.
+ */
 export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
-  const steady = measurement.points.filter((p) => p.load.kind === 'open' && p.load.arrivals.kind !== 'sweep')
+  const steady = measurement.points.filter(
+    (p) => p.load.kind === 'open' && p.load.arrivals.kind !== 'sweep',
+  )
   return steady.map((point) => ({
     rateRps: point.offeredRps,
     seconds: point.seconds,
@@ -30,7 +38,10 @@ export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
   }))
 }
 
-/** The highest rate at which one proved the SLO by itself, below all that missed it; undefined where none did. */
+/**
+ * The highest rate at which one proved the SLO by itself, below all that missed it; undefined where
+ * none did.
+ */
 export function heldRpsOf(windows: readonly Window[]): number | undefined {
   const missedRps = Math.min(...windows.filter((w) => w.kept === false).map((w) => w.rateRps))
   const held = windows.filter((w) => w.kept === true && w.proven && w.rateRps < missedRps)
@@ -43,10 +54,16 @@ function keptBy(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined 
   return saysNothing(point, slo) ? undefined : false
 }
 
-function latencyOf(point: LoadPoint, measurement: Measurement, slo: Slo): Pick<Window, 'sloMs' | 'sloCi95Ms'> {
-  if (!countsTheSame(measurement.slo, slo)) return seenUnder({ ...measurement, points: [point] }, slo).points[0] ?? unknown
+function latencyOf(
+  point: LoadPoint,
+  measurement: Measurement,
+  slo: Slo,
+): Pick<Window, 'sloMs' | 'sloCi95Ms'> {
+  if (!countsTheSame(measurement.slo, slo))
+    return seenUnder({ ...measurement, points: [point] }, slo).points[0] ?? unknown
   if (measurement.slo.percentile === slo.percentile) return point
-  const scale = percentileOf(point, slo.percentile) / percentileOf(point, measurement.slo.percentile)
+  const scale =
+    percentileOf(point, slo.percentile) / percentileOf(point, measurement.slo.percentile)
   const [low, high] = point.sloCi95Ms
   return { sloMs: point.sloMs * scale, sloCi95Ms: [low * scale, high * scale] }
 }

@@ -4,16 +4,26 @@ import { certaintyPercent, latency, rate, sloFigure, sloValue } from '../format.
 import type { Candidate, Recommendation } from './types.ts'
 
 /** '212 req/s', 'at most 891 req/s'. */
-export const capacityText = ({ capacityRps, bound }: Pick<Candidate, 'capacityRps' | 'bound'>): string =>
+export const capacityText = ({
+  capacityRps,
+  bound,
+}: Pick<Candidate, 'capacityRps' | 'bound'>): string =>
   `${bound === undefined || capacityRps === 0 ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
 
-/** What stands on both sides of a capacity: of imported results the loads that kept the SLO and missed it, which is no interval of confidence. */
-export const intervalName = ({ status }: Pick<Candidate, 'status'>): string => (status === 'imported' ? 'loads' : '90 %')
+/**
+ * What stands on both sides of a capacity: of imported results the loads that kept the SLO and
+ * missed it, which is no interval of confidence.
+ */
+export const intervalName = ({ status }: Pick<Candidate, 'status'>): string =>
+  status === 'imported' ? 'loads' : '90 %'
 
 /** What stands after a latency that was not measured at the rate beside it. */
 const source = { measured: '', model: ' by the model', idle: ' when idle' } as const
 
-/** The latency that goes with the capacity: 'p99 43 ms', 'p99 50 ms by the model', 'p99 73 ms when idle'. */
+/**
+ * The latency that goes with the capacity: 'p99 43 ms', 'p99 50 ms by the model', 'p99 73 ms when
+ * idle'.
+ */
 export const atCapacityText = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
   `${sloFigure(slo, sloMsAtCapacity)}${source[sloMsFrom]}`
 
@@ -21,16 +31,25 @@ export const atCapacityText = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candida
 export const atCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
   `${sloValue(slo, sloMsAtCapacity)}${source[sloMsFrom]}`
 
-/** What a second measurement missed: 'measured again it missed the SLO at 512 req/s (p99 65 ms)'. */
+/**
+ * What a second measurement missed: 'measured again it missed the SLO at 512 req/s (p99 65 ms)'.
+ */
 export const missedText = (slo: Slo, { missed }: Candidate): string | undefined =>
   missed &&
   `measured again it missed the SLO at ${rate(missed.rateRps)} (${Number.isFinite(missed.sloMs) ? sloFigure(slo, missed.sloMs) : latency(missed.sloMs)})`
 
 /**
- * What a confirmation proves, and what it does not: '2140 req/s holds (99 % sure), 2300 req/s does not; a stall that comes more seldom than every 20 s
- * was not looked for'. Undefined where its certainty is not known.
+ * What a confirmation proves, and what it does not: '2140 req/s holds (99 % sure), 2300 req/s does
+ * not; a stall that comes more seldom than every 20 s was not looked for'. Undefined where its
+ * certainty is not known.
  */
-export function proofText({ held, rateRps, sure, seconds, missedRps }: NonNullable<Recommendation['confirmation']>): string | undefined {
+export function proofText({
+  held,
+  rateRps,
+  sure,
+  seconds,
+  missedRps,
+}: NonNullable<Recommendation['confirmation']>): string | undefined {
   if (!held || sure === undefined || seconds === undefined) return undefined
   const holds = `${rate(rateRps)} holds (${sure >= 0.5 ? `${certaintyPercent(Math.min(sure, 0.999))} % sure` : 'not proven'})`
   const beyond = missedRps === undefined ? '' : `, ${rate(missedRps)} does not`

@@ -22,7 +22,15 @@ test.skipIf(executablePath === undefined)(
       const trials = sampleTrials.map((t) => ({ ...t, why: evil }))
       const label = (c: Readonly<Record<string, number | string>>) => `${evil} ${c.batchSize}`
       const recommendation = recommend({ ...sampleInput, trials, label, notices: [evil] })
-      const input = { ...sampleInput, trials, label, recommendation, name: evil, specification: evil, environment: [evil] }
+      const input = {
+        ...sampleInput,
+        trials,
+        label,
+        recommendation,
+        name: evil,
+        specification: evil,
+        environment: [evil],
+      }
       const path = join(folder, 'report.html')
       writeFileSync(path, toHtml(evil, await reportBlocks(input, (option) => renderSvg(option))))
 
@@ -35,14 +43,21 @@ test.skipIf(executablePath === undefined)(
         void dialog.dismiss()
       })
       page.on('request', (request) => {
-        if (!request.url().startsWith('file:') && !request.url().startsWith('data:')) noise.push(request.url())
+        if (!request.url().startsWith('file:') && !request.url().startsWith('data:'))
+          noise.push(request.url())
       })
       await page.goto(`file://${path}`)
       expect(noise).toEqual([])
       const seen = await page.evaluate(
         `({ title: document.title, foreign: document.querySelectorAll('script, img, a, iframe').length, charts: document.querySelectorAll('svg').length, width: document.documentElement.scrollWidth, heading: document.querySelector('h1').textContent })`,
       )
-      expect(seen).toEqual({ title: evil, foreign: 0, charts: 3, width: 390, heading: `${evil}: how to serve it within p99 <= 50 ms` })
+      expect(seen).toEqual({
+        title: evil,
+        foreign: 0,
+        charts: 3,
+        width: 390,
+        heading: `${evil}: how to serve it within p99 <= 50 ms`,
+      })
     } finally {
       await browser.close()
       rmSync(folder, { recursive: true, force: true })
@@ -50,38 +65,54 @@ test.skipIf(executablePath === undefined)(
   },
 )
 
-test.skipIf(executablePath === undefined)('on paper nothing is cut off and nothing stays folded', async () => {
-  const browser = await chromium.launch({ executablePath, args })
-  try {
-    const recommendation = recommend(sampleInput)
-    const specification = `note: ${'0123456789'.repeat(40)}`
-    const input = { ...sampleInput, recommendation, name: 'bert', specification, environment: [] }
-    // A4 between the margins, CSS pixels.
-    const page = await browser.newPage({ viewport: { width: 703, height: 1000 } })
-    await page.emulateMedia({ media: 'print' })
-    await page.setContent(toHtml('bert', await reportBlocks(input, (option) => renderSvg(option))))
-    const seen = await page.evaluate(`({
+test.skipIf(executablePath === undefined)(
+  'on paper nothing is cut off and nothing stays folded',
+  async () => {
+    const browser = await chromium.launch({ executablePath, args })
+    try {
+      const recommendation = recommend(sampleInput)
+      const specification = `note: ${'0123456789'.repeat(40)}`
+      const input = { ...sampleInput, recommendation, name: 'bert', specification, environment: [] }
+      // A4 between the margins, CSS pixels.
+      const page = await browser.newPage({ viewport: { width: 703, height: 1000 } })
+      await page.emulateMedia({ media: 'print' })
+      await page.setContent(
+        toHtml('bert', await reportBlocks(input, (option) => renderSvg(option))),
+      )
+      const seen = await page.evaluate(`({
       width: document.documentElement.scrollWidth,
       cut: [...document.querySelectorAll('table, pre, figure')].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.parentElement.scrollWidth > e.parentElement.clientWidth + 1).length,
       folded: [...document.querySelectorAll('details > *')].filter((e) => !e.checkVisibility({ contentVisibilityAuto: true })).length,
       inside: document.querySelectorAll('details > *').length,
       alone: [...document.querySelectorAll('h1, h2, h3')].filter((e) => getComputedStyle(e).breakAfter !== 'avoid').length,
     })`)
-    expect(seen).toEqual({ width: 703, cut: 0, folded: 0, inside: expect.any(Number), alone: 0 })
-    expect((seen as { inside: number }).inside).toBeGreaterThan(2)
-  } finally {
-    await browser.close()
-  }
-})
+      expect(seen).toEqual({ width: 703, cut: 0, folded: 0, inside: expect.any(Number), alone: 0 })
+      expect((seen as { inside: number }).inside).toBeGreaterThan(2)
+    } finally {
+      await browser.close()
+    }
+  },
+)
 
-test.skipIf(executablePath === undefined).each(['light', 'dark'] as const)('keeps WCAG AA in the %s', async (colorScheme) => {
-  const browser = await chromium.launch({ executablePath, args })
-  try {
-    const page = await browser.newPage({ colorScheme })
-    const input = { ...sampleInput, recommendation: recommend(sampleInput), name: 'bert', specification: 'a: b', environment: ['c'] }
-    await page.setContent(toHtml('bert', await reportBlocks(input, (option) => renderSvg(option))))
-    expect(await violationsOf(page)).toEqual([])
-  } finally {
-    await browser.close()
-  }
-})
+test.skipIf(executablePath === undefined).each(['light', 'dark'] as const)(
+  'keeps WCAG AA in the %s',
+  async (colorScheme) => {
+    const browser = await chromium.launch({ executablePath, args })
+    try {
+      const page = await browser.newPage({ colorScheme })
+      const input = {
+        ...sampleInput,
+        recommendation: recommend(sampleInput),
+        name: 'bert',
+        specification: 'a: b',
+        environment: ['c'],
+      }
+      await page.setContent(
+        toHtml('bert', await reportBlocks(input, (option) => renderSvg(option))),
+      )
+      expect(await violationsOf(page)).toEqual([])
+    } finally {
+      await browser.close()
+    }
+  },
+)

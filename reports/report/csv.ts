@@ -2,7 +2,10 @@
 
 export type Cell = string | number | boolean | undefined
 
-/** Lines end in CRLF; missing and not finite values are empty; texts that a spreadsheet would run as a formula get a leading apostrophe. */
+/**
+ * Lines end in CRLF; missing and not finite values are empty; texts that a spreadsheet would run as
+ * a formula get a leading apostrophe.
+ */
 export function csv(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
   return [header, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('')
 }
@@ -31,8 +34,8 @@ export class CsvError extends SyntaxError {
 }
 
 /**
- * Rows of fields after RFC 4180, also with bare LF or CR line ends and a byte order mark. Empty lines are skipped.
- * Throws CsvError for a quote that is never closed.
+ * Rows of fields after RFC 4180, also with bare LF or CR line ends and a byte order mark. Empty
+ * lines are skipped. Throws CsvError for a quote that is never closed.
  */
 export function csvRecords(text: string, separator = ','): CsvRecord[] {
   const records: CsvRecord[] = []

@@ -10,12 +10,17 @@ import { latencyLog } from './latency-log.ts'
 const uniform = seeded(11)
 const latencyMs = Float64Array.from({ length: 5_000 }, () => 20 * Math.exp(0.5 * normal(uniform)))
 const latencies = recordedLatencies({ latencyMs } as Parameters<typeof recordedLatencies>[0])
-const sample = complete(3, { cpuCores: 1 }, measured(200, 10)) as Extract<FinishedTrial, { state: 'complete' }>
+const sample = complete(3, { cpuCores: 1 }, measured(200, 10)) as Extract<
+  FinishedTrial,
+  { state: 'complete' }
+>
 const trial: FinishedTrial = {
   ...sample,
   measurement: {
     ...sample.measurement,
-    points: sample.measurement.points.map((point, i) => (i === 1 ? { ...point, latencies } : { ...point, latencies: undefined })),
+    points: sample.measurement.points.map((point, i) =>
+      i === 1 ? { ...point, latencies } : { ...point, latencies: undefined },
+    ),
   },
 }
 
@@ -32,7 +37,10 @@ test('a reader of the format finds the step by its tag, with as many answers and
 })
 
 test('steps without recorded latencies, and trials that never served, have no line', () => {
-  const lines = latencyLog([trial, { ...sample, state: 'failed', error: 'x' } as unknown as FinishedTrial])
+  const lines = latencyLog([
+    trial,
+    { ...sample, state: 'failed', error: 'x' } as unknown as FinishedTrial,
+  ])
     .trimEnd()
     .split('\n')
   expect(lines.filter((line) => !line.startsWith('#') && !line.startsWith('"'))).toHaveLength(1)

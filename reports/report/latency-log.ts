@@ -1,4 +1,7 @@
-/** Latencies of every load step in the HDR histogram log format (https://github.com/HdrHistogram/HdrHistogram), for the tools that read it. */
+/**
+ * Latencies of every load step in the HDR histogram log format
+ * (https://github.com/HdrHistogram/HdrHistogram), for the tools that read it.
+ */
 import hdr from 'hdr-histogram-js'
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { histogramOfRecord } from '../../profiler/statistics/hdr.ts'
@@ -10,14 +13,17 @@ const { HistogramLogWriter } = hdr
 const perMs = 1000
 
 /**
- * An interval for each load step and each of its latencies, with a tag such as `trial-3-step-2-open-e2e`. Steps stand one after the other from
- * the start of their trial: when each began is not kept. Steps of before latencies were recorded have none.
+ * An interval for each load step and each of its latencies, with a tag such as
+ * `trial-3-step-2-open-e2e`. Steps stand one after the other from the start of their trial: when
+ * each began is not kept. Steps of before latencies were recorded have none.
  */
 export function latencyLog(trials: readonly FinishedTrial[]): string {
   const lines: string[] = []
   const writer = new HistogramLogWriter((text) => lines.push(text))
   writer.outputLogFormatVersion()
-  writer.outputComment('[Latencies in microseconds, each at the middle of its bin, within 2.2 %; largest values in ms]')
+  writer.outputComment(
+    '[Latencies in microseconds, each at the middle of its bin, within 2.2 %; largest values in ms]',
+  )
   writer.outputLegend()
   for (const trial of trials) {
     if (trial.state !== 'complete') continue
@@ -35,8 +41,12 @@ export function latencyLog(trials: readonly FinishedTrial[]): string {
   return lines.join('')
 }
 
-function recordsOf({ latencies }: LoadPoint): readonly (readonly [LatencyMetric, readonly number[]])[] {
+function recordsOf({
+  latencies,
+}: LoadPoint): readonly (readonly [LatencyMetric, readonly number[]])[] {
   if (!latencies) return []
   const { dispersion: _, ...records } = latencies
-  return (Object.entries(records) as [LatencyMetric, readonly number[]][]).filter(([, record]) => record.length > 0)
+  return (Object.entries(records) as [LatencyMetric, readonly number[]][]).filter(
+    ([, record]) => record.length > 0,
+  )
 }

@@ -10,7 +10,13 @@ const fields = {
 } as const
 
 const documents = objectiveKinds.map((kind) =>
-  z.object({ kind: z.literal(kind), ...Object.fromEntries(askedFields[asksOf(kind)].map((field) => [field, fields[field]])) }),
+  z.object({
+    kind: z.literal(kind),
+    ...Object.fromEntries(askedFields[asksOf(kind)].map((field) => [field, fields[field]])),
+  }),
 )
 
-export const objectiveDocument = z.discriminatedUnion('kind', [documents[0]!, ...documents.slice(1)]) as unknown as z.ZodType<Objective>
+export const objectiveDocument = z.discriminatedUnion('kind', [
+  documents[0]!,
+  ...documents.slice(1),
+]) as unknown as z.ZodType<Objective>

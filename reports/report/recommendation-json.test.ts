@@ -8,7 +8,12 @@ import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { complete, measured, sampleInput, sampleTrials } from '../samples.contract.ts'
 import { csv } from './csv.ts'
-import { documentOf, recommendationDocument, recommendationJson, recommendationJsonSchema } from './recommendation-json.ts'
+import {
+  documentOf,
+  recommendationDocument,
+  recommendationJson,
+  recommendationJsonSchema,
+} from './recommendation-json.ts'
 import { parseCsv } from './testing/parsed-csv.ts'
 import { trialColumns, trialsCsv } from './trials-csv.ts'
 import { writeAtomically } from './write-atomically.ts'
@@ -18,35 +23,52 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 describe('recommendation.json', () => {
   test('is valid, and read back it says the same', () => {
-    const confirmed = complete(7, sampleTrials[1]!.configuration, measured(260, 10), { purpose: 'confirmation' })
+    const confirmed = complete(7, sampleTrials[1]!.configuration, measured(260, 10), {
+      purpose: 'confirmation',
+    })
     const recommendation = recommend({ ...sampleInput, trials: [...sampleTrials, confirmed] })
     const read = recommendationDocument.parse(JSON.parse(recommendationJson(recommendation)))
     expect(read).toEqual(documentOf(recommendation))
     expect(read.best).toEqual(recommendation.best)
     expect(read.confirmation).toMatchObject({ trial: 7, held: true })
-    expect(read.alternatives.find((a) => a.trial === 5)).toMatchObject({ cost: null, pricePerMillionRequests: null, feasible: false })
+    expect(read.alternatives.find((a) => a.trial === 5)).toMatchObject({
+      cost: null,
+      pricePerMillionRequests: null,
+      feasible: false,
+    })
   })
 
   test('of an experiment without a result is valid as well', () => {
     for (const trials of [[], sampleTrials.slice(4), sampleTrials.slice(3)]) {
-      recommendationDocument.parse(JSON.parse(recommendationJson(recommend({ ...sampleInput, trials }))))
+      recommendationDocument.parse(
+        JSON.parse(recommendationJson(recommend({ ...sampleInput, trials }))),
+      )
     }
   })
 
   test('that is not one is refused with every field at fault', () => {
-    const broken = { ...documentOf(recommend(sampleInput)), schema: 'tune.recommendation/v9', seed: 'seven' }
+    const broken = {
+      ...documentOf(recommend(sampleInput)),
+      schema: 'tune.recommendation/v9',
+      seed: 'seven',
+    }
     const { error } = recommendationDocument.safeParse(JSON.parse(JSON.stringify(broken)))
     expect(error!.issues.map(({ path }) => path.join('.'))).toEqual(['schema', 'seed'])
   })
 
   test('has a JSON schema', () => {
-    expect(recommendationJsonSchema()).toMatchObject({ type: 'object', properties: { verdict: { type: 'string' } } })
+    expect(recommendationJsonSchema()).toMatchObject({
+      type: 'object',
+      properties: { verdict: { type: 'string' } },
+    })
   })
 })
 
 describe('CSV', () => {
   test('comes back as it was, whatever the text', () => {
-    const text = fc.string({ unit: 'binary' }).filter((t) => !/^[=+\-@\t\r]/.test(t) && !t.includes('\0'))
+    const text = fc
+      .string({ unit: 'binary' })
+      .filter((t) => !/^[=+\-@\t\r]/.test(t) && !t.includes('\0'))
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.constant('x'), text, text), { minLength: 1 }), (rows) => {
         expect(parseCsv(csv(['a', 'b', 'c'], rows)).slice(1)).toEqual(rows)
@@ -55,7 +77,8 @@ describe('CSV', () => {
   })
 
   test('cannot make a spreadsheet run a formula', () => {
-    for (const evil of ['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\rx']) expect(parseCsv(csv(['a'], [[evil]]))[1]![0]).toBe(`'${evil}`)
+    for (const evil of ['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\rx'])
+      expect(parseCsv(csv(['a'], [[evil]]))[1]![0]).toBe(`'${evil}`)
     expect(csv(['a'], [[-5]])).toBe('a\r\n-5\r\n')
   })
 

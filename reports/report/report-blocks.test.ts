@@ -22,7 +22,10 @@ const input: ReportInput = {
 }
 const chart: NonNullable<Parameters<typeof reportBlocks>[1]> = (option) => renderSvg(option)
 /** Tags in order; attributes are checked on their own. */
-const tagsOf = (html: string) => [...html.matchAll(/<(\/?)([a-zA-Z]+)/g)].map(([, close, name]) => `${close}${name!.toLowerCase()}`)
+const tagsOf = (html: string) =>
+  [...html.matchAll(/<(\/?)([a-zA-Z]+)/g)].map(
+    ([, close, name]) => `${close}${name!.toLowerCase()}`,
+  )
 
 describe('the report', () => {
   test('tells verdict, reasons, curves, capacity, method, what was skipped, and all trials', async () => {
@@ -48,25 +51,46 @@ describe('the report', () => {
 
   test('has the values of a metric that is ranked by, of any sign, on charts too, and those of the default', async () => {
     const trials = sampleTrials.map((t, i) =>
-      t.state === 'complete' ? { ...t, measurement: { ...t.measurement, metrics: [{ name: 'depth', value: 1 - 2 * i }] } } : t,
+      t.state === 'complete'
+        ? {
+            ...t,
+            measurement: { ...t.measurement, metrics: [{ name: 'depth', value: 1 - 2 * i }] },
+          }
+        : t,
     )
-    const asked = { ...sampleInput, trials, objective: { kind: 'max-metric', metric: 'depth' } } as const
+    const asked = {
+      ...sampleInput,
+      trials,
+      objective: { kind: 'max-metric', metric: 'depth' },
+    } as const
     const recommendation = recommend(asked)
     const html = toHtml('bert', await reportBlocks({ ...input, ...asked, recommendation }, chart))
-    expect(recommendation).toMatchObject({ best: { cost: -1 }, defaultCandidate: { feasible: true } })
-    expect(recommendationDocument.parse(JSON.parse(JSON.stringify(recommendation)))).toMatchObject({ best: { metrics: { depth: 1 } } })
+    expect(recommendation).toMatchObject({
+      best: { cost: -1 },
+      defaultCandidate: { feasible: true },
+    })
+    expect(recommendationDocument.parse(JSON.parse(JSON.stringify(recommendation)))).toMatchObject({
+      best: { metrics: { depth: 1 } },
+    })
     expect(html).toMatch(/The server(&#39;|')s own metrics at [\d.]+ req\/s: depth 1\./)
     expect(html).toMatch(/<th[^>]*>depth<\/th>/)
     expect(html).toMatch(/<td[^>]*>-3<\/td>/)
     expect(html).not.toMatch(/NaN|undefined|Infinity|\[object/)
     const worse = recommend({ ...asked, objective: { kind: 'min-metric', metric: 'depth' } })
-    const text = toText(await reportBlocks({ ...input, ...asked, objective: worse.objective, recommendation: worse }, undefined))
+    const text = toText(
+      await reportBlocks(
+        { ...input, ...asked, objective: worse.objective, recommendation: worse },
+        undefined,
+      ),
+    )
     expect(text).toMatch(/The default \(.*\) serves [\d.]+ req\/s: depth 1\./)
   })
 
   test('is one file: nothing is fetched, nothing runs', async () => {
     const html = toHtml('bert', await reportBlocks(input, chart))
-    expect(html).not.toMatch(/<script|<link|<iframe|<object|<embed|\ssrc=|url\((?!#)|@import|\son\w+=/i)
+    expect(html).not.toMatch(
+      /<script|<link|<iframe|<object|<embed|\ssrc=|url\((?!#)|@import|\son\w+=/i,
+    )
     expect(
       [...html.matchAll(/(?:href|xmlns\S*)="([^"]*)"/g)].every(
         ([, target]) => target!.startsWith('http://www.w3.org/') || target!.startsWith('#'),
@@ -83,9 +107,19 @@ describe('the report', () => {
       ...(t.state === 'failed' ? { error: evil } : {}),
       ...(t.state === 'infeasible' ? { detail: evil } : {}),
     }))
-    const bad: ReportInput = { ...input, trials, name: evil, label: () => evil, specification: `${evil}\n\`\`\`\n`, environment: [evil] }
+    const bad: ReportInput = {
+      ...input,
+      trials,
+      name: evil,
+      label: () => evil,
+      specification: `${evil}\n\`\`\`\n`,
+      environment: [evil],
+    }
     const blocks = await reportBlocks(
-      { ...bad, recommendation: recommend({ ...sampleInput, trials, label: () => evil, notices: [evil] }) },
+      {
+        ...bad,
+        recommendation: recommend({ ...sampleInput, trials, label: () => evil, notices: [evil] }),
+      },
       chart,
     )
     const html = toHtml(evil, blocks)
@@ -184,7 +218,9 @@ describe('the capacity plan in words', () => {
       { metric: 'ttft', limitMs: 50 },
       { metric: 'tpot', limitMs: 5 },
     ] as const
-    const text = toText(await planBlocks(planCapacity({ ...planInput, slo: { ...slo, limits } }), []))
+    const text = toText(
+      await planBlocks(planCapacity({ ...planInput, slo: { ...slo, limits } }), []),
+    )
     expect(text).toMatch(/ % of the limits +\$/)
     expect(toText(await planBlocks(planCapacity(planInput), []))).not.toContain('of the limits')
   })
@@ -195,7 +231,11 @@ describe('the capacity plan in words', () => {
     expect(rows).toHaveLength(12 * units.length)
     expect(Number(rows[0]![head!.indexOf('replicas')])).toBe(plan.units[0]!.months[0]!.replicas)
     const json = JSON.parse(planJson(plan))
-    expect(json).toMatchObject({ schema: 'tune.plan/v1', settings: { months: 12, headroom: 0.2 }, existing: { replicas: 6 } })
+    expect(json).toMatchObject({
+      schema: 'tune.plan/v1',
+      settings: { months: 12, headroom: 0.2 },
+      existing: { replicas: 6 },
+    })
     expect(json.units[0].curve).toBeUndefined()
   })
 
@@ -209,7 +249,9 @@ describe('the capacity plan in words', () => {
       .split('\n')
       .find((line) => line.includes('a spike'))!
     expect(first).not.toContain(money(best!.months[0]!.autoscaledPerMonth))
-    expect(first.includes('when autoscaled so that no minute is lost')).toBe(plan.scaling.lossless !== undefined)
+    expect(first.includes('when autoscaled so that no minute is lost')).toBe(
+      plan.scaling.lossless !== undefined,
+    )
   })
 
   test('says the published sum', async () => {

@@ -23,7 +23,12 @@ import { hoursPerMonth } from '../plan/plan-costs.ts'
 import { type Judged, judge, type View } from '../recommendation/judged.ts'
 import { type MetricValues, metricsRead } from '../recommendation/read-metrics.ts'
 import { statuses } from '../recommendation/status.ts'
-import { latencyRows, rateRows, tokensInBrief, windowText } from '../recommendation/token-figures.ts'
+import {
+  latencyRows,
+  rateRows,
+  tokensInBrief,
+  windowText,
+} from '../recommendation/token-figures.ts'
 import { bindings, type Candidate, type Recommendation } from '../recommendation/types.ts'
 import { atCapacityText, capacityText, proofText } from '../recommendation/words.ts'
 import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
@@ -49,18 +54,24 @@ const provenanceText = {
   measured: 'measured on the hardware that is named',
   emulated: 'emulated: real servers and real load, GPUs played by a model of them',
   simulated: 'simulated: servers and load in virtual time, by models',
-  imported: 'imported: results of other load testers, in the files that are named; tune measured none of them',
+  imported:
+    'imported: results of other load testers, in the files that are named; tune measured none of them',
 } as const
 
 /** The document. `chart`: renders chart options to SVG; absent: no charts. */
-export async function reportBlocks(input: ReportInput, chart?: (option: EChartsOption) => Promise<string>): Promise<Block[]> {
+export async function reportBlocks(
+  input: ReportInput,
+  chart?: (option: EChartsOption) => Promise<string>,
+): Promise<Block[]> {
   const { recommendation: r, name } = input
   const judged = judge(input.trials, input)
   const top = judged.filter((j) => j.candidate.feasible).slice(0, drawn)
   return [
     heading(1, `${name}: how to serve it within ${sloText(r.slo)}`),
     { kind: 'paragraph', strong: true, text: r.verdict },
-    paragraph(`All figures are ${provenanceText[r.provenance]}. Experiment ${r.experimentId}, seed ${r.seed}, ${r.trials} trials.`),
+    paragraph(
+      `All figures are ${provenanceText[r.provenance]}. Experiment ${r.experimentId}, seed ${r.seed}, ${r.trials} trials.`,
+    ),
     ...list(r.caveats),
     heading(2, 'Why this one'),
     ...list(reasons(r)),
@@ -78,7 +89,11 @@ export async function reportBlocks(input: ReportInput, chart?: (option: EChartsO
     ...skipped(judged),
     heading(2, 'Appendix'),
     { kind: 'details', summary: `All ${input.trials.length} trials`, blocks: trialTable(input) },
-    { kind: 'details', summary: 'To repeat it', blocks: [...list(input.environment), { kind: 'code', text: input.specification }] },
+    {
+      kind: 'details',
+      summary: 'To repeat it',
+      blocks: [...list(input.environment), { kind: 'code', text: input.specification }],
+    },
   ]
 }
 
@@ -96,9 +111,15 @@ function reasons(r: Recommendation): string[] {
           ? [
               `The default (${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)}: ${costText(r.objective, defaultCandidate, writing)}.`,
             ]
-          : [`The default (${defaultCandidate.label}): ${defaultCandidate.reason ?? 'not measured'}.`]
+          : [
+              `The default (${defaultCandidate.label}): ${defaultCandidate.reason ?? 'not measured'}.`,
+            ]
   const [low, high] = confirmation?.sloCi95Ms ?? []
-  const how = confirmation?.held ? (confirmation.proven ? 'Confirmed' : 'Held') : 'Not confirmed: missed'
+  const how = confirmation?.held
+    ? confirmation.proven
+      ? 'Confirmed'
+      : 'Held'
+    : 'Not confirmed: missed'
   const proof = confirmation && proofText(confirmation)
   const confirmed = confirmation
     ? [
@@ -114,8 +135,16 @@ function reasons(r: Recommendation): string[] {
           `Status: ${subject.status} (${statuses[subject.status]}). ${capacityText(subject)} ${r.slo.limits ? 'with' : 'at'} ${atCapacityText(r.slo, subject)}.`,
         ]
       : []),
-    ...(subject ? [`What limits ${best ? 'it' : 'the nearest'}: ${bindings[r.binding.what]} (${r.binding.evidence}).`] : []),
-    ...(subject?.metrics ? [`The server's own metrics at ${rate(subject.capacityRps)}: ${metricsText(subject.metrics)}.`] : []),
+    ...(subject
+      ? [
+          `What limits ${best ? 'it' : 'the nearest'}: ${bindings[r.binding.what]} (${r.binding.evidence}).`,
+        ]
+      : []),
+    ...(subject?.metrics
+      ? [
+          `The server's own metrics at ${rate(subject.capacityRps)}: ${metricsText(subject.metrics)}.`,
+        ]
+      : []),
     ...default_,
     ...confirmed,
     confidence.statement,
@@ -131,9 +160,13 @@ async function paretoBlocks(
   if (!chart || top.length === 0) return []
   const marks = [
     { trial: r.best?.trial ?? -1, name: 'recommended' },
-    ...(r.defaultCandidate && r.defaultCandidate.trial !== r.best?.trial ? [{ trial: r.defaultCandidate.trial, name: 'default' }] : []),
+    ...(r.defaultCandidate && r.defaultCandidate.trial !== r.best?.trial
+      ? [{ trial: r.defaultCandidate.trial, name: 'default' }]
+      : []),
   ]
-  const fallback = judged.find((j) => j.candidate.trial === r.defaultCandidate?.trial && j.candidate.feasible)
+  const fallback = judged.find(
+    (j) => j.candidate.trial === r.defaultCandidate?.trial && j.candidate.feasible,
+  )
   const shown = fallback && !top.includes(fallback) ? [...top, fallback] : top
   return [
     heading(2, 'Latency against throughput per dollar'),
@@ -146,10 +179,18 @@ async function paretoBlocks(
 }
 type ReportChart = ((option: EChartsOption) => Promise<string>) | undefined
 
-async function curveBlocks({ slo }: ReportInput, top: readonly Judged[], chart: ReportChart): Promise<Block[]> {
+async function curveBlocks(
+  { slo }: ReportInput,
+  top: readonly Judged[],
+  chart: ReportChart,
+): Promise<Block[]> {
   if (!chart || top.length === 0) return []
   const alt = `Load curves of ${top.map((j) => `${j.candidate.label}, ${j.candidate.status}: ${capacityText(j.candidate)}`).join('; ')}`
-  return [heading(2, 'Load curves'), paragraph(hollowNote), { kind: 'chart', svg: await chart(loadCurveOption(top, slo)), alt }]
+  return [
+    heading(2, 'Load curves'),
+    paragraph(hollowNote),
+    { kind: 'chart', svg: await chart(loadCurveOption(top, slo)), alt },
+  ]
 }
 
 const hollowNote =
@@ -183,8 +224,14 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
   ])
   return [
     heading(2, 'Capacity'),
-    paragraph(`Replicas of ${best.label}, each carrying ${rate(each)}${headroom > 0 ? ` (${percent(headroom)} kept free)` : ''}.`),
-    ...table(['replicas', 'carry', 'with one lost', 'per hour', 'per month (30 days)'], rows, [0, 1, 2, 3, 4]),
+    paragraph(
+      `Replicas of ${best.label}, each carrying ${rate(each)}${headroom > 0 ? ` (${percent(headroom)} kept free)` : ''}.`,
+    ),
+    ...table(
+      ['replicas', 'carry', 'with one lost', 'per hour', 'per month (30 days)'],
+      rows,
+      [0, 1, 2, 3, 4],
+    ),
   ]
 }
 
@@ -196,7 +243,15 @@ function qualityBlocks(r: Recommendation): Block[] {
   const rows = r.qualityFronts.flatMap(({ leastQuality, front }) => {
     const best = front.at(-1)
     return best
-      ? [[String(leastQuality), best.label, String(best.quality ?? ''), rate(best.capacityRps), money(best.pricePerMillionRequests)]]
+      ? [
+          [
+            String(leastQuality),
+            best.label,
+            String(best.quality ?? ''),
+            rate(best.capacityRps),
+            money(best.pricePerMillionRequests),
+          ],
+        ]
       : []
   })
   return [
@@ -204,7 +259,11 @@ function qualityBlocks(r: Recommendation): Block[] {
     paragraph(
       'The most throughput per dollar within the SLO, by the least quality that is good enough. Qualities are as the experiment states them.',
     ),
-    ...table(['quality at least', 'configuration', 'its quality', 'capacity', 'per million requests'], rows, [0, 2, 3, 4]),
+    ...table(
+      ['quality at least', 'configuration', 'its quality', 'capacity', 'per million requests'],
+      rows,
+      [0, 2, 3, 4],
+    ),
   ]
 }
 
@@ -227,7 +286,9 @@ function rankedTable(r: Recommendation): Block[] {
     note,
   ]
   const rows = [
-    ...(r.best ? [row(r.best, r.conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended')] : []),
+    ...(r.best
+      ? [row(r.best, r.conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended')]
+      : []),
     ...(r.nearest ? [row(r.nearest, 'nearest')] : []),
     ...r.alternatives
       .filter((a) => a.feasible)
@@ -278,13 +339,19 @@ function method({ trials, recommendation: r }: ReportInput): string[] {
     `${requests.toLocaleString('en-US')} requests in ${points.length} load steps, ${open} of them open-loop (sent on a schedule whatever the answers, so that waiting is not hidden); ${significant(seconds / 60)} minutes in all.`,
     `Intervals: 90 % for capacities, 95 % and distribution-free for percentiles. Searches ended: ${outcomes.join(', ') || 'none'}.`,
     ...(saturated > 0
-      ? [`In ${saturated} load steps the generator itself was late: a limit missed by no more than that is not held against the server.`]
+      ? [
+          `In ${saturated} load steps the generator itself was late: a limit missed by no more than that is not held against the server.`,
+        ]
       : []),
     `Throughput per dollar uses the prices given; they are exact, only capacities are uncertain.`,
   ]
 }
 
-async function historyBlocks({ trials, objective }: ReportInput, judged: readonly Judged[], chart: ReportChart): Promise<Block[]> {
+async function historyBlocks(
+  { trials, objective }: ReportInput,
+  judged: readonly Judged[],
+  chart: ReportChart,
+): Promise<Block[]> {
   const points = judged
     .filter((j) => j.candidate.feasible)
     .map((j) => ({ trial: j.candidate.trial, cost: j.candidate.cost }))
@@ -303,7 +370,12 @@ async function historyBlocks({ trials, objective }: ReportInput, judged: readonl
 function skipped(judged: readonly Judged[]): Block[] {
   const rows = judged
     .filter((j) => !j.candidate.feasible)
-    .map((j) => [String(j.candidate.trial), j.candidate.label, j.candidate.status, j.candidate.reason ?? ''])
+    .map((j) => [
+      String(j.candidate.trial),
+      j.candidate.label,
+      j.candidate.status,
+      j.candidate.reason ?? '',
+    ])
   return rows.length > 0
     ? table(['trial', 'configuration', 'status', 'why'], rows, [0])
     : [paragraph('Nothing: every configuration that was tried served within the SLO.')]
@@ -324,21 +396,32 @@ function energyText(usage: Usage = {}, capacityRps = 0): string {
 const readOf = (trial: FinishedTrial): MetricValues => metricsRead([trial]) ?? {}
 
 function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
-  const powered = trials.some((t) => t.usage?.gpuWatts !== undefined || t.usage?.cpuWatts !== undefined)
+  const powered = trials.some(
+    (t) => t.usage?.gpuWatts !== undefined || t.usage?.cpuWatts !== undefined,
+  )
   const metrics = [...new Set(trials.flatMap((t) => Object.keys(readOf(t))))]
   const rows = trials.map((t) => {
     const m = t.state === 'complete' ? t.measurement : undefined
-    const outcome = t.state === 'complete' ? m!.outcome : t.state === 'infeasible' ? `${t.reason}: ${t.detail}` : `failed: ${t.error}`
+    const outcome =
+      t.state === 'complete'
+        ? m!.outcome
+        : t.state === 'infeasible'
+          ? `${t.reason}: ${t.detail}`
+          : `failed: ${t.error}`
     return [
       String(t.number),
       t.purpose ?? 'search',
       label(t.configuration),
       m ? rate(m.capacityRps) : '',
-      m && !(isImported(m) && m.idle.requests === 0) ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}` : '',
+      m && !(isImported(m) && m.idle.requests === 0)
+        ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}`
+        : '',
       t.usage?.gpuUtilization === undefined ? '' : percent(t.usage.gpuUtilization),
       t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),
       ...(powered ? [energyText(t.usage, m?.capacityRps)] : []),
-      ...metrics.map((name) => (readOf(t)[name] === undefined ? '' : significant(readOf(t)[name]!))),
+      ...metrics.map((name) =>
+        readOf(t)[name] === undefined ? '' : significant(readOf(t)[name]!),
+      ),
       money(pricePerHour(t.configuration)),
       `${significant(t.seconds)} s`,
       outcome,
@@ -362,6 +445,8 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       'why tried',
     ],
     rows,
-    Array.from({ length: (powered ? 10 : 9) + metrics.length }, (_, i) => i).filter((i) => i !== 1 && i !== 2),
+    Array.from({ length: (powered ? 10 : 9) + metrics.length }, (_, i) => i).filter(
+      (i) => i !== 1 && i !== 2,
+    ),
   )
 }

@@ -16,10 +16,22 @@ interface Row {
 }
 
 /** name: what it holds. Parameters stand between `purpose` and `status`, as `parameter.NAME`. */
-export const trialColumns: readonly { readonly name: string; readonly what: string; readonly of: (row: Row) => Cell }[] = [
+export const trialColumns: readonly {
+  readonly name: string
+  readonly what: string
+  readonly of: (row: Row) => Cell
+}[] = [
   { name: 'trial', what: 'number of the trial', of: (r) => r.trial.number },
-  { name: 'state', what: 'complete, infeasible (cannot serve) or failed (not measured)', of: (r) => r.trial.state },
-  { name: 'purpose', what: 'search, default (the yardstick) or confirmation', of: (r) => r.trial.purpose ?? 'search' },
+  {
+    name: 'state',
+    what: 'complete, infeasible (cannot serve) or failed (not measured)',
+    of: (r) => r.trial.state,
+  },
+  {
+    name: 'purpose',
+    what: 'search, default (the yardstick) or confirmation',
+    of: (r) => r.trial.purpose ?? 'search',
+  },
   {
     name: 'status',
     what: 'how far the figures of the configuration can be relied on, as in recommendation.json; confirmations, and trials measured again later, have none',
@@ -30,15 +42,31 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
     what: 'whether the configuration keeps the SLO and the price limit; confirmations have none',
     of: (r) => r.candidate?.feasible,
   },
-  { name: 'reason', what: 'why not', of: (r) => r.candidate?.reason ?? (r.trial.state === 'failed' ? r.trial.error : undefined) },
+  {
+    name: 'reason',
+    what: 'why not',
+    of: (r) => r.candidate?.reason ?? (r.trial.state === 'failed' ? r.trial.error : undefined),
+  },
   {
     name: 'capacity_rps',
     what: 'highest rate within the SLO, requests per second',
     of: (r) => r.candidate?.capacityRps ?? r.measurement?.capacityRps,
   },
-  { name: 'capacity_low_rps', what: 'lower end of its 90 % interval', of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[0] },
-  { name: 'capacity_high_rps', what: 'upper end of its 90 % interval', of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[1] },
-  { name: 'slo_ms', what: 'latency of the SLO percentile at the capacity, ms', of: (r) => r.candidate?.sloMsAtCapacity },
+  {
+    name: 'capacity_low_rps',
+    what: 'lower end of its 90 % interval',
+    of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[0],
+  },
+  {
+    name: 'capacity_high_rps',
+    what: 'upper end of its 90 % interval',
+    of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[1],
+  },
+  {
+    name: 'slo_ms',
+    what: 'latency of the SLO percentile at the capacity, ms',
+    of: (r) => r.candidate?.sloMsAtCapacity,
+  },
   {
     name: 'slo_ms_from',
     what: 'measured (in a window at that rate), model (where the SLO is reached by the model) or idle (one request at a time)',
@@ -49,21 +77,49 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
     what: 'true: read off a load curve measured under another SLO',
     of: (r) => r.candidate && (r.candidate.derived ?? false),
   },
-  { name: 'quality', what: 'of its model variant, as the experiment states it', of: (r) => r.candidate?.quality },
+  {
+    name: 'quality',
+    what: 'of its model variant, as the experiment states it',
+    of: (r) => r.candidate?.quality,
+  },
   { name: 'price_per_hour', what: 'one replica, $', of: (r) => r.candidate?.pricePerHour },
-  { name: 'price_per_million_requests', what: 'at capacity, $', of: (r) => r.candidate?.pricePerMillionRequests },
-  { name: 'replicas', what: 'for the demand, where one was given', of: (r) => r.candidate?.replicas },
-  { name: 'total_price_per_hour', what: 'of those replicas, $', of: (r) => r.candidate?.totalPricePerHour },
+  {
+    name: 'price_per_million_requests',
+    what: 'at capacity, $',
+    of: (r) => r.candidate?.pricePerMillionRequests,
+  },
+  {
+    name: 'replicas',
+    what: 'for the demand, where one was given',
+    of: (r) => r.candidate?.replicas,
+  },
+  {
+    name: 'total_price_per_hour',
+    what: 'of those replicas, $',
+    of: (r) => r.candidate?.totalPricePerHour,
+  },
   { name: 'idle_p50_ms', what: 'one request at a time, ms', of: (r) => r.measurement?.idle.p50Ms },
   { name: 'idle_p99_ms', what: 'one request at a time, ms', of: (r) => r.measurement?.idle.p99Ms },
-  { name: 'saturation_rps', what: 'rate of a saturated closed loop, whatever its latency', of: (r) => r.measurement?.saturationRps },
+  {
+    name: 'saturation_rps',
+    what: 'rate of a saturated closed loop, whatever its latency',
+    of: (r) => r.measurement?.saturationRps,
+  },
   { name: 'outcome', what: 'how the capacity search ended', of: (r) => r.measurement?.outcome },
   { name: 'requests', what: 'requests sent', of: (r) => r.measurement?.requests },
   { name: 'cpu_cores_busy', what: 'mean cores busy', of: (r) => r.trial.usage?.cpuCores },
   { name: 'peak_rss_mib', what: 'most memory held, MiB', of: (r) => r.trial.usage?.peakRssMiB },
   { name: 'gpu_memory_mib', what: 'GPU memory held, MiB', of: (r) => r.trial.usage?.gpuMemoryMiB },
-  { name: 'gpu_utilization', what: 'mean share of time the GPU was busy, 0-1', of: (r) => r.trial.usage?.gpuUtilization },
-  { name: 'gpu_watts', what: 'power of the GPU in its busiest seconds, where the machine tells it', of: (r) => r.trial.usage?.gpuWatts },
+  {
+    name: 'gpu_utilization',
+    what: 'mean share of time the GPU was busy, 0-1',
+    of: (r) => r.trial.usage?.gpuUtilization,
+  },
+  {
+    name: 'gpu_watts',
+    what: 'power of the GPU in its busiest seconds, where the machine tells it',
+    of: (r) => r.trial.usage?.gpuWatts,
+  },
   {
     name: 'cpu_watts',
     what: "power of the machine's processors in their busiest seconds, where they tell it",
@@ -74,11 +130,31 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
     what: 'those over the capacity: energy of a request, at most',
     of: (r) => joulesPerRequest(r.trial.usage ?? {}, r.measurement?.capacityRps ?? 0),
   },
-  { name: 'realised_batch', what: 'mean batch the server formed', of: (r) => r.trial.usage?.realisedBatch },
-  { name: 'sequences', what: 'most sequences at once, of a server of language models', of: (r) => r.trial.usage?.sequences },
-  { name: 'sequences_waiting', what: 'most that waited, likewise', of: (r) => r.trial.usage?.waiting },
-  { name: 'kv_cache_use', what: 'fullest share of its cache of keys and values, 0-1', of: (r) => r.trial.usage?.cacheUse },
-  { name: 'preemptions', what: 'sequences that gave up their place in it', of: (r) => r.trial.usage?.preemptions },
+  {
+    name: 'realised_batch',
+    what: 'mean batch the server formed',
+    of: (r) => r.trial.usage?.realisedBatch,
+  },
+  {
+    name: 'sequences',
+    what: 'most sequences at once, of a server of language models',
+    of: (r) => r.trial.usage?.sequences,
+  },
+  {
+    name: 'sequences_waiting',
+    what: 'most that waited, likewise',
+    of: (r) => r.trial.usage?.waiting,
+  },
+  {
+    name: 'kv_cache_use',
+    what: 'fullest share of its cache of keys and values, 0-1',
+    of: (r) => r.trial.usage?.cacheUse,
+  },
+  {
+    name: 'preemptions',
+    what: 'sequences that gave up their place in it',
+    of: (r) => r.trial.usage?.preemptions,
+  },
   {
     name: 'accepted_draft_tokens',
     what: 'draft tokens that a step kept of each answer, on average (speculative decoding)',
@@ -89,25 +165,39 @@ export const trialColumns: readonly { readonly name: string; readonly what: stri
     what: 'mean share of time that the GPUs of prefill servers were busy, 0-1, where there are any',
     of: (r) => r.trial.usage?.prefillUtilization,
   },
-  { name: 'decode_utilization', what: 'the same of decode servers', of: (r) => r.trial.usage?.decodeUtilization },
+  {
+    name: 'decode_utilization',
+    what: 'the same of decode servers',
+    of: (r) => r.trial.usage?.decodeUtilization,
+  },
   {
     name: 'launch_seconds',
     what: 'from start to ready, or of a server that was kept from the trial before until its values were set; of a pod without its wait for a node',
     of: (r) => r.trial.usage?.launchSeconds,
   },
-  { name: 'node_wait_seconds', what: 'a pod had no place on a node before that', of: (r) => r.trial.usage?.nodeWaitSeconds },
-  { name: 'prepare_seconds', what: 'of the prepare step before that, where it had to be run', of: (r) => r.trial.usage?.prepareSeconds },
+  {
+    name: 'node_wait_seconds',
+    what: 'a pod had no place on a node before that',
+    of: (r) => r.trial.usage?.nodeWaitSeconds,
+  },
+  {
+    name: 'prepare_seconds',
+    what: 'of the prepare step before that, where it had to be run',
+    of: (r) => r.trial.usage?.prepareSeconds,
+  },
   { name: 'started_at', what: 'ISO 8601', of: (r) => r.trial.startedAt },
   { name: 'seconds', what: 'preparing, launch, load and stop', of: (r) => r.trial.seconds },
   { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
 ]
 
 /** Of streamed answers: after the others, where any trial had them. */
-export const tokenColumns: typeof trialColumns = tokenFigures.map(({ column, title, what, of }) => ({
-  name: column,
-  what: `${title}: ${what}`,
-  of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
-}))
+export const tokenColumns: typeof trialColumns = tokenFigures.map(
+  ({ column, title, what, of }) => ({
+    name: column,
+    what: `${title}: ${what}`,
+    of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
+  }),
+)
 
 const ci = ({ measurement }: Row) => measurement
 const parametersAfter = 3
@@ -117,15 +207,35 @@ export function trialsCsv(trials: readonly FinishedTrial[], view: View): string 
   const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
   const head = trialColumns.slice(0, parametersAfter)
   const all = judge(trials, view)
-  const tail = [...trialColumns.slice(parametersAfter), ...(all.some(({ candidate }) => candidate.tokens) ? tokenColumns : [])]
+  const tail = [
+    ...trialColumns.slice(parametersAfter),
+    ...(all.some(({ candidate }) => candidate.tokens) ? tokenColumns : []),
+  ]
   const candidates = new Map(all.map((j) => [configurationKey(j.trial.configuration), j]))
-  const metrics = [...new Set(trials.flatMap((t) => (t.state === 'complete' ? (t.measurement.metrics ?? []) : []).map(metricText)))]
+  const metrics = [
+    ...new Set(
+      trials.flatMap((t) =>
+        (t.state === 'complete' ? (t.measurement.metrics ?? []) : []).map(metricText),
+      ),
+    ),
+  ]
   const rows = trials.map((trial) => {
     const judged = candidates.get(configurationKey(trial.configuration))
     const candidate = judged?.trial === trial ? judged.candidate : undefined
-    const row: Row = { trial, candidate, measurement: trial.state === 'complete' ? trial.measurement : undefined }
-    const read = metrics.map((name) => row.measurement?.metrics?.find((metric) => metricText(metric) === name)?.value)
-    return [...head.map((c) => c.of(row)), ...parameters.map((name) => trial.configuration[name]), ...tail.map((c) => c.of(row)), ...read]
+    const row: Row = {
+      trial,
+      candidate,
+      measurement: trial.state === 'complete' ? trial.measurement : undefined,
+    }
+    const read = metrics.map(
+      (name) => row.measurement?.metrics?.find((metric) => metricText(metric) === name)?.value,
+    )
+    return [
+      ...head.map((c) => c.of(row)),
+      ...parameters.map((name) => trial.configuration[name]),
+      ...tail.map((c) => c.of(row)),
+      ...read,
+    ]
   })
   return csv(
     [

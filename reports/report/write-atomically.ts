@@ -17,8 +17,9 @@ class WriteError extends Error {
 }
 
 /**
- * Writes a file beside its final name, flushes it, and renames it into place: a reader sees the old text or the new one, never a part.
- * Makes the folder when missing. Throws WriteError and leaves nothing behind.
+ * Writes a file beside its final name, flushes it, and renames it into place: a reader sees the old
+ * text or the new one, never a part. Makes the folder when missing. Throws WriteError and leaves
+ * nothing behind.
  */
 export async function writeAtomically(path: string, text: string): Promise<void> {
   const temporary = join(dirname(path), `.${randomBytes(6).toString('hex')}.tmp`)

@@ -21,7 +21,10 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
   const container = wholeContainer(serving, backend)
   const storage = composeStorage(storageOf(serving))
   const { files = [], secretEnv = [], optionalSecretEnv = [] } = container
-  const cache = container.cachePath === undefined ? [] : [{ type: 'volume', source: cacheVolume, target: container.cachePath }]
+  const cache =
+    container.cachePath === undefined
+      ? []
+      : [{ type: 'volume', source: cacheVolume, target: container.cachePath }]
   const mounts = [...storage.mounts, ...cache]
   const volumes = { ...storage.volumes, ...(cache.length > 0 && { [cacheVolume]: {} }) }
   const environment = {
@@ -44,31 +47,59 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
         command: container.args,
         ...(container.env || Object.keys(environment).length > 0 ? { environment } : {}),
         // The host's ports are given out by Docker: several replicas cannot share one.
-        ports: [container.port, container.grpcPort].filter((port) => port !== undefined).map(String),
-        ...(container.sharedMemory ? { shm_size: held.sharedMemoryMiB === undefined ? '1gb' : `${held.sharedMemoryMiB}m` } : {}),
+        ports: [container.port, container.grpcPort]
+          .filter((port) => port !== undefined)
+          .map(String),
+        ...(container.sharedMemory
+          ? { shm_size: held.sharedMemoryMiB === undefined ? '1gb' : `${held.sharedMemoryMiB}m` }
+          : {}),
         stop_grace_period: `${held.graceSeconds}s`,
         healthcheck: {
-          test: ['CMD-SHELL', healthProbe(`http://127.0.0.1:${container.port}${container.readyPath}`)],
+          test: [
+            'CMD-SHELL',
+            healthProbe(`http://127.0.0.1:${container.port}${container.readyPath}`),
+          ],
           interval: '10s',
           start_period: `${held.startupSeconds}s`,
         },
         ...(mounts.length > 0 ? { volumes: mounts } : {}),
-        ...(files.length > 0 ? { configs: files.map((file, i) => ({ source: `file-${i}`, target: file.path })) } : {}),
+        ...(files.length > 0
+          ? { configs: files.map((file, i) => ({ source: `file-${i}`, target: file.path })) }
+          : {}),
         deploy: {
           replicas: serving.replicas,
           resources: {
             limits,
-            ...(resources.gpu ? { reservations: { devices: [{ driver: 'nvidia', count: resources.gpus, capabilities: ['gpu'] }] } } : {}),
+            ...(resources.gpu
+              ? {
+                  reservations: {
+                    devices: [{ driver: 'nvidia', count: resources.gpus, capabilities: ['gpu'] }],
+                  },
+                }
+              : {}),
           },
         },
       },
     },
     ...(Object.keys(volumes).length > 0 ? { volumes } : {}),
-    ...(files.length > 0 ? { configs: Object.fromEntries(files.map((file, i) => [`file-${i}`, { content: file.contents }])) } : {}),
+    ...(files.length > 0
+      ? {
+          configs: Object.fromEntries(
+            files.map((file, i) => [`file-${i}`, { content: file.contents }]),
+          ),
+        }
+      : {}),
   }
-  const share = resources.gpu && resources.gpuShare < 1 ? ['Compose gives whole GPUs: the server must hold itself to its part'] : []
+  const share =
+    resources.gpu && resources.gpuShare < 1
+      ? ['Compose gives whole GPUs: the server must hold itself to its part']
+      : []
   const secret =
-    secretEnv.length > 0 ? [`needs ${secretEnv.join(', ')} in the environment of docker compose: secrets, which no file here holds`] : []
+    secretEnv.length > 0
+      ? [
+          `needs ${secretEnv.join(', ')} in the environment of docker compose: secrets, which no file here holds`,
+        ]
+      : []
   return [
     {
       name: 'compose.yaml',
@@ -84,8 +115,14 @@ const cacheVolume = 'cache'
 const healthProbe = (url: string): string =>
   `wget -q -O /dev/null ${url} || curl -fso /dev/null ${url} || node -e "fetch('${url}').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))" || exit 1`
 
-/** A dollar sign begins an interpolation anywhere in a Compose file: only a secret's variable means one. */
+/**
+ * A dollar sign begins an interpolation anywhere in a Compose file: only a secret's variable means
+ * one.
+ */
 const plain = (value: unknown, secretEnv: readonly string[]): unknown =>
   mapTexts(value, (text) =>
-    secretEnv.reduce((rest, name) => rest.replaceAll(`$$(${name})`, `\${${name}:?export ${name}}`), text.replaceAll('$', '$$$$')),
+    secretEnv.reduce(
+      (rest, name) => rest.replaceAll(`$$(${name})`, `\${${name}:?export ${name}}`),
+      text.replaceAll('$', '$$$$'),
+    ),
   )

@@ -4,17 +4,32 @@ import { heldOf } from './held.ts'
 import { llama, noGpu, ownCommand, streamed, whole } from './spec-samples.contract.ts'
 
 const builtin = { server: 'builtin', engine: 'tfjs', weights: 'given' } as const
-const bert = { ...ownCommand, server: 'builtin', engine: 'emulated', how: 'emulated', modelKind: 'encoder', weightsMiB: 418 } as const
+const bert = {
+  ...ownCommand,
+  server: 'builtin',
+  engine: 'emulated',
+  how: 'emulated',
+  modelKind: 'encoder',
+  weightsMiB: 418,
+} as const
 const own = { server: 'command', weights: 'own' } as const
 
 test('memory is what was tuned, or measured with a margin, or not asked for; never made up', () => {
   const memory = (...args: Parameters<typeof heldOf>) => heldOf(...args).memoryMiB
-  expect(memory({ slo, measured: ownCommand, peakRssMiB: 1000 }, own, true, noGpu, { cpuCores: 2 })).toBe(1536)
+  expect(
+    memory({ slo, measured: ownCommand, peakRssMiB: 1000 }, own, true, noGpu, { cpuCores: 2 }),
+  ).toBe(1536)
   expect(memory({ slo, measured: ownCommand, peakRssMiB: 10 }, own, true, noGpu, {})).toBe(256)
-  expect(memory({ slo, measured: ownCommand, peakRssMiB: 1000 }, own, true, noGpu, { memoryMiB: 1500 })).toBe(1500)
+  expect(
+    memory({ slo, measured: ownCommand, peakRssMiB: 1000 }, own, true, noGpu, { memoryMiB: 1500 }),
+  ).toBe(1500)
   expect(memory({ slo, measured: ownCommand }, own, true, noGpu, { cpuCores: 2 })).toBeUndefined()
-  expect(memory({ slo, measured: bert, peakRssMiB: 200 }, builtin, false, whole, { cpuCores: 2 })).toBeUndefined()
-  expect(heldOf({ slo, measured: bert, peakRssMiB: 200 }, builtin, false, whole, {}).sources[1]).toEqual({
+  expect(
+    memory({ slo, measured: bert, peakRssMiB: 200 }, builtin, false, whole, { cpuCores: 2 }),
+  ).toBeUndefined()
+  expect(
+    heldOf({ slo, measured: bert, peakRssMiB: 200 }, builtin, false, whole, {}).sources[1],
+  ).toEqual({
     value: 'no memory asked for',
     from: 'not tuned, and not measured of what this deploys: set it yourself, once it has run',
   })
@@ -22,7 +37,13 @@ test('memory is what was tuned, or measured with a margin, or not asked for; nev
 
 test('what was tuned in emulation is raised to what a real start needs', () => {
   const held = (memoryMiB: number, cpuCores = 2) =>
-    heldOf({ slo, measured: bert }, builtin, false, { ...whole, memoryMiB, cpuCores }, { memoryMiB, cpuCores })
+    heldOf(
+      { slo, measured: bert },
+      builtin,
+      false,
+      { ...whole, memoryMiB, cpuCores },
+      { memoryMiB, cpuCores },
+    )
   expect(held(512)).toMatchObject({
     memoryMiB: 2304,
     sources: [{}, { from: '512 MiB were tuned; a real start needs about 2304 MiB' }, {}, {}],
@@ -32,12 +53,23 @@ test('what was tuned in emulation is raised to what a real start needs', () => {
     cpuCores: 0.5,
     sources: [{ from: '0.25 were tuned, and priced; a real start needs 0.5' }, {}, {}, {}],
   })
-  expect(heldOf({ slo, measured: ownCommand }, own, true, { ...noGpu, cpuCores: 0.25 }, { cpuCores: 0.25 }).cpuCores).toBe(0.25)
+  expect(
+    heldOf(
+      { slo, measured: ownCommand },
+      own,
+      true,
+      { ...noGpu, cpuCores: 0.25 },
+      { cpuCores: 0.25 },
+    ).cpuCores,
+  ).toBe(0.25)
 })
 
 test('a start may take three times the measured launch; no virtual or emulated one becomes a deadline', () => {
-  const start = (launchSeconds: number | undefined, holds: boolean, measured: typeof ownCommand = ownCommand) =>
-    heldOf({ slo, measured, launchSeconds }, own, holds, noGpu, {}).startupSeconds
+  const start = (
+    launchSeconds: number | undefined,
+    holds: boolean,
+    measured: typeof ownCommand = ownCommand,
+  ) => heldOf({ slo, measured, launchSeconds }, own, holds, noGpu, {}).startupSeconds
   expect(start(31, true)).toBe(93)
   expect(start(1.2, true)).toBe(60)
   expect(start(0, true)).toBe(300)
@@ -48,13 +80,28 @@ test('a start may take three times the measured launch; no virtual or emulated o
 })
 
 test('a wait for a node is told, and is no part of the start', () => {
-  const [, , start] = heldOf({ slo, measured: ownCommand, launchSeconds: 31, nodeWaitSeconds: 240 }, own, true, noGpu, {}).sources
-  expect(start).toMatchObject({ value: 'start within 93 s', from: expect.stringContaining('240 s that its pod waited for a node') })
+  const [, , start] = heldOf(
+    { slo, measured: ownCommand, launchSeconds: 31, nodeWaitSeconds: 240 },
+    own,
+    true,
+    noGpu,
+    {},
+  ).sources
+  expect(start).toMatchObject({
+    value: 'start within 93 s',
+    from: expect.stringContaining('240 s that its pod waited for a node'),
+  })
 })
 
 test('of a server that ran already nobody knows what it held', () => {
   expect(
-    heldOf({ slo, measured: { ...ownCommand, server: 'url' } }, { server: 'url', weights: 'own' }, false, noGpu, {}),
+    heldOf(
+      { slo, measured: { ...ownCommand, server: 'url' } },
+      { server: 'url', weights: 'own' },
+      false,
+      noGpu,
+      {},
+    ),
   ).not.toHaveProperty('cpuCores')
 })
 
@@ -62,7 +109,13 @@ const vllm = { server: 'vllm', weights: 'given' } as const
 
 test('a server of language models holds its weights, a worker for each GPU and what they share, where nothing was measured of it', () => {
   const held = (gpus: number, configuration = {}, memoryMiB = 4096) =>
-    heldOf({ slo: streamed, measured: llama }, vllm, false, { ...whole, cpuCores: 1, memoryMiB, gpus }, configuration)
+    heldOf(
+      { slo: streamed, measured: llama },
+      vllm,
+      false,
+      { ...whole, cpuCores: 1, memoryMiB, gpus },
+      configuration,
+    )
   // 15,317 of weights, 2,048, 4,096 and 2,048 MiB, in whole GiB.
   expect(held(1)).toMatchObject({ cpuCores: 3, memoryMiB: 23 * 1024, sharedMemoryMiB: 2048 })
   expect(held(4)).toMatchObject({ cpuCores: 6, memoryMiB: 49 * 1024, sharedMemoryMiB: 16_384 })
@@ -75,19 +128,41 @@ test('a server of language models holds its weights, a worker for each GPU and w
 
 test('what a language server took is held with what its processes share beside it', () => {
   const measured = { ...llama, server: 'vllm', how: 'measured' } as const
-  expect(heldOf({ slo, measured, peakRssMiB: 10_000 }, vllm, true, whole, {}).memoryMiB).toBe(15_040 + 2048)
+  expect(heldOf({ slo, measured, peakRssMiB: 10_000 }, vllm, true, whole, {}).memoryMiB).toBe(
+    15_040 + 2048,
+  )
 })
 
 test('a start has the time to read the weights, and where the server fetches them itself, to download them', () => {
   const held = (uri?: string, launchSeconds?: number) =>
-    heldOf({ slo, measured: llama, launchSeconds }, vllm, launchSeconds !== undefined, whole, {}, uri)
-  expect(held('s3://bucket/llama')).toMatchObject({ startupSeconds: 377, progressSeconds: 600 + 377 + 307 })
-  expect(held('org/model')).toMatchObject({ startupSeconds: 377 + 307, progressSeconds: 600 + 377 + 307 })
-  expect(held('org/model', 200)).toMatchObject({ startupSeconds: 600 + 307, progressSeconds: 600 + 600 + 307 })
+    heldOf(
+      { slo, measured: llama, launchSeconds },
+      vllm,
+      launchSeconds !== undefined,
+      whole,
+      {},
+      uri,
+    )
+  expect(held('s3://bucket/llama')).toMatchObject({
+    startupSeconds: 377,
+    progressSeconds: 600 + 377 + 307,
+  })
+  expect(held('org/model')).toMatchObject({
+    startupSeconds: 377 + 307,
+    progressSeconds: 600 + 377 + 307,
+  })
+  expect(held('org/model', 200)).toMatchObject({
+    startupSeconds: 600 + 307,
+    progressSeconds: 600 + 600 + 307,
+  })
 })
 
 test('a replica that ends has as long as the longest answer that it accepts takes at the pace of the SLO', () => {
-  const grace = (configuration: Record<string, number>, slowestMs = 0, of: typeof streamed | typeof slo = streamed) =>
+  const grace = (
+    configuration: Record<string, number>,
+    slowestMs = 0,
+    of: typeof streamed | typeof slo = streamed,
+  ) =>
     heldOf({ slo: of, measured: llama, slowestMs }, vllm, false, whole, configuration).graceSeconds
   // 4,096 tokens of 30 ms, after 300 ms.
   expect(grace({})).toBe(10 + 124)

@@ -1,10 +1,17 @@
-/** What one replica holds beside GPUs, and how long it may take to start: from measurements of what is deployed, never below what a real start needs. */
+/**
+ * What one replica holds beside GPUs, and how long it may take to start: from measurements of what
+ * is deployed, never below what a real start needs.
+ */
 
 import { limitsOf } from '../../profiler/slo.ts'
 import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { Knobs } from '../../trials/launchers/server-files/knobs.ts'
-import { hubName, isLanguageServer, longestSequence } from '../../trials/launchers/server-files/language-programs.ts'
+import {
+  hubName,
+  isLanguageServer,
+  longestSequence,
+} from '../../trials/launchers/server-files/language-programs.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Deployed } from '../figures.ts'
@@ -40,13 +47,17 @@ export const preStopSeconds = 5
 const memoryMargin = 1.5
 const leastMemoryMiB = 256
 /**
- * The built-in predictor on CPU, largest batch 8: bert-base 1,502 MiB, resnet50 1,170 MiB, mobilenet 389 MiB, bert-tiny 246 MiB
- * (VmHWM of all its processes, one core): at most 1 GiB and three times the weights in 32 bits.
+ * The built-in predictor on CPU, largest batch 8: bert-base 1,502 MiB, resnet50 1,170 MiB,
+ * mobilenet 389 MiB, bert-tiny 246 MiB (VmHWM of all its processes, one core): at most 1 GiB and
+ * three times the weights in 32 bits.
  */
 const builtinMemoryMiB = (weightsMiB: number): number => 1024 + 3 * weightsMiB
 /** Below this, a server under no load at all takes minutes to start. */
 const leastCores = 0.5
-/** A launch on a warm machine is no launch on a new node: its floor, and reading the weights at 200 MiB/s. */
+/**
+ * A launch on a warm machine is no launch on a new node: its floor, and reading the weights at 200
+ * MiB/s.
+ */
 const startFloorSeconds = 60
 const unmeasuredStartSeconds = 300
 const weightsMiBPerSecond = 200
@@ -57,11 +68,14 @@ const rolloutSeconds = 600
 /** No pod is waited for longer. */
 const longestGraceSeconds = 3600
 /**
- * Of servers of language models: Python, the API and the scheduler; each GPU's worker with its CUDA context and pinned buffers. Estimated with room to
- * spare, beside the weights, whose files pass through the page cache. Two cores and one for each GPU are the least that vLLM names.
+ * Of servers of language models: Python, the API and the scheduler; each GPU's worker with its CUDA
+ * context and pinned buffers. Estimated with room to spare, beside the weights, whose files pass
+ * through the page cache. Two cores and one for each GPU are the least that vLLM names.
  */
 const [languageMiB, workerMiB, languageCores] = [2048, 4096, 2]
-/** 32 GiB for eight GPUs, as SGLang's own images are started; one GPU exchanges nothing with others. */
+/**
+ * 32 GiB for eight GPUs, as SGLang's own images are started; one GPU exchanges nothing with others.
+ */
 const sharedMiB = (gpus: number): number => (gpus > 1 ? 4096 * gpus : 2048)
 
 /** @param holds whether the figures are those of what is deployed @param modelUri where its weights come from */
@@ -80,7 +94,11 @@ export function heldOf(
   const memory = memoryOf(found, deployed, holds, resources, configuration)
   const fetchSeconds = Math.ceil((measured.weightsMiB ?? 0) / fetchedMiBPerSecond)
   const downloads = language && modelUri !== undefined && hubName(modelUri) !== undefined
-  const startup = startupOf(measured, holds ? { launchSeconds, nodeWaitSeconds } : {}, downloads ? fetchSeconds : 0)
+  const startup = startupOf(
+    measured,
+    holds ? { launchSeconds, nodeWaitSeconds } : {},
+    downloads ? fetchSeconds : 0,
+  )
   const end = endOf(found, language, configuration)
   return {
     ...(cpu.cores === undefined ? {} : { cpuCores: cpu.cores }),
@@ -90,9 +108,25 @@ export function heldOf(
     progressSeconds: rolloutSeconds + startup.seconds + (downloads ? 0 : fetchSeconds),
     graceSeconds: end.seconds,
     sources: [
-      { value: cpu.cores === undefined ? 'no cores asked for' : `${cpu.cores} ${cpu.cores === 1 ? 'core' : 'cores'}`, from: cpu.from },
-      { value: memory.mib === undefined ? 'no memory asked for' : `memory ${memory.mib} MiB`, from: memory.from },
-      ...(shared === undefined ? [] : [{ value: `shared memory ${shared} MiB`, from: 'between its processes; part of the memory' }]),
+      {
+        value:
+          cpu.cores === undefined
+            ? 'no cores asked for'
+            : `${cpu.cores} ${cpu.cores === 1 ? 'core' : 'cores'}`,
+        from: cpu.from,
+      },
+      {
+        value: memory.mib === undefined ? 'no memory asked for' : `memory ${memory.mib} MiB`,
+        from: memory.from,
+      },
+      ...(shared === undefined
+        ? []
+        : [
+            {
+              value: `shared memory ${shared} MiB`,
+              from: 'between its processes; part of the memory',
+            },
+          ]),
       { value: `start within ${startup.seconds} s`, from: startup.from },
       { value: `end within ${end.seconds} s`, from: end.from },
     ],
@@ -107,10 +141,15 @@ function coresOf(
   configuration: Configuration,
 ) {
   const tuned = 'cpuCores' in configuration
-  if (!tuned && server === 'url') return { from: 'how many the server had is not known: set them yourself' }
+  if (!tuned && server === 'url')
+    return { from: 'how many the server had is not known: set them yourself' }
   const least = isLanguageServer(deployed.server) ? languageCores + gpus : leastCores
   const cores = holds ? cpuCores : Math.max(cpuCores, least)
-  if (cores > cpuCores) return { cores, from: `${cpuCores} ${tuned ? 'were tuned' : 'were held'}, and priced; a real start needs ${least}` }
+  if (cores > cpuCores)
+    return {
+      cores,
+      from: `${cpuCores} ${tuned ? 'were tuned' : 'were held'}, and priced; a real start needs ${least}`,
+    }
   return { cores, from: tuned ? 'tuned' : 'what each trial held' }
 }
 
@@ -122,19 +161,32 @@ function memoryOf(
   configuration: Configuration,
 ) {
   const shared = isLanguageServer(deployed.server) ? sharedMiB(gpus) : 0
-  const floor = isLanguageServer(deployed.server) ? languageFloor(measured, gpus) : floorMiB(measured, deployed)
+  const floor = isLanguageServer(deployed.server)
+    ? languageFloor(measured, gpus)
+    : floorMiB(measured, deployed)
   if ('memoryMiB' in configuration) {
     if (!holds && floor !== undefined && floor > memoryMiB)
-      return { mib: floor, from: `${memoryMiB} MiB were tuned; a real start needs about ${floor} MiB` }
-    return { mib: Math.ceil(memoryMiB), from: holds ? 'tuned' : 'tuned, with a server that was not this one' }
+      return {
+        mib: floor,
+        from: `${memoryMiB} MiB were tuned; a real start needs about ${floor} MiB`,
+      }
+    return {
+      mib: Math.ceil(memoryMiB),
+      from: holds ? 'tuned' : 'tuned, with a server that was not this one',
+    }
   }
   if (holds && peakRssMiB !== undefined && peakRssMiB > 0) {
     const mib = Math.max(leastMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + shared
     const more = shared > 0 ? `, and ${shared} MiB that is shared` : ''
-    return { mib, from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${leastMemoryMiB} MiB${more}` }
+    return {
+      mib,
+      from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${leastMemoryMiB} MiB${more}`,
+    }
   }
   if (shared === 0 || floor === undefined)
-    return { from: 'not tuned, and not measured of what this deploys: set it yourself, once it has run' }
+    return {
+      from: 'not tuned, and not measured of what this deploys: set it yourself, once it has run',
+    }
   const weights = Math.ceil(measured.weightsMiB ?? 0)
   return {
     mib: floor,
@@ -149,7 +201,9 @@ const floorMiB = ({ weightsMiB = 0 }: MeasuredWith, { server }: Deployed): numbe
 const languageFloor = ({ weightsMiB }: MeasuredWith, gpus: number): number | undefined =>
   weightsMiB === undefined
     ? undefined
-    : Math.ceil((weightsMiB + languageMiB + workerMiB * Math.max(1, gpus) + sharedMiB(gpus)) / 1024) * 1024
+    : Math.ceil(
+        (weightsMiB + languageMiB + workerMiB * Math.max(1, gpus) + sharedMiB(gpus)) / 1024,
+      ) * 1024
 
 /** @param downloadSeconds of the weights, where the server itself fetches them: a trial found them on its machine */
 function startupOf(
@@ -167,7 +221,10 @@ function startupOf(
     }
   const floor = startFloorSeconds + reading
   // No probe runs before there is a node.
-  const without = nodeWaitSeconds < 1 ? '' : `; the ${significant(nodeWaitSeconds)} s that its pod waited for a node come before that`
+  const without =
+    nodeWaitSeconds < 1
+      ? ''
+      : `; the ${significant(nodeWaitSeconds)} s that its pod waited for a node come before that`
   return {
     seconds: Math.max(floor, Math.ceil(3 * launchSeconds)) + downloadSeconds,
     from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${read}${more}${without}`,
@@ -175,22 +232,43 @@ function startupOf(
 }
 
 /**
- * What is under way is answered before the kill: twice the slowest answer that was measured, the longest that a server of language models accepts at the
- * pace of the SLO, and never less than Kubernetes' own half minute.
+ * What is under way is answered before the kill: twice the slowest answer that was measured, the
+ * longest that a server of language models accepts at the pace of the SLO, and never less than
+ * Kubernetes' own half minute.
  */
-function endOf({ measured, slo, slowestMs = 0 }: Measured, language: boolean, configuration: Configuration) {
+function endOf(
+  { measured, slo, slowestMs = 0 }: Measured,
+  language: boolean,
+  configuration: Configuration,
+) {
   const measuredSeconds = Math.ceil((2 * slowestMs) / 1000)
   const limits = limitsOf(slo)
   // Of several classes of requests the longest.
   const [tpot, ttft] = (['tpot', 'ttft'] as const).map((metric) =>
-    limits.reduce<number | undefined>((most, of) => (of.metric === metric ? Math.max(most ?? 0, of.limitMs) : most), undefined),
+    limits.reduce<number | undefined>(
+      (most, of) => (of.metric === metric ? Math.max(most ?? 0, of.limitMs) : most),
+      undefined,
+    ),
   )
   const tokens = longestSequence(new Knobs(configuration)) ?? measured.maxModelLen
-  const longest = language && tpot !== undefined && tokens !== undefined ? Math.ceil(((ttft ?? 0) + tokens * tpot) / 1000) : 0
-  const seconds = Math.max(30, 2 * preStopSeconds + Math.max(measuredSeconds, Math.min(longest, longestGraceSeconds)))
-  if (longest > measuredSeconds) return { seconds, from: `an answer of ${tokens} tokens at the pace of the SLO, at most an hour` }
+  const longest =
+    language && tpot !== undefined && tokens !== undefined
+      ? Math.ceil(((ttft ?? 0) + tokens * tpot) / 1000)
+      : 0
+  const seconds = Math.max(
+    30,
+    2 * preStopSeconds + Math.max(measuredSeconds, Math.min(longest, longestGraceSeconds)),
+  )
+  if (longest > measuredSeconds)
+    return {
+      seconds,
+      from: `an answer of ${tokens} tokens at the pace of the SLO, at most an hour`,
+    }
   return {
     seconds,
-    from: slowestMs > 0 ? `twice the slowest answer of ${significant(slowestMs / 1000)} s, at least 30 s` : 'no answer was measured',
+    from:
+      slowestMs > 0
+        ? `twice the slowest answer of ${significant(slowestMs / 1000)} s, at least 30 s`
+        : 'no answer was measured',
   }
 }

@@ -23,10 +23,18 @@ export type SpecTargetName = keyof typeof registry
 export const specTargets = Object.keys(registry) as SpecTargetName[]
 
 /** What a target can deploy. */
-export const specTarget = async (name: SpecTargetName): Promise<SpecTarget> => (await registry[name]()).target
+export const specTarget = async (name: SpecTargetName): Promise<SpecTarget> =>
+  (await registry[name]()).target
 
-/** The files of a spec. Throws SpecError where the target cannot deploy what was measured, or cannot say what was tuned. */
-export async function renderSpec(name: SpecTargetName, serving: Serving, options: SpecOptions = {}): Promise<SpecFile[]> {
+/**
+ * The files of a spec. Throws SpecError where the target cannot deploy what was measured, or cannot
+ * say what was tuned.
+ */
+export async function renderSpec(
+  name: SpecTargetName,
+  serving: Serving,
+  options: SpecOptions = {},
+): Promise<SpecFile[]> {
   const target = await specTarget(name)
   checkServing(target, serving)
   checkOptions(target, serving, options)

@@ -4,7 +4,15 @@ import { flagText, hubName } from '../../trials/launchers/server-files/language-
 import { wasMeasured } from '../figures.ts'
 import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
-import { draftNotes, languageKnobs, languageProbeSeconds, nodeNotes, quotedFlag, vllmFlags, weightNotes } from './language-servers.ts'
+import {
+  draftNotes,
+  languageKnobs,
+  languageProbeSeconds,
+  nodeNotes,
+  quotedFlag,
+  vllmFlags,
+  weightNotes,
+} from './language-servers.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
 import { type PlatformServer, plainServer } from './platform-pod.ts'
@@ -13,7 +21,10 @@ import { claimTemplates, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 
-/** As KServe fetches it: the Hub's names become hf://. @throws SpecError for a path, or no place at all */
+/**
+ * As KServe fetches it: the Hub's names become hf://. @throws SpecError for a path, or no place at
+ * all
+ */
 export function kserveUri({ modelUri, deployed }: Serving): string {
   const hub = deployed.server === 'vllm' && modelUri !== undefined ? hubName(modelUri) : undefined
   return hub === undefined ? platformUri(modelUri ?? '', 'KServe') : `hf://${hub}`
@@ -46,7 +57,15 @@ export function huggingFaceServer(serving: Serving, port: number): PlatformServe
     ],
     fields: {
       args: [`--model_name=${serving.model}`, ...flags],
-      ...probes(serving, { readyPath: '/v2/health/ready', livePath: '/v2/health/live', probeSeconds: languageProbeSeconds.vllm }, port),
+      ...probes(
+        serving,
+        {
+          readyPath: '/v2/health/ready',
+          livePath: '/v2/health/live',
+          probeSeconds: languageProbeSeconds.vllm,
+        },
+        port,
+      ),
       lifecycle,
       volumeMounts: shared.volumeMounts,
       ...server.fields,
@@ -60,12 +79,17 @@ export function huggingFaceServer(serving: Serving, port: number): PlatformServe
 const main = 'main'
 
 /**
- * LLMInferenceService: one deployment behind a route of the Gateway API. Its own template starts vLLM, and reads further flags from VLLM_ADDITIONAL_ARGS.
+ * LLMInferenceService: one deployment behind a route of the Gateway API. Its own template starts
+ * vLLM, and reads further flags from VLLM_ADDITIONAL_ARGS.
  * @throws SpecError for another server than vLLM, or an image of the user's own kind
  */
 export function llmInferenceService(serving: Serving): SpecFile {
   const { deployed, model, name, container, replicas, resources } = serving
-  if (deployed.server !== 'vllm') throw new SpecError('--variant llm is for language models on vLLM', 'leave it out, or give --server vllm')
+  if (deployed.server !== 'vllm')
+    throw new SpecError(
+      '--variant llm is for language models on vLLM',
+      'leave it out, or give --server vllm',
+    )
   const gpu = specGpus(resources, serving.gpuScheme, serving.dra)
   const knobs = languageKnobs('vllm', serving)
   const flags = vllmFlags(knobs, serving).filter(([flag]) => flag !== 'tensor-parallel-size')
@@ -75,18 +99,37 @@ export function llmInferenceService(serving: Serving): SpecFile {
     ...(container.imageNamed ? { image: container.image } : {}),
     ...(extra === '' ? {} : { env: [{ name: 'VLLM_ADDITIONAL_ARGS', value: extra }] }),
     // Asked by the template's own path and scheme, which differ by version: merged with it.
-    startupProbe: { periodSeconds: 5, failureThreshold: Math.ceil(serving.held.startupSeconds / 5) },
+    startupProbe: {
+      periodSeconds: 5,
+      failureThreshold: Math.ceil(serving.held.startupSeconds / 5),
+    },
     lifecycle,
     resources: resourcesBlock(serving, gpu),
   }
   const { sharedMemoryMiB } = serving.held
   // In place of the template's 1 GiB, which it mounts by this name.
   const volumes =
-    sharedMemoryMiB === undefined ? [] : [{ name: 'dshm', emptyDir: { medium: 'Memory', sizeLimit: memoryQuantity(sharedMemoryMiB) } }]
+    sharedMemoryMiB === undefined
+      ? []
+      : [
+          {
+            name: 'dshm',
+            emptyDir: { medium: 'Memory', sizeLimit: memoryQuantity(sharedMemoryMiB) },
+          },
+        ]
   // The controller's own, as of KServe 0.16.
-  const pods = { 'app.kubernetes.io/name': name, 'app.kubernetes.io/part-of': 'llminferenceservice', 'kserve.io/component': 'workload' }
+  const pods = {
+    'app.kubernetes.io/name': name,
+    'app.kubernetes.io/part-of': 'llminferenceservice',
+    'kserve.io/component': 'workload',
+  }
   const several = replicas > 1
-  const { metadata, spec } = placedPod(serving, gpu, { ...lasting(serving, pods, several), volumes, containers: [vllm] }, main)
+  const { metadata, spec } = placedPod(
+    serving,
+    gpu,
+    { ...lasting(serving, pods, several), volumes, containers: [vllm] },
+    main,
+  )
   const service: Manifest = {
     apiVersion: 'serving.kserve.io/v1alpha1',
     kind: 'LLMInferenceService',
@@ -109,10 +152,16 @@ export function llmInferenceService(serving: Serving): SpecFile {
     ...fetchNotes(serving),
     ...overlayNotes(serving),
     'needs KServe 0.16 or later with its LLMInferenceService controller and a Gateway; the number of replicas is fixed',
-    ...(wasMeasured(serving.evidence.measured, 'vllm') ? ['the version of vLLM is that of the controller, unless --image names one'] : []),
+    ...(wasMeasured(serving.evidence.measured, 'vllm')
+      ? ['the version of vLLM is that of the controller, unless --image names one']
+      : []),
   ]
   return {
     name: 'llminferenceservice.yaml',
-    text: manifestsYaml(serving, [...claimTemplates(serving, gpu), ...disruptionBudget(serving, several, pods), service], notes),
+    text: manifestsYaml(
+      serving,
+      [...claimTemplates(serving, gpu), ...disruptionBudget(serving, several, pods), service],
+      notes,
+    ),
   }
 }

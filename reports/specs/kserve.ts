@@ -1,23 +1,49 @@
-/** KServe: InferenceService v1beta1 in Standard mode (plain deployments), Knative, and Standard scaled by KEDA; LLMInferenceService of vLLM. */
+/**
+ * KServe: InferenceService v1beta1 in Standard mode (plain deployments), Knative, and Standard
+ * scaled by KEDA; LLMInferenceService of vLLM.
+ */
 
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { chosenServers, type DeployedServer } from '../figures.ts'
-import { disruptionBudget, lasting, leastReplicas, lifecycle, scrapeAnnotations } from './available.ts'
+import {
+  disruptionBudget,
+  lasting,
+  leastReplicas,
+  lifecycle,
+  scrapeAnnotations,
+} from './available.ts'
 import { huggingFaceServer, kserveUri, llmInferenceService } from './kserve-llm.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri, podStorage, storageOf } from './model-storage.ts'
 import { placedStrategy, roomNote } from './placed.ts'
-import { mounted, type PlatformServer, plainServer, tfservingServer, tritonServer } from './platform-pod.ts'
+import {
+  mounted,
+  type PlatformServer,
+  plainServer,
+  tfservingServer,
+  tritonServer,
+} from './platform-pod.ts'
 import { environment, fileMounts, probes, scratch } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
-import { behaviour, defaultPrometheus, kedaNote, queriedNamespace, rateQuery, threshold, unscaledNote } from './scaling.ts'
+import {
+  behaviour,
+  defaultPrometheus,
+  kedaNote,
+  queriedNamespace,
+  rateQuery,
+  threshold,
+  unscaledNote,
+} from './scaling.ts'
 import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
 import { fetchesArchive, type KserveVariant, type SpecOptions, type SpecTarget } from './target.ts'
 
-/** By a runtime that KServe brings: vLLM's is its Hugging Face server, which has vLLM in it, where the user names no image of his own. */
+/**
+ * By a runtime that KServe brings: vLLM's is its Hugging Face server, which has vLLM in it, where
+ * the user names no image of his own.
+ */
 const byRuntime = ({ deployed: { server }, container }: Serving): boolean =>
   server === 'tfserving' || server === 'triton' || (server === 'vllm' && !container.imageNamed)
 
@@ -31,16 +57,25 @@ export const target: SpecTarget = {
   render: (serving, { variant = 'standard', prometheus, backend }) => {
     if (variant === 'llm') return [llmInferenceService(serving)]
     const { objects, notes, namespace } = kserveObjects(serving, { variant, prometheus, backend })
-    return [{ name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes, namespace) }]
+    return [
+      { name: 'inferenceservice.yaml', text: manifestsYaml(serving, objects, notes, namespace) },
+    ]
   },
 }
 
-type KserveOptions = Pick<SpecOptions, 'prometheus' | 'backend'> & { readonly variant: Exclude<KserveVariant, 'llm'> }
+type KserveOptions = Pick<SpecOptions, 'prometheus' | 'backend'> & {
+  readonly variant: Exclude<KserveVariant, 'llm'>
+}
 
-function kserveObjects(serving: Serving, options: KserveOptions): { objects: Manifest[]; notes: string[]; namespace: string | undefined } {
+function kserveObjects(
+  serving: Serving,
+  options: KserveOptions,
+): { objects: Manifest[]; notes: string[]; namespace: string | undefined } {
   const scaling = scalingOf(serving, options)
   const knative = options.variant === 'knative'
-  const { predictor, server, container } = byRuntime(serving) ? modelPredictor(serving, options) : customPredictor(serving, options)
+  const { predictor, server, container } = byRuntime(serving)
+    ? modelPredictor(serving, options)
+    : customPredictor(serving, options)
   if (knative) refuseClaim(server.gpu, 'Knative takes')
   const pods = { 'serving.kserve.io/inferenceservice': serving.name, component: 'predictor' }
   const several = leastReplicas(serving, !scaling.fixed) > 1
@@ -49,7 +84,10 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
     ...predictor,
     containers: [{ name: kserveContainer, ...(knative ? withoutPodOnly(container) : container) }],
   }
-  const annotations = { ...server.annotations, ...(scaling.scraped ? scrapeAnnotations(server.scraped) : {}) }
+  const annotations = {
+    ...server.annotations,
+    ...(scaling.scraped ? scrapeAnnotations(server.scraped) : {}),
+  }
   const { metadata, spec } = placedPod(serving, server.gpu, bare, kserveContainer, { annotations })
   const { containers, ...pod } = spec as { readonly containers: readonly Manifest[] }
   const service: Manifest = {
@@ -59,7 +97,9 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
       name: serving.name,
       annotations: {
         'serving.kserve.io/deploymentMode': knative ? 'Knative' : 'Standard',
-        ...(knative ? { 'serving.knative.dev/progress-deadline': `${serving.held.progressSeconds}s` } : {}),
+        ...(knative
+          ? { 'serving.knative.dev/progress-deadline': `${serving.held.progressSeconds}s` }
+          : {}),
         ...scaling.annotations,
         ...annotationsOf(serving),
       },
@@ -78,13 +118,26 @@ function kserveObjects(serving: Serving, options: KserveOptions): { objects: Man
   }
   const budget = disruptionBudget(serving, several, pods)
   return {
-    objects: [...(server.configMap ? [server.configMap] : []), ...claimTemplates(serving, server.gpu), ...budget, service],
-    notes: [...server.notes, ...overlayNotes(serving), ...scaling.notes, ...(serving.placed ? [roomNote] : [])],
+    objects: [
+      ...(server.configMap ? [server.configMap] : []),
+      ...claimTemplates(serving, server.gpu),
+      ...budget,
+      service,
+    ],
+    notes: [
+      ...server.notes,
+      ...overlayNotes(serving),
+      ...scaling.notes,
+      ...(serving.placed ? [roomNote] : []),
+    ],
     namespace: scaling.namespace ?? serving.namespace,
   }
 }
 
-/** Knative ends containers itself, and has no startup probe on older releases: it waits for readiness. */
+/**
+ * Knative ends containers itself, and has no startup probe on older releases: it waits for
+ * readiness.
+ */
 function withoutPodOnly(container: Manifest): Manifest {
   const { lifecycle: _, startupProbe: __, ...rest } = container
   return rest
@@ -93,7 +146,10 @@ function withoutPodOnly(container: Manifest): Manifest {
 /** KServe knows its own container by this name. */
 const kserveContainer = 'kserve-container'
 
-/** A runtime's container is given as `model`, without its name; sidecars of the user's stand beside it. */
+/**
+ * A runtime's container is given as `model`, without its name; sidecars of the user's stand beside
+ * it.
+ */
 function withContainer(serving: Serving, containers: readonly Manifest[]): Manifest {
   if (!byRuntime(serving)) return { containers }
   const own = containers.find(({ name }) => name === kserveContainer)
@@ -111,7 +167,11 @@ interface Predictor {
 
 const runtimes: Readonly<Partial<Record<DeployedServer, Manifest>>> = {
   tfserving: { modelFormat: { name: 'tensorflow' }, runtime: 'kserve-tensorflow-serving' },
-  triton: { modelFormat: { name: 'triton' }, runtime: 'kserve-tritonserver', protocolVersion: 'v2' },
+  triton: {
+    modelFormat: { name: 'triton' },
+    runtime: 'kserve-tritonserver',
+    protocolVersion: 'v2',
+  },
   vllm: { modelFormat: { name: 'huggingface' }, runtime: 'kserve-huggingfaceserver' },
 }
 
@@ -146,17 +206,27 @@ function customPredictor(serving: Serving, { backend }: KserveOptions): Predicto
   // Which KServe does not know: the pod mounts it.
   const own = podStorage(kept?.kind === 'csi' ? kept : undefined)
   const plain = plainServer(serving)
-  const asksGrpc = container.grpcPort !== undefined && protocolTable[serving.evidence.measured.protocol].transport === 'grpc'
+  const asksGrpc =
+    container.grpcPort !== undefined &&
+    protocolTable[serving.evidence.measured.protocol].transport === 'grpc'
   const server = {
     ...plain,
-    notes: [...secretNotes(container, serving.name), ...plain.notes, ...own.notes, ...container.notes],
+    notes: [
+      ...secretNotes(container, serving.name),
+      ...plain.notes,
+      ...own.notes,
+      ...container.notes,
+    ],
     annotations: own.annotations,
     configMap: files.configMap,
     scraped: container,
   }
   // KServe fetches what this variable names to /mnt/models.
   const fetches = kept !== undefined && kept.kind !== 'csi'
-  const env = { ...container.env, ...(fetches && { STORAGE_URI: platformUri(serving.modelUri!, 'KServe') }) }
+  const env = {
+    ...container.env,
+    ...(fetches && { STORAGE_URI: platformUri(serving.modelUri!, 'KServe') }),
+  }
   const empty = scratch(serving, container)
   const volumes = [...own.volumes, ...files.volumes, ...empty.volumes]
   const volumeMounts = [...own.volumeMounts, ...files.volumeMounts, ...empty.volumeMounts]
@@ -170,7 +240,9 @@ function customPredictor(serving: Serving, { backend }: KserveOptions): Predicto
       ...environment({ ...container, env }, serving.name),
       // KServe calls one port: of a server asked over gRPC that one, by the name it is known by.
       ports: [
-        asksGrpc ? { name: 'h2c', containerPort: container.grpcPort, protocol: 'TCP' } : { containerPort: container.port, protocol: 'TCP' },
+        asksGrpc
+          ? { name: 'h2c', containerPort: container.grpcPort, protocol: 'TCP' }
+          : { containerPort: container.port, protocol: 'TCP' },
       ],
       ...probes(serving, container, container.port),
       lifecycle,
@@ -191,12 +263,26 @@ interface Scaling {
   readonly namespace?: string
 }
 
-function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }: KserveOptions): Scaling {
+function scalingOf(
+  serving: Serving,
+  { variant, prometheus = defaultPrometheus }: KserveOptions,
+): Scaling {
   if (serving.placed !== undefined)
-    return { annotations: variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' }, fields: {}, fixed: true, notes: [] }
+    return {
+      annotations: variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' },
+      fields: {},
+      fixed: true,
+      notes: [],
+    }
   if (!serving.scalable) {
-    const annotations: Readonly<Record<string, string>> = variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' }
-    return { annotations, fields: {}, fixed: true, notes: [unscaledNote, ...(variant === 'knative' ? knativeNotes(serving) : [])] }
+    const annotations: Readonly<Record<string, string>> =
+      variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' }
+    return {
+      annotations,
+      fields: {},
+      fixed: true,
+      notes: [unscaledNote, ...(variant === 'knative' ? knativeNotes(serving) : [])],
+    }
   }
   if (variant === 'knative') {
     return {
@@ -212,7 +298,15 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
       annotations: { 'serving.kserve.io/autoscalerClass': 'keda' },
       fields: {
         autoScaling: {
-          metrics: [{ type: 'External', external: { metric: { backend: 'prometheus', serverAddress: prometheus, query }, target } }],
+          metrics: [
+            {
+              type: 'External',
+              external: {
+                metric: { backend: 'prometheus', serverAddress: prometheus, query },
+                target,
+              },
+            },
+          ],
           ...behaviour(serving),
         },
       },
@@ -228,10 +322,15 @@ function scalingOf(serving: Serving, { variant, prometheus = defaultPrometheus }
       annotations: { 'serving.kserve.io/autoscalerClass': 'none' },
       fields: {},
       fixed: true,
-      notes: ['the number of replicas is fixed: Standard mode scales on CPU alone, and CPU usage was not measured (see --variant keda)'],
+      notes: [
+        'the number of replicas is fixed: Standard mode scales on CPU alone, and CPU usage was not measured (see --variant keda)',
+      ],
     }
   }
-  const target = Math.min(100, Math.max(1, Math.round((100 * busy * (1 - serving.headroom)) / cpuCores)))
+  const target = Math.min(
+    100,
+    Math.max(1, Math.round((100 * busy * (1 - serving.headroom)) / cpuCores)),
+  )
   return {
     annotations: { 'serving.kserve.io/autoscalerClass': 'hpa' },
     fields: cpuScaling(serving, target),
@@ -247,11 +346,15 @@ function cpuScaling(serving: Serving, averageUtilization: number): Manifest {
   const { behavior } = behaviour(serving)
   if (behavior === undefined) return { scaleMetric: 'cpu', scaleTarget: averageUtilization }
   const target = { type: 'Utilization', averageUtilization }
-  return { autoScaling: { metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }], behavior } }
+  return {
+    autoScaling: { metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }], behavior },
+  }
 }
 
 const behaviourNotes = (serving: Serving): string[] =>
-  behaviour(serving).behavior === undefined ? [] : ['autoScaling.behavior needs a KServe that has it (0.20): on an earlier one take it out']
+  behaviour(serving).behavior === undefined
+    ? []
+    : ['autoScaling.behavior needs a KServe that has it (0.20): on an earlier one take it out']
 
 const knativeNotes = ({ resources, instanceType }: Serving): string[] => [
   'Knative ends and spreads pods itself: it takes no preStop, grace period or spread, and drains requests for up to its timeoutSeconds (300)',
@@ -260,5 +363,9 @@ const knativeNotes = ({ resources, instanceType }: Serving): string[] => [
         'Knative must allow affinity and tolerations: features kubernetes.podspec-affinity and kubernetes.podspec-tolerations in config-features',
       ]
     : []),
-  ...(instanceType === undefined ? [] : ['Knative must allow node selectors: feature kubernetes.podspec-nodeselector in config-features']),
+  ...(instanceType === undefined
+    ? []
+    : [
+        'Knative must allow node selectors: feature kubernetes.podspec-nodeselector in config-features',
+      ]),
 ]

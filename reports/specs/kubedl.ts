@@ -1,6 +1,15 @@
-/** KubeDL Inference v1alpha1, with an HPA of its own: the kind's autoScale and batching fields are read by no controller. */
+/**
+ * KubeDL Inference v1alpha1, with an HPA of its own: the kind's autoScale and batching fields are
+ * read by no controller.
+ */
 
-import { disruptionBudget, labelsOf, lasting, leastReplicas, scrapeAnnotations } from './available.ts'
+import {
+  disruptionBudget,
+  labelsOf,
+  lasting,
+  leastReplicas,
+  scrapeAnnotations,
+} from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { modelFolder, podStorage, storageOf } from './model-storage.ts'
@@ -24,15 +33,22 @@ export const target: SpecTarget = {
 
 const [http, grpc] = [8080, 9000]
 
-function kubedlObjects(serving: Serving, backend: string | undefined): { objects: Manifest[]; notes: readonly string[] } {
+function kubedlObjects(
+  serving: Serving,
+  backend: string | undefined,
+): { objects: Manifest[]; notes: readonly string[] } {
   const tensorflow = serving.deployed.server === 'tfserving'
   const kept = storageOf(serving)
   const storage = podStorage(kept)
   const folder = kept?.path ?? modelFolder
   const places = { http, grpc, folder }
-  const server = tensorflow ? tfservingServer(serving, places) : tritonServer(serving, places, backend)
+  const server = tensorflow
+    ? tfservingServer(serving, places)
+    : tritonServer(serving, places, backend)
   refuseClaim(server.gpu, 'KubeDL takes')
-  const { volumeMounts = [], ...fields } = server.fields as { readonly volumeMounts?: readonly Manifest[] }
+  const { volumeMounts = [], ...fields } = server.fields as {
+    readonly volumeMounts?: readonly Manifest[]
+  }
   const container = {
     name: 'predictor',
     image: serving.container.image,
@@ -55,7 +71,10 @@ function kubedlObjects(serving: Serving, backend: string | undefined): { objects
     ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
     containers: [container],
   }
-  const annotations = { ...storage.annotations, ...(scales ? scrapeAnnotations(server.scraped) : {}) }
+  const annotations = {
+    ...storage.annotations,
+    ...(scales ? scrapeAnnotations(server.scraped) : {}),
+  }
   const pod = placedPod(serving, server.gpu, spec, container.name, { labels, annotations })
   const inference: Manifest = {
     apiVersion: 'serving.kubedl.io/v1alpha1',
@@ -79,7 +98,12 @@ function kubedlObjects(serving: Serving, backend: string | undefined): { objects
   const scaled = { apiVersion: 'apps/v1', kind: 'Deployment', name: `${serving.name}-predictor` }
   const budget = disruptionBudget(serving, several, labels)
   return {
-    objects: [...(server.configMap ? [server.configMap] : []), inference, ...(scales ? [autoscaler(serving, scaled)] : []), ...budget],
+    objects: [
+      ...(server.configMap ? [server.configMap] : []),
+      inference,
+      ...(scales ? [autoscaler(serving, scaled)] : []),
+      ...budget,
+    ],
     notes: [
       ...server.notes,
       ...storage.notes,

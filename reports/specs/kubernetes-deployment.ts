@@ -1,4 +1,7 @@
-/** Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and PodDisruptionBudget. */
+/**
+ * Plain Kubernetes: Deployment and Service, and where it scales, HorizontalPodAutoscaler v2 and
+ * PodDisruptionBudget.
+ */
 
 import { chosenServers } from '../figures.ts'
 import { disruptionBudget, labelsOf, leastReplicas } from './available.ts'
@@ -9,7 +12,14 @@ import { fileMounts } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { type PodParts, podNotes, podTemplate, portsOf } from './pod-template.ts'
 import { prefillDecodeSpec } from './prefill-decode.ts'
-import { adapterNote, autoscaler, keda, kedaNote, queriedNamespace, unscaledNote } from './scaling.ts'
+import {
+  adapterNote,
+  autoscaler,
+  keda,
+  kedaNote,
+  queriedNamespace,
+  unscaledNote,
+} from './scaling.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { OwnPod, Serving } from './serving.ts'
 import { type Autoscaler, fetchesArchive, type SpecOptions, type SpecTarget } from './target.ts'
@@ -22,12 +32,19 @@ export const target: SpecTarget = {
   takesOwnPod: true,
   takesPools: true,
   namespaced: true,
-  host: ({ name, placed }) => (placed?.onDemand === undefined ? name : `${placed.onDemand}/upstream/${name}`),
+  host: ({ name, placed }) =>
+    placed?.onDemand === undefined ? name : `${placed.onDemand}/upstream/${name}`,
   render: kubernetesSpec,
 }
 
-/** `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share, or the weights cannot be fetched. */
-function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions): SpecFile[] {
+/**
+ * `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share, or the weights
+ * cannot be fetched.
+ */
+function kubernetesSpec(
+  serving: Serving,
+  { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions,
+): SpecFile[] {
   if (serving.resources.pools !== undefined) return prefillDecodeSpec(serving, asked !== 'none')
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const scheduled = cronScaled(serving)
@@ -37,20 +54,33 @@ function kubernetesSpec(serving: Serving, { autoscaler: asked = 'hpa', prometheu
   const storage = podStorage(serving.pod ? undefined : storageOf(serving))
   const files = fileMounts(serving, serving.pod ? [] : container.files)
   const several = leastReplicas(serving, scaler !== 'none') > 1 && !serving.placed?.lowPriority
-  const parts = { container, storage, files, scaled: scaler !== 'none', scheduled: scheduled.length > 0, several }
+  const parts = {
+    container,
+    storage,
+    files,
+    scaled: scaler !== 'none',
+    scheduled: scheduled.length > 0,
+    several,
+  }
   const objects: Manifest[] = [
     ...(files.configMap ? [files.configMap] : []),
     ...claimTemplates(serving, gpu),
     deployment(serving, parts),
     service(serving),
-    ...(scaler === 'hpa' ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })] : []),
+    ...(scaler === 'hpa'
+      ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })]
+      : []),
     ...(scaler === 'keda' ? [keda(serving, serving.name, prometheus)] : []),
     ...scheduled,
     ...disruptionBudget(serving, several, labelsOf(serving)),
   ]
   const notes = [
     ...podNotes(serving, parts, gpu),
-    ...(scaler === 'hpa' ? [adapterNote(serving)] : scaler === 'keda' ? [kedaNote(serving, prometheus)] : []),
+    ...(scaler === 'hpa'
+      ? [adapterNote(serving)]
+      : scaler === 'keda'
+        ? [kedaNote(serving, prometheus)]
+        : []),
     ...(scaler === asked || serving.placed ? [] : [unscaledNote]),
     ...placedNotes(serving, scheduled.length > 0),
   ]
@@ -71,27 +101,46 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
     metadata: { name: serving.name, labels, annotations: annotationsOf(serving) },
     spec: {
       // The autoscaler owns the number; set here as well, each apply would set it back.
-      ...(parts.scaled || parts.scheduled ? {} : { replicas: serving.placed?.onDemand ? 0 : serving.replicas }),
+      ...(parts.scaled || parts.scheduled
+        ? {}
+        : { replicas: serving.placed?.onDemand ? 0 : serving.replicas }),
       ...(serving.placed ? { strategy: placedStrategy } : {}),
       selector: { matchLabels: labels },
       progressDeadlineSeconds: serving.held.progressSeconds,
-      template: serving.pod ? ownTemplate(serving.pod, labels, priorityOf(serving)) : podTemplate(serving, parts, labels),
+      template: serving.pod
+        ? ownTemplate(serving.pod, labels, priorityOf(serving))
+        : podTemplate(serving, parts, labels),
     },
   }
 }
 
 /** The user's pod, with the label that Service and Deployment know it by. */
-function ownTemplate({ metadata, spec }: OwnPod, labels: Readonly<Record<string, string>>, more: Manifest): Manifest {
+function ownTemplate(
+  { metadata, spec }: OwnPod,
+  labels: Readonly<Record<string, string>>,
+  more: Manifest,
+): Manifest {
   // What names one pod has no place in a template.
-  const { name: _, namespace: __, labels: own, ...rest } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
-  return { metadata: { ...rest, labels: { ...own, ...labels } }, spec: { ...(spec as Manifest), ...more } }
+  const {
+    name: _,
+    namespace: __,
+    labels: own,
+    ...rest
+  } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
+  return {
+    metadata: { ...rest, labels: { ...own, ...labels } },
+    spec: { ...(spec as Manifest), ...more },
+  }
 }
 
 function service(serving: Serving): Manifest {
   const [, ...others] = portsOf(serving.container)
   const ports = serving.pod
     ? [{ name: 'http', port: 80, targetPort: serving.container.port }]
-    : [{ name: 'http', port: 80, targetPort: 'http' }, ...others.map(({ name, port }) => ({ name, port, targetPort: name }))]
+    : [
+        { name: 'http', port: 80, targetPort: 'http' },
+        ...others.map(({ name, port }) => ({ name, port, targetPort: name })),
+      ]
   return {
     apiVersion: 'v1',
     kind: 'Service',

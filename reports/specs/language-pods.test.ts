@@ -6,11 +6,22 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
-import { type LanguageServer, languageServers } from '../../trials/launchers/server-files/language-programs.ts'
+import {
+  type LanguageServer,
+  languageServers,
+} from '../../trials/launchers/server-files/language-programs.ts'
 import { renderSpec } from './index.ts'
 import { languageContainer } from './language-servers.ts'
 import { servingOf } from './serving.ts'
-import { evidence, found, llama, podOf, streamed, type Tree, whole } from './spec-samples.contract.ts'
+import {
+  evidence,
+  found,
+  llama,
+  podOf,
+  streamed,
+  type Tree,
+  whole,
+} from './spec-samples.contract.ts'
 import { checkCompose, checkManifests } from './validate.contract.ts'
 
 /** An 8B in 16 bits, simulated. */
@@ -24,7 +35,14 @@ function servingOfLlama(server: LanguageServer, modelUri: string | undefined, gp
       resources: { ...whole, gpu: 'H100', gpus },
       deployed: { server, weights: modelUri === undefined ? 'missing' : 'given' },
       container: { ...languageContainer(server, 'llama-3.1-8b', modelUri), imageNamed: true },
-      evidence: { ...evidence, measured: llama, slo: streamed, launchSeconds: undefined, peakRssMiB: undefined, slowestMs: undefined },
+      evidence: {
+        ...evidence,
+        measured: llama,
+        slo: streamed,
+        launchSeconds: undefined,
+        peakRssMiB: undefined,
+        slowestMs: undefined,
+      },
     },
     { headroom: 0.2, ...(modelUri !== undefined && { modelUri }) },
   )
@@ -32,7 +50,11 @@ function servingOfLlama(server: LanguageServer, modelUri: string | undefined, gp
 
 const hub = 'meta-llama/Llama-3.1-8B-Instruct'
 
-async function podIn(target: 'kubernetes' | 'kserve' | 'lws', serving: ReturnType<typeof servingOfLlama>, options = {}) {
+async function podIn(
+  target: 'kubernetes' | 'kserve' | 'lws',
+  serving: ReturnType<typeof servingOfLlama>,
+  options = {},
+) {
   const [file] = await renderSpec(target, serving, options)
   const { objects, problems } = checkManifests(file!.text)
   expect(problems).toEqual([])
@@ -56,41 +78,62 @@ test.each(languageServers)(
         requests: { cpu: '4', memory: '33Gi' },
         limits: { cpu: '4', memory: '33Gi', 'nvidia.com/gpu': '2' },
       })
-      expect(spec.volumes).toContainEqual({ name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: '8Gi' } })
-      expect(container.volumeMounts).toContainEqual({ name: 'shared-memory', mountPath: '/dev/shm' })
+      expect(spec.volumes).toContainEqual({
+        name: 'shared-memory',
+        emptyDir: { medium: 'Memory', sizeLimit: '8Gi' },
+      })
+      expect(container.volumeMounts).toContainEqual({
+        name: 'shared-memory',
+        mountPath: '/dev/shm',
+      })
       expect(container.args).toContain(flagOf[server])
     }
   },
 )
 
-test.each(languageServers)("%s takes the Hub's token from a Secret, and keeps what it downloads in a volume", async (server) => {
-  for (const target of ['kubernetes', 'kserve'] as const) {
-    const { container, spec, text } = await podIn(target, servingOfLlama(server, hub))
-    expect([...(container.command as unknown as string[])].join(' ')).toContain(hub)
-    expect(container.env).toContainEqual({
-      name: 'HF_TOKEN',
-      valueFrom: { secretKeyRef: { name: 'llama-3-1-8b-secrets', key: 'HF_TOKEN', optional: true } },
-    })
-    expect(text).toContain('kubectl create secret generic llama-3-1-8b-secrets --from-literal=HF_TOKEN="$HF_TOKEN"')
-    expect(container.env).toContainEqual({ name: 'HF_HOME', value: '/cache/huggingface' })
-    expect(spec.volumes).toContainEqual({ name: 'cache', emptyDir: {} })
-    expect(container.volumeMounts).toContainEqual({ name: 'cache', mountPath: '/cache' })
-    // Weights from elsewhere need no token.
-    expect(JSON.stringify((await podIn(target, servingOfLlama(server, 's3://bucket/llama'))).object)).not.toContain('HF_TOKEN')
-  }
-})
+test.each(languageServers)(
+  "%s takes the Hub's token from a Secret, and keeps what it downloads in a volume",
+  async (server) => {
+    for (const target of ['kubernetes', 'kserve'] as const) {
+      const { container, spec, text } = await podIn(target, servingOfLlama(server, hub))
+      expect([...(container.command as unknown as string[])].join(' ')).toContain(hub)
+      expect(container.env).toContainEqual({
+        name: 'HF_TOKEN',
+        valueFrom: {
+          secretKeyRef: { name: 'llama-3-1-8b-secrets', key: 'HF_TOKEN', optional: true },
+        },
+      })
+      expect(text).toContain(
+        'kubectl create secret generic llama-3-1-8b-secrets --from-literal=HF_TOKEN="$HF_TOKEN"',
+      )
+      expect(container.env).toContainEqual({ name: 'HF_HOME', value: '/cache/huggingface' })
+      expect(spec.volumes).toContainEqual({ name: 'cache', emptyDir: {} })
+      expect(container.volumeMounts).toContainEqual({ name: 'cache', mountPath: '/cache' })
+      // Weights from elsewhere need no token.
+      expect(
+        JSON.stringify((await podIn(target, servingOfLlama(server, 's3://bucket/llama'))).object),
+      ).not.toContain('HF_TOKEN')
+    }
+  },
+)
 
-test.each(languageServers)('%s has the time to download and read its weights, and to end its longest answer', async (server) => {
-  const { container, spec, object } = await podIn('kubernetes', servingOfLlama(server, hub))
-  const startup = container.startupProbe as unknown as { periodSeconds: number; failureThreshold: number }
-  expect(startup.periodSeconds * startup.failureThreshold).toBe(685)
-  expect(object.spec!.progressDeadlineSeconds).toBe(1284)
-  expect(container.readinessProbe).toMatchObject({
-    httpGet: { path: '/health', port: 'http' },
-    timeoutSeconds: server === 'sglang' ? 20 : 10,
-  })
-  expect(spec.terminationGracePeriodSeconds).toBe(134)
-})
+test.each(languageServers)(
+  '%s has the time to download and read its weights, and to end its longest answer',
+  async (server) => {
+    const { container, spec, object } = await podIn('kubernetes', servingOfLlama(server, hub))
+    const startup = container.startupProbe as unknown as {
+      periodSeconds: number
+      failureThreshold: number
+    }
+    expect(startup.periodSeconds * startup.failureThreshold).toBe(685)
+    expect(object.spec!.progressDeadlineSeconds).toBe(1284)
+    expect(container.readinessProbe).toMatchObject({
+      httpGet: { path: '/health', port: 'http' },
+      timeoutSeconds: server === 'sglang' ? 20 : 10,
+    })
+    expect(spec.terminationGracePeriodSeconds).toBe(134)
+  },
+)
 
 describe('TensorRT-LLM', () => {
   test('reads its options from a file of the pod, and tells Prometheus elsewhere', async () => {
@@ -99,15 +142,27 @@ describe('TensorRT-LLM', () => {
       expect(container.image).toBe('nvcr.io/nvidia/tensorrt-llm/release:1.2.1')
       expect(container.args).toContain('--max_batch_size=64')
       expect(container.args).toContain('--extra_llm_api_options=/etc/tuned/trtllm.yaml')
-      expect(container.volumeMounts).toContainEqual(expect.objectContaining({ mountPath: '/etc/tuned/trtllm.yaml' }))
-      const { data } = objects.find(({ kind }) => kind === 'ConfigMap') as unknown as { data: Record<string, string> }
-      expect(Object.values(data).map((text) => parse(text))).toEqual([{ enable_chunked_prefill: true, return_perf_metrics: true }])
+      expect(container.volumeMounts).toContainEqual(
+        expect.objectContaining({ mountPath: '/etc/tuned/trtllm.yaml' }),
+      )
+      const { data } = objects.find(({ kind }) => kind === 'ConfigMap') as unknown as {
+        data: Record<string, string>
+      }
+      expect(Object.values(data).map((text) => parse(text))).toEqual([
+        { enable_chunked_prefill: true, return_perf_metrics: true },
+      ])
     }
-    expect(languageContainer('tensorrt-llm', 'llama', hub).metrics).toEqual({ port: 8000, path: '/prometheus/metrics' })
+    expect(languageContainer('tensorrt-llm', 'llama', hub).metrics).toEqual({
+      port: 8000,
+      path: '/prometheus/metrics',
+    })
   })
 
   test('is called by the name of the model where its weights lie in a folder of another', async () => {
-    const { container } = await podIn('kubernetes', servingOfLlama('tensorrt-llm', 'pvc://weights/model'))
+    const { container } = await podIn(
+      'kubernetes',
+      servingOfLlama('tensorrt-llm', 'pvc://weights/model'),
+    )
     const [shell, flag, script, ...words] = container.command as unknown as string[]
     expect([shell, flag, ...words]).toEqual([
       'sh',
@@ -122,7 +177,11 @@ describe('TensorRT-LLM', () => {
     const folder = mkdtempSync(join(tmpdir(), 'tune-link-'))
     try {
       const link = join(folder, 'llama')
-      const said = execFileSync('sh', ['-c', script!, 'sh', folder, link, 'echo', link, '--port=1'], { encoding: 'utf8' })
+      const said = execFileSync(
+        'sh',
+        ['-c', script!, 'sh', folder, link, 'echo', link, '--port=1'],
+        { encoding: 'utf8' },
+      )
       expect(said).toBe(`${link} --port=1\n`)
       expect(realpathSync(link)).toBe(realpathSync(folder))
     } finally {
@@ -132,10 +191,17 @@ describe('TensorRT-LLM', () => {
 })
 
 test('8-bit weights that say so themselves are refused beside --quantization fp8: the file says it', async () => {
-  const eight = (server: LanguageServer) => ({ ...servingOfLlama(server, hub), configuration: { maxNumSeqs: 64, quantization: 'fp8' } })
+  const eight = (server: LanguageServer) => ({
+    ...servingOfLlama(server, hub),
+    configuration: { maxNumSeqs: 64, quantization: 'fp8' },
+  })
   for (const server of ['vllm', 'sglang'] as const)
-    expect((await podIn('kubernetes', eight(server))).text).toContain('take it out for weights that say themselves')
-  expect((await podIn('kserve', eight('vllm'), { variant: 'llm' })).text).toContain('take it out for weights')
+    expect((await podIn('kubernetes', eight(server))).text).toContain(
+      'take it out for weights that say themselves',
+    )
+  expect((await podIn('kserve', eight('vllm'), { variant: 'llm' })).text).toContain(
+    'take it out for weights',
+  )
   expect((await podIn('kubernetes', eight('tgi'))).text).not.toContain('take it out')
   expect((await podIn('kubernetes', servingOfLlama('vllm', hub))).text).not.toContain('take it out')
 })
@@ -147,16 +213,25 @@ describe('speculative decoding', () => {
   }
 
   test('stands in the manifest as the server takes it, and in the script and the flags of KServe', async () => {
-    const eagle = { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' }
+    const eagle = {
+      speculativeTokens: 3,
+      speculativeMethod: 'eagle3',
+      speculativeModel: 'org/eagle',
+    }
     const config = '{"method":"eagle3","model":"org/eagle","num_speculative_tokens":3}'
     const vllm = drafting('vllm', eagle)
-    expect((await podIn('kubernetes', vllm)).container.args).toContain(`--speculative-config=${config}`)
+    expect((await podIn('kubernetes', vllm)).container.args).toContain(
+      `--speculative-config=${config}`,
+    )
     expect((await podIn('kserve', vllm)).container.args).toContain(`--speculative-config=${config}`)
     expect((await podIn('kserve', vllm, { variant: 'llm' })).container.env).toContainEqual({
       name: 'VLLM_ADDITIONAL_ARGS',
       value: expect.stringContaining(`--speculative-config '${config}'`),
     })
-    const [script] = await renderSpec('vllm', { ...vllm, container: { ...vllm.container, imageNamed: false } })
+    const [script] = await renderSpec('vllm', {
+      ...vllm,
+      container: { ...vllm.container, imageNamed: false },
+    })
     expect(script!.text).toContain(`--speculative-config '${config}'`)
     const { objects } = await podIn('kubernetes', drafting('tensorrt-llm', eagle))
     expect(JSON.stringify(objects)).toContain('speculative_model_dir: \\"org/eagle\\"')
@@ -170,33 +245,58 @@ describe('speculative decoding', () => {
         ...(speculativeModel && { speculativeModel }),
       })
       const { container, text } = await podIn('kubernetes', serving)
-      expect(container.args).toContain('--speculative-draft-model-path=REPLACE_WITH_YOUR_DRAFT_MODEL')
+      expect(container.args).toContain(
+        '--speculative-draft-model-path=REPLACE_WITH_YOUR_DRAFT_MODEL',
+      )
       expect(text).toContain('does not start yet: put the weights that draft')
     }
-    const named = { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' }
-    const mounted = { ...servingOfLlama('sglang', 'pvc://weights/llama'), configuration: { ...named, gpus: 1 } }
+    const named = {
+      speculativeTokens: 3,
+      speculativeMethod: 'eagle3',
+      speculativeModel: 'org/eagle',
+    }
+    const mounted = {
+      ...servingOfLlama('sglang', 'pvc://weights/llama'),
+      configuration: { ...named, gpus: 1 },
+    }
     const { container, text } = await podIn('kubernetes', mounted)
     expect(text).not.toContain('does not start yet')
     expect(JSON.stringify(container.env)).toContain('HF_TOKEN')
   })
 
   test('a server that has no such drafts is refused, with what it has', async () => {
-    const serving = drafting('tgi', { speculativeTokens: 3, speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' })
-    await expect(podIn('kubernetes', serving)).rejects.toThrow(/tgi has no speculativeMethod eagle3/)
+    const serving = drafting('tgi', {
+      speculativeTokens: 3,
+      speculativeMethod: 'eagle3',
+      speculativeModel: 'org/eagle',
+    })
+    await expect(podIn('kubernetes', serving)).rejects.toThrow(
+      /tgi has no speculativeMethod eagle3/,
+    )
   })
 })
 
 test('more GPUs than a node has are told of, and what spreads them over several', async () => {
   const several = /needs a node of 16 GPUs.*--target lws/
   expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 16))).text).toMatch(several)
-  expect((await podIn('kserve', servingOfLlama('vllm', hub, 16), { variant: 'llm' })).text).toMatch(several)
-  expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 8))).text).not.toContain('--target lws')
-  expect((await podIn('kubernetes', servingOfLlama('sglang', hub, 16))).text).toMatch(/for vLLM alone/)
+  expect((await podIn('kserve', servingOfLlama('vllm', hub, 16), { variant: 'llm' })).text).toMatch(
+    several,
+  )
+  expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 8))).text).not.toContain(
+    '--target lws',
+  )
+  expect((await podIn('kubernetes', servingOfLlama('sglang', hub, 16))).text).toMatch(
+    /for vLLM alone/,
+  )
 })
 
 describe('a LeaderWorkerSet', () => {
   const over = (gpus: number, gpusPerNode?: number) =>
-    podIn('lws', servingOfLlama('vllm', hub, gpus), gpusPerNode === undefined ? {} : { gpusPerNode })
+    podIn(
+      'lws',
+      servingOfLlama('vllm', hub, gpus),
+      gpusPerNode === undefined ? {} : { gpusPerNode },
+    )
 
   test('is valid, and spreads a replica over nodes: tensor parallel in each, pipeline parallel over them', async () => {
     for (const [gpus, perNode, nodes] of [
@@ -214,7 +314,8 @@ describe('a LeaderWorkerSet', () => {
       expect(args).toContain('--distributed-executor-backend=ray')
       expect(args).toContain('--max-num-seqs=64')
       const [worker] = template.workerTemplate!.spec!.containers as unknown as Tree[]
-      for (const one of [container, worker!]) expect(one.resources!.limits).toMatchObject({ 'nvidia.com/gpu': String(perNode ?? 8) })
+      for (const one of [container, worker!])
+        expect(one.resources!.limits).toMatchObject({ 'nvidia.com/gpu': String(perNode ?? 8) })
       expect(text).toMatch(/NOT MODELLED, NOT MEASURED: the network between the \d nodes/)
     }
   })
@@ -230,7 +331,8 @@ describe('a LeaderWorkerSet', () => {
     const worker = object.spec!.leaderWorkerTemplate!.workerTemplate!
     const [one] = worker.spec!.containers as unknown as Tree[]
     expect(command(one!)[2]).toContain('worker --ray_address="$LWS_LEADER_ADDRESS"')
-    for (const field of ['ports', 'startupProbe', 'readinessProbe', 'livenessProbe']) expect(one).not.toHaveProperty(field)
+    for (const field of ['ports', 'startupProbe', 'readinessProbe', 'livenessProbe'])
+      expect(one).not.toHaveProperty(field)
     // Every pod fetches, caches and shares memory.
     expect(one!.env).toEqual(container.env)
     expect(one!.volumeMounts).toEqual(container.volumeMounts)
@@ -243,11 +345,19 @@ describe('a LeaderWorkerSet', () => {
   })
 
   test('waits for the last node before its start counts', async () => {
-    const [one, several] = [await podIn('kubernetes', servingOfLlama('vllm', hub, 8)), await over(16)]
-    const start = (of: Tree) => Number(of.startupProbe!.failureThreshold) * Number(of.startupProbe!.periodSeconds)
-    expect(start(several.container)).toBeGreaterThanOrEqual(Number(one.object.spec!.progressDeadlineSeconds))
+    const [one, several] = [
+      await podIn('kubernetes', servingOfLlama('vllm', hub, 8)),
+      await over(16),
+    ]
+    const start = (of: Tree) =>
+      Number(of.startupProbe!.failureThreshold) * Number(of.startupProbe!.periodSeconds)
+    expect(start(several.container)).toBeGreaterThanOrEqual(
+      Number(one.object.spec!.progressDeadlineSeconds),
+    )
     // What a node holds, not what the replica does.
-    expect(several.container.resources!.limits!.memory).toEqual(one.container.resources!.limits!.memory)
+    expect(several.container.resources!.limits!.memory).toEqual(
+      one.container.resources!.limits!.memory,
+    )
   })
 
   test.each([
@@ -259,10 +369,15 @@ describe('a LeaderWorkerSet', () => {
 })
 
 test('an LLMInferenceService waits for its model as long, with as much shared memory', async () => {
-  const { container, spec, text } = await podIn('kserve', servingOfLlama('vllm', hub, 2), { variant: 'llm' })
+  const { container, spec, text } = await podIn('kserve', servingOfLlama('vllm', hub, 2), {
+    variant: 'llm',
+  })
   expect(container.startupProbe).toEqual({ periodSeconds: 5, failureThreshold: 137 })
   expect(spec.volumes).toEqual([{ name: 'dshm', emptyDir: { medium: 'Memory', sizeLimit: '8Gi' } }])
-  expect(container.env).toContainEqual({ name: 'VLLM_ADDITIONAL_ARGS', value: '--max-num-seqs 64 --max-model-len 4096' })
+  expect(container.env).toContainEqual({
+    name: 'VLLM_ADDITIONAL_ARGS',
+    value: '--max-num-seqs 64 --max-model-len 4096',
+  })
   expect(container.resources!.limits).toMatchObject({ memory: '33Gi' })
   expect(spec.terminationGracePeriodSeconds).toBe(134)
   expect(text).toContain('needs HF_TOKEN from a Secret of the service account')
@@ -273,9 +388,15 @@ test("KServe's own runtime and Knative wait as long", async () => {
   const byRuntime = { ...named, container: { ...named.container, imageNamed: false } }
   const standard = await podIn('kserve', byRuntime)
   expect(standard.object.spec!.predictor!.model!.args).toContain('--max-model-len=4096')
-  expect(standard.container.startupProbe).toMatchObject({ periodSeconds: 5, failureThreshold: 137, timeoutSeconds: 10 })
+  expect(standard.container.startupProbe).toMatchObject({
+    periodSeconds: 5,
+    failureThreshold: 137,
+    timeoutSeconds: 10,
+  })
   const { object } = await podIn('kserve', byRuntime, { variant: 'knative' })
-  expect(object.metadata!.annotations).toMatchObject({ 'serving.knative.dev/progress-deadline': '1284s' })
+  expect(object.metadata!.annotations).toMatchObject({
+    'serving.knative.dev/progress-deadline': '1284s',
+  })
 })
 
 test('Compose passes the token on, keeps the cache in a volume, and waits as long', async () => {

@@ -1,4 +1,7 @@
-/** Servers of language models as containers: their images, command lines, and what was tuned in the words of each. */
+/**
+ * Servers of language models as containers: their images, command lines, and what was tuned in the
+ * words of each.
+ */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import {
   draftsFault,
@@ -7,7 +10,11 @@ import {
   languagePrograms,
   tunedStart,
 } from '../../trials/launchers/server-files/language-programs.ts'
-import { draftsOf, draftToFill, needsDraftModel } from '../../trials/launchers/server-files/speculative-flags.ts'
+import {
+  draftsOf,
+  draftToFill,
+  needsDraftModel,
+} from '../../trials/launchers/server-files/speculative-flags.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { weightsPlace } from './model-storage.ts'
@@ -25,10 +32,21 @@ const requestsMetrics: Readonly<Record<LanguageServer, string>> = {
   'tensorrt-llm': 'trtllm_request_success_total',
 }
 
-/** Seconds that an answer of `/health` may take: SGLang makes a token for it behind what is under way. */
-export const languageProbeSeconds: Readonly<Record<LanguageServer, number>> = { vllm: 10, sglang: 20, tgi: 10, 'tensorrt-llm': 10 }
+/**
+ * Seconds that an answer of `/health` may take: SGLang makes a token for it behind what is under
+ * way.
+ */
+export const languageProbeSeconds: Readonly<Record<LanguageServer, number>> = {
+  vllm: 10,
+  sglang: 20,
+  tgi: 10,
+  'tensorrt-llm': 10,
+}
 
-/** GPUs, and the longest sequence that it was tuned with: the model's own may not fit beside its weights. */
+/**
+ * GPUs, and the longest sequence that it was tuned with: the model's own may not fit beside its
+ * weights.
+ */
 const heldBy = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
   gpus,
   ...(gpu ? { gpu } : {}),
@@ -40,26 +58,44 @@ const heldBy = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
  * What was tuned, with a place for the draft model's weights: where none is known its placeholder.
  * @throws SpecError for drafts of a kind that the server does not have
  */
-export function languageKnobs(server: LanguageServer, { configuration }: Pick<Serving, 'configuration'>): Knobs {
+export function languageKnobs(
+  server: LanguageServer,
+  { configuration }: Pick<Serving, 'configuration'>,
+): Knobs {
   const drafts = draftsOf(new Knobs(configuration))
   if (drafts === undefined) return new Knobs(configuration)
   const fault = draftsFault(server, drafts.method, draftToFill)
   if (fault) throw new SpecError(fault.what, fault.hint)
-  return new Knobs(needsDraftModel(drafts.method) ? { ...configuration, speculativeModel: draftPlace(drafts.model) } : configuration)
+  return new Knobs(
+    needsDraftModel(drafts.method)
+      ? { ...configuration, speculativeModel: draftPlace(drafts.model) }
+      : configuration,
+  )
 }
 
 /** A name on the Hub or a folder; that of an architecture, by which it was modelled, is neither. */
-const draftPlace = (model = ''): string => (hubName(model) !== undefined || model.startsWith('/') ? model : draftToFill)
+const draftPlace = (model = ''): string =>
+  hubName(model) !== undefined || model.startsWith('/') ? model : draftToFill
 
 /** What a reader must know of its drafts. */
 export function draftNotes({ configuration }: Pick<Serving, 'configuration'>): string[] {
   const drafts = draftsOf(new Knobs(configuration))
-  if (drafts === undefined || !needsDraftModel(drafts.method) || draftPlace(drafts.model) !== draftToFill) return []
-  return [`does not start yet: put the weights that draft, their name on the Hub or their folder, in place of ${draftToFill}`]
+  if (
+    drafts === undefined ||
+    !needsDraftModel(drafts.method) ||
+    draftPlace(drafts.model) !== draftToFill
+  )
+    return []
+  return [
+    `does not start yet: put the weights that draft, their name on the Hub or their folder, in place of ${draftToFill}`,
+  ]
 }
 
 /** What a reader must know of its weights. */
-export function weightNotes({ configuration, deployed }: Pick<Serving, 'configuration' | 'deployed'>): string[] {
+export function weightNotes({
+  configuration,
+  deployed,
+}: Pick<Serving, 'configuration' | 'deployed'>): string[] {
   const eight = new Knobs(configuration).value('quantization', 'quantize') === 'fp8'
   if (!eight || (deployed.server !== 'vllm' && deployed.server !== 'sglang')) return []
   return [
@@ -70,11 +106,16 @@ export function weightNotes({ configuration, deployed }: Pick<Serving, 'configur
 /** Whether it drafts with weights that it fetches from the Hub. */
 const fetchesDraft = ({ configuration }: Pick<Serving, 'configuration'>): boolean => {
   const drafts = draftsOf(new Knobs(configuration))
-  return drafts?.model !== undefined && needsDraftModel(drafts.method) && hubName(drafts.model) !== undefined
+  return (
+    drafts?.model !== undefined &&
+    needsDraftModel(drafts.method) &&
+    hubName(drafts.model) !== undefined
+  )
 }
 
 /** What was tuned as vLLM's flags. */
-export const vllmFlags = (knobs: Knobs, serving: Serving) => languagePrograms.vllm.flags(knobs, heldBy(serving))
+export const vllmFlags = (knobs: Knobs, serving: Serving) =>
+  languagePrograms.vllm.flags(knobs, heldBy(serving))
 
 /** For a shell. */
 export const quotedFlag = ([name, value]: readonly [string, string?]): string =>
@@ -90,7 +131,10 @@ const tokenVariable = 'HF_TOKEN'
 /** As many as servers that are sold have. */
 export const mostGpus = 8
 /** What one pod cannot be. */
-export const nodeNotes = ({ resources: { gpus }, deployed }: Pick<Serving, 'resources' | 'deployed'>): string[] =>
+export const nodeNotes = ({
+  resources: { gpus },
+  deployed,
+}: Pick<Serving, 'resources' | 'deployed'>): string[] =>
   gpus > mostGpus
     ? [
         `needs a node of ${gpus} GPUs, and most have ${mostGpus} at the most: ${deployed.server === 'vllm' ? 'over several nodes it is --target lws' : 'several nodes are written for vLLM alone (--target lws)'}; what the network between nodes costs was neither modelled nor measured`,
@@ -98,13 +142,20 @@ export const nodeNotes = ({ resources: { gpus }, deployed }: Pick<Serving, 'reso
     : []
 
 /** The container before its flags: the user names the weights, or a placeholder stands for them. */
-export function languageContainer(server: LanguageServer, model: string, modelUri: string | undefined): Container {
+export function languageContainer(
+  server: LanguageServer,
+  model: string,
+  modelUri: string | undefined,
+): Container {
   const { image, command, serves, namesByFolder, metricsPath } = languagePrograms[server]
   const weights = modelUri === undefined ? weightsToFill : weightsPlace(modelUri, server)
   const args = serves({ port, model })
   return {
     image,
-    command: namesByFolder && modelUri !== undefined && hubName(weights) === undefined ? byLink(command, weights, model) : command(weights),
+    command:
+      namesByFolder && modelUri !== undefined && hubName(weights) === undefined
+        ? byLink(command, weights, model)
+        : command(weights),
     args,
     port,
     ...(metricsPath !== undefined && { metrics: { port, path: metricsPath } }),
@@ -115,9 +166,21 @@ export function languageContainer(server: LanguageServer, model: string, modelUr
 }
 
 /** Its weights are found by a link of the model's name, so that it is called by that name. */
-function byLink(command: (weights: string) => readonly string[], weights: string, model: string): string[] {
+function byLink(
+  command: (weights: string) => readonly string[],
+  weights: string,
+  model: string,
+): string[] {
   const link = `/tmp/${model.split('/').at(-1)}`
-  return ['sh', '-c', 'ln -sfn "$1" "$2" && shift 2 && exec "$@"', 'sh', weights, link, ...command(link)]
+  return [
+    'sh',
+    '-c',
+    'ln -sfn "$1" "$2" && shift 2 && exec "$@"',
+    'sh',
+    weights,
+    link,
+    ...command(link),
+  ]
 }
 
 /** With what was tuned. */
@@ -137,8 +200,14 @@ export function wholeLanguageContainer(server: LanguageServer, serving: Serving)
   return {
     ...container,
     args: [...(container.args ?? []), ...args],
-    ...(files.length > 0 && { files: files.map(({ path, contents }) => ({ path: `${optionsFolder}/${path}`, contents })) }),
-    env: { ...container.env, HF_HOME: `${cachePath}/huggingface`, ...(server === 'vllm' && { VLLM_CACHE_ROOT: `${cachePath}/vllm` }) },
+    ...(files.length > 0 && {
+      files: files.map(({ path, contents }) => ({ path: `${optionsFolder}/${path}`, contents })),
+    }),
+    env: {
+      ...container.env,
+      HF_HOME: `${cachePath}/huggingface`,
+      ...(server === 'vllm' && { VLLM_CACHE_ROOT: `${cachePath}/vllm` }),
+    },
     ...((hub || fetchesDraft(serving)) && { optionalSecretEnv: [tokenVariable] }),
     notes,
     sharedMemory: true,
@@ -147,6 +216,7 @@ export function wholeLanguageContainer(server: LanguageServer, serving: Serving)
 }
 
 function cacheNote({ weightsMiB }: MeasuredWith): string {
-  const size = weightsMiB === undefined ? 'its weights' : `its weights (${Math.ceil(weightsMiB / 1024)} GiB)`
+  const size =
+    weightsMiB === undefined ? 'its weights' : `its weights (${Math.ceil(weightsMiB / 1024)} GiB)`
   return `it downloads ${size} into the volume 'cache': that of a pod ends with the pod, and --model-uri pvc://CLAIM/FOLDER keeps them`
 }

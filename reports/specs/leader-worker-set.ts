@@ -1,6 +1,7 @@
 /**
- * LeaderWorkerSet v1: one replica of a language model over several nodes, a pod on each, as the project's own example of vLLM has it. The leader's pod begins a Ray
- * cluster, waits for the workers' and serves.
+ * LeaderWorkerSet v1: one replica of a language model over several nodes, a pod on each, as the
+ * project's own example of vLLM has it. The leader's pod begins a Ray cluster, waits for the
+ * workers' and serves.
  */
 import { labelsOf } from './available.ts'
 import { heldOf } from './held.ts'
@@ -43,24 +44,43 @@ function nodesOf({ resources: { gpus, gpuShare } }: Serving, perNode: number): N
       'choose --target kubernetes, or say how many GPUs a node has: --gpus-per-node 4',
     )
   if (gpus % perNode !== 0 || gpuShare < 1)
-    throw new SpecError(`${gpus} GPUs are no whole number of nodes of ${perNode}`, 'give --gpus-per-node a divisor of the GPUs')
+    throw new SpecError(
+      `${gpus} GPUs are no whole number of nodes of ${perNode}`,
+      'give --gpus-per-node a divisor of the GPUs',
+    )
   return { nodes: gpus / perNode, perNode }
 }
 
 /** What one node holds of a replica. Each node reads all the weights, and keeps its part. */
 function nodeServing(serving: Serving, { nodes, perNode }: Nodes): Serving {
   const { evidence, deployed, figures, configuration, modelUri } = serving
-  const resources = { ...serving.resources, gpus: perNode, cpuCores: serving.resources.cpuCores / nodes }
-  return { ...serving, resources, held: heldOf(evidence, deployed, figures.hold, resources, configuration, modelUri) }
+  const resources = {
+    ...serving.resources,
+    gpus: perNode,
+    cpuCores: serving.resources.cpuCores / nodes,
+  }
+  return {
+    ...serving,
+    resources,
+    held: heldOf(evidence, deployed, figures.hold, resources, configuration, modelUri),
+  }
 }
 
 /** Over GPUs of a node tensor parallel, over nodes pipeline parallel. */
 function overNodes(args: readonly string[], { nodes, perNode }: Nodes): string[] {
   const others = args.filter((arg) => !/^--(tensor|pipeline)-parallel-size=/.test(arg))
-  return [...others, `--tensor-parallel-size=${perNode}`, `--pipeline-parallel-size=${nodes}`, '--distributed-executor-backend=ray']
+  return [
+    ...others,
+    `--tensor-parallel-size=${perNode}`,
+    `--pipeline-parallel-size=${nodes}`,
+    '--distributed-executor-backend=ray',
+  ]
 }
 
-function leaderWorkerSetSpec(serving: Serving, { gpusPerNode = mostGpus }: SpecOptions): SpecFile[] {
+function leaderWorkerSetSpec(
+  serving: Serving,
+  { gpusPerNode = mostGpus }: SpecOptions,
+): SpecFile[] {
   const over = nodesOf(serving, gpusPerNode)
   const node = nodeServing(serving, over)
   const container = wholeContainer(node)
@@ -80,7 +100,11 @@ function leaderWorkerSetSpec(serving: Serving, { gpusPerNode = mostGpus }: SpecO
   }
   const worker: WholeContainer = {
     ...container,
-    command: ['sh', '-c', `exec bash ${script} worker --ray_address="$LWS_LEADER_ADDRESS" ${waits}`],
+    command: [
+      'sh',
+      '-c',
+      `exec bash ${script} worker --ray_address="$LWS_LEADER_ADDRESS" ${waits}`,
+    ],
     args: [],
   }
   const labels = labelsOf(serving)
@@ -99,7 +123,11 @@ function leaderWorkerSetSpec(serving: Serving, { gpusPerNode = mostGpus }: SpecO
         size: over.nodes,
         restartPolicy: 'RecreateGroupOnPodRestart',
         leaderTemplate: podTemplate(starting, { ...parts, container: leader }, leading),
-        workerTemplate: podTemplate(node, { ...parts, container: worker, asked: false }, { ...labels, role: 'worker' }),
+        workerTemplate: podTemplate(
+          node,
+          { ...parts, container: worker, asked: false },
+          { ...labels, role: 'worker' },
+        ),
       },
     },
   }
@@ -111,11 +139,19 @@ function leaderWorkerSetSpec(serving: Serving, { gpusPerNode = mostGpus }: SpecO
   }
   const gpu = specGpus(node.resources, serving.gpuScheme, serving.dra)
   const notes = [...podNotes(serving, { container, storage }, gpu), ...nodesNotes(serving, over)]
-  const objects = [...(files.configMap ? [files.configMap] : []), ...claimTemplates(node, gpu), set, service]
+  const objects = [
+    ...(files.configMap ? [files.configMap] : []),
+    ...claimTemplates(node, gpu),
+    set,
+    service,
+  ]
   return [{ name: 'leaderworkerset.yaml', text: manifestsYaml(serving, objects, notes) }]
 }
 
-const nodesNotes = ({ resources: { gpus }, configuration }: Serving, { nodes, perNode }: Nodes): string[] => [
+const nodesNotes = (
+  { resources: { gpus }, configuration }: Serving,
+  { nodes, perNode }: Nodes,
+): string[] => [
   `NOT MODELLED, NOT MEASURED: the network between the ${nodes} nodes of a replica. The figures are those of ${gpus} GPUs in one machine: settle them with tune verify --url where it runs`,
   `tensor parallel over the ${perNode} GPUs of a node and pipeline parallel over ${nodes} nodes, as vLLM advises; what was ${'gpus' in configuration ? 'tuned' : 'held'} is tensor parallel over all ${gpus}`,
   'needs the controller of LeaderWorkerSet 0.3 or later; the number of replicas is fixed, and a pod that ends takes its whole group along',

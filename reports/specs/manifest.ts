@@ -13,28 +13,42 @@ export interface SpecFile {
   readonly text: string
 }
 
-export const yamlOf = (data: unknown): string => stringify(JSON.parse(JSON.stringify(data)), { lineWidth: 0, version: '1.1' })
+export const yamlOf = (data: unknown): string =>
+  stringify(JSON.parse(JSON.stringify(data)), { lineWidth: 0, version: '1.1' })
 
-/** A document per object; undefined fields are left out. Numbers in strings come out quoted, as quantities must. */
+/**
+ * A document per object; undefined fields are left out. Numbers in strings come out quoted, as
+ * quantities must.
+ */
 export function manifestsYaml(
   serving: Serving,
   objects: readonly Manifest[],
   notes: readonly string[] = [],
   namespace: string | undefined = serving.namespace,
 ): string {
-  const documents = objects.map((object) => yamlOf({ ...object, metadata: { ...(object.metadata as Manifest), namespace } }))
+  const documents = objects.map((object) =>
+    yamlOf({ ...object, metadata: { ...(object.metadata as Manifest), namespace } }),
+  )
   return `${header(serving, notes)}${documents.join('---\n')}`
 }
 
-/** Comment lines: what the reader must know first, the verdict, the experiment, and a line per figure. Line ends inside a text cannot end the comment. */
+/**
+ * Comment lines: what the reader must know first, the verdict, the experiment, and a line per
+ * figure. Line ends inside a text cannot end the comment.
+ */
 export function header(serving: Serving, notes: readonly string[] = [], mark = '#'): string {
   const { evidence, sources, figures, trial } = serving
   const width = Math.max(...sources.map((s) => s.value.length))
   const lines = [
-    ...(serving.deployed.weights === 'missing' ? [`DOES NOT START YET: no weights were named, and none are made up. ${weightsHint}`] : []),
+    ...(serving.deployed.weights === 'missing'
+      ? [`DOES NOT START YET: no weights were named, and none are made up. ${weightsHint}`]
+      : []),
     ...(figures.hold
       ? []
-      : [`NOT MEASURED OF WHAT THIS DEPLOYS: ${figures.doubts.join('; ')}.`, `Settle it once it runs: ${verifyOf(serving)}`]),
+      : [
+          `NOT MEASURED OF WHAT THIS DEPLOYS: ${figures.doubts.join('; ')}.`,
+          `Settle it once it runs: ${verifyOf(serving)}`,
+        ]),
     evidence.verdict,
     `Status: ${evidence.status} (${statuses[evidence.status]}).`,
     `Written by tune from ${evidence.table ?? `experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed})`}.`,
@@ -46,15 +60,36 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
 
 export const weightsHint = 'Write it again with --model-uri.'
 
-function verifyOf({ host = 'ADDRESS', model, evidence, deployed, container, perReplicaRps, replicas }: Serving): string {
+function verifyOf({
+  host = 'ADDRESS',
+  model,
+  evidence,
+  deployed,
+  container,
+  perReplicaRps,
+  replicas,
+}: Serving): string {
   const { measured, slo } = evidence
   const protocol = protocolOfServer(deployed.server, measured.protocol)
   // Of another server the paths and bodies are its own.
-  const own = deployed.server === 'torchserve' ? { path: `/predictions/${model}`, healthPath: container.readyPath } : {}
+  const own =
+    deployed.server === 'torchserve'
+      ? { path: `/predictions/${model}`, healthPath: container.readyPath }
+      : {}
   const { path, healthPath, body }: Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> =
     protocol === measured.protocol && deployed.server !== 'torchserve' ? measured : own
   const rateRps = perReplicaRps * replicas
-  return verifyCommand({ host, grpcPort: container.grpcPort, protocol, path, healthPath, body, model, rateRps, slo })
+  return verifyCommand({
+    host,
+    grpcPort: container.grpcPort,
+    protocol,
+    path,
+    healthPath,
+    body,
+    model,
+    rateRps,
+    slo,
+  })
 }
 
 /** Of the object that serves: which measurement stands behind it, and whether it was of this. */
@@ -66,4 +101,5 @@ export const annotationsOf = (serving: Serving): Readonly<Record<string, string>
 })
 
 /** Control characters and line separators as blanks. */
-export const oneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trimEnd()
+export const oneLine = (text: string): string =>
+  text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trimEnd()

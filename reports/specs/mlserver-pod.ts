@@ -14,9 +14,12 @@ export function mlserverContainer(serving: Serving, folder: string): WholeContai
     MLSERVER_PARALLEL_WORKERS: knobs.number('parallelWorkers', 'instances', 'workers'),
     MLSERVER_MODEL_MAX_BATCH_SIZE: knobs.number('batchSize', 'maxBatchSize'),
     // In seconds.
-    MLSERVER_MODEL_MAX_BATCH_TIME: knobs.number('maxBatchTime') ?? (delayMs === undefined ? undefined : delayMs / 1000),
+    MLSERVER_MODEL_MAX_BATCH_TIME:
+      knobs.number('maxBatchTime') ?? (delayMs === undefined ? undefined : delayMs / 1000),
   }
-  const set = Object.entries(tuned).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const]))
+  const set = Object.entries(tuned).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, String(value)] as const],
+  )
   return {
     ...serving.container,
     // The image's own command starts it on this folder.
@@ -32,7 +35,10 @@ export function mlserverContainer(serving: Serving, folder: string): WholeContai
     port: ports.http,
     grpcPort: ports.grpc,
     metrics: { port: ports.metrics, path: '/metrics' },
-    notes: [...unusedNote(knobs), "the model's own model-settings.json names its runtime, and goes before what stands here"],
+    notes: [
+      ...unusedNote(knobs),
+      "the model's own model-settings.json names its runtime, and goes before what stands here",
+    ],
     sharedMemory: true,
   }
 }

@@ -5,11 +5,18 @@ import { serving, type Tree } from './spec-samples.contract.ts'
 import { checkManifests } from './validate.contract.ts'
 
 const podFrom = async (modelUri: string, server: 'triton' | 'mlserver' | 'builtin' = 'triton') => {
-  const { objects, problems } = checkManifests((await renderSpec('kubernetes', serving({ server, modelUri })))[0]!.text)
+  const { objects, problems } = checkManifests(
+    (await renderSpec('kubernetes', serving({ server, modelUri })))[0]!.text,
+  )
   expect(problems).toEqual([])
-  return (objects.find(({ kind }) => kind === 'Deployment') as unknown as Tree).spec!.template! as unknown as {
+  return (objects.find(({ kind }) => kind === 'Deployment') as unknown as Tree).spec!
+    .template! as unknown as {
     metadata: { annotations?: Record<string, string> }
-    spec: { initContainers?: unknown[]; volumes: { name: string }[]; containers: { volumeMounts: { name: string }[] }[] }
+    spec: {
+      initContainers?: unknown[]
+      volumes: { name: string }[]
+      containers: { volumeMounts: { name: string }[] }[]
+    }
   }
 }
 const model = ({ spec }: Awaited<ReturnType<typeof podFrom>>) => ({
@@ -18,7 +25,9 @@ const model = ({ spec }: Awaited<ReturnType<typeof podFrom>>) => ({
 })
 
 test('a bucket that a CSI driver mounts: its attributes, its folder, the sidecar that it asks for', async () => {
-  const pod = await podFrom('csi://gcsfuse.csi.storage.gke.io/bert/7?bucketName=models&mountOptions=implicit-dirs')
+  const pod = await podFrom(
+    'csi://gcsfuse.csi.storage.gke.io/bert/7?bucketName=models&mountOptions=implicit-dirs',
+  )
   expect(model(pod)).toEqual({
     volume: {
       name: 'model',
@@ -46,12 +55,18 @@ test('an image of files is mounted as a volume; KServe takes it by its own name'
 
 test('KServe mounts a CSI volume in a container of our own, and says that its runtimes cannot', async () => {
   const uri = 'csi://blob.csi.azure.com?containerName=models'
-  const { objects, problems } = checkManifests((await renderSpec('kserve', serving({ server: 'mlserver', modelUri: uri })))[0]!.text)
+  const { objects, problems } = checkManifests(
+    (await renderSpec('kserve', serving({ server: 'mlserver', modelUri: uri })))[0]!.text,
+  )
   expect(problems).toEqual([])
   const text = JSON.stringify(objects)
-  expect(text).toContain('"csi":{"driver":"blob.csi.azure.com","readOnly":true,"volumeAttributes":{"containerName":"models"}}')
+  expect(text).toContain(
+    '"csi":{"driver":"blob.csi.azure.com","readOnly":true,"volumeAttributes":{"containerName":"models"}}',
+  )
   expect(text).not.toContain('STORAGE_URI')
-  await expect(renderSpec('kserve', serving({ server: 'triton', modelUri: uri }))).rejects.toThrow(/KServe .* knows no csi:/)
+  await expect(renderSpec('kserve', serving({ server: 'triton', modelUri: uri }))).rejects.toThrow(
+    /KServe .* knows no csi:/,
+  )
 })
 
 test.each([

@@ -12,7 +12,12 @@ type ModelStorage =
   /** A folder or file that the image, or the machine, holds already. */
   | { readonly kind: 'path'; readonly path: string }
   /** A PersistentVolumeClaim. */
-  | { readonly kind: 'claim'; readonly claim: string; readonly subPath?: string; readonly path: string }
+  | {
+      readonly kind: 'claim'
+      readonly claim: string
+      readonly subPath?: string
+      readonly path: string
+    }
   /** A volume that a CSI driver makes for the pod: a bucket, say. */
   | {
       readonly kind: 'csi'
@@ -26,7 +31,10 @@ type ModelStorage =
   /** Downloaded before the server starts. */
   | { readonly kind: 'fetched'; readonly uri: string; readonly path: string }
 
-/** KServe's own: it knows the object stores, and takes credentials from the environment or the pod's service account. */
+/**
+ * KServe's own: it knows the object stores, and takes credentials from the environment or the pod's
+ * service account.
+ */
 const fetchImage = 'kserve/storage-initializer:v0.15.2'
 const fetched = ['s3', 'gs', 'hf', 'https', 'http', 'hdfs', 'webhdfs', 'abfs', 'azure'] as const
 
@@ -45,7 +53,8 @@ function modelStorage(uri: string): ModelStorage {
     const csi = csiVolume(rest)
     if (csi) return csi
   }
-  if (scheme === 'oci' && /^[a-z0-9][\w.\-/:@]*$/.test(rest)) return { kind: 'image', reference: rest, path: modelFolder }
+  if (scheme === 'oci' && /^[a-z0-9][\w.\-/:@]*$/.test(rest))
+    return { kind: 'image', reference: rest, path: modelFolder }
   if (fetched.some((known) => known === scheme)) return { kind: 'fetched', uri, path: modelFolder }
   throw new SpecError(
     `the weights cannot be fetched from ${JSON.stringify(uri)}`,
@@ -53,16 +62,29 @@ function modelStorage(uri: string): ModelStorage {
   )
 }
 
-/** 'gcsfuse.csi.storage.gke.io/bert?bucketName=models': driver, folder in the volume, attributes of the volume. */
+/**
+ * 'gcsfuse.csi.storage.gke.io/bert?bucketName=models': driver, folder in the volume, attributes of
+ * the volume.
+ */
 function csiVolume(rest: string): ModelStorage | undefined {
-  const [, driver, folder = '', query = ''] = /^([a-z0-9][a-z0-9.-]*[a-z0-9])(?:\/([^?]*))?(?:\?(.*))?$/.exec(rest) ?? []
+  const [, driver, folder = '', query = ''] =
+    /^([a-z0-9][a-z0-9.-]*[a-z0-9])(?:\/([^?]*))?(?:\?(.*))?$/.exec(rest) ?? []
   const folders = folder.split('/').filter((part) => part !== '')
   if (driver === undefined || folders.includes('..')) return undefined
   const subPath = folders.length > 0 ? { subPath: folders.join('/') } : {}
-  return { kind: 'csi', driver, attributes: Object.fromEntries(new URLSearchParams(query)), ...subPath, path: modelFolder }
+  return {
+    kind: 'csi',
+    driver,
+    attributes: Object.fromEntries(new URLSearchParams(query)),
+    ...subPath,
+    path: modelFolder,
+  }
 }
 
-/** Where a server finds the weights once they are there. What is no place for a pod stays as it was given: scripts run anywhere. */
+/**
+ * Where a server finds the weights once they are there. What is no place for a pod stays as it was
+ * given: scripts run anywhere.
+ */
 export function weightsPlace(uri: string, server: DeployedServer): string {
   const hub = isLanguageServer(server) ? hubName(uri) : undefined
   if (hub !== undefined) return hub
@@ -74,7 +96,10 @@ export function weightsPlace(uri: string, server: DeployedServer): string {
   }
 }
 
-/** For a script on a machine, where nothing is mounted or fetched: the place as the server itself reads it. Throws SpecError for a claim. */
+/**
+ * For a script on a machine, where nothing is mounted or fetched: the place as the server itself
+ * reads it. Throws SpecError for a claim.
+ */
 export function scriptPlace(uri: string): string {
   if (/^(pvc|csi|oci):/.test(uri))
     throw new SpecError(
@@ -95,14 +120,30 @@ interface PodStorage {
   readonly notes: readonly string[]
 }
 
-const noStorage: PodStorage = { initContainers: [], volumes: [], volumeMounts: [], annotations: {}, notes: [] }
+const noStorage: PodStorage = {
+  initContainers: [],
+  volumes: [],
+  volumeMounts: [],
+  annotations: {},
+  notes: [],
+}
 
 /** Drivers that mount through a sidecar, which an annotation of the pod asks for. */
-const sidecars: Readonly<Record<string, string>> = { 'gcsfuse.csi.storage.gke.io': 'gke-gcsfuse/volumes' }
+const sidecars: Readonly<Record<string, string>> = {
+  'gcsfuse.csi.storage.gke.io': 'gke-gcsfuse/volumes',
+}
 
-/** Of a serving; undefined where no weights were named, or the server fetches them by itself. @throws SpecError for a place of no known kind */
-export const storageOf = ({ modelUri, deployed }: Pick<Serving, 'modelUri' | 'deployed'>): ModelStorage | undefined =>
-  modelUri === undefined || (isLanguageServer(deployed.server) && hubName(modelUri) !== undefined) ? undefined : modelStorage(modelUri)
+/**
+ * Of a serving; undefined where no weights were named, or the server fetches them by itself.
+ * @throws SpecError for a place of no known kind
+ */
+export const storageOf = ({
+  modelUri,
+  deployed,
+}: Pick<Serving, 'modelUri' | 'deployed'>): ModelStorage | undefined =>
+  modelUri === undefined || (isLanguageServer(deployed.server) && hubName(modelUri) !== undefined)
+    ? undefined
+    : modelStorage(modelUri)
 
 /** The weights in a pod: its volumes, their mounts in the server, and what runs before it. */
 export function podStorage(storage: ModelStorage | undefined): PodStorage {
@@ -110,12 +151,19 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
     case undefined:
       return noStorage
     case 'path':
-      return { ...noStorage, notes: [`the weights are read from ${storage.path}, which the image must hold`] }
+      return {
+        ...noStorage,
+        notes: [`the weights are read from ${storage.path}, which the image must hold`],
+      }
     case 'claim':
       return {
         ...noStorage,
-        volumes: [{ name: volume, persistentVolumeClaim: { claimName: storage.claim, readOnly: true } }],
-        volumeMounts: [{ name: volume, mountPath: modelFolder, subPath: storage.subPath, readOnly: true }],
+        volumes: [
+          { name: volume, persistentVolumeClaim: { claimName: storage.claim, readOnly: true } },
+        ],
+        volumeMounts: [
+          { name: volume, mountPath: modelFolder, subPath: storage.subPath, readOnly: true },
+        ],
       }
     case 'csi': {
       const { driver, attributes, subPath } = storage
@@ -133,9 +181,13 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
     case 'image':
       return {
         ...noStorage,
-        volumes: [{ name: volume, image: { reference: storage.reference, pullPolicy: 'IfNotPresent' } }],
+        volumes: [
+          { name: volume, image: { reference: storage.reference, pullPolicy: 'IfNotPresent' } },
+        ],
         volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
-        notes: ['needs image volumes: Kubernetes 1.35, or from 1.31 on its gate ImageVolume and a runtime that has them'],
+        notes: [
+          'needs image volumes: Kubernetes 1.35, or from 1.31 on its gate ImageVolume and a runtime that has them',
+        ],
       }
     case 'fetched':
       return {
@@ -146,18 +198,26 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
             image: fetchImage,
             args: [storage.uri, modelFolder],
             // What KServe gives it.
-            resources: { requests: { cpu: '100m', memory: '100Mi' }, limits: { cpu: '1', memory: '1Gi' } },
+            resources: {
+              requests: { cpu: '100m', memory: '100Mi' },
+              limits: { cpu: '1', memory: '1Gi' },
+            },
             volumeMounts: [{ name: volume, mountPath: modelFolder }],
           },
         ],
         volumes: [{ name: volume, emptyDir: {} }],
         volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
-        notes: [`fetch-model reads ${storage.uri}: where that is not public, give the pod a service account or the container credentials`],
+        notes: [
+          `fetch-model reads ${storage.uri}: where that is not public, give the pod a service account or the container credentials`,
+        ],
       }
   }
 }
 
-/** What stands in a Compose project: the service that fetches, and the server's own volumes. Throws SpecError for a claim. */
+/**
+ * What stands in a Compose project: the service that fetches, and the server's own volumes. Throws
+ * SpecError for a claim.
+ */
 export function composeStorage(storage: ModelStorage | undefined): {
   readonly services: Manifest
   readonly dependsOn: Manifest
@@ -169,14 +229,19 @@ export function composeStorage(storage: ModelStorage | undefined): {
     case undefined:
       return none
     case 'path':
-      return { ...none, mounts: [{ type: 'bind', source: storage.path, target: storage.path, read_only: true }] }
+      return {
+        ...none,
+        mounts: [{ type: 'bind', source: storage.path, target: storage.path, read_only: true }],
+      }
     case 'claim':
     case 'csi':
     case 'image':
       throw new SpecError(
-        { claim: 'Compose knows no PersistentVolumeClaims', csi: 'Compose knows no CSI drivers', image: 'Compose mounts no images' }[
-          storage.kind
-        ],
+        {
+          claim: 'Compose knows no PersistentVolumeClaims',
+          csi: 'Compose knows no CSI drivers',
+          image: 'Compose mounts no images',
+        }[storage.kind],
         'give --model-uri as a path of this machine, or where it can be fetched from',
       )
     case 'fetched':
@@ -195,7 +260,10 @@ export function composeStorage(storage: ModelStorage | undefined): {
   }
 }
 
-/** For platforms that fetch by themselves: the URI, if it is one that they know. Throws SpecError for a path, and for what only a pod can mount. */
+/**
+ * For platforms that fetch by themselves: the URI, if it is one that they know. Throws SpecError
+ * for a path, and for what only a pod can mount.
+ */
 export function platformUri(uri: string, platform: 'KServe' | 'Seldon'): string {
   const storage = modelStorage(uri)
   if (storage.kind === 'csi' || (storage.kind === 'image' && platform !== 'KServe'))

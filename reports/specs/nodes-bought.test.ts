@@ -1,4 +1,7 @@
-/** Nodes of the instance whose price was reckoned with: asked for by every target that has pods, and by nothing whose price is of no instance. */
+/**
+ * Nodes of the instance whose price was reckoned with: asked for by every target that has pods, and
+ * by nothing whose price is of no instance.
+ */
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { renderSpec, type SpecTargetName } from './index.ts'
@@ -10,10 +13,19 @@ import { checkManifests } from './validate.contract.ts'
 
 const label = 'node.kubernetes.io/instance-type'
 const bundles = [
-  { name: 'NC4as_T4_v3', replicas: 1, perHour: 0.5, instanceType: 'Standard_NC4as_T4_v3', isFull: true },
+  {
+    name: 'NC4as_T4_v3',
+    replicas: 1,
+    perHour: 0.5,
+    instanceType: 'Standard_NC4as_T4_v3',
+    isFull: true,
+  },
   { name: 'four', replicas: 4, perHour: 1.9, instanceType: 'Standard_four' },
 ] as const
-const bought = (options: Partial<ServingOptions> = {}, list: readonly object[] = bundles): Serving =>
+const bought = (
+  options: Partial<ServingOptions> = {},
+  list: readonly object[] = bundles,
+): Serving =>
   servingOf(
     {
       ...found,
@@ -43,37 +55,53 @@ describe('nodes of the instance that was paid for', () => {
     const { spec, text } = await rendered(target, bought(), options)
     expect(spec.nodeSelector).toEqual({ [label]: 'Standard_NC4as_T4_v3' })
     if (options.variant === 'knative') expect(text).toContain('podspec-nodeselector')
-    expect((await rendered(target, bought({}, []), options)).spec).not.toHaveProperty('nodeSelector')
+    expect((await rendered(target, bought({}, []), options)).spec).not.toHaveProperty(
+      'nodeSelector',
+    )
   })
 
   test('the ones that are cheapest for as many replicas, with the reason; what fills them is said', async () => {
     const one = await rendered('kubernetes', bought())
-    expect(one.text).toMatch(/nodes Standard_NC4as_T4_v3 +the cheapest instances for 1 replica, price book; 1 on each leaves no core/)
+    expect(one.text).toMatch(
+      /nodes Standard_NC4as_T4_v3 +the cheapest instances for 1 replica, price book; 1 on each leaves no core/,
+    )
     const four = await rendered('kubernetes', bought({ demandRps: 212 * 4 }))
     expect(four.spec.nodeSelector).toEqual({ [label]: 'Standard_four' })
-    expect(four.text).toMatch(/nodes Standard_four +the cheapest instances for 4 replicas, price book\n/)
+    expect(four.text).toMatch(
+      /nodes Standard_four +the cheapest instances for 4 replicas, price book\n/,
+    )
   })
 
   test('of an instance without a label, and where a fleet places the pods, none are asked for', async () => {
-    expect(bought({}, [{ name: 'box', replicas: 1, perHour: 1 }])).not.toHaveProperty('instanceType')
+    expect(bought({}, [{ name: 'box', replicas: 1, perHour: 1 }])).not.toHaveProperty(
+      'instanceType',
+    )
     expect(bought({ placed: { replicas: 1, timezone: 'UTC' } })).not.toHaveProperty('instanceType')
   })
 
   test('what the user lays over the pods goes before', async () => {
     const overlay = { spec: { nodeSelector: { pool: 'gpu', [label]: 'mine' } } }
-    expect((await rendered('kubernetes', bought({ overlay }))).spec.nodeSelector).toEqual({ pool: 'gpu', [label]: 'mine' })
+    expect((await rendered('kubernetes', bought({ overlay }))).spec.nodeSelector).toEqual({
+      pool: 'gpu',
+      [label]: 'mine',
+    })
   })
 
   test('a patch adds them, and leaves those that the manifest names', () => {
     const manifest = (selector: string) =>
       `apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n${selector}  containers:\n  - name: server\n    image: x\n`
     const patched = (selector: string) => {
-      const { text, unplaced } = patchManifests(manifest(selector), bought(), { file: 'pod.yaml', container: 'server' })
+      const { text, unplaced } = patchManifests(manifest(selector), bought(), {
+        file: 'pod.yaml',
+        container: 'server',
+      })
       return { spec: parseAllDocuments(text)[0]!.toJS().spec, unplaced }
     }
     expect(patched('').spec.nodeSelector).toEqual({ [label]: 'Standard_NC4as_T4_v3' })
     const other = patched(`  nodeSelector:\n    ${label}: g6.xlarge\n`)
     expect(other.spec.nodeSelector).toEqual({ [label]: 'g6.xlarge' })
-    expect(other.unplaced).toContain(`nodeSelector ${label} = Standard_NC4as_T4_v3, which was paid for: the manifest has g6.xlarge`)
+    expect(other.unplaced).toContain(
+      `nodeSelector ${label} = Standard_NC4as_T4_v3, which was paid for: the manifest has g6.xlarge`,
+    )
   })
 })

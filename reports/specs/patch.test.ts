@@ -52,7 +52,8 @@ kind: Service
 metadata: {name: bert}
 spec: {selector: {app: bert}, ports: [{port: 80}]}
 `
-const patch = (text: string, container?: string, of = serving) => patchManifests(text, of, { container, file: 'deployment.yaml' })
+const patch = (text: string, container?: string, of = serving) =>
+  patchManifests(text, of, { container, file: 'deployment.yaml' })
 
 describe('patching a manifest', () => {
   const patched = patch(manifest, 'server')
@@ -76,8 +77,11 @@ describe('patching a manifest', () => {
   test('gives what it says, in a valid manifest', () => {
     const { objects, problems } = checkManifests(patched.text)
     expect(problems).toEqual([])
-    const pod = (objects[0] as { spec: { template: { spec: { containers: Record<string, unknown>[]; affinity: unknown } } } }).spec.template
-      .spec
+    const pod = (
+      objects[0] as {
+        spec: { template: { spec: { containers: Record<string, unknown>[]; affinity: unknown } } }
+      }
+    ).spec.template.spec
     expect(pod.containers[0]).toEqual({ name: 'proxy', image: 'envoy:1' })
     expect(pod.containers[1]).toMatchObject({
       image: 'registry.example/bert:7',
@@ -86,11 +90,17 @@ describe('patching a manifest', () => {
         { name: 'MODE', value: 'fast' },
         { name: 'MAX_DELAY_MS', value: '2' },
       ],
-      resources: { requests: { cpu: '2', memory: '4Gi' }, limits: { cpu: '2', memory: '4Gi', 'nvidia.com/gpu': '1' } },
+      resources: {
+        requests: { cpu: '2', memory: '4Gi' },
+        limits: { cpu: '2', memory: '4Gi', 'nvidia.com/gpu': '1' },
+      },
     })
     expect(JSON.stringify(pod.affinity)).toContain('Tesla-T4')
     expect(patched.changes.map((c) => c.where)).toContain('Deployment bert: spec.replicas')
-    expect(patched.changes.find((c) => c.where.endsWith('spec.replicas'))).toMatchObject({ from: 2, to: 6 })
+    expect(patched.changes.find((c) => c.where.endsWith('spec.replicas'))).toMatchObject({
+      from: 2,
+      to: 6,
+    })
   })
 
   test('a second time changes nothing', () => {
@@ -121,7 +131,10 @@ describe('patching a manifest', () => {
           {
             name: 'server',
             image: 'x',
-            resources: { requests: { cpu: '2', memory: '4Gi' }, limits: { cpu: '2', memory: '4Gi', 'nvidia.com/gpu': '1' } },
+            resources: {
+              requests: { cpu: '2', memory: '4Gi' },
+              limits: { cpu: '2', memory: '4Gi', 'nvidia.com/gpu': '1' },
+            },
             ports: [],
             env: [
               { name: 'BATCH_SIZE', value: '8' },
@@ -137,29 +150,47 @@ describe('patching a manifest', () => {
 
   describe('finds the GPU as trials did', () => {
     const podOf = (text: string) =>
-      parseAllDocuments(text)[0]!.toJS().spec.template as { metadata: { annotations?: object }; spec: Record<string, unknown> }
-    const under = (gpuScheme: GpuScheme, share: object = {}) => ({ ...serving, gpuScheme, resources: { ...resources, ...share } })
+      parseAllDocuments(text)[0]!.toJS().spec.template as {
+        metadata: { annotations?: object }
+        spec: Record<string, unknown>
+      }
+    const under = (gpuScheme: GpuScheme, share: object = {}) => ({
+      ...serving,
+      gpuScheme,
+      resources: { ...resources, ...share },
+    })
     const half = { gpuShare: 0.5, gpuMemoryMiB: 7680 }
 
     test('by annotations under HAMi, by its scheduler under Volcano, past the taint of another vendor', () => {
-      expect(podOf(patch(manifest, 'server', under('hami', half)).text).metadata.annotations).toEqual({
+      expect(
+        podOf(patch(manifest, 'server', under('hami', half)).text).metadata.annotations,
+      ).toEqual({
         'nvidia.com/use-gputype': 'T4',
         ...specGpus({ ...resources, ...half }, 'hami').annotations,
       })
-      expect(podOf(patch(manifest, 'server', under('volcano', half)).text).spec.schedulerName).toBe('volcano')
+      expect(podOf(patch(manifest, 'server', under('volcano', half)).text).spec.schedulerName).toBe(
+        'volcano',
+      )
       const amd = podOf(patch(manifest, 'server', under('amd', { gpu: 'MI300X' })).text).spec
-      expect(amd.tolerations).toEqual([{ key: 'amd.com/gpu', operator: 'Exists', effect: 'NoSchedule' }])
+      expect(amd.tolerations).toEqual([
+        { key: 'amd.com/gpu', operator: 'Exists', effect: 'NoSchedule' },
+      ])
     })
 
     test('beside tolerations of the user’s, which may be enough', () => {
-      const tolerating = (list: string) => manifest.replace('        spec:\n', `        spec:\n            tolerations: ${list}\n`)
+      const tolerating = (list: string) =>
+        manifest.replace('        spec:\n', `        spec:\n            tolerations: ${list}\n`)
       const spot = patch(tolerating('[{key: spot, operator: Exists}]'), 'server').text
       expect(podOf(spot).spec.tolerations).toEqual([
         { key: 'spot', operator: 'Exists' },
         { key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' },
       ])
       for (const enough of ['[{operator: Exists}]', '[{key: nvidia.com/gpu, operator: Exists}]']) {
-        expect(patch(tolerating(enough), 'server').changes.filter(({ where }) => where.includes('tolerations'))).toEqual([])
+        expect(
+          patch(tolerating(enough), 'server').changes.filter(({ where }) =>
+            where.includes('tolerations'),
+          ),
+        ).toEqual([])
       }
     })
 
@@ -174,7 +205,9 @@ describe('patching a manifest', () => {
       expect(podOf(text).spec).toMatchObject({ schedulerName: 'mine' })
       expect(text).toContain(affinity)
       expect(unplaced).toEqual([
-        expect.stringMatching(/^nodes with a T4 = nvidia\.com\/gpu\.product In \(.*Tesla-T4.*a nodeAffinity of its own$/),
+        expect.stringMatching(
+          /^nodes with a T4 = nvidia\.com\/gpu\.product In \(.*Tesla-T4.*a nodeAffinity of its own$/,
+        ),
       ])
       expect(patch(own, 'server', under('volcano', half)).unplaced).toContain(
         'schedulerName = volcano: the manifest has mine, and volcano gives the share of the GPU',
@@ -197,12 +230,20 @@ describe('patching a manifest', () => {
     expect(() => patch(manifest, 'web')).toThrow(/no container web/)
     expect(() => patch('kind: Service\n')).toThrow(/no workload \(Service\)/)
     expect(() => patch('a: [1')).toThrow(/not valid YAML/)
-    const anchored = 'kind: Deployment\nspec:\n  replicas: &n 3\n  other: *n\n  template: {spec: {containers: [{name: a, resources: *r}]}}'
+    const anchored =
+      'kind: Deployment\nspec:\n  replicas: &n 3\n  other: *n\n  template: {spec: {containers: [{name: a, resources: *r}]}}'
     expect(() => patch(anchored.replace('*r', '*n'))).toThrow(/alias/)
   })
 
-  const withConfiguration = (configuration: Serving['configuration'], change: Partial<typeof tuned> = {}, options = {}) =>
-    servingOf({ ...tuned, ...change, candidate: { ...tuned.candidate, configuration } }, { headroom: 0.2, ...options })
+  const withConfiguration = (
+    configuration: Serving['configuration'],
+    change: Partial<typeof tuned> = {},
+    options = {},
+  ) =>
+    servingOf(
+      { ...tuned, ...change, candidate: { ...tuned.candidate, configuration } },
+      { headroom: 0.2, ...options },
+    )
 
   test('leaves what was not tuned as the user has it: memory, cores, GPU, nodes, and replicas that no demand sizes', () => {
     const batchAlone = patch(manifest, 'server', withConfiguration({ batchSize: 8 }))
@@ -216,8 +257,12 @@ describe('patching a manifest', () => {
     expect(cores.text).toContain('replicas: 2 ')
     expect(cores.text).not.toContain('nvidia.com')
     const scaled = `${manifest}---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: bert}\nspec:\n  minReplicas: 1\n  maxReplicas: 3\n`
-    expect(patch(scaled, 'server', withConfiguration({ batchSize: 8 })).text).toContain('  minReplicas: 1\n  maxReplicas: 3\n')
-    expect(patch(scaled, 'server', withConfiguration({ batchSize: 8 }, {}, { minReplicas: 4 })).text).toContain('  minReplicas: 4\n')
+    expect(patch(scaled, 'server', withConfiguration({ batchSize: 8 })).text).toContain(
+      '  minReplicas: 1\n  maxReplicas: 3\n',
+    )
+    expect(
+      patch(scaled, 'server', withConfiguration({ batchSize: 8 }, {}, { minReplicas: 4 })).text,
+    ).toContain('  minReplicas: 4\n')
   })
 
   test('gives a foreign server nothing of the built-in predictor: its own variables are changed, none are added, and what found no place is said', () => {
@@ -225,15 +270,32 @@ describe('patching a manifest', () => {
       deployed: { server: 'builtin', engine: 'tfjs', weights: 'missing' },
       evidence: {
         ...evidence,
-        measured: { how: 'measured', server: 'builtin', engine: 'tfjs', model: 'bert', modelKind: 'encoder', weights: 'random' },
+        measured: {
+          how: 'measured',
+          server: 'builtin',
+          engine: 'tfjs',
+          model: 'bert',
+          modelKind: 'encoder',
+          weights: 'random',
+        },
       },
-      container: { ...container, env: { ...container.env, MODEL: 'bert', ENGINE: 'tfjs', PORT: '8000' } },
+      container: {
+        ...container,
+        env: { ...container.env, MODEL: 'bert', ENGINE: 'tfjs', PORT: '8000' },
+      },
     } as const
-    const of = withConfiguration({ batchSize: 8, maxDelayMs: 2 }, builtin as unknown as Partial<typeof tuned>)
+    const of = withConfiguration(
+      { batchSize: 8, maxDelayMs: 2 },
+      builtin as unknown as Partial<typeof tuned>,
+    )
     const foreign = patch(manifest, 'server', of)
-    expect(foreign.changes.map(({ where, to }) => [where.split('.').slice(-3).join('.'), to])).toContainEqual(['env.0.value', '8'])
+    expect(
+      foreign.changes.map(({ where, to }) => [where.split('.').slice(-3).join('.'), to]),
+    ).toContainEqual(['env.0.value', '8'])
     expect(foreign.text).not.toMatch(/MODEL|ENGINE|PORT|MAX_DELAY_MS|HOST/)
-    expect(foreign.unplaced).toEqual(['MAX_DELAY_MS = 2: this container is not the built-in predictor, which was measured'])
+    expect(foreign.unplaced).toEqual([
+      'MAX_DELAY_MS = 2: this container is not the built-in predictor, which was measured',
+    ])
     for (const own of ['image: "registry.example/tune-predictor:0.1.0"', 'image: "tune:1"']) {
       const ours = patch(manifest.replace('image: "registry.example/bert:7"', own), 'server', of)
       expect(ours.unplaced).toEqual([])
@@ -243,22 +305,34 @@ describe('patching a manifest', () => {
   })
 
   test('a variable that is taken from elsewhere stays, and is named', () => {
-    const elsewhere = manifest.replace("value: '1'   # one, for now", 'valueFrom: {configMapKeyRef: {name: c, key: k}}')
+    const elsewhere = manifest.replace(
+      "value: '1'   # one, for now",
+      'valueFrom: {configMapKeyRef: {name: c, key: k}}',
+    )
     const result = patch(elsewhere, 'server')
-    expect(result.unplaced).toEqual(['BATCH_SIZE = 8: the manifest takes it from elsewhere (valueFrom)'])
+    expect(result.unplaced).toEqual([
+      'BATCH_SIZE = 8: the manifest takes it from elsewhere (valueFrom)',
+    ])
     expect(checkManifests(result.text).problems).toEqual([])
   })
 })
 
 describe('a manifest that is made to hang or to flood', () => {
   const workload = 'apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\n'
-  const laughs = Array.from({ length: 9 }, (_, i) => `a${i}: &a${i} [${Array(9).fill(i === 0 ? 'x' : `*a${i - 1}`)}]`).join('\n')
+  const laughs = Array.from(
+    { length: 9 },
+    (_, i) => `a${i}: &a${i} [${Array(9).fill(i === 0 ? 'x' : `*a${i - 1}`)}]`,
+  ).join('\n')
   test.each([
     ['entries of entries', '- '.repeat(50_000), /nested deeper/],
     ['30,000 tags', `${workload}x: ${'!a '.repeat(30_000)}`, /not valid YAML/],
     ['bytes by a tag', `${workload}x: !!binary ${'aGk='.repeat(1_000)}`, /binary/],
     ['aliases that multiply', workload + laughs, /alias/i],
-    ['no list where one has to be', `${workload}spec: {template: {spec: {containers: [{name: a, env: [], resources: 5}]}}}`, /resources/],
+    [
+      'no list where one has to be',
+      `${workload}spec: {template: {spec: {containers: [{name: a, env: [], resources: 5}]}}}`,
+      /resources/,
+    ],
   ])('%s: refused, with its file', (_, text, message) => {
     const refused = () => patchManifests(text, serving, { file: 'deployment.yaml' })
     expect(refused).toThrow(message)

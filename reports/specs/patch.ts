@@ -1,12 +1,26 @@
-/** The tuned values put into a manifest that the user has: a minimal change, comments, order and everything else left as they are. */
+/**
+ * The tuned values put into a manifest that the user has: a minimal change, comments, order and
+ * everything else left as they are.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import { productsOf } from '../../trials/launchers/kubernetes/gpu-names.ts'
-import { type GpuSelection, gpuTolerations } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import {
+  type GpuSelection,
+  gpuTolerations,
+} from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { cpuQuantity, memoryQuantity } from './pod.ts'
 import { nodesBought, refuseClaim, specGpus } from './pod-gpus.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
-import { type Change, documentsOf, type Edited, type Path, type Plain, plainOf, setAt } from './yaml-edit.ts'
+import {
+  type Change,
+  documentsOf,
+  type Edited,
+  type Path,
+  type Plain,
+  plainOf,
+  setAt,
+} from './yaml-edit.ts'
 
 interface PatchOptions {
   /** The container to tune, where a pod has several. */
@@ -37,8 +51,8 @@ const podPaths: Readonly<Record<string, Path>> = {
 }
 
 /**
- * Sets what was tuned, and nothing else: cores, memory, GPU, environment variables and arguments of the server's container; where a demand sizes them
- * the replicas, or the bounds of an autoscaler.
+ * Sets what was tuned, and nothing else: cores, memory, GPU, environment variables and arguments of
+ * the server's container; where a demand sizes them the replicas, or the bounds of an autoscaler.
  * Throws SpecError when the file has no workload, or several containers and none is named.
  */
 export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
@@ -49,7 +63,12 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     )
   const places: Place[] = documentsOf(text, options.file).map((document, index) => {
     const object = plainOf(document, options.file)
-    return { index, file: options.file, object, title: `${get(object, ['kind'])} ${get(object, ['metadata', 'name'])}` }
+    return {
+      index,
+      file: options.file,
+      object,
+      title: `${get(object, ['kind'])} ${get(object, ['metadata', 'name'])}`,
+    }
   })
   const workload = places.find((p) => podPaths[String(get(p.object, ['kind']))])
   if (!workload) {
@@ -61,7 +80,9 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
   }
   const autoscaler = places.find((p) => get(p.object, ['kind']) === 'HorizontalPodAutoscaler')
   const wanted: { place: Place; path: Path; value: Plain }[] = [
-    ...workloadValues(workload, serving, options, autoscaler !== undefined).map(([path, value]) => ({ place: workload, path, value })),
+    ...workloadValues(workload, serving, options, autoscaler !== undefined).map(
+      ([path, value]) => ({ place: workload, path, value }),
+    ),
     ...(autoscaler && serving.sized
       ? [
           { place: autoscaler, path: ['spec', 'minReplicas'], value: serving.minReplicas },
@@ -86,7 +107,12 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
   return { text: patched, changes, unplaced: [...environment.unplaced, ...nodes] }
 }
 
-function workloadValues(place: Place, serving: Serving, options: PatchOptions, scaled: boolean): [Path, Plain][] {
+function workloadValues(
+  place: Place,
+  serving: Serving,
+  options: PatchOptions,
+  scaled: boolean,
+): [Path, Plain][] {
   const kind = String(get(place.object, ['kind']))
   const podPath = podPaths[kind]!
   const containerPath = containerOf(place, podPath, options)
@@ -99,50 +125,82 @@ function workloadValues(place: Place, serving: Serving, options: PatchOptions, s
   ]
 }
 
-function replicaValues(kind: string, podPath: Path, serving: Serving, scaled: boolean): [Path, Plain][] {
+function replicaValues(
+  kind: string,
+  podPath: Path,
+  serving: Serving,
+  scaled: boolean,
+): [Path, Plain][] {
   if (kind === 'InferenceService')
     return [
       [[...podPath, 'minReplicas'], serving.minReplicas],
       [[...podPath, 'maxReplicas'], serving.maxReplicas],
     ]
-  return (kind === 'Deployment' || kind === 'StatefulSet') && !scaled ? [[['spec', 'replicas'], serving.replicas]] : []
+  return (kind === 'Deployment' || kind === 'StatefulSet') && !scaled
+    ? [[['spec', 'replicas'], serving.replicas]]
+    : []
 }
 
 const tunesGpu = ({ configuration }: Serving): boolean =>
   ['gpu', 'gpus', 'gpuMemoryPercent', 'migProfile'].some((name) => name in configuration)
 
-/** Requests and limits of what was tuned. What a trial held beside that was not chosen, and says nothing of the user's own. */
+/**
+ * Requests and limits of what was tuned. What a trial held beside that was not chosen, and says
+ * nothing of the user's own.
+ */
 function resourceValues(containerPath: Path, serving: Serving): [Path, Plain][] {
   const { configuration, held } = serving
   const tuned = {
-    ...('cpuCores' in configuration && held.cpuCores !== undefined ? { cpu: cpuQuantity(held.cpuCores) } : {}),
-    ...('memoryMiB' in configuration && held.memoryMiB !== undefined ? { memory: memoryQuantity(held.memoryMiB) } : {}),
+    ...('cpuCores' in configuration && held.cpuCores !== undefined
+      ? { cpu: cpuQuantity(held.cpuCores) }
+      : {}),
+    ...('memoryMiB' in configuration && held.memoryMiB !== undefined
+      ? { memory: memoryQuantity(held.memoryMiB) }
+      : {}),
   }
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   if (tunesGpu(serving)) refuseClaim(gpu, 'a patch writes')
   const limits = { ...tuned, ...(tunesGpu(serving) ? gpu.limits : {}) }
   return [
-    ...(Object.keys(tuned).length > 0 ? [[[...containerPath, 'resources', 'requests'], tuned] as [Path, Plain]] : []),
-    ...(Object.keys(limits).length > 0 ? [[[...containerPath, 'resources', 'limits'], limits] as [Path, Plain]] : []),
+    ...(Object.keys(tuned).length > 0
+      ? [[[...containerPath, 'resources', 'requests'], tuned] as [Path, Plain]]
+      : []),
+    ...(Object.keys(limits).length > 0
+      ? [[[...containerPath, 'resources', 'limits'], limits] as [Path, Plain]]
+      : []),
   ]
 }
 
-function containerOf({ object, title }: Place, podPath: Path, { container, file }: PatchOptions): Path {
+function containerOf(
+  { object, title }: Place,
+  podPath: Path,
+  { container, file }: PatchOptions,
+): Path {
   const list = get(object, [...podPath, 'containers'])
   if (!Array.isArray(list)) {
     if (get(object, [...podPath, 'model']) !== undefined) return [...podPath, 'model']
     throw new SpecError(`${title} in ${file} has no containers`, 'give a whole manifest')
   }
   const names = list.map((c) => String(get(c, ['name'])))
-  const index = container === undefined ? (names.length === 1 ? 0 : names.indexOf('kserve-container')) : names.indexOf(container)
+  const index =
+    container === undefined
+      ? names.length === 1
+        ? 0
+        : names.indexOf('kserve-container')
+      : names.indexOf(container)
   if (index >= 0) return [...podPath, 'containers', index]
-  const problem = container === undefined ? 'has several containers' : `has no container ${container}`
-  throw new SpecError(`${title} in ${file} ${problem}: ${names.join(', ')}`, 'name the one to tune with --container')
+  const problem =
+    container === undefined ? 'has several containers' : `has no container ${container}`
+  throw new SpecError(
+    `${title} in ${file} ${problem}: ${names.join(', ')}`,
+    'name the one to tune with --container',
+  )
 }
 
 /**
- * Tuned variables: changed where they stand. Added where they are missing if this server reads them: the experiment's own command does, of other containers
- * than the built-in predictor's nobody knows.
+ * Tuned variables: changed where they stand. Added where they are missing if this server reads
+ * them: the experiment's own command does, of other containers than the built-in predictor's nobody
+ * knows.
  */
 function environmentValues(
   { object }: Place,
@@ -164,11 +222,20 @@ function environmentValues(
       unplaced.push(`${name} = ${value}: the manifest takes it from elsewhere (valueFrom)`)
     else if (index >= 0) values.push([[...container, 'env', index, 'value'], value])
     else if (reads) added.push({ name, value })
-    else unplaced.push(`${name} = ${value}: this container is not the built-in predictor, which was measured`)
+    else
+      unplaced.push(
+        `${name} = ${value}: this container is not the built-in predictor, which was measured`,
+      )
   }
   if (added.length === 0) return { values, unplaced }
   if (list.length === 0) return { values: [...values, [[...container, 'env'], added]], unplaced }
-  return { values: [...values, ...added.map((entry, i): [Path, Plain] => [[...container, 'env', list.length + i], entry])], unplaced }
+  return {
+    values: [
+      ...values,
+      ...added.map((entry, i): [Path, Plain] => [[...container, 'env', list.length + i], entry]),
+    ],
+    unplaced,
+  }
 }
 
 /** By its image, its command, or the variables that only it has. */
@@ -192,7 +259,8 @@ function argumentValues({ object }: Place, container: Path, serving: Serving): [
   if (!Array.isArray(present)) return []
   return (serving.container.tunedArgs ?? []).flatMap((arg): [Path, Plain][] => {
     const flag = /^(--?[^=]+)=/.exec(arg)?.[1]
-    const index = flag === undefined ? -1 : present.findIndex((old) => String(old).startsWith(`${flag}=`))
+    const index =
+      flag === undefined ? -1 : present.findIndex((old) => String(old).startsWith(`${flag}=`))
     return index >= 0 ? [[[...container, 'args', index], arg]] : []
   })
 }
@@ -202,20 +270,36 @@ interface GpuValues {
   readonly unplaced: readonly string[]
 }
 
-/** What finds the GPU, as trials had it: scheduler, annotations, tolerations, nodes. What the user has of it otherwise stays, and is told. */
+/**
+ * What finds the GPU, as trials had it: scheduler, annotations, tolerations, nodes. What the user
+ * has of it otherwise stays, and is told.
+ */
 function gpuValues(place: Place, podPath: Path, serving: Serving): GpuValues {
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const { object } = place
   const ofPod = podPath.at(-1) === 'predictor' ? podPath : [...podPath.slice(0, -1), 'metadata']
   const tolerations = get(object, [...podPath, 'tolerations'])
   const tolerated = Array.isArray(tolerations) ? tolerations : []
-  const missing = gpuTolerations(gpu).filter(({ key }) => !tolerated.some((one) => [key, undefined].includes(get(one, ['key']) as string)))
+  const missing = gpuTolerations(gpu).filter(
+    ({ key }) => !tolerated.some((one) => [key, undefined].includes(get(one, ['key']) as string)),
+  )
   const scheduler = get(object, [...podPath, 'schedulerName'])
   const nodes = nodeValues(place, podPath, serving, gpu)
-  const values: [Path, Plain][] = Object.entries(gpu.annotations).map(([name, value]) => [[...ofPod, 'annotations', name], value])
-  if (gpu.schedulerName !== undefined && scheduler === undefined) values.push([[...podPath, 'schedulerName'], gpu.schedulerName])
-  if (tolerated.length === 0 && missing.length > 0) values.push([[...podPath, 'tolerations'], missing])
-  else values.push(...missing.map((one, i): [Path, Plain] => [[...podPath, 'tolerations', tolerated.length + i], one]))
+  const values: [Path, Plain][] = Object.entries(gpu.annotations).map(([name, value]) => [
+    [...ofPod, 'annotations', name],
+    value,
+  ])
+  if (gpu.schedulerName !== undefined && scheduler === undefined)
+    values.push([[...podPath, 'schedulerName'], gpu.schedulerName])
+  if (tolerated.length === 0 && missing.length > 0)
+    values.push([[...podPath, 'tolerations'], missing])
+  else
+    values.push(
+      ...missing.map((one, i): [Path, Plain] => [
+        [...podPath, 'tolerations', tolerated.length + i],
+        one,
+      ]),
+    )
   const instance = instanceValues(place, podPath, serving)
   const unplaced = [...nodes.unplaced, ...instance.unplaced]
   if (gpu.schedulerName !== undefined && scheduler !== undefined && scheduler !== gpu.schedulerName)
@@ -233,11 +317,24 @@ function instanceValues({ object }: Place, podPath: Path, serving: Serving): Gpu
   const path = [...podPath, 'nodeSelector', label]
   const present = get(object, path)
   if (present === undefined || present === type) return { values: [[path, type]], unplaced: [] }
-  return { values: [], unplaced: [`nodeSelector ${label} = ${type}, which was paid for: the manifest has ${String(present)}`] }
+  return {
+    values: [],
+    unplaced: [
+      `nodeSelector ${label} = ${type}, which was paid for: the manifest has ${String(present)}`,
+    ],
+  }
 }
 
-/** Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity where there is none. */
-function nodeValues({ object }: Place, podPath: Path, { resources }: Serving, { requirements }: GpuSelection): GpuValues {
+/**
+ * Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity
+ * where there is none.
+ */
+function nodeValues(
+  { object }: Place,
+  podPath: Path,
+  { resources }: Serving,
+  { requirements }: GpuSelection,
+): GpuValues {
   const key = 'nvidia.com/gpu.product'
   const selected = get(object, [...podPath, 'nodeSelector', key])
   if (selected !== undefined && resources.gpu) {
@@ -251,17 +348,40 @@ function nodeValues({ object }: Place, podPath: Path, { resources }: Serving, { 
   const present = get(object, path)
   if (present === undefined)
     return {
-      values: [[path, { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: wanted }] } }]],
+      values: [
+        [
+          path,
+          {
+            requiredDuringSchedulingIgnoredDuringExecution: {
+              nodeSelectorTerms: [{ matchExpressions: wanted }],
+            },
+          },
+        ],
+      ],
       unplaced: [],
     }
-  const terms = get(present, ['requiredDuringSchedulingIgnoredDuringExecution', 'nodeSelectorTerms'])
+  const terms = get(present, [
+    'requiredDuringSchedulingIgnoredDuringExecution',
+    'nodeSelectorTerms',
+  ])
   const asks = (term: Plain) => {
     const expressions = get(term, ['matchExpressions'])
-    return Array.isArray(expressions) && wanted.every((one) => expressions.some((other) => isDeepStrictEqual(other, one)))
+    return (
+      Array.isArray(expressions) &&
+      wanted.every((one) => expressions.some((other) => isDeepStrictEqual(other, one)))
+    )
   }
-  if (Array.isArray(terms) && terms.length > 0 && terms.every(asks)) return { values: [], unplaced: [] }
-  const words = requirements.map(({ key, operator, values }) => `${key} ${operator}${values ? ` (${values.join(', ')})` : ''}`)
-  return { values: [], unplaced: [`nodes with a ${resources.gpu} = ${words.join(' and ')}: the manifest has a nodeAffinity of its own`] }
+  if (Array.isArray(terms) && terms.length > 0 && terms.every(asks))
+    return { values: [], unplaced: [] }
+  const words = requirements.map(
+    ({ key, operator, values }) => `${key} ${operator}${values ? ` (${values.join(', ')})` : ''}`,
+  )
+  return {
+    values: [],
+    unplaced: [
+      `nodes with a ${resources.gpu} = ${words.join(' and ')}: the manifest has a nodeAffinity of its own`,
+    ],
+  }
 }
 
 function get(object: Plain | undefined, path: Path): Plain | undefined {
@@ -273,6 +393,7 @@ function get(object: Plain | undefined, path: Path): Plain | undefined {
 
 /** Whether everything of `value` is in `present` already. */
 function includes(present: Plain | undefined, value: Plain): boolean {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return isDeepStrictEqual(present, value)
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return isDeepStrictEqual(present, value)
   return Object.entries(value).every(([key, inner]) => includes(get(present, [key]), inner))
 }

@@ -1,8 +1,14 @@
-/** Replicas that a fleet has room for, by the hour where fewer do or others have their room: KEDA's cron triggers, of which the highest holds. */
+/**
+ * Replicas that a fleet has room for, by the hour where fewer do or others have their room: KEDA's
+ * cron triggers, of which the highest holds.
+ */
 import type { Manifest } from './manifest.ts'
 import type { Placed, Serving } from './serving.ts'
 
-/** Replicas start before the hour that needs them: by the measured launch, rounded up. Assumed where none was measured of what is deployed. */
+/**
+ * Replicas start before the hour that needs them: by the measured launch, rounded up. Assumed where
+ * none was measured of what is deployed.
+ */
 const assumedLeadMinutes = 5
 const mostLeadMinutes = 30
 
@@ -16,7 +22,10 @@ const leadOf = ({ figures, placed, evidence: { launchSeconds } }: Serving): numb
 /** Of equal parts of the day. */
 const countsOf = ({ byHour, inTurns }: Placed): readonly number[] => inTurns ?? byHour ?? []
 
-/** A ScaledObject with a trigger for each span of time that needs more than the least; nothing where all are alike. */
+/**
+ * A ScaledObject with a trigger for each span of time that needs more than the least; nothing where
+ * all are alike.
+ */
 export function cronScaled(serving: Serving): Manifest[] {
   const { placed } = serving
   const counts = placed ? countsOf(placed) : []
@@ -47,22 +56,33 @@ export function cronScaled(serving: Serving): Manifest[] {
   ]
 }
 
-/** The next waits for the room: no five minutes until the last is put out, and none until an autoscaler dares to end others (KEDA's and the HPA's defaults). */
+/**
+ * The next waits for the room: no five minutes until the last is put out, and none until an
+ * autoscaler dares to end others (KEDA's and the HPA's defaults).
+ */
 const handedOver: Manifest = {
   pollingInterval: 15,
   cooldownPeriod: 0,
-  advanced: { horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } } },
+  advanced: {
+    horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } },
+  },
 }
 
 /** No slice is there for one more, so an update ends one first. */
-export const placedStrategy: Manifest = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } }
+export const placedStrategy: Manifest = {
+  type: 'RollingUpdate',
+  rollingUpdate: { maxSurge: 0, maxUnavailable: 1 },
+}
 
 export const roomNote =
   'the fleet has room for exactly these replicas: an update ends one before the next begins, and nothing else may ask for these slices'
 
 const lowPriority = 'tune-fleet-low'
 
-/** Below what a cluster autoscaler brings nodes for (its cutoff is -10), and it puts out nobody itself. */
+/**
+ * Below what a cluster autoscaler brings nodes for (its cutoff is -10), and it puts out nobody
+ * itself.
+ */
 export const lowPriorityClass: Manifest = {
   apiVersion: 'scheduling.k8s.io/v1',
   kind: 'PriorityClass',
@@ -72,9 +92,13 @@ export const lowPriorityClass: Manifest = {
 }
 
 /** A field of a pod's spec. */
-export const priorityOf = ({ placed }: Serving): Manifest => (placed?.lowPriority ? { priorityClassName: lowPriority } : {})
+export const priorityOf = ({ placed }: Serving): Manifest =>
+  placed?.lowPriority ? { priorityClassName: lowPriority } : {}
 
-/** What the reader of a placed deployment must know. @param scaled its replicas follow the hours, by KEDA */
+/**
+ * What the reader of a placed deployment must know. @param scaled its replicas follow the hours, by
+ * KEDA
+ */
 export function placedNotes(serving: Serving, scaled: boolean): string[] {
   const { placed } = serving
   if (placed === undefined) return []
@@ -98,12 +122,18 @@ export function placedNotes(serving: Serving, scaled: boolean): string[] {
     return [
       'others have its room when it is out of memory: nothing but the models of this fleet may ask for these slices, and an update ends a replica before the next begins',
       `needs KEDA: replicas come and go by the clock of ${placed.timezone}, the time that they load in counted`,
-      ...(Math.min(...placed.inTurns) === 0 ? ['out of memory it answers nothing: its Service refuses what comes then'] : []),
+      ...(Math.min(...placed.inTurns) === 0
+        ? ['out of memory it answers nothing: its Service refuses what comes then']
+        : []),
     ]
   return [
     roomNote,
     ...together,
-    ...(scaled ? [`needs KEDA: replicas follow the hours (${placed.timezone}), each begun ${leadOf(serving)} min before its hour`] : []),
+    ...(scaled
+      ? [
+          `needs KEDA: replicas follow the hours (${placed.timezone}), each begun ${leadOf(serving)} min before its hour`,
+        ]
+      : []),
   ]
 }
 
@@ -113,8 +143,14 @@ const atMinute = (minute: number): string => {
   return `${ofDay % 60} ${Math.floor(ofDay / 60)} * * *`
 }
 
-/** Spans of the day with the same count, over midnight too, in its parts; those of the least left out. `to` may be above their number. */
-function spansAbove(counts: readonly number[], least: number): { readonly from: number; readonly to: number; readonly replicas: number }[] {
+/**
+ * Spans of the day with the same count, over midnight too, in its parts; those of the least left
+ * out. `to` may be above their number.
+ */
+function spansAbove(
+  counts: readonly number[],
+  least: number,
+): { readonly from: number; readonly to: number; readonly replicas: number }[] {
   // From one of the least on no span goes over the end.
   const first = counts.indexOf(least)
   const spans: { from: number; to: number; replicas: number }[] = []

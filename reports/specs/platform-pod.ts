@@ -1,5 +1,8 @@
 /** The server container and its placement, as the serving platforms' own objects carry them. */
-import { type GpuSelection, gpuTolerations } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import {
+  type GpuSelection,
+  gpuTolerations,
+} from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { lifecycle } from './available.ts'
 import type { Manifest } from './manifest.ts'
 import { fileMounts, probes, resourcesBlock, scratch } from './pod.ts'
@@ -33,12 +36,22 @@ interface Places {
 }
 
 /** The volumes of a pod, as far as there are any. */
-export const mounted = ({ volumes }: Pick<PlatformServer, 'volumes'>): Manifest => (volumes.length > 0 ? { volumes } : {})
+export const mounted = ({ volumes }: Pick<PlatformServer, 'volumes'>): Manifest =>
+  volumes.length > 0 ? { volumes } : {}
 
-/** TensorFlow Serving with its files in a ConfigMap: batching, versions, and what has it count for Prometheus. */
+/**
+ * TensorFlow Serving with its files in a ConfigMap: batching, versions, and what has it count for
+ * Prometheus.
+ */
 export function tfservingServer(serving: Serving, { http, grpc, folder }: Places): PlatformServer {
   const plain = plainServer(serving)
-  const places = { grpcPort: grpc, restPort: http, basePath: folder, modelName: serving.name, configFolder }
+  const places = {
+    grpcPort: grpc,
+    restPort: http,
+    basePath: folder,
+    modelName: serving.name,
+    configFolder,
+  }
   const config = tfservingConfig(serving, places)
   const monitoring = { path: `${configFolder}/monitoring.config`, contents: tfservingMonitoring }
   const files = fileMounts(serving, [...config.files, monitoring])
@@ -59,8 +72,15 @@ export function tfservingServer(serving: Serving, { http, grpc, folder }: Places
   }
 }
 
-/** Triton with the tuned config.pbtxt in a ConfigMap, on a repository of its own, of links to the model that the platform fetched. */
-export function tritonServer(serving: Serving, { http, grpc, folder }: Places, backend: string | undefined): PlatformServer {
+/**
+ * Triton with the tuned config.pbtxt in a ConfigMap, on a repository of its own, of links to the
+ * model that the platform fetched.
+ */
+export function tritonServer(
+  serving: Serving,
+  { http, grpc, folder }: Places,
+  backend: string | undefined,
+): PlatformServer {
   const plain = plainServer(serving)
   const triton = tritonOnPlatform(serving, folder, { http, grpc }, backend)
   const files = fileMounts(serving, triton.files)
@@ -102,7 +122,9 @@ export function nodePlacement(serving: Serving, gpu: GpuSelection): Manifest {
       ? {
           affinity: {
             nodeAffinity: {
-              requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: gpu.requirements }] },
+              requiredDuringSchedulingIgnoredDuringExecution: {
+                nodeSelectorTerms: [{ matchExpressions: gpu.requirements }],
+              },
             },
           },
         }

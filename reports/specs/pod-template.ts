@@ -1,4 +1,7 @@
-/** The pod of a server, for targets that write pods of their own: its container, weights, GPUs, and what the user lays over it. */
+/**
+ * The pod of a server, for targets that write pods of their own: its container, weights, GPUs, and
+ * what the user lays over it.
+ */
 import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
 import { lastingOverZones, lifecycle, scrapeAnnotations } from './available.ts'
 import { laidOver, overlayNotes } from './laid-over.ts'
@@ -24,12 +27,22 @@ export interface PodParts {
   readonly asked?: boolean
 }
 
-/** A pod of the container that was tuned, with its weights, its GPUs and what the user lays over it. */
-export function podTemplate(serving: Serving, parts: PodParts, labels: Readonly<Record<string, string>>): Manifest {
+/**
+ * A pod of the container that was tuned, with its weights, its GPUs and what the user lays over it.
+ */
+export function podTemplate(
+  serving: Serving,
+  parts: PodParts,
+  labels: Readonly<Record<string, string>>,
+): Manifest {
   const { container, storage, files, asked = true } = parts
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const empty = scratch(serving, container)
-  const annotations = { ...gpu.annotations, ...storage.annotations, ...(parts.scaled ? scrapeAnnotations(container) : {}) }
+  const annotations = {
+    ...gpu.annotations,
+    ...storage.annotations,
+    ...(parts.scaled ? scrapeAnnotations(container) : {}),
+  }
   const volumes = [...storage.volumes, ...files.volumes, ...empty.volumes]
   const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...empty.volumeMounts]
   const template = {

@@ -20,12 +20,32 @@ function pooled(server: 'sglang' | 'vllm' = 'sglang', decodeGpus = 2, replicas =
       candidate: {
         ...found.candidate,
         replicas,
-        configuration: { maxNumSeqs: 64, gpus: 2, prefillReplicas: pools.prefill, decodeReplicas: pools.decode, decodeGpus },
+        configuration: {
+          maxNumSeqs: 64,
+          gpus: 2,
+          prefillReplicas: pools.prefill,
+          decodeReplicas: pools.decode,
+          decodeGpus,
+        },
       },
-      resources: { ...whole, gpu: 'H100', gpus: pooledGpus(pools), cpuCores: servers, memoryMiB: 4096 * servers, pools },
+      resources: {
+        ...whole,
+        gpu: 'H100',
+        gpus: pooledGpus(pools),
+        cpuCores: servers,
+        memoryMiB: 4096 * servers,
+        pools,
+      },
       deployed: { server, weights: 'given' },
       container: languageContainer(server, 'llama-3.1-8b', hub),
-      evidence: { ...evidence, measured: llama, slo: streamed, launchSeconds: undefined, peakRssMiB: undefined, slowestMs: undefined },
+      evidence: {
+        ...evidence,
+        measured: llama,
+        slo: streamed,
+        launchSeconds: undefined,
+        peakRssMiB: undefined,
+        slowestMs: undefined,
+      },
     },
     { headroom: 0.2, modelUri: hub },
   )
@@ -37,7 +57,9 @@ async function written(options = {}, decodeGpus = 2) {
   const { objects, problems } = checkManifests(file!.text)
   expect(problems).toEqual([])
   const named = (kind: string, name: string) =>
-    objects.find((o) => o.kind === kind && (o as unknown as Tree).metadata!.name === (name as never)) as unknown as Tree
+    objects.find(
+      (o) => o.kind === kind && (o as unknown as Tree).metadata!.name === (name as never),
+    ) as unknown as Tree
   const podOf = (name: string) => named('Deployment', name).spec!.template!
   const containerOf = (name: string) => (podOf(name).spec!.containers as unknown as Tree[])[0]!
   return { text: file!.text, objects, named, podOf, containerOf }
@@ -45,10 +67,16 @@ async function written(options = {}, decodeGpus = 2) {
 
 test('each pool is a Deployment of its servers, started in its mode with what was tuned', async () => {
   const { named, containerOf } = await written()
-  expect([named('Deployment', 'llama-3-1-8b-prefill').spec!.replicas, named('Deployment', 'llama-3-1-8b-decode').spec!.replicas]).toEqual([
-    3, 6,
-  ])
-  const common = ['--max-running-requests=64', '--tp-size=2', '--context-length=4096', '--disaggregation-transfer-backend=nixl']
+  expect([
+    named('Deployment', 'llama-3-1-8b-prefill').spec!.replicas,
+    named('Deployment', 'llama-3-1-8b-decode').spec!.replicas,
+  ]).toEqual([3, 6])
+  const common = [
+    '--max-running-requests=64',
+    '--tp-size=2',
+    '--context-length=4096',
+    '--disaggregation-transfer-backend=nixl',
+  ]
   const modes = {
     prefill: ['--disaggregation-mode=prefill', '--disaggregation-bootstrap-port=8998'],
     decode: ['--disaggregation-mode=decode'],
@@ -60,7 +88,9 @@ test('each pool is a Deployment of its servers, started in its mode with what wa
     // Of one server, not of all.
     expect(resources!.limits).toMatchObject({ 'nvidia.com/gpu': '2', cpu: '4', memory: '33Gi' })
   }
-  expect(containerOf('llama-3-1-8b-decode').args).not.toContain('--disaggregation-bootstrap-port=8998')
+  expect(containerOf('llama-3-1-8b-decode').args).not.toContain(
+    '--disaggregation-bootstrap-port=8998',
+  )
 })
 
 test('pools that are split differently: each starts over its own GPUs, with the cores, memory and shared memory of those', async () => {
@@ -72,11 +102,15 @@ test('pools that are split differently: each starts over its own GPUs, with the 
     const { args, resources } = containerOf(`llama-3-1-8b-${pool}`)
     expect(args).toContain(`--tp-size=${gpus}`)
     expect(resources!.limits).toMatchObject({ 'nvidia.com/gpu': String(gpus), ...limits })
-    expect(JSON.stringify(podOf(`llama-3-1-8b-${pool}`).spec!.volumes)).toContain(`"sizeLimit":"${4 * gpus}Gi"`)
+    expect(JSON.stringify(podOf(`llama-3-1-8b-${pool}`).spec!.volumes)).toContain(
+      `"sizeLimit":"${4 * gpus}Gi"`,
+    )
   }
   expect(text).toMatch(/^# {3}4 cores \(each prefill server\)/m)
   expect(text).toMatch(/^# {3}6 cores \(each decode server\)/m)
-  expect(text).toMatch(/different numbers of GPUs: SGLang warns that keys and values then move more slowly, which was not modelled/)
+  expect(text).toMatch(
+    /different numbers of GPUs: SGLang warns that keys and values then move more slowly, which was not modelled/,
+  )
   expect((await written()).text).not.toMatch(/different numbers of GPUs/)
 })
 
@@ -90,22 +124,38 @@ test('the router finds the pods of either pool by their labels, may look at them
   for (const pool of ['prefill', 'decode'] as const) {
     const labels = podOf(`llama-3-1-8b-${pool}`).metadata!.labels
     expect(labels).toMatchObject(selected(`--${pool}-selector`))
-    expect(podOf(`llama-3-1-8b-${pool === 'prefill' ? 'decode' : 'prefill'}`).metadata!.labels).not.toMatchObject(
-      selected(`--${pool}-selector`),
-    )
+    expect(
+      podOf(`llama-3-1-8b-${pool === 'prefill' ? 'decode' : 'prefill'}`).metadata!.labels,
+    ).not.toMatchObject(selected(`--${pool}-selector`))
     expect(named('Deployment', `llama-3-1-8b-${pool}`).spec!.selector!.matchLabels).toEqual(labels)
-    expect(named('PodDisruptionBudget', `llama-3-1-8b-${pool}`).spec!.selector!.matchLabels).toEqual(labels)
+    expect(
+      named('PodDisruptionBudget', `llama-3-1-8b-${pool}`).spec!.selector!.matchLabels,
+    ).toEqual(labels)
   }
-  expect(podOf('llama-3-1-8b-prefill').metadata!.annotations).toMatchObject({ 'sglang.ai/bootstrap-port': '8998' })
-  expect(podOf('llama-3-1-8b-decode').metadata!.annotations ?? {}).not.toHaveProperty('sglang.ai/bootstrap-port')
-  for (const arg of ['--pd-disaggregation', '--service-discovery', '--service-discovery-port=8000', '--policy=round_robin'])
+  expect(podOf('llama-3-1-8b-prefill').metadata!.annotations).toMatchObject({
+    'sglang.ai/bootstrap-port': '8998',
+  })
+  expect(podOf('llama-3-1-8b-decode').metadata!.annotations ?? {}).not.toHaveProperty(
+    'sglang.ai/bootstrap-port',
+  )
+  for (const arg of [
+    '--pd-disaggregation',
+    '--service-discovery',
+    '--service-discovery-port=8000',
+    '--policy=round_robin',
+  ])
     expect(args).toContain(arg)
   const service = named('Service', 'llama-3-1-8b')
   expect(podOf('llama-3-1-8b-router').metadata!.labels).toEqual(service.spec!.selector)
   const account = podOf('llama-3-1-8b-router').spec!.serviceAccountName
-  const binding = named('RoleBinding', 'llama-3-1-8b-router') as unknown as { roleRef: { name: string }; subjects: { name: string }[] }
+  const binding = named('RoleBinding', 'llama-3-1-8b-router') as unknown as {
+    roleRef: { name: string }
+    subjects: { name: string }[]
+  }
   expect([binding.roleRef.name, binding.subjects[0]!.name]).toEqual([account, account])
-  expect(named('Role', 'llama-3-1-8b-router')).toMatchObject({ rules: [{ resources: ['pods'], verbs: ['get', 'list', 'watch'] }] })
+  expect(named('Role', 'llama-3-1-8b-router')).toMatchObject({
+    rules: [{ resources: ['pods'], verbs: ['get', 'list', 'watch'] }],
+  })
 })
 
 test('says what was simulated and assumed', async () => {
@@ -124,9 +174,15 @@ test('says what was simulated and assumed', async () => {
 test('nothing else deploys them as if they were one server', async () => {
   const others = specTargets.filter((name) => name !== 'kubernetes')
   for (const target of others)
-    await expect(renderSpec(target, pooled())).rejects.toThrow(/cannot deploy|no place for pools of prefill and decode servers/)
+    await expect(renderSpec(target, pooled())).rejects.toThrow(
+      /cannot deploy|no place for pools of prefill and decode servers/,
+    )
   await expect(renderSpec('kserve', pooled())).rejects.toThrow(/KServe has no place for pools/)
   await expect(renderSpec('vllm', pooled('vllm'))).rejects.toThrow(/vLLM has no place for pools/)
-  await expect(renderSpec('kubernetes', pooled('vllm'))).rejects.toThrow(/pools of prefill and decode servers are written for SGLang/)
-  expect(() => patchManifests('kind: Deployment', pooled(), { file: 'd.yaml' })).toThrow(/a patch sets one container, and this has pools/)
+  await expect(renderSpec('kubernetes', pooled('vllm'))).rejects.toThrow(
+    /pools of prefill and decode servers are written for SGLang/,
+  )
+  expect(() => patchManifests('kind: Deployment', pooled(), { file: 'd.yaml' })).toThrow(
+    /a patch sets one container, and this has pools/,
+  )
 })

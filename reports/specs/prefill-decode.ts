@@ -1,6 +1,7 @@
 /**
- * Pools of prefill and decode servers of SGLang behind its router, as its documentation starts them (docs/advanced_features/pd_disaggregation.md and
- * router.md of the stated version): a Deployment of each pool, whose pods the router finds by their labels.
+ * Pools of prefill and decode servers of SGLang behind its router, as its documentation starts them
+ * (docs/advanced_features/pd_disaggregation.md and router.md of the stated version): a Deployment
+ * of each pool, whose pods the router finds by their labels.
  */
 import { assumedTransfers, gpusOfMachine } from '../../trials/launchers/simulated/llm-pools.ts'
 import { type Resources, serversOf } from '../../trials/resources.ts'
@@ -18,7 +19,10 @@ import type { Serving, WholeContainer } from './serving.ts'
 const pools = ['prefill', 'decode'] as const
 type Pool = (typeof pools)[number]
 
-/** Where prefill servers tell decode servers how they are reached, SGLang's own; the router reads it off this annotation of their pods. */
+/**
+ * Where prefill servers tell decode servers how they are reached, SGLang's own; the router reads it
+ * off this annotation of their pods.
+ */
 const bootstrapPort = 8998
 const bootstrapAnnotation = 'sglang.ai/bootstrap-port'
 
@@ -42,10 +46,17 @@ function serverServing(serving: Serving, pool: Pool): Serving {
     cpuCores: whole.cpuCores / servers,
     memoryMiB: whole.memoryMiB / servers,
   }
-  return { ...serving, resources, held: heldOf(evidence, deployed, figures.hold, resources, configuration, modelUri) }
+  return {
+    ...serving,
+    resources,
+    held: heldOf(evidence, deployed, figures.hold, resources, configuration, modelUri),
+  }
 }
 
-/** `deployment.yaml` of a serving whose resources have pools. @throws SpecError where one claim of GPUs does not fit both */
+/**
+ * `deployment.yaml` of a serving whose resources have pools. @throws SpecError where one claim of
+ * GPUs does not fit both
+ */
 export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecFile[] {
   const [prefill, decode] = pools.map((pool) => serverServing(serving, pool)) as [Serving, Serving]
   const alike = prefill.resources.gpus === decode.resources.gpus
@@ -71,7 +82,12 @@ export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecF
   const held = alike
     ? sourcesOf(prefill, 'each server')
     : pools.flatMap((pool, i) => sourcesOf([prefill, decode][i]!, `each ${pool} server`))
-  return [{ name: 'deployment.yaml', text: manifestsYaml({ ...serving, sources: withHeld(serving, held) }, objects, notes) }]
+  return [
+    {
+      name: 'deployment.yaml',
+      text: manifestsYaml({ ...serving, sources: withHeld(serving, held) }, objects, notes),
+    },
+  ]
 }
 
 const unlikeNote =
@@ -96,11 +112,18 @@ function poolObjects(each: Serving, pool: Pool, replicas: number, parts: Parts):
   const several = replicas > 1
   const template = podTemplate(
     each,
-    { ...parts, container: { ...container, args: [...(container.args ?? []), ...poolArgs[pool]] }, several },
+    {
+      ...parts,
+      container: { ...container, args: [...(container.args ?? []), ...poolArgs[pool]] },
+      several,
+    },
     labels,
   )
   const metadata = template.metadata as { readonly annotations?: Manifest }
-  const annotations = { ...metadata.annotations, ...(pool === 'prefill' && { [bootstrapAnnotation]: String(bootstrapPort) }) }
+  const annotations = {
+    ...metadata.annotations,
+    ...(pool === 'prefill' && { [bootstrapAnnotation]: String(bootstrapPort) }),
+  }
   const name = `${each.name}-${pool}`
   return [
     {
@@ -111,7 +134,10 @@ function poolObjects(each: Serving, pool: Pool, replicas: number, parts: Parts):
         replicas,
         selector: { matchLabels: labels },
         progressDeadlineSeconds: each.held.progressSeconds,
-        template: { ...template, metadata: { ...metadata, ...(Object.keys(annotations).length > 0 && { annotations }) } },
+        template: {
+          ...template,
+          metadata: { ...metadata, ...(Object.keys(annotations).length > 0 && { annotations }) },
+        },
       },
     },
     ...disruptionBudget({ ...each, name }, several, labels),
@@ -119,12 +145,19 @@ function poolObjects(each: Serving, pool: Pool, replicas: number, parts: Parts):
 }
 
 const poolArgs: Readonly<Record<Pool, readonly string[]>> = {
-  prefill: ['--disaggregation-mode=prefill', '--disaggregation-transfer-backend=nixl', `--disaggregation-bootstrap-port=${bootstrapPort}`],
+  prefill: [
+    '--disaggregation-mode=prefill',
+    '--disaggregation-transfer-backend=nixl',
+    `--disaggregation-bootstrap-port=${bootstrapPort}`,
+  ],
   decode: ['--disaggregation-mode=decode', '--disaggregation-transfer-backend=nixl'],
 }
 
 /** The router, what it may look at, and the Service that is asked. */
-function routerObjects(serving: Serving, { image, port }: Pick<WholeContainer, 'image' | 'port'>): Manifest[] {
+function routerObjects(
+  serving: Serving,
+  { image, port }: Pick<WholeContainer, 'image' | 'port'>,
+): Manifest[] {
   const labels = componentLabels(serving, 'router')
   const name = `${serving.name}-router`
   const selector = (pool: Pool) => [
@@ -177,7 +210,10 @@ function routerObjects(serving: Serving, { image, port }: Pick<WholeContainer, '
       spec: {
         replicas: 1,
         selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { serviceAccountName: name, containers: [container] } },
+        template: {
+          metadata: { labels },
+          spec: { serviceAccountName: name, containers: [container] },
+        },
       },
     },
     {

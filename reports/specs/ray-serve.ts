@@ -1,4 +1,7 @@
-/** Ray Serve: `serve.yaml` of an application of the user's own, one deployment, tuned values in its user_config. */
+/**
+ * Ray Serve: `serve.yaml` of an application of the user's own, one deployment, tuned values in its
+ * user_config.
+ */
 import { resourceParameters } from '../../trials/resources.ts'
 import { podlessNotes } from './laid-over.ts'
 import { header, type Manifest, type SpecFile, yamlOf } from './manifest.ts'
@@ -22,10 +25,18 @@ export const target: SpecTarget = {
 
 function raySpec(serving: Serving, options: SpecOptions): SpecFile[] {
   const { config, notes } = serveConfig(serving, options)
-  return [{ name: 'serve.yaml', text: `${header(serving, [...notes, ...podlessNotes(serving)])}${yamlOf(config)}` }]
+  return [
+    {
+      name: 'serve.yaml',
+      text: `${header(serving, [...notes, ...podlessNotes(serving)])}${yamlOf(config)}`,
+    },
+  ]
 }
 
-/** What Ray calls a GPU's kind (ray.util.accelerators), of which it knows no sizes; absent: it knows none by that name. */
+/**
+ * What Ray calls a GPU's kind (ray.util.accelerators), of which it knows no sizes; absent: it knows
+ * none by that name.
+ */
 const acceleratorKinds: ReadonlySet<string> = new Set(
   'K80 P4 P100 T4 V100 L4 L40 L40S A10G A10 A30 A40 A100 H100 H200 H20 B200 B300 GB200'.split(' '),
 )
@@ -34,16 +45,25 @@ const acceleratorOf = (gpu: string): string | undefined => {
   return acceleratorKinds.has(kind) ? kind : undefined
 }
 
-/** The application with what was tuned, as `serve deploy` and a RayService take it. @throws SpecError where its place is not known */
+/**
+ * The application with what was tuned, as `serve deploy` and a RayService take it. @throws
+ * SpecError where its place is not known
+ */
 export function serveConfig(
   serving: Serving,
   { importPath }: SpecOptions,
 ): { readonly config: Manifest; readonly notes: readonly string[] } {
-  if (!importPath) throw new SpecError('Ray Serve needs the place of the application', 'give --import-path, e.g. serve_app:app')
+  if (!importPath)
+    throw new SpecError(
+      'Ray Serve needs the place of the application',
+      'give --import-path, e.g. serve_app:app',
+    )
   const { gpu, gpus, gpuShare } = serving.resources
   const { cpuCores, memoryMiB } = serving.held
   const tuned = Object.fromEntries(
-    Object.entries(serving.configuration).filter(([name]) => !(resourceParameters as readonly string[]).includes(name)),
+    Object.entries(serving.configuration).filter(
+      ([name]) => !(resourceParameters as readonly string[]).includes(name),
+    ),
   )
   const { inFlight } = serving
   const scales = serving.scalable && inFlight !== undefined
@@ -62,15 +82,21 @@ export function serveConfig(
                   autoscaling_config: {
                     min_replicas: serving.minReplicas,
                     max_replicas: serving.maxReplicas,
-                    target_ongoing_requests: Math.max(1, Math.round(inFlight * (1 - serving.headroom))),
-                    downscale_delay_s: behaviour(serving).behavior?.scaleDown.stabilizationWindowSeconds,
+                    target_ongoing_requests: Math.max(
+                      1,
+                      Math.round(inFlight * (1 - serving.headroom)),
+                    ),
+                    downscale_delay_s:
+                      behaviour(serving).behavior?.scaleDown.stabilizationWindowSeconds,
                   },
                 }
               : { num_replicas: serving.replicas }),
             graceful_shutdown_timeout_s: serving.held.graceSeconds,
             ray_actor_options: {
               num_cpus: cpuCores,
-              ...(gpu ? { num_gpus: gpuShare < 1 ? gpuShare : gpus, accelerator_type: acceleratorOf(gpu) } : {}),
+              ...(gpu
+                ? { num_gpus: gpuShare < 1 ? gpuShare : gpus, accelerator_type: acceleratorOf(gpu) }
+                : {}),
               memory: memoryMiB === undefined ? undefined : memoryMiB * 1024 * 1024,
             },
             ...(Object.keys(tuned).length > 0 ? { user_config: tuned } : {}),
@@ -79,6 +105,8 @@ export function serveConfig(
       },
     ],
   }
-  const notes = scales ? [`max_ongoing_requests ${inFlight} is Little's law at the capacity: rate x mean latency`] : [unscaledNote]
+  const notes = scales
+    ? [`max_ongoing_requests ${inFlight} is Little's law at the capacity: rate x mean latency`]
+    : [unscaledNote]
   return { config, notes }
 }

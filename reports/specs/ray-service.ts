@@ -1,4 +1,7 @@
-/** RayService v1 of KubeRay: the application of `--target ray` and a cluster with a worker for each replica. */
+/**
+ * RayService v1 of KubeRay: the application of `--target ray` and a cluster with a worker for each
+ * replica.
+ */
 
 import { disruptionBudget, labelsOf, lasting } from './available.ts'
 import { laidOver, overlayNotes, placedPod } from './laid-over.ts'
@@ -36,10 +39,13 @@ function rayServiceSpec(serving: Serving, options: SpecOptions): SpecFile[] {
   const named = imageNamed ? image : imageToFill
   const labels = labelsOf(serving)
   const several = serving.minReplicas > 1
-  const containers = [{ name: worker, image: named, lifecycle: rayStop, resources: resourcesBlock(serving, gpu) }]
+  const containers = [
+    { name: worker, image: named, lifecycle: rayStop, resources: resourcesBlock(serving, gpu) },
+  ]
   const spec = { ...lasting(serving, labels, several), containers }
   const pod = placedPod(serving, gpu, spec, worker, { labels })
-  const most = serving.scalable && serving.inFlight !== undefined ? serving.maxReplicas : serving.replicas
+  const most =
+    serving.scalable && serving.inFlight !== undefined ? serving.maxReplicas : serving.replicas
   const service: Manifest = {
     apiVersion: 'ray.io/v1',
     kind: 'RayService',
@@ -69,14 +75,22 @@ function rayServiceSpec(serving: Serving, options: SpecOptions): SpecFile[] {
   const all = [
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...notes,
-    ...(imageNamed ? [] : ['does not start yet: which image holds Ray and the application is not known; write it again with --image']),
+    ...(imageNamed
+      ? []
+      : [
+          'does not start yet: which image holds Ray and the application is not known; write it again with --image',
+        ]),
     ...overlayNotes(serving),
     'needs KubeRay 1.1 or later; head and workers take the Ray of the image',
   ]
   return [
     {
       name: 'rayservice.yaml',
-      text: manifestsYaml(serving, [...claimTemplates(serving, gpu), ...disruptionBudget(serving, several, labels), service], all),
+      text: manifestsYaml(
+        serving,
+        [...claimTemplates(serving, gpu), ...disruptionBudget(serving, several, labels), service],
+        all,
+      ),
     },
   ]
 }
@@ -85,6 +99,17 @@ function rayServiceSpec(serving: Serving, options: SpecOptions): SpecFile[] {
 const headPod = (serving: Serving, image: string) =>
   laidOver(
     serving,
-    { metadata: {}, spec: { containers: [{ name: 'ray-head', image, resources: { requests: headResources, limits: headResources } }] } },
+    {
+      metadata: {},
+      spec: {
+        containers: [
+          {
+            name: 'ray-head',
+            image,
+            resources: { requests: headResources, limits: headResources },
+          },
+        ],
+      },
+    },
     'ray-head',
   )

@@ -1,4 +1,7 @@
-/** References to secrets in a container's settings as environment variables that a Secret gives: a spec never holds a value. */
+/**
+ * References to secrets in a container's settings as environment variables that a Secret gives: a
+ * spec never holds a value.
+ */
 import { isReference, referencesIn, replaceReferences } from '../../trials/secrets.ts'
 
 type Plain = Readonly<Record<string, unknown>>
@@ -38,20 +41,29 @@ function completed(text: string, variables: Set<string>): string {
 }
 
 /** `TOKEN: ${env:TOKEN}` needs no variable but its own. */
-const isWhole = (text: string): boolean => /^\$\{[^}]*\}$/.test(text) && isReference(text.slice(2, -1))
+const isWhole = (text: string): boolean =>
+  /^\$\{[^}]*\}$/.test(text) && isReference(text.slice(2, -1))
 
 /** The container with `secretEnv` in place of every reference. */
 export function withSecretVariables<Container extends Startable>(container: Container): Container {
-  const texts = [...(container.command ?? []), ...(container.args ?? []), ...Object.values(container.env ?? {})]
-  const inFiles = (container.files ?? []).filter(({ contents }) => referencesIn(contents).length > 0)
-  if (texts.every((text) => referencesIn(text).length === 0) && inFiles.length === 0) return container
+  const texts = [
+    ...(container.command ?? []),
+    ...(container.args ?? []),
+    ...Object.values(container.env ?? {}),
+  ]
+  const inFiles = (container.files ?? []).filter(
+    ({ contents }) => referencesIn(contents).length > 0,
+  )
+  if (texts.every((text) => referencesIn(text).length === 0) && inFiles.length === 0)
+    return container
   const variables = new Set<string>()
   const env = Object.entries(container.env ?? {}).flatMap(([name, text]) => {
     if (!isWhole(text)) return [[name, completed(text, variables)] as const]
     variables.add(name)
     return []
   })
-  const words = (list: readonly string[] | undefined) => list?.map((word) => completed(word, variables))
+  const words = (list: readonly string[] | undefined) =>
+    list?.map((word) => completed(word, variables))
   return {
     ...container,
     command: words(container.command),
@@ -60,7 +72,10 @@ export function withSecretVariables<Container extends Startable>(container: Cont
     secretEnv: [...variables].sort(),
     notes: [
       ...(container.notes ?? []),
-      ...inFiles.map(({ path }) => `${path} refers to a secret, which nothing here puts in: mount the file from a Secret of your own`),
+      ...inFiles.map(
+        ({ path }) =>
+          `${path} refers to a secret, which nothing here puts in: mount the file from a Secret of your own`,
+      ),
     ],
   }
 }
@@ -68,19 +83,28 @@ export function withSecretVariables<Container extends Startable>(container: Cont
 /** The name of the Secret of a serving. */
 const secretOf = (name: string): string => `${name}-secrets`
 
-/** As Kubernetes takes a variable from the Secret. @param optional the container starts without it too */
+/**
+ * As Kubernetes takes a variable from the Secret. @param optional the container starts without it
+ * too
+ */
 export const secretVariable = (variable: string, of: string, optional = false): Plain => ({
   name: variable,
   valueFrom: { secretKeyRef: { name: secretOf(of), key: variable, ...(optional && { optional }) } },
 })
 
 /** How the Secret is made; nothing where none is needed. */
-export function secretNotes({ secretEnv = [], optionalSecretEnv = [] }: Startable, of: string): string[] {
+export function secretNotes(
+  { secretEnv = [], optionalSecretEnv = [] }: Startable,
+  of: string,
+): string[] {
   const all = [...secretEnv, ...optionalSecretEnv]
   if (all.length === 0) return []
   const made = `kubectl create secret generic ${secretOf(of)} ${all.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`
-  if (secretEnv.length > 0) return [`needs the Secret ${secretOf(of)}, which no file here holds: ${made}`]
-  return [`takes ${all.join(', ')} from the Secret ${secretOf(of)}, where there is one; a model that is not public needs it: ${made}`]
+  if (secretEnv.length > 0)
+    return [`needs the Secret ${secretOf(of)}, which no file here holds: ${made}`]
+  return [
+    `takes ${all.join(', ')} from the Secret ${secretOf(of)}, where there is one; a model that is not public needs it: ${made}`,
+  ]
 }
 
 /** The user's own pod likewise. */
@@ -98,17 +122,24 @@ export function podWithSecretVariables<Pod extends { readonly spec: Plain }>(
       return secretVariable(String(entry.name), of)
     })
     const words = (list: unknown) =>
-      Array.isArray(list) ? list.map((word) => (typeof word === 'string' ? completed(word, variables) : word)) : list
+      Array.isArray(list)
+        ? list.map((word) => (typeof word === 'string' ? completed(word, variables) : word))
+        : list
     const changed = { ...given, command: words(given.command), args: words(given.args) }
     for (const variable of variables) all.add(variable)
     const named = new Set(env.map(({ name }) => name))
     // A variable that another one is completed with stands before it.
-    const added = [...variables].filter((variable) => !named.has(variable)).map((variable) => secretVariable(variable, of))
+    const added = [...variables]
+      .filter((variable) => !named.has(variable))
+      .map((variable) => secretVariable(variable, of))
     return added.length + env.length === 0 ? changed : { ...changed, env: [...added, ...env] }
   }
   const lists = ['containers', 'initContainers'].flatMap((key) => {
     const list = pod.spec[key]
     return Array.isArray(list) ? [[key, (list as Plain[]).map(container)] as const] : []
   })
-  return { pod: { ...pod, spec: { ...pod.spec, ...Object.fromEntries(lists) } }, secretEnv: [...all].sort() }
+  return {
+    pod: { ...pod, spec: { ...pod.spec, ...Object.fromEntries(lists) } },
+    secretEnv: [...all].sort(),
+  }
 }

@@ -24,9 +24,14 @@ export const target: SpecTarget = {
 /** The first unit of a graph is called on these ports. */
 const places = { http: 9000, grpc: 9500, folder: '/mnt/models' } as const
 
-function seldonObjects(serving: Serving, backend: string | undefined): { objects: Manifest[]; notes: readonly string[] } {
+function seldonObjects(
+  serving: Serving,
+  backend: string | undefined,
+): { objects: Manifest[]; notes: readonly string[] } {
   const tensorflow = serving.deployed.server === 'tfserving'
-  const server = tensorflow ? tfservingServer(serving, places) : tritonServer(serving, places, backend)
+  const server = tensorflow
+    ? tfservingServer(serving, places)
+    : tritonServer(serving, places, backend)
   refuseClaim(server.gpu, 'Seldon takes')
   const container = { name: serving.name, image: serving.container.image, ...server.fields }
   const ranges = serving.maxReplicas > serving.minReplicas
@@ -52,14 +57,22 @@ function seldonObjects(serving: Serving, backend: string | undefined): { objects
             name: serving.name,
             implementation: tensorflow ? 'TENSORFLOW_SERVER' : 'TRITON_SERVER',
             modelUri: platformUri(serving.modelUri!, 'Seldon'),
-            ...(tensorflow ? { parameters: [{ name: 'model_name', type: 'STRING', value: serving.name }] } : {}),
+            ...(tensorflow
+              ? { parameters: [{ name: 'model_name', type: 'STRING', value: serving.name }] }
+              : {}),
             children: [],
           },
           componentSpecs: [
             {
               ...(Object.keys(pod.metadata).length > 0 ? { metadata: pod.metadata } : {}),
               ...(scales
-                ? { hpaSpec: { minReplicas: serving.minReplicas, maxReplicas: serving.maxReplicas, metricsv2: rateMetrics(serving) } }
+                ? {
+                    hpaSpec: {
+                      minReplicas: serving.minReplicas,
+                      maxReplicas: serving.maxReplicas,
+                      metricsv2: rateMetrics(serving),
+                    },
+                  }
                 : {}),
               ...(several ? { pdbSpec: { maxUnavailable: 1 } } : {}),
               spec: pod.spec,
@@ -69,13 +82,24 @@ function seldonObjects(serving: Serving, backend: string | undefined): { objects
       ],
     },
   }
-  const scaling = scales ? [seldonAdapter(serving), 'hpaSpec has no place for rates of scaling: the cluster’s own hold'] : [unscaledNote]
+  const scaling = scales
+    ? [seldonAdapter(serving), 'hpaSpec has no place for rates of scaling: the cluster’s own hold']
+    : [unscaledNote]
   return {
     objects: [...(server.configMap ? [server.configMap] : []), deployment],
     notes: [...server.notes, ...overlayNotes(serving), ...(ranges ? scaling : [])],
   }
 }
 
-/** Seldon's own executor stands in front of the server and counts; its pods carry the annotations to be scraped there already. */
+/**
+ * Seldon's own executor stands in front of the server and counts; its pods carry the annotations to
+ * be scraped there already.
+ */
 const seldonAdapter = (serving: Serving): string =>
-  adapterNote({ ...serving, container: { ...serving.container, requestsMetric: 'seldon_api_executor_server_requests_seconds_count' } })
+  adapterNote({
+    ...serving,
+    container: {
+      ...serving.container,
+      requestsMetric: 'seldon_api_executor_server_requests_seconds_count',
+    },
+  })

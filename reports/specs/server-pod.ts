@@ -1,4 +1,7 @@
-/** The container of a serving, whole: what was tuned in the server's own flags and files, and its weights. For pods and Compose services alike. */
+/**
+ * The container of a serving, whole: what was tuned in the server's own flags and files, and its
+ * weights. For pods and Compose services alike.
+ */
 import { textProto } from '../../trials/launchers/server-files/text-proto.ts'
 import { wholeLanguageContainer } from './language-servers.ts'
 import { weightsHint } from './manifest.ts'
@@ -23,7 +26,9 @@ export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
 /** @param backend Triton's, of the model */
 export function wholeContainer(serving: Serving, backend?: string): WholeContainer {
   const whole = contained(serving, backend)
-  return serving.deployed.weights === 'missing' && serving.deployed.server !== 'builtin' ? refusing(whole) : whole
+  return serving.deployed.weights === 'missing' && serving.deployed.server !== 'builtin'
+    ? refusing(whole)
+    : whole
 }
 
 function contained(serving: Serving, backend: string | undefined): WholeContainer {
@@ -31,13 +36,22 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
   const folder = storageOf(serving)?.path ?? modelFolder
   switch (deployed.server) {
     case 'tfserving': {
-      const places = { grpcPort: 8500, restPort: tfservingPort, modelName: model, basePath: folder, configFolder: tunedFolder }
+      const places = {
+        grpcPort: 8500,
+        restPort: tfservingPort,
+        modelName: model,
+        basePath: folder,
+        configFolder: tunedFolder,
+      }
       const config = tfservingConfig(serving, places)
       return {
         ...container,
         command: ['/usr/bin/tensorflow_model_server'],
         args: [...config.args, `--monitoring_config_file=${tunedFolder}/monitoring.config`],
-        files: [...config.files, { path: `${tunedFolder}/monitoring.config`, contents: tfservingMonitoring }],
+        files: [
+          ...config.files,
+          { path: `${tunedFolder}/monitoring.config`, contents: tfservingMonitoring },
+        ],
         metrics: { port: tfservingPort, path: tfservingMetricsPath },
         port: tfservingPort,
         notes: config.notes,
@@ -46,7 +60,11 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
     }
     case 'triton': {
       const config = tritonConfig(serving, backend)
-      const ports = [`--http-port=${tritonPort}`, '--grpc-port=8001', `--metrics-port=${tritonMetricsPort}`]
+      const ports = [
+        `--http-port=${tritonPort}`,
+        '--grpc-port=8001',
+        `--metrics-port=${tritonMetricsPort}`,
+      ]
       return {
         ...container,
         command: [
@@ -77,23 +95,28 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
     default:
       return {
         ...container,
-        notes: [...(container.notes ?? []), ...(container.image === imageToFill ? [imageNote] : [])],
+        notes: [
+          ...(container.notes ?? []),
+          ...(container.image === imageToFill ? [imageNote] : []),
+        ],
         sharedMemory: false,
       }
   }
 }
 
-const imageNote = 'does not start yet: which image holds the server is not known; write it again with --image'
+const imageNote =
+  'does not start yet: which image holds the server is not known; write it again with --image'
 
-const tritonNote = "the model's own config.pbtxt is replaced by the tuned one; Triton completes inputs and outputs from the model"
+const tritonNote =
+  "the model's own config.pbtxt is replaced by the tuned one; Triton completes inputs and outputs from the model"
 
 /** Where the tuned configuration lies. */
 const tunedTritonConfig = `${tunedFolder}/config.pbtxt`
 const madeRepository = '/tmp/repository'
 
 /**
- * The repository of one model, of links to its files and the tuned configuration: what it is made from may be read-only. $1 the model, $2 its repository or
- * its own folder.
+ * The repository of one model, of links to its files and the tuned configuration: what it is made
+ * from may be read-only. $1 the model, $2 its repository or its own folder.
  */
 const tritonRepository = `set -e
 from="$2/$1"; [ -d "$from" ] || from="$2"
@@ -103,7 +126,10 @@ for part in "$from"/*; do ln -sfn "$part" "$to/"; done
 rm -f "$to/config.pbtxt"; cp ${tunedTritonConfig} "$to/config.pbtxt"
 `
 
-/** As a platform's container: the platform may add arguments of its own, which would name another repository and are not read. */
+/**
+ * As a platform's container: the platform may add arguments of its own, which would name another
+ * repository and are not read.
+ */
 export const tritonOnPlatform = (
   serving: Serving,
   folder: string,

@@ -1,4 +1,7 @@
-/** What every deployment spec says, whatever its format: the recommended configuration, how it is started, how many, and where each figure comes from. */
+/**
+ * What every deployment spec says, whatever its format: the recommended configuration, how it is
+ * started, how many, and where each figure comes from.
+ */
 import type { Slo } from '../../profiler/types.ts'
 import { replicasFor } from '../../search/objective.ts'
 import { type Bundle, cheapestBundles } from '../../search/replica-price.ts'
@@ -61,7 +64,10 @@ export interface WholeContainer extends Container {
   readonly cachePath?: string
 }
 
-/** A pod of the user's own whose container holds the tuned values already: metadata and spec as the user wrote the rest of them. */
+/**
+ * A pod of the user's own whose container holds the tuned values already: metadata and spec as the
+ * user wrote the rest of them.
+ */
 export interface OwnPod {
   readonly metadata?: Readonly<Record<string, unknown>>
   readonly spec: Readonly<Record<string, unknown>>
@@ -99,13 +105,18 @@ export interface Placed {
   readonly replicas: number
   /** Of each hour of the day, by the clock of `timezone`, 24; absent: all the same. */
   readonly byHour?: readonly number[]
-  /** Likewise of each quarter of an hour, where their room is another model's meanwhile: begun early enough already, and 0 where none is in memory. */
+  /**
+   * Likewise of each quarter of an hour, where their room is another model's meanwhile: begun early
+   * enough already, and 0 where none is in memory.
+   */
   readonly inTurns?: readonly number[]
   /** None is up until this proxy, of that name, asks for it. */
   readonly onDemand?: string
   /** It takes what the others leave, and is put out for them. */
   readonly lowPriority?: true
-  /** The claim, by dynamic resource allocation, on the GPU that it has together with other models. */
+  /**
+   * The claim, by dynamic resource allocation, on the GPU that it has together with other models.
+   */
   readonly claim?: string
   /** There under MPS, held to its part by the variables of its container. */
   readonly mps?: { readonly memoryMiB: number }
@@ -159,7 +170,10 @@ export interface Serving {
   readonly deployed: Deployed
   /** Whether the measurement's figures hold of it. */
   readonly figures: Figures
-  /** Its capacity was measured of what is deployed, and is no mere 'at most': scaling targets may rest on it. */
+  /**
+   * Its capacity was measured of what is deployed, and is no mere 'at most': scaling targets may
+   * rest on it.
+   */
   readonly scalable: boolean
   readonly container: Container
   readonly pod?: OwnPod
@@ -172,7 +186,10 @@ export interface Serving {
   readonly gpuScheme?: GpuScheme
   readonly dra?: DraOptions
   readonly replicas: number
-  /** Nodes that the price was for, by their label `node.kubernetes.io/instance-type`; absent: the price is of no instance. */
+  /**
+   * Nodes that the price was for, by their label `node.kubernetes.io/instance-type`; absent: the
+   * price is of no instance.
+   */
   readonly instanceType?: string
   readonly placed?: Placed
   /** Whether a demand, or the user, says how many. */
@@ -183,7 +200,10 @@ export interface Serving {
   readonly headroom: number
   /** Capacity × (1 − headroom): what one replica is planned to carry. */
   readonly perReplicaRps: number
-  /** Requests in flight at the capacity, by Little's law (rate × mean latency); absent where the latency is not known. */
+  /**
+   * Requests in flight at the capacity, by Little's law (rate × mean latency); absent where the
+   * latency is not known.
+   */
   readonly inFlight?: number
   readonly evidence: Evidence
   readonly sources: readonly Source[]
@@ -203,7 +223,10 @@ interface Found {
  * Everything a renderer needs, from a candidate.
  * @throws SpecError for a candidate that cannot serve, and for numbers that cannot be.
  */
-export function servingOf({ model, candidate, resources, deployed, container, evidence }: Found, options: ServingOptions): Serving {
+export function servingOf(
+  { model, candidate, resources, deployed, container, evidence }: Found,
+  options: ServingOptions,
+): Serving {
   const { headroom } = options
   if (!(candidate.capacityRps > 0)) {
     throw new SpecError(
@@ -211,8 +234,12 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
       'choose another trial with --trial',
     )
   }
-  if (!(headroom >= 0 && headroom < 1)) throw new SpecError(`headroom is ${headroom}`, 'give a share from 0 to below 1, such as 20%')
-  if (options.namespace !== undefined && !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(options.namespace))
+  if (!(headroom >= 0 && headroom < 1))
+    throw new SpecError(`headroom is ${headroom}`, 'give a share from 0 to below 1, such as 20%')
+  if (
+    options.namespace !== undefined &&
+    !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(options.namespace)
+  )
     throw new SpecError(
       `${JSON.stringify(options.namespace)} is no namespace`,
       'give small letters, digits and dashes, such as --namespace ml',
@@ -225,8 +252,16 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
       ? (candidate.replicas ?? 1)
       : replicasFor({ demandRps: options.demandRps, headroom }, candidate.capacityRps))
   const minReplicas = options.minReplicas ?? replicas
-  const maxReplicas = options.maxReplicas ?? (placed ? replicas : Math.max(2 * replicas, minReplicas))
-  if (!(Number.isInteger(minReplicas) && Number.isInteger(maxReplicas) && minReplicas >= 1 && maxReplicas >= minReplicas)) {
+  const maxReplicas =
+    options.maxReplicas ?? (placed ? replicas : Math.max(2 * replicas, minReplicas))
+  if (
+    !(
+      Number.isInteger(minReplicas) &&
+      Number.isInteger(maxReplicas) &&
+      minReplicas >= 1 &&
+      maxReplicas >= minReplicas
+    )
+  ) {
     throw new SpecError(
       `replicas from ${minReplicas} to ${maxReplicas} are no range`,
       'give whole numbers, the least at least 1 and the most not below it',
@@ -250,25 +285,43 @@ export function servingOf({ model, candidate, resources, deployed, container, ev
     container: withSecretVariables(container),
     configuration: candidate.configuration,
     resources,
-    held: heldOf(evidence, deployed, figures.hold, resources, candidate.configuration, options.modelUri),
+    held: heldOf(
+      evidence,
+      deployed,
+      figures.hold,
+      resources,
+      candidate.configuration,
+      options.modelUri,
+    ),
     gpuScheme: options.gpuScheme,
     ...(options.dra ? { dra: options.dra } : {}),
     replicas,
     ...(bought?.instanceType !== undefined && { instanceType: bought.instanceType }),
     ...(placed ? { placed } : {}),
-    sized: [placed, options.demandRps, candidate.replicas, options.minReplicas, options.maxReplicas].some((given) => given !== undefined),
+    sized: [
+      placed,
+      options.demandRps,
+      candidate.replicas,
+      options.minReplicas,
+      options.maxReplicas,
+    ].some((given) => given !== undefined),
     minReplicas,
     maxReplicas,
     ...(options.scaling ? { scaling: options.scaling } : {}),
     headroom,
     perReplicaRps,
-    ...(evidence.meanMsAtCapacity ? { inFlight: Math.ceil((candidate.capacityRps * evidence.meanMsAtCapacity) / 1000) } : {}),
+    ...(evidence.meanMsAtCapacity
+      ? { inFlight: Math.ceil((candidate.capacityRps * evidence.meanMsAtCapacity) / 1000) }
+      : {}),
     evidence,
   } as const
   return { ...serving, sources: sourcesOf(candidate, serving, options, bought) }
 }
 
-/** Why these nodes, and what they lack where the price counts replicas that fill them to the last core or byte. */
+/**
+ * Why these nodes, and what they lack where the price counts replicas that fill them to the last
+ * core or byte.
+ */
 function nodesFrom(bought: Bundle | undefined, replicas: number): string {
   const why = `the cheapest instances for ${replicas} replica${replicas === 1 ? '' : 's'}, price book`
   if (!bought?.isFull) return why
@@ -284,9 +337,13 @@ function sourcesOf(
   const { slo } = serving.evidence
   const trial = `trial ${candidate.trial}`
   const origin = candidate.status === 'imported' ? 'imported' : 'tuned'
-  const given = (value: number | undefined, otherwise: string) => (value === undefined ? otherwise : 'as given')
+  const given = (value: number | undefined, otherwise: string) =>
+    value === undefined ? otherwise : 'as given'
   return [
-    ...Object.entries(serving.configuration).map(([name, value]) => ({ value: `${name} = ${value}`, from: `${origin}, ${trial}` })),
+    ...Object.entries(serving.configuration).map(([name, value]) => ({
+      value: `${name} = ${value}`,
+      from: `${origin}, ${trial}`,
+    })),
     {
       value: `capacity ${capacityText(candidate)}`,
       from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)} (SLO ${sloLimit(slo)}), interval (${intervalName(candidate)}) ${rateInterval(candidate.capacityCi90Rps)}`,
@@ -305,12 +362,17 @@ function sourcesOf(
             value: `scaling ${serving.minReplicas} to ${serving.maxReplicas}`,
             from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, options.placed ? 'the same' : 'twice as many')}`,
           },
-          { value: `scaling target ${rate(serving.perReplicaRps)} per replica`, from: `capacity x (1 - headroom ${percent(headroom)})` },
+          {
+            value: `scaling target ${rate(serving.perReplicaRps)} per replica`,
+            from: `capacity x (1 - headroom ${percent(headroom)})`,
+          },
         ]
       : []),
     ...serving.held.sources,
     { value: `price ${money(candidate.pricePerHour)} per replica and hour`, from: 'price book' },
-    ...(serving.instanceType === undefined ? [] : [{ value: `nodes ${serving.instanceType}`, from: nodesFrom(bought, serving.replicas) }]),
+    ...(serving.instanceType === undefined
+      ? []
+      : [{ value: `nodes ${serving.instanceType}`, from: nodesFrom(bought, serving.replicas) }]),
   ]
 }
 
@@ -320,7 +382,10 @@ const doubtful: ReadonlySet<Status> = new Set(['refuted', 'disturbed', 'infeasib
 /** Characters of such a name. */
 export const mostOfLabel = 50
 
-/** A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters (suffixes follow). */
+/**
+ * A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters
+ * (suffixes follow).
+ */
 export function dnsLabel(text: string): string {
   const label = text
     .toLowerCase()

@@ -28,34 +28,42 @@ import {
   tritonModelConfig,
 } from './validate.contract.ts'
 
-const textOf = (files: readonly { name: string; text: string }[], name: string) => files.find((f) => f.name === name)?.text ?? ''
+const textOf = (files: readonly { name: string; text: string }[], name: string) =>
+  files.find((f) => f.name === name)?.text ?? ''
 
 describe('serving platforms', () => {
   const inferenceServices = kserveVariants.filter((variant) => variant !== 'llm')
   const servers = ['command', 'tfserving', 'triton', 'vllm'] as const
-  test.each(inferenceServices.flatMap((variant) => servers.map((server) => [variant, server] as const)))(
-    'KServe %s with %s is valid',
-    async (variant, server) => {
-      for (const resources of [quarter, noGpu]) {
-        const text = textOf(await renderSpec('kserve', serving({ server }, resources), { variant }), 'inferenceservice.yaml')
-        const { objects, problems } = checkManifests(text)
-        expect(problems).toEqual([])
-        const service = objects.at(-1) as unknown as Tree
-        expect(service.metadata!.annotations).toMatchObject({
-          'serving.kserve.io/deploymentMode': variant === 'knative' ? 'Knative' : 'Standard',
+  test.each(
+    inferenceServices.flatMap((variant) => servers.map((server) => [variant, server] as const)),
+  )('KServe %s with %s is valid', async (variant, server) => {
+    for (const resources of [quarter, noGpu]) {
+      const text = textOf(
+        await renderSpec('kserve', serving({ server }, resources), { variant }),
+        'inferenceservice.yaml',
+      )
+      const { objects, problems } = checkManifests(text)
+      expect(problems).toEqual([])
+      const service = objects.at(-1) as unknown as Tree
+      expect(service.metadata!.annotations).toMatchObject({
+        'serving.kserve.io/deploymentMode': variant === 'knative' ? 'Knative' : 'Standard',
+      })
+      const { predictor } = service.spec!
+      if (variant === 'knative')
+        expect(predictor).toMatchObject({
+          scaleMetric: 'rps',
+          scaleTarget: 169,
+          minReplicas: 6,
+          maxReplicas: 12,
         })
-        const { predictor } = service.spec!
-        if (variant === 'knative')
-          expect(predictor).toMatchObject({ scaleMetric: 'rps', scaleTarget: 169, minReplicas: 6, maxReplicas: 12 })
-        if (variant === 'keda') expect(predictor).not.toHaveProperty('scaleMetric')
-        if (variant === 'standard')
-          expect(predictor!.autoScaling!.metrics![0]!.resource!.target).toEqual({
-            type: 'Utilization',
-            averageUtilization: Math.round((100 * 1.2 * 0.8) / resources.cpuCores),
-          })
-      }
-    },
-  )
+      if (variant === 'keda') expect(predictor).not.toHaveProperty('scaleMetric')
+      if (variant === 'standard')
+        expect(predictor!.autoScaling!.metrics![0]!.resource!.target).toEqual({
+          type: 'Utilization',
+          averageUtilization: Math.round((100 * 1.2 * 0.8) / resources.cpuCores),
+        })
+    }
+  })
 
   const llm = (options: Parameters<typeof serving>[0] = {}) => ({
     ...serving({ server: 'vllm', modelUri: 'org/model', ...options }, whole),
@@ -64,7 +72,9 @@ describe('serving platforms', () => {
 
   test("vLLM on KServe is the platform's own runtime with the tuned flags, or the user's image", async () => {
     const predictorOf = async (s: Serving) => {
-      const { objects, problems } = checkManifests(textOf(await renderSpec('kserve', s), 'inferenceservice.yaml'))
+      const { objects, problems } = checkManifests(
+        textOf(await renderSpec('kserve', s), 'inferenceservice.yaml'),
+      )
       expect(problems).toEqual([])
       return (objects.at(-1) as unknown as Tree).spec!.predictor!
     }
@@ -76,35 +86,55 @@ describe('serving platforms', () => {
       resources: { limits: { 'nvidia.com/gpu': '1' } },
     })
     const own = { ...llm(), container: { ...llm().container, imageNamed: true } }
-    expect((await predictorOf(own)).containers![0]).toMatchObject({ name: 'kserve-container', image: 'registry.example/bert:1' })
+    expect((await predictorOf(own)).containers![0]).toMatchObject({
+      name: 'kserve-container',
+      image: 'registry.example/bert:1',
+    })
   })
 
   test('LLMInferenceService: model, replicas, flags that its template reads, parallelism; no other server', async () => {
     const gpus = { ...llm(), resources: { ...whole, gpus: 2 } }
-    const { objects, problems } = checkManifests(textOf(await renderSpec('kserve', gpus, { variant: 'llm' }), 'llminferenceservice.yaml'))
+    const { objects, problems } = checkManifests(
+      textOf(await renderSpec('kserve', gpus, { variant: 'llm' }), 'llminferenceservice.yaml'),
+    )
     expect(problems).toEqual([])
     const { spec } = objects.at(-1) as unknown as Tree
-    expect(spec).toMatchObject({ model: { uri: 'hf://org/model', name: 'bert' }, replicas: 6, parallelism: { tensor: 2 } })
+    expect(spec).toMatchObject({
+      model: { uri: 'hf://org/model', name: 'bert' },
+      replicas: 6,
+      parallelism: { tensor: 2 },
+    })
     expect(spec!.template!.containers![0]).toMatchObject({
       name: 'main',
-      env: [{ name: 'VLLM_ADDITIONAL_ARGS', value: '--max-num-seqs 64 --gpu-memory-utilization 0.9' }],
+      env: [
+        { name: 'VLLM_ADDITIONAL_ARGS', value: '--max-num-seqs 64 --gpu-memory-utilization 0.9' },
+      ],
     })
-    await expect(renderSpec('kserve', serving({ server: 'triton' }), { variant: 'llm' })).rejects.toThrow(/for language models on vLLM/)
+    await expect(
+      renderSpec('kserve', serving({ server: 'triton' }), { variant: 'llm' }),
+    ).rejects.toThrow(/for language models on vLLM/)
   })
 
   test('RayService: the application of ray, a worker for each replica with its GPU, a head that serves nothing', async () => {
     const s = serving({ server: 'ray' }, whole, { imageNamed: true })
-    const { objects, problems } = checkManifests(textOf(await renderSpec('rayservice', s, { importPath: 'app:bert' }), 'rayservice.yaml'))
+    const { objects, problems } = checkManifests(
+      textOf(await renderSpec('rayservice', s, { importPath: 'app:bert' }), 'rayservice.yaml'),
+    )
     expect(problems).toEqual([])
     const { serveConfigV2, rayClusterConfig } = (objects.at(-1) as unknown as Tree).spec!
-    expect(parse(String(serveConfigV2)).applications[0].deployments[0].ray_actor_options).toMatchObject({
+    expect(
+      parse(String(serveConfigV2)).applications[0].deployments[0].ray_actor_options,
+    ).toMatchObject({
       num_gpus: 1,
       accelerator_type: 'T4',
     })
     const [group] = rayClusterConfig!.workerGroupSpecs!
     expect(group).toMatchObject({ minReplicas: 6, maxReplicas: 12 })
     const { containers, affinity } = group!.template!.spec!
-    expect(containers![0]).toMatchObject({ image: 'registry.example/bert:1', resources: { limits: { cpu: '2', 'nvidia.com/gpu': '1' } } })
+    expect(containers![0]).toMatchObject({
+      image: 'registry.example/bert:1',
+      resources: { limits: { cpu: '2', 'nvidia.com/gpu': '1' } },
+    })
     expect(JSON.stringify(affinity)).toContain('Tesla-T4')
     expect(rayClusterConfig!.headGroupSpec!.rayStartParams).toMatchObject({ 'num-cpus': '0' })
   })
@@ -118,7 +148,9 @@ describe('serving platforms', () => {
       affinity: {
         nodeAffinity: {
           requiredDuringSchedulingIgnoredDuringExecution: {
-            nodeSelectorTerms: [{ matchExpressions: [{ key: 'zone', operator: 'In', values: ['a'] }] }],
+            nodeSelectorTerms: [
+              { matchExpressions: [{ key: 'zone', operator: 'In', values: ['a'] }] },
+            ],
           },
         },
       },
@@ -142,58 +174,105 @@ describe('serving platforms', () => {
     ['kubedl', 'tfserving', {}],
     ['rayservice', 'ray', { importPath: 'app:bert' }],
     ['lws', 'vllm', { gpusPerNode: 1 }],
-  ] as const)('%s with %s carries what the user lays over pods, and keeps what was tuned', async (target, server, options) => {
-    const s = serving({ server, overlay }, target === 'lws' ? { ...whole, gpus: 2, cpuCores: 4 } : whole)
-    const files = await renderSpec(target, s, options)
-    const { objects, problems } = checkManifests(files[0]!.text)
-    expect(problems).toEqual([])
-    const object = objects.find(({ kind }) => String(kind) in podOf)!
-    const [metadata, spec, container] = podOf[String(object.kind)]!(object.spec as Tree)
-    expect(metadata).toMatchObject({ labels: { team: 'ml' }, annotations: { 'team/owner': 'ml' } })
-    expect(spec).toMatchObject({ priorityClassName: 'low', serviceAccountName: 'predictor' })
-    expect(spec.tolerations!.map(({ key }) => String(key)).sort()).toEqual(['nvidia.com/gpu', 'spot'])
-    // Alternatives would let a pod run on a node of the zone without the GPU.
-    const terms = spec.affinity!.nodeAffinity!.requiredDuringSchedulingIgnoredDuringExecution!.nodeSelectorTerms!
-    expect(terms.map(({ matchExpressions }) => matchExpressions!.map(({ key }) => String(key)))).toEqual([
-      ['nvidia.com/gpu.product', 'zone'],
-    ])
-    expect(container.securityContext).toMatchObject({ runAsUser: 2000 })
-    expect(container.resources!.limits).toMatchObject({ cpu: '2', 'ephemeral-storage': '2Gi', 'nvidia.com/gpu': '1' })
-    const env = JSON.stringify(container.env ?? [])
-    if (server === 'builtin') expect(env).toContain('OMP_NUM_THREADS')
-    else {
-      expect(env).not.toContain('OMP_NUM_THREADS')
-      expect(files[0]!.text).toContain("kubernetes.pod is the built-in predictor's: env of its container is left out here")
-    }
-  })
+  ] as const)(
+    '%s with %s carries what the user lays over pods, and keeps what was tuned',
+    async (target, server, options) => {
+      const s = serving(
+        { server, overlay },
+        target === 'lws' ? { ...whole, gpus: 2, cpuCores: 4 } : whole,
+      )
+      const files = await renderSpec(target, s, options)
+      const { objects, problems } = checkManifests(files[0]!.text)
+      expect(problems).toEqual([])
+      const object = objects.find(({ kind }) => String(kind) in podOf)!
+      const [metadata, spec, container] = podOf[String(object.kind)]!(object.spec as Tree)
+      expect(metadata).toMatchObject({
+        labels: { team: 'ml' },
+        annotations: { 'team/owner': 'ml' },
+      })
+      expect(spec).toMatchObject({ priorityClassName: 'low', serviceAccountName: 'predictor' })
+      expect(spec.tolerations!.map(({ key }) => String(key)).sort()).toEqual([
+        'nvidia.com/gpu',
+        'spot',
+      ])
+      // Alternatives would let a pod run on a node of the zone without the GPU.
+      const terms =
+        spec.affinity!.nodeAffinity!.requiredDuringSchedulingIgnoredDuringExecution!
+          .nodeSelectorTerms!
+      expect(
+        terms.map(({ matchExpressions }) => matchExpressions!.map(({ key }) => String(key))),
+      ).toEqual([['nvidia.com/gpu.product', 'zone']])
+      expect(container.securityContext).toMatchObject({ runAsUser: 2000 })
+      expect(container.resources!.limits).toMatchObject({
+        cpu: '2',
+        'ephemeral-storage': '2Gi',
+        'nvidia.com/gpu': '1',
+      })
+      const env = JSON.stringify(container.env ?? [])
+      if (server === 'builtin') expect(env).toContain('OMP_NUM_THREADS')
+      else {
+        expect(env).not.toContain('OMP_NUM_THREADS')
+        expect(files[0]!.text).toContain(
+          "kubernetes.pod is the built-in predictor's: env of its container is left out here",
+        )
+      }
+    },
+  )
 
   test.each([
     ['torchserve', /^http:\/\/x$|\/ping/, ['--model-store'], 'config.properties'],
     ['mlserver', /\/v2\/health\/ready/, ['MLSERVER_MODEL_MAX_BATCH_SIZE'], undefined],
-  ] as const)('%s on Kubernetes is whole: weights, tuned values, probes, metrics', async (server, ready, needles, file) => {
-    const paths = { torchserve: { readyPath: '/ping' }, mlserver: { readyPath: '/v2/health/ready' } }[server]
-    const text = textOf(await renderSpec('kubernetes', serving({ server, modelUri: 's3://bucket/bert' }, whole, paths)), 'deployment.yaml')
-    const { objects, problems } = checkManifests(text)
-    expect(problems).toEqual([])
-    const pod = (objects.find(({ kind }) => kind === 'Deployment') as unknown as Tree).spec!.template!
-    expect(pod.spec!.initContainers![0]).toMatchObject({ args: ['s3://bucket/bert', '/mnt/models'] })
-    expect(String(pod.spec!.containers![0]!.startupProbe!.httpGet!.path)).toMatch(ready)
-    for (const needle of needles) expect(JSON.stringify(pod.spec!.containers![0])).toContain(needle)
-    const [map] = objects as unknown as [Tree]
-    if (file !== undefined) {
-      const properties = String(Object.entries(map.data!).find(([name]) => name.endsWith(file))![1])
-      expect(properties).toContain('"marName":"bert.mar","minWorkers":2,"maxWorkers":2,"batchSize":8,"maxBatchDelay":3')
-    }
-    const bare = renderSpec('kubernetes', serving({ server, modelUri: undefined }, whole))
-    if (server === 'torchserve') await expect(bare).rejects.toThrow(/where the model of TorchServe comes from is not known/)
-  })
+  ] as const)(
+    '%s on Kubernetes is whole: weights, tuned values, probes, metrics',
+    async (server, ready, needles, file) => {
+      const paths = {
+        torchserve: { readyPath: '/ping' },
+        mlserver: { readyPath: '/v2/health/ready' },
+      }[server]
+      const text = textOf(
+        await renderSpec(
+          'kubernetes',
+          serving({ server, modelUri: 's3://bucket/bert' }, whole, paths),
+        ),
+        'deployment.yaml',
+      )
+      const { objects, problems } = checkManifests(text)
+      expect(problems).toEqual([])
+      const pod = (objects.find(({ kind }) => kind === 'Deployment') as unknown as Tree).spec!
+        .template!
+      expect(pod.spec!.initContainers![0]).toMatchObject({
+        args: ['s3://bucket/bert', '/mnt/models'],
+      })
+      expect(String(pod.spec!.containers![0]!.startupProbe!.httpGet!.path)).toMatch(ready)
+      for (const needle of needles)
+        expect(JSON.stringify(pod.spec!.containers![0])).toContain(needle)
+      const [map] = objects as unknown as [Tree]
+      if (file !== undefined) {
+        const properties = String(
+          Object.entries(map.data!).find(([name]) => name.endsWith(file))![1],
+        )
+        expect(properties).toContain(
+          '"marName":"bert.mar","minWorkers":2,"maxWorkers":2,"batchSize":8,"maxBatchDelay":3',
+        )
+      }
+      const bare = renderSpec('kubernetes', serving({ server, modelUri: undefined }, whole))
+      if (server === 'torchserve')
+        await expect(bare).rejects.toThrow(/where the model of TorchServe comes from is not known/)
+    },
+  )
 
   test('KServe Standard keeps a fixed number where CPU usage was not measured', async () => {
     const s = {
       ...serving({ server: 'triton' }),
-      evidence: { ...evidence, measured: { ...ownCommand, server: 'triton' as const }, cpuCoresBusy: undefined },
+      evidence: {
+        ...evidence,
+        measured: { ...ownCommand, server: 'triton' as const },
+        cpuCoresBusy: undefined,
+      },
     }
-    const { objects } = checkManifests(textOf(await renderSpec('kserve', s), 'inferenceservice.yaml'))
+    const { objects } = checkManifests(
+      textOf(await renderSpec('kserve', s), 'inferenceservice.yaml'),
+    )
     expect(objects.at(-1)).toMatchObject({
       metadata: { annotations: { 'serving.kserve.io/autoscalerClass': 'none' } },
       spec: { predictor: { minReplicas: 6, maxReplicas: 6 } },
@@ -204,43 +283,63 @@ describe('serving platforms', () => {
     'Seldon and KubeDL with %s are valid, containers named as the platforms demand',
     async (server) => {
       for (const resources of [quarter, noGpu]) {
-        const seldon = checkManifests(textOf(await renderSpec('seldon', serving({ server }, resources)), 'seldondeployment.yaml'))
+        const seldon = checkManifests(
+          textOf(
+            await renderSpec('seldon', serving({ server }, resources)),
+            'seldondeployment.yaml',
+          ),
+        )
         expect(seldon.problems).toEqual([])
         const [predictor] = (seldon.objects.at(-1) as unknown as Tree).spec!.predictors!
-        expect(predictor!.graph!.name).toBe(predictor!.componentSpecs![0]!.spec!.containers![0]!.name)
-        const kubedl = checkManifests(textOf(await renderSpec('kubedl', serving({ server }, resources)), 'inference.yaml'))
+        expect(predictor!.graph!.name).toBe(
+          predictor!.componentSpecs![0]!.spec!.containers![0]!.name,
+        )
+        const kubedl = checkManifests(
+          textOf(await renderSpec('kubedl', serving({ server }, resources)), 'inference.yaml'),
+        )
         expect(kubedl.problems).toEqual([])
-        const hpa = kubedl.objects.find((o) => o.kind === 'HorizontalPodAutoscaler') as unknown as Tree
+        const hpa = kubedl.objects.find(
+          (o) => o.kind === 'HorizontalPodAutoscaler',
+        ) as unknown as Tree
         expect(hpa.spec!.scaleTargetRef!.name).toBe('bert-predictor')
         for (const { objects } of [seldon, kubedl]) {
           const [map] = objects as unknown as [Tree]
-          expect(JSON.stringify(map!.data)).toMatch(server === 'triton' ? /max_batch_size: 8/ : /max_batch_size/)
+          expect(JSON.stringify(map!.data)).toMatch(
+            server === 'triton' ? /max_batch_size: 8/ : /max_batch_size/,
+          )
         }
       }
     },
   )
 
   test('TF Serving on a platform gets its batching file by ConfigMap', async () => {
-    const { objects } = checkManifests(textOf(await renderSpec('seldon', serving({ server: 'tfserving' })), 'seldondeployment.yaml'))
+    const { objects } = checkManifests(
+      textOf(await renderSpec('seldon', serving({ server: 'tfserving' })), 'seldondeployment.yaml'),
+    )
     const [configMap, deployment] = objects as unknown as [Tree, Tree]
     const batching = readTextProto(String(configMap.data!['0-batching_parameters.txt']))
     expect(checkProto(batching, batchingParameters)).toEqual([])
-    expect(deployment.spec!.predictors![0]!.componentSpecs![0]!.spec!.containers![0]!.args).toEqual([
-      '--port=9500',
-      '--rest_api_port=9000',
-      '--model_name=bert',
-      '--model_base_path=/mnt/models',
-      '--enable_batching=true',
-      '--batching_parameters_file=/etc/tfs/batching_parameters.txt',
-      '--per_process_gpu_memory_fraction=0.25',
-      '--monitoring_config_file=/etc/tfs/monitoring.config',
-    ])
+    expect(deployment.spec!.predictors![0]!.componentSpecs![0]!.spec!.containers![0]!.args).toEqual(
+      [
+        '--port=9500',
+        '--rest_api_port=9000',
+        '--model_name=bert',
+        '--model_base_path=/mnt/models',
+        '--enable_batching=true',
+        '--batching_parameters_file=/etc/tfs/batching_parameters.txt',
+        '--per_process_gpu_memory_fraction=0.25',
+        '--monitoring_config_file=/etc/tfs/monitoring.config',
+      ],
+    )
   })
 })
 
 describe('model servers', () => {
   test('TensorFlow Serving: a script sh accepts, and both files in the official messages', async () => {
-    const files = await renderSpec('tfserving', serving({ server: 'tfserving', modelUri: '/models/bert', modelVersion: '42' }))
+    const files = await renderSpec(
+      'tfserving',
+      serving({ server: 'tfserving', modelUri: '/models/bert', modelVersion: '42' }),
+    )
     execFileSync('sh', ['-n'], { input: textOf(files, 'serve.sh') })
     const batching = readTextProto(textOf(files, 'batching_parameters.txt'))
     expect(checkProto(batching, batchingParameters)).toEqual([])
@@ -263,7 +362,9 @@ describe('model servers', () => {
   })
 
   test('Triton: config.pbtxt in the official message', async () => {
-    const config = readTextProto(textOf(await renderSpec('triton', serving({ server: 'triton' })), 'config.pbtxt'))
+    const config = readTextProto(
+      textOf(await renderSpec('triton', serving({ server: 'triton' })), 'config.pbtxt'),
+    )
     expect(checkProto(config, tritonModelConfig)).toEqual([])
     expect(config).toEqual({
       name: ['bert'],
@@ -277,7 +378,10 @@ describe('model servers', () => {
   test('text of any kind survives the text format', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary', minLength: 1 }), async (name) => {
-        const text = textOf(await renderSpec('triton', { ...serving({ server: 'triton' }), model: name }), 'config.pbtxt')
+        const text = textOf(
+          await renderSpec('triton', { ...serving({ server: 'triton' }), model: name }),
+          'config.pbtxt',
+        )
         expect(readTextProto(text.slice(text.indexOf('\nname:'))).name).toEqual([name])
       }),
     )
@@ -286,7 +390,12 @@ describe('model servers', () => {
   test('vLLM, TorchServe and Ray say what was tuned, in their own words', async () => {
     const llm = {
       ...serving({ server: 'vllm' }),
-      configuration: { maxNumSeqs: 64, maxNumBatchedTokens: 8192, precision: 'bf16', blockSize: 16 },
+      configuration: {
+        maxNumSeqs: 64,
+        maxNumBatchedTokens: 8192,
+        precision: 'bf16',
+        blockSize: 16,
+      },
       modelUri: "/models/o'model",
     }
     const vllm = textOf(await renderSpec('vllm', llm), 'serve.sh')
@@ -295,7 +404,14 @@ describe('model servers', () => {
       `exec vllm serve '/models/o'\\''model' \\\n  --served-model-name bert \\\n  --max-num-seqs 64 \\\n  --max-num-batched-tokens 8192 \\\n  --gpu-memory-utilization 0.25 \\\n  --dtype bfloat16`,
     )
     expect(vllm).toContain('no field for it: blockSize = 16')
-    expect(parse(textOf(await renderSpec('torchserve', serving({ server: 'torchserve' })), 'model-config.yaml'))).toEqual({
+    expect(
+      parse(
+        textOf(
+          await renderSpec('torchserve', serving({ server: 'torchserve' })),
+          'model-config.yaml',
+        ),
+      ),
+    ).toEqual({
       minWorkers: 2,
       maxWorkers: 2,
       batchSize: 8,
@@ -303,7 +419,12 @@ describe('model servers', () => {
       startupTimeout: 93,
       deviceType: 'gpu',
     })
-    const ray = parse(textOf(await renderSpec('ray', serving({ server: 'ray' }), { importPath: 'app:bert' }), 'serve.yaml'))
+    const ray = parse(
+      textOf(
+        await renderSpec('ray', serving({ server: 'ray' }), { importPath: 'app:bert' }),
+        'serve.yaml',
+      ),
+    )
     expect(ray.applications[0].deployments[0]).toMatchObject({
       max_ongoing_requests: 6,
       autoscaling_config: { min_replicas: 6, max_replicas: 12, target_ongoing_requests: 5 },
@@ -318,7 +439,9 @@ describe('model servers', () => {
       const data = parse(textOf(await renderSpec('compose', s), 'compose.yaml'))
       expect(checkCompose(data)).toEqual([])
       expect(data.configs['file-0'].content).toBe('cost: $$5')
-      expect(checkCompose({ services: { m: { ...data.services.bert, imag: 'x' } } })).not.toEqual([])
+      expect(checkCompose({ services: { m: { ...data.services.bert, imag: 'x' } } })).not.toEqual(
+        [],
+      )
     }
   })
 })
@@ -328,7 +451,11 @@ test('every target has a header, and a trial that cannot serve is refused', asyn
     const { implies, servers, takes } = await specTarget(name)
     const options = takes?.includes('importPath') ? { importPath: 'app:bert' } : {}
     const resources = takes?.includes('gpusPerNode') ? wide : quarter
-    for (const file of await renderSpec(name, serving({ server: implies ?? servers[0]! }, resources), options))
+    for (const file of await renderSpec(
+      name,
+      serving({ server: implies ?? servers[0]! }, resources),
+      options,
+    ))
       expect(file.text).toContain('# Written by tune from experiment bert-7f3a')
   }
   const dead = recommendation.alternatives.find((a) => a.trial === 5)!

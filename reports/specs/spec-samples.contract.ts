@@ -1,4 +1,7 @@
-/** One configuration as specs have it, for tests: measured for real of the user's own command unless a test says otherwise. */
+/**
+ * One configuration as specs have it, for tests: measured for real of the user's own command unless
+ * a test says otherwise.
+ */
 
 import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -7,11 +10,20 @@ import type { Deployed } from '../figures.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, slo } from '../samples.contract.ts'
 import { languageContainer } from './language-servers.ts'
-import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from './serving.ts'
+import {
+  type Container,
+  type Evidence,
+  type Serving,
+  type ServingOptions,
+  servingOf,
+} from './serving.ts'
 
 export const recommendation = recommend(sampleInput)
 const { best: winner } = recommendation
-export const best = { ...winner!, configuration: { ...winner!.configuration, memoryMiB: 4096, maxDelayMs: 2.5, instances: 2 } }
+export const best = {
+  ...winner!,
+  configuration: { ...winner!.configuration, memoryMiB: 4096, maxDelayMs: 2.5, instances: 2 },
+}
 export const container: Container = {
   image: 'registry.example/bert:1',
   args: ['--model=bert'],
@@ -64,7 +76,14 @@ export const streamed = {
   ],
 } as const
 
-export const quarter: Resources = { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25, gpuMemoryMiB: 3840 }
+export const quarter: Resources = {
+  cpuCores: 2,
+  memoryMiB: 4096,
+  gpu: 'T4',
+  gpus: 1,
+  gpuShare: 0.25,
+  gpuMemoryMiB: 3840,
+}
 export const whole: Resources = { ...quarter, gpuShare: 1, gpuMemoryMiB: 15360 }
 /** More than a node has. */
 export const wide: Resources = { ...whole, gpus: 16 }
@@ -81,11 +100,15 @@ export const found = {
 
 /** What was measured deploys, whichever server it is. */
 export function serving(
-  { server = 'command', ...options }: Partial<ServingOptions> & { server?: Deployed['server'] } = {},
+  {
+    server = 'command',
+    ...options
+  }: Partial<ServingOptions> & { server?: Deployed['server'] } = {},
   resources: Resources = quarter,
   change: Partial<Container> = {},
 ): Serving {
-  const ours = server === 'command' || server === 'url' || server === 'ray' || server === 'torchserve'
+  const ours =
+    server === 'command' || server === 'url' || server === 'ray' || server === 'torchserve'
   const modelUri = ours ? undefined : 's3://bucket/bert'
   const measured = {
     ...ownCommand,
@@ -101,7 +124,11 @@ export function serving(
     {
       ...found,
       resources,
-      deployed: { server, weights: ours ? 'own' : 'given', ...(server === 'builtin' && { engine: 'tfjs' }) },
+      deployed: {
+        server,
+        weights: ours ? 'own' : 'given',
+        ...(server === 'builtin' && { engine: 'tfjs' }),
+      },
       container: { ...container, ...change },
       evidence: { ...evidence, measured },
     },
@@ -114,8 +141,16 @@ export type Tree = { [key: string]: Tree } & Tree[]
 
 /** Where each object has its pod: labels and annotations, spec, the server's container. */
 export const podOf: Readonly<Record<string, (spec: Tree) => readonly [Tree, Tree, Tree]>> = {
-  Deployment: ({ template }) => [template!.metadata!, template!.spec!, template!.spec!.containers![0]!],
-  InferenceService: ({ predictor }) => [predictor!, predictor!, predictor!.model ?? predictor!.containers![0]!],
+  Deployment: ({ template }) => [
+    template!.metadata!,
+    template!.spec!,
+    template!.spec!.containers![0]!,
+  ],
+  InferenceService: ({ predictor }) => [
+    predictor!,
+    predictor!,
+    predictor!.model ?? predictor!.containers![0]!,
+  ],
   LLMInferenceService: (spec) => [spec, spec.template!, spec.template!.containers![0]!],
   SeldonDeployment: ({ predictors }) => {
     const [part] = predictors![0]!.componentSpecs!

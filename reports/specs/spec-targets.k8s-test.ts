@@ -1,6 +1,7 @@
 /**
- * Every spec target for every server by a dry run on a real API server: built-in kinds always, those of operators where TUNE_CRDS names a folder with their
- * official CustomResourceDefinitions (YAML), which are installed for the length of this file.
+ * Every spec target for every server by a dry run on a real API server: built-in kinds always,
+ * those of operators where TUNE_CRDS names a folder with their official CustomResourceDefinitions
+ * (YAML), which are installed for the length of this file.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +10,11 @@ import { parseAllDocuments } from 'yaml'
 import { ApiError } from '../../trials/launchers/kubernetes/api.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
 import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
-import { createNamespace, type TestNamespace, until } from '../../trials/launchers/kubernetes/testing/namespace.ts'
+import {
+  createNamespace,
+  type TestNamespace,
+  until,
+} from '../../trials/launchers/kubernetes/testing/namespace.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { DeployedServer } from '../figures.ts'
 import { renderSpec, specTarget, specTargets } from './index.ts'
@@ -18,7 +23,8 @@ import { noGpu, quarter, serving, whole, wide } from './spec-samples.contract.ts
 import { autoscalers, kserveVariants, type SpecOptions, type SpecTarget } from './target.ts'
 
 const crdFolder = process.env.TUNE_CRDS
-const crds = crdFolder === undefined ? [] : readdirSync(crdFolder).filter((name) => name.endsWith('.yaml'))
+const crds =
+  crdFolder === undefined ? [] : readdirSync(crdFolder).filter((name) => name.endsWith('.yaml'))
 const crdPath = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const builtIn: Readonly<Record<string, string>> = {
   'v1 ConfigMap': '/api/v1',
@@ -35,12 +41,17 @@ const installed: string[] = []
 beforeAll(async () => {
   namespace = await createNamespace()
   const { api } = namespace
-  for (const [kind, group] of Object.entries(builtIn)) places.set(kind, `${group}/namespaces/${namespace.name}/${pluralOf(kind)}`)
+  for (const [kind, group] of Object.entries(builtIn))
+    places.set(kind, `${group}/namespaces/${namespace.name}/${pluralOf(kind)}`)
   for (const file of crds) await install(readFileSync(join(crdFolder!, file), 'utf8'))
   await until(async () => {
-    const made = await Promise.all(installed.map((name) => api.request<Json>('GET', `${crdPath}/${name}`)))
+    const made = await Promise.all(
+      installed.map((name) => api.request<Json>('GET', `${crdPath}/${name}`)),
+    )
     return made.every(({ status }) =>
-      (status as { conditions?: Json[] })?.conditions?.some((c) => c.type === 'Established' && c.status === 'True'),
+      (status as { conditions?: Json[] })?.conditions?.some(
+        (c) => c.type === 'Established' && c.status === 'True',
+      ),
     )
   })
 })
@@ -54,7 +65,12 @@ const pluralOf = (kind: string) => `${kind.split(' ')[1]!.toLowerCase()}s`
 async function install(text: string): Promise<void> {
   const crd = parseAllDocuments(text)[0]!.toJS() as {
     metadata: { name: string; annotations?: object }
-    spec: { group: string; names: { plural: string; kind: string }; versions: { name: string }[]; conversion?: object }
+    spec: {
+      group: string
+      names: { plural: string; kind: string }
+      versions: { name: string }[]
+      conversion?: object
+    }
   }
   // Conversion asks a webhook of the operator's, which is not there.
   const { conversion: _, ...spec } = crd.spec
@@ -65,7 +81,10 @@ async function install(text: string): Promise<void> {
       if (!(error instanceof ApiError && error.status === 409)) throw error
     })
   for (const { name } of spec.versions)
-    places.set(`${spec.group}/${name} ${spec.names.kind}`, `/apis/${spec.group}/${name}/namespaces/${namespace.name}/${spec.names.plural}`)
+    places.set(
+      `${spec.group}/${name} ${spec.names.kind}`,
+      `/apis/${spec.group}/${name}/namespaces/${namespace.name}/${spec.names.plural}`,
+    )
 }
 
 /** Kubernetes 1.20 reads an empty text as null, and refuses it as a default. */
@@ -87,39 +106,69 @@ const optionsOf = ({ takes = [] }: SpecTarget): SpecOptions[] => {
   return [{}]
 }
 
-const slice: Resources = { ...whole, gpu: 'A100-40GB', gpuShare: 1 / 7, gpuMemoryMiB: 4864, migProfile: '1g.5gb' }
+const slice: Resources = {
+  ...whole,
+  gpu: 'A100-40GB',
+  gpuShare: 1 / 7,
+  gpuMemoryMiB: 4864,
+  migProfile: '1g.5gb',
+}
 
 const servingHere = (server: DeployedServer, resources: Resources) =>
-  serving({ server, namespace: namespace.name, ...(server === 'torchserve' && { modelUri: 's3://bucket/bert.mar' }) }, resources)
+  serving(
+    {
+      server,
+      namespace: namespace.name,
+      ...(server === 'torchserve' && { modelUri: 's3://bucket/bert.mar' }),
+    },
+    resources,
+  )
 
-const loaded = await Promise.all(specTargets.map(async (name) => ({ name, target: await specTarget(name) })))
+const loaded = await Promise.all(
+  specTargets.map(async (name) => ({ name, target: await specTarget(name) })),
+)
 const cases = loaded
   .filter(({ target }) => target.namespaced)
-  .flatMap(({ name, target }) => target.servers.map((server): [typeof name, DeployedServer, SpecTarget] => [name, server, target]))
+  .flatMap(({ name, target }) =>
+    target.servers.map((server): [typeof name, DeployedServer, SpecTarget] => [
+      name,
+      server,
+      target,
+    ]),
+  )
 
-test.each(cases)('%s with %s: the API server takes what it knows, and drops no field', async (name, server, target) => {
-  const checked = new Set<string>()
-  const unknown = new Set<string>()
-  for (const resources of [noGpu, whole, quarter, slice, wide])
-    for (const options of optionsOf(target)) {
-      const files = await renderSpec(name, servingHere(server, resources), options).catch((error: unknown) => {
-        if (error instanceof SpecError) return []
-        throw error
-      })
-      for (const { name: file, text } of files.filter(({ name: file }) => file.endsWith('.yaml')))
-        for (const document of parseAllDocuments(text)) {
-          const object = document.toJS() as Json
-          const kind = `${object.apiVersion} ${object.kind}`
-          const place = places.get(kind)
-          if (place === undefined) {
-            unknown.add(kind)
-            continue
+test.each(cases)(
+  '%s with %s: the API server takes what it knows, and drops no field',
+  async (name, server, target) => {
+    const checked = new Set<string>()
+    const unknown = new Set<string>()
+    for (const resources of [noGpu, whole, quarter, slice, wide])
+      for (const options of optionsOf(target)) {
+        const files = await renderSpec(name, servingHere(server, resources), options).catch(
+          (error: unknown) => {
+            if (error instanceof SpecError) return []
+            throw error
+          },
+        )
+        for (const { name: file, text } of files.filter(({ name: file }) => file.endsWith('.yaml')))
+          for (const document of parseAllDocuments(text)) {
+            const object = document.toJS() as Json
+            const kind = `${object.apiVersion} ${object.kind}`
+            const place = places.get(kind)
+            if (place === undefined) {
+              unknown.add(kind)
+              continue
+            }
+            const said = await dryRun(namespace.api, place, object).catch((error: unknown) => [
+              String(error),
+            ])
+            expect(said, `${name} ${server} ${file} ${kind} ${JSON.stringify(options)}`).toEqual([])
+            checked.add(kind)
           }
-          const said = await dryRun(namespace.api, place, object).catch((error: unknown) => [String(error)])
-          expect(said, `${name} ${server} ${file} ${kind} ${JSON.stringify(options)}`).toEqual([])
-          checked.add(kind)
-        }
-    }
-  console.info(`${name} ${server}: ${[...checked].join(', ')}; not known to this server: ${[...unknown].join(', ') || 'none'}`)
-  expect(checked.size + unknown.size).toBeGreaterThan(0)
-})
+      }
+    console.info(
+      `${name} ${server}: ${[...checked].join(', ')}; not known to this server: ${[...unknown].join(', ') || 'none'}`,
+    )
+    expect(checked.size + unknown.size).toBeGreaterThan(0)
+  },
+)

@@ -48,7 +48,10 @@ export interface SpecTarget {
   readonly needsModelUri?: (serving: Serving) => boolean
   /** It deploys a pod of the user's own as it is. */
   readonly takesOwnPod?: boolean
-  /** It deploys pools of prefill and decode servers, where their server is one whose router is known. */
+  /**
+   * It deploys pools of prefill and decode servers, where their server is one whose router is
+   * known.
+   */
   readonly takesPools?: boolean
   /** Throws SpecError where the target cannot say what was tuned. */
   readonly render: (serving: Serving, options: SpecOptions) => SpecFile[]
@@ -70,7 +73,10 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
     )
   if (!target.servers.includes(server)) {
     const others = target.servers.map((known) => serverTitles[known]).join(', ')
-    throw new SpecError(`${target.title} cannot deploy ${title} as measured; it deploys ${others}`, serverHint(target, serving))
+    throw new SpecError(
+      `${target.title} cannot deploy ${title} as measured; it deploys ${others}`,
+      serverHint(target, serving),
+    )
   }
   if (serving.resources.pools !== undefined) checkPools(target, server)
   if (serving.pod && !target.takesOwnPod)
@@ -78,7 +84,11 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
       `${target.title} has no place for the experiment's own pod`,
       'choose --target kubernetes, or --patch a manifest of yours',
     )
-  if (modelKind === 'decoder' && batching.has(server) && !wasMeasured(serving.evidence.measured, server))
+  if (
+    modelKind === 'decoder' &&
+    batching.has(server) &&
+    !wasMeasured(serving.evidence.measured, server)
+  )
     throw new SpecError(
       `${title} has no place for what was tuned of a language model: ${serving.model} would need its engine's own files`,
       'choose --target vllm, or kubernetes without --server',
@@ -90,7 +100,10 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
         'put the weights where its command or image looks for them, and leave --model-uri out',
       )
     if (target.refusesModelUri)
-      throw new SpecError(`${target.title} takes no --model-uri: ${target.refusesModelUri.why}`, target.refusesModelUri.hint)
+      throw new SpecError(
+        `${target.title} takes no --model-uri: ${target.refusesModelUri.why}`,
+        target.refusesModelUri.hint,
+      )
   } else if (target.needsModelUri?.(serving)) {
     throw new SpecError(
       `where the model of ${title} comes from is not known, and ${target.title} has to fetch it`,
@@ -114,7 +127,12 @@ function checkPools(target: SpecTarget, server: DeployedServer): void {
 }
 
 /** Servers whose files say how requests are gathered into batches, not how tokens are scheduled. */
-const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'torchserve', 'mlserver'])
+const batching: ReadonlySet<DeployedServer> = new Set([
+  'tfserving',
+  'triton',
+  'torchserve',
+  'mlserver',
+])
 
 /** TorchServe's archive names the model, and nothing stands in for it. */
 export const fetchesArchive = ({ deployed }: Serving): boolean => deployed.server === 'torchserve'
@@ -123,20 +141,32 @@ export const fetchesArchive = ({ deployed }: Serving): boolean => deployed.serve
 export function checkOptions(target: SpecTarget, serving: Serving, options: SpecOptions): void {
   for (const name of Object.keys(flags) as (keyof SpecOptions)[]) {
     if (options[name] !== undefined && !target.takes?.includes(name))
-      throw new SpecError(`${flags[name]} means nothing to ${target.title}`, `leave ${flags[name]} out`)
+      throw new SpecError(
+        `${flags[name]} means nothing to ${target.title}`,
+        `leave ${flags[name]} out`,
+      )
   }
   if (options.backend !== undefined && serving.deployed.server !== 'triton')
     throw new SpecError(
       `${flags.backend} is Triton's, and this deploys ${serverTitles[serving.deployed.server]}`,
       'give --server triton as well',
     )
-  if (options.prometheus !== undefined && options.autoscaler !== 'keda' && options.variant !== 'keda')
-    throw new SpecError(`nothing asks ${flags.prometheus} but KEDA`, 'give --autoscaler keda, or --variant keda of KServe, as well')
+  if (
+    options.prometheus !== undefined &&
+    options.autoscaler !== 'keda' &&
+    options.variant !== 'keda'
+  )
+    throw new SpecError(
+      `nothing asks ${flags.prometheus} but KEDA`,
+      'give --autoscaler keda, or --variant keda of KServe, as well',
+    )
   if (serving.namespace !== undefined && !target.namespaced)
     throw new SpecError(`--namespace means nothing to ${target.title}`, 'leave --namespace out')
   if (serving.container.imageNamed && (target.imageless || serving.pod))
     throw new SpecError(
-      serving.pod ? "the experiment's own pod names its image" : `${target.title} is deployed without an image of yours`,
+      serving.pod
+        ? "the experiment's own pod names its image"
+        : `${target.title} is deployed without an image of yours`,
       'leave --image out',
     )
 }
@@ -150,7 +180,12 @@ const flags: Readonly<Record<keyof SpecOptions, string>> = {
   gpusPerNode: '--gpus-per-node',
 }
 
-const kinds = { encoder: 'an encoder', convnet: 'an image model', decoder: 'a language model', unknown: 'not known to be one' } as const
+const kinds = {
+  encoder: 'an encoder',
+  convnet: 'an image model',
+  decoder: 'a language model',
+  unknown: 'not known to be one',
+} as const
 
 function serverHint(target: SpecTarget, { evidence }: Serving): string {
   if (evidence.measured.server === 'imported')

@@ -2,15 +2,23 @@
 
 import { boundsMemory, defaultScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
-import { type ProtoMessage, Text, textProto } from '../../trials/launchers/server-files/text-proto.ts'
-import { batchingFile, tfservingTuning } from '../../trials/launchers/server-files/tfserving-files.ts'
+import {
+  type ProtoMessage,
+  Text,
+  textProto,
+} from '../../trials/launchers/server-files/text-proto.ts'
+import {
+  batchingFile,
+  tfservingTuning,
+} from '../../trials/launchers/server-files/tfserving-files.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
 import { quotedWord } from './shell-words.ts'
 import type { SpecTarget } from './target.ts'
 
-export const tfservingImage = (gpu: boolean): string => `tensorflow/serving:2.19.0${gpu ? '-gpu' : ''}`
+export const tfservingImage = (gpu: boolean): string =>
+  `tensorflow/serving:2.19.0${gpu ? '-gpu' : ''}`
 
 /** Where a target puts things and listens. */
 interface TfservingPlaces {
@@ -31,23 +39,31 @@ interface TfservingConfig {
   readonly notes: readonly string[]
 }
 
-/** Flags and files for the tuned configuration: a flag for what was tuned, none for what was not. */
+/**
+ * Flags and files for the tuned configuration: a flag for what was tuned, none for what was not.
+ */
 export function tfservingConfig(serving: Serving, places: TfservingPlaces): TfservingConfig {
   const knobs = new Knobs(serving.configuration)
   const { flags, batching } = tfservingTuning(knobs, places.configFolder)
   const modelsPath = `${places.configFolder}/models.config`
   const fraction = memoryFraction(serving)
   // Versions are chosen there alone.
-  const byFile = places.modelConfigFile || (serving.modelVersion !== undefined && serving.modelVersion !== 'latest')
+  const byFile =
+    places.modelConfigFile ||
+    (serving.modelVersion !== undefined && serving.modelVersion !== 'latest')
   const args = [
     `--port=${places.grpcPort}`,
     `--rest_api_port=${places.restPort}`,
-    ...(byFile ? [`--model_config_file=${modelsPath}`] : [`--model_name=${places.modelName}`, `--model_base_path=${places.basePath}`]),
+    ...(byFile
+      ? [`--model_config_file=${modelsPath}`]
+      : [`--model_name=${places.modelName}`, `--model_base_path=${places.basePath}`]),
     ...flags,
     ...(fraction === undefined ? [] : [`--per_process_gpu_memory_fraction=${fraction}`]),
   ]
   const files = [
-    ...(batching === undefined ? [] : [{ path: `${places.configFolder}/${batchingFile}`, contents: batching }]),
+    ...(batching === undefined
+      ? []
+      : [{ path: `${places.configFolder}/${batchingFile}`, contents: batching }]),
     ...(byFile ? [{ path: modelsPath, contents: textProto(modelConfig(serving, places)) }] : []),
   ]
   return { args, files, notes: unusedNote(knobs) }
@@ -77,7 +93,13 @@ function modelConfig(serving: Serving, places: TfservingPlaces): ProtoMessage {
 function memoryFraction(serving: Serving): number | undefined {
   const { gpuShare, gpu, migProfile } = serving.resources
   const scheme = serving.gpuScheme ?? defaultScheme(serving.resources)
-  if (!gpu || gpuShare >= 1 || migProfile || (scheme !== undefined && boundsMemory(scheme, serving.dra))) return undefined
+  if (
+    !gpu ||
+    gpuShare >= 1 ||
+    migProfile ||
+    (scheme !== undefined && boundsMemory(scheme, serving.dra))
+  )
+    return undefined
   return gpuShare
 }
 
@@ -91,7 +113,8 @@ export const target: SpecTarget = {
 
 /** `serve.sh` with the two files it names. */
 function tfservingSpec(serving: Serving): SpecFile[] {
-  const basePath = serving.modelUri === undefined ? `/models/${serving.model}` : scriptPlace(serving.modelUri)
+  const basePath =
+    serving.modelUri === undefined ? `/models/${serving.model}` : scriptPlace(serving.modelUri)
   const config = tfservingConfig(serving, {
     grpcPort: 8500,
     restPort: 8501,
@@ -108,7 +131,13 @@ function tfservingSpec(serving: Serving): SpecFile[] {
       : ''
   const command = ['exec tensorflow_model_server', ...config.args.map(quotedWord)].join(' \\\n  ')
   return [
-    { name: 'serve.sh', text: `#!/bin/sh\n${header(serving, config.notes)}cd "$(dirname "$0")" || exit 1\n${check}${command}\n` },
-    ...config.files.map((file) => ({ name: file.path.replace('./', ''), text: `${header(serving)}${file.contents}` })),
+    {
+      name: 'serve.sh',
+      text: `#!/bin/sh\n${header(serving, config.notes)}cd "$(dirname "$0")" || exit 1\n${check}${command}\n`,
+    },
+    ...config.files.map((file) => ({
+      name: file.path.replace('./', ''),
+      text: `${header(serving)}${file.contents}`,
+    })),
   ]
 }

@@ -17,7 +17,8 @@ export const target: SpecTarget = {
 }
 
 /** TorchServe's own tag of an image: with CUDA, or without. */
-export const torchserveImage = (gpu: boolean): string => `pytorch/torchserve:0.12.0-${gpu ? 'gpu' : 'cpu'}`
+export const torchserveImage = (gpu: boolean): string =>
+  `pytorch/torchserve:0.12.0-${gpu ? 'gpu' : 'cpu'}`
 
 const [inferencePort, metricsPort] = [8080, 8082]
 
@@ -42,16 +43,30 @@ function torchserveSpec(serving: Serving): SpecFile[] {
     startupTimeout: serving.held.startupSeconds,
     deviceType: serving.resources.gpu ? 'gpu' : 'cpu',
   }
-  return [{ name: 'model-config.yaml', text: `${header(serving, unusedNote(knobs))}${yamlOf(config)}` }]
+  return [
+    { name: 'model-config.yaml', text: `${header(serving, unusedNote(knobs))}${yamlOf(config)}` },
+  ]
 }
 
-/** The container of TorchServe, with the tuned values in its config.properties. @param folder of the archive @param files where the configuration lies */
-export function torchserveContainer(serving: Serving, folder: string, files: string): WholeContainer {
+/**
+ * The container of TorchServe, with the tuned values in its config.properties. @param folder of the
+ * archive @param files where the configuration lies
+ */
+export function torchserveContainer(
+  serving: Serving,
+  folder: string,
+  files: string,
+): WholeContainer {
   const knobs = new Knobs(serving.configuration)
   const { model, modelVersion } = serving
   const queue = knobs.number('jobQueueSize', 'queueLimit')
   const version = modelVersion === undefined || modelVersion === 'latest' ? '1.0' : modelVersion
-  const tuned = { defaultVersion: true, marName: `${model}.mar`, ...tuningOf(knobs), startupTimeout: serving.held.startupSeconds }
+  const tuned = {
+    defaultVersion: true,
+    marName: `${model}.mar`,
+    ...tuningOf(knobs),
+    startupTimeout: serving.held.startupSeconds,
+  }
   const path = `${files}/config.properties`
   const lines = [
     `inference_address=http://0.0.0.0:${inferencePort}`,
@@ -77,7 +92,10 @@ export function torchserveContainer(serving: Serving, folder: string, files: str
   }
 }
 
-/** $1 the model, $2 the archive's folder, or one of KServe's with model-store in it, $3 the configuration. */
+/**
+ * $1 the model, $2 the archive's folder, or one of KServe's with model-store in it, $3 the
+ * configuration.
+ */
 const start = `set -e
 store="$2"; [ -f "$store/$1.mar" ] || store="$2/model-store"
 [ -f "$store/$1.mar" ] || { echo "no $1.mar in $2: the model URI must hold a TorchServe archive" >&2; exit 1; }

@@ -1,6 +1,10 @@
 /** NVIDIA Triton: config.pbtxt of one model. */
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
-import { type ProtoMessage, Text, textProto } from '../../trials/launchers/server-files/text-proto.ts'
+import {
+  type ProtoMessage,
+  Text,
+  textProto,
+} from '../../trials/launchers/server-files/text-proto.ts'
 import { tritonTuning } from '../../trials/launchers/server-files/triton-files.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
@@ -32,7 +36,10 @@ function versionPolicy(version: string | undefined): ProtoMessage | undefined {
 }
 
 /** It stands beside the weights, and names none. */
-const aside = (serving: Serving): Serving => ({ ...serving, deployed: { ...serving.deployed, weights: 'own' } })
+const aside = (serving: Serving): Serving => ({
+  ...serving,
+  deployed: { ...serving.deployed, weights: 'own' },
+})
 
 function configFile(serving: Serving, backend: string | undefined): SpecFile {
   const { message, notes } = tritonConfig(serving, backend)

@@ -1,4 +1,7 @@
-/** Checks of generated specs against the official formats, for tests: closed JSON schemas and a reader of the protobuf text format. */
+/**
+ * Checks of generated specs against the official formats, for tests: closed JSON schemas and a
+ * reader of the protobuf text format.
+ */
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -22,38 +25,67 @@ const byKind: Readonly<Record<string, string>> = {
 }
 const compiled = new Map<string, ValidateFunction>()
 function validator(name: string): ValidateFunction {
-  const known = compiled.get(name) ?? (name === 'kubernetes-1.34.json' ? ajv.getSchema(name)! : ajv.compile(schemaOf(name)))
+  const known =
+    compiled.get(name) ??
+    (name === 'kubernetes-1.34.json' ? ajv.getSchema(name)! : ajv.compile(schemaOf(name)))
   compiled.set(name, known)
   return known
 }
 
 const problems = (name: string, data: unknown): string[] => {
   const validate = validator(name)
-  return validate(data) ? [] : (validate.errors ?? []).map((e) => `${e.instancePath} ${e.message} ${JSON.stringify(e.params)}`)
+  return validate(data)
+    ? []
+    : (validate.errors ?? []).map(
+        (e) => `${e.instancePath} ${e.message} ${JSON.stringify(e.params)}`,
+      )
 }
 
 /** What the official schemas find wrong with each object of a YAML file, and the objects. */
-export function checkManifests(text: string): { objects: Record<string, unknown>[]; problems: string[] } {
+export function checkManifests(text: string): {
+  objects: Record<string, unknown>[]
+  problems: string[]
+} {
   const documents = parseAllDocuments(text, { version: '1.1' })
   const broken = documents.flatMap((d) => d.errors.map((e) => e.message))
   const objects = documents.map((d) => d.toJS() as Record<string, unknown>)
-  return { objects, problems: [...broken, ...objects.flatMap((o) => problems(byKind[String(o.kind)] ?? 'kubernetes-1.34.json', o))] }
+  return {
+    objects,
+    problems: [
+      ...broken,
+      ...objects.flatMap((o) => problems(byKind[String(o.kind)] ?? 'kubernetes-1.34.json', o)),
+    ],
+  }
 }
 
 export const checkCompose = (data: unknown): string[] => problems('compose-spec.json', data)
 
 export type ProtoTree = { readonly [field: string]: (string | number | boolean | ProtoTree)[] }
 
-/** Reads protobuf text format: every field as the list of its values. Strings come back unescaped, enum names as text. Throws on bad syntax. */
+/**
+ * Reads protobuf text format: every field as the list of its values. Strings come back unescaped,
+ * enum names as text. Throws on bad syntax.
+ */
 export function readTextProto(text: string): ProtoTree {
-  const tokens = text.replace(/#.*$/gm, '').match(/"(?:\\.|[^"\\])*"|[{}:[\],]|[^\s{}:[\],"]+/g) ?? []
+  const tokens =
+    text.replace(/#.*$/gm, '').match(/"(?:\\.|[^"\\])*"|[{}:[\],]|[^\s{}:[\],"]+/g) ?? []
   let at = 0
   const value = (): string | number | boolean => {
     const token = tokens[at++]
-    if (token === undefined || /^[{}:[\],]$/.test(token)) throw new SyntaxError(`a value is missing before ${token}`)
+    if (token === undefined || /^[{}:[\],]$/.test(token))
+      throw new SyntaxError(`a value is missing before ${token}`)
     if (token.startsWith('"'))
-      return JSON.parse(token.replace(/\\([0-7]{3})/g, (_, octal) => `\\u00${Number.parseInt(octal, 8).toString(16).padStart(2, '0')}`))
-    return token === 'true' || token === 'false' ? token === 'true' : Number.isNaN(Number(token)) ? token : Number(token)
+      return JSON.parse(
+        token.replace(
+          /\\([0-7]{3})/g,
+          (_, octal) => `\\u00${Number.parseInt(octal, 8).toString(16).padStart(2, '0')}`,
+        ),
+      )
+    return token === 'true' || token === 'false'
+      ? token === 'true'
+      : Number.isNaN(Number(token))
+        ? token
+        : Number(token)
   }
   const message = (closing: boolean): ProtoTree => {
     const tree: Record<string, (string | number | boolean | ProtoTree)[]> = {}
@@ -79,7 +111,10 @@ export function readTextProto(text: string): ProtoTree {
 type Fields = { readonly [field: string]: 'int' | 'bool' | 'string' | readonly string[] | Fields }
 const wrapped = { value: 'int' } as const
 
-/** The messages of the official .proto files, as far as tune writes them: tensorflow_serving/servables/tensorflow/session_bundle_config.proto, */
+/**
+ * The messages of the official .proto files, as far as tune writes them:
+ * tensorflow_serving/servables/tensorflow/session_bundle_config.proto,
+ */
 export const batchingParameters: Fields = {
   max_batch_size: wrapped,
   batch_timeout_micros: wrapped,
@@ -95,7 +130,11 @@ export const modelServerConfig: Fields = {
       name: 'string',
       base_path: 'string',
       model_platform: 'string',
-      model_version_policy: { latest: { num_versions: 'int' }, all: {}, specific: { versions: 'int' } },
+      model_version_policy: {
+        latest: { num_versions: 'int' },
+        all: {},
+        specific: { versions: 'int' },
+      },
     },
   },
 }
@@ -110,7 +149,11 @@ export const tritonModelConfig: Fields = {
     max_queue_delay_microseconds: 'int',
     default_queue_policy: { max_queue_size: 'int' },
   },
-  instance_group: { count: 'int', kind: ['KIND_AUTO', 'KIND_GPU', 'KIND_CPU', 'KIND_MODEL'], gpus: 'int' },
+  instance_group: {
+    count: 'int',
+    kind: ['KIND_AUTO', 'KIND_GPU', 'KIND_CPU', 'KIND_MODEL'],
+    gpus: 'int',
+  },
 }
 
 /** Fields that a message does not have, or of another type. */
@@ -120,7 +163,9 @@ export function checkProto(tree: ProtoTree, fields: Fields, path = ''): string[]
     if (kind === undefined) return [`${path}${name}: no such field`]
     return values.flatMap((value) => {
       if (typeof kind === 'object' && !Array.isArray(kind)) {
-        return typeof value === 'object' ? checkProto(value, kind as Fields, `${path}${name}.`) : [`${path}${name}: not a message`]
+        return typeof value === 'object'
+          ? checkProto(value, kind as Fields, `${path}${name}.`)
+          : [`${path}${name}: not a message`]
       }
       const fine = Array.isArray(kind)
         ? kind.includes(value)

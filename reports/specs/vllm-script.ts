@@ -1,14 +1,26 @@
 /** vLLM: `serve.sh` with its command line. */
 import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
-import { draftNotes, languageKnobs, quotedFlag, vllmFlags, weightNotes } from './language-servers.ts'
+import {
+  draftNotes,
+  languageKnobs,
+  quotedFlag,
+  vllmFlags,
+  weightNotes,
+} from './language-servers.ts'
 import { header, type SpecFile, weightsHint } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
 import { quotedWord } from './shell-words.ts'
 import type { SpecTarget } from './target.ts'
 
-export const target: SpecTarget = { title: 'vLLM', servers: ['vllm'], implies: 'vllm', imageless: true, render: vllmSpec }
+export const target: SpecTarget = {
+  title: 'vLLM',
+  servers: ['vllm'],
+  implies: 'vllm',
+  imageless: true,
+  render: vllmSpec,
+}
 
 /** How vLLM reads object stores by itself. */
 const loadFormat = (uri = ''): readonly (readonly [string, string])[] =>
@@ -22,7 +34,11 @@ function vllmSpec(serving: Serving): SpecFile[] {
     modelUri === undefined
       ? `"\${MODEL:?no weights were named: set MODEL to their place. ${weightsHint}}"`
       : quotedWord(hubName(modelUri) ?? scriptPlace(modelUri))
-  const flags = [['served-model-name', serving.model] as const, ...loadFormat(modelUri), ...vllmFlags(knobs, serving)]
+  const flags = [
+    ['served-model-name', serving.model] as const,
+    ...loadFormat(modelUri),
+    ...vllmFlags(knobs, serving),
+  ]
   const lines = [`exec vllm serve ${weights}`, ...flags.map(quotedFlag)]
   return [
     {

@@ -16,7 +16,9 @@ test('kept once enough probes are within the limit, and not before its time', ()
   expect(least).toBeGreaterThan(300)
   expect(judgeCanary({ latencyMs: probes(least), seconds: 60 }, question).kind).toBe('keeps')
   expect(judgeCanary({ latencyMs: probes(least), seconds: 59 }, question).kind).toBe('undecided')
-  expect(judgeCanary({ latencyMs: probes(Math.floor(least / 1.05)), seconds: 100 }, question).kind).toBe('undecided')
+  expect(
+    judgeCanary({ latencyMs: probes(Math.floor(least / 1.05)), seconds: 100 }, question).kind,
+  ).toBe('undecided')
 })
 
 test('sent back as soon as too many are over the limit or fail, whatever the time', () => {
@@ -24,24 +26,36 @@ test('sent back as soon as too many are over the limit or fail, whatever the tim
     kind: 'misses',
     text: expect.stringContaining('4 over 100 ms'),
   })
-  const generous = { ...question, slo: { ...slo, percentile: 0.5, limitMs: 1000, maxErrorRate: 0.001 } }
+  const generous = {
+    ...question,
+    slo: { ...slo, percentile: 0.5, limitMs: 1000, maxErrorRate: 0.001 },
+  }
   expect(judgeCanary({ latencyMs: probes(50, 0, 4), seconds: 10 }, generous)).toMatchObject({
     kind: 'misses',
     text: expect.stringContaining('0.1 %'),
   })
-  expect(judgeCanary({ latencyMs: probes(50, 0, 1), seconds: 10 }, { ...generous, slo: { ...generous.slo, maxErrorRate: 0 } }).kind).toBe(
-    'misses',
-  )
+  expect(
+    judgeCanary(
+      { latencyMs: probes(50, 0, 1), seconds: 10 },
+      { ...generous, slo: { ...generous.slo, maxErrorRate: 0 } },
+    ).kind,
+  ).toBe('misses')
 })
 
 test('what stays undecided is doubt at the end, also where no probe could be sent', () => {
   expect(judgeCanary({ latencyMs: probes(100, 1), seconds: 179 }, question).kind).toBe('undecided')
   expect(judgeCanary({ latencyMs: probes(100, 1), seconds: 180 }, question).kind).toBe('in doubt')
   expect(judgeCanary({ latencyMs: [], seconds: 10 }, question).kind).toBe('undecided')
-  expect(judgeCanary({ latencyMs: [], seconds: 180 }, question)).toMatchObject({ kind: 'in doubt', text: 'no probe could be sent' })
+  expect(judgeCanary({ latencyMs: [], seconds: 180 }, question)).toMatchObject({
+    kind: 'in doubt',
+    text: 'no probe could be sent',
+  })
 })
 
-/** A hundred canaries of a share over the limit, looked at after every window of 60 probes: how often each verdict came. */
+/**
+ * A hundred canaries of a share over the limit, looked at after every window of 60 probes: how
+ * often each verdict came.
+ */
 function outcomes(share: number, seed: number): Record<string, number> {
   const uniform = seeded(seed)
   const counted: Record<string, number> = { keeps: 0, misses: 0, 'in doubt': 0 }
@@ -59,7 +73,8 @@ function outcomes(share: number, seed: number): Record<string, number> {
 }
 
 test('looked at after every window, both errors are as rare as is said', () => {
-  // Just at what the SLO allows, on either side: 5 of 100 at most, and what chance adds in a hundred.
+  // Just at what the SLO allows, on either side: 5 of 100 at most, and what chance adds in a
+  // hundred.
   expect(outcomes(0.0101, 1).keeps).toBeLessThanOrEqual(11)
   expect(outcomes(0.0099, 2).misses).toBeLessThanOrEqual(11)
   // A clear case is decided.

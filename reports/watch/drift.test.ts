@@ -1,4 +1,7 @@
-/** Constants were chosen on other days: patterns daily, low-mean and evening-bursts, seeds 1 to 20, servers measured with seeds 1 to 4, and no wandering. */
+/**
+ * Constants were chosen on other days: patterns daily, low-mean and evening-bursts, seeds 1 to 20,
+ * servers measured with seeds 1 to 4, and no wandering.
+ */
 import { describe, expect, test } from 'vitest'
 import { type DriftState, driftAfter, driftView, noDrift } from './drift.ts'
 import { type Days, measured, noises, Production } from './testing/production.ts'
@@ -25,7 +28,10 @@ function alarms(days: number, about: Days): number {
   return count
 }
 
-/** Hours from the change on the fourth day to its being established; NaN for an alarm before it, Infinity where there is none. */
+/**
+ * Hours from the change on the fourth day to its being established; NaN for an alarm before it,
+ * Infinity where there is none.
+ */
 function delay(about: Omit<Days, 'slowness' | 'slowFromDay'>): number {
   for (const { window, state } of watched(8, { ...about, slowness: 1.15, slowFromDay: 4 }))
     if (state.established) return window.fromS < 4 * 86_400 ? Number.NaN : window.fromS / 3600 - 96
@@ -37,13 +43,22 @@ describe.each(noises)('noise: %s', (noise) => {
     '%s: 200 quiet days raise two alarms at most, and 15 % is seen within a day',
     (pattern) => {
       expect(alarms(200, { pattern, noise, seed: 1001 })).toBeLessThanOrEqual(2)
-      for (let seed = 2001; seed <= 2005; seed++) expect(delay({ pattern, noise, seed })).toBeLessThanOrEqual(24)
+      for (let seed = 2001; seed <= 2005; seed++)
+        expect(delay({ pattern, noise, seed })).toBeLessThanOrEqual(24)
     },
   )
 })
 
 test('the size of it is told, and its beginning', () => {
-  const last = [...watched(6, { pattern: 'evening-bursts', noise: 'autocorrelated', seed: 3001, slowness: 1.15, slowFromDay: 4 })].at(-1)!
+  const last = [
+    ...watched(6, {
+      pattern: 'evening-bursts',
+      noise: 'autocorrelated',
+      seed: 3001,
+      slowness: 1.15,
+      slowFromDay: 4,
+    }),
+  ].at(-1)!
   const { state, slowness, sinceS } = driftView(last.state)
   expect(state).toBe('drifted')
   expect(slowness).toBeGreaterThan(1.08)
@@ -53,8 +68,15 @@ test('the size of it is told, and its beginning', () => {
 
 test('a state that was written and read again between all windows decides the same', () => {
   let state: DriftState = noDrift
-  const about = { pattern: 'evening-bursts', noise: 'all', seed: 3002, slowness: 1.15, slowFromDay: 4 } as const
-  for (const window of production.days(6, about)) state = driftAfter(JSON.parse(JSON.stringify(state)), window, server, 1, question)
+  const about = {
+    pattern: 'evening-bursts',
+    noise: 'all',
+    seed: 3002,
+    slowness: 1.15,
+    slowFromDay: 4,
+  } as const
+  for (const window of production.days(6, about))
+    state = driftAfter(JSON.parse(JSON.stringify(state)), window, server, 1, question)
   expect(state).toEqual(JSON.parse(JSON.stringify([...watched(6, about)].at(-1)!.state)))
   expect(state.established).toBeDefined()
 })
@@ -62,11 +84,27 @@ test('a state that was written and read again between all windows decides the sa
 test('it ends when the server is as fast as before, and may come again', () => {
   let state: DriftState = noDrift
   const run = (days: number, slowness: number, fromDay: number) => {
-    for (const window of production.days(days, { pattern: 'evening-bursts', noise: 'none', seed: 3003, slowness }))
-      state = driftAfter(state, { ...window, fromS: window.fromS + fromDay * 86_400 }, server, 1, question)
+    for (const window of production.days(days, {
+      pattern: 'evening-bursts',
+      noise: 'none',
+      seed: 3003,
+      slowness,
+    }))
+      state = driftAfter(
+        state,
+        { ...window, fromS: window.fromS + fromDay * 86_400 },
+        server,
+        1,
+        question,
+      )
     return state.established !== undefined
   }
-  expect([run(4, 1, 0), run(2, 1.15, 4), run(1, 1, 6), run(2, 1.15, 7)]).toEqual([false, true, false, true])
+  expect([run(4, 1, 0), run(2, 1.15, 4), run(1, 1, 6), run(2, 1.15, 7)]).toEqual([
+    false,
+    true,
+    false,
+    true,
+  ])
 })
 
 test('a server that takes twice as long as measured from its first day on is told, though production knows no other', () => {

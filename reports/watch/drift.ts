@@ -1,4 +1,6 @@
-/** Whether a server has become slower than it was measured: windows into hours, hours into evidence. */
+/**
+ * Whether a server has become slower than it was measured: windows into hours, hours into evidence.
+ */
 import { median } from 'simple-statistics'
 import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { afterHour, type Evidence, hoursOf, noEvidence } from './e-detector.ts'
@@ -8,17 +10,24 @@ import { type MeasuredServer, slownessOf } from './slowness.ts'
 export interface DriftQuestion {
   /** Less is no drift, e.g. 0.07: hours that are slower than this by their median count. */
   readonly tolerance: number
-  /** A server that has not changed is called slow once in so many days on average, or more rarely. */
+  /**
+   * A server that has not changed is called slow once in so many days on average, or more rarely.
+   */
   readonly quietDays: number
 }
 
-/** How far a server may be from what its curve allows: by the way to it, and by requests that are not quite those of the trials. */
+/**
+ * How far a server may be from what its curve allows: by the way to it, and by requests that are
+ * not quite those of the trials.
+ */
 const allowance = Math.log(1.1)
 /** A step of how busy a replica is. */
 const step = 1.25
 /** Windows of a step before it has an offset of its own. */
 const leastOfStep = 24
-/** Hours of production by which the curve is set right, within the allowance, before any is judged. */
+/**
+ * Hours of production by which the curve is set right, within the allowance, before any is judged.
+ */
 export const settlingHours = 72
 /** Hours that are remembered, for the size of a drift and for its end. */
 const rememberedHours = 48
@@ -50,15 +59,25 @@ export interface DriftState {
 /** [how busy: a step of 25 %, ln of slowness] */
 type Seen = readonly [busy: number, ln: number]
 
-export const noDrift: DriftState = { settling: { hours: 0, windows: [] }, evidence: noEvidence, hours: [] }
+export const noDrift: DriftState = {
+  settling: { hours: 0, windows: [] },
+  evidence: noEvidence,
+  hours: [],
+}
 
 export interface DriftView {
   readonly state: 'settling' | 'quiet' | 'drifted'
   /** Hours judged, or so far settled. */
   readonly hours: number
-  /** Days: a server that has not changed looks like this once in so many, on average, or more rarely. */
+  /**
+   * Days: a server that has not changed looks like this once in so many, on average, or more
+   * rarely.
+   */
   readonly evidenceDays: number
-  /** By what factor the server takes longer than measured, of the last hours; absent before there is one. */
+  /**
+   * By what factor the server takes longer than measured, of the last hours; absent before there is
+   * one.
+   */
   readonly slowness?: number
   readonly establishedS?: number
   readonly sinceS?: number
@@ -73,17 +92,32 @@ export function driftAfter(
   question: DriftQuestion,
 ): DriftState {
   const atS = hourOf(window.fromS)
-  const closed = before.open && atS > before.open.atS ? hourClosed(before, server, question, window.seconds) : before
+  const closed =
+    before.open && atS > before.open.atS
+      ? hourClosed(before, server, question, window.seconds)
+      : before
   const perReplica = window.rateRps / replicas
-  const ln = window.sloMs === undefined ? Number.NaN : Math.log(slownessOf(server, perReplica, window.sloMs))
+  const ln =
+    window.sloMs === undefined ? Number.NaN : Math.log(slownessOf(server, perReplica, window.sloMs))
   if (!Number.isFinite(ln)) return closed
-  const seen: Seen = [Math.round(Math.log(perReplica / server.capacityRps) / Math.log(step)), Number(ln.toFixed(4))]
+  const seen: Seen = [
+    Math.round(Math.log(perReplica / server.capacityRps) / Math.log(step)),
+    Number(ln.toFixed(4)),
+  ]
   return { ...closed, open: { atS, windows: [...(closed.open?.windows ?? []), seen] } }
 }
 
-export function driftView({ settling, evidence, hours, established, risingS }: DriftState): DriftView {
+export function driftView({
+  settling,
+  evidence,
+  hours,
+  established,
+  risingS,
+}: DriftState): DriftView {
   const since = established?.sinceS ?? risingS
-  const known = hours.filter(({ atS }) => since === undefined || atS >= since).slice(-rememberedHours / 2)
+  const known = hours
+    .filter(({ atS }) => since === undefined || atS >= since)
+    .slice(-rememberedHours / 2)
   return {
     state: settling ? 'settling' : established ? 'drifted' : 'quiet',
     hours: settling?.hours ?? hours.length,
@@ -94,14 +128,32 @@ export function driftView({ settling, evidence, hours, established, risingS }: D
 }
 
 /** An hour counts when half of its windows said something. */
-function hourClosed({ open, ...before }: DriftState, server: MeasuredServer, question: DriftQuestion, windowSeconds: number): DriftState {
+function hourClosed(
+  { open, ...before }: DriftState,
+  server: MeasuredServer,
+  question: DriftQuestion,
+  windowSeconds: number,
+): DriftState {
   if (!open || open.windows.length * windowSeconds < hourS / 2) return before
-  if (before.settling) return settled(before, server, [...before.settling.windows, ...open.windows], before.settling.hours + 1)
-  const ln = median(open.windows.map(([busy, value]) => value - offsetAt(before.offsets ?? {}, busy)))
+  if (before.settling)
+    return settled(
+      before,
+      server,
+      [...before.settling.windows, ...open.windows],
+      before.settling.hours + 1,
+    )
+  const ln = median(
+    open.windows.map(([busy, value]) => value - offsetAt(before.offsets ?? {}, busy)),
+  )
   return judged(before, { atS: open.atS, ln: Number(ln.toFixed(4)) }, question)
 }
 
-function settled(before: DriftState, server: MeasuredServer, windows: readonly Seen[], hours: number): DriftState {
+function settled(
+  before: DriftState,
+  server: MeasuredServer,
+  windows: readonly Seen[],
+  hours: number,
+): DriftState {
   if (hours < settlingHours) return { ...before, settling: { hours, windows } }
   const { settling: _, ...rest } = before
   const byBusy = new Map<number, number[]>()
@@ -118,13 +170,23 @@ function settled(before: DriftState, server: MeasuredServer, windows: readonly S
   return { ...rest, offsets: Object.fromEntries([...offsets, ['all', all]]) }
 }
 
-/** The median, as far as the curve may be wrong there: more load is never faster, so it lies between the windows on both sides, each within its interval. */
-function within(values: readonly number[], busy: number, { capacityRps, curve }: MeasuredServer): number {
+/**
+ * The median, as far as the curve may be wrong there: more load is never faster, so it lies between
+ * the windows on both sides, each within its interval.
+ */
+function within(
+  values: readonly number[],
+  busy: number,
+  { capacityRps, curve }: MeasuredServer,
+): number {
   const rateRps = capacityRps * step ** busy
   const drawn = latencyAt(curve, rateRps)
   const below = curve.findLast((knot) => knot.rateRps <= rateRps)?.lowMs ?? drawn
   const above = curve.find((knot) => knot.rateRps >= rateRps)?.highMs ?? drawn
-  return Math.max(Math.log(below / drawn) - allowance, Math.min(Math.log(above / drawn) + allowance, median([...values])))
+  return Math.max(
+    Math.log(below / drawn) - allowance,
+    Math.min(Math.log(above / drawn) + allowance, median([...values])),
+  )
 }
 
 /** Of the nearest step that was seen often enough. */
@@ -134,7 +196,11 @@ function offsetAt(offsets: Readonly<Record<string, number>>, busy: number): numb
   return offsets[nearest ?? 'all'] ?? 0
 }
 
-function judged(before: DriftState, hour: Hour, { tolerance, quietDays }: DriftQuestion): DriftState {
+function judged(
+  before: DriftState,
+  hour: Hour,
+  { tolerance, quietDays }: DriftQuestion,
+): DriftState {
   const slow = (one: Hour) => one.ln > Math.log1p(tolerance)
   const hours = [...before.hours, hour].slice(-rememberedHours)
   if (before.established) {
@@ -146,7 +212,8 @@ function judged(before: DriftState, hour: Hour, { tolerance, quietDays }: DriftQ
   const evidence = afterHour(before.evidence, slow(hour))
   const { risingS: rising, ...rest } = before
   const risingS = hoursOf(evidence) > 2 ? (rising ?? hour.atS) : undefined
-  if (hoursOf(evidence) < quietDays * 24) return { ...rest, evidence, hours, ...(risingS !== undefined && { risingS }) }
+  if (hoursOf(evidence) < quietDays * 24)
+    return { ...rest, evidence, hours, ...(risingS !== undefined && { risingS }) }
   const atS = untilS({ fromS: hour.atS, seconds: hourS })
   return { ...rest, evidence, hours, established: { atS, sinceS: risingS ?? hour.atS } }
 }

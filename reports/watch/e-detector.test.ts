@@ -5,11 +5,16 @@ import { afterHour, hoursOf, noEvidence, quietShare } from './e-detector.ts'
 
 test('whatever was seen, evidence grows by one hour at most on average while an hour is slow no more often than it may be', () => {
   fc.assert(
-    fc.property(fc.array(fc.boolean(), { maxLength: 60 }), fc.double({ min: 0, max: quietShare, noNaN: true }), (seen, share) => {
-      const before = seen.reduce(afterHour, noEvidence)
-      const expected = share * hoursOf(afterHour(before, true)) + (1 - share) * hoursOf(afterHour(before, false))
-      expect(expected).toBeLessThanOrEqual((hoursOf(before) + 1) * (1 + 1e-9))
-    }),
+    fc.property(
+      fc.array(fc.boolean(), { maxLength: 60 }),
+      fc.double({ min: 0, max: quietShare, noNaN: true }),
+      (seen, share) => {
+        const before = seen.reduce(afterHour, noEvidence)
+        const expected =
+          share * hoursOf(afterHour(before, true)) + (1 - share) * hoursOf(afterHour(before, false))
+        expect(expected).toBeLessThanOrEqual((hoursOf(before) + 1) * (1 + 1e-9))
+      },
+    ),
   )
 })
 

@@ -24,4 +24,5 @@ export const hourS = 3600
 /** The beginning of the hour of a time, seconds since 1970. */
 export const hourOf = (atS: number): number => Math.floor(atS / hourS) * hourS
 
-export const untilS = ({ fromS, seconds }: Pick<ProductionWindow, 'fromS' | 'seconds'>): number => fromS + seconds
+export const untilS = ({ fromS, seconds }: Pick<ProductionWindow, 'fromS' | 'seconds'>): number =>
+  fromS + seconds

@@ -1,4 +1,7 @@
-/** What to deploy in place of what runs, from what was measured before: nothing where nothing is gained, and no guess where too little is known. */
+/**
+ * What to deploy in place of what runs, from what was measured before: nothing where nothing is
+ * gained, and no guess where too little is known.
+ */
 import { replicasFor } from '../../search/objective.ts'
 import { fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
 import type { Finding } from './watching.ts'
@@ -7,7 +10,10 @@ import type { Finding } from './watching.ts'
 export interface Option extends ReplicaPrice {
   readonly trial: number
   readonly label: string
-  /** Of one replica, as slow as production is, requests per second; 0 where it no longer keeps the SLO. */
+  /**
+   * Of one replica, as slow as production is, requests per second; 0 where it no longer keeps the
+   * SLO.
+   */
   readonly capacityRps: number
 }
 
@@ -31,17 +37,31 @@ interface Fleet {
 
 export type Proposal =
   | { readonly kind: 'nothing'; readonly why: string }
-  /** `from` is what would have to run of the deployed configuration; absent where it no longer keeps the SLO. */
+  /**
+   * `from` is what would have to run of the deployed configuration; absent where it no longer keeps
+   * the SLO.
+   */
   | { readonly kind: 'change'; readonly to: Fleet; readonly from?: Fleet }
   | { readonly kind: 'tune again'; readonly why: string; readonly newModel: boolean }
 
 /** Beyond this factor a server is another one: its curve is not scaled. */
 const mostSlowness = 1.5
 
-export function replan({ findings, options, deployed, peakRps, headroom, leastGain }: PlanFor): Proposal {
+export function replan({
+  findings,
+  options,
+  deployed,
+  peakRps,
+  headroom,
+  leastGain,
+}: PlanFor): Proposal {
   const version = findings.find((finding) => finding.kind === 'version')
   if (version)
-    return { kind: 'tune again', why: `version ${version.seen.join(', ')} serves, and ${version.measured} was measured`, newModel: true }
+    return {
+      kind: 'tune again',
+      why: `version ${version.seen.join(', ')} serves, and ${version.measured} was measured`,
+      newModel: true,
+    }
   const slowness = findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1
   if (slowness > mostSlowness)
     return {
@@ -54,18 +74,35 @@ export function replan({ findings, options, deployed, peakRps, headroom, leastGa
     .filter(({ capacityRps }) => capacityRps > 0)
     .map((option): Fleet => {
       const replicas = replicasFor({ demandRps: peakRps, headroom }, option.capacityRps)
-      return { trial: option.trial, label: option.label, replicas, perHour: fleetPerHour(option, replicas) }
+      return {
+        trial: option.trial,
+        label: option.label,
+        replicas,
+        perHour: fleetPerHour(option, replicas),
+      }
     })
     .sort((a, b) => a.perHour - b.perHour)
   const [best] = fleets
-  if (!best) return { kind: 'tune again', why: 'no configuration that was measured keeps the SLO any more', newModel: false }
+  if (!best)
+    return {
+      kind: 'tune again',
+      why: 'no configuration that was measured keeps the SLO any more',
+      newModel: false,
+    }
   const stays = fleets.find(({ trial }) => trial === deployed.trial)
   if (!stays) return { kind: 'change', to: best }
-  if (best.trial !== stays.trial && best.perHour <= stays.perHour * (1 - leastGain)) return { kind: 'change', to: best, from: stays }
+  if (best.trial !== stays.trial && best.perHour <= stays.perHour * (1 - leastGain))
+    return { kind: 'change', to: best, from: stays }
   const { replicas } = deployed
   const idle = findings.some(({ kind }) => kind === 'traffic-under')
   if (replicas !== undefined && (stays.replicas > replicas || (idle && stays.replicas < replicas)))
     return { kind: 'change', to: stays, from: stays }
-  const enough = replicas === undefined ? '' : `, and ${replicas} ${replicas === 1 ? 'replica carries' : 'replicas carry'} the traffic`
-  return { kind: 'nothing', why: `no other measured configuration costs ${Math.round(leastGain * 100)} % less${enough}` }
+  const enough =
+    replicas === undefined
+      ? ''
+      : `, and ${replicas} ${replicas === 1 ? 'replica carries' : 'replicas carry'} the traffic`
+  return {
+    kind: 'nothing',
+    why: `no other measured configuration costs ${Math.round(leastGain * 100)} % less${enough}`,
+  }
 }

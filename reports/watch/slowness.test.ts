@@ -3,23 +3,44 @@ import { expect, test } from 'vitest'
 import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { type MeasuredServer, slownessOf } from './slowness.ts'
 
-const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 1000 })
-const server: MeasuredServer = { capacityRps: 100, curve: [knot(0, 10), knot(50, 14), knot(90, 30), knot(100, 50)] }
+const knot = (rateRps: number, latencyMs: number) => ({
+  rateRps,
+  latencyMs,
+  lowMs: latencyMs,
+  highMs: latencyMs,
+  requests: 1000,
+})
+const server: MeasuredServer = {
+  capacityRps: 100,
+  curve: [knot(0, 10), knot(50, 14), knot(90, 30), knot(100, 50)],
+}
 
 test('a server seen through a slower clock is found to be slower by just that', () => {
   fc.assert(
-    fc.property(fc.double({ min: 0.5, max: 2, noNaN: true }), fc.double({ min: 0.1, max: 1, noNaN: true }), (slowness, busy) => {
-      const rateRps = (busy * 100) / Math.max(1, slowness)
-      expect(slownessOf(server, rateRps, slowness * latencyAt(server.curve, slowness * rateRps))).toBeCloseTo(slowness, 6)
-    }),
+    fc.property(
+      fc.double({ min: 0.5, max: 2, noNaN: true }),
+      fc.double({ min: 0.1, max: 1, noNaN: true }),
+      (slowness, busy) => {
+        const rateRps = (busy * 100) / Math.max(1, slowness)
+        expect(
+          slownessOf(server, rateRps, slowness * latencyAt(server.curve, slowness * rateRps)),
+        ).toBeCloseTo(slowness, 6)
+      },
+    ),
   )
 })
 
 test('more latency at the same rate is never less slow', () => {
   fc.assert(
-    fc.property(fc.double({ min: 1, max: 99, noNaN: true }), fc.double({ min: 1, max: 200, noNaN: true }), (rateRps, latencyMs) => {
-      expect(slownessOf(server, rateRps, latencyMs * 1.1)).toBeGreaterThanOrEqual(slownessOf(server, rateRps, latencyMs))
-    }),
+    fc.property(
+      fc.double({ min: 1, max: 99, noNaN: true }),
+      fc.double({ min: 1, max: 200, noNaN: true }),
+      (rateRps, latencyMs) => {
+        expect(slownessOf(server, rateRps, latencyMs * 1.1)).toBeGreaterThanOrEqual(
+          slownessOf(server, rateRps, latencyMs),
+        )
+      },
+    ),
   )
 })
 

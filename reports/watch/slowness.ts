@@ -14,9 +14,10 @@ export interface MeasuredServer {
 const most = 8
 
 /**
- * The factor by which all times of the server have grown: the s with latency = s · L(s · rate), L being the measured curve. A server whose every step takes s
- * times as long is the measured one seen through a clock that runs s times slower, so its capacity is the measured one over s.
- * NaN above the measured capacity, where waiting tells of the traffic and not of the server.
+ * The factor by which all times of the server have grown: the s with latency = s · L(s · rate), L
+ * being the measured curve. A server whose every step takes s times as long is the measured one
+ * seen through a clock that runs s times slower, so its capacity is the measured one over s. NaN
+ * above the measured capacity, where waiting tells of the traffic and not of the server.
  * @param rateRps of one replica
  */
 export function slownessOf(server: MeasuredServer, rateRps: number, latencyMs: number): number {

@@ -17,24 +17,39 @@ interface TrafficHour {
 /** The last week by hours, oldest first. Plain data, JSON-safe. */
 export type Traffic = readonly TrafficHour[]
 
-export function trafficAfter(before: Traffic, { fromS, rateRps }: ProductionWindow, replicas: number | undefined): Traffic {
+export function trafficAfter(
+  before: Traffic,
+  { fromS, rateRps }: ProductionWindow,
+  replicas: number | undefined,
+): Traffic {
   const atS = hourOf(fromS)
   const last = before.at(-1)
   const hour = { atS, mostRps: rateRps, ...(replicas !== undefined && { replicas }) }
   if (last?.atS !== atS) return [...before, hour].filter((one) => one.atS > atS - weekHours * hourS)
-  const fewest = Math.min(last.replicas ?? Number.POSITIVE_INFINITY, replicas ?? Number.POSITIVE_INFINITY)
-  const joined = { atS, mostRps: Math.max(last.mostRps, rateRps), ...(Number.isFinite(fewest) && { replicas: fewest }) }
+  const fewest = Math.min(
+    last.replicas ?? Number.POSITIVE_INFINITY,
+    replicas ?? Number.POSITIVE_INFINITY,
+  )
+  const joined = {
+    atS,
+    mostRps: Math.max(last.mostRps, rateRps),
+    ...(Number.isFinite(fewest) && { replicas: fewest }),
+  }
   return [...before.slice(0, -1), joined]
 }
 
 /** The busiest window of the last week, requests per second; 0 before there was one. */
-export const peakRps = (traffic: Traffic): number => traffic.reduce((most, hour) => Math.max(most, hour.mostRps), 0)
+export const peakRps = (traffic: Traffic): number =>
+  traffic.reduce((most, hour) => Math.max(most, hour.mostRps), 0)
 
 /** Whether most of a week was seen: before, a peak may be yet to come. */
 export const weekSeen = (traffic: Traffic): boolean =>
   traffic.length >= seenHours && traffic.at(-1)!.atS - traffic[0]!.atS >= (weekHours - 2) * hourS
 
-/** More replicas than the busiest hour of a week needs in every hour of it; undefined while there are none, or a week was not seen. */
+/**
+ * More replicas than the busiest hour of a week needs in every hour of it; undefined while there
+ * are none, or a week was not seen.
+ */
 export function idleReplicas(
   traffic: Traffic,
   { capacityRps, headroom }: { readonly capacityRps: number; readonly headroom: number },
@@ -45,5 +60,7 @@ export function idleReplicas(
   const peak = peakRps(traffic)
   const needed = peak === 0 ? 0 : replicasFor({ demandRps: peak, headroom }, capacityRps)
   const replicas = Math.min(...known)
-  return replicas > Math.max(1, needed) ? { replicas, needed: Math.max(1, needed), peakRps: peak } : undefined
+  return replicas > Math.max(1, needed)
+    ? { replicas, needed: Math.max(1, needed), peakRps: peak }
+    : undefined
 }

@@ -7,18 +7,24 @@ import type { Proposal } from './replan.ts'
 import type { Finding, Watched, Watching } from './watching.ts'
 
 /** '2026-11-23 13:30 UTC' */
-const stamp = (s: number): string => `${new Date(s * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`
+const stamp = (s: number): string =>
+  `${new Date(s * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`
 
 const ms = (value: number): string => `${significant(value)} ms`
 const replicas = (n: number): string => `${n} ${n === 1 ? 'replica' : 'replicas'}`
 
 /** One line: when, what production does, what is known of drift. */
-export function statusLine({ state: { last }, drift, replicas: serving }: Watching, { slo, drift: { quietDays } }: Watched): string {
+export function statusLine(
+  { state: { last }, drift, replicas: serving }: Watching,
+  { slo, drift: { quietDays } }: Watched,
+): string {
   if (!last) return 'nothing was seen yet'
   const { sloMs, errorShare, gpuShare } = last
   const parts = [
     `${rate(last.rateRps)}${serving === undefined ? '' : ` on ${replicas(serving)}`}`,
-    sloMs === undefined ? `${sloName(slo)} not known` : `${sloName(slo)} ${ms(sloMs)} of ${ms(slo.limitMs)}`,
+    sloMs === undefined
+      ? `${sloName(slo)} not known`
+      : `${sloName(slo)} ${ms(sloMs)} of ${ms(slo.limitMs)}`,
     ...(errorShare === undefined ? [] : [`errors ${percent(errorShare)}`]),
     ...(gpuShare === undefined ? [] : [`GPU ${percent(gpuShare)}`]),
   ]
@@ -26,11 +32,15 @@ export function statusLine({ state: { last }, drift, replicas: serving }: Watchi
 }
 
 function driftText({ state, hours, slowness, evidenceDays }: DriftView, quietDays: number): string {
-  if (state === 'settling') return `drift: ${hours} of ${settlingHours} hours of production that set the load curve right`
+  if (state === 'settling')
+    return `drift: ${hours} of ${settlingHours} hours of production that set the load curve right`
   if (slowness === undefined) return 'drift: no hour judged yet'
   const factor = `${significant(slowness)} times as long as measured`
   if (state === 'drifted') return `drift: ${factor}`
-  const chance = evidenceDays < 1 ? 'no evidence' : `seen once in ${Math.floor(evidenceDays)} quiet days, said at ${quietDays}`
+  const chance =
+    evidenceDays < 1
+      ? 'no evidence'
+      : `seen once in ${Math.floor(evidenceDays)} quiet days, said at ${quietDays}`
   return `drift: none (${factor}; ${chance})`
 }
 
@@ -38,7 +48,9 @@ export function findingText(finding: Finding, { slo, drift }: Watched): string {
   switch (finding.kind) {
     case 'slo': {
       const missed = [
-        ...(finding.sloMs !== undefined && finding.sloMs > slo.limitMs ? [`${sloName(slo)} ${ms(finding.sloMs)}`] : []),
+        ...(finding.sloMs !== undefined && finding.sloMs > slo.limitMs
+          ? [`${sloName(slo)} ${ms(finding.sloMs)}`]
+          : []),
         ...(finding.errorShare !== undefined && finding.errorShare > slo.maxErrorRate
           ? [`${percent(finding.errorShare)} of requests fail`]
           : []),

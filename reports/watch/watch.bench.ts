@@ -1,6 +1,8 @@
 /**
- * How soon `tune watch` sees that an emulated predictor takes 15 % longer, and how often it says so of one that does not: `npm run bench:watch`. Days in virtual time of
- * every pattern and noise, from servers, seeds and one kind of noise on which no constant was chosen; 10 times 200 quiet days and 20 changes of each.
+ * How soon `tune watch` sees that an emulated predictor takes 15 % longer, and how often it says so
+ * of one that does not: `npm run bench:watch`. Days in virtual time of every pattern and noise,
+ * from servers, seeds and one kind of noise on which no constant was chosen; 10 times 200 quiet
+ * days and 20 changes of each.
  */
 import { demandPatterns } from '../plan/demand.ts'
 import { limitMs, measured, type Noise, noises, Production, shapes } from './testing/production.ts'
@@ -10,7 +12,10 @@ const [quietRuns, quietDays, changes] = [10, 200, 20]
 const servers = ([71, 72] as const).flatMap((seed) =>
   Object.values(shapes).map((shape) => {
     const server = measured(seed, shape)
-    return { watched: watchedOf(server), production: new Production(server, seed * 100_000, 12, shape) }
+    return {
+      watched: watchedOf(server),
+      production: new Production(server, seed * 100_000, 12, shape),
+    }
   }),
 )
 const at = (seed: number) => servers[seed % servers.length]!
@@ -19,11 +24,23 @@ type Pattern = (typeof demandPatterns)[number]
 function watchedOf(server: Watched['server']): Watched {
   const slo = { percentile: 0.99, limitMs, maxErrorRate: 0.01 }
   const drift = { tolerance: 0.07, quietDays: 365 }
-  return { server, slo, drift, headroom: 0.2, replicas: 1, pricePerHour: { stored: 1, today: 1 }, detourMs: 0 }
+  return {
+    server,
+    slo,
+    drift,
+    headroom: 0.2,
+    replicas: 1,
+    pricePerHour: { stored: 1, today: 1 },
+    detourMs: 0,
+  }
 }
 
 /** How often a drift begins to be told, and anything else. */
-function alarms(pattern: Pattern, noise: Noise, seed: number): { readonly drifts: number; readonly others: number } {
+function alarms(
+  pattern: Pattern,
+  noise: Noise,
+  seed: number,
+): { readonly drifts: number; readonly others: number } {
   const { production, watched } = at(seed)
   let state = nothingSeen(1)
   let told = new Set<string>()
@@ -41,7 +58,13 @@ function alarms(pattern: Pattern, noise: Noise, seed: number): { readonly drifts
 function delay(pattern: Pattern, noise: Noise, seed: number): number {
   const { production, watched } = at(seed)
   let state = nothingSeen(1)
-  for (const window of production.days(16, { pattern, noise, seed, slowness: 1.15, slowFromDay: 10 })) {
+  for (const window of production.days(16, {
+    pattern,
+    noise,
+    seed,
+    slowness: 1.15,
+    slowFromDay: 10,
+  })) {
     state = windowSeen(state, window, watched)
     if (state.drift.established) return window.fromS / 3600 - 240
   }
@@ -56,7 +79,9 @@ for (const noise of noises)
     const found = Array.from({ length: quietRuns }, (_, i) => alarms(pattern, noise, 10_000 + i))
     const counts = found.map(({ drifts }) => drifts)
     const others = found.reduce((sum, one) => sum + one.others, 0)
-    const delays = Array.from({ length: changes }, (_, i) => delay(pattern, noise, 20_000 + i)).sort((a, b) => a - b)
+    const delays = Array.from({ length: changes }, (_, i) =>
+      delay(pattern, noise, 20_000 + i),
+    ).sort((a, b) => a - b)
     all += counts.reduce((sum, count) => sum + count, 0)
     worst = Math.max(worst, ...counts)
     const hours = [0.5, 0.95, 1].map((share) => delays[Math.ceil(share * changes) - 1]!.toFixed(0))
@@ -65,4 +90,6 @@ for (const noise of noises)
     )
   }
 const days = noises.length * demandPatterns.length * quietRuns * quietDays
-process.stdout.write(`${all} drifts told in ${days} days without one, at most ${worst} in ${quietDays} of them\n`)
+process.stdout.write(
+  `${all} drifts told in ${days} days without one, at most ${worst} in ${quietDays} of them\n`,
+)

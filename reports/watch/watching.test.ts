@@ -3,7 +3,13 @@ import type { ProductionWindow } from './production-window.ts'
 import { findingText, statusLine } from './watch-text.ts'
 import { nothingSeen, type Watched, type WatchState, watching, windowSeen } from './watching.ts'
 
-const knot = (rateRps: number, latencyMs: number) => ({ rateRps, latencyMs, lowMs: latencyMs, highMs: latencyMs, requests: 1000 })
+const knot = (rateRps: number, latencyMs: number) => ({
+  rateRps,
+  latencyMs,
+  lowMs: latencyMs,
+  highMs: latencyMs,
+  requests: 1000,
+})
 const watched: Watched = {
   server: { capacityRps: 100, curve: [knot(0, 10), knot(80, 20), knot(100, 50)] },
   slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 },
@@ -21,7 +27,11 @@ const window = (i: number, about: Partial<ProductionWindow> = {}): ProductionWin
   errorShare: 0,
   ...about,
 })
-const after = (windows: readonly ProductionWindow[], of: Watched = watched, before: WatchState = nothingSeen(1)) =>
+const after = (
+  windows: readonly ProductionWindow[],
+  of: Watched = watched,
+  before: WatchState = nothingSeen(1),
+) =>
   watching(
     windows.reduce((state, one) => windowSeen(state, one, of), before),
     of,
@@ -48,7 +58,9 @@ test('windows of which nobody says how long requests took neither keep the SLO n
   const missed = [0, 1, 2].map((i) => window(i, { sloMs: 60 }))
   expect(kinds([...missed, window(3, { sloMs: undefined })])).toEqual(['slo'])
   // All of them fail: there is no latency to tell.
-  expect(kinds([0, 1, 2].map((i) => window(i, { sloMs: undefined, errorShare: 1 })))).toEqual(['slo'])
+  expect(kinds([0, 1, 2].map((i) => window(i, { sloMs: undefined, errorShare: 1 })))).toEqual([
+    'slo',
+  ])
   expect(kinds([0, 1, 2].map((i) => window(i, { sloMs: undefined })))).toEqual([])
 })
 
@@ -73,25 +85,38 @@ test('traffic beyond what the replicas carry is told with its minutes, and what 
 
 test('replicas that a whole week does not need are told with what they cost, and not before a week', () => {
   const days = (n: number, most: number) =>
-    Array.from({ length: n * 24 }, (_, hour) => window(hour * 12, { rateRps: hour % 24 === 20 ? most : 20 }))
+    Array.from({ length: n * 24 }, (_, hour) =>
+      window(hour * 12, { rateRps: hour % 24 === 20 ? most : 20 }),
+    )
   expect(kinds(days(6, 70))).toEqual([])
   expect(kinds(days(7, 70).slice(0, -2))).toEqual([])
-  expect(after(days(7, 70)).findings).toEqual([{ kind: 'traffic-under', peakRps: 70, replicas: 3, needed: 1, perHour: 2 }])
+  expect(after(days(7, 70)).findings).toEqual([
+    { kind: 'traffic-under', peakRps: 70, replicas: 3, needed: 1, perHour: 2 },
+  ])
   expect(kinds(days(7, 200))).toEqual([])
   // Sold in pairs: three replicas are two instances, one is one; and on fours, nothing is saved.
-  const sold = (replicas: number) => ({ ...watched, bundles: [{ name: 'box', replicas, perHour: 1.5 }] })
-  expect(after(days(7, 70), sold(2)).findings).toMatchObject([{ kind: 'traffic-under', perHour: 1.5 }])
+  const sold = (replicas: number) => ({
+    ...watched,
+    bundles: [{ name: 'box', replicas, perHour: 1.5 }],
+  })
+  expect(after(days(7, 70), sold(2)).findings).toMatchObject([
+    { kind: 'traffic-under', perHour: 1.5 },
+  ])
   expect(kinds(days(7, 70), sold(4))).toEqual([])
 })
 
 test('a version that was not measured, and a price that has moved', () => {
   const of = { ...watched, version: '3', pricePerHour: { stored: 1, today: 1.2 } }
-  expect(after([window(0, { versions: ['3'] }), window(1, { versions: ['3', '4'] })], of).findings).toEqual([
+  expect(
+    after([window(0, { versions: ['3'] }), window(1, { versions: ['3', '4'] })], of).findings,
+  ).toEqual([
     { kind: 'version', measured: '3', seen: ['4'] },
     { kind: 'price-change', stored: 1, today: 1.2 },
   ])
   // Without one that was measured, the first that was seen.
-  expect(kinds([window(0, { versions: ['7'] }), window(1, { versions: ['8'] })])).toEqual(['version'])
+  expect(kinds([window(0, { versions: ['7'] }), window(1, { versions: ['8'] })])).toEqual([
+    'version',
+  ])
   expect(kinds([window(0, { pricePerHour: 1.5 })])).toEqual(['price-change'])
 })
 
@@ -102,7 +127,10 @@ test('a window that was seen before changes nothing', () => {
 
 test('every finding says what was seen, what was expected and how sure it is', () => {
   const told = [
-    findingText({ kind: 'drift', slowness: 1.15, sinceS: 1_790_000_000, establishedS: 1_790_032_400 }, watched),
+    findingText(
+      { kind: 'drift', slowness: 1.15, sinceS: 1_790_000_000, establishedS: 1_790_032_400 },
+      watched,
+    ),
     findingText({ kind: 'slo', windows: 3, minutes: 15, sloMs: 61, errorShare: 0.02 }, watched),
   ]
   expect(told[0]).toMatch(/1\.15 times as long as measured, since 2026-09-21 .* once in 365 days/)
@@ -110,8 +138,14 @@ test('every finding says what was seen, what was expected and how sure it is', (
 })
 
 test('prices that move by rounding alone have not moved', () => {
-  const at = (today: number) => kinds([window(0)], { ...watched, pricePerHour: { stored: 1, today } })
-  expect([at(1.009), at(0.991), at(1.015), at(0.985)]).toEqual([[], [], ['price-change'], ['price-change']])
+  const at = (today: number) =>
+    kinds([window(0)], { ...watched, pricePerHour: { stored: 1, today } })
+  expect([at(1.009), at(0.991), at(1.015), at(0.985)]).toEqual([
+    [],
+    [],
+    ['price-change'],
+    ['price-change'],
+  ])
   expect(kinds([window(0)], { ...watched, pricePerHour: { stored: 0, today: 1 } })).toEqual([])
 })
 
@@ -133,7 +167,9 @@ test('the fewest replicas of an hour count when a fleet is judged too large', ()
   const week = Array.from({ length: 7 * 24 }, (_, hour) =>
     [0, 1].map((k) => window(hour * 12 + k, { rateRps: 20, replicas: k === 0 ? 4 : 2 })),
   ).flat()
-  expect(after(week).findings).toEqual([{ kind: 'traffic-under', peakRps: 20, replicas: 2, needed: 1, perHour: 1 }])
+  expect(after(week).findings).toEqual([
+    { kind: 'traffic-under', peakRps: 20, replicas: 2, needed: 1, perHour: 1 },
+  ])
 })
 
 test('one line says what production does and what is known of drift', () => {

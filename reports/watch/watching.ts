@@ -1,7 +1,17 @@
-/** Whether a recommendation still holds in production: windows in, findings with their evidence out. Nothing is read here and nothing told. */
+/**
+ * Whether a recommendation still holds in production: windows in, findings with their evidence out.
+ * Nothing is read here and nothing told.
+ */
 import type { Slo } from '../../profiler/types.ts'
 import { type Bundle, fleetPerHour } from '../../search/replica-price.ts'
-import { type DriftQuestion, type DriftState, type DriftView, driftAfter, driftView, noDrift } from './drift.ts'
+import {
+  type DriftQuestion,
+  type DriftState,
+  type DriftView,
+  driftAfter,
+  driftView,
+  noDrift,
+} from './drift.ts'
 import { type ProductionWindow, untilS } from './production-window.ts'
 import type { MeasuredServer } from './slowness.ts'
 import { idleReplicas, peakRps, type Traffic, trafficAfter } from './traffic.ts'
@@ -65,8 +75,19 @@ export const nothingSeen = (trial: number): WatchState => ({
 
 /** Something because of which the recommendation no longer holds. */
 export type Finding =
-  | { readonly kind: 'slo'; readonly windows: number; readonly minutes: number; readonly sloMs?: number; readonly errorShare?: number }
-  | { readonly kind: 'drift'; readonly slowness: number; readonly sinceS: number; readonly establishedS: number }
+  | {
+      readonly kind: 'slo'
+      readonly windows: number
+      readonly minutes: number
+      readonly sloMs?: number
+      readonly errorShare?: number
+    }
+  | {
+      readonly kind: 'drift'
+      readonly slowness: number
+      readonly sinceS: number
+      readonly establishedS: number
+    }
   | {
       readonly kind: 'traffic-over'
       readonly minutes: number
@@ -93,23 +114,38 @@ export interface Watching {
   readonly findings: readonly Finding[]
 }
 
-/** Windows in a row that miss the SLO, and windows of the last hour or so over what the replicas carry, before either is said. */
+/**
+ * Windows in a row that miss the SLO, and windows of the last hour or so over what the replicas
+ * carry, before either is said.
+ */
 const inARow = 3
 /** A price that moves less is rounding. */
 const samePrice = 0.01
 
-/** What is told of the traffic and the SLO is told of the last hour, or of four windows if that is longer. */
-const spanS = ({ seconds }: Pick<ProductionWindow, 'seconds'>): number => Math.max(3600, 4 * seconds)
+/**
+ * What is told of the traffic and the SLO is told of the last hour, or of four windows if that is
+ * longer.
+ */
+const spanS = ({ seconds }: Pick<ProductionWindow, 'seconds'>): number =>
+  Math.max(3600, 4 * seconds)
 
 /** @param window later than those before it; one that is not changes nothing */
-export function windowSeen(before: WatchState, window: ProductionWindow, watched: Watched): WatchState {
+export function windowSeen(
+  before: WatchState,
+  window: ProductionWindow,
+  watched: Watched,
+): WatchState {
   if (before.untilS !== undefined && window.fromS < before.untilS) return before
   const { slo, server } = watched
-  const sloMs = window.sloMs === undefined ? undefined : Math.max(0, window.sloMs - watched.detourMs)
+  const sloMs =
+    window.sloMs === undefined ? undefined : Math.max(0, window.sloMs - watched.detourMs)
   const replicas = window.replicas ?? watched.replicas
   // Of fewer requests the percentile is one of the slowest few.
   const says = window.rateRps * window.seconds >= 3 / (1 - slo.percentile)
-  const judged = replicas === undefined || replicas === 0 || !says ? { ...window, sloMs: undefined } : { ...window, sloMs }
+  const judged =
+    replicas === undefined || replicas === 0 || !says
+      ? { ...window, sloMs: undefined }
+      : { ...window, sloMs }
   const missed = (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate
   const look: Look = {
     fromS: window.fromS,
@@ -165,38 +201,69 @@ function sloFinding({ looks, last }: WatchState): Finding | undefined {
   const worst = row.at(-1)
   if (row.length < inARow || !worst || !last) return undefined
   const { sloMs, errorShare } = worst
-  const figures = { ...(sloMs !== undefined && { sloMs }), ...(errorShare !== undefined && { errorShare }) }
+  const figures = {
+    ...(sloMs !== undefined && { sloMs }),
+    ...(errorShare !== undefined && { errorShare }),
+  }
   return { kind: 'slo', windows: row.length, minutes: (row.length * last.seconds) / 60, ...figures }
 }
 
 const driftFinding = ({ state, slowness, sinceS, establishedS }: DriftView): Finding | undefined =>
-  state === 'drifted' && slowness !== undefined ? { kind: 'drift', slowness, sinceS: sinceS!, establishedS: establishedS! } : undefined
+  state === 'drifted' && slowness !== undefined
+    ? { kind: 'drift', slowness, sinceS: sinceS!, establishedS: establishedS! }
+    : undefined
 
-function overFinding({ looks, last }: WatchState, { server }: Watched, replicas: number | undefined): Finding | undefined {
+function overFinding(
+  { looks, last }: WatchState,
+  { server }: Watched,
+  replicas: number | undefined,
+): Finding | undefined {
   const over = looks.filter((look) => look.over)
   if (over.length < inARow || !last || replicas === undefined) return undefined
   const mostRps = Math.max(...over.map(({ rateRps }) => rateRps))
   const minutes = (over.length * last.seconds) / 60
-  return { kind: 'traffic-over', minutes, ofMinutes: spanS(last) / 60, mostRps, carriesRps: replicas * server.capacityRps, replicas }
+  return {
+    kind: 'traffic-over',
+    minutes,
+    ofMinutes: spanS(last) / 60,
+    mostRps,
+    carriesRps: replicas * server.capacityRps,
+    replicas,
+  }
 }
 
-function underFinding({ traffic }: WatchState, { server, headroom, pricePerHour, bundles }: Watched, slower: number): Finding | undefined {
+function underFinding(
+  { traffic }: WatchState,
+  { server, headroom, pricePerHour, bundles }: Watched,
+  slower: number,
+): Finding | undefined {
   const idle = idleReplicas(traffic, { capacityRps: server.capacityRps / slower, headroom })
-  const perHour = (replicas: number) => fleetPerHour({ pricePerHour: pricePerHour.today, ...(bundles && { bundles }) }, replicas)
+  const perHour = (replicas: number) =>
+    fleetPerHour({ pricePerHour: pricePerHour.today, ...(bundles && { bundles }) }, replicas)
   const saved = idle && perHour(idle.replicas) - perHour(idle.needed)
   // As many instances hold fewer: nothing is to be saved.
   if (idle === undefined || saved === undefined || (bundles && saved <= 0)) return undefined
   return { kind: 'traffic-under', ...idle, perHour: saved }
 }
 
-function versionFinding({ firstVersion, versions = [] }: WatchState, { version }: Watched): Finding | undefined {
+function versionFinding(
+  { firstVersion, versions = [] }: WatchState,
+  { version }: Watched,
+): Finding | undefined {
   const measured = version ?? firstVersion
   const seen = versions.filter((one) => one !== measured)
-  return measured === undefined || seen.length === 0 ? undefined : { kind: 'version', measured, seen }
+  return measured === undefined || seen.length === 0
+    ? undefined
+    : { kind: 'version', measured, seen }
 }
 
 /** What production itself says of the price goes before the price book. */
-function priceFinding({ last }: WatchState, { pricePerHour: { stored, today: listed } }: Watched): Finding | undefined {
+function priceFinding(
+  { last }: WatchState,
+  { pricePerHour: { stored, today: listed } }: Watched,
+): Finding | undefined {
   const today = last?.pricePerHour ?? listed
-  return stored > 0 && Math.abs(today / stored - 1) > samePrice ? { kind: 'price-change', stored, today } : undefined
+  return stored > 0 && Math.abs(today / stored - 1) > samePrice
+    ? { kind: 'price-change', stored, today }
+    : undefined
 }

@@ -8,6 +8,15 @@ const of = (sampler: string, family: string, trialsToWithin: number): FamilyRuns
 })
 
 test('a family has no say in what is chosen for it', () => {
-  const all = [of('a', 'x', 1), of('a', 'y', 9), of('a', 'z', 9), of('b', 'x', 9), of('b', 'y', 5), of('b', 'z', 5)]
-  expect(leaveFamiliesOut(['a', 'b'], all).map(({ sampler, family }) => `${family}: ${sampler}`)).toEqual(['x: b', 'y: a', 'z: a'])
+  const all = [
+    of('a', 'x', 1),
+    of('a', 'y', 9),
+    of('a', 'z', 9),
+    of('b', 'x', 9),
+    of('b', 'y', 5),
+    of('b', 'z', 5),
+  ]
+  expect(
+    leaveFamiliesOut(['a', 'b'], all).map(({ sampler, family }) => `${family}: ${sampler}`),
+  ).toEqual(['x: b', 'y: a', 'z: a'])
 })

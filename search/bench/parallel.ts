@@ -1,7 +1,10 @@
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-/** Runs jobs in worker processes, each a module that answers every message with one, and hands on each answer as it comes. */
+/**
+ * Runs jobs in worker processes, each a module that answers every message with one, and hands on
+ * each answer as it comes.
+ */
 export async function runParallel<Job, Answer>(
   module: URL,
   args: readonly string[],
@@ -12,7 +15,10 @@ export async function runParallel<Job, Answer>(
   let next = 0
   const work = () =>
     new Promise<void>((resolve, reject) => {
-      const child = fork(fileURLToPath(module), args, { execArgv: ['--import', 'tsx'], serialization: 'advanced' })
+      const child = fork(fileURLToPath(module), args, {
+        execArgv: ['--import', 'tsx'],
+        serialization: 'advanced',
+      })
       let at = -1
       const send = () => {
         at = next++
@@ -24,7 +30,11 @@ export async function runParallel<Job, Answer>(
         send()
       })
       child.on('error', reject)
-      child.on('exit', (code) => (code === 0 ? resolve() : reject(new Error(`a worker ended with ${code} at ${JSON.stringify(jobs[at])}`))))
+      child.on('exit', (code) =>
+        code === 0
+          ? resolve()
+          : reject(new Error(`a worker ended with ${code} at ${JSON.stringify(jobs[at])}`)),
+      )
       send()
     })
   await Promise.all(Array.from({ length: Math.max(1, Math.min(workers, jobs.length)) }, work))

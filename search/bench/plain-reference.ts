@@ -8,13 +8,17 @@ import { untried } from '../untried.ts'
 
 const STARTS = 5
 
-/** sign(v) ln(1 + |v|): keeps the sign, and tames what is far from the boundary (Eriksson and Poloczek, SCBO, 2021, §3). */
+/**
+ * sign(v) ln(1 + |v|): keeps the sign, and tames what is far from the boundary (Eriksson and
+ * Poloczek, SCBO, 2021, §3).
+ */
 export const bilog = (v: number): number => Math.sign(v) * Math.log1p(Math.abs(v))
 
 /**
- * What a careful user would write in an afternoon, to measure ours by: prices known exactly, ln of whatever is positive, one-hot names; a plain Gaussian process
- * without trend for ln rate, for bilog of the constraint (SCBO, 2021) and for what cannot serve, all standardised; ln expected improvement + ln P(feasible); five
- * random starts.
+ * What a careful user would write in an afternoon, to measure ours by: prices known exactly, ln of
+ * whatever is positive, one-hot names; a plain Gaussian process without trend for ln rate, for
+ * bilog of the constraint (SCBO, 2021) and for what cannot serve, all standardised; ln expected
+ * improvement + ln P(feasible); five random starts.
  */
 export const plainReference: Sampler = {
   name: 'reference',
@@ -27,21 +31,36 @@ export const plainReference: Sampler = {
       return { configuration: configurations[i]!, why: 'random start' }
     }
     const scores = acquisition(problem, observations, configurations)
-    return { configuration: configurations[scores.indexOf(Math.max(...scores))]!, why: 'expected improvement' }
+    return {
+      configuration: configurations[scores.indexOf(Math.max(...scores))]!,
+      why: 'expected improvement',
+    }
   },
 }
 
-function acquisition(problem: Problem, observations: readonly Observation[], configurations: readonly Configuration[]): number[] {
+function acquisition(
+  problem: Problem,
+  observations: readonly Observation[],
+  configurations: readonly Configuration[],
+): number[] {
   const encode = encoderOf(problem)
   const complete = observations.flatMap((o) => (o.state === 'complete' ? [o] : []))
   const limit = problem.constraintLimit ?? 1
-  const of = (data: readonly (readonly [Configuration, number])[]) => regression(encode, data, configurations)
-  const rate = of(complete.flatMap((o) => (o.rate ? [[o.configuration, Math.log(o.rate.value)] as const] : [])))
-  const constraint = of(complete.flatMap((o) => (o.constraint ? [[o.configuration, bilog(o.constraint.value / limit - 1)] as const] : [])))
+  const of = (data: readonly (readonly [Configuration, number])[]) =>
+    regression(encode, data, configurations)
+  const rate = of(
+    complete.flatMap((o) => (o.rate ? [[o.configuration, Math.log(o.rate.value)] as const] : [])),
+  )
+  const constraint = of(
+    complete.flatMap((o) =>
+      o.constraint ? [[o.configuration, bilog(o.constraint.value / limit - 1)] as const] : [],
+    ),
+  )
   const serves = of(observations.map((o) => [o.configuration, o.state === 'complete' ? -1 : 1]))
   const best = Math.min(...observations.map((o) => observedLogCost(problem, o)))
   return configurations.map((c, i) => {
-    const feasible = logBelow(constraint, i) + (complete.length < observations.length ? logBelow(serves, i) : 0)
+    const feasible =
+      logBelow(constraint, i) + (complete.length < observations.length ? logBelow(serves, i) : 0)
     if (best === Infinity) return feasible
     const logPrice = Math.log(problem.pricePerHour(c))
     const gain = rate
@@ -70,15 +89,23 @@ function regression(
     { X, y: Float64Array.from(data, ([, y]) => (y - mean) / sd) },
   )
   const believed = gp.predict(configurations.map((c) => Float64Array.from(encode(c))))
-  return { mean: believed.mean.map((v) => mean + sd * v), variance: believed.variance.map((v) => sd * sd * v) }
+  return {
+    mean: believed.mean.map((v) => mean + sd * v),
+    variance: believed.variance.map((v) => sd * sd * v),
+  }
 }
 
 function encoderOf({ space }: Problem): (c: Configuration) => number[] {
   const columns = space.parameters.flatMap((p) => {
-    if (p.kind === 'categorical') return p.values.map((value) => (c: Configuration) => (c[p.name] === value ? Math.SQRT1_2 : 0))
-    const [low, high] = p.kind === 'ordinal' ? [Math.min(...p.values), Math.max(...p.values)] : [p.min, p.max]
+    if (p.kind === 'categorical')
+      return p.values.map((value) => (c: Configuration) => (c[p.name] === value ? Math.SQRT1_2 : 0))
+    const [low, high] =
+      p.kind === 'ordinal' ? [Math.min(...p.values), Math.max(...p.values)] : [p.min, p.max]
     const scale = low > 0 ? Math.log : (v: number) => v
-    return [(c: Configuration) => (scale(Number(c[p.name])) - scale(low)) / (scale(high) - scale(low) || 1)]
+    return [
+      (c: Configuration) =>
+        (scale(Number(c[p.name])) - scale(low)) / (scale(high) - scale(low) || 1),
+    ]
   })
   return (c) => columns.map((column) => column(c))
 }

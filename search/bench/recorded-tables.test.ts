@@ -15,15 +15,22 @@ type Judged = ReplayTask & {
 const read = (folder: string) => readTasks(fileURLToPath(new URL(folder, import.meta.url)))
 const heldOut = read('./held-out')
 
-test.each(heldOut.map((t) => [t.task.name, t] as const))('%s is as it says of itself', (_, { task, rows }) => {
-  const judged = task as Judged
-  const costs = [...trueLogCosts(recordedTable(task, rows)).values()]
-  const best = Math.min(...costs)
-  expect(costs).toHaveLength(judged.configurations)
-  expect(costs.filter((cost) => cost < Infinity)).toHaveLength(judged.feasible)
-  expect(costs.filter((cost) => cost <= best + Math.log(1.05))).toHaveLength(judged.within5Percent)
-  expect(Math.exp(best) / taskObjectives[task.objective].perTaskCost / judged.bestCost).toBeCloseTo(1, 6)
-})
+test.each(heldOut.map((t) => [t.task.name, t] as const))(
+  '%s is as it says of itself',
+  (_, { task, rows }) => {
+    const judged = task as Judged
+    const costs = [...trueLogCosts(recordedTable(task, rows)).values()]
+    const best = Math.min(...costs)
+    expect(costs).toHaveLength(judged.configurations)
+    expect(costs.filter((cost) => cost < Infinity)).toHaveLength(judged.feasible)
+    expect(costs.filter((cost) => cost <= best + Math.log(1.05))).toHaveLength(
+      judged.within5Percent,
+    )
+    expect(
+      Math.exp(best) / taskObjectives[task.objective].perTaskCost / judged.bestCost,
+    ).toBeCloseTo(1, 6)
+  },
+)
 
 test('families that are held out are none that anything was chosen on', () => {
   const families = new Set(read('./tables').map((t) => t.family))

@@ -10,7 +10,10 @@ export interface BenchTask {
   readonly rows: readonly ReplayRow[]
 }
 
-/** Every `NAME@SLO.json` below a folder with the table it names; the folder a task lies in is its family. Names of known GPUs get their datasheet's features. */
+/**
+ * Every `NAME@SLO.json` below a folder with the table it names; the folder a task lies in is its
+ * family. Names of known GPUs get their datasheet's features.
+ */
 export function readTasks(folder: string): BenchTask[] {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   return files
@@ -20,15 +23,24 @@ export function readTasks(folder: string): BenchTask[] {
       const path = join(folder, file)
       const task = JSON.parse(readFileSync(path, 'utf8')) as ReplayTask & { table: string }
       const table = join(dirname(path), task.table)
-      const parameters = task.parameters.map((p) => (p.kind === 'categorical' ? { features: gpuFeatures(p.values), ...p } : p))
-      return { family: basename(dirname(path)), task: { ...task, parameters }, table, rows: parseCsv(readFileSync(table, 'utf8')) }
+      const parameters = task.parameters.map((p) =>
+        p.kind === 'categorical' ? { features: gpuFeatures(p.values), ...p } : p,
+      )
+      return {
+        family: basename(dirname(path)),
+        task: { ...task, parameters },
+        table,
+        rows: parseCsv(readFileSync(table, 'utf8')),
+      }
     })
 }
 
 /** Of each table the task with the middle limit, the stricter of two. */
 export function middleTasks(tasks: readonly BenchTask[]): BenchTask[] {
   return [...new Set(tasks.map((t) => t.table))].map((table) => {
-    const ofTable = tasks.filter((t) => t.table === table).sort((a, b) => a.task.constraint.max - b.task.constraint.max)
+    const ofTable = tasks
+      .filter((t) => t.table === table)
+      .sort((a, b) => a.task.constraint.max - b.task.constraint.max)
     return ofTable[Math.floor((ofTable.length - 1) / 2)]!
   })
 }
@@ -37,11 +49,20 @@ export function middleTasks(tasks: readonly BenchTask[]): BenchTask[] {
 export function parseCsv(text: string): ReplayRow[] {
   const [header, ...lines] = text.trim().split(/\r?\n/)
   const columns = header!.split(',')
-  return lines.map((line) => Object.fromEntries(line.split(',').map((cell, i) => [columns[i]!, cell])))
+  return lines.map((line) =>
+    Object.fromEntries(line.split(',').map((cell, i) => [columns[i]!, cell])),
+  )
 }
 
-/** [ln bandwidth, ln fp16 peak] by name and alias, out of the GPU catalogue (a test there holds the two together); undefined where a name is no GPU's. */
-function gpuFeatures(names: readonly string[]): Readonly<Record<string, readonly number[]>> | undefined {
+/**
+ * [ln bandwidth, ln fp16 peak] by name and alias, out of the GPU catalogue (a test there holds the
+ * two together); undefined where a name is no GPU's.
+ */
+function gpuFeatures(
+  names: readonly string[],
+): Readonly<Record<string, readonly number[]>> | undefined {
   const known: Readonly<Record<string, readonly number[]>> = features
-  return names.every((name) => known[name]) ? Object.fromEntries(names.map((name) => [name, known[name]!])) : undefined
+  return names.every((name) => known[name])
+    ? Object.fromEntries(names.map((name) => [name, known[name]!]))
+    : undefined
 }

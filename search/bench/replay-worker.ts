@@ -21,7 +21,10 @@ function run({ sampler, task: name, seed, history, stop }: ReplayJob): RunScore 
   const task = tasks.find((t) => t.task.name === name)!
   const table = recordedTable(task.task, task.rows)
   const rng = createRng(`${name} ${seed}`)
-  const problem = { ...table.problem, ...(history ? { history: historyOf(task, tasks, rng.fork('history')) } : {}) }
+  const problem = {
+    ...table.problem,
+    ...(history ? { history: historyOf(task, tasks, rng.fork('history')) } : {}),
+  }
   return scoreRun({ ...table, problem }, variants[sampler]!, rng, stop)
 }
 

@@ -23,7 +23,10 @@ test('what a benchmark has run is known to the next one, infinities too, and a l
   expect(next.get({ task: 'a', seed: 3 })).toBeUndefined()
   next.add({ task: 'a', seed: 3 }, { trials: 5, regret: 0 })
   expect(readFileSync(file, 'utf8').trim().split('\n')).toHaveLength(3)
-  expect(new SavedRuns<Job, unknown>(file).get({ task: 'a', seed: 3 })).toEqual({ trials: 5, regret: 0 })
+  expect(new SavedRuns<Job, unknown>(file).get({ task: 'a', seed: 3 })).toEqual({
+    trials: 5,
+    regret: 0,
+  })
 })
 
 test('without a file it remembers for as long as it lives', () => {

@@ -3,7 +3,10 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs
 /** JSON has no infinity. */
 const INFINITE = 'infinite'
 
-/** Runs of a benchmark that is done in pieces: a file of one line each, written as each ends, so that an interrupted one goes on where it stood. */
+/**
+ * Runs of a benchmark that is done in pieces: a file of one line each, written as each ends, so
+ * that an interrupted one goes on where it stood.
+ */
 export class SavedRuns<Job, Score> {
   readonly #known = new Map<string, Score>()
 
@@ -14,7 +17,9 @@ export class SavedRuns<Job, Score> {
     const whole = text.slice(0, text.lastIndexOf('\n') + 1)
     if (whole !== text) writeFileSync(file, whole)
     for (const line of whole.split('\n').slice(0, -1)) {
-      const { job, score } = JSON.parse(line, (_, value) => (value === INFINITE ? Number.POSITIVE_INFINITY : value))
+      const { job, score } = JSON.parse(line, (_, value) =>
+        value === INFINITE ? Number.POSITIVE_INFINITY : value,
+      )
       this.#known.set(JSON.stringify(job), score)
     }
   }
@@ -26,7 +31,9 @@ export class SavedRuns<Job, Score> {
   add(job: Job, score: Score): void {
     this.#known.set(JSON.stringify(job), score)
     if (this.file === undefined) return
-    const line = JSON.stringify({ job, score }, (_, value) => (value === Number.POSITIVE_INFINITY ? INFINITE : value))
+    const line = JSON.stringify({ job, score }, (_, value) =>
+      value === Number.POSITIVE_INFINITY ? INFINITE : value,
+    )
     appendFileSync(this.file, `${line}\n`)
   }
 }

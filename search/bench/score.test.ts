@@ -8,7 +8,9 @@ test('what was stated is held against how often it was so, by ranges of what was
     stated: stated.map(([probability, better]) => ({ probability, better })),
     secondsPerSuggestion: 0,
   })
-  expect(calibration([run([1, true], [0.6, true], [0.01, false]), run([0.7, false], [0.02, false])])).toEqual([
+  expect(
+    calibration([run([1, true], [0.6, true], [0.01, false]), run([0.7, false], [0.02, false])]),
+  ).toEqual([
     { upTo: 0.02, trials: 2, stated: 0.015, true: 0 },
     { upTo: 0.75, trials: 2, stated: expect.closeTo(0.65, 12), true: 0.5 },
   ])

@@ -10,22 +10,37 @@ const TOLERANCE = 0.05
 export const CAP = 40
 
 export interface RunScore {
-  /** First trial of a truly feasible configuration within 5 % of the optimum; CAP + 1 where none was. */
+  /**
+   * First trial of a truly feasible configuration within 5 % of the optimum; CAP + 1 where none
+   * was.
+   */
   readonly trialsToWithin: number
-  /** Relative excess cost of the cheapest truly feasible configuration tried by trial 10, 20, 30; Infinity while none. */
+  /**
+   * Relative excess cost of the cheapest truly feasible configuration tried by trial 10, 20, 30;
+   * Infinity while none.
+   */
   readonly regret: Readonly<Record<10 | 20 | 30, number>>
   /**
-   * The first trial after which the rule would stop; whether what it then states holds (no untried feasible configuration is more than 5 % cheaper
-   * than the one recommended); and whether that one is truly feasible and within 5 %, which a reading within its noise of the limit cannot tell.
+   * The first trial after which the rule would stop; whether what it then states holds (no untried
+   * feasible configuration is more than 5 % cheaper than the one recommended); and whether that one
+   * is truly feasible and within 5 %, which a reading within its noise of the limit cannot tell.
    */
   readonly stop?: { readonly trial: number; readonly holds: boolean; readonly right: boolean }
-  /** After each trial, up to that stop: the probability that was stated of something better being left untried, and whether it was. */
+  /**
+   * After each trial, up to that stop: the probability that was stated of something better being
+   * left untried, and whether it was.
+   */
   readonly stated?: readonly { readonly probability: number; readonly better: boolean }[]
   readonly secondsPerSuggestion: number
 }
 
 /** One seeded replay of a table, scored against the noise-free truth. */
-export function scoreRun(table: RecordedTable, sampler: Sampler, rng: Rng, assess: boolean): RunScore {
+export function scoreRun(
+  table: RecordedTable,
+  sampler: Sampler,
+  rng: Rng,
+  assess: boolean,
+): RunScore {
   const truth = trueLogCosts(table)
   const optimum = Math.min(...truth.values())
   const costOf = (o: Observation) => truth.get(configurationKey(o.configuration))!
@@ -60,7 +75,9 @@ export function scoreRun(table: RecordedTable, sampler: Sampler, rng: Rng, asses
   return {
     trialsToWithin: hit < 0 ? CAP + 1 : hit + 1,
     regret: { 10: regretAt(10), 20: regretAt(20), 30: regretAt(30) },
-    ...(stopped >= 0 ? { stop: { trial: stopped + 1, ...judge(observations.slice(0, stopped + 1)) } } : {}),
+    ...(stopped >= 0
+      ? { stop: { trial: stopped + 1, ...judge(observations.slice(0, stopped + 1)) } }
+      : {}),
     ...(assess ? { stated } : {}),
     secondsPerSuggestion: seconds / suggestions,
   }
@@ -69,7 +86,10 @@ export function scoreRun(table: RecordedTable, sampler: Sampler, rng: Rng, asses
     const answer = likeliestAnswer(table.problem, soFar, rng.fork('answer'))
     if (!answer) return { holds: false, right: false }
     const { configuration } = answer
-    return { holds: !isBetterLeft(configuration, soFar), right: within(truth.get(configurationKey(configuration))!) }
+    return {
+      holds: !isBetterLeft(configuration, soFar),
+      right: within(truth.get(configurationKey(configuration))!),
+    }
   }
 
   /** Whether something untried and feasible is more than 5 % cheaper than the configuration. */
@@ -77,7 +97,9 @@ export function scoreRun(table: RecordedTable, sampler: Sampler, rng: Rng, asses
     const tried = new Set(soFar.map((o) => configurationKey(o.configuration)))
     const cost = costIfFeasible(configuration)
     return table.configurations.some(
-      (c) => !tried.has(configurationKey(c)) && truth.get(configurationKey(c))! < cost + Math.log(1 - TOLERANCE),
+      (c) =>
+        !tried.has(configurationKey(c)) &&
+        truth.get(configurationKey(c))! < cost + Math.log(1 - TOLERANCE),
     )
   }
 
@@ -98,11 +120,21 @@ export function quantile(values: readonly number[], q: number): number {
 const ENDS = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1]
 
 /** What the stop rule stated against how often it was so, by ranges of what was stated. */
-export function calibration(runs: readonly RunScore[]): { upTo: number; trials: number; stated: number; true: number }[] {
+export function calibration(
+  runs: readonly RunScore[],
+): { upTo: number; trials: number; stated: number; true: number }[] {
   const all = runs.flatMap((r) => r.stated ?? []).filter(({ probability }) => probability < 1)
   return ENDS.map((upTo, i) => {
-    const own = all.filter(({ probability }) => probability > (ENDS[i - 1] ?? -1) && probability <= upTo)
-    const mean = (of: (s: (typeof own)[number]) => number) => own.reduce((sum, s) => sum + of(s), 0) / own.length
-    return { upTo, trials: own.length, stated: mean((s) => s.probability), true: mean((s) => Number(s.better)) }
+    const own = all.filter(
+      ({ probability }) => probability > (ENDS[i - 1] ?? -1) && probability <= upTo,
+    )
+    const mean = (of: (s: (typeof own)[number]) => number) =>
+      own.reduce((sum, s) => sum + of(s), 0) / own.length
+    return {
+      upTo,
+      trials: own.length,
+      stated: mean((s) => s.probability),
+      true: mean((s) => Number(s.better)),
+    }
   }).filter(({ trials }) => trials > 0)
 }

@@ -11,7 +11,10 @@ function withoutKnowledge(name: string, strip: (parameter: Parameter) => Paramet
   return {
     name,
     suggest(problem, ...rest) {
-      const less = stripped.get(problem) ?? { ...problem, space: { ...problem.space, parameters: problem.space.parameters.map(strip) } }
+      const less = stripped.get(problem) ?? {
+        ...problem,
+        space: { ...problem.space, parameters: problem.space.parameters.map(strip) },
+      }
       stripped.set(problem, less)
       return gp.suggest(less, ...rest)
     },
@@ -21,7 +24,9 @@ function withoutKnowledge(name: string, strip: (parameter: Parameter) => Paramet
 /** What constants and parts are chosen from, by --leave-out. */
 export const candidates = ['gp', 'gp-undoubting', 'gp-unshaken', 'gp-without-bounds'] as const
 
-/** What the benchmark can run: the samplers, and the default one with a part taken out or put in. */
+/**
+ * What the benchmark can run: the samplers, and the default one with a part taken out or put in.
+ */
 export const variants: Readonly<Record<string, Sampler>> = {
   gp,
   reference: plainReference,
@@ -31,7 +36,12 @@ export const variants: Readonly<Record<string, Sampler>> = {
   'gp-without-bounds': createGpSampler({ withoutBounds: true }),
   'gp-unshaken': createGpSampler({ unshaken: true }),
   'gp-undoubting': createGpSampler({ undoubting: true }),
-  'gp-without-features': withoutKnowledge('gp-without-features', (p) => (p.kind === 'categorical' ? { ...p, features: undefined } : p)),
-  'gp-without-concurrency': withoutKnowledge('gp-without-concurrency', (p) => ({ ...p, concurrency: false })),
+  'gp-without-features': withoutKnowledge('gp-without-features', (p) =>
+    p.kind === 'categorical' ? { ...p, features: undefined } : p,
+  ),
+  'gp-without-concurrency': withoutKnowledge('gp-without-concurrency', (p) => ({
+    ...p,
+    concurrency: false,
+  })),
   'gp-5-starts': createGpSampler({ starts: 5 }),
 }

@@ -51,7 +51,9 @@ if (flags.help) {
 
 const wanted = flags.only?.split(',')
 const tasks = readTasks(flags.tables)
-const asked = (flags.middle ? middleTasks(tasks) : tasks).filter((t) => !wanted || wanted.some((w) => t.task.name.includes(w)))
+const asked = (flags.middle ? middleTasks(tasks) : tasks).filter(
+  (t) => !wanted || wanted.some((w) => t.task.name.includes(w)),
+)
 const seeds = Number(flags.seeds)
 const allFamilies = [...new Set(asked.map((t) => t.family))]
 const runFamilies = flags.families?.split(',') ?? allFamilies
@@ -67,9 +69,16 @@ interface Line {
 const leaveOut = flags['leave-out']
 const samplers = leaveOut ? [...candidates, 'reference', 'random'] : flags.samplers.split(',')
 for (const name of samplers)
-  if (!variants[name]) throw new RangeError(`unknown sampler '${name}'; known are ${Object.keys(variants).join(', ')}`)
+  if (!variants[name])
+    throw new RangeError(`unknown sampler '${name}'; known are ${Object.keys(variants).join(', ')}`)
 const jobsOf = (sampler: string, t: BenchTask): ReplayJob[] =>
-  Array.from({ length: seeds }, (_, seed) => ({ sampler, task: t.task.name, seed, history: flags.history, stop: flags.stop }))
+  Array.from({ length: seeds }, (_, seed) => ({
+    sampler,
+    task: t.task.name,
+    seed,
+    history: flags.history,
+    stop: flags.stop,
+  }))
 const saved = new SavedRuns<ReplayJob, RunScore>(flags.save)
 const open = samplers.flatMap((sampler) =>
   asked
@@ -84,8 +93,11 @@ await runParallel<ReplayJob, RunScore>(
   Number(flags.workers),
   (job, score) => saved.add(job, score),
 )
-const isDone = (t: BenchTask) => samplers.every((sampler) => jobsOf(sampler, t).every((job) => saved.get(job) !== undefined))
-const families = allFamilies.filter((family) => asked.every((t) => t.family !== family || isDone(t)))
+const isDone = (t: BenchTask) =>
+  samplers.every((sampler) => jobsOf(sampler, t).every((job) => saved.get(job) !== undefined))
+const families = allFamilies.filter((family) =>
+  asked.every((t) => t.family !== family || isDone(t)),
+)
 const chosen = asked.filter((t) => families.includes(t.family))
 const linesOf = (sampler: string): Line[] => {
   const of = (belongs: (t: BenchTask) => boolean, group: string): Line => {
@@ -104,7 +116,9 @@ const lines = leaveOut && families.length > 1 ? [...leftOut(each), ...each] : ea
 
 /** The candidate chosen without a family, on that family. */
 function leftOut(of: readonly Line[]): Line[] {
-  const byFamily = of.filter(({ group }) => families.includes(group)).map(({ sampler, group, runs }) => ({ sampler, family: group, runs }))
+  const byFamily = of
+    .filter(({ group }) => families.includes(group))
+    .map(({ sampler, group, runs }) => ({ sampler, family: group, runs }))
   const found = leaveFamiliesOut(candidates, byFamily).map(
     ({ sampler, family, runs }): Line => ({ sampler: `left out: ${sampler}`, group: family, runs }),
   )
@@ -154,7 +168,14 @@ function summary({ sampler, group, runs }: Line) {
   }
 }
 if (flags.json)
-  console.log(JSON.stringify({ cap: CAP, seeds, history: flags.history, results: lines.map((l) => ({ ...summary(l), scores: l.runs })) }))
+  console.log(
+    JSON.stringify({
+      cap: CAP,
+      seeds,
+      history: flags.history,
+      results: lines.map((l) => ({ ...summary(l), scores: l.runs })),
+    }),
+  )
 else {
   console.table(lines.map(summary))
   if (flags.stop) {

@@ -1,6 +1,7 @@
 /**
- * `npm run bench:suggest`: CPU milliseconds of one suggestion by the default sampler, and of asking once whether to stop, by size of the space and number of
- * trials; each after one trial more, so that the fit is part of it.
+ * `npm run bench:suggest`: CPU milliseconds of one suggestion by the default sampler, and of asking
+ * once whether to stop, by size of the space and number of trials; each after one trial more, so
+ * that the fit is part of it.
  */
 import { assessStop, createRng, createSampler } from '../index.ts'
 import type { Observation, Problem, SearchSpace } from '../types.ts'
@@ -12,7 +13,12 @@ const space = (a: number, b: number, c: number): SearchSpace => ({
     { name: 'cores', category: 'resource', kind: 'ordinal', values: steps(a), scale: 'log' },
     { name: 'batch', category: 'server', kind: 'ordinal', values: steps(b), scale: 'log' },
     { name: 'memory', category: 'resource', kind: 'ordinal', values: steps(c), scale: 'log' },
-    { name: 'gpu', category: 'resource', kind: 'categorical', values: ['T4', 'L4', 'A10', 'V100', 'A100'] },
+    {
+      name: 'gpu',
+      category: 'resource',
+      kind: 'categorical',
+      values: ['T4', 'L4', 'A10', 'V100', 'A100'],
+    },
   ],
   constraints: [],
 })
@@ -20,7 +26,10 @@ const TIMES = 5
 const rng = createRng(1)
 /** With a real number beside them: too large to list. */
 const mixed: SearchSpace = {
-  parameters: [...space(10, 10, 10).parameters, { name: 'share', category: 'resource', kind: 'float', min: 0.1, max: 1, scale: 'log' }],
+  parameters: [
+    ...space(10, 10, 10).parameters,
+    { name: 'share', category: 'resource', kind: 'float', min: 0.1, max: 1, scale: 'log' },
+  ],
   constraints: [],
 }
 const cases: readonly (readonly [name: string, space: SearchSpace, trials: number])[] = [
@@ -40,16 +49,32 @@ for (const [name, space, trials] of cases) {
   const all = untried(problem, [], rng).configurations
   const observations = Array.from({ length: trials }, (): Observation => {
     const configuration = all[rng.int(all.length)]!
-    const ms = ((5 + 2 * Number(configuration.batch)) / Math.sqrt(Number(configuration.cores))) * Math.exp(0.05 * rng.normal())
-    return { configuration, state: 'complete', rate: { value: (1000 * Number(configuration.batch)) / ms }, constraint: { value: ms } }
+    const ms =
+      ((5 + 2 * Number(configuration.batch)) / Math.sqrt(Number(configuration.cores))) *
+      Math.exp(0.05 * rng.normal())
+    return {
+      configuration,
+      state: 'complete',
+      rate: { value: (1000 * Number(configuration.batch)) / ms },
+      constraint: { value: ms },
+    }
   })
   const sampler = createSampler('gp')
-  const suggestion = cpuAfterTrials(observations, problem, (soFar, of) => sampler.suggest(of, soFar, [], createRng(soFar.length)))
-  const stop = cpuAfterTrials(observations, problem, (soFar, of) => assessStop(of, soFar, createRng(soFar.length)))
-  console.log(`${name}, ${trials} trials: suggestion ${suggestion.toFixed(0)} ms, stop rule ${stop.toFixed(0)} ms`)
+  const suggestion = cpuAfterTrials(observations, problem, (soFar, of) =>
+    sampler.suggest(of, soFar, [], createRng(soFar.length)),
+  )
+  const stop = cpuAfterTrials(observations, problem, (soFar, of) =>
+    assessStop(of, soFar, createRng(soFar.length)),
+  )
+  console.log(
+    `${name}, ${trials} trials: suggestion ${suggestion.toFixed(0)} ms, stop rule ${stop.toFixed(0)} ms`,
+  )
 }
 
-/** Median CPU milliseconds over the last trials; what does not change from trial to trial is known by then. */
+/**
+ * Median CPU milliseconds over the last trials; what does not change from trial to trial is known
+ * by then.
+ */
 function cpuAfterTrials(
   observations: readonly Observation[],
   problem: Problem,

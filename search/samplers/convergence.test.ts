@@ -1,12 +1,26 @@
-/** The default sampler against random search and a grid on small problems, one for each way to score a configuration (as Vizier's SimpleRegretComparisonTester). */
+/**
+ * The default sampler against random search and a grid on small problems, one for each way to score
+ * a configuration (as Vizier's SimpleRegretComparisonTester).
+ */
 import { describe, expect, test } from 'vitest'
 import { createSampler } from '../index.ts'
 import { observedLogCost } from '../observed-cost.ts'
 import { createRng } from '../rng.ts'
 import { configurationKey, enumerate } from '../space.ts'
-import type { Configuration, Observation, OrdinalParameter, Problem, Sampler, SearchSpace } from '../types.ts'
+import type {
+  Configuration,
+  Observation,
+  OrdinalParameter,
+  Problem,
+  Sampler,
+  SearchSpace,
+} from '../types.ts'
 
-const ordinal = (name: string, values: readonly number[], more: Partial<OrdinalParameter> = {}): OrdinalParameter => ({
+const ordinal = (
+  name: string,
+  values: readonly number[],
+  more: Partial<OrdinalParameter> = {},
+): OrdinalParameter => ({
   name,
   category: 'resource',
   kind: 'ordinal',
@@ -37,12 +51,21 @@ const measured = (c: Configuration): Observation => {
   const { rps, ms } = served(c)
   return { configuration: c, state: 'complete', rate: { value: rps }, constraint: { value: ms } }
 }
-const server: Problem = { space, objective: { kind: 'price-per-request' }, pricePerHour, constraintLimit: 40 }
+const server: Problem = {
+  space,
+  objective: { kind: 'price-per-request' },
+  pricePerHour,
+  constraintLimit: 40,
+}
 
 /** Pools of three kinds of instance: missed by far below the load, hardly at all above. */
 const pools: SearchSpace = {
-  parameters: ['small', 'large', 'medium'].map((name) => ordinal(name, [0, 1, 2, 3, 4, 5, 6], { scale: 'linear' })),
-  constraints: [{ text: 'some', holds: (c) => Number(c.small) + Number(c.medium) + Number(c.large) > 0 }],
+  parameters: ['small', 'large', 'medium'].map((name) =>
+    ordinal(name, [0, 1, 2, 3, 4, 5, 6], { scale: 'linear' }),
+  ),
+  constraints: [
+    { text: 'some', holds: (c) => Number(c.small) + Number(c.medium) + Number(c.large) > 0 },
+  ],
 }
 const pooled = (c: Configuration): Observation => {
   const load = 10 / (Number(c.small) + 2.3 * Number(c.medium) + 4.1 * Number(c.large))
@@ -56,8 +79,14 @@ interface Case {
 }
 const cases: Readonly<Record<string, Case>> = {
   'price per request under a limit': { problem: server, measure: measured },
-  'price per request without a limit': { problem: { ...server, constraintLimit: undefined }, measure: measured },
-  'least price under a limit': { problem: { ...server, objective: { kind: 'price' }, constraintLimit: 5.4 }, measure: measured },
+  'price per request without a limit': {
+    problem: { ...server, constraintLimit: undefined },
+    measure: measured,
+  },
+  'least price under a limit': {
+    problem: { ...server, objective: { kind: 'price' }, constraintLimit: 5.4 },
+    measure: measured,
+  },
   'least price at a cliff': {
     problem: {
       space: pools,
@@ -72,24 +101,37 @@ const cases: Readonly<Record<string, Case>> = {
     measure: measured,
   },
   'a demand of very many replicas': {
-    problem: { ...server, objective: { kind: 'price-for-demand', demandRps: 300_000, headroom: 0.2 } },
+    problem: {
+      ...server,
+      objective: { kind: 'price-for-demand', demandRps: 300_000, headroom: 0.2 },
+    },
     measure: measured,
   },
-  'most rate within a price': { problem: { ...server, objective: { kind: 'max-rate', maxPricePerHour: 1 } }, measure: measured },
+  'most rate within a price': {
+    problem: { ...server, objective: { kind: 'max-rate', maxPricePerHour: 1 } },
+    measure: measured,
+  },
   'least latency within a price': {
-    problem: { ...server, objective: { kind: 'min-latency', maxPricePerHour: 1 }, constraintLimit: undefined },
+    problem: {
+      ...server,
+      objective: { kind: 'min-latency', maxPricePerHour: 1 },
+      constraintLimit: undefined,
+    },
     measure: measured,
   },
   'what runs out of memory': {
     problem: { ...server, constraintLimit: 100 },
     measure: (c) =>
-      Number(c.batch) > 8 * speeds[String(c.gpu)]! ? { configuration: c, state: 'infeasible', reason: 'out of memory' } : measured(c),
+      Number(c.batch) > 8 * speeds[String(c.gpu)]!
+        ? { configuration: c, state: 'infeasible', reason: 'out of memory' }
+        : measured(c),
   },
   'hardly anything feasible': { problem: { ...server, constraintLimit: 3.2 }, measure: measured },
   'physics that is nearly right': {
     problem: {
       ...server,
-      priorLogRate: (c) => Math.log(served(c).rps) + 0.15 * Math.sin(3 * Number(c.cores) + Number(c.batch)) + 0.2,
+      priorLogRate: (c) =>
+        Math.log(served(c).rps) + 0.15 * Math.sin(3 * Number(c.cores) + Number(c.batch)) + 0.2,
       priorLogConstraint: (c) => Math.log(served(c).ms) - 0.1,
     },
     measure: measured,
@@ -106,7 +148,10 @@ function trials({ problem, measure }: Case, sampler: Sampler, optimum: number): 
     const rng = createRng(`convergence ${seed}`)
     const observations: Observation[] = []
     do observations.push(measure(sampler.suggest(problem, observations, [], rng)!.configuration))
-    while (observations.length < CAP && observedLogCost(problem, observations.at(-1)!) > optimum + Math.log(1.05))
+    while (
+      observations.length < CAP &&
+      observedLogCost(problem, observations.at(-1)!) > optimum + Math.log(1.05)
+    )
     sum += observations.length
   }
   return sum / SEEDS
@@ -114,7 +159,9 @@ function trials({ problem, measure }: Case, sampler: Sampler, optimum: number): 
 
 describe.each(Object.entries(cases))('%s', (_, given) => {
   const all = enumerate(given.problem.space)
-  const truth = new Map(all.map((c) => [configurationKey(c), observedLogCost(given.problem, given.measure(c))]))
+  const truth = new Map(
+    all.map((c) => [configurationKey(c), observedLogCost(given.problem, given.measure(c))]),
+  )
   const optimum = Math.min(...truth.values())
   test('takes less than half the trials of random search, and less than a grid', () => {
     const gp = trials(given, createSampler('gp'), optimum)
@@ -127,7 +174,9 @@ describe.each(Object.entries(cases))('%s', (_, given) => {
 
 describe('physics that is nearly right', () => {
   const given = cases['physics that is nearly right']!
-  const costs = enumerate(given.problem.space).map((c) => observedLogCost(given.problem, given.measure(c)))
+  const costs = enumerate(given.problem.space).map((c) =>
+    observedLogCost(given.problem, given.measure(c)),
+  )
   const optimum = Math.min(...costs)
   test('finds the best in less than half the trials of a search without it', () => {
     expect(trials(given, createSampler('gp'), optimum)).toBeLessThan(
@@ -136,11 +185,16 @@ describe('physics that is nearly right', () => {
   })
   test('its first trial already costs no more than half as much again as the best', () => {
     const { configuration } = createSampler('gp').suggest(given.problem, [], [], createRng(1))!
-    expect(observedLogCost(given.problem, measured(configuration))).toBeLessThan(optimum + Math.log(1.5))
+    expect(observedLogCost(given.problem, measured(configuration))).toBeLessThan(
+      optimum + Math.log(1.5),
+    )
   })
   test('where it is wrong of latencies, the limit is learned all the same', () => {
     const { priorLogConstraint } = given.problem
-    const slow: Case = { ...given, problem: { ...given.problem, priorLogConstraint: (c) => priorLogConstraint!(c)! + 0.6 } }
+    const slow: Case = {
+      ...given,
+      problem: { ...given.problem, priorLogConstraint: (c) => priorLogConstraint!(c)! + 0.6 },
+    }
     expect(trials(slow, createSampler('gp'), optimum)).toBeLessThan(12)
   })
 })

@@ -2,7 +2,10 @@ import { spaceSize } from '../space.ts'
 import type { Sampler } from '../types.ts'
 import { untried } from '../untried.ts'
 
-/** Every configuration in order, the last parameter varying fastest; a quasi-random sequence where the space cannot be listed. */
+/**
+ * Every configuration in order, the last parameter varying fastest; a quasi-random sequence where
+ * the space cannot be listed.
+ */
 export const gridSampler: Sampler = {
   name: 'grid',
   suggest(problem, observations, pending, rng) {

@@ -6,8 +6,14 @@ import { untried } from '../untried.ts'
 
 const TRIES = 10_000
 
-/** A randomised sequence that fills the space evenly, skipping what was tried or is not allowed; once it only repeats, what is left in order. */
-const quasiRandomSampler = (name: string, create: (dimensions: number, rng: Rng) => (index: number) => Float64Array): Sampler => ({
+/**
+ * A randomised sequence that fills the space evenly, skipping what was tried or is not allowed;
+ * once it only repeats, what is left in order.
+ */
+const quasiRandomSampler = (
+  name: string,
+  create: (dimensions: number, rng: Rng) => (index: number) => Float64Array,
+): Sampler => ({
   name,
   suggest(problem, observations, pending, rng) {
     const taken = [...observations.map((o) => o.configuration), ...pending]
@@ -22,7 +28,9 @@ const quasiRandomSampler = (name: string, create: (dimensions: number, rng: Rng)
       if (
         complete
           ? free.has(key)
-          : !known.has(key) && problem.space.constraints.every((c) => c.holds(configuration)) && !problem.cannotServe?.(configuration)
+          : !known.has(key) &&
+            problem.space.constraints.every((c) => c.holds(configuration)) &&
+            !problem.cannotServe?.(configuration)
       )
         return { configuration, why: `${name} point ${i + 1}` }
     }

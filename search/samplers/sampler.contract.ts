@@ -5,9 +5,23 @@ import type { Configuration, Observation, Problem, Sampler, SearchSpace } from '
 
 const space: SearchSpace = {
   parameters: [
-    { name: 'cpuCores', category: 'resource', kind: 'int', min: 1, max: 4, scale: 'linear', monotone: 'up' },
+    {
+      name: 'cpuCores',
+      category: 'resource',
+      kind: 'int',
+      min: 1,
+      max: 4,
+      scale: 'linear',
+      monotone: 'up',
+    },
     { name: 'batchSize', category: 'server', kind: 'ordinal', values: [1, 2, 4, 8], scale: 'log' },
-    { name: 'gpuModel', category: 'resource', kind: 'categorical', values: ['T4', 'V100'], features: { T4: [5.7, 2], V100: [6.8, 2.6] } },
+    {
+      name: 'gpuModel',
+      category: 'resource',
+      kind: 'categorical',
+      values: ['T4', 'V100'],
+      features: { T4: [5.7, 2], V100: [6.8, 2.6] },
+    },
     { name: 'loop', category: 'server', kind: 'categorical', values: ['sync', 'async'] },
     {
       name: 'queue',
@@ -18,7 +32,12 @@ const space: SearchSpace = {
       when: { text: 'loop = async', holds: (c) => c.loop === 'async' },
     },
   ],
-  constraints: [{ text: 'batchSize <= 2 * cpuCores', holds: (c) => Number(c.batchSize) <= 2 * Number(c.cpuCores) }],
+  constraints: [
+    {
+      text: 'batchSize <= 2 * cpuCores',
+      holds: (c) => Number(c.batchSize) <= 2 * Number(c.cpuCores),
+    },
+  ],
 }
 const problem: Problem = {
   space,
@@ -31,11 +50,17 @@ const problem: Problem = {
 /** A made-up server: pre-processing bound by cores, batches on a GPU. */
 export function measure(configuration: Configuration): Observation {
   const batch = Number(configuration.batchSize)
-  if (configuration.gpuModel === 'T4' && batch === 8) return { configuration, state: 'infeasible', reason: 'out-of-memory' }
+  if (configuration.gpuModel === 'T4' && batch === 8)
+    return { configuration, state: 'infeasible', reason: 'out-of-memory' }
   const gpuMs = (4 + 3 * batch) * (configuration.gpuModel === 'T4' ? 2 : 1)
   const cpuMs = (6 * batch) / Number(configuration.cpuCores)
   const ms = gpuMs + cpuMs
-  return { configuration, state: 'complete', rate: { value: (1000 * batch) / Math.max(gpuMs, cpuMs) }, constraint: { value: ms } }
+  return {
+    configuration,
+    state: 'complete',
+    rate: { value: (1000 * batch) / Math.max(gpuMs, cpuMs) },
+    constraint: { value: ms },
+  }
 }
 
 /** What every sampler must keep to. */
@@ -63,15 +88,21 @@ export function samplerContract(sampler: Sampler): void {
     test('is deterministic: the same trials and seed give the same suggestion', () => {
       const observations = run(problem, 7)
       const again = sampler.suggest(problem, observations, [], createRng(1))
-      expect(again).toEqual(sampler.suggest(problem, structuredClone(observations), [], createRng(1)))
+      expect(again).toEqual(
+        sampler.suggest(problem, structuredClone(observations), [], createRng(1)),
+      )
       expect(run(problem, 8).slice(0, 7)).toEqual(observations)
     })
 
     test('never suggests what is pending, up to 16 at once', () => {
       const observations = run(problem, 4)
       const pending: Configuration[] = []
-      for (let i = 0; i < 16; i++) pending.push(sampler.suggest(problem, observations, pending, createRng(1))!.configuration)
-      expect(new Set([...pending, ...observations.map((o) => o.configuration)].map(configurationKey)).size).toBe(20)
+      for (let i = 0; i < 16; i++)
+        pending.push(sampler.suggest(problem, observations, pending, createRng(1))!.configuration)
+      expect(
+        new Set([...pending, ...observations.map((o) => o.configuration)].map(configurationKey))
+          .size,
+      ).toBe(20)
     })
 
     test('starts with nothing known but pending trials', () => {
@@ -82,7 +113,13 @@ export function samplerContract(sampler: Sampler): void {
     test('goes on after infeasible trials only', () => {
       const observations = enumerate(space)
         .slice(0, 6)
-        .map((configuration): Observation => ({ configuration, state: 'infeasible', reason: 'crashed' }))
+        .map(
+          (configuration): Observation => ({
+            configuration,
+            state: 'infeasible',
+            reason: 'crashed',
+          }),
+        )
       expect(sampler.suggest(problem, observations, [], createRng(1))).toBeDefined()
     })
 
@@ -93,13 +130,21 @@ export function samplerContract(sampler: Sampler): void {
         space: {
           parameters: [
             ...space.parameters.slice(1),
-            { name: 'cpuCores', category: 'resource', kind: 'float', min: 0.5, max: 4, scale: 'log' },
+            {
+              name: 'cpuCores',
+              category: 'resource',
+              kind: 'float',
+              min: 0.5,
+              max: 4,
+              scale: 'log',
+            },
           ],
           constraints: space.constraints,
         },
       }
       const seen = run(continuous, 9)
-      for (const o of seen) expect(validateConfiguration(continuous.space, o.configuration)).toEqual([])
+      for (const o of seen)
+        expect(validateConfiguration(continuous.space, o.configuration)).toEqual([])
       expect(new Set(seen.map((o) => configurationKey(o.configuration))).size).toBe(9)
     })
 

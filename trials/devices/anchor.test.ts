@@ -6,9 +6,14 @@ import { isCompiled } from './calibration/fit-coefficients.ts'
 import { readTables } from './calibration/published-tables.ts'
 import { findGpu } from './catalogue.ts'
 import { deviceLatencyMs } from './device-model.ts'
-import { foretoldFrameworks, foretoldLlmServers, foretoldProcesses } from './testing/anchored-tables.ts'
+import {
+  foretoldFrameworks,
+  foretoldLlmServers,
+  foretoldProcesses,
+} from './testing/anchored-tables.ts'
 
-const device = (batch: number, gpu = 'T4') => deviceLatencyMs({ architecture: architectureOf('resnet50'), gpu: findGpu(gpu), batch }).ms
+const device = (batch: number, gpu = 'T4') =>
+  deviceLatencyMs({ architecture: architectureOf('resnet50'), gpu: findGpu(gpu), batch }).ms
 /** ln host, ln host per item, ln floor, ln level, slope */
 const anyServer = fc.tuple(
   fc.double({ min: -2, max: 2, noNaN: true }),
@@ -18,7 +23,11 @@ const anyServer = fc.tuple(
   fc.double({ min: -0.1, max: 0.1, noNaN: true }),
 )
 const measured = (at: readonly number[], batches: readonly number[]) =>
-  batches.map((batch) => ({ batch, latencyMs: anchoredMs(at, batch, device(batch)), deviceMs: device(batch) }))
+  batches.map((batch) => ({
+    batch,
+    latencyMs: anchoredMs(at, batch, device(batch)),
+    deviceMs: device(batch),
+  }))
 
 describe('a server of the law itself', () => {
   test('is foretold at sizes between and beyond its anchors, within what the fit says of itself', () => {
@@ -37,12 +46,19 @@ describe('a server of the law itself', () => {
 
   test('latency never falls as the batch, the processes or the device time grow', () => {
     fc.assert(
-      fc.property(anyServer, fc.integer({ min: 1, max: 200 }), fc.integer({ min: 1, max: 5 }), (at, batch, processes) => {
-        const here = anchoredMs(at, batch, 5, processes)
-        expect(anchoredMs(at, batch, 5, processes + 1)).toBeGreaterThanOrEqual(here)
-        expect(anchoredMs(at, batch, 6, processes)).toBeGreaterThanOrEqual(here)
-        expect(anchoredMs(at, batch + 1, device(batch + 1), 1)).toBeGreaterThanOrEqual(0.99 * anchoredMs(at, batch, device(batch), 1))
-      }),
+      fc.property(
+        anyServer,
+        fc.integer({ min: 1, max: 200 }),
+        fc.integer({ min: 1, max: 5 }),
+        (at, batch, processes) => {
+          const here = anchoredMs(at, batch, 5, processes)
+          expect(anchoredMs(at, batch, 5, processes + 1)).toBeGreaterThanOrEqual(here)
+          expect(anchoredMs(at, batch, 6, processes)).toBeGreaterThanOrEqual(here)
+          expect(anchoredMs(at, batch + 1, device(batch + 1), 1)).toBeGreaterThanOrEqual(
+            0.99 * anchoredMs(at, batch, device(batch), 1),
+          )
+        },
+      ),
     )
   })
 
@@ -86,7 +102,11 @@ test.each([
   (_, rows, target) => {
     const errors = rows.map((r) => Math.abs(r.anchoredMs / r.measuredMs - 1))
     expect(median(errors)).toBeLessThan(target)
-    expect(median(rows.map((r) => Math.abs(r.unanchoredMs / r.measuredMs - 1)))).toBeGreaterThan(5 * median(errors))
-    expect(rows.filter((r, i) => errors[i]! <= r.relativeError).length).toBeGreaterThan((2 / 3) * rows.length)
+    expect(median(rows.map((r) => Math.abs(r.unanchoredMs / r.measuredMs - 1)))).toBeGreaterThan(
+      5 * median(errors),
+    )
+    expect(rows.filter((r, i) => errors[i]! <= r.relativeError).length).toBeGreaterThan(
+      (2 / 3) * rows.length,
+    )
   },
 )

@@ -8,7 +8,8 @@ import { workOf } from './work.ts'
 const weightBytesOf = (work: Work): number =>
   work.products.reduce((sum, p) => sum + p.columns * p.depth * p.count, 0) * work.weightElementBytes
 
-// Parameter counts as published with each model; MACs of the convolutional networks from their papers or torchvision.
+// Parameter counts as published with each model; MACs of the convolutional networks from their
+// papers or torchvision.
 test.each([
   ['bert', 109.48e6],
   ['bert-large', 335.1e6],
@@ -44,7 +45,9 @@ test.each([
   ['vgg16', 15.47e9],
   ['alexnet', 0.714e9],
 ])('%s takes %d multiply-accumulates an image within 1 %', (name, macs) => {
-  expect(Math.abs(flopsOf(workOf(architectureOf(name), { batch: 1 }, 'fp16')) / (2 * macs) - 1)).toBeLessThan(0.01)
+  expect(
+    Math.abs(flopsOf(workOf(architectureOf(name), { batch: 1 }, 'fp16')) / (2 * macs) - 1),
+  ).toBeLessThan(0.01)
 })
 
 test('BERT-base at 128 tokens is about 22 GFLOP a text', () => {
@@ -71,6 +74,10 @@ test('decoding reads weights and the cache, one token of products', () => {
 })
 
 test('an unknown model tells which are close', () => {
-  expect(() => architectureOf('bert-bas')).toThrow(/unknown model architecture 'bert-bas'; did you mean bert-base/)
-  expect(() => architectureOf('meta-llama/Llama-3.1-8B-Instruct')).toThrow(/did you mean llama-3\.1-8b/)
+  expect(() => architectureOf('bert-bas')).toThrow(
+    /unknown model architecture 'bert-bas'; did you mean bert-base/,
+  )
+  expect(() => architectureOf('meta-llama/Llama-3.1-8B-Instruct')).toThrow(
+    /did you mean llama-3\.1-8b/,
+  )
 })

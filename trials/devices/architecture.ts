@@ -37,8 +37,15 @@ export interface Decoder {
   readonly maxSequenceLength: number
   /** Input and output embeddings are one table. */
   readonly tiedEmbeddings?: boolean
-  /** A mixture of experts: each token goes through `active` of `count`, and through the shared part where there is one. */
-  readonly experts?: { readonly count: number; readonly active: number; readonly sharedIntermediate?: number }
+  /**
+   * A mixture of experts: each token goes through `active` of `count`, and through the shared part
+   * where there is one.
+   */
+  readonly experts?: {
+    readonly count: number
+    readonly active: number
+    readonly sharedIntermediate?: number
+  }
   /** How its file says that its weights are quantised: awq, gptq, fp8, mxfp4, ... */
   readonly quantizedBy?: string
 }
@@ -47,9 +54,16 @@ export type Architecture = Encoder | Decoder | Convnet | GraphArchitecture
 
 /** What its requests carry. */
 export const takesOf = (architecture: Architecture): Takes =>
-  architecture.kind === 'graph' ? architecture.takes : architecture.kind === 'convnet' ? 'image' : 'text'
+  architecture.kind === 'graph'
+    ? architecture.takes
+    : architecture.kind === 'convnet'
+      ? 'image'
+      : 'text'
 
-/** The size of one call. `sequenceLength`: tokens of each text (encoder), of each prompt (prefill), or in the cache (decode). */
+/**
+ * The size of one call. `sequenceLength`: tokens of each text (encoder), of each prompt (prefill),
+ * or in the cache (decode).
+ */
 export interface CallShape {
   readonly batch: number
   readonly sequenceLength?: number
@@ -60,7 +74,13 @@ export interface CallShape {
 
 export const defaultSequenceLength = 128
 
-const encoder = (name: string, layers: number, hidden: number, heads: number, more: Partial<Encoder> = {}): Encoder => ({
+const encoder = (
+  name: string,
+  layers: number,
+  hidden: number,
+  heads: number,
+  more: Partial<Encoder> = {},
+): Encoder => ({
   kind: 'encoder',
   name,
   layers,
@@ -74,7 +94,14 @@ const encoder = (name: string, layers: number, hidden: number, heads: number, mo
 /** Gated, three products in its feed-forward part. */
 export const decoder = (
   name: string,
-  [layers, hidden, heads, kvHeads, intermediate, vocabulary]: readonly [number, number, number, number, number, number],
+  [layers, hidden, heads, kvHeads, intermediate, vocabulary]: readonly [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ],
   more: Partial<Decoder> = {},
 ): Decoder => ({
   kind: 'decoder',
@@ -90,7 +117,10 @@ export const decoder = (
   ...more,
 })
 
-/** Dimensions from each model's published configuration (Hugging Face config.json of the named model). */
+/**
+ * Dimensions from each model's published configuration (Hugging Face config.json of the named
+ * model).
+ */
 export const architectures: readonly Architecture[] = [
   encoder('bert-base', 12, 768, 12),
   encoder('bert-large', 24, 1024, 16),
@@ -105,8 +135,14 @@ export const architectures: readonly Architecture[] = [
   decoder('llama-3.1-8b', [32, 4096, 32, 8, 14336, 128256], { maxSequenceLength: 131072 }),
   decoder('llama-3.1-70b', [80, 8192, 64, 8, 28672, 128256], { maxSequenceLength: 131072 }),
   decoder('llama-3.1-405b', [126, 16384, 128, 8, 53248, 128256], { maxSequenceLength: 131072 }),
-  decoder('llama-3.2-1b', [16, 2048, 32, 8, 8192, 128256], { maxSequenceLength: 131072, tiedEmbeddings: true }),
-  decoder('llama-3.2-3b', [28, 3072, 24, 8, 8192, 128256], { maxSequenceLength: 131072, tiedEmbeddings: true }),
+  decoder('llama-3.2-1b', [16, 2048, 32, 8, 8192, 128256], {
+    maxSequenceLength: 131072,
+    tiedEmbeddings: true,
+  }),
+  decoder('llama-3.2-3b', [28, 3072, 24, 8, 8192, 128256], {
+    maxSequenceLength: 131072,
+    tiedEmbeddings: true,
+  }),
   decoder('llama-2-7b', [32, 4096, 32, 32, 11008, 32000], { maxSequenceLength: 4096 }),
   decoder('llama-2-70b', [80, 8192, 64, 8, 28672, 32000], { maxSequenceLength: 4096 }),
   decoder('mistral-7b', [32, 4096, 32, 8, 14336, 32000]),
@@ -115,10 +151,17 @@ export const architectures: readonly Architecture[] = [
   decoder('qwen2.5-14b', [48, 5120, 40, 8, 13824, 152064]),
   decoder('qwen2.5-32b', [64, 5120, 40, 8, 27648, 152064]),
   decoder('qwen2.5-72b', [80, 8192, 64, 8, 29568, 152064]),
-  decoder('qwen3-4b', [36, 2560, 32, 8, 9728, 151936], { headSize: 128, maxSequenceLength: 40960, tiedEmbeddings: true }),
+  decoder('qwen3-4b', [36, 2560, 32, 8, 9728, 151936], {
+    headSize: 128,
+    maxSequenceLength: 40960,
+    tiedEmbeddings: true,
+  }),
   decoder('qwen3-8b', [36, 4096, 32, 8, 12288, 151936], { maxSequenceLength: 40960 }),
   decoder('qwen3-14b', [40, 5120, 40, 8, 17408, 151936], { maxSequenceLength: 40960 }),
-  decoder('qwen3-32b', [64, 5120, 64, 8, 25600, 151936], { headSize: 128, maxSequenceLength: 40960 }),
+  decoder('qwen3-32b', [64, 5120, 64, 8, 25600, 151936], {
+    headSize: 128,
+    maxSequenceLength: 40960,
+  }),
   decoder('qwen3-30b-a3b', [48, 2048, 32, 4, 768, 151936], {
     headSize: 128,
     maxSequenceLength: 40960,
@@ -130,11 +173,22 @@ export const architectures: readonly Architecture[] = [
     experts: { count: 128, active: 8 },
   }),
   decoder('mixtral-8x7b', [32, 4096, 32, 8, 14336, 32000], { experts: { count: 8, active: 2 } }),
-  decoder('mixtral-8x22b', [56, 6144, 48, 8, 16384, 32768], { experts: { count: 8, active: 2 }, maxSequenceLength: 65536 }),
+  decoder('mixtral-8x22b', [56, 6144, 48, 8, 16384, 32768], {
+    experts: { count: 8, active: 2 },
+    maxSequenceLength: 65536,
+  }),
   decoder('mistral-small-24b', [40, 5120, 32, 8, 32768, 131072], { headSize: 128 }),
   decoder('phi-4', [40, 5120, 40, 10, 17920, 100352], { maxSequenceLength: 16384 }),
-  decoder('gemma-2-9b', [42, 3584, 16, 8, 14336, 256000], { headSize: 256, maxSequenceLength: 8192, tiedEmbeddings: true }),
-  decoder('gemma-2-27b', [46, 4608, 32, 16, 36864, 256000], { headSize: 128, maxSequenceLength: 8192, tiedEmbeddings: true }),
+  decoder('gemma-2-9b', [42, 3584, 16, 8, 14336, 256000], {
+    headSize: 256,
+    maxSequenceLength: 8192,
+    tiedEmbeddings: true,
+  }),
+  decoder('gemma-2-27b', [46, 4608, 32, 16, 36864, 256000], {
+    headSize: 128,
+    maxSequenceLength: 8192,
+    tiedEmbeddings: true,
+  }),
   ...convnets,
 ]
 
@@ -165,10 +219,16 @@ export function architectureOf(modelName: string, own: readonly Architecture[] =
   if (found) return found
   const names = [...all.map((a) => a.name), ...Object.keys(aliases)]
   // Of a name on the Hub, without its owner.
-  throw new DeviceModelError(`unknown model architecture '${modelName}'`, namesNear(modelName.split('/').at(-1)!, names))
+  throw new DeviceModelError(
+    `unknown model architecture '${modelName}'`,
+    namesNear(modelName.split('/').at(-1)!, names),
+  )
 }
 
-/** Weights in memory, count. Encoders: embeddings, layers with biases and norms, pooler. Decoders: no biases. */
+/**
+ * Weights in memory, count. Encoders: embeddings, layers with biases and norms, pooler. Decoders:
+ * no biases.
+ */
 export function parameterCount(architecture: Architecture): number {
   switch (architecture.kind) {
     case 'encoder': {
@@ -176,8 +236,14 @@ export function parameterCount(architecture: Architecture): number {
       const embedding = architecture.embedding ?? hidden
       const table = (vocabulary + maxSequenceLength + 2) * embedding + 2 * embedding
       const projection = embedding === hidden ? 0 : (embedding + 1) * hidden
-      const layer = 4 * hidden * (hidden + 1) + 2 * hidden * intermediate + intermediate + hidden + 4 * hidden
-      return table + projection + (architecture.sharedLayers ? 1 : layers) * layer + hidden * (hidden + 1)
+      const layer =
+        4 * hidden * (hidden + 1) + 2 * hidden * intermediate + intermediate + hidden + 4 * hidden
+      return (
+        table +
+        projection +
+        (architecture.sharedLayers ? 1 : layers) * layer +
+        hidden * (hidden + 1)
+      )
     }
     case 'decoder':
       return (
@@ -194,17 +260,23 @@ export function parameterCount(architecture: Architecture): number {
 const decoderLayer = (a: Decoder) => attentionWeights(a) + feedForwardWeights(a) + 2 * a.hidden
 
 /** Of the projections of one layer of a decoder. */
-export const attentionWeights = (a: Decoder): number => a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads)
+export const attentionWeights = (a: Decoder): number =>
+  a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads)
 
 /**
  * Of the feed-forward part of one layer: gated, three products.
  * @param counted how many experts, all by default
  */
-export const feedForwardWeights = ({ hidden, intermediate, experts }: Decoder, counted = experts?.count ?? 1): number =>
-  3 * hidden * (intermediate * counted + (experts?.sharedIntermediate ?? 0)) + hidden * (experts?.count ?? 0)
+export const feedForwardWeights = (
+  { hidden, intermediate, experts }: Decoder,
+  counted = experts?.count ?? 1,
+): number =>
+  3 * hidden * (intermediate * counted + (experts?.sharedIntermediate ?? 0)) +
+  hidden * (experts?.count ?? 0)
 
 /** Numbers of keys and values that one token keeps in the cache. */
 export const kvElementsPerToken = (a: Decoder): number => 2 * a.layers * a.kvHeads * a.headSize
 
 /** Bytes of them; servers keep them in 16 bits beside narrower weights unless told otherwise. */
-export const kvBytesPerToken = (a: Decoder, precision: Precision): number => kvElementsPerToken(a) * Math.max(2, bytesPerElement(precision))
+export const kvBytesPerToken = (a: Decoder, precision: Precision): number =>
+  kvElementsPerToken(a) * Math.max(2, bytesPerElement(precision))

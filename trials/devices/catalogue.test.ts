@@ -66,14 +66,17 @@ test('names and aliases are unambiguous', () => {
 test('every GPU has an fp32 peak, and wider types are never faster', () => {
   for (const { name, peakTflops } of gpuCatalogue) {
     expect(peakTflops.fp32, name).toBeGreaterThan(0)
-    if (peakTflops.fp16 !== undefined) expect(peakTflops.fp16, name).toBeGreaterThanOrEqual(peakTflops.fp32!)
+    if (peakTflops.fp16 !== undefined)
+      expect(peakTflops.fp16, name).toBeGreaterThanOrEqual(peakTflops.fp32!)
   }
 })
 
 test('precisions fall back as runtimes do, or are refused', () => {
   expect(effectivePrecision(findGpu('P100'), 'int8')).toEqual({ precision: 'fp16', tflops: 18.7 })
   expect(effectivePrecision(findGpu('M60'), 'fp16')).toEqual({ precision: 'fp32', tflops: 4.82 })
-  expect(() => effectivePrecision(findGpu('T4'), 'bf16')).toThrow('T4 has no bf16; it supports fp32, fp16, int8')
+  expect(() => effectivePrecision(findGpu('T4'), 'bf16')).toThrow(
+    'T4 has no bf16; it supports fp32, fp16, int8',
+  )
 })
 
 test('usable memory is what nvidia-smi reports, within 1 %', () => {

@@ -1,15 +1,19 @@
 /**
- * The GPU catalogue: datasheet figures, dense (no sparsity) peaks, tensor cores where the GPU has them.
- * Source: vendor datasheets (NVIDIA product briefs and architecture white papers, AMD Instinct and Intel data sheets); AWS g5 datasheet for the A10G.
- * A multiprocessor is a compute unit of AMD's, an Xe core of Intel's; the last-level cache stands for the second.
- * RTX cards and the A10G accumulate fp16 in fp32 at half the tensor rate, and that is the rate listed.
+ * The GPU catalogue: datasheet figures, dense (no sparsity) peaks, tensor cores where the GPU has
+ * them. Source: vendor datasheets (NVIDIA product briefs and architecture white papers, AMD
+ * Instinct and Intel data sheets); AWS g5 datasheet for the A10G. A multiprocessor is a compute
+ * unit of AMD's, an Xe core of Intel's; the last-level cache stands for the second. RTX cards and
+ * the A10G accumulate fp16 in fp32 at half the tensor rate, and that is the rate listed.
  */
 import { DeviceModelError, namesNear } from './device-model-error.ts'
 
 export const precisions = ['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8'] as const
 export type Precision = (typeof precisions)[number]
 
-/** How several processes share one GPU: what a share of it bounds is memory and time slices, memory and multiprocessors, or memory alone. */
+/**
+ * How several processes share one GPU: what a share of it bounds is memory and time slices, memory
+ * and multiprocessors, or memory alone.
+ */
 export const sharings = ['time-slice', 'mps', 'memory-only'] as const
 export type Sharing = (typeof sharings)[number]
 
@@ -17,7 +21,10 @@ export interface Gpu {
   /** Short and typable: 'T4', 'A100-80GB'. */
   readonly name: string
   readonly generation: string
-  /** Other names of the same device; what nvidia-smi prints, without the vendor and product line, is among them. */
+  /**
+   * Other names of the same device; what nvidia-smi prints, without the vendor and product line, is
+   * among them.
+   */
   readonly aliases: readonly string[]
   readonly multiprocessors: number
   readonly boostMhz: number
@@ -26,11 +33,18 @@ export interface Gpu {
   readonly bandwidthGBs: number
   readonly l2MiB: number
   readonly tdpWatts: number
-  /** Of a GPU of the user's own: multiprocessors, clock, cache, power or generation are not known but guessed from the rest. */
+  /**
+   * Of a GPU of the user's own: multiprocessors, clock, cache, power or generation are not known
+   * but guessed from the rest.
+   */
   readonly bare?: boolean
-  /** Of a GPU whose generation is not known: the process that its operations per joule are taken of. */
+  /**
+   * Of a GPU whose generation is not known: the process that its operations per joule are taken of.
+   */
   readonly processNm?: number
-  /** Dense peak, 10^12 operations per second. A missing precision is not supported by the hardware. */
+  /**
+   * Dense peak, 10^12 operations per second. A missing precision is not supported by the hardware.
+   */
   readonly peakTflops: Readonly<Partial<Record<Precision, number>>>
 }
 
@@ -45,9 +59,23 @@ const gpu = (
   l2MiB: number,
   tdpWatts: number,
   peakTflops: Gpu['peakTflops'],
-): Gpu => ({ name, generation, aliases, multiprocessors, boostMhz, memoryGiB, bandwidthGBs, l2MiB, tdpWatts, peakTflops })
+): Gpu => ({
+  name,
+  generation,
+  aliases,
+  multiprocessors,
+  boostMhz,
+  memoryGiB,
+  bandwidthGBs,
+  l2MiB,
+  tdpWatts,
+  peakTflops,
+})
 
-/** A GeForce of Ampere or later: tensor cores at twice the fp32 rate in fp16 accumulated in fp32, at eight times in int8, in fp8 (Ada on) at four times. */
+/**
+ * A GeForce of Ampere or later: tensor cores at twice the fp32 rate in fp16 accumulated in fp32, at
+ * eight times in int8, in fp8 (Ada on) at four times.
+ */
 const geforce = (
   name: string,
   generation: 'Ampere' | 'Ada' | 'Blackwell',
@@ -60,14 +88,40 @@ const geforce = (
   fp32: number,
 ): Gpu => {
   const of = (factor: number) => Number((factor * fp32).toFixed(1))
-  const peaks = { fp32, tf32: fp32, fp16: of(2), bf16: of(2), int8: of(8), ...(generation !== 'Ampere' && { fp8: of(4) }) }
-  return gpu(name, generation, [name.replace('RTX-', '')], multiprocessors, boostMhz, memoryGiB, bandwidthGBs, l2MiB, tdpWatts, peaks)
+  const peaks = {
+    fp32,
+    tf32: fp32,
+    fp16: of(2),
+    bf16: of(2),
+    int8: of(8),
+    ...(generation !== 'Ampere' && { fp8: of(4) }),
+  }
+  return gpu(
+    name,
+    generation,
+    [name.replace('RTX-', '')],
+    multiprocessors,
+    boostMhz,
+    memoryGiB,
+    bandwidthGBs,
+    l2MiB,
+    tdpWatts,
+    peaks,
+  )
 }
 
 /** MI300X and MI325X are one silicon with other memory. */
-const cdna3Peaks = { fp32: 163.4, tf32: 653.7, fp16: 1307.4, bf16: 1307.4, int8: 2614.9, fp8: 2614.9 } as const
+const cdna3Peaks = {
+  fp32: 163.4,
+  tf32: 653.7,
+  fp16: 1307.4,
+  bf16: 1307.4,
+  int8: 2614.9,
+  fp8: 2614.9,
+} as const
 
 /** Every GPU the product knows by itself, oldest generation first. */
+// biome-ignore format: a table, one GPU a row.
 export const gpuCatalogue: readonly Gpu[] = [
   gpu('K80', 'Kepler', [], 13, 875, 12, 240, 1.5, 150, { fp32: 4.37 }),
   gpu('M60', 'Maxwell', [], 16, 1178, 8, 160, 2, 150, { fp32: 4.82 }),
@@ -310,11 +364,32 @@ export const gpuCatalogue: readonly Gpu[] = [
   }),
 ]
 
-/** GDDR boards whose ECC bits live in the same memory: 15360 of 16384 MiB on a T4, 23034 of 24576 on an L4. */
-const inlineEcc: ReadonlySet<string> = new Set(['K80', 'P4', 'P40', 'T4', 'A2', 'A10', 'A10G', 'A16', 'A40', 'L4', 'L20', 'L40', 'L40S'])
+/**
+ * GDDR boards whose ECC bits live in the same memory: 15360 of 16384 MiB on a T4, 23034 of 24576 on
+ * an L4.
+ */
+const inlineEcc: ReadonlySet<string> = new Set([
+  'K80',
+  'P4',
+  'P40',
+  'T4',
+  'A2',
+  'A10',
+  'A10G',
+  'A16',
+  'A40',
+  'L4',
+  'L20',
+  'L40',
+  'L40S',
+])
 
-/** MiB that processes can have of the whole GPU, contexts included: what nvidia-smi reports as total, within 1 %. */
-export const usableMemoryMiB = (device: Gpu): number => Math.round(device.memoryGiB * 1024 * (inlineEcc.has(device.name) ? 0.9375 : 0.99))
+/**
+ * MiB that processes can have of the whole GPU, contexts included: what nvidia-smi reports as
+ * total, within 1 %.
+ */
+export const usableMemoryMiB = (device: Gpu): number =>
+  Math.round(device.memoryGiB * 1024 * (inlineEcc.has(device.name) ? 0.9375 : 0.99))
 
 export type Vendor = 'nvidia' | 'amd' | 'intel'
 /** Of a GPU by its catalogue name; undefined of one of the user's own whose name does not tell. */
@@ -325,15 +400,23 @@ export function vendorOf(name: string): Vendor | undefined {
   return generation === undefined && !/nvidia/i.test(name) ? undefined : 'nvidia'
 }
 
-const plain = (name: string) => name.toLowerCase().replace(/nvidia|tesla|geforce|quadro|generation|amd|instinct|intel|[^a-z0-9]/g, '')
+const plain = (name: string) =>
+  name
+    .toLowerCase()
+    .replace(/nvidia|tesla|geforce|quadro|generation|amd|instinct|intel|[^a-z0-9]/g, '')
 /** The first of those that share a name. */
 const byPlain = (namesOf: (gpu: Gpu) => readonly string[]) =>
-  new Map(gpuCatalogue.flatMap((gpu) => namesOf(gpu).map((name) => [plain(name), gpu] as const)).reverse())
+  new Map(
+    gpuCatalogue
+      .flatMap((gpu) => namesOf(gpu).map((name) => [plain(name), gpu] as const))
+      .reverse(),
+  )
 const catalogueByName = byPlain(({ name }) => [name])
 const catalogueByAlias = byPlain(({ aliases }) => aliases)
 
 /**
- * The GPU of a name or alias; case, spaces, dashes and the vendor's words do not matter ('NVIDIA A100-SXM4-40GB' works).
+ * The GPU of a name or alias; case, spaces, dashes and the vendor's words do not matter ('NVIDIA
+ * A100-SXM4-40GB' works).
  * @param own a user's own GPUs, which come before the catalogue's.
  * @throws DeviceModelError for an unknown name, naming close ones.
  */
@@ -356,17 +439,34 @@ export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
   )
 }
 
-/** What runs when a precision is asked of a GPU without it: inference runtimes fall back from int8 and fp16 to the next wider type, and tf32 is fp32. */
-const fallback: Readonly<Partial<Record<Precision, Precision>>> = { int8: 'fp16', fp16: 'fp32', tf32: 'fp32' }
+/**
+ * What runs when a precision is asked of a GPU without it: inference runtimes fall back from int8
+ * and fp16 to the next wider type, and tf32 is fp32.
+ */
+const fallback: Readonly<Partial<Record<Precision, Precision>>> = {
+  int8: 'fp16',
+  fp16: 'fp32',
+  tf32: 'fp32',
+}
 
 /**
  * The precision a runtime really uses on a GPU, and its dense peak.
  * @throws DeviceModelError for bf16 and fp8 on hardware without them: runtimes refuse those.
  */
-export function effectivePrecision(device: Gpu, asked: Precision): { precision: Precision; tflops: number } {
-  for (let precision: Precision | undefined = asked; precision !== undefined; precision = fallback[precision]) {
+export function effectivePrecision(
+  device: Gpu,
+  asked: Precision,
+): { precision: Precision; tflops: number } {
+  for (
+    let precision: Precision | undefined = asked;
+    precision !== undefined;
+    precision = fallback[precision]
+  ) {
     const tflops = device.peakTflops[precision]
     if (tflops !== undefined) return { precision, tflops }
   }
-  throw new DeviceModelError(`${device.name} has no ${asked}`, `it supports ${Object.keys(device.peakTflops).join(', ')}`)
+  throw new DeviceModelError(
+    `${device.name} has no ${asked}`,
+    `it supports ${Object.keys(device.peakTflops).join(', ')}`,
+  )
 }

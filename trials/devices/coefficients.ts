@@ -1,10 +1,16 @@
-/** The calibrated device model: coefficients, residuals and errors, all written by `npm run calibrate`. */
+/**
+ * The calibrated device model: coefficients, residuals and errors, all written by `npm run
+ * calibrate`.
+ */
 import type { Gpu } from './catalogue.ts'
 import coefficients from './coefficients.json' with { type: 'json' }
 import type { Deviation, Physics } from './device-physics.ts'
 import type { ResidualBlock } from './residual.ts'
 
-/** A framework that runs the model itself or around a compiled engine: latency = max(floor + floorPerItem × batch, slowdown × device) + host. */
+/**
+ * A framework that runs the model itself or around a compiled engine: latency = max(floor +
+ * floorPerItem × batch, slowdown × device) + host.
+ */
 export interface Runtime {
   readonly hostMs: number
   readonly floorMs: number
@@ -22,7 +28,9 @@ export interface Coefficients {
   readonly runtimes: Readonly<Record<string, Runtime>>
   /** Models whose latency was measured at several shares of a GPU under MPS. */
   readonly shareCurves: readonly ShareCurve[]
-  /** Relative errors (68 % of predictions lie within), each from tables that the fit had not seen. */
+  /**
+   * Relative errors (68 % of predictions lie within), each from tables that the fit had not seen.
+   */
   readonly errors: {
     /** A GPU and kind of model in the tables, at another batch, length or width. */
     readonly calibrated: number
@@ -34,7 +42,9 @@ export interface Coefficients {
     readonly otherGpu: number
     /** The same, of which memory, bandwidth and peaks alone are known. */
     readonly bareGpu: number
-    /** A convolutional network in TensorRT by itself: those of the tables ran inside a framework. */
+    /**
+     * A convolutional network in TensorRT by itself: those of the tables ran inside a framework.
+     */
     readonly engine: number
     /** A framework that runs layer by layer, on a GPU where it was not measured. */
     readonly framework: number
@@ -46,7 +56,10 @@ export interface Coefficients {
   readonly memory: MemoryCoefficients
 }
 
-/** latency = fixed + fixedPerItem × batch + (shared + sharedPerItem × batch) / share^exponent, ms (after iGniter, TPDS '22, eq. 4). */
+/**
+ * latency = fixed + fixedPerItem × batch + (shared + sharedPerItem × batch) / share^exponent, ms
+ * (after iGniter, TPDS '22, eq. 4).
+ */
 export interface ShareCurve {
   readonly gpu: string
   readonly model: string
@@ -59,7 +72,9 @@ export interface ShareCurve {
 }
 
 export const shareCurveMs = (curve: ShareCurve, batch: number, share: number): number =>
-  curve.fixedMs + curve.fixedPerItemMs * batch + (curve.sharedMs + curve.sharedPerItemMs * batch) / share ** curve.exponent
+  curve.fixedMs +
+  curve.fixedPerItemMs * batch +
+  (curve.sharedMs + curve.sharedPerItemMs * batch) / share ** curve.exponent
 
 export interface MemoryCoefficients {
   /** CUDA context and libraries: 300-400 MiB as nvidia-smi shows them. */
@@ -72,12 +87,19 @@ export interface MemoryCoefficients {
 
 export const calibration = coefficients as unknown as Coefficients
 
-/** Modules of one silicon at one clock and power, whose memory differs: the tables of one are those of the other. */
+/**
+ * Modules of one silicon at one clock and power, whose memory differs: the tables of one are those
+ * of the other.
+ */
 const twins: Readonly<Record<string, string>> = { 'V100-32GB': 'V100', 'A100-80GB': 'A100-40GB' }
 
 /** By which name the tables have this GPU; undefined: they do not. */
-export const tablesOf = ({ name }: Gpu, { deviations }: Pick<Coefficients, 'deviations'>): string | undefined =>
+export const tablesOf = (
+  { name }: Gpu,
+  { deviations }: Pick<Coefficients, 'deviations'>,
+): string | undefined =>
   [name, twins[name]].find((known) => known !== undefined && deviations[known] !== undefined)
 
 /** Whether published tables of this GPU, or of its twin, are behind its figures. */
-export const isCalibrated = (gpu: Gpu, with_: Coefficients = calibration): boolean => tablesOf(gpu, with_) !== undefined
+export const isCalibrated = (gpu: Gpu, with_: Coefficients = calibration): boolean =>
+  tablesOf(gpu, with_) !== undefined

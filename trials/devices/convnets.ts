@@ -20,10 +20,32 @@ export type Stage =
       readonly pad?: number
       readonly normalised?: boolean
     }
-  | { readonly kind: 'pool'; readonly kernel: number; readonly stride: number; readonly pad?: number }
-  | { readonly kind: 'bottleneck'; readonly mid: number; readonly out: number; readonly stride: number; readonly repeat: number }
-  | { readonly kind: 'separable'; readonly out: number; readonly stride: number; readonly repeat?: number }
-  | { readonly kind: 'inverted'; readonly expand: number; readonly out: number; readonly stride: number; readonly repeat: number }
+  | {
+      readonly kind: 'pool'
+      readonly kernel: number
+      readonly stride: number
+      readonly pad?: number
+    }
+  | {
+      readonly kind: 'bottleneck'
+      readonly mid: number
+      readonly out: number
+      readonly stride: number
+      readonly repeat: number
+    }
+  | {
+      readonly kind: 'separable'
+      readonly out: number
+      readonly stride: number
+      readonly repeat?: number
+    }
+  | {
+      readonly kind: 'inverted'
+      readonly expand: number
+      readonly out: number
+      readonly stride: number
+      readonly repeat: number
+    }
   | { readonly kind: 'global-pool' }
   | { readonly kind: 'dense'; readonly out: number }
 
@@ -46,15 +68,49 @@ interface ConvolutionLayer {
   readonly normalised: number
 }
 
-const conv = (out: number, kernel: number, stride = 1, pad = Math.floor(kernel / 2)): Stage => ({ kind: 'conv', out, kernel, stride, pad })
-const pool = (kernel: number, stride: number, pad = 0): Stage => ({ kind: 'pool', kernel, stride, pad })
+const conv = (out: number, kernel: number, stride = 1, pad = Math.floor(kernel / 2)): Stage => ({
+  kind: 'conv',
+  out,
+  kernel,
+  stride,
+  pad,
+})
+const pool = (kernel: number, stride: number, pad = 0): Stage => ({
+  kind: 'pool',
+  kernel,
+  stride,
+  pad,
+})
 const dense = (out: number): Stage => ({ kind: 'dense', out })
-const bottleneck = (mid: number, out: number, stride: number, repeat: number): Stage => ({ kind: 'bottleneck', mid, out, stride, repeat })
-const separable = (out: number, stride: number, repeat = 1): Stage => ({ kind: 'separable', out, stride, repeat })
-const inverted = (expand: number, out: number, stride: number, repeat: number): Stage => ({ kind: 'inverted', expand, out, stride, repeat })
-const vggBlock = (out: number, layers: number): Stage[] => [...Array.from({ length: layers }, () => conv(out, 3)), pool(2, 2)]
+const bottleneck = (mid: number, out: number, stride: number, repeat: number): Stage => ({
+  kind: 'bottleneck',
+  mid,
+  out,
+  stride,
+  repeat,
+})
+const separable = (out: number, stride: number, repeat = 1): Stage => ({
+  kind: 'separable',
+  out,
+  stride,
+  repeat,
+})
+const inverted = (expand: number, out: number, stride: number, repeat: number): Stage => ({
+  kind: 'inverted',
+  expand,
+  out,
+  stride,
+  repeat,
+})
+const vggBlock = (out: number, layers: number): Stage[] => [
+  ...Array.from({ length: layers }, () => conv(out, 3)),
+  pool(2, 2),
+]
 
-/** ResNet-50 v1.5 (He et al. 2015, table 1; stride in the 3 × 3), MobileNet v1 and v2, VGG-16, AlexNet (torchvision's), VGG-S (Chatfield et al. 2014). */
+/**
+ * ResNet-50 v1.5 (He et al. 2015, table 1; stride in the 3 × 3), MobileNet v1 and v2, VGG-16,
+ * AlexNet (torchvision's), VGG-S (Chatfield et al. 2014).
+ */
 export const convnets: readonly Convnet[] = [
   {
     kind: 'convnet',
@@ -162,7 +218,11 @@ export const convnets: readonly Convnet[] = [
 ]
 
 export const bytesPerElement = (precision: Precision): number =>
-  precision === 'int8' || precision === 'fp8' ? 1 : precision === 'fp16' || precision === 'bf16' ? 2 : 4
+  precision === 'int8' || precision === 'fp8'
+    ? 1
+    : precision === 'fp16' || precision === 'bf16'
+      ? 2
+      : 4
 
 const unrolled = new Map<Convnet, readonly ConvolutionLayer[]>()
 
@@ -206,7 +266,15 @@ function unroll(network: Convnet): ConvolutionLayer[] {
   for (const stage of network.stages) {
     switch (stage.kind) {
       case 'conv':
-        convolve(stage.out, stage.kernel, stage.stride, stage.pad, 1, { side, channels }, stage.normalised)
+        convolve(
+          stage.out,
+          stage.kernel,
+          stage.stride,
+          stage.pad,
+          1,
+          { side, channels },
+          stage.normalised,
+        )
         break
       case 'pool':
         side = Math.floor((side + 2 * (stage.pad ?? 0) - stage.kernel) / stage.stride) + 1

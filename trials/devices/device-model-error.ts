@@ -1,4 +1,7 @@
-/** A GPU, architecture, precision or slice that cannot be modelled as asked: the user's input is at fault. */
+/**
+ * A GPU, architecture, precision or slice that cannot be modelled as asked: the user's input is at
+ * fault.
+ */
 export class DeviceModelError extends Error {
   /** Wrong input: the command line's exit code for usage. */
   readonly exitCode = 2
@@ -14,7 +17,10 @@ export class DeviceModelError extends Error {
   }
 }
 
-/** "did you mean X, Y?" for a name that is not among the known ones; lists every known name when none is close. */
+/**
+ * "did you mean X, Y?" for a name that is not among the known ones; lists every known name when
+ * none is close.
+ */
 export function namesNear(name: string, known: readonly string[]): string {
   const near = closest(name, known)
   return near.length > 0 ? `did you mean ${near.join(', ')}?` : `known: ${known.join(', ')}`
@@ -22,7 +28,10 @@ export function namesNear(name: string, known: readonly string[]): string {
 
 const mostLetters = 100
 
-/** Up to four known names that share a prefix with the name or lie within a third of its length in edits, nearest first. */
+/**
+ * Up to four known names that share a prefix with the name or lie within a third of its length in
+ * edits, nearest first.
+ */
 export function closest(name: string, known: readonly string[]): string[] {
   // No name is so long, and the time goes with the product of the lengths.
   const wanted = plain(name.slice(0, mostLetters)).slice(0, mostLetters)
@@ -36,9 +45,12 @@ export function closest(name: string, known: readonly string[]): string[] {
 
 const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
 
-const nearness = (a: string, b: string) => (a.length > 1 && (b.startsWith(a) || a.startsWith(b)) ? 0.5 : editDistance(a, b))
+const nearness = (a: string, b: string) =>
+  a.length > 1 && (b.startsWith(a) || a.startsWith(b)) ? 0.5 : editDistance(a, b)
 
-/** Edits between two texts, a swap of neighbours counting as one: optimal string alignment distance. */
+/**
+ * Edits between two texts, a swap of neighbours counting as one: optimal string alignment distance.
+ */
 function editDistance(a: string, b: string): number {
   let above: number[] = []
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)

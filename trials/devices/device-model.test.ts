@@ -21,7 +21,8 @@ test('a larger batch takes no less time and needs more memory; an item costs lit
   fc.assert(
     fc.property(call, (c) => {
       const twice = { ...c, batch: 2 * c.batch }
-      // From one to two sequences of 16 tokens nothing changes but the noise of the tables that correct the physics: at most 0.2 % down.
+      // From one to two sequences of 16 tokens nothing changes but the noise of the tables that
+      // correct the physics: at most 0.2 % down.
       expect(deviceLatencyMs(twice).ms).toBeGreaterThan(0.998 * deviceLatencyMs(c).ms)
       expect(deviceLatencyMs(twice).ms).toBeLessThanOrEqual(2 * 1.4 * deviceLatencyMs(c).ms)
       expect(gpuMemoryMiB(twice).mib).toBeGreaterThan(gpuMemoryMiB(c).mib)
@@ -52,11 +53,21 @@ test.each([
   [1, 'fp16', 948],
   [128, 'fp16', 1440],
   [128, 'fp32', 2204],
-] as const)('a framework on an H200 with batches of %i in %s needs what PyTorch took: %i MiB', (batch, precision, mib) => {
-  const needed = gpuMemoryMiB({ architecture: bert, gpu: findGpu('H200'), batch, precision, sequenceLength: 128, framework: true }).mib
-  expect(needed / mib).toBeGreaterThan(0.9)
-  expect(needed / mib).toBeLessThan(1.15)
-})
+] as const)(
+  'a framework on an H200 with batches of %i in %s needs what PyTorch took: %i MiB',
+  (batch, precision, mib) => {
+    const needed = gpuMemoryMiB({
+      architecture: bert,
+      gpu: findGpu('H200'),
+      batch,
+      precision,
+      sequenceLength: 128,
+      framework: true,
+    }).mib
+    expect(needed / mib).toBeGreaterThan(0.9)
+    expect(needed / mib).toBeLessThan(1.15)
+  },
+)
 
 test('of cells that ran out of memory in PyTorch some are foreseen, and none that served', () => {
   const shortages = ['bert', 'resnet50', 'vgg16', 'mobilenetv2'].map(foretoldShortages)
@@ -65,11 +76,15 @@ test('of cells that ran out of memory in PyTorch some are foreseen, and none tha
 })
 
 test('impossible calls are refused with the reason', () => {
-  expect(() => deviceLatencyMs({ architecture: bert, gpu: t4, batch: 1, share: 0 })).toThrow('a GPU share of 0 is not in (0, 1]')
-  expect(() => deviceLatencyMs({ architecture: bert, gpu: t4, batch: 0 })).toThrow('a batch of 0 is below 1')
-  expect(() => deviceLatencyMs({ architecture: bert, gpu: t4, batch: 1, sequenceLength: 1024 })).toThrow(
-    'bert-base takes at most 512 tokens, not 1024; lower sequenceLength',
+  expect(() => deviceLatencyMs({ architecture: bert, gpu: t4, batch: 1, share: 0 })).toThrow(
+    'a GPU share of 0 is not in (0, 1]',
   )
+  expect(() => deviceLatencyMs({ architecture: bert, gpu: t4, batch: 0 })).toThrow(
+    'a batch of 0 is below 1',
+  )
+  expect(() =>
+    deviceLatencyMs({ architecture: bert, gpu: t4, batch: 1, sequenceLength: 1024 }),
+  ).toThrow('bert-base takes at most 512 tokens, not 1024; lower sequenceLength')
 })
 
 test('published latencies of calibrated GPUs come back within their spread', () => {
@@ -83,7 +98,8 @@ test('published latencies of calibrated GPUs come back within their spread', () 
 
 test('error bars: smallest where tables are, larger for another model, largest for another GPU', () => {
   const error = (name: string, model: string) =>
-    deviceLatencyMs({ architecture: architectureOf(model), gpu: findGpu(name), batch: 8 }).relativeError
+    deviceLatencyMs({ architecture: architectureOf(model), gpu: findGpu(name), batch: 8 })
+      .relativeError
   expect(error('T4', 'bert')).toBeLessThan(0.05)
   expect(error('T4', 'bert-tiny')).toBeGreaterThan(error('T4', 'bert'))
   expect(error('RTX-4090', 'mobilenet')).toBeGreaterThan(error('RTX-4090', 'bert'))
@@ -93,7 +109,12 @@ test('error bars: smallest where tables are, larger for another model, largest f
 test('one slice of seven gives about a seventh of the throughput', () => {
   const a100 = findGpu('A100')
   const whole = deviceLatencyMs({ architecture: bert, gpu: a100, batch: 64 }).ms
-  const slice = deviceLatencyMs({ architecture: bert, gpu: a100, batch: 64, mig: findMigProfile(a100, '1g.5gb') }).ms
+  const slice = deviceLatencyMs({
+    architecture: bert,
+    gpu: a100,
+    batch: 64,
+    mig: findMigProfile(a100, '1g.5gb'),
+  }).ms
   // Published: a 1g slice gives 0.13-0.14 of the whole (ParvaGPU, SC '24).
   expect(whole / slice).toBeGreaterThan(0.11)
   expect(whole / slice).toBeLessThan(0.16)
@@ -101,6 +122,10 @@ test('one slice of seven gives about a seventh of the throughput', () => {
 
 test('a runtime is one of the calibrated ones', () => {
   const resnet = { architecture: architectureOf('resnet50'), gpu: findGpu('V100'), batch: 1 }
-  expect(deviceLatencyMs({ ...resnet, runtime: 'pytorch' }).ms).toBeGreaterThan(2 * deviceLatencyMs(resnet).ms)
-  expect(() => deviceLatencyMs({ ...resnet, runtime: 'abacus' })).toThrow(/unknown runtime 'abacus'; known: tensorrt, .*pytorch/)
+  expect(deviceLatencyMs({ ...resnet, runtime: 'pytorch' }).ms).toBeGreaterThan(
+    2 * deviceLatencyMs(resnet).ms,
+  )
+  expect(() => deviceLatencyMs({ ...resnet, runtime: 'abacus' })).toThrow(
+    /unknown runtime 'abacus'; known: tensorrt, .*pytorch/,
+  )
 })

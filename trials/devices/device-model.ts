@@ -1,6 +1,7 @@
 /**
- * The device model: how long a batch takes on a GPU, how much of its memory it needs, and how sure that is.
- * Physics (physics.ts) with coefficients calibrated on published tables (coefficients.json), corrected by what those tables say beyond it.
+ * The device model: how long a batch takes on a GPU, how much of its memory it needs, and how sure
+ * that is. Physics (physics.ts) with coefficients calibrated on published tables
+ * (coefficients.json), corrected by what those tables say beyond it.
  */
 import { defaultSequenceLength, takesOf } from './architecture.ts'
 import { effectivePrecision, usableMemoryMiB } from './catalogue.ts'
@@ -22,7 +23,8 @@ export function deviceLatencyMs(call: DeviceCall): DeviceLatency {
 
 function check(call: DeviceCall): void {
   const share = call.share ?? 1
-  if (!(share > 0 && share <= 1)) throw new DeviceModelError(`a GPU share of ${share} is not in (0, 1]`)
+  if (!(share > 0 && share <= 1))
+    throw new DeviceModelError(`a GPU share of ${share} is not in (0, 1]`)
   if (!(call.batch >= 1)) throw new DeviceModelError(`a batch of ${call.batch} is below 1`)
   const length = call.sequenceLength ?? defaultSequenceLength
   const { architecture } = call
@@ -44,11 +46,20 @@ interface MemoryNeed {
 /** GPU memory that one process with one instance needs to serve batches of this size. */
 export function gpuMemoryMiB(call: DeviceCall & Pick<MemoryShape, 'framework'>): MemoryNeed {
   const measured = call.anchored?.memory
-  if (measured) return { mib: measured.fixedMiB + measured.perItemMiB * call.batch, relativeError: calibration.errors.memory }
+  if (measured)
+    return {
+      mib: measured.fixedMiB + measured.perItemMiB * call.batch,
+      relativeError: calibration.errors.memory,
+    }
   const { precision } = effectivePrecision(call.gpu, call.precision ?? 'fp16')
   const parts = memoryParts(call, precision, calibration.memory)
   return {
-    mib: parts.contextMiB + parts.weightsMiB + parts.workspaceMiB + parts.activationsMiB + parts.cacheMiB,
+    mib:
+      parts.contextMiB +
+      parts.weightsMiB +
+      parts.workspaceMiB +
+      parts.activationsMiB +
+      parts.cacheMiB,
     relativeError: unmeasuredMemoryError,
   }
 }
@@ -63,7 +74,10 @@ interface Fit {
 }
 
 /** Whether a batch fits the share of a GPU's memory (or its slice), or the MiB given. */
-export function fits(call: DeviceCall, availableMiB = call.mig?.memoryMiB ?? usableMemoryMiB(call.gpu) * (call.share ?? 1)): Fit {
+export function fits(
+  call: DeviceCall,
+  availableMiB = call.mig?.memoryMiB ?? usableMemoryMiB(call.gpu) * (call.share ?? 1),
+): Fit {
   const neededMiB = gpuMemoryMiB(call).mib
   return { fits: neededMiB <= availableMiB, neededMiB, availableMiB }
 }

@@ -1,10 +1,11 @@
 /**
- * Latency from first principles: a sum of launches, products, attention and memory traffic, with the few coefficients that calibration fits.
+ * Latency from first principles: a sum of launches, products, attention and memory traffic, with
+ * the few coefficients that calibration fits.
  *
  *   latency = kernels × launch / clock                              launches
- *           + Σ max(waves × tile / rate, weights / bandwidth)       products: tiles of each product in waves over the multiprocessors
- *           + Σ waves × block / rate                                attention
- *           + activations × miss / bandwidth                        traffic that the cache does not hold
+ *           + Σ max(waves × tile / rate, weights / bandwidth) products: tiles of each product in
+ *           waves over the multiprocessors + Σ waves × block / rate attention + activations × miss
+ *           / bandwidth traffic that the cache does not hold
  *   rate    = efficiency × peak, no more than the power budget allows
  */
 
@@ -22,7 +23,10 @@ export interface Physics {
   /** Fused attention against products. */
   readonly attentionEfficiency: number
   readonly bandwidthEfficiency: number
-  /** fp16 TFLOP/s that one watt sustains at 12 nm; in proportion to 12 nm / process, and to the width of the type. */
+  /**
+   * fp16 TFLOP/s that one watt sustains at 12 nm; in proportion to 12 nm / process, and to the
+   * width of the type.
+   */
   readonly tflopsPerWatt: number
   /** Working sets up to about this many times the cache stay in it. */
   readonly cacheReach: number
@@ -34,7 +38,10 @@ export interface Physics {
   readonly waveQuantisation: number
 }
 
-/** How one GPU departs from the common coefficients, as logarithms; zero for a GPU without published tables. */
+/**
+ * How one GPU departs from the common coefficients, as logarithms; zero for a GPU without published
+ * tables.
+ */
 export interface Deviation {
   readonly compute: number
   readonly launch: number
@@ -61,19 +68,33 @@ const tiles = [
 ] as const
 /** CUDA cores need no tensor-core tiles. */
 const scalarTiles = [...tiles, { rows: 32, columns: 32, efficiency: 0.5 }] as const
-/** F(2 × 2, 3 × 3) does with 4/9 of the multiplications (Lavin and Gray 2015); transforms eat a part of the gain. */
+/**
+ * F(2 × 2, 3 × 3) does with 4/9 of the multiplications (Lavin and Gray 2015); transforms eat a part
+ * of the gain.
+ */
 const winogradGain = 1.8
 
-/** Weights are read at this part of the bandwidth while a product runs. No more than the datasheet's bandwidth is ever had, whatever the tables say. */
+/**
+ * Weights are read at this part of the bandwidth while a product runs. No more than the datasheet's
+ * bandwidth is ever had, whatever the tables say.
+ */
 const weightBandwidth = 0.85
 /** Attention over a paged cache reads it at this part. */
 const cacheBandwidth = 0.5
 
-/** What runtimes really do with a precision: int8 where its products are not faster than fp16 runs in fp16. */
-export function executedPrecision(gpu: Gpu, asked: Precision): { precision: Precision; tflops: number } {
+/**
+ * What runtimes really do with a precision: int8 where its products are not faster than fp16 runs
+ * in fp16.
+ */
+export function executedPrecision(
+  gpu: Gpu,
+  asked: Precision,
+): { precision: Precision; tflops: number } {
   const effective = effectivePrecision(gpu, asked)
   const half = gpu.peakTflops.fp16
-  return effective.precision === 'int8' && half !== undefined && half >= effective.tflops ? { precision: 'fp16', tflops: half } : effective
+  return effective.precision === 'int8' && half !== undefined && half >= effective.tflops
+    ? { precision: 'fp16', tflops: half }
+    : effective
 }
 
 const processNm: Readonly<Record<string, number>> = {
@@ -98,11 +119,21 @@ export const processOf = (gpu: Pick<Gpu, 'name' | 'generation' | 'processNm'>): 
   gpu.processNm ?? (/^A(100|30)/.test(gpu.name) ? 7 : (processNm[gpu.generation] ?? 8))
 
 /** Operations per joule of a type against fp16. */
-const thrift: Readonly<Record<Precision, number>> = { fp32: 0.25, tf32: 0.5, fp16: 1, bf16: 1, int8: 2, fp8: 2 }
+const thrift: Readonly<Record<Precision, number>> = {
+  fp32: 0.25,
+  tf32: 0.5,
+  fp16: 1,
+  bf16: 1,
+  int8: 2,
+  fp8: 2,
+}
 
 /** TFLOP/s that the board's power sustains. */
-export const poweredTflops = (gpu: Gpu, precision: Precision, { tflopsPerWatt }: Pick<Physics, 'tflopsPerWatt'>): number =>
-  tflopsPerWatt * gpu.tdpWatts * thrift[precision] * (12 / processOf(gpu))
+export const poweredTflops = (
+  gpu: Gpu,
+  precision: Precision,
+  { tflopsPerWatt }: Pick<Physics, 'tflopsPerWatt'>,
+): number => tflopsPerWatt * gpu.tdpWatts * thrift[precision] * (12 / processOf(gpu))
 
 /**
  * Time of the work on a whole GPU at the precision it is executed in (`executedPrecision`).
@@ -120,8 +151,12 @@ export function latencyParts(
   const scalar = precision === 'fp32'
   const narrow = precision === 'int8' || precision === 'fp8'
   // Bytes per ms at a part of the bandwidth.
-  const bandwidthAt = (efficiency: number) => gpu.bandwidthGBs * 1e6 * Math.min(1, efficiency * Math.exp(deviation.bandwidth))
-  const efficiency = physics.productEfficiency * (convolutional ? physics.convolutionFactor : 1) * (narrow ? physics.int8Efficiency : 1)
+  const bandwidthAt = (efficiency: number) =>
+    gpu.bandwidthGBs * 1e6 * Math.min(1, efficiency * Math.exp(deviation.bandwidth))
+  const efficiency =
+    physics.productEfficiency *
+    (convolutional ? physics.convolutionFactor : 1) *
+    (narrow ? physics.int8Efficiency : 1)
   const unlimited = efficiency * tflops
   const powered = poweredTflops(gpu, precision, physics)
   const limited = unlimited * (1 + (unlimited / powered) ** 4) ** -0.25
@@ -139,19 +174,30 @@ export function latencyParts(
     const gain = scalar && winograd ? winogradGain : 1
     for (const tile of scalar ? scalarTiles : tiles) {
       const blocks = Math.ceil(rows / tile.rows) * Math.ceil(columns / tile.columns)
-      best = Math.min(best, (waves(blocks) * 2 * tile.rows * tile.columns * depth) / (perMultiprocessor * tile.efficiency * gain))
+      best = Math.min(
+        best,
+        (waves(blocks) * 2 * tile.rows * tile.columns * depth) /
+          (perMultiprocessor * tile.efficiency * gain),
+      )
     }
     const weightsMs = (columns * depth * work.weightElementBytes) / bandwidthAt(weightBandwidth)
     computeMs += count * Math.max(best, weightsMs)
   }
   for (const { count, blocks, flopsPerBlock } of work.attention ?? []) {
     const gain = narrow ? physics.int8AttentionGain / (2 * physics.int8Efficiency) : 1
-    computeMs += (count * waves(blocks) * flopsPerBlock) / (physics.attentionEfficiency * perMultiprocessor * gain)
+    computeMs +=
+      (count * waves(blocks) * flopsPerBlock) /
+      (physics.attentionEfficiency * perMultiprocessor * gain)
   }
   const miss = 1 - Math.exp(-work.workingSetBytes / (physics.cacheReach * gpu.l2MiB * 1e6))
   return {
-    launchMs: ((work.kernels * physics.launchUs) / 1e3) * Math.exp(deviation.launch) * (1500 / gpu.boostMhz),
+    launchMs:
+      ((work.kernels * physics.launchUs) / 1e3) *
+      Math.exp(deviation.launch) *
+      (1500 / gpu.boostMhz),
     computeMs,
-    memoryMs: (work.activationBytes * miss) / bandwidthAt(physics.bandwidthEfficiency) + work.kvBytes / bandwidthAt(cacheBandwidth),
+    memoryMs:
+      (work.activationBytes * miss) / bandwidthAt(physics.bandwidthEfficiency) +
+      work.kvBytes / bandwidthAt(cacheBandwidth),
   }
 }

@@ -1,6 +1,7 @@
 /**
- * `npm run bench:devices [-- --tables DIR | --llm]`: how far the device model is from published measurements; --llm: servers of language models alone.
- * In-sample, for rows left out (5 folds), for GPUs and models left out whole; with --tables, the committed model on tables it has not seen.
+ * `npm run bench:devices [-- --tables DIR | --llm]`: how far the device model is from published
+ * measurements; --llm: servers of language models alone. In-sample, for rows left out (5 folds),
+ * for GPUs and models left out whole; with --tables, the committed model on tables it has not seen.
  */
 import { parseArgs } from 'node:util'
 import { closedFormLines } from '../launchers/simulated/testing/closed-form-lines.ts'
@@ -19,12 +20,27 @@ import {
   slowdownErrors,
 } from './calibration/coefficients-from.ts'
 import { isCompiled } from './calibration/fit-coefficients.ts'
-import { heldOut, heldOutTables, type LatencyRow, publishedTables, readTables, type Tables } from './calibration/published-tables.ts'
+import {
+  heldOut,
+  heldOutTables,
+  type LatencyRow,
+  publishedTables,
+  readTables,
+  type Tables,
+} from './calibration/published-tables.ts'
 import { type Coefficients, calibration } from './coefficients.ts'
-import { type Foretold, foretoldFrameworks, foretoldLlmServers, foretoldProcesses, foretoldShortages } from './testing/anchored-tables.ts'
+import {
+  type Foretold,
+  foretoldFrameworks,
+  foretoldLlmServers,
+  foretoldProcesses,
+  foretoldShortages,
+} from './testing/anchored-tables.ts'
 import { coverageOf, statedErrors } from './testing/stated-errors.ts'
 
-const { values: options } = parseArgs({ options: { tables: { type: 'string' }, llm: { type: 'boolean', default: false } } })
+const { values: options } = parseArgs({
+  options: { tables: { type: 'string' }, llm: { type: 'boolean', default: false } },
+})
 
 const percent = (value: number) => `${(100 * value).toFixed(1)} %`.padStart(8)
 function report(what: string, errors: readonly number[], target = ''): void {
@@ -36,15 +52,22 @@ function report(what: string, errors: readonly number[], target = ''): void {
     `${what.padEnd(44)} median ${percent(at(0.5))}  p90 ${percent(at(0.9))}  worst ${percent(at(1))}  bias ${percent(signed[signed.length >> 1]!)}  n ${size.length}  ${target}`,
   )
 }
-function each<T>(rows: readonly T[], group: (row: T) => string, errors: (rows: readonly T[]) => readonly number[]): void {
-  for (const name of new Set(rows.map(group))) report(`  ${name}`, errors(rows.filter((row) => group(row) === name)))
+function each<T>(
+  rows: readonly T[],
+  group: (row: T) => string,
+  errors: (rows: readonly T[]) => readonly number[],
+): void {
+  for (const name of new Set(rows.map(group)))
+    report(`  ${name}`, errors(rows.filter((row) => group(row) === name)))
 }
 function coverage(what: string, rows: readonly LatencyRow[], coefficients: Coefficients): void {
   if (rows.length > 0) console.log(coverageOf(what, rows, coefficients))
 }
 /** Rows that were no anchors, by the device model alone and by the anchored server. */
 function anchoredReport(what: string, rows: readonly Foretold[]): void {
-  const within = rows.filter((r) => Math.abs(r.anchoredMs / r.measuredMs - 1) <= r.relativeError).length
+  const within = rows.filter(
+    (r) => Math.abs(r.anchoredMs / r.measuredMs - 1) <= r.relativeError,
+  ).length
   report(
     `${what}, device alone`,
     rows.map((r) => r.unanchoredMs / r.measuredMs - 1),
@@ -56,7 +79,8 @@ function anchoredReport(what: string, rows: readonly Foretold[]): void {
   )
 }
 function skipped(tables: Tables): void {
-  for (const [reason, rows] of tables.skipped) console.log(`skipped ${rows} rows: ${reason.split(';')[0]}`)
+  for (const [reason, rows] of tables.skipped)
+    console.log(`skipped ${rows} rows: ${reason.split(';')[0]}`)
 }
 
 if (options.llm) {
@@ -73,13 +97,20 @@ if (options.llm) {
     (r) => `${r.gpu.name} ${r.architecture.name} ${r.precision}`,
     (rows) => errorsOn(rows, calibration),
   )
-  for (const name of new Set(tables.latency.map((r) => `${r.runtime} ${r.gpu.name} ${r.architecture.name}`))) {
-    const own = tables.latency.filter((r) => `${r.runtime} ${r.gpu.name} ${r.architecture.name}` === name)
-    if (isCompiled(own[0]!) || calibration.runtimes[own[0]!.runtime] !== undefined) coverage(`  ${name}`, own, calibration)
+  for (const name of new Set(
+    tables.latency.map((r) => `${r.runtime} ${r.gpu.name} ${r.architecture.name}`),
+  )) {
+    const own = tables.latency.filter(
+      (r) => `${r.runtime} ${r.gpu.name} ${r.architecture.name}` === name,
+    )
+    if (isCompiled(own[0]!) || calibration.runtimes[own[0]!.runtime] !== undefined)
+      coverage(`  ${name}`, own, calibration)
   }
   const unseen = compiled.filter((r) => calibration.deviations[r.gpu.name] === undefined)
   report('latency, GPUs in no table of ours', errorsOn(unseen, calibration), 'target 12 % / 30 %')
-  const frameworks = tables.latency.filter((r) => !isCompiled(r) && calibration.runtimes[r.runtime] !== undefined)
+  const frameworks = tables.latency.filter(
+    (r) => !isCompiled(r) && calibration.runtimes[r.runtime] !== undefined,
+  )
   report('latency, frameworks', errorsOn(frameworks, calibration))
   report('slowdown by an MPS share, physics alone', slowdownErrors(tables.share, calibration))
   report(
@@ -119,7 +150,9 @@ if (options.llm) {
   )
   console.log('Stated errors, each by bars chosen on other rows')
   for (const line of statedErrors(tables)) console.log(line)
-  console.log('Servers anchored on a few of their own latencies (the rows of the anchors are not counted)')
+  console.log(
+    'Servers anchored on a few of their own latencies (the rows of the anchors are not counted)',
+  )
   anchoredReport('ResNet-50 by framework', foretoldFrameworks(frameworks, [1, 8, 32, 128]))
   for (const model of ['bert', 'resnet50', 'vgg16', 'mobilenetv2'])
     anchoredReport(`ParvaGPU ${model}, slices and processes`, foretoldProcesses(model))
@@ -154,11 +187,15 @@ if (options.llm) {
     'leave one model out',
     models.flatMap((name) => {
       const memory = fitMemory(tables.memory.filter((r) => r.architecture.name !== name))
-      return tables.memory.filter((r) => r.architecture.name === name).map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
+      return tables.memory
+        .filter((r) => r.architecture.name === name)
+        .map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
     }),
   )
   for (const model of ['bert', 'resnet50', 'vgg16', 'mobilenetv2']) {
     const { short, found, falseAlarms } = foretoldShortages(model)
-    console.log(`  ParvaGPU ${model}: ${found} of ${short} cells without memory foreseen, ${falseAlarms} false alarms`)
+    console.log(
+      `  ParvaGPU ${model}: ${found} of ${short} cells without memory foreseen, ${falseAlarms} false alarms`,
+    )
   }
 }

@@ -14,8 +14,11 @@ test('names that are no GPUs have none', () => {
 })
 
 test("the search benchmark's copy holds the same", () => {
-  const copy = JSON.parse(readFileSync(new URL('../../search/bench/gpu-features.json', import.meta.url), 'utf8'))
+  const copy = JSON.parse(
+    readFileSync(new URL('../../search/bench/gpu-features.json', import.meta.url), 'utf8'),
+  )
   const features = gpuFeatures(gpuCatalogue.flatMap((g) => [g.name, ...g.aliases]))!
   expect(Object.keys(copy).sort()).toEqual(Object.keys(features).sort())
-  for (const [name, values] of Object.entries(features)) for (const [i, v] of values.entries()) expect(copy[name][i]).toBeCloseTo(v, 3)
+  for (const [name, values] of Object.entries(features))
+    for (const [i, v] of values.entries()) expect(copy[name][i]).toBeCloseTo(v, 3)
 })

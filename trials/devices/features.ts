@@ -1,8 +1,14 @@
 import { findGpu, type Gpu } from './catalogue.ts'
 import { DeviceModelError } from './device-model-error.ts'
 
-/** [ln bandwidth (GB/s), ln fp16 peak (TFLOP/s; fp32 where there is no fp16)] of each GPU; undefined where a name is no known GPU. */
-export function gpuFeatures(names: readonly string[], own: readonly Gpu[] = []): Readonly<Record<string, readonly number[]>> | undefined {
+/**
+ * [ln bandwidth (GB/s), ln fp16 peak (TFLOP/s; fp32 where there is no fp16)] of each GPU; undefined
+ * where a name is no known GPU.
+ */
+export function gpuFeatures(
+  names: readonly string[],
+  own: readonly Gpu[] = [],
+): Readonly<Record<string, readonly number[]>> | undefined {
   try {
     return Object.fromEntries(
       names.map((name) => {

@@ -1,7 +1,8 @@
 /**
  * Multi-Instance GPU profiles: the slices that really exist, with their memory and multiprocessors.
- * Sources: NVIDIA MIG user guide, "Supported MIG profiles" (A30, A100); `nvidia-smi mig -lgip` of an H100 80GB as printed at
- * jbarrow.ai/field_notes/nvidia-mig; memory of H200, H20, GH200 and Blackwell slices is what their names say, and their multiprocessors are in proportion.
+ * Sources: NVIDIA MIG user guide, "Supported MIG profiles" (A30, A100); `nvidia-smi mig -lgip` of
+ * an H100 80GB as printed at jbarrow.ai/field_notes/nvidia-mig; memory of H200, H20, GH200 and
+ * Blackwell slices is what their names say, and their multiprocessors are in proportion.
  */
 import type { Gpu } from './catalogue.ts'
 import { DeviceModelError } from './device-model-error.ts'
@@ -35,7 +36,10 @@ const profile = (
   maxInstances,
 })
 
-const a100 = (gib: number, [small, double, half, whole]: readonly [number, number, number, number]): MigProfile[] => [
+const a100 = (
+  gib: number,
+  [small, double, half, whole]: readonly [number, number, number, number],
+): MigProfile[] => [
   profile(`1g.${gib / 8}gb`, 1 / 8, 1 / 7, 14, small, 7),
   profile(`1g.${gib / 4}gb`, 1 / 4, 1 / 7, 14, double, 4),
   profile(`2g.${gib / 4}gb`, 1 / 4, 2 / 7, 28, double, 3),
@@ -60,7 +64,10 @@ const hopper = (
   ]
 }
 /** Of memory that the names alone tell. */
-const nominal = (multiprocessors: number, [small, double, half, whole]: readonly [number, number, number, number]): MigProfile[] =>
+const nominal = (
+  multiprocessors: number,
+  [small, double, half, whole]: readonly [number, number, number, number],
+): MigProfile[] =>
   hopper(
     multiprocessors,
     [`${small}gb`, `${double}gb`, `${half}gb`, `${whole}gb`],
@@ -69,7 +76,8 @@ const nominal = (multiprocessors: number, [small, double, half, whole]: readonly
 
 const a100Of40 = a100(40, [4.75, 9.75, 19.62, 39.5])
 const a100Of80 = a100(80, [9.75, 19.62, 39.5, 79.25])
-const h100 = (multiprocessors: number) => hopper(multiprocessors, ['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
+const h100 = (multiprocessors: number) =>
+  hopper(multiprocessors, ['10gb', '20gb', '40gb', '80gb'], [9.75, 19.62, 39.5, 79.25])
 
 const h200 = hopper(132, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140])
 
@@ -115,28 +123,48 @@ export function findMigProfile(gpu: Gpu, name: string): MigProfile {
   if (found) return found
   const known = migProfilesOf(gpu)
   if (known.length === 0)
-    throw new DeviceModelError(`${gpu.name} has no MIG profiles`, `GPUs with MIG: ${Object.keys(profiles).join(', ')}`)
-  throw new DeviceModelError(`${gpu.name} has no MIG profile '${name}'`, `it has ${known.map((p) => p.name).join(', ')}`)
+    throw new DeviceModelError(
+      `${gpu.name} has no MIG profiles`,
+      `GPUs with MIG: ${Object.keys(profiles).join(', ')}`,
+    )
+  throw new DeviceModelError(
+    `${gpu.name} has no MIG profile '${name}'`,
+    `it has ${known.map((p) => p.name).join(', ')}`,
+  )
 }
 
-/** A MIG profile by its name, of which drivers round the memory differently; undefined where none of that name is known of the GPU. */
+/**
+ * A MIG profile by its name, of which drivers round the memory differently; undefined where none of
+ * that name is known of the GPU.
+ */
 export function knownMigProfile(gpu: Gpu, name: string): MigProfile | undefined {
   const known = migProfilesOf(gpu)
   const plain = name.toLowerCase().replace(extras, '')
   const [, parts, instance] = /^(?:(\d)c\.)?(.+)$/.exec(plain) ?? []
-  const found = known.find((p) => p.name === instance) ?? known.find((p) => isRounded(p.name, instance))
+  const found =
+    known.find((p) => p.name === instance) ?? known.find((p) => isRounded(p.name, instance))
   if (found && parts === undefined) return { ...found, name: name.toLowerCase() }
   const slices = Number(/^(\d)g/.exec(instance ?? '')?.[1])
-  return found && Number(parts) <= slices ? computeInstance(found, name.toLowerCase(), Number(parts) / slices) : undefined
+  return found && Number(parts) <= slices
+    ? computeInstance(found, name.toLowerCase(), Number(parts) / slices)
+    : undefined
 }
 
-/** '7g.189gb' for 7g.186gb of a GB200: as many compute slices, and memory within 5 %; what differs by more is another profile, or another GPU. */
+/**
+ * '7g.189gb' for 7g.186gb of a GB200: as many compute slices, and memory within 5 %; what differs
+ * by more is another profile, or another GPU.
+ */
 function isRounded(known: string, asked = ''): boolean {
   const [a, b] = [known, asked].map((name) => /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number))
-  return a !== undefined && b !== undefined && a[0] === b[0] && Math.abs(Math.log(a[1]! / b[1]!)) < 0.05
+  return (
+    a !== undefined && b !== undefined && a[0] === b[0] && Math.abs(Math.log(a[1]! / b[1]!)) < 0.05
+  )
 }
 
-/** Media and graphics engines that a profile has beside or without: '1g.10gb+me', '1g.24gb+gfx', '1g.5gb-me'. */
+/**
+ * Media and graphics engines that a profile has beside or without: '1g.10gb+me', '1g.24gb+gfx',
+ * '1g.5gb-me'.
+ */
 const extras = /(\+me(\.all)?|-me|\+gfx)+$/
 
 /** '1c.2g.10gb': some of a slice's compute, with memory and bandwidth that its neighbours share. */
@@ -149,5 +177,9 @@ const computeInstance = (slice: MigProfile, name: string, part: number): MigProf
   maxInstances: Math.round(slice.maxInstances / part),
 })
 
-/** The part of a GPU that a slice takes away from others, hence its price: the larger of its compute slices and memory slices. */
-export const paidFraction = (slice: MigProfile): number => Math.max(slice.memoryFraction, slice.computeFraction)
+/**
+ * The part of a GPU that a slice takes away from others, hence its price: the larger of its compute
+ * slices and memory slices.
+ */
+export const paidFraction = (slice: MigProfile): number =>
+  Math.max(slice.memoryFraction, slice.computeFraction)

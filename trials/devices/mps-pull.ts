@@ -1,8 +1,11 @@
 /**
- * How much slower a model gets under MPS for each whole GPU that its neighbours take, at their busiest: latency beside over alone at the same share. On a V100, two of one model on
- * halves, AlexNet, ResNet-50, VGG-19 and SSD, as published with iGniter (Xu et al., TPDS 2022; icloud-ecnu/igniter, Algorithm/config: activetime_2 / activetime_1). On an H200 and an
- * H100, BERT-base on texts of 128 tokens in fp16, and there in fp32 (the last two), by batch and neighbour, as measured for this project (`tables/*-neighbours.csv`): a small batch
- * beside a large one suffers most.
+ * How much slower a model gets under MPS for each whole GPU that its neighbours take, at their
+ * busiest: latency beside over alone at the same share. On a V100, two of one model on halves,
+ * AlexNet, ResNet-50, VGG-19 and SSD, as published with iGniter (Xu et al., TPDS 2022;
+ * icloud-ecnu/igniter, Algorithm/config: activetime_2 / activetime_1). On an H200 and an H100,
+ * BERT-base on texts of 128 tokens in fp16, and there in fp32 (the last two), by batch and
+ * neighbour, as measured for this project (`tables/*-neighbours.csv`): a small batch beside a large
+ * one suffers most.
  */
 import { mean, standardDeviation } from 'simple-statistics'
 
@@ -39,6 +42,8 @@ const onH100: readonly Pair[] = [
   [38.196, 39.004, 0.5],
   [10.907, 11.575, 0.5],
 ]
-const pulls = [...onV100, ...onH200, ...onH100].map(([aloneMs, besideMs, othersShare]) => (besideMs / aloneMs - 1) / othersShare)
+const pulls = [...onV100, ...onH200, ...onH100].map(
+  ([aloneMs, besideMs, othersShare]) => (besideMs / aloneMs - 1) / othersShare,
+)
 
 export const mpsPull = { mean: mean(pulls), deviation: standardDeviation(pulls) } as const

@@ -7,7 +7,10 @@ import { processOf } from './device-physics.ts'
 import { completed, parseArchitecture, parseGpus, thriftyWatts } from './own.ts'
 
 test('a GPU of the user: the figures given, a larger error bar', () => {
-  const own = parseGpus('Home Card:\n  memoryGiB: 16\n  bandwidthGBs: 500\n  peakTflops: { fp32: 20, fp16: 80 }\n', 'gpus.yaml')
+  const own = parseGpus(
+    'Home Card:\n  memoryGiB: 16\n  bandwidthGBs: 500\n  peakTflops: { fp32: 20, fp16: 80 }\n',
+    'gpus.yaml',
+  )
   const gpu = findGpu('home-card', own)
   const bert = architectureOf('bert')
   const { ms, relativeError } = deviceLatencyMs({ architecture: bert, gpu, batch: 8 })
@@ -20,11 +23,16 @@ test('power that a datasheet does not tell is that of the catalogue’s GPUs, an
   const known = gpuCatalogue.filter((gpu) => gpu.peakTflops.fp16 !== undefined)
   const truth = (gpu: Gpu) => Math.log((gpu.tdpWatts * 12) / processOf(gpu))
   const row = (gpu: Gpu) => [1, Math.log(gpu.bandwidthGBs), Math.log(gpu.peakTflops.fp32!)]
-  const fitted = (gpus: readonly Gpu[]) => solve(new Matrix(gpus.map(row)), Matrix.columnVector(gpus.map(truth))).to1DArray()
-  const told = (x: readonly number[], gpu: Gpu) => row(gpu).reduce((sum, value, i) => sum + value * x[i]!, 0)
+  const fitted = (gpus: readonly Gpu[]) =>
+    solve(new Matrix(gpus.map(row)), Matrix.columnVector(gpus.map(truth))).to1DArray()
+  const told = (x: readonly number[], gpu: Gpu) =>
+    row(gpu).reduce((sum, value, i) => sum + value * x[i]!, 0)
   const all = fitted(known)
-  for (const gpu of known) expect(Math.log(thriftyWatts(gpu)), gpu.name).toBeCloseTo(told(all, gpu), 1)
-  const left = known.map((gpu) => told(fitted(known.filter((other) => other !== gpu)), gpu) - truth(gpu))
+  for (const gpu of known)
+    expect(Math.log(thriftyWatts(gpu)), gpu.name).toBeCloseTo(told(all, gpu), 1)
+  const left = known.map(
+    (gpu) => told(fitted(known.filter((other) => other !== gpu)), gpu) - truth(gpu),
+  )
   expect(Math.sqrt(left.reduce((sum, e) => sum + e ** 2, 0) / left.length)).toBeLessThan(0.26)
 })
 
@@ -33,9 +41,14 @@ test('a GPU of which the generation alone is not told is as unsure as one with g
   const { generation, ...rest } = sheet
   expect(completed('Card', { ...rest, generation }).bare).toBeUndefined()
   expect(completed('Card', rest)).toMatchObject({ bare: true, processNm: 8 })
-  const ms = (gpu: Gpu) => deviceLatencyMs({ architecture: architectureOf('bert'), gpu, batch: 64 }).ms
-  expect(ms(completed('Card', { ...rest, generation: 'Turing' }))).toBeGreaterThan(ms(completed('Card', rest)))
-  expect(ms(completed('Card', { ...rest, generation: 'Ada' }))).toBeLessThan(ms(completed('Card', rest)))
+  const ms = (gpu: Gpu) =>
+    deviceLatencyMs({ architecture: architectureOf('bert'), gpu, batch: 64 }).ms
+  expect(ms(completed('Card', { ...rest, generation: 'Turing' }))).toBeGreaterThan(
+    ms(completed('Card', rest)),
+  )
+  expect(ms(completed('Card', { ...rest, generation: 'Ada' }))).toBeLessThan(
+    ms(completed('Card', rest)),
+  )
 })
 
 test('every problem of a GPU file at once, with its line', () => {
@@ -49,8 +62,12 @@ test('every problem of a GPU file at once, with its line', () => {
   })()
   expect(lines).toContainEqual('gpus.yaml:2: Mine.memoryGiB: expected a number above 0, got -1')
   expect(lines).toContainEqual(expect.stringMatching(/^gpus.yaml:3: Mine: unknown key 'bandwith'/))
-  expect(lines).toContainEqual(expect.stringMatching(/^gpus.yaml:1: Mine.bandwidthGBs: expected a number/))
-  expect(lines).toContainEqual(expect.stringMatching(/^gpus.yaml:4: Mine.peakTflops.fp32: expected a number/))
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^gpus.yaml:1: Mine.bandwidthGBs: expected a number/),
+  )
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^gpus.yaml:4: Mine.peakTflops.fp32: expected a number/),
+  )
 })
 
 const base = {
@@ -68,27 +85,62 @@ test("a model's own config.json", () => {
   const mine = parseArchitecture(JSON.stringify(base), 'config.json', 'mine')
   expect(mine.kind).toBe('encoder')
   expect(parameterCount(mine)).toBe(parameterCount(architectureOf('bert')))
-  const decoder = parseArchitecture(JSON.stringify({ ...base, model_type: 'llama', num_key_value_heads: 4 }), 'config.json', 'mine')
+  const decoder = parseArchitecture(
+    JSON.stringify({ ...base, model_type: 'llama', num_key_value_heads: 4 }),
+    'config.json',
+    'mine',
+  )
   expect(decoder).toMatchObject({ kind: 'decoder', kvHeads: 4, headSize: 64 })
-  const silent = { ...base, model_type: 'mistral', head_dim: null, num_local_experts: null, layer_types: null }
-  expect(parseArchitecture(JSON.stringify(silent), 'config.json', 'mine')).toMatchObject({ kind: 'decoder', kvHeads: 12, headSize: 64 })
+  const silent = {
+    ...base,
+    model_type: 'mistral',
+    head_dim: null,
+    num_local_experts: null,
+    layer_types: null,
+  }
+  expect(parseArchitecture(JSON.stringify(silent), 'config.json', 'mine')).toMatchObject({
+    kind: 'decoder',
+    kvHeads: 12,
+    headSize: 64,
+  })
 })
 
 test('a mixture of experts: Mixtral by its names, Qwen by its own; what a token goes through must be said, and MLA is refused', () => {
   const heads = { num_attention_heads: 32, num_key_value_heads: 8 }
-  const base = { hidden_size: 4096, num_hidden_layers: 32, ...heads, vocab_size: 32000, max_position_embeddings: 32768 }
+  const base = {
+    hidden_size: 4096,
+    num_hidden_layers: 32,
+    ...heads,
+    vocab_size: 32000,
+    max_position_embeddings: 32768,
+  }
   const read = (more: Record<string, unknown>) =>
-    parseArchitecture(JSON.stringify({ ...base, model_type: 'mixtral', ...more }, null, 1), 'config.json', 'mine') as Decoder
+    parseArchitecture(
+      JSON.stringify({ ...base, model_type: 'mixtral', ...more }, null, 1),
+      'config.json',
+      'mine',
+    ) as Decoder
   const mixtral = read({ intermediate_size: 14336, num_local_experts: 8, num_experts_per_tok: 2 })
   expect(mixtral.experts).toEqual({ count: 8, active: 2 })
   // As published: 46.7 billion.
   expect(parameterCount(mixtral) / 1e9).toBeCloseTo(46.7, 1)
-  const qwen = read({ intermediate_size: 6144, moe_intermediate_size: 768, num_experts: 128, num_experts_per_tok: 8 })
+  const qwen = read({
+    intermediate_size: 6144,
+    moe_intermediate_size: 768,
+    num_experts: 128,
+    num_experts_per_tok: 8,
+  })
   expect([qwen.intermediate, qwen.experts]).toEqual([768, { count: 128, active: 8 }])
   expect(parameterCount(architectureOf('qwen3-30b-a3b')) / 1e9).toBeCloseTo(30.5, 1)
-  expect(() => read({ intermediate_size: 14336, num_local_experts: 8 })).toThrow(/num_experts_per_tok: expected how many of the 8 experts/)
-  expect(() => read({ intermediate_size: 14336, kv_lora_rank: 512 })).toThrow(/config\.json:\d+.*MLA/)
-  expect(() => read({ intermediate_size: 14336, compress_ratios: [0, 4] })).toThrow(/config\.json:\d+.*MLA/)
+  expect(() => read({ intermediate_size: 14336, num_local_experts: 8 })).toThrow(
+    /num_experts_per_tok: expected how many of the 8 experts/,
+  )
+  expect(() => read({ intermediate_size: 14336, kv_lora_rank: 512 })).toThrow(
+    /config\.json:\d+.*MLA/,
+  )
+  expect(() => read({ intermediate_size: 14336, compress_ratios: [0, 4] })).toThrow(
+    /config\.json:\d+.*MLA/,
+  )
 })
 
 test('experts that every token goes through count, as DeepSeek and GLM name them', () => {
@@ -96,8 +148,19 @@ test('experts that every token goes through count, as DeepSeek and GLM name them
   const air = parseArchitecture(
     JSON.stringify({
       model_type: 'glm4_moe',
-      ...{ hidden_size: 4096, num_hidden_layers: 46, num_attention_heads: 96, num_key_value_heads: 8, head_dim: 128 },
-      ...{ vocab_size: 151552, max_position_embeddings: 131072, intermediate_size: 10944, moe_intermediate_size: 1408 },
+      ...{
+        hidden_size: 4096,
+        num_hidden_layers: 46,
+        num_attention_heads: 96,
+        num_key_value_heads: 8,
+        head_dim: 128,
+      },
+      ...{
+        vocab_size: 151552,
+        max_position_embeddings: 131072,
+        intermediate_size: 10944,
+        moe_intermediate_size: 1408,
+      },
       ...{ n_routed_experts: 128, n_shared_experts: 1, num_experts_per_tok: 8 },
     }),
     'config.json',
@@ -108,19 +171,40 @@ test('experts that every token goes through count, as DeepSeek and GLM name them
 })
 
 test('a model of texts and images is read by its language model; layers of other kinds than attention are refused', () => {
-  const text = { hidden_size: 5376, num_hidden_layers: 62, num_attention_heads: 32, num_key_value_heads: 16, head_dim: 128 }
-  const language = { ...text, model_type: 'gemma3_text', intermediate_size: 21504, vocab_size: 262208, max_position_embeddings: 131072 }
+  const text = {
+    hidden_size: 5376,
+    num_hidden_layers: 62,
+    num_attention_heads: 32,
+    num_key_value_heads: 16,
+    head_dim: 128,
+  }
+  const language = {
+    ...text,
+    model_type: 'gemma3_text',
+    intermediate_size: 21504,
+    vocab_size: 262208,
+    max_position_embeddings: 131072,
+  }
   const gemma = { model_type: 'gemma3', text_config: language }
-  const read = (config: unknown) => parseArchitecture(JSON.stringify(config, null, 1), 'config.json', 'mine') as Decoder
+  const read = (config: unknown) =>
+    parseArchitecture(JSON.stringify(config, null, 1), 'config.json', 'mine') as Decoder
   expect(read(gemma)).toMatchObject({ kind: 'decoder', layers: 62, kvHeads: 16, headSize: 128 })
-  expect(() => read({ text_config: { ...language, vocab_size: undefined } })).toThrow(/config\.json:2: text_config\.vocab_size/)
-  expect(() => read({ text_config: { ...language, max_position_embeddings: null } })).toThrow(/max_position_embeddings: expected how many/)
+  expect(() => read({ text_config: { ...language, vocab_size: undefined } })).toThrow(
+    /config\.json:2: text_config\.vocab_size/,
+  )
+  expect(() => read({ text_config: { ...language, max_position_embeddings: null } })).toThrow(
+    /max_position_embeddings: expected how many/,
+  )
   const quantization_config = { quant_method: 'awq', bits: 4 }
-  expect([read(gemma), read({ ...gemma, quantization_config })].map(({ quantizedBy }) => quantizedBy)).toEqual([undefined, 'awq'])
+  expect(
+    [read(gemma), read({ ...gemma, quantization_config })].map(({ quantizedBy }) => quantizedBy),
+  ).toEqual([undefined, 'awq'])
   expect(read({ text_config: { ...language, quantization_config } }).quantizedBy).toBe('awq')
   const layers = { ...language, layer_types: ['sliding_attention', 'full_attention'] }
   expect(read(layers).layers).toBe(62)
-  expect(() => read({ ...layers, layer_types: ['linear_attention', 'full_attention'] })).toThrow(/layer_types: layers of linear_attention/)
+  expect(() => read({ ...layers, layer_types: ['linear_attention', 'full_attention'] })).toThrow(
+    /layer_types: layers of linear_attention/,
+  )
 })
 
 test('a missing dimension is named', () => {
@@ -129,5 +213,7 @@ test('a missing dimension is named', () => {
   const parse = () => parseArchitecture(JSON.stringify(rest), 'config.json', 'mine')
   expect(parse).toThrow(/config.json:1: hidden_size: expected a whole number/)
   expect(parse).toThrow(/config.json:1: vocab_size: expected a whole number/)
-  expect(() => parseArchitecture(JSON.stringify({ ...base, num_attention_heads: 7 }), 'c.json', 'm')).toThrow(/give head_dim/)
+  expect(() =>
+    parseArchitecture(JSON.stringify({ ...base, num_attention_heads: 7 }), 'c.json', 'm'),
+  ).toThrow(/give head_dim/)
 })

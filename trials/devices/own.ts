@@ -1,4 +1,7 @@
-/** GPUs and architectures of the user's own, in YAML (or JSON: a Hugging Face config.json is read as it is). */
+/**
+ * GPUs and architectures of the user's own, in YAML (or JSON: a Hugging Face config.json is read as
+ * it is).
+ */
 import { z } from 'zod'
 import { readText } from '../../profiler/bounded-reader.ts'
 import { parseYaml } from '../yaml.ts'
@@ -8,7 +11,10 @@ import { processOf } from './device-physics.ts'
 import { isOnnxFile } from './onnx/graph-architecture.ts'
 import { readGraphArchitecture } from './onnx/graph-file.ts'
 
-/** What a user knows beside the catalogue and the architectures by name. Plain data: it crosses process boundaries. */
+/**
+ * What a user knows beside the catalogue and the architectures by name. Plain data: it crosses
+ * process boundaries.
+ */
 export interface OwnDevices {
   readonly gpus: readonly Gpu[]
   readonly architectures: readonly Architecture[]
@@ -29,7 +35,12 @@ const gpuSchema = z.strictObject({
       int8: positive.optional(),
       fp8: positive.optional(),
     },
-    { error: ({ code }) => (code === 'invalid_type' ? 'expected the dense TFLOP/s of each precision: { fp32: 20, fp16: 80 }' : undefined) },
+    {
+      error: ({ code }) =>
+        code === 'invalid_type'
+          ? 'expected the dense TFLOP/s of each precision: { fp32: 20, fp16: 80 }'
+          : undefined,
+    },
   ),
   generation: z.string().optional(),
   multiprocessors: whole.optional(),
@@ -40,7 +51,8 @@ const gpuSchema = z.strictObject({
 })
 
 /**
- * Reads `NAME: { memoryGiB, bandwidthGBs, peakTflops: { fp32, fp16, ... } }`; what is left out gets the figures of a GPU of its size today.
+ * Reads `NAME: { memoryGiB, bandwidthGBs, peakTflops: { fp32, fp16, ... } }`; what is left out gets
+ * the figures of a GPU of its size today.
  * @throws YamlFileError naming every problem with its line
  */
 export function parseGpus(text: string, fileName: string): Gpu[] {
@@ -49,7 +61,8 @@ export function parseGpus(text: string, fileName: string): Gpu[] {
 }
 
 /** What a datasheet must tell; the rest may be guessed. */
-type Datasheet = Pick<Gpu, 'memoryGiB' | 'bandwidthGBs' | 'peakTflops'> & Partial<Omit<Gpu, 'name' | 'bare'>>
+type Datasheet = Pick<Gpu, 'memoryGiB' | 'bandwidthGBs' | 'peakTflops'> &
+  Partial<Omit<Gpu, 'name' | 'bare'>>
 
 /** A GPU of which some figures are those of a GPU of its size. */
 export function completed(name: string, sheet: Datasheet): Gpu {
@@ -77,14 +90,19 @@ export function completed(name: string, sheet: Datasheet): Gpu {
 const unknownProcessNm = 8
 
 /**
- * Board power times 12 nm over its process, which is what bounds operations per second: W ∝ bandwidth^0.44 × fp32 peak^0.61, by least squares over the
- * catalogue's GPUs; one left out is met to 25 % (both tested).
+ * Board power times 12 nm over its process, which is what bounds operations per second: W ∝
+ * bandwidth^0.44 × fp32 peak^0.61, by least squares over the catalogue's GPUs; one left out is met
+ * to 25 % (both tested).
  */
-export const thriftyWatts = ({ bandwidthGBs, peakTflops }: Pick<Gpu, 'bandwidthGBs' | 'peakTflops'>): number =>
+export const thriftyWatts = ({
+  bandwidthGBs,
+  peakTflops,
+}: Pick<Gpu, 'bandwidthGBs' | 'peakTflops'>): number =>
   3.0 * bandwidthGBs ** 0.441 * peakTflops.fp32! ** 0.61
 
 /** What need not be there; many files have `null` for it. */
-const told = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
+const told = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform((value) => value ?? undefined)
 
 /** How the weights of a file are quantised. */
 const quantizationSchema = told(z.looseObject({ quant_method: told(z.string()) }))
@@ -147,29 +165,59 @@ const architectureSchema = z
           message: 'attention over a compressed cache (MLA) is not modelled',
           input: config[path],
         })
-    const others = config.layer_types?.find((type) => !/^(full|sliding|chunked)_attention$/.test(type))
+    const others = config.layer_types?.find(
+      (type) => !/^(full|sliding|chunked)_attention$/.test(type),
+    )
     if (others !== undefined)
-      context.addIssue({ code: 'custom', path: ['layer_types'], message: `layers of ${others} are not modelled`, input: others })
+      context.addIssue({
+        code: 'custom',
+        path: ['layer_types'],
+        message: `layers of ${others} are not modelled`,
+        input: others,
+      })
   })
 /** A model of texts and images names that which generates so. */
-const nestedSchema = z.looseObject({ text_config: z.looseObject({}).optional(), quantization_config: quantizationSchema })
+const nestedSchema = z.looseObject({
+  text_config: z.looseObject({}).optional(),
+  quantization_config: quantizationSchema,
+})
 
 /** Mixtral's names, Qwen's and OLMoE's, DeepSeek's and GLM's. */
 const expertsOf = (config: z.output<typeof architectureSchema>): number | undefined =>
   config.num_local_experts ?? config.num_experts ?? config.n_routed_experts
 
 /** What every token goes through beside its experts: Qwen's names, DeepSeek's and GLM's. */
-function sharedOf(config: z.output<typeof architectureSchema>): { readonly sharedIntermediate?: number } {
-  const width = config.shared_expert_intermediate_size ?? (config.n_shared_experts ?? 0) * (config.moe_intermediate_size ?? 0)
+function sharedOf(config: z.output<typeof architectureSchema>): {
+  readonly sharedIntermediate?: number
+} {
+  const width =
+    config.shared_expert_intermediate_size ??
+    (config.n_shared_experts ?? 0) * (config.moe_intermediate_size ?? 0)
   return width > 0 ? { sharedIntermediate: width } : {}
 }
 
-const encoderTypes = ['bert', 'roberta', 'distilbert', 'albert', 'electra', 'camembert', 'xlm-roberta', 'mpnet', 'deberta']
+const encoderTypes = [
+  'bert',
+  'roberta',
+  'distilbert',
+  'albert',
+  'electra',
+  'camembert',
+  'xlm-roberta',
+  'mpnet',
+  'deberta',
+]
 
 /** By `model_type`, else by whether `architectures` names a CausalLM. */
-const generates = (config: Pick<z.output<typeof architectureSchema>, 'model_type' | 'architectures' | 'num_key_value_heads'>): boolean =>
+const generates = (
+  config: Pick<
+    z.output<typeof architectureSchema>,
+    'model_type' | 'architectures' | 'num_key_value_heads'
+  >,
+): boolean =>
   config.model_type === undefined
-    ? (config.architectures ?? []).some((a) => a.endsWith('ForCausalLM')) || config.num_key_value_heads !== undefined
+    ? (config.architectures ?? []).some((a) => a.endsWith('ForCausalLM')) ||
+      config.num_key_value_heads !== undefined
     : !encoderTypes.includes(config.model_type)
 
 /**
@@ -178,7 +226,9 @@ const generates = (config: Pick<z.output<typeof architectureSchema>, 'model_type
  * @throws YamlFileError, DeviceModelError, BoundError
  */
 export const architectureFile = (path: string, shown: string, name: string): Architecture =>
-  isOnnxFile(path) ? readGraphArchitecture(path) : parseArchitecture(readText(path, 'document'), shown, name)
+  isOnnxFile(path)
+    ? readGraphArchitecture(path)
+    : parseArchitecture(readText(path, 'document'), shown, name)
 
 /**
  * Reads a transformer's dimensions, of one that takes images too those of its language model.
@@ -199,7 +249,12 @@ export function parseArchitecture(text: string, fileName: string, name: string):
     maxSequenceLength: config.max_position_embeddings ?? 512,
   }
   if (!generates(config))
-    return { kind: 'encoder', ...common, embedding: config.embedding_size, sharedLayers: config.model_type === 'albert' }
+    return {
+      kind: 'encoder',
+      ...common,
+      embedding: config.embedding_size,
+      sharedLayers: config.model_type === 'albert',
+    }
   const experts = expertsOf(config)
   const quantizedBy = (document.quantization_config ?? config.quantization_config)?.quant_method
   return {

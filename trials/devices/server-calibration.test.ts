@@ -10,7 +10,8 @@ const architecture = architectureOf('resnet50')
 const a10 = findGpu('A10')
 /** ln host, ln host per item, ln floor, ln level, slope */
 const truth = [Math.log(2), Math.log(0.2), Math.log(6), Math.log(3), 0]
-const latencyMs = (batch: number) => anchoredMs(truth, batch, deviceLatencyMs({ architecture, gpu: a10, batch }).ms)
+const latencyMs = (batch: number) =>
+  anchoredMs(truth, batch, deviceLatencyMs({ architecture, gpu: a10, batch }).ms)
 
 const calibration: ServerCalibration = {
   name: 'own-resnet50-a10',
@@ -27,7 +28,9 @@ const slo = { percentile: 0.99, limitMs: 200 }
 const at = (batchSize: number, more = {}) => ({ gpu: 'A10', batchSize, cpuCores: 8, ...more })
 
 test('estimates of a calibrated server are its own, and their error is smaller than that of one of which only the usual is known', () => {
-  const estimates = [usualServer(), anchored].map((server) => createEstimator({ architecture, slo, anchored: server }).estimate(at(32)))
+  const estimates = [usualServer(), anchored].map((server) =>
+    createEstimator({ architecture, slo, anchored: server }).estimate(at(32)),
+  )
   const [usual, own] = estimates.map((estimated) => (estimated.serves ? estimated : undefined))
   expect(own!.saturationRps).toBeGreaterThan((0.93 * 32_000) / latencyMs(32))
   expect(own!.saturationRps).toBeLessThan((1.07 * 32_000) / latencyMs(32))
@@ -36,11 +39,16 @@ test('estimates of a calibrated server are its own, and their error is smaller t
 })
 
 test('memory that was read decides what fits: at sizes that were not read, and with several processes', () => {
-  expect(gpuMemoryMiB({ architecture, gpu: a10, batch: 128, anchored })).toMatchObject({ mib: 1500 + 120 * 128 })
+  expect(gpuMemoryMiB({ architecture, gpu: a10, batch: 128, anchored })).toMatchObject({
+    mib: 1500 + 120 * 128,
+  })
   const estimator = createEstimator({ architecture, slo, anchored })
   expect(estimator.cannotServe(at(128))).toBe(false)
   expect(estimator.cannotServe(at(128, { instances: 2 }))).toBe(true)
-  expect(estimator.estimate(at(256))).toMatchObject({ serves: false, reason: expect.stringMatching(/needs 32220 MiB of GPU memory/) })
+  expect(estimator.estimate(at(256))).toMatchObject({
+    serves: false,
+    reason: expect.stringMatching(/needs 32220 MiB of GPU memory/),
+  })
 })
 
 test('the numbers of the fit are what the search learns from trials; the GPU of the anchors is surer than another', () => {
@@ -57,7 +65,9 @@ test('the numbers of the fit are what the search learns from trials; the GPU of 
 
 test('a lone request takes what was measured: the work of the host and a delay count once', () => {
   for (const instances of [1, 2]) {
-    const estimated = createEstimator({ architecture, slo, anchored }).estimate(at(32, { instances, cpuCores: 1 }))
+    const estimated = createEstimator({ architecture, slo, anchored }).estimate(
+      at(32, { instances, cpuCores: 1 }),
+    )
     expect(estimated.serves && estimated.idleMs / latencyMs(1)).toBeCloseTo(1, 1)
   }
 })
@@ -65,8 +75,13 @@ test('a lone request takes what was measured: the work of the host and a delay c
 describe('what requests cost beside their batches', () => {
   const limitRps = 64_000 / latencyMs(64)
   const foretold = (rps: number | undefined, configuration = at(64)) => {
-    const server = anchoredBy({ ...calibration, ...(rps !== undefined && { saturation: { connections: 64, rps } }) }, architecture)
-    const estimated = createEstimator({ architecture, slo, anchored: server }).estimate(configuration)
+    const server = anchoredBy(
+      { ...calibration, ...(rps !== undefined && { saturation: { connections: 64, rps } }) },
+      architecture,
+    )
+    const estimated = createEstimator({ architecture, slo, anchored: server }).estimate(
+      configuration,
+    )
     return estimated.serves ? estimated : undefined
   }
 
@@ -81,6 +96,9 @@ describe('what requests cost beside their batches', () => {
   })
 
   test('holds up no batches that are slower', () => {
-    expect(foretold(0.36 * limitRps, at(1))!.capacityRps).toBeCloseTo(foretold(undefined, at(1))!.capacityRps, 1)
+    expect(foretold(0.36 * limitRps, at(1))!.capacityRps).toBeCloseTo(
+      foretold(undefined, at(1))!.capacityRps,
+      1,
+    )
   })
 })

@@ -1,5 +1,12 @@
 /** The work that one call of an architecture asks of a device. */
-import { type Architecture, type CallShape, type Decoder, defaultSequenceLength, type Encoder, kvBytesPerToken } from './architecture.ts'
+import {
+  type Architecture,
+  type CallShape,
+  type Decoder,
+  defaultSequenceLength,
+  type Encoder,
+  kvBytesPerToken,
+} from './architecture.ts'
 import { flopsOf, type Work } from './call-work.ts'
 import type { Precision } from './catalogue.ts'
 import { bytesPerElement, type Convnet, convolutionsOf } from './convnets.ts'
@@ -8,11 +15,21 @@ import { type GraphArchitecture, graphCountOf } from './onnx/graph-architecture.
 export function workOf(architecture: Architecture, shape: CallShape, precision: Precision): Work {
   switch (architecture.kind) {
     case 'encoder':
-      return encoderWork(architecture, shape.batch, shape.sequenceLength ?? defaultSequenceLength, bytesPerElement(precision))
+      return encoderWork(
+        architecture,
+        shape.batch,
+        shape.sequenceLength ?? defaultSequenceLength,
+        bytesPerElement(precision),
+      )
     case 'decoder':
       return decoderWork(architecture, shape, precision)
     case 'convnet':
-      return convnetWork(architecture, shape.batch, shape.imageSize ?? architecture.imageSize, bytesPerElement(precision))
+      return convnetWork(
+        architecture,
+        shape.batch,
+        shape.imageSize ?? architecture.imageSize,
+        bytesPerElement(precision),
+      )
     case 'graph':
       return graphWork(architecture, shape, bytesPerElement(precision))
   }
@@ -22,7 +39,10 @@ export function workOf(architecture: Architecture, shape: CallShape, precision: 
 export const isConvolutional = (architecture: Architecture): boolean => {
   if (architecture.kind !== 'graph') return architecture.kind === 'convnet'
   const { products } = graphCountOf(architecture, {})
-  return flopsOf({ products: products.filter(({ convolution }) => convolution) }) > flopsOf({ products }) / 2
+  return (
+    flopsOf({ products: products.filter(({ convolution }) => convolution) }) >
+    flopsOf({ products }) / 2
+  )
 }
 
 /** The count of one item, with as many rows and blocks as the batch has items. */
@@ -40,7 +60,10 @@ function graphWork(a: GraphArchitecture, shape: CallShape, bytes: number): Work 
   }
 }
 
-/** Seven kernels a layer: fused QKV, attention, output projection, norm, two feed-forward products, norm. */
+/**
+ * Seven kernels a layer: fused QKV, attention, output projection, norm, two feed-forward products,
+ * norm.
+ */
 function encoderWork(a: Encoder, batch: number, length: number, bytes: number): Work {
   const rows = batch * length
   const { layers, hidden, intermediate, heads } = a
@@ -52,7 +75,9 @@ function encoderWork(a: Encoder, batch: number, length: number, bytes: number): 
       { rows, columns: intermediate, depth: hidden, count: layers },
       { rows, columns: hidden, depth: intermediate, count: layers },
     ],
-    attention: [{ count: layers, blocks: batch * heads, flopsPerBlock: 4 * length ** 2 * (hidden / heads) }],
+    attention: [
+      { count: layers, blocks: batch * heads, flopsPerBlock: 4 * length ** 2 * (hidden / heads) },
+    ],
     weightElementBytes: bytes,
     activationBytes: layers * rows * (14 * hidden + 2 * intermediate) * bytes,
     workingSetBytes: rows * (hidden + intermediate) * bytes,
@@ -80,7 +105,8 @@ function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
       // Only each sequence's last token is unembedded.
       { rows: shape.batch, columns: a.vocabulary, depth: hidden, count: 1 },
     ],
-    // Causal: on average half of the keys. A decoding step splits each sequence's keys over several blocks.
+    // Causal: on average half of the keys. A decoding step splits each sequence's keys over several
+    // blocks.
     attention: [
       decode
         ? {

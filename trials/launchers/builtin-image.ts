@@ -5,8 +5,9 @@ import type { BuiltinTemplate } from './template.ts'
 export const builtinImage = 'tune-predictor:0.1.0'
 
 /**
- * The one that has what a configuration needs: '-onnx' is built with PEERS=onnxruntime-node, '-gguf' with PEERS=node-llama-cpp, '-cuda' with
- * deploy/predictor-cuda.Dockerfile. Undefined: none has that engine and CUDA, for each wants a release of its own.
+ * The one that has what a configuration needs: '-onnx' is built with PEERS=onnxruntime-node,
+ * '-gguf' with PEERS=node-llama-cpp, '-cuda' with deploy/predictor-cuda.Dockerfile. Undefined: none
+ * has that engine and CUDA, for each wants a release of its own.
  */
 export function builtinImageFor({
   engine,

@@ -28,11 +28,20 @@ const launcher = (template: BuiltinTemplate) =>
     runDirectory: join(folder, 'experiment'),
     machine,
   })
-const emulated: BuiltinTemplate = { kind: 'builtin', model: 'bert', engine: 'emulated', readyTimeoutS: 30 }
+const emulated: BuiltinTemplate = {
+  kind: 'builtin',
+  model: 'bert',
+  engine: 'emulated',
+  readyTimeoutS: 30,
+}
 
 describe('the built-in predictor, launched', () => {
   test('serves on an emulated GPU, says so, and leaves nothing', async () => {
-    const predictor = await launcher(emulated).launch({ cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 4 }, 1, never)
+    const predictor = await launcher(emulated).launch(
+      { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 4 },
+      1,
+      never,
+    )
     try {
       expect(predictor.provenance).toBe('emulated')
       expect(predictor.isolation).toContain('GPU T4 emulated, 25 %')
@@ -44,7 +53,11 @@ describe('the built-in predictor, launched', () => {
   })
 
   test('that needs more memory than its share is out of memory', async () => {
-    const launch = launcher(emulated).launch({ cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 5, batchSize: 256 }, 2, never)
+    const launch = launcher(emulated).launch(
+      { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 5, batchSize: 256 },
+      2,
+      never,
+    )
     await expect(launch).rejects.toMatchObject({
       name: 'InfeasibleError',
       reason: 'out-of-memory',
@@ -54,8 +67,15 @@ describe('the built-in predictor, launched', () => {
   })
 
   test('with settings it does not take is our fault, not the configuration’s', async () => {
-    const launch = launcher({ ...emulated, env: { WARM_UP_BATCH: 'many' } }).launch({ gpu: 'T4' }, 3, never)
-    await expect(launch).rejects.toMatchObject({ name: 'LaunchError', message: expect.stringContaining('WARM_UP_BATCH') })
+    const launch = launcher({ ...emulated, env: { WARM_UP_BATCH: 'many' } }).launch(
+      { gpu: 'T4' },
+      3,
+      never,
+    )
+    await expect(launch).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining('WARM_UP_BATCH'),
+    })
   })
 })
 
@@ -80,31 +100,54 @@ describe('which engine auto comes to', () => {
     packages: [state === 'ok' ? { ...node, state, version: '4.22.0' } : { ...node, state }],
   })
 
-  test('a real one on CPU', () => expect(engineFor(auto, resourcesOf({ gpu: 'none' }), machine)).toBe('tfjs'))
-  test('a real one on the GPU that is here', () => expect(engineFor(auto, resourcesOf({ gpu: 'T4' }), withGpu('ok'))).toBe('tfjs'))
-  test('emulated for a GPU that is not', () => expect(engineFor(auto, resourcesOf({ gpu: 'V100' }), withGpu('ok'))).toBe('emulated'))
+  test('a real one on CPU', () =>
+    expect(engineFor(auto, resourcesOf({ gpu: 'none' }), machine)).toBe('tfjs'))
+  test('a real one on the GPU that is here', () =>
+    expect(engineFor(auto, resourcesOf({ gpu: 'T4' }), withGpu('ok'))).toBe('tfjs'))
+  test('emulated for a GPU that is not', () =>
+    expect(engineFor(auto, resourcesOf({ gpu: 'V100' }), withGpu('ok'))).toBe('emulated'))
   test('emulated where nothing drives the GPU', () =>
     expect(engineFor(auto, resourcesOf({ gpu: 'T4' }), withGpu('absent'))).toBe('emulated'))
   test('never silently: tfjs asked for on a GPU that nothing drives is refused', () =>
-    expect(() => engineFor({ ...auto, engine: 'tfjs' }, resourcesOf({ gpu: 'T4' }), withGpu('absent'))).toThrow(
-      /tfjs-node-gpu is not installed/,
-    ))
+    expect(() =>
+      engineFor({ ...auto, engine: 'tfjs' }, resourcesOf({ gpu: 'T4' }), withGpu('absent')),
+    ).toThrow(/tfjs-node-gpu is not installed/))
   test('never silently: ONNX Runtime without its CUDA provider is refused', () => {
-    const onnx = { name: 'onnxruntime-node', gives: 'ONNX models', state: 'ok' as const, version: '1.30.0' }
+    const onnx = {
+      name: 'onnxruntime-node',
+      gives: 'ONNX models',
+      state: 'ok' as const,
+      version: '1.30.0',
+    }
     const asked = resourcesOf({ gpu: 'T4' })
-    const cpuOnly = { ...withGpu('absent'), packages: [{ ...onnx, gpuProblem: 'its CUDA provider is not installed' }] }
-    expect(() => engineFor({ ...auto, engine: 'onnx' }, asked, cpuOnly)).toThrow(/onnxruntime-node cannot use it: its CUDA provider/)
-    expect(engineFor({ ...auto, engine: 'onnx' }, asked, { ...cpuOnly, packages: [onnx] })).toBe('onnx')
+    const cpuOnly = {
+      ...withGpu('absent'),
+      packages: [{ ...onnx, gpuProblem: 'its CUDA provider is not installed' }],
+    }
+    expect(() => engineFor({ ...auto, engine: 'onnx' }, asked, cpuOnly)).toThrow(
+      /onnxruntime-node cannot use it: its CUDA provider/,
+    )
+    expect(engineFor({ ...auto, engine: 'onnx' }, asked, { ...cpuOnly, packages: [onnx] })).toBe(
+      'onnx',
+    )
   })
   test('a driver older than the package’s CUDA is what is missing', () => {
-    const onnx = { name: 'onnxruntime-node', gives: 'ONNX models', state: 'ok' as const, version: '1.30.0' }
-    const withDriver = (driver: string) => missingGpuDriver('onnx', { packages: [onnx], gpus: [{ ...t4, driver }] })
+    const onnx = {
+      name: 'onnxruntime-node',
+      gives: 'ONNX models',
+      state: 'ok' as const,
+      version: '1.30.0',
+    }
+    const withDriver = (driver: string) =>
+      missingGpuDriver('onnx', { packages: [onnx], gpus: [{ ...t4, driver }] })
     expect(withDriver('470.223.02')).toEqual({
       what: 'the CUDA of onnxruntime-node needs driver 525 or later, and 470.223.02 is here',
       install: 'update the NVIDIA driver',
     })
     expect(withDriver('525.60.13')).toBeUndefined()
     const tfjs = { ...onnx, name: '@tensorflow/tfjs-node-gpu' }
-    expect(missingGpuDriver('tfjs', { packages: [tfjs], gpus: [{ ...t4, driver: '470.223.02' }] })).toBeUndefined()
+    expect(
+      missingGpuDriver('tfjs', { packages: [tfjs], gpus: [{ ...t4, driver: '470.223.02' }] }),
+    ).toBeUndefined()
   })
 })

@@ -21,7 +21,12 @@ afterEach(() => {
 
 const { signal } = new AbortController()
 const first: AnswerRules = { expect: [], golden: 'first' }
-const command: PredictorTemplate = { kind: 'command', model: 'm', command: ['serve'], protocol: 'oip-v2' }
+const command: PredictorTemplate = {
+  kind: 'command',
+  model: 'm',
+  command: ['serve'],
+  protocol: 'oip-v2',
+}
 const builtin: PredictorTemplate = {
   kind: 'builtin',
   model: 'bert',
@@ -52,9 +57,21 @@ interface More {
 }
 
 /** Predictors of which each answers as told, without any server. */
-function serving(answers: Answers, rules: AnswerRules, template = command, store = new GoldenStore(), more: More = {}): Served {
+function serving(
+  answers: Answers,
+  rules: AnswerRules,
+  template = command,
+  store = new GoldenStore(),
+  more: More = {},
+): Served {
   const { bodies: texts = [0, 1, 2, 3], tensors = true, answerMs = 0, meaning } = more
-  const served: Served = { launcher: undefined as unknown as Launcher, stopped: [], asked: 0, bodies: [], slept: [] }
+  const served: Served = {
+    launcher: undefined as unknown as Launcher,
+    stopped: [],
+    asked: 0,
+    bodies: [],
+    slept: [],
+  }
   const configurations: Configuration[] = []
   let nowMs = 5_000
   const clock = {
@@ -86,8 +103,18 @@ function serving(answers: Answers, rules: AnswerRules, template = command, store
         contentType: 'application/json',
         body: JSON.stringify({ body, size: configuration.imageSize }),
       }))
-      const target: Target = { kind: 'http', url: 'http://h', path: String(number), headers: {}, bodies, timeoutMs: 1_000 }
-      const meant = meaning && { meaning: (_: unknown, answer: Uint8Array) => meaning(JSON.parse(Buffer.from(answer).toString())) }
+      const target: Target = {
+        kind: 'http',
+        url: 'http://h',
+        path: String(number),
+        headers: {},
+        bodies,
+        timeoutMs: 1_000,
+      }
+      const meant = meaning && {
+        meaning: (_: unknown, answer: Uint8Array) =>
+          meaning(JSON.parse(Buffer.from(answer).toString())),
+      }
       const stop = async () => void served.stopped.push(number)
       return {
         target: { ...target, ...meant },
@@ -101,7 +128,9 @@ function serving(answers: Answers, rules: AnswerRules, template = command, store
       }
     },
   }
-  return Object.assign(served, { launcher: withCheckedAnswers(inner, { rules, template, reading, store, clock }) })
+  return Object.assign(served, {
+    launcher: withCheckedAnswers(inner, { rules, template, reading, store, clock }),
+  })
 }
 const answered = (document: unknown): Answered => ({ document, result: document })
 const right: Answers = (_, body) => ({ y: body + 0.5 })
@@ -122,14 +151,25 @@ test('what answers like the first configuration is measured, what does not canno
 
 test('golden answers outlive the run that took them, private', async () => {
   const path = join(folder, 'e', 'golden-answers.json')
-  await serving(right, first, command, new GoldenStore(path)).launcher.launch({ batch: 1 }, 1, signal)
+  await serving(right, first, command, new GoldenStore(path)).launcher.launch(
+    { batch: 1 },
+    1,
+    signal,
+  )
   expect(statSync(path).mode & 0o777).toBe(0o600)
   expect(readFileSync(path, 'utf8')).toContain('trial 1')
   const resumed = serving(brokenAt8, first, command, new GoldenStore(path))
-  await expect(resumed.launcher.launch({ batch: 8 }, 2, signal)).rejects.toMatchObject({ reason: 'answers-differ' })
+  await expect(resumed.launcher.launch({ batch: 8 }, 2, signal)).rejects.toMatchObject({
+    reason: 'answers-differ',
+  })
 })
 
-const entry = { of: 'trial 1', configuration: {}, random: [], answers: [{ body: 0, leaves: { y: [0.5] } }] }
+const entry = {
+  of: 'trial 1',
+  configuration: {},
+  random: [],
+  answers: [{ body: 0, leaves: { y: [0.5] } }],
+}
 test.each(
   [
     {},
@@ -155,7 +195,10 @@ test.each(
   const path = join(folder, 'golden-answers.json')
   writeFileSync(path, text)
   const { launcher, stopped } = serving(right, first, command, new GoldenStore(path))
-  await expect(launcher.launch({}, 1, signal)).rejects.toMatchObject({ message: expect.stringContaining(path), final: 'experiment' })
+  await expect(launcher.launch({}, 1, signal)).rejects.toMatchObject({
+    message: expect.stringContaining(path),
+    final: 'experiment',
+  })
   expect(stopped).toEqual([1])
 })
 
@@ -169,19 +212,27 @@ test('a whole file of them is read', async () => {
 
 test('of several that start at once one gives the golden answers', async () => {
   const { launcher } = serving(brokenAt8, first)
-  const launched = await Promise.allSettled([1, 8, 1].map((batch, i) => launcher.launch({ batch }, i + 1, signal)))
+  const launched = await Promise.allSettled(
+    [1, 8, 1].map((batch, i) => launcher.launch({ batch }, i + 1, signal)),
+  )
   expect(launched.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
 })
 
 test('a first configuration that does not answer gives none; the next one does', async () => {
-  const { launcher } = serving((configuration, body) => (configuration.batch === 1 ? 'refused' : brokenAt8(configuration, body)), first)
+  const { launcher } = serving(
+    (configuration, body) =>
+      configuration.batch === 1 ? 'refused' : brokenAt8(configuration, body),
+    first,
+  )
   await launcher.launch({ batch: 1 }, 1, signal)
   await launcher.launch({ batch: 2 }, 2, signal)
   await expect(launcher.launch({ batch: 8 }, 3, signal)).rejects.toThrow('the answer of trial 2')
 })
 
 describe('what may answer otherwise', () => {
-  const differs: Answers = (configuration, body) => ({ y: body + JSON.stringify(configuration).length })
+  const differs: Answers = (configuration, body) => ({
+    y: body + JSON.stringify(configuration).length,
+  })
   test.each<[string, PredictorTemplate, Configuration, boolean]>([
     ['another batch', builtin, { batchSize: 16 }, false],
     ['another length of texts', builtin, { sequenceLength: 64 }, true],
@@ -193,22 +244,34 @@ describe('what may answer otherwise', () => {
     const { launcher } = serving(differs, first, template)
     await launcher.launch({}, 1, signal)
     const second = launcher.launch(configuration, 2, signal)
-    await (may ? expect(second).resolves.toBeDefined() : expect(second).rejects.toMatchObject({ reason: 'answers-differ' }))
+    await (may
+      ? expect(second).resolves.toBeDefined()
+      : expect(second).rejects.toMatchObject({ reason: 'answers-differ' }))
   })
 })
 
 test('answers that the user gives are held against the first configuration too', async () => {
-  const golden = { file: 'golden.jsonl', documents: [0, 1, 2, 3].map((body) => ({ y: body + 0.5 })) }
+  const golden = {
+    file: 'golden.jsonl',
+    documents: [0, 1, 2, 3].map((body) => ({ y: body + 0.5 })),
+  }
   const { launcher } = serving(brokenAt8, { expect: [], golden })
-  await expect(launcher.launch({ batch: 8 }, 1, signal)).rejects.toThrow('the answer of golden.jsonl')
+  await expect(launcher.launch({ batch: 8 }, 1, signal)).rejects.toThrow(
+    'the answer of golden.jsonl',
+  )
   await launcher.launch({ batch: 1 }, 2, signal)
 })
 
 test('a first configuration that answers otherwise than the user expects gives no golden answers', async () => {
   const rules: AnswerRules = { expect: [{ path: 'y', value: 2, tolerance: 2 }], golden: 'first' }
   // One answer of four is another than expected.
-  const { launcher } = serving(({ batch }, body) => ({ y: batch === 1 && body === 2 ? 9 : body + 0.5 }), rules)
-  await expect(launcher.launch({ batch: 1 }, 1, signal)).rejects.toThrow('request 2 was answered, but y is 9')
+  const { launcher } = serving(
+    ({ batch }, body) => ({ y: batch === 1 && body === 2 ? 9 : body + 0.5 }),
+    rules,
+  )
+  await expect(launcher.launch({ batch: 1 }, 1, signal)).rejects.toThrow(
+    'request 2 was answered, but y is 9',
+  )
   const { answers } = await launcher.launch({ batch: 2 }, 2, signal)
   expect(answers!.spec.golden!.of).toBe('trial 2')
 })
@@ -218,22 +281,35 @@ test('fewer answers of the user than requests: as many are asked', async () => {
   const served = serving(right, { expect: [], golden })
   const { answers } = await served.launcher.launch({ batch: 1 }, 1, signal)
   expect([served.asked, answers!.bodies]).toEqual([2, [0, 1]])
-  const more = serving(right, { expect: [], golden: { file: 'golden.jsonl', documents: Array(9).fill({ y: 0.5 }) } })
-  await expect(more.launcher.launch({ batch: 1 }, 1, signal)).rejects.toThrow('the answer of golden.jsonl')
+  const more = serving(right, {
+    expect: [],
+    golden: { file: 'golden.jsonl', documents: Array(9).fill({ y: 0.5 }) },
+  })
+  await expect(more.launcher.launch({ batch: 1 }, 1, signal)).rejects.toThrow(
+    'the answer of golden.jsonl',
+  )
   expect(more.asked).toBe(4)
 })
 
 test('what the user expects', async () => {
   const rules: AnswerRules = { expect: [{ path: 'y', value: 2, tolerance: 2 }], golden: 'first' }
   const { launcher } = serving(({ batch }, body) => ({ y: batch === 8 ? 9 : body + 0.5 }), rules)
-  await expect(launcher.launch({ batch: 8 }, 1, signal)).rejects.toThrow('request 0 was answered, but y is 9, and 2 within 2 is expected')
+  await expect(launcher.launch({ batch: 8 }, 1, signal)).rejects.toThrow(
+    'request 0 was answered, but y is 9, and 2 within 2 is expected',
+  )
   await launcher.launch({ batch: 1 }, 2, signal)
 })
 
 test('nothing is compared where it is off, and what is no answer to the request cannot serve all the same', async () => {
-  const meaning: More['meaning'] = (answer) => (answer.model === 'other' ? "from the model 'other'" : undefined)
-  const other: Answers = ({ batch }, body) => ({ y: batch, ...(batch === 8 && body === 2 && { model: 'other' }) })
-  const { launcher, stopped } = serving(other, { expect: [], golden: 'off' }, command, undefined, { meaning })
+  const meaning: More['meaning'] = (answer) =>
+    answer.model === 'other' ? "from the model 'other'" : undefined
+  const other: Answers = ({ batch }, body) => ({
+    y: batch,
+    ...(batch === 8 && body === 2 && { model: 'other' }),
+  })
+  const { launcher, stopped } = serving(other, { expect: [], golden: 'off' }, command, undefined, {
+    meaning,
+  })
   await launcher.launch({ batch: 1 }, 1, signal)
   const { answers, target } = await launcher.launch({ batch: 4 }, 2, signal)
   expect(answers!.spec.golden).toBeUndefined()
@@ -271,7 +347,9 @@ test('what a server repeats of a secret stands neither in the file nor in the ve
     new GoldenStore(path),
   )
   await launcher.launch({ batch: 1 }, 1, signal)
-  await expect(launcher.launch({ batch: 8 }, 2, signal)).rejects.toThrow('"8 [secret]" in place of "1 [secret]"')
+  await expect(launcher.launch({ batch: 8 }, 2, signal)).rejects.toThrow(
+    '"8 [secret]" in place of "1 [secret]"',
+  )
   expect(readFileSync(path, 'utf8')).not.toContain('planted-echo')
 })
 
@@ -284,7 +362,9 @@ describe('which requests are asked', () => {
   }
 
   test('eight that differ, from the first to near the last', async () => {
-    expect(await bodiesOf(Array.from({ length: 20 }, (_, i) => i))).toEqual([0, 2, 5, 7, 10, 12, 15, 17])
+    expect(await bodiesOf(Array.from({ length: 20 }, (_, i) => i))).toEqual([
+      0, 2, 5, 7, 10, 12, 15, 17,
+    ])
     expect(await bodiesOf([1, 1, 2, 2, 1, 3])).toEqual([0, 2, 5])
   })
 
@@ -334,11 +414,18 @@ describe('the first configuration is asked', () => {
   test('and of a long text what tells it from others is kept, not all of it', async () => {
     const path = join(folder, 'golden-answers.json')
     const long = 'x'.repeat(100_000)
-    const served = serving(({ batch }) => ({ text: batch === 8 ? `${long}y` : long }), first, command, new GoldenStore(path))
+    const served = serving(
+      ({ batch }) => ({ text: batch === 8 ? `${long}y` : long }),
+      first,
+      command,
+      new GoldenStore(path),
+    )
     await served.launcher.launch({ batch: 1 }, 1, signal)
     expect(statSync(path).size).toBeLessThan(4_000)
     await served.launcher.launch({ batch: 4 }, 2, signal)
-    await expect(served.launcher.launch({ batch: 8 }, 3, signal)).rejects.toMatchObject({ reason: 'answers-differ' })
+    await expect(served.launcher.launch({ batch: 8 }, 3, signal)).rejects.toMatchObject({
+      reason: 'answers-differ',
+    })
   })
 
   test.each([
@@ -347,7 +434,11 @@ describe('the first configuration is asked', () => {
   ])('and what it answers otherwise %s is left out, the first answer kept', async (_, from) => {
     let asked = 0
     const { launcher } = serving(
-      (configuration, body) => ({ y: body + 0.5, id: asked++ < from ? 'a' : 'b', size: configuration.batch }),
+      (configuration, body) => ({
+        y: body + 0.5,
+        id: asked++ < from ? 'a' : 'b',
+        size: configuration.batch,
+      }),
       first,
     )
     const { answers } = await launcher.launch({ batch: 1 }, 1, signal)
@@ -362,17 +453,38 @@ describe('the first configuration is asked', () => {
 test('a predictor that is right is what was launched, with the check of its answers', async () => {
   const { launcher, stopped } = serving(right, first, builtin)
   const { stop, ...launched } = await launcher.launch({ variant: 'int8' }, 1, signal)
-  expect(launched).toMatchObject({ protocol: 'oip-v2', provenance: 'measured', logPath: '/log', target: { url: 'http://h', path: '1' } })
+  expect(launched).toMatchObject({
+    protocol: 'oip-v2',
+    provenance: 'measured',
+    logPath: '/log',
+    target: { url: 'http://h', path: '1' },
+  })
   // As exact as the variant's precision is.
-  expect(launched.answers!.spec).toMatchObject({ bits: 8, configuration: { variant: 'int8' }, golden: { bits: 8 } })
+  expect(launched.answers!.spec).toMatchObject({
+    bits: 8,
+    configuration: { variant: 'int8' },
+    golden: { bits: 8 },
+  })
   await stop()
   expect(stopped).toEqual([1])
 })
 
 test('answers that the user gives are exact', async () => {
-  const golden = { file: 'golden.jsonl', documents: [0, 1, 2, 3].map((body) => ({ y: body + 0.5 })) }
-  const { answers } = await serving(right, { expect: [], golden }, builtin).launcher.launch({ variant: 'int8' }, 1, signal)
-  expect(answers!.spec.golden).toMatchObject({ of: 'golden.jsonl', bits: 32, configuration: {}, random: [] })
+  const golden = {
+    file: 'golden.jsonl',
+    documents: [0, 1, 2, 3].map((body) => ({ y: body + 0.5 })),
+  }
+  const { answers } = await serving(right, { expect: [], golden }, builtin).launcher.launch(
+    { variant: 'int8' },
+    1,
+    signal,
+  )
+  expect(answers!.spec.golden).toMatchObject({
+    of: 'golden.jsonl',
+    bits: 32,
+    configuration: {},
+    random: [],
+  })
 })
 
 test('an interrupt is its own reason, whatever else failed', async () => {

@@ -1,7 +1,8 @@
 /**
- * A launcher whose predictors answer as they should before they are measured, and while: to what was asked, as the user expects, and like the configuration
- * that was first.
- * That one is asked the same several times, so that what it answers otherwise each time is not held against others (profiler/protocols/golden-answers.ts).
+ * A launcher whose predictors answer as they should before they are measured, and while: to what
+ * was asked, as the user expects, and like the configuration that was first. That one is asked the
+ * same several times, so that what it answers otherwise each time is not held against others
+ * (profiler/protocols/golden-answers.ts).
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,9 +20,18 @@ import { variantParameter, withVariant } from './variants.ts'
 
 export interface AnswerRules {
   readonly expect: readonly Expectation[]
-  /** Answers of the first configuration, none, or answers of a file, in the order of the payload's requests. */
-  readonly golden: 'first' | 'off' | { readonly file: string; readonly documents: readonly unknown[] }
-  /** How far numbers may be from golden ones, as a share of the largest; absent: as the precision allows. */
+  /**
+   * Answers of the first configuration, none, or answers of a file, in the order of the payload's
+   * requests.
+   */
+  readonly golden:
+    | 'first'
+    | 'off'
+    | { readonly file: string; readonly documents: readonly unknown[] }
+  /**
+   * How far numbers may be from golden ones, as a share of the largest; absent: as the precision
+   * allows.
+   */
   readonly tolerance?: number
 }
 
@@ -49,7 +59,10 @@ const longEnoughMs = 4_000
 /** A time in seconds is another one by then. */
 const anotherSecondMs = 1_100
 
-export function withCheckedAnswers<L extends Launcher>(inner: L, options: CheckedAnswersOptions): L {
+export function withCheckedAnswers<L extends Launcher>(
+  inner: L,
+  options: CheckedAnswersOptions,
+): L {
   const reading = withoutEchoes(options.reading)
   return {
     ...inner,
@@ -95,10 +108,17 @@ interface Asking extends CheckedAnswersOptions {
   readonly logPath?: string
 }
 
-async function checked(predictor: Predictor, target: HttpTarget, asking: Asking): Promise<Predictor> {
+async function checked(
+  predictor: Predictor,
+  target: HttpTarget,
+  asking: Asking,
+): Promise<Predictor> {
   const { rules, template, reading } = asking
   const given = typeof rules.golden === 'object' ? rules.golden.documents.length : undefined
-  const bodies = given === undefined ? differentBodies(target) : Array.from({ length: Math.min(given, target.bodies.length) }, (_, i) => i)
+  const bodies =
+    given === undefined
+      ? differentBodies(target)
+      : Array.from({ length: Math.min(given, target.bodies.length) }, (_, i) => i)
   const { configuration: asServed } = withVariant(template, asking.configuration)
   const bits = bitsOf(Object.values(asServed))
   const golden = await goldenFor(target, bodies, bits, asking)
@@ -108,7 +128,8 @@ async function checked(predictor: Predictor, target: HttpTarget, asking: Asking)
   // Those who gave the golden answers just did, and were right.
   const own = golden?.of === nameOf(asking)
   const answers = own ? [] : await askMany(target, bodies, asking)
-  for (const [i, answer] of answers.entries()) if (answer !== undefined) before.add(bodies[i]!, answer)
+  for (const [i, answer] of answers.entries())
+    if (answer !== undefined) before.add(bodies[i]!, answer)
   const fault = await before.fault()
   if (fault !== undefined) throw new InfeasibleError('answers-differ', fault, predictor.logPath)
   const loaded = new AnswerCheck(spec, reading, target)
@@ -130,7 +151,10 @@ function differentBodies({ bodies }: HttpTarget): number[] {
     different.push(i)
   }
   const kept = Math.min(mostBodies, different.length)
-  return Array.from({ length: kept }, (_, i) => different[Math.floor((i * different.length) / kept)]!)
+  return Array.from(
+    { length: kept },
+    (_, i) => different[Math.floor((i * different.length) / kept)]!,
+  )
 }
 
 const nameOf = ({ trialNumber }: Asking): string => `trial ${trialNumber}`
@@ -156,20 +180,34 @@ async function goldenFor(
 }
 
 /**
- * Of configurations that answer the same: the same requests, and nothing that changes what a good answer is. A variant is another model, unless it is this one in
- * another precision.
+ * Of configurations that answer the same: the same requests, and nothing that changes what a good
+ * answer is. A variant is another model, unless it is this one in another precision.
  */
-function keyOf({ template, configuration: asGiven }: Asking, target: HttpTarget, bodies: readonly number[]): string {
+function keyOf(
+  { template, configuration: asGiven }: Asking,
+  target: HttpTarget,
+  bodies: readonly number[],
+): string {
   const { template: served, configuration } = withVariant(template, asGiven)
-  const model = served.kind === 'builtin' ? [served.model, served.env?.MODEL_PATH] : [configuration[variantParameter]]
+  const model =
+    served.kind === 'builtin'
+      ? [served.model, served.env?.MODEL_PATH]
+      : [configuration[variantParameter]]
   const { sequenceLength, imageSize } = configuration
   const hash = createHash('sha256')
   for (const body of bodies) hash.update(target.bodies[body]!.body)
   return JSON.stringify([...model, sequenceLength, imageSize, hash.digest('hex')])
 }
 
-/** The same requests one by one, then at once, and for answers in which a time may stand a second later; as many of them as there is time for. */
-async function severalRounds(target: HttpTarget, bodies: readonly number[], asking: Asking): Promise<(Answered | undefined)[][]> {
+/**
+ * The same requests one by one, then at once, and for answers in which a time may stand a second
+ * later; as many of them as there is time for.
+ */
+async function severalRounds(
+  target: HttpTarget,
+  bodies: readonly number[],
+  asking: Asking,
+): Promise<(Answered | undefined)[][]> {
   const { signal, rules, reading, clock = machineClock } = asking
   const startedMs = clock.now()
   const alone: (Answered | undefined)[] = []
@@ -180,20 +218,28 @@ async function severalRounds(target: HttpTarget, bodies: readonly number[], aski
     most = Math.min(most, answersHeld(bytes))
   }
   const asked = bodies.slice(0, alone.length)
-  const askTogether = async () => (await Promise.all(asked.map((body) => ask(target, body, asking)))).map(({ answer }) => answer)
+  const askTogether = async () =>
+    (await Promise.all(asked.map((body) => ask(target, body, asking)))).map(({ answer }) => answer)
   if (alone.some((answer) => answer && unexpected(answer.document, rules.expect))) return []
   const rounds = [alone, await askTogether()]
-  if (!reading.tensors) await clock.sleep(Math.max(0, anotherSecondMs - (clock.now() - startedMs)), signal)
+  if (!reading.tensors)
+    await clock.sleep(Math.max(0, anotherSecondMs - (clock.now() - startedMs)), signal)
   rounds.push(await askTogether())
   return rounds
 }
 
 /** The first, and then at once as many more as are held together. */
-async function askMany(target: HttpTarget, bodies: readonly number[], asking: Asking): Promise<(Answered | undefined)[]> {
+async function askMany(
+  target: HttpTarget,
+  bodies: readonly number[],
+  asking: Asking,
+): Promise<(Answered | undefined)[]> {
   const [first, ...others] = bodies
   if (first === undefined) return []
   const { answer, bytes } = await ask(target, first, asking)
-  const rest = await Promise.all(others.slice(0, answersHeld(bytes) - 1).map((body) => ask(target, body, asking)))
+  const rest = await Promise.all(
+    others.slice(0, answersHeld(bytes) - 1).map((body) => ask(target, body, asking)),
+  )
   return [answer, ...rest.map((one) => one.answer)]
 }
 
@@ -206,7 +252,8 @@ async function ask(
   try {
     const bytes = await reading.ask(target, body, signal)
     const strange = target.meaning?.(target.bodies[body]!, bytes)
-    if (strange !== undefined) throw new InfeasibleError('answers-differ', answeredBut(body, strange), logPath)
+    if (strange !== undefined)
+      throw new InfeasibleError('answers-differ', answeredBut(body, strange), logPath)
     return { answer: await reading.read(bytes), bytes: bytes.byteLength }
   } catch (error) {
     signal.throwIfAborted()

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { diagnose } from './diagnosis.ts'
 
 const exit = (code: number | null, signal: NodeJS.Signals | null = null) => ({ code, signal })
-const kindOf = (log: string, ended = exit(1), killed: boolean | undefined = false) => diagnose(ended, log, killed).kind
+const kindOf = (log: string, ended = exit(1), killed: boolean | undefined = false) =>
+  diagnose(ended, log, killed).kind
 
 describe('out of memory', () => {
   test.each([
@@ -45,16 +46,22 @@ test.each([
   ['', 'crashed'],
 ])('%s is %s', (log, kind) => expect(kindOf(log)).toBe(kind))
 
-test('a kill with no want of memory came from outside', () => expect(kindOf('', exit(null, 'SIGKILL'))).toBe('killed'))
+test('a kill with no want of memory came from outside', () =>
+  expect(kindOf('', exit(null, 'SIGKILL'))).toBe('killed'))
 test('a module that a server can do without is not what ended it', () => {
   const log = `ImportError: no accelerator, going on without\n${'loading\n'.repeat(20)}ValueError: batch size`
   expect(kindOf(log)).toBe('crashed')
 })
 test('a shell’s "not found"', () => expect(kindOf('', exit(127))).toBe('missing'))
 test('a predictor’s own exit codes go first', () => {
-  expect(diagnose(exit(12), 'address already in use', false, { 12: 'out-of-memory' }).kind).toBe('out-of-memory')
+  expect(diagnose(exit(12), 'address already in use', false, { 12: 'out-of-memory' }).kind).toBe(
+    'out-of-memory',
+  )
 })
 test('one that still runs has no exit, and may be out of memory', () => {
   expect(diagnose(undefined, 'CUDA out of memory', false).kind).toBe('out-of-memory')
-  expect(diagnose(undefined, 'loading', false)).toEqual({ kind: 'crashed', evidence: 'still running' })
+  expect(diagnose(undefined, 'loading', false)).toEqual({
+    kind: 'crashed',
+    evidence: 'still running',
+  })
 })

@@ -1,4 +1,6 @@
-/** Why a predictor ended: out of memory, port taken, something missing on this machine, or a crash. */
+/**
+ * Why a predictor ended: out of memory, port taken, something missing on this machine, or a crash.
+ */
 import { readFileSync } from 'node:fs'
 import type { Exit } from './local/process-group.ts'
 
@@ -11,7 +13,10 @@ export type Cause =
   | { readonly kind: 'killed'; readonly evidence: string }
   | { readonly kind: 'crashed'; readonly evidence: string }
 
-/** Lines that servers, runtimes and drivers write when memory ends. Each was seen in the product named. */
+/**
+ * Lines that servers, runtimes and drivers write when memory ends. Each was seen in the product
+ * named.
+ */
 const outOfMemoryLines = [
   /CUDA out of memory/i, // PyTorch
   /CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation/, // TensorFlow, CUDA
@@ -32,8 +37,12 @@ const gpuMemoryLines = [
   /MiB of GPU memory/,
 ]
 
-/** What an end for want of memory says of itself tells that it was the GPU's; where it does not, it may have been the machine's. */
-export const lacksGpuMemory = (detail: string): boolean => gpuMemoryLines.some((pattern) => pattern.test(detail))
+/**
+ * What an end for want of memory says of itself tells that it was the GPU's; where it does not, it
+ * may have been the machine's.
+ */
+export const lacksGpuMemory = (detail: string): boolean =>
+  gpuMemoryLines.some((pattern) => pattern.test(detail))
 
 const noGpuLines = [
   /no CUDA-capable device is detected/i,
@@ -56,7 +65,8 @@ const missingLines = [
 /**
  * @param log the end of the predictor's output
  * @param known what the predictor's own exit codes mean
- * @param killedForMemory the kernel ended a process for want of memory meanwhile; undefined where the kernel does not tell
+ * @param killedForMemory the kernel ended a process for want of memory meanwhile; undefined where
+ * the kernel does not tell
  */
 export const diagnose = (
   exit: Exit | undefined,
@@ -70,11 +80,13 @@ export const diagnose = (
     patterns.map((pattern) => lineWith(text, pattern)).find((line) => line !== undefined)
   const meant = known[exit?.code ?? 0]
   if (meant !== undefined) return { kind: meant, evidence: how }
-  if (killed && killedForMemory) return { kind: 'out-of-memory', evidence: `${how}: the kernel ended it for want of memory` }
+  if (killed && killedForMemory)
+    return { kind: 'out-of-memory', evidence: `${how}: the kernel ended it for want of memory` }
   const outOfMemory = find(outOfMemoryLines)
   if (outOfMemory !== undefined) return { kind: 'out-of-memory', evidence: outOfMemory }
   // A kernel that does not count its kills: most kills that nobody here sent are for memory.
-  if (killed && killedForMemory === undefined) return { kind: 'out-of-memory', evidence: `${how}, which nobody here sent` }
+  if (killed && killedForMemory === undefined)
+    return { kind: 'out-of-memory', evidence: `${how}, which nobody here sent` }
   const noGpu = find(noGpuLines)
   if (noGpu !== undefined) return { kind: 'no-gpu', evidence: noGpu }
   if (exit === undefined) return { kind: 'crashed', evidence: how }
@@ -82,8 +94,10 @@ export const diagnose = (
   if (portTaken !== undefined) return { kind: 'port-taken', evidence: portTaken }
   // Servers also say so of what they can do without: what ends them stands at the end.
   const missing = find(missingLines, lastLinesOf(log, 12))
-  if (missing !== undefined || exit.code === 127 || exit.code === 126) return { kind: 'missing', evidence: missing ?? how }
-  if (killed || exit.signal === 'SIGTERM') return { kind: 'killed', evidence: `${how}, from outside` }
+  if (missing !== undefined || exit.code === 127 || exit.code === 126)
+    return { kind: 'missing', evidence: missing ?? how }
+  if (killed || exit.signal === 'SIGTERM')
+    return { kind: 'killed', evidence: `${how}, from outside` }
   return { kind: 'crashed', evidence: how }
 }
 
@@ -93,7 +107,10 @@ export const describeExit = ({ code, signal }: Exit): string => {
   return code > 128 && code < 160 ? `exit code ${code} (signal ${code - 128})` : `exit code ${code}`
 }
 
-/** Processes that the kernel ended for want of memory since boot, on the machine or in any control group; undefined where it does not tell. */
+/**
+ * Processes that the kernel ended for want of memory since boot, on the machine or in any control
+ * group; undefined where it does not tell.
+ */
 export const memoryKills = (): number | undefined => {
   try {
     const count = /^oom_kill (\d+)$/m.exec(readFileSync('/proc/vmstat', 'utf8'))?.[1]
@@ -104,7 +121,8 @@ export const memoryKills = (): number | undefined => {
   }
 }
 
-const lastLinesOf = (log: string, lines: number) => log.trimEnd().split('\n').slice(-lines).join('\n')
+const lastLinesOf = (log: string, lines: number) =>
+  log.trimEnd().split('\n').slice(-lines).join('\n')
 
 const lineWith = (log: string, pattern: RegExp): string | undefined =>
   log
@@ -113,5 +131,8 @@ const lineWith = (log: string, pattern: RegExp): string | undefined =>
     ?.trim()
     .slice(0, 300)
 
-/** The port is another server's, in the predictor's own words; it may still be running and trying. */
-export const saysPortTaken = (log: string): boolean => portTakenLines.some((pattern) => pattern.test(log))
+/**
+ * The port is another server's, in the predictor's own words; it may still be running and trying.
+ */
+export const saysPortTaken = (log: string): boolean =>
+  portTakenLines.some((pattern) => pattern.test(log))

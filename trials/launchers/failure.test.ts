@@ -7,16 +7,29 @@ import type { PredictorLog } from './local/log.ts'
 const log = { path: '/log', tail: () => '' }
 
 test('a configuration whose answers differ cannot serve; one without a good answer may be mended', () => {
-  const differs = new ProtocolError('oip-v2', 'http://h answers, but ...', undefined, 'answers-differ')
-  expect(noGoodAnswer(differs, log)).toEqual(new InfeasibleError('answers-differ', 'http://h answers, but ...', '/log'))
+  const differs = new ProtocolError(
+    'oip-v2',
+    'http://h answers, but ...',
+    undefined,
+    'answers-differ',
+  )
+  expect(noGoodAnswer(differs, log)).toEqual(
+    new InfeasibleError('answers-differ', 'http://h answers, but ...', '/log'),
+  )
   expect(noGoodAnswer(new ProtocolError('oip-v2', 'no'), log)).toBeInstanceOf(LaunchError)
 })
 
 test('what a known server lacks is answered with what installs it', () => {
   const missing = { kind: 'missing', evidence: "No module named 'sglang'" } as const
-  const hintOf = (install?: string) => launchFailure(missing, 'exit code 1', log as PredictorLog, 'experiment', install)
-  expect(hintOf('pip install sglang')).toMatchObject({ hint: 'pip install sglang', final: 'experiment' })
-  expect(hintOf()).toMatchObject({ hint: expect.stringContaining('install what the predictor needs') })
+  const hintOf = (install?: string) =>
+    launchFailure(missing, 'exit code 1', log as PredictorLog, 'experiment', install)
+  expect(hintOf('pip install sglang')).toMatchObject({
+    hint: 'pip install sglang',
+    final: 'experiment',
+  })
+  expect(hintOf()).toMatchObject({
+    hint: expect.stringContaining('install what the predictor needs'),
+  })
 })
 
 test.each([
@@ -48,7 +61,10 @@ Node.js v20.20.2
     'java.lang.IllegalStateException: no model\n\tat org.pytorch.serve.ModelServer.main(ModelServer.java:104)\n',
     'java.lang.IllegalStateException: no model',
   ],
-  ['loading\n#0  0x00007f43 in raise () from /lib/libc.so.6\n#1 0x00007f44 in abort ()\n', 'loading'],
+  [
+    'loading\n#0  0x00007f43 in raise () from /lib/libc.so.6\n#1 0x00007f44 in abort ()\n',
+    'loading',
+  ],
   // A stack and nothing else is better than nothing.
   ['/usr/bin/node[0x18a7b40]\n', '/usr/bin/node[0x18a7b40]'],
   [
@@ -56,7 +72,10 @@ Node.js v20.20.2
     'Traceback (most recent call last): | File "serve.py", line 1, in <module> | ValueError: no weights',
   ],
 ])('what went wrong is told, not the frames of the stack below it: %#', (text, told) => {
-  expect(lastLines({ path: '/log', tail: (lines = 20) => text.trimEnd().split('\n').slice(-lines).join('\n') })).toBe(
-    `; last lines: ${told}`,
-  )
+  expect(
+    lastLines({
+      path: '/log',
+      tail: (lines = 20) => text.trimEnd().split('\n').slice(-lines).join('\n'),
+    }),
+  ).toBe(`; last lines: ${told}`)
 })

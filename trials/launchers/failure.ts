@@ -20,7 +20,9 @@ const infeasible: Readonly<Partial<Record<Cause['kind'], InfeasibleReason>>> = {
   crashed: 'crashed',
 }
 /** The others are tried again, with a hint of what to do. */
-export type CauseHints = Readonly<Record<Exclude<Cause['kind'], 'out-of-memory' | 'no-gpu' | 'crashed'>, string>>
+export type CauseHints = Readonly<
+  Record<Exclude<Cause['kind'], 'out-of-memory' | 'no-gpu' | 'crashed'>, string>
+>
 
 const hints: CauseHints = {
   'port-taken': 'another server listens on its port',
@@ -48,7 +50,12 @@ export const endBeforeReady = (
   const message = `${what} before ${before}${lastLines(log)}`
   const reason = infeasible[cause.kind]
   if (reason === undefined)
-    return new LaunchError(message, hintOf[cause.kind as keyof CauseHints], log.path, lasting.has(cause.kind) ? final : undefined)
+    return new LaunchError(
+      message,
+      hintOf[cause.kind as keyof CauseHints],
+      log.path,
+      lasting.has(cause.kind) ? final : undefined,
+    )
   return new InfeasibleError(
     reason,
     `${message}${cause.kind === 'crashed' && cleanExit ? ' (a predictor must stay in the foreground)' : ''}`,
@@ -64,25 +71,54 @@ const lasting: ReadonlySet<Cause['kind']> = new Set(['missing', 'misconfigured']
  * @param final of what another try does not mend
  * @param install what brings the server to a machine that lacks it, where that is known
  */
-export const launchFailure = (cause: Cause, how: string, log: PredictorLog, final: Finality, install = hints.missing): Error => {
+export const launchFailure = (
+  cause: Cause,
+  how: string,
+  log: PredictorLog,
+  final: Finality,
+  install = hints.missing,
+): Error => {
   const hintOf = { ...hints, missing: install }
-  const error = endBeforeReady(cause, describeCause(cause, how), how === 'exit code 0', log, hintOf, undefined, final)
+  const error = endBeforeReady(
+    cause,
+    describeCause(cause, how),
+    how === 'exit code 0',
+    log,
+    hintOf,
+    undefined,
+    final,
+  )
   return cause.kind === 'port-taken' ? new PortTakenError(error.message) : error
 }
 
 export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorLog): Error => {
   if (cause.kind === 'out-of-memory')
-    return new InfeasibleError('out-of-memory', `${error.message}; out of memory: ${cause.evidence}${lastLines(log)}`, log.path)
+    return new InfeasibleError(
+      'out-of-memory',
+      `${error.message}; out of memory: ${cause.evidence}${lastLines(log)}`,
+      log.path,
+    )
   if (saysPortTaken(log.tail(200)))
-    return new LaunchError(`${error.message}; it wanted a port that is taken${lastLines(log)}`, portHint, log.path)
-  return new InfeasibleError('never-ready', `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`, log.path)
+    return new LaunchError(
+      `${error.message}; it wanted a port that is taken${lastLines(log)}`,
+      portHint,
+      log.path,
+    )
+  return new InfeasibleError(
+    'never-ready',
+    `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`,
+    log.path,
+  )
 }
 
 /** @param error a ProtocolError, by name */
 export const noGoodAnswer = (error: Error, log: LogEnd): InfeasibleError | LaunchError => {
-  if ('why' in error && error.why === 'answers-differ') return new InfeasibleError('answers-differ', error.message, log.path)
+  if ('why' in error && error.why === 'answers-differ')
+    return new InfeasibleError('answers-differ', error.message, log.path)
   const hint =
-    'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
+    'hint' in error && typeof error.hint === 'string'
+      ? error.hint
+      : 'does the payload fit the model, and the protocol the server?'
   const message = `the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`
   return new LaunchError(message, hint, log.path, finalityOf(error))
 }
@@ -101,7 +137,10 @@ export const describeCause = (cause: Cause, how: string): string => {
   }
 }
 
-/** Frames of a stack, which stand after what went wrong: glibc's, gdb's and V8's native ones, JavaScript's and Java's, and what Node adds below. */
+/**
+ * Frames of a stack, which stand after what went wrong: glibc's, gdb's and V8's native ones,
+ * JavaScript's and Java's, and what Node adds below.
+ */
 const frames = [
   /^\S*(\([^)]*\))?\s*\[0x[0-9a-f]+\]$/i,
   /^#\d+\s+0x[0-9a-f]+/i,

@@ -22,13 +22,19 @@ const fill = (more: Partial<CommandTemplate>) =>
 
 describe('a template filled with a configuration', () => {
   test('puts environment and arguments where they belong', () => {
-    expect(fill({})).toMatchObject({ argv: ['serve', '--port', '9000', '--workerClass=gthread'], env: { MAX_BATCH_SIZE: '8' } })
+    expect(fill({})).toMatchObject({
+      argv: ['serve', '--port', '9000', '--workerClass=gthread'],
+      env: { MAX_BATCH_SIZE: '8' },
+    })
   })
   test('names variables as the server does', () => {
     expect(fill({ envNames: { maxBatchSize: 'MMS_BATCH' } }).env).toEqual({ MMS_BATCH: '8' })
   })
   test('writes arguments as the server wants them, where they are wanted', () => {
-    const { argv } = fill({ command: ['serve', '${args}', 'app:app'], argFormat: ['--${kebab-name}', '${value}'] })
+    const { argv } = fill({
+      command: ['serve', '${args}', 'app:app'],
+      argFormat: ['--${kebab-name}', '${value}'],
+    })
     expect(argv).toEqual(['serve', '--worker-class', 'gthread', 'app:app'])
   })
   test.each(['../../x', '/etc', '..', 'a\0b'])(
@@ -46,11 +52,21 @@ describe('a template filled with a configuration', () => {
     },
   )
   test('fills files, environment and folder', () => {
-    const filled = fill({ env: { T: '${threads}x' }, files: [{ path: 'a/${model}.conf', template: 'n=${threads}' }], cwd: '/srv/${model}' })
-    expect(filled).toMatchObject({ env: { T: '4x' }, files: [{ path: 'a/m.conf', contents: 'n=4' }], cwd: '/srv/m' })
+    const filled = fill({
+      env: { T: '${threads}x' },
+      files: [{ path: 'a/${model}.conf', template: 'n=${threads}' }],
+      cwd: '/srv/${model}',
+    })
+    expect(filled).toMatchObject({
+      env: { T: '4x' },
+      files: [{ path: 'a/m.conf', contents: 'n=4' }],
+      cwd: '/srv/m',
+    })
   })
   test('leaves escaped placeholders to the server', () => {
-    expect(fill({ command: ['sh', '-c', 'echo $${HOME} ${threads}'] }).argv[2]).toBe('echo ${HOME} 4')
+    expect(fill({ command: ['sh', '-c', 'echo $${HOME} ${threads}'] }).argv[2]).toBe(
+      'echo ${HOME} 4',
+    )
   })
   test('names everything that has no value', () => {
     expect(() => fill({ command: ['${one}', '${two}'] })).toThrow(LaunchError)
@@ -65,8 +81,14 @@ describe('what is wrong with a template is found before any trial', () => {
   const sound = template({ command: ['serve', '${port}', '${threads}'] })
   test('nothing', () => expect(templateProblems(sound, parameters)).toEqual([]))
   test('unknown placeholders, each with its place', () => {
-    const problems = templateProblems({ ...sound, env: { A: '${batch}' }, files: [{ path: 'x', template: '${b}' }] }, parameters)
-    expect(problems).toEqual([expect.stringMatching(/^env\.A: .*\$\{batch\}/), expect.stringMatching(/^files\[0\]\.template: .*\$\{b\}/)])
+    const problems = templateProblems(
+      { ...sound, env: { A: '${batch}' }, files: [{ path: 'x', template: '${b}' }] },
+      parameters,
+    )
+    expect(problems).toEqual([
+      expect.stringMatching(/^env\.A: .*\$\{batch\}/),
+      expect.stringMatching(/^files\[0\]\.template: .*\$\{b\}/),
+    ])
   })
   test('a server parameter that reaches nothing', () => {
     expect(templateProblems(template(), parameters)).toEqual([
@@ -75,13 +97,18 @@ describe('what is wrong with a template is found before any trial', () => {
   })
   test('files outside the trial’s folder', () => {
     for (const path of ['/etc/passwd', '../x', 'a/../../x', '']) {
-      expect(templateProblems({ ...sound, files: [{ path, template: '' }] }, parameters)).toHaveLength(1)
+      expect(
+        templateProblems({ ...sound, files: [{ path, template: '' }] }, parameters),
+      ).toHaveLength(1)
     }
   })
   test('an argument format of one’s own invention', () => {
-    expect(templateProblems({ ...sound, argFormat: ['--${NAME}'] }, parameters)).toEqual([expect.stringContaining('argFormat[0]')])
+    expect(templateProblems({ ...sound, argFormat: ['--${NAME}'] }, parameters)).toEqual([
+      expect.stringContaining('argFormat[0]'),
+    ])
   })
-  test('an empty command', () => expect(templateProblems(template({ command: [] }), [])).toEqual(['command: is empty']))
+  test('an empty command', () =>
+    expect(templateProblems(template({ command: [] }), [])).toEqual(['command: is empty']))
 })
 
 test.each([

@@ -4,7 +4,12 @@ import { isReference } from '../secrets.ts'
 import { LaunchError } from '../types.ts'
 import { isLanguageServer } from './server-files/language-programs.ts'
 import { type ServerKind, serverTuning, takenBy } from './server-files/preset.ts'
-import { type CommandTemplate, defaultPrepareTimeoutS, type PrepareStep, type TemplateFile } from './template.ts'
+import {
+  type CommandTemplate,
+  defaultPrepareTimeoutS,
+  type PrepareStep,
+  type TemplateFile,
+} from './template.ts'
 
 /** What the launcher needs to know of a parameter. */
 export type TunedParameter = Pick<Parameter, 'name' | 'category'>
@@ -23,7 +28,9 @@ export const launcherPlaceholders = [
 ] as const
 /** The folder that a `prepare` step fills; there where a template has one. */
 const preparedName = 'prepared'
-export type LauncherValues = Readonly<Partial<Record<(typeof launcherPlaceholders)[number] | typeof preparedName, string | number>>>
+export type LauncherValues = Readonly<
+  Partial<Record<(typeof launcherPlaceholders)[number] | typeof preparedName, string | number>>
+>
 
 export interface FilledTemplate {
   readonly argv: readonly string[]
@@ -34,7 +41,10 @@ export interface FilledTemplate {
 
 /** A `prepare` step of one configuration. */
 export interface FilledPrepare {
-  /** The folder that it fills still stands as `preparedPlaceholder`: what a step is known by is the same wherever it is kept. */
+  /**
+   * The folder that it fills still stands as `preparedPlaceholder`: what a step is known by is the
+   * same wherever it is kept.
+   */
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly inputs: readonly string[]
@@ -54,9 +64,15 @@ export const fillPrepare = (
   values: LauncherValues,
 ): FilledPrepare => {
   const missing = new Set<string>()
-  const known = Object.fromEntries(preparePlaceholders.flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])))
+  const known = Object.fromEntries(
+    preparePlaceholders.flatMap((name) =>
+      values[name] === undefined ? [] : [[name, values[name]]],
+    ),
+  )
   const fill = (text: string) =>
-    substitute(text, { ...known, ...configuration, [preparedName]: preparedPlaceholder }, (name) => missing.add(name))
+    substitute(text, { ...known, ...configuration, [preparedName]: preparedPlaceholder }, (name) =>
+      missing.add(name),
+    )
   const texts = [...command, ...Object.values(env)]
   const filled = {
     argv: command.map(fill),
@@ -71,26 +87,52 @@ export const fillPrepare = (
 
 /** @throws LaunchError for placeholders without a value */
 const checkFilled = (step: 'prepare' | 'reconfigure', missing: ReadonlySet<string>): void => {
-  if (missing.size > 0) throw new LaunchError(`${step}: no value for ${names([...missing])}`, `pin it, or leave it out of \`${step}\``)
+  if (missing.size > 0)
+    throw new LaunchError(
+      `${step}: no value for ${names([...missing])}`,
+      `pin it, or leave it out of \`${step}\``,
+    )
 }
 
 const reconfigurePlaceholders = ['host', 'port', 'model'] as const
 
 /** @throws LaunchError naming every placeholder without a value */
-export const fillReconfigure = (words: readonly string[], configuration: Configuration, values: LauncherValues): string[] => {
+export const fillReconfigure = (
+  words: readonly string[],
+  configuration: Configuration,
+  values: LauncherValues,
+): string[] => {
   const missing = new Set<string>()
-  const filled = words.map((word) => substitute(word, { ...values, ...configuration }, (name) => missing.add(name)))
+  const filled = words.map((word) =>
+    substitute(word, { ...values, ...configuration }, (name) => missing.add(name)),
+  )
   checkFilled('reconfigure', missing)
   return filled
 }
 
-/** Parameters that reach a server by its `reconfigure` command alone: of another value it need not be started again. */
-export const reconfigurable = (template: CommandTemplate, parameters: readonly TunedParameter[]): ReadonlySet<string> => {
+/**
+ * Parameters that reach a server by its `reconfigure` command alone: of another value it need not
+ * be started again.
+ */
+export const reconfigurable = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+): ReadonlySet<string> => {
   const { command, env = {}, files = [], cwd = '', prepare } = template
-  const started = [...command, ...Object.values(env), ...files.flatMap((file) => [file.path, file.template]), cwd, ...prepareTexts(prepare)]
+  const started = [
+    ...command,
+    ...Object.values(env),
+    ...files.flatMap((file) => [file.path, file.template]),
+    cwd,
+    ...prepareTexts(prepare),
+  ]
   const elsewhere = new Set(started.flatMap(placeholdersIn))
   const set = new Set((template.reconfigure ?? []).flatMap(placeholdersIn))
-  return new Set(parameters.flatMap(({ name, category }) => (category === 'server' && set.has(name) && !elsewhere.has(name) ? [name] : [])))
+  return new Set(
+    parameters.flatMap(({ name, category }) =>
+      category === 'server' && set.has(name) && !elsewhere.has(name) ? [name] : [],
+    ),
+  )
 }
 
 /**
@@ -103,7 +145,8 @@ export const fillCommand = (
   values: LauncherValues,
 ): FilledTemplate => {
   const missing = new Set<string>()
-  const fill = (text: string) => substitute(text, { ...values, ...configuration }, (name) => missing.add(name))
+  const fill = (text: string) =>
+    substitute(text, { ...values, ...configuration }, (name) => missing.add(name))
   const args = parameters
     .filter((parameter) => parameter.category === 'args' && parameter.name in configuration)
     .flatMap(({ name }) =>
@@ -125,17 +168,29 @@ export const fillCommand = (
   const filled = {
     argv: [...command, ...(hasSlot ? [] : args), ...(server?.args ?? [])],
     env: {
-      ...Object.fromEntries(Object.entries(template.env ?? {}).map(([name, value]) => [name, fill(value)])),
+      ...Object.fromEntries(
+        Object.entries(template.env ?? {}).map(([name, value]) => [name, fill(value)]),
+      ),
       ...environmentOf(
         parameters.filter(({ name }) => !server?.taken.has(name)),
         configuration,
         template.envNames,
       ),
     },
-    files: [...(template.files ?? []).map((file) => ({ path: fill(file.path), contents: fill(file.template) })), ...(server?.files ?? [])],
+    files: [
+      ...(template.files ?? []).map((file) => ({
+        path: fill(file.path),
+        contents: fill(file.template),
+      })),
+      ...(server?.files ?? []),
+    ],
     cwd: template.cwd === undefined ? undefined : fill(template.cwd),
   }
-  if (missing.size > 0) throw new LaunchError(`predictor template: no value for ${names([...missing])}`, placeholderHint(parameters))
+  if (missing.size > 0)
+    throw new LaunchError(
+      `predictor template: no value for ${names([...missing])}`,
+      placeholderHint(parameters),
+    )
   // What is put in for a placeholder may lead anywhere.
   const outside = filled.files.find(leavesFolder)
   if (outside !== undefined)
@@ -149,15 +204,26 @@ export const fillCommand = (
 }
 
 /**
- * Everything wrong with a command template before any trial: unknown placeholders, `server` parameters that reach nothing, files outside the
- * trial's folder. Messages start with the key at fault, for the experiment file's errors.
+ * Everything wrong with a command template before any trial: unknown placeholders, `server`
+ * parameters that reach nothing, files outside the trial's folder. Messages start with the key at
+ * fault, for the experiment file's errors.
  */
-export const templateProblems = (template: CommandTemplate, parameters: readonly TunedParameter[]): string[] => {
+export const templateProblems = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+): string[] => {
   const tuned = parameters.map((parameter) => parameter.name)
-  const known = new Set<string>([...launcherPlaceholders, ...tuned, ...(template.prepare ? [preparedName] : [])])
+  const known = new Set<string>([
+    ...launcherPlaceholders,
+    ...tuned,
+    ...(template.prepare ? [preparedName] : []),
+  ])
   const places: [string, string][] = [
     ...template.command.map((text, index): [string, string] => [`command[${index}]`, text]),
-    ...Object.entries(template.env ?? {}).map(([name, text]): [string, string] => [`env.${name}`, text]),
+    ...Object.entries(template.env ?? {}).map(([name, text]): [string, string] => [
+      `env.${name}`,
+      text,
+    ]),
     ...(template.files ?? []).flatMap((file, index): [string, string][] => [
       [`files[${index}].path`, file.path],
       [`files[${index}].template`, file.template],
@@ -171,28 +237,44 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
         parameters.map(({ name }) => name),
       ),
   )
-  for (const name of [...prepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(placeholdersIn)) used.add(name)
+  for (const name of [...prepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
+    placeholdersIn,
+  ))
+    used.add(name)
   const unknown = places.flatMap(([place, text]) =>
     text === argsSlot
       ? []
       : placeholdersIn(text).flatMap((name) => {
           used.add(name)
-          return known.has(name) ? [] : [`${place}: unknown placeholder \${${name}}; ${placeholderHint(parameters)}`]
+          return known.has(name)
+            ? []
+            : [`${place}: unknown placeholder \${${name}}; ${placeholderHint(parameters)}`]
         }),
   )
   const argFormat = (template.argFormat ?? []).flatMap((part, index) =>
     placeholdersIn(part)
       .filter((name) => !(name in argumentNames('', '')))
-      .map((name) => `argFormat[${index}]: unknown placeholder \${${name}}; known: ${names(Object.keys(argumentNames('', '')))}`),
+      .map(
+        (name) =>
+          `argFormat[${index}]: unknown placeholder \${${name}}; known: ${names(Object.keys(argumentNames('', '')))}`,
+      ),
   )
   const unused = parameters
     .filter(({ name, category }) => category === 'server' && !used.has(name))
-    .map(({ name }) => `parameter ${name} (server) reaches the predictor nowhere: put \${${name}} into command, env, a file or reconfigure`)
-  const ofServer = template.server && isLanguageServer(template.server.kind) ? template.server.kind : undefined
+    .map(
+      ({ name }) =>
+        `parameter ${name} (server) reaches the predictor nowhere: put \${${name}} into command, env, a file or reconfigure`,
+    )
+  const ofServer =
+    template.server && isLanguageServer(template.server.kind) ? template.server.kind : undefined
   const unread = parameters
     .filter(
       ({ name, category }) =>
-        ofServer && category === 'env' && !used.has(name) && !template.envNames?.[name] && name !== name.toUpperCase(),
+        ofServer &&
+        category === 'env' &&
+        !used.has(name) &&
+        !template.envNames?.[name] &&
+        name !== name.toUpperCase(),
     )
     .map(
       ({ name }) =>
@@ -203,41 +285,81 @@ export const templateProblems = (template: CommandTemplate, parameters: readonly
     .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
   const empty = template.command.length === 0 ? ['command: is empty'] : []
   const wrong = template.prepare ? prepareProblems(template.prepare, tuned) : []
-  return [...empty, ...unknown, ...wrong, ...reconfigureProblems(template, parameters), ...argFormat, ...unused, ...unread, ...outside]
+  return [
+    ...empty,
+    ...unknown,
+    ...wrong,
+    ...reconfigureProblems(template, parameters),
+    ...argFormat,
+    ...unused,
+    ...unread,
+    ...outside,
+  ]
 }
 
-const reconfigureProblems = (template: CommandTemplate, parameters: readonly TunedParameter[]): string[] => {
+const reconfigureProblems = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+): string[] => {
   const { reconfigure } = template
   if (reconfigure === undefined) return []
   const known = [...parameters.map(({ name }) => name), ...reconfigurePlaceholders]
-  const unknown = [...new Set(reconfigure.flatMap(placeholdersIn))].filter((name) => !known.includes(name))
-  if (unknown.length > 0) return unknown.map((name) => `reconfigure: unknown placeholder \${${name}}; known: ${names(known)}`)
+  const unknown = [...new Set(reconfigure.flatMap(placeholdersIn))].filter(
+    (name) => !known.includes(name),
+  )
+  if (unknown.length > 0)
+    return unknown.map(
+      (name) => `reconfigure: unknown placeholder \${${name}}; known: ${names(known)}`,
+    )
   if (reconfigurable(template, parameters).size > 0) return []
   return [
     'reconfigure: sets no parameter of category server that the server is not told at its start; put one into it as ${name}, and nowhere else',
   ]
 }
 
-const prepareTexts = (step: PrepareStep | undefined): string[] => [...(step?.command ?? []), ...Object.values(step?.env ?? {})]
+const prepareTexts = (step: PrepareStep | undefined): string[] => [
+  ...(step?.command ?? []),
+  ...Object.values(step?.env ?? {}),
+]
 
 const prepareProblems = (step: PrepareStep, tuned: readonly string[]): string[] =>
   [...new Set(prepareTexts(step).flatMap(placeholdersIn))].flatMap((name) => {
     if ([...tuned, ...preparePlaceholders, preparedName].includes(name)) return []
     return (launcherPlaceholders as readonly string[]).includes(name)
-      ? [`prepare: \${${name}} is another one in every trial; what is prepared is kept for all of them: leave it out`]
-      : [`prepare: unknown placeholder \${${name}}; known: ${names([...tuned, ...preparePlaceholders, preparedName])}`]
+      ? [
+          `prepare: \${${name}} is another one in every trial; what is prepared is kept for all of them: leave it out`,
+        ]
+      : [
+          `prepare: unknown placeholder \${${name}}; known: ${names([...tuned, ...preparePlaceholders, preparedName])}`,
+        ]
   })
 
 /** By these a server learns its share of a GPU's memory. */
-const shareNames: ReadonlySet<string> = new Set(['gpuMemoryFraction', 'gpuMemoryMiB', 'gpuMemoryPercent'])
+const shareNames: ReadonlySet<string> = new Set([
+  'gpuMemoryFraction',
+  'gpuMemoryMiB',
+  'gpuMemoryPercent',
+])
 
-/** Whether the server is told its share of a GPU's memory, to keep to it: by a flag of its own, a placeholder, or a parameter that it is handed. */
-export const boundsGpuMemory = (template: CommandTemplate, parameters: readonly TunedParameter[]): boolean => {
+/**
+ * Whether the server is told its share of a GPU's memory, to keep to it: by a flag of its own, a
+ * placeholder, or a parameter that it is handed.
+ */
+export const boundsGpuMemory = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+): boolean => {
   if (template.server !== undefined && template.server.kind !== 'triton') return true
-  const texts = [...template.command, ...Object.values(template.env ?? {}), ...(template.files ?? []).map((file) => file.template)]
+  const texts = [
+    ...template.command,
+    ...Object.values(template.env ?? {}),
+    ...(template.files ?? []).map((file) => file.template),
+  ]
   return (
     texts.flatMap(placeholdersIn).some((name) => shareNames.has(name)) ||
-    parameters.some(({ name, category }) => shareNames.has(name) && (category === 'env' || category === 'args'))
+    parameters.some(
+      ({ name, category }) => shareNames.has(name) && (category === 'env' || category === 'args'),
+    )
   )
 }
 
@@ -257,7 +379,10 @@ const argumentNames = (name: string, value: string): Record<string, string> => (
   value,
 })
 
-/** 'gpuMemoryMiB' → gpu, Memory, MiB: words begin at a capital after a small letter or digit; 'MiB' and its like stay whole. */
+/**
+ * 'gpuMemoryMiB' → gpu, Memory, MiB: words begin at a capital after a small letter or digit; 'MiB'
+ * and its like stay whole.
+ */
 const separated = (name: string, by: string): string =>
   name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
@@ -280,9 +405,15 @@ const environmentOf = (
 const placeholder = /\$?\$\{([^}]*)\}/g
 
 const placeholdersIn = (text: string): string[] =>
-  [...text.matchAll(placeholder)].filter(([whole, name]) => !whole.startsWith('$$') && !isReference(name!)).map(([, name]) => name!)
+  [...text.matchAll(placeholder)]
+    .filter(([whole, name]) => !whole.startsWith('$$') && !isReference(name!))
+    .map(([, name]) => name!)
 
-const substitute = (text: string, values: Readonly<Record<string, string | number>>, missing: (name: string) => void): string =>
+const substitute = (
+  text: string,
+  values: Readonly<Record<string, string | number>>,
+  missing: (name: string) => void,
+): string =>
   text.replace(placeholder, (whole, name: string) => {
     if (whole.startsWith('$$')) return whole.slice(1)
     // To a secret, which is put in where it is used: specs keep it as it is.
@@ -292,7 +423,11 @@ const substitute = (text: string, values: Readonly<Record<string, string | numbe
   })
 
 const leavesFolder = ({ path }: Pick<TemplateFile, 'path'>): boolean =>
-  path.startsWith('/') || path.split('/').includes('..') || path === '' || path.endsWith('/') || path.includes('\0')
+  path.startsWith('/') ||
+  path.split('/').includes('..') ||
+  path === '' ||
+  path.endsWith('/') ||
+  path.includes('\0')
 
 const placeholderHint = (parameters: readonly TunedParameter[]): string =>
   `known: ${names([...parameters.map((parameter) => parameter.name), ...launcherPlaceholders])} ($\${ writes a plain \${)`

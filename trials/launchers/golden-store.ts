@@ -1,4 +1,7 @@
-/** Golden answers of an experiment, kept beside its logs: a resumed run holds its trials against the same ones. */
+/**
+ * Golden answers of an experiment, kept beside its logs: a resumed run holds its trials against the
+ * same ones.
+ */
 import { renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { readText } from '../../profiler/bounded-reader.ts'
@@ -20,8 +23,12 @@ export class GoldenStore {
    * @param take resolves with undefined where there are none to be had now
    * @throws LaunchError for a file that cannot be read or written
    */
-  async get(key: string, take: () => Promise<GoldenAnswers | undefined>): Promise<GoldenAnswers | undefined> {
-    for (let others = this.taking.get(key); others !== undefined; others = this.taking.get(key)) await others
+  async get(
+    key: string,
+    take: () => Promise<GoldenAnswers | undefined>,
+  ): Promise<GoldenAnswers | undefined> {
+    for (let others = this.taking.get(key); others !== undefined; others = this.taking.get(key))
+      await others
     const known = this.read().get(key)
     if (known !== undefined) return known
     const mine = take()
@@ -51,7 +58,10 @@ export class GoldenStore {
       writeFileSync(`${this.path}.new`, JSON.stringify([...this.read()]), { mode: privateFile })
       renameSync(`${this.path}.new`, this.path)
     } catch (error) {
-      throw new LaunchError(`cannot keep the golden answers: ${(error as Error).message}`, 'is the disk full or read-only?')
+      throw new LaunchError(
+        `cannot keep the golden answers: ${(error as Error).message}`,
+        'is the disk full or read-only?',
+      )
     }
   }
 }
@@ -59,7 +69,8 @@ export class GoldenStore {
 function stored(path: string): [string, GoldenAnswers][] {
   try {
     const entries: unknown = JSON.parse(readText(path, 'data'))
-    if (!Array.isArray(entries) || !entries.every(isEntry)) throw new Error('no list of golden answers')
+    if (!Array.isArray(entries) || !entries.every(isEntry))
+      throw new Error('no list of golden answers')
     return entries
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
@@ -80,4 +91,9 @@ const isEntry = (entry: unknown): entry is [string, GoldenAnswers] =>
   isRecord(entry[1].configuration) &&
   Array.isArray(entry[1].random) &&
   Array.isArray(entry[1].answers) &&
-  entry[1].answers.every((answer) => isRecord(answer) && isRecord(answer.leaves) && Object.values(answer.leaves).every(Array.isArray))
+  entry[1].answers.every(
+    (answer) =>
+      isRecord(answer) &&
+      isRecord(answer.leaves) &&
+      Object.values(answer.leaves).every(Array.isArray),
+  )

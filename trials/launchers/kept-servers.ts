@@ -1,11 +1,19 @@
 /**
- * Keeps a server from one trial to the next: where only values change that it takes while it runs, they are changed there, and its start is not paid again. Anything
- * else that changes (arguments, environment, a real GPU) starts another one.
+ * Keeps a server from one trial to the next: where only values change that it takes while it runs,
+ * they are changed there, and its start is not paid again. Anything else that changes (arguments,
+ * environment, a real GPU) starts another one.
  */
 import type { Target } from '../../profiler/types.ts'
 import { configurationKeyWithout } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
-import { InfeasibleError, LaunchError, type Launcher, type Predictor, type PredictorDeath, type Usage } from '../types.ts'
+import {
+  InfeasibleError,
+  LaunchError,
+  type Launcher,
+  type Predictor,
+  type PredictorDeath,
+  type Usage,
+} from '../types.ts'
 import { NeverReadyError } from './readiness.ts'
 
 /** A server that runs. */
@@ -31,7 +39,11 @@ interface Changing<Known> {
    * @param signal aborts too when the server ends
    * @throws InfeasibleError where it does not take them
    */
-  change(server: KeptServer<Known>, configuration: Configuration, signal: AbortSignal): Promise<Changed>
+  change(
+    server: KeptServer<Known>,
+    configuration: Configuration,
+    signal: AbortSignal,
+  ): Promise<Changed>
 }
 
 interface Changed {
@@ -55,17 +67,30 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     server.predictor.rest?.()
     idle.push(server)
   }
-  const stopIdle = async () => void (await Promise.all(idle.splice(0).map(({ predictor }) => predictor.stop())))
+  const stopIdle = async () =>
+    void (await Promise.all(idle.splice(0).map(({ predictor }) => predictor.stop())))
 
-  const start = async (key: string, configuration: Configuration, trialNumber: number, signal: AbortSignal): Promise<Kept> => {
+  const start = async (
+    key: string,
+    configuration: Configuration,
+    trialNumber: number,
+    signal: AbortSignal,
+  ): Promise<Kept> => {
     // Those that wait hold cores and memory that the new one may need.
     await stopIdle()
     const predictor = await inner.launch(configuration, trialNumber, signal)
     try {
-      if (predictor.target.kind !== 'http') throw new LaunchError('a server that is kept is tuned over HTTP', 'use another protocol')
+      if (predictor.target.kind !== 'http')
+        throw new LaunchError('a server that is kept is tuned over HTTP', 'use another protocol')
       const { url } = predictor.target
       const ending = new AbortController()
-      const server: Kept = { key, predictor, url, known: await changing.begin(predictor, url, signal), ended: ending.signal }
+      const server: Kept = {
+        key,
+        predictor,
+        url,
+        known: await changing.begin(predictor, url, signal),
+        ended: ending.signal,
+      }
       predictor.died?.then((death) => {
         server.death = death
         ending.abort(new Error(death.what))
@@ -92,10 +117,16 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
       const key = configurationKeyWithout(configuration, changing.names)
       const at = idle.findIndex((server) => server.key === key)
       const kept = at >= 0
-      const server = kept ? idle.splice(at, 1)[0]! : await start(key, configuration, trialNumber, signal)
+      const server = kept
+        ? idle.splice(at, 1)[0]!
+        : await start(key, configuration, trialNumber, signal)
       const startedMs = performance.now()
       try {
-        const { target, isolation, realisedBatch } = await changing.change(server, configuration, AbortSignal.any([signal, server.ended]))
+        const { target, isolation, realisedBatch } = await changing.change(
+          server,
+          configuration,
+          AbortSignal.any([signal, server.ended]),
+        )
         if (kept) server.predictor.restartUsage?.()
         const changeSeconds = kept ? (performance.now() - startedMs) / 1000 : undefined
         const stop = async () => {
@@ -111,11 +142,18 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
       } catch (error) {
         const { death } = server
         // A server that no longer answers is of no use.
-        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused) setAside(server)
+        if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused)
+          setAside(server)
         else await server.predictor.stop()
         signal.throwIfAborted()
-        if (death) throw new InfeasibleError(death.outOfMemory ? 'out-of-memory' : 'crashed', death.what, server.predictor.logPath)
-        if (error instanceof NeverReadyError) throw new InfeasibleError('never-ready', error.message, server.predictor.logPath)
+        if (death)
+          throw new InfeasibleError(
+            death.outOfMemory ? 'out-of-memory' : 'crashed',
+            death.what,
+            server.predictor.logPath,
+          )
+        if (error instanceof NeverReadyError)
+          throw new InfeasibleError('never-ready', error.message, server.predictor.logPath)
         throw error
       }
     },
@@ -124,9 +162,14 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
 
 /** Its processes are those that were started. */
 const ofProcesses = (target: Target, { target: started }: Predictor): Target =>
-  target.kind === 'http' && started.kind === 'http' && started.serverPids ? { ...target, serverPids: started.serverPids } : target
+  target.kind === 'http' && started.kind === 'http' && started.serverPids
+    ? { ...target, serverPids: started.serverPids }
+    : target
 
-/** One trial's view of a server that outlives it. @param changeSeconds absent: it was started for this one */
+/**
+ * One trial's view of a server that outlives it. @param changeSeconds absent: it was started for
+ * this one
+ */
 function trialOf(
   predictor: Predictor,
   done: string,
@@ -142,7 +185,11 @@ function trialOf(
       const used = await predictor.usage()
       return {
         ...used,
-        ...(changeSeconds !== undefined && { launchSeconds: changeSeconds, startSeconds: used.launchSeconds, prepareSeconds: undefined }),
+        ...(changeSeconds !== undefined && {
+          launchSeconds: changeSeconds,
+          startSeconds: used.launchSeconds,
+          prepareSeconds: undefined,
+        }),
         ...(realisedBatch && { realisedBatch: await realisedBatch() }),
       }
     },

@@ -7,13 +7,23 @@ export interface LauncherSubject {
   create(): Launcher | Promise<Launcher>
   /** A configuration that serves. */
   readonly good: Configuration
-  /** Another one; it must be possible to run both at once. A launcher of which there is only one predictor says so. */
+  /**
+   * Another one; it must be possible to run both at once. A launcher of which there is only one
+   * predictor says so.
+   */
   readonly other: Configuration | Skip
   /** A configuration that cannot serve, and why. A launcher that cannot tell any says so. */
-  readonly infeasible: { readonly configuration: Configuration; readonly reason: InfeasibleReason } | Skip
-  /** Everything that launches have left on the machine or the cluster once the launcher is closed, in words; [] when it is clean. */
+  readonly infeasible:
+    | { readonly configuration: Configuration; readonly reason: InfeasibleReason }
+    | Skip
+  /**
+   * Everything that launches have left on the machine or the cluster once the launcher is closed,
+   * in words; [] when it is clean.
+   */
   leftovers(): readonly string[] | Promise<readonly string[]>
-  /** Moments, in ms from the call, at which a launch is aborted. They should cover all its phases. */
+  /**
+   * Moments, in ms from the call, at which a launch is aborted. They should cover all its phases.
+   */
   readonly abortAfterMs: readonly number[]
 }
 
@@ -34,8 +44,14 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
       return launcher
     }
     /** What may be kept between trials ends here. */
-    const closeAll = async () => void (await Promise.all(created.splice(0).map((launcher) => launcher.close?.())))
-    const launch = async (launcher: Launcher, configuration: Configuration, trial: number, signal = never) => {
+    const closeAll = async () =>
+      void (await Promise.all(created.splice(0).map((launcher) => launcher.close?.())))
+    const launch = async (
+      launcher: Launcher,
+      configuration: Configuration,
+      trial: number,
+      signal = never,
+    ) => {
       const predictor = await launcher.launch(configuration, trial, signal)
       running.push(predictor)
       return predictor
@@ -58,7 +74,8 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
       const predictor = await launch(await create(), subject.good, 1)
       await expectGoodAnswer(predictor)
       const usage = await predictor.usage()
-      for (const value of Object.values(usage)) if (value !== undefined) expect(value).toBeGreaterThanOrEqual(0)
+      for (const value of Object.values(usage))
+        if (value !== undefined) expect(value).toBeGreaterThanOrEqual(0)
     })
 
     test('stops as often as it is told, and leaves nothing', async () => {
@@ -85,8 +102,12 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
     else
       test('runs two predictors at once, apart from each other', async () => {
         const launcher = await create()
-        const [first, second] = await Promise.all([launch(launcher, subject.good, 1), launch(launcher, other, 2)])
-        if (first.target.kind === 'http' && second.target.kind === 'http') expect(first.target.url).not.toBe(second.target.url)
+        const [first, second] = await Promise.all([
+          launch(launcher, subject.good, 1),
+          launch(launcher, other, 2),
+        ])
+        if (first.target.kind === 'http' && second.target.kind === 'http')
+          expect(first.target.url).not.toBe(second.target.url)
         await first.stop()
         await expectGoodAnswer(second)
       })
@@ -109,7 +130,9 @@ export const launcherContract = (name: string, subject: LauncherSubject): void =
 
     test('rejects with the reason of a signal that has aborted, and starts nothing', async () => {
       const reason = new Error('interrupted')
-      expect(await rejection((await create()).launch(subject.good, 1, AbortSignal.abort(reason)))).toBe(reason)
+      expect(
+        await rejection((await create()).launch(subject.good, 1, AbortSignal.abort(reason))),
+      ).toBe(reason)
     })
 
     test.each(subject.abortAfterMs)('leaves nothing when aborted after %d ms', async (afterMs) => {

@@ -1,6 +1,7 @@
 /** How a server is told over HTTP what to load, as Triton's model control has it: ours too. */
 
-export const loadPath = (model: string): string => `/v2/repository/models/${encodeURIComponent(model)}/load`
+export const loadPath = (model: string): string =>
+  `/v2/repository/models/${encodeURIComponent(model)}/load`
 
 /** The server's own words in what it refuses with. */
 export const errorIn = (text: string): string => {

@@ -31,12 +31,15 @@ describe('who a command starts', () => {
     expect(ownServerOf(words(command))?.title).toBe(title)
   })
 
-  test.each(['python3 app.py', 'vllm bench', 'transformers chat m', 'node serve run.js', 'python3 gunicorn.conf.py'])(
-    '%s is nobody known',
-    (command) => {
-      expect(ownServerOf(words(command))).toBeUndefined()
-    },
-  )
+  test.each([
+    'python3 app.py',
+    'vllm bench',
+    'transformers chat m',
+    'node serve run.js',
+    'python3 gunicorn.conf.py',
+  ])('%s is nobody known', (command) => {
+    expect(ownServerOf(words(command))).toBeUndefined()
+  })
 
   test('a process that names itself, and the header of answers', () => {
     expect(ownServerOf(['gunicorn: master [app:app]'])?.title).toBe('gunicorn')
@@ -48,13 +51,19 @@ describe('who a command starts', () => {
 
 test('llama-server has as many threads as it has cores, whatever was typed', () => {
   for (const typed of ['llama-server -m m.gguf', 'llama-server -m m.gguf -t 8'])
-    expect(tunedCommand(typed.split(' ')).command.join(' ')).toMatch(/^llama-server -m m\.gguf.* (-t|--threads) \$\{cpuCores\}/)
+    expect(tunedCommand(typed.split(' ')).command.join(' ')).toMatch(
+      /^llama-server -m m\.gguf.* (-t|--threads) \$\{cpuCores\}/,
+    )
 })
 
 test('transformers serve: its model, which it lists nowhere, and the step of a batch where it batches', () => {
-  const { command, parameters, model } = tunedCommand(words('transformers serve ./tiny --continuous-batching --port 8000'))
+  const { command, parameters, model } = tunedCommand(
+    words('transformers serve ./tiny --continuous-batching --port 8000'),
+  )
   expect(command).toEqual(
-    words('transformers serve ./tiny --continuous-batching --port ${port} --host ${host} --cb-max-batch-tokens ${cbMaxBatchTokens}'),
+    words(
+      'transformers serve ./tiny --continuous-batching --port ${port} --host ${host} --cb-max-batch-tokens ${cbMaxBatchTokens}',
+    ),
   )
   expect([parameters.map(({ name }) => name), model]).toEqual([['cbMaxBatchTokens'], './tiny'])
   expect(tunedCommand(words('transformers serve --device cpu'))).toMatchObject({ parameters: [] })
@@ -67,13 +76,19 @@ test.each([
 ])('%s is told to count, once', (typed, counts) => {
   const { command } = tunedCommand(typed.split(' '))
   expect(command.filter((word) => word === counts)).toHaveLength(1)
-  expect(tunedCommand([...typed.split(' '), counts]).command.filter((word) => word === counts)).toHaveLength(1)
+  expect(
+    tunedCommand([...typed.split(' '), counts]).command.filter((word) => word === counts),
+  ).toHaveLength(1)
 })
 
 describe('a command for trials', () => {
   test('what it says of its port and of what is tuned becomes placeholders, wherever it stands', () => {
-    const { command, parameters } = tunedCommand(words('gunicorn -w 6 --bind=0.0.0.0:9000 app:app --threads 2'))
-    expect(command).toEqual(words('gunicorn -w ${workers} --bind ${host}:${port} app:app --threads ${threads}'))
+    const { command, parameters } = tunedCommand(
+      words('gunicorn -w 6 --bind=0.0.0.0:9000 app:app --threads 2'),
+    )
+    expect(command).toEqual(
+      words('gunicorn -w ${workers} --bind ${host}:${port} app:app --threads ${threads}'),
+    )
     expect(parameters).toMatchObject([
       { name: 'workers', values: '1..6', was: '6' },
       { name: 'threads', values: '1..8 x2', was: '2' },
@@ -81,24 +96,31 @@ describe('a command for trials', () => {
   })
 
   test('what it does not say is appended, and what its user tunes already stays', () => {
-    const { command, parameters } = tunedCommand(words('uvicorn app:app --workers ${processes} --port ${port}'))
-    expect(command).toEqual(words('uvicorn app:app --workers ${processes} --port ${port} --host ${host}'))
+    const { command, parameters } = tunedCommand(
+      words('uvicorn app:app --workers ${processes} --port ${port}'),
+    )
+    expect(command).toEqual(
+      words('uvicorn app:app --workers ${processes} --port ${port} --host ${host}'),
+    )
     expect(parameters).toEqual([])
-    expect(tunedCommand(['hypercorn', 'a:app']).command).toEqual(words('hypercorn a:app --bind ${host}:${port} --workers ${workers}'))
+    expect(tunedCommand(['hypercorn', 'a:app']).command).toEqual(
+      words('hypercorn a:app --bind ${host}:${port} --workers ${workers}'),
+    )
     expect(tunedCommand(words('gunicorn -w4 app:app')).parameters[0]).toMatchObject({ was: '4' })
   })
 
   test('an option that a server takes in another form is not said twice, and stands where it is read', () => {
-    expect(tunedCommand(words('waitress-serve --port=8080 --host 0.0.0.0 app:app')).command).toEqual(
-      words('waitress-serve --threads ${threads} --listen ${host}:${port} app:app'),
-    )
+    expect(
+      tunedCommand(words('waitress-serve --port=8080 --host 0.0.0.0 app:app')).command,
+    ).toEqual(words('waitress-serve --threads ${threads} --listen ${host}:${port} app:app'))
     expect(tunedCommand(words('puma -p 9292 -w 2 config.ru')).command).toEqual(
       words('puma -w ${workers} config.ru --bind tcp://${host}:${port} --threads ${threads}'),
     )
   })
 
   test('threads are proposed under the workers that have them', () => {
-    const knobs = (command: string) => tunedCommand(words(command)).parameters.map(({ name }) => name)
+    const knobs = (command: string) =>
+      tunedCommand(words(command)).parameters.map(({ name }) => name)
     expect(knobs('gunicorn -k gthread app:app')).toEqual(['workers', 'threads'])
     expect(knobs('gunicorn --worker-class=gevent app:app')).toEqual(['workers'])
     expect(knobs('gunicorn -k uvicorn.workers.UvicornWorker app:app')).toEqual(['workers'])
@@ -112,12 +134,22 @@ describe('a command for trials', () => {
   })
 
   test('Triton and TensorFlow Serving keep what their files do not say', () => {
-    expect(tunedCommand(words('tritonserver --model-repository /models --http-port=9000 --log-verbose=1'))).toMatchObject({
+    expect(
+      tunedCommand(
+        words('tritonserver --model-repository /models --http-port=9000 --log-verbose=1'),
+      ),
+    ).toMatchObject({
       command: ['tritonserver', '--log-verbose=1'],
       models: '/models',
     })
-    const served = words('tensorflow_model_server --rest_api_port=8501 --model_name=half --model_base_path=/m/half_plus_two')
-    expect(tunedCommand(served)).toMatchObject({ command: ['tensorflow_model_server'], models: '/m/half_plus_two', model: 'half' })
+    const served = words(
+      'tensorflow_model_server --rest_api_port=8501 --model_name=half --model_base_path=/m/half_plus_two',
+    )
+    expect(tunedCommand(served)).toMatchObject({
+      command: ['tensorflow_model_server'],
+      models: '/m/half_plus_two',
+      model: 'half',
+    })
   })
 
   test.each([
@@ -126,12 +158,20 @@ describe('a command for trials', () => {
     ['node app.js -p 3000', 'node app.js -p ${port}'],
     ['PORT=3000 OMP_NUM_THREADS=1 node app.js', 'env PORT=${port} OMP_NUM_THREADS=1 node app.js'],
     ['env PORT=3000 node app.js', 'env PORT=${port} node app.js'],
-    ['java App.java --metrics-port 9000 --server.port 8080', 'java App.java --metrics-port 9000 --server.port ${port}'],
+    [
+      'java App.java --metrics-port 9000 --server.port 8080',
+      'java App.java --metrics-port 9000 --server.port ${port}',
+    ],
     ['java -Dserver.port=8080 -jar app.jar', 'java -Dserver.port=${port} -jar app.jar'],
     ['./server 0.0.0.0:8080', './server ${host}:${port}'],
     ['./server --listen :8080', './server --listen ${host}:${port}'],
   ])('nobody known: the port of %s', (given, command) => {
-    expect(tunedCommand(words(given))).toMatchObject({ command: words(command), env: {}, parameters: [], saysPort: true })
+    expect(tunedCommand(words(given))).toMatchObject({
+      command: words(command),
+      env: {},
+      parameters: [],
+      saysPort: true,
+    })
   })
 
   test('a command that names no port may read the variable', () => {
@@ -146,7 +186,9 @@ describe('a command for trials', () => {
 test('each server of the table is found again by each of its programs', () => {
   for (const { title, programs, ...rest } of ownServers)
     for (const program of programs) {
-      const command = program.includes('.') ? ['python3', '-m', program] : [program, ...('subcommand' in rest ? [rest.subcommand] : [])]
+      const command = program.includes('.')
+        ? ['python3', '-m', program]
+        : [program, ...('subcommand' in rest ? [rest.subcommand] : [])]
       expect(ownServerOf(command)?.title).toBe(title)
     }
 })

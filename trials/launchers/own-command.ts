@@ -1,4 +1,7 @@
-/** A server's command line read as its user starts it by hand, and rewritten so that a launcher says where it listens and a search tunes it. Pure. */
+/**
+ * A server's command line read as its user starts it by hand, and rewritten so that a launcher says
+ * where it listens and a search tunes it. Pure.
+ */
 import { basename } from 'node:path'
 import { type OwnServer, ownServers, type ServerKnob } from './own-servers.ts'
 
@@ -38,12 +41,15 @@ export function ownServerOf(words: readonly string[]): OwnServer | undefined {
 }
 
 /** The server of the table that a command starts, and the place of the word that names it. */
-function startOf(words: readonly string[]): { readonly server: OwnServer; readonly at: number } | undefined {
+function startOf(
+  words: readonly string[],
+): { readonly server: OwnServer; readonly at: number } | undefined {
   for (const [at, word] of words.slice(0, mostWordsBefore).entries()) {
     const name = words[at - 1] === '-m' ? word : basename(word)
     const server = all.find(
       ({ programs, subcommand }) =>
-        programs.includes(name) && (subcommand === undefined || words[at - 1] === '-m' || words[at + 1] === subcommand),
+        programs.includes(name) &&
+        (subcommand === undefined || words[at - 1] === '-m' || words[at + 1] === subcommand),
     )
     if (server) return { server, at }
   }
@@ -52,7 +58,9 @@ function startOf(words: readonly string[]): { readonly server: OwnServer; readon
 
 /** By the header `server` of its answers. */
 export const ownServerSaying = (header: string | undefined): OwnServer | undefined =>
-  header === undefined ? undefined : all.find((server) => server.header && header.toLowerCase().startsWith(server.header))
+  header === undefined
+    ? undefined
+    : all.find((server) => server.header && header.toLowerCase().startsWith(server.header))
 
 /** The command as trials start it: where it listens, and what is tuned of it, are placeholders. */
 export function tunedCommand(asTyped: readonly string[]): TunedCommand {
@@ -88,12 +96,24 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
     const placeholder = `\${${knob.name}}`
     if (knob.env) env[knob.env] = placeholder
     else if (knob.args) command = withValue(command, knob.args, placeholder, end)
-    parameters.push({ ...knob, values: reaching(knob.values, was), ...(was !== undefined && { was }) })
+    parameters.push({
+      ...knob,
+      values: reaching(knob.values, was),
+      ...(was !== undefined && { was }),
+    })
   }
-  if (server?.counts !== undefined && !command.includes(server.counts)) command = [...command, server.counts]
+  if (server?.counts !== undefined && !command.includes(server.counts))
+    command = [...command, server.counts]
   const told = server !== undefined && server.listens.length > 0
   if (told || command.some((word) => word.includes('${port}')))
-    return { server, command, env, parameters, ...(model !== undefined && { model }), saysPort: true }
+    return {
+      server,
+      command,
+      env,
+      parameters,
+      ...(model !== undefined && { model }),
+      saysPort: true,
+    }
   const ported = withPort(command)
   if (ported) return { server, command: ported, env, parameters, saysPort: true }
   return { server, command, env: { ...env, PORT: '${port}' }, parameters, saysPort: false }
@@ -101,7 +121,8 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
 
 /** A range that ends below what is used today goes up to it. */
 function reaching(values: ServerKnob['values'], was: string | undefined): ServerKnob['values'] {
-  const [, low, high, factor = ''] = (typeof values === 'string' && /^(\d+)\.\.(\d+)( x\d+)?$/.exec(values)) || []
+  const [, low, high, factor = ''] =
+    (typeof values === 'string' && /^(\d+)\.\.(\d+)( x\d+)?$/.exec(values)) || []
   const used = Number(was)
   if (high === undefined || !Number.isInteger(used) || used <= Number(high)) return values
   return `${low}..${used}${factor}`
@@ -110,37 +131,61 @@ function reaching(values: ServerKnob['values'], was: string | undefined): Server
 const presetPorts = ['--http-port', '--grpc-port', '--rest_api_port', '--port']
 
 /** '--name value', '--name=value' and '-n4' in one. */
-function placeOf(words: readonly string[], name: string): { at: number; length: 1 | 2; value: string } | undefined {
+function placeOf(
+  words: readonly string[],
+  name: string,
+): { at: number; length: 1 | 2; value: string } | undefined {
   for (const [at, word] of words.entries()) {
     if (at === 0) continue
-    if (word === name && words[at + 1] !== undefined) return { at, length: 2, value: words[at + 1]! }
+    if (word === name && words[at + 1] !== undefined)
+      return { at, length: 2, value: words[at + 1]! }
     if (word.startsWith(`${name}=`)) return { at, length: 1, value: word.slice(name.length + 1) }
-    if (/^-\w$/.test(name) && word.startsWith(name) && /^\d+$/.test(word.slice(2))) return { at, length: 1, value: word.slice(2) }
+    if (/^-\w$/.test(name) && word.startsWith(name) && /^\d+$/.test(word.slice(2)))
+      return { at, length: 1, value: word.slice(2) }
   }
   return undefined
 }
 
-const saidOf = (words: readonly string[], name: string): string | undefined => placeOf(words, name)?.value
+const saidOf = (words: readonly string[], name: string): string | undefined =>
+  placeOf(words, name)?.value
 
 function without(words: readonly string[], name: string): string[] {
   const place = placeOf(words, name)
   return place ? [...words.slice(0, place.at), ...words.slice(place.at + place.length)] : [...words]
 }
 
-const isUnder = (words: readonly string[], { args, values }: NonNullable<ServerKnob['under']>): boolean =>
-  args.every((name) => values.includes(saidOf(words, name) ?? values[0]!))
+const isUnder = (
+  words: readonly string[],
+  { args, values }: NonNullable<ServerKnob['under']>,
+): boolean => args.every((name) => values.includes(saidOf(words, name) ?? values[0]!))
 
-function withValue(words: readonly string[], names: readonly [string, ...string[]], value: string, end = words.length): string[] {
+function withValue(
+  words: readonly string[],
+  names: readonly [string, ...string[]],
+  value: string,
+  end = words.length,
+): string[] {
   for (const name of names) {
     const place = placeOf(words, name)
     if (place?.value.includes('${')) return [...words]
-    if (place) return [...words.slice(0, place.at), name, value, ...words.slice(place.at + place.length)]
+    if (place)
+      return [...words.slice(0, place.at), name, value, ...words.slice(place.at + place.length)]
   }
   // Two words: not every server reads '--name=value'.
   return [...words.slice(0, end), names[0], value, ...words.slice(end)]
 }
 
-const portNames = ['--port', '--http-port', '--http_port', '-p', '--bind', '-b', '--listen', '--address', '--addr']
+const portNames = [
+  '--port',
+  '--http-port',
+  '--http_port',
+  '-p',
+  '--bind',
+  '-b',
+  '--listen',
+  '--address',
+  '--addr',
+]
 const portPattern = /^((?:\d+\.\d+\.\d+\.\d+|localhost|\[?::\]?)?:)?\d{2,5}$/
 /** --server.port, -Dserver.port=8080, PORT=3000, API_PORT=8000: names that end so, of no other thing than what is asked. */
 const portName = /^(?:--?[\w.-]*port|\w*PORT)$/i
@@ -148,7 +193,9 @@ const otherPorts = /grpc|metric|admin|debug|management|monitor|probe/i
 
 /** The command with ${port} in place of the port that it names; undefined where none is seen. */
 function withPort(words: readonly string[]): string[] | undefined {
-  const alike = words.map((word) => word.replace(/=.*$/s, '')).filter((name) => portName.test(name) && !otherPorts.test(name))
+  const alike = words
+    .map((word) => word.replace(/=.*$/s, ''))
+    .filter((name) => portName.test(name) && !otherPorts.test(name))
   for (const name of [...portNames, ...alike]) {
     const place = placeOf(words, name)
     if (!place || !portPattern.test(place.value)) continue

@@ -1,6 +1,7 @@
 /**
- * Servers that people run models on: how each is known, by its program, by what its processes are called or by the header `server` of its answers, and
- * which of its own arguments are worth tuning. This table feeds `tune init`, its help and docs/servers.md. Light: help shows it.
+ * Servers that people run models on: how each is known, by its program, by what its processes are
+ * called or by the header `server` of its answers, and which of its own arguments are worth tuning.
+ * This table feeds `tune init`, its help and docs/servers.md. Light: help shows it.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { LanguageServer } from './server-files/language-programs.ts'
@@ -40,7 +41,10 @@ export interface OwnServer {
   readonly knobs: readonly ServerKnob[]
   /** It reads no option behind the application. */
   readonly optionsFirst?: boolean
-  /** Its flags and files are written for it: the arguments that name where its models are, and the one served. */
+  /**
+   * Its flags and files are written for it: the arguments that name where its models are, and the
+   * one served.
+   */
   readonly preset?: { readonly kind: ServerKind; readonly models: string; readonly model?: string }
   /** The word after the program that starts it: vllm serve. */
   readonly subcommand?: string
@@ -50,7 +54,10 @@ export interface OwnServer {
   readonly settings?: 'torchserve' | 'ray-serve'
   /** What tuning it takes beside its arguments. */
   readonly note?: string
-  /** By which names it counts sequences and cache at /metrics, and the switch without which it does not. */
+  /**
+   * By which names it counts sequences and cache at /metrics, and the switch without which it does
+   * not.
+   */
   readonly engine?: LanguageEngine
   readonly counts?: string
 }
@@ -71,14 +78,28 @@ const hostAndPort: readonly ServerSetting[] = [
   { args: ['--host'], value: host },
   { args: ['--port'], value: port },
 ]
-const workers = (...args: [string, ...string[]]): ServerKnob => ({ name: 'workers', args, values: '1..4', what: 'processes' })
-const settingKnob = (name: string, setting: string, values: ServerKnob['values'], what: string): ServerKnob => ({
+const workers = (...args: [string, ...string[]]): ServerKnob => ({
+  name: 'workers',
+  args,
+  values: '1..4',
+  what: 'processes',
+})
+const settingKnob = (
+  name: string,
+  setting: string,
+  values: ServerKnob['values'],
+  what: string,
+): ServerKnob => ({
   name,
   setting,
   values,
   what,
 })
-const presetKnob = (name: string, values: ServerKnob['values'], what: string): ServerKnob => ({ name, values, what })
+const presetKnob = (name: string, values: ServerKnob['values'], what: string): ServerKnob => ({
+  name,
+  values,
+  what,
+})
 
 export const ownServers = [
   {
@@ -97,8 +118,20 @@ export const ownServers = [
       },
     ],
   },
-  { title: 'uvicorn', programs: ['uvicorn'], header: 'uvicorn', listens: hostAndPort, knobs: [workers('--workers')] },
-  { title: 'hypercorn', programs: ['hypercorn'], header: 'hypercorn', listens: bind, knobs: [workers('--workers', '-w')] },
+  {
+    title: 'uvicorn',
+    programs: ['uvicorn'],
+    header: 'uvicorn',
+    listens: hostAndPort,
+    knobs: [workers('--workers')],
+  },
+  {
+    title: 'hypercorn',
+    programs: ['hypercorn'],
+    header: 'hypercorn',
+    listens: bind,
+    knobs: [workers('--workers', '-w')],
+  },
   {
     title: 'waitress',
     programs: ['waitress-serve'],
@@ -119,8 +152,18 @@ export const ownServers = [
   {
     title: 'Puma',
     programs: ['puma'],
-    listens: [{ args: ['--bind', '-b'], value: `tcp://${host}:${port}`, insteadOf: ['--port', '-p'] }],
-    knobs: [workers('--workers', '-w'), { name: 'threads', args: ['--threads', '-t'], values: '1..8 x2', what: 'threads of each worker' }],
+    listens: [
+      { args: ['--bind', '-b'], value: `tcp://${host}:${port}`, insteadOf: ['--port', '-p'] },
+    ],
+    knobs: [
+      workers('--workers', '-w'),
+      {
+        name: 'threads',
+        args: ['--threads', '-t'],
+        values: '1..8 x2',
+        what: 'threads of each worker',
+      },
+    ],
   },
   {
     title: 'NVIDIA Triton',
@@ -152,10 +195,18 @@ export const ownServers = [
     listens: [],
     settings: 'torchserve',
     knobs: [
-      settingKnob('nettyThreads', 'number_of_netty_threads', '1..4 x2', 'threads that take requests'),
+      settingKnob(
+        'nettyThreads',
+        'number_of_netty_threads',
+        '1..4 x2',
+        'threads that take requests',
+      ),
       { ...settingKnob('workers', 'minWorkers', '1..4', 'processes of the model'), of: 'model' },
       { ...settingKnob('batchSize', 'batchSize', '1..16 x2', 'requests of a batch'), of: 'model' },
-      { ...settingKnob('maxBatchDelay', 'maxBatchDelay', [1, 5, 20], 'ms that it waits'), of: 'model' },
+      {
+        ...settingKnob('maxBatchDelay', 'maxBatchDelay', [1, 5, 20], 'ms that it waits'),
+        of: 'model',
+      },
     ],
     note: 'its config.properties is written for each trial; the model by --models NAME=FILE.mar',
   },
@@ -167,9 +218,24 @@ export const ownServers = [
     engine: 'vllm',
     listens: hostAndPort,
     knobs: [
-      { name: 'maxNumSeqs', args: ['--max-num-seqs'], values: '16..256 x2', what: 'sequences at once' },
-      { name: 'maxNumBatchedTokens', args: ['--max-num-batched-tokens'], values: '2048..16384 x2', what: 'tokens of one step' },
-      { name: 'gpuMemoryUtilization', args: ['--gpu-memory-utilization'], values: [0.8, 0.9, 0.95], what: 'share of the GPU, 0-1' },
+      {
+        name: 'maxNumSeqs',
+        args: ['--max-num-seqs'],
+        values: '16..256 x2',
+        what: 'sequences at once',
+      },
+      {
+        name: 'maxNumBatchedTokens',
+        args: ['--max-num-batched-tokens'],
+        values: '2048..16384 x2',
+        what: 'tokens of one step',
+      },
+      {
+        name: 'gpuMemoryUtilization',
+        args: ['--gpu-memory-utilization'],
+        values: [0.8, 0.9, 0.95],
+        what: 'share of the GPU, 0-1',
+      },
     ],
   },
   {
@@ -180,9 +246,24 @@ export const ownServers = [
     counts: '--enable-metrics',
     listens: hostAndPort,
     knobs: [
-      { name: 'maxRunningRequests', args: ['--max-running-requests'], values: '16..256 x2', what: 'requests at once' },
-      { name: 'chunkedPrefillSize', args: ['--chunked-prefill-size'], values: '2048..8192 x2', what: 'tokens of a chunk' },
-      { name: 'memFractionStatic', args: ['--mem-fraction-static'], values: [0.7, 0.8, 0.88], what: 'share of the GPU, 0-1' },
+      {
+        name: 'maxRunningRequests',
+        args: ['--max-running-requests'],
+        values: '16..256 x2',
+        what: 'requests at once',
+      },
+      {
+        name: 'chunkedPrefillSize',
+        args: ['--chunked-prefill-size'],
+        values: '2048..8192 x2',
+        what: 'tokens of a chunk',
+      },
+      {
+        name: 'memFractionStatic',
+        args: ['--mem-fraction-static'],
+        values: [0.7, 0.8, 0.88],
+        what: 'share of the GPU, 0-1',
+      },
     ],
   },
   {
@@ -191,8 +272,18 @@ export const ownServers = [
     protocol: 'openai',
     listens: hostAndPort,
     knobs: [
-      { name: 'maxNumSeqs', args: ['--max_batch_size'], values: '16..256 x2', what: 'requests at once' },
-      { name: 'maxNumBatchedTokens', args: ['--max_num_tokens'], values: '2048..16384 x2', what: 'tokens of one step' },
+      {
+        name: 'maxNumSeqs',
+        args: ['--max_batch_size'],
+        values: '16..256 x2',
+        what: 'requests at once',
+      },
+      {
+        name: 'maxNumBatchedTokens',
+        args: ['--max_num_tokens'],
+        values: '2048..16384 x2',
+        what: 'tokens of one step',
+      },
       {
         name: 'gpuMemoryUtilization',
         args: ['--free_gpu_memory_fraction', '--kv_cache_free_gpu_memory_fraction'],
@@ -212,9 +303,24 @@ export const ownServers = [
       { env: 'MLSERVER_GRPC_PORT', value: '0' },
     ],
     knobs: [
-      { name: 'parallelWorkers', env: 'MLSERVER_PARALLEL_WORKERS', values: '0..2', what: 'worker processes; 0: none of their own' },
-      { name: 'batchSize', env: 'MLSERVER_MODEL_MAX_BATCH_SIZE', values: '2..32 x2', what: 'requests of a batch' },
-      { name: 'maxBatchTime', env: 'MLSERVER_MODEL_MAX_BATCH_TIME', values: [0.001, 0.005, 0.02], what: 'seconds that it waits' },
+      {
+        name: 'parallelWorkers',
+        env: 'MLSERVER_PARALLEL_WORKERS',
+        values: '0..2',
+        what: 'worker processes; 0: none of their own',
+      },
+      {
+        name: 'batchSize',
+        env: 'MLSERVER_MODEL_MAX_BATCH_SIZE',
+        values: '2..32 x2',
+        what: 'requests of a batch',
+      },
+      {
+        name: 'maxBatchTime',
+        env: 'MLSERVER_MODEL_MAX_BATCH_TIME',
+        values: [0.001, 0.005, 0.02],
+        what: 'seconds that it waits',
+      },
     ],
   },
   {
@@ -227,8 +333,18 @@ export const ownServers = [
     // As many as it has cores: more wait for one another.
     listens: [...hostAndPort, { args: ['--threads', '-t'], value: '${cpuCores}' }],
     knobs: [
-      { name: 'parallel', args: ['--parallel', '-np'], values: '1..8 x2', what: 'sequences at once' },
-      { name: 'ubatchSize', args: ['--ubatch-size', '-ub'], values: '128..512 x2', what: 'tokens of one step' },
+      {
+        name: 'parallel',
+        args: ['--parallel', '-np'],
+        values: '1..8 x2',
+        what: 'sequences at once',
+      },
+      {
+        name: 'ubatchSize',
+        args: ['--ubatch-size', '-ub'],
+        values: '128..512 x2',
+        what: 'tokens of one step',
+      },
     ],
   },
   {
@@ -257,7 +373,14 @@ export const ownServers = [
       { args: ['--host'], value: host },
       { args: ['--port', '-p'], value: port },
     ],
-    knobs: [{ name: 'apiWorkers', args: ['--api-workers'], values: '1..4', what: 'processes that take requests' }],
+    knobs: [
+      {
+        name: 'apiWorkers',
+        args: ['--api-workers'],
+        values: '1..4',
+        what: 'processes that take requests',
+      },
+    ],
   },
   {
     title: 'Ray Serve',
@@ -267,7 +390,12 @@ export const ownServers = [
     settings: 'ray-serve',
     knobs: [
       settingKnob('replicas', 'num_replicas', '1..4', 'processes of each deployment'),
-      settingKnob('maxOngoingRequests', 'max_ongoing_requests', '4..64 x2', 'requests at once in each'),
+      settingKnob(
+        'maxOngoingRequests',
+        'max_ongoing_requests',
+        '4..64 x2',
+        'requests at once in each',
+      ),
       settingKnob('numCpus', 'ray_actor_options.num_cpus', [0.5, 1], 'cores that each asks for'),
     ],
     note: 'the configuration that `serve run FILE` names is written for each trial; of `serve run app:app` make one by `serve build app:app -o serve.yaml`',
@@ -279,10 +407,15 @@ export const ownServerTitles: readonly string[] = ownServers.map(({ title }) => 
 
 /** docs/servers.md holds it, and a test holds them equal. */
 export const ownServersReference = (): string => {
-  const spelt = ({ name, args, env, setting, what }: ServerKnob) => `\`${args?.[0] ?? env ?? setting ?? name}\` (${what})`
-  const rows = (ownServers as readonly OwnServer[]).map(({ title, programs, header, knobs, note, subcommand }) => {
-    const known = programs.map((program, i) => `\`${program}${subcommand && i === 0 ? ` ${subcommand}` : ''}\``).join(', ')
-    return `| ${title} | ${known}${header ? `, \`server: ${header}\`` : ''} | ${[knobs.map(spelt).join(', '), note].filter(Boolean).join('; ')} |`
-  })
+  const spelt = ({ name, args, env, setting, what }: ServerKnob) =>
+    `\`${args?.[0] ?? env ?? setting ?? name}\` (${what})`
+  const rows = (ownServers as readonly OwnServer[]).map(
+    ({ title, programs, header, knobs, note, subcommand }) => {
+      const known = programs
+        .map((program, i) => `\`${program}${subcommand && i === 0 ? ` ${subcommand}` : ''}\``)
+        .join(', ')
+      return `| ${title} | ${known}${header ? `, \`server: ${header}\`` : ''} | ${[knobs.map(spelt).join(', '), note].filter(Boolean).join('; ')} |`
+    },
+  )
   return ['| server | known by | what is proposed |', '|---|---|---|', ...rows].join('\n')
 }

@@ -8,8 +8,10 @@
  * | `server`   | a placeholder `${maxBatchSize}` in `command`, `env` or a file |
  * | `resource` | cores, GPU and GPU memory held by the launcher; also to be had as a placeholder |
  *
- * Placeholders that are always there: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the trial's own folder, where files are written)
- * `${cpuCores}` `${coreList}` ('0-1,4', the cores held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` where there is a `prepare` step. `$${` writes a plain `${`.
+ * Placeholders that are always there: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the
+ * trial's own folder, where files are written) `${cpuCores}` `${coreList}` ('0-1,4', the cores
+ * held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` where there
+ * is a `prepare` step. `$${` writes a plain `${`.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { TlsOptions } from '../../profiler/tls-options.ts'
@@ -32,11 +34,17 @@ export interface VariantSettings {
   /** The user's own files in place of the template's. */
   readonly modelPath?: string
   readonly engine?: BuiltinEngine
-  /** Values of parameters that come with the variant, e.g. { precision: 'int8', sequenceLength: 64 }; tuned ones win. */
+  /**
+   * Values of parameters that come with the variant, e.g. { precision: 'int8', sequenceLength: 64
+   * }; tuned ones win.
+   */
   readonly values?: Configuration
 }
 
-/** The built-in predictor (`trials/predictor`). Every tuned value but resources reaches it as an environment variable, BATCH_SIZE for batchSize. */
+/**
+ * The built-in predictor (`trials/predictor`). Every tuned value but resources reaches it as an
+ * environment variable, BATCH_SIZE for batchSize.
+ */
 export interface BuiltinTemplate {
   readonly kind: 'builtin'
   /** A known architecture ('bert', 'resnet50', ...) or the path of a model. */
@@ -46,9 +54,15 @@ export interface BuiltinTemplate {
   readonly protocol?: BuiltinProtocol
   /** The server of language models whose values are tuned and which deploys. Default: vLLM. */
   readonly standsFor?: LanguageServer
-  /** Of a language model that is emulated or simulated: probability that a draft token is accepted (speculative decoding). Default: assumed by method. */
+  /**
+   * Of a language model that is emulated or simulated: probability that a draft token is accepted
+   * (speculative decoding). Default: assumed by method.
+   */
   readonly acceptance?: number
-  /** What is said of the way of keys and values between pools of prefill and decode servers, where they are simulated. */
+  /**
+   * What is said of the way of keys and values between pools of prefill and decode servers, where
+   * they are simulated.
+   */
   readonly kvTransfer?: Partial<KvTransfer>
   /** File of the user's own GPUs, absolute, for the emulated engine. */
   readonly gpuCatalogue?: string
@@ -73,11 +87,16 @@ export interface Called {
   readonly signature?: string
   /** Path that answers 200 once ready, where it is not the protocol's own. */
   readonly healthPath?: string
-  /** Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each request. */
+  /**
+   * Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each
+   * request.
+   */
   readonly body?: string
   /** Of the body, where it is not JSON. */
   readonly contentType?: string
-  /** Fields of a multipart form in place of the body, filled in likewise; {{image}} alone is a file. */
+  /**
+   * Fields of a multipart form in place of the body, filled in likewise; {{image}} alone is a file.
+   */
   readonly form?: Readonly<Record<string, string>>
   /** Sent with every request: HTTP headers, gRPC metadata. */
   readonly headers?: Readonly<Record<string, string>>
@@ -92,28 +111,52 @@ export interface CommandTemplate extends Called {
   readonly command: readonly string[]
   /** Environment beside the tuner's own, with placeholders. */
   readonly env?: Readonly<Record<string, string>>
-  /** Parameter → environment variable, where MAX_BATCH_SIZE for maxBatchSize is not what the server reads. */
+  /**
+   * Parameter → environment variable, where MAX_BATCH_SIZE for maxBatchSize is not what the server
+   * reads.
+   */
   readonly envNames?: Readonly<Record<string, string>>
-  /** How an `args` parameter is written: `${name}` as declared, `${kebab-name}`, `${snake_name}`, `${value}`. Default ['--${name}=${value}']. */
+  /**
+   * How an `args` parameter is written: `${name}` as declared, `${kebab-name}`, `${snake_name}`,
+   * `${value}`. Default ['--${name}=${value}'].
+   */
   readonly argFormat?: readonly string[]
-  /** Files written into the trial's folder before the start: a path below it, and contents with placeholders. */
+  /**
+   * Files written into the trial's folder before the start: a path below it, and contents with
+   * placeholders.
+   */
   readonly files?: readonly TemplateFile[]
   /** Run before it is started, once for everything that it depends on. */
   readonly prepare?: PrepareStep
-  /** Program and arguments that set values on the server while it runs, with placeholders: of parameters, `${host}`, `${port}` and `${model}`. Never through a shell. */
+  /**
+   * Program and arguments that set values on the server while it runs, with placeholders: of
+   * parameters, `${host}`, `${port}` and `${model}`. Never through a shell.
+   */
   readonly reconfigure?: readonly string[]
-  /** A server whose flags and files are written for it: the flags follow `command`, and batching, instances and the like are tuned by their usual names. */
+  /**
+   * A server whose flags and files are written for it: the flags follow `command`, and batching,
+   * instances and the like are tuned by their usual names.
+   */
   readonly server?: ServerPreset
   /** Working directory. Default: the experiment's. */
   readonly cwd?: string
 }
-/** What is made before a predictor is started, and kept: an engine that is built, a model that is converted. */
+/**
+ * What is made before a predictor is started, and kept: an engine that is built, a model that is
+ * converted.
+ */
 export interface PrepareStep {
-  /** Program and arguments, with placeholders: of parameters, `${prepared}` (the folder to fill), `${model}`, `${cpuCores}` and the GPU's memory. Never through a shell. */
+  /**
+   * Program and arguments, with placeholders: of parameters, `${prepared}` (the folder to fill),
+   * `${model}`, `${cpuCores}` and the GPU's memory. Never through a shell.
+   */
   readonly command: readonly string[]
   /** Beside the tuner's own, with placeholders. */
   readonly env?: Readonly<Record<string, string>>
-  /** Files and folders, absolute, that it reads: when they change it runs again. Files that its words name are known by themselves. */
+  /**
+   * Files and folders, absolute, that it reads: when they change it runs again. Files that its
+   * words name are known by themselves.
+   */
   readonly inputs?: readonly string[]
   /** Seconds that it may take. Default 1800. */
   readonly timeoutS?: number
@@ -130,12 +173,22 @@ export interface UrlTemplate extends Called {
   readonly kind: 'url'
   /** Of several the first. */
   readonly url: string
-  /** Several servers of the same, that first one among them: load is spread over them by their weights. */
+  /**
+   * Several servers of the same, that first one among them: load is spread over them by their
+   * weights.
+   */
   readonly urls?: readonly WeightedUrl[]
   /** HTTP/2, where its protocol is no gRPC. */
   readonly http2?: boolean
-  /** How its certificate is checked, and which one it is shown; the paths are the files that they were read from. */
-  readonly tls?: TlsOptions & { readonly caPath?: string; readonly certPath?: string; readonly keyPath?: string }
+  /**
+   * How its certificate is checked, and which one it is shown; the paths are the files that they
+   * were read from.
+   */
+  readonly tls?: TlsOptions & {
+    readonly caPath?: string
+    readonly certPath?: string
+    readonly keyPath?: string
+  }
 }
 
 /** What another load tester measured: nothing of it can be started or asked. */
@@ -145,8 +198,12 @@ export interface ImportedTemplate extends Called {
   readonly from: readonly string[]
 }
 
-/** Whether trials start it: not a server that runs already, nor one of which only results are there. */
-export const isStarted = (template: PredictorTemplate): template is BuiltinTemplate | CommandTemplate =>
+/**
+ * Whether trials start it: not a server that runs already, nor one of which only results are there.
+ */
+export const isStarted = (
+  template: PredictorTemplate,
+): template is BuiltinTemplate | CommandTemplate =>
   template.kind === 'builtin' || template.kind === 'command'
 
 /** A server among several. */

@@ -1,16 +1,25 @@
-/** Model variants: one parameter, 'variant', chooses between models of the same task that differ in size, precision or input length. */
+/**
+ * Model variants: one parameter, 'variant', chooses between models of the same task that differ in
+ * size, precision or input length.
+ */
 import type { Configuration } from '../../search/types.ts'
 import type { PredictorTemplate } from './template.ts'
 
 /** The parameter that chooses. */
 export const variantParameter = 'variant'
 
-/** The template and the configuration that a variant comes to; both as they are where the template has none. */
+/**
+ * The template and the configuration that a variant comes to; both as they are where the template
+ * has none.
+ */
 export function withVariant<T extends PredictorTemplate>(
   template: T,
   configuration: Configuration,
 ): { template: T; configuration: Configuration } {
-  const variant = template.kind === 'builtin' ? template.variants?.[String(configuration[variantParameter])] : undefined
+  const variant =
+    template.kind === 'builtin'
+      ? template.variants?.[String(configuration[variantParameter])]
+      : undefined
   if (template.kind !== 'builtin' || variant === undefined) return { template, configuration }
   const { [variantParameter]: _chosen, ...others } = configuration
   const { MODEL_PATH: own, ...env } = template.env ?? {}
@@ -20,7 +29,10 @@ export function withVariant<T extends PredictorTemplate>(
       ...template,
       model: variant.model ?? template.model,
       // The file is of the template's model.
-      architectureFile: (variant.model ?? template.model) === template.model ? template.architectureFile : undefined,
+      architectureFile:
+        (variant.model ?? template.model) === template.model
+          ? template.architectureFile
+          : undefined,
       engine: variant.engine ?? template.engine,
       env: { ...env, ...(modelPath !== undefined && { MODEL_PATH: modelPath }) },
     },

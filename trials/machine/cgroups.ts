@@ -1,15 +1,23 @@
-/** Control groups of this machine: which version, what they allow us, and whether we may make our own. */
+/**
+ * Control groups of this machine: which version, what they allow us, and whether we may make our
+ * own.
+ */
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 export interface CgroupFacts {
-  /** 2 = unified, 1 = one hierarchy a controller, 0 = none. Mixed machines are counted where the cpu controller is. */
+  /**
+   * 2 = unified, 1 = one hierarchy a controller, 0 = none. Mixed machines are counted where the cpu
+   * controller is.
+   */
   readonly version: 0 | 1 | 2
   /** Folder in which we may make groups that limit CPU time; undefined: none. */
   readonly cpuParent?: string
   /** Folder in which we may make groups that limit memory. */
   readonly memoryParent?: string
-  /** Folder in which we may make groups that limit nothing, and hold whatever is started in them. */
+  /**
+   * Folder in which we may make groups that limit nothing, and hold whatever is started in them.
+   */
   readonly holdParent?: string
   /** Cores' worth of CPU time that this process and all it starts may use; undefined: no limit. */
   readonly cpuQuotaCores?: number
@@ -20,13 +28,19 @@ export interface CgroupFacts {
  * @param root where control groups are mounted, '/sys/fs/cgroup'
  * @param own contents of /proc/self/cgroup
  */
-export const inspectCgroups = (root = '/sys/fs/cgroup', own = readIfThere('/proc/self/cgroup') ?? ''): CgroupFacts => {
+export const inspectCgroups = (
+  root = '/sys/fs/cgroup',
+  own = readIfThere('/proc/self/cgroup') ?? '',
+): CgroupFacts => {
   const lines = own.split('\n').filter((line) => line !== '')
   const paths = new Map(
-    lines.map((line) => line.split(':')).map(([, controllers = '', path = '/']) => [controllers, path.replace(/\/$/, '')]),
+    lines
+      .map((line) => line.split(':'))
+      .map(([, controllers = '', path = '/']) => [controllers, path.replace(/\/$/, '')]),
   )
   if (existsSync(join(root, 'cgroup.controllers'))) return unified(root, paths.get('') ?? '')
-  if (existsSync(join(root, 'cpu')) || existsSync(join(root, 'cpu,cpuacct'))) return legacy(root, paths)
+  if (existsSync(join(root, 'cpu')) || existsSync(join(root, 'cpu,cpuacct')))
+    return legacy(root, paths)
   return { version: 0 }
 }
 
@@ -38,18 +52,22 @@ const unified = (root: string, own: string): CgroupFacts => {
     cpuParent: parentWith('cpu', root, folder),
     memoryParent: parentWith('memory', root, folder),
     holdParent: holdsIn(folder),
-    cpuQuotaCores: quota === undefined || quota === 'max' ? undefined : Number(quota) / Number(period),
+    cpuQuotaCores:
+      quota === undefined || quota === 'max' ? undefined : Number(quota) / Number(period),
     memoryLimitMiB: limitMiB(readIfThere(join(folder, 'memory.max'))),
   }
 }
 
 /**
- * The nearest folder, upwards from our own group, whose children have the controller and where we may make some. Our own group seldom serves:
- * a group that holds processes cannot hand controllers to children ("no internal processes", Documentation/admin-guide/cgroup-v2.rst).
+ * The nearest folder, upwards from our own group, whose children have the controller and where we
+ * may make some. Our own group seldom serves: a group that holds processes cannot hand controllers
+ * to children ("no internal processes", Documentation/admin-guide/cgroup-v2.rst).
  */
 const parentWith = (controller: string, root: string, from: string): string | undefined => {
   for (let folder = from; ; folder = dirname(folder)) {
-    const hands = readIfThere(join(folder, 'cgroup.subtree_control'))?.split(/\s+/).includes(controller)
+    const hands = readIfThere(join(folder, 'cgroup.subtree_control'))
+      ?.split(/\s+/)
+      .includes(controller)
     if (hands && mayWrite(folder) && mayWrite(join(folder, 'cgroup.procs'))) return folder
     if (folder === root || folder === dirname(folder)) return undefined
   }
@@ -75,13 +93,16 @@ const legacy = (root: string, paths: ReadonlyMap<string, string>): CgroupFacts =
     holdParent: [join(root, 'unified', paths.get('') ?? ''), join(root, 'unified'), cpu, memory]
       .map(holdsIn)
       .find((folder) => folder !== undefined),
-    cpuQuotaCores: quota > 0 ? quota / Number(readIfThere(join(cpu!, 'cpu.cfs_period_us'))) : undefined,
+    cpuQuotaCores:
+      quota > 0 ? quota / Number(readIfThere(join(cpu!, 'cpu.cfs_period_us'))) : undefined,
     memoryLimitMiB: limitMiB(memory && readIfThere(join(memory, 'memory.limit_in_bytes'))),
   }
 }
 
 const holdsIn = (folder: string | undefined): string | undefined =>
-  folder !== undefined && mayWrite(folder) && mayWrite(join(folder, 'cgroup.procs')) ? folder : undefined
+  folder !== undefined && mayWrite(folder) && mayWrite(join(folder, 'cgroup.procs'))
+    ? folder
+    : undefined
 
 /** 'max' and the 2^63 of version 1 mean no limit. */
 const limitMiB = (text: string | undefined): number | undefined => {

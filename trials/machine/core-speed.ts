@@ -1,8 +1,18 @@
-/** How fast a core of this machine is, for what the device model expects of CPUs: its costs are those of one core (`npm run bench:cpu`, `npm run bench:inference`). */
+/**
+ * How fast a core of this machine is, for what the device model expects of CPUs: its costs are
+ * those of one core (`npm run bench:cpu`, `npm run bench:inference`).
+ */
 
 const side = 48
 const request = JSON.stringify({
-  inputs: [{ name: 'input_ids', shape: [1, 128], datatype: 'INT32', data: Array.from({ length: 128 }, (_, i) => 37 * i) }],
+  inputs: [
+    {
+      name: 'input_ids',
+      shape: [1, 128],
+      datatype: 'INT32',
+      data: Array.from({ length: 128 }, (_, i) => 37 * i),
+    },
+  ],
 })
 const requests = 40
 
@@ -19,15 +29,19 @@ function work(left: Float32Array, right: Float32Array, product: Float32Array): n
   return read
 }
 
-/** Of one piece, ms, on the core whose costs the device model has: the fastest tenth of thousands of pieces there. */
+/**
+ * Of one piece, ms, on the core whose costs the device model has: the fastest tenth of thousands of
+ * pieces there.
+ */
 const referenceMs = 0.312
 /** Before them the code is compiled. */
 const warmUpPieces = 60
 const pieces = 200
 
 /**
- * How often as fast a core is as the one that the device model knows: by the median of pieces of work, which take a fifth of a second or less. A machine that
- * shares its cores with others has another speed a minute later.
+ * How often as fast a core is as the one that the device model knows: by the median of pieces of
+ * work, which take a fifth of a second or less. A machine that shares its cores with others has
+ * another speed a minute later.
  */
 export function measureCoreSpeed(nowMs = () => performance.now()): number {
   const matrix = () => Float32Array.from({ length: side * side }, (_, i) => (i % 7) / 7)

@@ -20,7 +20,10 @@ const exclusive = gpu({ computeMode: 'Exclusive_Process' })
 
 test('a GPU is whole unless it is cut into slices or lets nobody in', () => {
   expect([gpu(), exclusive].map(isWhole)).toEqual([true, true])
-  expect([gpu({ migEnabled: true }), gpu({ computeMode: 'Prohibited' })].map(isWhole)).toEqual([false, false])
+  expect([gpu({ migEnabled: true }), gpu({ computeMode: 'Prohibited' })].map(isWhole)).toEqual([
+    false,
+    false,
+  ])
 })
 
 test('it is called by the catalogue, else by the driver', () => {
@@ -34,7 +37,13 @@ describe('a share of a GPU exists', () => {
     ['by the daemon rather than by the server', [gpu(), gpu()], true, true, 'mps'],
     ["by the server's own limit", [gpu()], false, true, 'server'],
     ['by the server on AMD, which has no MPS', [gpu(), amd], true, true, 'server'],
-    ['under MPS in exclusive mode too: the daemon is the one process', [exclusive], true, true, 'mps'],
+    [
+      'under MPS in exclusive mode too: the daemon is the one process',
+      [exclusive],
+      true,
+      true,
+      'mps',
+    ],
   ])('%s', (_, gpus, mps, serverBounds, bound) => {
     expect(shareBound(gpus, mps, serverBounds)).toBe(bound)
   })
@@ -43,7 +52,12 @@ describe('a share of a GPU exists', () => {
     ['where nothing enforces it', [gpu()], false, false],
     ['of AMD under MPS', [amd], true, false],
     ['of one of which a second process could not have the rest', [gpu(), exclusive], false, true],
-    ['of one in the exclusive mode of drivers before it', [gpu({ computeMode: 'Exclusive_Thread' })], false, true],
+    [
+      'of one in the exclusive mode of drivers before it',
+      [gpu({ computeMode: 'Exclusive_Thread' })],
+      false,
+      true,
+    ],
     ['where there is no GPU', [], true, true],
     ['where there are slices alone', [gpu({ migEnabled: true })], true, true],
   ])('not %s', (_, gpus, mps, serverBounds) => {
@@ -52,7 +66,9 @@ describe('a share of a GPU exists', () => {
 })
 
 test('others hold memory once it is more than a display takes', () => {
-  expect([512, 513, 30_000].map((usedMemoryMiB) => heldByOthersMiB(gpu({ usedMemoryMiB })))).toEqual([0, 513, 30_000])
+  expect(
+    [512, 513, 30_000].map((usedMemoryMiB) => heldByOthersMiB(gpu({ usedMemoryMiB }))),
+  ).toEqual([0, 513, 30_000])
 })
 
 describe('what is said of a GPU', () => {
@@ -74,7 +90,9 @@ describe('what is said of a GPU', () => {
     const [said, ...others] = gpuWarnings(gpu({ migEnabled: true }), false)
     expect(others).toEqual([])
     expect(said).toContain('nvidia-smi mig -i 1 -cgi 1g.5gb -C')
-    expect(gpuWarnings(gpu({ name: 'Unheard of 9000', migEnabled: true }), false)[0]).toContain('-cgi PROFILE -C')
+    expect(gpuWarnings(gpu({ name: 'Unheard of 9000', migEnabled: true }), false)[0]).toContain(
+      '-cgi PROFILE -C',
+    )
   })
 
   test('is that its memory failed', () => {

@@ -1,4 +1,7 @@
-/** What of this machine's GPUs a trial may hold, and what a user should know of them. The one place that decides whether a share of a GPU exists. */
+/**
+ * What of this machine's GPUs a trial may hold, and what a user should know of them. The one place
+ * that decides whether a share of a GPU exists.
+ */
 import { findGpu, type Gpu, gpuCatalogue } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/device-model-error.ts'
 import { migProfilesOf } from '../devices/mig.ts'
@@ -8,9 +11,13 @@ import type { GpuFacts } from './nvidia-smi.ts'
 const isExclusive = ({ computeMode }: GpuFacts): boolean => computeMode.startsWith('Exclusive')
 
 /** Whether a process may hold it whole. */
-export const isWhole = ({ migEnabled, computeMode }: GpuFacts): boolean => !migEnabled && computeMode !== 'Prohibited'
+export const isWhole = ({ migEnabled, computeMode }: GpuFacts): boolean =>
+  !migEnabled && computeMode !== 'Prohibited'
 
-/** The catalogue's (or the user's own) name of a GPU as the driver calls it; the driver's for one that neither knows. */
+/**
+ * The catalogue's (or the user's own) name of a GPU as the driver calls it; the driver's for one
+ * that neither knows.
+ */
 export const catalogueName = (driverName: string, ownGpus: readonly Gpu[] = []): string => {
   try {
     return findGpu(driverName, ownGpus).name
@@ -20,14 +27,21 @@ export const catalogueName = (driverName: string, ownGpus: readonly Gpu[] = []):
   }
 }
 
-/** What bounds a process to a part of a whole GPU: an MPS daemon, the server's own memory limit, or nothing. MIG slices are no parts: they have names. */
+/**
+ * What bounds a process to a part of a whole GPU: an MPS daemon, the server's own memory limit, or
+ * nothing. MIG slices are no parts: they have names.
+ */
 export type ShareBound = 'mps' | 'server'
 
 /**
  * Undefined: a share would be enforced by nothing, so that there is none.
  * @param serverBounds the predictor is told its share and keeps to it
  */
-export const shareBound = (gpus: readonly GpuFacts[], mps: boolean, serverBounds: boolean): ShareBound | undefined => {
+export const shareBound = (
+  gpus: readonly GpuFacts[],
+  mps: boolean,
+  serverBounds: boolean,
+): ShareBound | undefined => {
   const wholes = gpus.filter(isWhole)
   if (wholes.length === 0) return undefined
   if (mps && wholes.every(({ vendor }) => vendor === 'nvidia')) return 'mps'
@@ -39,13 +53,19 @@ export const shareBound = (gpus: readonly GpuFacts[], mps: boolean, serverBounds
 const othersMiB = 512
 
 /** MiB that others hold of a GPU before anything of ours runs; 0 for what an idle one shows. */
-export const heldByOthersMiB = ({ usedMemoryMiB }: GpuFacts): number => (usedMemoryMiB > othersMiB ? usedMemoryMiB : 0)
+export const heldByOthersMiB = ({ usedMemoryMiB }: GpuFacts): number =>
+  usedMemoryMiB > othersMiB ? usedMemoryMiB : 0
 
-/** What is wrong with a GPU, or must be known of it: that nothing can run on it, that others fill it, that one process has it alone. */
+/**
+ * What is wrong with a GPU, or must be known of it: that nothing can run on it, that others fill
+ * it, that one process has it alone.
+ */
 export const gpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
   const which = `${gpu.name} (GPU ${gpu.index})`
   if (gpu.computeMode === 'Prohibited')
-    return [`${which} is in compute mode Prohibited: nothing can run on it (nvidia-smi -i ${gpu.index} -c DEFAULT)`]
+    return [
+      `${which} is in compute mode Prohibited: nothing can run on it (nvidia-smi -i ${gpu.index} -c DEFAULT)`,
+    ]
   const held = heldByOthersMiB(gpu)
   return [
     ...(gpu.migEnabled && gpu.migDevices.length === 0
@@ -76,5 +96,7 @@ const smiOf = ({ vendor }: GpuFacts) => (vendor === 'amd' ? 'rocm-smi --showpids
 /** For the hint alone. */
 const smallestProfile = ({ name }: GpuFacts): string => {
   const known = catalogueName(name)
-  return gpuCatalogue.filter((gpu) => gpu.name === known).flatMap(migProfilesOf)[0]?.name ?? 'PROFILE'
+  return (
+    gpuCatalogue.filter((gpu) => gpu.name === known).flatMap(migProfilesOf)[0]?.name ?? 'PROFILE'
+  )
 }

@@ -24,7 +24,11 @@ test('this machine', async () => {
   expect(machine.affinity.length).toBeLessThanOrEqual(machine.cores)
   expect(machine.memoryMiB).toBeGreaterThan(100)
   expect(machine.availableMemoryMiB).toBeLessThanOrEqual(machine.memoryMiB)
-  expect(machine.packages.map((one) => one.name)).toEqual(['@tensorflow/tfjs-node-gpu', 'onnxruntime-node', 'node-llama-cpp'])
+  expect(machine.packages.map((one) => one.name)).toEqual([
+    '@tensorflow/tfjs-node-gpu',
+    'onnxruntime-node',
+    'node-llama-cpp',
+  ])
 })
 
 describe('cards on the bus that no tool tells of', () => {
@@ -44,9 +48,13 @@ describe('cards on the bus that no tool tells of', () => {
     expect(cardsWithoutTool(root)).toBeUndefined()
     device('0000:01:00.0', '0x10de', '0x030200')
     device('0000:02:00.0', '0x10de', '0x030000')
-    expect(cardsWithoutTool(root)).toBe('an NVIDIA card is there, and no nvidia-smi tells of it: install the NVIDIA driver')
+    expect(cardsWithoutTool(root)).toBe(
+      'an NVIDIA card is there, and no nvidia-smi tells of it: install the NVIDIA driver',
+    )
     device('0000:04:00.0', '0x1002', '0x120000')
-    expect(cardsWithoutTool(root)).toContain('; an AMD card is there, and no rocm-smi tells of it: install ROCm')
+    expect(cardsWithoutTool(root)).toContain(
+      '; an AMD card is there, and no rocm-smi tells of it: install ROCm',
+    )
     expect(cardsWithoutTool(join(root, 'absent'))).toBeUndefined()
   })
 })
@@ -107,9 +115,12 @@ describe('control groups', () => {
     })
   })
 
-  test.skipIf(process.getuid?.() === 0)('a folder we may not write is none (root may write all, so it is not asked)', () => {
-    file('cpu/cpu.cfs_quota_us', '-1')
-    chmodSync(join(root, 'cpu'), 0o555)
-    expect(inspectCgroups(root, '1:cpu:/\n').cpuParent).toBeUndefined()
-  })
+  test.skipIf(process.getuid?.() === 0)(
+    'a folder we may not write is none (root may write all, so it is not asked)',
+    () => {
+      file('cpu/cpu.cfs_quota_us', '-1')
+      chmodSync(join(root, 'cpu'), 0o555)
+      expect(inspectCgroups(root, '1:cpu:/\n').cpuParent).toBeUndefined()
+    },
+  )
 })

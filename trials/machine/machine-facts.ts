@@ -1,4 +1,7 @@
-/** What this machine can do for local trials: cores, memory, control groups, GPUs, optional packages. */
+/**
+ * What this machine can do for local trials: cores, memory, control groups, GPUs, optional
+ * packages.
+ */
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -26,19 +29,29 @@ export interface MachineFacts {
   /** Path of taskset(1), which holds a predictor to its cores; undefined: not installed. */
   readonly taskset?: string
   readonly gpus: readonly GpuFacts[]
-  /** Why a GPU that is there is not among them: the words of nvidia-smi or rocm-smi, that neither tells of a card on the bus, or the variable that hides it. */
+  /**
+   * Why a GPU that is there is not among them: the words of nvidia-smi or rocm-smi, that neither
+   * tells of a card on the bus, or the variable that hides it.
+   */
   readonly gpuProblem?: string
   /** A CUDA MPS control daemon runs: processes may share a GPU with limits. */
   readonly mps: boolean
   readonly packages: readonly PackageFacts[]
-  /** Where a cluster's address was found: KUBECONFIG, ~/.kube/config or the pod we run in. Not whether it answers. */
+  /**
+   * Where a cluster's address was found: KUBECONFIG, ~/.kube/config or the pod we run in. Not
+   * whether it answers.
+   */
   readonly cluster?: string
 }
 
 /** An optional package: absent, importable, or there and broken. */
 type PackageFacts = { readonly name: string; readonly gives: string } & (
   | { readonly state: 'absent' }
-  | { readonly state: 'ok'; readonly version: string /** Why it cannot use an NVIDIA GPU; absent: it can. */; readonly gpuProblem?: string }
+  | {
+      readonly state: 'ok'
+      readonly version: string /** Why it cannot use an NVIDIA GPU; absent: it can. */
+      readonly gpuProblem?: string
+    }
   | { readonly state: 'broken'; readonly version: string; readonly problem: string }
 )
 
@@ -48,9 +61,15 @@ const optionalPackages = [
   { name: 'node-llama-cpp', gives: 'GGUF language models' },
 ]
 
-/** Looks at the machine. Takes milliseconds; with GPUs or optional packages a second or two. Never throws for something that is missing. */
+/**
+ * Looks at the machine. Takes milliseconds; with GPUs or optional packages a second or two. Never
+ * throws for something that is missing.
+ */
 export const inspectMachine = async (): Promise<MachineFacts> => {
-  const [{ gpus, gpuProblem }, packages] = await Promise.all([gpusOrProblem(), Promise.all(optionalPackages.map(inspectPackage))])
+  const [{ gpus, gpuProblem }, packages] = await Promise.all([
+    gpusOrProblem(),
+    Promise.all(optionalPackages.map(inspectPackage)),
+  ])
   return {
     platform: process.platform,
     cpuModel: cpus()[0]?.model.trim() || 'unknown CPU',
@@ -91,26 +110,45 @@ export const formatCoreList = (cores: readonly number[]): string => {
 }
 
 const affinity = (): number[] => {
-  const allowed = process.platform === 'linux' && /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
-  return allowed ? parseCoreList(allowed) : Array.from({ length: availableParallelism() }, (_, core) => core)
+  const allowed =
+    process.platform === 'linux' &&
+    /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
+  return allowed
+    ? parseCoreList(allowed)
+    : Array.from({ length: availableParallelism() }, (_, core) => core)
 }
 
-const availableMemoryMiB = (): number => Math.round((process.availableMemory?.() ?? totalmem()) / 2 ** 20)
+const availableMemoryMiB = (): number =>
+  Math.round((process.availableMemory?.() ?? totalmem()) / 2 ** 20)
 
 const gpusOrProblem = async (): Promise<Pick<MachineFacts, 'gpus' | 'gpuProblem'>> => {
   const asked = await Promise.allSettled([listNvidiaGpus(), listAmdGpus()])
   const found = asked.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.gpus : []))
   const { gpus, problem: hidden } = visibleGpus(found, process.env)
-  const told = asked.flatMap((answer) => (answer.status === 'rejected' ? (answer.reason as Error).message : (answer.value.problem ?? [])))
-  const problem = [...told, ...(hidden === undefined ? [] : [hidden])].join('; ') || (found.length === 0 ? cardsWithoutTool() : undefined)
+  const told = asked.flatMap((answer) =>
+    answer.status === 'rejected' ? (answer.reason as Error).message : (answer.value.problem ?? []),
+  )
+  const problem =
+    [...told, ...(hidden === undefined ? [] : [hidden])].join('; ') ||
+    (found.length === 0 ? cardsWithoutTool() : undefined)
   return problem === undefined ? { gpus } : { gpus, gpuProblem: problem }
 }
 
-/** PCI classes: 0x03 displays (0x0302 3D, 0x0380 other), 0x12 processing accelerators. AMD's 0x0300 are graphics beside a CPU, mostly. */
-const cardMakers: Readonly<Record<string, { readonly classes: RegExp; readonly missing: string }>> = {
-  '0x10de': { classes: /^0x(03|12)/, missing: 'an NVIDIA card is there, and no nvidia-smi tells of it: install the NVIDIA driver' },
-  '0x1002': { classes: /^0x(0380|12)/, missing: 'an AMD card is there, and no rocm-smi tells of it: install ROCm' },
-}
+/**
+ * PCI classes: 0x03 displays (0x0302 3D, 0x0380 other), 0x12 processing accelerators. AMD's 0x0300
+ * are graphics beside a CPU, mostly.
+ */
+const cardMakers: Readonly<Record<string, { readonly classes: RegExp; readonly missing: string }>> =
+  {
+    '0x10de': {
+      classes: /^0x(03|12)/,
+      missing: 'an NVIDIA card is there, and no nvidia-smi tells of it: install the NVIDIA driver',
+    },
+    '0x1002': {
+      classes: /^0x(0380|12)/,
+      missing: 'an AMD card is there, and no rocm-smi tells of it: install ROCm',
+    },
+  }
 
 /**
  * What is missing for cards on the bus that no tool told of.
@@ -129,8 +167,14 @@ export const cardsWithoutTool = (root = '/sys/bus/pci/devices'): string | undefi
   return missing.length === 0 ? undefined : [...new Set(missing)].join('; ')
 }
 
-/** Imports the package in a process of its own: native parts fail at import, and some take seconds or end the process. */
-const inspectPackage = async ({ name, gives }: (typeof optionalPackages)[number]): Promise<PackageFacts> => {
+/**
+ * Imports the package in a process of its own: native parts fail at import, and some take seconds
+ * or end the process.
+ */
+const inspectPackage = async ({
+  name,
+  gives,
+}: (typeof optionalPackages)[number]): Promise<PackageFacts> => {
   const manifest = packageManifest(name)
   if (manifest === undefined) return { name, gives, state: 'absent' }
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }
@@ -143,19 +187,40 @@ const inspectPackage = async ({ name, gives }: (typeof optionalPackages)[number]
       timeout: 30_000,
       killSignal: 'SIGKILL',
     })
-    return { name, gives, state: 'ok', version, ...(name === 'onnxruntime-node' && onnxGpuProblem(dirname(manifest))) }
+    return {
+      name,
+      gives,
+      state: 'ok',
+      version,
+      ...(name === 'onnxruntime-node' && onnxGpuProblem(dirname(manifest))),
+    }
   } catch (error) {
     const { stderr, message } = error as { stderr?: string; message: string }
     const lines = (stderr || message).split('\n')
     // An excerpt of the source that threw stands above what it said.
-    const problem = lines.find((line) => /^\w*Error\b.*:/.test(line)) ?? lines.find((line) => /Error|error:/.test(line)) ?? message
+    const problem =
+      lines.find((line) => /^\w*Error\b.*:/.test(line)) ??
+      lines.find((line) => /Error|error:/.test(line)) ??
+      message
     return { name, gives, state: 'broken', version, problem: problem.trim() }
   }
 }
 
-/** The CUDA provider is no part of the package: its install script fetches it where it finds a CUDA toolkit, or is told to. */
+/**
+ * The CUDA provider is no part of the package: its install script fetches it where it finds a CUDA
+ * toolkit, or is told to.
+ */
 const onnxGpuProblem = (folder: string): { gpuProblem?: string } =>
-  existsSync(join(folder, 'bin', 'napi-v6', process.platform, process.arch, 'libonnxruntime_providers_cuda.so'))
+  existsSync(
+    join(
+      folder,
+      'bin',
+      'napi-v6',
+      process.platform,
+      process.arch,
+      'libonnxruntime_providers_cuda.so',
+    ),
+  )
     ? {}
     : { gpuProblem: 'its CUDA provider is not installed' }
 
@@ -176,5 +241,7 @@ const cluster = (): string | undefined => {
   if (named !== undefined) return `KUBECONFIG=${named}`
   const home = join(homedir(), '.kube', 'config')
   if (existsSync(home)) return home
-  return process.env.KUBERNETES_SERVICE_HOST === undefined ? undefined : 'this pod’s service account'
+  return process.env.KUBERNETES_SERVICE_HOST === undefined
+    ? undefined
+    : 'this pod’s service account'
 }

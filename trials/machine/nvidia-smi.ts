@@ -1,4 +1,7 @@
-/** What nvidia-smi says of the GPUs of this machine. Parsing is apart from asking, and tested on outputs of several GPUs. */
+/**
+ * What nvidia-smi says of the GPUs of this machine. Parsing is apart from asking, and tested on
+ * outputs of several GPUs.
+ */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
@@ -7,7 +10,10 @@ interface MigDevice {
   readonly uuid: string
   /** '3g.20gb' */
   readonly profile: string
-  /** Memory of the slice, MiB, from the profile's name: nominal, a few per cent more than CUDA can allocate. */
+  /**
+   * Memory of the slice, MiB, from the profile's name: nominal, a few per cent more than CUDA can
+   * allocate.
+   */
   readonly memoryMiB: number
 }
 
@@ -18,11 +24,17 @@ export interface GpuFacts {
   /** By which AMD's runtime counts it where ROCR_VISIBLE_DEVICES leaves it a part of the GPUs. */
   readonly ordinal?: number
   readonly uuid: string
-  /** By which AMD's runtimes name it: 'GPU-' and 16 hexadecimal digits, the same for the dies of one package; undefined where it has none. */
+  /**
+   * By which AMD's runtimes name it: 'GPU-' and 16 hexadecimal digits, the same for the dies of one
+   * package; undefined where it has none.
+   */
   readonly runtimeUuid?: string
   /** As the driver calls it, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
   readonly name: string
-  /** Undefined: it has none of its own, or does not tell ('[N/A]' of a GB10, whose memory is the machine's). */
+  /**
+   * Undefined: it has none of its own, or does not tell ('[N/A]' of a GB10, whose memory is the
+   * machine's).
+   */
   readonly memoryMiB?: number
   /** By everyone, at the start; 0 where it is not told. */
   readonly usedMemoryMiB: number
@@ -31,7 +43,10 @@ export interface GpuFacts {
   readonly computeMode: string
   /** e.g. '7.5'; undefined for drivers before 510. */
   readonly computeCapability?: string
-  /** Uncorrected errors of its memory since the driver was loaded; undefined where it has no ECC, or it is off. */
+  /**
+   * Uncorrected errors of its memory since the driver was loaded; undefined where it has no ECC, or
+   * it is off.
+   */
   readonly eccErrors?: number
   readonly migEnabled: boolean
   readonly migDevices: readonly MigDevice[]
@@ -44,14 +59,25 @@ export interface GpuListing {
   readonly problem?: string
 }
 
-const fields = ['index', 'uuid', 'name', 'memory.total', 'memory.used', 'driver_version', 'compute_mode', 'mig.mode.current']
+const fields = [
+  'index',
+  'uuid',
+  'name',
+  'memory.total',
+  'memory.used',
+  'driver_version',
+  'compute_mode',
+  'mig.mode.current',
+]
 const newerFields = ['compute_cap', 'ecc.errors.uncorrected.volatile.total']
 
 const run = promisify(execFile)
 
 /**
- * Asks nvidia-smi for every GPU; none when it is not installed. A GPU that fell off the bus is told of beside those that are left.
- * @throws Error with nvidia-smi's own words when it is installed and fails (a driver that does not match, say)
+ * Asks nvidia-smi for every GPU; none when it is not installed. A GPU that fell off the bus is told
+ * of beside those that are left.
+ * @throws Error with nvidia-smi's own words when it is installed and fails (a driver that does not
+ * match, say)
  */
 export const listNvidiaGpus = async (program = 'nvidia-smi'): Promise<GpuListing> => {
   try {
@@ -63,7 +89,10 @@ export const listNvidiaGpus = async (program = 'nvidia-smi'): Promise<GpuListing
   }
 }
 
-/** GPU memory of given processes, utilisation and power of an NVIDIA GPU (or of the GPU around a MIG slice, where those two are not told). */
+/**
+ * GPU memory of given processes, utilisation and power of an NVIDIA GPU (or of the GPU around a MIG
+ * slice, where those two are not told).
+ */
 export const nvidiaUse = async (
   uuid: string,
   pids: readonly number[],
@@ -72,15 +101,23 @@ export const nvidiaUse = async (
   const whole = uuid.startsWith('MIG-') ? [] : ['-i', uuid]
   const [apps, told] = await Promise.all([
     ask(program, ['--query-compute-apps=pid,used_gpu_memory', ...csv, ...whole]),
-    whole.length > 0 ? ask(program, ['--query-gpu=utilization.gpu,power.draw', ...csv, ...whole]) : '',
+    whole.length > 0
+      ? ask(program, ['--query-gpu=utilization.gpu,power.draw', ...csv, ...whole])
+      : '',
   ])
   // '[N/A]' or '[Not Supported]' where the card does not tell.
   const [utilization, gpuWatts] = told.split(',').map((cell) => finite(Number.parseFloat(cell)))
-  return { memoryMiB: parseMemoryOf(apps, pids), utilization: utilization === undefined ? undefined : utilization / 100, gpuWatts }
+  return {
+    memoryMiB: parseMemoryOf(apps, pids),
+    utilization: utilization === undefined ? undefined : utilization / 100,
+    gpuWatts,
+  }
 }
 
 /**
- * @param table `nvidia-smi --query-gpu=index,uuid,name,memory.total,memory.used,driver_version,compute_mode,mig.mode.current[,compute_cap,ecc.errors.uncorrected.volatile.total] --format=csv,noheader,nounits`
+ * @param table `nvidia-smi
+ * --query-gpu=index,uuid,name,memory.total,memory.used,driver_version,compute_mode,mig.mode.current[,compute_cap,ecc.errors.uncorrected.volatile.total]
+ * --format=csv,noheader,nounits`
  * @param list `nvidia-smi -L`, for the MIG slices
  */
 export const parseGpus = (table: string, list: string): GpuListing => {
@@ -107,7 +144,9 @@ export const parseGpus = (table: string, list: string): GpuListing => {
     )
   const problems = [
     ...[table, list].flatMap(unreachable),
-    ...told.flatMap(([index, , name, memory]) => (lost.test(memory!) ? [`GPU ${index} (${name}): ${memory}`] : [])),
+    ...told.flatMap(([index, , name, memory]) =>
+      lost.test(memory!) ? [`GPU ${index} (${name}): ${memory}`] : [],
+    ),
   ]
   return problems.length === 0 ? { gpus } : { gpus, problem: [...new Set(problems)].join('; ') }
 }
@@ -118,13 +157,27 @@ const isTold = (cell: string) => !/^(\[.*\]|N\/A)$/.test(cell)
 /** In the place of every figure of a GPU that no longer answers. */
 const lost = /^\[?(GPU is lost|GPU requires reset|Unknown Error|ERR!)/i
 
-/** 'Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error', among what is told of the other GPUs. */
+/**
+ * 'Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error', among what is told
+ * of the other GPUs.
+ */
 const unreachable = (text: string): string[] =>
-  text.split('\n').flatMap((line) => (/Unable to determine the device handle/i.test(line) ? [line.trim().replace(/\bgpu\b/, 'GPU')] : []))
+  text
+    .split('\n')
+    .flatMap((line) =>
+      /Unable to determine the device handle/i.test(line)
+        ? [line.trim().replace(/\bgpu\b/, 'GPU')]
+        : [],
+    )
 
-/** Sum over the given pids, MiB; undefined when none of them is listed (in a container nvidia-smi sees other pids than we do). */
+/**
+ * Sum over the given pids, MiB; undefined when none of them is listed (in a container nvidia-smi
+ * sees other pids than we do).
+ */
 export const parseMemoryOf = (apps: string, pids: readonly number[]): number | undefined => {
-  const own = rows(apps).filter(([pid, memory]) => pids.includes(Number(pid)) && !Number.isNaN(Number(memory)))
+  const own = rows(apps).filter(
+    ([pid, memory]) => pids.includes(Number(pid)) && !Number.isNaN(Number(memory)),
+  )
   return own.length === 0 ? undefined : own.reduce((sum, [, memory]) => sum + Number(memory), 0)
 }
 
@@ -139,13 +192,15 @@ const parseMigDevices = (list: string): Map<string, MigDevice[]> => {
       slices.set(gpu[1]!, current)
     }
     const slice = /^\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)/.exec(line)
-    if (slice) current.push({ uuid: slice[2]!, profile: slice[1]!, memoryMiB: profileMemoryMiB(slice[1]!) })
+    if (slice)
+      current.push({ uuid: slice[2]!, profile: slice[1]!, memoryMiB: profileMemoryMiB(slice[1]!) })
   }
   return slices
 }
 
 /** '1g.5gb', '1c.3g.20gb', '1g.10gb+me' → MiB. */
-const profileMemoryMiB = (profile: string): number => Number(/(\d+)gb/.exec(profile)?.[1] ?? 0) * 1024
+const profileMemoryMiB = (profile: string): number =>
+  Number(/(\d+)gb/.exec(profile)?.[1] ?? 0) * 1024
 
 const finite = (value: number): number | undefined => (Number.isFinite(value) ? value : undefined)
 
@@ -156,7 +211,11 @@ const query = async (program: string, list: string): Promise<string> => {
   const indices = [...list.matchAll(/^GPU (\d+): .*\(UUID: /gm)].map(([, index]) => index)
   const which = unreachable(list).length > 0 && indices.length > 0 ? ['-i', indices.join(',')] : []
   try {
-    return await ask(program, [`--query-gpu=${[...fields, ...newerFields].join(',')}`, ...csv, ...which])
+    return await ask(program, [
+      `--query-gpu=${[...fields, ...newerFields].join(',')}`,
+      ...csv,
+      ...which,
+    ])
   } catch (error) {
     if (!/not a valid field/i.test((error as Error).message)) throw error
     return ask(program, [`--query-gpu=${fields.join(',')}`, ...csv, ...which])
@@ -171,7 +230,12 @@ const ask = async (program: string, args: readonly string[]): Promise<string> =>
     const { stdout, code } = error as { stdout?: string; code?: string | number }
     if (code === 'ENOENT') throw error
     // It fails for the one GPU that does not answer, and tells of the others all the same.
-    if (stdout !== undefined && unreachable(stdout).length > 0 && stdout.split('\n').some(tellsOfGpu)) return stdout
+    if (
+      stdout !== undefined &&
+      unreachable(stdout).length > 0 &&
+      stdout.split('\n').some(tellsOfGpu)
+    )
+      return stdout
     // nvidia-smi explains itself on stdout.
     throw new Error(`nvidia-smi failed: ${stdout?.trim() || (error as Error).message}`)
   }

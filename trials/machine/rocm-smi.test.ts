@@ -38,7 +38,13 @@ test('an MI300X, by either release, with warnings before the document', () => {
 test('no rocm-smi: no GPUs; one that fails says why', async () => {
   expect(await listAmdGpus(join(folder, 'absent'))).toEqual({ gpus: [] })
   await expect(
-    listAmdGpus(standIn(folder, 'broken', 'echo "Driver not initialized (amdgpu not found in modules)" >&2; exit 2')),
+    listAmdGpus(
+      standIn(
+        folder,
+        'broken',
+        'echo "Driver not initialized (amdgpu not found in modules)" >&2; exit 2',
+      ),
+    ),
   ).rejects.toThrow('rocm-smi failed: Driver not initialized')
 })
 
@@ -53,35 +59,56 @@ test('two dies of one package are two GPUs, though they tell one unique ID', () 
 })
 
 test('one that has no unique ID has no UUID for its runtimes', () => {
-  for (const id of ['N/A', '0x0', '']) expect(parseAmdGpus(six.replace('0x5d9b', id))[0]!.runtimeUuid).toBeUndefined()
+  for (const id of ['N/A', '0x0', ''])
+    expect(parseAmdGpus(six.replace('0x5d9b', id))[0]!.runtimeUuid).toBeUndefined()
 })
 
 test('names: the board within those of the chip, and what stands there where a release knows none', () => {
   const named = (figures: string) => parseAmdGpus(`{"card0": {${figures}}}`)[0]!.name
   expect(named('"Card series": "Navi 31 [Radeon Pro W7900]"')).toBe('Radeon Pro W7900')
   expect(named('"Card series": "Arcturus GL-XL [AMD Instinct MI100]"')).toBe('AMD Instinct MI100')
-  expect(named('"Card Series": "N/A", "Device Name": "Phoenix3", "Card Model": "0x1900"')).toBe('Phoenix3')
+  expect(named('"Card Series": "N/A", "Device Name": "Phoenix3", "Card Model": "0x1900"')).toBe(
+    'Phoenix3',
+  )
   expect(named('"Card series": "0x738c", "Card model": "0x0c34"')).toBe('0x0c34')
   expect(named('"GPU use (%)": "3"')).toBe('AMD GPU')
 })
 
 test('use of a card', async () => {
-  const use = standIn(folder, 'use', `echo '{"card1": {"GPU use (%)": "40", "VRAM Total Used Memory (B)": "1048576000"}}'`)
+  const use = standIn(
+    folder,
+    'use',
+    `echo '{"card1": {"GPU use (%)": "40", "VRAM Total Used Memory (B)": "1048576000"}}'`,
+  )
   expect(await amdUse(1, use)).toEqual({ memoryMiB: 1000, utilization: 0.4 })
   expect(await amdUse(0, use)).toEqual({ memoryMiB: undefined, utilization: undefined })
 })
 
 test('power under the names of either release; what a card does not tell is not told', async () => {
   const telling = (figures: string) => standIn(folder, 'power', `echo '{"card0": {${figures}}}'`)
-  expect((await amdUse(0, telling('"Current Socket Graphics Package Power (W)": "141.0"'))).gpuWatts).toBe(141)
-  expect((await amdUse(0, telling('"Average Graphics Package Power (W)": "88.0"'))).gpuWatts).toBe(88)
-  expect(await amdUse(0, telling('"Average Graphics Package Power (W)": "N/A (Secondary die)"'))).toEqual({})
-  const silent = telling('"GPU use (%)": "N/A", "VRAM Total Used Memory (B)": "N/A", "Current Socket Graphics Package Power (W)": "N/A"')
+  expect(
+    (await amdUse(0, telling('"Current Socket Graphics Package Power (W)": "141.0"'))).gpuWatts,
+  ).toBe(141)
+  expect((await amdUse(0, telling('"Average Graphics Package Power (W)": "88.0"'))).gpuWatts).toBe(
+    88,
+  )
+  expect(
+    await amdUse(0, telling('"Average Graphics Package Power (W)": "N/A (Secondary die)"')),
+  ).toEqual({})
+  const silent = telling(
+    '"GPU use (%)": "N/A", "VRAM Total Used Memory (B)": "N/A", "Current Socket Graphics Package Power (W)": "N/A"',
+  )
   expect(await amdUse(0, silent)).toEqual({})
 })
 
 test('words around the document are no part of it, and one that is broken is said to be', () => {
-  expect(parseAmdGpus(`WARNING: {low power}\n${six}\n====== End of ROCm SMI Log ======\n`)).toHaveLength(1)
-  expect(() => parseAmdGpus('{"card0": {"Unique ID": }}')).toThrow(/^rocm-smi --json cannot be read: /)
-  expect(parseAmdGpus(six.replace('"206141652992"', '"N/A"'))).toMatchObject([{ memoryMiB: undefined }])
+  expect(
+    parseAmdGpus(`WARNING: {low power}\n${six}\n====== End of ROCm SMI Log ======\n`),
+  ).toHaveLength(1)
+  expect(() => parseAmdGpus('{"card0": {"Unique ID": }}')).toThrow(
+    /^rocm-smi --json cannot be read: /,
+  )
+  expect(parseAmdGpus(six.replace('"206141652992"', '"N/A"'))).toMatchObject([
+    { memoryMiB: undefined },
+  ])
 })

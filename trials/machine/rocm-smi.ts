@@ -13,7 +13,14 @@ export const listAmdGpus = async (program = 'rocm-smi'): Promise<GpuListing> => 
   try {
     return {
       gpus: parseAmdGpus(
-        await ask(program, ['--showproductname', '--showuniqueid', '--showmeminfo', 'vram', '--showdriverversion', '--json']),
+        await ask(program, [
+          '--showproductname',
+          '--showuniqueid',
+          '--showmeminfo',
+          'vram',
+          '--showdriverversion',
+          '--json',
+        ]),
       ),
     }
   } catch (error) {
@@ -27,18 +34,34 @@ export const amdUse = async (
   index: number,
   program = 'rocm-smi',
 ): Promise<{ memoryMiB?: number; utilization?: number; gpuWatts?: number }> => {
-  const cards = readCards(await ask(program, ['-d', String(index), '--showuse', '--showpower', '--showmeminfo', 'vram', '--json']))
+  const cards = readCards(
+    await ask(program, [
+      '-d',
+      String(index),
+      '--showuse',
+      '--showpower',
+      '--showmeminfo',
+      'vram',
+      '--json',
+    ]),
+  )
   const card = cards.find((one) => one.index === index)
   const busy = numberIn(card?.of('gpu use (%)'))
   return {
     memoryMiB: mib(card?.of('vram total used memory (b)')),
     utilization: busy === undefined ? undefined : busy / 100,
     // The first of MI300 by ROCm 6, the second of cards before.
-    gpuWatts: numberIn(card?.of('current socket graphics package power (w)') ?? card?.of('average graphics package power (w)')),
+    gpuWatts: numberIn(
+      card?.of('current socket graphics package power (w)') ??
+        card?.of('average graphics package power (w)'),
+    ),
   }
 }
 
-/** 'N/A' where the card does not tell; 'N/A (Secondary die)' of a package's power, which the first die tells for both. */
+/**
+ * 'N/A' where the card does not tell; 'N/A (Secondary die)' of a package's power, which the first
+ * die tells for both.
+ */
 const numberIn = (text: string | undefined): number | undefined => {
   const value = Number.parseFloat(text ?? '')
   return Number.isFinite(value) ? value : undefined
@@ -63,13 +86,19 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
   }))
 }
 
-/** As ROCr writes it (ROCR-Runtime, amd_filter_device.cpp): padded to 16 digits; 'N/A' and 0 name nothing. */
+/**
+ * As ROCr writes it (ROCR-Runtime, amd_filter_device.cpp): padded to 16 digits; 'N/A' and 0 name
+ * nothing.
+ */
 const runtimeUuid = (uniqueId = ''): string | undefined => {
   const digits = /^0x0*([1-9a-f][0-9a-f]*)$/i.exec(uniqueId)?.[1]
   return digits && `GPU-${digits.toLowerCase().padStart(16, '0')}`
 }
 
-/** The board's name; by old releases that of the chip, with the board's behind: 'Navi 31 [Radeon Pro W7900]'. Some tell a number, or nothing. */
+/**
+ * The board's name; by old releases that of the chip, with the board's behind: 'Navi 31 [Radeon Pro
+ * W7900]'. Some tell a number, or nothing.
+ */
 function nameOf(of: Card['of']): string {
   const told = [of('card series'), of('device name'), of('card model')].find(
     (name) => name !== undefined && !/^(0x[0-9a-f]+|N\/A)$/i.test(name),
@@ -97,7 +126,9 @@ const readCards = (text: string): Card[] => {
   return Object.entries(cards).flatMap(([key, figures]) => {
     const index = /^card(\d+)$/.exec(key)?.[1]
     if (index === undefined) return []
-    const byName = new Map(Object.entries(figures).map(([name, value]) => [name.toLowerCase(), String(value)]))
+    const byName = new Map(
+      Object.entries(figures).map(([name, value]) => [name.toLowerCase(), String(value)]),
+    )
     return [{ index: Number(index), of: (name: string) => byName.get(name) }]
   })
 }
@@ -115,8 +146,14 @@ const ask = async (program: string, args: readonly string[]): Promise<string> =>
     const { stdout } = await run(program, args, { timeout: 20_000, killSignal: 'SIGKILL' })
     return stdout
   } catch (error) {
-    const { stdout, stderr, code } = error as { stdout?: string; stderr?: string; code?: string | number }
+    const { stdout, stderr, code } = error as {
+      stdout?: string
+      stderr?: string
+      code?: string | number
+    }
     if (code === 'ENOENT') throw error
-    throw new Error(`rocm-smi failed: ${stderr?.trim() || stdout?.trim() || (error as Error).message}`)
+    throw new Error(
+      `rocm-smi failed: ${stderr?.trim() || stdout?.trim() || (error as Error).message}`,
+    )
   }
 }

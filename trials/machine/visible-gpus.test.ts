@@ -28,8 +28,16 @@ describe('CUDA_VISIBLE_DEVICES', () => {
     ['0,1,2,3', [0, 1, 2, 3], undefined],
     ['', [], "CUDA_VISIBLE_DEVICES='' leaves 0 of 4 GPUs"],
     ['GPU-22abc', [2], "CUDA_VISIBLE_DEVICES='GPU-22abc' leaves 1 of 4 GPUs"],
-    ['0,2,-1,1', [0, 2], "CUDA_VISIBLE_DEVICES='0,2,-1,1' leaves 2 of 4 GPUs; there is no '-1' here, and what follows is hidden too"],
-    ['GPU-', [], "CUDA_VISIBLE_DEVICES='GPU-' leaves 0 of 4 GPUs; there is no 'GPU-' here, and what follows is hidden too"],
+    [
+      '0,2,-1,1',
+      [0, 2],
+      "CUDA_VISIBLE_DEVICES='0,2,-1,1' leaves 2 of 4 GPUs; there is no '-1' here, and what follows is hidden too",
+    ],
+    [
+      'GPU-',
+      [],
+      "CUDA_VISIBLE_DEVICES='GPU-' leaves 0 of 4 GPUs; there is no 'GPU-' here, and what follows is hidden too",
+    ],
     [
       'NoDevFiles',
       [],
@@ -46,12 +54,21 @@ describe('CUDA_VISIBLE_DEVICES', () => {
   })
 
   test('MIG slices, by either form of their UUIDs; a GPU named by its place keeps all of them', () => {
-    const cut = gpu(0, { migEnabled: true, migDevices: [slice('MIG-a1'), slice('MIG-b2'), slice('MIG-GPU-00abcdef-0000/3/0')] })
+    const cut = gpu(0, {
+      migEnabled: true,
+      migDevices: [slice('MIG-a1'), slice('MIG-b2'), slice('MIG-GPU-00abcdef-0000/3/0')],
+    })
     const slices = (value: string) =>
-      visibleGpus([cut, gpu(1)], { CUDA_VISIBLE_DEVICES: value }).gpus.map(({ migDevices }) => migDevices.map(({ uuid }) => uuid))
-    expect(slices('MIG-b2,MIG-GPU-00abcdef-0000/3/0')).toEqual([['MIG-b2', 'MIG-GPU-00abcdef-0000/3/0']])
+      visibleGpus([cut, gpu(1)], { CUDA_VISIBLE_DEVICES: value }).gpus.map(({ migDevices }) =>
+        migDevices.map(({ uuid }) => uuid),
+      )
+    expect(slices('MIG-b2,MIG-GPU-00abcdef-0000/3/0')).toEqual([
+      ['MIG-b2', 'MIG-GPU-00abcdef-0000/3/0'],
+    ])
     expect(slices('0')).toEqual([['MIG-a1', 'MIG-b2', 'MIG-GPU-00abcdef-0000/3/0']])
-    expect(left([cut, gpu(1)], { CUDA_VISIBLE_DEVICES: 'MIG-b2' }).problem).toBe("CUDA_VISIBLE_DEVICES='MIG-b2' leaves 1 of 4 GPUs")
+    expect(left([cut, gpu(1)], { CUDA_VISIBLE_DEVICES: 'MIG-b2' }).problem).toBe(
+      "CUDA_VISIBLE_DEVICES='MIG-b2' leaves 1 of 4 GPUs",
+    )
   })
 
   test('a place among several models is not CUDA’s, unless it is told to count so', () => {
@@ -59,21 +76,23 @@ describe('CUDA_VISIBLE_DEVICES', () => {
     expect(left(mixed, { CUDA_VISIBLE_DEVICES: '1' }).problem).toMatch(
       /leaves 1 of 2 GPUs; counted as nvidia-smi does, for CUDA counts the fastest first/,
     )
-    expect(left(mixed, { CUDA_VISIBLE_DEVICES: '1', CUDA_DEVICE_ORDER: 'PCI_BUS_ID' }).problem).toBe(
-      "CUDA_VISIBLE_DEVICES='1' leaves 1 of 2 GPUs",
-    )
+    expect(
+      left(mixed, { CUDA_VISIBLE_DEVICES: '1', CUDA_DEVICE_ORDER: 'PCI_BUS_ID' }).problem,
+    ).toBe("CUDA_VISIBLE_DEVICES='1' leaves 1 of 2 GPUs")
     expect(left(mixed, { CUDA_VISIBLE_DEVICES: mixed[1]!.uuid }).problem).not.toContain('fastest')
   })
 })
 
 test('without a word, or for a vendor that is not here: all', () => {
   expect(visibleGpus(four, {})).toEqual({ gpus: four })
-  expect(visibleGpus(four, { HIP_VISIBLE_DEVICES: '0', ROCR_VISIBLE_DEVICES: '1' })).toEqual({ gpus: four })
+  expect(visibleGpus(four, { HIP_VISIBLE_DEVICES: '0', ROCR_VISIBLE_DEVICES: '1' })).toEqual({
+    gpus: four,
+  })
 })
 
 test('AMD’s by UUID, as its runtimes write it, in either case; the dies of one package by their places alone', () => {
-  const cards = ['GPU-719d230578348e8c', 'GPU-00000000005d9b00', undefined].map((runtimeUuid, index) =>
-    gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, runtimeUuid }),
+  const cards = ['GPU-719d230578348e8c', 'GPU-00000000005d9b00', undefined].map(
+    (runtimeUuid, index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, runtimeUuid }),
   )
   expect(left(cards, { ROCR_VISIBLE_DEVICES: 'GPU-719D230578348E8C' })).toEqual({
     indices: [0],
@@ -81,13 +100,19 @@ test('AMD’s by UUID, as its runtimes write it, in either case; the dies of one
   })
   expect(left(cards, { ROCR_VISIBLE_DEVICES: 'gpu-0000,0' }).indices).toEqual([1, 0])
   expect(left(cards, { HIP_VISIBLE_DEVICES: 'GPU-719d' }).indices).toEqual([0])
-  expect(left(cards, { ROCR_VISIBLE_DEVICES: 'GPU-5d9b00' }).problem).toContain("there is no 'GPU-5d9b00' here")
-  const dies = [0, 1].map((index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, runtimeUuid: 'GPU-719d230578348e8c' }))
+  expect(left(cards, { ROCR_VISIBLE_DEVICES: 'GPU-5d9b00' }).problem).toContain(
+    "there is no 'GPU-5d9b00' here",
+  )
+  const dies = [0, 1].map((index) =>
+    gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, runtimeUuid: 'GPU-719d230578348e8c' }),
+  )
   expect(left(dies, { ROCR_VISIBLE_DEVICES: 'GPU-719d230578348e8c' }).indices).toEqual([])
 })
 
 test('HIP reads CUDA_VISIBLE_DEVICES for want of its own; an empty list is none', () => {
-  const cards = [0, 1, 2].map((index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, name: `card ${index}` }))
+  const cards = [0, 1, 2].map((index) =>
+    gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, name: `card ${index}` }),
+  )
   expect(left(cards, { CUDA_VISIBLE_DEVICES: '2,1' })).toEqual({
     indices: [2, 1],
     problem: "CUDA_VISIBLE_DEVICES='2,1' leaves 2 of 3 GPUs",
@@ -103,7 +128,10 @@ test('HIP reads CUDA_VISIBLE_DEVICES for want of its own; an empty list is none'
 test('AMD’s runtime counts what ROCR_VISIBLE_DEVICES leaves it', () => {
   const cards = [0, 1, 2].map((index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}` }))
   expect(left(cards, { HIP_VISIBLE_DEVICES: '2' }).indices).toEqual([2])
-  const { gpus } = visibleGpus([gpu(0), ...cards], { ROCR_VISIBLE_DEVICES: '2,0', HIP_VISIBLE_DEVICES: '1' })
+  const { gpus } = visibleGpus([gpu(0), ...cards], {
+    ROCR_VISIBLE_DEVICES: '2,0',
+    HIP_VISIBLE_DEVICES: '1',
+  })
   expect(gpus.map(({ vendor, index, ordinal }) => [vendor, index, ordinal])).toEqual([
     ['nvidia', 0, undefined],
     ['amd', 0, 1],

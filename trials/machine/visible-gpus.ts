@@ -1,29 +1,48 @@
-/** The GPUs that the environment leaves to what is started in it: a scheduler or a user may have given the others to somebody else. */
+/**
+ * The GPUs that the environment leaves to what is started in it: a scheduler or a user may have
+ * given the others to somebody else.
+ */
 import type { GpuFacts, GpuListing } from './nvidia-smi.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-export const visibilityVariables = ['CUDA_VISIBLE_DEVICES', 'ROCR_VISIBLE_DEVICES', 'HIP_VISIBLE_DEVICES'] as const
+export const visibilityVariables = [
+  'CUDA_VISIBLE_DEVICES',
+  'ROCR_VISIBLE_DEVICES',
+  'HIP_VISIBLE_DEVICES',
+] as const
 
 /**
- * By CUDA_VISIBLE_DEVICES (CUDA programming guide, "CUDA environment variables": indices, or the beginnings of UUIDs; empty for none; what follows one that is not
- * there is hidden), ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts what the one before leaves (ROCm, "GPU isolation techniques"). HIP takes an empty list for
- * none given, and reads CUDA's then (rocclr, rocdevice.cpp), which beside NVIDIA GPUs is taken to be meant for those.
- * @returns those that are left, in the order in which they are named, and which variable hides others
+ * By CUDA_VISIBLE_DEVICES (CUDA programming guide, "CUDA environment variables": indices, or the
+ * beginnings of UUIDs; empty for none; what follows one that is not there is hidden),
+ * ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts what the one before leaves (ROCm,
+ * "GPU isolation techniques"). HIP takes an empty list for none given, and reads CUDA's then
+ * (rocclr, rocdevice.cpp), which beside NVIDIA GPUs is taken to be meant for those.
+ * @returns those that are left, in the order in which they are named, and which variable hides
+ * others
  */
 export function visibleGpus(gpus: readonly GpuFacts[], environment: Environment): GpuListing {
   const of = (vendor: GpuFacts['vendor']) => gpus.filter((gpu) => gpu.vendor === vendor)
   const nvidia = leftBy('CUDA_VISIBLE_DEVICES', of('nvidia'), environment)
   const counted = leftBy('ROCR_VISIBLE_DEVICES', of('amd'), environment)
   const renumbered =
-    environment.ROCR_VISIBLE_DEVICES === undefined ? counted.gpus : counted.gpus.map((gpu, ordinal) => ({ ...gpu, ordinal }))
-  const hip = environment.HIP_VISIBLE_DEVICES || of('nvidia').length > 0 ? 'HIP_VISIBLE_DEVICES' : 'CUDA_VISIBLE_DEVICES'
+    environment.ROCR_VISIBLE_DEVICES === undefined
+      ? counted.gpus
+      : counted.gpus.map((gpu, ordinal) => ({ ...gpu, ordinal }))
+  const hip =
+    environment.HIP_VISIBLE_DEVICES || of('nvidia').length > 0
+      ? 'HIP_VISIBLE_DEVICES'
+      : 'CUDA_VISIBLE_DEVICES'
   const amd = leftBy(hip, renumbered, { ...environment, [hip]: environment[hip] || undefined })
   const problem = [nvidia, counted, amd].flatMap((one) => one.problem ?? []).join('; ')
   return { gpus: [...nvidia.gpus, ...amd.gpus], ...(problem !== '' && { problem }) }
 }
 
-function leftBy(variable: (typeof visibilityVariables)[number], gpus: readonly GpuFacts[], environment: Environment): GpuListing {
+function leftBy(
+  variable: (typeof visibilityVariables)[number],
+  gpus: readonly GpuFacts[],
+  environment: Environment,
+): GpuListing {
   const value = environment[variable]
   if (value === undefined || gpus.length === 0) return { gpus }
   const left = new Map<string, GpuFacts>()
@@ -32,22 +51,31 @@ function leftBy(variable: (typeof visibilityVariables)[number], gpus: readonly G
   for (const name of none < 0 ? names : names.slice(0, none)) {
     const { gpu, slice } = named(name, gpus)!
     const known = left.get(gpu.uuid)?.migDevices ?? []
-    left.set(gpu.uuid, slice === undefined ? gpu : { ...gpu, migDevices: [...new Set([...known, slice])] })
+    left.set(
+      gpu.uuid,
+      slice === undefined ? gpu : { ...gpu, migDevices: [...new Set([...known, slice])] },
+    )
   }
   const remarks = [
     ...(none < 0 ? [] : [`there is no '${names[none]}' here, and what follows is hidden too`]),
     ...(countsDifferently(variable, names, gpus, environment)
-      ? ['counted as nvidia-smi does, for CUDA counts the fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID']
+      ? [
+          'counted as nvidia-smi does, for CUDA counts the fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID',
+        ]
       : []),
   ]
-  const count = (of: Iterable<GpuFacts>) => [...of].reduce((sum, { migDevices }) => sum + Math.max(1, migDevices.length), 0)
+  const count = (of: Iterable<GpuFacts>) =>
+    [...of].reduce((sum, { migDevices }) => sum + Math.max(1, migDevices.length), 0)
   const [kept, all] = [count(left.values()), count(gpus)]
   const told = [`${variable}='${value}' leaves ${kept} of ${all} GPUs`, ...remarks].join('; ')
   return { gpus: [...left.values()], ...((kept < all || remarks.length > 0) && { problem: told }) }
 }
 
 /** A GPU by its place or UUID, or the one around a MIG slice. */
-function named(name: string, gpus: readonly GpuFacts[]): { gpu: GpuFacts; slice?: GpuFacts['migDevices'][number] } | undefined {
+function named(
+  name: string,
+  gpus: readonly GpuFacts[],
+): { gpu: GpuFacts; slice?: GpuFacts['migDevices'][number] } | undefined {
   if (/^\d+$/.test(name)) return gpus[Number(name)] && { gpu: gpus[Number(name)]! }
   const slices = gpus.flatMap((gpu) => gpu.migDevices.map((slice) => ({ gpu, slice })))
   const found = /^MIG-/.test(name)
@@ -58,7 +86,10 @@ function named(name: string, gpus: readonly GpuFacts[]): { gpu: GpuFacts; slice?
 
 /** AMD's in either case (ROCR-Runtime, amd_filter_device.cpp). */
 const isPartOf = (name: string, { vendor, uuid, runtimeUuid = '' }: GpuFacts) =>
-  /^GPU-./i.test(name) && (vendor === 'nvidia' ? uuid.startsWith(name) : runtimeUuid.startsWith(name.toLowerCase().replace('gpu', 'GPU')))
+  /^GPU-./i.test(name) &&
+  (vendor === 'nvidia'
+    ? uuid.startsWith(name)
+    : runtimeUuid.startsWith(name.toLowerCase().replace('gpu', 'GPU')))
 
 /** Whether a place among GPUs of several models is not what it is to CUDA. */
 const countsDifferently = (

@@ -8,7 +8,9 @@ let predictor: RunningPredictor
 let infer: string
 let predict: string
 beforeAll(async () => {
-  predictor = await startPredictor(testSettings({ QUEUE_LIMIT: '50', MAX_BODY_MIB: '0.1', SEQUENCE_LENGTH: '16' }))
+  predictor = await startPredictor(
+    testSettings({ QUEUE_LIMIT: '50', MAX_BODY_MIB: '0.1', SEQUENCE_LENGTH: '16' }),
+  )
   infer = `${predictor.url}/v2/models/bert-tiny/infer`
   predict = `${predictor.url}/v1/models/bert-tiny:predict`
 })
@@ -25,18 +27,38 @@ describe('bad requests get a protocol error that says what is wrong', () => {
   test.each([
     ['malformed JSON', '{"inputs": [', /not JSON/],
     ['nothing but brackets', '['.repeat(90_000), /nested deeper than 500 levels/],
-    ['brackets deep inside', `{"inputs": ${'['.repeat(600)}1${']'.repeat(600)}}`, /nested deeper than 500 levels/],
+    [
+      'brackets deep inside',
+      `{"inputs": ${'['.repeat(600)}1${']'.repeat(600)}}`,
+      /nested deeper than 500 levels/,
+    ],
     ['an empty body', '', /no body|not JSON/],
-    ['an unknown input', { inputs: [ids([1, 4], 'INT64', 'tokens')] }, /'text' \(BYTES \[-1\]\), or 'input_ids'.*got 'tokens' \(INT64\)/],
+    [
+      'an unknown input',
+      { inputs: [ids([1, 4], 'INT64', 'tokens')] },
+      /'text' \(BYTES \[-1\]\), or 'input_ids'.*got 'tokens' \(INT64\)/,
+    ],
     ['a wrong type', { inputs: [ids([1, 4], 'FP32')] }, /got 'input_ids' \(FP32\)/],
     ['one dimension', { inputs: [ids([4])] }, /must be \[items, 1 to 16\], not \[4\]/],
     ['too many tokens', { inputs: [ids([1, 17])] }, /must be \[items, 1 to 16\], not \[1,17\]/],
     ['no items', { inputs: [ids([0, 4])] }, /at least one item/],
     ['more items than the queue holds', { inputs: [ids([51, 1])] }, /may carry 50 items, not 51/],
-    ['uneven inputs', { inputs: [ids([2, 4]), ids([3, 4], 'INT64', 'attention_mask')] }, /'attention_mask' has 3 items, 'input_ids' has 2/],
-    ['another width', { inputs: [ids([2, 4]), ids([2, 5], 'INT64', 'attention_mask')] }, /'attention_mask' is \[2,5\]/],
+    [
+      'uneven inputs',
+      { inputs: [ids([2, 4]), ids([3, 4], 'INT64', 'attention_mask')] },
+      /'attention_mask' has 3 items, 'input_ids' has 2/,
+    ],
+    [
+      'another width',
+      { inputs: [ids([2, 4]), ids([2, 5], 'INT64', 'attention_mask')] },
+      /'attention_mask' is \[2,5\]/,
+    ],
     ['an input twice', { inputs: [ids([1, 4]), ids([1, 4])] }, /'input_ids' is given twice/],
-    ['sentence pairs', { inputs: [ids([1, 4]), ids([1, 4], 'INT64', 'token_type_ids')] }, /sentence pairs/],
+    [
+      'sentence pairs',
+      { inputs: [ids([1, 4]), ids([1, 4], 'INT64', 'token_type_ids')] },
+      /sentence pairs/,
+    ],
     [
       'text of two per item',
       { inputs: [{ name: 'text', shape: [1, 2], datatype: 'BYTES', data: ['a', 'b'] }] },
@@ -64,7 +86,10 @@ describe('bad requests get a protocol error that says what is wrong', () => {
 
   test('binary data that does not fit', async () => {
     const answer = await post(infer, '{}', { 'inference-header-content-length': '900' })
-    expect([answer.status, answer.json.error]).toEqual([400, expect.stringMatching(/beyond the body/)])
+    expect([answer.status, answer.json.error]).toEqual([
+      400,
+      expect.stringMatching(/beyond the body/),
+    ])
     const word = await post(infer, '{}', { 'inference-header-content-length': 'many' })
     expect([word.status, word.json.error]).toEqual([400, expect.stringMatching(/number of bytes/)])
   })
@@ -74,7 +99,10 @@ describe('bad requests get a protocol error that says what is wrong', () => {
   })
 
   test('a body beyond the limit: 413', async () => {
-    const { status, json } = await post(infer, `{"inputs":[{"name":"text","data":["${'a'.repeat(200_000)}"]}]}`)
+    const { status, json } = await post(
+      infer,
+      `{"inputs":[{"name":"text","data":["${'a'.repeat(200_000)}"]}]}`,
+    )
     expect(status).toBe(413)
     expect(json.error).toMatch(/too large/)
   })
@@ -124,26 +152,37 @@ test('bodies that do not come end at their deadline, and block nobody', async ()
             })
             socket.on('close', () => resolve(heard))
             // One that goes on, a byte at a time, has no more time than another.
-            const more = setInterval(() => said === head && socket.writable && socket.write(' '), 50)
+            const more = setInterval(
+              () => said === head && socket.writable && socket.write(' '),
+              50,
+            )
             socket.on('close', () => clearInterval(more))
             if (said === '') setTimeout(() => socket.destroy(), 1_000)
           }),
       ),
   )
   expect(ends.slice(3)).toEqual(Array(6).fill(expect.stringMatching(/^HTTP\/1.1 408 /)))
-  expect((await post(`${slow.url}/v1/models/bert-tiny:predict`, { instances: ['still here'] })).status).toBe(200)
+  expect(
+    (await post(`${slow.url}/v1/models/bert-tiny:predict`, { instances: ['still here'] })).status,
+  ).toBe(200)
 })
 
 test('after all of that it serves, and has counted', async () => {
-  const { status, json } = await post(predict, { instances: ['still here', { b64: Buffer.from('as bytes').toString('base64') }] })
+  const { status, json } = await post(predict, {
+    instances: ['still here', { b64: Buffer.from('as bytes').toString('base64') }],
+  })
   expect(status).toBe(200)
   expect(json.predictions).toHaveLength(2)
   expect(json.parameters).toEqual({ provenance: 'emulated' })
   expect((await post(predict, { inputs: { text: ['columns'] } })).json.outputs).toHaveLength(1)
-  expect((await get(`${predictor.url}/v1/models/bert-tiny`)).json.model_version_status[0]).toMatchObject({
+  expect(
+    (await get(`${predictor.url}/v1/models/bert-tiny`)).json.model_version_status[0],
+  ).toMatchObject({
     version: '1',
     state: 'AVAILABLE',
   })
-  expect((await get(`${predictor.url}/v1/models/bert-tiny/versions/1/metadata`)).json.model_spec.name).toBe('bert-tiny')
+  expect(
+    (await get(`${predictor.url}/v1/models/bert-tiny/versions/1/metadata`)).json.model_spec.name,
+  ).toBe('bert-tiny')
   expect(await metric(predictor.url, 'predictor_rejected_total')).toBe(0)
 })

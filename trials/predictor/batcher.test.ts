@@ -4,7 +4,10 @@ import { Batcher } from './batcher.ts'
 
 const at = (policy: { maxBatchSize?: number; maxDelayMs?: number; queueLimit?: number } = {}) => {
   const clock = { now: 0 }
-  const batcher = new Batcher<string>({ maxBatchSize: 4, maxDelayMs: 5, queueLimit: 10, ...policy }, () => clock.now)
+  const batcher = new Batcher<string>(
+    { maxBatchSize: 4, maxDelayMs: 5, queueLimit: 10, ...policy },
+    () => clock.now,
+  )
   const take = () => batcher.take()?.map((w) => w.unit)
   return { clock, batcher, take }
 }
@@ -78,9 +81,15 @@ describe('Batcher', () => {
   })
 
   test('property: in order, nothing lost, never over the size, never late when an engine is always free', () => {
-    const steps = fc.array(fc.record({ gapMs: fc.double({ min: 0, max: 4, noNaN: true }), items: fc.integer({ min: 1, max: 8 }) }), {
-      maxLength: 200,
-    })
+    const steps = fc.array(
+      fc.record({
+        gapMs: fc.double({ min: 0, max: 4, noNaN: true }),
+        items: fc.integer({ min: 1, max: 8 }),
+      }),
+      {
+        maxLength: 200,
+      },
+    )
     fc.assert(
       fc.property(
         steps,
@@ -89,10 +98,17 @@ describe('Batcher', () => {
         fc.integer({ min: 1, max: 60 }),
         (arrivals, size, delay, limit) => {
           const clock = { now: 0 }
-          const batcher = new Batcher<number>({ maxBatchSize: size, maxDelayMs: delay, queueLimit: limit }, () => clock.now)
+          const batcher = new Batcher<number>(
+            { maxBatchSize: size, maxDelayMs: delay, queueLimit: limit },
+            () => clock.now,
+          )
           const sent: number[] = []
           const drainUntil = (end: number) => {
-            for (let due = batcher.dueAt(); due !== undefined && due <= end; due = batcher.dueAt()) {
+            for (
+              let due = batcher.dueAt();
+              due !== undefined && due <= end;
+              due = batcher.dueAt()
+            ) {
               clock.now = Math.max(clock.now, due)
               const batch = batcher.take()!
               expect(batch.reduce((n, w) => n + w.items, 0)).toBeLessThanOrEqual(size)
@@ -122,7 +138,8 @@ describe('Batcher', () => {
     const { batcher } = at({ queueLimit: 1e6, maxDelayMs: 0 })
     for (let i = 0; i < 5000; i++) batcher.offer(String(i), 1)
     const out: string[] = []
-    for (let batch = batcher.take(); batch; batch = batcher.take()) out.push(...batch.map((w) => w.unit))
+    for (let batch = batcher.take(); batch; batch = batcher.take())
+      out.push(...batch.map((w) => w.unit))
     expect(out).toEqual(Array.from({ length: 5000 }, (_, i) => String(i)))
   })
 })

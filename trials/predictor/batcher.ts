@@ -1,12 +1,17 @@
 /**
- * The dynamic batcher: a queue that says when a batch is due. Pure but for the injected clock; whoever drives it owns timers and engines.
- * Semantics of Triton's dynamic batcher: units in order of arrival, never split, a batch is due when it is full or its oldest unit has waited long enough.
+ * The dynamic batcher: a queue that says when a batch is due. Pure but for the injected clock;
+ * whoever drives it owns timers and engines. Semantics of Triton's dynamic batcher: units in order
+ * of arrival, never split, a batch is due when it is full or its oldest unit has waited long
+ * enough.
  */
 
 export interface BatchPolicy {
   /** Items per batch, ≥ 1. */
   readonly maxBatchSize: number
-  /** Longest time that a unit waits for company while an engine is free, ms; 0 sends at once whatever is there. */
+  /**
+   * Longest time that a unit waits for company while an engine is free, ms; 0 sends at once
+   * whatever is there.
+   */
   readonly maxDelayMs: number
   /** Items that may wait; a unit that would exceed it is refused. */
   readonly queueLimit: number
@@ -29,7 +34,9 @@ export class Batcher<T> {
   /** `now` in ms, monotonic. Throws RangeError for a policy that could never send anything. */
   constructor(policy: BatchPolicy, now: () => number) {
     if (!(policy.maxBatchSize >= 1 && policy.maxDelayMs >= 0 && policy.queueLimit >= 1))
-      throw new RangeError(`batch policy needs maxBatchSize ≥ 1, maxDelayMs ≥ 0, queueLimit ≥ 1; got ${JSON.stringify(policy)}`)
+      throw new RangeError(
+        `batch policy needs maxBatchSize ≥ 1, maxDelayMs ≥ 0, queueLimit ≥ 1; got ${JSON.stringify(policy)}`,
+      )
     this.#policy = policy
     this.#now = now
   }
@@ -49,7 +56,10 @@ export class Batcher<T> {
     return true
   }
 
-  /** When the next batch falls due if nothing more arrives, on the injected clock; undefined when nothing waits. */
+  /**
+   * When the next batch falls due if nothing more arrives, on the injected clock; undefined when
+   * nothing waits.
+   */
   dueAt(): number | undefined {
     const oldest = this.#queue[this.#head]
     if (!oldest) return undefined
@@ -60,14 +70,19 @@ export class Batcher<T> {
 
   /**
    * The next batch in order of arrival when one is due, else undefined.
-   * @param aheadMs a batch that falls due within this time is due: for a driver whose timers are that coarse
+   * @param aheadMs a batch that falls due within this time is due: for a driver whose timers are
+   * that coarse
    */
   take(aheadMs = 0): Waiting<T>[] | undefined {
     const dueAt = this.dueAt()
     if (dueAt === undefined || dueAt > this.#now() + aheadMs) return undefined
     const batch: Waiting<T>[] = []
     let items = 0
-    for (let next = this.#queue[this.#head]; next && items + next.items <= this.#policy.maxBatchSize; next = this.#queue[this.#head]) {
+    for (
+      let next = this.#queue[this.#head];
+      next && items + next.items <= this.#policy.maxBatchSize;
+      next = this.#queue[this.#head]
+    ) {
       batch.push(next)
       items += next.items
       this.#head += 1

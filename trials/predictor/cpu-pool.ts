@@ -1,7 +1,19 @@
 import { Worker } from 'node:worker_threads'
 import { threadEntry } from '../../profiler/module-entry.ts'
-import type { CpuJob, CpuResult, DecodeJob, EncodeJob, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
-import { type PreparedRequest, type Reply, RequestError, type ServedModelInfo } from './protocol/tensors.ts'
+import type {
+  CpuJob,
+  CpuResult,
+  DecodeJob,
+  EncodeJob,
+  FromCpuWorker,
+  ToCpuWorker,
+} from './cpu-messages.ts'
+import {
+  type PreparedRequest,
+  type Reply,
+  RequestError,
+  type ServedModelInfo,
+} from './protocol/tensors.ts'
 
 interface Waiting {
   readonly job: CpuJob
@@ -20,8 +32,8 @@ const smallBytes = 16_384
 const mostJobsPerMessage = 32
 
 /**
- * The predictor's CPU stage: `cores` worker threads that decode, tokenise, resize and encode, each one job at a time.
- * Jobs that arrive together share messages, spread evenly over the idle workers.
+ * The predictor's CPU stage: `cores` worker threads that decode, tokenise, resize and encode, each
+ * one job at a time. Jobs that arrive together share messages, spread evenly over the idle workers.
  */
 export class CpuPool {
   readonly #members: Member[] = []
@@ -46,11 +58,15 @@ export class CpuPool {
       becomeReady = resolve
     })
     const member: Member = { worker, ready, busyWith: [] }
-    worker.on('message', (message: FromCpuWorker) => (message === 'ready' ? becomeReady() : this.#finish(member, message)))
+    worker.on('message', (message: FromCpuWorker) =>
+      message === 'ready' ? becomeReady() : this.#finish(member, message),
+    )
     worker.once('error', (error) => this.#report(`CPU worker failed: ${error.message}`))
     worker.once('exit', (code) => {
-      for (const waiting of member.busyWith.splice(0)) waiting.reject(new RequestError(503, 'the predictor is stopping'))
-      if (!this.#closed && this.#members.includes(member)) this.#report(`CPU worker ended with code ${code}`)
+      for (const waiting of member.busyWith.splice(0))
+        waiting.reject(new RequestError(503, 'the predictor is stopping'))
+      if (!this.#closed && this.#members.includes(member))
+        this.#report(`CPU worker ended with code ${code}`)
     })
     return member
   }
@@ -61,9 +77,13 @@ export class CpuPool {
     await Promise.all(this.#members.splice(cores).map(({ worker }) => worker.terminate()))
   }
 
-  /** Tells the workers what is served, before the first job of it, and waits until they can. Rejects when one cannot. */
+  /**
+   * Tells the workers what is served, before the first job of it, and waits until they can. Rejects
+   * when one cannot.
+   */
   async serve(models: readonly ServedModelInfo[]): Promise<void> {
-    for (const { worker } of this.#members) worker.postMessage({ type: 'models', models } satisfies ToCpuWorker)
+    for (const { worker } of this.#members)
+      worker.postMessage({ type: 'models', models } satisfies ToCpuWorker)
     const failed = this.died.then((what) => {
       throw new Error(what)
     })
@@ -84,7 +104,8 @@ export class CpuPool {
   async close(): Promise<void> {
     this.#closed = true
     await Promise.all(this.#members.map(({ worker }) => worker.terminate()))
-    for (const waiting of this.#waiting.splice(0)) waiting.reject(new RequestError(503, 'the predictor is stopping'))
+    for (const waiting of this.#waiting.splice(0))
+      waiting.reject(new RequestError(503, 'the predictor is stopping'))
   }
 
   #run(job: CpuJob): Promise<Extract<CpuResult, { ok: true }>> {
@@ -92,7 +113,8 @@ export class CpuPool {
       this.#waiting.push({ job, resolve, reject })
       if (this.#scheduled) return
       this.#scheduled = true
-      // After this turn of the event loop: requests read from several sockets in it travel together.
+      // After this turn of the event loop: requests read from several sockets in it travel
+      // together.
       setImmediate(() => this.#dispatch())
     })
   }
@@ -104,7 +126,10 @@ export class CpuPool {
       if (this.#waiting.length === 0) return
       member.busyWith = this.#nextShare(Math.ceil(this.#waiting.length / (idle.length - i)))
       const jobs = member.busyWith.map((waiting) => waiting.job)
-      member.worker.postMessage({ type: 'jobs', jobs } satisfies ToCpuWorker, jobs.flatMap(buffersOf))
+      member.worker.postMessage(
+        { type: 'jobs', jobs } satisfies ToCpuWorker,
+        jobs.flatMap(buffersOf),
+      )
     }
   }
 
@@ -131,7 +156,9 @@ export class CpuPool {
 }
 
 const sizeOf = (job: CpuJob): number =>
-  job.kind === 'decode' ? job.body.length : Object.values(job.outputs).reduce((sum, tensor) => sum + tensor.data.byteLength, 0)
+  job.kind === 'decode'
+    ? job.body.length
+    : Object.values(job.outputs).reduce((sum, tensor) => sum + tensor.data.byteLength, 0)
 
 const buffersOf = (job: CpuJob): ArrayBuffer[] =>
   job.kind === 'decode' && typeof job.body !== 'string' ? [job.body.buffer as ArrayBuffer] : []

@@ -1,4 +1,7 @@
-/** A CPU worker: decodes and prepares requests, encodes large replies. One of the predictor's `cpuCores`. */
+/**
+ * A CPU worker: decodes and prepares requests, encodes large replies. One of the predictor's
+ * `cpuCores`.
+ */
 import { parentPort } from 'node:worker_threads'
 import type { CpuJob, CpuResult, DecodeJob, FromCpuWorker, ToCpuWorker } from './cpu-messages.ts'
 import { largeBuffers } from './engine.ts'
@@ -22,7 +25,8 @@ port.on('message', (message: ToCpuWorker) => {
 
 async function handle(message: ToCpuWorker): Promise<void> {
   if (message.type === 'models') {
-    for (const model of message.models) served.set(model.version, { model, codecs: await codecsOf(model) })
+    for (const model of message.models)
+      served.set(model.version, { model, codecs: await codecsOf(model) })
     port!.postMessage('ready' satisfies FromCpuWorker)
     return
   }
@@ -30,14 +34,18 @@ async function handle(message: ToCpuWorker): Promise<void> {
   for (const job of message.jobs) results.push(await run(job))
   port!.postMessage(
     results satisfies FromCpuWorker,
-    results.flatMap((result) => (result.ok && 'tensors' in result.value ? largeBuffers(result.value.tensors) : [])),
+    results.flatMap((result) =>
+      result.ok && 'tensors' in result.value ? largeBuffers(result.value.tensors) : [],
+    ),
   )
 }
 
 async function codecsOf({ task, vocabularyPath }: ServedModelInfo): Promise<Codecs> {
   switch (task) {
     case 'text':
-      return { tokenizer: (await import('./preprocess/text-input.ts')).createTokenizer(vocabularyPath) }
+      return {
+        tokenizer: (await import('./preprocess/text-input.ts')).createTokenizer(vocabularyPath),
+      }
     case 'image':
       return { decodeImage: (await import('./preprocess/image-input.ts')).decodeImage }
     case 'tensor':
@@ -51,7 +59,10 @@ async function run(job: CpuJob): Promise<CpuResult> {
     const version = served.get(job.version)
     if (!version) throw new Error(`no version ${job.version}`)
     await loadCodec(job.kind === 'encode' ? job.format.protocol : job.protocol)
-    const value = job.kind === 'encode' ? encodeReply(job.format, job.outputs, version.model) : await decode(job, version)
+    const value =
+      job.kind === 'encode'
+        ? encodeReply(job.format, job.outputs, version.model)
+        : await decode(job, version)
     return { ok: true, value, ms: performance.now() - startedAt }
   } catch (error) {
     return {

@@ -2,7 +2,13 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
 import { processEntry, threadEntry } from '../../profiler/module-entry.ts'
-import { type EngineOptions, largeBuffers, OutOfMemoryError, type Tensors, type Utilization } from './engine.ts'
+import {
+  type EngineOptions,
+  largeBuffers,
+  OutOfMemoryError,
+  type Tensors,
+  type Utilization,
+} from './engine.ts'
 import type { FromEngine, LoadedEngine, ToEngine } from './engine-messages.ts'
 import { engines, type TensorEngineName } from './engines/engine-registry.ts'
 import { machineNowMs } from './machine-clock.ts'
@@ -32,7 +38,10 @@ export interface EngineHost {
   utilization(): Utilization | undefined
   /** Resolves when an engine ends without being told to; never rejects. */
   readonly died: Promise<EngineDeath>
-  /** Loads again, otherwise, what runs as a thread: the host from then on. This one is of no use then, and where that is rejected too. Absent: each instance is a process. */
+  /**
+   * Loads again, otherwise, what runs as a thread: the host from then on. This one is of no use
+   * then, and where that is rejected too. Absent: each instance is a process.
+   */
   reload?(options: EngineOptions): Promise<EngineHost>
   close(): Promise<void>
 }
@@ -41,10 +50,16 @@ export interface EngineHost {
  * Starts `options.instances` instances and resolves when all have loaded.
  * Rejects with OutOfMemoryError or the engine's error, having ended them all.
  */
-export async function startEngines(engine: TensorEngineName, options: EngineOptions): Promise<EngineHost> {
+export async function startEngines(
+  engine: TensorEngineName,
+  options: EngineOptions,
+): Promise<EngineHost> {
   const { place } = engines[engine]
   const connect = place === 'thread' ? connectThread : connectProcess
-  const connections = Array.from({ length: place === 'thread' ? 1 : options.instances }, () => new EngineConnection(connect()))
+  const connections = Array.from(
+    { length: place === 'thread' ? 1 : options.instances },
+    () => new EngineConnection(connect()),
+  )
   try {
     return await loadedHost(connections, engine, options)
   } catch (error) {
@@ -53,8 +68,14 @@ export async function startEngines(engine: TensorEngineName, options: EngineOpti
   }
 }
 
-async function loadedHost(connections: readonly EngineConnection[], engine: TensorEngineName, options: EngineOptions): Promise<EngineHost> {
-  const loaded = await Promise.all(connections.map((connection) => connection.load(engine, options)))
+async function loadedHost(
+  connections: readonly EngineConnection[],
+  engine: TensorEngineName,
+  options: EngineOptions,
+): Promise<EngineHost> {
+  const loaded = await Promise.all(
+    connections.map((connection) => connection.load(engine, options)),
+  )
   const threads = engines[engine].place === 'thread'
   const slots = threads ? options.instances : 1
   return {
@@ -64,22 +85,30 @@ async function loadedHost(connections: readonly EngineConnection[], engine: Tens
     utilization: () => sumUtilization(connections.map((connection) => connection.utilization)),
     died: Promise.race(connections.map((connection) => connection.died)),
     ...(threads && { reload: (next: EngineOptions) => loadedHost(connections, engine, next) }),
-    close: async () => void (await Promise.all(connections.map((connection) => connection.close()))),
+    close: async () =>
+      void (await Promise.all(connections.map((connection) => connection.close()))),
   }
 }
 
 /** Undefined where none is known. */
-export function sumUtilization(parts: readonly (Utilization | undefined)[]): Utilization | undefined {
+export function sumUtilization(
+  parts: readonly (Utilization | undefined)[],
+): Utilization | undefined {
   const known = parts.filter((part) => part !== undefined)
   if (known.length === 0) return undefined
-  return { busyMs: known.reduce((sum, u) => sum + u.busyMs, 0), memoryMiB: known.reduce((sum, u) => sum + u.memoryMiB, 0) }
+  return {
+    busyMs: known.reduce((sum, u) => sum + u.busyMs, 0),
+    memoryMiB: known.reduce((sum, u) => sum + u.memoryMiB, 0),
+  }
 }
 
 /** A process or a thread, as far as a connection cares. */
 interface Channel {
   post(message: ToEngine): void
   onMessage(listener: (message: FromEngine) => void): void
-  /** `listener` hears how it ended, and whether the system killed it, as it does for want of memory. */
+  /**
+   * `listener` hears how it ended, and whether the system killed it, as it does for want of memory.
+   */
   onEnd(listener: (what: string, killed: boolean) => void): void
   kill(): void
 }
@@ -87,7 +116,8 @@ interface Channel {
 function connectThread(): Channel {
   const worker = new Worker(threadEntry('./engine-worker', import.meta.url), { execArgv: [] })
   return {
-    post: (message) => worker.postMessage(message, message.type === 'infer' ? largeBuffers(message.inputs) : []),
+    post: (message) =>
+      worker.postMessage(message, message.type === 'infer' ? largeBuffers(message.inputs) : []),
     onMessage: (listener) => worker.on('message', listener),
     onEnd: (listener) => {
       worker.once('error', (error) => listener(`engine thread failed: ${error.message}`, false))
@@ -196,12 +226,18 @@ class EngineConnection implements EngineInstance {
         this.utilization = message.utilization
         const pending = this.#settle(message.call)
         const now = machineNowMs()
-        if (pending) pending.resolve({ outputs: message.outputs, computeMs: now - Math.max(pending.sentAtMs, this.#answeredAtMs) })
+        if (pending)
+          pending.resolve({
+            outputs: message.outputs,
+            computeMs: now - Math.max(pending.sentAtMs, this.#answeredAtMs),
+          })
         this.#answeredAtMs = now
         return
       }
       case 'error': {
-        const error = message.outOfMemory ? new OutOfMemoryError(message.message) : new Error(message.message)
+        const error = message.outOfMemory
+          ? new OutOfMemoryError(message.message)
+          : new Error(message.message)
         if (message.call === undefined) {
           this.#loading?.reject(error)
           this.#loading = undefined

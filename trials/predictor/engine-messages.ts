@@ -1,4 +1,7 @@
-/** What passes between an engine host and its engine worker, over a process channel or a message port. */
+/**
+ * What passes between an engine host and its engine worker, over a process channel or a message
+ * port.
+ */
 import type { EngineInfo, EngineOptions, Tensors, Utilization } from './engine.ts'
 import type { TensorEngineName } from './engines/engine-registry.ts'
 
@@ -29,5 +32,10 @@ export type FromEngine =
       readonly outputs: Tensors
       readonly utilization?: Utilization
     }
-  | { readonly type: 'error'; readonly call?: number; readonly message: string; readonly outOfMemory: boolean }
+  | {
+      readonly type: 'error'
+      readonly call?: number
+      readonly message: string
+      readonly outOfMemory: boolean
+    }
   | { readonly type: 'closed' }

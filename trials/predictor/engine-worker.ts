@@ -6,7 +6,8 @@ import { engines } from './engines/engine-registry.ts'
 
 const port = parentPort
 const send = (message: FromEngine) => {
-  if (port) port.postMessage(message, message.type === 'result' ? largeBuffers(message.outputs) : [])
+  if (port)
+    port.postMessage(message, message.type === 'result' ? largeBuffers(message.outputs) : [])
   else process.send?.(message)
 }
 
@@ -56,7 +57,8 @@ else {
   process.on('message', receive)
   // The predictor is gone, however it ended: so is its engine.
   process.on('disconnect', () => process.exit(0))
-  // A signal to the whole group is for the predictor to answer: it drains through this engine, then closes it.
+  // A signal to the whole group is for the predictor to answer: it drains through this engine, then
+  // closes it.
   process.on('SIGINT', () => undefined)
   process.on('SIGTERM', () => undefined)
 }

@@ -1,6 +1,7 @@
 /**
  * What an engine is: the part of a predictor that holds the model and runs batches on a device.
- * The server around it speaks HTTP, prepares inputs on CPU workers and forms batches; an engine only sees tensors.
+ * The server around it speaks HTTP, prepares inputs on CPU workers and forms batches; an engine
+ * only sees tensors.
  */
 
 import type { Precision, Sharing } from '../devices/catalogue.ts'
@@ -9,14 +10,20 @@ import type { OwnDevices } from '../devices/own.ts'
 /** Element types that engines take and give; the names of the Open Inference Protocol. */
 export type EngineDatatype = 'FP32' | 'INT32'
 
-/** A dense row-major tensor; `data.length` is the product of `shape`, the first dimension is the batch. */
+/**
+ * A dense row-major tensor; `data.length` is the product of `shape`, the first dimension is the
+ * batch.
+ */
 export interface Tensor {
   readonly datatype: EngineDatatype
   readonly shape: readonly number[]
   readonly data: Float32Array | Int32Array
 }
 
-/** An input or output as an engine declares it; -1 marks a dimension that varies (the first one always does: the batch). */
+/**
+ * An input or output as an engine declares it; -1 marks a dimension that varies (the first one
+ * always does: the batch).
+ */
 export interface TensorSpec {
   readonly name: string
   readonly datatype: EngineDatatype
@@ -26,7 +33,10 @@ export interface TensorSpec {
 /** Batch tensors by the names that the engine declared. */
 export type Tensors = Readonly<Record<string, Tensor>>
 
-/** Buffers worth handing over to another thread; copying smaller ones costs less. The tensors are unusable here afterwards. */
+/**
+ * Buffers worth handing over to another thread; copying smaller ones costs less. The tensors are
+ * unusable here afterwards.
+ */
 export const largeBuffers = (tensors: Tensors): ArrayBuffer[] =>
   Object.values(tensors)
     .filter((tensor) => tensor.data.byteLength > 65_536)
@@ -45,7 +55,9 @@ export interface EngineInfo {
   readonly task: Task
   readonly inputs: readonly TensorSpec[]
   readonly outputs: readonly TensorSpec[]
-  /** Software that runs the model, for the model's metadata: {'tfjs': '4.22.0', 'backend': 'wasm'}. */
+  /**
+   * Software that runs the model, for the model's metadata: {'tfjs': '4.22.0', 'backend': 'wasm'}.
+   */
   readonly versions: Readonly<Record<string, string>>
   /** Device memory taken by context, weights and activations at the largest batch, MiB. */
   readonly memoryMiB: number
@@ -75,7 +87,10 @@ export interface EngineOptions {
   readonly migProfile?: string
   /** Engine instances of this predictor that share the device; each holds its own weights. */
   readonly instances: number
-  /** Items of the batch that the engine runs before it is ready; 0: none, so that memory runs out at the first batch that needs it. */
+  /**
+   * Items of the batch that the engine runs before it is ready; 0: none, so that memory runs out at
+   * the first batch that needs it.
+   */
   readonly warmUpBatch: number
   /** Threads the engine may use for computing on CPU. */
   readonly cpuThreads: number
@@ -99,20 +114,27 @@ export interface Engine {
   /** Loads the model and warms it. Rejects with OutOfMemoryError when the device cannot hold it. */
   load(): Promise<EngineInfo>
   /**
-   * Runs one batch. `inputs` holds every declared input, all with the same first dimension (1..batchSize).
-   * Resolves with every declared output, the first dimension that of the inputs. One call at a time.
-   * Rejects with OutOfMemoryError when the batch does not fit.
-   * @param sentAtMs when the server handed the batch over, on the machine's monotonic clock; only a modelled device needs it.
+   * Runs one batch. `inputs` holds every declared input, all with the same first dimension
+   * (1..batchSize). Resolves with every declared output, the first dimension that of the inputs.
+   * One call at a time. Rejects with OutOfMemoryError when the batch does not fit.
+   * @param sentAtMs when the server handed the batch over, on the machine's monotonic clock; only a
+   * modelled device needs it.
    */
   infer(inputs: Tensors, sentAtMs: number): Promise<Tensors>
   utilization?(): Utilization
   close(): Promise<void>
 }
 
-/** What an engine module (`engines/NAME.ts`) exports as `createEngine`. Cheap: all work is in `load`. */
+/**
+ * What an engine module (`engines/NAME.ts`) exports as `createEngine`. Cheap: all work is in
+ * `load`.
+ */
 export type CreateEngine = (options: EngineOptions) => Engine
 
-/** The device cannot hold the model or the batch. The server ends with exit code 12 (ENOMEM), which launchers read as infeasible. */
+/**
+ * The device cannot hold the model or the batch. The server ends with exit code 12 (ENOMEM), which
+ * launchers read as infeasible.
+ */
 export class OutOfMemoryError extends Error {
   constructor(message: string) {
     super(message)

@@ -1,4 +1,7 @@
-/** The gRPC side of the predictor: both inference services on one port, over the same repository and batcher as HTTP. */
+/**
+ * The gRPC side of the predictor: both inference services on one port, over the same repository and
+ * batcher as HTTP.
+ */
 import { type AddressInfo, createServer } from 'node:net'
 import {
   logVerbosity,
@@ -31,7 +34,10 @@ export async function startGrpcServer(
   repository: ModelRepository,
   host: string,
   port: number,
-  { maxBodyBytes, requestTimeoutS }: { readonly maxBodyBytes: number; readonly requestTimeoutS: number },
+  {
+    maxBodyBytes,
+    requestTimeoutS,
+  }: { readonly maxBodyBytes: number; readonly requestTimeoutS: number },
 ): Promise<GrpcServer> {
   await loadCodec('grpc-v2')
   setLogVerbosity(logVerbosity.NONE) // What fails is an error of the call or of the start.
@@ -51,7 +57,9 @@ export async function startGrpcServer(
     deadline.watch(socket)
     injector.injectConnection(socket)
   })
-  await new Promise<void>((resolve, reject) => listening.once('error', reject).listen(port, host, resolve))
+  await new Promise<void>((resolve, reject) =>
+    listening.once('error', reject).listen(port, host, resolve),
+  )
   return {
     port: (listening.address() as AddressInfo).port,
     close: () =>
@@ -84,8 +92,16 @@ const asIs = (bytes: Buffer): Buffer => bytes
 
 function add(server: Server, service: string, methods: Readonly<Record<string, Method>>): void {
   const definitions = Object.keys(methods).map((name) => {
-    const serialization = { requestSerialize: asIs, requestDeserialize: asIs, responseSerialize: asIs, responseDeserialize: asIs }
-    return [name, { path: service + name, requestStream: false, responseStream: false, ...serialization }]
+    const serialization = {
+      requestSerialize: asIs,
+      requestDeserialize: asIs,
+      responseSerialize: asIs,
+      responseDeserialize: asIs,
+    }
+    return [
+      name,
+      { path: service + name, requestStream: false, responseStream: false, ...serialization },
+    ]
   })
   const handlers = Object.entries(methods).map(([name, method]) => [
     name,
@@ -93,8 +109,13 @@ function add(server: Server, service: string, methods: Readonly<Record<string, M
       try {
         reply(null, await method(request))
       } catch (error) {
-        const code = error instanceof RequestError ? (codes[error.status] ?? status.INTERNAL) : status.INTERNAL
-        reply({ code, details: error instanceof Error ? error.message : String(error), metadata: new Metadata() })
+        const code =
+          error instanceof RequestError ? (codes[error.status] ?? status.INTERNAL) : status.INTERNAL
+        reply({
+          code,
+          details: error instanceof Error ? error.message : String(error),
+          metadata: new Metadata(),
+        })
       }
     },
   ])
@@ -120,7 +141,9 @@ async function infer(
   // A copy of its own: a worker would get the whole buffer behind this one.
   const { body } = await repository.find(model, version).infer(protocol, new Uint8Array(request))
   // A worker's reply comes as a plain array of bytes.
-  return typeof body === 'string' ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  return typeof body === 'string'
+    ? Buffer.from(body)
+    : Buffer.from(body.buffer, body.byteOffset, body.byteLength)
 }
 
 interface Named {
@@ -133,7 +156,8 @@ function openInferenceMethods(repository: ModelRepository): Record<string, Metho
   return {
     ServerLive: () => message('ServerLive', { live: true }),
     ServerReady: () => message('ServerReady', { ready: repository.ready }),
-    ServerMetadata: () => message('ServerMetadata', { name: serverName, version: serverVersion, extensions: [] }),
+    ServerMetadata: () =>
+      message('ServerMetadata', { name: serverName, version: serverVersion, extensions: [] }),
     ModelReady: (request) => {
       const { name, version } = read<Named>('inference.ModelReadyRequest', request)
       repository.checkName(name)
@@ -143,20 +167,26 @@ function openInferenceMethods(repository: ModelRepository): Record<string, Metho
     ModelMetadata: (request) => {
       const { name, version } = read<Named>('inference.ModelMetadataRequest', request)
       const { info, host } = repository.find(name, version || undefined)
-      return message('ModelMetadata', oipMetadata(info, repository.versions, `tune_${host.loaded.name}`, {}))
+      return message(
+        'ModelMetadata',
+        oipMetadata(info, repository.versions, `tune_${host.loaded.name}`, {}),
+      )
     },
     ModelInfer: (request) => {
-      const { model_name: model, model_version: version } = read<{ model_name: string; model_version: string }>(
-        'inference.ModelSelector',
-        request,
-      )
+      const { model_name: model, model_version: version } = read<{
+        model_name: string
+        model_version: string
+      }>('inference.ModelSelector', request)
       return infer(repository, 'grpc-v2', model, version || undefined, request)
     },
   }
 }
 
 interface WithModelSpec {
-  readonly model_spec: { readonly name: string; readonly version: { readonly value: number } | null } | null
+  readonly model_spec: {
+    readonly name: string
+    readonly version: { readonly value: number } | null
+  } | null
 }
 
 function asked(name: string, request: Buffer): { model: string; version: string | undefined } {
@@ -178,7 +208,10 @@ function predictionMethods(repository: ModelRepository): Record<string, Method> 
   }
 }
 
-/** HealthCheckResponse.ServingStatus: https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
+/**
+ * HealthCheckResponse.ServingStatus:
+ * https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+ */
 const serving = { yes: 1, no: 2 }
 
 /** Of the whole server (no name), or of a model. Watch is not served. */
@@ -186,8 +219,15 @@ function healthMethods(repository: ModelRepository): Record<string, Method> {
   return {
     Check: (request) => {
       const { service } = read<{ service: string }>('grpc.health.v1.HealthCheckRequest', request)
-      if (service !== '' && !service.startsWith('inference.') && !service.startsWith('tensorflow.serving.')) repository.checkName(service)
-      return encodeMessage('grpc.health.v1.HealthCheckResponse', { status: repository.ready ? serving.yes : serving.no })
+      if (
+        service !== '' &&
+        !service.startsWith('inference.') &&
+        !service.startsWith('tensorflow.serving.')
+      )
+        repository.checkName(service)
+      return encodeMessage('grpc.health.v1.HealthCheckResponse', {
+        status: repository.ready ? serving.yes : serving.no,
+      })
     },
   }
 }
@@ -202,7 +242,11 @@ function modelMethods(repository: ModelRepository): Record<string, Method> {
       const found = repository.find(model, version)
       const versions = version === undefined ? repository.versions : [found.info.version]
       return encodeMessage('tensorflow.serving.GetModelStatusResponse', {
-        model_version_status: versions.map((each) => ({ version: Number(each), state: available, status: { error_code: 0 } })),
+        model_version_status: versions.map((each) => ({
+          version: Number(each),
+          state: available,
+          status: { error_code: 0 },
+        })),
       })
     },
   }

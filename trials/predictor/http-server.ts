@@ -22,7 +22,9 @@ interface ServerOptions {
   readonly load?: (values: Readonly<Record<string, string>>) => Promise<void>
 }
 
-/** No route has a schema, and loading fastify's schema compilers would take a third of its start. */
+/**
+ * No route has a schema, and loading fastify's schema compilers would take a third of its start.
+ */
 const noSchemas = (): never => {
   throw new Error('routes of the predictor have no schemas')
 }
@@ -41,12 +43,16 @@ export function createServer(
     requestTimeout: deadline.requestTimeout,
     forceCloseConnections: 'idle',
     routerOptions: { caseSensitive: true },
-    schemaController: { compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas } },
+    schemaController: {
+      compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas },
+    },
   })
   app.removeAllContentTypeParsers()
   // Bodies stay bytes here: CPU workers read them.
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-  app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) => sendError(reply, error, repository))
+  app.setErrorHandler((error: Error & { statusCode?: number }, _request, reply) =>
+    sendError(reply, error, repository),
+  )
   app.setNotFoundHandler((request, reply) => {
     reply.code(404)
     return { error: `no route ${request.method} ${request.url}; see /v2 and /v1/models/MODEL` }
@@ -61,7 +67,11 @@ export function createServer(
   return app
 }
 
-function sendError(reply: FastifyReply, error: Error & { statusCode?: number }, repository: ModelRepository) {
+function sendError(
+  reply: FastifyReply,
+  error: Error & { statusCode?: number },
+  repository: ModelRepository,
+) {
   const status = error instanceof RequestError ? error.status : (error.statusCode ?? 500)
   if (status === 429 || status === 503) reply.header('retry-after', repository.retryAfterSeconds)
   if (repository.draining) reply.header('connection', 'close')
@@ -106,7 +116,11 @@ function oipRoutes(app: FastifyInstance, repository: ModelRepository): void {
 }
 
 /** As Triton's explicit model control: one load after the other. */
-function controlRoute(app: FastifyInstance, repository: ModelRepository, load: NonNullable<ServerOptions['load']>): void {
+function controlRoute(
+  app: FastifyInstance,
+  repository: ModelRepository,
+  load: NonNullable<ServerOptions['load']>,
+): void {
   let last: Promise<void> = Promise.resolve()
   app.post<{ Params: OipParams }>('/v2/repository/models/:model/load', async ({ params, body }) => {
     repository.checkName(params.model)
@@ -127,8 +141,14 @@ function controlRoute(app: FastifyInstance, repository: ModelRepository, load: N
 function parametersOf(body: unknown): Readonly<Record<string, string>> {
   const given = body === undefined ? {} : parsed(String(body))
   const { parameters = {} } = isRecord(given) ? given : {}
-  if (!isRecord(parameters)) throw new RequestError(400, 'parameters: settings by their names, e.g. {"parameters": {"BATCH_SIZE": 8}}')
-  return Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, String(value)]))
+  if (!isRecord(parameters))
+    throw new RequestError(
+      400,
+      'parameters: settings by their names, e.g. {"parameters": {"BATCH_SIZE": 8}}',
+    )
+  return Object.fromEntries(
+    Object.entries(parameters).map(([name, value]) => [name, String(value)]),
+  )
 }
 
 const parsed = (text: string): unknown => {
@@ -143,22 +163,28 @@ const tfServingPath = /^([^/:]+)(?:\/versions\/([^/:]+))?(?:\/(metadata)|:(\w+))
 
 function tfServingRoutes(app: FastifyInstance, repository: ModelRepository): void {
   const parse = (request: FastifyRequest) => {
-    const [, model, version, metadata, verb] = tfServingPath.exec((request.params as { '*': string })['*']) ?? []
+    const [, model, version, metadata, verb] =
+      tfServingPath.exec((request.params as { '*': string })['*']) ?? []
     if (model === undefined)
-      throw new RequestError(404, `malformed path ${request.url}; expected /v1/models/MODEL[/versions/V][/metadata|:predict]`)
+      throw new RequestError(
+        404,
+        `malformed path ${request.url}; expected /v1/models/MODEL[/versions/V][/metadata|:predict]`,
+      )
     return { model, version, metadata, verb }
   }
   app.get('/v1/models/*', async (request) => {
     const { model, version, metadata, verb } = parse(request)
     if (verb !== undefined) throw new RequestError(404, `:${verb} needs POST`)
     if (metadata) return tfServingMetadata(repository.find(model, version).info)
-    if (version !== undefined) return tfServingStatus([repository.find(model, version).info.version])
+    if (version !== undefined)
+      return tfServingStatus([repository.find(model, version).info.version])
     repository.find(model)
     return tfServingStatus(repository.versions)
   })
   app.post('/v1/models/*', (request, reply) => {
     const { model, version, metadata, verb } = parse(request)
-    if (metadata || verb !== 'predict') throw new RequestError(404, `POST ${request.url} is not served; there is :predict`)
+    if (metadata || verb !== 'predict')
+      throw new RequestError(404, `POST ${request.url} is not served; there is :predict`)
     return infer(repository, 'tfserving', { model, version }, request, reply)
   })
 }
@@ -181,9 +207,12 @@ async function infer(
   const body = headerLength === undefined ? bytes.toString('utf8') : new Uint8Array(bytes)
   const answer = await served.infer(protocol, body, headerLength)
   reply.header('content-type', answer.contentType)
-  if (answer.headerLength !== undefined) reply.header('inference-header-content-length', answer.headerLength)
+  if (answer.headerLength !== undefined)
+    reply.header('inference-header-content-length', answer.headerLength)
   return reply.send(
-    typeof answer.body === 'string' ? answer.body : Buffer.from(answer.body.buffer, answer.body.byteOffset, answer.body.byteLength),
+    typeof answer.body === 'string'
+      ? answer.body
+      : Buffer.from(answer.body.buffer, answer.body.byteOffset, answer.body.byteLength),
   )
 }
 
@@ -192,6 +221,9 @@ function inferenceHeaderLength({ headers }: FastifyRequest): number | undefined 
   const value = headers['inference-header-content-length']
   if (value === undefined) return undefined
   if (typeof value !== 'string' || !/^\d+$/.test(value))
-    throw new RequestError(400, `Inference-Header-Content-Length must be a number of bytes, not '${value}'`)
+    throw new RequestError(
+      400,
+      `Inference-Header-Content-Length must be a number of bytes, not '${value}'`,
+    )
   return Number(value)
 }

@@ -13,7 +13,12 @@ interface Run {
   readonly child: ChildProcess
   readonly output: { stdout: string; stderr: string }
   /** The line it prints when it serves; rejects when it ends before. */
-  readonly ready: Promise<{ readonly port: number; readonly url: string; readonly device: string; readonly provenance: string }>
+  readonly ready: Promise<{
+    readonly port: number
+    readonly url: string
+    readonly device: string
+    readonly provenance: string
+  }>
   readonly exit: Promise<{ readonly code: number | null; readonly signal: string | null }>
 }
 
@@ -40,7 +45,9 @@ function run(...args: string[]): Run {
 }
 
 const emulated = (...args: string[]) => run('--engine', 'emulated', '--gpu', 'T4', ...args)
-const texts = (...data: string[]) => ({ inputs: [{ name: 'text', shape: [data.length], datatype: 'BYTES', data }] })
+const texts = (...data: string[]) => ({
+  inputs: [{ name: 'text', shape: [data.length], datatype: 'BYTES', data }],
+})
 const isAlive = (pid: number) => {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -49,7 +56,12 @@ const isAlive = (pid: number) => {
     return false
   }
 }
-const childrenOf = (pid: number) => readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
+const childrenOf = (pid: number) =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .trim()
+    .split(' ')
+    .filter(Boolean)
+    .map(Number)
 async function until(what: () => boolean): Promise<void> {
   while (!what()) await new Promise((resolve) => setTimeout(resolve, 10))
 }
@@ -58,7 +70,9 @@ describe('a predictor process', () => {
   test('refuses to start with the placeholder of weights that nobody named, and says why', async () => {
     const { exit, output } = run('--model', 'bert-tiny', '--model-path', weightsToFill)
     expect((await exit).code).toBe(2)
-    expect(output.stderr).toMatch(/MODEL_PATH.*written without --model-uri.*weights are not made up/)
+    expect(output.stderr).toMatch(
+      /MODEL_PATH.*written without --model-uri.*weights are not made up/,
+    )
     expect(output.stdout).toBe('')
   })
 
@@ -66,8 +80,13 @@ describe('a predictor process', () => {
     const { child, ready, exit, output } = emulated('--model', 'bert-large')
     const { url, device, provenance } = await ready
     expect([device, provenance]).toEqual(['T4 (emulated)', 'emulated'])
-    const answers = Promise.all(Array.from({ length: 8 }, (_, i) => post(`${url}/v2/models/bert-large/infer`, texts(`text ${i}`))))
-    const arrived = async () => (await metric(url, 'predictor_items_total')) + (await metric(url, 'predictor_queue_items'))
+    const answers = Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        post(`${url}/v2/models/bert-large/infer`, texts(`text ${i}`)),
+      ),
+    )
+    const arrived = async () =>
+      (await metric(url, 'predictor_items_total')) + (await metric(url, 'predictor_queue_items'))
     // The eighth is on the device.
     while ((await arrived()) < 7) await new Promise((resolve) => setImmediate(resolve))
     child.kill('SIGTERM')
@@ -88,10 +107,18 @@ describe('a predictor process', () => {
   })
 
   test('a request that hangs does not keep it from stopping', async () => {
-    const { child, ready, exit } = emulated('--model', 'bert-large', '--sequence-length', '512', '--drain-timeout-ms', '50')
+    const { child, ready, exit } = emulated(
+      '--model',
+      'bert-large',
+      '--sequence-length',
+      '512',
+      '--drain-timeout-ms',
+      '50',
+    )
     const { url } = await ready
     const answer = post(`${url}/v2/models/bert-large/infer`, texts(...Array<string>(900).fill('x')))
-    while ((await metric(url, 'predictor_items_total')) === 0) await new Promise((resolve) => setImmediate(resolve))
+    while ((await metric(url, 'predictor_items_total')) === 0)
+      await new Promise((resolve) => setImmediate(resolve))
     child.kill('SIGTERM')
     expect((await answer).status).toBeGreaterThanOrEqual(500)
     expect(await exit).toEqual({ code: 0, signal: null })
@@ -107,7 +134,9 @@ describe('a predictor process', () => {
   test('too little GPU memory: exit code 12 and a line that is marked emulated', async () => {
     const { exit, output } = emulated('--model', 'bert-large', '--gpu-memory-percent', '5')
     expect((await exit).code).toBe(12)
-    expect(output.stderr).toMatch(/CUDA out of memory \(emulated\): bert-large, batch 1, .* need \d+ MiB; 5 % of a T4 has \d+ MiB/)
+    expect(output.stderr).toMatch(
+      /CUDA out of memory \(emulated\): bert-large, batch 1, .* need \d+ MiB; 5 % of a T4 has \d+ MiB/,
+    )
     expect(output.stdout).toBe('')
   })
 
@@ -124,14 +153,27 @@ describe('a predictor process', () => {
     )
     const { url } = await ready
     expect((await post(`${url}/v2/models/bert-base/infer`, texts('small'))).status).toBe(200)
-    const { status, json } = await post(`${url}/v2/models/bert-base/infer`, texts(...Array<string>(900).fill('x')))
-    expect([status, json.error]).toEqual([503, expect.stringMatching(/CUDA out of memory \(emulated\)/)])
+    const { status, json } = await post(
+      `${url}/v2/models/bert-base/infer`,
+      texts(...Array<string>(900).fill('x')),
+    )
+    expect([status, json.error]).toEqual([
+      503,
+      expect.stringMatching(/CUDA out of memory \(emulated\)/),
+    ])
     expect((await exit).code).toBe(12)
     expect(output.stderr).toMatch(/CUDA out of memory \(emulated\)/)
   })
 
   test('wrong settings: exit code 2, all of them named', async () => {
-    const { exit, output } = run('--engine', 'emulated', '--batch-size', '-1', '--cpu-cores', 'none')
+    const { exit, output } = run(
+      '--engine',
+      'emulated',
+      '--batch-size',
+      '-1',
+      '--cpu-cores',
+      'none',
+    )
     expect((await exit).code).toBe(2)
     expect(output.stderr).toMatch(/--batch-size/)
     expect(output.stderr).toMatch(/--cpu-cores/)
@@ -154,10 +196,21 @@ describe('a predictor process', () => {
   })
 
   test('its engine processes go with it, even when it is killed', async () => {
-    const { child, ready, exit } = run('--model', 'bert-tiny', '--engine', 'tfjs', '--instances', '2', '--sequence-length', '16')
+    const { child, ready, exit } = run(
+      '--model',
+      'bert-tiny',
+      '--engine',
+      'tfjs',
+      '--instances',
+      '2',
+      '--sequence-length',
+      '16',
+    )
     const { url, provenance } = await ready
     expect(provenance).toBe('measured')
-    expect((await post(`${url}/v2/models/bert-tiny/infer`, texts('x', 'y', 'z'))).json.outputs[0].shape).toEqual([3, 2])
+    expect(
+      (await post(`${url}/v2/models/bert-tiny/infer`, texts('x', 'y', 'z'))).json.outputs[0].shape,
+    ).toEqual([3, 2])
     const engines = childrenOf(child.pid!)
     expect(engines.length).toBeGreaterThanOrEqual(2)
     child.kill('SIGKILL')
@@ -166,7 +219,14 @@ describe('a predictor process', () => {
   })
 
   test('a killed engine ends the predictor, which says so', async () => {
-    const { child, ready, exit, output } = run('--model', 'bert-tiny', '--engine', 'tfjs', '--sequence-length', '16')
+    const { child, ready, exit, output } = run(
+      '--model',
+      'bert-tiny',
+      '--engine',
+      'tfjs',
+      '--sequence-length',
+      '16',
+    )
     await ready
     for (const pid of childrenOf(child.pid!)) process.kill(pid, 'SIGKILL')
     expect((await exit).code).toBe(12)

@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** The built-in predictor as a process. Prints one line of JSON when it is ready; exit codes are in its help. */
+/**
+ * The built-in predictor as a process. Prints one line of JSON when it is ready; exit codes are in
+ * its help.
+ */
 import { realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { OutOfMemoryError, outOfMemoryExitCode } from './engine.ts'
@@ -11,7 +14,10 @@ const portTakenExitCode = 98
  * Serves until SIGTERM, SIGINT or the parent's end. Resolves with the exit code.
  * @param args flags without the program's name
  */
-export async function main(args: readonly string[], env: NodeJS.ProcessEnv = process.env): Promise<number> {
+export async function main(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<number> {
   try {
     const settings = readSettings(args, env)
     if (!settings) {
@@ -20,7 +26,10 @@ export async function main(args: readonly string[], env: NodeJS.ProcessEnv = pro
     }
     const asked = askedToStop(settings.exitWithParent)
     const { startPredictor } = await import('./predictor.ts')
-    const starting = startPredictor(settings, (values) => readSettings(args, { ...env, ...values })!)
+    const starting = startPredictor(
+      settings,
+      (values) => readSettings(args, { ...env, ...values })!,
+    )
     const predictor = await Promise.race([starting, asked])
     if (!predictor) {
       // What fails to start leaves nothing to stop.
@@ -31,7 +40,9 @@ export async function main(args: readonly string[], env: NodeJS.ProcessEnv = pro
       return 0
     }
     const { url, port, grpcPort, model, device, provenance } = predictor
-    process.stdout.write(`${JSON.stringify({ ready: true, port, grpcPort, url, model, device, provenance })}\n`)
+    process.stdout.write(
+      `${JSON.stringify({ ready: true, port, grpcPort, url, model, device, provenance })}\n`,
+    )
     const death = await Promise.race([asked, predictor.died])
     if (death) process.stderr.write(`predictor: ${death.what}\n`)
     await predictor.stop()
@@ -63,5 +74,8 @@ function askedToStop(withParent: boolean): Promise<undefined> {
   })
 }
 
-if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
+if (
+  process.argv[1] !== undefined &&
+  realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)
+)
   process.exit(await main(process.argv.slice(2)))

@@ -1,4 +1,7 @@
-/** What the predictor tells Prometheus at /metrics. Times in seconds, memory in bytes, as Prometheus has it. */
+/**
+ * What the predictor tells Prometheus at /metrics. Times in seconds, memory in bytes, as Prometheus
+ * has it.
+ */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Utilization } from './engine.ts'
 
@@ -17,17 +20,40 @@ export interface ModelMetrics {
 export class PredictorMetrics {
   readonly registry = new Registry()
   readonly #labels = ['model', 'version'] as const
-  readonly #requests = this.#counter('predictor_requests_total', 'Requests answered, by HTTP status', ['model', 'version', 'status'])
+  readonly #requests = this.#counter(
+    'predictor_requests_total',
+    'Requests answered, by HTTP status',
+    ['model', 'version', 'status'],
+  )
   readonly #rejected = this.#counter(
     'predictor_rejected_total',
     'Requests refused because the queue was full or the predictor was stopping',
   )
   readonly #items = this.#counter('predictor_items_total', 'Items inferred')
-  readonly #batches = this.#counter('predictor_batches_total', 'Batches inferred; items / batches is the mean realised batch')
-  readonly #latency = this.#histogram('predictor_request_seconds', 'From the whole request read to its reply written', seconds)
-  readonly #preprocess = this.#histogram('predictor_preprocess_seconds', 'CPU worker time to decode and prepare a request', seconds)
-  readonly #queue = this.#histogram('predictor_queue_seconds', 'Wait of a request in the batcher', seconds)
-  readonly #compute = this.#histogram('predictor_compute_seconds', 'Time of a batch on its engine', seconds)
+  readonly #batches = this.#counter(
+    'predictor_batches_total',
+    'Batches inferred; items / batches is the mean realised batch',
+  )
+  readonly #latency = this.#histogram(
+    'predictor_request_seconds',
+    'From the whole request read to its reply written',
+    seconds,
+  )
+  readonly #preprocess = this.#histogram(
+    'predictor_preprocess_seconds',
+    'CPU worker time to decode and prepare a request',
+    seconds,
+  )
+  readonly #queue = this.#histogram(
+    'predictor_queue_seconds',
+    'Wait of a request in the batcher',
+    seconds,
+  )
+  readonly #compute = this.#histogram(
+    'predictor_compute_seconds',
+    'Time of a batch on its engine',
+    seconds,
+  )
   readonly #batch = this.#histogram('predictor_batch_items', 'Realised batch sizes', batchSizes)
 
   constructor() {
@@ -55,9 +81,17 @@ export class PredictorMetrics {
   /** Reports of one version, labelled with its name. */
   of(model: string, version: string): ModelMetrics {
     const labels = { model, version }
-    const [items, batches, rejected] = [this.#items.labels(labels), this.#batches.labels(labels), this.#rejected.labels(labels)]
+    const [items, batches, rejected] = [
+      this.#items.labels(labels),
+      this.#batches.labels(labels),
+      this.#rejected.labels(labels),
+    ]
     const [latency, preprocess] = [this.#latency.labels(labels), this.#preprocess.labels(labels)]
-    const [queue, compute, batch] = [this.#queue.labels(labels), this.#compute.labels(labels), this.#batch.labels(labels)]
+    const [queue, compute, batch] = [
+      this.#queue.labels(labels),
+      this.#compute.labels(labels),
+      this.#batch.labels(labels),
+    ]
     const ok = this.#requests.labels({ ...labels, status: '200' })
     // Present from the start, so that a rate over them is known at once.
     for (const counter of [items, batches, rejected, ok]) counter.inc(0)
@@ -110,7 +144,11 @@ export class PredictorMetrics {
         this.set((performance.now() - since) / 1000)
       },
     })
-    new Gauge({ name: 'predictor_devices', help: 'Devices: one GPU, or one CPU engine per instance', registers }).set(devices)
+    new Gauge({
+      name: 'predictor_devices',
+      help: 'Devices: one GPU, or one CPU engine per instance',
+      registers,
+    }).set(devices)
   }
 
   watchQueue(items: () => number): void {
@@ -128,6 +166,12 @@ export class PredictorMetrics {
     return new Counter({ name, help, labelNames, registers: [this.registry] })
   }
   #histogram(name: string, help: string, buckets: number[]) {
-    return new Histogram({ name, help, buckets, labelNames: this.#labels, registers: [this.registry] })
+    return new Histogram({
+      name,
+      help,
+      buckets,
+      labelNames: this.#labels,
+      registers: [this.registry],
+    })
   }
 }

@@ -24,20 +24,28 @@ type SettingsWith = (values: Readonly<Record<string, string>>) => Settings
 /**
  * Starts the built-in predictor: it listens while the model loads, and is ready when this resolves.
  * @param settingsWith for what is loaded later, where `modelControl` is explicit
- * Rejects with OutOfMemoryError, with the listen error (`code` 'EADDRINUSE'), or what the engine says; nothing is left then.
+ * Rejects with OutOfMemoryError, with the listen error (`code` 'EADDRINUSE'), or what the engine
+ * says; nothing is left then.
  */
-export async function startPredictor(settings: Settings, settingsWith?: SettingsWith): Promise<RunningPredictor> {
+export async function startPredictor(
+  settings: Settings,
+  settingsWith?: SettingsWith,
+): Promise<RunningPredictor> {
   const { engine } = settings
-  if (engine === 'gguf') return (await import('./llm/gguf/gguf-predictor.ts')).startGgufPredictor(settings)
+  if (engine === 'gguf')
+    return (await import('./llm/gguf/gguf-predictor.ts')).startGgufPredictor(settings)
   const own = await ownDevices(settings)
   if (engine === 'emulated') {
     const architecture = architectureOf(settings.model, own.architectures)
-    if (architecture.kind === 'decoder') return (await import('./llm/llm-predictor.ts')).startLlmPredictor(settings, architecture, own)
+    if (architecture.kind === 'decoder')
+      return (await import('./llm/llm-predictor.ts')).startLlmPredictor(settings, architecture, own)
   }
   const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
   // Threads and processes start by themselves while this thread loads the web server.
   const pool = new CpuPool(settings.cpuCores)
-  const starting = Promise.allSettled(versions.map((version) => startEngines(engine, engineOptions(settings, own, version))))
+  const starting = Promise.allSettled(
+    versions.map((version) => startEngines(engine, engineOptions(settings, own, version))),
+  )
   const { createServer } = await import('./http-server.ts')
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)
@@ -50,7 +58,8 @@ export async function startPredictor(settings: Settings, settingsWith?: Settings
   const server = createServer(repository, metrics, {
     maxBodyBytes,
     requestTimeoutS: settings.requestTimeoutS,
-    ...(settings.modelControl === 'explicit' && settingsWith && { load: (values) => load(settingsWith(values)) }),
+    ...(settings.modelControl === 'explicit' &&
+      settingsWith && { load: (values) => load(settingsWith(values)) }),
   })
   let grpc: GrpcServer | undefined
   const end = async () => {
@@ -79,7 +88,10 @@ export async function startPredictor(settings: Settings, settingsWith?: Settings
     await end()
     throw error
   }
-  metrics.watchDevices(() => sumUtilization(hosts.map((host) => host.utilization())), sum(hosts.map((host) => host.devices)))
+  metrics.watchDevices(
+    () => sumUtilization(hosts.map((host) => host.utilization())),
+    sum(hosts.map((host) => host.devices)),
+  )
   metrics.watchQueue(() => repository.waiting)
 
   let stopped: Promise<void> | undefined
@@ -92,7 +104,10 @@ export async function startPredictor(settings: Settings, settingsWith?: Settings
     model: settings.model,
     device,
     provenance,
-    died: Promise.race([...hosts.map((host) => host.died), pool.died.then((what) => ({ what, outOfMemory: false }))]),
+    died: Promise.race([
+      ...hosts.map((host) => host.died),
+      pool.died.then((what) => ({ what, outOfMemory: false })),
+    ]),
     stop: () => {
       stopped ??= within(repository.drain(), settings.drainTimeoutMs).then(end)
       return stopped
@@ -109,18 +124,40 @@ interface Parts {
   readonly own: OwnDevices
 }
 
-async function serve(hosts: readonly EngineHost[], settings: Settings, { pool, repository, metrics, versions }: Parts): Promise<void> {
+async function serve(
+  hosts: readonly EngineHost[],
+  settings: Settings,
+  { pool, repository, metrics, versions }: Parts,
+): Promise<void> {
   const infos = versions.map((version, i) => servedInfo(settings, version, hosts[i]!))
   await pool.serve(infos)
-  const policy = { maxBatchSize: settings.batchSize, maxDelayMs: settings.maxDelayMs, queueLimit: settings.queueLimit }
-  repository.serve(infos.map((info, i) => new ServedModel(info, hosts[i]!, pool, policy, metrics.of(info.name, info.version))))
+  const policy = {
+    maxBatchSize: settings.batchSize,
+    maxDelayMs: settings.maxDelayMs,
+    queueLimit: settings.queueLimit,
+  }
+  repository.serve(
+    infos.map(
+      (info, i) =>
+        new ServedModel(info, hosts[i]!, pool, policy, metrics.of(info.name, info.version)),
+    ),
+  )
 }
 
-/** Serves with other settings in the same process, once what is in flight is answered. Rejects as a start does; nothing is served then until the next that fits. */
-async function reloaded(hosts: readonly EngineHost[], settings: Settings, parts: Parts): Promise<readonly EngineHost[]> {
+/**
+ * Serves with other settings in the same process, once what is in flight is answered. Rejects as a
+ * start does; nothing is served then until the next that fits.
+ */
+async function reloaded(
+  hosts: readonly EngineHost[],
+  settings: Settings,
+  parts: Parts,
+): Promise<readonly EngineHost[]> {
   await parts.repository.unload()
   await parts.pool.resize(settings.cpuCores)
-  const others = await Promise.all(hosts.map((host, i) => host.reload!(engineOptions(settings, parts.own, parts.versions[i]!))))
+  const others = await Promise.all(
+    hosts.map((host, i) => host.reload!(engineOptions(settings, parts.own, parts.versions[i]!))),
+  )
   await serve(others, settings, parts)
   return others
 }
@@ -131,17 +168,35 @@ const started = (outcomes: readonly PromiseSettledResult<EngineHost>[]): readonl
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0)
 
 /** What the files of the user say. @throws YamlFileError, or what reading them says. */
-async function ownDevices({ gpuCatalogue, architectureFile, model }: Settings): Promise<OwnDevices> {
-  if (gpuCatalogue === undefined && architectureFile === undefined) return { gpus: [], architectures: [] }
+async function ownDevices({
+  gpuCatalogue,
+  architectureFile,
+  model,
+}: Settings): Promise<OwnDevices> {
+  if (gpuCatalogue === undefined && architectureFile === undefined)
+    return { gpus: [], architectures: [] }
   const { architectureFile: readArchitecture, parseGpus } = await import('../devices/own.ts')
   return {
-    gpus: gpuCatalogue === undefined ? [] : parseGpus(readText(gpuCatalogue, 'document'), gpuCatalogue),
-    architectures: architectureFile === undefined ? [] : [readArchitecture(architectureFile, architectureFile, model)],
+    gpus:
+      gpuCatalogue === undefined ? [] : parseGpus(readText(gpuCatalogue, 'document'), gpuCatalogue),
+    architectures:
+      architectureFile === undefined
+        ? []
+        : [readArchitecture(architectureFile, architectureFile, model)],
   }
 }
 
 function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersion): EngineOptions {
-  const { model, batchSize, sequenceLength, precision, gpu, gpuMemoryPercent, gpuSharing, migProfile } = settings
+  const {
+    model,
+    batchSize,
+    sequenceLength,
+    precision,
+    gpu,
+    gpuMemoryPercent,
+    gpuSharing,
+    migProfile,
+  } = settings
   const { instances, warmUpBatch, cpuThreads, seed, emulatedNeighbours } = settings
   return {
     model,
@@ -162,11 +217,18 @@ function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersi
   }
 }
 
-function servedInfo(settings: Settings, { version, path }: ModelVersion, { loaded }: EngineHost): ServedModelInfo {
+function servedInfo(
+  settings: Settings,
+  { version, path }: ModelVersion,
+  { loaded }: EngineHost,
+): ServedModelInfo {
   const { task, inputs, outputs } = loaded.info
   const width = task === 'text' ? inputs[0]?.shape[1] : undefined
   // In the model's folder, or beside its file.
-  const vocabulary = path === undefined ? undefined : [path, dirname(path)].map((folder) => join(folder, 'vocab.txt')).find(existsSync)
+  const vocabulary =
+    path === undefined
+      ? undefined
+      : [path, dirname(path)].map((folder) => join(folder, 'vocab.txt')).find(existsSync)
   return {
     name: settings.model,
     version,

@@ -1,4 +1,7 @@
-/** What turns a request's payload into an item of a batch; runs on CPU workers. Implemented in `preprocess/text.ts` and `preprocess/image.ts`. */
+/**
+ * What turns a request's payload into an item of a batch; runs on CPU workers. Implemented in
+ * `preprocess/text.ts` and `preprocess/image.ts`.
+ */
 
 /** Token ids and mask of one text, both padded with zeros to the asked length. */
 export interface EncodedText {
@@ -13,6 +16,11 @@ export interface Tokenizer {
 
 /**
  * `decodeImage` of `preprocess/image.ts`: decodes JPEG or PNG, resizes and normalises.
- * Resolves with height×width×3 values, row-major (NHWC without N). Rejects when the bytes are no image. Must use one thread.
+ * Resolves with height×width×3 values, row-major (NHWC without N). Rejects when the bytes are no
+ * image. Must use one thread.
  */
-export type DecodeImage = (bytes: Uint8Array, height: number, width: number) => Promise<Float32Array>
+export type DecodeImage = (
+  bytes: Uint8Array,
+  height: number,
+  width: number,
+) => Promise<Float32Array>

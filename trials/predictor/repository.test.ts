@@ -19,7 +19,9 @@ const numbers = async (policy: string, path: string | undefined = base) =>
 
 describe('version policies', () => {
   test('latest, by number and not by letter', async () => {
-    expect(await versionsToServe(base, 'latest')).toEqual([{ version: '10', path: join(base, '10') }])
+    expect(await versionsToServe(base, 'latest')).toEqual([
+      { version: '10', path: join(base, '10') },
+    ])
     expect(await numbers('latest:2')).toEqual(['2', '10'])
     expect(await numbers('latest:9')).toEqual(['1', '2', '10'])
   })
@@ -30,16 +32,22 @@ describe('version policies', () => {
   })
 
   test('a version that is not there is named', async () => {
-    await expect(versionsToServe(base, 'specific:1,7,8')).rejects.toThrow(/version 7, 8 of .* there is 1, 2, 10/)
+    await expect(versionsToServe(base, 'specific:1,7,8')).rejects.toThrow(
+      /version 7, 8 of .* there is 1, 2, 10/,
+    )
   })
 
   test('without version folders there is version 1', async () => {
     expect(await versionsToServe(plain, 'latest')).toEqual([{ version: '1', path: plain }])
-    expect(await versionsToServe(join(plain, 'model.json'), 'all')).toEqual([{ version: '1', path: join(plain, 'model.json') }])
+    expect(await versionsToServe(join(plain, 'model.json'), 'all')).toEqual([
+      { version: '1', path: join(plain, 'model.json') },
+    ])
     expect(await versionsToServe(undefined, 'latest')).toEqual([{ version: '1' }])
   })
 
   test('a path that is not there is named', async () => {
-    await expect(versionsToServe(join(base, 'nowhere'), 'latest')).rejects.toThrow(/nowhere': it does not exist/)
+    await expect(versionsToServe(join(base, 'nowhere'), 'latest')).rejects.toThrow(
+      /nowhere': it does not exist/,
+    )
   })
 })

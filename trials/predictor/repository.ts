@@ -10,10 +10,14 @@ export interface ModelVersion {
 }
 
 /**
- * The versions to serve under a path, by policy (as TensorFlow Serving's): 'latest', 'latest:N', 'all', 'specific:1,3'.
- * A path without numbered folders, or no path, is version 1. Throws Error when nothing is there to serve.
+ * The versions to serve under a path, by policy (as TensorFlow Serving's): 'latest', 'latest:N',
+ * 'all', 'specific:1,3'. A path without numbered folders, or no path, is version 1. Throws Error
+ * when nothing is there to serve.
  */
-export async function versionsToServe(modelPath: string | undefined, policy: string): Promise<readonly ModelVersion[]> {
+export async function versionsToServe(
+  modelPath: string | undefined,
+  policy: string,
+): Promise<readonly ModelVersion[]> {
   const [kind, argument] = policy.split(':') as [string, string | undefined]
   const found = await versionsIn(modelPath)
   if (kind === 'specific') {
@@ -32,7 +36,9 @@ export async function versionsToServe(modelPath: string | undefined, policy: str
 async function versionsIn(modelPath: string | undefined): Promise<readonly ModelVersion[]> {
   if (modelPath === undefined) return [{ version: '1' }]
   const kind = await stat(modelPath).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(`cannot read the model path '${modelPath}': ${error.code === 'ENOENT' ? 'it does not exist' : error.message}`)
+    throw new Error(
+      `cannot read the model path '${modelPath}': ${error.code === 'ENOENT' ? 'it does not exist' : error.message}`,
+    )
   })
   if (!kind.isDirectory()) return [{ version: '1', path: modelPath }]
   const entries = await readdir(modelPath, { withFileTypes: true })
@@ -85,15 +91,30 @@ export class ModelRepository {
 
   /** Throws RequestError 404 for another model's name. */
   checkName(model: string): void {
-    if (model !== this.#name) throw new RequestError(404, `unknown model '${model}'; this predictor serves '${this.#name}'`)
+    if (model !== this.#name)
+      throw new RequestError(404, `unknown model '${model}'; this predictor serves '${this.#name}'`)
   }
 
-  /** The version asked for, or the newest. Throws RequestError 404 for unknown names, 503 when loading or draining. */
+  /**
+   * The version asked for, or the newest. Throws RequestError 404 for unknown names, 503 when
+   * loading or draining.
+   */
   find(model: string, version?: string): ServedModel {
     this.checkName(model)
-    if (!this.ready) throw new RequestError(503, this.#draining ? 'the predictor is stopping' : `model '${model}' is loading`)
-    const found = version === undefined ? this.#served.at(-1) : this.#served.find((each) => each.info.version === version)
-    if (!found) throw new RequestError(404, `model '${model}' has no version '${version}'; there is ${this.versions.join(', ')}`)
+    if (!this.ready)
+      throw new RequestError(
+        503,
+        this.#draining ? 'the predictor is stopping' : `model '${model}' is loading`,
+      )
+    const found =
+      version === undefined
+        ? this.#served.at(-1)
+        : this.#served.find((each) => each.info.version === version)
+    if (!found)
+      throw new RequestError(
+        404,
+        `model '${model}' has no version '${version}'; there is ${this.versions.join(', ')}`,
+      )
     return found
   }
 

@@ -9,8 +9,14 @@ export interface RunningPredictor {
   readonly model: string
   readonly device: string
   readonly provenance: 'measured' | 'emulated'
-  /** Resolves when a part of it ends by itself; never rejects. The predictor is of no use then: stop it. */
+  /**
+   * Resolves when a part of it ends by itself; never rejects. The predictor is of no use then: stop
+   * it.
+   */
   readonly died: Promise<EngineDeath>
-  /** Refuses new requests, answers those in flight within the drain time-out, and ends everything. Idempotent. */
+  /**
+   * Refuses new requests, answers those in flight within the drain time-out, and ends everything.
+   * Idempotent.
+   */
   stop(): Promise<void>
 }

@@ -4,7 +4,12 @@ import { OutOfMemoryError, type Tensor, type Tensors } from './engine.ts'
 import type { EngineHost, EngineInstance } from './engine-host.ts'
 import type { ModelMetrics } from './metrics.ts'
 import { encodeReply } from './protocol/codec.ts'
-import { type Reply, type ReplyFormat, RequestError, type ServedModelInfo } from './protocol/tensors.ts'
+import {
+  type Reply,
+  type ReplyFormat,
+  RequestError,
+  type ServedModelInfo,
+} from './protocol/tensors.ts'
 
 /** Rows `from` to `from + items` of a request's tensors, which travel in one batch. */
 interface Unit {
@@ -15,10 +20,16 @@ interface Unit {
   reject(error: Error): void
 }
 
-/** Replies of more numbers than this are written by a CPU worker; for fewer, the way there costs more than the work. */
+/**
+ * Replies of more numbers than this are written by a CPU worker; for fewer, the way there costs
+ * more than the work.
+ */
 const inlineReplyNumbers = 128
 
-/** Timers fire on whole milliseconds: a batch is sent up to half of one early or late rather than up to one late. */
+/**
+ * Timers fire on whole milliseconds: a batch is sent up to half of one early or late rather than up
+ * to one late.
+ */
 const timerMs = 1
 
 /** One version of a model: CPU stage, batcher and engine instances in a row. */
@@ -37,7 +48,13 @@ export class ServedModel {
   #timer: NodeJS.Timeout | undefined
   #drained: (() => void) | undefined
 
-  constructor(info: ServedModelInfo, host: EngineHost, pool: CpuPool, policy: BatchPolicy, metrics: ModelMetrics) {
+  constructor(
+    info: ServedModelInfo,
+    host: EngineHost,
+    pool: CpuPool,
+    policy: BatchPolicy,
+    metrics: ModelMetrics,
+  ) {
     this.info = info
     this.host = host
     this.#pool = pool
@@ -52,16 +69,27 @@ export class ServedModel {
     return this.#batcher.items + this.#decoding
   }
 
-  /** Seconds after which a refused client may find room: the time to compute what waits. At least 1, as Retry-After counts whole seconds. */
+  /**
+   * Seconds after which a refused client may find room: the time to compute what waits. At least 1,
+   * as Retry-After counts whole seconds.
+   */
   get retryAfterSeconds(): number {
-    return Math.max(1, Math.ceil((this.waiting * this.#computeMsPerItem) / this.host.instances.length / 1000))
+    return Math.max(
+      1,
+      Math.ceil((this.waiting * this.#computeMsPerItem) / this.host.instances.length / 1000),
+    )
   }
 
   /**
    * Serves one inference request.
-   * Rejects with RequestError: 400 for its content, 429 when the queue is full, 500 when the engine fails.
+   * Rejects with RequestError: 400 for its content, 429 when the queue is full, 500 when the engine
+   * fails.
    */
-  async infer(protocol: ReplyFormat['protocol'], body: string | Uint8Array, headerLength?: number): Promise<Reply> {
+  async infer(
+    protocol: ReplyFormat['protocol'],
+    body: string | Uint8Array,
+    headerLength?: number,
+  ): Promise<Reply> {
     const arrivedAt = performance.now()
     this.#answering += 1
     try {
@@ -77,7 +105,10 @@ export class ServedModel {
     }
   }
 
-  /** Sends what waits without delay and resolves when every request is answered. The server refuses new ones. */
+  /**
+   * Sends what waits without delay and resolves when every request is answered. The server refuses
+   * new ones.
+   */
   drain(): Promise<void> {
     this.#batcher.flush()
     this.#pump()
@@ -87,10 +118,20 @@ export class ServedModel {
     })
   }
 
-  async #answer(protocol: ReplyFormat['protocol'], body: string | Uint8Array, headerLength?: number): Promise<Reply> {
+  async #answer(
+    protocol: ReplyFormat['protocol'],
+    body: string | Uint8Array,
+    headerLength?: number,
+  ): Promise<Reply> {
     this.#admit(1)
     const { version } = this.info
-    const { request, ms } = await this.#decode({ kind: 'decode', protocol, version, body, headerLength })
+    const { request, ms } = await this.#decode({
+      kind: 'decode',
+      protocol,
+      version,
+      body,
+      headerLength,
+    })
     this.#metrics.preprocessed(ms)
     this.#admit(request.items)
     const outputs = await this.#enqueue(request.tensors, request.items)
@@ -104,7 +145,10 @@ export class ServedModel {
   }
 
   #full(): RequestError {
-    return new RequestError(429, `the queue is full: ${this.waiting} of ${this.#policy.queueLimit} items wait`)
+    return new RequestError(
+      429,
+      `the queue is full: ${this.waiting} of ${this.#policy.queueLimit} items wait`,
+    )
   }
 
   async #decode(job: Parameters<CpuPool['decode']>[0]) {
@@ -123,7 +167,8 @@ export class ServedModel {
       const count = Math.min(this.#policy.maxBatchSize, items - from)
       parts.push(
         new Promise((resolve, reject) => {
-          if (!this.#batcher.offer({ tensors, from, items: count, resolve, reject }, count)) reject(this.#full())
+          if (!this.#batcher.offer({ tensors, from, items: count, resolve, reject }, count))
+            reject(this.#full())
         }),
       )
     }
@@ -149,7 +194,10 @@ export class ServedModel {
     }
     const dueAt = this.#idle.length > 0 ? this.#batcher.dueAt() : undefined
     clearTimeout(this.#timer)
-    this.#timer = dueAt === undefined ? undefined : setTimeout(() => this.#pump(timerMs / 2), Math.round(dueAt - performance.now()))
+    this.#timer =
+      dueAt === undefined
+        ? undefined
+        : setTimeout(() => this.#pump(timerMs / 2), Math.round(dueAt - performance.now()))
   }
 
   async #run(instance: EngineInstance, batch: Waiting<Unit>[]): Promise<void> {
@@ -170,7 +218,10 @@ export class ServedModel {
     } catch (error) {
       this.#free(instance)
       const what = error instanceof Error ? error.message : String(error)
-      const failure = new RequestError(error instanceof OutOfMemoryError ? 503 : 500, `the engine failed: ${what}`)
+      const failure = new RequestError(
+        error instanceof OutOfMemoryError ? 503 : 500,
+        `the engine failed: ${what}`,
+      )
       for (const unit of units) unit.reject(failure)
     }
   }
@@ -186,12 +237,16 @@ const widthOf = (tensor: Tensor) => tensor.data.length / tensor.shape[0]!
 /** One batch of the units' rows, in their order. */
 function pack(units: readonly Unit[]): Tensors {
   const [first] = units
-  if (units.length === 1 && first!.items === Object.values(first!.tensors)[0]!.shape[0]) return first!.tensors
+  if (units.length === 1 && first!.items === Object.values(first!.tensors)[0]!.shape[0])
+    return first!.tensors
   const items = units.reduce((sum, unit) => sum + unit.items, 0)
   const packed: Record<string, Tensor> = {}
   for (const [name, tensor] of Object.entries(first!.tensors)) {
     const width = widthOf(tensor)
-    const data = tensor.data instanceof Float32Array ? new Float32Array(items * width) : new Int32Array(items * width)
+    const data =
+      tensor.data instanceof Float32Array
+        ? new Float32Array(items * width)
+        : new Int32Array(items * width)
     let at = 0
     for (const unit of units) {
       const rows = unit.tensors[name]!

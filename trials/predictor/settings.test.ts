@@ -24,16 +24,28 @@ describe('settings', () => {
   })
 
   test('come from flags in either form and from the environment; flags win', () => {
-    const settings = readSettings(['--batch-size', '8', '--max-delay-ms=2.5', '--exit-with-parent'], {
-      BATCH_SIZE: '4',
-      CPU_CORES: '3',
-      GPU: 'none',
+    const settings = readSettings(
+      ['--batch-size', '8', '--max-delay-ms=2.5', '--exit-with-parent'],
+      {
+        BATCH_SIZE: '4',
+        CPU_CORES: '3',
+        GPU: 'none',
+      },
+    )
+    expect(settings).toMatchObject({
+      batchSize: 8,
+      maxDelayMs: 2.5,
+      cpuCores: 3,
+      exitWithParent: true,
+      gpu: undefined,
+      warmUpBatch: 8,
     })
-    expect(settings).toMatchObject({ batchSize: 8, maxDelayMs: 2.5, cpuCores: 3, exitWithParent: true, gpu: undefined, warmUpBatch: 8 })
   })
 
   test('of gguf no more sequences than llama.cpp takes', () => {
-    expect(readSettings(['--max-num-seqs', '256', '--engine', 'gguf'], {})?.llm.maxSequences).toBe(256)
+    expect(readSettings(['--max-num-seqs', '256', '--engine', 'gguf'], {})?.llm.maxSequences).toBe(
+      256,
+    )
     expect(faultsOf(['--max-num-seqs', '257', '--engine', 'gguf'])).toEqual([
       '--max-num-seqs (MAX_NUM_SEQS): llama.cpp takes 256 sequences at most',
     ])
@@ -63,12 +75,24 @@ describe('settings', () => {
   })
 
   test('all faults are told at once, each with its flag', () => {
-    const faults = faultsOf(['--batch-size', '0', '--cpu-cores', 'two', '--bacth-size', '3', 'bert', '--port'], {
-      PRECISION: 'fp64',
-      MODEL: 'a/b',
-    })
+    const faults = faultsOf(
+      ['--batch-size', '0', '--cpu-cores', 'two', '--bacth-size', '3', 'bert', '--port'],
+      {
+        PRECISION: 'fp64',
+        MODEL: 'a/b',
+      },
+    )
     const all = faults.join('\n')
-    for (const said of ['--batch-size', '--cpu-cores', '--bacth-size', "'bert'", '--port', '--precision', '--model', "'two'"])
+    for (const said of [
+      '--batch-size',
+      '--cpu-cores',
+      '--bacth-size',
+      "'bert'",
+      '--port',
+      '--precision',
+      '--model',
+      "'two'",
+    ])
       expect(all).toContain(said)
     expect(faults).toHaveLength(7)
   })

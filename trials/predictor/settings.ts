@@ -5,15 +5,27 @@ import { precisions, type Sharing, sharings } from '../devices/catalogue.ts'
 import { instancesOnCores } from '../resources.ts'
 import { type EngineName, engineNames } from './engines/engine-registry.ts'
 import { type LlmEngineName, llmEngineNames } from './llm/engine-profile.ts'
-import { flashAttentions, ggufSequences, kvCacheTypes, mostGgufSequences } from './llm/gguf/gguf-knobs.ts'
+import {
+  flashAttentions,
+  ggufSequences,
+  kvCacheTypes,
+  mostGgufSequences,
+} from './llm/gguf/gguf-knobs.ts'
 import { llmDefaults } from './llm/serving-limits.ts'
 import { type SpeculativeMethod, speculativeMethods } from './llm/speculative-methods.ts'
-import { type KvCacheDtype, kvCacheDtypes, type Quantization, quantizations } from './llm/step-model.ts'
+import {
+  type KvCacheDtype,
+  kvCacheDtypes,
+  type Quantization,
+  quantizations,
+} from './llm/step-model.ts'
 import { weightsToFill } from './weights-to-fill.ts'
 
 /** A number from its text; other text stays as it is, for the message. */
 const numeric = (value: unknown) =>
-  typeof value === 'string' && value.trim() !== '' && !Number.isNaN(Number(value)) ? Number(value) : value
+  typeof value === 'string' && value.trim() !== '' && !Number.isNaN(Number(value))
+    ? Number(value)
+    : value
 const real = (from: number, to: number) => {
   const range = `must be a number from ${from} to ${to}`
   return z.preprocess(
@@ -27,12 +39,19 @@ const real = (from: number, to: number) => {
 const whole = (from: number, to: number) => {
   const range = `must be a whole number from ${from} to ${to}`
   const message = ({ input }: { input?: unknown }) => `${range}, not '${input}'`
-  return z.preprocess(numeric, z.number({ error: message }).int(range).min(from, range).max(to, range))
+  return z.preprocess(
+    numeric,
+    z.number({ error: message }).int(range).min(from, range).max(to, range),
+  )
 }
 const word = z.string().min(1, 'must not be empty')
 const flag = z.preprocess(
   (value) =>
-    ['true', 'on', '1', true].some((on) => on === value) ? true : ['false', 'off', '0', ''].some((off) => off === value) ? false : value,
+    ['true', 'on', '1', true].some((on) => on === value)
+      ? true
+      : ['false', 'off', '0', ''].some((off) => off === value)
+        ? false
+        : value,
   z.boolean("must be 'true' or 'false'"),
 )
 
@@ -49,25 +68,52 @@ const table = {
     help: 'name of the model; the served name',
     schema: word.regex(/^[^/:\s]+$/, 'must hold no slash, colon or space').default('bert'),
   },
-  ENGINE: { help: `what runs it: ${engineNames.join(', ')}`, schema: z.enum(engineNames).default('tfjs') },
-  MODEL_PATH: { help: "a user's own model, or a folder of version folders 1, 2, ...", schema: word.optional() },
+  ENGINE: {
+    help: `what runs it: ${engineNames.join(', ')}`,
+    schema: z.enum(engineNames).default('tfjs'),
+  },
+  MODEL_PATH: {
+    help: "a user's own model, or a folder of version folders 1, 2, ...",
+    schema: word.optional(),
+  },
   MODEL_VERSION_POLICY: {
     help: 'versions to serve: latest, latest:N, all, specific:1,3',
     schema: z
       .string()
-      .regex(/^(latest(:[1-9]\d*)?|all|specific:\d+(,\d+)*)$/, 'must be latest, latest:N, all or specific:V,V')
+      .regex(
+        /^(latest(:[1-9]\d*)?|all|specific:\d+(,\d+)*)$/,
+        'must be latest, latest:N, all or specific:V,V',
+      )
       .default('latest'),
   },
   HOST: { help: 'address to listen on', schema: word.default('127.0.0.1') },
   PORT: { help: 'port to listen on; 0: any free one', schema: whole(0, 65535).default(8000) },
-  GRPC_PORT: { help: 'port for gRPC, of both protocols; 0: any free one; default: no gRPC', schema: whole(0, 65535).optional() },
-  CPU_CORES: { help: 'CPU workers that decode, tokenise and resize', unit: 'threads', schema: whole(1, 256).default(1) },
+  GRPC_PORT: {
+    help: 'port for gRPC, of both protocols; 0: any free one; default: no gRPC',
+    schema: whole(0, 65535).optional(),
+  },
+  CPU_CORES: {
+    help: 'CPU workers that decode, tokenise and resize',
+    unit: 'threads',
+    schema: whole(1, 256).default(1),
+  },
   BATCH_SIZE: { help: 'largest batch', unit: 'items', schema: whole(1, 4096).default(1) },
-  MAX_DELAY_MS: { help: 'longest wait of a request for company while an engine is free', unit: 'ms', schema: real(0, 60_000).default(2) },
-  QUEUE_LIMIT: { help: 'items that may wait; beyond it requests get 429', unit: 'items', schema: whole(1, 1_000_000).default(1000) },
+  MAX_DELAY_MS: {
+    help: 'longest wait of a request for company while an engine is free',
+    unit: 'ms',
+    schema: real(0, 60_000).default(2),
+  },
+  QUEUE_LIMIT: {
+    help: 'items that may wait; beyond it requests get 429',
+    unit: 'items',
+    schema: whole(1, 1_000_000).default(1000),
+  },
   GPU: { help: 'GPU to use or to emulate, e.g. T4; none: CPU', schema: word.optional() },
   GPU_CATALOGUE: { help: 'emulated: file of GPUs of your own, YAML', schema: word.optional() },
-  ARCHITECTURE_FILE: { help: "emulated: the model's dimensions, a Hugging Face config.json or YAML", schema: word.optional() },
+  ARCHITECTURE_FILE: {
+    help: "emulated: the model's dimensions, a Hugging Face config.json or YAML",
+    schema: word.optional(),
+  },
   GPU_MEMORY_PERCENT: { help: 'share of the GPU', unit: '%', schema: real(0.1, 100).default(100) },
   GPU_SHARING: {
     help: `what the share bounds: ${sharings.join(', ')}`,
@@ -77,7 +123,10 @@ const table = {
     help: 'emulated: folder through which predictors on one GPU under MPS slow one another down',
     schema: word.optional(),
   },
-  MIG_PROFILE: { help: 'hardware slice of the GPU instead of a share, e.g. 1g.5gb; none: no slice', schema: word.optional() },
+  MIG_PROFILE: {
+    help: 'hardware slice of the GPU instead of a share, e.g. 1g.5gb; none: no slice',
+    schema: word.optional(),
+  },
   INSTANCES: {
     help: 'engine instances, each with its own weights; default: CPU_CORES without GPU, else 1',
     schema: whole(1, 64).optional(),
@@ -105,7 +154,11 @@ const table = {
     help: "language models: share of each GPU's memory to use",
     schema: real(0.05, 1).default(llmDefaults.gpuMemoryUtilization),
   },
-  TENSOR_PARALLEL_SIZE: { help: 'language models: GPUs that share every layer', unit: 'GPUs', schema: whole(1, 16).default(1) },
+  TENSOR_PARALLEL_SIZE: {
+    help: 'language models: GPUs that share every layer',
+    unit: 'GPUs',
+    schema: whole(1, 16).default(1),
+  },
   QUANTIZATION: {
     help: `language models: weights in fewer bits, ${quantizations.join(', ')}`,
     schema: z.enum(quantizations).default(llmDefaults.quantization),
@@ -123,7 +176,10 @@ const table = {
     help: `language models: what drafts, ${speculativeMethods.join(', ')}`,
     schema: z.enum(speculativeMethods).default(llmDefaults.speculativeMethod),
   },
-  SPECULATIVE_MODEL: { help: 'language models: draft model of method draft, e.g. llama-3.2-1b', schema: word.optional() },
+  SPECULATIVE_MODEL: {
+    help: 'language models: draft model of method draft, e.g. llama-3.2-1b',
+    schema: word.optional(),
+  },
   SPECULATIVE_ACCEPTANCE: {
     help: 'language models: probability that a draft token is accepted, 0-1; default: assumed by method',
     schema: real(0, 1).optional(),
@@ -132,14 +188,28 @@ const table = {
     help: `language models: whose schedule and host are emulated, ${llmEngineNames.join(', ')}`,
     schema: z.enum(llmEngineNames).default(llmDefaults.engine),
   },
-  ENABLE_PREFIX_CACHING: { help: 'language models: beginnings seen before are not computed again', schema: flag.default(true) },
+  ENABLE_PREFIX_CACHING: {
+    help: 'language models: beginnings seen before are not computed again',
+    schema: flag.default(true),
+  },
   KV_CACHE_TYPE: {
     help: `gguf: numbers of the cache of keys and values, ${kvCacheTypes.join(', ')}`,
     schema: z.enum(kvCacheTypes).default('f16'),
   },
-  FLASH_ATTENTION: { help: `gguf: ${flashAttentions.join(', ')}`, schema: z.enum(flashAttentions).default('auto') },
-  GPU_LAYERS: { help: 'gguf: layers on the GPU; default: all with --gpu; none without', unit: 'layers', schema: whole(0, 1000).optional() },
-  SEQUENCE_LENGTH: { help: 'tokens a text is cut or padded to', unit: 'tokens', schema: whole(2, 131_072).default(128) },
+  FLASH_ATTENTION: {
+    help: `gguf: ${flashAttentions.join(', ')}`,
+    schema: z.enum(flashAttentions).default('auto'),
+  },
+  GPU_LAYERS: {
+    help: 'gguf: layers on the GPU; default: all with --gpu; none without',
+    unit: 'layers',
+    schema: whole(0, 1000).optional(),
+  },
+  SEQUENCE_LENGTH: {
+    help: 'tokens a text is cut or padded to',
+    unit: 'tokens',
+    schema: whole(2, 131_072).default(128),
+  },
   PRECISION: {
     help: 'number format of the engine; default: fp32, of language models fp16',
     schema: z.enum(precisions).optional(),
@@ -153,20 +223,38 @@ const table = {
     unit: 'items',
     schema: whole(0, 4096).optional(),
   },
-  SEED: { help: "seed of weights that nobody gave and of an emulated engine's outputs", schema: whole(0, 2 ** 31 - 1).default(0) },
-  MAX_BODY_MIB: { help: 'largest request body', unit: 'MiB', schema: real(0.001, 1024).default(64) },
+  SEED: {
+    help: "seed of weights that nobody gave and of an emulated engine's outputs",
+    schema: whole(0, 2 ** 31 - 1).default(0),
+  },
+  MAX_BODY_MIB: {
+    help: 'largest request body',
+    unit: 'MiB',
+    schema: real(0.001, 1024).default(64),
+  },
   REQUEST_TIMEOUT_S: {
     help: 'time in which a request, head and body, must have come; its connection is closed then',
     unit: 's',
     schema: real(0.1, 3600).default(30),
   },
-  DRAIN_TIMEOUT_MS: { help: 'time given to requests in flight on SIGTERM', unit: 'ms', schema: whole(0, 3_600_000).default(10_000) },
-  EXIT_WITH_PARENT: { help: 'stop when standard input ends, so that a killed parent leaves nothing', schema: flag.default(false) },
+  DRAIN_TIMEOUT_MS: {
+    help: 'time given to requests in flight on SIGTERM',
+    unit: 'ms',
+    schema: whole(0, 3_600_000).default(10_000),
+  },
+  EXIT_WITH_PARENT: {
+    help: 'stop when standard input ends, so that a killed parent leaves nothing',
+    schema: flag.default(false),
+  },
 } as const satisfies Readonly<Record<string, Setting>>
 
 type Key = keyof typeof table
 const keys = Object.keys(table) as Key[]
-const schema = z.object(Object.fromEntries(keys.map((key) => [key, table[key].schema])) as { [K in Key]: (typeof table)[K]['schema'] })
+const schema = z.object(
+  Object.fromEntries(keys.map((key) => [key, table[key].schema])) as {
+    [K in Key]: (typeof table)[K]['schema']
+  },
+)
 
 type RawSettings = z.infer<typeof schema>
 
@@ -242,15 +330,25 @@ export class SettingsError extends Error {
 
 const keyOf = (name: string) => keys.find((key) => kebab(key) === name)
 /** The word after an unknown flag is taken for its value. */
-const unknownFlag = (token?: { kind: string; name?: string }) => token?.kind === 'option' && keyOf(token.name ?? '') === undefined
+const unknownFlag = (token?: { kind: string; name?: string }) =>
+  token?.kind === 'option' && keyOf(token.name ?? '') === undefined
 const kebab = (key: string) => key.toLowerCase().replace(/_/g, '-')
 
 /**
  * Settings from flags, which win, and environment variables.
  * Throws SettingsError; returns undefined when help was asked for.
  */
-export function readSettings(args: readonly string[], env: Readonly<Record<string, string | undefined>>): Settings | undefined {
-  const { values, tokens } = parseArgs({ args: [...args], options: options(), strict: false, allowPositionals: true, tokens: true })
+export function readSettings(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Settings | undefined {
+  const { values, tokens } = parseArgs({
+    args: [...args],
+    options: options(),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  })
   if (values.help === true) return undefined
   const faults: string[] = []
   const raw: Record<string, unknown> = {}
@@ -262,18 +360,32 @@ export function readSettings(args: readonly string[], env: Readonly<Record<strin
     if (token.kind !== 'option') continue
     const key = keyOf(token.name)
     if (!key) faults.push(`unknown flag '${token.rawName}'; --help lists all`)
-    else if (token.value === undefined && key !== 'EXIT_WITH_PARENT') faults.push(`--${token.name} needs a value`)
+    else if (token.value === undefined && key !== 'EXIT_WITH_PARENT')
+      faults.push(`--${token.name} needs a value`)
     else raw[key] = token.value ?? true
   }
   const checked = schema.safeParse(raw)
   if (!checked.success)
-    for (const { path, message } of checked.error.issues) faults.push(`--${kebab(String(path[0]))} (${String(path[0])}): ${message}`)
+    for (const { path, message } of checked.error.issues)
+      faults.push(`--${kebab(String(path[0]))} (${String(path[0])}): ${message}`)
   if (checked.success && checked.data.ENGINE === 'emulated' && withoutGpu(checked.data))
     faults.push('--gpu (GPU): the emulated engine needs a GPU to emulate, e.g. T4')
-  if (checked.success && checked.data.ENGINE !== 'emulated' && checked.data.MODEL_CONTROL === 'explicit')
-    faults.push('--model-control (MODEL_CONTROL): the emulated engine alone takes other values while it serves')
-  if (checked.success && checked.data.ENGINE === 'gguf' && (checked.data.MAX_NUM_SEQS ?? 0) > mostGgufSequences)
-    faults.push(`--max-num-seqs (MAX_NUM_SEQS): llama.cpp takes ${mostGgufSequences} sequences at most`)
+  if (
+    checked.success &&
+    checked.data.ENGINE !== 'emulated' &&
+    checked.data.MODEL_CONTROL === 'explicit'
+  )
+    faults.push(
+      '--model-control (MODEL_CONTROL): the emulated engine alone takes other values while it serves',
+    )
+  if (
+    checked.success &&
+    checked.data.ENGINE === 'gguf' &&
+    (checked.data.MAX_NUM_SEQS ?? 0) > mostGgufSequences
+  )
+    faults.push(
+      `--max-num-seqs (MAX_NUM_SEQS): llama.cpp takes ${mostGgufSequences} sequences at most`,
+    )
   if (checked.success && checked.data.MODEL_PATH === weightsToFill)
     faults.push(
       `--model-path (MODEL_PATH): ${weightsToFill} stands where the weights belong: the spec was written without --model-uri, and weights are not made up for a deployment; name their folder or file`,
@@ -284,7 +396,9 @@ export function readSettings(args: readonly string[], env: Readonly<Record<strin
 
 const options = () =>
   Object.fromEntries([
-    ...keys.map((key) => [kebab(key), { type: key === 'EXIT_WITH_PARENT' ? 'boolean' : 'string' }] as const),
+    ...keys.map(
+      (key) => [kebab(key), { type: key === 'EXIT_WITH_PARENT' ? 'boolean' : 'string' }] as const,
+    ),
     ['help', { type: 'boolean', short: 'h' }] as const,
   ])
 
@@ -314,7 +428,9 @@ const named = (raw: RawSettings): Settings => ({
   emulatedNeighbours: raw.EMULATED_NEIGHBOURS,
   migProfile: raw.MIG_PROFILE === 'none' ? undefined : raw.MIG_PROFILE,
   instances: instancesOf(raw),
-  cpuThreads: raw.CPU_THREADS ?? (withoutGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / instancesOf(raw))) : 1),
+  cpuThreads:
+    raw.CPU_THREADS ??
+    (withoutGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / instancesOf(raw))) : 1),
   sequenceLength: raw.SEQUENCE_LENGTH,
   precision: raw.PRECISION ?? 'fp32',
   llm: {
@@ -328,7 +444,8 @@ const named = (raw: RawSettings): Settings => ({
       acceptance: raw.SPECULATIVE_ACCEPTANCE,
     },
     engine: raw.EMULATED_SERVER,
-    maxSequences: raw.MAX_NUM_SEQS ?? (raw.ENGINE === 'gguf' ? ggufSequences : llmDefaults.maxNumSeqs),
+    maxSequences:
+      raw.MAX_NUM_SEQS ?? (raw.ENGINE === 'gguf' ? ggufSequences : llmDefaults.maxNumSeqs),
     maxBatchedTokens: raw.MAX_NUM_BATCHED_TOKENS,
     maxModelLength: raw.MAX_MODEL_LEN,
     gpuMemoryUtilization: raw.GPU_MEMORY_UTILIZATION,

@@ -22,7 +22,11 @@ export interface Answer {
   readonly json: any
 }
 
-export async function post(url: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+export async function post(
+  url: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
   const answer = await fetch(url, {
     method: 'POST',
     body: typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body),

@@ -12,13 +12,22 @@ export interface Price {
 export interface PriceBook {
   readonly name: string
   readonly currency: string
-  /** By catalogue name; the whole GPU without the cores and memory around it, or with them where `instances` are sold. */
+  /**
+   * By catalogue name; the whole GPU without the cores and memory around it, or with them where
+   * `instances` are sold.
+   */
   readonly gpus: Readonly<Record<string, Price>>
   readonly vcpu: Price
   readonly memoryGiB: Price
-  /** GPUs are sold as these alone, with their cores and memory; the rates above are for what holds no GPU. */
+  /**
+   * GPUs are sold as these alone, with their cores and memory; the rates above are for what holds
+   * no GPU.
+   */
   readonly instances?: readonly SoldInstance[]
-  /** What committed and spot capacity costs, as parts of the prices above, where an instance has no price of its own. */
+  /**
+   * What committed and spot capacity costs, as parts of the prices above, where an instance has no
+   * price of its own.
+   */
   readonly shares?: { readonly committed?: number; readonly spot?: number }
   /** The prices above are themselves those of capacity that is committed to. */
   readonly isCommitted?: true
@@ -39,11 +48,13 @@ export class PriceError extends Error {
 
 const n1 = 'GCP N1 on-demand, us-central1'
 const attached = 'GCP accelerator attached to N1, on-demand, us-central1'
-const less = (instance: string) => `${instance}, on-demand, less its vCPUs and memory at GCP N1 rates`
+const less = (instance: string) =>
+  `${instance}, on-demand, less its vCPUs and memory at GCP N1 rates`
 
 /**
- * On-demand list prices of 2025-2026. An instance's price less its vCPUs and memory leaves the GPU's own; regressions over whole instance
- * families agree within 10 % (A10G 0.80, L4 0.63, L40S 1.48 a GPU).
+ * On-demand list prices of 2025-2026. An instance's price less its vCPUs and memory leaves the
+ * GPU's own; regressions over whole instance families agree within 10 % (A10G 0.80, L4 0.63, L40S
+ * 1.48 a GPU).
  */
 export const defaultPriceBook: PriceBook = {
   name: 'on-demand list prices 2025-2026',
@@ -60,7 +71,10 @@ export const defaultPriceBook: PriceBook = {
     T4: { perHour: 0.35, source: attached },
     'A100-40GB': { perHour: 1.76, source: less('AWS p4d.24xlarge, us-east-1') },
     'A100-80GB': { perHour: 2.44, source: less('AWS p4de.24xlarge, us-east-1') },
-    A10: { perHour: 0.65, source: less('Alibaba ecs.gn7i family, cn-hangzhou, at 7.1 CNY to the USD') },
+    A10: {
+      perHour: 0.65,
+      source: less('Alibaba ecs.gn7i family, cn-hangzhou, at 7.1 CNY to the USD'),
+    },
     A10G: { perHour: 0.81, source: less('AWS g5.xlarge, us-east-1') },
     L4: { perHour: 0.61, source: less('AWS g6.xlarge, us-east-1') },
     L40S: { perHour: 1.6, source: less('AWS g6e.xlarge, us-east-1') },
@@ -71,8 +85,13 @@ export const defaultPriceBook: PriceBook = {
   },
 }
 
-/** The same rates, GPUs by the cheapest of these instances over its GPUs, cores and memory included. */
-export function soldAs(instances: readonly SoldInstance[], rates: Omit<PriceBook, 'gpus' | 'instances'>): PriceBook {
+/**
+ * The same rates, GPUs by the cheapest of these instances over its GPUs, cores and memory included.
+ */
+export function soldAs(
+  instances: readonly SoldInstance[],
+  rates: Omit<PriceBook, 'gpus' | 'instances'>,
+): PriceBook {
   const gpus: Record<string, Price> = {}
   for (const { name, gpu, gpus: held, perHour, source } of instances) {
     const each = perHour / held
@@ -83,21 +102,30 @@ export function soldAs(instances: readonly SoldInstance[], rates: Omit<PriceBook
 }
 
 /**
- * Price of one replica per hour = GPU price × share × GPUs + cores × vCPU price + memory × GiB price; where GPUs are sold as instances, that of
- * the instance on which its part costs least, over the replicas that it holds.
+ * Price of one replica per hour = GPU price × share × GPUs + cores × vCPU price + memory × GiB
+ * price; where GPUs are sold as instances, that of the instance on which its part costs least, over
+ * the replicas that it holds.
  * @throws PriceError when the book has no price for the GPU, or no instance that holds the replica.
  */
 export function pricePerHour(resources: Resources, book: PriceBook): number {
-  const base = resources.cpuCores * book.vcpu.perHour + (resources.memoryMiB / 1024) * book.memoryGiB.perHour
+  const base =
+    resources.cpuCores * book.vcpu.perHour + (resources.memoryMiB / 1024) * book.memoryGiB.perHour
   if (resources.gpu === undefined) return base
   const price = book.gpus[resources.gpu]
   if (price === undefined)
-    throw new PriceError(`the price book '${book.name}' has no price for the GPU ${resources.gpu}`, unpricedHint(resources.gpu, book))
-  if (book.instances !== undefined) return (cheapestPlace(resources, book.instances) ?? noInstance(resources, book)).perHour
+    throw new PriceError(
+      `the price book '${book.name}' has no price for the GPU ${resources.gpu}`,
+      unpricedHint(resources.gpu, book),
+    )
+  if (book.instances !== undefined)
+    return (cheapestPlace(resources, book.instances) ?? noInstance(resources, book)).perHour
   return base + price.perHour * resources.gpuShare * resources.gpus
 }
 
-/** Whole instances that replicas are sold in; undefined where each is sold by itself. @throws as `pricePerHour` */
+/**
+ * Whole instances that replicas are sold in; undefined where each is sold by itself. @throws as
+ * `pricePerHour`
+ */
 export function bundlesIn(resources: Resources, book: PriceBook): readonly Bundle[] | undefined {
   if (book.instances === undefined || resources.gpu === undefined) return undefined
   const bundles = bundlesOf(resources, book.instances)
@@ -105,14 +133,23 @@ export function bundlesIn(resources: Resources, book: PriceBook): readonly Bundl
 }
 
 /** How to give the price that a book has not. @param elsewhere names of books that have it */
-export const unpricedHint = (gpu: string, { gpus, instances }: PriceBook, elsewhere: readonly string[] = []): string => {
-  const others = elsewhere.length === 0 ? '' : `; --provider ${elsewhere.join(' or ')} has the ${gpu}`
+export const unpricedHint = (
+  gpu: string,
+  { gpus, instances }: PriceBook,
+  elsewhere: readonly string[] = [],
+): string => {
+  const others =
+    elsewhere.length === 0 ? '' : `; --provider ${elsewhere.join(' or ')} has the ${gpu}`
   return `it has ${Object.keys(gpus).join(', ')}${others}; give one with --prices FILE:  ${instances ? instanceLine(gpu) : `gpus: { ${gpu}: 1.20 }`}`
 }
 
-const instanceLine = (gpu: string) => `instances: {NAME: {gpu: ${gpu}, gpus: 8, vcpus: 96, memoryGiB: 768, price: 12.50}}`
+const instanceLine = (gpu: string) =>
+  `instances: {NAME: {gpu: ${gpu}, gpus: 8, vcpus: 96, memoryGiB: 768, price: 12.50}}`
 
-function noInstance({ cpuCores, memoryMiB, gpu, gpus }: Resources, { name, instances = [] }: PriceBook): never {
+function noInstance(
+  { cpuCores, memoryMiB, gpu, gpus }: Resources,
+  { name, instances = [] }: PriceBook,
+): never {
   const shapes = instances
     .filter((i) => i.gpu === gpu)
     .map((i) => {

@@ -1,6 +1,7 @@
 /**
- * Instances with GPUs that clouds sell, list prices in USD. Instances that another one of the same cloud beats in every respect are left out, as are
- * spot prices: they move by the hour, and no dated list of them is known here.
+ * Instances with GPUs that clouds sell, list prices in USD. Instances that another one of the same
+ * cloud beats in every respect are left out, as are spot prices: they move by the hour, and no
+ * dated list of them is known here.
  */
 export interface Instance {
   /** A cloud of the list below, or whatever a user's file calls it. */

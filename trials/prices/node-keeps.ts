@@ -1,4 +1,7 @@
-/** What a node of a managed cluster keeps of its instance for itself: what is left is all that pods can ask for. */
+/**
+ * What a node of a managed cluster keeps of its instance for itself: what is left is all that pods
+ * can ask for.
+ */
 
 export interface CoresAndMemory {
   readonly vcpus: number
@@ -45,7 +48,10 @@ const aksCores = tiered([
   [Number.POSITIVE_INFINITY, 0.01],
 ])
 
-/** By managed cluster, of an instance. Without what DaemonSets of the cluster ask for, and what the machine's firmware and kernel take of the memory that is sold. */
+/**
+ * By managed cluster, of an instance. Without what DaemonSets of the cluster ask for, and what the
+ * machine's firmware and kernel take of the memory that is sold.
+ */
 export const keptBy = {
   gke: ({ vcpus, memoryGiB }: CoresAndMemory): CoresAndMemory => ({
     vcpus: tieredCores(vcpus),
@@ -62,7 +68,11 @@ export const keptBy = {
 } as const
 
 /** What pods can ask for on an instance. @param instance `kept`: by its node; absent: nothing */
-export const leftOf = ({ vcpus, memoryGiB, kept }: CoresAndMemory & { readonly kept?: CoresAndMemory }): CoresAndMemory => ({
+export const leftOf = ({
+  vcpus,
+  memoryGiB,
+  kept,
+}: CoresAndMemory & { readonly kept?: CoresAndMemory }): CoresAndMemory => ({
   vcpus: vcpus - (kept?.vcpus ?? 0),
   memoryGiB: memoryGiB - (kept?.memoryGiB ?? 0),
 })

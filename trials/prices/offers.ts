@@ -23,8 +23,15 @@ export interface GivenPrices {
   readonly spot?: GivenPrice
 }
 
-/** What can be bought by a book; prices given go before its own. @throws PriceError as `pricePerHour` */
-export function offersOf(resources: Resources, book: PriceBook, given: GivenPrices): readonly Offer[] {
+/**
+ * What can be bought by a book; prices given go before its own. @throws PriceError as
+ * `pricePerHour`
+ */
+export function offersOf(
+  resources: Resources,
+  book: PriceBook,
+  given: GivenPrices,
+): readonly Offer[] {
   const priced = (onDemand: number, of: 'committed' | 'spot', listed: number | undefined) => {
     const said = given[of]
     const share = book.shares?.[of]
@@ -42,13 +49,15 @@ export function offersOf(resources: Resources, book: PriceBook, given: GivenPric
     ...priced(onDemandPerHour, 'committed', rest.committedPerHour),
     ...priced(onDemandPerHour, 'spot', rest.spotPerHour),
   })
-  if (book.instances === undefined || resources.gpu === undefined) return [offer(pricePerHour(resources, book), { replicasEach: 1 })]
-  return fitting(resources, book.instances).map(({ instance: { name, perHour, committedPerHour, spotPerHour }, replicasEach }) =>
-    offer(perHour, {
-      instance: name,
-      replicasEach,
-      ...(committedPerHour !== undefined && { committedPerHour }),
-      ...(spotPerHour !== undefined && { spotPerHour }),
-    }),
+  if (book.instances === undefined || resources.gpu === undefined)
+    return [offer(pricePerHour(resources, book), { replicasEach: 1 })]
+  return fitting(resources, book.instances).map(
+    ({ instance: { name, perHour, committedPerHour, spotPerHour }, replicasEach }) =>
+      offer(perHour, {
+        instance: name,
+        replicasEach,
+        ...(committedPerHour !== undefined && { committedPerHour }),
+        ...(spotPerHour !== undefined && { spotPerHour }),
+      }),
   )
 }

@@ -12,10 +12,20 @@ const perHour = z.number('expected a price per hour').nonnegative('expected a pr
 
 const amount = z.number('expected a number').nonnegative('expected a number of 0 or more')
 const above = z.number('expected a number above 0').positive('expected a number above 0')
-const share = z.number('expected a share such as 0.35').positive('expected a share above 0').max(1, 'expected a share of at most 1')
-const count = z.int('expected a whole number of 1 or more').min(1, 'expected a whole number of 1 or more')
+const share = z
+  .number('expected a share such as 0.35')
+  .positive('expected a share above 0')
+  .max(1, 'expected a share of at most 1')
+const count = z
+  .int('expected a whole number of 1 or more')
+  .min(1, 'expected a whole number of 1 or more')
 
-function checkGpu(name: string, path: string[], context: z.RefinementCtx, ownGpus: readonly Gpu[]): void {
+function checkGpu(
+  name: string,
+  path: string[],
+  context: z.RefinementCtx,
+  ownGpus: readonly Gpu[],
+): void {
   try {
     findGpu(name, ownGpus)
   } catch (error) {
@@ -28,7 +38,10 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
   z.strictObject({
     name: z.string().optional(),
     currency: z.string().optional(),
-    /** 'default' adds to the built-in list prices, a provider's name to that provider's; 'nothing' starts empty. */
+    /**
+     * 'default' adds to the built-in list prices, a provider's name to that provider's; 'nothing'
+     * starts empty.
+     */
     extends: z.enum(['default', 'nothing', ...providerNames]).default('default'),
     source: z.string().optional(),
     gpus: z
@@ -37,7 +50,10 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
       .superRefine((gpus, context) => {
         for (const name of Object.keys(gpus)) checkGpu(name, [name], context, ownGpus)
       }),
-    /** GPUs are sold as these alone: with the list's own where it starts from a provider's instances. */
+    /**
+     * GPUs are sold as these alone: with the list's own where it starts from a provider's
+     * instances.
+     */
     instances: z
       .record(
         z.string(),
@@ -52,12 +68,16 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
           /** `node.kubernetes.io/instance-type` of its nodes: specs ask for them. */
           instanceType: z
             .string()
-            .regex(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, 'expected a label value such as g6.xlarge')
+            .regex(
+              /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/,
+              'expected a label value such as g6.xlarge',
+            )
             .optional(),
         }),
       )
       .superRefine((instances, context) => {
-        for (const [name, { gpu }] of Object.entries(instances)) checkGpu(gpu, [name, 'gpu'], context, ownGpus)
+        for (const [name, { gpu }] of Object.entries(instances))
+          checkGpu(gpu, [name, 'gpu'], context, ownGpus)
       })
       .optional(),
     /** What nodes keep of an instance for themselves: by a managed cluster's rule, or as said. */
@@ -69,30 +89,48 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
       .optional(),
     vcpu: perHour.optional(),
     memoryGiB: perHour.optional(),
-    /** Of all prices here that have none of their own: committed and spot as parts of them, 0.63 = 63 %. */
+    /**
+     * Of all prices here that have none of their own: committed and spot as parts of them, 0.63 =
+     * 63 %.
+     */
     committedShare: share.optional(),
     spotShare: share.optional(),
   })
 
-const sharesOf = ({ committedShare, spotShare }: { committedShare?: number | undefined; spotShare?: number | undefined }) =>
+const sharesOf = ({
+  committedShare,
+  spotShare,
+}: {
+  committedShare?: number | undefined
+  spotShare?: number | undefined
+}) =>
   committedShare === undefined && spotShare === undefined
     ? {}
     : {
-        shares: { ...(committedShare !== undefined && { committed: committedShare }), ...(spotShare !== undefined && { spot: spotShare }) },
+        shares: {
+          ...(committedShare !== undefined && { committed: committedShare }),
+          ...(spotShare !== undefined && { spot: spotShare }),
+        },
       }
 
 /**
- * Reads a price book such as `gpus: { T4: 0.30 }`, `vcpu: 0.03`, `memoryGiB: 0.004`; what it leaves out keeps the list price unless it says `extends: nothing`.
+ * Reads a price book such as `gpus: { T4: 0.30 }`, `vcpu: 0.03`, `memoryGiB: 0.004`; what it leaves
+ * out keeps the list price unless it says `extends: nothing`.
  * @throws YamlFileError naming every problem with its file and line.
  */
-export function parsePriceBook(text: string, fileName: string, ownGpus: readonly Gpu[] = []): PriceBook {
+export function parsePriceBook(
+  text: string,
+  fileName: string,
+  ownGpus: readonly Gpu[] = [],
+): PriceBook {
   const schema = bookSchema(ownGpus).superRefine((book, context) => {
     const sold = book.instances !== undefined || providerBook(book.extends)?.instances !== undefined
     if (sold && Object.keys(book.gpus).length > 0)
       context.addIssue({
         code: 'custom',
         path: ['gpus'],
-        message: 'GPUs are sold as instances here: give the price of the instance, or leave the instances out',
+        message:
+          'GPUs are sold as instances here: give the price of the instance, or leave the instances out',
         input: undefined,
       })
     if (!sold && book.nodeKeeps !== undefined)
@@ -114,13 +152,20 @@ export function parsePriceBook(text: string, fileName: string, ownGpus: readonly
     }
     for (const key of ['vcpu', 'memoryGiB'] as const)
       if (book[key] === undefined)
-        context.addIssue({ code: 'custom', path: [key], message: `needed because of 'extends: nothing'`, input: undefined })
+        context.addIssue({
+          code: 'custom',
+          path: [key],
+          message: `needed because of 'extends: nothing'`,
+          input: undefined,
+        })
   })
   const book = parseYaml(text, fileName, schema)
   const base = providerBook(book.extends) ?? defaultPriceBook
   const source = book.source ?? fileName
   const priced = (value: number): Price => ({ perHour: value, source })
-  const own = Object.fromEntries(Object.entries(book.gpus).map(([name, value]) => [findGpu(name, ownGpus).name, priced(value)]))
+  const own = Object.fromEntries(
+    Object.entries(book.gpus).map(([name, value]) => [findGpu(name, ownGpus).name, priced(value)]),
+  )
   const rates = {
     name: book.name ?? fileName,
     currency: book.currency ?? defaultPriceBook.currency,
@@ -142,11 +187,17 @@ export function parsePriceBook(text: string, fileName: string, ownGpus: readonly
     }),
   )
   if (book.instances !== undefined || base.instances !== undefined) {
-    const all = [...(base.instances ?? []).filter(({ name }) => !Object.hasOwn(book.instances ?? {}, name)), ...sold]
+    const all = [
+      ...(base.instances ?? []).filter(({ name }) => !Object.hasOwn(book.instances ?? {}, name)),
+      ...sold,
+    ]
     const { nodeKeeps: keeps } = book
     if (keeps === undefined) return soldAs(all, rates)
     return soldAs(
-      all.map((instance) => ({ ...instance, kept: typeof keeps === 'string' ? keptBy[keeps](instance) : keeps })),
+      all.map((instance) => ({
+        ...instance,
+        kept: typeof keeps === 'string' ? keptBy[keeps](instance) : keeps,
+      })),
       rates,
     )
   }

@@ -13,7 +13,9 @@ import { cheapestPlace, replicasPerInstance } from './whole-instances.ts'
 
 test('price = share of the GPU + cores + memory', () => {
   const quarter = resourcesOf({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })
-  expect(pricePerHour(quarter, defaultPriceBook)).toBeCloseTo(0.35 / 4 + 2 * 0.031611 + 4 * 0.004237)
+  expect(pricePerHour(quarter, defaultPriceBook)).toBeCloseTo(
+    0.35 / 4 + 2 * 0.031611 + 4 * 0.004237,
+  )
 })
 
 test('list prices rebuild the instances they came from', () => {
@@ -44,7 +46,9 @@ test('every priced GPU is in the catalogue', () => {
 })
 
 test('an unpriced GPU says how to give a price', () => {
-  expect(() => pricePerHour(resourcesOf({ gpu: 'RTX-4090' }), defaultPriceBook)).toThrow(/no price for the GPU RTX-4090.*--prices FILE/)
+  expect(() => pricePerHour(resourcesOf({ gpu: 'RTX-4090' }), defaultPriceBook)).toThrow(
+    /no price for the GPU RTX-4090.*--prices FILE/,
+  )
 })
 
 test('a book of the user adds to or replaces the list prices', () => {
@@ -53,7 +57,10 @@ test('a book of the user adds to or replaces the list prices', () => {
   expect(added.gpus.T4!.perHour).toBe(0.2)
   expect(added.gpus.V100).toEqual(defaultPriceBook.gpus.V100)
   expect(added.vcpu.perHour).toBe(0.02)
-  const own = parsePriceBook('extends: nothing\ncurrency: EUR\nvcpu: 0.02\nmemoryGiB: 0.003\ngpus: {L4: 0.5}', 'mine.yaml')
+  const own = parsePriceBook(
+    'extends: nothing\ncurrency: EUR\nvcpu: 0.02\nmemoryGiB: 0.003\ngpus: {L4: 0.5}',
+    'mine.yaml',
+  )
   expect(Object.keys(own.gpus)).toEqual(['L4'])
   expect(own.currency).toBe('EUR')
 })
@@ -63,7 +70,11 @@ test('what a book leaves out keeps the list price; what it gives has its name an
   expect(memory).toMatchObject({ name: 'ours', currency: 'USD', vcpu: defaultPriceBook.vcpu })
   expect(memory.memoryGiB).toEqual({ perHour: 0.01, source: 'contract 7' })
   const unnamed = parsePriceBook('vcpu: 0.02\n', 'mine.yaml')
-  expect(unnamed).toMatchObject({ name: 'mine.yaml', memoryGiB: defaultPriceBook.memoryGiB, gpus: defaultPriceBook.gpus })
+  expect(unnamed).toMatchObject({
+    name: 'mine.yaml',
+    memoryGiB: defaultPriceBook.memoryGiB,
+    gpus: defaultPriceBook.gpus,
+  })
   expect(unnamed.vcpu).toEqual({ perHour: 0.02, source: 'mine.yaml' })
 })
 
@@ -94,8 +105,12 @@ test('every mistake is told at once, with its line', () => {
     expect(lines).toContain("p.yaml:5: unknown key 'vcpuu', did you mean vcpu?")
     expect(lines).toContain('p.yaml:6: memoryGiB: expected a price per hour, got "cheap"')
   }
-  expect(() => parsePriceBook('gpus: {V1000: 2}', 'p.yaml')).toThrow(/p.yaml:1: gpus.V1000: unknown GPU 'V1000'; did you mean V100/)
-  expect(() => parsePriceBook('extends: nothing', 'p.yaml')).toThrow(/vcpu: needed.*\n.*memoryGiB: needed/)
+  expect(() => parsePriceBook('gpus: {V1000: 2}', 'p.yaml')).toThrow(
+    /p.yaml:1: gpus.V1000: unknown GPU 'V1000'; did you mean V100/,
+  )
+  expect(() => parsePriceBook('extends: nothing', 'p.yaml')).toThrow(
+    /vcpu: needed.*\n.*memoryGiB: needed/,
+  )
   expect(() => parsePriceBook('gpus: [', 'p.yaml')).toThrow(/^p.yaml:1: /)
 })
 
@@ -103,17 +118,23 @@ test('one table: the instance that a GPU’s price is from comes back from its G
   for (const provider of providerNames) {
     const book = providerBook(provider)!
     if (book.instances !== undefined) continue
-    const sold = Object.entries(book.gpus).filter(([, { source }]) => !source.startsWith('accelerator'))
+    const sold = Object.entries(book.gpus).filter(
+      ([, { source }]) => !source.startsWith('accelerator'),
+    )
     expect(sold.length, provider).toBeGreaterThan(2)
     for (const [gpu, { source }] of sold) {
       const instance = instanceNamed(source.slice(0, source.indexOf(',')))
       const { gpus, vcpus, memoryGiB, onDemandPerHour, reservedPerHour } = instance
       expect(instance.gpu).toBe(gpu)
-      const rebuilt = pricePerHour({ gpu, gpus, gpuShare: 1, cpuCores: vcpus, memoryMiB: memoryGiB * 1024 }, book)
-      // A GPU's price has four digits.
-      expect(Math.abs(rebuilt - (provider === 'aws-reserved' ? reservedPerHour! : onDemandPerHour)), `${provider} ${gpu}`).toBeLessThan(
-        1e-3,
+      const rebuilt = pricePerHour(
+        { gpu, gpus, gpuShare: 1, cpuCores: vcpus, memoryMiB: memoryGiB * 1024 },
+        book,
       )
+      // A GPU's price has four digits.
+      expect(
+        Math.abs(rebuilt - (provider === 'aws-reserved' ? reservedPerHour! : onDemandPerHour)),
+        `${provider} ${gpu}`,
+      ).toBeLessThan(1e-3)
     }
   }
 })
@@ -145,8 +166,22 @@ test('a provider’s book: every price has its place and date', () => {
 })
 
 test('the built-in list has AWS’s A100s: GCP’s beside AWS’s other GPUs were two thirds too dear', () => {
-  for (const gpu of ['T4', 'V100', 'A10G', 'A100-40GB', 'A100-80GB', 'L4', 'L40S', 'H100', 'H200', 'B200'])
-    expect(defaultPriceBook.gpus[gpu]!.perHour / providerBook('aws')!.gpus[gpu]!.perHour, gpu).toBeCloseTo(1, 1)
+  for (const gpu of [
+    'T4',
+    'V100',
+    'A10G',
+    'A100-40GB',
+    'A100-80GB',
+    'L4',
+    'L40S',
+    'H100',
+    'H200',
+    'B200',
+  ])
+    expect(
+      defaultPriceBook.gpus[gpu]!.perHour / providerBook('aws')!.gpus[gpu]!.perHour,
+      gpu,
+    ).toBeCloseTo(1, 1)
 })
 
 test('a book may start from a provider’s', () => {
@@ -162,36 +197,60 @@ test('prices that nobody lists are asked of the user, by the provider that the f
     /no spot prices of gcp: they move by the hour; give yours with --prices FILE: {2}extends: gcp, source/,
   )
   expect(unknownRatesHint('azure-committed')).toMatch(/no committed prices of azure: no dated list/)
-  for (const name of ['aws-reserved', 'gcp', 'our-spot', './aws-spot.yaml']) expect(unknownRatesHint(name)).toBeUndefined()
+  for (const name of ['aws-reserved', 'gcp', 'our-spot', './aws-spot.yaml'])
+    expect(unknownRatesHint(name)).toBeUndefined()
 })
 
 test('one core and an H100 cost the instance that has an H100, whole or shared', () => {
   const book = providerBook('aws-instances')!
   const whole = resourcesOf({ cpuCores: 1, memoryMiB: 4096, gpu: 'H100' })
   expect(pricePerHour(whole, book)).toBe(6.88)
-  expect(cheapestPlace(whole, book.instances!)).toMatchObject({ instance: { name: 'p5.4xlarge' }, replicasEach: 1 })
+  expect(cheapestPlace(whole, book.instances!)).toMatchObject({
+    instance: { name: 'p5.4xlarge' },
+    replicasEach: 1,
+  })
   // Quarters share one while its 16 cores go round: four of 4 cores, three of 5, ...
-  const quarter = (cpuCores: number) => resourcesOf({ cpuCores, memoryMiB: 4096, gpu: 'H100', gpuMemoryPercent: 25 })
+  const quarter = (cpuCores: number) =>
+    resourcesOf({ cpuCores, memoryMiB: 4096, gpu: 'H100', gpuMemoryPercent: 25 })
   expect(pricePerHour(quarter(4), book)).toBeCloseTo(6.88 / 4, 12)
   // ... and of eight GPUs with 192 cores 32 of 6, at the same price for each GPU.
   expect(pricePerHour(quarter(6), book)).toBeCloseTo(55.04 / 32, 12)
-  expect(cheapestBundles(bundlesIn(quarter(6), book)!, 3)).toMatchObject({ bundle: { name: 'p5.4xlarge' }, count: 2, perHour: 13.76 })
+  expect(cheapestBundles(bundlesIn(quarter(6), book)!, 3)).toMatchObject({
+    bundle: { name: 'p5.4xlarge' },
+    count: 2,
+    perHour: 13.76,
+  })
   // Seven slices on each.
-  expect(pricePerHour(resourcesOf({ gpu: 'H100', migProfile: '1g.10gb' }), book)).toBeCloseTo(6.88 / 7, 12)
+  expect(pricePerHour(resourcesOf({ gpu: 'H100', migProfile: '1g.10gb' }), book)).toBeCloseTo(
+    6.88 / 7,
+    12,
+  )
   // Without a GPU cores and memory have the provider's own rates.
-  expect(pricePerHour(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeCloseTo(2 * 0.033 + 4 * 0.00375, 12)
+  expect(pricePerHour(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeCloseTo(
+    2 * 0.033 + 4 * 0.00375,
+    12,
+  )
   expect(bundlesIn(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeUndefined()
 })
 
 test('fleets on instances: whole ones, never below the part of a replica or of the GPU, and more replicas never cost less', () => {
   const share = fc.constantFrom(100, 50, 25, 20, 10)
   const names = providerNames.filter((name) => providerBook(name)!.instances !== undefined)
-  expect(names).toEqual(['aws-instances', 'aws-reserved-instances', 'gcp-instances', 'azure-instances'])
+  expect(names).toEqual([
+    'aws-instances',
+    'aws-reserved-instances',
+    'gcp-instances',
+    'azure-instances',
+  ])
   fc.assert(
     fc.property(
       fc.constantFrom(...names),
       fc.nat(),
-      fc.record({ cpuCores: fc.integer({ min: 1, max: 4 }), gib: fc.integer({ min: 1, max: 14 }), gpuMemoryPercent: share }),
+      fc.record({
+        cpuCores: fc.integer({ min: 1, max: 4 }),
+        gib: fc.integer({ min: 1, max: 14 }),
+        gpuMemoryPercent: share,
+      }),
       fc.integer({ min: 1, max: 60 }),
       (name, nth, { cpuCores, gib, gpuMemoryPercent }, replicas) => {
         const book = providerBook(name)!
@@ -224,32 +283,58 @@ test('ways to buy: prices of an instance before those of all, prices given befor
     { instance: 'a', replicasEach: 2, onDemandPerHour: 2, committedPerHour: 1.2, spotPerHour: 1 },
     { instance: 'b', replicasEach: 1, onDemandPerHour: 3, spotPerHour: 0.4 },
   ])
-  expect(offersOf(t4, book, { committed: { share: 0.5 }, spot: { perHour: 0.1 } }).map((o) => [o.committedPerHour, o.spotPerHour])).toEqual(
-    [
-      [1, 0.1],
-      [1.5, 0.1],
-    ],
-  )
+  expect(
+    offersOf(t4, book, { committed: { share: 0.5 }, spot: { perHour: 0.1 } }).map((o) => [
+      o.committedPerHour,
+      o.spotPerHour,
+    ]),
+  ).toEqual([
+    [1, 0.1],
+    [1.5, 0.1],
+  ])
   // Without a GPU a replica is sold by itself, at the book's shares.
   expect(offersOf(resourcesOf({ cpuCores: 2, memoryMiB: 1024 }), book, {})).toEqual([
     { replicasEach: 1, onDemandPerHour: 0.06, spotPerHour: 0.03 },
   ])
   // A provider's commitments are those of its own list, and stand beside on-demand prices alone.
-  const ofT4 = (name: string) => offersOf(t4, providerBook(name)!, {}).find((o) => o.instance === 'g4dn.xlarge')
-  expect(ofT4('aws-instances')).toEqual({ instance: 'g4dn.xlarge', replicasEach: 1, onDemandPerHour: 0.526, committedPerHour: 0.331 })
-  expect(ofT4('aws-reserved-instances')).toEqual({ instance: 'g4dn.xlarge', replicasEach: 1, onDemandPerHour: 0.331 })
+  const ofT4 = (name: string) =>
+    offersOf(t4, providerBook(name)!, {}).find((o) => o.instance === 'g4dn.xlarge')
+  expect(ofT4('aws-instances')).toEqual({
+    instance: 'g4dn.xlarge',
+    replicasEach: 1,
+    onDemandPerHour: 0.526,
+    committedPerHour: 0.331,
+  })
+  expect(ofT4('aws-reserved-instances')).toEqual({
+    instance: 'g4dn.xlarge',
+    replicasEach: 1,
+    onDemandPerHour: 0.331,
+  })
   expect(() => parsePriceBook('spotShare: 1.5', 'mine.yaml')).toThrow('at most 1')
 })
 
 test('bundles know how nodes are labelled, and whether the replicas fill them', () => {
   const t4 = (cpuCores: number) => resourcesOf({ gpu: 'T4', cpuCores, memoryMiB: 4096 })
   const [aws] = bundlesIn(t4(4), providerBook('aws-instances')!)!
-  expect(aws).toEqual({ name: 'g4dn.xlarge', replicas: 1, perHour: 0.526, instanceType: 'g4dn.xlarge', isFull: true })
+  expect(aws).toEqual({
+    name: 'g4dn.xlarge',
+    replicas: 1,
+    perHour: 0.526,
+    instanceType: 'g4dn.xlarge',
+    isFull: true,
+  })
   expect(bundlesIn(t4(3), providerBook('aws-instances')!)![0]).not.toHaveProperty('isFull')
   const [azure] = bundlesIn(t4(2), providerBook('azure-instances')!)!
   expect(azure).toMatchObject({ name: 'NC4as_T4_v3', instanceType: 'Standard_NC4as_T4_v3' })
-  const own = (more: string) => parsePriceBook(`instances: {box: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 2${more}}}`, 'mine.yaml')
-  expect(bundlesIn(t4(2), own(', instanceType: n1-standard-8'))![0]).toMatchObject({ name: 'box', instanceType: 'n1-standard-8' })
+  const own = (more: string) =>
+    parsePriceBook(
+      `instances: {box: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 2${more}}}`,
+      'mine.yaml',
+    )
+  expect(bundlesIn(t4(2), own(', instanceType: n1-standard-8'))![0]).toMatchObject({
+    name: 'box',
+    instanceType: 'n1-standard-8',
+  })
   expect(bundlesIn(t4(2), own(''))![0]).not.toHaveProperty('instanceType')
   expect(() => own(", instanceType: 'a b'")).toThrow('label value')
 })
@@ -279,13 +364,20 @@ test('what nodes keep is no replica’s: a book that says so sells larger instan
   expect(pricePerHour(t4(4), eks)).toBe(0.752)
   expect(bundlesIn(t4(3.9), eks)![0]).toMatchObject({ name: 'g4dn.xlarge' })
   const box = (keeps: string) =>
-    parsePriceBook(`nodeKeeps: ${keeps}\ninstances: {box: {gpu: T4, gpus: 4, vcpus: 16, memoryGiB: 64, price: 2}}`, 'mine.yaml')
+    parsePriceBook(
+      `nodeKeeps: ${keeps}\ninstances: {box: {gpu: T4, gpus: 4, vcpus: 16, memoryGiB: 64, price: 2}}`,
+      'mine.yaml',
+    )
   expect(pricePerHour(t4(4), box('{vcpus: 0, memoryGiB: 0}'))).toBe(0.5)
   expect(pricePerHour(t4(4), box('{vcpus: 0.5, memoryGiB: 0}'))).toBeCloseTo(2 / 3, 9)
-  expect(() => pricePerHour(t4(4), box('{vcpus: 13, memoryGiB: 1}'))).toThrow('box (4 x T4, 3 cores, 63 GiB left by its node)')
+  expect(() => pricePerHour(t4(4), box('{vcpus: 13, memoryGiB: 1}'))).toThrow(
+    'box (4 x T4, 3 cores, 63 GiB left by its node)',
+  )
   expect(() => box('{vcpus: 20, memoryGiB: 1}')).not.toThrow()
   expect(() => pricePerHour(t4(1), box('{vcpus: 20, memoryGiB: 1}'))).toThrow('no instance of')
-  expect(() => parsePriceBook('nodeKeeps: eks\n', 'p.yaml')).toThrow(/p.yaml:1: nodeKeeps: only of instances/)
+  expect(() => parsePriceBook('nodeKeeps: eks\n', 'p.yaml')).toThrow(
+    /p.yaml:1: nodeKeeps: only of instances/,
+  )
   expect(() => parsePriceBook('extends: aws-instances\nnodeKeeps: k3s\n', 'p.yaml')).toThrow(
     /p.yaml:2: nodeKeeps: expected gke, eks, aks or/,
   )
@@ -297,14 +389,21 @@ test('what no instance holds is said with those that are sold', () => {
     /holds 1 x T4 with 200 cores and 4 GiB; it sells .*g4dn.xlarge \(1 x T4/,
   )
   // A part of each of two GPUs is paid as two.
-  expect(pricePerHour(resourcesOf({ gpu: 'L4', gpus: 2, gpuMemoryPercent: 50 }), providerBook('gcp-instances')!)).toBe(2.11)
+  expect(
+    pricePerHour(
+      resourcesOf({ gpu: 'L4', gpus: 2, gpuMemoryPercent: 50 }),
+      providerBook('gcp-instances')!,
+    ),
+  ).toBe(2.11)
 })
 
 test('a file sells instances of its own, alone or beside a provider’s', () => {
   const box = 'instances:\n  box: {gpu: T4, gpus: 4, vcpus: 32, memoryGiB: 128, price: 1}\n'
   const own = parsePriceBook(box, 'mine.yaml')
   expect(pricePerHour(resourcesOf({ gpu: 'T4', cpuCores: 8, memoryMiB: 1024 }), own)).toBe(0.25)
-  expect(own.gpus).toEqual({ T4: { perHour: 0.25, source: 'box, mine.yaml, cores and memory included' } })
+  expect(own.gpus).toEqual({
+    T4: { perHour: 0.25, source: 'box, mine.yaml, cores and memory included' },
+  })
   const beside = parsePriceBook(`extends: aws-instances\n${box}`, 'mine.yaml')
   expect(Object.keys(beside.gpus)).toContain('H100')
   expect(beside.gpus.T4!.perHour).toBe(0.25)
@@ -312,11 +411,18 @@ test('a file sells instances of its own, alone or beside a provider’s', () => 
     'extends: aws-instances\ninstances:\n  g4dn.xlarge: {gpu: T4, vcpus: 4, memoryGiB: 16, price: 0.16}\n',
     'spot.yaml',
   )
-  expect(cheaper.instances!.filter(({ name }) => name === 'g4dn.xlarge').map(({ perHour }) => perHour)).toEqual([0.16])
-  const wrong = 'extends: aws-instances\ngpus: {T4: 1}\ninstances:\n  a: {gpu: T5, vcpus: 0, memoryGiB: 8, price: 1}\n'
-  expect(() => parsePriceBook(wrong, 'p.yaml')).toThrow(/p.yaml:4: instances.a.vcpus: expected a number above 0/)
-  expect(() => parsePriceBook(wrong.replace('vcpus: 0', 'vcpus: 1'), 'p.yaml')).toThrow(/p.yaml:4: instances.a.gpu: unknown GPU 'T5'/)
-  expect(() => parsePriceBook(wrong.replace('vcpus: 0', 'vcpus: 1').replace('T5', 'T4'), 'p.yaml')).toThrow(
-    /p.yaml:2: gpus: GPUs are sold as instances here/,
+  expect(
+    cheaper.instances!.filter(({ name }) => name === 'g4dn.xlarge').map(({ perHour }) => perHour),
+  ).toEqual([0.16])
+  const wrong =
+    'extends: aws-instances\ngpus: {T4: 1}\ninstances:\n  a: {gpu: T5, vcpus: 0, memoryGiB: 8, price: 1}\n'
+  expect(() => parsePriceBook(wrong, 'p.yaml')).toThrow(
+    /p.yaml:4: instances.a.vcpus: expected a number above 0/,
   )
+  expect(() => parsePriceBook(wrong.replace('vcpus: 0', 'vcpus: 1'), 'p.yaml')).toThrow(
+    /p.yaml:4: instances.a.gpu: unknown GPU 'T5'/,
+  )
+  expect(() =>
+    parsePriceBook(wrong.replace('vcpus: 0', 'vcpus: 1').replace('T5', 'T4'), 'p.yaml'),
+  ).toThrow(/p.yaml:2: gpus: GPUs are sold as instances here/)
 })

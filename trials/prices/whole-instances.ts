@@ -1,4 +1,7 @@
-/** What a replica and a fleet cost where GPUs are sold only as instances, with their cores and memory. */
+/**
+ * What a replica and a fleet cost where GPUs are sold only as instances, with their cores and
+ * memory.
+ */
 import type { Bundle } from '../../search/replica-price.ts'
 import type { Resources } from '../resources.ts'
 import { type CoresAndMemory, leftOf } from './node-keeps.ts'
@@ -15,7 +18,9 @@ export interface SoldInstance {
   /** Committed for a year or more; absent: not known. */
   readonly committedPerHour?: number
   readonly spotPerHour?: number
-  /** As the provider's nodes are labelled, `node.kubernetes.io/instance-type`; absent: not known. */
+  /**
+   * As the provider's nodes are labelled, `node.kubernetes.io/instance-type`; absent: not known.
+   */
   readonly instanceType?: string
   /** What its node keeps for itself; absent: not known, and nothing is taken off. */
   readonly kept?: CoresAndMemory
@@ -24,13 +29,28 @@ export interface SoldInstance {
 
 type Shape = Pick<SoldInstance, 'gpu' | 'gpus' | 'vcpus' | 'memoryGiB' | 'kept'>
 
-/** How many replicas fit on an instance, by GPU share or slices, and the cores and memory that its node leaves them. */
+/**
+ * How many replicas fit on an instance, by GPU share or slices, and the cores and memory that its
+ * node leaves them.
+ */
 export function replicasPerInstance(resources: Resources, instance: Shape): number {
   const { cpuCores, memoryMiB, gpu, gpus, gpuShare } = resources
   if (gpu !== instance.gpu) return 0
-  const byGpu = gpuShare < 1 ? (gpus > 1 ? 0 : instance.gpus * Math.floor(1 / gpuShare + 1e-9)) : Math.floor(instance.gpus / gpus)
+  const byGpu =
+    gpuShare < 1
+      ? gpus > 1
+        ? 0
+        : instance.gpus * Math.floor(1 / gpuShare + 1e-9)
+      : Math.floor(instance.gpus / gpus)
   const { vcpus, memoryGiB } = leftOf(instance)
-  return Math.max(0, Math.min(byGpu, Math.floor(vcpus / cpuCores + 1e-9), Math.floor((memoryGiB * 1024) / memoryMiB + 1e-9)))
+  return Math.max(
+    0,
+    Math.min(
+      byGpu,
+      Math.floor(vcpus / cpuCores + 1e-9),
+      Math.floor((memoryGiB * 1024) / memoryMiB + 1e-9),
+    ),
+  )
 }
 
 interface Rented {
@@ -40,8 +60,12 @@ interface Rented {
   readonly perHour: number
 }
 
-/** Shares of several GPUs at once are paid as whole ones: no scheduler puts two such replicas beside each other. */
-const paid = (resources: Resources): Resources => (resources.gpus > 1 ? { ...resources, gpuShare: 1 } : resources)
+/**
+ * Shares of several GPUs at once are paid as whole ones: no scheduler puts two such replicas beside
+ * each other.
+ */
+const paid = (resources: Resources): Resources =>
+  resources.gpus > 1 ? { ...resources, gpuShare: 1 } : resources
 
 /** Every instance that holds a replica, with how many. */
 export const fitting = (resources: Resources, list: readonly SoldInstance[]) =>
@@ -49,29 +73,49 @@ export const fitting = (resources: Resources, list: readonly SoldInstance[]) =>
     .map((instance) => ({ instance, replicasEach: replicasPerInstance(paid(resources), instance) }))
     .filter(({ replicasEach }) => replicasEach > 0)
 
-/** The instance on which a replica's part costs least, and that part's price, $ per hour; at the same price the smaller one. Undefined: none holds one. */
-export function cheapestPlace(resources: Resources, list: readonly SoldInstance[]): Rented | undefined {
-  const parts = fitting(resources, list).map((o) => ({ ...o, perHour: o.instance.perHour / o.replicasEach }))
+/**
+ * The instance on which a replica's part costs least, and that part's price, $ per hour; at the
+ * same price the smaller one. Undefined: none holds one.
+ */
+export function cheapestPlace(
+  resources: Resources,
+  list: readonly SoldInstance[],
+): Rented | undefined {
+  const parts = fitting(resources, list).map((o) => ({
+    ...o,
+    perHour: o.instance.perHour / o.replicasEach,
+  }))
   return parts.reduce<Rented | undefined>((best, offer) => {
     if (best === undefined) return offer
     const same = Math.abs(offer.perHour - best.perHour) <= 1e-9 * best.perHour
-    return (same ? offer.replicasEach < best.replicasEach : offer.perHour < best.perHour) ? offer : best
+    return (same ? offer.replicasEach < best.replicasEach : offer.perHour < best.perHour)
+      ? offer
+      : best
   }, undefined)
 }
 
-/** What replicas are sold in: the instances that hold one, without those that another one beats, holding as many for no more. Empty: none holds one. */
+/**
+ * What replicas are sold in: the instances that hold one, without those that another one beats,
+ * holding as many for no more. Empty: none holds one.
+ */
 export function bundlesOf(resources: Resources, list: readonly SoldInstance[]): Bundle[] {
   const bundles = fitting(resources, list)
     .map(
-      ({ instance: { name, perHour, instanceType, vcpus, memoryGiB, kept }, replicasEach }): Bundle => ({
+      ({
+        instance: { name, perHour, instanceType, vcpus, memoryGiB, kept },
+        replicasEach,
+      }): Bundle => ({
         name,
         replicas: replicasEach,
         perHour,
         ...(instanceType !== undefined && { instanceType }),
         ...(kept === undefined &&
-          (replicasEach * resources.cpuCores >= vcpus || replicasEach * resources.memoryMiB >= 1024 * memoryGiB) && { isFull: true }),
+          (replicasEach * resources.cpuCores >= vcpus ||
+            replicasEach * resources.memoryMiB >= 1024 * memoryGiB) && { isFull: true }),
       }),
     )
     .sort((a, b) => a.perHour - b.perHour || b.replicas - a.replicas)
-  return bundles.filter(({ replicas }, i) => bundles.slice(0, i).every((cheaper) => cheaper.replicas < replicas))
+  return bundles.filter(({ replicas }, i) =>
+    bundles.slice(0, i).every((cheaper) => cheaper.replicas < replicas),
+  )
 }

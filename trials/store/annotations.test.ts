@@ -6,7 +6,15 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { changedAnnotation } from './annotations.ts'
 import { Connection } from './connection.ts'
 import { migrate, migrations } from './database-schema.ts'
-import { annotate, checkStore, type Damage, deleteExperiments, openReader, openStore, repairStore } from './index.ts'
+import {
+  annotate,
+  checkStore,
+  type Damage,
+  deleteExperiments,
+  openReader,
+  openStore,
+  repairStore,
+} from './index.ts'
 import { completeTrial } from './samples.contract.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-annotations-'))
@@ -19,7 +27,14 @@ async function stored(): Promise<string> {
   const store = await openStore(path)
   for (const id of ['bert-1', 'gpt-2']) {
     const spec = { model: id, words: 'secret words '.repeat(500) }
-    await store.create({ id, name: id, createdAt: '2026-11-20T10:00:00.000Z', spec, provenance: 'simulated', seed: 1 })
+    await store.create({
+      id,
+      name: id,
+      createdAt: '2026-11-20T10:00:00.000Z',
+      spec,
+      provenance: 'simulated',
+      seed: 1,
+    })
     for (const number of [1, 2, 3]) await store.append(id, completeTrial(number))
     await store.finish(id, 'done', { verdict: 'good' })
   }
@@ -30,7 +45,9 @@ async function stored(): Promise<string> {
 async function annotationsIn(path: string, damage: Damage[] = []) {
   const reader = await openReader(path, (one) => damage.push(one))
   try {
-    return Object.fromEntries([...(await reader.annotations())].map(([id, all]) => [id, Object.fromEntries(all)]))
+    return Object.fromEntries(
+      [...(await reader.annotations())].map(([id, all]) => [id, Object.fromEntries(all)]),
+    )
   } finally {
     await reader.close()
   }
@@ -39,10 +56,22 @@ async function annotationsIn(path: string, damage: Damage[] = []) {
 describe('notes and tags', () => {
   test('stand beside an experiment and its trials, and change by what is given alone', async () => {
     const path = await stored()
-    await annotate(path, { experimentId: 'bert-1' }, { note: 'after the driver update', addTags: ['nightly', 'a100'] })
+    await annotate(
+      path,
+      { experimentId: 'bert-1' },
+      { note: 'after the driver update', addTags: ['nightly', 'a100'] },
+    )
     await annotate(path, { experimentId: 'bert-1', trial: 2 }, { addTags: ['odd'] })
-    const after = await annotate(path, { experimentId: 'bert-1' }, { removeTags: ['a100'], archived: true })
-    expect(after).toEqual({ note: 'after the driver update', tags: ['nightly'], archivedAt: expect.stringMatching(/^\d{4}-/) })
+    const after = await annotate(
+      path,
+      { experimentId: 'bert-1' },
+      { removeTags: ['a100'], archived: true },
+    )
+    expect(after).toEqual({
+      note: 'after the driver update',
+      tags: ['nightly'],
+      archivedAt: expect.stringMatching(/^\d{4}-/),
+    })
     expect(await annotationsIn(path)).toEqual({ 'bert-1': { 0: after, 2: { tags: ['odd'] } } })
     const back = await annotate(path, { experimentId: 'bert-1' }, { note: '', archived: false })
     expect(back).toEqual({ tags: ['nightly'] })
@@ -52,14 +81,18 @@ describe('notes and tags', () => {
     const path = await stored()
     const before = await listed(path)
     const annotation = await annotate(path, { experimentId: 'gpt-2' }, { note: 'n' })
-    expect(await listed(path)).toEqual(before.map((one) => (one.id === 'gpt-2' ? { ...one, annotation } : one)))
+    expect(await listed(path)).toEqual(
+      before.map((one) => (one.id === 'gpt-2' ? { ...one, annotation } : one)),
+    )
   })
 
   test.each([
     [{ experimentId: 'none' }, /no experiment none/],
     [{ experimentId: 'bert-1', trial: 9 }, /has no trial 9/],
   ])('%j is refused by name', async (place, message) => {
-    await expect(annotate(await stored(), place, { note: 'x' })).rejects.toMatchObject({ message: expect.stringMatching(message) })
+    await expect(annotate(await stored(), place, { note: 'x' })).rejects.toMatchObject({
+      message: expect.stringMatching(message),
+    })
   })
 
   test('every tag that cannot be kept is named, and nothing is changed', async () => {
@@ -69,7 +102,10 @@ describe('notes and tags', () => {
       { experimentId: 'bert-1' },
       { note: 'x', addTags: ['fine', 'a,b', ' ', 'x'.repeat(65), 'red\u001b[31m'] },
     )
-    await expect(refused).rejects.toMatchObject({ fault: 'not-kept', message: expect.stringMatching(/a,b.*empty.*xxx.*65.*red/) })
+    await expect(refused).rejects.toMatchObject({
+      fault: 'not-kept',
+      message: expect.stringMatching(/a,b.*empty.*xxx.*65.*red/),
+    })
     expect(await annotationsIn(path)).toEqual({})
   })
 
@@ -94,13 +130,19 @@ describe('notes and tags', () => {
     await sql(path, `UPDATE annotations SET annotation = replace(annotation, 'one', 'own')`)
     const damage: Damage[] = []
     expect(await annotationsIn(path, damage)).toEqual({ 'gpt-2': { 0: { note: 'two', tags: [] } } })
-    expect(damage).toEqual([{ where: 'the annotation of experiment bert-1', what: expect.stringContaining('not what was written') }])
+    expect(damage).toEqual([
+      {
+        where: 'the annotation of experiment bert-1',
+        what: expect.stringContaining('not what was written'),
+      },
+    ])
     expect((await checkStore(path)).damage).toEqual(damage)
   })
 
   test('are saved from a file whose first page is gone, in their last form', async () => {
     const path = await stored()
-    for (const note of ['first', 'second', 'third']) await annotate(path, { experimentId: 'bert-1', trial: 3 }, { note, addTags: [note] })
+    for (const note of ['first', 'second', 'third'])
+      await annotate(path, { experimentId: 'bert-1', trial: 3 }, { note, addTags: [note] })
     await sql(path, 'PRAGMA wal_checkpoint(TRUNCATE)')
     const before = await annotationsIn(path)
     const bytes = readFileSync(path).fill(0, 0, 100)
@@ -146,7 +188,9 @@ describe('an experiment that is deleted', () => {
 
   test('one that is unknown among several keeps all of them', async () => {
     const path = await stored()
-    await expect(deleteExperiments(path, ['bert-1', 'none'])).rejects.toMatchObject({ fault: 'unknown-experiment' })
+    await expect(deleteExperiments(path, ['bert-1', 'none'])).rejects.toMatchObject({
+      fault: 'unknown-experiment',
+    })
     expect(await listed(path)).toHaveLength(2)
   })
 

@@ -1,6 +1,14 @@
-/** What people write beside measurements: notes, tags, and which experiments are put away. No figure depends on any of it. */
+/**
+ * What people write beside measurements: notes, tags, and which experiments are put away. No figure
+ * depends on any of it.
+ */
 import { isRecord } from '../../profiler/plain-record.ts'
-import { type Annotation, type AnnotationChange, type Annotations, experimentItself } from '../annotation.ts'
+import {
+  type Annotation,
+  type AnnotationChange,
+  type Annotations,
+  experimentItself,
+} from '../annotation.ts'
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { StoreError } from './store-error.ts'
@@ -19,8 +27,15 @@ const mostNote = 10_000
 const mostTags = 32
 const mostTag = 64
 
-/** Of every experiment that has any, or of the one named. Damaged ones are told to `onDamage` and left out. */
-export async function annotationsOf(sql: Transaction, onDamage: OnDamage, id?: string): Promise<ReadonlyMap<string, Annotations>> {
+/**
+ * Of every experiment that has any, or of the one named. Damaged ones are told to `onDamage` and
+ * left out.
+ */
+export async function annotationsOf(
+  sql: Transaction,
+  onDamage: OnDamage,
+  id?: string,
+): Promise<ReadonlyMap<string, Annotations>> {
   if (!(await hasTable(sql, 'annotations'))) return new Map()
   const rows = await sql.all<AnnotationRow>(
     `SELECT * FROM annotations ${id === undefined ? '' : 'WHERE experiment_id = ?'} ORDER BY experiment_id, trial_number`,
@@ -29,7 +44,11 @@ export async function annotationsOf(sql: Transaction, onDamage: OnDamage, id?: s
   const found = new Map<string, Map<number, Annotation>>()
   for (const row of rows) {
     const annotation = annotationOf(row, onDamage)
-    if (annotation) found.set(row.experiment_id, (found.get(row.experiment_id) ?? new Map()).set(row.trial_number, annotation))
+    if (annotation)
+      found.set(
+        row.experiment_id,
+        (found.get(row.experiment_id) ?? new Map()).set(row.trial_number, annotation),
+      )
   }
   return found
 }
@@ -37,8 +56,10 @@ export async function annotationsOf(sql: Transaction, onDamage: OnDamage, id?: s
 /** Undefined, and told to `onDamage`, for a damaged row. */
 export function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation | undefined {
   const { annotation: text, digest } = row
-  const read = documentOf({ where: `the annotation of ${placeOf(row)}`, text, digest, parts: partsOf(row) }, onDamage, (document) =>
-    isAnnotation(document) ? undefined : 'it is no annotation',
+  const read = documentOf(
+    { where: `the annotation of ${placeOf(row)}`, text, digest, parts: partsOf(row) },
+    onDamage,
+    (document) => (isAnnotation(document) ? undefined : 'it is no annotation'),
   )
   return read?.document as Annotation | undefined
 }
@@ -46,12 +67,12 @@ export function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation
 const placeOf = ({ experiment_id, trial_number }: AnnotationRow): string =>
   `${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${shown(experiment_id)}`
 
-const partsOf = ({ experiment_id, trial_number, updated_at, annotation }: Omit<AnnotationRow, 'digest'>) => [
+const partsOf = ({
   experiment_id,
   trial_number,
   updated_at,
   annotation,
-]
+}: Omit<AnnotationRow, 'digest'>) => [experiment_id, trial_number, updated_at, annotation]
 
 function isAnnotation(document: unknown): document is Annotation {
   if (!isRecord(document)) return false
@@ -64,34 +85,62 @@ function isAnnotation(document: unknown): document is Annotation {
   )
 }
 
-/** What an annotation becomes by a change. @throws StoreError that names every tag or note that cannot be kept. */
-export function changedAnnotation(before: Annotation | undefined, change: AnnotationChange, now: string): Annotation {
+/**
+ * What an annotation becomes by a change. @throws StoreError that names every tag or note that
+ * cannot be kept.
+ */
+export function changedAnnotation(
+  before: Annotation | undefined,
+  change: AnnotationChange,
+  now: string,
+): Annotation {
   const { note, addTags = [], removeTags = [], archived } = change
   const added = addTags.map((tag) => tag.trim())
-  const kept = (before?.tags ?? []).filter((tag) => !removeTags.map((one) => one.trim()).includes(tag))
+  const kept = (before?.tags ?? []).filter(
+    (tag) => !removeTags.map((one) => one.trim()).includes(tag),
+  )
   const tags = [...new Set([...kept, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
   const problems = [
     ...added.flatMap(tagProblem),
     ...(tags.length > mostTags ? [`${tags.length} tags are more than ${mostTags}`] : []),
-    ...(note !== undefined && note.length > mostNote ? [`a note of ${note.length} characters is longer than ${mostNote}`] : []),
+    ...(note !== undefined && note.length > mostNote
+      ? [`a note of ${note.length} characters is longer than ${mostNote}`]
+      : []),
   ]
   if (problems.length > 0)
-    throw new StoreError('not-kept', problems.join('; '), `a tag is one word or a few, of at most ${mostTag} characters, without commas`)
+    throw new StoreError(
+      'not-kept',
+      problems.join('; '),
+      `a tag is one word or a few, of at most ${mostTag} characters, without commas`,
+    )
   const newNote = note === undefined ? before?.note : note.trim() || undefined
-  const archivedAt = archived === undefined ? before?.archivedAt : archived ? (before?.archivedAt ?? now) : undefined
-  return { ...(newNote !== undefined && { note: newNote }), tags, ...(archivedAt !== undefined && { archivedAt }) }
+  const archivedAt =
+    archived === undefined ? before?.archivedAt : archived ? (before?.archivedAt ?? now) : undefined
+  return {
+    ...(newNote !== undefined && { note: newNote }),
+    tags,
+    ...(archivedAt !== undefined && { archivedAt }),
+  }
 }
 
 function tagProblem(tag: string): string[] {
   if (tag === '') return ['a tag is empty']
   if (tag.length > mostTag) return [`the tag "${tag.slice(0, 20)}..." has ${tag.length} characters`]
-  return /[\p{Cc}\p{Cf},]/u.test(tag) ? [`the tag ${JSON.stringify(tag)} has a comma or a character that cannot be seen`] : []
+  return /[\p{Cc}\p{Cf},]/u.test(tag)
+    ? [`the tag ${JSON.stringify(tag)} has a comma or a character that cannot be seen`]
+    : []
 }
 
-/** Writes beside an experiment, or beside one of its trials. Resolves with what is kept now. Throws StoreError. */
+/**
+ * Writes beside an experiment, or beside one of its trials. Resolves with what is kept now. Throws
+ * StoreError.
+ */
 export async function annotate(
   path: string,
-  { experimentId, trial = experimentItself }: { readonly experimentId: string; readonly trial?: number },
+  {
+    experimentId,
+    trial = experimentItself,
+  }: { readonly experimentId: string; readonly trial?: number },
   change: AnnotationChange,
 ): Promise<Annotation> {
   let after: Annotation = { tags: [] }
@@ -99,9 +148,16 @@ export async function annotate(
     connection.write(async (sql) => {
       await needPlace(sql, experimentId, trial)
       const now = new Date().toISOString()
-      const before = (await annotationsOf(sql, () => {}, experimentId)).get(experimentId)?.get(trial)
+      const before = (await annotationsOf(sql, () => {}, experimentId))
+        .get(experimentId)
+        ?.get(trial)
       after = changedAnnotation(before, change, now)
-      const row = { experiment_id: experimentId, trial_number: trial, updated_at: now, annotation: encode(after) }
+      const row = {
+        experiment_id: experimentId,
+        trial_number: trial,
+        updated_at: now,
+        annotation: encode(after),
+      }
       return insertAnnotation(sql, { ...row, digest: digestOf(partsOf(row)) })
     }),
   )
@@ -109,15 +165,22 @@ export async function annotate(
 }
 
 export const insertAnnotation = (sql: Transaction, row: AnnotationRow): Promise<void> =>
-  sql.run('INSERT OR REPLACE INTO annotations (experiment_id, trial_number, updated_at, annotation, digest) VALUES (?, ?, ?, ?, ?)', [
-    ...partsOf(row),
-    row.digest,
-  ])
+  sql.run(
+    'INSERT OR REPLACE INTO annotations (experiment_id, trial_number, updated_at, annotation, digest) VALUES (?, ?, ?, ?, ?)',
+    [...partsOf(row), row.digest],
+  )
 
 async function needPlace(sql: Transaction, id: string, trial: number): Promise<void> {
   await need(sql, id)
   if (trial === experimentItself) return
-  const [row] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [id, trial])
+  const [row] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [
+    id,
+    trial,
+  ])
   if (!row)
-    throw new StoreError('unknown-experiment', `experiment ${id} has no trial ${trial}`, '`tune show --json` has the numbers of its trials')
+    throw new StoreError(
+      'unknown-experiment',
+      `experiment ${id} has no trial ${trial}`,
+      '`tune show --json` has the numbers of its trials',
+    )
 }

@@ -56,9 +56,19 @@ test('beside the experiments of a store of version 1, which has none of them yet
 
 test('a damaged one is named and left out, and repaired away; the others stay', async () => {
   for (const name of ['a', 'b', 'c', 'd']) await keepCalibration(path, calibration(name))
-  await keepCalibration(path, { ...calibration('c2'), saturation: { connections: 16, rps: Number.NaN } })
+  await keepCalibration(path, {
+    ...calibration('c2'),
+    saturation: { connections: 16, rps: Number.NaN },
+  })
   const store = await openStore(path)
-  await store.create({ id: 'e', name: 'e', createdAt: '2026-11-20T10:00:00.000Z', spec: {}, provenance: 'simulated', seed: 1 })
+  await store.create({
+    id: 'e',
+    name: 'e',
+    createdAt: '2026-11-20T10:00:00.000Z',
+    spec: {},
+    provenance: 'simulated',
+    seed: 1,
+  })
   await store.close()
   const connection = await Connection.open(path, 100)
   await connection.direct((sql) =>

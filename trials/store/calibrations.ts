@@ -19,10 +19,14 @@ interface CalibrationRow {
 }
 
 /**
- * By name; none where there is no store, or one of before there were any. One that is damaged, or all of a file whose pages are, is told to
- * `onDamage` and left out: it is measured again in seconds. Throws StoreError.
+ * By name; none where there is no store, or one of before there were any. One that is damaged, or
+ * all of a file whose pages are, is told to `onDamage` and left out: it is measured again in
+ * seconds. Throws StoreError.
  */
-export async function readCalibrations(path: string, onDamage: OnDamage = () => {}): Promise<readonly ServerCalibration[]> {
+export async function readCalibrations(
+  path: string,
+  onDamage: OnDamage = () => {},
+): Promise<readonly ServerCalibration[]> {
   const file = resolve(path)
   if (!existsSync(file)) return []
   // An empty one is a store to be.
@@ -37,28 +41,39 @@ export async function readCalibrations(path: string, onDamage: OnDamage = () => 
 }
 
 /** Those that are whole. */
-async function calibrationsOf(sql: Transaction, onDamage: OnDamage): Promise<readonly ServerCalibration[]> {
+async function calibrationsOf(
+  sql: Transaction,
+  onDamage: OnDamage,
+): Promise<readonly ServerCalibration[]> {
   if (!(await hasTable(sql, 'calibrations'))) return []
   const rows = await sql.all<CalibrationRow>('SELECT * FROM calibrations ORDER BY name')
   return rows.flatMap(({ name, measured_at, calibration, digest }) => {
     const parts = [name, measured_at, calibration]
     // Of before version 4: as it stands.
-    const row = { where: `calibration ${shown(name)}`, text: calibration, digest: digest ?? digestOf(parts), parts }
+    const row = {
+      where: `calibration ${shown(name)}`,
+      text: calibration,
+      digest: digest ?? digestOf(parts),
+      parts,
+    }
     const read = documentOf(row, onDamage, (document) => calibrationProblem(document, name))
     return read ? [read.document as ServerCalibration] : []
   })
 }
 
-/** A later one of the same server, model and device takes the place of the earlier. Throws StoreError. */
+/**
+ * A later one of the same server, model and device takes the place of the earlier. Throws
+ * StoreError.
+ */
 export const keepCalibration = (path: string, calibration: ServerCalibration): Promise<void> =>
   writing(path, (connection) =>
     connection.write((sql) => {
       const { name, measuredAt } = calibration
       const text = encode(calibration)
-      return sql.run('INSERT OR REPLACE INTO calibrations (name, measured_at, calibration, digest) VALUES (?, ?, ?, ?)', [
-        ...[name, measuredAt, text],
-        digestOf([name, measuredAt, text]),
-      ])
+      return sql.run(
+        'INSERT OR REPLACE INTO calibrations (name, measured_at, calibration, digest) VALUES (?, ?, ?, ?)',
+        [...[name, measuredAt, text], digestOf([name, measuredAt, text])],
+      )
     }),
   )
 

@@ -1,4 +1,6 @@
-/** A SQLite connection with promises: one statement or transaction at a time, errors as StoreError. */
+/**
+ * A SQLite connection with promises: one statement or transaction at a time, errors as StoreError.
+ */
 import { performance } from 'node:perf_hooks'
 import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
@@ -28,7 +30,10 @@ const askAgainMs = 10
 
 export class Connection {
   readonly #database: sqlite3.Database
-  /** The end of the queue: the npm package spreads calls over threads, and a transaction must not see another one's statements. */
+  /**
+   * The end of the queue: the npm package spreads calls over threads, and a transaction must not
+   * see another one's statements.
+   */
   #last: Promise<unknown> = Promise.resolve()
 
   private constructor(
@@ -40,32 +45,49 @@ export class Connection {
   }
 
   /**
-   * Opens or creates the file; `read-only` opens what is there and can never write to it; `immutable` reads a file that nobody changes
-   * meanwhile, and so needs no lock and no file beside it. Throws StoreError.
+   * Opens or creates the file; `read-only` opens what is there and can never write to it;
+   * `immutable` reads a file that nobody changes meanwhile, and so needs no lock and no file beside
+   * it. Throws StoreError.
    */
-  static open(path: string, busyTimeoutMs: number, access: 'read-write' | 'read-only' | 'immutable' = 'read-write'): Promise<Connection> {
-    const mode = access === 'read-write' ? sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE : sqlite3.OPEN_READONLY
+  static open(
+    path: string,
+    busyTimeoutMs: number,
+    access: 'read-write' | 'read-only' | 'immutable' = 'read-write',
+  ): Promise<Connection> {
+    const mode =
+      access === 'read-write' ? sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE : sqlite3.OPEN_READONLY
     const name = access === 'immutable' ? `${pathToFileURL(path)}?immutable=1` : path
     return new Promise((resolve, reject) => {
-      const database = new sqlite3.Database(name, access === 'immutable' ? mode | sqlite3.OPEN_URI : mode, (error) => {
-        if (error) return reject(storeErrorOf(error, path))
-        database.configure('busyTimeout', busyTimeoutMs)
-        resolve(new Connection(database, path, busyTimeoutMs))
-      })
+      const database = new sqlite3.Database(
+        name,
+        access === 'immutable' ? mode | sqlite3.OPEN_URI : mode,
+        (error) => {
+          if (error) return reject(storeErrorOf(error, path))
+          database.configure('busyTimeout', busyTimeoutMs)
+          resolve(new Connection(database, path, busyTimeoutMs))
+        },
+      )
     })
   }
 
   /**
-   * A log written ahead, every commit flushed. SQLite turns to such a log without waiting for another that writes, and two that make a file at once would refuse
-   * each other: it is asked again until the time for waiting is up. Throws StoreError.
+   * A log written ahead, every commit flushed. SQLite turns to such a log without waiting for
+   * another that writes, and two that make a file at once would refuse each other: it is asked
+   * again until the time for waiting is up. Throws StoreError.
    */
   async writeAhead(): Promise<void> {
     const untilMs = performance.now() + this.busyTimeoutMs
     for (;;) {
       try {
-        return await this.direct((sql) => sql.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL'))
+        return await this.direct((sql) =>
+          sql.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL'),
+        )
       } catch (error) {
-        if (!(error instanceof StoreError && error.fault === 'locked') || performance.now() >= untilMs) throw error
+        if (
+          !(error instanceof StoreError && error.fault === 'locked') ||
+          performance.now() >= untilMs
+        )
+          throw error
         await setTimeout(askAgainMs)
       }
     }
@@ -80,7 +102,10 @@ export class Connection {
     return turn.catch((error: unknown) => Promise.reject(storeErrorOf(error, this.path)))
   }
 
-  /** Runs `work` in a transaction that holds the write lock from its start (`IMMEDIATE`), commits, or rolls back what failed. Throws StoreError. */
+  /**
+   * Runs `work` in a transaction that holds the write lock from its start (`IMMEDIATE`), commits,
+   * or rolls back what failed. Throws StoreError.
+   */
   write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     return this.#transaction('BEGIN IMMEDIATE', work)
   }
@@ -99,14 +124,18 @@ export class Connection {
         return result
       } catch (error) {
         await statements.exec('ROLLBACK').catch(() => {
-          // SQLite itself rolls back after a full disk or an I/O error, and then says that no transaction is active: `error` is what matters.
+          // SQLite itself rolls back after a full disk or an I/O error, and then says that no
+          // transaction is active: `error` is what matters.
         })
         throw error
       }
     })
   }
 
-  /** Copies the database, as of one moment, into a new file by SQLite's online backup: others may read and write meanwhile. Throws StoreError. */
+  /**
+   * Copies the database, as of one moment, into a new file by SQLite's online backup: others may
+   * read and write meanwhile. Throws StoreError.
+   */
   backup(to: string): Promise<void> {
     return this.direct(
       () =>
@@ -116,7 +145,9 @@ export class Connection {
           })
           backup.step(-1, (error) => {
             const ended =
-              !error && !backup.completed ? Object.assign(new Error('the copy did not complete'), { code: 'SQLITE_BUSY' }) : error
+              !error && !backup.completed
+                ? Object.assign(new Error('the copy did not complete'), { code: 'SQLITE_BUSY' })
+                : error
             backup.finish(() => (ended ? reject(ended) : resolve()))
           })
         }),
@@ -133,11 +164,18 @@ export class Connection {
 
   readonly #statements: Transaction = {
     run: (sql, values = []) =>
-      new Promise((resolve, reject) => this.#database.run(sql, values, (error) => (error ? reject(error) : resolve()))),
+      new Promise((resolve, reject) =>
+        this.#database.run(sql, values, (error) => (error ? reject(error) : resolve())),
+      ),
     all: <Row>(sql: string, values: readonly SqlValue[] = []) =>
       new Promise<Row[]>((resolve, reject) =>
-        this.#database.all<Row>(sql, values, (error, rows) => (error ? reject(error) : resolve(rows))),
+        this.#database.all<Row>(sql, values, (error, rows) =>
+          error ? reject(error) : resolve(rows),
+        ),
       ),
-    exec: (sql) => new Promise((resolve, reject) => this.#database.exec(sql, (error) => (error ? reject(error) : resolve()))),
+    exec: (sql) =>
+      new Promise((resolve, reject) =>
+        this.#database.exec(sql, (error) => (error ? reject(error) : resolve())),
+      ),
   }
 }

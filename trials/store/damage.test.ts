@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +14,14 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { FinishedTrial } from '../types.ts'
 import { Connection } from './connection.ts'
-import { backupStore, checkStore, type Damage, openReader, openStore, repairStore } from './index.ts'
+import {
+  backupStore,
+  checkStore,
+  type Damage,
+  openReader,
+  openStore,
+  repairStore,
+} from './index.ts'
 import { completeTrial } from './samples.contract.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-damage-'))
@@ -28,7 +43,8 @@ beforeAll(async () => {
   const store = await openStore(sound)
   for (const id of ids) {
     await store.create(experiment(id))
-    for (let number = 1; number <= perExperiment; number++) await store.append(id, completeTrial(number))
+    for (let number = 1; number <= perExperiment; number++)
+      await store.append(id, completeTrial(number))
     await store.finish(id, 'done', { verdict: 'good '.repeat(2000) })
   }
   await store.close()
@@ -67,7 +83,8 @@ const ways = [
   ['read', openReader],
   ['written', forWriting],
 ] as const
-const numbers = (trials: readonly FinishedTrial[] | undefined) => trials?.map((trial) => trial.number)
+const numbers = (trials: readonly FinishedTrial[] | undefined) =>
+  trials?.map((trial) => trial.number)
 const all = Array.from({ length: perExperiment }, (_, i) => i + 1)
 
 describe.each(ways)('a row that is damaged, in a store that is %s', (_, open) => {
@@ -106,7 +123,9 @@ describe.each(ways)('a row that is damaged, in a store that is %s', (_, open) =>
     const path = copy()
     await sql(path, change)
     const { list, trials, damage } = await read(open, path)
-    expect(damage).toEqual([{ where: 'trial 2 of experiment a', what: expect.stringMatching(what) }])
+    expect(damage).toEqual([
+      { where: 'trial 2 of experiment a', what: expect.stringMatching(what) },
+    ])
     expect(list.map((e) => e.id)).toEqual(ids)
     expect(numbers(trials.a)).toEqual(all.filter((n) => n !== 2))
     expect(numbers(trials.b)).toEqual(all)
@@ -134,14 +153,19 @@ describe.each(ways)('a row that is damaged, in a store that is %s', (_, open) =>
     const path = copy()
     await sql(path, `DELETE FROM experiments WHERE id = 'b'`)
     const { damage } = await read(open, path)
-    expect(damage).toEqual([{ where: 'experiment b', what: expect.stringContaining('8 of its trials') }])
+    expect(damage).toEqual([
+      { where: 'experiment b', what: expect.stringContaining('8 of its trials') },
+    ])
   })
 })
 
 /** Values of types that the tables refuse: only a file edited by other hands has them. */
 async function withoutTypes(path: string, change: string): Promise<void> {
   const strict = (from: string, to: string) =>
-    sql(path, `PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, '${from}', '${to}')`)
+    sql(
+      path,
+      `PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, '${from}', '${to}')`,
+    )
   await strict(') STRICT', ') /*was*/')
   await sql(path, `PRAGMA ignore_check_constraints = ON; ${change}`)
   await strict(') /*was*/', ') STRICT')
@@ -186,7 +210,9 @@ test('of one that was cut off before its first whole experiment nothing can be s
       message: expect.stringContaining('nothing can be saved'),
       hint: expect.stringContaining('--db'),
     })
-    await expect(refused).rejects.not.toMatchObject({ hint: expect.stringContaining('store repair') })
+    await expect(refused).rejects.not.toMatchObject({
+      hint: expect.stringContaining('store repair'),
+    })
   }
 })
 
@@ -199,7 +225,10 @@ test('what stands beside it as its log and is no file is refused', async () => {
 
 test('the number of a damaged trial stays taken: a resumed experiment goes on above it', async () => {
   const path = copy()
-  await sql(path, `UPDATE trials SET trial = 'x' WHERE experiment_id = 'a' AND number = ${perExperiment}`)
+  await sql(
+    path,
+    `UPDATE trials SET trial = 'x' WHERE experiment_id = 'a' AND number = ${perExperiment}`,
+  )
   const store = await openStore(path)
   await store.claim('a')
   expect(await store.lastNumber('a')).toBe(perExperiment)
@@ -227,7 +256,8 @@ async function confined(path: string, open: typeof openReader): Promise<void> {
   const { list, trials, damage } = await read(open, path)
   const truth = await read(openReader, sound)
   for (const id of ids) {
-    for (const trial of trials[id]!) expect(trial).toEqual(truth.trials[id]!.find((t) => t.number === trial.number))
+    for (const trial of trials[id]!)
+      expect(trial).toEqual(truth.trials[id]!.find((t) => t.number === trial.number))
     if (trials[id]!.length < perExperiment) expect(damage).not.toEqual([])
   }
   if (list.length < ids.length) expect(damage).not.toEqual([])
@@ -238,16 +268,19 @@ async function confined(path: string, open: typeof openReader): Promise<void> {
 describe('a file with flipped bits', () => {
   const flip = fc.tuple(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), fc.nat(7))
 
-  test.each(ways)('anywhere, %s: what is shown is true, and what is lost is named', async (_, open) => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(flip, { minLength: 1, maxLength: 3 }), async (flips) => {
-        const damaged = Buffer.from(bytes)
-        for (const [share, bit] of flips) damaged[Math.floor(share * damaged.length)]! ^= 1 << bit
-        await confined(copy(damaged), open)
-      }),
-      { numRuns: 40 },
-    )
-  })
+  test.each(ways)(
+    'anywhere, %s: what is shown is true, and what is lost is named',
+    async (_, open) => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(flip, { minLength: 1, maxLength: 3 }), async (flips) => {
+          const damaged = Buffer.from(bytes)
+          for (const [share, bit] of flips) damaged[Math.floor(share * damaged.length)]! ^= 1 << bit
+          await confined(copy(damaged), open)
+        }),
+        { numRuns: 40 },
+      )
+    },
+  )
 
   test.each(ways)('in the header of the file and of its pages, %s', async (_, open) => {
     for (let page = 0; page < bytes.length / 4096; page++) {
@@ -285,27 +318,30 @@ describe('a file with flipped bits', () => {
     ['first salt', 32 + 9],
     ['page number', 32 + 4],
     ['later frame', 32 + 5 * (24 + 4096) + 500],
-  ])('or with one in the log beside it, in its %s: what SQLite would drop is saved or named', async (_name, at) => {
-    const path = copy()
-    const store = await openStore(path)
-    await store.create(experiment('d'))
-    for (let n = 1; n <= 6; n++) await store.append('d', completeTrial(n))
-    const log = readFileSync(`${path}-wal`)
-    const main = readFileSync(path)
-    await store.close()
-    log[at]! ^= 4
-    for (const open of [openReader, forWriting]) {
-      const crashed = copy(main)
-      writeFileSync(`${crashed}-wal`, log)
-      const damage: Damage[] = []
-      const opened = await open(crashed, (one) => damage.push(one))
-      const kept = (await opened.load('d'))?.trials ?? []
-      expect(damage[0]?.what).toMatch(/log/)
-      expect(kept.length + damage.length).toBeGreaterThanOrEqual(6)
-      expect(kept).toEqual(kept.map((trial) => completeTrial(trial.number)))
-      await opened.close()
-    }
-  })
+  ])(
+    'or with one in the log beside it, in its %s: what SQLite would drop is saved or named',
+    async (_name, at) => {
+      const path = copy()
+      const store = await openStore(path)
+      await store.create(experiment('d'))
+      for (let n = 1; n <= 6; n++) await store.append('d', completeTrial(n))
+      const log = readFileSync(`${path}-wal`)
+      const main = readFileSync(path)
+      await store.close()
+      log[at]! ^= 4
+      for (const open of [openReader, forWriting]) {
+        const crashed = copy(main)
+        writeFileSync(`${crashed}-wal`, log)
+        const damage: Damage[] = []
+        const opened = await open(crashed, (one) => damage.push(one))
+        const kept = (await opened.load('d'))?.trials ?? []
+        expect(damage[0]?.what).toMatch(/log/)
+        expect(kept.length + damage.length).toBeGreaterThanOrEqual(6)
+        expect(kept).toEqual(kept.map((trial) => completeTrial(trial.number)))
+        await opened.close()
+      }
+    },
+  )
 
   test('a log whose last transaction is torn is no damage', async () => {
     const path = copy()
@@ -343,7 +379,11 @@ describe('care of a store', () => {
       path,
       `UPDATE trials SET trial = 'x' WHERE experiment_id = 'a' AND number = 2; UPDATE experiments SET spec = '' WHERE id = 'b'`,
     )
-    expect(await repairStore(path)).toMatchObject({ kept: `${path}.damaged`, experiments: 2, trials: 15 })
+    expect(await repairStore(path)).toMatchObject({
+      kept: `${path}.damaged`,
+      experiments: 2,
+      trials: 15,
+    })
     expect(await checkStore(path)).toEqual({ experiments: 2, trials: 15, damage: [] })
     expect(statSync(path).mode & 0o777).toBe(0o600)
   })
@@ -374,6 +414,8 @@ describe('care of a store', () => {
     const reader = await openReader(to)
     expect((await reader.load('d'))?.trials[0]).toEqual(completeTrial(1))
     await reader.close()
-    await expect(backupStore(path, to)).rejects.toMatchObject({ message: expect.stringContaining('there already') })
+    await expect(backupStore(path, to)).rejects.toMatchObject({
+      message: expect.stringContaining('there already'),
+    })
   })
 })

@@ -1,4 +1,7 @@
-/** The tables of the store, as the list of steps that lead to them. A step, once released, is never edited: add one. */
+/**
+ * The tables of the store, as the list of steps that lead to them. A step, once released, is never
+ * edited: add one.
+ */
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
 import { privateFile } from '../private-files.ts'
 import { Connection, type Transaction } from './connection.ts'
@@ -12,8 +15,8 @@ const finite = (document: string, path: string) =>
   `iif(json_type(${document}, '$.${path}') IN ('integer', 'real'), ${document} ->> '$.${path}', NULL)`
 
 /**
- * migrations[k] leads from version k to k + 1. Documents are JSON (see infinity-json.ts) and hold the whole truth;
- * the generated columns are for people with SQL in hand.
+ * migrations[k] leads from version k to k + 1. Documents are JSON (see infinity-json.ts) and hold
+ * the whole truth; the generated columns are for people with SQL in hand.
  */
 export const migrations: readonly string[] = [
   `CREATE TABLE experiments (
@@ -51,7 +54,8 @@ export const migrations: readonly string[] = [
      PRIMARY KEY (experiment_id, trial_number, position),
      FOREIGN KEY (experiment_id, trial_number) REFERENCES trials (experiment_id, number) ON DELETE CASCADE
    ) STRICT, WITHOUT ROWID;`,
-  // Digests tell a damaged row from a sound one, and a document that is no JSON makes its generated columns NULL instead of failing every query.
+  // Digests tell a damaged row from a sound one, and a document that is no JSON makes its generated
+  // columns NULL instead of failing every query.
   `ALTER TABLE experiments ADD COLUMN digest TEXT;
    ALTER TABLE experiments ADD COLUMN result_digest TEXT;
    ${regenerated('trials', 'trial', {
@@ -92,8 +96,15 @@ export const migrations: readonly string[] = [
    ) STRICT, WITHOUT ROWID;`,
 ]
 
-/** SQL that makes generated columns anew, guarded against documents that are no JSON; all go before the first comes, for adding one computes those there are. */
-function regenerated(table: string, document: string, columns: Readonly<Record<string, readonly [type: string, value: string]>>): string {
+/**
+ * SQL that makes generated columns anew, guarded against documents that are no JSON; all go before
+ * the first comes, for adding one computes those there are.
+ */
+function regenerated(
+  table: string,
+  document: string,
+  columns: Readonly<Record<string, readonly [type: string, value: string]>>,
+): string {
   const drops = Object.keys(columns).map((name) => `ALTER TABLE ${table} DROP COLUMN ${name};`)
   const adds = Object.entries(columns).map(
     ([name, [type, value]]) =>
@@ -103,11 +114,15 @@ function regenerated(table: string, document: string, columns: Readonly<Record<s
 }
 
 /**
- * Brings a database to the newest version, each step in one transaction with its version number; safe against another process that does the same.
- * A copy of the older version stays beside it, as `FILE.v1`.
- * Throws StoreError for a database that is newer than this program or not a store of ours.
+ * Brings a database to the newest version, each step in one transaction with its version number;
+ * safe against another process that does the same. A copy of the older version stays beside it, as
+ * `FILE.v1`. Throws StoreError for a database that is newer than this program or not a store of
+ * ours.
  */
-export async function migrate(connection: Connection, steps: readonly string[] = migrations): Promise<void> {
+export async function migrate(
+  connection: Connection,
+  steps: readonly string[] = migrations,
+): Promise<void> {
   await keepOlder(connection, steps.length)
   await connection.write(async (sql) => {
     const version = await versionOf(sql, connection.path, steps.length)
@@ -122,7 +137,9 @@ export async function migrate(connection: Connection, steps: readonly string[] =
 
 /** An older store is copied before it is changed; the first copy of a version is kept. */
 async function keepOlder(connection: Connection, newest: number): Promise<void> {
-  const [row] = await connection.direct((sql) => sql.all<{ user_version: number }>('PRAGMA user_version'))
+  const [row] = await connection.direct((sql) =>
+    sql.all<{ user_version: number }>('PRAGMA user_version'),
+  )
   const version = row?.user_version ?? 0
   const copy = `${connection.path}.v${version}`
   if (version === 0 || version >= newest || existsSync(copy)) return
@@ -137,11 +154,24 @@ async function keepOlder(connection: Connection, newest: number): Promise<void> 
   }
 }
 
-/** The version of a store; 0: nothing is in it yet. Throws StoreError for one that is newer than `newest`, and for what is no store of ours. */
-export async function versionOf(sql: Transaction, path: string, newest = migrations.length): Promise<number> {
-  const [{ user_version: version } = { user_version: 0 }] = await sql.all<{ user_version: number }>('PRAGMA user_version')
-  const [{ application_id: application } = { application_id: 0 }] = await sql.all<{ application_id: number }>('PRAGMA application_id')
-  const tables = await sql.all<{ name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'")
+/**
+ * The version of a store; 0: nothing is in it yet. Throws StoreError for one that is newer than
+ * `newest`, and for what is no store of ours.
+ */
+export async function versionOf(
+  sql: Transaction,
+  path: string,
+  newest = migrations.length,
+): Promise<number> {
+  const [{ user_version: version } = { user_version: 0 }] = await sql.all<{ user_version: number }>(
+    'PRAGMA user_version',
+  )
+  const [{ application_id: application } = { application_id: 0 }] = await sql.all<{
+    application_id: number
+  }>('PRAGMA application_id')
+  const tables = await sql.all<{ name: string }>(
+    "SELECT name FROM sqlite_schema WHERE type = 'table'",
+  )
   if (application !== applicationId && (tables.length > 0 || version !== 0)) {
     throw new StoreError(
       'not-a-store',
@@ -149,7 +179,12 @@ export async function versionOf(sql: Transaction, path: string, newest = migrati
       'check the path, or use another file with --db',
     )
   }
-  if (version === 0 && tables.length > 0) throw new StoreError('corrupt', `the trial store ${path} has tables and no version`, corruptHint)
+  if (version === 0 && tables.length > 0)
+    throw new StoreError(
+      'corrupt',
+      `the trial store ${path} has tables and no version`,
+      corruptHint,
+    )
   if (version > newest) {
     throw new StoreError(
       'newer-version',

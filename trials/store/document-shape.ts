@@ -1,13 +1,29 @@
-/** Whether a decoded document is what its row must hold: what a damaged byte made of it must not reach a computation. */
+/**
+ * Whether a decoded document is what its row must hold: what a damaged byte made of it must not
+ * reach a computation.
+ */
 import { isRecord } from '../../profiler/plain-record.ts'
 import type { Provenance } from '../types.ts'
 
-const provenances: ReadonlySet<string> = new Set<Provenance>(['measured', 'emulated', 'simulated', 'imported'])
+const provenances: ReadonlySet<string> = new Set<Provenance>([
+  'measured',
+  'emulated',
+  'simulated',
+  'imported',
+])
 
-/** What is wrong with a trial's document, in words; undefined for one that can be used. `points` are its load curve. */
-export function trialProblem(document: unknown, number: number, points: readonly unknown[]): string | undefined {
+/**
+ * What is wrong with a trial's document, in words; undefined for one that can be used. `points` are
+ * its load curve.
+ */
+export function trialProblem(
+  document: unknown,
+  number: number,
+  points: readonly unknown[],
+): string | undefined {
   if (!isRecord(document)) return 'it is no object'
-  if (document.number !== number) return `it says that it is trial ${String(document.number).slice(0, 20)}`
+  if (document.number !== number)
+    return `it says that it is trial ${String(document.number).slice(0, 20)}`
   if (!isConfiguration(document.configuration)) return 'its configuration is unreadable'
   const missing = missingIn(document, { why: isText, startedAt: isText, seconds: isNumber })
   if (missing) return missing
@@ -37,12 +53,21 @@ function measurementProblem(measurement: unknown, points: readonly unknown[]): s
   const broken = points.findIndex(
     (point) =>
       !isRecord(point) ||
-      missingIn(point, { load: isRecord, offeredRps: isNumber, achievedRps: isNumber, sloMs: isNumber, sloCi95Ms: isInterval }),
+      missingIn(point, {
+        load: isRecord,
+        offeredRps: isNumber,
+        achievedRps: isNumber,
+        sloMs: isNumber,
+        sloCi95Ms: isInterval,
+      }),
   )
   return broken < 0 ? undefined : `its load point ${broken + 1} is unreadable`
 }
 
-/** What is wrong with an experiment's row and its specification, in words; undefined for one that can be used. */
+/**
+ * What is wrong with an experiment's row and its specification, in words; undefined for one that
+ * can be used.
+ */
 export function experimentProblem(row: object, spec: unknown): string | undefined {
   if (!isRecord(spec)) return 'its specification is no object'
   const wrong = missingIn(
@@ -58,30 +83,51 @@ export function experimentProblem(row: object, spec: unknown): string | undefine
 /** What is wrong with a calibration's document, in words; undefined for one that can be used. */
 export function calibrationProblem(document: unknown, name: unknown): string | undefined {
   if (!isRecord(document)) return 'it is no object'
-  if (document.name !== name) return `it says that it is ${JSON.stringify(document.name)?.slice(0, 80)}`
+  if (document.name !== name)
+    return `it says that it is ${JSON.stringify(document.name)?.slice(0, 80)}`
   const missing = missingIn(document, {
     ...{ name: isText, server: isText, model: isText, device: isText, measuredAt: isText },
     ...{ configuration: isConfiguration, points: Array.isArray, memory: Array.isArray },
   })
   if (missing) return missing
-  const { points, memory, saturation } = document as { points: unknown[]; memory: unknown[]; saturation?: unknown }
+  const { points, memory, saturation } = document as {
+    points: unknown[]
+    memory: unknown[]
+    saturation?: unknown
+  }
   const positive: Check = (value) => isNumber(value) && Number.isFinite(value) && value > 0
-  if (!points.every((point) => isRecord(point) && !missingIn(point, { batch: positive, latencyMs: positive, processes: positive })))
+  if (
+    !points.every(
+      (point) =>
+        isRecord(point) &&
+        !missingIn(point, { batch: positive, latencyMs: positive, processes: positive }),
+    )
+  )
     return 'a point of it is unreadable'
-  if (saturation !== undefined && !(isRecord(saturation) && !missingIn(saturation, { connections: positive, rps: positive })))
+  if (
+    saturation !== undefined &&
+    !(isRecord(saturation) && !missingIn(saturation, { connections: positive, rps: positive }))
+  )
     return 'what many requests at once came to is unreadable'
-  return memory.every((one) => isRecord(one) && !missingIn(one, { batch: positive, gpuMemoryMiB: positive }))
+  return memory.every(
+    (one) => isRecord(one) && !missingIn(one, { batch: positive, gpuMemoryMiB: positive }),
+  )
     ? undefined
     : 'a reading of memory in it is unreadable'
 }
 
 type Check = (value: unknown) => boolean
 
-const missingIn = (document: Readonly<Record<string, unknown>>, checks: Readonly<Record<string, Check>>): string | undefined => {
+const missingIn = (
+  document: Readonly<Record<string, unknown>>,
+  checks: Readonly<Record<string, Check>>,
+): string | undefined => {
   const name = Object.keys(checks).find((key) => !checks[key]!(document[key]))
   return name && `${name} is missing or unreadable`
 }
 const isText: Check = (value) => typeof value === 'string'
 const isNumber = (value: unknown): value is number => typeof value === 'number'
-const isConfiguration: Check = (value) => isRecord(value) && Object.values(value).every((v) => isNumber(v) || isText(v))
-const isInterval: Check = (value) => Array.isArray(value) && value.length === 2 && value.every(isNumber)
+const isConfiguration: Check = (value) =>
+  isRecord(value) && Object.values(value).every((v) => isNumber(v) || isText(v))
+const isInterval: Check = (value) =>
+  Array.isArray(value) && value.length === 2 && value.every(isNumber)

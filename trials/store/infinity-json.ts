@@ -1,6 +1,7 @@
 /**
- * JSON that keeps every number. An overloaded predictor's percentile is Infinity, and plain JSON would make it null:
- * NaN, the infinities and -0 become {"$number": "Infinity"}, and an object of the data that looks so becomes {"$literal": {...}}.
+ * JSON that keeps every number. An overloaded predictor's percentile is Infinity, and plain JSON
+ * would make it null: NaN, the infinities and -0 become {"$number": "Infinity"}, and an object of
+ * the data that looks so becomes {"$literal": {...}}.
  */
 const numbers: Readonly<Record<string, number>> = {
   NaN: Number.NaN,
@@ -9,7 +10,10 @@ const numbers: Readonly<Record<string, number>> = {
   '-0': -0,
 }
 
-/** JSON text of plain data (no functions, dates or cycles); properties that are undefined are left out. */
+/**
+ * JSON text of plain data (no functions, dates or cycles); properties that are undefined are left
+ * out.
+ */
 export function encode(data: unknown): string {
   return JSON.stringify(mark(data)) ?? 'null'
 }

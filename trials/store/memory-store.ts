@@ -1,9 +1,15 @@
-/** A trial store in memory, for tests and dry runs: the same behaviour, gone at the end of the process. */
+/**
+ * A trial store in memory, for tests and dry runs: the same behaviour, gone at the end of the
+ * process.
+ */
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
 import { decode, encode } from './infinity-json.ts'
 import { StoreError, unknownExperiment } from './store-error.ts'
 
-/** Throws StoreError as the store on disk does, except for faults of files and other processes, which it cannot have. */
+/**
+ * Throws StoreError as the store on disk does, except for faults of files and other processes,
+ * which it cannot have.
+ */
 export function memoryStore(): TrialStore {
   const experiments = new Map<string, { record: ExperimentRecord; trials: Map<number, string> }>()
   let open = true
@@ -14,7 +20,8 @@ export function memoryStore(): TrialStore {
     return found
   }
   const answer = async <T>(work: () => T): Promise<T> => {
-    if (!open) throw new StoreError('closed', 'the trial store is closed already', 'open the store again')
+    if (!open)
+      throw new StoreError('closed', 'the trial store is closed already', 'open the store again')
     return work()
   }
   const copy = <T>(data: T): T => decode(encode(data)) as T
@@ -23,9 +30,16 @@ export function memoryStore(): TrialStore {
     create: (experiment) =>
       answer(() => {
         if (experiments.has(experiment.id)) {
-          throw new StoreError('duplicate', `experiment ${experiment.id} is in the store already`, 'resume it, or choose another id')
+          throw new StoreError(
+            'duplicate',
+            `experiment ${experiment.id} is in the store already`,
+            'resume it, or choose another id',
+          )
         }
-        experiments.set(experiment.id, { record: copy({ ...experiment, state: 'running' as const }), trials: new Map() })
+        experiments.set(experiment.id, {
+          record: copy({ ...experiment, state: 'running' as const }),
+          trials: new Map(),
+        })
       }),
     claim: (id) =>
       answer(() => {
@@ -37,14 +51,18 @@ export function memoryStore(): TrialStore {
       answer(() => {
         const found = experiments.get(id)
         if (!found) return undefined
-        const trials = [...found.trials].sort(([a], [b]) => a - b).map(([, trial]) => decode(trial) as FinishedTrial)
+        const trials = [...found.trials]
+          .sort(([a], [b]) => a - b)
+          .map(([, trial]) => decode(trial) as FinishedTrial)
         return { experiment: copy(found.record), trials }
       }),
     list: () =>
       answer(() =>
         [...experiments.values()]
           .map(({ record, trials }) => ({ ...copy(record), trials: trials.size }))
-          .sort((a, b) => (a.createdAt < b.createdAt || (a.createdAt === b.createdAt && a.id < b.id) ? -1 : 1)),
+          .sort((a, b) =>
+            a.createdAt < b.createdAt || (a.createdAt === b.createdAt && a.id < b.id) ? -1 : 1,
+          ),
       ),
     lastNumber: (id) => answer(() => Math.max(0, ...(experiments.get(id)?.trials.keys() ?? []))),
     append: (id, trial) =>

@@ -2,7 +2,10 @@
 import type { Owner, OwnerState } from './owner.ts'
 import { StoreError } from './store-error.ts'
 
-export const ownedElsewhere = (id: string, { owner, state }: { readonly owner: Owner; readonly state: OwnerState }): StoreError =>
+export const ownedElsewhere = (
+  id: string,
+  { owner, state }: { readonly owner: Owner; readonly state: OwnerState },
+): StoreError =>
   state === 'unknown'
     ? new StoreError(
         'owned-elsewhere',

@@ -25,12 +25,17 @@ export function ownerState(owner: Owner): OwnerState {
   return owner.pid === process.pid ? 'this-process' : 'alive'
 }
 
-/** Start time of a process, or undefined when there is none with that number (or only its zombie). */
+/**
+ * Start time of a process, or undefined when there is none with that number (or only its zombie).
+ */
 export function startOf(pid: number): string | undefined {
   return process.platform === 'linux' ? startOnLinux(pid) : startByPs(pid)
 }
 
-/** Boot and start tick: proc_pid_stat(5), field 22; fields are counted after the command name, which may hold spaces and brackets. */
+/**
+ * Boot and start tick: proc_pid_stat(5), field 22; fields are counted after the command name, which
+ * may hold spaces and brackets.
+ */
 function startOnLinux(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -48,8 +53,10 @@ function startOnLinux(pid: number): string | undefined {
 function startByPs(pid: number): string | undefined {
   try {
     return (
-      execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim() ||
-      undefined
+      execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+      }).trim() || undefined
     )
   } catch {
     return undefined // ps exits 1 when there is no such process

@@ -1,6 +1,7 @@
 /**
- * Rows of a damaged store, gathered page by page as the file format lays them down (sqlite.org/fileformat2.html, sections 1.5, 1.6, 2.1
- * and 4): every leaf and index page is read by itself, so that neither the header nor the schema nor the pages above need be whole.
+ * Rows of a damaged store, gathered page by page as the file format lays them down
+ * (sqlite.org/fileformat2.html, sections 1.5, 1.6, 2.1 and 4): every leaf and index page is read by
+ * itself, so that neither the header nor the schema nor the pages above need be whole.
  */
 import { readFileSync, statSync } from 'node:fs'
 import type { AnnotationRow } from './annotations.ts'
@@ -19,7 +20,10 @@ interface PageRows {
   readonly strange: readonly string[]
 }
 
-/** What the file at `path` and the write-ahead log beside it hold, as far as it can be read. @throws the file system's errors */
+/**
+ * What the file at `path` and the write-ahead log beside it hold, as far as it can be read. @throws
+ * the file system's errors
+ */
 export function pageRows(path: string): PageRows {
   const { pages, usable } = pagesOf(path)
   const found: Found = { experiments: [], trials: [], points: [], annotations: [], strange: [] }
@@ -68,7 +72,12 @@ const leafIndex = 10
 const innerIndex = 2
 
 /** Payloads of a page's cells; a cell that cannot be followed is left out. */
-function payloadsOf(page: Buffer, number: number, pages: ReadonlyMap<number, Buffer>, usable: number): Buffer[] {
+function payloadsOf(
+  page: Buffer,
+  number: number,
+  pages: ReadonlyMap<number, Buffer>,
+  usable: number,
+): Buffer[] {
   const start = number === 1 ? 100 : 0
   const kind = page[start]
   if (kind !== leafTable && kind !== leafIndex && kind !== innerIndex) return []
@@ -82,7 +91,13 @@ function payloadsOf(page: Buffer, number: number, pages: ReadonlyMap<number, Buf
   return payloads
 }
 
-function payloadAt(page: Buffer, cell: number, kind: number, pages: ReadonlyMap<number, Buffer>, usable: number): Buffer | undefined {
+function payloadAt(
+  page: Buffer,
+  cell: number,
+  kind: number,
+  pages: ReadonlyMap<number, Buffer>,
+  usable: number,
+): Buffer | undefined {
   const size = varint(page, cell + (kind === innerIndex ? 4 : 0))
   if (!size) return undefined
   const rowid = kind === leafTable ? varint(page, size.end) : { end: size.end }
@@ -108,7 +123,10 @@ function payloadAt(page: Buffer, cell: number, kind: number, pages: ReadonlyMap<
   return Buffer.concat(parts)
 }
 
-/** Section 1.6: seven bits a byte, high ones first, and eight of the ninth. Undefined beyond the end or beyond what a file can hold. */
+/**
+ * Section 1.6: seven bits a byte, high ones first, and eight of the ninth. Undefined beyond the end
+ * or beyond what a file can hold.
+ */
 function varint(bytes: Buffer, at: number): { value: number; end: number } | undefined {
   let value = 0
   for (let i = 0; i < 8; i++) {
@@ -145,33 +163,79 @@ function recordOf(payload: Buffer): Value[] | undefined {
 const integerBytes = [0, 1, 2, 3, 4, 6, 8]
 const fraction = 7
 
-function valueAt(payload: Buffer, at: number, type: number): { value: Value; bytes: number } | undefined {
+function valueAt(
+  payload: Buffer,
+  at: number,
+  type: number,
+): { value: Value; bytes: number } | undefined {
   if (type === 0) return { value: null, bytes: 0 }
   if (type === 8 || type === 9) return { value: type - 8, bytes: 0 }
-  const bytes = type >= 12 ? (type - 12 - (type % 2)) / 2 : type === fraction ? 8 : integerBytes[type]
+  const bytes =
+    type >= 12 ? (type - 12 - (type % 2)) / 2 : type === fraction ? 8 : integerBytes[type]
   if (bytes === undefined || at + bytes > payload.length) return undefined
   if (type === fraction || (type >= 12 && type % 2 === 0)) return { value: strange, bytes }
   if (type >= 13) return { value: payload.toString('utf8', at, at + bytes), bytes }
-  return { value: bytes === 8 ? Number(payload.readBigInt64BE(at)) : payload.readIntBE(at, bytes), bytes }
+  return {
+    value: bytes === 8 ? Number(payload.readBigInt64BE(at)) : payload.readIntBE(at, bytes),
+    bytes,
+  }
 }
 
-/** Which table a record is of shows in the types of its values; the schema and other indexes have none of these. */
+/**
+ * Which table a record is of shows in the types of its values; the schema and other indexes have
+ * none of these.
+ */
 function sort(record: Value[] | undefined, found: Found): void {
   if (!record) return
-  const kinds = record.map((value) => (value === strange ? 's' : value === null ? '-' : typeof value === 'string' ? 't' : 'n')).join('')
+  const kinds = record
+    .map((value) =>
+      value === strange ? 's' : value === null ? '-' : typeof value === 'string' ? 't' : 'n',
+    )
+    .join('')
   if (/^tttt(n)tt[t-]{2,4}$/.test(kinds)) {
-    const [id, name, created_at, provenance, seed, state, spec, result, owner, digest, result_digest] = record
-    found.experiments.push({ id, name, created_at, provenance, seed, state, spec, result, owner, digest, result_digest } as ExperimentRow)
+    const [
+      id,
+      name,
+      created_at,
+      provenance,
+      seed,
+      state,
+      spec,
+      result,
+      owner,
+      digest,
+      result_digest,
+    ] = record
+    found.experiments.push({
+      id,
+      name,
+      created_at,
+      provenance,
+      seed,
+      state,
+      spec,
+      result,
+      owner,
+      digest,
+      result_digest,
+    } as ExperimentRow)
   } else if (/^tnt[t-]?$/.test(kinds)) {
     const [experiment_id, number, trial, digest] = record
     found.trials.push({ experiment_id, number, trial, digest } as TrialRow)
   } else if (/^tnttt$/.test(kinds)) {
     const [experiment_id, trial_number, updated_at, annotation, digest] = record
-    found.annotations.push({ experiment_id, trial_number, updated_at, annotation, digest } as AnnotationRow)
+    found.annotations.push({
+      experiment_id,
+      trial_number,
+      updated_at,
+      annotation,
+      digest,
+    } as AnnotationRow)
   } else if (/^tnnt$/.test(kinds)) {
     const [experiment_id, trial_number, position, point] = record
     found.points.push({ experiment_id, trial_number, position, point } as PointRow)
   } else if (/^t[a-z-]{8,10}$/.test(kinds)) found.strange.push(`experiment ${shown(record[0])}`)
   // A point's own trial misses it, and is named then.
-  else if (/^tn[s-][a-z-]?$|^tnts$/.test(kinds)) found.strange.push(`trial ${String(record[1])} of experiment ${shown(record[0])}`)
+  else if (/^tn[s-][a-z-]?$|^tnts$/.test(kinds))
+    found.strange.push(`trial ${String(record[1])} of experiment ${shown(record[0])}`)
 }

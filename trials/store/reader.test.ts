@@ -55,6 +55,8 @@ describe('a store read while it is written', () => {
     const text = join(folder, 'text')
     writeFileSync(text, 'no database, however long it may be: '.repeat(100))
     await expect(openReader(text)).rejects.toMatchObject({ fault: 'not-a-store' })
-    await expect(openReader(join(folder, 'missing.db'))).rejects.toMatchObject({ fault: 'cannot-open' })
+    await expect(openReader(join(folder, 'missing.db'))).rejects.toMatchObject({
+      fault: 'cannot-open',
+    })
   })
 })

@@ -1,4 +1,7 @@
-/** A store seen from outside, while another process may be writing to it: opened read-only, so that nothing can be changed through it. */
+/**
+ * A store seen from outside, while another process may be writing to it: opened read-only, so that
+ * nothing can be changed through it.
+ */
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Annotation, type Annotations, experimentItself } from '../annotation.ts'
@@ -9,22 +12,43 @@ import { openSound } from './open-sound.ts'
 import { pagesAreDamaged } from './page-check.ts'
 import { nothingToSave, rebuilt, salvage } from './salvage.ts'
 import { StoreError } from './store-error.ts'
-import { experimentOf, experimentsOf, find, type OnDamage, onceEach, trialsOf } from './stored-rows.ts'
+import {
+  experimentOf,
+  experimentsOf,
+  find,
+  type OnDamage,
+  onceEach,
+  trialsOf,
+} from './stored-rows.ts'
 
 /** An experiment of a list. */
-export type ListedExperiment = ExperimentRecord & { readonly trials: number; readonly annotation?: Annotation }
+export type ListedExperiment = ExperimentRecord & {
+  readonly trials: number
+  readonly annotation?: Annotation
+}
 
-/** Every call may throw StoreError. What is damaged is left out and told to the `onDamage` that the reader was opened with. */
+/**
+ * Every call may throw StoreError. What is damaged is left out and told to the `onDamage` that the
+ * reader was opened with.
+ */
 export interface StoreReader {
   /** Oldest first. */
   list(): Promise<readonly ListedExperiment[]>
-  load(id: string): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
+  load(
+    id: string,
+  ): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   experiment(id: string): Promise<ExperimentRecord | undefined>
-  /** Numbers of the finished trials above `after`, ascending. Trials run side by side may finish out of order. */
+  /**
+   * Numbers of the finished trials above `after`, ascending. Trials run side by side may finish out
+   * of order.
+   */
   numbers(id: string, after: number): Promise<readonly number[]>
   /** Finished trials numbered `from` to `to`, both included. */
   trials(id: string, from: number, to: number): Promise<readonly FinishedTrial[]>
-  /** What people wrote beside experiments and trials, by experiment: of all that have any, or of the one named. */
+  /**
+   * What people wrote beside experiments and trials, by experiment: of all that have any, or of the
+   * one named.
+   */
   annotations(id?: string): Promise<ReadonlyMap<string, Annotations>>
   /** Changes whenever another process has committed something: cheap to ask often. */
   version(): Promise<number>
@@ -32,8 +56,9 @@ export interface StoreReader {
 }
 
 /**
- * Opens a store that is there, also on a disk or in a folder that cannot be written. Of a file whose pages are damaged, what can be read is
- * read into memory. Throws StoreError: no such file, no store of ours, nothing in it whole.
+ * Opens a store that is there, also on a disk or in a folder that cannot be written. Of a file
+ * whose pages are damaged, what can be read is read into memory. Throws StoreError: no such file,
+ * no store of ours, nothing in it whole.
  */
 export async function openReader(path: string, given?: OnDamage): Promise<StoreReader> {
   const file = resolve(path)
@@ -76,10 +101,10 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
       }),
     numbers: (id, after) =>
       read(async (sql) => {
-        const rows = await sql.all<{ number: number }>('SELECT number FROM trials WHERE experiment_id = ? AND number > ? ORDER BY number', [
-          id,
-          after,
-        ])
+        const rows = await sql.all<{ number: number }>(
+          'SELECT number FROM trials WHERE experiment_id = ? AND number > ? ORDER BY number',
+          [id, after],
+        )
         return rows.map((row) => row.number)
       }),
     trials: (id, from, to) => read((sql) => trialsOf(sql, id, onDamage, from, to)),
@@ -94,15 +119,27 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
 }
 
 const memory = ':memory:'
-/** What can be read of a file that SQLite does not open, page by page; the error itself where that is nothing. */
+/**
+ * What can be read of a file that SQLite does not open, page by page; the error itself where that
+ * is nothing.
+ */
 async function salvaged(file: string, error: unknown, onDamage: OnDamage): Promise<Connection> {
   const damaged = pagesAreDamaged(error)
-  if (!damaged && !(error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only'))) throw error
+  if (
+    !damaged &&
+    !(error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only'))
+  )
+    throw error
   if (!existsSync(file) || !statSync(file).isFile()) throw error
   const saved = salvage(file)
   // What is no store of ours is left to itself.
-  if (saved.experiments.length === 0) throw damaged && error.fault === 'corrupt' ? nothingToSave(file) : error
-  if (damaged) onDamage({ where: file, what: `its pages are damaged (${error.message}); shown is what can be read` })
+  if (saved.experiments.length === 0)
+    throw damaged && error.fault === 'corrupt' ? nothingToSave(file) : error
+  if (damaged)
+    onDamage({
+      where: file,
+      what: `its pages are damaged (${error.message}); shown is what can be read`,
+    })
   for (const one of saved.damage) onDamage(one)
   return rebuilt(saved)
 }

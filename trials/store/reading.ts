@@ -11,7 +11,11 @@ export async function reading<T>(file: string, look: (sql: Transaction) => Promi
   try {
     return await readFrom(file, look)
   } catch (error) {
-    if (error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only')) return await readFromCopy(file, look)
+    if (
+      error instanceof StoreError &&
+      (error.fault === 'cannot-open' || error.fault === 'read-only')
+    )
+      return await readFromCopy(file, look)
     throw error
   }
 }
@@ -25,12 +29,16 @@ async function readFrom<T>(file: string, look: (sql: Transaction) => Promise<T>)
   }
 }
 
-/** Where a crash left a log and nothing can be written beside it, SQLite reads neither: a copy of both is read. */
+/**
+ * Where a crash left a log and nothing can be written beside it, SQLite reads neither: a copy of
+ * both is read.
+ */
 async function readFromCopy<T>(file: string, look: (sql: Transaction) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'tune-store-'))
   try {
     const copy = join(folder, 'tune.db')
-    for (const suffix of ['', '-wal']) if (existsSync(file + suffix)) copyFileSync(file + suffix, copy + suffix)
+    for (const suffix of ['', '-wal'])
+      if (existsSync(file + suffix)) copyFileSync(file + suffix, copy + suffix)
     return await readFrom(copy, look)
   } finally {
     rmSync(folder, { recursive: true, force: true })

@@ -1,4 +1,7 @@
-/** What a damaged store still holds, in a database of its own: the rows that are whole, and the names of those that are not. */
+/**
+ * What a damaged store still holds, in a database of its own: the rows that are whole, and the
+ * names of those that are not.
+ */
 import { closeSync, openSync, renameSync, rmSync } from 'node:fs'
 import { privateFile } from '../private-files.ts'
 import { type AnnotationRow, annotationOf, insertAnnotation } from './annotations.ts'
@@ -31,17 +34,22 @@ interface Salvage {
   readonly damage: readonly Damage[]
 }
 
-/** Reads every page of a store by itself. What is left of it may be nothing. @throws the file system's errors */
+/**
+ * Reads every page of a store by itself. What is left of it may be nothing. @throws the file
+ * system's errors
+ */
 export function salvage(path: string): Salvage {
   const found = pageRows(path)
   const damage: Damage[] = []
   const tell = (one: Damage) => damage.push(one)
   const experiments = new Map<string, ExperimentRow>()
   for (const row of found.experiments) {
-    // Of two copies of a row, one left behind in a free page, the whole one counts, and of two whole ones the later state.
+    // Of two copies of a row, one left behind in a free page, the whole one counts, and of two
+    // whole ones the later state.
     const present = experiments.get(row.id)
     const problems: Damage[] = []
-    const sound = experimentOf(row, (one) => problems.push(one)) !== undefined && problems.length === 0
+    const sound =
+      experimentOf(row, (one) => problems.push(one)) !== undefined && problems.length === 0
     if (!present || (sound && present.state === 'running')) experiments.set(row.id, row)
   }
   const curves = curvesOf(found.points)
@@ -57,20 +65,38 @@ export function salvage(path: string): Salvage {
   const known = new Set(sound.map((row) => row.id))
   const kept = [...trials.values()].filter(({ row }) => known.has(row.experiment_id))
   for (const id of new Set([...trials.values()].map(({ row }) => row.experiment_id))) {
-    if (!known.has(id)) tell({ where: `experiment ${shown(id)}`, what: 'its trials are there, its own row is not' })
+    if (!known.has(id))
+      tell({ where: `experiment ${shown(id)}`, what: 'its trials are there, its own row is not' })
   }
-  for (const where of new Set(found.strange)) tell({ where, what: 'a value in its row is of a type that it never had' })
+  for (const where of new Set(found.strange))
+    tell({ where, what: 'a value in its row is of a type that it never had' })
   const annotations = wholeAnnotations(found.annotations, known, tell)
-  return { experiments: sound, trials: kept, annotations, damage: [...damage, ...gaps(kept.map(({ row }) => row))] }
+  return {
+    experiments: sound,
+    trials: kept,
+    annotations,
+    damage: [...damage, ...gaps(kept.map(({ row }) => row))],
+  }
 }
 
-/** Of copies of a row, left behind in free pages, the last written; of experiments that are there. */
-function wholeAnnotations(rows: readonly AnnotationRow[], known: ReadonlySet<string>, tell: OnDamage): AnnotationRow[] {
+/**
+ * Of copies of a row, left behind in free pages, the last written; of experiments that are there.
+ */
+function wholeAnnotations(
+  rows: readonly AnnotationRow[],
+  known: ReadonlySet<string>,
+  tell: OnDamage,
+): AnnotationRow[] {
   const latest = new Map<string, AnnotationRow>()
   for (const row of rows) {
     const key = keyOf(row.experiment_id, row.trial_number)
     const present = latest.get(key)
-    if (known.has(row.experiment_id) && annotationOf(row, tell) && (!present || present.updated_at < row.updated_at)) latest.set(key, row)
+    if (
+      known.has(row.experiment_id) &&
+      annotationOf(row, tell) &&
+      (!present || present.updated_at < row.updated_at)
+    )
+      latest.set(key, row)
   }
   return [...latest.values()]
 }
@@ -83,29 +109,49 @@ function curvesOf(rows: readonly PointRow[]): Map<string, string[]> {
     const key = keyOf(experiment_id, trial_number)
     curves.set(key, (curves.get(key) ?? new Map()).set(position, point))
   }
-  return new Map([...curves].map(([key, points]) => [key, [...points].sort(([a], [b]) => a - b).map(([, text]) => text)]))
+  return new Map(
+    [...curves].map(([key, points]) => [
+      key,
+      [...points].sort(([a], [b]) => a - b).map(([, text]) => text),
+    ]),
+  )
 }
 
 const mostNamed = 20
 
-/** Numbers below an experiment's last that are not there: the rows of lost pages have no other name. */
+/**
+ * Numbers below an experiment's last that are not there: the rows of lost pages have no other name.
+ */
 function gaps(rows: readonly TrialRow[]): Damage[] {
   const numbers = new Map<string, Set<number>>()
-  for (const { experiment_id, number } of rows) numbers.set(experiment_id, (numbers.get(experiment_id) ?? new Set()).add(number))
+  for (const { experiment_id, number } of rows)
+    numbers.set(experiment_id, (numbers.get(experiment_id) ?? new Set()).add(number))
   return [...numbers].flatMap(([id, found]) => {
     const present = [...found].filter((number) => number >= 1)
     const missing = present.reduce((most, number) => Math.max(most, number), 0) - present.length
     if (missing === 0) return []
     // A number may be what is damaged: of a gap of 10^15 as many are looked at as are named.
     const named: number[] = []
-    for (let number = 1; named.length < Math.min(missing, mostNamed); number++) if (!found.has(number)) named.push(number)
+    for (let number = 1; named.length < Math.min(missing, mostNamed); number++)
+      if (!found.has(number)) named.push(number)
     const more = missing > mostNamed ? `, ... (${missing} in all)` : ''
-    return [{ where: `trials of experiment ${shown(id)}`, what: `not there, lost or never finished: ${named.join(', ')}${more}` }]
+    return [
+      {
+        where: `trials of experiment ${shown(id)}`,
+        what: `not there, lost or never finished: ${named.join(', ')}${more}`,
+      },
+    ]
   })
 }
 
-/** A database with what was salvaged, at `path` or in memory. Rows get the digests they lacked. Throws StoreError. */
-export async function rebuilt({ experiments, trials, annotations }: Salvage, path = ':memory:'): Promise<Connection> {
+/**
+ * A database with what was salvaged, at `path` or in memory. Rows get the digests they lacked.
+ * Throws StoreError.
+ */
+export async function rebuilt(
+  { experiments, trials, annotations }: Salvage,
+  path = ':memory:',
+): Promise<Connection> {
   const connection = await Connection.open(path, 5_000)
   try {
     await migrate(connection)
@@ -119,7 +165,10 @@ export async function rebuilt({ experiments, trials, annotations }: Salvage, pat
         )
       for (const row of experiments) {
         const { id, name, created_at, provenance, seed, spec, owner } = row
-        const result = row.result !== null && experimentOf(row, () => {})?.result !== undefined ? row.result : null
+        const result =
+          row.result !== null && experimentOf(row, () => {})?.result !== undefined
+            ? row.result
+            : null
         await insert('experiments', {
           ...{ id, name, created_at, provenance, seed, spec, owner, result },
           state: experimentOf(row, () => {})?.state === 'interrupted' ? 'interrupted' : row.state,
@@ -144,7 +193,11 @@ export async function rebuilt({ experiments, trials, annotations }: Salvage, pat
 
 /** Of a file whose damage left no experiment whole. */
 export const nothingToSave = (path: string): StoreError =>
-  new StoreError('corrupt', `nothing can be saved of ${path}: no experiment in it is whole`, 'move it away, or use another file with --db')
+  new StoreError(
+    'corrupt',
+    `nothing can be saved of ${path}: no experiment in it is whole`,
+    'move it away, or use another file with --db',
+  )
 
 interface Repair {
   /** Where the file as it was is kept. */
@@ -156,8 +209,9 @@ interface Repair {
 }
 
 /**
- * Replaces a damaged store by a new one of all that is whole; the damaged file stays beside it as `FILE.damaged`.
- * Throws StoreError while a process runs one of its experiments, and when nothing can be saved.
+ * Replaces a damaged store by a new one of all that is whole; the damaged file stays beside it as
+ * `FILE.damaged`. Throws StoreError while a process runs one of its experiments, and when nothing
+ * can be saved.
  */
 export async function repairStore(path: string): Promise<Repair> {
   const saved = salvage(path)
@@ -165,7 +219,9 @@ export async function repairStore(path: string): Promise<Repair> {
   // Those that cannot be read any more are measured again in seconds.
   const calibrations = await readCalibrations(path, (one) => lost.push(one)).catch(() => [])
   // A watch that is lost begins anew.
-  const watches = await readWatches(path, (one) => lost.push(one)).catch(() => new Map<string, unknown>())
+  const watches = await readWatches(path, (one) => lost.push(one)).catch(
+    () => new Map<string, unknown>(),
+  )
   for (const row of saved.experiments) {
     const holder = holderOf(row)
     if (holder?.state === 'alive' || holder?.state === 'unknown') {
@@ -188,9 +244,16 @@ export async function repairStore(path: string): Promise<Repair> {
     renameSync(path, kept)
     renameSync(next, path)
     for (const calibration of calibrations) await keepCalibration(path, calibration)
-    for (const [name, state] of watches) await keepWatch(path, name, state, new Date().toISOString())
+    for (const [name, state] of watches)
+      await keepWatch(path, name, state, new Date().toISOString())
   } finally {
-    for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${next}${suffix}`, { force: true })
+    for (const suffix of ['', '-wal', '-shm', '-journal'])
+      rmSync(`${next}${suffix}`, { force: true })
   }
-  return { kept, experiments: saved.experiments.length, trials: saved.trials.length, damage: [...saved.damage, ...lost] }
+  return {
+    kept,
+    experiments: saved.experiments.length,
+    trials: saved.trials.length,
+    damage: [...saved.damage, ...lost],
+  }
 }

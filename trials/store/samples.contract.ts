@@ -5,9 +5,19 @@ import type { FinishedTrial } from '../types.ts'
 
 export const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 
-export function point(offeredRps: number, sloMs: number, change: Partial<LoadPoint> = {}): LoadPoint {
+export function point(
+  offeredRps: number,
+  sloMs: number,
+  change: Partial<LoadPoint> = {},
+): LoadPoint {
   return {
-    load: { kind: 'open', rateRps: offeredRps, arrivals: { kind: 'poisson' }, durationS: 2, seed: 1 },
+    load: {
+      kind: 'open',
+      rateRps: offeredRps,
+      arrivals: { kind: 'poisson' },
+      durationS: 2,
+      seed: 1,
+    },
     offeredRps,
     achievedRps: offeredRps,
     goodputRps: offeredRps,
@@ -37,7 +47,11 @@ export function measurement(change: Partial<Measurement> = {}): Measurement {
     slo,
     idle: { requests: 50, meanMs: 8, p50Ms: 8, p90Ms: 9, p95Ms: 9.5, p99Ms: 10, maxMs: 12 },
     saturationRps: 260,
-    points: [point(100, 20), point(200, 50), point(250, Number.POSITIVE_INFINITY, { sloCi95Ms: [400, Number.POSITIVE_INFINITY] })],
+    points: [
+      point(100, 20),
+      point(200, 50),
+      point(250, Number.POSITIVE_INFINITY, { sloCi95Ms: [400, Number.POSITIVE_INFINITY] }),
+    ],
     requests: 1100,
     seconds: 20,
     caveats: [],
@@ -45,7 +59,10 @@ export function measurement(change: Partial<Measurement> = {}): Measurement {
   }
 }
 
-export function completeTrial(number: number, change: Partial<Extract<FinishedTrial, { state: 'complete' }>> = {}): FinishedTrial {
+export function completeTrial(
+  number: number,
+  change: Partial<Extract<FinishedTrial, { state: 'complete' }>> = {},
+): FinishedTrial {
   return {
     number,
     configuration: { cpuCores: 2, gpuMemoryMiB: 4096, batchSize: 8, gpu: 'T4' },
@@ -58,7 +75,11 @@ export function completeTrial(number: number, change: Partial<Extract<FinishedTr
   }
 }
 
-const anyNumber = fc.oneof(fc.double(), fc.integer(), fc.constantFrom(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, -0))
+const anyNumber = fc.oneof(
+  fc.double(),
+  fc.integer(),
+  fc.constantFrom(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, -0),
+)
 const anyText = fc.string({ unit: 'binary' })
 const configuration = fc.dictionary(
   fc.constantFrom('cpuCores', 'gpu', 'batchSize', '$number', '$literal', '__x'),
@@ -66,7 +87,12 @@ const configuration = fc.dictionary(
   { noNullPrototype: true },
 )
 const anyPoint: fc.Arbitrary<LoadPoint> = fc
-  .tuple(anyNumber, anyNumber, anyNumber, fc.dictionary(anyText, fc.nat(), { noNullPrototype: true }))
+  .tuple(
+    anyNumber,
+    anyNumber,
+    anyNumber,
+    fc.dictionary(anyText, fc.nat(), { noNullPrototype: true }),
+  )
   .map(([rate, ms, p99Ms, errorKinds]) => point(rate, ms, { p99Ms, errorKinds }))
 
 export const anyTrial: fc.Arbitrary<FinishedTrial> = fc
@@ -76,10 +102,32 @@ export const anyTrial: fc.Arbitrary<FinishedTrial> = fc
       completeTrial(1, {
         configuration,
         why,
-        measurement: measurement({ points, capacityRps: number, capacityCi90Rps: [number, number] }),
+        measurement: measurement({
+          points,
+          capacityRps: number,
+          capacityCi90Rps: [number, number],
+        }),
         usage: { cpuCores: number },
       }),
-      { number: 1, configuration, why, startedAt: text, seconds: number, state: 'infeasible', reason: 'out-of-memory', detail: text },
-      { number: 1, configuration, why, startedAt: text, seconds: number, state: 'failed', error: text, logPath: text },
+      {
+        number: 1,
+        configuration,
+        why,
+        startedAt: text,
+        seconds: number,
+        state: 'infeasible',
+        reason: 'out-of-memory',
+        detail: text,
+      },
+      {
+        number: 1,
+        configuration,
+        why,
+        startedAt: text,
+        seconds: number,
+        state: 'failed',
+        error: text,
+        logPath: text,
+      },
     ),
   )

@@ -17,7 +17,14 @@ const folder = mkdtempSync(join(tmpdir(), 'tune-store-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 let files = 0
 const fresh = () => join(folder, `${++files}.db`)
-const experiment = { id: 'e', name: 'e', createdAt: '2026-11-20T10:00:00.000Z', spec: {}, provenance: 'simulated', seed: 1 } as const
+const experiment = {
+  id: 'e',
+  name: 'e',
+  createdAt: '2026-11-20T10:00:00.000Z',
+  spec: {},
+  provenance: 'simulated',
+  seed: 1,
+} as const
 
 storeContract('the store on disk', () => openStore(fresh()))
 
@@ -68,17 +75,23 @@ describe('the file', () => {
     const path = fresh()
     copyFileSync(join(here, 'fixtures', 'v1.db'), path)
     const connection = await Connection.open(path, 100)
-    await expect(migrate(connection, [...migrations, 'ALTER TABLE trials ADD COLUMN note TEXT; SELECT * FROM nowhere'])).rejects.toThrow(
-      /nowhere/,
-    )
-    const columns = () => connection.read((sql) => sql.all<{ name: string }>('PRAGMA table_info(trials)'))
+    await expect(
+      migrate(connection, [
+        ...migrations,
+        'ALTER TABLE trials ADD COLUMN note TEXT; SELECT * FROM nowhere',
+      ]),
+    ).rejects.toThrow(/nowhere/)
+    const columns = () =>
+      connection.read((sql) => sql.all<{ name: string }>('PRAGMA table_info(trials)'))
     expect((await columns()).map((c) => c.name)).not.toContain('note')
     await migrate(connection, [...migrations, 'ALTER TABLE trials ADD COLUMN note TEXT'])
     expect((await columns()).map((c) => c.name)).toContain('note')
     await connection.close()
     await expect(openStore(path)).rejects.toMatchObject({
       fault: 'newer-version',
-      message: expect.stringMatching(new RegExp(`version ${migrations.length + 1}.*up to ${migrations.length}`)),
+      message: expect.stringMatching(
+        new RegExp(`version ${migrations.length + 1}.*up to ${migrations.length}`),
+      ),
     })
   })
 
@@ -87,13 +100,19 @@ describe('the file', () => {
     const connection = await Connection.open(path, 100)
     await connection.direct((sql) => sql.exec('CREATE TABLE cats (name TEXT)'))
     await connection.close()
-    await expect(openStore(path)).rejects.toMatchObject({ fault: 'not-a-store', message: expect.stringContaining('cats') })
+    await expect(openStore(path)).rejects.toMatchObject({
+      fault: 'not-a-store',
+      message: expect.stringContaining('cats'),
+    })
   })
 
   test('a text file is refused', async () => {
     const path = fresh()
     writeFileSync(path, 'model: bert\n'.repeat(500))
-    await expect(openStore(path)).rejects.toMatchObject({ fault: 'not-a-store', hint: expect.stringContaining('--db') })
+    await expect(openStore(path)).rejects.toMatchObject({
+      fault: 'not-a-store',
+      hint: expect.stringContaining('--db'),
+    })
   })
 
   test('what another machine runs is taken over only where something else says that it ended there', async () => {
@@ -101,7 +120,9 @@ describe('the file', () => {
     const store = await openStore(path)
     await store.create(experiment)
     const other = await Connection.open(path, 50)
-    await other.direct((sql) => sql.exec(`UPDATE experiments SET owner = json_set(owner, '$.host', 'elsewhere')`))
+    await other.direct((sql) =>
+      sql.exec(`UPDATE experiments SET owner = json_set(owner, '$.host', 'elsewhere')`),
+    )
     await other.close()
     await expect(store.claim('e')).rejects.toMatchObject({ fault: 'owned-elsewhere' })
     await store.claim('e', { fromOtherHosts: true })
@@ -154,11 +175,25 @@ describe('the file', () => {
 
 /** A program with the store in a process of its own; prints a line per step. */
 function program(source: string, args: string[] = [], shell?: string): ChildProcess {
-  const node = ['--import', 'tsx', '--input-type=module', '-e', `import { openStore } from '${here}/sqlite-store.ts'\n${source}`, ...args]
-  const options = { cwd: join(here, '..', '..'), stdio: ['pipe', 'pipe', 'inherit'] as ('pipe' | 'inherit')[] }
+  const node = [
+    '--import',
+    'tsx',
+    '--input-type=module',
+    '-e',
+    `import { openStore } from '${here}/sqlite-store.ts'\n${source}`,
+    ...args,
+  ]
+  const options = {
+    cwd: join(here, '..', '..'),
+    stdio: ['pipe', 'pipe', 'inherit'] as ('pipe' | 'inherit')[],
+  }
   return shell === undefined
     ? spawn(process.execPath, node, options)
-    : spawn('unshare', ['-rm', 'sh', '-c', `${shell}\nexec "$@"`, 'sh', process.execPath, ...node], options)
+    : spawn(
+        'unshare',
+        ['-rm', 'sh', '-c', `${shell}\nexec "$@"`, 'sh', process.execPath, ...node],
+        options,
+      )
 }
 const output = async (child: ChildProcess): Promise<string> => {
   let text = ''
@@ -218,8 +253,13 @@ describe('two processes on one store', () => {
     })
     const store = await openStore(path)
     expect((await store.list())[0]?.state).toBe('running')
-    await expect(store.claim('e')).rejects.toMatchObject({ fault: 'owned-elsewhere', hint: expect.stringContaining(String(child.pid)) })
-    await expect(store.append('e', completeTrial(9999))).rejects.toMatchObject({ fault: 'owned-elsewhere' })
+    await expect(store.claim('e')).rejects.toMatchObject({
+      fault: 'owned-elsewhere',
+      hint: expect.stringContaining(String(child.pid)),
+    })
+    await expect(store.append('e', completeTrial(9999))).rejects.toMatchObject({
+      fault: 'owned-elsewhere',
+    })
     await expect(store.finish('e', 'failed')).rejects.toMatchObject({ fault: 'owned-elsewhere' })
     const ended = once(child, 'close')
     child.kill('SIGKILL')

@@ -1,4 +1,6 @@
-/** The trial store on disk: SQLite in write-ahead mode, every commit flushed before it is reported. */
+/**
+ * The trial store on disk: SQLite in write-ahead mode, every commit flushed before it is reported.
+ */
 import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import type { ClaimOptions, ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
@@ -35,9 +37,10 @@ interface StoreOptions {
 }
 
 /**
- * Opens the store at `path`, creating file and folder when missing and bringing older versions up to date. A file whose pages are damaged is
- * replaced by one of all that could be read of it, and kept beside it.
- * Throws StoreError: newer version, another program's database, nothing to be saved, locked, read-only, full disk, no such folder.
+ * Opens the store at `path`, creating file and folder when missing and bringing older versions up
+ * to date. A file whose pages are damaged is replaced by one of all that could be read of it, and
+ * kept beside it. Throws StoreError: newer version, another program's database, nothing to be
+ * saved, locked, read-only, full disk, no such folder.
  */
 export async function openStore(path: string, options: StoreOptions = {}): Promise<TrialStore> {
   const file = resolve(path)
@@ -50,7 +53,10 @@ export async function openStore(path: string, options: StoreOptions = {}): Promi
       // Nothing of ours is in it: what was wrong with it at first says more.
       throw cause instanceof StoreError && cause.fault === 'corrupt' ? error : cause
     })
-    onDamage({ where: file, what: `its pages are damaged (${error.message}); what could be read is kept, the damaged file is now ${kept}` })
+    onDamage({
+      where: file,
+      what: `its pages are damaged (${error.message}); what could be read is kept, the damaged file is now ${kept}`,
+    })
     for (const one of damage) onDamage(one)
     return openSound(file, busyTimeoutMs)
   })
@@ -59,7 +65,9 @@ export async function openStore(path: string, options: StoreOptions = {}): Promi
 
 async function openSound(file: string, busyTimeoutMs: number): Promise<Connection> {
   checkLog(file)
-  const connection = await Connection.open(file, busyTimeoutMs).catch((error: unknown) => Promise.reject(refusal(error, file)))
+  const connection = await Connection.open(file, busyTimeoutMs).catch((error: unknown) =>
+    Promise.reject(refusal(error, file)),
+  )
   try {
     await connection.writeAhead()
     await connection.direct((sql) => sql.exec('PRAGMA foreign_keys = ON'))
@@ -80,7 +88,12 @@ function refusal(error: unknown, file: string): unknown {
     accessSync(dirname(file), constants.W_OK)
     return error
   } catch (cause) {
-    return new StoreError('read-only', `the trial store ${file} cannot be written (${(cause as Error).message})`, readOnlyHint, { cause })
+    return new StoreError(
+      'read-only',
+      `the trial store ${file} cannot be written (${(cause as Error).message})`,
+      readOnlyHint,
+      { cause },
+    )
   }
 }
 
@@ -96,7 +109,10 @@ function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
       }),
     lastNumber: (id) =>
       connection.direct(async (sql) => {
-        const [row] = await sql.all<{ number: number | null }>('SELECT max(number) AS number FROM trials WHERE experiment_id = ?', [id])
+        const [row] = await sql.all<{ number: number | null }>(
+          'SELECT max(number) AS number FROM trials WHERE experiment_id = ?',
+          [id],
+        )
         return row?.number ?? 0
       }),
     list: () => connection.read((sql) => experimentsOf(sql, onDamage)),
@@ -106,55 +122,103 @@ function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
   }
 }
 
-async function create(sql: Transaction, experiment: Parameters<TrialStore['create']>[0]): Promise<void> {
+async function create(
+  sql: Transaction,
+  experiment: Parameters<TrialStore['create']>[0],
+): Promise<void> {
   const { id, name, createdAt, provenance, seed } = experiment
   const spec = encode(experiment.spec)
-  if (await find(sql, id)) throw new StoreError('duplicate', `experiment ${id} is in the store already`, 'resume it, or choose another id')
+  if (await find(sql, id))
+    throw new StoreError(
+      'duplicate',
+      `experiment ${id} is in the store already`,
+      'resume it, or choose another id',
+    )
   await sql.run(
     `INSERT INTO experiments (id, name, created_at, provenance, seed, state, spec, owner, digest) VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?)`,
-    [id, name, createdAt, provenance, seed, spec, encode(thisProcess()), experimentDigest({ ...experiment, created_at: createdAt, spec })],
+    [
+      id,
+      name,
+      createdAt,
+      provenance,
+      seed,
+      spec,
+      encode(thisProcess()),
+      experimentDigest({ ...experiment, created_at: createdAt, spec }),
+    ],
   )
 }
 
-async function claim(sql: Transaction, id: string, { fromOtherHosts = false }: ClaimOptions = {}): Promise<void> {
+async function claim(
+  sql: Transaction,
+  id: string,
+  { fromOtherHosts = false }: ClaimOptions = {},
+): Promise<void> {
   const row = await need(sql, id)
   const holder = holderOf(row)
-  if (holder?.state === 'alive' || (holder?.state === 'unknown' && !fromOtherHosts)) throw ownedElsewhere(id, holder)
-  await sql.run(`UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`, [
-    encode(thisProcess()),
-    id,
-  ])
+  if (holder?.state === 'alive' || (holder?.state === 'unknown' && !fromOtherHosts))
+    throw ownedElsewhere(id, holder)
+  await sql.run(
+    `UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`,
+    [encode(thisProcess()), id],
+  )
 }
 
 async function append(sql: Transaction, id: string, trial: FinishedTrial): Promise<void> {
   const { number } = trial
   const row = await need(sql, id)
   const owner = ownerOf(row)
-  if (row.state !== 'running' || !owner || ownerState(owner) !== 'this-process') throw notOurs(id, row.state, owner)
-  const [present] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [id, number])
+  if (row.state !== 'running' || !owner || ownerState(owner) !== 'this-process')
+    throw notOurs(id, row.state, owner)
+  const [present] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [
+    id,
+    number,
+  ])
   if (present)
-    throw new StoreError('duplicate', `trial ${number} of experiment ${id} is in the store already`, 'a finished trial is never rewritten')
+    throw new StoreError(
+      'duplicate',
+      `trial ${number} of experiment ${id} is in the store already`,
+      'a finished trial is never rewritten',
+    )
   const { document, points } = split(trial)
   const digest = trialDigest({ experiment_id: id, number, trial: document }, points)
-  await sql.run('INSERT INTO trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)', [id, number, document, digest])
-  const insertPoint = 'INSERT INTO load_points (experiment_id, trial_number, position, point) VALUES (?, ?, ?, ?)'
-  for (const [position, point] of points.entries()) await sql.run(insertPoint, [id, number, position, point])
+  await sql.run('INSERT INTO trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)', [
+    id,
+    number,
+    document,
+    digest,
+  ])
+  const insertPoint =
+    'INSERT INTO load_points (experiment_id, trial_number, position, point) VALUES (?, ?, ?, ?)'
+  for (const [position, point] of points.entries())
+    await sql.run(insertPoint, [id, number, position, point])
 }
 
-async function finish(sql: Transaction, id: string, state: Parameters<TrialStore['finish']>[1], result: unknown): Promise<void> {
+async function finish(
+  sql: Transaction,
+  id: string,
+  state: Parameters<TrialStore['finish']>[1],
+  result: unknown,
+): Promise<void> {
   const row = await need(sql, id)
   const owner = ownerOf(row)
   if (owner && ownerState(owner) !== 'this-process') throw notOurs(id, row.state, owner)
   const text = result === undefined ? null : encode(result)
-  await sql.run('UPDATE experiments SET state = ?, result = ?, result_digest = ?, owner = NULL WHERE id = ?', [
-    state,
-    text,
-    text && resultDigest(id, text),
-    id,
-  ])
+  await sql.run(
+    'UPDATE experiments SET state = ?, result = ?, result_digest = ?, owner = NULL WHERE id = ?',
+    [state, text, text && resultDigest(id, text), id],
+  )
 }
 
-function notOurs(id: string, state: ExperimentRecord['state'], owner: Owner | undefined): StoreError {
+function notOurs(
+  id: string,
+  state: ExperimentRecord['state'],
+  owner: Owner | undefined,
+): StoreError {
   const holder = owner ? `process ${owner.pid} on ${owner.host} runs it` : `it is ${state}`
-  return new StoreError('owned-elsewhere', `experiment ${id} cannot be written by this process: ${holder}`, 'resume it first')
+  return new StoreError(
+    'owned-elsewhere',
+    `experiment ${id} cannot be written by this process: ${holder}`,
+    'resume it first',
+  )
 }

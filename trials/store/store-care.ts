@@ -16,7 +16,10 @@ export interface StoreCheck {
   readonly damage: readonly Damage[]
 }
 
-/** Reads every row of a store and names what is damaged; changes nothing. Throws StoreError for what cannot be read at all. */
+/**
+ * Reads every row of a store and names what is damaged; changes nothing. Throws StoreError for what
+ * cannot be read at all.
+ */
 export async function checkStore(path: string): Promise<StoreCheck> {
   const damage: Damage[] = []
   const reader = await openReader(path, (one) => damage.push(one))
@@ -33,10 +36,14 @@ export async function checkStore(path: string): Promise<StoreCheck> {
   }
 }
 
-/** Copies a store, as of one moment, to a new file, and checks the copy; others may use the store meanwhile. Throws StoreError. */
+/**
+ * Copies a store, as of one moment, to a new file, and checks the copy; others may use the store
+ * meanwhile. Throws StoreError.
+ */
 export async function backupStore(path: string, to: string): Promise<StoreCheck> {
   const target = resolve(to)
-  if (existsSync(target)) throw new StoreError('cannot-open', `${target} is there already`, 'name a file that is not')
+  if (existsSync(target))
+    throw new StoreError('cannot-open', `${target} is there already`, 'name a file that is not')
   const unfinished = `${target}.${process.pid}`
   const source = await openSound(resolve(path))
   try {
@@ -47,11 +54,17 @@ export async function backupStore(path: string, to: string): Promise<StoreCheck>
     return check
   } catch (error) {
     if (error instanceof StoreError) throw error
-    throw new StoreError('cannot-open', `cannot write the copy ${target}: ${(error as Error).message}`, 'name another file', {
-      cause: error,
-    })
+    throw new StoreError(
+      'cannot-open',
+      `cannot write the copy ${target}: ${(error as Error).message}`,
+      'name another file',
+      {
+        cause: error,
+      },
+    )
   } finally {
     await source.close()
-    for (const suffix of ['', '-wal', '-shm', '-journal']) rmSync(`${unfinished}${suffix}`, { force: true })
+    for (const suffix of ['', '-wal', '-shm', '-journal'])
+      rmSync(`${unfinished}${suffix}`, { force: true })
   }
 }

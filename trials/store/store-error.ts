@@ -28,7 +28,11 @@ export class StoreError extends Error {
 }
 
 export const unknownExperiment = (id: string): StoreError =>
-  new StoreError('unknown-experiment', `there is no experiment ${id} in the store`, 'see `tune list --all` for those there are')
+  new StoreError(
+    'unknown-experiment',
+    `there is no experiment ${id} in the store`,
+    'see `tune list --all` for those there are',
+  )
 
 export const readOnlyHint =
   'give yourself write permission on the file and its folder (the -wal and -shm files stand beside it), or use another file with --db'
@@ -62,7 +66,11 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
     what: 'is damaged',
     hint: corruptHint,
   },
-  SQLITE_NOTADB: { fault: 'not-a-store', what: 'is not a SQLite database', hint: 'check the path, or use another file with --db' },
+  SQLITE_NOTADB: {
+    fault: 'not-a-store',
+    what: 'is not a SQLite database',
+    hint: 'check the path, or use another file with --db',
+  },
   SQLITE_CANTOPEN: {
     fault: 'cannot-open',
     what: 'cannot be opened',
@@ -70,25 +78,39 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
   },
   // What SQLite says of a definition or a value that is not as it was made.
   ...Object.fromEntries(
-    ['SQLITE_ERROR', 'SQLITE_CONSTRAINT', 'SQLITE_MISMATCH', 'SQLITE_FORMAT', 'SQLITE_TOOBIG'].map((code) => [
-      code,
-      { fault: 'corrupt', what: 'cannot be used', hint: corruptHint } as const,
-    ]),
+    ['SQLITE_ERROR', 'SQLITE_CONSTRAINT', 'SQLITE_MISMATCH', 'SQLITE_FORMAT', 'SQLITE_TOOBIG'].map(
+      (code) => [code, { fault: 'corrupt', what: 'cannot be used', hint: corruptHint } as const],
+    ),
   ),
   SQLITE_MISUSE: { fault: 'closed', what: 'is closed already', hint: 'open the store again' },
 }
 
-/** The StoreError that a SQLite error means for a user, of the file at `path`; what is no error of SQLite comes back as it is. */
+/**
+ * The StoreError that a SQLite error means for a user, of the file at `path`; what is no error of
+ * SQLite comes back as it is.
+ */
 export function storeErrorOf(error: unknown, path: string): Error {
   if (!(error instanceof Error)) return new Error(String(error))
   const code = (error as Error & { code?: string }).code ?? ''
-  // An I/O error of a full disk while SQLite makes its shared memory file: SQLite has no code of its own for it.
-  const known = faults[code] ?? (code === 'SQLITE_IOERR' ? ioError : code.startsWith('SQLITE_') ? otherFault : undefined)
+  // An I/O error of a full disk while SQLite makes its shared memory file: SQLite has no code of
+  // its own for it.
+  const known =
+    faults[code] ??
+    (code === 'SQLITE_IOERR' ? ioError : code.startsWith('SQLITE_') ? otherFault : undefined)
   if (!known) return error
-  return new StoreError(known.fault, `the trial store ${path} ${known.what} (${error.message})`, known.hint, { cause: error })
+  return new StoreError(
+    known.fault,
+    `the trial store ${path} ${known.what} (${error.message})`,
+    known.hint,
+    { cause: error },
+  )
 }
 
-const otherFault = { fault: 'failed', what: 'cannot be used', hint: 'try again, or use another file with --db' } as const
+const otherFault = {
+  fault: 'failed',
+  what: 'cannot be used',
+  hint: 'try again, or use another file with --db',
+} as const
 
 const ioError = {
   fault: 'disk-full',

@@ -4,7 +4,10 @@ import { dirname } from 'node:path'
 import { makePrivateFolder, privateFile } from '../private-files.ts'
 import { StoreError } from './store-error.ts'
 
-/** Makes the folder of a store, closed to others where it is new, and the file itself. Throws StoreError. */
+/**
+ * Makes the folder of a store, closed to others where it is new, and the file itself. Throws
+ * StoreError.
+ */
 export function makeStoreFile(file: string): void {
   try {
     makePrivateFolder(dirname(file))
@@ -24,11 +27,18 @@ export function makeStoreFile(file: string): void {
   }
 }
 
-/** Refuses what stands at `file` and is no regular file: a folder, a device or a pipe would be read for ever. Throws StoreError. */
+/**
+ * Refuses what stands at `file` and is no regular file: a folder, a device or a pipe would be read
+ * for ever. Throws StoreError.
+ */
 export function mustBeFile(file: string): void {
   const found = statSync(file, { throwIfNoEntry: false })
   if (found && !found.isFile())
-    throw new StoreError('cannot-open', `${file} is no file but a ${kindOf(found)}`, 'name the trial store with --db')
+    throw new StoreError(
+      'cannot-open',
+      `${file} is no file but a ${kindOf(found)}`,
+      'name the trial store with --db',
+    )
 }
 
 const kindOf = (found: { isDirectory(): boolean; isFIFO(): boolean }): string =>

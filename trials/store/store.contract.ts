@@ -1,4 +1,7 @@
-/** What every trial store must do. Registers tests; each implementation's test calls it with a way to make an empty store. */
+/**
+ * What every trial store must do. Registers tests; each implementation's test calls it with a way
+ * to make an empty store.
+ */
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { TrialStore } from '../types.ts'
@@ -23,7 +26,10 @@ export function storeContract(name: string, open: () => Promise<TrialStore>): vo
 
     test('an experiment is loaded as it was created, running and without trials', async () => {
       await store.create(bert)
-      expect(await store.load(bert.id)).toEqual({ experiment: { ...bert, state: 'running' }, trials: [] })
+      expect(await store.load(bert.id)).toEqual({
+        experiment: { ...bert, state: 'running' },
+        trials: [],
+      })
       expect(await store.load('no-such')).toBeUndefined()
     })
 
@@ -51,7 +57,9 @@ export function storeContract(name: string, open: () => Promise<TrialStore>): vo
     test('a trial is written once', async () => {
       await store.create(bert)
       await store.append(bert.id, completeTrial(1))
-      await expect(store.append(bert.id, completeTrial(1, { why: 'again' }))).rejects.toMatchObject({ fault: 'duplicate' })
+      await expect(store.append(bert.id, completeTrial(1, { why: 'again' }))).rejects.toMatchObject(
+        { fault: 'duplicate' },
+      )
       expect((await store.load(bert.id))?.trials).toEqual([completeTrial(1)])
     })
 
@@ -67,7 +75,11 @@ export function storeContract(name: string, open: () => Promise<TrialStore>): vo
     test('an id is taken once, and an unknown experiment is refused by name', async () => {
       await store.create(bert)
       await expect(store.create(bert)).rejects.toMatchObject({ fault: 'duplicate' })
-      for (const call of [store.append('none', completeTrial(1)), store.finish('none', 'done'), store.claim('none')]) {
+      for (const call of [
+        store.append('none', completeTrial(1)),
+        store.finish('none', 'done'),
+        store.claim('none'),
+      ]) {
         await expect(call).rejects.toMatchObject({
           fault: 'unknown-experiment',
           message: expect.stringContaining('none'),
@@ -83,7 +95,9 @@ export function storeContract(name: string, open: () => Promise<TrialStore>): vo
         state: 'done',
         result: { verdict: 'x', worst: Number.POSITIVE_INFINITY },
       })
-      await expect(store.append(bert.id, completeTrial(1))).rejects.toMatchObject({ fault: 'owned-elsewhere' })
+      await expect(store.append(bert.id, completeTrial(1))).rejects.toMatchObject({
+        fault: 'owned-elsewhere',
+      })
       await store.claim(bert.id)
       await store.append(bert.id, completeTrial(1))
       const again = await store.load(bert.id)
@@ -105,7 +119,9 @@ export function storeContract(name: string, open: () => Promise<TrialStore>): vo
 
     test('calls that overlap do not mix', async () => {
       await store.create(bert)
-      await Promise.all(Array.from({ length: 20 }, (_, i) => store.append(bert.id, completeTrial(i + 1))))
+      await Promise.all(
+        Array.from({ length: 20 }, (_, i) => store.append(bert.id, completeTrial(i + 1))),
+      )
       expect((await store.load(bert.id))?.trials).toHaveLength(20)
     })
   })

@@ -1,6 +1,6 @@
 /**
- * Rows of the store as records. Every row carries a digest of what it held when it was written; one that no longer agrees, or
- * cannot be read, is named and left out, and touches no other.
+ * Rows of the store as records. Every row carries a digest of what it held when it was written; one
+ * that no longer agrees, or cannot be read, is named and left out, and touches no other.
  */
 import { createHash } from 'node:crypto'
 import type { LoadPoint } from '../../profiler/types.ts'
@@ -11,7 +11,10 @@ import { decode, encode } from './infinity-json.ts'
 import { type Owner, type OwnerState, ownerState } from './owner.ts'
 import { unknownExperiment } from './store-error.ts'
 
-/** Something of the store that cannot be used: where it lies and what is wrong with it, both in words. */
+/**
+ * Something of the store that cannot be used: where it lies and what is wrong with it, both in
+ * words.
+ */
 export interface Damage {
   /** 'trial 2 of experiment bert-7f3a' */
   readonly where: string
@@ -61,30 +64,42 @@ export const digestOf = (parts: readonly SqlValue[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 
 /** Of what an experiment is from its start to its end. */
-export const experimentDigest = (row: Pick<ExperimentRow, 'id' | 'name' | 'created_at' | 'provenance' | 'seed' | 'spec'>): string =>
-  digestOf([row.id, row.name, row.created_at, row.provenance, row.seed, row.spec])
+export const experimentDigest = (
+  row: Pick<ExperimentRow, 'id' | 'name' | 'created_at' | 'provenance' | 'seed' | 'spec'>,
+): string => digestOf([row.id, row.name, row.created_at, row.provenance, row.seed, row.spec])
 
 export const resultDigest = (id: string, result: string): string => digestOf([id, result])
 
 /** Of a trial with its load curve, in order of position. */
-export const trialDigest = ({ experiment_id, number, trial }: TrialRow, points: readonly string[]): string =>
-  digestOf([experiment_id, number, trial, ...points])
+export const trialDigest = (
+  { experiment_id, number, trial }: TrialRow,
+  points: readonly string[],
+): string => digestOf([experiment_id, number, trial, ...points])
 
 export const ownerOf = (row: Pick<ExperimentRow, 'owner'>): Owner | undefined => {
   const owner = row.owner === null ? undefined : decoded(row.owner)
   // A damaged note of who runs it: the experiment counts as interrupted.
   if (!owner || 'problem' in owner) return undefined
   const { pid, startedAt, host } = (owner.document ?? {}) as Partial<Owner>
-  return typeof pid === 'number' && typeof startedAt === 'string' && typeof host === 'string' ? { pid, startedAt, host } : undefined
+  return typeof pid === 'number' && typeof startedAt === 'string' && typeof host === 'string'
+    ? { pid, startedAt, host }
+    : undefined
 }
 
-/** An experiment whose process has died is interrupted, whatever that process last wrote. Undefined, and told to `onDamage`, for a damaged row. */
+/**
+ * An experiment whose process has died is interrupted, whatever that process last wrote. Undefined,
+ * and told to `onDamage`, for a damaged row.
+ */
 export function experimentOf(row: ExperimentRow, onDamage: OnDamage): ExperimentRecord | undefined {
   const where = `experiment ${shown(row.id)}`
   const spec = decoded(row.spec)
   const changed = row.digest != null && row.digest !== experimentDigest(row)
   const problem =
-    'problem' in spec ? `its specification is unreadable (${spec.problem})` : changed ? changedSince : experimentProblem(row, spec.document)
+    'problem' in spec
+      ? `its specification is unreadable (${spec.problem})`
+      : changed
+        ? changedSince
+        : experimentProblem(row, spec.document)
   if ('problem' in spec || problem !== undefined) {
     onDamage({ where, what: problem! })
     return undefined
@@ -99,7 +114,10 @@ export function experimentOf(row: ExperimentRow, onDamage: OnDamage): Experiment
     spec: spec.document,
     provenance: row.provenance,
     seed: row.seed,
-    state: !known || (row.state === 'running' && (!owner || ownerState(owner) === 'dead')) ? 'interrupted' : row.state,
+    state:
+      !known || (row.state === 'running' && (!owner || ownerState(owner) === 'dead'))
+        ? 'interrupted'
+        : row.state,
     ...resultOf(row, onDamage),
   }
 }
@@ -108,9 +126,13 @@ export function experimentOf(row: ExperimentRow, onDamage: OnDamage): Experiment
 function resultOf(row: ExperimentRow, onDamage: OnDamage): { result?: unknown } {
   if (row.result === null) return {}
   const result = decoded(row.result)
-  const changed = row.result_digest != null && row.result_digest !== resultDigest(row.id, row.result)
+  const changed =
+    row.result_digest != null && row.result_digest !== resultDigest(row.id, row.result)
   if (!('problem' in result) && !changed) return { result: result.document }
-  onDamage({ where: `the stored result of experiment ${shown(row.id)}`, what: 'problem' in result ? result.problem : changedSince })
+  onDamage({
+    where: `the stored result of experiment ${shown(row.id)}`,
+    what: 'problem' in result ? result.problem : changedSince,
+  })
   return {}
 }
 
@@ -122,7 +144,9 @@ export async function need(sql: Transaction, id: string): Promise<ExperimentRow>
 }
 
 /** Who was last known to run an experiment that runs, and whether that process lives. */
-export function holderOf(row: Pick<ExperimentRow, 'state' | 'owner'>): { readonly owner: Owner; readonly state: OwnerState } | undefined {
+export function holderOf(
+  row: Pick<ExperimentRow, 'state' | 'owner'>,
+): { readonly owner: Owner; readonly state: OwnerState } | undefined {
   const owner = row.state === 'running' ? ownerOf(row) : undefined
   return owner && { owner, state: ownerState(owner) }
 }
@@ -133,7 +157,10 @@ export async function find(sql: Transaction, id: string): Promise<ExperimentRow 
 }
 
 /** Every experiment that can be read, oldest first, with its number of trials. */
-export async function experimentsOf(sql: Transaction, onDamage: OnDamage): Promise<(ExperimentRecord & { trials: number })[]> {
+export async function experimentsOf(
+  sql: Transaction,
+  onDamage: OnDamage,
+): Promise<(ExperimentRecord & { trials: number })[]> {
   const rows = await sql.all<ExperimentRow & { trials: number }>(
     'SELECT *, (SELECT count(*) FROM trials WHERE experiment_id = id) AS trials FROM experiments ORDER BY created_at, id',
   )
@@ -141,14 +168,20 @@ export async function experimentsOf(sql: Transaction, onDamage: OnDamage): Promi
     'SELECT experiment_id AS id, count(*) AS trials FROM trials WHERE experiment_id NOT IN (SELECT id FROM experiments) GROUP BY 1',
   )
   for (const { id, trials } of orphans)
-    onDamage({ where: `experiment ${shown(id)}`, what: `its own row is not there, and ${trials} of its trials are` })
+    onDamage({
+      where: `experiment ${shown(id)}`,
+      what: `its own row is not there, and ${trials} of its trials are`,
+    })
   return rows.flatMap((row) => {
     const record = experimentOf(row, onDamage)
     return record ? [{ ...record, trials: row.trials }] : []
   })
 }
 
-/** Finished trials numbered `from` to `to`, both included, by number; damaged ones are told to `onDamage` instead. */
+/**
+ * Finished trials numbered `from` to `to`, both included, by number; damaged ones are told to
+ * `onDamage` instead.
+ */
 export async function trialsOf(
   sql: Transaction,
   id: string,
@@ -175,7 +208,11 @@ export async function trialsOf(
 }
 
 /** A trial with its load curve; undefined, and told to `onDamage`, where its rows are damaged. */
-export function trialOf(row: TrialRow, curve: readonly string[], onDamage: OnDamage): FinishedTrial | undefined {
+export function trialOf(
+  row: TrialRow,
+  curve: readonly string[],
+  onDamage: OnDamage,
+): FinishedTrial | undefined {
   const leaveOut = (what: string) => {
     onDamage({ where: `trial ${row.number} of experiment ${shown(row.experiment_id)}`, what })
     return undefined
@@ -189,14 +226,20 @@ export function trialOf(row: TrialRow, curve: readonly string[], onDamage: OnDam
     if ('problem' in point) return leaveOut(`its load point ${points.length + 1}: ${point.problem}`)
     points.push(point.document)
   }
-  const problem = row.digest == null ? trialProblem(document.document, row.number, points) : undefined
+  const problem =
+    row.digest == null ? trialProblem(document.document, row.number, points) : undefined
   if (problem !== undefined) return leaveOut(problem)
   const trial = document.document as FinishedTrial
-  return trial.state === 'complete' ? { ...trial, measurement: { ...trial.measurement, points: points as LoadPoint[] } } : trial
+  return trial.state === 'complete'
+    ? { ...trial, measurement: { ...trial.measurement, points: points as LoadPoint[] } }
+    : trial
 }
 
 /** The load curve apart from the rest of a trial, each as its row's text. */
-export function split(trial: FinishedTrial): { readonly document: string; readonly points: readonly string[] } {
+export function split(trial: FinishedTrial): {
+  readonly document: string
+  readonly points: readonly string[]
+} {
   if (trial.state !== 'complete') return { document: encode(trial), points: [] }
   const { points, ...measurement } = trial.measurement
   return { document: encode({ ...trial, measurement }), points: points.map(encode) }
@@ -209,7 +252,9 @@ async function hasDigests(sql: Transaction): Promise<boolean> {
 
 /** Whether there is such a table: a store of an earlier version lacks some. */
 export async function hasTable(sql: Transaction, name: string): Promise<boolean> {
-  const [there] = await sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", [name])
+  const [there] = await sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", [
+    name,
+  ])
   return there !== undefined
 }
 
@@ -223,7 +268,8 @@ interface DocumentRow {
 }
 
 /**
- * The document of a row beside the experiments'; undefined, and told to `onDamage`, where it cannot be read, is not what was written, or is not what it must be.
+ * The document of a row beside the experiments'; undefined, and told to `onDamage`, where it cannot
+ * be read, is not what was written, or is not what it must be.
  * @param wrongWith what is wrong with a document, in words
  */
 export function documentOf(
@@ -232,7 +278,12 @@ export function documentOf(
   wrongWith: (document: unknown) => string | undefined = () => undefined,
 ): { readonly document: unknown } | undefined {
   const read = decoded(text)
-  const problem = 'problem' in read ? read.problem : digest !== digestOf(parts) ? changedSince : wrongWith(read.document)
+  const problem =
+    'problem' in read
+      ? read.problem
+      : digest !== digestOf(parts)
+        ? changedSince
+        : wrongWith(read.document)
   if (problem === undefined) return read as { readonly document: unknown }
   onDamage({ where, what: problem })
   return undefined

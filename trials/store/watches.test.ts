@@ -15,7 +15,14 @@ beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'watches-'))
   path = join(folder, 'tune.db')
   const store = await openStore(path)
-  await store.create({ id: 'e', name: 'e', createdAt: '2026-11-20T10:00:00.000Z', spec: {}, provenance: 'simulated', seed: 1 })
+  await store.create({
+    id: 'e',
+    name: 'e',
+    createdAt: '2026-11-20T10:00:00.000Z',
+    spec: {},
+    provenance: 'simulated',
+    seed: 1,
+  })
   await store.close()
 })
 afterEach(() => rmSync(folder, { recursive: true }))

@@ -30,11 +30,22 @@ test.each<[string, object, Configuration, number | undefined]>([
     0.5,
   ],
   ['not in virtual time', { backend: 'simulated' }, onCores, undefined],
-  ['not of a language model, whose steps are modelled apart', { backend: 'local', ...languageModel }, { gpu: 'L4', ...onCores }, undefined],
+  [
+    'not of a language model, whose steps are modelled apart',
+    { backend: 'local', ...languageModel },
+    { gpu: 'L4', ...onCores },
+    undefined,
+  ],
 ])(
   'what the built-in server is expected to do on cores is what cores as fast as these do, where it runs on these: %s',
   async (_, document, configuration, speed) => {
-    const experiment = experimentIn(folder, { model: 'bert-tiny', devices: 'cpu', space: { cpuCores: [1] }, db: 'tune.db', ...document })
+    const experiment = experimentIn(folder, {
+      model: 'bert-tiny',
+      devices: 'cpu',
+      space: { cpuCores: [1] },
+      db: 'tune.db',
+      ...document,
+    })
     const parts = await assemble(experiment, 'e', fakeStore(), machine)
     await parts.backend.close()
     const expected = problemOf(
@@ -42,6 +53,8 @@ test.each<[string, object, Configuration, number | undefined]>([
       await loadPriceBook(undefined),
     )
     expect(parts.problem.priorLogRate?.(configuration)).toBe(expected.priorLogRate?.(configuration))
-    expect(parts.notices.some((notice) => notice.includes('0.5 times as fast'))).toBe(speed !== undefined)
+    expect(parts.notices.some((notice) => notice.includes('0.5 times as fast'))).toBe(
+      speed !== undefined,
+    )
   },
 )

@@ -1,4 +1,7 @@
-/** Puts the parts together that an experiment asks for. The one place that knows which backend and sampler there are. */
+/**
+ * Puts the parts together that an experiment asks for. The one place that knows which backend and
+ * sampler there are.
+ */
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { assessStop, createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { steadyNowMs } from '../../trials/clock.ts'
@@ -14,7 +17,14 @@ import type { Experiment } from '../experiment/types.ts'
 import { defaultConfiguration } from '../loop/default-configuration.ts'
 import { gpuNotices } from '../loop/gpu-notices.ts'
 import { historyOf } from '../loop/history.ts'
-import { calibrationNotice, coreSpeedNotice, devicesLine, historyNotices, noticesOf, provenanceOf } from '../loop/notices.ts'
+import {
+  calibrationNotice,
+  coreSpeedNotice,
+  devicesLine,
+  historyNotices,
+  noticesOf,
+  provenanceOf,
+} from '../loop/notices.ts'
 import type { LoopParts } from '../loop/parts.ts'
 import { expectationOf, labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
 import type { Backend } from './backend.ts'
@@ -28,7 +38,8 @@ import { urlBackend } from './url-backend.ts'
 
 /**
  * @param onDamage told of what of the store's calibrations is damaged; default: on stderr
- * @throws UserError for what this machine cannot do, and the price book's errors. Close the backend of what is returned.
+ * @throws UserError for what this machine cannot do, and the price book's errors. Close the backend
+ * of what is returned.
  */
 export async function assemble(
   asked: Experiment,
@@ -43,7 +54,10 @@ export async function assemble(
   try {
     const experiment = { ...given, space: backend.space }
     const { past, unread } = await historyOf(experiment, experimentId, store)
-    const problem = { ...problemOf(experiment, book), ...(past.length > 0 ? { history: past } : {}) }
+    const problem = {
+      ...problemOf(experiment, book),
+      ...(past.length > 0 ? { history: past } : {}),
+    }
     refuseWhatNeverServes(experiment, problem)
     const label = labelOf(experiment)
     const { pricePerHour } = problem
@@ -60,7 +74,10 @@ export async function assemble(
       defaultConfiguration: defaultConfiguration(problem),
       sampler: createSampler(experiment.sampler),
       assessStop: (known, observations, rng) =>
-        assessStop(known, observations, rng, { tolerance: stop.tolerance, risk: 1 - stop.certainty }),
+        assessStop(known, observations, rng, {
+          tolerance: stop.tolerance,
+          risk: 1 - stop.certainty,
+        }),
       rng: createRng(seed),
       backend,
       store,
@@ -77,7 +94,8 @@ export async function assemble(
           ...viewOf(experiment, { pricePerHour, label }),
         }),
       label,
-      write: (recommendation, trials) => writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }),
+      write: (recommendation, trials) =>
+        writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }),
       notices: [
         devicesLine(experiment, machine, provenance),
         ...gpuNotices(experiment, machine),
@@ -97,10 +115,19 @@ export async function assemble(
 
 /** The built-in server's CPU costs are known of one core: here it runs on this machine's. */
 const onCoresHere = (experiment: Experiment, { affinity }: MachineFacts): Experiment =>
-  restsOnCores(experiment) ? { ...experiment, cores: { speed: measureCoreSpeed(), count: affinity.length } } : experiment
+  restsOnCores(experiment)
+    ? { ...experiment, cores: { speed: measureCoreSpeed(), count: affinity.length } }
+    : experiment
 
-/** Where the trials of an experiment run: the one place that has its secrets. @throws ConfigError for those that are not to be had */
-export async function openBackend(given: Experiment, experimentId: string, machine: MachineFacts): Promise<Backend> {
+/**
+ * Where the trials of an experiment run: the one place that has its secrets. @throws ConfigError
+ * for those that are not to be had
+ */
+export async function openBackend(
+  given: Experiment,
+  experimentId: string,
+  machine: MachineFacts,
+): Promise<Backend> {
   const experiment = withSecretValues(given)
   const { predictor } = experiment
   if (predictor.kind === 'imported')
@@ -115,6 +142,8 @@ export async function openBackend(given: Experiment, experimentId: string, machi
     case 'kubernetes':
       return openKubernetes(experiment, experimentId)
     case 'local':
-      return predictor.kind === 'url' ? urlBackend(experiment, predictor) : localBackend(experiment, predictor, experimentId, machine)
+      return predictor.kind === 'url'
+        ? urlBackend(experiment, predictor)
+        : localBackend(experiment, predictor, experimentId, machine)
   }
 }

@@ -20,13 +20,29 @@ interface AssembledRun {
 }
 
 /** A warning as the stream of events has it. */
-export const warningEvent = (message: string): TuneEvent => ({ at: new Date(steadyNowMs()).toISOString(), type: 'warning', message })
+export const warningEvent = (message: string): TuneEvent => ({
+  at: new Date(steadyNowMs()).toISOString(),
+  type: 'warning',
+  message,
+})
 
-/** Ends what a crashed run left behind, then runs the experiment; closes its backend however it ends. @throws what `runLoop` does */
-export async function runAssembled({ experiment, parts, earlier, listener, signal, whenSwept }: AssembledRun): Promise<LoopResult> {
+/**
+ * Ends what a crashed run left behind, then runs the experiment; closes its backend however it
+ * ends. @throws what `runLoop` does
+ */
+export async function runAssembled({
+  experiment,
+  parts,
+  earlier,
+  listener,
+  signal,
+  whenSwept,
+}: AssembledRun): Promise<LoopResult> {
   const { backend, store, experimentId } = parts
   try {
-    const outputs = await openOutputs(withSecretValues(experiment).outputs, (message) => listener(warningEvent(message)))
+    const outputs = await openOutputs(withSecretValues(experiment).outputs, (message) =>
+      listener(warningEvent(message)),
+    )
     const tell = (event: TuneEvent) => {
       listener(event)
       outputs.handle(event)
@@ -34,7 +50,13 @@ export async function runAssembled({ experiment, parts, earlier, listener, signa
     try {
       await backend.launcher.sweep(signal, (what) => tell(warningEvent(what)))
       await whenSwept?.()
-      return await runLoop(experiment, { ...parts, lastNumber: await store.lastNumber(experimentId) }, earlier, tell, signal)
+      return await runLoop(
+        experiment,
+        { ...parts, lastNumber: await store.lastNumber(experimentId) },
+        earlier,
+        tell,
+        signal,
+      )
     } finally {
       await outputs.close()
     }

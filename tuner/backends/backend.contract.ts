@@ -12,7 +12,10 @@ export interface OpenBackend {
 
 /** What a backend brings to the suite that every backend passes. */
 export interface BackendSubject {
-  /** Its SLO is one that a healthy server keeps at low load; a trial has a second under load, a confirmation too. */
+  /**
+   * Its SLO is one that a healthy server keeps at low load; a trial has a second under load, a
+   * confirmation too.
+   */
   open(): Promise<OpenBackend>
   /** Its predictor ends after some requests. A backend whose predictors do not says why. */
   readonly openMortal: (() => Promise<OpenBackend>) | { readonly skip: string }
@@ -22,7 +25,8 @@ export interface BackendSubject {
 
 /** A machine with other work may spoil every window: nothing is known then. */
 export const skipIfSpoilt = ({ outcome }: Measurement, skip: (note: string) => void) => {
-  if (outcome === 'disturbed' || outcome === 'generator-limit') skip(`${outcome}: the machine spoilt every window`)
+  if (outcome === 'disturbed' || outcome === 'generator-limit')
+    skip(`${outcome}: the machine spoilt every window`)
 }
 
 export const backendContract = (name: string, subject: BackendSubject): void => {
@@ -36,7 +40,12 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
 
     const measure = (task: MeasureTask, number: number, signal = never): Promise<Measurement> => {
       steps = []
-      return backend.measure(predictor, task, { number, onStep: (point, phase) => steps.push({ point, phase }) }, signal)
+      return backend.measure(
+        predictor,
+        task,
+        { number, onStep: (point, phase) => steps.push({ point, phase }) },
+        signal,
+      )
     }
     beforeAll(async () => {
       const opened = await subject.open()
@@ -52,9 +61,12 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
       await backend?.close()
       expect(await subject.leftovers()).toEqual([])
     })
-    const seedsOf = ({ points }: Measurement) => new Set(points.flatMap(({ load }) => (load.kind === 'open' ? [`${load.seed}`] : [])))
+    const seedsOf = ({ points }: Measurement) =>
+      new Set(points.flatMap(({ load }) => (load.kind === 'open' ? [`${load.seed}`] : [])))
 
-    test('a trial is a capacity inside its interval, no more than the server serves, and every load of it was told', ({ skip }) => {
+    test('a trial is a capacity inside its interval, no more than the server serves, and every load of it was told', ({
+      skip,
+    }) => {
       skipIfSpoilt(trial, skip)
       expect(trial.capacityRps).toBeGreaterThan(0)
       const [low, high] = trial.capacityCi90Rps
@@ -69,7 +81,9 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
       expect(trial.points.length).toBeLessThanOrEqual(steps.length)
     })
 
-    test('a confirmation holds at a rate well within the capacity; a verification too, on arrivals of its own', async ({ skip }) => {
+    test('a confirmation holds at a rate well within the capacity; a verification too, on arrivals of its own', async ({
+      skip,
+    }) => {
       const rateRps = 0.2 * trial.saturationRps
       const confirmed = await measure({ kind: 'confirmation', rateRps }, 2)
       skipIfSpoilt(confirmed, skip)
@@ -83,28 +97,41 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
     test('a confirmation does not hold at a rate that no server of its kind reaches', async () => {
       // Of a machine that was busy during the trial, four times what it did then is not enough.
       const rateRps = Math.max(4 * trial.saturationRps, 4000)
-      // Below nine tenths of it there is something else to try: what is tried then is tested in profiler/capacity.
-      const { capacityRps } = await measure({ kind: 'confirmation', rateRps, leastRps: 0.9 * rateRps }, 4)
+      // Below nine tenths of it there is something else to try: what is tried then is tested in
+      // profiler/capacity.
+      const { capacityRps } = await measure(
+        { kind: 'confirmation', rateRps, leastRps: 0.9 * rateRps },
+        4,
+      )
       expect(capacityRps).toBeLessThan(0.9 * rateRps)
     })
 
     test('an interrupt is its own reason, and the next task is done as ever', async ({ skip }) => {
       const reason = new Error('Ctrl-C')
       await expect(measure({ kind: 'trial' }, 5, AbortSignal.abort(reason))).rejects.toBe(reason)
-      const verified = await measure({ kind: 'verification', rateRps: 0.2 * trial.saturationRps }, 6)
+      const verified = await measure(
+        { kind: 'verification', rateRps: 0.2 * trial.saturationRps },
+        6,
+      )
       skipIfSpoilt(verified, skip)
       expect(verified.capacityRps).toBeGreaterThan(0)
     })
 
     const { openMortal } = subject
-    if (typeof openMortal !== 'function') test.skip(`tells of a server that ends: ${openMortal.skip}`, () => {})
+    if (typeof openMortal !== 'function')
+      test.skip(`tells of a server that ends: ${openMortal.skip}`, () => {})
     else
       test('a server that ends under load is what was measured', async () => {
         const { backend: other, configuration } = await openMortal()
         try {
           const mortal = await other.launcher.launch(configuration, 1, never)
           try {
-            const measured = await other.measure(mortal, { kind: 'trial' }, { number: 1, onStep: () => {} }, never)
+            const measured = await other.measure(
+              mortal,
+              { kind: 'trial' },
+              { number: 1, onStep: () => {} },
+              never,
+            )
             expect(measured).toMatchObject({ outcome: 'server-died', capacityRps: 0 })
           } finally {
             await mortal.stop()

@@ -1,4 +1,7 @@
-/** The seam of measuring: what starts predictors and what measures them, the same wherever trials run. `backend.contract.ts` says what each keeps. */
+/**
+ * The seam of measuring: what starts predictors and what measures them, the same wherever trials
+ * run. `backend.contract.ts` says what each keeps.
+ */
 import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
@@ -8,18 +11,27 @@ export interface TrialTask {
   readonly kind: 'trial'
   /** Below this it cannot win, and its measurement may be cut short. */
   readonly capacityToBeatRps?: number
-  /** What is believed of it beforehand: where to look first. A wrong belief costs time and changes no figure. */
+  /**
+   * What is believed of it beforehand: where to look first. A wrong belief costs time and changes
+   * no figure.
+   */
   readonly expectedRps?: number
   /** Requests that warm its kind of server, by what other trials of it showed. */
   readonly warmUpRequests?: number
-  /** Half width of the capacity's interval, as a share of it, that is narrow enough. Absent: as the time under load allows. */
+  /**
+   * Half width of the capacity's interval, as a share of it, that is narrow enough. Absent: as the
+   * time under load allows.
+   */
   readonly precision?: number
 }
 
 /** What is asked of a predictor that serves. */
 export type MeasureTask =
   | TrialTask
-  /** Whether the SLO holds at a rate, and at lower ones where not: of a winner just found, or of a recommendation made at any time before. */
+  /**
+   * Whether the SLO holds at a rate, and at lower ones where not: of a winner just found, or of a
+   * recommendation made at any time before.
+   */
   | {
       readonly kind: 'confirmation' | 'verification'
       readonly rateRps: number
@@ -44,12 +56,20 @@ export interface Backend {
   /** What a reader of the figures must know. */
   readonly notices: readonly string[]
   /**
-   * Measures a predictor of this backend's launcher. What a predictor does wrong is a measurement, also its end.
-   * @throws InfeasibleError where its answers under load are not those that they should be; the signal's reason; what keeps load from being applied at all
+   * Measures a predictor of this backend's launcher. What a predictor does wrong is a measurement,
+   * also its end.
+   * @throws InfeasibleError where its answers under load are not those that they should be; the
+   * signal's reason; what keeps load from being applied at all
    */
-  measure(predictor: Predictor, task: MeasureTask, options: MeasureOptions, signal: AbortSignal): Promise<Measurement>
+  measure(
+    predictor: Predictor,
+    task: MeasureTask,
+    options: MeasureOptions,
+    signal: AbortSignal,
+  ): Promise<Measurement>
   /**
-   * Whether a predictor may start while others are measured without taking anything of theirs. What it says yes to may still find no place. Absent: never.
+   * Whether a predictor may start while others are measured without taking anything of theirs. What
+   * it says yes to may still find no place. Absent: never.
    */
   launchesBeside?(measured: readonly Configuration[], next: Configuration): boolean
   /** Ends what is kept between trials: generators, connections, predictors. Idempotent. */

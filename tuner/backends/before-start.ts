@@ -1,4 +1,7 @@
-/** What a run needs of this machine and of its files, looked at before anything is kept or started: what is missing after an hour of trials costs the hour. */
+/**
+ * What a run needs of this machine and of its files, looked at before anything is kept or started:
+ * what is missing after an hour of trials costs the hour.
+ */
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { PayloadError } from '../../profiler/profiler-errors.ts'
@@ -19,7 +22,10 @@ const leastFreeMiB = 16
  * @param outDir where results go; absent: nowhere
  * @throws UserError that names what is wrong, where, and what to do
  */
-export async function checkBeforeStart(experiment: Experiment, outDir: string | undefined): Promise<void> {
+export async function checkBeforeStart(
+  experiment: Experiment,
+  outDir: string | undefined,
+): Promise<void> {
   if (outDir !== undefined) checkResultsFolder(outDir)
   for (const path of new Set([outDir ?? experiment.dbPath, experiment.dbPath])) checkSpace(path)
   await checkRequests(experiment)
@@ -28,7 +34,8 @@ export async function checkBeforeStart(experiment: Experiment, outDir: string | 
 
 function checkResultsFolder(outDir: string): void {
   const hint = 'name a folder that can be written to with --out'
-  const wrong = (what: string) => new UserError(`results cannot be written to ${outDir}: ${what}`, hint, exitCodes.usage)
+  const wrong = (what: string) =>
+    new UserError(`results cannot be written to ${outDir}: ${what}`, hint, exitCodes.usage)
   const there = nearest(outDir)
   if (!statSync(there).isDirectory()) throw wrong(`${there} is no folder`)
   try {
@@ -36,7 +43,9 @@ function checkResultsFolder(outDir: string): void {
   } catch (error) {
     throw wrong((error as Error).message)
   }
-  const folder = [...resultNames, specName].find((name) => statSync(join(outDir, name), { throwIfNoEntry: false })?.isDirectory())
+  const folder = [...resultNames, specName].find((name) =>
+    statSync(join(outDir, name), { throwIfNoEntry: false })?.isDirectory(),
+  )
   if (folder !== undefined) throw wrong(`${folder} is a folder there`)
 }
 
@@ -45,7 +54,8 @@ function checkSpace(path: string): void {
   const { bavail, bsize, blocks, files, ffree } = statfsSync(there)
   const freeMiB = (bavail * bsize) / MiB
   // File systems without a size of their own say 0 of everything.
-  const full = blocks > 0 && freeMiB < leastFreeMiB ? `${freeMiB.toFixed(1)} MiB of space are left` : undefined
+  const full =
+    blocks > 0 && freeMiB < leastFreeMiB ? `${freeMiB.toFixed(1)} MiB of space are left` : undefined
   const what = full ?? (files > 0 && ffree < 100 ? `${ffree} files may still be made` : undefined)
   if (what !== undefined)
     throw new UserError(

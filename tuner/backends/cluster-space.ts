@@ -1,8 +1,16 @@
 /** What of an experiment's space a cluster offers, and how its GPUs are asked for. */
 import type { SearchSpace } from '../../search/types.ts'
 import type { Api } from '../../trials/launchers/kubernetes/api.ts'
-import { type ClusterFacts, type ClusterGpu, inspectCluster } from '../../trials/launchers/kubernetes/cluster-facts.ts'
-import { type DraOptions, type DraVersion, draVersionOf } from '../../trials/launchers/kubernetes/dra.ts'
+import {
+  type ClusterFacts,
+  type ClusterGpu,
+  inspectCluster,
+} from '../../trials/launchers/kubernetes/cluster-facts.ts'
+import {
+  type DraOptions,
+  type DraVersion,
+  draVersionOf,
+} from '../../trials/launchers/kubernetes/dra.ts'
 import { isProductOf } from '../../trials/launchers/kubernetes/gpu-names.ts'
 import { asksForMiB, type GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
@@ -21,8 +29,9 @@ interface FittedSpace {
 }
 
 /**
- * Holds the space to the GPU models that the nodes have, and finds how they are shared. A scheme that the user names is taken at his word, and
- * so is a cluster whose nodes may not be seen or that has no GPU just now: it may add nodes.
+ * Holds the space to the GPU models that the nodes have, and finds how they are shared. A scheme
+ * that the user names is taken at his word, and so is a cluster whose nodes may not be seen or that
+ * has no GPU just now: it may add nodes.
  * @throws UserError where the cluster has none of the models, or no DRA and the user wants it
  */
 export async function fitToCluster(api: Api, experiment: Experiment): Promise<FittedSpace> {
@@ -31,21 +40,42 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
   const gpu = space.parameters.find(({ name }) => name === 'gpu')
   if (gpuScheme === 'dra') {
     const draVersion = await neededDra(api)
-    return { space, gpuScheme, dra, draVersion, boards: (await inspectCluster(api)).gpus, notices: [] }
+    return {
+      space,
+      gpuScheme,
+      dra,
+      draVersion,
+      boards: (await inspectCluster(api)).gpus,
+      notices: [],
+    }
   }
-  if (gpuScheme !== undefined && asksForMiB(gpuScheme)) return { space, gpuScheme, boards: (await inspectCluster(api)).gpus, notices: [] }
-  if (gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical') return { space, gpuScheme, notices: [] }
+  if (gpuScheme !== undefined && asksForMiB(gpuScheme))
+    return { space, gpuScheme, boards: (await inspectCluster(api)).gpus, notices: [] }
+  if (gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical')
+    return { space, gpuScheme, notices: [] }
   const facts = await inspectCluster(api)
   if (facts.gpus.length === 0) return { space, notices: [] }
-  const values = gpu.values.filter((name) => name === 'none' || facts.gpus.some(({ product }) => isProductOf(product, String(name))))
+  const values = gpu.values.filter(
+    (name) =>
+      name === 'none' || facts.gpus.some(({ product }) => isProductOf(product, String(name))),
+  )
   const there = [...new Set(facts.gpus.map(({ product, gpu }) => gpu ?? product))].join(', ')
   if (values.length === 0) {
-    const hint = 'tune doctor --backend kubernetes shows them; a gpuScheme of your own keeps the space as written'
-    throw new UserError(`the cluster has none of ${gpu.values.join(', ')}: it has ${there}`, hint, exitCodes.usage)
+    const hint =
+      'tune doctor --backend kubernetes shows them; a gpuScheme of your own keeps the space as written'
+    throw new UserError(
+      `the cluster has none of ${gpu.values.join(', ')}: it has ${there}`,
+      hint,
+      exitCodes.usage,
+    )
   }
-  const offers = facts.gpus.filter(({ product }) => values.some((name) => isProductOf(product, String(name))))
+  const offers = facts.gpus.filter(({ product }) =>
+    values.some((name) => isProductOf(product, String(name))),
+  )
   const missing = gpu.values.filter((name) => !values.includes(name))
-  const parameters = space.parameters.map((parameter) => (parameter === gpu ? { ...gpu, values } : parameter))
+  const parameters = space.parameters.map((parameter) =>
+    parameter === gpu ? { ...gpu, values } : parameter,
+  )
   return {
     space: { ...space, parameters },
     offers,
@@ -54,7 +84,11 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
     notices: [
       schemesNotice(offers),
       ...(facts.migFaults ?? []),
-      ...(missing.length > 0 ? [`Not in the cluster, and left out of the search: ${missing.join(', ')} (it has ${there})`] : []),
+      ...(missing.length > 0
+        ? [
+            `Not in the cluster, and left out of the search: ${missing.join(', ')} (it has ${there})`,
+          ]
+        : []),
     ],
   }
 }
@@ -64,7 +98,11 @@ async function neededDra(api: Api): Promise<DraVersion> {
   if (version) return version
   const hint =
     'it needs Kubernetes 1.32 or later with dynamic resource allocation on, and a driver; tune doctor --backend kubernetes shows what is there'
-  throw new UserError('gpuScheme dra: the cluster does not serve resource.k8s.io', hint, exitCodes.usage)
+  throw new UserError(
+    'gpuScheme dra: the cluster does not serve resource.k8s.io',
+    hint,
+    exitCodes.usage,
+  )
 }
 
 /** 'GPU scheme nvidia, as the nodes are set up', or which model goes by which. */
@@ -72,7 +110,8 @@ function schemesNotice(offers: ClusterFacts['gpus']): string {
   const schemes = [...new Set(offers.map(({ scheme }) => scheme))]
   if (schemes.length === 1) return `GPU scheme ${schemes[0]}, as the nodes are set up`
   const models = schemes.map(
-    (scheme) => `${scheme} (${[...new Set(offers.filter((o) => o.scheme === scheme).map((o) => o.gpu ?? o.product))].join(', ')})`,
+    (scheme) =>
+      `${scheme} (${[...new Set(offers.filter((o) => o.scheme === scheme).map((o) => o.gpu ?? o.product))].join(', ')})`,
   )
   return `GPU schemes as the nodes are set up: ${models.join(', ')}; each trial goes by the one that gives its share best`
 }

@@ -3,7 +3,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
-import { createNamespace, type TestNamespace, testImage, until } from '../../trials/launchers/kubernetes/testing/namespace.ts'
+import {
+  createNamespace,
+  type TestNamespace,
+  testImage,
+  until,
+} from '../../trials/launchers/kubernetes/testing/namespace.ts'
 import { CliBox } from '../testing/run-cli.ts'
 
 let namespace: TestNamespace
@@ -31,7 +36,13 @@ const experiment = (change: Document = {}, kubernetes: Document = {}) => {
     slo: '300ms',
     backend: 'kubernetes',
     devices: 'emulated',
-    space: { cpuCores: [0.3], memoryMiB: [400], gpu: ['T4'], gpuMemoryPercent: [100], batchSize: [1, 2, 4, 8] },
+    space: {
+      cpuCores: [0.3],
+      memoryMiB: [400],
+      gpu: ['T4'],
+      gpuMemoryPercent: [100],
+      batchSize: [1, 2, 4, 8],
+    },
     kubernetes: { image: testImage(), namespace: namespace.name, ...kubernetes },
     budget: { maxTrials: 3 },
     load: { trialTime: '3s' },
@@ -52,7 +63,10 @@ interface Event {
     readonly measurement?: { readonly caveats: string[] }
     readonly usage?: { readonly peakRssMiB?: number }
   }
-  readonly recommendation?: { readonly provenance: string; readonly best?: { readonly capacityRps: number } }
+  readonly recommendation?: {
+    readonly provenance: string
+    readonly best?: { readonly capacityRps: number }
+  }
 }
 const eventsOf = (stdout: string): Event[] =>
   stdout
@@ -63,7 +77,13 @@ const eventsOf = (stdout: string): Event[] =>
 describe('tune on a cluster', () => {
   test('trials in parallel, loaded from inside; one that needs more memory than it gets is infeasible; nothing is left', async () => {
     const args = experiment({
-      space: { cpuCores: [0.3], memoryMiB: [16, 400], gpu: ['T4'], gpuMemoryPercent: [100], batchSize: [1, 2] },
+      space: {
+        cpuCores: [0.3],
+        memoryMiB: [16, 400],
+        gpu: ['T4'],
+        gpuMemoryPercent: [100],
+        batchSize: [1, 2],
+      },
       sampler: 'grid',
       parallel: 2,
       budget: { maxTrials: 4 },
@@ -77,17 +97,25 @@ describe('tune on a cluster', () => {
       .map(({ state, reason }) => reason ?? state)
       .filter((state) => state !== 'failed')
       .sort()
-    // A kernel may also reclaim the pages of such a process for ever, in place of killing it: then it is never ready.
+    // A kernel may also reclaim the pages of such a process for ever, in place of killing it: then
+    // it is never ready.
     const starved = expect.stringMatching(/^(out-of-memory|never-ready)$/)
     expect(states, stderr).toEqual(['complete', 'complete', starved, starved])
-    const order = events.map(({ type }) => type).filter((type) => type === 'trial-started' || type === 'trial-finished')
+    const order = events
+      .map(({ type }) => type)
+      .filter((type) => type === 'trial-started' || type === 'trial-finished')
     expect(order.slice(0, 2)).toEqual(['trial-started', 'trial-started'])
     expect(events.filter(({ type }) => type === 'load-step').length).toBeGreaterThan(4)
   })
 
   test('real inference on CPU, loaded through the API server, which is said', async () => {
     const args = experiment(
-      { model: 'bert-tiny', devices: 'cpu', space: { cpuCores: [0.5], memoryMiB: [600], batchSize: [1] }, budget: { maxTrials: 1 } },
+      {
+        model: 'bert-tiny',
+        devices: 'cpu',
+        space: { cpuCores: [0.5], memoryMiB: [600], batchSize: [1] },
+        budget: { maxTrials: 1 },
+      },
       { loadFrom: 'port-forward' },
     )
     const { code, stdout, stderr } = await box.run([...args, '--json'])
@@ -97,10 +125,14 @@ describe('tune on a cluster', () => {
   })
 
   test('a ProfilingExperiment of Morphling, to a recommendation; the bodies of its load are a file’s', async () => {
-    const example = readFileSync(new URL('../experiment/fixtures/experiment-mnist-grid.yaml', import.meta.url), 'utf8')
+    const example = readFileSync(
+      new URL('../experiment/fixtures/experiment-mnist-grid.yaml', import.meta.url),
+      'utf8',
+    )
     const document = parse(example) as Tree
     const { tunableParameters, servicePodTemplate } = document.spec!
-    // Smaller than in the example, for one node of two cores, and with a server that this cluster has.
+    // Smaller than in the example, for one node of two cores, and with a server that this cluster
+    // has.
     tunableParameters![0]!.parameters![0]!.feasibleSpace!.list = ['500m', '700m'] as never
     Object.assign(document.spec!, { maxNumTrials: 2 })
     const [server] = servicePodTemplate!.template!.spec!.containers!
@@ -109,22 +141,56 @@ describe('tune on a cluster', () => {
       image: testImage(),
       args: ['predictor'],
       env: Object.entries(env).map(([name, value]) => ({ name, value })),
-      resources: { requests: { cpu: '300m', memory: '500Mi' }, limits: { cpu: '300m', memory: '500Mi' } },
+      resources: {
+        requests: { cpu: '300m', memory: '500Mi' },
+        limits: { cpu: '300m', memory: '500Mi' },
+      },
     })
     writeFileSync(join(box.folder, 'pe.yaml'), stringify(document))
-    const body = { inputs: [{ name: 'text', shape: [1], datatype: 'BYTES', data: ['a line of a file'] }] }
+    const body = {
+      inputs: [{ name: 'text', shape: [1], datatype: 'BYTES', data: ['a line of a file'] }],
+    }
     writeFileSync(join(box.folder, 'bodies.jsonl'), `${JSON.stringify(body)}\n`)
-    const goal = ['--slo', '2s', '--max-price', '$20', '--model', 'bert-tiny', '--protocol', 'oip-v2', '--payload', 'bodies.jsonl']
-    const limits = ['--trial-time', '3s', '--no-confirm', '--namespace', namespace.name, '--image', testImage()]
-    const { code, stdout, stderr } = await box.run(['-f', 'pe.yaml', ...goal, ...limits, '--events'])
+    const goal = [
+      '--slo',
+      '2s',
+      '--max-price',
+      '$20',
+      '--model',
+      'bert-tiny',
+      '--protocol',
+      'oip-v2',
+      '--payload',
+      'bodies.jsonl',
+    ]
+    const limits = [
+      '--trial-time',
+      '3s',
+      '--no-confirm',
+      '--namespace',
+      namespace.name,
+      '--image',
+      testImage(),
+    ]
+    const { code, stdout, stderr } = await box.run([
+      '-f',
+      'pe.yaml',
+      ...goal,
+      ...limits,
+      '--events',
+    ])
     expect(code, stderr).toBe(0)
     const events = eventsOf(stdout)
     const usages = events.flatMap(({ trial }) => (trial?.state === 'complete' ? [trial.usage] : []))
     expect(usages.length, stderr).toBe(2)
-    // Memory by the node's own counters, through the API server; of CPU they say something where two of them came during the load.
+    // Memory by the node's own counters, through the API server; of CPU they say something where
+    // two of them came during the load.
     for (const usage of usages) expect(usage!.peakRssMiB).toBeGreaterThan(30)
     const { recommendation } = events.find(({ type }) => type === 'recommended')!
-    expect(recommendation).toMatchObject({ provenance: 'measured', best: { configuration: { BATCH_SIZE: expect.any(Number) } } })
+    expect(recommendation).toMatchObject({
+      provenance: 'measured',
+      best: { configuration: { BATCH_SIZE: expect.any(Number) } },
+    })
     expect(recommendation!.best!.capacityRps).toBeGreaterThan(0)
   })
 
@@ -138,7 +204,8 @@ describe('tune on a cluster', () => {
     await until(async () => (await namespace.leftovers()).length === 0)
     const seconds = (performance.now() - killedMs) / 1000
     console.info(`${seconds.toFixed(1)} s from the kill to the last object gone`)
-    // The machine's other work is the controllers' too; a minute is what a cluster that is not this busy keeps.
+    // The machine's other work is the controllers' too; a minute is what a cluster that is not this
+    // busy keeps.
     expect(seconds).toBeLessThan(75)
   })
 
@@ -146,7 +213,9 @@ describe('tune on a cluster', () => {
     const first = box.start([...experiment(), '--plain'])
     await first.said('✓ #')
     await first.said('trial 2 of')
-    await until(async () => (await namespace.leftovers()).some((object) => object.startsWith('pods/tune-')))
+    await until(async () =>
+      (await namespace.leftovers()).some((object) => object.startsWith('pods/tune-')),
+    )
     first.child.kill('SIGKILL')
     await first.result
     expect((await namespace.leftovers()).join(' ')).toContain('pods/tune-')
@@ -183,9 +252,21 @@ describe('tune on a cluster', () => {
 
   test('a typo in the pod template costs no trial', async () => {
     const pod = {
-      spec: { containers: [{ name: 'server', image: testImage(), imagePullPolice: 'Never', ports: [{ containerPort: 8000 }] }] },
+      spec: {
+        containers: [
+          {
+            name: 'server',
+            image: testImage(),
+            imagePullPolice: 'Never',
+            ports: [{ containerPort: 8000 }],
+          },
+        ],
+      },
     }
-    const args = experiment({ space: { cpuCores: [0.5] }, devices: 'cpu', predictor: { protocol: 'oip-v2' } }, { pod })
+    const args = experiment(
+      { space: { cpuCores: [0.5] }, devices: 'cpu', predictor: { protocol: 'oip-v2' } },
+      { pod },
+    )
     const { code, stderr } = await box.run(args)
     expect(code, stderr).not.toBe(0)
     expect(stderr).toContain('containers[0].imagePullPolice')
@@ -193,7 +274,10 @@ describe('tune on a cluster', () => {
   })
 
   test('no cluster is a sentence and a hint', async () => {
-    const { code, stderr } = await box.run(experiment(), { KUBECONFIG: join(box.folder, 'none'), HOME: box.folder })
+    const { code, stderr } = await box.run(experiment(), {
+      KUBECONFIG: join(box.folder, 'none'),
+      HOME: box.folder,
+    })
     expect(code).not.toBe(0)
     expect(stderr).toMatch(/hint: set KUBECONFIG/)
     expect(stderr).not.toContain('    at ')

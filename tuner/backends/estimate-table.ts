@@ -1,4 +1,7 @@
-/** What the device model expects of every configuration of an experiment, with error bars; nothing is started or measured. */
+/**
+ * What the device model expects of every configuration of an experiment, with error bars; nothing
+ * is started or measured.
+ */
 import { createRng } from '../../search/index.ts'
 import { cost, logCost } from '../../search/objective.ts'
 import { priceOf, type ReplicaPrice } from '../../search/replica-price.ts'
@@ -62,7 +65,11 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       'name the nearest: architecture: bert-base',
       exitCodes.usage,
     )
-  const { configurations, complete } = untried({ ...problem, cannotServe: undefined }, [], createRng(experiment.seed))
+  const { configurations, complete } = untried(
+    { ...problem, cannotServe: undefined },
+    [],
+    createRng(experiment.seed),
+  )
   const label = labelOf(experiment)
   const unknown = unforetold(experiment)
   const offCalibration = (configuration: Configuration) =>
@@ -73,11 +80,20 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
   for (const configuration of configurations) {
     const asked = of(configuration)
     const estimated = asked.estimator.estimate(asked.configuration)
-    if (!estimated.serves) failed.push({ reason: `${label(configuration)}: ${estimated.reason}`, nearness: estimated.memoryShare ?? 0 })
+    if (!estimated.serves)
+      failed.push({
+        reason: `${label(configuration)}: ${estimated.reason}`,
+        nearness: estimated.memoryShare ?? 0,
+      })
     else if (estimated.capacityRps === 0) sloUnattainable++
     else {
-      const relativeError = Math.hypot(estimated.relativeError, offCalibration(configuration) ? unforetoldError : 0)
-      rows.push(rowOf(configuration, label(configuration), { ...estimated, relativeError }, problem))
+      const relativeError = Math.hypot(
+        estimated.relativeError,
+        offCalibration(configuration) ? unforetoldError : 0,
+      )
+      rows.push(
+        rowOf(configuration, label(configuration), { ...estimated, relativeError }, problem),
+      )
     }
   }
   return {
@@ -95,19 +111,30 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
   }
 }
 
-/** As `relativeError`, of a configuration that differs from the calibrated one in something of which the device model knows nothing: a factor of two. */
+/**
+ * As `relativeError`, of a configuration that differs from the calibrated one in something of which
+ * the device model knows nothing: a factor of two.
+ */
 const unforetoldError = 0.5
-const foretold: ReadonlySet<string> = new Set<string>([...resourceParameters, ...servingParameters, variantParameter])
+const foretold: ReadonlySet<string> = new Set<string>([
+  ...resourceParameters,
+  ...servingParameters,
+  variantParameter,
+])
 
 /** The parameters of which the effect on a calibrated server is not known. */
 const unforetold = ({ calibrated, space }: Experiment): string[] =>
-  calibrated === undefined ? [] : space.parameters.map(({ name }) => name).filter((name) => !foretold.has(name))
+  calibrated === undefined
+    ? []
+    : space.parameters.map(({ name }) => name).filter((name) => !foretold.has(name))
 
 /** The values that a calibration says nothing beyond: 'dtype other than fp16'. */
 function calibratedAlone(experiment: Experiment): string {
   const names = unforetold(experiment)
   if (names.length === 0) return ''
-  const values = names.map((name) => `${name} other than ${experiment.calibrated?.configuration[name]}`)
+  const values = names.map(
+    (name) => `${name} other than ${experiment.calibrated?.configuration[name]}`,
+  )
   return `What ${values.join(', ')} changes is not known: there the error is a factor of two. `
 }
 
@@ -115,11 +142,14 @@ function calibratedAlone(experiment: Experiment): string {
 const caveatOf = (experiment: Experiment): string => {
   const { model, variants, own, calibrated } = experiment
   return (
-    (calibrated ? `Anchored on ${calibrated.name}, measured ${calibrated.measuredAt.slice(0, 10)} on ${calibrated.device}. ` : '') +
+    (calibrated
+      ? `Anchored on ${calibrated.name}, measured ${calibrated.measuredAt.slice(0, 10)} on ${calibrated.device}. `
+      : '') +
     calibratedAlone(experiment) +
-    (architecturesNamed([model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])], own).some(
-      ({ kind }) => kind === 'decoder',
-    )
+    (architecturesNamed(
+      [model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])],
+      own,
+    ).some(({ kind }) => kind === 'decoder')
       ? 'ESTIMATED by a closed form of continuous batching over a model of the server, fitted to whole servers that others measured: nothing was launched or measured'
       : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured')
   )
@@ -150,11 +180,17 @@ function rowOf(
 }
 
 /**
- * Refuses an experiment whose every configuration is certain not to serve, before anything is started.
- * @throws UserError with the configuration that comes nearest; the exit code is that of an SLO no configuration meets
+ * Refuses an experiment whose every configuration is certain not to serve, before anything is
+ * started.
+ * @throws UserError with the configuration that comes nearest; the exit code is that of an SLO no
+ * configuration meets
  */
 export function refuseWhatNeverServes(experiment: Experiment, problem: Problem): void {
-  if (problem.cannotServe === undefined || untried(problem, [], createRng(experiment.seed)).configurations.length > 0) return
+  if (
+    problem.cannotServe === undefined ||
+    untried(problem, [], createRng(experiment.seed)).configurations.length > 0
+  )
+    return
   const [nearest] = estimateAll(experiment, problem).reasons
   throw new UserError(
     `no configuration of the space can serve ${experiment.model.name}${nearest === undefined ? '' : `; the nearest, ${nearest}`}`,

@@ -16,19 +16,30 @@ import { architectureNameOf } from '../experiment/settings/variant-settings.ts'
 import type { Experiment, Variant } from '../experiment/types.ts'
 import { llmRequests } from './llm-requests.ts'
 
-/** What to ask of a configuration: the estimator of its variant, and the configuration with what comes with that variant. */
-export type EstimatorOf = (given: Configuration) => { readonly estimator: Estimator; readonly configuration: Configuration }
+/**
+ * What to ask of a configuration: the estimator of its variant, and the configuration with what
+ * comes with that variant.
+ */
+export type EstimatorOf = (given: Configuration) => {
+  readonly estimator: Estimator
+  readonly configuration: Configuration
+}
 
-/** Undefined where an architecture is unknown: a user's own files run, and nothing is known of them beforehand. */
+/**
+ * Undefined where an architecture is unknown: a user's own files run, and nothing is known of them
+ * beforehand.
+ */
 export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
   const { variants, slo, predictor, own, load, backend, cores } = experiment
   const requests = () => llmRequests(load.payload)
-  const asDrawn = backend === 'simulated' || (load.payload.kind === 'generated' && load.payload.asDrawn === true)
+  const asDrawn =
+    backend === 'simulated' || (load.payload.kind === 'generated' && load.payload.asDrawn === true)
   const known = new Map<string, Estimator>()
   for (const variant of variantsOf(experiment)) {
     const architecture = architectureFor(experiment, variant)
     if (architecture === undefined) return undefined
-    // Language models' servers have a model of steps of their own; of one that is not ours nothing is known.
+    // Language models' servers have a model of steps of their own; of one that is not ours nothing
+    // is known.
     if (architecture.kind === 'decoder' && predictor.kind !== 'builtin') return undefined
     known.set(
       variant?.name ?? '',
@@ -51,19 +62,27 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
 }
 
 /** The model alone where there are none to choose from. */
-const variantsOf = ({ variants }: Experiment): readonly (Variant | undefined)[] => (variants.length > 0 ? variants : [undefined])
+const variantsOf = ({ variants }: Experiment): readonly (Variant | undefined)[] =>
+  variants.length > 0 ? variants : [undefined]
 
-/** Whether what is expected rests on what the built-in server costs on cores, and it runs on this machine's: a language model's steps, and a calibrated server, are modelled by what was read of them. */
+/**
+ * Whether what is expected rests on what the built-in server costs on cores, and it runs on this
+ * machine's: a language model's steps, and a calibrated server, are modelled by what was read of
+ * them.
+ */
 export const restsOnCores = (experiment: Experiment): boolean =>
   experiment.backend === 'local' &&
   experiment.predictor.kind === 'builtin' &&
   experiment.calibrated === undefined &&
-  variantsOf(experiment).every((variant) => (architectureFor(experiment, variant)?.kind ?? 'decoder') !== 'decoder')
+  variantsOf(experiment).every(
+    (variant) => (architectureFor(experiment, variant)?.kind ?? 'decoder') !== 'decoder',
+  )
 
 /** What the model of a language model's server goes by, beside architecture and configuration. */
 export const llmModelOf = (experiment: Pick<Experiment, 'predictor' | 'own'>): LlmModelOptions => {
   const { predictor, own } = experiment
-  const { acceptance, kvTransfer }: Partial<BuiltinTemplate> = predictor.kind === 'builtin' ? predictor : {}
+  const { acceptance, kvTransfer }: Partial<BuiltinTemplate> =
+    predictor.kind === 'builtin' ? predictor : {}
   return {
     ownGpus: own.gpus,
     ownArchitectures: own.architectures,
@@ -78,33 +97,53 @@ export const engineOf = ({ predictor }: Pick<Experiment, 'predictor'>): LlmEngin
   (predictor.kind === 'builtin' ? predictor.standsFor : undefined) ?? llmDefaults.engine
 
 /**
- * What the built-in server's real engines compute in where the space does not say: fp32 (`trials/predictor/settings.ts`), a file of halves in them; what is quantised
- * ONNX Runtime's CUDA provider mostly widens first.
+ * What the built-in server's real engines compute in where the space does not say: fp32
+ * (`trials/predictor/settings.ts`), a file of halves in them; what is quantised ONNX Runtime's CUDA
+ * provider mostly widens first.
  */
-const computedIn = ({ predictor, backend, devicesUsed }: Experiment, architecture: Architecture): Configuration => {
+const computedIn = (
+  { predictor, backend, devicesUsed }: Experiment,
+  architecture: Architecture,
+): Configuration => {
   if (predictor.kind !== 'builtin' || backend !== 'local' || devicesUsed !== 'gpu') return {}
   const written = architecture.kind === 'graph' ? architecture.precision : undefined
   return { precision: written === 'fp16' || written === 'bf16' ? written : 'fp32' }
 }
 
-/** What is known of the server beside the device: undefined for the built-in one, whose tables are behind the device model. */
-export function anchoredServer({ calibrated, predictor, own }: Experiment, architecture: Architecture): AnchoredOn | undefined {
+/**
+ * What is known of the server beside the device: undefined for the built-in one, whose tables are
+ * behind the device model.
+ */
+export function anchoredServer(
+  { calibrated, predictor, own }: Experiment,
+  architecture: Architecture,
+): AnchoredOn | undefined {
   if (calibrated) return anchoredBy(calibrated, architecture, own.gpus)
   return predictor.kind === 'builtin' ? undefined : usualServer()
 }
 
-function architectureFor({ model, predictor, own }: Experiment, variant: Variant | undefined): Architecture | undefined {
+function architectureFor(
+  { model, predictor, own }: Experiment,
+  variant: Variant | undefined,
+): Architecture | undefined {
   const name = architectureNameOf(variant, model)
   try {
     return name === undefined ? undefined : architectureOf(name, own.architectures)
   } catch (error) {
-    if (error instanceof DeviceModelError && (model.path !== undefined || predictor.kind !== 'builtin')) return undefined
+    if (
+      error instanceof DeviceModelError &&
+      (model.path !== undefined || predictor.kind !== 'builtin')
+    )
+      return undefined
     throw error
   }
 }
 
 /** Those of the names that are known. */
-export const architecturesNamed = (names: readonly string[], own: OwnDevices): readonly Architecture[] =>
+export const architecturesNamed = (
+  names: readonly string[],
+  own: OwnDevices,
+): readonly Architecture[] =>
   names.flatMap((name) => {
     try {
       return architectureOf(name, own.architectures)
@@ -114,8 +153,13 @@ export const architecturesNamed = (names: readonly string[], own: OwnDevices): r
     }
   })
 
-/** Whether the device model has something to say of a user's own server: its model is known, it runs on a GPU, and its batches are tuned by name. */
+/**
+ * Whether the device model has something to say of a user's own server: its model is known, it runs
+ * on a GPU, and its batches are tuned by name.
+ */
 export const hasServerPrior = (experiment: Experiment): boolean => {
   const names = experiment.space.parameters.map(({ name }) => name)
-  return names.includes('gpu') && names.includes('batchSize') && estimatorsOf(experiment) !== undefined
+  return (
+    names.includes('gpu') && names.includes('batchSize') && estimatorsOf(experiment) !== undefined
+  )
 }

@@ -1,6 +1,9 @@
 import { HttpLoadGenerator, type LoadGenerator } from '../../profiler/index.ts'
 
-/** Generators kept warm between trials, one for each trial that runs at once: given out one at a time, a returned one is used again. */
+/**
+ * Generators kept warm between trials, one for each trial that runs at once: given out one at a
+ * time, a returned one is used again.
+ */
 export class GeneratorPool {
   private readonly idle: LoadGenerator[] = []
   private readonly all: LoadGenerator[] = []

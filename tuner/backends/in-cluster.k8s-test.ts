@@ -1,9 +1,19 @@
 /**
- * deploy/overlay on a real cluster, with no right beyond its own, in a namespace with Pod Security's restricted profile and a quota: the tuner as a Job that loses its
- * pod, and the page of what it does. TUNE_KUBECTL, where it names one (1.21 or newer), renders it; else what it lists is put together here.
+ * deploy/overlay on a real cluster, with no right beyond its own, in a namespace with Pod
+ * Security's restricted profile and a quota: the tuner as a Job that loses its pod, and the page of
+ * what it does. TUNE_KUBECTL, where it names one (1.21 or newer), renders it; else what it lists is
+ * put together here.
  */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,7 +23,12 @@ import { parse, parseAllDocuments, stringify } from 'yaml'
 import { Api } from '../../trials/launchers/kubernetes/api.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
 import { wayTo } from '../../trials/launchers/kubernetes/reach.ts'
-import { createNamespace, type TestNamespace, testImage, until } from '../../trials/launchers/kubernetes/testing/namespace.ts'
+import {
+  createNamespace,
+  type TestNamespace,
+  testImage,
+  until,
+} from '../../trials/launchers/kubernetes/testing/namespace.ts'
 import { restrict } from '../../trials/launchers/kubernetes/testing/restricted-namespace.ts'
 
 const tunerImage = process.env.TUNE_K8S_TUNER_IMAGE
@@ -55,28 +70,47 @@ const paths: Readonly<Record<string, string>> = {
   NetworkPolicy: '/apis/networking.k8s.io/v1/namespaces/NS/networkpolicies',
 }
 const create = (object: Json) =>
-  namespace.api.request('POST', paths[object.kind as string]!.replace('NS', namespace.name), { body: object })
+  namespace.api.request('POST', paths[object.kind as string]!.replace('NS', namespace.name), {
+    body: object,
+  })
 
 interface Kustomization {
   readonly resources: readonly string[]
   readonly [field: string]: unknown
 }
 
-/** What `kubectl apply -k deploy/overlay` makes of a copy in which the user has set namespace, image and experiment. */
+/**
+ * What `kubectl apply -k deploy/overlay` makes of a copy in which the user has set namespace, image
+ * and experiment.
+ */
 function overlay(experiment: object): Json[] {
   const file = join(copy, 'overlay/kustomization.yaml')
   const written = parse(readFileSync(file, 'utf8')) as Kustomization
   const [newName, newTag] = tunerImage!.split(':')
-  writeFileSync(file, stringify({ ...written, namespace: namespace.name, images: [{ name: 'tune', newName, newTag }] }))
+  writeFileSync(
+    file,
+    stringify({
+      ...written,
+      namespace: namespace.name,
+      images: [{ name: 'tune', newName, newTag }],
+    }),
+  )
   writeFileSync(join(copy, 'overlay/experiment.yaml'), JSON.stringify(experiment))
   const kubectl = process.env.TUNE_KUBECTL
   if (kubectl !== undefined)
     return objectsOf(
-      execFileSync(kubectl, ['kustomize', join(copy, 'overlay')], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }),
+      execFileSync(kubectl, ['kustomize', join(copy, 'overlay')], {
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'inherit'],
+      }),
     )
   const objects = written.resources.flatMap((folder) => {
-    const { resources } = parse(readFileSync(join(copy, 'overlay', folder, 'kustomization.yaml'), 'utf8')) as Kustomization
-    return resources.flatMap((one) => objectsOf(readFileSync(join(copy, 'overlay', folder, one), 'utf8')))
+    const { resources } = parse(
+      readFileSync(join(copy, 'overlay', folder, 'kustomization.yaml'), 'utf8'),
+    ) as Kustomization
+    return resources.flatMap((one) =>
+      objectsOf(readFileSync(join(copy, 'overlay', folder, one), 'utf8')),
+    )
   })
   const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'tune-experiment' } }
   const data = { 'experiment.yaml': JSON.stringify(experiment) }
@@ -84,16 +118,25 @@ function overlay(experiment: object): Json[] {
     key === 'image' && value === 'tune' ? tunerImage : value,
   ) as Json[]
 }
-const objectsOf = (text: string) => parseAllDocuments(text).map((document) => document.toJS() as Json)
+const objectsOf = (text: string) =>
+  parseAllDocuments(text).map((document) => document.toJS() as Json)
 
 const podsOf = async (app: string) =>
   (
-    await namespace.api.request<{ items: V1Pod[] }>('GET', `/api/v1/namespaces/${namespace.name}/pods`, {
-      query: { labelSelector: `app.kubernetes.io/name=${app}` },
-    })
+    await namespace.api.request<{ items: V1Pod[] }>(
+      'GET',
+      `/api/v1/namespaces/${namespace.name}/pods`,
+      {
+        query: { labelSelector: `app.kubernetes.io/name=${app}` },
+      },
+    )
   ).items
 const logOf = async (pod: string): Promise<string> => {
-  const response = await namespace.api.stream(`/api/v1/namespaces/${namespace.name}/pods/${pod}/log`, {}, AbortSignal.timeout(20_000))
+  const response = await namespace.api.stream(
+    `/api/v1/namespaces/${namespace.name}/pods/${pod}/log`,
+    {},
+    AbortSignal.timeout(20_000),
+  )
   let text = ''
   for await (const chunk of response) text += chunk
   return text
@@ -103,9 +146,9 @@ const said = async (app: string): Promise<string> => {
   return pod === undefined ? '' : logOf(pod.metadata!.name!).catch(() => '')
 }
 
-test('a tuner whose pod is killed goes on with its experiment to the end, and the dashboard shows it', { timeout: 420_000 }, async ({
-  skip,
-}) => {
+test('a tuner whose pod is killed goes on with its experiment to the end, and the dashboard shows it', {
+  timeout: 420_000,
+}, async ({ skip }) => {
   if (!tunerImage) skip('TUNE_K8S_TUNER_IMAGE names no image with all of tune')
   if (new URL(namespace.api.server).hostname === '127.0.0.1') skip('its node is not this machine')
   const experiment = {
@@ -113,7 +156,13 @@ test('a tuner whose pod is killed goes on with its experiment to the end, and th
     slo: '300ms',
     backend: 'kubernetes',
     devices: 'emulated',
-    space: { cpuCores: [0.3], memoryMiB: [400], gpu: ['T4'], gpuMemoryPercent: [100], batchSize: [1, 2, 4, 8] },
+    space: {
+      cpuCores: [0.3],
+      memoryMiB: [400],
+      gpu: ['T4'],
+      gpuMemoryPercent: [100],
+      batchSize: [1, 2, 4, 8],
+    },
     kubernetes: { image: testImage() },
     budget: { maxTrials: 3 },
     load: { trialTime: '3s' },
@@ -137,10 +186,18 @@ test('a tuner whose pod is killed goes on with its experiment to the end, and th
 
   await until(async () => /✓ #1/.test(await said('tune')))
   const [first] = await podsOf('tune')
-  await namespace.api.request('DELETE', `/api/v1/namespaces/${name}/pods/${first!.metadata!.name}`, { query: { gracePeriodSeconds: 0 } })
-  const job = () => namespace.api.request<V1Job>('GET', `/apis/batch/v1/namespaces/${name}/jobs/tune`)
+  await namespace.api.request(
+    'DELETE',
+    `/api/v1/namespaces/${name}/pods/${first!.metadata!.name}`,
+    { query: { gracePeriodSeconds: 0 } },
+  )
+  const job = () =>
+    namespace.api.request<V1Job>('GET', `/apis/batch/v1/namespaces/${name}/jobs/tune`)
   for (let tries = 0; tries < 3; tries++) {
-    const over = await until(async () => (await job()).status?.conditions?.some(({ status }) => status === 'True') === true).then(
+    const over = await until(
+      async () =>
+        (await job()).status?.conditions?.some(({ status }) => status === 'True') === true,
+    ).then(
       () => true,
       () => false,
     )
@@ -154,7 +211,9 @@ test('a tuner whose pod is killed goes on with its experiment to the end, and th
   expect(log).not.toMatch(/trial 1 of/)
   expect(existsSync(join(store, 'results'))).toBe(true)
   // Nothing of the trials is left, of neither tuner.
-  expect((await namespace.leftovers()).filter((object) => /tune-bert|-lease|-load/.test(object))).toEqual([])
+  expect(
+    (await namespace.leftovers()).filter((object) => /tune-bert|-lease|-load/.test(object)),
+  ).toEqual([])
 
   await seenByViewer()
   expect(policy.refusals).toEqual([])
@@ -164,19 +223,35 @@ test('a tuner whose pod is killed goes on with its experiment to the end, and th
 async function seenByViewer(): Promise<void> {
   const { name } = namespace
   const ready = async () =>
-    (await podsOf('tune-dashboard')).find((pod) => pod.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True'))
+    (await podsOf('tune-dashboard')).find((pod) =>
+      pod.status?.conditions?.some((c) => c.type === 'Ready' && c.status === 'True'),
+    )
   await until(async () => (await ready()) !== undefined)
   const subjects = [{ kind: 'User', name: 'viewer', apiGroup: 'rbac.authorization.k8s.io' }]
-  const roleRef = { kind: 'Role', name: 'tune-dashboard-viewer', apiGroup: 'rbac.authorization.k8s.io' }
-  const binding = { apiVersion: 'rbac.authorization.k8s.io/v1', kind: 'RoleBinding', metadata: { name: 'viewer' }, roleRef, subjects }
+  const roleRef = {
+    kind: 'Role',
+    name: 'tune-dashboard-viewer',
+    apiGroup: 'rbac.authorization.k8s.io',
+  }
+  const binding = {
+    apiVersion: 'rbac.authorization.k8s.io/v1',
+    kind: 'RoleBinding',
+    metadata: { name: 'viewer' },
+    roleRef,
+    subjects,
+  }
   await namespace.api.request('POST', paths.RoleBinding!.replace('NS', name), { body: binding })
   const { KubeConfig } = await import('@kubernetes/client-node')
   const config = new KubeConfig()
   config.loadFromDefault()
-  const [user, ...others] = config.users.filter(({ name }) => name === config.getCurrentUser()!.name)
+  const [user, ...others] = config.users.filter(
+    ({ name }) => name === config.getCurrentUser()!.name,
+  )
   config.users = [{ ...user!, impersonateUser: 'viewer' }, ...others]
   const api = new Api(config, name)
-  await expect(api.request('GET', `/api/v1/namespaces/${name}/configmaps`)).rejects.toMatchObject({ status: 403 })
+  await expect(api.request('GET', `/api/v1/namespaces/${name}/configmaps`)).rejects.toMatchObject({
+    status: 403,
+  })
   const pod = (await ready())!
   const way = await wayTo(api, 'port-forward', { name: pod.metadata!.name!, ip: '', port: 4455 })
   try {

@@ -2,14 +2,26 @@
 import { join } from 'node:path'
 import { builtinImage, builtinImageFor } from '../../trials/launchers/builtin-image.ts'
 import { type Api, connect } from '../../trials/launchers/kubernetes/api.ts'
-import { createKubernetesLauncher, type KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
+import {
+  createKubernetesLauncher,
+  type KubernetesLauncher,
+} from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { cutNodes } from '../../trials/launchers/kubernetes/mig-layout.ts'
-import { type PayloadMap, payloadFolder, payloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
+import {
+  type PayloadMap,
+  payloadFolder,
+  payloadMap,
+} from '../../trials/launchers/kubernetes/payload-map.ts'
 import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernetes/planned-objects.ts'
 import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
 import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
 import { inMesh, type Through } from '../../trials/launchers/kubernetes/through.ts'
-import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS, isStarted } from '../../trials/launchers/template.ts'
+import {
+  type BuiltinTemplate,
+  type CommandTemplate,
+  defaultReadyTimeoutS,
+  isStarted,
+} from '../../trials/launchers/template.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { LoadOrigin } from '../experiment/names.ts'
 import { isOwnPredictor } from '../experiment/settings/kubernetes-settings.ts'
@@ -30,29 +42,40 @@ const defaultPort = 8000
 
 /** Time for a pod from being scheduled to its container running, s: image pull, volumes. */
 const startS = defaultStartPatience.startMs / 1000
-/** The cluster ends a load Job itself after its start and three times its time under load, which repeated windows may take, and a minute. */
+/**
+ * The cluster ends a load Job itself after its start and three times its time under load, which
+ * repeated windows may take, and a minute.
+ */
 const loadDeadlineS = (loadSeconds: number) => Math.ceil(startS + 3 * loadSeconds + 60)
 
 /**
- * Connects, cuts the GPUs of nodes where the user wants it, holds the space to what the cluster has, and has the API server check every object that trials will make, before the first of them.
- * @throws UserError for what cannot run on a cluster; ApiError, LaunchError for what the cluster refuses
+ * Connects, cuts the GPUs of nodes where the user wants it, holds the space to what the cluster
+ * has, and has the API server check every object that trials will make, before the first of them.
+ * @throws UserError for what cannot run on a cluster; ApiError, LaunchError for what the cluster
+ * refuses
  */
-export async function openKubernetes(experiment: Experiment, experimentId: string): Promise<KubernetesBackend> {
+export async function openKubernetes(
+  experiment: Experiment,
+  experimentId: string,
+): Promise<KubernetesBackend> {
   const template = podTemplateOf(experiment)
   const { kubernetes = {}, load } = experiment
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
   const files = loadFrom === 'cluster' ? await payloadMap(experimentId, load.payload) : undefined
   const api = await connect(kubernetes.namespace)
-  if (kubernetes.configureMig === undefined) return openOn(api, experiment, experimentId, template, files)
+  if (kubernetes.configureMig === undefined)
+    return openOn(api, experiment, experimentId, template, files)
   const cut = await cutNodes(api, kubernetes.configureMig)
   const restore = async () => {
     await cut.restore()
     api.close()
   }
-  const backend = await openOn(api, experiment, experimentId, template, files).catch(async (error: unknown) => {
-    await restore()
-    throw error
-  })
+  const backend = await openOn(api, experiment, experimentId, template, files).catch(
+    async (error: unknown) => {
+      await restore()
+      throw error
+    },
+  )
   return {
     ...backend,
     notices: [...cut.notices, ...backend.notices],
@@ -86,7 +109,12 @@ async function openOn(
           payload: files && { configMap: files.name, folder: payloadFolder },
         }
       : undefined
-  const launcher = answersChecked(job ? withTriedJob(pods, job) : pods, experiment, template, options.runDirectory)
+  const launcher = answersChecked(
+    job ? withTriedJob(pods, job) : pods,
+    experiment,
+    template,
+    options.runDirectory,
+  )
   const here = job ? undefined : loadFromHere(experiment)
   const close = async () => {
     await launcher.close()
@@ -106,7 +134,8 @@ async function openOn(
       ...(usageSource ? [] : [usageUnknown]),
       `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}${throughWords(throughOf(kubernetes))}`,
     ],
-    ...(here ?? loadFromInside(experiment, launcher, { job: job!, files, deadlineS: loadDeadlineS })),
+    ...(here ??
+      loadFromInside(experiment, launcher, { job: job!, files, deadlineS: loadDeadlineS })),
     close,
   }
 }
@@ -114,7 +143,11 @@ async function openOn(
 /** @throws UserError where no pod can be made of the predictor */
 function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate | CommandTemplate {
   if (!isStarted(predictor))
-    throw new UserError('a url predictor runs already: no pod can be made of it', 'use --backend local', exitCodes.usage)
+    throw new UserError(
+      'a url predictor runs already: no pod can be made of it',
+      'use --backend local',
+      exitCodes.usage,
+    )
   if (predictor.kind === 'command' && !isOwnPredictor(kubernetes?.pod))
     throw new UserError(
       'on Kubernetes a predictor comes from an image',
@@ -141,15 +174,21 @@ function launcherOptionsOf(
   return {
     experimentId,
     template,
-    ...(isOwnPredictor(kubernetes.pod) ? { own: { pod: pod!, container: kubernetes.container! } } : { overlay: pod }),
+    ...(isOwnPredictor(kubernetes.pod)
+      ? { own: { pod: pod!, container: kubernetes.container! } }
+      : { overlay: pod }),
     ...imagesOf(experiment, template),
     port: kubernetes.port ?? defaultPort,
     parameters: space.parameters,
     protocol: protocolOf(experiment).protocol,
     payload: load.payload,
     runDirectory: join(dbPath, '..', experimentId),
-    // A sidecar may turn away who comes without one; what the API server forwards reaches the pod's own loopback.
-    reach: kubernetes.loadFrom === 'here' || (inCluster && kubernetes.mesh === undefined) ? 'direct' : 'port-forward',
+    // A sidecar may turn away who comes without one; what the API server forwards reaches the pod's
+    // own loopback.
+    reach:
+      kubernetes.loadFrom === 'here' || (inCluster && kubernetes.mesh === undefined)
+        ? 'direct'
+        : 'port-forward',
     through: throughOf(kubernetes),
     lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
     podDeadlineS: startS + readyS + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
@@ -164,14 +203,19 @@ function launcherOptionsOf(
  * Where the user names none: what the engine needs, on a GPU the build for one.
  * @throws UserError where no image of ours has it
  */
-function imagesOf({ kubernetes, devicesUsed }: Experiment, template: BuiltinTemplate | CommandTemplate) {
-  if (kubernetes?.image !== undefined || template.kind !== 'builtin') return { image: kubernetes?.image ?? builtinImage }
+function imagesOf(
+  { kubernetes, devicesUsed }: Experiment,
+  template: BuiltinTemplate | CommandTemplate,
+) {
+  if (kubernetes?.image !== undefined || template.kind !== 'builtin')
+    return { image: kubernetes?.image ?? builtinImage }
   const { engine } = template
   const image = builtinImageFor({ engine, gpu: false })
   if (devicesUsed !== 'gpu') return { image }
   const gpuImage = builtinImageFor({ engine, gpu: true })
   if (gpuImage !== undefined) return { image, gpuImage }
-  const [what, from] = engine === 'gguf' ? ['llama.cpp', 'node-llama-cpp'] : ['ONNX Runtime', 'onnxruntime-node']
+  const [what, from] =
+    engine === 'gguf' ? ['llama.cpp', 'node-llama-cpp'] : ['ONNX Runtime', 'onnxruntime-node']
   throw new UserError(
     `no image of ours has ${what} for GPUs`,
     `build one with CUDA and ${from}, and say kubernetes: {image: ...}`,
@@ -182,13 +226,17 @@ function imagesOf({ kubernetes, devicesUsed }: Experiment, template: BuiltinTemp
 const pullSecretsOf = ({ kubernetes }: Experiment): unknown =>
   (kubernetes?.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
 
-const usageUnknown = 'CPU and memory that trials use stay unknown: the cluster has no metrics.k8s.io, and nodes/proxy is not allowed'
+const usageUnknown =
+  'CPU and memory that trials use stay unknown: the cluster has no metrics.k8s.io, and nodes/proxy is not allowed'
 
 const throughWords = (through: Through | undefined): string =>
-  through === undefined ? '' : `, through ${through === 'service' ? 'a Service of each trial' : through.gateway}`
+  through === undefined
+    ? ''
+    : `, through ${through === 'service' ? 'a Service of each trial' : through.gateway}`
 
 const loadWords: Readonly<Record<LoadOrigin, string>> = {
   cluster: 'load from a Job inside the cluster',
-  'port-forward': 'load from here through the API server: latencies hold its detour, and rates its limits',
+  'port-forward':
+    'load from here through the API server: latencies hold its detour, and rates its limits',
   here: 'load from here to the pods’ addresses',
 }

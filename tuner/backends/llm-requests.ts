@@ -1,4 +1,7 @@
-/** The requests of an experiment on a language model as its simulation takes them: those that a real server would be sent. */
+/**
+ * The requests of an experiment on a language model as its simulation takes them: those that a real
+ * server would be sent.
+ */
 import { readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import { defaultPrompts, makePrompts } from '../../profiler/protocols/prompts.ts'
@@ -20,7 +23,11 @@ interface Asked {
   readonly requestClass?: string
 }
 
-const generated = ({ prompts = defaultPrompts, seed, count }: Extract<PayloadSource, { kind: 'generated' }>): Asked[] =>
+const generated = ({
+  prompts = defaultPrompts,
+  seed,
+  count,
+}: Extract<PayloadSource, { kind: 'generated' }>): Asked[] =>
   makePrompts(prompts, seed, count).map(({ text, inputTokens, outputTokens, requestClass }) => ({
     words: wordsAndSigns(text),
     maxTokens: outputTokens,
@@ -37,12 +44,18 @@ function fromFile(path: string): Asked[] {
       const { text, maxTokens } = readCompletion(body, body.messages !== undefined)
       return [{ words: wordsAndSigns(text), maxTokens }]
     } catch (error) {
-      throw new UserError(`${path}:${i + 1}: ${(error as Error).message}`, 'one JSON body with messages or prompt a line')
+      throw new UserError(
+        `${path}:${i + 1}: ${(error as Error).message}`,
+        'one JSON body with messages or prompt a line',
+      )
     }
   })
 }
 
-/** Beginnings that two prompts have in common are kept; the rest of each stands for ever new text, which no cache knows. */
+/**
+ * Beginnings that two prompts have in common are kept; the rest of each stands for ever new text,
+ * which no cache knows.
+ */
 function withoutRepeats(asked: readonly Asked[]): LlmRequest[] {
   const all = asked.map(({ words, maxTokens, promptTokens = words.length, requestClass }) => ({
     promptTokens,
@@ -52,5 +65,8 @@ function withoutRepeats(asked: readonly Asked[]): LlmRequest[] {
   }))
   const uses = new Map<number, number>()
   for (const { hashes } of all) for (const hash of hashes) uses.set(hash, (uses.get(hash) ?? 0) + 1)
-  return all.map(({ hashes, ...lengths }) => ({ ...lengths, prefix: hashes.filter((hash) => uses.get(hash)! > 1) }))
+  return all.map(({ hashes, ...lengths }) => ({
+    ...lengths,
+    prefix: hashes.filter((hash) => uses.get(hash)! > 1),
+  }))
 }

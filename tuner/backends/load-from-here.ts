@@ -21,9 +21,12 @@ export function loadFromHere(experiment: Experiment): Pick<Backend, 'measure' | 
         ),
       )
       const fault = await answers?.fault()
-      if (fault !== undefined) throw new InfeasibleError('answers-differ', `under load: ${fault}`, logPath)
+      if (fault !== undefined)
+        throw new InfeasibleError('answers-differ', `under load: ${fault}`, logPath)
       const asked = { asked: metrics, arrivals: load.arrivals, seed: seed + number }
-      const read = await generators.use((generator) => withMetrics(measurement, asked, target, generator, signal))
+      const read = await generators.use((generator) =>
+        withMetrics(measurement, asked, target, generator, signal),
+      )
       return heldToBounds(read, task.kind, logPath)
     },
     close: () => generators.close(),

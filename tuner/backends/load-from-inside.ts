@@ -1,4 +1,7 @@
-/** Load from inside the cluster: `tune load` in a Job next to the predictor does the work and prints what it measured. */
+/**
+ * Load from inside the cluster: `tune load` in a Job next to the predictor does the work and prints
+ * what it measured.
+ */
 import type { Measurement } from '../../profiler/types.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
@@ -14,7 +17,10 @@ import { protocolOf } from './predictor-protocol.ts'
 import { heldToBounds } from './server-metrics.ts'
 
 /** What every Job of an experiment has in common. */
-export type JobBase = Pick<LoadRunOptions, 'experimentId' | 'image' | 'imagePullSecrets' | 'overlay' | 'payload'>
+export type JobBase = Pick<
+  LoadRunOptions,
+  'experimentId' | 'image' | 'imagePullSecrets' | 'overlay' | 'payload'
+>
 
 interface InsideOptions {
   readonly job: JobBase
@@ -24,10 +30,17 @@ interface InsideOptions {
   readonly deadlineS: (loadSeconds: number) => number
 }
 
-export function loadFromInside(experiment: Experiment, launcher: KubernetesLauncher, options: InsideOptions): Pick<Backend, 'measure'> {
+export function loadFromInside(
+  experiment: Experiment,
+  launcher: KubernetesLauncher,
+  options: InsideOptions,
+): Pick<Backend, 'measure'> {
   const { files } = options
   let filesMade: Promise<void> | undefined
-  const makeFiles = (owner: Parameters<PayloadMap['body']>[0], signal: AbortSignal): Promise<void> => {
+  const makeFiles = (
+    owner: Parameters<PayloadMap['body']>[0],
+    signal: AbortSignal,
+  ): Promise<void> => {
     if (files === undefined) return Promise.resolve()
     filesMade ??= createConfigMap(launcher.api, files.body(owner), signal).catch((error) => {
       filesMade = undefined
@@ -68,7 +81,12 @@ export function loadFromInside(experiment: Experiment, launcher: KubernetesLaunc
 const secondsOf = ({ measure }: LoadWork, { load }: Experiment): number =>
   measure.kind === 'confirm' ? measure.seconds : load.trialSeconds
 
-function taskOf(experiment: Experiment, { pod: { ip, port, way }, answers }: PodPredictor, work: LoadWork, files: PayloadMap | undefined) {
+function taskOf(
+  experiment: Experiment,
+  { pod: { ip, port, way }, answers }: PodPredictor,
+  work: LoadWork,
+  files: PayloadMap | undefined,
+) {
   const { name, options } = protocolOf(experiment)
   const { predictor, load, slo } = experiment
   const directUrl = `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}`
@@ -82,7 +100,12 @@ function taskOf(experiment: Experiment, { pod: { ip, port, way }, answers }: Pod
     payload: files?.source ?? load.payload,
     slo,
     answers: answers && { spec: answers.spec, bodies: answers.bodies },
-    metrics: { asked: experiment.metrics, arrivals: load.arrivals, seed: work.seed, directUrl: way && directUrl },
+    metrics: {
+      asked: experiment.metrics,
+      arrivals: load.arrivals,
+      seed: work.seed,
+      directUrl: way && directUrl,
+    },
   }
 }
 
@@ -109,11 +132,25 @@ function reader(predictor: PodPredictor, onStep: MeasureOptions['onStep']) {
     measurement: (code: number | undefined): Measurement => {
       if (last && 'measurement' in last) return last.measurement
       if (last && 'answersDiffer' in last)
-        throw new InfeasibleError('answers-differ', `under load: ${last.answersDiffer}`, predictor.logPath)
+        throw new InfeasibleError(
+          'answers-differ',
+          `under load: ${last.answersDiffer}`,
+          predictor.logPath,
+        )
       if (last && 'error' in last && last.error.final !== undefined)
-        throw new LaunchError(last.error.message, last.error.hint, predictor.logPath, last.error.final)
-      const said = last && 'error' in last ? last.error.message : other.slice(-3).join(' | ') || 'it printed nothing'
-      throw new LaunchError(`the load generator${code === undefined ? '' : `'s pod ended with exit code ${code}`}: ${said}`)
+        throw new LaunchError(
+          last.error.message,
+          last.error.hint,
+          predictor.logPath,
+          last.error.final,
+        )
+      const said =
+        last && 'error' in last
+          ? last.error.message
+          : other.slice(-3).join(' | ') || 'it printed nothing'
+      throw new LaunchError(
+        `the load generator${code === undefined ? '' : `'s pod ended with exit code ${code}`}: ${said}`,
+      )
     },
   }
 }

@@ -1,4 +1,7 @@
-/** The load of one trial as a task for a process elsewhere: `tune load` in a pod measures what the tuner would have measured itself. */
+/**
+ * The load of one trial as a task for a process elsewhere: `tune load` in a pod measures what the
+ * tuner would have measured itself.
+ */
 import {
   HttpLoadGenerator,
   type LoadPoint,
@@ -26,30 +29,51 @@ interface LoadTask extends LoadWork {
   readonly protocolOptions: ProtocolOptions
   readonly payload: PayloadSource
   readonly slo: Slo
-  /** `url` is a way to the predictor, in words; its own address is what the way is compared with. */
-  readonly way?: { readonly name: string; readonly headers: Readonly<Record<string, string>>; readonly directUrl: string }
+  /**
+   * `url` is a way to the predictor, in words; its own address is what the way is compared with.
+   */
+  readonly way?: {
+    readonly name: string
+    readonly headers: Readonly<Record<string, string>>
+    readonly directUrl: string
+  }
   /** What answers are held against, of these requests by number. */
   readonly answers?: { readonly spec: AnswerSpec; readonly bodies: readonly number[] }
   readonly metrics: MetricsAsked
 }
 
-/** What the process prints, one JSON text a line; the last is a measurement or an error. Numbers that JSON lacks survive. */
+/**
+ * What the process prints, one JSON text a line; the last is a measurement or an error. Numbers
+ * that JSON lacks survive.
+ */
 export type LoadLine =
   | { readonly step: LoadPoint; readonly phase: Phase }
   | { readonly measurement: Measurement }
   /** Answers under load are not those that they should be. */
   | { readonly answersDiffer: string }
-  | { readonly error: { readonly name: string; readonly message: string; readonly hint?: string; readonly final?: Finality } }
+  | {
+      readonly error: {
+        readonly name: string
+        readonly message: string
+        readonly hint?: string
+        readonly final?: Finality
+      }
+    }
 
 export const encodeTask = (task: LoadTask): string => encode(task)
 export const decodeLine = (text: string): LoadLine => decode(text) as LoadLine
 
-/** How long a way may take to lead to a pod that serves: names, routes and endpoints are told of within seconds. */
+/**
+ * How long a way may take to lead to a pod that serves: names, routes and endpoints are told of
+ * within seconds.
+ */
 const wayMs = 60_000
 
 function wayClosed(error: unknown, name: string): unknown {
   if (!(error instanceof Error) || error.name === 'AbortError') return error
-  return new LaunchError(`the predictor is not reached through ${name}, though its pod serves: ${error.message}`)
+  return new LaunchError(
+    `the predictor is not reached through ${name}, though its pod serves: ${error.message}`,
+  )
 }
 
 async function withDetour(
@@ -67,7 +91,12 @@ async function withDetour(
   return { ...measured, detour, caveats: [...measured.caveats, detourSentence(detour)] }
 }
 
-async function readMetrics(measured: Measurement, asked: MetricsAsked, target: Target, signal: AbortSignal): Promise<Measurement> {
+async function readMetrics(
+  measured: Measurement,
+  asked: MetricsAsked,
+  target: Target,
+  signal: AbortSignal,
+): Promise<Measurement> {
   if (asked.asked.length === 0) return measured
   const generator = new HttpLoadGenerator()
   try {
@@ -78,25 +107,51 @@ async function readMetrics(measured: Measurement, asked: MetricsAsked, target: T
 }
 
 /** Does a task, prints its lines. Returns the exit code: 0 measured, 1 not. */
-export async function runLoadTask(text: string, print: (line: string) => void, signal: AbortSignal): Promise<number> {
+export async function runLoadTask(
+  text: string,
+  print: (line: string) => void,
+  signal: AbortSignal,
+): Promise<number> {
   const say = (line: LoadLine) => print(`${encode(line)}\n`)
   try {
-    const { url, model, protocol, protocolOptions, payload, slo, way, answers, metrics, ...work } = decode(text) as LoadTask
-    const speaking = protocolFor(protocol, { ...protocolOptions, headers: { ...protocolOptions.headers, ...way?.headers } })
+    const { url, model, protocol, protocolOptions, payload, slo, way, answers, metrics, ...work } =
+      decode(text) as LoadTask
+    const speaking = protocolFor(protocol, {
+      ...protocolOptions,
+      headers: { ...protocolOptions.headers, ...way?.headers },
+    })
     const target =
       way === undefined
         ? await speaking.prepare(url, model, payload, signal)
-        : await untilServing({ protocol: speaking, url, model, payload }, wayMs, signal).catch((error: unknown) => {
-            throw wayClosed(error, way.name)
-          })
-    const check = answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
-    const sample = check && { bodies: answers.bodies, take: (body: number, answer: Uint8Array) => check.take(body, answer) }
-    const place = { target: { ...target, sample }, slo, signal, onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }) }
+        : await untilServing({ protocol: speaking, url, model, payload }, wayMs, signal).catch(
+            (error: unknown) => {
+              throw wayClosed(error, way.name)
+            },
+          )
+    const check =
+      answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
+    const sample = check && {
+      bodies: answers.bodies,
+      take: (body: number, answer: Uint8Array) => check.take(body, answer),
+    }
+    const place = {
+      target: { ...target, sample },
+      slo,
+      signal,
+      onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }),
+    }
     const measured = await doWork(work, place)
     // A confirmation is of what a trial has told of already.
-    const direct = way && work.measure.kind === 'capacity' ? protocolFor(protocol, protocolOptions) : undefined
+    const direct =
+      way && work.measure.kind === 'capacity' ? protocolFor(protocol, protocolOptions) : undefined
     const measurement = direct
-      ? await withDetour(measured, way!, target, direct.prepare(way!.directUrl, model, payload, signal), signal)
+      ? await withDetour(
+          measured,
+          way!,
+          target,
+          direct.prepare(way!.directUrl, model, payload, signal),
+          signal,
+        )
       : measured
     const answersDiffer = await check?.fault()
     if (answersDiffer !== undefined) say({ answersDiffer })
@@ -104,7 +159,8 @@ export async function runLoadTask(text: string, print: (line: string) => void, s
     return 0
   } catch (error) {
     signal.throwIfAborted()
-    const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) }
+    const { name, message } =
+      error instanceof Error ? error : { name: 'Error', message: String(error) }
     const { hint, final } = error instanceof LaunchError ? error : {}
     say({ error: { name, message, hint, final } })
     return 1

@@ -1,4 +1,7 @@
-/** A task of the seam as the profiler's work: the same from this process and from a Job in a cluster. */
+/**
+ * A task of the seam as the profiler's work: the same from this process and from a Job in a
+ * cluster.
+ */
 import {
   type Arrivals,
   confirmCapacity,
@@ -41,7 +44,11 @@ export interface LoadWork {
 const seedsOfTrial = 10_000
 
 /** @param number of the trial: arrivals of its own */
-export function workOf({ seed, load }: Pick<Experiment, 'seed' | 'load'>, task: MeasureTask, number: number): LoadWork {
+export function workOf(
+  { seed, load }: Pick<Experiment, 'seed' | 'load'>,
+  task: MeasureTask,
+  number: number,
+): LoadWork {
   return {
     seed: seed + seedsOfTrial * number,
     measure:
@@ -75,7 +82,9 @@ interface WorkPlace {
 }
 
 export const doWork = ({ seed, measure }: LoadWork, place: WorkPlace): Promise<Measurement> =>
-  measure.kind === 'capacity' ? measureCapacity({ ...place, ...measure, seed }) : confirmCapacity({ ...place, ...measure, seed })
+  measure.kind === 'capacity'
+    ? measureCapacity({ ...place, ...measure, seed })
+    : confirmCapacity({ ...place, ...measure, seed })
 
 /** The finest measurement that a trial's time under load allows, no finer than it has to be. */
 export function effortFor(trialSeconds: number, precision = 0): Effort {

@@ -11,8 +11,16 @@ const folder = mkdtempSync(join(tmpdir(), 'tune-local-backend-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const open = async (behaviour: Behaviour) => {
-  const experiment = experimentIn(folder, { backend: 'local', predictor: asCommand(behaviour), space: { cpuCores: [1] }, db: 'tune.db' })
-  return { backend: await openBackend(experiment, 'e', await inspectMachine()), configuration: { cpuCores: 1 } }
+  const experiment = experimentIn(folder, {
+    backend: 'local',
+    predictor: asCommand(behaviour),
+    space: { cpuCores: [1] },
+    db: 'tune.db',
+  })
+  return {
+    backend: await openBackend(experiment, 'e', await inspectMachine()),
+    configuration: { cpuCores: 1 },
+  }
 }
 
 backendContract('this machine', {
@@ -24,7 +32,13 @@ backendContract('this machine', {
 const told = { predictor: { ...asCommand('serve'), reconfigure: 'set ${port} ${limit}' } }
 
 test.each<[string, object, number, boolean, boolean]>([
-  ['four cores: one for the load, one measured, two for the next', { space: { cpuCores: [1, 2] } }, 4, true, true],
+  [
+    'four cores: one for the load, one measured, two for the next',
+    { space: { cpuCores: [1, 2] } },
+    4,
+    true,
+    true,
+  ],
   ['three cores are too few for that', { space: { cpuCores: [1, 2] } }, 3, true, false],
   [
     'one that runs is told the next values',
@@ -34,11 +48,23 @@ test.each<[string, object, number, boolean, boolean]>([
     false,
   ],
   ['cores that nothing holds apart', { space: { cpuCores: [1, 2] } }, 4, false, false],
-])('the next server starts beside one that is measured: %s', async (_, file, cores, held, beside) => {
-  const experiment = experimentIn(folder, { backend: 'local', predictor: asCommand('serve'), db: 'tune.db', ...file })
-  const { taskset, ...machine } = await inspectMachine()
-  const affinity = Array.from({ length: cores }, (_, core) => core)
-  const backend = await openBackend(experiment, 'e', { ...machine, affinity, ...(held && { taskset: '/usr/bin/taskset' }) })
-  expect(backend.launchesBeside?.([{ cpuCores: 1 }], { cpuCores: 2 }) ?? false).toBe(beside)
-  await backend.close()
-})
+])(
+  'the next server starts beside one that is measured: %s',
+  async (_, file, cores, held, beside) => {
+    const experiment = experimentIn(folder, {
+      backend: 'local',
+      predictor: asCommand('serve'),
+      db: 'tune.db',
+      ...file,
+    })
+    const { taskset, ...machine } = await inspectMachine()
+    const affinity = Array.from({ length: cores }, (_, core) => core)
+    const backend = await openBackend(experiment, 'e', {
+      ...machine,
+      affinity,
+      ...(held && { taskset: '/usr/bin/taskset' }),
+    })
+    expect(backend.launchesBeside?.([{ cpuCores: 1 }], { cpuCores: 2 }) ?? false).toBe(beside)
+    await backend.close()
+  },
+)

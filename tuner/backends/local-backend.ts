@@ -28,7 +28,8 @@ export function localBackend(
     notices: [],
     measure: load.measure,
     ...(startsBeside(experiment, launcher, machine) && {
-      launchesBeside: (measured, next) => coresHeld([...measured, next], experiment) + generatorCores <= machine.affinity.length,
+      launchesBeside: (measured, next) =>
+        coresHeld([...measured, next], experiment) + generatorCores <= machine.affinity.length,
     }),
     close: async () => {
       await launcher.close?.()
@@ -41,15 +42,25 @@ export function localBackend(
 const generatorCores = 1
 
 /**
- * Where cores hold a server apart from another. Not on GPUs of this machine, whose servers fill its memory as they load, nor where one that runs is to serve the next trial.
+ * Where cores hold a server apart from another. Not on GPUs of this machine, whose servers fill its
+ * memory as they load, nor where one that runs is to serve the next trial.
  */
-const startsBeside = ({ devicesUsed }: Experiment, { changesRunning }: Launcher, { taskset }: MachineFacts): boolean =>
-  devicesUsed !== 'gpu' && taskset !== undefined && changesRunning === undefined
+const startsBeside = (
+  { devicesUsed }: Experiment,
+  { changesRunning }: Launcher,
+  { taskset }: MachineFacts,
+): boolean => devicesUsed !== 'gpu' && taskset !== undefined && changesRunning === undefined
 
 const coresHeld = (configurations: readonly Configuration[], { own }: Experiment): number =>
-  configurations.reduce((sum, configuration) => sum + Math.ceil(resourcesOf(configuration, {}, own.gpus).cpuCores), 0)
+  configurations.reduce(
+    (sum, configuration) => sum + Math.ceil(resourcesOf(configuration, {}, own.gpus).cpuCores),
+    0,
+  )
 
-/** The built-in server with an emulated GPU and Triton load models while they run, and a server of the user's own may take values so: one of its processes serves trial after trial. */
+/**
+ * The built-in server with an emulated GPU and Triton load models while they run, and a server of
+ * the user's own may take values so: one of its processes serves trial after trial.
+ */
 function launcherOf(
   experiment: Experiment,
   template: BuiltinTemplate | CommandTemplate,
@@ -61,7 +72,15 @@ function launcherOf(
   const { payload } = experiment.load
   const runDirectory = join(experiment.dbPath, '..', experimentId)
   const { gpus: ownGpus } = experiment.own
-  const local = createLocalLauncher({ template, parameters, ownGpus, protocol, payload, runDirectory, machine })
+  const local = createLocalLauncher({
+    template,
+    parameters,
+    ownGpus,
+    protocol,
+    payload,
+    runDirectory,
+    machine,
+  })
   const kept = keptWhere(local, template, { parameters, protocol, payload, machine, ownGpus })
   return answersChecked(kept, experiment, template, runDirectory)
 }
@@ -71,7 +90,8 @@ function keptWhere(
   template: BuiltinTemplate | CommandTemplate,
   asked: Omit<Parameters<typeof keptBuiltin>[1], 'template'>,
 ): Launcher {
-  if (template.kind === 'builtin') return canBeKept({ template, ...asked }) ? keptBuiltin(local, { template, ...asked }) : local
+  if (template.kind === 'builtin')
+    return canBeKept({ template, ...asked }) ? keptBuiltin(local, { template, ...asked }) : local
   return template.server?.kind === 'triton'
     ? createTritonLauncher(local, { template, ...asked })
     : reconfigured(local, { template, ...asked })

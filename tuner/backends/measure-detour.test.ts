@@ -25,7 +25,11 @@ test('both ways are asked in turn, and what the one adds is told', async () => {
   const { generator, asked } = generatorOf({ way: [3, 3, 5, Number.NaN], direct: [2, 2, 4] })
   const detour = await measureDetour({ by: 'the Service', way, direct }, never, generator)
   expect(asked).toEqual(['way', 'direct', 'way', 'direct', 'way', 'direct', 'closed'])
-  expect(detour).toMatchObject({ by: 'the Service', way: { requests: 9, p50Ms: 3 }, direct: { requests: 9, p50Ms: 2 } })
+  expect(detour).toMatchObject({
+    by: 'the Service',
+    way: { requests: 9, p50Ms: 3 },
+    direct: { requests: 9, p50Ms: 2 },
+  })
   expect(detourSentence(detour)).toMatch(
     /^measured through the Service: p50 3 ms, 1 ms more than straight to the pod \(p99 5 ms and 4 ms\)/,
   )
@@ -33,15 +37,25 @@ test('both ways are asked in turn, and what the one adds is told', async () => {
 
 test('a pod that turns away who comes without the mesh is not compared with', async () => {
   const { generator, asked } = generatorOf({ way: [3] })
-  const detour = await measureDetour({ by: 'the Service', way, direct: undefined }, never, generator)
+  const detour = await measureDetour(
+    { by: 'the Service', way, direct: undefined },
+    never,
+    generator,
+  )
   expect(asked).toEqual(['way', 'way', 'way', 'closed'])
   expect(detour.direct).toBeUndefined()
   expect(detourSentence(detour)).toContain('own address answers nobody')
-  const silent = await measureDetour({ by: 'the Service', way, direct }, never, generatorOf({ way: [3], direct: [Number.NaN] }).generator)
+  const silent = await measureDetour(
+    { by: 'the Service', way, direct },
+    never,
+    generatorOf({ way: [3], direct: [Number.NaN] }).generator,
+  )
   expect(detourSentence(silent)).toContain('own address answers nobody')
 })
 
 test('a way that is quicker is no minus sign', () => {
   const of = (p50Ms: number) => ({ requests: 10, p50Ms, p99Ms: p50Ms })
-  expect(detourSentence({ by: 'the Service', way: of(2), direct: of(3) })).toContain('1 ms less than straight')
+  expect(detourSentence({ by: 'the Service', way: of(2), direct: of(3) })).toContain(
+    '1 ms less than straight',
+  )
 })

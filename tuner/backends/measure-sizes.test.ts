@@ -11,7 +11,10 @@ afterEach(() => {
 })
 
 /** A server of tensors: `msOf(n, items)` for its n-th request; 413 beyond `mostItems`. */
-async function serving(msOf: (n: number, items: number) => number, mostItems = Number.POSITIVE_INFINITY): Promise<string> {
+async function serving(
+  msOf: (n: number, items: number) => number,
+  mostItems = Number.POSITIVE_INFINITY,
+): Promise<string> {
   let asked = 0
   server = createServer((request, response) => {
     const chunks: Buffer[] = []
@@ -19,10 +22,20 @@ async function serving(msOf: (n: number, items: number) => number, mostItems = N
     request.on('end', () => {
       response.setHeader('content-type', 'application/json')
       if (request.method === 'GET')
-        return response.end(JSON.stringify({ name: 'm', inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 2] }], outputs: [] }))
-      const items = (JSON.parse(Buffer.concat(chunks).toString()) as { inputs: [{ shape: number[] }] }).inputs[0].shape[0]!
+        return response.end(
+          JSON.stringify({
+            name: 'm',
+            inputs: [{ name: 'x', datatype: 'FP32', shape: [-1, 2] }],
+            outputs: [],
+          }),
+        )
+      const items = (
+        JSON.parse(Buffer.concat(chunks).toString()) as { inputs: [{ shape: number[] }] }
+      ).inputs[0].shape[0]!
       if (items > mostItems) response.statusCode = 413
-      const body = JSON.stringify({ outputs: [{ name: 'y', datatype: 'FP32', shape: [items, 1], data: Array(items).fill(0) }] })
+      const body = JSON.stringify({
+        outputs: [{ name: 'y', datatype: 'FP32', shape: [items, 1], data: Array(items).fill(0) }],
+      })
       setTimeout(() => response.end(body), msOf(asked++, items))
     })
   })
@@ -32,7 +45,10 @@ async function serving(msOf: (n: number, items: number) => number, mostItems = N
 
 const measure = (url: string, readings: number[] = []) =>
   measureSizes(
-    { target: { kind: 'http', url, serverPids: () => [] } as unknown as Target, usage: async () => ({}) as never },
+    {
+      target: { kind: 'http', url, serverPids: () => [] } as unknown as Target,
+      usage: async () => ({}) as never,
+    },
     {
       protocol: protocolFor('oip-v2'),
       model: 'm',
@@ -56,7 +72,9 @@ test('a server that warms by its requests is measured warm: the first sizes are 
   expect(readings.slice(0, 6)).toEqual([1, 4, 16, 1, 4, 16])
 })
 
-test('one that goes on getting faster is measured all the same, and said to', { timeout: 60_000 }, async () => {
+test('one that goes on getting faster is measured all the same, and said to', {
+  timeout: 60_000,
+}, async () => {
   const { points, faster } = await measure(await serving((n) => 20 + 100 * 0.99 ** n))
   expect(points).toHaveLength(3)
   expect(faster).toBeGreaterThan(0.05)

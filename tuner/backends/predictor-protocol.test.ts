@@ -8,7 +8,9 @@ test.each(['http://H', 'https://H', 'grpc://H:8001', 'grpcs://H', 'https://H/ml/
   (url) => {
     const given = url.replace('H', 'ann:p%40ss:1@h')
     expect(withAuthorization(given)).toEqual({ authorization: basic })
-    expect(withAuthorization(given, { Authorization: 'Bearer x' })).toEqual({ Authorization: 'Bearer x' })
+    expect(withAuthorization(given, { Authorization: 'Bearer x' })).toEqual({
+      Authorization: 'Bearer x',
+    })
     expect(withAuthorization(url.replace('H', 'h'), { a: 'b' })).toEqual({ a: 'b' })
   },
 )

@@ -3,7 +3,11 @@ import type { LoadPoint } from '../../profiler/types.ts'
 import { refusalIn, unlessRefused } from './refused-requests.ts'
 
 const point = (requests: number, errorKinds: Record<string, number>) =>
-  ({ requests, errors: Object.values(errorKinds).reduce((sum, count) => sum + count, 0), errorKinds }) as unknown as LoadPoint
+  ({
+    requests,
+    errors: Object.values(errorKinds).reduce((sum, count) => sum + count, 0),
+    errorKinds,
+  }) as unknown as LoadPoint
 
 test.each([
   ['served', 100, {}, undefined],
@@ -19,18 +23,26 @@ test.each([
 
 const never = new AbortController().signal
 /** Plays windows until it is told to end. */
-const playing = (points: readonly LoadPoint[]) => async (onStep: (point: LoadPoint, phase: 'search') => void, signal: AbortSignal) => {
-  for (const one of points) {
-    onStep(one, 'search')
-    signal.throwIfAborted()
+const playing =
+  (points: readonly LoadPoint[]) =>
+  async (onStep: (point: LoadPoint, phase: 'search') => void, signal: AbortSignal) => {
+    for (const one of points) {
+      onStep(one, 'search')
+      signal.throwIfAborted()
+    }
+    return 'measured'
   }
-  return 'measured'
-}
 
 test('the first window that is refused whole ends the measurement, with the status and what to change', async () => {
   const seen: number[] = []
   const work = playing([point(50, {}), point(60, { 'status 401': 60 }), point(70, {})])
-  const measured = unlessRefused({ logPath: 'log' }, 'experiment', ({ requests }) => seen.push(requests), never, work)
+  const measured = unlessRefused(
+    { logPath: 'log' },
+    'experiment',
+    ({ requests }) => seen.push(requests),
+    never,
+    work,
+  )
   await expect(measured).rejects.toMatchObject({
     name: 'LaunchError',
     message: 'after good answers the server answered 401 to 60 of 60 requests',
@@ -45,5 +57,7 @@ test('a server that answers is measured to the end; an interruption is one', asy
   const good = playing([point(50, {}), point(60, { 'status 503': 60 })])
   expect(await unlessRefused({}, 'experiment', () => {}, never, good)).toBe('measured')
   const stopped = AbortSignal.abort(new Error('interrupted'))
-  await expect(unlessRefused({}, 'experiment', () => {}, stopped, good)).rejects.toThrow('interrupted')
+  await expect(unlessRefused({}, 'experiment', () => {}, stopped, good)).rejects.toThrow(
+    'interrupted',
+  )
 })

@@ -1,10 +1,16 @@
-/** A server that served and then refuses everyone: a token that ran out, a model or a path that is gone. Load says no more of it. */
+/**
+ * A server that served and then refuses everyone: a token that ran out, a model or a path that is
+ * gone. Load says no more of it.
+ */
 import { headerHint } from '../../profiler/protocols/refusals.ts'
 import type { LoadPoint } from '../../profiler/types.ts'
 import { type Finality, LaunchError, type Predictor } from '../../trials/types.ts'
 import type { MeasureOptions } from './backend.ts'
 
-/** Statuses by which a server says that it is not asked as it should be; those of an overload are others. */
+/**
+ * Statuses by which a server says that it is not asked as it should be; those of an overload are
+ * others.
+ */
 const hints: Readonly<Record<string, string>> = {
   401: `${headerHint}, one that lasts; a token of a few minutes ends with them`,
   403: `${headerHint}; or is there a quota that the load used up?`,
@@ -21,7 +27,9 @@ export function refusalIn({
   requests,
   errors,
   errorKinds,
-}: Pick<LoadPoint, 'requests' | 'errors' | 'errorKinds'>): { status: string; count: number; of: number } | undefined {
+}: Pick<LoadPoint, 'requests' | 'errors' | 'errorKinds'>):
+  | { status: string; count: number; of: number }
+  | undefined {
   const of = Math.max(requests, errors)
   for (const status of Object.keys(hints)) {
     const count = errorKinds[`status ${status}`] ?? 0

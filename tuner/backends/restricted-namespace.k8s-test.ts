@@ -1,8 +1,16 @@
-/** A namespace as production has it: Pod Security's restricted profile, and a quota that wants a limit of everything. */
+/**
+ * A namespace as production has it: Pod Security's restricted profile, and a quota that wants a
+ * limit of everything.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import { createNamespace, type TestNamespace, testImage, until } from '../../trials/launchers/kubernetes/testing/namespace.ts'
+import {
+  createNamespace,
+  type TestNamespace,
+  testImage,
+  until,
+} from '../../trials/launchers/kubernetes/testing/namespace.ts'
 import { restrict } from '../../trials/launchers/kubernetes/testing/restricted-namespace.ts'
 import { CliBox } from '../testing/run-cli.ts'
 
@@ -17,7 +25,11 @@ beforeAll(async () => {
   await namespace.api.request('POST', quotas, {
     body: { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'all' }, spec: { hard } },
   })
-  await until(async () => (await namespace.api.request<{ status?: { hard?: object } }>('GET', `${quotas}/all`)).status?.hard !== undefined)
+  await until(
+    async () =>
+      (await namespace.api.request<{ status?: { hard?: object } }>('GET', `${quotas}/all`)).status
+        ?.hard !== undefined,
+  )
 })
 afterAll(async () => {
   await policy?.end()
@@ -57,7 +69,9 @@ test('a trial and its load run as they are', async () => {
 
 test('a pod that the policy refuses costs no trial, and names what to correct', async () => {
   const before = policy.refusals.length
-  const { code, stdout, stderr } = await run({ job: { spec: { securityContext: { runAsNonRoot: null } } } })
+  const { code, stdout, stderr } = await run({
+    job: { spec: { securityContext: { runAsNonRoot: null } } },
+  })
   expect([code, stdout], stderr).toEqual([1, ''])
   expect(stderr).toContain('load: runAsNonRoot')
   expect(stderr).toContain('correct kubernetes.job')
@@ -65,7 +79,11 @@ test('a pod that the policy refuses costs no trial, and names what to correct', 
 })
 
 test('a predictor of one’s own without limits is refused before the first trial, in the quota’s words', async () => {
-  const security = { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } }
+  const security = {
+    runAsNonRoot: true,
+    runAsUser: 1000,
+    seccompProfile: { type: 'RuntimeDefault' },
+  }
   const container = {
     name: 'server',
     image: testImage(),
@@ -76,7 +94,11 @@ test('a predictor of one’s own without limits is refused before the first tria
   const pod = { spec: { securityContext: security, containers: [container] } }
   const { code, stderr } = await run(
     { pod },
-    { predictor: { protocol: 'oip-v2' }, devices: 'cpu', space: { batchSize: { values: [1], category: 'env' } } },
+    {
+      predictor: { protocol: 'oip-v2' },
+      devices: 'cpu',
+      space: { batchSize: { values: [1], category: 'env' } },
+    },
   )
   expect(code, stderr).toBe(1)
   expect(stderr).toMatch(/must specify limits\.cpu/)

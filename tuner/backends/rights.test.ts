@@ -35,9 +35,23 @@ afterAll(async () => {
 
 function runs({ spec }: V1Pod, set: (status: Partial<V1Pod['status']>) => void): void {
   const state = { running: {} }
-  const containerStatuses = [{ name: spec!.containers[0]!.name, image: 'i', imageID: '', ready: true, restartCount: 0, state }]
+  const containerStatuses = [
+    {
+      name: spec!.containers[0]!.name,
+      image: 'i',
+      imageID: '',
+      ready: true,
+      restartCount: 0,
+      state,
+    },
+  ]
   setImmediate(() =>
-    set({ phase: 'Running', podIP: '127.0.0.1', conditions: [{ type: 'PodScheduled', status: 'True' }], containerStatuses }),
+    set({
+      phase: 'Running',
+      podIP: '127.0.0.1',
+      conditions: [{ type: 'PodScheduled', status: 'True' }],
+      containerStatuses,
+    }),
   )
 }
 
@@ -77,7 +91,9 @@ test('the Role of deploy/base grants what a run with everything in it asks for, 
     db: 'tune.db',
   })
   process.env.KUBERNETES_SERVICE_HOST = '127.0.0.1'
-  const backend = await openKubernetes(withSecretValues(experiment), 'rights').finally(() => delete process.env.KUBERNETES_SERVICE_HOST)
+  const backend = await openKubernetes(withSecretValues(experiment), 'rights').finally(
+    () => delete process.env.KUBERNETES_SERVICE_HOST,
+  )
   const never = new AbortController().signal
   try {
     await backend.launcher.sweep?.(never)

@@ -13,7 +13,9 @@ const generator = new HttpLoadGenerator()
 let requests = 0
 const server = createServer((request, response) => {
   if (request.url === '/metrics' && request.headers['x-key'] === 'k')
-    return response.end(`# TYPE requests_total counter\nrequests_total ${requests}\n# TYPE depth gauge\ndepth{m="a"} 3\n`)
+    return response.end(
+      `# TYPE requests_total counter\nrequests_total ${requests}\n# TYPE depth gauge\ndepth{m="a"} 3\n`,
+    )
   if (request.method === 'GET') return response.writeHead(404).end()
   requests++
   request.resume().on('end', () => response.end(okBody))
@@ -31,14 +33,23 @@ afterAll(async () => {
 })
 
 const measured = { capacityRps: 100, caveats: [] } as unknown as Measurement
-const readFrom = async (target: ReturnType<typeof targetAt>, asked: MetricsAsked['asked'], directUrl?: string) => {
+const readFrom = async (
+  target: ReturnType<typeof targetAt>,
+  asked: MetricsAsked['asked'],
+  directUrl?: string,
+) => {
   const how = { asked, arrivals: { kind: 'constant' }, seed: 1, directUrl } as const
-  return (await withMetrics(measured, how, target, generator, new AbortController().signal)).metrics!
+  return (await withMetrics(measured, how, target, generator, new AbortController().signal))
+    .metrics!
 }
-const read = (...asked: MetricsAsked['asked']) => readFrom({ ...targetAt(url), headers: { 'x-key': 'k' } }, asked)
+const read = (...asked: MetricsAsked['asked']) =>
+  readFrom({ ...targetAt(url), headers: { 'x-key': 'k' } }, asked)
 
 test('they are read while the load runs, as it is asked itself', async () => {
-  const [rate, depth] = await read({ name: 'requests_total', max: 50, from: '/metrics' }, { name: 'depth', from: `${url}/metrics` })
+  const [rate, depth] = await read(
+    { name: 'requests_total', max: 50, from: '/metrics' },
+    { name: 'depth', from: `${url}/metrics` },
+  )
   // Of a busy machine only that it was under load, and how heavy about.
   expect(rate!.value).toBeGreaterThan(30)
   expect(rate!.value).toBeLessThan(300)
@@ -50,7 +61,11 @@ test('of the time under load alone, however long the load takes to begin', async
     await sleep(1500)
     return generator.play(...load)
   }
-  const how = { asked: [{ name: 'requests_total', from: '/metrics' }], arrivals: { kind: 'constant' }, seed: 1 } as const
+  const how = {
+    asked: [{ name: 'requests_total', from: '/metrics' }],
+    arrivals: { kind: 'constant' },
+    seed: 1,
+  } as const
   const target = { ...targetAt(url), headers: { 'x-key': 'k' } }
   const late = { name: 'late', play, run: generator.run, close: async () => {} }
   const { metrics } = await withMetrics(measured, how, target, late, new AbortController().signal)
@@ -60,7 +75,11 @@ test('of the time under load alone, however long the load takes to begin', async
 
 test.each([
   [{ name: 'dept', from: '/metrics' }, /no dept at .*\/metrics$/, /did you mean depth/],
-  [{ name: 'depth', labels: { m: 'b' }, from: '/metrics' }, /no depth\{m="b"\}/, /not with those labels/],
+  [
+    { name: 'depth', labels: { m: 'b' }, from: '/metrics' },
+    /no depth\{m="b"\}/,
+    /not with those labels/,
+  ],
   [{ name: 'depth', from: '/metric' }, /\/metric answers 404/, /from: \/metrics/],
 ])('what is not there is named, with what there is: %o', async (asked, message, hint) => {
   await expect(read(asked)).rejects.toMatchObject({
@@ -87,13 +106,21 @@ test('another port, or host, is asked without the keys of the server', async () 
     const depths = await read(...places.map((from) => ({ name: 'depth', from })))
     expect(depths.map(({ value }) => value)).toEqual([4, 4, 4])
     // Of a server that the load reaches another way: its own port, at its own address.
-    const [depth] = await readFrom(targetAt(url), [{ name: 'depth', from: '/' }], `http://127.0.0.1:${port}`)
+    const [depth] = await readFrom(
+      targetAt(url),
+      [{ name: 'depth', from: '/' }],
+      `http://127.0.0.1:${port}`,
+    )
     expect(depth!.value).toBe(4)
     expect(new Set(seen)).toEqual(new Set([undefined]))
-    // Two servers of one host: its port is one place, asked once before, and every half second of three and what it takes to begin, as often as one that is named whole.
+    // Two servers of one host: its port is one place, asked once before, and every half second of
+    // three and what it takes to begin, as often as one that is named whole.
     asked.length = 0
     const { path, headers } = targetAt(url)
-    const twice = { ...targetAt(url), spread: [1, 2].map((weight) => ({ url, path, headers, weight })) }
+    const twice = {
+      ...targetAt(url),
+      spread: [1, 2].map((weight) => ({ url, path, headers, weight })),
+    }
     await readFrom(
       twice,
       [`:${port}`, `http://127.0.0.1:${port}/whole`].map((from) => ({ name: 'depth', from })),
@@ -132,7 +159,9 @@ test('servers that share a load are all read, each with its own keys, and the on
     const of = (i: number) => readFrom(spreadTo(i), [{ name: 'depth', from: '/metrics' }])
     expect(await of(0)).toEqual([{ name: 'depth', value: 9 }])
     expect(new Set(keys)).toEqual(new Set(['other']))
-    await expect(of(1)).rejects.toMatchObject({ message: `metrics: no depth at ${urls[1]}/metrics` })
+    await expect(of(1)).rejects.toMatchObject({
+      message: `metrics: no depth at ${urls[1]}/metrics`,
+    })
   } finally {
     for (const other of others) {
       other.closeAllConnections()
@@ -142,16 +171,27 @@ test('servers that share a load are all read, each with its own keys, and the on
 })
 
 test('what is over its bound is said with its figures: a trial is infeasible, a confirmation has a caveat', () => {
-  const found = (capacityRps: number, ...metrics: NonNullable<Measurement['metrics']>): Measurement => ({
+  const found = (
+    capacityRps: number,
+    ...metrics: NonNullable<Measurement['metrics']>
+  ): Measurement => ({
     ...measured,
     capacityRps,
     metrics,
   })
-  const over = found(212.34, { name: 'a', value: 5 }, { name: 'b', labels: { m: 'x' }, max: 0.9, value: 0.97123 })
+  const over = found(
+    212.34,
+    { name: 'a', value: 5 },
+    { name: 'b', labels: { m: 'x' }, max: 0.9, value: 0.97123 },
+  )
   const words = 'b{m="x"} is 0.9712 at 212 requests per second, over its bound of 0.9'
-  expect(() => heldToBounds(over, 'trial', undefined)).toThrow(expect.objectContaining({ reason: 'over-bound', message: words }))
+  expect(() => heldToBounds(over, 'trial', undefined)).toThrow(
+    expect.objectContaining({ reason: 'over-bound', message: words }),
+  )
   expect(heldToBounds(over, 'confirmation', undefined)).toEqual({ ...over, caveats: [words] })
   const kept = found(1, { name: 'b', max: 0.9, value: 0.9 })
   expect(heldToBounds(kept, 'trial', undefined)).toBe(kept)
-  expect(() => heldToBounds(found(1, { name: 'b', max: 0.9, value: Number.NaN }), 'trial', undefined)).toThrow(/over its bound/)
+  expect(() =>
+    heldToBounds(found(1, { name: 'b', max: 0.9, value: Number.NaN }), 'trial', undefined),
+  ).toThrow(/over its bound/)
 })

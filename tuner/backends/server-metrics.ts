@@ -1,4 +1,7 @@
-/** A server's own metrics under load, at the rate that was measured: what a bound on them is held against. */
+/**
+ * A server's own metrics under load, at the rate that was measured: what a bound on them is held
+ * against.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type AskedMetric,
@@ -19,7 +22,10 @@ import type { MeasureTask } from './backend.ts'
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-/** Of the window at that rate, seconds: what comes before the first look that counts is the queue filling. */
+/**
+ * Of the window at that rate, seconds: what comes before the first look that counts is the queue
+ * filling.
+ */
 const settleS = 0.5
 const windowS = 2.5
 const everyMs = 500
@@ -36,7 +42,8 @@ export interface MetricsAsked {
 }
 
 /**
- * The measurement with the server's metrics at its rate, where any are asked for and there is a rate: the load is played once more, and they are looked at meanwhile.
+ * The measurement with the server's metrics at its rate, where any are asked for and there is a
+ * rate: the load is played once more, and they are looked at meanwhile.
  * @throws LaunchError for metrics that are not to be had: no other configuration has them either
  */
 export async function withMetrics(
@@ -48,7 +55,17 @@ export async function withMetrics(
 ): Promise<Measurement> {
   const { capacityRps: rateRps } = measured
   if (asked.length === 0 || target.kind !== 'http' || !(rateRps > 0)) return measured
-  return { ...measured, metrics: await metricsUnderLoad(asked, target, { ...load, rateRps }, generator, signal, directUrl) }
+  return {
+    ...measured,
+    metrics: await metricsUnderLoad(
+      asked,
+      target,
+      { ...load, rateRps },
+      generator,
+      signal,
+      directUrl,
+    ),
+  }
 }
 
 async function metricsUnderLoad(
@@ -61,7 +78,8 @@ async function metricsUnderLoad(
 ): Promise<MetricReading[]> {
   const at = directUrl === undefined ? target : { ...target, url: directUrl }
   const places = new Map(asked.map(({ from }) => [from, serversAt(at, from)]))
-  const look = (from: string) => Promise.all(places.get(from)!.map((place) => scrape(place, signal)))
+  const look = (from: string) =>
+    Promise.all(places.get(from)!.map((place) => scrape(place, signal)))
   // They are looked for first: a path that is wrong costs no window.
   for (const from of places.keys()) await look(from)
   let over = false
@@ -72,10 +90,13 @@ async function metricsUnderLoad(
       over = true
     })
   try {
-    const seen = new Map<string, Scrape[][]>([...places].map(([from, servers]) => [from, servers.map(() => [])]))
+    const seen = new Map<string, Scrape[][]>(
+      [...places].map(([from, servers]) => [from, servers.map(() => [])]),
+    )
     while (!over) {
       await Promise.race([sleep(everyMs, undefined, { signal }), played])
-      for (const from of places.keys()) for (const [i, one] of (await look(from)).entries()) seen.get(from)![i]!.push(one)
+      for (const from of places.keys())
+        for (const [i, one] of (await look(from)).entries()) seen.get(from)![i]!.push(one)
     }
     const { run, endS } = await played
     return asked.map(({ name, labels, max, from }) => {
@@ -89,15 +110,29 @@ async function metricsUnderLoad(
   }
 }
 
-/** Looks from when the load has settled to its last request, wherever in them it began: a generator may have to start first. Of pages that take so long that there are not two, all. */
-function meanwhile(all: readonly Scrape[], { elapsedS, seconds }: LoadRun, endS: number): readonly Scrape[] {
+/**
+ * Looks from when the load has settled to its last request, wherever in them it began: a generator
+ * may have to start first. Of pages that take so long that there are not two, all.
+ */
+function meanwhile(
+  all: readonly Scrape[],
+  { elapsedS, seconds }: LoadRun,
+  endS: number,
+): readonly Scrape[] {
   const beginS = endS - elapsedS
   const within = all.filter(({ atS }) => atS >= beginS + settleS && atS <= beginS + seconds)
   return within.length > 1 ? within : all
 }
 
-/** A trial over a bound is infeasible: throws InfeasibleError with the first; a confirmation says it in a caveat. */
-export function heldToBounds(measured: Measurement, task: MeasureTask['kind'], logPath: string | undefined): Measurement {
+/**
+ * A trial over a bound is infeasible: throws InfeasibleError with the first; a confirmation says it
+ * in a caveat.
+ */
+export function heldToBounds(
+  measured: Measurement,
+  task: MeasureTask['kind'],
+  logPath: string | undefined,
+): Measurement {
   const over = measured.metrics?.find(({ value, max }) => max !== undefined && !(value <= max))
   if (over === undefined) return measured
   const words = `${metricText(over)} is ${Number(over.value.toPrecision(4))} at ${Number(measured.capacityRps.toPrecision(3))} requests per second, over its bound of ${over.max}`
@@ -108,45 +143,76 @@ export function heldToBounds(measured: Measurement, task: MeasureTask['kind'], l
 /** Where metrics stand, and how they are asked for. */
 interface Place {
   readonly url: string
-  /** Keys, certificates and HTTP/2 are the server's own: another port or host is asked without them. */
+  /**
+   * Keys, certificates and HTTP/2 are the server's own: another port or host is asked without them.
+   */
   readonly access: Parameters<typeof get>[1]
 }
 
-/** A path, or a port and a path, is asked of every server that shares the load; a URL is one place, whoever of them it belongs to. */
+/**
+ * A path, or a port and a path, is asked of every server that shares the load; a URL is one place,
+ * whoever of them it belongs to.
+ */
 function serversAt(target: HttpTarget, from: string): Place[] {
-  const servers = (target.spread ?? [target]).map(({ url, headers }) => ({ ...target, url, headers }))
+  const servers = (target.spread ?? [target]).map(({ url, headers }) => ({
+    ...target,
+    url,
+    headers,
+  }))
   if (/^https?:/i.test(from)) {
-    const own = servers.find(({ url }) => serverAddress(url)?.origin === serverAddress(from)?.origin)
+    const own = servers.find(
+      ({ url }) => serverAddress(url)?.origin === serverAddress(from)?.origin,
+    )
     return [{ url: from, access: own ?? { headers: {} } }]
   }
   const places = servers.map((access): Place => {
     const address = serverAddress(access.url)
     const [, port, path = '/metrics'] = ownPort.exec(from) ?? []
-    const host = address === undefined || address.socketPath !== undefined ? 'localhost' : new URL(address.origin).hostname
+    const host =
+      address === undefined || address.socketPath !== undefined
+        ? 'localhost'
+        : new URL(address.origin).hostname
     if (port !== undefined) return { url: `http://${host}:${port}${path}`, access: { headers: {} } }
-    return { url: address === undefined ? from : hrefOf(address, from.startsWith('/') ? from : `/${from}`), access }
+    return {
+      url: address === undefined ? from : hrefOf(address, from.startsWith('/') ? from : `/${from}`),
+      access,
+    }
   })
   // Several servers of a host have one such port between them, and what it counts is counted once.
-  return ownPort.test(from) ? places.filter(({ url }, i) => places.findIndex((other) => other.url === url) === i) : places
+  return ownPort.test(from)
+    ? places.filter(({ url }, i) => places.findIndex((other) => other.url === url) === i)
+    : places
 }
 
 async function scrape({ url, access }: Place, signal: AbortSignal): Promise<Scrape> {
-  const hint = "say where they are: metrics: {name: ..., from: /metrics}, or ':8002/metrics' of another port"
+  const hint =
+    "say where they are: metrics: {name: ..., from: /metrics}, or ':8002/metrics' of another port"
   try {
     const { status, text } = await get(url, access, signal)
-    if (status !== 200) throw new LaunchError(`metrics: ${url} answers ${status}`, hint, undefined, 'experiment')
+    if (status !== 200)
+      throw new LaunchError(`metrics: ${url} answers ${status}`, hint, undefined, 'experiment')
     return { atS: performance.now() / 1000, text }
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof LaunchError) throw error
-    throw new LaunchError(`metrics: ${url} cannot be read: ${(error as Error).message}`, hint, undefined, 'experiment')
+    throw new LaunchError(
+      `metrics: ${url} cannot be read: ${(error as Error).message}`,
+      hint,
+      undefined,
+      'experiment',
+    )
   }
 }
 
 /** Of several servers, the first that has no such name is named. */
-function absent(asked: Pick<AskedMetric, 'name' | 'labels'>, places: readonly Place[], seen: readonly Looks[]): LaunchError {
+function absent(
+  asked: Pick<AskedMetric, 'name' | 'labels'>,
+  places: readonly Place[],
+  seen: readonly Looks[],
+): LaunchError {
   const pages = seen.map((looks) => metricNames(looks.at(-1)!.text))
-  const has = (names: readonly string[]) => names.includes(asked.name) || names.includes(`${asked.name}_count`)
+  const has = (names: readonly string[]) =>
+    names.includes(asked.name) || names.includes(`${asked.name}_count`)
   const at = Math.max(
     0,
     pages.findIndex((names) => !has(names)),
@@ -158,5 +224,10 @@ function absent(asked: Pick<AskedMetric, 'name' | 'labels'>, places: readonly Pl
     : near.length > 0
       ? `did you mean ${near.join(', ')}?`
       : `it has ${names.slice(0, 12).join(', ')}${names.length > 12 ? ', ...' : ''}`
-  return new LaunchError(`metrics: no ${metricText(asked)} at ${places[at]!.url}`, hint, undefined, 'experiment')
+  return new LaunchError(
+    `metrics: no ${metricText(asked)} at ${places[at]!.url}`,
+    hint,
+    undefined,
+    'experiment',
+  )
 }

@@ -26,8 +26,17 @@ test('every trial plays the same arrivals: chance does not rank configurations',
   const { launcher, measure } = simulatedBackend(load('bert', '50ms', 'T4'))
   const { signal } = new AbortController()
   const seeds = async (number: number) => {
-    const predictor = await launcher.launch({ cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 50, batchSize: 1 }, number, signal)
-    const { points } = await measure(predictor, { kind: 'trial' }, { number, onStep: () => {} }, signal)
+    const predictor = await launcher.launch(
+      { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 50, batchSize: 1 },
+      number,
+      signal,
+    )
+    const { points } = await measure(
+      predictor,
+      { kind: 'trial' },
+      { number, onStep: () => {} },
+      signal,
+    )
     return points.flatMap(({ load }) => (load.kind === 'open' ? [load.seed] : []))
   }
   expect(await seeds(1)).toEqual(await seeds(2))
@@ -35,7 +44,12 @@ test('every trial plays the same arrivals: chance does not rank configurations',
 
 test('a predictor of another backend is refused', async () => {
   const { measure } = simulatedBackend(load('bert', '50ms', 'T4'))
-  await expect(measure(fakePredictor(), { kind: 'trial' }, { number: 1, onStep: () => {} }, new AbortController().signal)).rejects.toThrow(
-    /not a predictor in virtual time/,
-  )
+  await expect(
+    measure(
+      fakePredictor(),
+      { kind: 'trial' },
+      { number: 1, onStep: () => {} },
+      new AbortController().signal,
+    ),
+  ).rejects.toThrow(/not a predictor in virtual time/)
 })

@@ -20,10 +20,18 @@ export function simulatedBackend(experiment: Experiment): Backend {
     notices: [],
     measure: async ({ target }, task, { number, onStep }, signal) => {
       if (target.kind !== 'virtual') throw new TypeError('not a predictor in virtual time')
-      if (task.kind !== 'trial') return doWork(workOf(experiment, task, number), { target, slo, signal, onStep })
-      // Time costs nothing here, so that long windows take the place of the search made for real servers. Every trial plays the same arrivals:
-      // chance does not rank configurations.
-      return measureSimulatedCapacity({ target, slo, seed, signal, arrivals: load.arrivals, onStep })
+      if (task.kind !== 'trial')
+        return doWork(workOf(experiment, task, number), { target, slo, signal, onStep })
+      // Time costs nothing here, so that long windows take the place of the search made for real
+      // servers. Every trial plays the same arrivals: chance does not rank configurations.
+      return measureSimulatedCapacity({
+        target,
+        slo,
+        seed,
+        signal,
+        arrivals: load.arrivals,
+        onStep,
+      })
     },
     close: async () => {},
   }
@@ -39,8 +47,17 @@ function simulatedLauncher(experiment: Experiment): Launcher {
   }
   const create = (architecture: Architecture): Launcher =>
     architecture.kind === 'decoder'
-      ? createSimulatedLlmLauncher({ architecture, requests: requests(), ...llmModelOf(experiment) })
-      : createSimulatedLauncher({ architecture, ownGpus: own.gpus, seed, anchored: anchoredServer(experiment, architecture) })
+      ? createSimulatedLlmLauncher({
+          architecture,
+          requests: requests(),
+          ...llmModelOf(experiment),
+        })
+      : createSimulatedLauncher({
+          architecture,
+          ownGpus: own.gpus,
+          seed,
+          anchored: anchoredServer(experiment, architecture),
+        })
   const launchers = new Map<Architecture, Launcher>()
   return {
     name: 'simulated',

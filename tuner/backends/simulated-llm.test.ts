@@ -25,9 +25,16 @@ test('a trial of a joint SLO in virtual time: its capacity is where the estimate
   const { launcher, measure } = simulatedBackend(experiment)
   const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 128, maxNumBatchedTokens: 2048 }
   const predictor = await launcher.launch(configuration, 1, signal)
-  const measurement = await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal)
+  const measurement = await measure(
+    predictor,
+    { kind: 'trial' },
+    { number: 1, onStep: () => {} },
+    signal,
+  )
   const { rows } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
-  const row = rows.find((r) => Object.entries(configuration).every(([name, value]) => r.configuration[name] === value))!
+  const row = rows.find((r) =>
+    Object.entries(configuration).every(([name, value]) => r.configuration[name] === value),
+  )!
   expect(measurement.outcome).toBe('converged')
   expect(Math.abs(measurement.capacityRps / row.capacityRps - 1)).toBeLessThan(row.relativeError)
   const last = measurement.points.at(-1)!
@@ -44,17 +51,29 @@ test('without a cache of beginnings a conversation is computed anew with every t
     'model: llama-3.1-8b\nslo: p90 ttft<400ms\nbackend: simulated\npin: {gpu: H100, maxNumSeqs: 64, maxNumBatchedTokens: 2048}\n' +
       'space: {enablePrefixCaching: ["on", "off"]}\nload: {payload: {inputTokens: 200, outputTokens: 20, turns: 8, count: 256}}\n',
   )
-  const experiment = loadExperiment({ file: 'turns.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+  const experiment = loadExperiment({
+    file: 'turns.yaml',
+    cwd: folder,
+    machine: { cpuCores: 2, gpus: [] },
+  })
   const { launcher, measure } = simulatedBackend(experiment)
   const capacityRps = async (enablePrefixCaching: string) => {
-    const configuration = { cpuCores: 1, gpu: 'H100', maxNumSeqs: 64, maxNumBatchedTokens: 2048, enablePrefixCaching }
+    const configuration = {
+      cpuCores: 1,
+      gpu: 'H100',
+      maxNumSeqs: 64,
+      maxNumBatchedTokens: 2048,
+      enablePrefixCaching,
+    }
     const predictor = await launcher.launch(configuration, 1, signal)
-    return (await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal)).capacityRps
+    return (await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal))
+      .capacityRps
   }
   // A prompt is 970 tokens on average, 200 of them new.
   expect((await capacityRps('on')) / (await capacityRps('off'))).toBeGreaterThan(1.5)
   const { rows } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
-  const estimated = (value: string) => rows.find(({ configuration }) => configuration.enablePrefixCaching === value)!.capacityRps
+  const estimated = (value: string) =>
+    rows.find(({ configuration }) => configuration.enablePrefixCaching === value)!.capacityRps
   expect(estimated('on') / estimated('off')).toBeGreaterThan(1.5)
 })
 
@@ -65,7 +84,11 @@ test('requests beyond the longest sequence are refused by the estimate as by eve
       `model: llama-3.1-8b\nslo: ttft<2s\nbackend: ${backend}\ndevices: emulated\npin: {gpu: H100, gpus: 1, maxNumSeqs: 16, maxNumBatchedTokens: 2048}\n` +
         'space: {}\nload: {payload: {inputTokens: 5000, outputTokens: 20, count: 4}}\n',
     )
-    const experiment = loadExperiment({ file: 'long.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
+    const experiment = loadExperiment({
+      file: 'long.yaml',
+      cwd: folder,
+      machine: { cpuCores: 2, gpus: [] },
+    })
     return JSON.stringify(estimateAll(experiment, problemOf(experiment, defaultPriceBook)))
   }
   const refused = /4 of 4 are longer than max-model-len 4096, the longest 5020 tokens/
@@ -79,8 +102,12 @@ test('an estimate says what its figures stand on; a notice too', () => {
     /a model of the server, fitted to whole servers that others measured: nothing was launched/,
   )
   const stated = (server?: string, gpus = 'H100,L4') => {
-    const text = noticesOf(load({ slo: 'ttft<400ms', gpus, ...(server && { server }) }), 'simulated').join()
-    const [, name, ...errors] = /a model of (.+?), fitted to whole .* of three\): H100 (\d+) %, L4 (\d+) %/.exec(text)!
+    const text = noticesOf(
+      load({ slo: 'ttft<400ms', gpus, ...(server && { server }) }),
+      'simulated',
+    ).join()
+    const [, name, ...errors] =
+      /a model of (.+?), fitted to whole .* of three\): H100 (\d+) %, L4 (\d+) %/.exec(text)!
     return { name, errors: errors.map(Number) }
   }
   const { name, errors } = stated()
@@ -96,8 +123,13 @@ test('the server that is named is the one that is simulated', async () => {
   const capacityOf = async (server: string) => {
     const experiment = load({ slo: 'p90 ttft<2s tpot<60ms', server })
     const { launcher, measure } = simulatedBackend(experiment)
-    const predictor = await launcher.launch({ cpuCores: 1, gpu: 'H100', maxNumSeqs: 128 }, 1, signal)
-    return (await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal)).capacityRps
+    const predictor = await launcher.launch(
+      { cpuCores: 1, gpu: 'H100', maxNumSeqs: 128 },
+      1,
+      signal,
+    )
+    return (await measure(predictor, { kind: 'trial' }, { number: 1, onStep: () => {} }, signal))
+      .capacityRps
   }
   const [sglang, tgi] = [await capacityOf('sglang'), await capacityOf('tgi')]
   expect(tgi).toBeLessThan(0.7 * sglang)
@@ -110,17 +142,26 @@ test('requests are those that a server would be sent; only beginnings that promp
     sharedPrefixTokens: 48,
   } as const
   const requests = llmRequests({ kind: 'generated', seed: 1, count: 20, prompts })
-  expect(requests.map(({ promptTokens, outputTokens, prefix }) => [promptTokens, outputTokens, prefix.length])).toEqual(
-    Array.from({ length: 20 }, () => [100, 7, 3]),
-  )
+  expect(
+    requests.map(({ promptTokens, outputTokens, prefix }) => [
+      promptTokens,
+      outputTokens,
+      prefix.length,
+    ]),
+  ).toEqual(Array.from({ length: 20 }, () => [100, 7, 3]))
   const path = join(folder, 'bodies.jsonl')
-  writeFileSync(path, `${JSON.stringify({ messages: [{ role: 'user', content: 'how are you' }], max_tokens: 9 })}\n\n{"prompt": "a b"}\n`)
+  writeFileSync(
+    path,
+    `${JSON.stringify({ messages: [{ role: 'user', content: 'how are you' }], max_tokens: 9 })}\n\n{"prompt": "a b"}\n`,
+  )
   expect(llmRequests({ kind: 'file', path })).toEqual([
     { promptTokens: 3, outputTokens: 9, prefix: [] },
     { promptTokens: 2, outputTokens: 128, prefix: [] },
   ])
   writeFileSync(path, '{"prompt": 3}\n')
-  expect(() => llmRequests({ kind: 'file', path })).toThrow(/bodies.jsonl:1: 'prompt' must be a text/)
+  expect(() => llmRequests({ kind: 'file', path })).toThrow(
+    /bodies.jsonl:1: 'prompt' must be a text/,
+  )
 })
 
 test('lengths of a trace, as Azure publishes them', () => {
@@ -129,14 +170,25 @@ test('lengths of a trace, as Azure publishes them', () => {
     trace,
     'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:50.9951690,396,109\n2023-11-16 18:15:51.2224670,879,0\n',
   )
-  writeFileSync(join(folder, 'e.yaml'), `model: llama-3.1-8b\nslo: ttft<1s\nload: {payload: {lengths: azure.csv, count: 3}}\n`)
-  const experiment = loadExperiment({ file: 'e.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })
-  expect(llmRequests(experiment.load.payload).map((r) => [r.promptTokens, r.outputTokens])).toEqual([
-    [374, 44],
-    [396, 109],
-    [374, 44],
-  ])
+  writeFileSync(
+    join(folder, 'e.yaml'),
+    `model: llama-3.1-8b\nslo: ttft<1s\nload: {payload: {lengths: azure.csv, count: 3}}\n`,
+  )
+  const experiment = loadExperiment({
+    file: 'e.yaml',
+    cwd: folder,
+    machine: { cpuCores: 2, gpus: [] },
+  })
+  expect(llmRequests(experiment.load.payload).map((r) => [r.promptTokens, r.outputTokens])).toEqual(
+    [
+      [374, 44],
+      [396, 109],
+      [374, 44],
+    ],
+  )
   expect(experiment.document.load).toMatchObject({ payload: { lengths: trace } })
   writeFileSync(trace, 'a,b\n1,2\n')
-  expect(() => loadExperiment({ file: 'e.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } })).toThrow(/no column of input tokens/)
+  expect(() =>
+    loadExperiment({ file: 'e.yaml', cwd: folder, machine: { cpuCores: 2, gpus: [] } }),
+  ).toThrow(/no column of input tokens/)
 })

@@ -7,7 +7,10 @@ import { tune } from '../library/tune-experiment.ts'
 const folder = mkdtempSync(join(tmpdir(), 'tune-speculation-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** What the search recommends among these numbers of draft tokens; undefined where none keeps the limit. */
+/**
+ * What the search recommends among these numbers of draft tokens; undefined where none keeps the
+ * limit.
+ */
 async function found(tpot: string, speculativeTokens: number[], maxNumSeqs: number[]) {
   const { recommendation } = await tune({
     experiment: {
@@ -25,7 +28,10 @@ async function found(tpot: string, speculativeTokens: number[], maxNumSeqs: numb
 }
 
 test('a tight limit of the time per token takes drafts, which a loose one does without', async () => {
-  const [tight, loose] = [await found('6.5ms', [0, 2, 4], [32, 256]), await found('60ms', [0, 2, 4], [32, 256])]
+  const [tight, loose] = [
+    await found('6.5ms', [0, 2, 4], [32, 256]),
+    await found('60ms', [0, 2, 4], [32, 256]),
+  ]
   expect(tight!.configuration.speculativeTokens).toBeGreaterThan(0)
   // A step alone takes longer than that: seven milliseconds.
   expect(await found('6.5ms', [0], [32])).toBeUndefined()

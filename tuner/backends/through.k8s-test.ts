@@ -1,9 +1,17 @@
-/** Load by the way of users' requests on a real cluster: a trial's Service, and a gateway that goes by its HTTPRoute. */
+/**
+ * Load by the way of users' requests on a real cluster: a trial's Service, and a gateway that goes
+ * by its HTTPRoute.
+ */
 import { writeFileSync } from 'node:fs'
 import { request as ask, createServer, type Server } from 'node:http'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
-import { createNamespace, type TestNamespace, testImage, until } from '../../trials/launchers/kubernetes/testing/namespace.ts'
+import {
+  createNamespace,
+  type TestNamespace,
+  testImage,
+  until,
+} from '../../trials/launchers/kubernetes/testing/namespace.ts'
 import { CliBox } from '../testing/run-cli.ts'
 
 let namespace: TestNamespace
@@ -25,7 +33,11 @@ interface Trial {
   readonly error?: string
   readonly measurement?: {
     readonly caveats: readonly string[]
-    readonly detour?: { readonly by: string; readonly way: { readonly requests: number }; readonly direct?: { readonly requests: number } }
+    readonly detour?: {
+      readonly by: string
+      readonly way: { readonly requests: number }
+      readonly direct?: { readonly requests: number }
+    }
   }
 }
 const run = async (kubernetes: object) => {
@@ -46,7 +58,13 @@ const run = async (kubernetes: object) => {
   const events = stdout
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as { readonly trial?: Trial; readonly recommendation?: { readonly caveats: readonly string[] } })
+    .map(
+      (line) =>
+        JSON.parse(line) as {
+          readonly trial?: Trial
+          readonly recommendation?: { readonly caveats: readonly string[] }
+        },
+    )
   const [trial] = events.flatMap((event) => event.trial ?? [])
   const caveats = events.flatMap(({ recommendation }) => recommendation?.caveats ?? [])
   return { trial, caveats }
@@ -54,7 +72,10 @@ const run = async (kubernetes: object) => {
 
 test('a Service of the trial, by its name, and what it adds', async () => {
   const { trial, caveats } = await run({ through: 'service' })
-  expect(trial).toMatchObject({ state: 'complete', measurement: { detour: { by: 'the Service', direct: {} } } })
+  expect(trial).toMatchObject({
+    state: 'complete',
+    measurement: { detour: { by: 'the Service', direct: {} } },
+  })
   const { way, direct } = trial!.measurement!.detour!
   expect(Math.min(way.requests, direct!.requests)).toBeGreaterThan(5)
   console.info(caveats.find((text) => text.startsWith('measured through')))
@@ -67,19 +88,29 @@ const definition = {
   kind: 'CustomResourceDefinition',
   metadata: {
     name: 'httproutes.gateway.networking.k8s.io',
-    annotations: { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api/pull/2055' },
+    annotations: {
+      'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api/pull/2055',
+    },
   },
   spec: {
     group: 'gateway.networking.k8s.io',
     scope: 'Namespaced',
-    names: { kind: 'HTTPRoute', plural: 'httproutes', singular: 'httproute', listKind: 'HTTPRouteList' },
+    names: {
+      kind: 'HTTPRoute',
+      plural: 'httproutes',
+      singular: 'httproute',
+      listKind: 'HTTPRouteList',
+    },
     versions: [
       {
         name: 'v1',
         served: true,
         storage: true,
         schema: {
-          openAPIV3Schema: { type: 'object', properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } } },
+          openAPIV3Schema: {
+            type: 'object',
+            properties: { spec: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+          },
         },
       },
     ],
@@ -90,20 +121,33 @@ interface Route {
   readonly spec: {
     readonly parentRefs: readonly { readonly name: string }[]
     readonly hostnames: readonly string[]
-    readonly rules: readonly { readonly backendRefs: readonly { readonly name: string; readonly port: number }[] }[]
+    readonly rules: readonly {
+      readonly backendRefs: readonly { readonly name: string; readonly port: number }[]
+    }[]
   }
 }
 
-/** A gateway beside the cluster: it finds the HTTPRoute that the header names, and its Service's address. */
-async function gateway(host: string): Promise<{ readonly server: Server; readonly seen: Set<string> }> {
+/**
+ * A gateway beside the cluster: it finds the HTTPRoute that the header names, and its Service's
+ * address.
+ */
+async function gateway(
+  host: string,
+): Promise<{ readonly server: Server; readonly seen: Set<string> }> {
   const { api, name } = namespace
   const seen = new Set<string>()
   const backends = new Map<string, Promise<{ host: string; port: number }>>()
   const backendOf = async (trial: string) => {
-    const { spec } = await api.request<Route>('GET', `/apis/gateway.networking.k8s.io/v1/namespaces/${name}/httproutes/${trial}`)
+    const { spec } = await api.request<Route>(
+      'GET',
+      `/apis/gateway.networking.k8s.io/v1/namespaces/${name}/httproutes/${trial}`,
+    )
     const [{ name: service, port } = { name: '', port: 0 }] = spec.rules[0]!.backendRefs
     seen.add(`${spec.parentRefs[0]!.name} ${spec.hostnames[0]}`)
-    const { spec: found } = await api.request<{ spec: { clusterIP: string } }>('GET', `/api/v1/namespaces/${name}/services/${service}`)
+    const { spec: found } = await api.request<{ spec: { clusterIP: string } }>(
+      'GET',
+      `/api/v1/namespaces/${name}/services/${service}`,
+    )
     return { host: found.clusterIP, port }
   }
   const server = createServer((request, response) => {
@@ -149,9 +193,16 @@ test('a gateway, by an HTTPRoute of the trial', async ({ skip }) => {
       const { port } = server.address() as { port: number }
       const url = `http://${host}:${port}`
       const { trial } = await run({
-        through: { gateway: url, headers: { host: 'bert.example' }, parent: { name: 'public', namespace: 'edge' } },
+        through: {
+          gateway: url,
+          headers: { host: 'bert.example' },
+          parent: { name: 'public', namespace: 'edge' },
+        },
       })
-      expect(trial).toMatchObject({ state: 'complete', measurement: { detour: { by: `the gateway ${url}` } } })
+      expect(trial).toMatchObject({
+        state: 'complete',
+        measurement: { detour: { by: `the gateway ${url}` } },
+      })
       expect([...seen]).toEqual(['public bert.example'])
       expect(await left()).toEqual([])
     } finally {

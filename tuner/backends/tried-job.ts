@@ -1,4 +1,7 @@
-/** A launcher that has a Job's pod run once before its first predictor: what keeps it from running would spoil every trial after its launch. */
+/**
+ * A launcher that has a Job's pod run once before its first predictor: what keeps it from running
+ * would spoil every trial after its launch.
+ */
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
 import { LaunchError } from '../../trials/types.ts'
@@ -23,9 +26,13 @@ export function withTriedJob(inner: KubernetesLauncher, job: JobBase): Kubernete
 }
 
 /** Of what a program said before it ended: the error that it names, else its last words. */
-const tellingLine = (said: readonly string[]): string | undefined => said.find((line) => /error/i.test(line)) ?? said.at(-1)
+const tellingLine = (said: readonly string[]): string | undefined =>
+  said.find((line) => /error/i.test(line)) ?? said.at(-1)
 
-/** Without the payload, whose ConfigMap is made for the first measurement. @throws LaunchError where it does not run, or not `tune` */
+/**
+ * Without the payload, whose ConfigMap is made for the first measurement. @throws LaunchError where
+ * it does not run, or not `tune`
+ */
 async function tryJob(
   { api, watch, owner }: KubernetesLauncher,
   { payload: _, ...job }: JobBase,
@@ -37,7 +44,10 @@ async function tryJob(
     said.push(line)
     return /^\d+\.\d+\.\d+/.test(line)
   }
-  const code = await runLoad({ ...job, api, watch, trial, owner: await owner(signal), deadlineS, onLine }, signal)
+  const code = await runLoad(
+    { ...job, api, watch, trial, owner: await owner(signal), deadlineS, onLine },
+    signal,
+  )
   if (code === undefined || code === 0) return
   throw new LaunchError(
     `the load generator's pod ended with exit code ${code}: ${tellingLine(said) ?? 'it printed nothing'}`,

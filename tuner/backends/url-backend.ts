@@ -8,6 +8,15 @@ import { answersChecked, protocolOf } from './predictor-protocol.ts'
 
 export function urlBackend(experiment: Experiment, template: UrlTemplate): Backend {
   const { space, load } = experiment
-  const launcher = createUrlLauncher({ template, protocolFor: (url) => protocolOf(experiment, url).protocol, payload: load.payload })
-  return { launcher: answersChecked(launcher, experiment, template), space, notices: [], ...loadFromHere(experiment) }
+  const launcher = createUrlLauncher({
+    template,
+    protocolFor: (url) => protocolOf(experiment, url).protocol,
+    payload: load.payload,
+  })
+  return {
+    launcher: answersChecked(launcher, experiment, template),
+    space,
+    notices: [],
+    ...loadFromHere(experiment),
+  }
 }

@@ -1,12 +1,21 @@
-/** ParvaGPU's servers as a search sees them that knows five of their cells: the prior of the anchored device model. */
+/**
+ * ParvaGPU's servers as a search sees them that knows five of their cells: the prior of the
+ * anchored device model.
+ */
 import type { Configuration, Problem } from '../../search/types.ts'
 import { anchoredMs, movedAnchor } from '../../trials/devices/anchor.ts'
 import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
-import { parvaAnchored, parvaCall, parvaProfile } from '../../trials/devices/testing/anchored-tables.ts'
+import {
+  parvaAnchored,
+  parvaCall,
+  parvaProfile,
+} from '../../trials/devices/testing/anchored-tables.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { withoutMemoryLacks } from '../loop/out-of-memory.ts'
 
-/** A slice's speed against the slice that was measured, as a standard deviation of its logarithm. */
+/**
+ * A slice's speed against the slice that was measured, as a standard deviation of its logarithm.
+ */
 const sliceSd = 0.1
 const slices = [1, 2, 3, 4, 7]
 const step = 0.05
@@ -21,15 +30,23 @@ const servedAs = ({ gpuSlices, batchSize, processes }: Configuration): Configura
 
 /** What launches of the tables that ran out of memory teach, by the same rule as in a run. */
 export function withTableLacks(problem: Problem, trials: readonly FinishedTrial[]): Problem {
-  const named = (name: string, values: readonly number[]) => ({ kind: 'ordinal', category: 'server', scale: 'log', name, values }) as const
+  const named = (name: string, values: readonly number[]) =>
+    ({ kind: 'ordinal', category: 'server', scale: 'log', name, values }) as const
   const space = { parameters: [named('batchSize', []), named('instances', [])], constraints: [] }
   const learned = withoutMemoryLacks(
     { ...problem, space, cannotServe: undefined },
     trials.map((trial) => ({ ...trial, configuration: servedAs(trial.configuration) })),
   )
   const { probablyServes } = learned
-  const serves = probablyServes && { probablyServes: (c: Configuration) => probablyServes(servedAs(c)) }
-  return { ...problem, ...serves, cannotServe: (c) => problem.cannotServe?.(c) === true || learned.cannotServe?.(servedAs(c)) === true }
+  const serves = probablyServes && {
+    probablyServes: (c: Configuration) => probablyServes(servedAs(c)),
+  }
+  return {
+    ...problem,
+    ...serves,
+    cannotServe: (c) =>
+      problem.cannotServe?.(c) === true || learned.cannotServe?.(servedAs(c)) === true,
+  }
 }
 
 /** @param name of the task: parvagpu/MODEL@LIMIT */
@@ -38,7 +55,8 @@ export function anchoredServer(name: string, { constraintLimit: limitMs = Infini
   const anchored = parvaAnchored(model)
   const times = new Map<string, number>()
   const deviceMs = (slice: number, batch: number) => {
-    const known = times.get(`${slice} ${batch}`) ?? deviceLatencyMs(parvaCall(model, slice, batch)).ms
+    const known =
+      times.get(`${slice} ${batch}`) ?? deviceLatencyMs(parvaCall(model, slice, batch)).ms
     times.set(`${slice} ${batch}`, known)
     return known
   }
@@ -46,14 +64,13 @@ export function anchoredServer(name: string, { constraintLimit: limitMs = Infini
   const logRateAt = (z: readonly number[]) => {
     const at = movedAnchor(anchored, z)
     return (configuration: Configuration): number => {
-      const [slice, largest, processes] = ['gpuSlices', 'batchSize', 'processes'].map((key) => Number(configuration[key])) as [
-        number,
-        number,
-        number,
-      ]
+      const [slice, largest, processes] = ['gpuSlices', 'batchSize', 'processes'].map((key) =>
+        Number(configuration[key]),
+      ) as [number, number, number]
       const factor = Math.exp(z[at.length + slices.indexOf(slice)]!)
       let best = -Infinity
-      // As the recorded server is read: the best of the batches up to its largest that keep the limit, and steeply less beyond it.
+      // As the recorded server is read: the best of the batches up to its largest that keep the
+      // limit, and steeply less beyond it.
       for (let batch = 1; batch <= largest; batch *= 2) {
         const latencyMs = anchoredMs(at, batch, factor * deviceMs(slice, batch), processes)
         const over = Math.max(0, Math.log(latencyMs / limitMs))
@@ -64,7 +81,8 @@ export function anchoredServer(name: string, { constraintLimit: limitMs = Infini
   }
   const prior: Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'priorFactors'> = {
     priorLogRate: logRateAt(Array(anchored.at.length + slices.length).fill(0)),
-    priorLogConstraint: (c) => Math.log(anchoredMs(anchored.at, 1, deviceMs(Number(c.gpuSlices), 1), Number(c.processes))),
+    priorLogConstraint: (c) =>
+      Math.log(anchoredMs(anchored.at, 1, deviceMs(Number(c.gpuSlices), 1), Number(c.processes))),
     priorFactors: {
       sd: [...anchored.at.map(() => 1), ...slices.map((slice) => (slice === 7 ? 0.01 : sliceSd))],
       at: (z) => {

@@ -8,13 +8,24 @@ import { onCores } from '../testing/on-cores.ts'
 
 const entry = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
 
-/** Starts the built predictor with these flags, on these cores where they are given ('0,1', by taskset), and ends it when the work is done; it ends by itself where this process is killed. */
+/**
+ * Starts the built predictor with these flags, on these cores where they are given ('0,1', by
+ * taskset), and ends it when the work is done; it ends by itself where this process is killed.
+ */
 export async function withBuiltPredictor<T>(
   flags: readonly string[],
   work: (url: string, pid: number) => Promise<T>,
   cores?: string,
 ): Promise<T> {
-  const [program, ...args] = onCores(cores, [process.execPath, ...nodeFlags, entry, ...flags, '--port', '0', '--exit-with-parent'])
+  const [program, ...args] = onCores(cores, [
+    process.execPath,
+    ...nodeFlags,
+    entry,
+    ...flags,
+    '--port',
+    '0',
+    '--exit-with-parent',
+  ])
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
   try {
@@ -37,7 +48,12 @@ export function onBuiltin<T>(
   engine: 'emulated' | 'tfjs' = 'emulated',
 ): Promise<T> {
   const resources = resourcesOf(configuration)
-  const settings = Object.entries(predictorEnvironment({ kind: 'builtin', model, engine }, configuration, engine, resources))
-  const flags = settings.flatMap(([name, value]) => [`--${name.toLowerCase().replaceAll('_', '-')}`, value])
+  const settings = Object.entries(
+    predictorEnvironment({ kind: 'builtin', model, engine }, configuration, engine, resources),
+  )
+  const flags = settings.flatMap(([name, value]) => [
+    `--${name.toLowerCase().replaceAll('_', '-')}`,
+    value,
+  ])
   return withBuiltPredictor(flags, work, resources.cpuCores <= 1 ? '1' : '0,1')
 }

@@ -1,6 +1,7 @@
 /**
- * What a trial on a cluster costs beyond its images' start and its load, phase by phase, and its requests to the API server: npm run bench:cluster.
- * Against the cluster of KUBECONFIG, in NAMESPACE (default the context's), with the image TUNE_K8S_IMAGE (its entry point is `tune`).
+ * What a trial on a cluster costs beyond its images' start and its load, phase by phase, and its
+ * requests to the API server: npm run bench:cluster. Against the cluster of KUBECONFIG, in
+ * NAMESPACE (default the context's), with the image TUNE_K8S_IMAGE (its entry point is `tune`).
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +11,8 @@ import { loadExperiment } from '../experiment/load-experiment.ts'
 
 const trials = Number(process.env.TRIALS ?? 6)
 const image = process.env.TUNE_K8S_IMAGE
-if (!image) throw new Error('set TUNE_K8S_IMAGE to an image on the cluster whose entry point is `tune`')
+if (!image)
+  throw new Error('set TUNE_K8S_IMAGE to an image on the cluster whose entry point is `tune`')
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-bench-'))
 const file = join(folder, 'experiment.yaml')
@@ -21,14 +23,21 @@ writeFileSync(
     slo: '300ms',
     backend: 'kubernetes',
     devices: 'emulated',
-    space: { cpuCores: [0.3], memoryMiB: [400], gpu: ['T4'], gpuMemoryPercent: [100], batchSize: [4] },
+    space: {
+      cpuCores: [0.3],
+      memoryMiB: [400],
+      gpu: ['T4'],
+      gpuMemoryPercent: [100],
+      batchSize: [4],
+    },
     kubernetes: { image, ...(process.env.NAMESPACE && { namespace: process.env.NAMESPACE }) },
     load: { trialTime: '3s' },
     db: join(folder, 'tune.db'),
   }),
 )
 
-const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+const median = (values: readonly number[]) =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 const never = new AbortController().signal
 const experiment = loadExperiment({ file, cwd: folder, machine: { cpuCores: 2, gpus: [] } })
 const cluster = await openKubernetes(experiment, 'bench')
@@ -60,7 +69,12 @@ try {
     const onStep = () => {
       stepMs = performance.now()
     }
-    const measurement = await cluster.measure(predictor, { kind: 'trial' }, { number, onStep }, never)
+    const measurement = await cluster.measure(
+      predictor,
+      { kind: 'trial' },
+      { number, onStep },
+      never,
+    )
     const measuredMs = performance.now()
     await predictor.usage()
     const usedMs = performance.now()
@@ -89,7 +103,8 @@ try {
   for (const name of Object.keys(rows[0]!)) {
     const values = rows.map((row) => row[name]!)
     const unit = name === 'requests' ? '' : ' s'
-    const shown = (value: number) => (name === 'requests' ? value.toFixed(0) : (value / 1000).toFixed(2))
+    const shown = (value: number) =>
+      name === 'requests' ? value.toFixed(0) : (value / 1000).toFixed(2)
     console.info(
       `${name.padEnd(24)} median ${shown(median(values))}${unit}, ${shown(Math.min(...values))} to ${shown(Math.max(...values))}`,
     )

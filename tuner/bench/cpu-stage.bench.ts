@@ -1,7 +1,9 @@
 /**
- * `npm run bench:cpu` (Linux): CPU time of a request in each thread of the built predictor, texts and photographs, from the kernel's own accounts:
- * what `trials/launchers/simulated/cpu-stage.ts` says of it. Then the same where it infers on a core, its instance's threads too: less what `npm run bench:inference` says
- * of the batch, it is what `trials/launchers/simulated/device.ts` has around it.
+ * `npm run bench:cpu` (Linux): CPU time of a request in each thread of the built predictor, texts
+ * and photographs, from the kernel's own accounts: what `trials/launchers/simulated/cpu-stage.ts`
+ * says of it. Then the same where it infers on a core, its instance's threads too: less what `npm
+ * run bench:inference` says of the batch, it is what `trials/launchers/simulated/device.ts` has
+ * around it.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { HttpLoadGenerator, protocolFor } from '../../profiler/index.ts'
@@ -9,12 +11,30 @@ import { withBuiltPredictor } from './built-predictor.ts'
 
 /** CPU time of each thread, of its instances' processes too, ms, by thread id. */
 function threadsMs(pid: number): Map<number, number> {
-  const processes = [pid, ...readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)]
-  const threads = processes.flatMap((of) => readdirSync(`/proc/${of}/task`).map((id) => [of, Number(id)] as const))
-  return new Map(threads.map(([of, id]) => [id, Number(readFileSync(`/proc/${of}/task/${id}/schedstat`, 'utf8').split(' ')[0]) / 1e6]))
+  const processes = [
+    pid,
+    ...readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+      .split(' ')
+      .filter(Boolean)
+      .map(Number),
+  ]
+  const threads = processes.flatMap((of) =>
+    readdirSync(`/proc/${of}/task`).map((id) => [of, Number(id)] as const),
+  )
+  return new Map(
+    threads.map(([of, id]) => [
+      id,
+      Number(readFileSync(`/proc/${of}/task/${id}/schedstat`, 'utf8').split(' ')[0]) / 1e6,
+    ]),
+  )
 }
 
-async function measured(model: string, args: readonly string[], connections: number, engine = emulated): Promise<void> {
+async function measured(
+  model: string,
+  args: readonly string[],
+  connections: number,
+  engine = emulated,
+): Promise<void> {
   const settings = [...engine, '--model', model, ...args]
   await withBuiltPredictor(settings, (url, pid) => measuredAt(url, pid, model, args, connections))
 }
@@ -22,17 +42,31 @@ async function measured(model: string, args: readonly string[], connections: num
 const emulated = ['--engine', 'emulated', '--gpu', 'H100', '--batch-size', '8']
 const onCores = ['--engine', 'tfjs', '--sequence-length', '128']
 
-async function measuredAt(url: string, pid: number, model: string, args: readonly string[], connections: number): Promise<void> {
+async function measuredAt(
+  url: string,
+  pid: number,
+  model: string,
+  args: readonly string[],
+  connections: number,
+): Promise<void> {
   const generator = new HttpLoadGenerator()
   try {
     const { signal } = new AbortController()
-    const target = await protocolFor('oip-v2', { timeoutMs: 10_000 }).prepare(url, model, { kind: 'generated', count: 16, seed: 1 }, signal)
+    const target = await protocolFor('oip-v2', { timeoutMs: 10_000 }).prepare(
+      url,
+      model,
+      { kind: 'generated', count: 16, seed: 1 },
+      signal,
+    )
     const load = { kind: 'closed', connections, durationS: 4 } as const
     await generator.play(target, load, signal)
     const before = threadsMs(pid)
     const run = await generator.play(target, load, signal)
     const requests = run.latencyMs.length
-    const used = [...threadsMs(pid)].map(([id, ms]) => ({ id, us: (1000 * (ms - (before.get(id) ?? 0))) / requests }))
+    const used = [...threadsMs(pid)].map(([id, ms]) => ({
+      id,
+      us: (1000 * (ms - (before.get(id) ?? 0))) / requests,
+    }))
     const main = used.find(({ id }) => id === pid)!.us
     const others = used.filter(({ id, us }) => id !== pid && us > 0.5).sort((a, b) => b.us - a.us)
     const sizes = target.bodies.map(({ body }) => body.length)

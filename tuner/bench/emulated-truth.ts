@@ -1,4 +1,7 @@
-/** What the cheapest configuration of an emulated space is, apart from any run: all of them by the device model in virtual time, then a few under long real load. */
+/**
+ * What the cheapest configuration of an emulated space is, apart from any run: all of them by the
+ * device model in virtual time, then a few under long real load.
+ */
 import { join } from 'node:path'
 import { measureCapacity, protocolFor } from '../../profiler/index.ts'
 import { cost } from '../../search/objective.ts'
@@ -26,13 +29,20 @@ export async function experimentIn(folder: string): Promise<Experiment> {
   const store = await openExisting(join(folder, '.tune', 'tune.db'))
   try {
     const { experiment: record } = await loadExperiment(store, undefined)
-    return experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(await inspectMachine()))
+    return experimentFromDocument(
+      record.spec as ExperimentDocument,
+      record.id,
+      surroundings(await inspectMachine()),
+    )
   } finally {
     await store.close()
   }
 }
 
-/** Costs by configuration, of all that serve by the device model, cheapest first. Empty where it knows nothing of the predictor. */
+/**
+ * Costs by configuration, of all that serve by the device model, cheapest first. Empty where it
+ * knows nothing of the predictor.
+ */
 export async function modelledCosts(
   experiment: Experiment,
 ): Promise<ReadonlyMap<string, Cost & { readonly configuration: Configuration }>> {
@@ -42,17 +52,38 @@ export async function modelledCosts(
   const all = enumerate(experiment.space).flatMap((configuration) => {
     const capacityRps = expectation(configuration)?.capacityRps
     if (capacityRps === undefined) return []
-    return [{ configuration, ...costAt(experiment, configuration, { capacityRps, pricePerHour: pricePerHour(configuration) }) }]
+    return [
+      {
+        configuration,
+        ...costAt(experiment, configuration, {
+          capacityRps,
+          pricePerHour: pricePerHour(configuration),
+        }),
+      },
+    ]
   })
-  return new Map(all.sort((a, b) => a.cost - b.cost).map((known) => [configurationKey(known.configuration), known]))
+  return new Map(
+    all
+      .sort((a, b) => a.cost - b.cost)
+      .map((known) => [configurationKey(known.configuration), known]),
+  )
 }
 
 /** The same of one under real load, about twenty seconds of it. */
-export async function measuredCost(experiment: Experiment, configuration: Configuration, pricePerHour: number): Promise<Cost> {
+export async function measuredCost(
+  experiment: Experiment,
+  configuration: Configuration,
+  pricePerHour: number,
+): Promise<Cost> {
   const { slo, model } = experiment
   const { signal } = new AbortController()
   const { capacityRps } = await onBuiltin(model.architecture, configuration, async (url) => {
-    const target = await protocolFor('oip-v2').prepare(url, model.architecture, { kind: 'generated', count: 64, seed: 1 }, signal)
+    const target = await protocolFor('oip-v2').prepare(
+      url,
+      model.architecture,
+      { kind: 'generated', count: 64, seed: 1 },
+      signal,
+    )
     return measureCapacity({ target, slo, signal, effort: 'standard', seed: 4242 })
   })
   return costAt(experiment, configuration, { capacityRps, pricePerHour })
@@ -62,4 +93,8 @@ export const costAt = (
   { objective }: Experiment,
   configuration: Configuration,
   figures: Pick<Cost, 'capacityRps' | 'pricePerHour'>,
-): Cost => ({ label: describeConfiguration(configuration), ...figures, cost: cost(objective, figures) })
+): Cost => ({
+  label: describeConfiguration(configuration),
+  ...figures,
+  cost: cost(objective, figures),
+})

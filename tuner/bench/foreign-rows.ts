@@ -1,12 +1,21 @@
-/** Servers and gateways that were not written for this tool, as Debian and npm have them, each as its user would give it to `tune init`. */
+/**
+ * Servers and gateways that were not written for this tool, as Debian and npm have them, each as
+ * its user would give it to `tune init`.
+ */
 
 export interface ForeignRow {
   readonly name: string
-  /** Programs, Python modules (`python:`) or Node packages (`node:`) without which it cannot be run here. */
+  /**
+   * Programs, Python modules (`python:`) or Node packages (`node:`) without which it cannot be run
+   * here.
+   */
   readonly needs: readonly string[]
   /** Of bench/foreign. */
   readonly files: readonly string[]
-  /** A server or gateway that runs already, with @PORT@, @UPSTREAM@ (a server behind it) and @DIR@ in it; absent: trials start it. */
+  /**
+   * A server or gateway that runs already, with @PORT@, @UPSTREAM@ (a server behind it) and @DIR@
+   * in it; absent: trials start it.
+   */
   readonly gateway?: readonly string[]
   /** Behind the gateway, with @UPSTREAM@. */
   readonly upstream?: readonly string[]
@@ -30,7 +39,16 @@ const wsgi = { ...common, files: ['sentiment.py', 'wsgi_app.py'] } as const
 const behind = {
   ...common,
   files: ['sentiment.py', 'starlette_app.py'],
-  upstream: [python, '-m', 'uvicorn', '--port', '@UPSTREAM@', '--log-level', 'warning', 'starlette_app:app'],
+  upstream: [
+    python,
+    '-m',
+    'uvicorn',
+    '--port',
+    '@UPSTREAM@',
+    '--log-level',
+    'warning',
+    'starlette_app:app',
+  ],
 } as const
 const upstreamNeeds = ['python:uvicorn', 'python:starlette']
 
@@ -48,7 +66,18 @@ export const foreignRows: readonly ForeignRow[] = [
     name: 'gunicorn, gthread, Flask',
     needs: ['gunicorn', 'python:flask'],
     files: ['sentiment.py', 'flask_app.py'],
-    init: ['--path', '/v1/sentiment', 'gunicorn', '--worker-class', 'gthread', '--threads', '4', '-b', '0.0.0.0:8000', 'flask_app:app'],
+    init: [
+      '--path',
+      '/v1/sentiment',
+      'gunicorn',
+      '--worker-class',
+      'gthread',
+      '--threads',
+      '4',
+      '-b',
+      '0.0.0.0:8000',
+      'flask_app:app',
+    ],
     title: 'gunicorn',
     knobs: ['workers', 'threads'],
   },
@@ -109,7 +138,18 @@ export const foreignRows: readonly ForeignRow[] = [
     ...wsgi,
     name: 'uWSGI',
     needs: ['uwsgi'],
-    init: ['uwsgi', '--plugins', 'http,python3', '--http', ':9090', '--module', 'wsgi_app:app', '--processes', '2', '--need-app'],
+    init: [
+      'uwsgi',
+      '--plugins',
+      'http,python3',
+      '--http',
+      ':9090',
+      '--module',
+      'wsgi_app:app',
+      '--processes',
+      '2',
+      '--need-app',
+    ],
     title: 'uWSGI',
     knobs: ['processes', 'threads'],
   },
@@ -118,7 +158,18 @@ export const foreignRows: readonly ForeignRow[] = [
     name: 'flask run',
     needs: ['python:flask'],
     files: ['sentiment.py', 'flask_app.py'],
-    init: ['--path', '/v1/sentiment', python, '-m', 'flask', '--app', 'flask_app', 'run', '-p', '5000'],
+    init: [
+      '--path',
+      '/v1/sentiment',
+      python,
+      '-m',
+      'flask',
+      '--app',
+      'flask_app',
+      'run',
+      '-p',
+      '5000',
+    ],
   },
   { ...wsgi, name: 'wsgiref', needs: [], init: [python, 'wsgi_app.py', '--port=8000'] },
   {
@@ -236,7 +287,14 @@ export const foreignRows: readonly ForeignRow[] = [
     name: 'Connect RPC',
     needs: ['node:@connectrpc/connect-node'],
     files: ['connect_app.mjs'],
-    init: ['--path', '/sentiment.v1.Sentiment/Classify', 'node', 'connect_app.mjs', '--port', '3000'],
+    init: [
+      '--path',
+      '/sentiment.v1.Sentiment/Classify',
+      'node',
+      'connect_app.mjs',
+      '--port',
+      '3000',
+    ],
     payload: /path: \/sentiment\.v1\.Sentiment\/Classify\n {2}body: '\{"text": "\{\{text\}\}"\}'/,
   },
   {
@@ -284,7 +342,12 @@ export const foreignRows: readonly ForeignRow[] = [
     needs: ['caddy', ...upstreamNeeds],
     files: [...behind.files, 'Caddyfile'],
     gateway: ['caddy', 'run', '--config', '@DIR@/Caddyfile', '--adapter', 'caddyfile'],
-    init: ['--http2', '--ca', '@DIR@/caddy/pki/authorities/local/root.crt', 'https://localhost:@PORT@'],
+    init: [
+      '--http2',
+      '--ca',
+      '@DIR@/caddy/pki/authorities/local/root.crt',
+      'https://localhost:@PORT@',
+    ],
   },
   {
     ...behind,

@@ -1,8 +1,11 @@
 /**
- * Servers and gateways of others, each from an empty folder by `tune init` and `tune -f experiment.yaml --max-trials 2 --trial-time 1s`:
- * `npm run bench:foreign -- [part of a name]`, about twenty seconds each, three minutes at most. Says of each whether it was recognised (its title, or its protocol), whether the
- * file calls it as it wants to be called, whether a trial of it was measured (of those that trials start: with its parameters in the space), and whether
- * nothing is left of it. What Debian and npm have is run where it is installed; what is not is named. Exit code 1 where anything is not as it should be.
+ * Servers and gateways of others, each from an empty folder by `tune init` and `tune -f
+ * experiment.yaml --max-trials 2 --trial-time 1s`: `npm run bench:foreign -- [part of a name]`,
+ * about twenty seconds each, three minutes at most. Says of each whether it was recognised (its
+ * title, or its protocol), whether the file calls it as it wants to be called, whether a trial of
+ * it was measured (of those that trials start: with its parameters in the space), and whether
+ * nothing is left of it. What Debian and npm have is run where it is installed; what is not is
+ * named. Exit code 1 where anything is not as it should be.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -31,10 +34,16 @@ process.env.NODE_PATH = nodeFolders[1]
 /** What of its needs is not here. */
 function missing({ needs }: ForeignRow): string[] {
   return needs.filter((need) => {
-    const [kind, name] = need.includes(':') ? [need.slice(0, need.indexOf(':')), need.slice(need.indexOf(':') + 1)] : ['program', need]
-    if (kind === 'program') return programIn(process.env.PATH!.split(delimiter), name!) === undefined
+    const [kind, name] = need.includes(':')
+      ? [need.slice(0, need.indexOf(':')), need.slice(need.indexOf(':') + 1)]
+      : ['program', need]
+    if (kind === 'program')
+      return programIn(process.env.PATH!.split(delimiter), name!) === undefined
     if (kind === 'node') return !nodeFolders.some((folder) => existsSync(join(folder, name!)))
-    const asked = kind === 'python' ? ['/usr/bin/python3', '-c', `import ${name}`] : ['ruby', '-e', `require '${name}'`]
+    const asked =
+      kind === 'python'
+        ? ['/usr/bin/python3', '-c', `import ${name}`]
+        : ['ruby', '-e', `require '${name}'`]
     return spawnSync(asked[0]!, asked.slice(1)).status !== 0
   })
 }
@@ -60,15 +69,24 @@ class ForeignRun {
   async run(): Promise<Outcome> {
     const { row, box } = this
     const startedMs = performance.now()
-    this.#names = { '@PORT@': String(await freePort()), '@UPSTREAM@': String(await freePort()), '@DIR@': box.folder }
+    this.#names = {
+      '@PORT@': String(await freePort()),
+      '@UPSTREAM@': String(await freePort()),
+      '@DIR@': box.folder,
+    }
     for (const file of row.files) this.#place(file)
     symlinkSync(join(root, 'node_modules'), join(box.folder, 'node_modules'))
     try {
       await this.#startGateway()
-      const init = await box.run(['init', '--yes', '--no-smoke', '--slo', 'p75<250ms', ...row.init.map(this.#filled)], {}, mostS)
+      const init = await box.run(
+        ['init', '--yes', '--no-smoke', '--slo', 'p75<250ms', ...row.init.map(this.#filled)],
+        {},
+        mostS,
+      )
       const file = join(box.folder, 'experiment.yaml')
       const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
-      const [, named] = /Recognised ([^:,]+?)(?::|, process| by its answers)/.exec(init.stderr) ?? []
+      const [, named] =
+        /Recognised ([^:,]+?)(?::|, process| by its answers)/.exec(init.stderr) ?? []
       const written = (parse(text) ?? {}) as { predictor?: { protocol?: string }; space?: object }
       const knobs = Object.keys(written.space ?? {})
       const recognised =
@@ -76,7 +94,9 @@ class ForeignRun {
         (row.gateway !== undefined || named === row.title) &&
         written.predictor?.protocol === row.protocol &&
         knobs.join() === row.knobs.join()
-      const variables = Object.fromEntries([...init.stdout.matchAll(/export (\w+)/g)].map(([, name]) => [name!, this.#secret()]))
+      const variables = Object.fromEntries(
+        [...init.stdout.matchAll(/export (\w+)/g)].map(([, name]) => [name!, this.#secret()]),
+      )
       const tuned = await this.#tune(init.code === exitCodes.ok, variables)
       const left = await this.#left()
       return {
@@ -89,17 +109,25 @@ class ForeignRun {
         said: [init.stderr, text, tuned ?? '', ...left].join('\n'),
       }
     } finally {
-      for (const child of this.#children) if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGTERM')
+      for (const child of this.#children)
+        if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGTERM')
       await sleep(300)
       box.dispose()
     }
   }
 
   /** Undefined where a trial of it was measured, else what was said. */
-  async #tune(written: boolean, variables: Readonly<Record<string, string>>): Promise<string | undefined> {
+  async #tune(
+    written: boolean,
+    variables: Readonly<Record<string, string>>,
+  ): Promise<string | undefined> {
     if (!written) return 'no file was written'
     const flags = ['--max-trials', '2', '--trial-time', '1s', '--no-confirm', '--pin', 'cpuCores=1']
-    const { code, stdout, stderr } = await this.box.run(['-f', 'experiment.yaml', ...flags], variables, mostS)
+    const { code, stdout, stderr } = await this.box.run(
+      ['-f', 'experiment.yaml', ...flags],
+      variables,
+      mostS,
+    )
     const { trials } = await this.box.stored()
     const complete = trials.filter(({ state }) => state === 'complete').length
     const wanted = this.row.gateway === undefined && this.row.knobs.length > 0 ? 2 : 1
@@ -118,12 +146,15 @@ class ForeignRun {
     return /\/\/([^@]+)@(?!DIR)/.exec(this.row.init.at(-1)!)?.[1] ?? ''
   }
 
-  readonly #filled = (text: string): string => text.replace(/@[A-Z]+@/g, (name) => this.#names[name] ?? name)
+  readonly #filled = (text: string): string =>
+    text.replace(/@[A-Z]+@/g, (name) => this.#names[name] ?? name)
 
   #place(file: string): void {
     const to = join(this.box.folder, file)
-    if (file === 'model.onnx') copyFileSync(join(root, 'examples/triton/models/dense/1/model.onnx'), to)
-    else writeFileSync(to, this.#filled(readFileSync(join(root, 'tuner/bench/foreign', file), 'utf8')))
+    if (file === 'model.onnx')
+      copyFileSync(join(root, 'examples/triton/models/dense/1/model.onnx'), to)
+    else
+      writeFileSync(to, this.#filled(readFileSync(join(root, 'tuner/bench/foreign', file), 'utf8')))
   }
 
   async #startGateway(): Promise<void> {
@@ -132,11 +163,16 @@ class ForeignRun {
     for (const words of [upstream, gateway]) {
       if (!words) continue
       const [program, ...args] = words.map(this.#filled)
-      const child = spawn(program!, args, { cwd: this.box.folder, stdio: ['ignore', 'ignore', 'pipe'], detached: true })
+      const child = spawn(program!, args, {
+        cwd: this.box.folder,
+        stdio: ['ignore', 'ignore', 'pipe'],
+        detached: true,
+      })
       child.stderr!.on('data', () => {})
       this.#children.push(child)
       // Some gateways ask nobody for a while who did not answer once.
-      if (words === upstream) await this.#until(() => answers(`http://127.0.0.1:${this.#names['@UPSTREAM@']}`), upstream)
+      if (words === upstream)
+        await this.#until(() => answers(`http://127.0.0.1:${this.#names['@UPSTREAM@']}`), upstream)
     }
     const url = this.#filled(init.at(-1)!)
     const { path, origin } = serverAddress(url)!
@@ -156,7 +192,8 @@ class ForeignRun {
 const answers = (url: string): Promise<boolean> =>
   fetch(url).then(
     () => true,
-    (error: Error) => /certificate|issuer/i.test(String((error.cause as Error | undefined)?.message)),
+    (error: Error) =>
+      /certificate|issuer/i.test(String((error.cause as Error | undefined)?.message)),
   )
 
 build()
@@ -170,12 +207,20 @@ for (const row of rows) {
     continue
   }
   const outcome = await new ForeignRun(row).run().catch((error: Error): Outcome => {
-    const nothing = { recognised: false, payload: false, tuned: false, nothingLeft: false, seconds: Number.NaN }
+    const nothing = {
+      recognised: false,
+      payload: false,
+      tuned: false,
+      nothingLeft: false,
+      seconds: Number.NaN,
+    }
     return { row, ...nothing, said: error.message }
   })
   outcomes.push(outcome)
   const right = isRight(outcome)
-  process.stderr.write(`${row.name}: ${right ? 'right' : 'NOT RIGHT'}, ${outcome.seconds.toFixed(0)} s\n`)
+  process.stderr.write(
+    `${row.name}: ${right ? 'right' : 'NOT RIGHT'}, ${outcome.seconds.toFixed(0)} s\n`,
+  )
   if (!right) process.stderr.write(`${outcome.said.replace(/^/gm, '    ')}\n`)
 }
 

@@ -1,12 +1,17 @@
 /**
- * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job -- [seeds] [--from N] [--foreign S] [--real N] [--rounds N] [flags of tune]`,
- * one to two minutes a seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For each seed: how fast a core is
- * as it begins beside the one that CPU costs are known of, seconds, trials, what is recommended, its
- * status, whether the rate first asked of it held, and what a plain client in C finds in S seconds (default 30, 0: it is left out) at the rate that was held (where there is a C
- * compiler). Then what the seeds come to, how right the terminal's ETA was, and how far the recommended ones are from the cheapest of the emulated space: all
- * of it by the device model, then the N best (default 5, 0: none) and the recommended ones under real load, one to two minutes each in each of as many rounds (default 3): the highest rate at
- * which the plain client finds the SLO kept, or what a long trial reads where there is no compiler. Readings of one configuration are a few percent apart, so that it counts with their
- * median, and how sure that is stands beside it.
+ * The README's command over several seeds, whole, and where its seconds go: `npm run bench:main-job
+ * -- [seeds] [--from N] [--foreign S] [--real N] [--rounds N] [flags of tune]`, one to two minutes
+ * a seed; default flags `--model bert --slo 50ms`. Best on a machine that does nothing else. For
+ * each seed: how fast a core is as it begins beside the one that CPU costs are known of, seconds,
+ * trials, what is recommended, its status, whether the rate first asked of it held, and what a
+ * plain client in C finds in S seconds (default 30, 0: it is left out) at the rate that was held
+ * (where there is a C compiler). Then what the seeds come to, how right the terminal's ETA was, and
+ * how far the recommended ones are from the cheapest of the emulated space: all of it by the device
+ * model, then the N best (default 5, 0: none) and the recommended ones under real load, one to two
+ * minutes each in each of as many rounds (default 3): the highest rate at which the plain client
+ * finds the SLO kept, or what a long trial reads where there is no compiler. Readings of one
+ * configuration are a few percent apart, so that it counts with their median, and how sure that is
+ * stands beside it.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -45,7 +50,9 @@ const realBest = own('--real', 5, given)
 const realRounds = own('--rounds', 3, given)
 const firstSeed = own('--from', 1, given)
 if (!(foreignS >= 0 && realBest >= 0 && realRounds >= 1 && firstSeed >= 0))
-  throw new Error('--foreign takes seconds, --real a number of configurations, --rounds how often each is measured, --from a seed')
+  throw new Error(
+    '--foreign takes seconds, --real a number of configurations, --rounds how often each is measured, --from a seed',
+  )
 /** As a share: what is near enough to the cheapest. */
 const WITHIN = 0.05
 const flags = given.length > 0 ? given : ['--model', 'bert', '--slo', '50ms']
@@ -60,7 +67,12 @@ interface Run {
   readonly recommendation: Recommendation
   readonly exitCode: number | null
   /** Of the first confirmation: the rate that was asked, and whether it held. */
-  readonly first?: { readonly rateRps: number; readonly held: boolean; readonly estimateRps?: number; readonly believedRps?: number }
+  readonly first?: {
+    readonly rateRps: number
+    readonly held: boolean
+    readonly estimateRps?: number
+    readonly believedRps?: number
+  }
   /** Said on the terminal after each trial, beside what it took from there, seconds. */
   readonly etas: readonly { readonly saidS: number; readonly tookS: number }[]
   readonly cwd: string
@@ -78,7 +90,10 @@ function purposeOf(event: TuneEvent, confirming: boolean): string {
 async function runOnce(seed: number): Promise<Run> {
   const cwd = mkdtempSync(join(folder, 'run-'))
   const startMs = Date.now()
-  const child = spawn(process.execPath, [cli, ...flags, '--seed', String(seed), '--events'], { cwd, stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(process.execPath, [cli, ...flags, '--seed', String(seed), '--events'], {
+    cwd,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve))
   const spent: Spent = new Map()
   let lastMs = startMs
@@ -100,14 +115,21 @@ async function runOnce(seed: number): Promise<Run> {
     }
     if (event.type === 'trial-finished' && event.trial.state === 'complete') {
       const { configuration, measurement, predicted } = event.trial
-      told.set(configurationKey(configuration), { estimateRps: measurement.capacityRps, believedRps: predicted?.rate })
+      told.set(configurationKey(configuration), {
+        estimateRps: measurement.capacityRps,
+        believedRps: predicted?.rate,
+      })
     }
     const purpose = purposeOf(event, confirming)
     spent.set(purpose, (spent.get(purpose) ?? 0) + (atMs - lastMs) / 1000)
     lastMs = atMs
     if (event.type === 'load-step' && event.phase === 'confirm') asked ??= event.point
     if (event.type === 'confirmed' && first === undefined && asked?.load.kind === 'open')
-      first = { rateRps: asked.load.rateRps, held: event.held && event.rateRps >= asked.load.rateRps, ...told.get(toConfirm) }
+      first = {
+        rateRps: asked.load.rateRps,
+        held: event.held && event.rateRps >= asked.load.rateRps,
+        ...told.get(toConfirm),
+      }
     if (event.type === 'trial-started') confirming = false
     if (event.type === 'recommended') recommendation = event.recommendation
     progress = advance(progress, event)
@@ -115,21 +137,31 @@ async function runOnce(seed: number): Promise<Run> {
     if (saidS !== undefined) said.push({ atMs, saidS })
   }
   const exitCode = await exit
-  if (recommendation === undefined) throw new Error(`seed ${seed} ended with ${exitCode} and recommended nothing`)
+  if (recommendation === undefined)
+    throw new Error(`seed ${seed} ended with ${exitCode} and recommended nothing`)
   const etas = said.map(({ atMs, saidS }) => ({ saidS, tookS: (lastMs - atMs) / 1000 }))
   return { seconds: (lastMs - startMs) / 1000, spent, recommendation, exitCode, first, etas, cwd }
 }
 
 const plainClient = compilePlainClient(folder)
 
-/** Percentile of the SLO that the plain client finds at the confirmed rate, ms, on a predictor started anew, on CPU or with an emulated GPU; undefined for others. */
+/**
+ * Percentile of the SLO that the plain client finds at the confirmed rate, ms, on a predictor
+ * started anew, on CPU or with an emulated GPU; undefined for others.
+ */
 async function foreign({ recommendation, cwd }: Run): Promise<number | undefined> {
   const { best, confirmation, slo } = recommendation
-  if (foreignS === 0 || plainClient === undefined || best === undefined || !confirmation?.held) return undefined
+  if (foreignS === 0 || plainClient === undefined || best === undefined || !confirmation?.held)
+    return undefined
   const { predictor, devicesUsed } = await experimentIn(cwd)
   if (predictor.kind !== 'builtin' || devicesUsed === 'gpu') return undefined
   const engine = devicesUsed === 'cpu' ? 'tfjs' : 'emulated'
-  const asked = { model: predictor.model, configuration: best.configuration, engine, percentile: slo.percentile } as const
+  const asked = {
+    model: predictor.model,
+    configuration: best.configuration,
+    engine,
+    percentile: slo.percentile,
+  } as const
   return underPlainLoad(plainClient, asked, async (percentileMs) => {
     await percentileMs(confirmation.rateRps, 5)
     return percentileMs(confirmation.rateRps, foreignS)
@@ -197,11 +229,16 @@ if (etas.length > 0) {
       etas.map(({ saidS, tookS }) => saidS / tookS),
       p,
     ).toFixed(2)
-  console.log(`time left as the terminal said it after each trial, over what it took: median ${of(0.5)}, p10 ${of(0.1)}, p90 ${of(0.9)}`)
+  console.log(
+    `time left as the terminal said it after each trial, over what it took: median ${of(0.5)}, p10 ${of(0.1)}, p90 ${of(0.9)}`,
+  )
 }
 const purposes = [...new Set(runs.flatMap((run) => [...run.spent.keys()]))]
-const mean = (purpose: string) => runs.reduce((sum, run) => sum + (run.spent.get(purpose) ?? 0), 0) / runs.length
-console.log(`\n${table([['seconds of a run', 'mean'], ...purposes.map((purpose) => [purpose, mean(purpose).toFixed(1)])]).join('\n')}`)
+const mean = (purpose: string) =>
+  runs.reduce((sum, run) => sum + (run.spent.get(purpose) ?? 0), 0) / runs.length
+console.log(
+  `\n${table([['seconds of a run', 'mean'], ...purposes.map((purpose) => [purpose, mean(purpose).toFixed(1)])]).join('\n')}`,
+)
 if (runs[0]!.recommendation.provenance === 'emulated') await compareWithCheapest()
 rmSync(folder, { recursive: true, force: true })
 
@@ -212,25 +249,43 @@ async function costUnderLoad(
   pricePerHour: number,
   expectedRps?: number,
 ): Promise<Cost> {
-  if (plainClient === undefined || expectedRps === undefined) return measuredCost(experiment, configuration, pricePerHour)
+  if (plainClient === undefined || expectedRps === undefined)
+    return measuredCost(experiment, configuration, pricePerHour)
   const { slo, model } = experiment
-  const asked = { model: model.architecture, configuration, engine: 'emulated', percentile: slo.percentile } as const
-  const capacityRps = await underPlainLoad(plainClient, asked, (percentileMs) => plainlyHeldRps(percentileMs, slo, expectedRps))
+  const asked = {
+    model: model.architecture,
+    configuration,
+    engine: 'emulated',
+    percentile: slo.percentile,
+  } as const
+  const capacityRps = await underPlainLoad(plainClient, asked, (percentileMs) =>
+    plainlyHeldRps(percentileMs, slo, expectedRps),
+  )
   return costAt(experiment, configuration, { capacityRps, pricePerHour })
 }
 
-/** How far the recommended ones are from the cheapest of the space: by the device model all of it, under real load those that matter. */
+/**
+ * How far the recommended ones are from the cheapest of the space: by the device model all of it,
+ * under real load those that matter.
+ */
 async function compareWithCheapest(): Promise<void> {
-  const cores = { speed: quantile(coreSpeeds, 0.5), count: (await inspectMachine()).affinity.length }
+  const cores = {
+    speed: quantile(coreSpeeds, 0.5),
+    count: (await inspectMachine()).affinity.length,
+  }
   const experiment = { ...(await experimentIn(runs[0]!.cwd)), cores }
   const modelled = await modelledCosts(experiment)
   const recommended = new Map(
-    runs.flatMap(({ recommendation: { best } }) => (best ? [[configurationKey(best.configuration), best] as const] : [])),
+    runs.flatMap(({ recommendation: { best } }) =>
+      best ? [[configurationKey(best.configuration), best] as const] : [],
+    ),
   )
   if (modelled.size === 0 || recommended.size === 0) return
   const keyOf = ({ recommendation: { best } }: Run) => best && configurationKey(best.configuration)
   const [cheapest] = modelled.values()
-  const nearBy = (run: Run) => (modelled.get(keyOf(run) ?? '')?.cost ?? Number.POSITIVE_INFINITY) <= (1 + WITHIN) * cheapest!.cost
+  const nearBy = (run: Run) =>
+    (modelled.get(keyOf(run) ?? '')?.cost ?? Number.POSITIVE_INFINITY) <=
+    (1 + WITHIN) * cheapest!.cost
   console.log(
     `\nof ${modelled.size} configurations that serve, by the device model on cores of ${cores.speed.toFixed(2)} x: cheapest ${cheapest!.label}, ${cheapest!.capacityRps.toFixed(0)} req/s; recommended within 5 % of it: ${share(nearBy)}`,
   )
@@ -239,13 +294,26 @@ async function compareWithCheapest(): Promise<void> {
   const readings = contenders.map((): Cost[] => [])
   for (let round = 0; round < realRounds; round++)
     for (const [i, [key, { configuration, pricePerHour }]] of contenders.entries())
-      readings[i]!.push(await costUnderLoad(experiment, configuration, pricePerHour, modelled.get(key)?.capacityRps))
+      readings[i]!.push(
+        await costUnderLoad(
+          experiment,
+          configuration,
+          pricePerHour,
+          modelled.get(key)?.capacityRps,
+        ),
+      )
   const costs = readings.map((rounds) => rounds.map(({ cost }) => cost))
   const medians = costs.map((of) => median(of))
   const least = Math.min(...medians)
   const measured = contenders.map(([key, { label }], i) => {
     const rates = readings[i]!.map(({ capacityRps }) => capacityRps)
-    return { key, label, rates, regret: regretOf(medians[i]!, least), sure: sureWithin(costs, i, WITHIN) }
+    return {
+      key,
+      label,
+      rates,
+      regret: regretOf(medians[i]!, least),
+      sure: sureWithin(costs, i, WITHIN),
+    }
   })
   const near = new Set(measured.filter(({ regret }) => regret <= WITHIN).map(({ key }) => key))
   const percent = (value: number, digits: number) => `${(100 * value).toFixed(digits)} %`
@@ -259,7 +327,15 @@ async function compareWithCheapest(): Promise<void> {
       modelled.get(key)?.capacityRps.toFixed(0) ?? '-',
       share((run) => keyOf(run) === key),
     ])
-  const head = ['req/s', 'least', 'most', 'dearer than the cheapest', 'sure of 5 %', 'by the device model, req/s', 'recommended']
+  const head = [
+    'req/s',
+    'least',
+    'most',
+    'dearer than the cheapest',
+    'sure of 5 %',
+    'by the device model, req/s',
+    'recommended',
+  ]
   console.log(
     `${table([[`under real load, ${realRounds} rounds`, ...head], ...lines]).join('\n')}\nrecommended within 5 % of the cheapest of these: ${share((run) => near.has(keyOf(run) ?? ''))}`,
   )

@@ -1,6 +1,8 @@
 /**
- * What many trials at once cost: memory of the tuner's own process, and its requests to the API server: npm run bench:cluster-many. `TRIALS` of them (default 100), all
- * at once, through the whole command against an API server of this process; their load is measured once, and told again for the others.
+ * What many trials at once cost: memory of the tuner's own process, and its requests to the API
+ * server: npm run bench:cluster-many. `TRIALS` of them (default 100), all at once, through the
+ * whole command against an API server of this process; their load is measured once, and told again
+ * for the others.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -23,22 +25,48 @@ const fake = new FakeApiServer()
 let most = 0
 /** As a node that takes its time, so that all of them start at once. */
 fake.kubelet = ({ metadata, spec }: V1Pod, set) => {
-  most = Math.max(most, [...fake.objects.pods.values()].filter(({ metadata: { labels } }) => labels?.['tune/role'] === 'predictor').length)
+  most = Math.max(
+    most,
+    [...fake.objects.pods.values()].filter(
+      ({ metadata: { labels } }) => labels?.['tune/role'] === 'predictor',
+    ).length,
+  )
   const placed = [{ type: 'PodScheduled', status: 'True' }]
-  const statuses = (state: object) => [{ name: spec!.containers[0]!.name, image: 'i', imageID: '', ready: true, restartCount: 0, state }]
+  const statuses = (state: object) => [
+    {
+      name: spec!.containers[0]!.name,
+      image: 'i',
+      imageID: '',
+      ready: true,
+      restartCount: 0,
+      state,
+    },
+  ]
   fake.say(metadata!.name!, 'Scheduled', 'Successfully assigned it to node n')
   setTimeout(
-    () => set({ conditions: placed, containerStatuses: statuses({ waiting: { reason: 'ContainerCreating' } }) } as never),
+    () =>
+      set({
+        conditions: placed,
+        containerStatuses: statuses({ waiting: { reason: 'ContainerCreating' } }),
+      } as never),
     startMs / 4,
   )
   setTimeout(
-    () => set({ phase: 'Running', podIP: '127.0.0.1', conditions: placed, containerStatuses: statuses({ running: {} }) } as never),
+    () =>
+      set({
+        phase: 'Running',
+        podIP: '127.0.0.1',
+        conditions: placed,
+        containerStatuses: statuses({ running: {} }),
+      } as never),
     startMs,
   )
 }
 let told: Promise<string[]> | undefined
 fake.jobWork = async ({ spec }: V1Job, print) => {
-  const task = spec!.template.spec!.containers[0]!.env?.find(({ name }) => name === 'TUNE_LOAD')?.value
+  const task = spec!.template.spec!.containers[0]!.env?.find(
+    ({ name }) => name === 'TUNE_LOAD',
+  )?.value
   if (task === undefined) {
     print('0.1.0\n')
     return 0
@@ -67,7 +95,10 @@ writeFileSync(
     devices: 'cpu',
     predictor: asPod,
     kubernetes: { image: 'i', pod: { spec: { containers: [container] } } },
-    space: { cpuCores: [1, 2, 3, 4], batch: { values: Array.from({ length: trials }, (_, i) => i + 1), category: 'env' } },
+    space: {
+      cpuCores: [1, 2, 3, 4],
+      batch: { values: Array.from({ length: trials }, (_, i) => i + 1), category: 'env' },
+    },
     sampler: 'random',
     parallel: trials,
     budget: { maxTrials: trials },
@@ -104,10 +135,14 @@ while (child.exitCode === null && child.signalCode === null) {
 }
 const [code] = await ended
 const counts = new Map<string, number>()
-for (const right of fake.seen.map((request) => asked(request) ?? 'others')) counts.set(right, (counts.get(right) ?? 0) + 1)
-console.info(`exit code ${code}; ${most} predictors at once; the tuner's process had at most ${peakMiB.toFixed(0)} MiB resident`)
+for (const right of fake.seen.map((request) => asked(request) ?? 'others'))
+  counts.set(right, (counts.get(right) ?? 0) + 1)
+console.info(
+  `exit code ${code}; ${most} predictors at once; the tuner's process had at most ${peakMiB.toFixed(0)} MiB resident`,
+)
 console.info(`${fake.seen.length} requests, ${(fake.seen.length / trials).toFixed(1)} a trial:`)
-for (const [right, count] of [...counts].sort((a, b) => b[1] - a[1])) console.info(`  ${right.padEnd(40)} ${count}`)
+for (const [right, count] of [...counts].sort((a, b) => b[1] - a[1]))
+  console.info(`  ${right.padEnd(40)} ${count}`)
 await server.stop()
 await fake.stop()
 rmSync(folder, { recursive: true, force: true })

@@ -1,6 +1,7 @@
 /**
- * Servers whose truth the device model does not know: its efficiencies, overheads and CPU costs drawn anew within the model's own error,
- * so that a prior made from the model is wrong in the way it will be wrong in life.
+ * Servers whose truth the device model does not know: its efficiencies, overheads and CPU costs
+ * drawn anew within the model's own error, so that a prior made from the model is wrong in the way
+ * it will be wrong in life.
  */
 import type { RecordedTable } from '../../search/replay-table.ts'
 import { configurationKey, enumerate } from '../../search/space.ts'
@@ -21,8 +22,20 @@ export interface Scenario {
   readonly space: SearchSpace
 }
 
-const ordinal = (name: string, values: readonly number[], category: 'resource' | 'server', scale: 'log' | 'linear' = 'log') =>
-  ({ kind: 'ordinal', name, values, category, scale, concurrency: name === 'batchSize' || name === 'instances' }) as const
+const ordinal = (
+  name: string,
+  values: readonly number[],
+  category: 'resource' | 'server',
+  scale: 'log' | 'linear' = 'log',
+) =>
+  ({
+    kind: 'ordinal',
+    name,
+    values,
+    category,
+    scale,
+    concurrency: name === 'batchSize' || name === 'instances',
+  }) as const
 const gpus = (values: readonly string[]) => ({
   kind: 'categorical' as const,
   name: 'gpu',
@@ -66,29 +79,49 @@ export const scenarios: readonly Scenario[] = [
 
 /** Standard deviation of ln(rate) of one measurement. */
 const measurementNoise = 0.02
-/** Queueing approximations against the simulation, and whatever else depends on two parameters at once. */
+/**
+ * Queueing approximations against the simulation, and whatever else depends on two parameters at
+ * once.
+ */
 const interactionSd = 0.04
 
-/** 'model': as large as the device model says. 'unseen': as of GPUs that were held out of its calibration, and a CPU that is another than assumed. */
+/**
+ * 'model': as large as the device model says. 'unseen': as of GPUs that were held out of its
+ * calibration, and a CPU that is another than assumed.
+ */
 export type ErrorSize = 'model' | 'unseen'
-/** Held-out GPUs: 17 % off in the median, 39 % at p90, that is 0.25 of a logarithm; the CPU's cost off by 2.5 times. */
+/**
+ * Held-out GPUs: 17 % off in the median, 39 % at p90, that is 0.25 of a logarithm; the CPU's cost
+ * off by 2.5 times.
+ */
 const UNSEEN = { gpu: 0.25, cpu: 2.5 }
 
 export interface PerturbedTable {
   readonly table: RecordedTable
   /** The physics prior for it, which knows nothing of the perturbation. */
-  readonly prior: Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'fitsMemory'>
+  readonly prior: Pick<
+    Problem,
+    'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'fitsMemory'
+  >
 }
 
 /** One server of a scenario, drawn by the rng. */
-export function perturbedTable({ model, limitMs, space, name }: Scenario, rng: Rng, errors: ErrorSize = 'model'): PerturbedTable {
+export function perturbedTable(
+  { model, limitMs, space, name }: Scenario,
+  rng: Rng,
+  errors: ErrorSize = 'model',
+): PerturbedTable {
   const architecture = architectureOf(model)
   const slo = { percentile: 0.99, limitMs }
   const { priorFactors, ...prior } = createEstimator({ architecture, slo })
-  const gpuNames = space.parameters.flatMap((p) => (p.kind === 'categorical' && p.name === 'gpu' ? p.values : []))
+  const gpuNames = space.parameters.flatMap((p) =>
+    p.kind === 'categorical' && p.name === 'gpu' ? p.values : [],
+  )
   const truthOf = drawTruth(architecture, slo, rng, errors)
   const configurations = enumerate(space)
-  const truth = new Map<string, Observation>(configurations.map((c) => [configurationKey(c), truthOf(c)]))
+  const truth = new Map<string, Observation>(
+    configurations.map((c) => [configurationKey(c), truthOf(c)]),
+  )
   return {
     prior: { ...prior, priorFactors: priorFactors(gpuNames) },
     table: {
@@ -101,9 +134,13 @@ export function perturbedTable({ model, limitMs, space, name }: Scenario, rng: R
       },
       measure(configuration, noise) {
         const exact = truth.get(configurationKey(configuration))
-        if (exact === undefined) throw new Error(`${name} has no ${configurationKey(configuration)}`)
+        if (exact === undefined)
+          throw new Error(`${name} has no ${configurationKey(configuration)}`)
         if (exact.state !== 'complete' || noise === undefined) return exact
-        const draw = (value: number) => ({ value: value * Math.exp(measurementNoise * noise.normal()), logSd: measurementNoise })
+        const draw = (value: number) => ({
+          value: value * Math.exp(measurementNoise * noise.normal()),
+          logSd: measurementNoise,
+        })
         return {
           ...exact,
           rate: exact.rate && (exact.rate.value > 0 ? draw(exact.rate.value) : exact.rate),
@@ -128,13 +165,25 @@ function drawTruth(
     return found
   }
   const cpu = cpuStageOf(architecture)
-  const slower = errors === 'unseen' ? (z('cpu') > 0 ? UNSEEN.cpu : 1 / UNSEEN.cpu) : Math.exp(cpu.relativeError * z('cpu'))
-  const trueCpu = { ...cpu, acceptMs: cpu.acceptMs * Math.exp(cpu.relativeError * z('accept')), prepareMs: cpu.prepareMs * slower }
+  const slower =
+    errors === 'unseen'
+      ? z('cpu') > 0
+        ? UNSEEN.cpu
+        : 1 / UNSEEN.cpu
+      : Math.exp(cpu.relativeError * z('cpu'))
+  const trueCpu = {
+    ...cpu,
+    acceptMs: cpu.acceptMs * Math.exp(cpu.relativeError * z('accept')),
+    prepareMs: cpu.prepareMs * slower,
+  }
   const memoryFactor = Math.exp(0.15 * z('memory'))
   /** A share of time may cost more, or less, than its part. */
   const shareExponent = 1 + 0.06 * z('share')
 
-  /** ln(true / modelled) of a batch's time: level and slope over the batch by GPU and precision, as large as the model's error there says. */
+  /**
+   * ln(true / modelled) of a batch's time: level and slope over the batch by GPU and precision, as
+   * large as the model's error there says.
+   */
   const deviceBias = (modelled: ModelledServer, batch: number): number => {
     const { gpu, gpuShare } = modelled.resources
     const { precision } = modelled.serving
@@ -146,16 +195,25 @@ function drawTruth(
   const interaction = (c: Configuration) => {
     const names = Object.keys(c)
     let sum = 0
-    for (let i = 0; i < names.length; i++) for (let j = 0; j < i; j++) sum += z(`${names[i]}=${c[names[i]!]} ${names[j]}=${c[names[j]!]}`)
+    for (let i = 0; i < names.length; i++)
+      for (let j = 0; j < i; j++)
+        sum += z(`${names[i]}=${c[names[i]!]} ${names[j]}=${c[names[j]!]}`)
     return (interactionSd * sum) / Math.sqrt((names.length * (names.length - 1)) / 2)
   }
 
   return (configuration) => {
     const modelled = modelledServer(architecture, configuration)
     const { neededMiB = 0, availableMiB = Number.POSITIVE_INFINITY } = modelled
-    if (neededMiB * memoryFactor > availableMiB) return { configuration, state: 'infeasible', reason: 'out of memory' }
+    if (neededMiB * memoryFactor > availableMiB)
+      return { configuration, state: 'infeasible', reason: 'out of memory' }
     const model = queueingModel(modelled, trueCpu)
-    const truth = predictCapacity({ ...model, batchMs: (batch) => model.batchMs(batch) * Math.exp(deviceBias(modelled, batch)) }, slo)
+    const truth = predictCapacity(
+      {
+        ...model,
+        batchMs: (batch) => model.batchMs(batch) * Math.exp(deviceBias(modelled, batch)),
+      },
+      slo,
+    )
     return {
       configuration,
       state: 'complete',

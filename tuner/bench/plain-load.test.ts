@@ -11,14 +11,18 @@ describe('the highest rate that the plain client finds kept', () => {
       return rateRps > capacityRps || missing.includes(asked.length) ? 80 : 20
     }
   }
-  const held = (percentileMs: Parameters<typeof plainlyHeldRps>[0]) => plainlyHeldRps(percentileMs, { limitMs: 50 }, 1000)
+  const held = (percentileMs: Parameters<typeof plainlyHeldRps>[0]) =>
+    plainlyHeldRps(percentileMs, { limitMs: 50 }, 1000)
 
-  test.each([1100, 1000, 941, 939, 700])('is within two percent of %d, from above what is expected and from below', async (capacityRps) => {
-    const rateRps = await held(server(capacityRps))
-    expect(rateRps).toBeLessThanOrEqual(capacityRps)
-    expect(1.02 * rateRps).toBeGreaterThan(capacityRps)
-    expect(asked[0]).toBe(470)
-  })
+  test.each([1100, 1000, 941, 939, 700])(
+    'is within two percent of %d, from above what is expected and from below',
+    async (capacityRps) => {
+      const rateRps = await held(server(capacityRps))
+      expect(rateRps).toBeLessThanOrEqual(capacityRps)
+      expect(1.02 * rateRps).toBeGreaterThan(capacityRps)
+      expect(asked[0]).toBe(470)
+    },
+  )
   test('is not lowered by one window that missed, but by two', async () => {
     expect(await held(server(960, 2))).toBeCloseTo(958.8, 6)
     expect(await held(server(960, 2, 3))).toBeCloseTo(940 / 1.02, 6)

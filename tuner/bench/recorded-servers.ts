@@ -8,16 +8,21 @@ import type { Configuration, Observation } from '../../search/types.ts'
 const noise = 0.03
 
 /**
- * The recorded batch servers as a load test would see them: the rate that a server of some largest batch serves within the limit is the best of the
- * batches up to it whose recorded latency keeps it, none where even one request misses it; the constraint is the latency of one request.
+ * The recorded batch servers as a load test would see them: the rate that a server of some largest
+ * batch serves within the limit is the best of the batches up to it whose recorded latency keeps
+ * it, none where even one request misses it; the constraint is the latency of one request.
  */
 export function recordedServers(): { readonly name: string; readonly table: RecordedTable }[] {
-  const tasks = readTasks(fileURLToPath(new URL('../../search/bench/tables', import.meta.url))).filter((t) => t.family === 'parvagpu')
+  const tasks = readTasks(
+    fileURLToPath(new URL('../../search/bench/tables', import.meta.url)),
+  ).filter((t) => t.family === 'parvagpu')
   return tasks.map(({ task, rows }) => {
     const recorded = recordedTable(task, rows)
     const { constraintAtRate: _, ...problem } = recorded.problem
     const smaller = (c: Configuration) =>
-      recorded.configurations.filter((o) => sameServer(o, c) && Number(o.batchSize) <= Number(c.batchSize))
+      recorded.configurations.filter(
+        (o) => sameServer(o, c) && Number(o.batchSize) <= Number(c.batchSize),
+      )
     const truth = new Map(recorded.configurations.map((c) => [configurationKey(c), servedBy(c)]))
 
     function servedBy(configuration: Configuration): Observation {
@@ -26,10 +31,17 @@ export function recordedServers(): { readonly name: string; readonly table: Reco
       const measured = smaller(configuration).map((c) => recorded.measure(c))
       const single = measured.find((o) => o.configuration.batchSize === 1)
       const held = measured.flatMap((o) =>
-        o.state === 'complete' && o.constraint!.value <= problem.constraintLimit! ? [o.rate!.value] : [],
+        o.state === 'complete' && o.constraint!.value <= problem.constraintLimit!
+          ? [o.rate!.value]
+          : [],
       )
       const constraint = single?.state === 'complete' ? single.constraint : undefined
-      return { configuration, state: 'complete', rate: { value: Math.max(0, ...held) }, ...(constraint ? { constraint } : {}) }
+      return {
+        configuration,
+        state: 'complete',
+        rate: { value: Math.max(0, ...held) },
+        ...(constraint ? { constraint } : {}),
+      }
     }
 
     return {
@@ -40,7 +52,10 @@ export function recordedServers(): { readonly name: string; readonly table: Reco
         measure(configuration, rng) {
           const exact = truth.get(configurationKey(configuration))!
           if (exact.state !== 'complete' || !rng) return exact
-          const drawn = (value: number) => ({ value: value * Math.exp(noise * rng.normal()), logSd: noise })
+          const drawn = (value: number) => ({
+            value: value * Math.exp(noise * rng.normal()),
+            logSd: noise,
+          })
           return {
             ...exact,
             rate: exact.rate && (exact.rate.value > 0 ? drawn(exact.rate.value) : exact.rate),
@@ -52,4 +67,5 @@ export function recordedServers(): { readonly name: string; readonly table: Reco
   })
 }
 
-const sameServer = (a: Configuration, b: Configuration): boolean => a.gpuSlices === b.gpuSlices && a.processes === b.processes
+const sameServer = (a: Configuration, b: Configuration): boolean =>
+  a.gpuSlices === b.gpuSlices && a.processes === b.processes

@@ -1,4 +1,7 @@
-/** `npm run bench:startup`: how long `tune --help` takes from the build, beside an empty Node process. */
+/**
+ * `npm run bench:startup`: how long `tune --help` takes from the build, beside an empty Node
+ * process.
+ */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -14,15 +17,23 @@ const timed = (args: readonly string[]): number => {
   if (status !== 0) throw new Error(`${args.join(' ')} ended with ${status}: ${stderr}`)
   return performance.now() - start
 }
-const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
+const median = (values: readonly number[]) =>
+  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 // In turn, so that a drift of the machine's speed meets both.
-const pairs = Array.from({ length: runs }, () => ({ empty: timed(['-e', '0']), help: timed([cli, '--help']) }))
+const pairs = Array.from({ length: runs }, () => ({
+  empty: timed(['-e', '0']),
+  help: timed([cli, '--help']),
+}))
 const empty = median(pairs.map((p) => p.empty))
 const help = median(pairs.map((p) => p.help))
 const rows = [
   ['', 'median of', String(runs)],
   ['node -e 0', `${empty.toFixed(0)} ms`, ''],
-  ['tune --help', `${help.toFixed(0)} ms`, `${median(pairs.map((p) => p.help / p.empty)).toFixed(2)} x`],
+  [
+    'tune --help',
+    `${help.toFixed(0)} ms`,
+    `${median(pairs.map((p) => p.help / p.empty)).toFixed(2)} x`,
+  ],
 ]
 console.log(table(rows).join('\n'))

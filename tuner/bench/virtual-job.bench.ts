@@ -1,9 +1,17 @@
 /**
- * Whole runs of `tune` in virtual time, as they would be where a predictor takes long to start: `npm run bench:virtual-job -- [--seeds 20 --from 1 --launch 120s
- * --parallel 1 --ahead --only bert --figures trials]`, about a minute for twenty seeds of a model on a quiet machine. Servers are the device model's (`--cpu 1.3`: requests cost that many times what it expects on the CPU; `--core-speed 0.5`: cores half as fast as it takes them for, which it is told), measured by the search that real ones are measured by, so that trials have
- * its length and its errors; `--figures long` takes those of `--backend simulated`, from windows of 10,000 requests, in trials of four seconds, and leaves confirmations out. `--ahead`: the next server starts while one is measured. `--gains`: twelve trials whatever
- * the stop rule says, and after each what the next was expected to gain, what it gained, and what would have been lost by ending there. The clock counts launches and load. Over Morphling's 720 configurations (SoCC '21), beside trying them one at a time.
- * The device model is the search's prior too: what it costs where that is wrong stands in `npm run bench:product`.
+ * Whole runs of `tune` in virtual time, as they would be where a predictor takes long to start:
+ * `npm run bench:virtual-job -- [--seeds 20 --from 1 --launch 120s --parallel 1 --ahead --only bert
+ * --figures trials]`, about a minute for twenty seeds of a model on a quiet machine. Servers are
+ * the device model's (`--cpu 1.3`: requests cost that many times what it expects on the CPU;
+ * `--core-speed 0.5`: cores half as fast as it takes them for, which it is told), measured by the
+ * search that real ones are measured by, so that trials have its length and its errors; `--figures
+ * long` takes those of `--backend simulated`, from windows of 10,000 requests, in trials of four
+ * seconds, and leaves confirmations out. `--ahead`: the next server starts while one is measured.
+ * `--gains`: twelve trials whatever the stop rule says, and after each what the next was expected
+ * to gain, what it gained, and what would have been lost by ending there. The clock counts launches
+ * and load. Over Morphling's 720 configurations (SoCC '21), beside trying them one at a time. The
+ * device model is the search's prior too: what it costs where that is wrong stands in `npm run
+ * bench:product`.
  */
 import { parseArgs } from 'node:util'
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
@@ -51,8 +59,20 @@ const coreSpeed = Number(options['core-speed'])
 const cpuCostFactor = Number(options.cpu) / coreSpeed
 const machine = await inspectMachine()
 const confirm = options.figures !== 'long' && !options.gains
-const common = { param: [], pin: [], constraint: [], backend: 'simulated', parallel: options.parallel, confirm }
-const morphling = { gpus: 'T4,M60,V100', cores: '1,2,3,4,5', gpuMemory: '5,10,15,20,30,40', batch: '1,2,4,8,16,32,64,128' }
+const common = {
+  param: [],
+  pin: [],
+  constraint: [],
+  backend: 'simulated',
+  parallel: options.parallel,
+  confirm,
+}
+const morphling = {
+  gpus: 'T4,M60,V100',
+  cores: '1,2,3,4,5',
+  gpuMemory: '5,10,15,20,30,40',
+  batch: '1,2,4,8,16,32,64,128',
+}
 
 interface Job {
   readonly name: string
@@ -61,18 +81,38 @@ interface Job {
 }
 const jobs: readonly Job[] = [
   { name: 'bert 50ms', flags: { ...morphling, model: 'bert', slo: '50ms' }, cpuCores: 64 },
-  { name: 'resnet50 100ms', flags: { ...morphling, model: 'resnet50', slo: '100ms' }, cpuCores: 64 },
-  { name: 'bert-large 200ms', flags: { ...morphling, model: 'bert-large', slo: '200ms' }, cpuCores: 64 },
-  { name: 'README: bert 50ms, two cores', flags: { model: 'bert', slo: '50ms', cores: '1,2' }, cpuCores: 2 },
+  {
+    name: 'resnet50 100ms',
+    flags: { ...morphling, model: 'resnet50', slo: '100ms' },
+    cpuCores: 64,
+  },
+  {
+    name: 'bert-large 200ms',
+    flags: { ...morphling, model: 'bert-large', slo: '200ms' },
+    cpuCores: 64,
+  },
+  {
+    name: 'README: bert 50ms, two cores',
+    flags: { model: 'bert', slo: '50ms', cores: '1,2' },
+    cpuCores: 2,
+  },
 ].filter(({ name }) => name.includes(options.only))
 const never = new AbortController().signal
 
 const experimentOf = ({ flags, cpuCores }: Job, seed: number): Experiment => ({
-  ...loadExperiment({ cwd: '.', machine: { cpuCores, gpus: [] }, environment: {}, flags: { ...common, ...flags, seed: String(seed) } }),
+  ...loadExperiment({
+    cwd: '.',
+    machine: { cpuCores, gpus: [] },
+    environment: {},
+    flags: { ...common, ...flags, seed: String(seed) },
+  }),
   cores: { speed: coreSpeed, count: cpuCores },
 })
 
-/** Servers of the device model, whose CPU may cost more than it expects; trials as of real servers, on this clock. */
+/**
+ * Servers of the device model, whose CPU may cost more than it expects; trials as of real servers,
+ * on this clock.
+ */
 function onClock(experiment: Experiment, job: Job, clock: VirtualClock): Backend {
   const backend = simulatedBackend(experiment)
   const launcher = serversOf(experiment, job)
@@ -94,7 +134,12 @@ function onClock(experiment: Experiment, job: Job, clock: VirtualClock): Backend
       const { target } = predictor
       const steps: Parameters<typeof told.onStep>[] = []
       const onStep: typeof told.onStep = (...step) => void steps.push(step)
-      const measurement = await doWork(workOf(experiment, task, told.number), { target, slo: experiment.slo, signal, onStep })
+      const measurement = await doWork(workOf(experiment, task, told.number), {
+        target,
+        slo: experiment.slo,
+        signal,
+        onStep,
+      })
       // Its load begins now, by this clock.
       for (const step of steps) told.onStep(...step)
       await clock.sleep(measurement.seconds)
@@ -103,16 +148,23 @@ function onClock(experiment: Experiment, job: Job, clock: VirtualClock): Backend
   }
 }
 
-/** A server that has all cores of a machine shares one with the load, which costs it as much more. */
+/**
+ * A server that has all cores of a machine shares one with the load, which costs it as much more.
+ */
 const sharedCostFactor = 1.5
 
 function serversOf({ model, seed }: Experiment, { cpuCores }: Job): Launcher {
   const architecture = architectureOf(model.architecture)
   const alone = createSimulatedLauncher({ architecture, seed, cpuCostFactor })
-  const beside = createSimulatedLauncher({ architecture, seed, cpuCostFactor: sharedCostFactor * cpuCostFactor })
+  const beside = createSimulatedLauncher({
+    architecture,
+    seed,
+    cpuCostFactor: sharedCostFactor * cpuCostFactor,
+  })
   return {
     ...alone,
-    launch: (configuration, ...asked) => (Number(configuration.cpuCores) < cpuCores ? alone : beside).launch(configuration, ...asked),
+    launch: (configuration, ...asked) =>
+      (Number(configuration.cpuCores) < cpuCores ? alone : beside).launch(configuration, ...asked),
   }
 }
 
@@ -123,8 +175,15 @@ interface Belief {
   readonly best?: Configuration
 }
 
-/** What the loop is told of stopping, and what is written down of it; with `--gains` nothing ends a run but its cap. */
-function listening(parts: LoopParts, { stop, objective }: Experiment, beliefs: Belief[]): Pick<LoopParts, 'assessStop' | 'store'> {
+/**
+ * What the loop is told of stopping, and what is written down of it; with `--gains` nothing ends a
+ * run but its cap.
+ */
+function listening(
+  parts: LoopParts,
+  { stop, objective }: Experiment,
+  beliefs: Belief[],
+): Pick<LoopParts, 'assessStop' | 'store'> {
   const trials: FinishedTrial[] = []
   const append: LoopParts['store']['append'] = async (id, trial) => {
     trials.push(trial)
@@ -155,10 +214,18 @@ async function runOnce(job: Job, seed: number) {
     now: () => clock.now,
     write: async () => [],
   }
-  const { recommendation, trials, reason } = await clock.pass(runLoop(experiment, ran, [], () => undefined, never))
+  const { recommendation, trials, reason } = await clock.pass(
+    runLoop(experiment, ran, [], () => undefined, never),
+  )
   const searched = trials.filter(({ purpose }) => purpose !== 'confirmation')
-  const price = trials.reduce((sum, { configuration, seconds }) => sum + (parts.problem.pricePerHour(configuration) * seconds) / 3600, 0)
-  const loadS = searched.map((trial) => (trial.state === 'complete' ? trial.measurement.seconds : 0))
+  const price = trials.reduce(
+    (sum, { configuration, seconds }) =>
+      sum + (parts.problem.pricePerHour(configuration) * seconds) / 3600,
+    0,
+  )
+  const loadS = searched.map((trial) =>
+    trial.state === 'complete' ? trial.measurement.seconds : 0,
+  )
   return {
     recommended: recommendation.best?.configuration,
     trials: searched.length,
@@ -171,8 +238,14 @@ async function runOnce(job: Job, seed: number) {
 }
 type Run = Awaited<ReturnType<typeof runOnce>>
 
-/** What every configuration costs by long windows, by its key; those that cannot serve are left out. */
-async function truthOf(experiment: Experiment, job: Job, problem: Problem): Promise<Map<string, number>> {
+/**
+ * What every configuration costs by long windows, by its key; those that cannot serve are left out.
+ */
+async function truthOf(
+  experiment: Experiment,
+  job: Job,
+  problem: Problem,
+): Promise<Map<string, number>> {
   const launcher = serversOf(experiment, job)
   const { slo, objective, seed } = experiment
   const costs = new Map<string, number>()
@@ -181,7 +254,10 @@ async function truthOf(experiment: Experiment, job: Job, problem: Problem): Prom
       const { target } = await launcher.launch(configuration, i, never)
       if (target.kind !== 'virtual') throw new TypeError('not in virtual time')
       const { capacityRps } = await measureSimulatedCapacity({ target, slo, seed, signal: never })
-      costs.set(configurationKey(configuration), cost(objective, { pricePerHour: problem.pricePerHour(configuration), capacityRps }))
+      costs.set(
+        configurationKey(configuration),
+        cost(objective, { pricePerHour: problem.pricePerHour(configuration), capacityRps }),
+      )
     } catch (error) {
       if (!(error instanceof InfeasibleError)) throw error
     }
@@ -191,8 +267,14 @@ async function truthOf(experiment: Experiment, job: Job, problem: Problem): Prom
 
 const percent = (share: number) => `${(100 * share).toFixed(2)} %`
 
-/** By trial: what the next was expected to gain, what it gained, what would be lost by ending there, and how many runs the rule would have ended. */
-function gainsTable(runs: readonly Run[], over: (found: Configuration | undefined) => number): string[] {
+/**
+ * By trial: what the next was expected to gain, what it gained, what would be lost by ending there,
+ * and how many runs the rule would have ended.
+ */
+function gainsTable(
+  runs: readonly Run[],
+  over: (found: Configuration | undefined) => number,
+): string[] {
   const rows = [
     [
       'after trial',
@@ -209,13 +291,19 @@ function gainsTable(runs: readonly Run[], over: (found: Configuration | undefine
   const most = Math.max(...runs.map(({ beliefs }) => beliefs.length))
   for (let trial = 0; trial < most; trial++) {
     const at = runs.flatMap(({ beliefs }) =>
-      beliefs[trial] ? [{ now: beliefs[trial]!, next: (beliefs[trial + 1] ?? beliefs[trial])! }] : [],
+      beliefs[trial]
+        ? [{ now: beliefs[trial]!, next: (beliefs[trial + 1] ?? beliefs[trial])! }]
+        : [],
     )
     const expected = at.map(({ now }) => now.outlook?.gain ?? 1)
     const together = at.map(({ now }) => now.outlook?.regret ?? 1)
     const lost = at.map(({ now }) => over(now.best))
-    const gained = at.map(({ now, next }) => Math.log((1 + over(now.best)) / (1 + over(next.best)))).filter(Number.isFinite)
-    const stopped = runs.filter(({ beliefs }) => beliefs.slice(0, trial + 1).some(({ stops }) => stops))
+    const gained = at
+      .map(({ now, next }) => Math.log((1 + over(now.best)) / (1 + over(next.best))))
+      .filter(Number.isFinite)
+    const stopped = runs.filter(({ beliefs }) =>
+      beliefs.slice(0, trial + 1).some(({ stops }) => stops),
+    )
     rows.push([
       String(trial + 1),
       percent(quantile(expected, 0.5)),
@@ -238,7 +326,20 @@ function gainsTable(runs: readonly Run[], over: (found: Configuration | undefine
   return [...table(rows), ended]
 }
 
-const rows = [['', 'within 5 %', 'worst', 'trials', 'most', 'load, s a trial', 'hours', 'price', 'grid: hours', 'price']]
+const rows = [
+  [
+    '',
+    'within 5 %',
+    'worst',
+    'trials',
+    'most',
+    'load, s a trial',
+    'hours',
+    'price',
+    'grid: hours',
+    'price',
+  ],
+]
 for (const job of jobs) {
   const experiment = experimentOf(job, 1)
   const { problem } = await assemble(experiment, 'truth', fakeStore(), machine)
@@ -252,8 +353,10 @@ for (const job of jobs) {
     const { trials, reason, hours } = runs.at(-1)!
     console.error(`${job.name} seed ${seed}: ${trials} trials, ${reason}, ${hours.toFixed(2)} h`)
   }
-  const over = (found: Configuration | undefined) => (found ? truth.get(configurationKey(found))! : Infinity) / least - 1
-  if (options.gains) console.log([`\n${job.name}, CPU costs × ${options.cpu}`, ...gainsTable(runs, over)].join('\n'))
+  const over = (found: Configuration | undefined) =>
+    (found ? truth.get(configurationKey(found))! : Infinity) / least - 1
+  if (options.gains)
+    console.log([`\n${job.name}, CPU costs × ${options.cpu}`, ...gainsTable(runs, over)].join('\n'))
   const regrets = runs.map(({ recommended }) => over(recommended))
   const median = (of: (run: Run) => number) => quantile(runs.map(of), 0.5)
   const trialHours = (launchS + median((run) => run.loadS)) / 3600

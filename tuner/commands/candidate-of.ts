@@ -1,4 +1,8 @@
-import { type Candidate, conclusions, type Recommendation } from '../../reports/recommendation/types.ts'
+import {
+  type Candidate,
+  conclusions,
+  type Recommendation,
+} from '../../reports/recommendation/types.ts'
 import { exitCodeOf, exitCodes, UserError } from '../exit-codes.ts'
 import { parseCount } from '../experiment/units.ts'
 

@@ -1,5 +1,10 @@
 import { existsSync } from 'node:fs'
-import { type ListedExperiment, openReader, openStore, type StoreReader } from '../../trials/store/index.ts'
+import {
+  type ListedExperiment,
+  openReader,
+  openStore,
+  type StoreReader,
+} from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { tellDamage } from '../tell-damage.ts'
@@ -14,16 +19,23 @@ export function existingStore(path: string): void {
   )
 }
 
-/** Opens a store that is already there, to read: nothing is written, whoever writes beside. Damage is named on stderr. */
+/**
+ * Opens a store that is already there, to read: nothing is written, whoever writes beside. Damage
+ * is named on stderr.
+ */
 export async function openExisting(path: string): Promise<StoreReader> {
   existingStore(path)
   return openReader(path, tellDamage(path))
 }
 
 /** Opens a store, new or there already, to write. Damage is named on stderr. */
-export const openToWrite = (path: string): Promise<TrialStore> => openStore(path, { onDamage: tellDamage(path) })
+export const openToWrite = (path: string): Promise<TrialStore> =>
+  openStore(path, { onDamage: tellDamage(path) })
 
-/** The experiment of that id, or the newest that is not put away when no id is given. Throws UserError naming those that are there. */
+/**
+ * The experiment of that id, or the newest that is not put away when no id is given. Throws
+ * UserError naming those that are there.
+ */
 export async function loadExperiment(
   store: Pick<StoreReader, 'list' | 'load'>,
   id: string | undefined,
@@ -40,11 +52,19 @@ export const newestOf = (known: readonly ListedExperiment[]): ListedExperiment |
   known.find((one) => one.annotation?.archivedAt === undefined) ?? known[0]
 
 /** The error that names the experiments that are there, newest first. */
-export function noSuchExperiment(known: readonly ExperimentRecord[], wanted: string | undefined): UserError {
+export function noSuchExperiment(
+  known: readonly ExperimentRecord[],
+  wanted: string | undefined,
+): UserError {
   const ids = known.slice(0, 5).map((e) => e.id)
-  const hint = ids.length > 0 ? `there are: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}` : 'the store is empty'
+  const hint =
+    ids.length > 0
+      ? `there are: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}`
+      : 'the store is empty'
   return new UserError(
-    wanted === undefined ? 'the store holds no experiment' : `no experiment "${wanted}" in the store`,
+    wanted === undefined
+      ? 'the store holds no experiment'
+      : `no experiment "${wanted}" in the store`,
     hint,
     exitCodes.usage,
   )

@@ -1,6 +1,12 @@
-/** A recommendation that a user names: of an experiment of the store, or a document that was kept. */
+/**
+ * A recommendation that a user names: of an experiment of the store, or a document that was kept.
+ */
 import { existsSync } from 'node:fs'
-import { documentOf, type RecommendationDocument, recommendationDocument } from '../../reports/report/recommendation-json.ts'
+import {
+  documentOf,
+  type RecommendationDocument,
+  recommendationDocument,
+} from '../../reports/report/recommendation-json.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { givenText } from '../given-file.ts'
 import { type ReopenFlags, reopen } from './reopened.ts'
@@ -9,11 +15,20 @@ import { type ReopenFlags, reopen } from './reopened.ts'
  * @param flag that names it, for errors
  * @throws UserError for what is neither, and for a document of another kind
  */
-export async function recommended(idOrFile: string, flags: ReopenFlags, flag: string): Promise<RecommendationDocument> {
-  if (!/[./\\]/.test(idOrFile) && !existsSync(idOrFile)) return documentOf((await reopen(idOrFile, flags)).recommendation)
+export async function recommended(
+  idOrFile: string,
+  flags: ReopenFlags,
+  flag: string,
+): Promise<RecommendationDocument> {
+  if (!/[./\\]/.test(idOrFile) && !existsSync(idOrFile))
+    return documentOf((await reopen(idOrFile, flags)).recommendation)
   const text = givenText(idOrFile, 'the recommendation', flag, 'data')
   const wrong = (what: string) =>
-    new UserError(`${idOrFile}: ${what}`, 'a recommendation.json as tune writes it, or --json prints it', exitCodes.usage)
+    new UserError(
+      `${idOrFile}: ${what}`,
+      'a recommendation.json as tune writes it, or --json prints it',
+      exitCodes.usage,
+    )
   let json: unknown
   try {
     json = JSON.parse(text)
@@ -22,6 +37,8 @@ export async function recommended(idOrFile: string, flags: ReopenFlags, flag: st
   }
   const read = recommendationDocument.safeParse(json)
   if (read.success) return read.data
-  const faults = read.error.issues.slice(0, 5).map(({ path, message }) => `${path.join('.') || 'document'}: ${message}`)
+  const faults = read.error.issues
+    .slice(0, 5)
+    .map(({ path, message }) => `${path.join('.') || 'document'}: ${message}`)
   throw wrong(`is no recommendation: ${faults.join('; ')}`)
 }

@@ -1,4 +1,6 @@
-/** A stored experiment, seen again under its own or another SLO, demand or price book. Runs nothing. */
+/**
+ * A stored experiment, seen again under its own or another SLO, demand or price book. Runs nothing.
+ */
 import type { Annotations } from '../../trials/annotation.ts'
 import { type Question, type SeenAgain, seenAgain } from '../loop/seen-again.ts'
 import { loadExperiment as findExperiment, openExisting } from './open-existing.ts'
@@ -19,7 +21,10 @@ export async function reopen(id: string | undefined, flags: ReopenFlags): Promis
   try {
     const found = await findExperiment(store, id)
     const written = await store.annotations(found.experiment.id)
-    return { ...(await seenAgain(found, flags)), annotations: written.get(found.experiment.id) ?? new Map() }
+    return {
+      ...(await seenAgain(found, flags)),
+      annotations: written.get(found.experiment.id) ?? new Map(),
+    }
   } finally {
     await store.close()
   }

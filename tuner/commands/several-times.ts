@@ -1,2 +1,5 @@
 /** Reads a flag that may be given several times: all its values, in order. */
-export const severalTimes = (value: string, before: readonly string[] = []): readonly string[] => [...before, value]
+export const severalTimes = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+]

@@ -30,7 +30,10 @@ describeInChromium('the dashboard for everyone', (its) => {
       pale.textContent = 'pale'
       document.querySelector('main').append(pale, document.createElement('button'))
     }`)
-    expect((await violationsOf(its.page)).map((line) => line.split(':')[0])).toEqual(['button-name', 'color-contrast'])
+    expect((await violationsOf(its.page)).map((line) => line.split(':')[0])).toEqual([
+      'button-name',
+      'color-contrast',
+    ])
   })
 
   test.each(['light', 'dark'] as const)(

@@ -23,12 +23,16 @@ describeInChromium('the dashboard in Chromium', (its) => {
     expect(await its.page.locator('section.verdict').textContent()).toContain('seed 7')
     expect(await its.page.title()).toContain('<img src=x')
     expect(await its.page.locator('img').count()).toBe(0)
-    expect(await its.page.locator('#trials').textContent()).toContain('<script>window.attacked=1</script>')
+    expect(await its.page.locator('#trials').textContent()).toContain(
+      '<script>window.attacked=1</script>',
+    )
   })
 
   test('every figure on the page is that of the JSON document', async () => {
     const href = await its.page.getByRole('link', { name: /JSON/ }).getAttribute('href')
-    const r = recommendationDocument.parse(await (await its.page.request.get(new URL(href!, its.base).href)).json())
+    const r = recommendationDocument.parse(
+      await (await its.page.request.get(new URL(href!, its.base).href)).json(),
+    )
     const best = r.best as unknown as Candidate
     const slo = r.slo as Slo
     const verdict = its.page.locator('section.verdict')
@@ -57,9 +61,17 @@ describeInChromium('the dashboard in Chromium', (its) => {
     expect(shown.caveats).toEqual([...r.caveats, r.confidence.statement])
     const others = r.alternatives as unknown as (Candidate & { whyNot: string })[]
     for (const [i, text] of shown.rivals.entries())
-      for (const part of [others[i]!.label, others[i]!.status, capacityText(others[i]!), others[i]!.whyNot]) expect(text).toContain(part)
+      for (const part of [
+        others[i]!.label,
+        others[i]!.status,
+        capacityText(others[i]!),
+        others[i]!.whyNot,
+      ])
+        expect(text).toContain(part)
     const drawn = await its.page.locator('#trials tbody tr:not(.spacer)').all()
-    const rows = await Promise.all(drawn.map((row) => row.locator('td:not(.pick)').allTextContents()))
+    const rows = await Promise.all(
+      drawn.map((row) => row.locator('td:not(.pick)').allTextContents()),
+    )
     for (const c of [best, ...others]) {
       const row = rows.find((cells) => cells[1] === String(c.trial))!
       expect(row[3]).toContain(c.status)
@@ -82,7 +94,9 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await its.expectVerdict('2 cores, 1/4 T4 (4 GiB), batch 8')
     await its.page.mouse.up()
     // The fields follow the line a frame later.
-    await expect.poll(async () => Number(await its.page.locator('#slo-limit').inputValue())).toBeLessThan(18)
+    await expect
+      .poll(async () => Number(await its.page.locator('#slo-limit').inputValue()))
+      .toBeLessThan(18)
     expect(await its.page.locator('section.verdict').textContent()).toContain('no new trials')
     await its.page.getByRole('button', { name: 'As measured' }).click()
     await its.expectVerdict('batch 32')
@@ -103,7 +117,9 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await its.page.getByRole('button', { name: 'As measured' }).click()
     await its.page.locator('#demand').fill('2000')
     await its.expectVerdict('replicas for 2,000 req/s')
-    expect(await its.page.locator('#capacity').textContent()).toMatch(/5 replicas of .* carry 2,000 req\/s/)
+    expect(await its.page.locator('#capacity').textContent()).toMatch(
+      /5 replicas of .* carry 2,000 req\/s/,
+    )
   })
 
   test('a metric of the server that was read may be ranked by, is in the address, and stands among the figures', async () => {
@@ -118,10 +134,14 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await its.page.waitForURL(/objective=max-metric&.*metric=depth/)
     await its.page.reload()
     await its.expectVerdict('depth{of=')
-    expect(await its.page.locator('section.verdict .tiles').textContent()).toMatch(/depth\{of=.*\}4of the server's own, at 576 req\/s/)
+    expect(await its.page.locator('section.verdict .tiles').textContent()).toMatch(
+      /depth\{of=.*\}4of the server's own, at 576 req\/s/,
+    )
     await its.page.locator('#slo-limit').fill('15')
     await its.expectVerdict('No configuration is known to meet p99 <= 15 ms')
-    expect(await its.page.locator('#trials').textContent()).toContain('which the objective ranks by, was not read at')
+    expect(await its.page.locator('#trials').textContent()).toContain(
+      'which the objective ranks by, was not read at',
+    )
   })
 
   test('money against capacity is told by GPU, with the default and what was gained, and per hour too', async () => {
@@ -132,7 +152,9 @@ describeInChromium('the dashboard in Chromium', (its) => {
     expect(await chart.getAttribute('aria-label')).toContain('per hour, one replica')
     await its.page.locator('#demand').fill('2000')
     await its.expectVerdict('replicas for 2,000 req/s')
-    expect(await its.page.getByRole('radio', { name: 'per hour, all replicas' }).isChecked()).toBe(true)
+    expect(await its.page.getByRole('radio', { name: 'per hour, all replicas' }).isChecked()).toBe(
+      true,
+    )
     expect(await chart.getAttribute('aria-label')).toContain('per hour, all replicas')
   })
 
@@ -141,7 +163,8 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await canvas.scrollIntoViewIfNeeded()
     const box = (await canvas.boundingBox())!
     const x = (await its.page.locator('.slo-handle').boundingBox())!.x
-    // The recommended point stands on the SLO line, somewhere between the top of the plot and its bottom.
+    // The recommended point stands on the SLO line, somewhere between the top of the plot and its
+    // bottom.
     for (let y = box.y + 66; y < box.y + box.height - 50; y += 4) {
       await its.page.mouse.click(x, y)
       if (await its.page.locator('dialog[open]').isVisible()) break
@@ -157,10 +180,14 @@ describeInChromium('the dashboard in Chromium', (its) => {
     const first = () => its.page.locator('#trials tbody tr:not(.spacer)').first().textContent()
     await its.page.getByRole('button', { name: /^capacity/ }).focus()
     await its.page.keyboard.press('Enter')
-    expect(await its.page.locator('#trials th[aria-sort=ascending]').textContent()).toContain('capacity')
+    expect(await its.page.locator('#trials th[aria-sort=ascending]').textContent()).toContain(
+      'capacity',
+    )
     const least = await first()
     await its.page.keyboard.press('Enter')
-    expect(await its.page.locator('#trials th[aria-sort=descending]').textContent()).toContain('capacity')
+    expect(await its.page.locator('#trials th[aria-sort=descending]').textContent()).toContain(
+      'capacity',
+    )
     expect(await first()).not.toBe(least)
     await its.page.getByLabel('Filter the trials').fill('l4 batch 32')
     expect(await its.page.locator('#trials .count').textContent()).toBe('2 of 7')
@@ -181,11 +208,15 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await figure(/^Capacity along batchSize: 1: /).waitFor({ timeout: 60_000 })
     for (const [i, name] of ['cpuCores', 'batchSize'].entries()) {
       await its.page.getByLabel(`Parameter ${['across', 'up'][i]}`).selectOption(name)
-      await expect.poll(() => its.page.getByLabel(`Parameter ${['across', 'up'][i]}`).inputValue()).toBe(name)
+      await expect
+        .poll(() => its.page.getByLabel(`Parameter ${['across', 'up'][i]}`).inputValue())
+        .toBe(name)
     }
     await figure(/^Capacity over cpuCores and batchSize: most at /).waitFor({ timeout: 60_000 })
     await figure(/configurations that served, a line each/).scrollIntoViewIfNeeded()
-    const { x, y, width, height } = (await figure(/configurations that served, a line each/).boundingBox())!
+    const { x, y, width, height } = (await figure(
+      /configurations that served, a line each/,
+    ).boundingBox())!
     // Half way between the last two axes, on the recommended line.
     const opened = its.page.locator('dialog .outcome')
     for (let share = 0.3; share < 0.98 && !(await opened.isVisible()); share += 0.01)
@@ -195,14 +226,22 @@ describeInChromium('the dashboard in Chromium', (its) => {
 
   test('tells what matters, with intervals, from a worker', async () => {
     await its.page.locator('#matters .effects figure').first().waitFor({ timeout: 60_000 })
-    expect(await its.page.locator('[aria-label^="Importance: "]').getAttribute('aria-label')).toMatch(/gpu \d+(\.\d+)? %, .* to /)
-    expect(await its.page.locator('[aria-label*="interval foretold"]').getAttribute('aria-label')).toMatch(/^\d of 1 /)
+    expect(
+      await its.page.locator('[aria-label^="Importance: "]').getAttribute('aria-label'),
+    ).toMatch(/gpu \d+(\.\d+)? %, .* to /)
+    expect(
+      await its.page.locator('[aria-label*="interval foretold"]').getAttribute('aria-label'),
+    ).toMatch(/^\d of 1 /)
   })
 
   test('compares two experiments', async () => {
     await its.page.locator('#compare-with').selectOption('older-0001')
-    await its.page.getByText('Measured in both, this one and older-0001: 7 configurations').waitFor()
-    expect(await its.page.locator('#compare').textContent()).toContain('overlap: no certain difference')
+    await its.page
+      .getByText('Measured in both, this one and older-0001: 7 configurations')
+      .waitFor()
+    expect(await its.page.locator('#compare').textContent()).toContain(
+      'overlap: no certain difference',
+    )
   })
 
   test('exports under the question that is asked: CSV, JSON, SVG, spec, and a page that works without a server', async () => {
@@ -216,8 +255,12 @@ describeInChromium('the dashboard in Chromium', (its) => {
     }
     const json = await saved(() => its.page.getByRole('link', { name: /JSON/ }).click())
     expect(JSON.parse(json.text)).toMatchObject({ best: { trial: 2 }, slo: { limitMs: 15 } })
-    expect((await saved(() => its.page.getByRole('button', { name: /CSV/ }).click())).text.split('\r\n')).toHaveLength(9)
-    const svg = await saved(() => its.page.getByRole('button', { name: 'Save pareto as SVG' }).click())
+    expect(
+      (await saved(() => its.page.getByRole('button', { name: /CSV/ }).click())).text.split('\r\n'),
+    ).toHaveLength(9)
+    const svg = await saved(() =>
+      its.page.getByRole('button', { name: 'Save pareto as SVG' }).click(),
+    )
     expect(svg.text).toMatch(/^<svg .*Pareto front/s)
     await its.page.getByLabel('Target of the deployment spec').selectOption('kubernetes')
     await its.page.locator('#spec', { hasText: 'kind: Deployment' }).waitFor()
@@ -228,7 +271,10 @@ describeInChromium('the dashboard in Chromium', (its) => {
     const asked: string[] = []
     offline.on(
       'request',
-      (request) => !request.url().startsWith('file:') && !request.url().startsWith('data:') && asked.push(request.url()),
+      (request) =>
+        !request.url().startsWith('file:') &&
+        !request.url().startsWith('data:') &&
+        asked.push(request.url()),
     )
     await offline.goto(`file://${copy.path}`)
     await offline.locator('#verdict', { hasText: 'batch 32' }).waitFor()
@@ -241,14 +287,18 @@ describeInChromium('the dashboard in Chromium', (its) => {
   })
 
   test('every control has a name that can be spoken', async () => {
-    const nameless = await its.page.evaluate(`[...document.querySelectorAll('button, input, select, a[href], [role=slider], figure')]
+    const nameless =
+      await its.page.evaluate(`[...document.querySelectorAll('button, input, select, a[href], [role=slider], figure')]
       .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length > 0))
       .map((e) => e.outerHTML)`)
     expect(nameless).toEqual([])
   })
 
   test('a page of another name for this address is refused', async () => {
-    const rebound = await chromium.launch({ executablePath, args: [...args, '--host-resolver-rules=MAP evil.example 127.0.0.1'] })
+    const rebound = await chromium.launch({
+      executablePath,
+      args: [...args, '--host-resolver-rules=MAP evil.example 127.0.0.1'],
+    })
     try {
       const stranger = await rebound.newPage()
       const answer = await stranger.goto(its.base.replace('127.0.0.1', 'evil.example'))

@@ -35,7 +35,11 @@ describe('tune dashboard', () => {
     [['--port', '99999'], '--port 99999 is no port'],
     [['nobody'], 'no experiment "nobody"'],
   ])('%s is refused in words', async (args, words) => {
-    const { code, stderr } = await box.run(['dashboard', ...(args.includes('--db') ? [] : ['--db', sample.path]), ...args])
+    const { code, stderr } = await box.run([
+      'dashboard',
+      ...(args.includes('--db') ? [] : ['--db', sample.path]),
+      ...args,
+    ])
     expect(code).toBe(2)
     expect(stderr).toContain(words)
   })
@@ -44,7 +48,13 @@ describe('tune dashboard', () => {
     const other = createServer().listen(0, '127.0.0.1')
     await new Promise((resolve) => other.once('listening', resolve))
     const { port } = other.address() as AddressInfo
-    const { code, stderr } = await box.run(['dashboard', '--db', sample.path, '--port', String(port)])
+    const { code, stderr } = await box.run([
+      'dashboard',
+      '--db',
+      sample.path,
+      '--port',
+      String(port),
+    ])
     other.close()
     expect(code).toBe(1)
     expect(stderr).toContain(`port ${port} is taken`)

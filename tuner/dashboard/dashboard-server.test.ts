@@ -30,17 +30,20 @@ const get = (url: string, headers: Record<string, string> = {}) =>
   dashboard.server.inject({ method: 'GET', url, headers: { host: '127.0.0.1:4455', ...headers } })
 
 describe('what a browser fetches', () => {
-  test.each(['/app.js', '/style.css'])('%s comes compressed to who takes it so, and not again while it is the same', async (url) => {
-    const whole = await get(url)
-    const small = await get(url, { 'accept-encoding': 'gzip' })
-    expect(small.headers['content-encoding']).toBe('gzip')
-    expect(gunzipSync(small.rawPayload).toString()).toBe(whole.body)
-    expect(small.rawPayload.length).toBeLessThan(whole.rawPayload.length / 2)
-    const { etag } = small.headers
-    const again = await get(url, { 'accept-encoding': 'gzip', 'if-none-match': String(etag) })
-    expect([again.statusCode, again.body]).toEqual([304, ''])
-    expect((await get(url, { 'if-none-match': '"of another version"' })).statusCode).toBe(200)
-  })
+  test.each(['/app.js', '/style.css'])(
+    '%s comes compressed to who takes it so, and not again while it is the same',
+    async (url) => {
+      const whole = await get(url)
+      const small = await get(url, { 'accept-encoding': 'gzip' })
+      expect(small.headers['content-encoding']).toBe('gzip')
+      expect(gunzipSync(small.rawPayload).toString()).toBe(whole.body)
+      expect(small.rawPayload.length).toBeLessThan(whole.rawPayload.length / 2)
+      const { etag } = small.headers
+      const again = await get(url, { 'accept-encoding': 'gzip', 'if-none-match': String(etag) })
+      expect([again.statusCode, again.body]).toEqual([304, ''])
+      expect((await get(url, { 'if-none-match': '"of another version"' })).statusCode).toBe(200)
+    },
+  )
 
   test('is asked for again where it may have changed, and trials are kept nowhere', async () => {
     expect((await get('/app.js')).headers['cache-control']).toBe('no-cache')
@@ -49,30 +52,57 @@ describe('what a browser fetches', () => {
 })
 
 describe('only its owner is answered', () => {
-  test.each(['evil.example', 'evil.example:4455', '127.0.0.1.evil.example', 'localhost.evil.example:4455'])(
-    'a request for the host "%s" is refused',
+  test.each([
+    'evil.example',
+    'evil.example:4455',
+    '127.0.0.1.evil.example',
+    'localhost.evil.example:4455',
+  ])('a request for the host "%s" is refused', async (host) => {
+    const answer = await get('/api/experiments', { host })
+    expect(answer.statusCode).toBe(403)
+    expect(answer.body).not.toContain('bert')
+  })
+  test.each(['127.0.0.1:4455', 'localhost:4455', 'LOCALHOST:4455', '[::1]:4455'])(
+    'a request for %s is answered',
     async (host) => {
-      const answer = await get('/api/experiments', { host })
-      expect(answer.statusCode).toBe(403)
-      expect(answer.body).not.toContain('bert')
+      expect((await get('/', { host })).statusCode).toBe(200)
     },
   )
-  test.each(['127.0.0.1:4455', 'localhost:4455', 'LOCALHOST:4455', '[::1]:4455'])('a request for %s is answered', async (host) => {
-    expect((await get('/', { host })).statusCode).toBe(200)
-  })
   test('another site may not ask, whether its browser says so by Origin or by fetch metadata', async () => {
     expect((await get('/api/experiments', { origin: 'https://evil.example' })).statusCode).toBe(403)
     expect((await get('/api/experiments', { 'sec-fetch-site': 'cross-site' })).statusCode).toBe(403)
-    expect((await get('/api/experiments', { origin: 'http://127.0.0.1:4455', 'sec-fetch-site': 'same-origin' })).statusCode).toBe(200)
+    expect(
+      (
+        await get('/api/experiments', {
+          origin: 'http://127.0.0.1:4455',
+          'sec-fetch-site': 'same-origin',
+        })
+      ).statusCode,
+    ).toBe(200)
   })
-  test.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'] as const)('%s is refused', async (method) => {
-    const answer = await dashboard.server.inject({ method, url: '/api/experiments', headers: { host: 'localhost' } })
-    expect(answer.statusCode).toBe(405)
-  })
+  test.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'] as const)(
+    '%s is refused',
+    async (method) => {
+      const answer = await dashboard.server.inject({
+        method,
+        url: '/api/experiments',
+        headers: { host: 'localhost' },
+      })
+      expect(answer.statusCode).toBe(405)
+    },
+  )
   test('every answer carries the policy that lets the page run its own script alone', async () => {
-    for (const url of ['/', '/app.js', '/api/experiments', '/nothing', '/api/experiments/none/export/trials.csv']) {
+    for (const url of [
+      '/',
+      '/app.js',
+      '/api/experiments',
+      '/nothing',
+      '/api/experiments/none/export/trials.csv',
+    ]) {
       const { headers } = await get(url)
-      expect(headers['content-security-policy'], url).toMatch(/default-src 'none'; script-src 'self';/)
+      expect(headers['content-security-policy'], url).toMatch(
+        /default-src 'none'; script-src 'self';/,
+      )
       expect(headers['content-security-policy'], url).not.toContain('unsafe')
       expect(headers['x-content-type-options'], url).toBe('nosniff')
     }
@@ -121,8 +151,16 @@ describe('what it serves', () => {
 
   test('the recommendation under the question of the page', async () => {
     const own = (await get(`${path}/export/recommendation.json`)).json()
-    expect(own).toMatchObject({ schema: 'tune.recommendation/v1', best: { trial: 3 }, provenance: 'emulated' })
-    const tighter = (await get(`${path}/export/recommendation.json${question({ slo: { ...asked.slo, limitMs: 15 } })}`)).json()
+    expect(own).toMatchObject({
+      schema: 'tune.recommendation/v1',
+      best: { trial: 3 },
+      provenance: 'emulated',
+    })
+    const tighter = (
+      await get(
+        `${path}/export/recommendation.json${question({ slo: { ...asked.slo, limitMs: 15 } })}`,
+      )
+    ).json()
     expect(tighter).toMatchObject({ best: { trial: 2, derived: true }, slo: { limitMs: 15 } })
   })
 
@@ -137,7 +175,9 @@ describe('what it serves', () => {
     expect(answer.statusCode).toBe(200)
     expect(answer.body).toContain('kind: Deployment')
     expect(answer.body).toContain('trial 3')
-    expect((await get(`${path}/spec/kubernetes${question({ slo: { ...asked.slo, limitMs: 1 } })}`)).body).toContain('nothing to deploy')
+    expect(
+      (await get(`${path}/spec/kubernetes${question({ slo: { ...asked.slo, limitMs: 1 } })}`)).body,
+    ).toContain('nothing to deploy')
   })
 
   test('a report and a page of their own, with no text of theirs as markup', async () => {
@@ -163,7 +203,9 @@ describe('what it serves', () => {
         // More than there are threads that a pipe could hold up.
         const asked = Array.from({ length: 8 }, () => get(`${path}/trials/4/log`))
         expect((await get('/api/experiments')).statusCode).toBe(200)
-        expect((await Promise.all(asked)).map(({ body }) => body)).toEqual(Array(8).fill(expect.stringContaining(said)))
+        expect((await Promise.all(asked)).map(({ body }) => body)).toEqual(
+          Array(8).fill(expect.stringContaining(said)),
+        )
         rmSync(log, { recursive: true })
       }
     } finally {
@@ -196,9 +238,17 @@ interface ServerSentEvent {
 }
 
 /** Events until `enough` of kind 'ready' or 'trials' after it have come. */
-async function streamed(enough: number, headers: Record<string, string> = {}, onReady?: () => Promise<void>, id = 'bert-7f3a') {
+async function streamed(
+  enough: number,
+  headers: Record<string, string> = {},
+  onReady?: () => Promise<void>,
+  id = 'bert-7f3a',
+) {
   const abort = new AbortController()
-  const answer = await fetch(`${base}/api/experiments/${id}/stream`, { headers, signal: abort.signal })
+  const answer = await fetch(`${base}/api/experiments/${id}/stream`, {
+    headers,
+    signal: abort.signal,
+  })
   const events: ServerSentEvent[] = []
   let text = ''
   let after = 0
@@ -207,7 +257,8 @@ async function streamed(enough: number, headers: Record<string, string> = {}, on
     for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
       const lines = text.slice(0, end).split('\n')
       text = text.slice(end + 2)
-      const of = (name: string) => lines.filter((l) => l.startsWith(`${name}: `)).map((l) => l.slice(name.length + 2))
+      const of = (name: string) =>
+        lines.filter((l) => l.startsWith(`${name}: `)).map((l) => l.slice(name.length + 2))
       const event = { event: of('event')[0] ?? '', data: of('data').join('\n'), id: of('id')[0] }
       events.push(event)
       if (event.event === 'ready') await onReady?.()
@@ -233,7 +284,11 @@ describe('the stream', () => {
 
   test('goes on where a reader stood', async () => {
     const events = await streamed(1, { 'last-event-id': '4' })
-    expect((JSON.parse(events.find((e) => e.event === 'trials')!.data) as string[]).map((t) => unpackTrial(t).number)).toEqual([5, 6, 7])
+    expect(
+      (JSON.parse(events.find((e) => e.event === 'trials')!.data) as string[]).map(
+        (t) => unpackTrial(t).number,
+      ),
+    ).toEqual([5, 6, 7])
   })
 
   test('gives a trial as soon as another process has stored it, and the end of the experiment', async () => {

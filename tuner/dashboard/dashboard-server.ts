@@ -37,14 +37,21 @@ export async function createDashboard(
 ): Promise<DashboardServer> {
   const assets = await loadAssets()
   const watcher = new StoreWatcher(reader, around)
-  const server = Fastify({ forceCloseConnections: true, exposeHeadRoutes: true, routerOptions: { maxParamLength: 200 } })
+  const server = Fastify({
+    forceCloseConnections: true,
+    exposeHeadRoutes: true,
+    routerOptions: { maxParamLength: 200 },
+  })
   guard(server, edits?.token)
   await server.register(etag, { weak: true })
   await server.register(compress)
   if (edits) addEdits(server, edits)
-  // Another version of the product may answer here next: a browser that has a file asks whether it is still the same.
+  // Another version of the product may answer here next: a browser that has a file asks whether it
+  // is still the same.
   const file = (path: string, type: string, text: string) =>
-    server.get(path, (_, reply) => reply.header('cache-control', 'no-cache').type(`${type}; charset=utf-8`).send(text))
+    server.get(path, (_, reply) =>
+      reply.header('cache-control', 'no-cache').type(`${type}; charset=utf-8`).send(text),
+    )
   const missing = async (what: string, reply: FastifyReply) =>
     reply
       .code(404)
@@ -52,7 +59,8 @@ export async function createDashboard(
       .send(notFoundPage(what, await watcher.list()))
   server.get<{ Querystring: { experiment?: string | string[] } }>('/', async ({ query }, reply) => {
     const { experiment } = query
-    const known = experiment === undefined || (await watcher.list()).some(({ id }) => id === experiment)
+    const known =
+      experiment === undefined || (await watcher.list()).some(({ id }) => id === experiment)
     if (!known) return missing(`There is no experiment ${String(experiment)} in the store.`, reply)
     return reply.type('text/html; charset=utf-8').send(assets.html)
   })
@@ -63,17 +71,32 @@ export async function createDashboard(
 
   server.get('/api/experiments', async (request) => {
     const experiments = await watcher.list()
-    const newest = experiments.findLast(({ annotation }) => annotation?.archivedAt === undefined) ?? experiments.at(-1)
-    return { chosen: chosen ?? newest?.id ?? '', experiments, writable: mayWrite(request, edits?.token) }
+    const newest =
+      experiments.findLast(({ annotation }) => annotation?.archivedAt === undefined) ??
+      experiments.at(-1)
+    return {
+      chosen: chosen ?? newest?.id ?? '',
+      experiments,
+      writable: mayWrite(request, edits?.token),
+    }
   })
   server.get('/api/outcomes', () => watcher.outcomes())
 
   server.get<{ Params: { id: string } }>('/api/experiments/:id/stream', (request, reply) => {
     reply.hijack()
-    reply.raw.writeHead(200, { ...securityHeaders, 'content-type': 'text/event-stream; charset=utf-8', connection: 'keep-alive' })
+    reply.raw.writeHead(200, {
+      ...securityHeaders,
+      'content-type': 'text/event-stream; charset=utf-8',
+      connection: 'keep-alive',
+    })
     if (request.method === 'HEAD') return reply.raw.end()
     const last = Number(request.headers['last-event-id'] ?? 0)
-    streamExperiment(watcher, request.params.id, Number.isInteger(last) && last > 0 ? last : 0, reply.raw)
+    streamExperiment(
+      watcher,
+      request.params.id,
+      Number.isInteger(last) && last > 0 ? last : 0,
+      reply.raw,
+    )
   })
 
   trialFiles(server, watcher)
@@ -82,10 +105,16 @@ export async function createDashboard(
     '/api/experiments/:id/export/:file',
     async ({ params, query }, reply) => {
       const make = Object.hasOwn(exported, params.file) ? exported[params.file] : undefined
-      if (!make) throw new UserError(`there is no "${params.file}" to take away: ${Object.keys(exported).join(', ')}`)
+      if (!make)
+        throw new UserError(
+          `there is no "${params.file}" to take away: ${Object.keys(exported).join(', ')}`,
+        )
       const current = await watcher.current(params.id)
       const { type, text } = await make(current, questionOf(query.view, current.described), assets)
-      return reply.type(type).header('content-disposition', `attachment; filename="${params.file}"`).send(text)
+      return reply
+        .type(type)
+        .header('content-disposition', `attachment; filename="${params.file}"`)
+        .send(text)
     },
   )
 
@@ -93,7 +122,9 @@ export async function createDashboard(
     '/api/experiments/:id/spec/:target',
     async ({ params, query }, reply) => {
       const current = await watcher.current(params.id)
-      return reply.type('text/plain; charset=utf-8').send(await specText(current, questionOf(query.view, current.described), params.target))
+      return reply
+        .type('text/plain; charset=utf-8')
+        .send(await specText(current, questionOf(query.view, current.described), params.target))
     },
   )
 
@@ -103,7 +134,11 @@ export async function createDashboard(
       : reply.code(404).type('text/plain; charset=utf-8').send('there is no such page\n'),
   )
   server.setErrorHandler((error: Error, _, reply) => {
-    const ours = error instanceof UserError || error instanceof StoreError || error instanceof SpecError || error instanceof ConfigError
+    const ours =
+      error instanceof UserError ||
+      error instanceof StoreError ||
+      error instanceof SpecError ||
+      error instanceof ConfigError
     const hint = 'hint' in error && typeof error.hint === 'string' ? `\nhint: ${error.hint}` : ''
     return reply
       .code(ours ? 422 : 500)

@@ -18,8 +18,14 @@ export interface Described {
 }
 
 /** @throws ConfigError for a specification that this version cannot read, UserError for a price book that is gone. */
-export async function describeExperiment(record: ExperimentRecord, around: Surroundings): Promise<Described> {
-  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, { ...around, onlyLookedAt: true })
+export async function describeExperiment(
+  record: ExperimentRecord,
+  around: Surroundings,
+): Promise<Described> {
+  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, {
+    ...around,
+    onlyLookedAt: true,
+  })
   const prices = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
   const { slo, objective, headroom, space, sampler, budget } = experiment
   return {
@@ -43,7 +49,9 @@ export async function describeExperiment(record: ExperimentRecord, around: Surro
       ownGpus: experiment.own.gpus,
       parameters: space.parameters.map(({ when: _, ...parameter }) => parameter),
       ...(experiment.variants.length > 0 && {
-        qualities: Object.fromEntries(experiment.variants.map(({ name, quality }) => [name, quality])),
+        qualities: Object.fromEntries(
+          experiment.variants.map(({ name, quality }) => [name, quality]),
+        ),
         minQuality: experiment.minQuality,
       }),
       notices: noticesOf(experiment, record.provenance),
@@ -68,14 +76,20 @@ function hardwareOf(experiment: Experiment, { provenance }: ExperimentRecord): s
   const gpu = experiment.space.parameters.find((p) => p.name === 'gpu')
   const gpus = gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
   const where =
-    { local: 'on this machine', kubernetes: 'on a cluster', simulated: 'in virtual time' }[experiment.backend as string] ??
-    experiment.backend
-  const named = gpus.length > 0 ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}` : 'CPU only'
+    { local: 'on this machine', kubernetes: 'on a cluster', simulated: 'in virtual time' }[
+      experiment.backend as string
+    ] ?? experiment.backend
+  const named =
+    gpus.length > 0
+      ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}`
+      : 'CPU only'
   return `${named}, ${where}`
 }
 
 function loadOf({ load: { arrivals, trialSeconds } }: Experiment): string {
   const shape =
-    arrivals.kind === 'gamma' ? `gamma arrivals (CV ${arrivals.cv})` : `${arrivals.kind === 'poisson' ? 'Poisson' : arrivals.kind} arrivals`
+    arrivals.kind === 'gamma'
+      ? `gamma arrivals (CV ${arrivals.cv})`
+      : `${arrivals.kind === 'poisson' ? 'Poisson' : arrivals.kind} arrivals`
   return `${shape}, up to ${trialSeconds} s of load a trial`
 }

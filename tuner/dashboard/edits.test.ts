@@ -10,7 +10,9 @@ let dashboard: DashboardServer
 
 beforeAll(async () => {
   sample = await sampleStore()
-  dashboard = await createDashboard(await openReader(sample.path), around, { edits: { path: sample.path, token } })
+  dashboard = await createDashboard(await openReader(sample.path), around, {
+    edits: { path: sample.path, token },
+  })
 })
 afterAll(async () => {
   await dashboard.close()
@@ -19,14 +21,35 @@ afterAll(async () => {
 
 const host = '127.0.0.1:4455'
 /** What the page sends. */
-const ours = { host, origin: `http://${host}`, 'x-tune-token': token, 'sec-fetch-site': 'same-origin' }
-const note = (headers: Record<string, string>, payload: unknown = { note: 'x' }, id = 'older-0001') =>
-  dashboard.server.inject({ method: 'POST', url: `/api/experiments/${id}/annotation`, headers, payload: payload as object })
+const ours = {
+  host,
+  origin: `http://${host}`,
+  'x-tune-token': token,
+  'sec-fetch-site': 'same-origin',
+}
+const note = (
+  headers: Record<string, string>,
+  payload: unknown = { note: 'x' },
+  id = 'older-0001',
+) =>
+  dashboard.server.inject({
+    method: 'POST',
+    url: `/api/experiments/${id}/annotation`,
+    headers,
+    payload: payload as object,
+  })
 const remove = (id: string, headers: Record<string, string> = ours) =>
   dashboard.server.inject({ method: 'DELETE', url: `/api/experiments/${id}`, headers })
 const entries = async (headers: Record<string, string> = { host }) => {
-  const { body } = await dashboard.server.inject({ method: 'GET', url: '/api/experiments', headers })
-  return JSON.parse(body) as { writable: boolean; experiments: { id: string; annotation?: object }[] }
+  const { body } = await dashboard.server.inject({
+    method: 'GET',
+    url: '/api/experiments',
+    headers,
+  })
+  return JSON.parse(body) as {
+    writable: boolean
+    experiments: { id: string; annotation?: object }[]
+  }
 }
 
 describe('only who has the token, from this page, may write', () => {
@@ -38,7 +61,10 @@ describe('only who has the token, from this page, may write', () => {
     ['no origin', noOrigin],
     ['another site', { ...ours, origin: 'https://evil.example' }],
     ['another site, by fetch metadata', { ...ours, 'sec-fetch-site': 'cross-site' }],
-    ['another name for this address', { ...ours, host: 'evil.example', origin: 'http://evil.example' }],
+    [
+      'another name for this address',
+      { ...ours, host: 'evil.example', origin: 'http://evil.example' },
+    ],
     ['a sandboxed page', { ...ours, origin: 'null' }],
   ])('%s: refused, and nothing is written or deleted', async (_name, headers) => {
     expect((await note(headers)).statusCode).toBe(403)
@@ -62,7 +88,11 @@ describe('only who has the token, from this page, may write', () => {
 
   test('without edits nobody may, token or not', async () => {
     const { server, close } = await createDashboard(await openReader(sample.path), around)
-    const { statusCode } = await server.inject({ method: 'DELETE', url: '/api/experiments/older-0001', headers: ours })
+    const { statusCode } = await server.inject({
+      method: 'DELETE',
+      url: '/api/experiments/older-0001',
+      headers: ours,
+    })
     await close()
     expect(statusCode).toBe(405)
   })
@@ -71,8 +101,14 @@ describe('only who has the token, from this page, may write', () => {
 describe('what is written', () => {
   test('is answered, stands in the list, and every field at fault is named', async () => {
     const answer = await note(ours, { note: 'slow disk', addTags: ['odd'], archived: true })
-    expect([answer.statusCode, answer.json()]).toEqual([200, { note: 'slow disk', tags: ['odd'], archivedAt: expect.any(String) }])
-    expect((await entries()).experiments[0]).toMatchObject({ id: 'older-0001', annotation: { note: 'slow disk' } })
+    expect([answer.statusCode, answer.json()]).toEqual([
+      200,
+      { note: 'slow disk', tags: ['odd'], archivedAt: expect.any(String) },
+    ])
+    expect((await entries()).experiments[0]).toMatchObject({
+      id: 'older-0001',
+      annotation: { note: 'slow disk' },
+    })
     const wrong = await note(ours, { trial: -1, addTags: 'odd', state: 'done' })
     expect(wrong.statusCode).toBe(422)
     for (const name of ['trial', 'addTags', 'state']) expect(wrong.body).toContain(name)
@@ -85,9 +121,20 @@ describe('what is written', () => {
 
   test('an experiment that runs is not deleted, one that is done goes', async () => {
     const running = await remove(sample.id)
-    expect([running.statusCode, running.body]).toEqual([422, expect.stringContaining('is being run by process')])
+    expect([running.statusCode, running.body]).toEqual([
+      422,
+      expect.stringContaining('is being run by process'),
+    ])
     expect((await remove('older-0001')).statusCode).toBe(204)
     expect((await entries()).experiments.map(({ id }) => id)).toEqual([sample.id])
-    expect((await dashboard.server.inject({ method: 'GET', url: '/?experiment=older-0001', headers: { host } })).statusCode).toBe(404)
+    expect(
+      (
+        await dashboard.server.inject({
+          method: 'GET',
+          url: '/?experiment=older-0001',
+          headers: { host },
+        })
+      ).statusCode,
+    ).toBe(404)
   })
 })

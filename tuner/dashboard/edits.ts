@@ -1,10 +1,16 @@
-/** What the page may write: notes, tags, which experiments are put away, and experiments that go. Never a figure. */
+/**
+ * What the page may write: notes, tags, which experiments are put away, and experiments that go.
+ * Never a figure.
+ */
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { annotate, deleteExperiments } from '../../trials/store/index.ts'
 import { UserError } from '../exit-codes.ts'
 
-/** Whoever has the token may write to the store at `path`: it is in the address that the command prints, and in no page. */
+/**
+ * Whoever has the token may write to the store at `path`: it is in the address that the command
+ * prints, and in no page.
+ */
 export interface Edits {
   readonly path: string
   readonly token: string
@@ -20,12 +26,24 @@ const change = z.strictObject({
 
 /** The routes that write. */
 export function addEdits(server: FastifyInstance, { path }: Edits): void {
-  server.post<{ Params: { id: string } }>('/api/experiments/:id/annotation', async ({ params, body }) => {
-    const parsed = change.safeParse(body)
-    if (!parsed.success) throw new UserError(parsed.error.issues.map((i) => `${i.path.join('.') || 'annotation'}: ${i.message}`).join('; '))
-    const { trial, ...asked } = parsed.data
-    return annotate(path, { experimentId: params.id, ...(trial !== undefined && { trial }) }, asked)
-  })
+  server.post<{ Params: { id: string } }>(
+    '/api/experiments/:id/annotation',
+    async ({ params, body }) => {
+      const parsed = change.safeParse(body)
+      if (!parsed.success)
+        throw new UserError(
+          parsed.error.issues
+            .map((i) => `${i.path.join('.') || 'annotation'}: ${i.message}`)
+            .join('; '),
+        )
+      const { trial, ...asked } = parsed.data
+      return annotate(
+        path,
+        { experimentId: params.id, ...(trial !== undefined && { trial }) },
+        asked,
+      )
+    },
+  )
   server.delete<{ Params: { id: string } }>('/api/experiments/:id', async ({ params }, reply) => {
     await deleteExperiments(path, [params.id])
     return reply.code(204).send()

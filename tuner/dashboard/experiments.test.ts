@@ -57,7 +57,9 @@ describeInChromium('the list of experiments, notes and tags', (its) => {
     const { page } = its
     await its.open(page, `${its.base}experiments`)
     await page.getByRole('button', { name: 'Delete older-0001' }).click()
-    const dialog = page.getByRole('dialog', { name: 'Delete older-0001 with its 7 trials for good?' })
+    const dialog = page.getByRole('dialog', {
+      name: 'Delete older-0001 with its 7 trials for good?',
+    })
     await dialog.waitFor()
     await page.keyboard.press('Enter')
     await dialog.waitFor({ state: 'detached' })
@@ -65,6 +67,8 @@ describeInChromium('the list of experiments, notes and tags', (its) => {
     await page.getByRole('button', { name: 'Delete older-0001' }).click()
     await dialog.getByRole('button', { name: 'Delete' }).click()
     await expect.poll(() => page.locator('#experiments tbody tr').count()).toBe(1)
-    expect(await page.getByRole('button', { name: `Delete ${its.sample.id}` }).isDisabled()).toBe(true)
+    expect(await page.getByRole('button', { name: `Delete ${its.sample.id}` }).isDisabled()).toBe(
+      true,
+    )
   })
 })

@@ -1,4 +1,7 @@
-/** What keeps the dashboard to its owner: this machine alone, this page alone, and writing for who has the token alone. */
+/**
+ * What keeps the dashboard to its owner: this machine alone, this page alone, and writing for who
+ * has the token alone.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
@@ -21,34 +24,53 @@ const tokenHeader = 'x-tune-token'
 const reads = new Set(['GET', 'HEAD'])
 const writes = new Set(['POST', 'DELETE'])
 
-/** Whether a request carries the token; never where there is none. Other users of this machine reach the port too, and do not know it. */
+/**
+ * Whether a request carries the token; never where there is none. Other users of this machine reach
+ * the port too, and do not know it.
+ */
 export function mayWrite({ headers }: FastifyRequest, token: string | undefined): boolean {
   const given = headers[tokenHeader]
   const digest = (text: string) => createHash('sha256').update(text).digest()
-  return token !== undefined && typeof given === 'string' && timingSafeEqual(digest(given), digest(token))
+  return (
+    token !== undefined &&
+    typeof given === 'string' &&
+    timingSafeEqual(digest(given), digest(token))
+  )
 }
 
 /**
- * Refuses what no page of ours would send: a foreign Host (a name that was re-bound to this address), another site's page, and writing that does not come
- * from this page with the token.
+ * Refuses what no page of ours would send: a foreign Host (a name that was re-bound to this
+ * address), another site's page, and writing that does not come from this page with the token.
  * @param token of who may write; without one nobody may.
  */
 export function guard(server: FastifyInstance, token?: string): void {
   server.addHook('onRequest', async (request: FastifyRequest, reply: FastifyReply) => {
     reply.headers(securityHeaders)
     const name = (request.headers.host ?? '').replace(/:\d+$/, '').toLowerCase()
-    if (!ownNames.has(name)) return refuse(reply, 403, `this server answers to 127.0.0.1 and localhost only, not to "${name}"`)
+    if (!ownNames.has(name))
+      return refuse(
+        reply,
+        403,
+        `this server answers to 127.0.0.1 and localhost only, not to "${name}"`,
+      )
     const site = request.headers['sec-fetch-site']
-    if (site !== undefined && site !== 'same-origin' && site !== 'none') return refuse(reply, 403, 'other sites may not ask this server')
+    if (site !== undefined && site !== 'same-origin' && site !== 'none')
+      return refuse(reply, 403, 'other sites may not ask this server')
     const { origin } = request.headers
     if (origin !== undefined && origin !== `http://${request.headers.host}`)
       return refuse(reply, 403, 'other sites may not ask this server')
     if (reads.has(request.method)) return
-    if (token === undefined || !writes.has(request.method)) return refuse(reply, 405, 'the dashboard only reads')
+    if (token === undefined || !writes.has(request.method))
+      return refuse(reply, 405, 'the dashboard only reads')
     if (origin === undefined) return refuse(reply, 403, 'writing must come from the page')
     if (!mayWrite(request, token))
-      return refuse(reply, 403, 'this page was opened without the right to write: open the address that `tune dashboard` printed')
+      return refuse(
+        reply,
+        403,
+        'this page was opened without the right to write: open the address that `tune dashboard` printed',
+      )
   })
 }
 
-const refuse = (reply: FastifyReply, status: number, why: string) => reply.code(status).type('text/plain; charset=utf-8').send(`${why}\n`)
+const refuse = (reply: FastifyReply, status: number, why: string) =>
+  reply.code(status).type('text/plain; charset=utf-8').send(`${why}\n`)

@@ -29,52 +29,68 @@ export interface InChromium {
 
 /** Tests of the page; skipped where no Chromium is installed. */
 export function describeInChromium(name: string, tests: (its: InChromium) => void): void {
-  describe.skipIf(executablePath === undefined)(`${name}${executablePath ? '' : ' (skipped: no Chromium is installed)'}`, () => {
-    let browser: Browser
-    let dashboard: DashboardServer
-    const its = {
-      problems: [] as string[],
-      folder: mkdtempSync(join(tmpdir(), 'tune-browser-')),
-      async newPage() {
-        const made = await browser.newPage({ viewport: { width: 1280, height: 1000 }, acceptDownloads: true })
-        made.on('console', (message) => ['error', 'warning'].includes(message.type()) && its.problems.push(message.text()))
-        made.on('pageerror', (error) => its.problems.push(error.message))
-        made.on('dialog', (dialog) => {
-          its.problems.push(`dialog: ${dialog.message()}`)
-          void dialog.dismiss()
-        })
-        return made
-      },
-      async open(made: Page, url: string) {
-        await made.goto(url)
-        await made.waitForSelector('html[data-ready=true]', { state: 'attached' })
-      },
-      expectVerdict: (text: string) => its.page.locator('#verdict', { hasText: text }).waitFor({ timeout: 60_000 }),
-    } as { -readonly [K in keyof InChromium]: InChromium[K] }
+  describe.skipIf(executablePath === undefined)(
+    `${name}${executablePath ? '' : ' (skipped: no Chromium is installed)'}`,
+    () => {
+      let browser: Browser
+      let dashboard: DashboardServer
+      const its = {
+        problems: [] as string[],
+        folder: mkdtempSync(join(tmpdir(), 'tune-browser-')),
+        async newPage() {
+          const made = await browser.newPage({
+            viewport: { width: 1280, height: 1000 },
+            acceptDownloads: true,
+          })
+          made.on(
+            'console',
+            (message) =>
+              ['error', 'warning'].includes(message.type()) && its.problems.push(message.text()),
+          )
+          made.on('pageerror', (error) => its.problems.push(error.message))
+          made.on('dialog', (dialog) => {
+            its.problems.push(`dialog: ${dialog.message()}`)
+            void dialog.dismiss()
+          })
+          return made
+        },
+        async open(made: Page, url: string) {
+          await made.goto(url)
+          await made.waitForSelector('html[data-ready=true]', { state: 'attached' })
+        },
+        expectVerdict: (text: string) =>
+          its.page.locator('#verdict', { hasText: text }).waitFor({ timeout: 60_000 }),
+      } as { -readonly [K in keyof InChromium]: InChromium[K] }
 
-    beforeAll(async () => {
-      browser = await chromium.launch({ executablePath, args })
-      its.sample = await sampleStore()
-      dashboard = await createDashboard(await openReader(its.sample.path), around, { edits: { path: its.sample.path, token } })
-      await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
-      its.base = `http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}/`
-    })
-    afterAll(async () => {
-      await browser?.close()
-      await dashboard?.close()
-      await its.sample?.dispose()
-      rmSync(its.folder, { recursive: true, force: true })
-    })
-    beforeEach(async () => {
-      its.problems.length = 0
-      its.page = await its.newPage()
-      await its.open(its.page, `${its.base}#token=${token}`)
-    })
-    afterEach(async () => {
-      expect(await its.page.evaluate(() => 'attacked' in globalThis), 'a text of a trial was run as a script').toBe(false)
-      await its.page.close()
-      expect(its.problems).toEqual([])
-    })
-    tests(its)
-  })
+      beforeAll(async () => {
+        browser = await chromium.launch({ executablePath, args })
+        its.sample = await sampleStore()
+        dashboard = await createDashboard(await openReader(its.sample.path), around, {
+          edits: { path: its.sample.path, token },
+        })
+        await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
+        its.base = `http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}/`
+      })
+      afterAll(async () => {
+        await browser?.close()
+        await dashboard?.close()
+        await its.sample?.dispose()
+        rmSync(its.folder, { recursive: true, force: true })
+      })
+      beforeEach(async () => {
+        its.problems.length = 0
+        its.page = await its.newPage()
+        await its.open(its.page, `${its.base}#token=${token}`)
+      })
+      afterEach(async () => {
+        expect(
+          await its.page.evaluate(() => 'attacked' in globalThis),
+          'a text of a trial was run as a script',
+        ).toBe(false)
+        await its.page.close()
+        expect(its.problems).toEqual([])
+      })
+      tests(its)
+    },
+  )
 }

@@ -18,15 +18,27 @@ function trial(n: number) {
   const cpuCores = 1 + Math.floor(i / 800)
   const speed = 40 * (1 + (i % 5)) * batchSize ** 0.6 * (gpuMemoryPercent / 100) ** 0.7
   const idleMs = (1000 / speed) * batchSize ** 0.7 * (1 + 0.1 * Math.sin(i))
-  const { points, ...measurement } = measured(speed * (1 + 0.05 * Math.sin(7 * i)) * Math.min(4, cpuCores), idleMs)
-  const whole = complete(n, { cpuCores, gpu, gpuMemoryPercent, batchSize }, { ...measurement, points: [] })
+  const { points, ...measurement } = measured(
+    speed * (1 + 0.05 * Math.sin(7 * i)) * Math.min(4, cpuCores),
+    idleMs,
+  )
+  const whole = complete(
+    n,
+    { cpuCores, gpu, gpuMemoryPercent, batchSize },
+    { ...measurement, points: [] },
+  )
   return { ...whole, measurement, points }
 }
 
 /** Writes an experiment 'many' of so many trials to a store that is not there yet. */
 export async function storeManyTrials(path: string, count: number): Promise<void> {
   const store = await openStore(path)
-  const space = { cpuCores: [1, 2, 4, 8], gpu: gpus, gpuMemoryPercent: [5, 25, 50, 100], batchSize: [1, 8, 32, 128] }
+  const space = {
+    cpuCores: [1, 2, 4, 8],
+    gpu: gpus,
+    gpuMemoryPercent: [5, 25, 50, 100],
+    batchSize: [1, 8, 32, 128],
+  }
   await store.create({
     id: 'many',
     name: 'many',
@@ -40,13 +52,26 @@ export async function storeManyTrials(path: string, count: number): Promise<void
   const connection = await Connection.open(path, 5_000)
   await connection.write(async (sql) => {
     for (let from = 1; from <= count; from += batch) {
-      const some = Array.from({ length: Math.min(batch, count - from + 1) }, (_, i) => trial(from + i))
-      await sql.run("INSERT INTO trials (experiment_id, number, trial) SELECT 'many', value ->> 0, value ->> 1 FROM json_each(?)", [
-        JSON.stringify(some.map(({ points: _, ...document }) => [document.number, encode(document)])),
-      ])
+      const some = Array.from({ length: Math.min(batch, count - from + 1) }, (_, i) =>
+        trial(from + i),
+      )
+      await sql.run(
+        "INSERT INTO trials (experiment_id, number, trial) SELECT 'many', value ->> 0, value ->> 1 FROM json_each(?)",
+        [
+          JSON.stringify(
+            some.map(({ points: _, ...document }) => [document.number, encode(document)]),
+          ),
+        ],
+      )
       await sql.run(
         "INSERT INTO load_points (experiment_id, trial_number, position, point) SELECT 'many', value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)",
-        [JSON.stringify(some.flatMap(({ number, points }) => points.map((point, position) => [number, position, encode(point)])))],
+        [
+          JSON.stringify(
+            some.flatMap(({ number, points }) =>
+              points.map((point, position) => [number, position, encode(point)]),
+            ),
+          ),
+        ],
       )
     }
   })

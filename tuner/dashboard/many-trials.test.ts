@@ -1,4 +1,7 @@
-/** Very many trials in Chromium: the verdict at once, the rest when it is ranked, and sections far from the screen when they come near it. */
+/**
+ * Very many trials in Chromium: the verdict at once, the rest when it is ranked, and sections far
+ * from the screen when they come near it.
+ */
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -13,14 +16,22 @@ import { around } from './samples.contract.ts'
 const patiently = { timeout: 60_000 }
 const verdict = (page: Page) => page.locator('#verdict').textContent()
 /** The configuration of the first row of the table. */
-const best = async (page: Page) => (await page.locator('#trials tbody tr:nth-child(2) td:nth-child(4)').textContent()) ?? ''
-const rankings = (page: Page) => page.evaluate(() => performance.getEntriesByName('show', 'measure').length)
+const best = async (page: Page) =>
+  (await page.locator('#trials tbody tr:nth-child(2) td:nth-child(4)').textContent()) ?? ''
+const rankings = (page: Page) =>
+  page.evaluate(() => performance.getEntriesByName('show', 'measure').length)
 
-async function ask(page: Page, limitMs: number): Promise<{ readonly before: string; readonly ranked: () => Promise<void> }> {
+async function ask(
+  page: Page,
+  limitMs: number,
+): Promise<{ readonly before: string; readonly ranked: () => Promise<void> }> {
   const [before, count] = [(await verdict(page)) ?? '', await rankings(page)]
   await page.locator('#slo-limit').fill(String(limitMs))
   await expect.poll(() => verdict(page), patiently).not.toBe(before)
-  return { before, ranked: () => expect.poll(() => rankings(page), patiently).toBeGreaterThan(count) }
+  return {
+    before,
+    ranked: () => expect.poll(() => rankings(page), patiently).toBeGreaterThan(count),
+  }
 }
 
 describeInChromium('very many trials', (its) => {
@@ -31,7 +42,10 @@ describeInChromium('very many trials', (its) => {
     try {
       await dashboard.server.listen({ host: '127.0.0.1', port: 0 })
       const page = await its.newPage()
-      await its.open(page, `http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}/`)
+      await its.open(
+        page,
+        `http://127.0.0.1:${(dashboard.server.server.address() as AddressInfo).port}/`,
+      )
       await page.locator('#trials').scrollIntoViewIfNeeded()
       await expect.poll(() => page.locator('#trials .count').textContent(), patiently).toBe('5,400')
       const first = await best(page)
@@ -49,12 +63,16 @@ describeInChromium('very many trials', (its) => {
       await page.evaluate('scrollTo(0, 0)')
       const wide = await ask(page, 400)
       // However slow the machine is: each look at the clock finds it 20 ms on.
-      await page.evaluate('globalThis.now = Date.now; globalThis.ahead = 0; Date.now = () => now() + (ahead += 20)')
+      await page.evaluate(
+        'globalThis.now = Date.now; globalThis.ahead = 0; Date.now = () => now() + (ahead += 20)',
+      )
       await page.evaluate("dispatchEvent(new Event('beforeprint'))")
       expect(await verdict(page)).toContain(await best(page))
       await page.evaluate("dispatchEvent(new Event('afterprint')); Date.now = now")
       // What a chart of the paper draws later is drawn on none, which its page would tell.
-      await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))')
+      await page.evaluate(
+        'new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))',
+      )
       expect(await verdict(page)).not.toBe(wide.before)
       await page.close()
     } finally {

@@ -37,11 +37,20 @@ const question = z.object({
       .optional(),
   }),
   objective: objectiveDocument,
-  prices: z.object({ name: z.string(), currency: z.string(), gpus: z.record(z.string(), price), vcpu: price, memoryGiB: price }),
+  prices: z.object({
+    name: z.string(),
+    currency: z.string(),
+    gpus: z.record(z.string(), price),
+    vcpu: price,
+    memoryGiB: price,
+  }),
   minQuality: z.number().optional(),
 })
 
-/** The question of a request, or the experiment's own. @throws UserError that names every field at fault. */
+/**
+ * The question of a request, or the experiment's own. @throws UserError that names every field at
+ * fault.
+ */
 export function questionOf(text: string | undefined, { dashboard }: Described): WhatIf {
   if (text === undefined) return asMeasured(dashboard)
   let data: unknown
@@ -52,7 +61,9 @@ export function questionOf(text: string | undefined, { dashboard }: Described): 
   }
   const parsed = question.safeParse(data)
   if (parsed.success) return parsed.data
-  throw new UserError(`view: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`)
+  throw new UserError(
+    `view: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`,
+  )
 }
 
 interface Exported {
@@ -61,7 +72,9 @@ interface Exported {
 }
 
 /** File name → how it is made. */
-export const exported: Readonly<Record<string, (current: Current, whatIf: WhatIf, assets: Assets) => Exported | Promise<Exported>>> = {
+export const exported: Readonly<
+  Record<string, (current: Current, whatIf: WhatIf, assets: Assets) => Exported | Promise<Exported>>
+> = {
   'recommendation.json': ({ described, trials }, whatIf) => ({
     type: 'application/json; charset=utf-8',
     text: recommendationJson(
@@ -99,12 +112,18 @@ export const exported: Readonly<Record<string, (current: Current, whatIf: WhatIf
 }
 
 /** The deployment spec of what is recommended under a question. @throws UserError and SpecError. */
-export async function specText({ described, trials }: Current, whatIf: WhatIf, wanted: string): Promise<string> {
+export async function specText(
+  { described, trials }: Current,
+  whatIf: WhatIf,
+  wanted: string,
+): Promise<string> {
   const target = specTargets.find((name) => name === wanted)
-  if (!target) throw new UserError(`no spec target is called "${wanted}": ${specTargets.join(', ')}`)
+  if (!target)
+    throw new UserError(`no spec target is called "${wanted}": ${specTargets.join(', ')}`)
   const recommendation = new Ranker(described.dashboard).recommend(trials, whatIf)
   const { best } = recommendation
-  if (!best) throw new UserError(`${conclusions[recommendation.conclusion]}: there is nothing to deploy`)
+  if (!best)
+    throw new UserError(`${conclusions[recommendation.conclusion]}: there is nothing to deploy`)
   const { headroom } = described.experiment
   const { objective, slo } = whatIf
   const experiment = {
@@ -114,6 +133,11 @@ export async function specText({ described, trials }: Current, whatIf: WhatIf, w
     headroom: demandOf(objective)?.headroom ?? headroom,
   }
   const { implies: server } = await specTarget(target)
-  const files = await renderSpec(target, withOwnPod(experiment, servingFrom(experiment, recommendation, best, trials, { server })))
-  return files.map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text)).join('\n')
+  const files = await renderSpec(
+    target,
+    withOwnPod(experiment, servingFrom(experiment, recommendation, best, trials, { server })),
+  )
+  return files
+    .map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text))
+    .join('\n')
 }

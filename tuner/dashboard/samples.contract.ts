@@ -1,4 +1,7 @@
-/** A store with one experiment in it, for the tests of the dashboard. Measurements are made up after a queue's formula. */
+/**
+ * A store with one experiment in it, for the tests of the dashboard. Measurements are made up after
+ * a queue's formula.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,14 +21,24 @@ export const document = {
   headroom: '20%',
   backend: 'simulated',
   devices: 'auto',
-  space: { cpuCores: [1, 2], gpu: ['T4', 'L4'], gpuMemoryPercent: [25, 100], batchSize: [1, 8, 32, 64] },
+  space: {
+    cpuCores: [1, 2],
+    gpu: ['T4', 'L4'],
+    gpuMemoryPercent: [25, 100],
+    batchSize: [1, 8, 32, 64],
+  },
   budget: { maxTrials: 20 },
   seed: 7,
 }
 
 export const around: Surroundings = { cwd: '/', machine: { cpuCores: 2, gpus: [] } }
 
-const on = (gpu: string, batchSize: number, gpuMemoryPercent: number, cpuCores = 2) => ({ cpuCores, gpu, gpuMemoryPercent, batchSize })
+const on = (gpu: string, batchSize: number, gpuMemoryPercent: number, cpuCores = 2) => ({
+  cpuCores,
+  gpu,
+  gpuMemoryPercent,
+  batchSize,
+})
 
 /** Of the server's own; what it is called is hostile too. */
 const depth = (value: number) => [{ name: 'depth', labels: { of: attack }, value }]
@@ -36,7 +49,12 @@ export const trials = (logPath: string): readonly FinishedTrial[] => [
     purpose: 'default',
     usage: { gpuUtilization: 0.55, cpuCores: 0.8, launchSeconds: 12 },
   }),
-  complete(2, on('T4', 8, 25), { ...measured(240, 10), metrics: depth(-2) }, { usage: { gpuUtilization: 0.9, cpuCores: 1.2 } }),
+  complete(
+    2,
+    on('T4', 8, 25),
+    { ...measured(240, 10), metrics: depth(-2) },
+    { usage: { gpuUtilization: 0.9, cpuCores: 1.2 } },
+  ),
   {
     ...complete(3, on('L4', 32, 25, 1), { ...measured(900, 18), metrics: depth(4) }),
     predicted: { rate: 500, low: 300, high: 800, feasible: 0.98 },
@@ -86,7 +104,14 @@ export async function sampleStore(): Promise<SampleStore> {
     ['older-0001', '2026-11-19T10:00:00.000Z'],
     [id, '2026-11-20T10:00:00.000Z'],
   ] as const) {
-    await store.create({ id: experiment, name: attack, createdAt, spec: document, provenance: 'emulated', seed: 7 })
+    await store.create({
+      id: experiment,
+      name: attack,
+      createdAt,
+      spec: document,
+      provenance: 'emulated',
+      seed: 7,
+    })
     for (const trial of trials(log)) await store.append(experiment, trial)
   }
   await store.finish('older-0001', 'done')

@@ -22,7 +22,9 @@ describeInChromium('the dashboard on screens, on paper and at its addresses', (i
     const other = await its.newPage()
     await its.open(other, its.base + address)
     for (const place of ['#verdict', '#decide .note', '#capacity .plan', '#trial-title'])
-      expect(await other.locator(place).textContent(), place).toBe(await its.page.locator(place).textContent())
+      expect(await other.locator(place).textContent(), place).toBe(
+        await its.page.locator(place).textContent(),
+      )
     expect(await other.locator('#price-T4').inputValue()).toBe('0.3')
     await other.getByRole('heading', { name: 'Measured in both' }).waitFor()
     await other.getByRole('button', { name: 'Close' }).click()
@@ -47,20 +49,25 @@ describeInChromium('the dashboard on screens, on paper and at its addresses', (i
     expect(its.problems.splice(0).every((text) => text.includes('404'))).toBe(true)
   })
 
-  test.each([1440, 820, 390])('fits a screen of %d px, with a way to every section and the SLO in sight', async (width) => {
-    await its.page.setViewportSize({ width, height: 844 })
-    // Charts are drawn anew a moment after the page became narrower.
-    await expect.poll(() => its.page.evaluate('document.documentElement.scrollWidth'), { timeout: 30_000 }).toBeLessThanOrEqual(width)
-    expect(await its.page.locator('.top nav a').first().isVisible()).toBe(true)
-    await its.page.locator('#pareto .chart').scrollIntoViewIfNeeded()
-    for (const limit of ['50', '85', '9']) {
-      await its.page.locator('#slo-limit').fill(limit)
-      await its.page.locator('.slo-label', { hasText: `${limit} ms` }).waitFor()
-      const { x, width: long } = (await its.page.locator('.slo-label').boundingBox())!
-      expect(x, limit).toBeGreaterThanOrEqual(0)
-      expect(x + long, limit).toBeLessThanOrEqual(width)
-    }
-  })
+  test.each([1440, 820, 390])(
+    'fits a screen of %d px, with a way to every section and the SLO in sight',
+    async (width) => {
+      await its.page.setViewportSize({ width, height: 844 })
+      // Charts are drawn anew a moment after the page became narrower.
+      await expect
+        .poll(() => its.page.evaluate('document.documentElement.scrollWidth'), { timeout: 30_000 })
+        .toBeLessThanOrEqual(width)
+      expect(await its.page.locator('.top nav a').first().isVisible()).toBe(true)
+      await its.page.locator('#pareto .chart').scrollIntoViewIfNeeded()
+      for (const limit of ['50', '85', '9']) {
+        await its.page.locator('#slo-limit').fill(limit)
+        await its.page.locator('.slo-label', { hasText: `${limit} ms` }).waitFor()
+        const { x, width: long } = (await its.page.locator('.slo-label').boundingBox())!
+        expect(x, limit).toBeGreaterThanOrEqual(0)
+        expect(x + long, limit).toBeLessThanOrEqual(width)
+      }
+    },
+  )
 
   test('is readable in the dark', async () => {
     const ground = () => its.page.evaluate('getComputedStyle(document.body).backgroundColor')
@@ -84,7 +91,17 @@ describeInChromium('the dashboard on screens, on paper and at its addresses', (i
     expect(await its.page.locator('#trials tbody tr:not(.spacer)').count()).toBe(7)
     expect(await its.page.locator('.caveats').isVisible()).toBe(true)
     expect(await its.page.locator('.paper-only').textContent()).toContain('bert-7f3a')
-    for (const gone of ['.whatif', '.top nav', '#compare', '#reset', '.save', 'select', '.actions', '.annotation input', '.pick'])
+    for (const gone of [
+      '.whatif',
+      '.top nav',
+      '#compare',
+      '#reset',
+      '.save',
+      'select',
+      '.actions',
+      '.annotation input',
+      '.pick',
+    ])
       expect(await its.page.locator(gone).first().isVisible(), gone).toBe(false)
     await its.page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(await its.page.locator('.paper canvas').count()).toBe(0)

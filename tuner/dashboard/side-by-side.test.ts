@@ -7,14 +7,17 @@ import { document } from './samples.contract.ts'
 
 describeInChromium('side by side', (its) => {
   test('puts trials side by side: their load curves in one chart, what differs in bold, at an address', async () => {
-    const pick = (number: number) => its.page.getByLabel(`Put trial ${number} side by side with others`)
+    const pick = (number: number) =>
+      its.page.getByLabel(`Put trial ${number} side by side with others`)
     expect(await its.page.locator('#compare-trials').isHidden()).toBe(true)
     for (const number of [2, 3, 5]) await pick(number).check()
     const compared = its.page.locator('#compare-trials')
     await compared.getByRole('group', { name: /^Load curves of trial 2: .*; trial 3: / }).waitFor()
     const differs = (text: string) => compared.locator('.differs', { hasText: text }).first()
     await differs('L4').waitFor()
-    expect(await compared.locator('tr', { hasText: 'gpuMemoryPercent' }).locator('.same').count()).toBe(4)
+    expect(
+      await compared.locator('tr', { hasText: 'gpuMemoryPercent' }).locator('.same').count(),
+    ).toBe(4)
     await expect.poll(() => new URL(its.page.url()).searchParams.get('trials')).toBe('2,3,5')
     const other = await its.newPage()
     await its.open(other, its.page.url())
@@ -37,17 +40,26 @@ describeInChromium('side by side', (its) => {
     })
     await its.sample.store.append(
       'third-0001',
-      complete(1, { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 }, measured(300, 10)),
+      complete(
+        1,
+        { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 },
+        measured(300, 10),
+      ),
     )
     await its.sample.store.finish('third-0001', 'done')
     await its.open(its.page, its.page.url())
-    for (const id of ['older-0001', 'third-0001']) await its.page.locator('#compare-with').selectOption(id)
-    const chart = its.page
-      .locator('#compare')
-      .getByRole('group', { name: /^Money against capacity of 3 experiments.*third-0001: 2 cores, 1\/4 T4/ })
+    for (const id of ['older-0001', 'third-0001'])
+      await its.page.locator('#compare-with').selectOption(id)
+    const chart = its.page.locator('#compare').getByRole('group', {
+      name: /^Money against capacity of 3 experiments.*third-0001: 2 cores, 1\/4 T4/,
+    })
     await chart.waitFor()
-    await its.page.getByRole('heading', { name: 'this one and third-0001: 1 configuration' }).waitFor()
-    await expect.poll(() => new URL(its.page.url()).searchParams.getAll('compare')).toEqual(['older-0001', 'third-0001'])
+    await its.page
+      .getByRole('heading', { name: 'this one and third-0001: 1 configuration' })
+      .waitFor()
+    await expect
+      .poll(() => new URL(its.page.url()).searchParams.getAll('compare'))
+      .toEqual(['older-0001', 'third-0001'])
     await its.page.getByRole('button', { name: 'Compare no longer with older-0001' }).click()
     await its.page
       .locator('#compare thead', { hasText: /bert-7f3athird-0001/ })

@@ -9,10 +9,16 @@ const batch = 500
 const heartbeatMs = 15_000
 
 /**
- * Streams an experiment from its `from`-th trial on until the reader goes away. The id of each `trials` event is the count of trials sent with it,
- * so that a browser that reconnects goes on where it stood. A reader that is slow is waited for, and holds up nobody else.
+ * Streams an experiment from its `from`-th trial on until the reader goes away. The id of each
+ * `trials` event is the count of trials sent with it, so that a browser that reconnects goes on
+ * where it stood. A reader that is slow is waited for, and holds up nobody else.
  */
-export function streamExperiment(watcher: StoreWatcher, id: string, from: number, response: ServerResponse): void {
+export function streamExperiment(
+  watcher: StoreWatcher,
+  id: string,
+  from: number,
+  response: ServerResponse,
+): void {
   let sent = from
   let told: DashboardExperiment | undefined
   let written = noAnnotations
@@ -69,7 +75,9 @@ export function streamExperiment(watcher: StoreWatcher, id: string, from: number
       .split(/\r\n|\r|\n/)
       .map((line) => `data: ${line}\n`)
       .join('')
-    const room = response.write(`${eventId === undefined ? '' : `id: ${eventId}\n`}event: ${event}\n${lines}\n`)
+    const room = response.write(
+      `${eventId === undefined ? '' : `id: ${eventId}\n`}event: ${event}\n${lines}\n`,
+    )
     if (room || response.destroyed) return
     await new Promise<void>((resolve) => {
       const done = () => {

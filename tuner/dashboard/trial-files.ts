@@ -10,12 +10,15 @@ import type { StoreWatcher } from './watch.ts'
 const logBytes = 64 * 1024
 
 export function trialFiles(server: FastifyInstance, watcher: StoreWatcher): void {
-  server.get<{ Params: { id: string; number: string } }>('/api/experiments/:id/trials/:number/log', async ({ params }, reply) => {
-    const { trials } = await watcher.current(params.id)
-    const trial = trials.find((t) => String(t.number) === params.number)
-    if (!trial?.logPath) throw new UserError(`trial ${params.number} kept no log`)
-    return reply.type('text/plain; charset=utf-8').send(await tailOf(trial.logPath))
-  })
+  server.get<{ Params: { id: string; number: string } }>(
+    '/api/experiments/:id/trials/:number/log',
+    async ({ params }, reply) => {
+      const { trials } = await watcher.current(params.id)
+      const trial = trials.find((t) => String(t.number) === params.number)
+      if (!trial?.logPath) throw new UserError(`trial ${params.number} kept no log`)
+      return reply.type('text/plain; charset=utf-8').send(await tailOf(trial.logPath))
+    },
+  )
 
   server.get<{ Params: { id: string; number: string } }>(
     '/api/experiments/:id/trials/:number/latencies.hlog',
@@ -25,29 +28,46 @@ export function trialFiles(server: FastifyInstance, watcher: StoreWatcher): void
       if (trial.length === 0) throw new UserError(`there is no trial ${params.number}`)
       const { latencyLog } = await import('../../reports/report/latency-log.ts')
       const name = `${params.id}-trial-${params.number}.hlog`
-      return reply.type('text/plain; charset=utf-8').header('content-disposition', `attachment; filename="${name}"`).send(latencyLog(trial))
+      return reply
+        .type('text/plain; charset=utf-8')
+        .header('content-disposition', `attachment; filename="${name}"`)
+        .send(latencyLog(trial))
     },
   )
 }
 
-/** A link is not followed, and a pipe without a writer holds up nothing: the store may be someone else's. */
+/**
+ * A link is not followed, and a pipe without a writer holds up nothing: the store may be someone
+ * else's.
+ */
 const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 /**
- * The end of a predictor's log. The path is the store's, never the request's, and nothing but a regular file named as launchers name their logs is read.
+ * The end of a predictor's log. The path is the store's, never the request's, and nothing but a
+ * regular file named as launchers name their logs is read.
  */
 async function tailOf(path: string): Promise<string> {
-  if (!/^predictor(-\d+)?\.log$/.test(basename(path))) throw new UserError(`${basename(path)} is no log of a predictor`)
+  if (!/^predictor(-\d+)?\.log$/.test(basename(path)))
+    throw new UserError(`${basename(path)} is no log of a predictor`)
   const handle = await open(path, openFlags).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ELOOP') throw new UserError(`${path} is a link, and links are not followed`)
-    throw new UserError(error.code === 'ENOENT' ? `the log is gone: ${path}` : `the log cannot be read: ${error.message}`)
+    throw new UserError(
+      error.code === 'ENOENT'
+        ? `the log is gone: ${path}`
+        : `the log cannot be read: ${error.message}`,
+    )
   })
   try {
     const about = await handle.stat()
     if (!about.isFile()) throw new UserError(`${path} is no file`)
     const { size } = about
     const from = Math.max(0, size - logBytes)
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(Math.min(size, logBytes)), 0, Math.min(size, logBytes), from)
+    const { buffer, bytesRead } = await handle.read(
+      Buffer.alloc(Math.min(size, logBytes)),
+      0,
+      Math.min(size, logBytes),
+      from,
+    )
     const text = buffer.toString('utf8', 0, bytesRead)
     return from > 0 ? `... ${from} bytes before ...\n${text}` : text
   } finally {

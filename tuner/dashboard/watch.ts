@@ -1,5 +1,13 @@
-/** Follows a store that other processes write to: asks twice a second whether anything was committed, and passes on what is new. */
-import { type ExperimentEntry, type ExperimentOutcome, packTrial, type SentAnnotations } from '../../reports/dashboard/data.ts'
+/**
+ * Follows a store that other processes write to: asks twice a second whether anything was
+ * committed, and passes on what is new.
+ */
+import {
+  type ExperimentEntry,
+  type ExperimentOutcome,
+  packTrial,
+  type SentAnnotations,
+} from '../../reports/dashboard/data.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 import { UserError } from '../exit-codes.ts'
@@ -62,9 +70,15 @@ export class StoreWatcher {
     }))
   }
 
-  readonly #outcomes = new Map<string, { readonly asOf: string; readonly outcome: ExperimentOutcome }>()
+  readonly #outcomes = new Map<
+    string,
+    { readonly asOf: string; readonly outcome: ExperimentOutcome }
+  >()
 
-  /** What every experiment came to; one that has not gone on since it was last asked of is not ranked again. */
+  /**
+   * What every experiment came to; one that has not gone on since it was last asked of is not
+   * ranked again.
+   */
   async outcomes(): Promise<ExperimentOutcome[]> {
     const found: ExperimentOutcome[] = []
     for (const record of await this.reader.list()) {
@@ -73,7 +87,10 @@ export class StoreWatcher {
       const known = this.#outcomes.get(id)
       if (known?.asOf !== asOf) {
         const outcome = await outcomeOf(this.reader, record)
-        this.#outcomes.set(id, { asOf, outcome: { id, slo: outcomeSlo(outcome), text: outcomeText(outcome) } })
+        this.#outcomes.set(id, {
+          asOf,
+          outcome: { id, slo: outcomeSlo(outcome), text: outcomeText(outcome) },
+        })
       }
       found.push(this.#outcomes.get(id)!.outcome)
     }
@@ -90,7 +107,10 @@ export class StoreWatcher {
     return { ...feed, described }
   }
 
-  /** The experiment as it stands; `changed` is called whenever there is more of it. `stop` ends that. */
+  /**
+   * The experiment as it stands; `changed` is called whenever there is more of it. `stop` ends
+   * that.
+   */
   follow(id: string, changed: () => void): { readonly feed: Feed; stop(): void } {
     const feed = this.#feed(id)
     feed.listeners.add(changed)
@@ -162,8 +182,15 @@ export class StoreWatcher {
     try {
       const record = await this.reader.experiment(feed.id)
       if (!record) feed.described = undefined
-      if (!record) throw new UserError(`there is no experiment ${feed.id} in the store`, 'see `tune list` for those there are')
-      if (feed.record?.state !== record.state || JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)) {
+      if (!record)
+        throw new UserError(
+          `there is no experiment ${feed.id} in the store`,
+          'see `tune list` for those there are',
+        )
+      if (
+        feed.record?.state !== record.state ||
+        JSON.stringify(feed.record.spec) !== JSON.stringify(record.spec)
+      ) {
         feed.described = await describeExperiment(record, this.around)
         feed.record = record
         tell()
@@ -173,7 +200,9 @@ export class StoreWatcher {
         feed.annotations = annotations
         tell()
       }
-      const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter((n) => !feed.seen.has(n))
+      const numbers = (await this.reader.numbers(feed.id, feed.complete)).filter(
+        (n) => !feed.seen.has(n),
+      )
       for (let i = 0; i < numbers.length && !this.#closed; i += batch) {
         const wanted = numbers.slice(i, i + batch)
         for (const trial of await this.reader.trials(feed.id, wanted[0]!, wanted.at(-1)!)) {

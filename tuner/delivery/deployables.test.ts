@@ -1,13 +1,27 @@
-/** Every target with every kind of predictor and model, with and without a place for the weights: each is a whole spec, or a refusal that says why. */
+/**
+ * Every target with every kind of predictor and model, with and without a place for the weights:
+ * each is a whole spec, or a refusal that says why.
+ */
 import { execFileSync } from 'node:child_process'
 import { beforeEach, expect, test } from 'vitest'
 import { parse, stringify } from 'yaml'
 import { chosenServers } from '../../reports/figures.ts'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { complete, measured, sampleInput } from '../../reports/samples.contract.ts'
-import { renderSpec, type SpecTargetName, specTarget, specTargets } from '../../reports/specs/index.ts'
+import {
+  renderSpec,
+  type SpecTargetName,
+  specTarget,
+  specTargets,
+} from '../../reports/specs/index.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
-import { checkCompose, checkManifests, checkProto, readTextProto, tritonModelConfig } from '../../reports/specs/validate.contract.ts'
+import {
+  checkCompose,
+  checkManifests,
+  checkProto,
+  readTextProto,
+  tritonModelConfig,
+} from '../../reports/specs/validate.contract.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { useWorkspace } from '../experiment/testing/workspace.ts'
@@ -27,7 +41,12 @@ const kinds = {
   'encoder on CPU': { model: 'bert', devices: 'cpu' },
   'image model on CPU': { model: 'resnet50', devices: 'cpu' },
   'ONNX file': { model: './files/mine.onnx', devices: 'cpu' },
-  'language model, emulated': { model: 'llama-3.2-1b', slo: 'ttft<500ms', devices: 'emulated', gpus: 'L4' },
+  'language model, emulated': {
+    model: 'llama-3.2-1b',
+    slo: 'ttft<500ms',
+    devices: 'emulated',
+    gpus: 'L4',
+  },
   'language model, simulated': { model: 'llama-3.2-1b', slo: 'ttft<500ms', backend: 'simulated' },
   'language model on SGLang, simulated': {
     model: 'llama-3.2-1b',
@@ -47,15 +66,26 @@ const kinds = {
     predictor: { ...own, protocol: 'openai', path: undefined, body: undefined },
     space: tuned,
   },
-  'TensorFlow Serving': { model: 'files/half', predictor: { server: 'tfserving' }, space: { cpuCores: [2], batchSize: [8] } },
-  Triton: { model: 'files/half', predictor: { server: 'triton' }, space: { cpuCores: [2], batchSize: [8] } },
+  'TensorFlow Serving': {
+    model: 'files/half',
+    predictor: { server: 'tfserving' },
+    space: { cpuCores: [2], batchSize: [8] },
+  },
+  Triton: {
+    model: 'files/half',
+    predictor: { server: 'triton' },
+    space: { cpuCores: [2], batchSize: [8] },
+  },
   'runs already': { model: 'sentiment', predictor: { url: 'http://127.0.0.1:1', ...json } },
   'own pod': {
     model: 'sentiment',
     backend: 'kubernetes',
     predictor: { protocol: 'oip-v2' },
     space: { cpuCores: [2], batchSize: { values: [8], category: 'env' } },
-    kubernetes: { pod: { spec: { containers: [{ name: 'server', image: 'registry.example/own:1' }] } }, container: 'server' },
+    kubernetes: {
+      pod: { spec: { containers: [{ name: 'server', image: 'registry.example/own:1' }] } },
+      container: 'server',
+    },
   },
   'own command with secrets': {
     model: 'sentiment',
@@ -111,13 +141,21 @@ const holds = [
 function experimentOf(kind: Kind): Experiment {
   workspace.write('files/mine.onnx', 'x')
   workspace.write('files/half/1/saved_model.pb', 'x')
-  const { gpus, ...document } = { slo: '50ms', gpus: undefined, ...kinds[kind] } as Record<string, unknown>
-  return workspace.loadFile(stringify(JSON.parse(JSON.stringify(document))), gpus === undefined ? {} : { gpus: String(gpus) })
+  const { gpus, ...document } = { slo: '50ms', gpus: undefined, ...kinds[kind] } as Record<
+    string,
+    unknown
+  >
+  return workspace.loadFile(
+    stringify(JSON.parse(JSON.stringify(document))),
+    gpus === undefined ? {} : { gpus: String(gpus) },
+  )
 }
 
 /** The first value of every parameter. */
 const firstOf = ({ parameters }: SearchSpace): Configuration =>
-  Object.fromEntries(parameters.map((p) => [p.name, 'values' in p ? p.values[0]! : (p as { min: number }).min]))
+  Object.fromEntries(
+    parameters.map((p) => [p.name, 'values' in p ? p.values[0]! : (p as { min: number }).min]),
+  )
 
 /** What a spec is written of: the same for every target, so that a test makes it once. */
 const found = new Map<Kind, ReturnType<typeof foundOf>>()
@@ -126,7 +164,11 @@ beforeEach(() => found.clear())
 function foundOf(kind: Kind) {
   const experiment = experimentOf(kind)
   const configuration = firstOf(experiment.space)
-  const usage = { launchSeconds: kind.includes('simulated') ? 0 : 4, cpuCores: 0.9, peakRssMiB: 300 }
+  const usage = {
+    launchSeconds: kind.includes('simulated') ? 0 : 4,
+    cpuCores: 0.9,
+    peakRssMiB: 300,
+  }
   const recommendation = recommend({
     ...sampleInput,
     provenance: provenanceOf(experiment),
@@ -143,8 +185,18 @@ async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }:
   const { experiment, recommendation } = found.get(kind)!
   const { implies, takes } = await specTarget(target)
   const implied = server ?? implies
-  const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best!, [], { modelUri, server: implied }))
-  const files = await renderSpec(target, serving, takes?.includes('importPath') ? { importPath: 'app:model' } : {})
+  const serving = withOwnPod(
+    experiment,
+    servingFrom(experiment, recommendation, recommendation.best!, [], {
+      modelUri,
+      server: implied,
+    }),
+  )
+  const files = await renderSpec(
+    target,
+    serving,
+    takes?.includes('importPath') ? { importPath: 'app:model' } : {},
+  )
   return { files, serving }
 }
 
@@ -156,8 +208,12 @@ test.each([
   const { files } = await filesOf(kind, target, {})
   const text = files.map((file) => file.text).join('\n')
   expect(text).not.toContain('planted')
-  expect(text).toMatch(/name: DB_PASSWORD\s+valueFrom:\s+secretKeyRef:\s+name: sentiment-secrets\s+key: DB_PASSWORD/)
-  expect(text).toMatch(/kubectl create secret generic sentiment-secrets .*--from-literal=DB_PASSWORD="\$DB_PASSWORD"/)
+  expect(text).toMatch(
+    /name: DB_PASSWORD\s+valueFrom:\s+secretKeyRef:\s+name: sentiment-secrets\s+key: DB_PASSWORD/,
+  )
+  expect(text).toMatch(
+    /kubectl create secret generic sentiment-secrets .*--from-literal=DB_PASSWORD="\$DB_PASSWORD"/,
+  )
   const [, variable] = /--api-key(?:=|\s+- )\$\((\w+)\)/.exec(text) ?? []
   expect(text).toContain(`key: ${variable}\n`)
   if (kind === 'own pod with secrets') expect(text).toContain('value: Bearer $(HUB)')
@@ -166,7 +222,10 @@ test.each([
 test('Compose takes them from its own environment', async () => {
   const { files } = await filesOf('own command with secrets', 'compose', {})
   const { environment, entrypoint } = parse(files[0]!.text).services.sentiment
-  expect(environment).toMatchObject({ DB_PASSWORD: '${DB_PASSWORD:?export DB_PASSWORD}', HF_TOKEN: '${HF_TOKEN:?export HF_TOKEN}' })
+  expect(environment).toMatchObject({
+    DB_PASSWORD: '${DB_PASSWORD:?export DB_PASSWORD}',
+    HF_TOKEN: '${HF_TOKEN:?export HF_TOKEN}',
+  })
   expect(entrypoint.at(-1)).toMatch(/^\$\{(\w+):\?export \1\}$/)
   expect(files[0]!.text).not.toContain('planted')
 })
@@ -174,17 +233,26 @@ test('Compose takes them from its own environment', async () => {
 const uncommented = (text: string) => text.replace(/^#.*$/gm, '')
 
 /** Everything that is wrong with a spec that was written. */
-function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: Awaited<ReturnType<typeof filesOf>>): string[] {
+function faultsOf(
+  kind: Kind,
+  modelUri: string | undefined,
+  { files, serving }: Awaited<ReturnType<typeof filesOf>>,
+): string[] {
   const faults: string[] = []
   const says = (fine: boolean, what: string) => {
     if (!fine) faults.push(what)
   }
   for (const { name, text } of files) {
     if (name === 'compose.yaml') faults.push(...checkCompose(parse(text)))
-    else if (/^(deployment|inferenceservice|seldondeployment|inference|rayservice|leaderworkerset)\.yaml$/.test(name))
+    else if (
+      /^(deployment|inferenceservice|seldondeployment|inference|rayservice|leaderworkerset)\.yaml$/.test(
+        name,
+      )
+    )
       faults.push(...checkManifests(text).problems)
     else if (name.endsWith('.sh')) execFileSync('sh', ['-n'], { input: text })
-    else if (name === 'config.pbtxt') faults.push(...checkProto(readTextProto(text), tritonModelConfig))
+    else if (name === 'config.pbtxt')
+      faults.push(...checkProto(readTextProto(text), tritonModelConfig))
     if (name.endsWith('.pbtxt')) continue
     says(
       text.includes('NOT MEASURED OF WHAT THIS DEPLOYS') !== serving.figures.hold,
@@ -201,10 +269,16 @@ function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: 
   const text = uncommented(files.map((file) => file.text).join('\n'))
   if (!serving.figures.hold) {
     says(
-      !/HorizontalPodAutoscaler|ScaledObject|scaleTarget:|autoScaling|hpaSpec|max_ongoing|autoscaling_config/.test(text),
+      !/HorizontalPodAutoscaler|ScaledObject|scaleTarget:|autoScaling|hpaSpec|max_ongoing|autoscaling_config/.test(
+        text,
+      ),
       'scales on figures that do not hold',
     )
-    if (text.includes('annotations:')) says(/tune\/figures: (?!measured)/.test(text) && text.includes('tune/verify: '), 'no annotation')
+    if (text.includes('annotations:'))
+      says(
+        /tune\/figures: (?!measured)/.test(text) && text.includes('tune/verify: '),
+        'no annotation',
+      )
   }
   if (modelUri !== undefined) {
     const place = modelUri.startsWith('pvc://')
@@ -213,12 +287,25 @@ function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: 
     says(place.test(text), 'the model URI was lost')
     says(!text.includes(weightsToFill), 'a placeholder beside the model URI')
   }
-  if (serving.deployed.weights === 'missing' && !files.some(({ name }) => name === 'config.pbtxt')) {
-    says(/tune was told of no weights|REPLACE_WITH_YOUR_MODEL|no weights were named/.test(text), 'no placeholder that refuses to start')
-    for (const file of files) says(file.text.includes('DOES NOT START YET'), `${file.name}: does not say that it does not start`)
+  if (
+    serving.deployed.weights === 'missing' &&
+    !files.some(({ name }) => name === 'config.pbtxt')
+  ) {
+    says(
+      /tune was told of no weights|REPLACE_WITH_YOUR_MODEL|no weights were named/.test(text),
+      'no placeholder that refuses to start',
+    )
+    for (const file of files)
+      says(
+        file.text.includes('DOES NOT START YET'),
+        `${file.name}: does not say that it does not start`,
+      )
   }
   says(!isLanguage(kind) || !text.includes('onnxruntime'), 'onnxruntime for a language model')
-  says(!/SEED|workspace|\/tmp\/tune-experiment/.test(text.replace(/"Shared_SEED"/g, '')), 'something of the machine that measured')
+  says(
+    !/SEED|workspace|\/tmp\/tune-experiment/.test(text.replace(/"Shared_SEED"/g, '')),
+    'something of the machine that measured',
+  )
   for (const [, threshold] of text.matchAll(/startupProbe:[\s\S]*?failureThreshold: (\d+)/g))
     says(5 * Number(threshold) >= 60, 'a deadline that no real start keeps')
   return faults
@@ -226,33 +313,40 @@ function faultsOf(kind: Kind, modelUri: string | undefined, { files, serving }: 
 
 const uris = [undefined, 's3://bucket/model', 'pvc://weights/model', '/srv/models/model'] as const
 
-test.each(kindNames)('%s: every target writes a whole spec or refuses with a reason and a way out', async (kind) => {
-  const outcomes: Record<string, string> = {}
-  for (const target of specTargets)
-    for (const server of [undefined, ...chosenServers] as const)
-      for (const modelUri of uris) {
-        const cell = `${target}${server ? ` --server ${server}` : ''}${modelUri ? ` --model-uri ${modelUri}` : ''}`
-        try {
-          const written = await filesOf(kind, target, { modelUri, server })
-          expect(faultsOf(kind, modelUri, written), `${kind}: ${cell}`).toEqual([])
-          expect(written.files.length).toBeGreaterThan(0)
-          if (server === undefined)
-            expect(
-              written.serving.figures.hold && written.serving.deployed.server !== 'vllm' && !(await specTarget(target)).implies,
-              cell,
-            ).toBe(holds.includes(kind) && !(await specTarget(target)).implies)
-          outcomes[cell] = 'written'
-        } catch (error) {
-          if (!(error instanceof SpecError)) throw error
-          expect(error.message.length).toBeGreaterThan(20)
-          expect(error.hint, cell).toMatch(/give|choose|put|name|build/)
-          outcomes[cell] = 'refused'
+test.each(kindNames)(
+  '%s: every target writes a whole spec or refuses with a reason and a way out',
+  async (kind) => {
+    const outcomes: Record<string, string> = {}
+    for (const target of specTargets)
+      for (const server of [undefined, ...chosenServers] as const)
+        for (const modelUri of uris) {
+          const cell = `${target}${server ? ` --server ${server}` : ''}${modelUri ? ` --model-uri ${modelUri}` : ''}`
+          try {
+            const written = await filesOf(kind, target, { modelUri, server })
+            expect(faultsOf(kind, modelUri, written), `${kind}: ${cell}`).toEqual([])
+            expect(written.files.length).toBeGreaterThan(0)
+            if (server === undefined)
+              expect(
+                written.serving.figures.hold &&
+                  written.serving.deployed.server !== 'vllm' &&
+                  !(await specTarget(target)).implies,
+                cell,
+              ).toBe(holds.includes(kind) && !(await specTarget(target)).implies)
+            outcomes[cell] = 'written'
+          } catch (error) {
+            if (!(error instanceof SpecError)) throw error
+            expect(error.message.length).toBeGreaterThan(20)
+            expect(error.hint, cell).toMatch(/give|choose|put|name|build/)
+            outcomes[cell] = 'refused'
+          }
         }
-      }
-  const plain = (uri: (typeof uris)[number]) =>
-    specTargets.filter((target) => outcomes[`${target}${uri ? ` --model-uri ${uri}` : ''}`] === 'written')
-  expect({ none: plain(undefined), uri: plain('s3://bucket/model') }).toEqual(expected(kind))
-})
+    const plain = (uri: (typeof uris)[number]) =>
+      specTargets.filter(
+        (target) => outcomes[`${target}${uri ? ` --model-uri ${uri}` : ''}`] === 'written',
+      )
+    expect({ none: plain(undefined), uri: plain('s3://bucket/model') }).toEqual(expected(kind))
+  },
+)
 
 /** Targets that write without `--server`: with no place for the weights, and with one. */
 function expected(kind: Kind): { none: string[]; uri: string[] } {
@@ -260,26 +354,64 @@ function expected(kind: Kind): { none: string[]; uri: string[] } {
   const ofOwn = listed('kubernetes', 'kserve', 'compose')
   const servers = listed('tfserving', 'triton')
   if (kind.startsWith('own pod'))
-    return { none: listed('kubernetes', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'), uri: servers }
+    return {
+      none: listed('kubernetes', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'),
+      uri: servers,
+    }
   if (kind === 'own command' || kind === 'own command with secrets' || kind === 'runs already')
-    return { none: listed('kubernetes', 'kserve', 'compose', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'), uri: servers }
+    return {
+      none: listed(
+        'kubernetes',
+        'kserve',
+        'compose',
+        'tfserving',
+        'triton',
+        'torchserve',
+        'ray',
+        'rayservice',
+      ),
+      uri: servers,
+    }
   if (kind === 'own command, language model')
-    return { none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'ray', 'rayservice'), uri: listed('vllm') }
+    return {
+      none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'ray', 'rayservice'),
+      uri: listed('vllm'),
+    }
   // KServe has no runtime of its own for it: a container, with a placeholder for the weights.
   if (kind === 'language model on SGLang, simulated')
     return { none: listed(...ofOwn, 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
   // Trials of a server that fetched its weights by their name on the Hub say which these are.
-  if (kind === 'language model on vLLM') return { none: listed(...ofOwn, 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
-  if (isLanguage(kind)) return { none: listed('kubernetes', 'compose', 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
+  if (kind === 'language model on vLLM')
+    return { none: listed(...ofOwn, 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
+  if (isLanguage(kind))
+    return {
+      none: listed('kubernetes', 'compose', 'vllm', 'ray', 'rayservice'),
+      uri: listed(...ofOwn, 'vllm'),
+    }
   if (kind === 'TensorFlow Serving' || kind === 'Triton')
     return {
-      none: listed('kubernetes', 'compose', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'),
+      none: listed(
+        'kubernetes',
+        'compose',
+        'tfserving',
+        'triton',
+        'torchserve',
+        'ray',
+        'rayservice',
+      ),
       uri: listed(...ofOwn, 'seldon', 'kubedl', ...servers),
     }
-  return { none: listed(...ofOwn, ...servers, 'torchserve', 'ray', 'rayservice'), uri: listed(...ofOwn, ...servers) }
+  return {
+    none: listed(...ofOwn, ...servers, 'torchserve', 'ray', 'rayservice'),
+    uri: listed(...ofOwn, ...servers),
+  }
 }
 
-const envOf = async (flags: Record<string, unknown>, configuration: Configuration, modelUri = 's3://bucket/model') => {
+const envOf = async (
+  flags: Record<string, unknown>,
+  configuration: Configuration,
+  modelUri = 's3://bucket/model',
+) => {
   const experiment = workspace.load({ model: 'bert', slo: '50ms', ...flags } as never)
   const recommendation = recommend({
     ...sampleInput,
@@ -300,17 +432,27 @@ test('a trial that was asked for is the headline, and which one is recommended f
   const recommendation = recommend({
     ...sampleInput,
     provenance: provenanceOf(experiment),
-    trials: [complete(1, configuration, measured(265, 10)), complete(2, { ...configuration, batchSize: 2 }, measured(100, 10))],
+    trials: [
+      complete(1, configuration, measured(265, 10)),
+      complete(2, { ...configuration, batchSize: 2 }, measured(100, 10)),
+    ],
     pricePerHour: () => 1,
     label: ({ batchSize }) => `batch ${batchSize}`,
   })
   const headline = async (trial: number) => {
-    const candidate = [recommendation.best!, ...recommendation.alternatives].find((one) => one.trial === trial)!
-    const [file] = await renderSpec('kubernetes', servingFrom(experiment, recommendation, candidate, [], { modelUri: 's3://b/m' }))
+    const candidate = [recommendation.best!, ...recommendation.alternatives].find(
+      (one) => one.trial === trial,
+    )!
+    const [file] = await renderSpec(
+      'kubernetes',
+      servingFrom(experiment, recommendation, candidate, [], { modelUri: 's3://b/m' }),
+    )
     return file!.text.split('\n')[0]
   }
   expect(await headline(1)).toBe(`# ${recommendation.verdict}`)
-  expect(await headline(2)).toMatch(/^# Trial 2: batch 2, \d+ req\/s, measured\. Recommended is trial 1: ./)
+  expect(await headline(2)).toMatch(
+    /^# Trial 2: batch 2, \d+ req\/s, measured\. Recommended is trial 1: ./,
+  )
 })
 
 test.each([
@@ -324,7 +466,13 @@ test.each([
 
 test('the built-in predictor is deployed onto the GPU that it is given, in the precision that its engine has', async () => {
   const gpu = { devices: 'emulated', gpus: 'T4' }
-  const { env, text } = await envOf(gpu, { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 50, batchSize: 8, precision: 'fp16' })
+  const { env, text } = await envOf(gpu, {
+    cpuCores: 2,
+    gpu: 'T4',
+    gpuMemoryPercent: 50,
+    batchSize: 8,
+    precision: 'fp16',
+  })
   expect(env).toMatchObject({
     GPU: 'T4',
     GPU_MEMORY_PERCENT: '50',
@@ -334,12 +482,19 @@ test('the built-in predictor is deployed onto the GPU that it is given, in the p
     MODEL_PATH: '/mnt/models',
   })
   expect(env).not.toHaveProperty('PRECISION')
-  expect(text).toContain('# Note: precision = fp16 was tuned, and ENGINE=tfjs computes as the model is: it is not set')
-  expect((await envOf({ devices: 'cpu' }, { cpuCores: 2, batchSize: 8 })).env).not.toHaveProperty('GPU')
+  expect(text).toContain(
+    '# Note: precision = fp16 was tuned, and ENGINE=tfjs computes as the model is: it is not set',
+  )
+  expect((await envOf({ devices: 'cpu' }, { cpuCores: 2, batchSize: 8 })).env).not.toHaveProperty(
+    'GPU',
+  )
 })
 
 test('what was asked over gRPC is deployed with its port', async () => {
-  const { env, objects, text } = await envOf({ devices: 'emulated', gpus: 'T4', protocol: 'grpc-v2' }, { cpuCores: 1, gpu: 'T4' })
+  const { env, objects, text } = await envOf(
+    { devices: 'emulated', gpus: 'T4', protocol: 'grpc-v2' },
+    { cpuCores: 1, gpu: 'T4' },
+  )
   expect(env.GRPC_PORT).toBe('8001')
   expect(objects.find(({ kind }) => kind === 'Service')).toMatchObject({
     spec: { ports: [{ name: 'http' }, { name: 'grpc', port: 8001, targetPort: 'grpc' }] },

@@ -33,7 +33,10 @@ const pod = {
 
 test("the user's own pod gets the nodes that the price was for, beside those that it selects", () => {
   const of = (nodeSelector?: object) => {
-    const kubernetes = { pod: { ...pod, spec: { ...pod.spec, ...(nodeSelector && { nodeSelector }) } }, container: 'server' }
+    const kubernetes = {
+      pod: { ...pod, spec: { ...pod.spec, ...(nodeSelector && { nodeSelector }) } },
+      container: 'server',
+    }
     const experiment = workspace.loadFile(
       stringify({
         model: 'bert',
@@ -46,8 +49,20 @@ test("the user's own pod gets the nodes that the price was for, beside those tha
     )
     const bundles = [{ name: 'g4dn.xlarge', replicas: 1, perHour: 1, instanceType: 'g4dn.xlarge' }]
     const pricePerHour = Object.assign(() => 1, { bundles: () => bundles })
-    const recommendation = recommend({ ...sampleInput, trials: [complete(1, { gpu: 'T4' }, measured(265, 10))], pricePerHour })
-    const made = withOwnPod(experiment, servingFrom(experiment, { ...recommendation, provenance: 'measured' }, recommendation.best!, []))
+    const recommendation = recommend({
+      ...sampleInput,
+      trials: [complete(1, { gpu: 'T4' }, measured(265, 10))],
+      pricePerHour,
+    })
+    const made = withOwnPod(
+      experiment,
+      servingFrom(
+        experiment,
+        { ...recommendation, provenance: 'measured' },
+        recommendation.best!,
+        [],
+      ),
+    )
     return made.pod!.spec.nodeSelector
   }
   expect(of()).toEqual({ 'node.kubernetes.io/instance-type': 'g4dn.xlarge' })
@@ -69,9 +84,23 @@ test("a spec deploys the experiment's own pod with the tuned values in its conta
     }),
   )
   const configuration = { cpuCores: 2, gpu: 'T4', batchSize: 8 }
-  const recommendation = recommend({ ...sampleInput, trials: [complete(1, configuration, measured(265, 10))], pricePerHour: () => 1 })
-  const serving = withOwnPod(experiment, servingFrom(experiment, { ...recommendation, provenance: 'measured' }, recommendation.best!, []))
-  const { objects, problems } = checkManifests((await renderSpec('kubernetes', serving, { autoscaler: 'none' }))[0]!.text)
+  const recommendation = recommend({
+    ...sampleInput,
+    trials: [complete(1, configuration, measured(265, 10))],
+    pricePerHour: () => 1,
+  })
+  const serving = withOwnPod(
+    experiment,
+    servingFrom(
+      experiment,
+      { ...recommendation, provenance: 'measured' },
+      recommendation.best!,
+      [],
+    ),
+  )
+  const { objects, problems } = checkManifests(
+    (await renderSpec('kubernetes', serving, { autoscaler: 'none' }))[0]!.text,
+  )
   expect(problems).toEqual([])
   const [deployment, service] = objects as unknown as [
     { spec: { template: typeof pod & { spec: Record<string, unknown> } } },
@@ -79,7 +108,12 @@ test("a spec deploys the experiment's own pod with the tuned values in its conta
   ]
   const { template } = deployment.spec
   expect(template.metadata.labels).toEqual({ team: 'ml', 'app.kubernetes.io/name': 'bert' })
-  expect(Object.keys(template.spec).sort()).toEqual(['affinity', 'containers', 'serviceAccountName', 'tolerations'])
+  expect(Object.keys(template.spec).sort()).toEqual([
+    'affinity',
+    'containers',
+    'serviceAccountName',
+    'tolerations',
+  ])
   expect(template.spec.containers[1]).toEqual({ name: 'proxy', image: 'envoy:1' })
   expect(template.spec.containers[0]).toMatchObject({
     image: 'registry.example/bert:7',
@@ -88,7 +122,10 @@ test("a spec deploys the experiment's own pod with the tuned values in its conta
       { name: 'MODE', value: 'fast' },
       { name: 'BATCH_SIZE', value: '8' },
     ],
-    resources: { requests: { cpu: '2' }, limits: { cpu: '2', 'nvidia.com/gpu': '1', 'ephemeral-storage': '1Gi' } },
+    resources: {
+      requests: { cpu: '2' },
+      limits: { cpu: '2', 'nvidia.com/gpu': '1', 'ephemeral-storage': '1Gi' },
+    },
   })
   expect(service.spec.ports).toEqual([{ name: 'http', port: 80, targetPort: 9000 }])
 })

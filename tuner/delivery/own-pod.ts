@@ -1,4 +1,7 @@
-/** The pod template of an experiment on a cluster, with the tuned values in its container and nothing else changed: what a spec deploys. */
+/**
+ * The pod template of an experiment on a cluster, with the tuned values in its container and
+ * nothing else changed: what a spec deploys.
+ */
 
 import { nodesBought, podClaims } from '../../reports/specs/pod-gpus.ts'
 import { podWithSecretVariables } from '../../reports/specs/secret-variables.ts'
@@ -7,14 +10,31 @@ import { gpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts
 import { type Json, trialPod } from '../../trials/launchers/kubernetes/manifests.ts'
 import type { Experiment } from '../experiment/types.ts'
 
-/** Nodes that the price was for, beside what the user's pod selects; the user's own word goes before. */
+/**
+ * Nodes that the price was for, beside what the user's pod selects; the user's own word goes
+ * before.
+ */
 const nodeSelectorOf = (serving: Serving, { nodeSelector }: Json): Json =>
-  serving.instanceType === undefined ? {} : { nodeSelector: { ...nodesBought(serving), ...(nodeSelector as Json | undefined) } }
+  serving.instanceType === undefined
+    ? {}
+    : { nodeSelector: { ...nodesBought(serving), ...(nodeSelector as Json | undefined) } }
 
-/** The same serving around the user's own pod, where the experiment has one. Throws LaunchError and GpuSchemeError as a trial would. */
-export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving: Serving): Serving {
+/**
+ * The same serving around the user's own pod, where the experiment has one. Throws LaunchError and
+ * GpuSchemeError as a trial would.
+ */
+export function withOwnPod(
+  { kubernetes, predictor, space }: Experiment,
+  serving: Serving,
+): Serving {
   const { pod, container } = kubernetes ?? {}
-  if (!pod || container === undefined || predictor.kind !== 'command' || serving.deployed.server !== 'command') return serving
+  if (
+    !pod ||
+    container === undefined ||
+    predictor.kind !== 'command' ||
+    serving.deployed.server !== 'command'
+  )
+    return serving
   const { configuration, resources: asked } = serving
   const scheme = serving.gpuScheme ?? kubernetes?.gpuScheme
   const port = kubernetes?.port ?? serving.container.port
@@ -36,17 +56,23 @@ export function withOwnPod({ kubernetes, predictor, space }: Experiment, serving
   })
   const { annotations } = tuned.metadata as Json
   const { schedulerName, affinity, tolerations, containers } = tuned.spec as Json
-  // Of the trial's pod only what the configuration decides: its deadline and its distance from other trials belong to trials.
+  // Of the trial's pod only what the configuration decides: its deadline and its distance from
+  // other trials belong to trials.
   const own = pod.spec as Json
   const { nodeAffinity } = affinity as Json
   const secret = podWithSecretVariables(
     {
-      metadata: { ...(pod.metadata as Json | undefined), ...(annotations === undefined ? {} : { annotations }) },
+      metadata: {
+        ...(pod.metadata as Json | undefined),
+        ...(annotations === undefined ? {} : { annotations }),
+      },
       spec: {
         ...own,
         ...(schedulerName === undefined ? {} : { schedulerName }),
         ...nodeSelectorOf(serving, own),
-        ...(nodeAffinity === undefined ? {} : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),
+        ...(nodeAffinity === undefined
+          ? {}
+          : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),
         ...(tolerations === undefined ? {} : { tolerations }),
         ...podClaims(serving, gpu),
         containers,

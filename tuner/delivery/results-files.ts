@@ -1,4 +1,7 @@
-/** The files a tuning run leaves: recommendation.json, trials.csv and, where something meets the SLO, deployment.yaml. */
+/**
+ * The files a tuning run leaves: recommendation.json, trials.csv and, where something meets the
+ * SLO, deployment.yaml.
+ */
 import { join, relative } from 'node:path'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { recommendationJson } from '../../reports/report/recommendation-json.ts'
@@ -26,8 +29,10 @@ interface Results {
 }
 
 /** Of an experiment that names no folder: below the working directory. */
-export const resultsFolder = ({ outDir }: Pick<Experiment, 'outDir'>, experimentId: string): string =>
-  outDir ?? join(process.cwd(), 'tune-results', experimentId)
+export const resultsFolder = (
+  { outDir }: Pick<Experiment, 'outDir'>,
+  experimentId: string,
+): string => outDir ?? join(process.cwd(), 'tune-results', experimentId)
 
 /** What stands in it whatever was found. */
 export const resultNames = ['recommendation.json', 'trials.csv'] as const
@@ -35,8 +40,18 @@ export const resultNames = ['recommendation.json', 'trials.csv'] as const
 /** Where something meets the SLO. */
 export const specName = 'deployment.yaml'
 
-/** Writes them, each whole or not at all; returns their paths, short where they lie below the working directory. */
-export async function writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }: Results): Promise<string[]> {
+/**
+ * Writes them, each whole or not at all; returns their paths, short where they lie below the
+ * working directory.
+ */
+export async function writeResults({
+  outDir,
+  recommendation,
+  trials,
+  experiment,
+  pricePerHour,
+  label,
+}: Results): Promise<string[]> {
   makeFolder(outDir)
   const always: Record<(typeof resultNames)[number], string> = {
     'recommendation.json': recommendationJson(recommendation),
@@ -44,7 +59,10 @@ export async function writeResults({ outDir, recommendation, trials, experiment,
   }
   const texts: Record<string, string> = { ...always }
   if (recommendation.best) {
-    const serving = withOwnPod(experiment, servingFrom(experiment, recommendation, recommendation.best, trials))
+    const serving = withOwnPod(
+      experiment,
+      servingFrom(experiment, recommendation, recommendation.best, trials),
+    )
     Object.assign(texts, await deploymentOf(serving))
   }
   const paths: string[] = []

@@ -1,4 +1,7 @@
-/** How a recommended (or any) configuration is deployed: the container that the experiment's template makes, with the measurement behind it. */
+/**
+ * How a recommended (or any) configuration is deployed: the container that the experiment's
+ * template makes, with the measurement behind it.
+ */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
@@ -7,7 +10,13 @@ import { languageContainer } from '../../reports/specs/language-servers.ts'
 import { mlserverImage } from '../../reports/specs/mlserver-pod.ts'
 import { weightsPlace } from '../../reports/specs/model-storage.ts'
 import { imageToFill } from '../../reports/specs/server-pod.ts'
-import { type Container, type Evidence, type Serving, type ServingOptions, servingOf } from '../../reports/specs/serving.ts'
+import {
+  type Container,
+  type Evidence,
+  type Serving,
+  type ServingOptions,
+  servingOf,
+} from '../../reports/specs/serving.ts'
 import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
 import { torchserveImage } from '../../reports/specs/torchserve-config.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
@@ -59,11 +68,16 @@ export function servingFrom(
   const { objective, headroom } = experiment
   const { configuration } = candidate
   const measured = measuredOf(experiment, recommendation.provenance, configuration)
-  const what = { ...deployedFor(measured), ...(server === undefined ? {} : { server, engine: undefined }) }
-  const modelUri = options.modelUri ?? (isLanguageServer(what.server) ? hubPlace(measured) : undefined)
+  const what = {
+    ...deployedFor(measured),
+    ...(server === undefined ? {} : { server, engine: undefined }),
+  }
+  const modelUri =
+    options.modelUri ?? (isLanguageServer(what.server) ? hubPlace(measured) : undefined)
   const weights = findsOwn.has(what.server) ? 'own' : modelUri === undefined ? 'missing' : 'given'
   const deployed: Deployed = { ...what, weights }
-  // A server of language models takes what a variant stands for; the built-in predictor's container has it already.
+  // A server of language models takes what a variant stands for; the built-in predictor's container
+  // has it already.
   const { [sourceParameter]: _, ...tuned } = isLanguageServer(what.server)
     ? withVariant(experiment.predictor, configuration).configuration
     : configuration
@@ -74,7 +88,8 @@ export function servingFrom(
       resources: resourcesOf(configuration, {}, experiment.own.gpus),
       deployed,
       container: {
-        ...(platformContainer(experiment, what.server, modelUri) ?? containerOf(experiment, configuration, options)),
+        ...(platformContainer(experiment, what.server, modelUri) ??
+          containerOf(experiment, configuration, options)),
         ...(image === undefined ? {} : { image, imageNamed: true }),
       },
       evidence: evidenceOf(recommendation, candidate, trials, measured),
@@ -83,7 +98,8 @@ export function servingFrom(
       headroom,
       demandRps: demandOf(objective)?.demandRps,
       modelVersion: experiment.model.version,
-      // By which the trials asked for it; emulated ones asked for none, and it may not give their shares.
+      // By which the trials asked for it; emulated ones asked for none, and it may not give their
+      // shares.
       gpuScheme: experiment.devicesUsed === 'gpu' ? experiment.kubernetes?.gpuScheme : undefined,
       dra: experiment.kubernetes?.dra,
       overlay: isOwnPredictor(experiment.kubernetes?.pod) ? undefined : experiment.kubernetes?.pod,
@@ -93,37 +109,76 @@ export function servingFrom(
 }
 
 /** Never a path of the machine that measured. */
-const hubPlace = ({ weightsPath = '' }: MeasuredWith): string | undefined => (hubName(weightsPath) === undefined ? undefined : weightsPath)
+const hubPlace = ({ weightsPath = '' }: MeasuredWith): string | undefined =>
+  hubName(weightsPath) === undefined ? undefined : weightsPath
 
 /** Servers that know where their weights are, each in its own way. */
-const findsOwn: ReadonlySet<DeployedServer> = new Set(['command', 'url', 'imported', 'ray', 'torchserve'])
+const findsOwn: ReadonlySet<DeployedServer> = new Set([
+  'command',
+  'url',
+  'imported',
+  'ray',
+  'torchserve',
+])
 
 /** A flag that was not given must not undo what the experiment says. */
 const defined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
 
-/** A known server in place of the experiment's predictor: its official image, probes and metrics; its knobs go into its own configuration. */
-function platformContainer({ model, space }: Experiment, server: DeployedServer, modelUri: string | undefined): Container | undefined {
+/**
+ * A known server in place of the experiment's predictor: its official image, probes and metrics;
+ * its knobs go into its own configuration.
+ */
+function platformContainer(
+  { model, space }: Experiment,
+  server: DeployedServer,
+  modelUri: string | undefined,
+): Container | undefined {
   const gpu = space.parameters.some((parameter) => parameter.name === 'gpu')
   if (server === 'tfserving') {
     const readyPath = `/v1/models/${encodeURIComponent(model.name)}`
-    return { image: tfservingImage(gpu), port: 8501, grpcPort: 8500, readyPath, requestsMetric: ':tensorflow:serving:request_count' }
+    return {
+      image: tfservingImage(gpu),
+      port: 8501,
+      grpcPort: 8500,
+      readyPath,
+      requestsMetric: ':tensorflow:serving:request_count',
+    }
   }
   if (server === 'triton') {
     const paths = { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }
-    return { image: tritonImage, port: 8000, grpcPort: 8001, ...paths, requestsMetric: 'nv_inference_request_success' }
+    return {
+      image: tritonImage,
+      port: 8000,
+      grpcPort: 8001,
+      ...paths,
+      requestsMetric: 'nv_inference_request_success',
+    }
   }
   if (server === 'torchserve')
-    return { image: torchserveImage(gpu), port: 8080, readyPath: '/ping', requestsMetric: 'ts_inference_requests_total' }
+    return {
+      image: torchserveImage(gpu),
+      port: 8080,
+      readyPath: '/ping',
+      requestsMetric: 'ts_inference_requests_total',
+    }
   if (server === 'mlserver') {
     const paths = { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }
-    return { image: mlserverImage, port: 8080, ...paths, requestsMetric: 'model_infer_request_success_total' }
+    return {
+      image: mlserverImage,
+      port: 8080,
+      ...paths,
+      requestsMetric: 'model_infer_request_success_total',
+    }
   }
   if (isLanguageServer(server)) return languageContainer(server, model.name, modelUri)
   return undefined
 }
 
-/** The container of a configuration: the built-in predictor's image, or the user's command in an image that the user names. */
+/**
+ * The container of a configuration: the built-in predictor's image, or the user's command in an
+ * image that the user names.
+ */
 export function containerOf(
   { predictor: asked, space, own, kubernetes }: Experiment,
   given: Configuration,
@@ -134,27 +189,41 @@ export function containerOf(
   switch (predictor.kind) {
     case 'builtin': {
       const { streams, transport } = protocolTable[builtinProtocol(predictor)]
-      // Of a language model that was emulated, what deploys is the server that was named, else vLLM, whose scheduler it follows, under the same values.
+      // Of a language model that was emulated, what deploys is the server that was named, else
+      // vLLM, whose scheduler it follows, under the same values.
       const gguf = predictor.engine === 'gguf'
-      if (streams && !gguf) return languageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
+      if (streams && !gguf)
+        return languageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
       const onnx = predictor.engine === 'onnx' || isOnnxFile(predictor.architectureFile)
       const engine = gguf ? 'gguf' : onnx ? 'onnx' : 'tfjs'
-      const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(predictor, configuration, engine, resources)
+      const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(
+        predictor,
+        configuration,
+        engine,
+        resources,
+      )
       const image = kubernetes?.image
       return {
-        image: image ?? builtinImageFor({ engine, gpu: resources.gpu !== undefined }) ?? imageToFill,
+        image:
+          image ?? builtinImageFor({ engine, gpu: resources.gpu !== undefined }) ?? imageToFill,
         // The trials' image is one of `tune` itself.
         ...(image === undefined ? {} : { args: ['predictor'] }),
         // Emulated in whatever precision; refused by the engine that computes.
         ...(precision === 'fp32'
           ? {}
-          : { notes: [`precision = ${precision} was tuned, and ENGINE=${engine} computes as the model is: it is not set`] }),
+          : {
+              notes: [
+                `precision = ${precision} was tuned, and ENGINE=${engine} computes as the model is: it is not set`,
+              ],
+            }),
         tunedEnv: Object.keys(configuration).map(environmentName),
         env: {
           ...env,
           // Never the path of the machine that measured, and never weights that were made up.
           MODEL_PATH: modelUri === undefined ? weightsToFill : weightsPlace(modelUri, 'builtin'),
-          ...(modelVersion === undefined ? {} : { MODEL_VERSION_POLICY: versionPolicy(modelVersion) }),
+          ...(modelVersion === undefined
+            ? {}
+            : { MODEL_VERSION_POLICY: versionPolicy(modelVersion) }),
           HOST: '0.0.0.0',
           PORT: String(port),
           ...(transport === 'grpc' && { GRPC_PORT: String(grpcPort) }),
@@ -190,22 +259,41 @@ export function containerOf(
         env,
         tunedEnv: Object.keys(tuned.env),
         tunedArgs: tuned.argv,
-        files: files.map((file) => ({ path: `/etc/predictor/${file.path}`, contents: file.contents })),
+        files: files.map((file) => ({
+          path: `/etc/predictor/${file.path}`,
+          contents: file.contents,
+        })),
         port,
-        readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model),
+        readyPath:
+          predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model),
       }
     }
     case 'imported':
     case 'url':
-      return { image: imageToFill, port, readyPath: predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model) }
+      return {
+        image: imageToFill,
+        port,
+        readyPath:
+          predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model),
+      }
   }
 }
 
 /** What a container cannot have of the trials. */
-function notesOf({ prepare, reconfigure }: CommandTemplate, configuration: Configuration, values: LauncherValues): { notes?: string[] } {
+function notesOf(
+  { prepare, reconfigure }: CommandTemplate,
+  configuration: Configuration,
+  values: LauncherValues,
+): { notes?: string[] } {
   const notes = [
     ...(prepare ? [preparedNote(fillPrepare(prepare, configuration, values))] : []),
-    ...(reconfigure ? [reconfigureNote(fillReconfigure(reconfigure, configuration, { ...values, host: '127.0.0.1' }))] : []),
+    ...(reconfigure
+      ? [
+          reconfigureNote(
+            fillReconfigure(reconfigure, configuration, { ...values, host: '127.0.0.1' }),
+          ),
+        ]
+      : []),
   ]
   return notes.length > 0 ? { notes } : {}
 }
@@ -219,7 +307,8 @@ const preparedNote = ({ argv }: FilledPrepare): string =>
   `prepared in the trials by: ${argv.join(' ').replaceAll(preparedPlaceholder, preparedPlace)}; the image needs what that makes in ${preparedPlace}`
 
 /** As the built-in predictor reads it. */
-const versionPolicy = (version: string): string => (/^\d+$/.test(version) ? `specific:${version}` : version)
+const versionPolicy = (version: string): string =>
+  /^\d+$/.test(version) ? `specific:${version}` : version
 
 /** The measurement behind a candidate: its confirmation where there is one, else its trial. */
 function evidenceOf(
@@ -228,13 +317,18 @@ function evidenceOf(
   trials: readonly FinishedTrial[],
   measured: MeasuredWith,
 ): Evidence {
-  const confirmation = recommendation.best?.trial === candidate.trial ? recommendation.confirmation?.trial : undefined
+  const confirmation =
+    recommendation.best?.trial === candidate.trial ? recommendation.confirmation?.trial : undefined
   const trial = confirmation ?? trials.find((t) => t.number === candidate.trial)
   // What it takes at its worst, the confirmation being one run of several.
-  const runs = [trial, trials.find((t) => t.number === candidate.trial)].filter((t) => t !== undefined)
+  const runs = [trial, trials.find((t) => t.number === candidate.trial)].filter(
+    (t) => t !== undefined,
+  )
   const points = trial?.state === 'complete' ? trial.measurement.points : []
   const nearest = [...points].sort(
-    (a, b) => Math.abs(a.offeredRps - candidate.capacityRps) - Math.abs(b.offeredRps - candidate.capacityRps),
+    (a, b) =>
+      Math.abs(a.offeredRps - candidate.capacityRps) -
+      Math.abs(b.offeredRps - candidate.capacityRps),
   )[0]
   const { experimentId, seed, slo } = recommendation
   const verdict = verdictOn(recommendation, candidate)
@@ -256,10 +350,14 @@ function evidenceOf(
   }
 }
 
-/** What is said first of a trial that was asked for: that it is not the recommended one, and what it came to. */
+/**
+ * What is said first of a trial that was asked for: that it is not the recommended one, and what it
+ * came to.
+ */
 function verdictOn({ best, verdict }: Recommendation, candidate: Candidate): string {
   if (best?.trial === candidate.trial) return verdict
-  const recommended = best === undefined ? 'No trial is recommended' : `Recommended is trial ${best.trial}`
+  const recommended =
+    best === undefined ? 'No trial is recommended' : `Recommended is trial ${best.trial}`
   return `Trial ${candidate.trial}: ${candidate.label}, ${capacityText(candidate)}, ${candidate.status}. ${recommended}: ${verdict}`
 }
 
@@ -278,9 +376,16 @@ const slowestOf = (trial: FinishedTrial | undefined): number | undefined =>
       )
     : undefined
 
-/** Cores busy at the capacity: those of the busiest seconds, which stand for saturation, in proportion; else the mean of the trial. */
-function coresAtCapacity(trial: FinishedTrial | undefined, { capacityRps }: Candidate): number | undefined {
+/**
+ * Cores busy at the capacity: those of the busiest seconds, which stand for saturation, in
+ * proportion; else the mean of the trial.
+ */
+function coresAtCapacity(
+  trial: FinishedTrial | undefined,
+  { capacityRps }: Candidate,
+): number | undefined {
   const busiest = trial?.usage?.busiestCpuCores
-  if (busiest === undefined || trial?.state !== 'complete' || trial.measurement.saturationRps <= 0) return trial?.usage?.cpuCores
+  if (busiest === undefined || trial?.state !== 'complete' || trial.measurement.saturationRps <= 0)
+    return trial?.usage?.cpuCores
   return busiest * Math.min(1, capacityRps / trial.measurement.saturationRps)
 }

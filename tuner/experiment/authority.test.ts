@@ -9,18 +9,33 @@ test('a certificate of its own is shown with its key, from the file as from flag
   write('client.key', testKey)
   write('empty.pem', '')
   const of = (tls: string) => `model: m\nslo: 50ms\npredictor: {url: "https://h:1", ${tls}}\n`
-  const tls = { cert: testCertificate, key: testKey, certPath: path('client.pem'), keyPath: path('client.key') }
+  const tls = {
+    cert: testCertificate,
+    key: testKey,
+    certPath: path('client.pem'),
+    keyPath: path('client.key'),
+  }
   expect(loadFile(of('tls: {cert: client.pem, key: client.key}')).predictor).toMatchObject({ tls })
-  expect(loadFile(of(''), { cert: 'client.pem', key: 'client.key' }).predictor).toMatchObject({ tls })
-  expect(loadFile(of('tls: {cert: client.pem, key: client.key, ca: client.pem}')).predictor).toMatchObject({
+  expect(loadFile(of(''), { cert: 'client.pem', key: 'client.key' }).predictor).toMatchObject({
+    tls,
+  })
+  expect(
+    loadFile(of('tls: {cert: client.pem, key: client.key, ca: client.pem}')).predictor,
+  ).toMatchObject({
     tls: { ...tls, ca: testCertificate },
   })
-  expect(problemLines(() => loadFile(of('tls: {cert: client.pem}')))).toEqual([expect.stringMatching(/certificate without its key/)])
-  expect(problemLines(() => loadFile(of('tls: {key: client.key}')))).toEqual([expect.stringMatching(/key without its certificate/)])
+  expect(problemLines(() => loadFile(of('tls: {cert: client.pem}')))).toEqual([
+    expect.stringMatching(/certificate without its key/),
+  ])
+  expect(problemLines(() => loadFile(of('tls: {key: client.key}')))).toEqual([
+    expect.stringMatching(/key without its certificate/),
+  ])
   expect(problemLines(() => loadFile(of('tls: {cert: client.pem, key: empty.pem}')))).toEqual([
     expect.stringMatching(/empty\.pem holds no key/),
   ])
-  expect(problemLines(() => loadFile(of('ca: client.pem, tls: {ca: client.pem}')))).toEqual([expect.stringMatching(/ca stands twice/)])
+  expect(problemLines(() => loadFile(of('ca: client.pem, tls: {ca: client.pem}')))).toEqual([
+    expect.stringMatching(/ca stands twice/),
+  ])
 })
 
 test.each([

@@ -6,7 +6,8 @@ import type { UrlTemplate } from '../../trials/launchers/template.ts'
 import type { Context } from './context.ts'
 
 /** The certificates of a file. Throws an Error that names it. */
-export const readAuthority = (path: string): string => readPem(path, "the authority's certificate", 'CERTIFICATE')
+export const readAuthority = (path: string): string =>
+  readPem(path, "the authority's certificate", 'CERTIFICATE')
 
 function readPem(path: string, what: string, kind: 'CERTIFICATE' | 'PRIVATE KEY'): string {
   let pem: string
@@ -23,39 +24,68 @@ function readPem(path: string, what: string, kind: 'CERTIFICATE' | 'PRIVATE KEY'
 }
 
 /**
- * The client's own certificate and its key. Throws an Error that names the file, or says that the two do not belong together.
+ * The client's own certificate and its key. Throws an Error that names the file, or says that the
+ * two do not belong together.
  * @param certPath of a PEM file @param keyPath likewise
  */
-export function readClientPair(certPath: string, keyPath: string): Required<Pick<TlsOptions, 'cert' | 'key'>> {
+export function readClientPair(
+  certPath: string,
+  keyPath: string,
+): Required<Pick<TlsOptions, 'cert' | 'key'>> {
   const cert = readPem(certPath, "the client's certificate", 'CERTIFICATE')
   const key = readPem(keyPath, "the client's key", 'PRIVATE KEY')
   try {
     createSecureContext({ cert, key })
   } catch (error) {
-    throw new Error(`${certPath} and ${keyPath} do not belong together: ${(error as Error).message}`)
+    throw new Error(
+      `${certPath} and ${keyPath} do not belong together: ${(error as Error).message}`,
+    )
   }
   return { cert, key }
 }
 
 export const pairHint = 'name both, PEM: tls: {cert: client.pem, key: client.key} (--cert, --key)'
 
-/** What is wrong with saying how certificates are checked, for a URL that shows none; undefined for one that does. */
-export const noCertificate = (url: string | undefined): { readonly what: string; readonly hint: string } | undefined =>
+/**
+ * What is wrong with saying how certificates are checked, for a URL that shows none; undefined for
+ * one that does.
+ */
+export const noCertificate = (
+  url: string | undefined,
+): { readonly what: string; readonly hint: string } | undefined =>
   /^(https|grpcs):/i.test(url ?? '')
     ? undefined
-    : { what: `${url} has no certificate to check`, hint: 'TLS is https://, for a gRPC protocol grpcs:// too' }
+    : {
+        what: `${url} has no certificate to check`,
+        hint: 'TLS is https://, for a gRPC protocol grpcs:// too',
+      }
 
 /** Of a server that runs already. */
-export function resolveTls({ entries, report, pathAt }: Pick<Context, 'entries' | 'report' | 'pathAt'>): UrlTemplate['tls'] {
+export function resolveTls({
+  entries,
+  report,
+  pathAt,
+}: Pick<Context, 'entries' | 'report' | 'pathAt'>): UrlTemplate['tls'] {
   const { url, insecureSkipVerify, tls = {}, ca = tls.ca } = entries.predictor ?? {}
   const { cert, key } = tls
   const caKey = tls.ca === undefined ? ['predictor', 'ca'] : ['predictor', 'tls', 'ca']
   const given =
-    ca !== undefined ? caKey : cert !== undefined || key !== undefined ? ['predictor', 'tls'] : ['predictor', 'insecureSkipVerify']
-  if (ca === undefined && cert === undefined && key === undefined && insecureSkipVerify === undefined) return undefined
+    ca !== undefined
+      ? caKey
+      : cert !== undefined || key !== undefined
+        ? ['predictor', 'tls']
+        : ['predictor', 'insecureSkipVerify']
+  if (
+    ca === undefined &&
+    cert === undefined &&
+    key === undefined &&
+    insecureSkipVerify === undefined
+  )
+    return undefined
   const plain = noCertificate(url)
   if (plain !== undefined) report(given, plain.what, plain.hint)
-  if (tls.ca !== undefined && entries.predictor?.ca !== undefined) report(caKey, 'ca stands twice', 'keep one of ca and tls.ca')
+  if (tls.ca !== undefined && entries.predictor?.ca !== undefined)
+    report(caKey, 'ca stands twice', 'keep one of ca and tls.ca')
   if ((cert === undefined) !== (key === undefined))
     report(
       ['predictor', 'tls', cert === undefined ? 'key' : 'cert'],
@@ -75,7 +105,10 @@ export function resolveTls({ entries, report, pathAt }: Pick<Context, 'entries' 
   const keyPath = key === undefined ? undefined : pathAt(['predictor', 'tls', 'key'], key)
   return {
     insecureSkipVerify,
-    ...(caPath !== undefined && { ca: read(caKey, 'a file of certificates, PEM', () => readAuthority(caPath)), caPath }),
+    ...(caPath !== undefined && {
+      ca: read(caKey, 'a file of certificates, PEM', () => readAuthority(caPath)),
+      caPath,
+    }),
     ...(certPath !== undefined &&
       keyPath !== undefined && {
         ...read(['predictor', 'tls', 'cert'], pairHint, () => readClientPair(certPath, keyPath)),

@@ -76,8 +76,10 @@ describe('what is refused, and where', () => {
     expect(error.offset).toBe(offset)
   })
 
-  test('a name that is nearly right is suggested', () => expect(failure('batchSize <= qeueLimit').hint).toBe('did you mean queueLimit?'))
-  test('nesting has an end', () => expect(failure(`${'('.repeat(5000)}1 < 2`).message).toBe('nested more than 100 deep'))
+  test('a name that is nearly right is suggested', () =>
+    expect(failure('batchSize <= qeueLimit').hint).toBe('did you mean queueLimit?'))
+  test('nesting has an end', () =>
+    expect(failure(`${'('.repeat(5000)}1 < 2`).message).toBe('nested more than 100 deep'))
 })
 
 /** A random condition as text, and the same as a function. */
@@ -86,10 +88,13 @@ const numbers: fc.Arbitrary<Pair<number>> = fc.letrec<{ n: Pair<number> }>((tie)
   n: fc.oneof(
     { maxDepth: 4 },
     fc.integer({ min: 0, max: 50 }).map((value) => ({ text: String(value), of: () => value })),
-    fc.constantFrom('batchSize', 'queueLimit').map((name) => ({ text: name, of: (c: Record<string, number>) => c[name]! })),
+    fc
+      .constantFrom('batchSize', 'queueLimit')
+      .map((name) => ({ text: name, of: (c: Record<string, number>) => c[name]! })),
     fc.tuple(tie('n'), fc.constantFrom('+', '-', '*'), tie('n')).map(([a, sign, b]) => ({
       text: `(${a.text} ${sign} ${b.text})`,
-      of: (c: Record<string, number>) => (sign === '+' ? a.of(c) + b.of(c) : sign === '-' ? a.of(c) - b.of(c) : a.of(c) * b.of(c)),
+      of: (c: Record<string, number>) =>
+        sign === '+' ? a.of(c) + b.of(c) : sign === '-' ? a.of(c) - b.of(c) : a.of(c) * b.of(c),
     })),
   ),
 })).n
@@ -99,7 +104,13 @@ const conditions: fc.Arbitrary<Pair<boolean>> = fc.letrec<{ b: Pair<boolean> }>(
     fc.tuple(numbers, fc.constantFrom('<', '<=', '==', '!='), numbers).map(([a, sign, b]) => ({
       text: `${a.text} ${sign} ${b.text}`,
       of: (c: Record<string, number>) =>
-        sign === '<' ? a.of(c) < b.of(c) : sign === '<=' ? a.of(c) <= b.of(c) : sign === '==' ? a.of(c) === b.of(c) : a.of(c) !== b.of(c),
+        sign === '<'
+          ? a.of(c) < b.of(c)
+          : sign === '<='
+            ? a.of(c) <= b.of(c)
+            : sign === '=='
+              ? a.of(c) === b.of(c)
+              : a.of(c) !== b.of(c),
     })),
     tie('b').map((a) => ({ text: `not (${a.text})`, of: (c: Record<string, number>) => !a.of(c) })),
     fc.tuple(tie('b'), fc.constantFrom('and', 'or'), tie('b')).map(([a, sign, b]) => ({
@@ -111,10 +122,15 @@ const conditions: fc.Arbitrary<Pair<boolean>> = fc.letrec<{ b: Pair<boolean> }>(
 
 test('any condition means what it says', () => {
   fc.assert(
-    fc.property(conditions, fc.integer({ min: 0, max: 64 }), fc.integer({ min: 0, max: 64 }), (condition, batchSize, queueLimit) => {
-      const values = { batchSize, queueLimit }
-      expect(parseCondition(condition.text, names).holds(values)).toBe(condition.of(values))
-    }),
+    fc.property(
+      conditions,
+      fc.integer({ min: 0, max: 64 }),
+      fc.integer({ min: 0, max: 64 }),
+      (condition, batchSize, queueLimit) => {
+        const values = { batchSize, queueLimit }
+        expect(parseCondition(condition.text, names).holds(values)).toBe(condition.of(values))
+      },
+    ),
   )
 })
 

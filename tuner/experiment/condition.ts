@@ -1,15 +1,16 @@
 /**
- * Conditions of a search space: `batchSize <= queueSize and not (gpu == 'T4' and precision == 'fp8')`.
+ * Conditions of a search space: `batchSize <= queueSize and not (gpu == 'T4' and precision ==
+ * 'fp8')`.
  *
  *     or     = and { ("or" | "||") and }
  *     and    = not { ("and" | "&&") not }
  *     not    = ("not" | "!") not | chain
- *     chain  = sum { ("<" | "<=" | ">" | ">=" | "==" | "=" | "!=") sum } | sum ["not"] "in" "[" sum { "," sum } "]"
- *     sum    = term { ("+" | "-") term }
- *     term   = unary { ("*" | "/" | "%") unary }
- *     unary  = "-" unary | number | 'text' | name | `name with odd signs` | "(" or ")"
+ *     chain = sum { ("<" | "<=" | ">" | ">=" | "==" | "=" | "!=") sum } | sum ["not"] "in" "[" sum
+ *     { "," sum } "]" sum = term { ("+" | "-") term } term = unary { ("*" | "/" | "%") unary }
+ *     unary = "-" unary | number | 'text' | name | `name with odd signs` | "(" or ")"
  *
- * Types are checked when a condition is read, so `holds` never throws. Nothing is ever evaluated as JavaScript.
+ * Types are checked when a condition is read, so `holds` never throws. Nothing is ever evaluated as
+ * JavaScript.
  */
 import type { Condition, Configuration } from '../../search/types.ts'
 import { namesNear } from '../../trials/devices/device-model-error.ts'
@@ -60,7 +61,8 @@ function tokens(text: string): Token[] {
       0,
       `up to ${mostLetters} are read; several conditions may be given, and all must hold`,
     )
-  if (end === 0) throw new ConditionError('the condition is empty', 0, "write e.g. 'batchSize <= queueSize'")
+  if (end === 0)
+    throw new ConditionError('the condition is empty', 0, "write e.g. 'batchSize <= queueSize'")
   let at = 0
   while (at < end) {
     tokenPattern.lastIndex = at
@@ -68,13 +70,19 @@ function tokens(text: string): Token[] {
     const start = at + (/^\s*/.exec(text.slice(at))?.[0].length ?? 0)
     if (!match) {
       const quote = /['"`]/.test(text[start]!)
-      throw new ConditionError(quote ? 'a quote is not closed' : `unexpected '${text[start]}'`, start, '')
+      throw new ConditionError(
+        quote ? 'a quote is not closed' : `unexpected '${text[start]}'`,
+        start,
+        '',
+      )
     }
     const [, number, single, double, quotedName, name, sign] = match
     if (number !== undefined) found.push({ kind: 'number', text: number, at: start })
-    else if (single !== undefined || double !== undefined) found.push({ kind: 'string', text: single ?? double ?? '', at: start })
+    else if (single !== undefined || double !== undefined)
+      found.push({ kind: 'string', text: single ?? double ?? '', at: start })
     else if (quotedName !== undefined) found.push({ kind: 'name', text: quotedName, at: start })
-    else if (name !== undefined) found.push({ kind: /^(and|or|not|in)$/i.test(name) ? 'sign' : 'name', text: name, at: start })
+    else if (name !== undefined)
+      found.push({ kind: /^(and|or|not|in)$/i.test(name) ? 'sign' : 'name', text: name, at: start })
     else found.push({ kind: 'sign', text: sign!, at: start })
     at = tokenPattern.lastIndex
   }
@@ -84,7 +92,8 @@ function tokens(text: string): Token[] {
 
 /**
  * Reads a condition over the named parameters.
- * @throws ConditionError with the offset of what is wrong: a name that is no parameter, a number compared with a text, a syntax error.
+ * @throws ConditionError with the offset of what is wrong: a name that is no parameter, a number
+ * compared with a text, a syntax error.
  */
 export function parseCondition(text: string, names: ConditionNames): Condition {
   const parser = new ConditionParser(tokens(text), names)
@@ -121,7 +130,12 @@ class ConditionParser {
   whole(): Expression {
     const expression = this.or()
     const rest = this.peek()
-    if (rest.kind !== 'end') throw new ConditionError(`unexpected '${rest.text}'`, rest.at, "join conditions with 'and' or 'or'")
+    if (rest.kind !== 'end')
+      throw new ConditionError(
+        `unexpected '${rest.text}'`,
+        rest.at,
+        "join conditions with 'and' or 'or'",
+      )
     return this.need(expression, 'boolean', "a condition compares, e.g. 'batchSize <= 32'")
   }
 
@@ -135,12 +149,20 @@ class ConditionParser {
   private need(expression: Expression, type: Type, hint: string): Expression {
     if (expression.type === type) return expression
     const words = { boolean: 'a comparison', number: 'a number', string: 'a text' }
-    throw new ConditionError(`expected ${words[type]}, found ${words[expression.type]}`, expression.at, hint)
+    throw new ConditionError(
+      `expected ${words[type]}, found ${words[expression.type]}`,
+      expression.at,
+      hint,
+    )
   }
 
   private or = (): Expression => this.joined(this.and, ['or', '||'], (a, b) => a || b)
   private and = (): Expression => this.joined(this.not, ['and', '&&'], (a, b) => a && b)
-  private joined(part: () => Expression, signs: string[], join: (a: Value, b: Value) => Value): Expression {
+  private joined(
+    part: () => Expression,
+    signs: string[],
+    join: (a: Value, b: Value) => Value,
+  ): Expression {
     let left = part()
     for (let sign = this.take(...signs); sign; sign = this.take(...signs)) {
       const hint = `both sides of '${sign.text}' must be comparisons`
@@ -153,7 +175,9 @@ class ConditionParser {
   private not = (): Expression => {
     const sign = this.take('not', '!')
     if (!sign) return this.chain()
-    const inner = this.nested(sign.at, () => this.need(this.not(), 'boolean', "'not' stands before a comparison in parentheses"))
+    const inner = this.nested(sign.at, () =>
+      this.need(this.not(), 'boolean', "'not' stands before a comparison in parentheses"),
+    )
     return { type: 'boolean', at: sign.at, of: (c) => !inner.of(c) }
   }
 
@@ -161,22 +185,45 @@ class ConditionParser {
     const first = this.sum()
     const negated = this.peek().text.toLowerCase() === 'not' ? this.take('not') : undefined
     if (this.take('in')) return this.membership(first, negated !== undefined)
-    if (negated) throw new ConditionError("'not' without 'in'", negated.at, "write `gpu not in ['T4', 'L4']` or `not (...)`")
-    const links: { left: Expression; holds: (a: Value, b: Value) => boolean; right: Expression }[] = []
+    if (negated)
+      throw new ConditionError(
+        "'not' without 'in'",
+        negated.at,
+        "write `gpu not in ['T4', 'L4']` or `not (...)`",
+      )
+    const links: { left: Expression; holds: (a: Value, b: Value) => boolean; right: Expression }[] =
+      []
     let left = first
-    for (let sign = this.take(...Object.keys(compare)); sign; sign = this.take(...Object.keys(compare))) {
+    for (
+      let sign = this.take(...Object.keys(compare));
+      sign;
+      sign = this.take(...Object.keys(compare))
+    ) {
       const right = this.sum()
       this.comparable(left, right, sign)
       links.push({ left, holds: compare[sign.text]!, right })
       left = right
     }
     if (links.length === 0) return first
-    return { type: 'boolean', at: first.at, of: (c) => links.every((link) => link.holds(link.left.of(c), link.right.of(c))) }
+    return {
+      type: 'boolean',
+      at: first.at,
+      of: (c) => links.every((link) => link.holds(link.left.of(c), link.right.of(c))),
+    }
   }
   private comparable(left: Expression, right: Expression, sign: Token): void {
-    if (left.type !== right.type) throw new ConditionError(`'${sign.text}' compares a ${left.type} with a ${right.type}`, sign.at, '')
+    if (left.type !== right.type)
+      throw new ConditionError(
+        `'${sign.text}' compares a ${left.type} with a ${right.type}`,
+        sign.at,
+        '',
+      )
     if (left.type !== 'number' && !['==', '=', '!='].includes(sign.text))
-      throw new ConditionError(`'${sign.text}' needs numbers`, sign.at, 'texts are compared with == and !=')
+      throw new ConditionError(
+        `'${sign.text}' needs numbers`,
+        sign.at,
+        'texts are compared with == and !=',
+      )
   }
   private membership(first: Expression, negated: boolean): Expression {
     const open = this.expect('[', "write `gpu in ['T4', 'L4']`")
@@ -187,7 +234,11 @@ class ConditionParser {
       members.push(member)
     } while (this.take(','))
     this.expect(']', 'close the list')
-    return { type: 'boolean', at: first.at, of: (c) => members.some((member) => member.of(c) === first.of(c)) !== negated }
+    return {
+      type: 'boolean',
+      at: first.at,
+      of: (c) => members.some((member) => member.of(c) === first.of(c)) !== negated,
+    }
   }
 
   private sum = (): Expression => this.computed(this.term, ['+', '-'])
@@ -198,7 +249,11 @@ class ConditionParser {
       const operation = arithmetic[sign.text]!
       const a = this.need(left, 'number', `'${sign.text}' needs numbers`)
       const b = this.need(part(), 'number', `'${sign.text}' needs numbers`)
-      left = { type: 'number', at: a.at, of: (c) => operation(a.of(c) as number, b.of(c) as number) }
+      left = {
+        type: 'number',
+        at: a.at,
+        of: (c) => operation(a.of(c) as number, b.of(c) as number),
+      }
     }
     return left
   }
@@ -206,7 +261,9 @@ class ConditionParser {
   private unary = (): Expression => {
     const minus = this.take('-')
     if (minus) {
-      const inner = this.nested(minus.at, () => this.need(this.unary(), 'number', "'-' needs a number"))
+      const inner = this.nested(minus.at, () =>
+        this.need(this.unary(), 'number', "'-' needs a number"),
+      )
       return { type: 'number', at: minus.at, of: (c) => -(inner.of(c) as number) }
     }
     const open = this.take('(')
@@ -217,7 +274,8 @@ class ConditionParser {
     }
     const token = this.peek()
     this.position++
-    if (token.kind === 'number') return { type: 'number', at: token.at, of: () => Number(token.text) }
+    if (token.kind === 'number')
+      return { type: 'number', at: token.at, of: () => Number(token.text) }
     if (token.kind === 'string') return { type: 'string', at: token.at, of: () => token.text }
     if (token.kind === 'name') return this.named(token)
     throw new ConditionError(
@@ -228,20 +286,37 @@ class ConditionParser {
   }
   private named(token: Token): Expression {
     const known = this.names.get(token.text)
-    if (known) return { type: known === 'number' ? 'number' : 'string', at: token.at, of: (c) => c[token.text]! }
-    const isValue = [...this.names.values()].some((values) => values !== 'number' && values.includes(token.text))
+    if (known)
+      return {
+        type: known === 'number' ? 'number' : 'string',
+        at: token.at,
+        of: (c) => c[token.text]!,
+      }
+    const isValue = [...this.names.values()].some(
+      (values) => values !== 'number' && values.includes(token.text),
+    )
     if (isValue) return { type: 'string', at: token.at, of: () => token.text }
-    throw new ConditionError(`'${token.text}' is no parameter`, token.at, namesNear(token.text, [...this.names.keys()]), 'no-parameter')
+    throw new ConditionError(
+      `'${token.text}' is no parameter`,
+      token.at,
+      namesNear(token.text, [...this.names.keys()]),
+      'no-parameter',
+    )
   }
 
   private expect(sign: string, hint: string): Token {
     const token = this.take(sign)
     if (token) return token
     const found = this.peek()
-    throw new ConditionError(found.kind === 'end' ? `'${sign}' is missing` : `expected '${sign}', found '${found.text}'`, found.at, hint)
+    throw new ConditionError(
+      found.kind === 'end' ? `'${sign}' is missing` : `expected '${sign}', found '${found.text}'`,
+      found.at,
+      hint,
+    )
   }
   private nested<T>(at: number, inner: () => T): T {
-    if (++this.depth > maxDepth) throw new ConditionError(`nested more than ${maxDepth} deep`, at, 'write it flatter')
+    if (++this.depth > maxDepth)
+      throw new ConditionError(`nested more than ${maxDepth} deep`, at, 'write it flatter')
     const result = inner()
     this.depth--
     return result

@@ -10,7 +10,9 @@ export interface ConfigProblem {
 /** Everything wrong with an experiment, at once. The command line exits with 2. */
 export class ConfigError extends Error {
   constructor(readonly problems: readonly ConfigProblem[]) {
-    super(problems.map((p) => `${p.where}: ${p.what}${p.hint ? `\n  hint: ${p.hint}` : ''}`).join('\n'))
+    super(
+      problems.map((p) => `${p.where}: ${p.what}${p.hint ? `\n  hint: ${p.hint}` : ''}`).join('\n'),
+    )
     this.name = 'ConfigError'
   }
 }

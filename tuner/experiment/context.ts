@@ -9,14 +9,18 @@ export interface Surroundings {
   /** Working directory. */
   readonly cwd: string
   readonly machine: MachineFacts
-  /** The entries are an experiment of a store, whose space has every parameter: no default is added, and nothing is held against this machine. */
+  /**
+   * The entries are an experiment of a store, whose space has every parameter: no default is added,
+   * and nothing is held against this machine.
+   */
   readonly stored?: boolean
   /** It is looked at, and nothing of it is started: files and folders that it names may be gone. */
   readonly onlyLookedAt?: boolean
 }
 
 /** Whether a path that the experiment needs is not there. */
-export const isMissing = (path: string, { onlyLookedAt }: Surroundings): boolean => !onlyLookedAt && !existsSync(path)
+export const isMissing = (path: string, { onlyLookedAt }: Surroundings): boolean =>
+  !onlyLookedAt && !existsSync(path)
 
 /** Notes something wrong with the value at a path of the experiment file. */
 export type Report = (path: Path, what: string, hint: string) => void
@@ -25,7 +29,10 @@ export type Report = (path: Path, what: string, hint: string) => void
 export interface FileContext {
   readonly entries: ExperimentEntries
   readonly report: Report
-  /** A path of the user made absolute: from the folder of the file it stands in, else the working directory. */
+  /**
+   * A path of the user made absolute: from the folder of the file it stands in, else the working
+   * directory.
+   */
   readonly pathAt: (path: Path, value: string) => string
   readonly broken: ReadonlySet<string>
   readonly around: Surroundings

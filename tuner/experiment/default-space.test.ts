@@ -4,14 +4,24 @@ import { machine, problemLines, useWorkspace, valuesOf } from './testing/workspa
 const { loadFile } = useWorkspace()
 
 describe('the space', () => {
-  const space = (text: string, facts = machine) => loadFile(`model: bert\nslo: 50ms\nspace:\n${text}`, {}, facts)
+  const space = (text: string, facts = machine) =>
+    loadFile(`model: bert\nslo: 50ms\nspace:\n${text}`, {}, facts)
 
-  test.each(['cpuCores', 'memoryMiB', 'gpus', 'batchSize', 'queueLimit', 'instances', 'cpuThreads', 'sequenceLength', 'imageSize'])(
-    '%s beyond all that is built is refused with what there is',
-    (name) => {
-      expect(() => space(`  ${name}: [1, 1e300]`)).toThrow(new RegExp(`${name}: 1e\\+300 is above \\d+[\\s\\S]*at most \\d+`))
-    },
-  )
+  test.each([
+    'cpuCores',
+    'memoryMiB',
+    'gpus',
+    'batchSize',
+    'queueLimit',
+    'instances',
+    'cpuThreads',
+    'sequenceLength',
+    'imageSize',
+  ])('%s beyond all that is built is refused with what there is', (name) => {
+    expect(() => space(`  ${name}: [1, 1e300]`)).toThrow(
+      new RegExp(`${name}: 1e\\+300 is above \\d+[\\s\\S]*at most \\d+`),
+    )
+  })
 
   test('each kind of parameter', () => {
     const experiment = space(
@@ -27,26 +37,48 @@ describe('the space', () => {
     )
     expect(experiment.space.parameters.slice(5)).toEqual([
       { name: 'threads', kind: 'int', min: 1, max: 8, scale: 'log', category: 'env' },
-      { name: 'delay', kind: 'float', min: 0.5, max: 2, step: 0.5, scale: 'linear', category: 'args' },
+      {
+        name: 'delay',
+        kind: 'float',
+        min: 0.5,
+        max: 2,
+        step: 0.5,
+        scale: 'linear',
+        category: 'args',
+      },
       { name: 'growth', kind: 'float', min: 0.1, max: 0.9, scale: 'linear', category: 'env' },
       { name: 'mode', kind: 'categorical', values: ['a', 'b'], category: 'env' },
       { name: 'level', kind: 'categorical', values: ['1', '2'], category: 'env' },
-      { name: 'blocks', kind: 'ordinal', values: [16, 64, 256], scale: 'linear', category: 'server' },
+      {
+        name: 'blocks',
+        kind: 'ordinal',
+        values: [16, 64, 256],
+        scale: 'linear',
+        category: 'server',
+      },
     ])
     expect(valuesOf(experiment, 'memoryMiB')).toEqual([2048, 4096])
   })
 
   test('conditions name what stands before', () => {
-    const experiment = space("  mode: {values: [a, b], category: env}\n  depth: {values: 1..4, category: env, when: mode == 'b'}")
+    const experiment = space(
+      "  mode: {values: [a, b], category: env}\n  depth: {values: 1..4, category: env, when: mode == 'b'}",
+    )
     const depth = experiment.space.parameters.find((p) => p.name === 'depth')!
     expect(depth.when?.holds({ mode: 'a' })).toBe(false)
     expect(
-      problemLines(() => space('  depth: {values: 1..4, category: env, when: mode == 1}\n  mode: {values: 1..2, category: env}')),
+      problemLines(() =>
+        space(
+          '  depth: {values: 1..4, category: env, when: mode == 1}\n  mode: {values: 1..2, category: env}',
+        ),
+      ),
     ).toEqual(["e.yaml:4:46 'mode == 1': 'mode' is no parameter (character 1)"])
   })
 
   test('with and without a GPU in one space, the share depends on there being one', () => {
-    const share = space('  gpu: [none, T4]').space.parameters.find((p) => p.name === 'gpuMemoryPercent')!
+    const share = space('  gpu: [none, T4]').space.parameters.find(
+      (p) => p.name === 'gpuMemoryPercent',
+    )!
     expect(share.when?.text).toBe("gpu != 'none'")
   })
 
@@ -61,7 +93,10 @@ describe('the space', () => {
   test.each([
     ['{sequenceLength: 64..1024}', 'sequenceLength: 1024 tokens, but bert-base takes 512'],
     ['{imageSize: [224]}', 'imageSize means nothing for bert-base'],
-    ['{gpu: [A100-40GB, T4], migProfile: [1g.5gb, 9g.1gb]}', 'migProfile: none of A100-40GB, T4 has the profile 9g.1gb'],
+    [
+      '{gpu: [A100-40GB, T4], migProfile: [1g.5gb, 9g.1gb]}',
+      'migProfile: none of A100-40GB, T4 has the profile 9g.1gb',
+    ],
     ['{precision: [fp16, fp7]}', "precision: unknown precision 'fp7'"],
     ['{gpuMemoryPercent: [50]}\ndevices: cpu', 'gpuMemoryPercent means nothing without a GPU'],
     ['{workers: {kind: int, values: [1, x], category: env}}', "workers: 'x' is not a number"],
@@ -71,23 +106,35 @@ describe('the space', () => {
     ['{batchSize: 1.5..4}', 'batchSize: 1.5 is not a whole number'],
     ['{gpu: 1..4}', 'gpu: a range of names'],
     ['{1st: [1, 2]}', "'1st' is no name of a parameter"],
-    ['{mode: {values: [a, b], category: env, features: {a: [1]}}}', 'mode: no features for b, or not as many as for the others'],
+    [
+      '{mode: {values: [a, b], category: env, features: {a: [1]}}}',
+      'mode: no features for b, or not as many as for the others',
+    ],
   ])('%s is refused', (text, problem) => {
-    expect(problemLines(() => loadFile(`model: bert\nslo: 50ms\nspace: ${text}`)).map((line) => line.replace(/^\S+ /, ''))).toEqual([
-      problem,
-    ])
+    expect(
+      problemLines(() => loadFile(`model: bert\nslo: 50ms\nspace: ${text}`)).map((line) =>
+        line.replace(/^\S+ /, ''),
+      ),
+    ).toEqual([problem])
   })
 
   test('a parameter of a command that nearly is a standard one is asked about', () => {
-    const text = (space: string) => `model: bert\nslo: 50ms\npredictor: {command: serve}\nspace: ${space}`
-    expect(problemLines(() => loadFile(text('{cpuCoers: 1..2}')))).toEqual(["e.yaml:4:19 'cpuCoers' looks like cpuCores"])
+    const text = (space: string) =>
+      `model: bert\nslo: 50ms\npredictor: {command: serve}\nspace: ${space}`
+    expect(problemLines(() => loadFile(text('{cpuCoers: 1..2}')))).toEqual([
+      "e.yaml:4:19 'cpuCoers' looks like cpuCores",
+    ])
     expect(
-      loadFile(text('{cpu_cores: {values: 1..2, category: env}, BATCH_SIZE: 1..4, threads: 1..4}')).space.parameters.map((p) => p.name),
+      loadFile(
+        text('{cpu_cores: {values: 1..2, category: env}, BATCH_SIZE: 1..4, threads: 1..4}'),
+      ).space.parameters.map((p) => p.name),
     ).toEqual(['cpuCores', 'cpu_cores', 'BATCH_SIZE', 'threads'])
   })
 
   test('a GPU that is not in this machine', () => {
-    expect(problemLines(() => space('  gpu: [T4]', { cpuCores: 4, gpus: ['L4'] }))).toEqual(['e.yaml:4:8 this machine has no GPU T4'])
+    expect(problemLines(() => space('  gpu: [T4]', { cpuCores: 4, gpus: ['L4'] }))).toEqual([
+      'e.yaml:4:8 this machine has no GPU T4',
+    ])
   })
 
   test('a running server is measured as it is', () => {
@@ -99,7 +146,8 @@ describe('the space', () => {
   })
 
   test("a command's parameters must reach it", () => {
-    const text = 'model: bert\nslo: 50ms\npredictor: {command: "serve --port ${port} --b ${batch}"}\n'
+    const text =
+      'model: bert\nslo: 50ms\npredictor: {command: "serve --port ${port} --b ${batch}"}\n'
     expect(problemLines(() => loadFile(`${text}space: {workers: 1..4, batchSize: 1..4}`))).toEqual([
       expect.stringContaining('parameter batchSize (server) reaches the predictor nowhere'),
       'e.yaml:3:22 predictor.command: unknown placeholder ${batch}',

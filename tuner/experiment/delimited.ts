@@ -2,7 +2,8 @@ import { hintOf, readText } from '../../profiler/bounded-reader.ts'
 import { UnitError } from './units.ts'
 
 /**
- * Lines of a file as cells: columns apart by comma, semicolon or tab, quotes and spaces around them cut off. Line i is at i - 1, empty ones are kept.
+ * Lines of a file as cells: columns apart by comma, semicolon or tab, quotes and spaces around them
+ * cut off. Line i is at i - 1, empty ones are kept.
  * @param what the file is of, for the error
  * @throws UnitError when it cannot be read
  */
@@ -11,7 +12,10 @@ export function readRows(path: string, what: string, hint: string): string[][] {
   try {
     text = readText(path, 'data')
   } catch (error) {
-    throw new UnitError(`the ${what} cannot be read: ${(error as Error).message}`, hintOf(error) ?? hint)
+    throw new UnitError(
+      `the ${what} cannot be read: ${(error as Error).message}`,
+      hintOf(error) ?? hint,
+    )
   }
   return text.split(/\r?\n/).map((line) => cellsOf(line).map((cell) => cell.trim()))
 }

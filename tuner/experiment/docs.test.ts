@@ -26,18 +26,24 @@ describe('docs/experiment-file.md', () => {
     expect(page).toContain(`-->\n${experimentReference()}\n<!-- end of reference -->`)
   })
 
-  test.each([...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text]) => [text!.split('\n').slice(0, 3).join(' / '), text!]))(
-    'its example loads: %s',
-    (_, text) => {
-      writeFileSync(join(cwd, 'e.yaml'), text)
-      expect(loadExperiment({ cwd, machine, file: 'e.yaml' }).space.parameters.length).toBeGreaterThan(1)
-    },
-  )
+  test.each(
+    [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text]) => [
+      text!.split('\n').slice(0, 3).join(' / '),
+      text!,
+    ]),
+  )('its example loads: %s', (_, text) => {
+    writeFileSync(join(cwd, 'e.yaml'), text)
+    expect(
+      loadExperiment({ cwd, machine, file: 'e.yaml' }).space.parameters.length,
+    ).toBeGreaterThan(1)
+  })
 })
 
 describe('docs/experiment.schema.json', () => {
   test('is the schema as it is (npm run docs)', () => {
-    expect(JSON.parse(read('docs/experiment.schema.json'))).toEqual(JSON.parse(JSON.stringify(experimentJsonSchema())))
+    expect(JSON.parse(read('docs/experiment.schema.json'))).toEqual(
+      JSON.parse(JSON.stringify(experimentJsonSchema())),
+    )
   })
 })
 
@@ -57,11 +63,17 @@ describe('examples/experiment.yaml', () => {
 
   test('loads', () => {
     const experiment = loadExperiment({ cwd: root, machine, file: 'examples/experiment.yaml' })
-    expect(experiment).toMatchObject({ name: 'bert-on-shared-gpus', devicesUsed: 'emulated', pins: { cpuCores: 2 } })
+    expect(experiment).toMatchObject({
+      name: 'bert-on-shared-gpus',
+      devicesUsed: 'emulated',
+      pins: { cpuCores: 2 },
+    })
   })
 
   test('has every key of the schema, set or in a comment', () => {
-    const absent = Object.keys(experimentFileSchema.shape).filter((key) => !new RegExp(`^(# )?${key}:`, 'm').test(text))
+    const absent = Object.keys(experimentFileSchema.shape).filter(
+      (key) => !new RegExp(`^(# )?${key}:`, 'm').test(text),
+    )
     expect(absent).toEqual([])
   })
 

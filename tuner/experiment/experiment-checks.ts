@@ -29,9 +29,17 @@ const ofGpus = ['gpuMemoryPercent', 'migProfile', 'sharing']
 /** What is tuned stands in every store, table and file, so that no secret may. */
 export function checkNoSecretChoices({ entries, report }: Context, space: SearchSpace): void {
   for (const parameter of space.parameters) {
-    if (parameter.kind !== 'categorical' || !parameter.values.some((value) => isSecretChoice(parameter.name, value))) continue
+    if (
+      parameter.kind !== 'categorical' ||
+      !parameter.values.some((value) => isSecretChoice(parameter.name, value))
+    )
+      continue
     const at = Object.hasOwn(entries.pin ?? {}, parameter.name) ? 'pin' : 'space'
-    report([at, parameter.name], `${parameter.name} has a secret among its values`, 'a secret is not tuned: put it into predictor.env')
+    report(
+      [at, parameter.name],
+      `${parameter.name} has a secret among its values`,
+      'a secret is not tuned: put it into predictor.env',
+    )
   }
 }
 
@@ -44,7 +52,8 @@ export function checkGpus(
 ): void {
   const gpu = space.parameters.find((parameter) => parameter.name === 'gpu')
   if (gpu?.kind !== 'categorical') {
-    const said = (name: string) => Object.hasOwn(entries.space ?? {}, name) || Object.hasOwn(entries.pin ?? {}, name)
+    const said = (name: string) =>
+      Object.hasOwn(entries.space ?? {}, name) || Object.hasOwn(entries.pin ?? {}, name)
     for (const name of said('gpu') ? [] : ofGpus.filter(said))
       report(
         Object.hasOwn(entries.space ?? {}, name) ? ['space', name] : ['pin', name],
@@ -54,7 +63,9 @@ export function checkGpus(
     return
   }
   const here = gpusHere(around.machine, own.gpus)
-  const local = (entries.backend ?? defaults.backend) === 'local' && serverUrlOf(entries.predictor) === undefined
+  const local =
+    (entries.backend ?? defaults.backend) === 'local' &&
+    serverUrlOf(entries.predictor) === undefined
   const held = devicesUsed === 'gpu' && local && here.length > 0
   const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')
@@ -63,7 +74,8 @@ export function checkGpus(
   checkMigProfiles(report, space, names, own.gpus)
   for (const name of names) {
     if (!book.gpus[name]) reportUnpriced(report, at, name, names, book)
-    else if (book.instances) checkInstances(report, at, { ...largest(space), gpu: name }, book, own.gpus)
+    else if (book.instances)
+      checkInstances(report, at, { ...largest(space), gpu: name }, book, own.gpus)
     if (held && !here.some((offer) => offer.name === name))
       report(
         at,
@@ -74,7 +86,13 @@ export function checkGpus(
   if (held && !around.stored) checkCount(report, space, here)
 }
 
-function reportUnpriced(report: Report, at: Path, name: string, names: readonly string[], book: PriceBook): void {
+function reportUnpriced(
+  report: Report,
+  at: Path,
+  name: string,
+  names: readonly string[],
+  book: PriceBook,
+): void {
   const others = names.filter((other) => book.gpus[other])
   const hint = unpricedHint(name, book, providersWith(name, book))
   const without = others.length === 0 ? '' : `; or leave it out: --gpus ${others.join(',')}`
@@ -85,7 +103,8 @@ function reportUnpriced(report: Report, at: Path, name: string, names: readonly 
 function largest({ parameters }: SearchSpace): Configuration {
   const most = Object.fromEntries(
     parameters.flatMap((p) =>
-      p.kind === 'categorical' || !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters, 'decodeGpus'].includes(p.name)
+      p.kind === 'categorical' ||
+      !['cpuCores', 'memoryMiB', 'gpus', ...poolParameters, 'decodeGpus'].includes(p.name)
         ? []
         : [[p.name, p.kind === 'ordinal' ? Math.max(...p.values) : p.max]],
     ),
@@ -95,7 +114,13 @@ function largest({ parameters }: SearchSpace): Configuration {
 }
 
 /** Where GPUs are sold as instances, one must hold the largest replica. */
-function checkInstances(report: Report, at: Path, configuration: Configuration, book: PriceBook, ownGpus: readonly Gpu[]): void {
+function checkInstances(
+  report: Report,
+  at: Path,
+  configuration: Configuration,
+  book: PriceBook,
+  ownGpus: readonly Gpu[],
+): void {
   try {
     pricePerHour(resourcesOf(configuration, {}, ownGpus), book)
   } catch (error) {
@@ -109,36 +134,70 @@ function checkCount(report: Report, space: SearchSpace, here: readonly GpuOffer[
   const parameter = space.parameters.find(({ name }) => name === 'gpus')
   if (parameter === undefined || parameter.kind === 'categorical') return
   const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
-  const most = Math.max(...here.map(({ wholes, slices }) => (wholes === 0 && slices.length > 0 ? 1 : wholes)))
-  if (asked > most) report(['space', 'gpus'], `gpus: ${asked} GPUs of a replica, but this machine has ${most}`, 'ask for fewer')
+  const most = Math.max(
+    ...here.map(({ wholes, slices }) => (wholes === 0 && slices.length > 0 ? 1 : wholes)),
+  )
+  if (asked > most)
+    report(
+      ['space', 'gpus'],
+      `gpus: ${asked} GPUs of a replica, but this machine has ${most}`,
+      'ask for fewer',
+    )
 }
 
 /** llama.cpp has places for so many sequences and no more, whatever the memory. */
-export function checkSequences({ report, entries }: Context, predictor: PredictorTemplate, { parameters }: SearchSpace): void {
+export function checkSequences(
+  { report, entries }: Context,
+  predictor: PredictorTemplate,
+  { parameters }: SearchSpace,
+): void {
   const parameter = parameters.find(({ name }) => name === 'maxNumSeqs')
-  if (predictor.kind !== 'builtin' || predictor.engine !== 'gguf' || parameter === undefined || parameter.kind === 'categorical') return
+  if (
+    predictor.kind !== 'builtin' ||
+    predictor.engine !== 'gguf' ||
+    parameter === undefined ||
+    parameter.kind === 'categorical'
+  )
+    return
   const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
   if (asked <= mostGgufSequences) return
   const at = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
-  report([at, 'maxNumSeqs'], `maxNumSeqs: ${asked} sequences, but llama.cpp takes ${mostGgufSequences}`, 'ask for fewer')
+  report(
+    [at, 'maxNumSeqs'],
+    `maxNumSeqs: ${asked} sequences, but llama.cpp takes ${mostGgufSequences}`,
+    'ask for fewer',
+  )
 }
 
-/** A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial. */
-function checkMigProfiles(report: Context['report'], space: SearchSpace, gpus: readonly string[], own: readonly Gpu[]): void {
+/**
+ * A MIG profile must exist on one of the GPUs at least; on the others it is an infeasible trial.
+ */
+function checkMigProfiles(
+  report: Context['report'],
+  space: SearchSpace,
+  gpus: readonly string[],
+  own: readonly Gpu[],
+): void {
   const parameter = space.parameters.find(({ name }) => name === 'migProfile')
   if (parameter?.kind !== 'categorical') return
   const models = gpus.map((gpu) => findGpu(gpu, own))
   const known = models.flatMap(migProfilesOf).map(({ name }) => name)
-  const exists = (profile: string) => models.some((gpu) => knownMigProfile(gpu, profile) !== undefined)
+  const exists = (profile: string) =>
+    models.some((gpu) => knownMigProfile(gpu, profile) !== undefined)
   for (const profile of parameter.values.filter((value) => value !== 'none' && !exists(value)))
     report(
       ['space', 'migProfile'],
       `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
-      known.length > 0 ? namesNear(profile, [...new Set(known)]) : 'MIG is on A30, A100, H100 and later',
+      known.length > 0
+        ? namesNear(profile, [...new Set(known)])
+        : 'MIG is on A30, A100, H100 and later',
     )
 }
 
-/** The model must be one that the engine can build or the device model knows, unless its own files are loaded by a real engine. */
+/**
+ * The model must be one that the engine can build or the device model knows, unless its own files
+ * are loaded by a real engine.
+ */
 export function checkArchitecture(
   { report, broken, entries, own }: Context,
   model: ModelSpec,
@@ -148,19 +207,35 @@ export function checkArchitecture(
 ): void {
   if (broken.has('model') || entries.model === undefined || isKindUnknown(broken)) return
   if (predictor.kind === 'builtin' && model.version !== undefined && model.path === undefined)
-    report(['model', 'version'], 'a version of a model without files', 'give the path of the folder with its version folders')
-  // A server of one's own that is told the name in the body may have it of any form: meta-llama/Llama-3.1-8B, llama3:8b.
+    report(
+      ['model', 'version'],
+      'a version of a model without files',
+      'give the path of the folder with its version folders',
+    )
+  // A server of one's own that is told the name in the body may have it of any form:
+  // meta-llama/Llama-3.1-8B, llama3:8b.
   const onHub = model.path === undefined && hubName(model.name) !== undefined
-  const inUrl = (predictor.kind === 'builtin' && !onHub) || (predictor.kind !== 'builtin' && protocolTable[predictor.protocol].metadata)
+  const inUrl =
+    (predictor.kind === 'builtin' && !onHub) ||
+    (predictor.kind !== 'builtin' && protocolTable[predictor.protocol].metadata)
   if (inUrl && !/^[^/:\s]+$/.test(model.name))
-    report(['model', 'name'], `'${model.name}' cannot be a name in a URL`, 'no slash, colon or space')
-  if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated')) return
-  const nearest = model.path === undefined ? '' : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
+    report(
+      ['model', 'name'],
+      `'${model.name}' cannot be a name in a URL`,
+      'no slash, colon or space',
+    )
+  if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated'))
+    return
+  const nearest =
+    model.path === undefined
+      ? ''
+      : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
   try {
     const architecture = architectureOf(model.architecture, own.architectures)
     checkInputs(report, architecture, space)
     checkWeights(report, architecture, space)
-    if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name)) return
+    if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name))
+      return
     report(
       ['model'],
       `the built-in predictor cannot run '${model.architecture}' for real`,
@@ -169,7 +244,12 @@ export function checkArchitecture(
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error
     const unread = isOnnxFile(model.path) ? whyNotCounted(model.path) : undefined
-    if (unread) report(['model', 'path'], unread.message, 'or name the architecture nearest to it: architecture: bert-base')
+    if (unread)
+      report(
+        ['model', 'path'],
+        unread.message,
+        'or name the architecture nearest to it: architecture: bert-base',
+      )
     else if (onHub)
       report(
         ['model'],
@@ -186,9 +266,17 @@ export function checkArchitecture(
 }
 
 /** Weights that their file has in fewer bits are not to be taken for 16 of them. */
-function checkWeights(report: Report, architecture: Architecture, { parameters }: SearchSpace): void {
+function checkWeights(
+  report: Report,
+  architecture: Architecture,
+  { parameters }: SearchSpace,
+): void {
   const quantizedBy = architecture.kind === 'decoder' ? architecture.quantizedBy : undefined
-  if (quantizedBy === undefined || parameters.some(({ name }) => name === 'quantization' || name === 'precision')) return
+  if (
+    quantizedBy === undefined ||
+    parameters.some(({ name }) => name === 'quantization' || name === 'precision')
+  )
+    return
   report(
     ['model'],
     `its config.json says that the weights are quantised (${quantizedBy}), and nothing here does: they would be taken for 16 bits`,
@@ -220,7 +308,14 @@ const languageParameters: ReadonlySet<string> = new Set([
   ...poolParameters,
   'decodeGpus',
 ])
-const tensorParameters: ReadonlySet<string> = new Set(['batchSize', 'maxDelayMs', 'instances', 'cpuThreads', 'imageSize', 'sequenceLength'])
+const tensorParameters: ReadonlySet<string> = new Set([
+  'batchSize',
+  'maxDelayMs',
+  'instances',
+  'cpuThreads',
+  'imageSize',
+  'sequenceLength',
+])
 
 /** Sizes of the input must be ones that the model takes. */
 function checkInputs(report: Report, architecture: Architecture, space: SearchSpace): void {
@@ -246,7 +341,13 @@ function checkInputs(report: Report, architecture: Architecture, space: SearchSp
           ? `its file fixes it at ${fixed}; export it with that axis open`
           : `it takes ${{ text: 'text: sequenceLength', image: 'images: imageSize', tensor: 'tensors of its own' }[takes]}`,
       )
-    if (architecture.kind === 'convnet' || takes !== 'text' || name !== 'sequenceLength' || parameter.kind === 'categorical') continue
+    if (
+      architecture.kind === 'convnet' ||
+      takes !== 'text' ||
+      name !== 'sequenceLength' ||
+      parameter.kind === 'categorical'
+    )
+      continue
     const longest = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
     if (longest > architecture.maxSequenceLength)
       report(

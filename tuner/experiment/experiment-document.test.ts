@@ -25,9 +25,15 @@ test('what the store keeps makes the same experiment again', () => {
   const files: [string, FlagValues][] = [
     ['model: bert\nslo: 50ms', {}],
     ['model: bert\nslo: 50ms\nbackend: simulated\ndevices: gpu', {}],
-    ['model: bert\nslo: 50ms\nload: {payload: {file: texts.txt, items: "1:70, 8:30", count: 9}}', {}],
+    [
+      'model: bert\nslo: 50ms\nload: {payload: {file: texts.txt, items: "1:70, 8:30", count: 9}}',
+      {},
+    ],
     ['model: bert\nslo: 50ms\nload: {arrivals: "trace:sizes.csv", payload: texts.txt}', {}],
-    ['model: bert\nslo: p95<80ms\ndemand: 500 rps\nheadroom: 25%', { pin: ['cpuCores=2', 'instances=2'], gpus: 'T4,none', out: 'results' }],
+    [
+      'model: bert\nslo: p95<80ms\ndemand: 500 rps\nheadroom: 25%',
+      { pin: ['cpuCores=2', 'instances=2'], gpus: 'T4,none', out: 'results' },
+    ],
     [
       'model: {path: models/mine}\nslo: 1s\ndevices: cpu\nload: {arrivals: "trace:trace.csv", payload: body.jsonl}\nprices: prices.yaml\nconfirm: false',
       {},
@@ -38,7 +44,10 @@ test('what the store keeps makes the same experiment again', () => {
         'constraints: depth < 8\nobjective: max-rate\nmaxPricePerHour: $2\nload: {arrivals: gamma:1.5, timeout: 3s}\nstop: {tolerance: 10%, certainty: 0.9}',
       {},
     ],
-    ['model: any\nslo: 50ms\npredictor: {url: "http://127.0.0.1:8000", protocol: tfserving, http2: true}\npin: {gpu: T4, cpuCores: 4}', {}],
+    [
+      'model: any\nslo: 50ms\npredictor: {url: "http://127.0.0.1:8000", protocol: tfserving, http2: true}\npin: {gpu: T4, cpuCores: 4}',
+      {},
+    ],
     [
       'model: any\nslo: 50ms\npredictor: {url: "grpcs://127.0.0.1:8001", protocol: grpc-v2, headers: {x-key: a}, ca: ca.pem, insecureSkipVerify: false}',
       {},
@@ -62,13 +71,20 @@ test('what the store keeps makes the same experiment again', () => {
 
 test('a resumed experiment takes flags over what was stored', () => {
   const { document } = load(bert)
-  const again = experimentFromDocument(document, 'bert-1', { cwd: path(), machine }, { maxTrials: '99' })
+  const again = experimentFromDocument(
+    document,
+    'bert-1',
+    { cwd: path(), machine },
+    { maxTrials: '99' },
+  )
   expect(again.budget.maxTrials).toBe(99)
   expect(originOf(again, 'budget.maxTrials')).toBe('--max-trials')
   expect(originOf(again, 'slo.limit')).toBe('experiment bert-1')
 })
 test('any document is read or refused with places, whatever stands where', () => {
-  const whole = parse(readFileSync(new URL('../../examples/experiment.yaml', import.meta.url), 'utf8')) as Record<string, unknown>
+  const whole = parse(
+    readFileSync(new URL('../../examples/experiment.yaml', import.meta.url), 'utf8'),
+  ) as Record<string, unknown>
   const odd = fc.oneof(
     fc.constantFrom(
       null,
@@ -96,10 +112,16 @@ test('any document is read or refused with places, whatever stands where', () =>
   ])
   fc.assert(
     fc.property(
-      fc.array(fc.tuple(fc.constantFrom(...paths, ['odd'], ['space', 'odd'], ['space', 'batchSize', 'values']), odd), {
-        minLength: 1,
-        maxLength: 4,
-      }),
+      fc.array(
+        fc.tuple(
+          fc.constantFrom(...paths, ['odd'], ['space', 'odd'], ['space', 'batchSize', 'values']),
+          odd,
+        ),
+        {
+          minLength: 1,
+          maxLength: 4,
+        },
+      ),
       (changes) => {
         const document = structuredClone(whole)
         for (const [path, value] of changes) {

@@ -1,4 +1,7 @@
-/** The effective experiment written back in the form of the experiment file: for the store, `tune config`, and to be read again. */
+/**
+ * The effective experiment written back in the form of the experiment file: for the store, `tune
+ * config`, and to be read again.
+ */
 import { isRecord } from '../../profiler/plain-record.ts'
 import { demandOf, metricOf, priceBoundOf } from '../../search/objective.ts'
 import type { Parameter } from '../../search/types.ts'
@@ -48,10 +51,18 @@ export function documentOf(
     space:
       predictor.kind === 'url'
         ? undefined
-        : Object.fromEntries(experiment.space.parameters.map((parameter) => [parameter.name, parameterEntry(parameter)])),
+        : Object.fromEntries(
+            experiment.space.parameters.map((parameter) => [
+              parameter.name,
+              parameterEntry(parameter),
+            ]),
+          ),
     variants: variantEntries(experiment.variants),
     minQuality: experiment.minQuality,
-    constraints: experiment.space.constraints.length > 0 ? experiment.space.constraints.map((constraint) => constraint.text) : undefined,
+    constraints:
+      experiment.space.constraints.length > 0
+        ? experiment.space.constraints.map((constraint) => constraint.text)
+        : undefined,
     pin: Object.keys(experiment.pins).length > 0 ? { ...experiment.pins } : undefined,
     predictor: predictorEntry(experiment),
     kubernetes: experiment.kubernetes && { ...experiment.kubernetes },
@@ -59,11 +70,17 @@ export function documentOf(
       arrivals: arrivalsEntry(load.arrivals, tracePath),
       payload: {
         ...payloadEntries(load.payload),
-        ...(load.payload.kind === 'generated' && load.payload.prompts && promptEntries(load.payload.prompts, slo, lengthsPath)),
+        ...(load.payload.kind === 'generated' &&
+          load.payload.prompts &&
+          promptEntries(load.payload.prompts, slo, lengthsPath)),
       },
       warmUp:
         load.warmUp &&
-        compact({ ...load.warmUp, payload: load.warmUp.payload?.kind === 'generated' ? undefined : load.warmUp.payload?.path }),
+        compact({
+          ...load.warmUp,
+          payload:
+            load.warmUp.payload?.kind === 'generated' ? undefined : load.warmUp.payload?.path,
+        }),
       timeout: formatDuration(load.timeoutMs),
       trialTime: formatDuration(load.trialSeconds * 1000),
       confirmTime: formatDuration(load.confirmSeconds * 1000),
@@ -72,7 +89,8 @@ export function documentOf(
     ...answerEntries(experiment.answers),
     budget: {
       maxTrials: budget.maxTrials,
-      timeLimit: budget.timeLimitS === undefined ? undefined : formatDuration(budget.timeLimitS * 1000),
+      timeLimit:
+        budget.timeLimitS === undefined ? undefined : formatDuration(budget.timeLimitS * 1000),
       cost: budget.maxCost === undefined ? undefined : `$${budget.maxCost}`,
     },
     stop: {
@@ -103,13 +121,24 @@ function parameterEntry(parameter: Parameter): unknown {
     when: parameter.when?.text,
   }
   if (parameter.kind === 'categorical') {
-    const kind = known?.names || parameter.values.some((value) => Number.isNaN(Number(value))) ? undefined : 'categorical'
+    const kind =
+      known?.names || parameter.values.some((value) => Number.isNaN(Number(value)))
+        ? undefined
+        : 'categorical'
     const features = parameter.name === 'gpu' ? undefined : parameter.features
     return shortest({ values: [...parameter.values], kind, features, ...said })
   }
   const scale = parameter.scale === (known?.scale ?? 'linear') ? undefined : parameter.scale
-  if (parameter.kind === 'ordinal') return shortest({ values: [...parameter.values], scale, ...said })
-  return compact({ kind: parameter.kind, min: parameter.min, max: parameter.max, step: parameter.step, scale, ...said })
+  if (parameter.kind === 'ordinal')
+    return shortest({ values: [...parameter.values], scale, ...said })
+  return compact({
+    kind: parameter.kind,
+    min: parameter.min,
+    max: parameter.max,
+    step: parameter.step,
+    scale,
+    ...said,
+  })
 }
 
 function shortest(entry: { values: unknown[] } & Record<string, unknown>): unknown {
@@ -118,7 +147,10 @@ function shortest(entry: { values: unknown[] } & Record<string, unknown>): unkno
 }
 
 function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
-  const readyTimeout = predictor.readyTimeoutS === undefined ? undefined : formatDuration(predictor.readyTimeoutS * 1000)
+  const readyTimeout =
+    predictor.readyTimeoutS === undefined
+      ? undefined
+      : formatDuration(predictor.readyTimeoutS * 1000)
   const { kind, protocol } = predictor
   if (predictor.kind === 'builtin')
     return compact({
@@ -135,12 +167,33 @@ function predictorEntry({ predictor }: Pick<Experiment, 'predictor'>): unknown {
   const { path, signature, healthPath, body, contentType, form, headers } = predictor
   if (predictor.kind === 'url') {
     const { http2, tls, urls } = predictor
-    const where = urls === undefined ? { url: predictor.url } : { urls: urls.map((one) => ({ ...one })) }
+    const where =
+      urls === undefined ? { url: predictor.url } : { urls: urls.map((one) => ({ ...one })) }
     const pair = tls?.certPath === undefined ? undefined : { cert: tls.certPath, key: tls.keyPath }
-    const checks = { http2, ca: tls?.caPath, tls: pair, insecureSkipVerify: tls?.insecureSkipVerify }
-    return compact({ kind, ...where, protocol, path, signature, healthPath, body, contentType, form, headers, ...checks, readyTimeout })
+    const checks = {
+      http2,
+      ca: tls?.caPath,
+      tls: pair,
+      insecureSkipVerify: tls?.insecureSkipVerify,
+    }
+    return compact({
+      kind,
+      ...where,
+      protocol,
+      path,
+      signature,
+      healthPath,
+      body,
+      contentType,
+      form,
+      headers,
+      ...checks,
+      readyTimeout,
+    })
   }
-  const files = predictor.files?.length ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template])) : undefined
+  const files = predictor.files?.length
+    ? Object.fromEntries(predictor.files.map((file) => [file.path, file.template]))
+    : undefined
   const { env, envNames, argFormat, prepare, reconfigure, cwd } = predictor
   const server = predictor.server?.kind
   const command = predictor.command.length > 0 ? [...predictor.command] : undefined
@@ -178,10 +231,17 @@ const transferEntry = ({ gbPerS, latencyMs }: NonNullable<BuiltinTemplate['kvTra
 })
 
 /** A trace stays a path: its arrivals would be the largest part of the document. */
-function arrivalsEntry(arrivals: Experiment['load']['arrivals'], tracePath: string | undefined): unknown {
+function arrivalsEntry(
+  arrivals: Experiment['load']['arrivals'],
+  tracePath: string | undefined,
+): unknown {
   switch (arrivals.kind) {
     case 'on-off':
-      return { kind: 'on-off', on: formatDuration(arrivals.onS * 1000), off: formatDuration(arrivals.offS * 1000) }
+      return {
+        kind: 'on-off',
+        on: formatDuration(arrivals.onS * 1000),
+        off: formatDuration(arrivals.offS * 1000),
+      }
     case 'trace':
       return { kind: 'trace', file: tracePath }
     case 'gamma':
@@ -201,9 +261,24 @@ function compact(value: Record<string, unknown>): Record<string, unknown> {
   )
 }
 
-/** Paths of the document that are shown and traced as one: parameters, and everything that is no section. */
+/**
+ * Paths of the document that are shown and traced as one: parameters, and everything that is no
+ * section.
+ */
 function leaves(document: ExperimentDocument): [Path, unknown][] {
-  const parents = new Set(['model', 'slo', 'space', 'pin', 'predictor', 'kubernetes', 'load', 'expect', 'golden', 'budget', 'stop'])
+  const parents = new Set([
+    'model',
+    'slo',
+    'space',
+    'pin',
+    'predictor',
+    'kubernetes',
+    'load',
+    'expect',
+    'golden',
+    'budget',
+    'stop',
+  ])
   return Object.entries(document).flatMap(([key, value]): [Path, unknown][] =>
     parents.has(key) && typeof value === 'object' && value !== null
       ? Object.entries(value).map(([inner, leaf]): [Path, unknown] => [[key, inner], leaf])
@@ -211,8 +286,15 @@ function leaves(document: ExperimentDocument): [Path, unknown][] {
   )
 }
 
-/** Where each leaf of the document came from. What no layer set is a default; those that follow from something else say from what. */
-export function originsOf(document: ExperimentDocument, merged: Merged, devicesUsed: Experiment['devicesUsed']): Record<string, Origin> {
+/**
+ * Where each leaf of the document came from. What no layer set is a default; those that follow from
+ * something else say from what.
+ */
+export function originsOf(
+  document: ExperimentDocument,
+  merged: Merged,
+  devicesUsed: Experiment['devicesUsed'],
+): Record<string, Origin> {
   const { entries } = merged
   const reasons: Record<string, string | undefined> = {
     name: 'the model',
@@ -225,18 +307,26 @@ export function originsOf(document: ExperimentDocument, merged: Merged, devicesU
   return Object.fromEntries(
     leaves(document).map(([path]): [string, Origin] => {
       const [section, name] = path
-      const pinned = section === 'space' ? merged.layerOf(['pin', name!])?.originOf(['pin', name!]) : undefined
+      const pinned =
+        section === 'space' ? merged.layerOf(['pin', name!])?.originOf(['pin', name!]) : undefined
       const origin = pinned ?? merged.layerOf(path)?.originOf(path)
       return [joinPath(path), origin ?? { kind: 'default', reason: reasons[joinPath(path)] }]
     }),
   )
 }
 
-/** Every effective value and where it came from, in the order of the experiment file: the rows of `tune config`. */
+/**
+ * Every effective value and where it came from, in the order of the experiment file: the rows of
+ * `tune config`.
+ */
 export function describeExperiment(experiment: Experiment): ConfigRow[] {
   return leaves(experiment.document).map(([path, value]) => {
     const name = joinPath(path)
-    return { path: name, value: describeLeaf(experiment, path, value), origin: showOrigin(experiment.origins[name] ?? { kind: 'default' }) }
+    return {
+      path: name,
+      value: describeLeaf(experiment, path, value),
+      origin: showOrigin(experiment.origins[name] ?? { kind: 'default' }),
+    }
   })
 }
 
@@ -262,7 +352,10 @@ function describeParameter({ space }: Experiment, name: string): string {
 
 /** A pod template is too long for a row: its containers and their images stand for it. */
 function describePod(pod: unknown): string {
-  const containers = containersOf(pod as Record<string, unknown>) as { name?: unknown; image?: unknown }[]
+  const containers = containersOf(pod as Record<string, unknown>) as {
+    name?: unknown
+    image?: unknown
+  }[]
   return isOwnPredictor(pod as Record<string, unknown>)
     ? containers.map(({ name, image }) => `${name} (${image ?? 'no image'})`).join(', ')
     : JSON.stringify(pod)

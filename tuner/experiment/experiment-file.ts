@@ -17,8 +17,16 @@ interface ExperimentFile {
  */
 export function readExperimentFile(file: string, cwd: string, text?: string): ExperimentFile {
   const path = resolve(cwd, file)
-  const { layer, problems } = text === undefined ? readYamlFile(path, file, dirname(path)) : readYaml(text, file, dirname(path))
-  if (!layer || !isProfilingExperiment(layer.raw)) return { layer: layer && { ...layer, path }, problems, notices: [] }
+  const { layer, problems } =
+    text === undefined
+      ? readYamlFile(path, file, dirname(path))
+      : readYaml(text, file, dirname(path))
+  if (!layer || !isProfilingExperiment(layer.raw))
+    return { layer: layer && { ...layer, path }, problems, notices: [] }
   const imported = importProfilingExperiment(layer)
-  return { layer: { ...imported.layer, path }, problems: [...problems, ...imported.problems], notices: imported.notices }
+  return {
+    layer: { ...imported.layer, path },
+    problems: [...problems, ...imported.problems],
+    notices: imported.notices,
+  }
 }

@@ -3,7 +3,14 @@ import { latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { metricText } from '../../profiler/prometheus.ts'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
-import { asksOf, defaultKind, kindsAsking, type Objective, type ObjectiveKind, objectiveOf } from '../../search/objective.ts'
+import {
+  asksOf,
+  defaultKind,
+  kindsAsking,
+  type Objective,
+  type ObjectiveKind,
+  objectiveOf,
+} from '../../search/objective.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
 import { limitsOf, type SloEntry, sloOf } from './parse-slo.ts'
@@ -20,7 +27,12 @@ export function resolveSlo(context: Context, streams: boolean): Slo {
   if (limits.length === 0 && ofClasses.length === 0 && !broken.has('slo'))
     report(['slo'], 'no SLO', 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file')
   const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
-  if (maxErrorRate >= 1) report(['slo', 'errorRate'], 'an error rate of 100 % lets every request fail', `write e.g. ${defaults.errorRate}`)
+  if (maxErrorRate >= 1)
+    report(
+      ['slo', 'errorRate'],
+      'an error rate of 100 % lets every request fail',
+      `write e.g. ${defaults.errorRate}`,
+    )
   for (const { metric } of limits)
     if (latencyMetrics[metric].streamed && !streams)
       report(
@@ -30,22 +42,35 @@ export function resolveSlo(context: Context, streams: boolean): Slo {
       )
   // A request could keep the one and miss the other of two limits of one latency.
   const metric = entry.metric ?? 'e2e'
-  if (limit !== undefined && entry[metric] !== undefined) report(['slo', 'limit'], `two limits of ${metric}`, 'keep the stricter one')
+  if (limit !== undefined && entry[metric] !== undefined)
+    report(['slo', 'limit'], `two limits of ${metric}`, 'keep the stricter one')
   const written = [...limits, ...ofClasses]
   const all = written.length > 0 ? written : [{ metric: 'e2e', limitMs: 1 } as const]
   const classes = Object.keys(entries.load?.payload?.classes ?? {})
-  return { ...sloOf(all, percentile ?? parsePercentile(defaults.percentile), maxErrorRate), ...(classes.length > 0 && { classes }) }
+  return {
+    ...sloOf(all, percentile ?? parsePercentile(defaults.percentile), maxErrorRate),
+    ...(classes.length > 0 && { classes }),
+  }
 }
 
 export function resolveHeadroom({ entries, report }: Context): number {
   const headroom = entries.headroom ?? parseShare(defaults.headroom)
-  if (headroom >= 1) report(['headroom'], 'a headroom of 100 % leaves no capacity', `write less, e.g. ${defaults.headroom}`)
+  if (headroom >= 1)
+    report(
+      ['headroom'],
+      'a headroom of 100 % leaves no capacity',
+      `write less, e.g. ${defaults.headroom}`,
+    )
   return headroom
 }
 
-export function resolveObjective({ entries, report, broken }: Context, headroom: number): Objective {
+export function resolveObjective(
+  { entries, report, broken }: Context,
+  headroom: number,
+): Objective {
   const { demand, maxPricePerHour, objectiveMetric } = entries
-  const kind: ObjectiveKind = entries.objective ?? (demand === undefined ? defaultKind.plain : defaultKind.withDemand)
+  const kind: ObjectiveKind =
+    entries.objective ?? (demand === undefined ? defaultKind.plain : defaultKind.withDemand)
   const asks = asksOf(kind)
   const bounded = kindsAsking('price bound').join(' or ')
   if (demand !== undefined && asks !== 'demand')
@@ -55,11 +80,23 @@ export function resolveObjective({ entries, report, broken }: Context, headroom:
       `leave the demand out, or use objective ${kindsAsking('demand').join(' or ')}`,
     )
   if (maxPricePerHour !== undefined && asks !== 'price bound')
-    report(['maxPricePerHour'], `a price bound does nothing for the objective ${kind}`, `use it with --objective ${bounded}`)
+    report(
+      ['maxPricePerHour'],
+      `a price bound does nothing for the objective ${kind}`,
+      `use it with --objective ${bounded}`,
+    )
   if (asks === 'demand' && demand === undefined && !broken.has('demand'))
-    report(['objective'], `${kind} needs a demand`, 'say how many requests per second: --rps 500, or `demand: 500 rps`')
+    report(
+      ['objective'],
+      `${kind} needs a demand`,
+      'say how many requests per second: --rps 500, or `demand: 500 rps`',
+    )
   if (asks === 'price bound' && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
-    report(['objective'], `${kind} needs a bound of the price`, 'say how much: --max-price $2, or `maxPricePerHour: $2`')
+    report(
+      ['objective'],
+      `${kind} needs a bound of the price`,
+      'say how much: --max-price $2, or `maxPricePerHour: $2`',
+    )
   if (objectiveMetric !== undefined && asks !== 'metric')
     report(
       ['objectiveMetric'],
@@ -67,14 +104,28 @@ export function resolveObjective({ entries, report, broken }: Context, headroom:
       `use it with objective ${kindsAsking('metric').join(' or ')}`,
     )
   const metric = asks === 'metric' ? rankedMetric({ entries, report, broken }) : undefined
-  return objectiveOf(kind, { demandRps: demand ?? 1, headroom, maxPricePerHour: maxPricePerHour ?? 1, metric })
+  return objectiveOf(kind, {
+    demandRps: demand ?? 1,
+    headroom,
+    maxPricePerHour: maxPricePerHour ?? 1,
+    metric,
+  })
 }
 
-/** The one that `objectiveMetric` names, by its name where that is the only one of it; where it names none, the only one that is read. */
-function rankedMetric({ entries, report, broken }: Pick<Context, 'entries' | 'report' | 'broken'>): string {
+/**
+ * The one that `objectiveMetric` names, by its name where that is the only one of it; where it
+ * names none, the only one that is read.
+ */
+function rankedMetric({
+  entries,
+  report,
+  broken,
+}: Pick<Context, 'entries' | 'report' | 'broken'>): string {
   const { objective, objectiveMetric, metrics = [] } = entries
   const [only, ...others] =
-    objectiveMetric === undefined ? metrics : metrics.filter((m) => [m.name, metricText(m)].includes(objectiveMetric))
+    objectiveMetric === undefined
+      ? metrics
+      : metrics.filter((m) => [m.name, metricText(m)].includes(objectiveMetric))
   if (only !== undefined && others.length === 0) return metricText(only)
   const texts = metrics.map(metricText)
   if (broken.has('metrics') || broken.has('objectiveMetric')) return objectiveMetric ?? ''
@@ -94,6 +145,11 @@ function rankedMetric({ entries, report, broken }: Pick<Context, 'entries' | 're
         ? `add it: \`metrics: ${objectiveMetric}\``
         : `there are ${texts.join(', ')}: name one of them, or add it to metrics`,
     )
-  else report(['objectiveMetric'], `several of metrics are called ${objectiveMetric}`, `name one with its labels: ${texts.join(', ')}`)
+  else
+    report(
+      ['objectiveMetric'],
+      `several of metrics are called ${objectiveMetric}`,
+      `name one with its labels: ${texts.join(', ')}`,
+    )
   return objectiveMetric ?? ''
 }

@@ -1,4 +1,7 @@
-/** The GPUs of this machine as an experiment may hold them, and the parameters that choose among them. */
+/**
+ * The GPUs of this machine as an experiment may hold them, and the parameters that choose among
+ * them.
+ */
 import { type Gpu, gpuCatalogue, vendorOf } from '../../trials/devices/catalogue.ts'
 import { knownMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
@@ -24,38 +27,58 @@ export function gpusHere({ gpus, slices = [] }: MachineFacts, ownGpus: readonly 
   const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(called))]
   return names.map((name) => {
     const wholes = gpus.filter((gpu) => called(gpu) === name).length
-    const made = [...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : [])))]
+    const made = [
+      ...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : []))),
+    ]
     const model = [...ownGpus, ...gpuCatalogue].find((gpu) => gpu.name === name)
     const known = made.filter((profile) => model === undefined || knownMigProfile(model, profile))
     // Without anything else they stand in the space, and are refused there.
     return wholes + known.length === 0
       ? { name, wholes, slices: made, unknownSlices: [] }
-      : { name, wholes, slices: known, unknownSlices: made.filter((profile) => !known.includes(profile)) }
+      : {
+          name,
+          wholes,
+          slices: known,
+          unknownSlices: made.filter((profile) => !known.includes(profile)),
+        }
   })
 }
 
-export const isKnownGpu = (name: string, ownGpus: readonly Gpu[]): boolean => [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name)
+export const isKnownGpu = (name: string, ownGpus: readonly Gpu[]): boolean =>
+  [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name)
 
 /** Shares that are tried of a GPU, in %. */
 const shares = [10, 25, 50, 100]
 
 /**
- * The parameters that divide GPUs: MIG slices by the names of their profiles, shares where something enforces them. None: whole GPUs alone.
- * @param offers undefined: the GPUs are not this machine's, and may be divided as the model or the cluster does
+ * The parameters that divide GPUs: MIG slices by the names of their profiles, shares where
+ * something enforces them. None: whole GPUs alone.
+ * @param offers undefined: the GPUs are not this machine's, and may be divided as the model or the
+ * cluster does
  */
-export function divisions(offers: readonly GpuOffer[] | undefined, bound: ShareBound | undefined): Record<string, ParameterEntry> {
+export function divisions(
+  offers: readonly GpuOffer[] | undefined,
+  bound: ShareBound | undefined,
+): Record<string, ParameterEntry> {
   if (offers === undefined) return { gpuMemoryPercent: { values: shares } }
   const profiles = [...new Set(offers.flatMap(({ slices }) => slices))]
   const anyWhole = offers.some(({ wholes }) => wholes > 0)
   const sliced = profiles.length > 0
   return {
     ...(sliced && { migProfile: { values: [...(anyWhole ? ['none'] : []), ...profiles] } }),
-    ...(anyWhole && bound !== undefined && { gpuMemoryPercent: { values: shares, ...(sliced && { when: "migProfile == 'none'" }) } }),
+    ...(anyWhole &&
+      bound !== undefined && {
+        gpuMemoryPercent: { values: shares, ...(sliced && { when: "migProfile == 'none'" }) },
+      }),
   }
 }
 
 /** Conditions that keep GPUs and slices together that are here together. */
-export function pairings(offers: readonly GpuOffer[], gpus: readonly string[], profiles: readonly string[]): string[] {
+export function pairings(
+  offers: readonly GpuOffer[],
+  gpus: readonly string[],
+  profiles: readonly string[],
+): string[] {
   if (gpus.length < 2) return []
   return offers
     .filter(({ name }) => gpus.includes(name))
@@ -66,7 +89,10 @@ export function pairings(offers: readonly GpuOffer[], gpus: readonly string[], p
     )
 }
 
-/** Each trial is given its GPU: a predictor that chooses one itself would take another, at this one's price. */
+/**
+ * Each trial is given its GPU: a predictor that chooses one itself would take another, at this
+ * one's price.
+ */
 export function checkVisibility(report: Report, env: Readonly<Record<string, string>> = {}): void {
   for (const name of visibilityVariables.filter((variable) => Object.hasOwn(env, variable)))
     report(
@@ -76,9 +102,13 @@ export function checkVisibility(report: Report, env: Readonly<Record<string, str
     )
 }
 
-/** What allows a share of such GPUs, for a hint. @param names as the driver or the catalogue calls them */
+/**
+ * What allows a share of such GPUs, for a hint. @param names as the driver or the catalogue calls
+ * them
+ */
 export function shareHint(names: readonly string[]): string {
-  const told = '${gpuMemoryFraction} in the command, env or a file tells a server its share of the memory'
+  const told =
+    '${gpuMemoryFraction} in the command, env or a file tells a server its share of the memory'
   return names.every((name) => vendorOf(name) === 'amd')
     ? told
     : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${told}`
@@ -97,21 +127,37 @@ export function divisionNotices(
   const known = offers.filter(({ name }) => isKnownGpu(name, ownGpus))
   const unknown = known.length === 0 || asked ? [] : unknownNotices(offers, ownGpus)
   const leftOut = known.flatMap(({ name, unknownSlices }) =>
-    unknownSlices.length > 0 ? [`MIG ${unknownSlices.join(', ')} of ${name}: here and not used, for no such profile of it is known`] : [],
+    unknownSlices.length > 0
+      ? [
+          `MIG ${unknownSlices.join(', ')} of ${name}: here and not used, for no such profile of it is known`,
+        ]
+      : [],
   )
   return [...unknown, ...leftOut, ...shareNotices(known, bound, shared, ownGpus)]
 }
 
-function shareNotices(offers: readonly GpuOffer[], bound: ShareBound | undefined, shared: boolean, ownGpus: readonly Gpu[]): string[] {
+function shareNotices(
+  offers: readonly GpuOffer[],
+  bound: ShareBound | undefined,
+  shared: boolean,
+  ownGpus: readonly Gpu[],
+): string[] {
   const wholes = offers.filter(({ wholes }) => wholes > 0)
   if (wholes.length === 0) return []
   if (bound === undefined) {
     const capable = wholes.filter(({ name }) =>
-      [...ownGpus, ...gpuCatalogue].some((gpu) => gpu.name === name && migProfilesOf(gpu).length > 0),
+      [...ownGpus, ...gpuCatalogue].some(
+        (gpu) => gpu.name === name && migProfilesOf(gpu).length > 0,
+      ),
     )
-    const mig = capable.length > 0 ? `; MIG slices of ${capable.map(({ name }) => name).join(', ')} would be tuned by their names` : ''
+    const mig =
+      capable.length > 0
+        ? `; MIG slices of ${capable.map(({ name }) => name).join(', ')} would be tuned by their names`
+        : ''
     const names = wholes.map(({ name }) => name)
-    return [`Whole GPUs alone: nothing here enforces a share of ${names.join(', ')}. What would: ${shareHint(names)}${mig}`]
+    return [
+      `Whole GPUs alone: nothing here enforces a share of ${names.join(', ')}. What would: ${shareHint(names)}${mig}`,
+    ]
   }
   return bound === 'server' && shared
     ? [
@@ -124,7 +170,11 @@ function shareNotices(offers: readonly GpuOffer[], bound: ShareBound | undefined
  * @param driverNames of GPUs that neither the catalogue nor the user's file knows
  * @param memoryMiB of GPUs by those names, where the driver tells it
  */
-export function reportUnknown(report: Report, driverNames: readonly string[], memoryMiB: MachineFacts['memoryMiB'] = {}): void {
+export function reportUnknown(
+  report: Report,
+  driverNames: readonly string[],
+  memoryMiB: MachineFacts['memoryMiB'] = {},
+): void {
   for (const name of driverNames) {
     const memoryGiB = Math.round((memoryMiB[name] ?? 24 * 1024) / 1024)
     report(
@@ -139,4 +189,7 @@ export function reportUnknown(report: Report, driverNames: readonly string[], me
 const unknownNotices = (offers: readonly GpuOffer[], ownGpus: readonly Gpu[]): string[] =>
   offers
     .filter(({ name }) => !isKnownGpu(name, ownGpus))
-    .map(({ name }) => `${name} is here and not used: it is not in the catalogue; describe it with --gpu-catalogue FILE`)
+    .map(
+      ({ name }) =>
+        `${name} is here and not used: it is not in the catalogue; describe it with --gpu-catalogue FILE`,
+    )

@@ -1,8 +1,13 @@
 /** 'Name: value' of a flag in its parts; undefined for what is no header. */
-export function headerOf(text: string): { readonly name: string; readonly value: string } | undefined {
+export function headerOf(
+  text: string,
+): { readonly name: string; readonly value: string } | undefined {
   const [, name, value] = /^([!#$%&'*+.^_`|~\w-]+):\s*(.*)$/.exec(text) ?? []
-  return name === undefined || value === undefined || name === '__proto__' ? undefined : { name, value }
+  return name === undefined || value === undefined || name === '__proto__'
+    ? undefined
+    : { name, value }
 }
 
 /** What is said of text that is none: its name alone, for the value may be secret. */
-export const noHeader = (text: string): string => `'${text.split(':')[0]}' is no header: write 'Name: value'`
+export const noHeader = (text: string): string =>
+  `'${text.split(':')[0]}' is no header: write 'Name: value'`

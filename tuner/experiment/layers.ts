@@ -1,9 +1,17 @@
-/** Layers of settings (file, environment, flags): each validated against the schema, then laid one over the other with the origin of every value. */
+/**
+ * Layers of settings (file, environment, flags): each validated against the schema, then laid one
+ * over the other with the origin of every value.
+ */
 import type { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
 import { meantIssues } from '../../trials/yaml.ts'
-import { type ExperimentEntries, experimentFileSchema, experimentJsonSchema, type ParameterEntry } from './schema/experiment-schema.ts'
+import {
+  type ExperimentEntries,
+  experimentFileSchema,
+  experimentJsonSchema,
+  type ParameterEntry,
+} from './schema/experiment-schema.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
@@ -34,11 +42,17 @@ export const uniformLayer = (raw: unknown, origin: Origin, folder: string): Laye
   folder,
 })
 
-/** What a layer says once validated, and what is wrong with it. Wrong values are left out of `entries`, so that the rest can be checked further. */
+/**
+ * What a layer says once validated, and what is wrong with it. Wrong values are left out of
+ * `entries`, so that the rest can be checked further.
+ */
 interface CheckedLayer {
   readonly entries: ExperimentEntries
   readonly problems: readonly ConfigProblem[]
-  /** Top-level keys with something wrong inside: not to be called missing as well. Of a predictor also which key: 'predictor.command'. */
+  /**
+   * Top-level keys with something wrong inside: not to be called missing as well. Of a predictor
+   * also which key: 'predictor.command'.
+   */
   readonly broken: ReadonlySet<string>
 }
 
@@ -55,9 +69,12 @@ export function checkLayer(layer: Layer): CheckedLayer {
       if (issue.path[0] === 'predictor') for (const key of brokenInPredictor(issue)) broken.add(key)
       if (issue.path.length > 0) broken.add(String(issue.path[0]))
       else if (issue.code === 'unrecognized_keys')
-        for (const key of issue.keys.slice(0, mostKeysNamed)) for (const meant of closest(key, topKeys)) broken.add(meant)
+        for (const key of issue.keys.slice(0, mostKeysNamed))
+          for (const meant of closest(key, topKeys)) broken.add(meant)
     }
-    const nothing = issues.some((issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys')
+    const nothing = issues.some(
+      (issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys',
+    )
     if (nothing) return { entries: {}, problems, broken: new Set(topKeys) }
     for (const issue of issues) remove(raw, issue)
   }
@@ -67,13 +84,16 @@ export function checkLayer(layer: Layer): CheckedLayer {
 const kindKeys: readonly string[] = ['kind', 'command', 'server', 'url', 'urls', 'engine', 'from']
 
 /** Whether it is not known which kind of predictor was meant. */
-export const isKindUnknown = (broken: ReadonlySet<string>): boolean => kindKeys.some((key) => broken.has(`predictor.${key}`))
+export const isKindUnknown = (broken: ReadonlySet<string>): boolean =>
+  kindKeys.some((key) => broken.has(`predictor.${key}`))
 
 function brokenInPredictor(issue: Issue): string[] {
   const key = issue.path[1]
   if (key !== undefined) return [`predictor.${String(key)}`]
   const meant =
-    issue.code === 'unrecognized_keys' ? issue.keys.slice(0, mostKeysNamed).flatMap((unknown) => closest(unknown, kindKeys)) : ['kind']
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.slice(0, mostKeysNamed).flatMap((unknown) => closest(unknown, kindKeys))
+      : ['kind']
   return meant.map((name) => `predictor.${name}`)
 }
 
@@ -93,10 +113,14 @@ function describe(issue: Issue, layer: Layer): ConfigProblem[] {
       hint: hintForKey(key, path),
     }))
   const found = valueAt(layer.raw, path)
-  const hint = issue.code === 'custom' && typeof issue.params?.hint === 'string' ? issue.params.hint : ''
+  const hint =
+    issue.code === 'custom' && typeof issue.params?.hint === 'string' ? issue.params.hint : ''
   const saysWhat = issue.code === 'custom' || issue.code === 'too_small'
   const name = path.length === 0 ? 'the experiment' : joinPath(path)
-  const near = issue.code === 'invalid_value' && typeof found === 'string' ? closest(found, issue.values.map(String)) : []
+  const near =
+    issue.code === 'invalid_value' && typeof found === 'string'
+      ? closest(found, issue.values.map(String))
+      : []
   return [
     {
       where: whereOf(layer.originOf(path)),
@@ -124,7 +148,10 @@ export function valueAt(value: unknown, path: Path): unknown {
   return inner
 }
 
-/** Takes what an issue is about out of the document: the key, what lacks a key, the whole list, or the whole parameter, so that nothing half remains. */
+/**
+ * Takes what an issue is about out of the document: the key, what lacks a key, the whole list, or
+ * the whole parameter, so that nothing half remains.
+ */
 function remove(raw: unknown, issue: Issue): void {
   const path = issue.path as Path
   if (issue.code === 'unrecognized_keys') {
@@ -133,7 +160,8 @@ function remove(raw: unknown, issue: Issue): void {
     return
   }
   let whole = path[0] === 'space' ? path.slice(0, 2) : path
-  const mustGoUp = (owner: unknown) => Array.isArray(owner) || !isRecord(owner) || !Object.hasOwn(owner, whole.at(-1)!)
+  const mustGoUp = (owner: unknown) =>
+    Array.isArray(owner) || !isRecord(owner) || !Object.hasOwn(owner, whole.at(-1)!)
   while (whole.length > 1 && mustGoUp(valueAt(raw, whole.slice(0, -1)))) whole = whole.slice(0, -1)
   const owner = valueAt(raw, whole.slice(0, -1))
   if (isRecord(owner)) Reflect.deleteProperty(owner, whole.at(-1)!)
@@ -180,45 +208,93 @@ function hintForKey(key: string, path: Path): string {
 
 const domainKeys = ['kind', 'values', 'min', 'max', 'step', 'factor', 'scale', 'features'] as const
 
-/** New values of a parameter replace the old ones as a whole; its category, condition and direction stay unless said anew. */
+/**
+ * New values of a parameter replace the old ones as a whole; its category, condition and direction
+ * stay unless said anew.
+ */
 function overParameter(below: ParameterEntry | undefined, above: ParameterEntry): ParameterEntry {
   const kept: Record<string, unknown> = { ...below }
-  if (domainKeys.some((key) => above[key] !== undefined)) for (const key of domainKeys) delete kept[key]
+  if (domainKeys.some((key) => above[key] !== undefined))
+    for (const key of domainKeys) delete kept[key]
   return { ...kept, ...above } as ParameterEntry
 }
 
 export interface Merged {
   readonly entries: ExperimentEntries
-  /** The layer that set a value: it knows where the value stands and which folder its paths start from. Undefined where no layer did. */
+  /**
+   * The layer that set a value: it knows where the value stands and which folder its paths start
+   * from. Undefined where no layer did.
+   */
   readonly layerOf: (path: Path) => Layer | undefined
 }
 
-/** Laid over each other entry by entry; any other value replaces the one below as a whole: half of one predictor and half of another would be neither. */
-const sections = new Set(['slo', 'load', 'budget', 'stop', 'space', 'pin', 'predictor', 'kubernetes', 'golden'])
+/**
+ * Laid over each other entry by entry; any other value replaces the one below as a whole: half of
+ * one predictor and half of another would be neither.
+ */
+const sections = new Set([
+  'slo',
+  'load',
+  'budget',
+  'stop',
+  'space',
+  'pin',
+  'predictor',
+  'kubernetes',
+  'golden',
+])
 
-/** A predictor of another kind replaces the one below; a mere `protocol` or `env`, or another URL of one that runs already, is laid over it. */
+/**
+ * A predictor of another kind replaces the one below; a mere `protocol` or `env`, or another URL of
+ * one that runs already, is laid over it.
+ */
 const isAnotherPredictor = (key: string, below: unknown, value: unknown) =>
   key === 'predictor' &&
-  kindKeys.some((name) => name in record(value) && !(urlKeys.includes(name) && urlKeys.some((key) => key in record(below))))
+  kindKeys.some(
+    (name) =>
+      name in record(value) &&
+      !(urlKeys.includes(name) && urlKeys.some((key) => key in record(below))),
+  )
 const urlKeys: readonly string[] = ['url', 'urls']
 
 /** One URL takes the place of several, and they of one. */
-function withoutOtherUrls(below: Record<string, unknown>, above: Record<string, unknown>): Record<string, unknown> {
+function withoutOtherUrls(
+  below: Record<string, unknown>,
+  above: Record<string, unknown>,
+): Record<string, unknown> {
   const replaced = urlKeys.some((key) => key in above) ? urlKeys : []
   return Object.fromEntries(Object.entries(below).filter(([key]) => !replaced.includes(key)))
 }
 
-/** An SLO that names a `limit`, if only to say that there is none, replaces the one below; one metric's own limit replaces that of the same metric. */
-function withoutReplaced(below: Record<string, unknown>, above: Record<string, unknown>): Record<string, unknown> {
+/**
+ * An SLO that names a `limit`, if only to say that there is none, replaces the one below; one
+ * metric's own limit replaces that of the same metric.
+ */
+function withoutReplaced(
+  below: Record<string, unknown>,
+  above: Record<string, unknown>,
+): Record<string, unknown> {
   const single = ['limit', 'metric']
-  const replaced = 'limit' in above ? [...single, ...latencyMetricNames] : String(below.metric ?? 'e2e') in above ? single : []
+  const replaced =
+    'limit' in above
+      ? [...single, ...latencyMetricNames]
+      : String(below.metric ?? 'e2e') in above
+        ? single
+        : []
   return Object.fromEntries(Object.entries(below).filter(([key]) => !replaced.includes(key)))
 }
 
 /** Lays the later layers over the earlier ones. */
-export function mergeLayers(layers: readonly { readonly layer: Layer; readonly entries: ExperimentEntries }[]): Merged {
+export function mergeLayers(
+  layers: readonly { readonly layer: Layer; readonly entries: ExperimentEntries }[],
+): Merged {
   const owners = new Map<string, Layer>()
-  const lay = (below: Record<string, unknown>, above: Record<string, unknown>, layer: Layer, path: Path): Record<string, unknown> => {
+  const lay = (
+    below: Record<string, unknown>,
+    above: Record<string, unknown>,
+    layer: Layer,
+    path: Path,
+  ): Record<string, unknown> => {
     const merged = { ...below }
     for (const [key, value] of Object.entries(above)) {
       if (value === undefined) continue
@@ -233,7 +309,10 @@ export function mergeLayers(layers: readonly { readonly layer: Layer; readonly e
               : record(below[key])
         merged[key] = lay(kept, record(value), layer, inner)
       } else {
-        merged[key] = path[0] === 'space' ? overParameter(below[key] as ParameterEntry | undefined, value as ParameterEntry) : value
+        merged[key] =
+          path[0] === 'space'
+            ? overParameter(below[key] as ParameterEntry | undefined, value as ParameterEntry)
+            : value
         owners.set(joinPath(inner), layer)
       }
     }

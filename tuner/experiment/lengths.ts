@@ -1,12 +1,24 @@
-/** Lengths of recorded requests to language models: a CSV with a header, or JSON Lines, as public traces have them. */
+/**
+ * Lengths of recorded requests to language models: a CSV with a header, or JSON Lines, as public
+ * traces have them.
+ */
 import type { RecordedPrompt } from '../../profiler/prompt-spec.ts'
 import { readRows } from './delimited.ts'
 import { isMooncake, readMooncake } from './mooncake.ts'
 import { UnitError } from './units.ts'
 
-/** Headers, in lower case and without spaces and underscores: this product's own, Azure's LLM inference traces, BurstGPT, Mooncake. */
+/**
+ * Headers, in lower case and without spaces and underscores: this product's own, Azure's LLM
+ * inference traces, BurstGPT, Mooncake.
+ */
 const inputNames = ['inputtokens', 'contexttokens', 'requesttokens', 'prompttokens', 'inputlength']
-const outputNames = ['outputtokens', 'generatedtokens', 'responsetokens', 'completiontokens', 'outputlength']
+const outputNames = [
+  'outputtokens',
+  'generatedtokens',
+  'responsetokens',
+  'completiontokens',
+  'outputlength',
+]
 const hint =
   'a CSV with columns inputTokens,outputTokens, or ContextTokens,GeneratedTokens as in the Azure LLM inference traces, or JSON Lines as Mooncake has them'
 /** More are not needed: lengths repeat from the start. */
@@ -20,7 +32,8 @@ export function lengthColumns(header: readonly string[]): readonly [input: numbe
 }
 
 /**
- * [input, output] tokens of each line, in order, the first 20,000; lines with 0 tokens on either side are left out, as failed requests are recorded so.
+ * [input, output] tokens of each line, in order, the first 20,000; lines with 0 tokens on either
+ * side are left out, as failed requests are recorded so.
  * @throws UnitError that names the line
  */
 export function readLengths(path: string, shown: string): RecordedPrompt[] {
@@ -35,17 +48,20 @@ export function readLengths(path: string, shown: string): RecordedPrompt[] {
       'a file of JSON Lines (Mooncake) ends in .jsonl; conversations (ShareGPT) are given as the payload itself, `file: ShareGPT.json`',
     )
   const [input, output] = lengthColumns(rows[0]!)
-  if (input < 0 || output < 0) throw new UnitError(`${shown} has no column of ${input < 0 ? 'input' : 'output'} tokens`, hint)
+  if (input < 0 || output < 0)
+    throw new UnitError(`${shown} has no column of ${input < 0 ? 'input' : 'output'} tokens`, hint)
   const lengths: RecordedPrompt[] = []
   for (let i = 1; i < rows.length && lengths.length < most; i++) {
     const row = rows[i]!
     if (row.every((cell) => cell === '')) continue
     const pair = [row[input], row[output]].map((cell) => {
-      if (!/^\d+(\.0+)?$/.test(cell ?? '')) throw new UnitError(`${shown}:${i + 1}: '${cell ?? ''}' is no number of tokens`, hint)
+      if (!/^\d+(\.0+)?$/.test(cell ?? ''))
+        throw new UnitError(`${shown}:${i + 1}: '${cell ?? ''}' is no number of tokens`, hint)
       return Number(cell)
     }) as [number, number]
     if (pair[0] > 0 && pair[1] > 0) lengths.push(pair)
   }
-  if (lengths.length === 0) throw new UnitError(`${shown} has no request with tokens on both sides`, hint)
+  if (lengths.length === 0)
+    throw new UnitError(`${shown} has no request with tokens on both sides`, hint)
   return lengths
 }

@@ -1,7 +1,15 @@
 import { mkdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
-import { bert, machine, originOf, problemLines, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
+import {
+  bert,
+  machine,
+  originOf,
+  problemLines,
+  problemsOf,
+  useWorkspace,
+  valuesOf,
+} from './testing/workspace.ts'
 
 const { path, write, load, loadFile } = useWorkspace()
 
@@ -19,10 +27,17 @@ describe('a model and an SLO are enough', () => {
       confirm: true,
       dbPath: path('.tune/tune.db'),
     })
-    expect(experiment.space.parameters.map((p) => p.name)).toEqual(['cpuCores', 'gpu', 'gpuMemoryPercent', 'batchSize'])
+    expect(experiment.space.parameters.map((p) => p.name)).toEqual([
+      'cpuCores',
+      'gpu',
+      'gpuMemoryPercent',
+      'batchSize',
+    ])
     expect(valuesOf(experiment, 'cpuCores')).toEqual([1, 2, 4])
     expect(valuesOf(experiment, 'batchSize')).toEqual([1, 2, 4, 8, 16, 32, 64, 128])
-    expect(experiment.space.parameters.filter((p) => p.monotone === 'up').map((p) => p.name)).toEqual(['cpuCores', 'gpuMemoryPercent'])
+    expect(
+      experiment.space.parameters.filter((p) => p.monotone === 'up').map((p) => p.name),
+    ).toEqual(['cpuCores', 'gpuMemoryPercent'])
     const gpu = experiment.space.parameters[1]!
     expect(gpu.kind === 'categorical' && gpu.features?.T4).toEqual([Math.log(320), Math.log(65)])
   })
@@ -31,10 +46,16 @@ describe('a model and an SLO are enough', () => {
     const experiment = load(bert, { machine: { cpuCores: 6, gpus: ['L4', 'L4'] } })
     expect(experiment.devicesUsed).toBe('gpu')
     const engineOf = (...able: string[]) => {
-      const { predictor } = load(bert, { machine: { cpuCores: 6, gpus: ['L4'], drivesGpus: (engine) => able.includes(engine) } })
+      const { predictor } = load(bert, {
+        machine: { cpuCores: 6, gpus: ['L4'], drivesGpus: (engine) => able.includes(engine) },
+      })
       return predictor.kind === 'builtin' ? predictor.engine : undefined
     }
-    expect([engineOf('onnx', 'tfjs'), engineOf('tfjs'), engineOf()]).toEqual(['onnx', 'tfjs', 'emulated'])
+    expect([engineOf('onnx', 'tfjs'), engineOf('tfjs'), engineOf()]).toEqual([
+      'onnx',
+      'tfjs',
+      'emulated',
+    ])
     expect(valuesOf(experiment, 'gpu')).toEqual(['L4'])
     expect(valuesOf(experiment, 'cpuCores')).toEqual([1, 2, 4, 6])
   })
@@ -102,8 +123,19 @@ describe('flags', () => {
       'model: bert\nslo: p95<80ms\nseed: 5\nbudget:\n  maxTrials: 9\nspace:\n  batchSize:\n    values: 1..8\n    category: args\n',
     )
     const environment = { TUNE_SEED: '3', TUNE_MAX_TRIALS: '4', TUNE_PARALLEL: '2', TUNE_DB: '' }
-    const experiment = loadExperiment({ cwd: path(), machine, file: 'e.yaml', environment, flags: { seed: '6', batch: '2..4' } })
-    expect(experiment).toMatchObject({ seed: 6, parallel: 2, budget: { maxTrials: 4 }, slo: { percentile: 0.95 } })
+    const experiment = loadExperiment({
+      cwd: path(),
+      machine,
+      file: 'e.yaml',
+      environment,
+      flags: { seed: '6', batch: '2..4' },
+    })
+    expect(experiment).toMatchObject({
+      seed: 6,
+      parallel: 2,
+      budget: { maxTrials: 4 },
+      slo: { percentile: 0.95 },
+    })
     expect(originOf(experiment, 'seed')).toBe('--seed')
     expect(originOf(experiment, 'parallel')).toBe('$TUNE_PARALLEL')
     expect(originOf(experiment, 'budget.maxTrials')).toBe('$TUNE_MAX_TRIALS')
@@ -112,11 +144,17 @@ describe('flags', () => {
     expect(originOf(experiment, 'space.batchSize')).toBe('--batch')
     expect(originOf(experiment, 'load.timeout')).toBe('default (10 times the SLO, at least 2s)')
     // New values keep what the file says of the parameter beside them.
-    expect(experiment.space.parameters.find((p) => p.name === 'batchSize')).toMatchObject({ category: 'args', values: [2, 4] })
+    expect(experiment.space.parameters.find((p) => p.name === 'batchSize')).toMatchObject({
+      category: 'args',
+      values: [2, 4],
+    })
   })
 
   test('--slo 50ms means p99, whatever percentile the file has', () => {
-    expect(loadFile('model: bert\nslo: {percentile: p95, limit: 80ms, errorRate: 2%}', { slo: '50ms' }).slo).toEqual({
+    expect(
+      loadFile('model: bert\nslo: {percentile: p95, limit: 80ms, errorRate: 2%}', { slo: '50ms' })
+        .slo,
+    ).toEqual({
       percentile: 0.99,
       limitMs: 50,
       maxErrorRate: 0.02,
@@ -124,24 +162,42 @@ describe('flags', () => {
   })
 
   test('a command replaces the predictor of the file, a protocol is laid over it', () => {
-    const text = 'model: bert\nslo: 50ms\npredictor:\n  command: serve --port ${port}\n  env: {A: 1}\n'
-    expect(loadFile(text, { protocol: 'tfserving' }).predictor).toMatchObject({ kind: 'command', protocol: 'tfserving', env: { A: '1' } })
-    expect(loadFile(text, { command: "other '${port} x'" }).predictor).toMatchObject({ command: ['other', '${port} x'], env: undefined })
+    const text =
+      'model: bert\nslo: 50ms\npredictor:\n  command: serve --port ${port}\n  env: {A: 1}\n'
+    expect(loadFile(text, { protocol: 'tfserving' }).predictor).toMatchObject({
+      kind: 'command',
+      protocol: 'tfserving',
+      env: { A: '1' },
+    })
+    expect(loadFile(text, { command: "other '${port} x'" }).predictor).toMatchObject({
+      command: ['other', '${port} x'],
+      env: undefined,
+    })
     expect(loadFile(text, { url: 'http://localhost:1' }).predictor).toMatchObject({ kind: 'url' })
     const running = 'model: bert\nslo: 50ms\npredictor: {url: "http://a:1", headers: {host: b}}\n'
-    expect(loadFile(running, { url: 'http://localhost:1' }).predictor).toMatchObject({ url: 'http://localhost:1', headers: { host: 'b' } })
+    expect(loadFile(running, { url: 'http://localhost:1' }).predictor).toMatchObject({
+      url: 'http://localhost:1',
+      headers: { host: 'b' },
+    })
   })
 
   test('certificates are checked as the file says, over HTTP/2 where it says so', () => {
     write('ca.pem', '-----BEGIN CERTIFICATE-----\n')
-    const of = (predictor: string) => `model: m\nslo: 50ms\npredictor: {url: "grpcs://h:1", ${predictor}}\n`
+    const of = (predictor: string) =>
+      `model: m\nslo: 50ms\npredictor: {url: "grpcs://h:1", ${predictor}}\n`
     const tls = { ca: '-----BEGIN CERTIFICATE-----\n', caPath: path('ca.pem') }
     expect(loadFile(of('protocol: grpc-v2, ca: ca.pem')).predictor).toMatchObject({ tls })
     expect(problemLines(() => loadFile(of('protocol: grpc-v2, ca: none.pem')))).toEqual([
       expect.stringMatching(/^e\.yaml:3:.*cannot be read/),
     ])
-    const https = of('protocol: tfserving, http2: true, insecureSkipVerify: true').replace('grpcs', 'https')
-    expect(loadFile(https).predictor).toMatchObject({ http2: true, tls: { insecureSkipVerify: true } })
+    const https = of('protocol: tfserving, http2: true, insecureSkipVerify: true').replace(
+      'grpcs',
+      'https',
+    )
+    expect(loadFile(https).predictor).toMatchObject({
+      http2: true,
+      tls: { insecureSkipVerify: true },
+    })
     expect(problemLines(() => loadFile(https.replace('https', 'http')))).toEqual([
       expect.stringContaining('http://h:1 has no certificate to check'),
     ])
@@ -150,7 +206,9 @@ describe('flags', () => {
   test('a command starts in the folder of the file that names it, one of a flag in the working directory', () => {
     write('deep/e.yaml', 'model: m\nslo: 50ms\npredictor: {command: serve}\n')
     expect(load({}, { file: 'deep/e.yaml' }).predictor).toMatchObject({ cwd: path('deep') })
-    expect(load({ command: 'serve' }, { file: 'deep/e.yaml' }).predictor).toMatchObject({ cwd: path() })
+    expect(load({ command: 'serve' }, { file: 'deep/e.yaml' }).predictor).toMatchObject({
+      cwd: path(),
+    })
   })
 
   test.each([
@@ -167,22 +225,43 @@ describe('flags', () => {
     [{ objective: 'max-rate' }, '--objective max-rate needs a bound of the price'],
     [{ headroom: '100%' }, '--headroom a headroom of 100 % leaves no capacity'],
     [{ devices: 'gpu' }, '--devices no GPU here that a predictor can use'],
-    [{ gpus: 'P100-SXM2' }, "--gpus the price book 'on-demand list prices 2025-2026' has no price for the GPU P100-SXM2"],
-    [{ timeout: '20ms' }, '--timeout a timeout of 20 ms cuts off requests that keep the SLO of 50 ms'],
+    [
+      { gpus: 'P100-SXM2' },
+      "--gpus the price book 'on-demand list prices 2025-2026' has no price for the GPU P100-SXM2",
+    ],
+    [
+      { timeout: '20ms' },
+      '--timeout a timeout of 20 ms cuts off requests that keep the SLO of 50 ms',
+    ],
     [{ url: 'ftp://x' }, "--url 'ftp://x' is no http URL"],
     [{ param: ['wrokers=1..4'] }, "--param the built-in predictor has no parameter 'wrokers'"],
-    [{ backend: 'simulated', command: 'x' }, '--backend a command predictor cannot be simulated: what it does is not known'],
-    [{ items: '4', backend: 'simulated' }, '--items a simulated predictor is asked for one item a request'],
+    [
+      { backend: 'simulated', command: 'x' },
+      '--backend a command predictor cannot be simulated: what it does is not known',
+    ],
+    [
+      { items: '4', backend: 'simulated' },
+      '--items a simulated predictor is asked for one item a request',
+    ],
     [{ items: 'many' }, expect.stringContaining("'many' is no number of items")],
     [{ payload: 'none.jsonl' }, expect.stringContaining('--payload no payload file')],
     [{ prices: 'none.yaml' }, expect.stringContaining('--prices the price book cannot be read')],
-    [{ constraint: ['batchSize > 1000'] }, "--constraint the space is empty: none of its 480 configurations keeps 'batchSize > 1000'"],
-  ])('%j is refused', (flags, problem) => expect(problemLines(() => load({ ...bert, ...flags }))).toEqual([problem]))
+    [
+      { constraint: ['batchSize > 1000'] },
+      "--constraint the space is empty: none of its 480 configurations keeps 'batchSize > 1000'",
+    ],
+  ])('%j is refused', (flags, problem) =>
+    expect(problemLines(() => load({ ...bert, ...flags }))).toEqual([problem]),
+  )
 
   test('prices that no provider lists are answered with how to give them', () => {
     expect(() => load({ ...bert, prices: 'gcp-spot' })).toThrow(
       expect.objectContaining({
-        problems: [expect.objectContaining({ hint: expect.stringMatching(/no spot prices of gcp.*--prices FILE/) })],
+        problems: [
+          expect.objectContaining({
+            hint: expect.stringMatching(/no spot prices of gcp.*--prices FILE/),
+          }),
+        ],
       }),
     )
   })
@@ -190,10 +269,20 @@ describe('flags', () => {
   test('an ONNX file runs for real: on CPU, or on a GPU that ONNX Runtime can use', () => {
     write('model.onnx', '')
     const flags = { model: './model.onnx', slo: '50ms' }
-    const cpu = load(flags, { machine: { cpuCores: 4, gpus: ['T4'], drivesGpus: (engine) => engine === 'tfjs' } })
+    const cpu = load(flags, {
+      machine: { cpuCores: 4, gpus: ['T4'], drivesGpus: (engine) => engine === 'tfjs' },
+    })
     expect([cpu.devicesUsed, cpu.model.name]).toEqual(['cpu', 'model'])
-    expect(cpu.predictor).toMatchObject({ kind: 'builtin', engine: 'onnx', env: { MODEL_PATH: path('model.onnx') } })
-    expect(load(flags, { machine: { cpuCores: 4, gpus: ['T4'], drivesGpus: (engine) => engine === 'onnx' } }).devicesUsed).toBe('gpu')
+    expect(cpu.predictor).toMatchObject({
+      kind: 'builtin',
+      engine: 'onnx',
+      env: { MODEL_PATH: path('model.onnx') },
+    })
+    expect(
+      load(flags, {
+        machine: { cpuCores: 4, gpus: ['T4'], drivesGpus: (engine) => engine === 'onnx' },
+      }).devicesUsed,
+    ).toBe('gpu')
     expect(problemLines(() => load({ ...flags, devices: 'emulated' }))).toEqual([
       expect.stringMatching(/model.onnx is no ONNX model: it holds no graph/),
     ])
@@ -211,12 +300,20 @@ describe('flags', () => {
       model: 'half',
     })
     const triton = loadFile(file('{server: triton, command: /opt/tritonserver}'))
-    expect(triton.predictor).toMatchObject({ command: ['/opt/tritonserver'], server: { kind: 'triton' }, protocol: 'oip-v2' })
-    expect(experimentFromDocument(triton.document, 'x', { cwd: path(), machine }).predictor).toEqual(triton.predictor)
-    expect(problemLines(() => loadFile(file('{server: triton}', 'half')))).toEqual(["e.yaml:1:8 triton needs the model's folder"])
-    expect(problemLines(() => loadFile(file('{server: triton}', '{name: other, path: models/half}')))).toEqual([
-      "e.yaml:1:15 Triton finds the model 'other' in a folder of that name, not in half",
+    expect(triton.predictor).toMatchObject({
+      command: ['/opt/tritonserver'],
+      server: { kind: 'triton' },
+      protocol: 'oip-v2',
+    })
+    expect(
+      experimentFromDocument(triton.document, 'x', { cwd: path(), machine }).predictor,
+    ).toEqual(triton.predictor)
+    expect(problemLines(() => loadFile(file('{server: triton}', 'half')))).toEqual([
+      "e.yaml:1:8 triton needs the model's folder",
     ])
+    expect(
+      problemLines(() => loadFile(file('{server: triton}', '{name: other, path: models/half}'))),
+    ).toEqual(["e.yaml:1:15 Triton finds the model 'other' in a folder of that name, not in half"])
     expect(problemLines(() => loadFile(file('{server: torchserve}')))).toContainEqual(
       expect.stringMatching(/predictor\.server: expected a server: tfserving, triton/),
     )
@@ -227,12 +324,22 @@ describe('flags', () => {
 
   test('nothing at all says what is needed', () => {
     expect(problemsOf(() => load({}))).toEqual([
-      { where: 'command line', what: 'no model', hint: 'say which: --model bert, or `model: bert` in the file' },
-      { where: 'command line', what: 'no SLO', hint: 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file' },
+      {
+        where: 'command line',
+        what: 'no model',
+        hint: 'say which: --model bert, or `model: bert` in the file',
+      },
+      {
+        where: 'command line',
+        what: 'no SLO',
+        hint: 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file',
+      },
     ])
   })
   test('a pin outside the space names the nearest values', () => {
-    expect(problemsOf(() => load({ ...bert, batch: '1..32', pin: ['batchSize=5'] }))[0]!.hint).toBe('nearest: 4, 8')
+    expect(problemsOf(() => load({ ...bert, batch: '1..32', pin: ['batchSize=5'] }))[0]!.hint).toBe(
+      'nearest: 4, 8',
+    )
   })
 })
 
@@ -278,29 +385,42 @@ describe('everything wrong with a file at once, each with its place', () => {
   })
 
   test('YAML that is none', () => {
-    expect(problemLines(() => loadFile('model: bert\nslo: 50ms\nslo: 60ms\n'))).toEqual(['e.yaml:3:1 Map keys must be unique'])
+    expect(problemLines(() => loadFile('model: bert\nslo: 50ms\nslo: 60ms\n'))).toEqual([
+      'e.yaml:3:1 Map keys must be unique',
+    ])
     expect(problemLines(() => loadFile('model: [bert\nslo: 50ms\n'))[0]).toMatch(/^e\.yaml:2:\d+ /)
-    expect(problemLines(() => loadFile('model: !!js/function "x"\n'))[0]).toMatch(/^e\.yaml:1:8 Unresolved tag/)
-    expect(problemLines(() => loadFile('model: bert\n---\nmodel: resnet50\n'))).toEqual(['e.yaml:2:1 a second YAML document'])
+    expect(problemLines(() => loadFile('model: !!js/function "x"\n'))[0]).toMatch(
+      /^e\.yaml:1:8 Unresolved tag/,
+    )
+    expect(problemLines(() => loadFile('model: bert\n---\nmodel: resnet50\n'))).toEqual([
+      'e.yaml:2:1 a second YAML document',
+    ])
     expect(problemLines(() => loadFile(''))).toEqual(['e.yaml the file is empty'])
     expect(problemLines(() => loadFile('# nothing\n'))).toEqual(['e.yaml the file is empty'])
     expect(problemLines(() => loadFile('bert'))[0]).toContain('e.yaml:1:1 the experiment:')
     expect(problemLines(() => loadFile('- bert'))[0]).toContain('e.yaml:1:1 the experiment:')
-    expect(problemLines(() => loadFile('__proto__: {seed: 3}\nmodel: bert'))).toEqual(["e.yaml:1:1 unknown key '__proto__'"])
-    expect(problemLines(() => loadFile('? [a, b]\n: c\n'))).toEqual(['e.yaml:1:1 a key that is no plain text'])
+    expect(problemLines(() => loadFile('__proto__: {seed: 3}\nmodel: bert'))).toEqual([
+      "e.yaml:1:1 unknown key '__proto__'",
+    ])
+    expect(problemLines(() => loadFile('? [a, b]\n: c\n'))).toEqual([
+      'e.yaml:1:1 a key that is no plain text',
+    ])
     expect(problemLines(() => loadFile('model:\nslo: 50ms'))[0]).toContain('model')
   })
 
   test('a key that is missing inside a value', () => {
-    expect(problemLines(() => loadFile('model: bert\nslo: 50ms\nload: {arrivals: {kind: gamma}}'))).toEqual([
-      'e.yaml:3:18 load.arrivals.cv: expected a number, found nothing',
-    ])
+    expect(
+      problemLines(() => loadFile('model: bert\nslo: 50ms\nload: {arrivals: {kind: gamma}}')),
+    ).toEqual(['e.yaml:3:18 load.arrivals.cv: expected a number, found nothing'])
   })
 
   test('aliases are fine, a bomb of them is not', () => {
-    expect(valuesOf(loadFile('model: bert\nslo: 50ms\nspace:\n  batchSize: &list [1, 2]\n  instances: *list\n'), 'instances')).toEqual([
-      1, 2,
-    ])
+    expect(
+      valuesOf(
+        loadFile('model: bert\nslo: 50ms\nspace:\n  batchSize: &list [1, 2]\n  instances: *list\n'),
+        'instances',
+      ),
+    ).toEqual([1, 2])
     const bomb = [
       'a: &a [x, x, x, x, x, x, x, x, x]',
       ...'bcdefghij'.split('').map((k, i) => `${k}: &${k} [${`*${'abcdefghi'[i]}, `.repeat(9)}]`),
@@ -313,19 +433,26 @@ describe('everything wrong with a file at once, each with its place', () => {
     expect(problemLines(() => load({}, { file: 'none.yaml' }))).toEqual(['none.yaml no such file'])
     expect(problemLines(() => load({}, { file: 'folder' }))).toEqual(['folder is a folder'])
     write('large.yaml', 'x'.repeat(1_100_000))
-    expect(problemLines(() => load({}, { file: 'large.yaml' }))).toEqual(['large.yaml the file is larger than 1 MiB'])
+    expect(problemLines(() => load({}, { file: 'large.yaml' }))).toEqual([
+      'large.yaml the file is larger than 1 MiB',
+    ])
   })
 
   test('problems of a price book keep their own lines', () => {
     write('prices.yaml', 'gpus:\n  T4: -1\n')
-    expect(problemLines(() => loadFile('model: bert\nslo: 50ms\nprices: prices.yaml'))[0]).toMatch(/^e\.yaml:3:9 price book prices\.yaml:2/)
+    expect(problemLines(() => loadFile('model: bert\nslo: 50ms\nprices: prices.yaml'))[0]).toMatch(
+      /^e\.yaml:3:9 price book prices\.yaml:2/,
+    )
   })
 })
 
 describe('traces', () => {
   test('one arrival a line', () => {
     write('trace.csv', 'at_ms,what\n0,x\n1.5,y\n\n9,z\n')
-    expect(load({ ...bert, arrivals: 'trace:trace.csv' }).load.arrivals).toEqual({ kind: 'trace', atMs: [0, 1.5, 9] })
+    expect(load({ ...bert, arrivals: 'trace:trace.csv' }).load.arrivals).toEqual({
+      kind: 'trace',
+      atMs: [0, 1.5, 9],
+    })
   })
   test.each([
     ['3\n1\n', "trace.csv:2: '1' is before the line above"],
@@ -333,7 +460,9 @@ describe('traces', () => {
     ['0\n', 'the trace trace.csv has 1 arrivals'],
   ])('%j is refused', (text, problem) => {
     write('trace.csv', text)
-    expect(problemLines(() => load({ ...bert, arrivals: 'trace:trace.csv' }))).toEqual([`--arrivals ${problem}`])
+    expect(problemLines(() => load({ ...bert, arrivals: 'trace:trace.csv' }))).toEqual([
+      `--arrivals ${problem}`,
+    ])
   })
 })
 
@@ -343,8 +472,12 @@ describe('a body template', () => {
   const bodyOf = (body: string) => loadFile(withBody(body)).predictor
 
   test('is a text or an object, and may hold references', () => {
-    expect(bodyOf(`'{"text": "{{text}}", "ids": {{ints}}}'`)).toMatchObject({ body: '{"text": "{{text}}", "ids": {{ints}}}' })
-    expect(bodyOf('{"text": "{{text}}", "options": {"k": [1, 2]}}')).toMatchObject({ body: '{"text":"{{text}}","options":{"k":[1,2]}}' })
+    expect(bodyOf(`'{"text": "{{text}}", "ids": {{ints}}}'`)).toMatchObject({
+      body: '{"text": "{{text}}", "ids": {{ints}}}',
+    })
+    expect(bodyOf('{"text": "{{text}}", "options": {"k": [1, 2]}}')).toMatchObject({
+      body: '{"text":"{{text}}","options":{"k":[1,2]}}',
+    })
     expect(bodyOf(`'{"key": "\${env:HOME}"}'`)).toMatchObject({ protocol: 'json' })
   })
 

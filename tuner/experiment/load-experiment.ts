@@ -1,4 +1,6 @@
-/** The experiment of a command line: file, environment and flags together. The entry of this folder. */
+/**
+ * The experiment of a command line: file, environment and flags together. The entry of this folder.
+ */
 import type { Surroundings } from './context.ts'
 import { readExperimentFile } from './experiment-file.ts'
 import { environmentToLayer, type FlagValues, flagsToLayer } from './flags/flags.ts'
@@ -6,7 +8,12 @@ import { checkLayer, mergeLayers, uniformLayer } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
 import type { ExperimentInput } from './schema/experiment-schema.ts'
 import { takeSecrets } from './secret-values.ts'
-import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
+import {
+  ConfigError,
+  type ConfigProblem,
+  type Experiment,
+  type ExperimentDocument,
+} from './types.ts'
 import type { Layer } from './yaml-file.ts'
 
 export interface ExperimentRequest extends Surroundings {
@@ -23,7 +30,8 @@ export interface ExperimentRequest extends Surroundings {
 }
 
 /**
- * The effective experiment: defaults, then file, what a program gives, environment (TUNE_*) and flags, the later winning.
+ * The effective experiment: defaults, then file, what a program gives, environment (TUNE_*) and
+ * flags, the later winning.
  * @throws ConfigError with everything that is wrong, each with its file:line:column or flag.
  */
 export function loadExperiment(request: ExperimentRequest): Experiment {
@@ -56,10 +64,18 @@ export function loadExperiment(request: ExperimentRequest): Experiment {
  * The experiment that a store kept, with flags laid over it (a larger budget for `resume`).
  * @throws ConfigError as loadExperiment does.
  */
-export function experimentFromDocument(document: ExperimentDocument, id: string, around: Surroundings, flags: FlagValues = {}): Experiment {
+export function experimentFromDocument(
+  document: ExperimentDocument,
+  id: string,
+  around: Surroundings,
+  flags: FlagValues = {},
+): Experiment {
   const stored = uniformLayer(document, { kind: 'stored', id }, around.cwd)
   const fromFlags = flagsToLayer(flags, around.cwd)
-  return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, { ...around, stored: true })
+  return assemble([stored, fromFlags.layer], fromFlags.problems, false, `experiment ${id}`, {
+    ...around,
+    stored: true,
+  })
 }
 
 function assemble(
@@ -80,7 +96,10 @@ function assemble(
   const resolved = resolveExperiment(mergeLayers(checked), fallback, broken, around)
   problems.push(...resolved.problems)
   if (problems.length > 0 || !resolved.experiment) throw new ConfigError(sorted(problems))
-  return { ...resolved.experiment, secrets: new Map(checked.flatMap(({ secrets }) => [...secrets])) }
+  return {
+    ...resolved.experiment,
+    secrets: new Map(checked.flatMap(({ secrets }) => [...secrets])),
+  }
 }
 
 /** Those that help: who has more of them has another file. */
@@ -88,10 +107,15 @@ const mostProblems = 50
 
 /** By file, line and column; then flags. Each once, and of very many the first. */
 function sorted(problems: readonly ConfigProblem[]): ConfigProblem[] {
-  const once = [...new Map(problems.map((problem) => [`${problem.where}\n${problem.what}`, problem])).values()]
+  const once = [
+    ...new Map(problems.map((problem) => [`${problem.where}\n${problem.what}`, problem])).values(),
+  ]
   const inOrder = once.sort((a, b) => a.where.localeCompare(b.where, 'en', { numeric: true }))
   const more = inOrder.length - mostProblems
   return more <= 0
     ? inOrder
-    : [...inOrder.slice(0, mostProblems), { where: inOrder[0]!.where, what: `and ${more} more problems`, hint: '' }]
+    : [
+        ...inOrder.slice(0, mostProblems),
+        { where: inOrder[0]!.where, what: `and ${more} more problems`, hint: '' },
+      ]
 }

@@ -4,5 +4,17 @@ import type { Provenance } from '../../trials/types.ts'
 import type { Experiment } from './types.ts'
 
 /** What the trials of a configuration measured, as an experiment starts it. */
-export const measuredOf = (experiment: Experiment, provenance: Provenance, configuration: Configuration): MeasuredWith =>
-  measuredWith({ predictor: experiment.predictor, own: experiment.own, provenance, image: experiment.kubernetes?.image }, configuration)
+export const measuredOf = (
+  experiment: Experiment,
+  provenance: Provenance,
+  configuration: Configuration,
+): MeasuredWith =>
+  measuredWith(
+    {
+      predictor: experiment.predictor,
+      own: experiment.own,
+      provenance,
+      image: experiment.kubernetes?.image,
+    },
+    configuration,
+  )

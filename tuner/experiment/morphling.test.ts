@@ -11,7 +11,8 @@ import { ConfigError } from './types.ts'
 const fixtures = fileURLToPath(new URL('fixtures/', import.meta.url))
 const machine = { cpuCores: 2, gpus: [] }
 const slo = { slo: '50ms', maxPrice: '$20' }
-const importFile = (file: string, flags: FlagValues = slo) => loadExperiment({ cwd: fixtures, machine, file, flags })
+const importFile = (file: string, flags: FlagValues = slo) =>
+  loadExperiment({ cwd: fixtures, machine, file, flags })
 
 let cwd: string
 beforeAll(() => {
@@ -31,7 +32,8 @@ const problemsOf = (file: string, flags?: FlagValues) => {
   try {
     importFile(file, flags)
   } catch (error) {
-    if (error instanceof ConfigError) return error.problems.map(({ where, what }) => `${where.replace(/^.*\//, '')} ${what}`)
+    if (error instanceof ConfigError)
+      return error.problems.map(({ where, what }) => `${where.replace(/^.*\//, '')} ${what}`)
     throw error
   }
   throw new Error('was accepted')
@@ -56,9 +58,15 @@ describe('examples of Morphling', () => {
       { name: 'memoryMiB', values: [1800] },
       { name: 'BATCH_SIZE', values: [1, 2], category: 'env' },
     ])
-    expect(experiment.kubernetes?.pod).toMatchObject({ spec: { containers: [{ image: 'kubedl/morphling-tf-model:demo' }] } })
-    expect(experiment.notices).toEqual([expect.stringContaining('clientTemplate'), expect.stringContaining('no latency SLO')])
-    const origin = (path: string) => describeExperiment(experiment).find((row) => row.path === path)?.origin
+    expect(experiment.kubernetes?.pod).toMatchObject({
+      spec: { containers: [{ image: 'kubedl/morphling-tf-model:demo' }] },
+    })
+    expect(experiment.notices).toEqual([
+      expect.stringContaining('clientTemplate'),
+      expect.stringContaining('no latency SLO'),
+    ])
+    const origin = (path: string) =>
+      describeExperiment(experiment).find((row) => row.path === path)?.origin
     expect(origin('space.cpuCores')).toBe('experiment-mnist-grid.yaml:21:13')
     expect(origin('budget.maxTrials')).toBe('experiment-mnist-grid.yaml:13:17')
   })
@@ -74,27 +82,37 @@ describe('examples of Morphling', () => {
   })
 
   test('names, and a GPU whose model a pod does not say', () => {
-    expect(problemsOf('experiment-grid.yaml')).toEqual(['experiment-grid.yaml:77:7 the pod asks for a GPU, but not for which'])
+    expect(problemsOf('experiment-grid.yaml')).toEqual([
+      'experiment-grid.yaml:77:7 the pod asks for a GPU, but not for which',
+    ])
     const experiment = importFile('experiment-grid.yaml', { ...slo, gpus: 'T4' })
     expect(experiment.model.name).toBe('Phi-1_5')
     expect(experiment.pins).toEqual({ memoryMiB: 32768, gpus: 1 })
-    expect(experiment.space.parameters.map((p) => [p.name, 'values' in p ? p.values : []])).toEqual([
-      ['cpuCores', [15, 30]],
-      ['memoryMiB', [32768]],
-      ['gpu', ['T4']],
-      ['gpus', [1]],
-      ['BATCH_SIZE', [1, 4]],
-      ['INFERENCE_FRAMEWORK', ['torch', 'vllm']],
-      ['INPUT_LENGTH', ['short', 'middle', 'long']],
-      ['DTYPE', ['int8', 'fp16']],
-    ])
+    expect(experiment.space.parameters.map((p) => [p.name, 'values' in p ? p.values : []])).toEqual(
+      [
+        ['cpuCores', [15, 30]],
+        ['memoryMiB', [32768]],
+        ['gpu', ['T4']],
+        ['gpus', [1]],
+        ['BATCH_SIZE', [1, 4]],
+        ['INFERENCE_FRAMEWORK', ['torch', 'vllm']],
+        ['INPUT_LENGTH', ['short', 'middle', 'long']],
+        ['DTYPE', ['int8', 'fp16']],
+      ],
+    )
   })
 
-  test.each(['experiment-mnist-grid.yaml', 'legacy-experiment-resnet50-grid.yaml'])('%s is resumed as it was', (file) => {
-    const { document, origins: _, notices: __, ...first } = importFile(file)
-    const again = experimentFromDocument(JSON.parse(JSON.stringify(document)), 'x', { cwd: fixtures, machine })
-    expect(JSON.parse(JSON.stringify(again))).toMatchObject(JSON.parse(JSON.stringify(first)))
-  })
+  test.each(['experiment-mnist-grid.yaml', 'legacy-experiment-resnet50-grid.yaml'])(
+    '%s is resumed as it was',
+    (file) => {
+      const { document, origins: _, notices: __, ...first } = importFile(file)
+      const again = experimentFromDocument(JSON.parse(JSON.stringify(document)), 'x', {
+        cwd: fixtures,
+        machine,
+      })
+      expect(JSON.parse(JSON.stringify(again))).toMatchObject(JSON.parse(JSON.stringify(first)))
+    },
+  )
 })
 
 describe('what Morphling gets wrong is refused', () => {
@@ -107,22 +125,45 @@ describe('what Morphling gets wrong is refused', () => {
 
   test.each([
     ['name: "cpu"', 'name: "cpus"', "pe.yaml:19:17 the resource 'cpus' cannot be tuned"],
-    ['name: "cpu"', 'name: "nvidia.com/gpumem"', "pe.yaml:19:17 the resource 'nvidia.com/gpumem' cannot be tuned"],
+    [
+      'name: "cpu"',
+      'name: "nvidia.com/gpumem"',
+      "pe.yaml:19:17 the resource 'nvidia.com/gpumem' cannot be tuned",
+    ],
     ['name: "cpu"', 'name: "storage"', "pe.yaml:19:17 the resource 'storage' cannot be tuned"],
     ['"500m"', '"half"', "pe.yaml:22:17 'half' is no quantity of cpu"],
     ['algorithmName: grid', 'algorithmName: gird', "pe.yaml:11:20 unknown algorithm 'gird'"],
     ['category: "resource"', 'category: "ressource"', "pe.yaml:16:17 unknown category 'ressource'"],
-    ['parameterType: discrete', 'parameterType: discreet', "pe.yaml:18:26 unknown parameterType 'discreet'"],
-    ['maxNumTrials: 4', 'maxNumTrails: 4', "pe.yaml:13:3 unknown field 'spec.maxNumTrails' of a ProfilingExperiment"],
+    [
+      'parameterType: discrete',
+      'parameterType: discreet',
+      "pe.yaml:18:26 unknown parameterType 'discreet'",
+    ],
+    [
+      'maxNumTrials: 4',
+      'maxNumTrails: 4',
+      "pe.yaml:13:3 unknown field 'spec.maxNumTrails' of a ProfilingExperiment",
+    ],
     ['maxNumTrials: 4', 'maxNumTrials: 0', 'pe.yaml:13:17 budget.maxTrials: 0 is less than 1'],
-    ['morphling.kubedl.io/v1alpha1', 'morphling.kubedl.io/v2', 'pe.yaml:2:13 a ProfilingExperiment of morphling.kubedl.io/v2'],
-    [/servicePodTemplate:[\s\S]*/, 'servicePodTemplate: {}', 'no servicePodTemplate with a container that has a name'],
+    [
+      'morphling.kubedl.io/v1alpha1',
+      'morphling.kubedl.io/v2',
+      'pe.yaml:2:13 a ProfilingExperiment of morphling.kubedl.io/v2',
+    ],
+    [
+      /servicePodTemplate:[\s\S]*/,
+      'servicePodTemplate: {}',
+      'no servicePodTemplate with a container that has a name',
+    ],
   ])('%s → %s', (from, to, problem) => {
     expect(problemsOf(changed(from, to), slo).join('\n')).toContain(problem)
   })
 
   test('an objective that only its client knows is named', () => {
-    const experiment = importFile(changed('objectiveMetricName: qps', 'objectiveMetricName: GPUMemConsumptionPerQPS'), { slo: '50ms' })
+    const experiment = importFile(
+      changed('objectiveMetricName: qps', 'objectiveMetricName: GPUMemConsumptionPerQPS'),
+      { slo: '50ms' },
+    )
     expect(experiment.objective.kind).toBe('price-per-request')
     expect(experiment.notices.join()).toContain('GPUMemConsumptionPerQPS')
   })

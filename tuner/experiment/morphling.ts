@@ -1,6 +1,7 @@
 /**
- * Reads a ProfilingExperiment of Morphling (SoCC '21; kubedl-io/morphling, api/v1alpha1/profilingexperiment_types.go) as an experiment file.
- * What it says is kept; what has no meaning here is named in a notice; what Morphling itself gets wrong is refused.
+ * Reads a ProfilingExperiment of Morphling (SoCC '21; kubedl-io/morphling,
+ * api/v1alpha1/profilingexperiment_types.go) as an experiment file. What it says is kept; what has
+ * no meaning here is named in a notice; what Morphling itself gets wrong is refused.
  */
 import { isRecord } from '../../profiler/plain-record.ts'
 import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
@@ -15,7 +16,8 @@ import type { Layer, Path } from './yaml-file.ts'
 
 const groups = ['morphling.kubedl.io/v1alpha1', 'tuning.kubedl.io/v1alpha1']
 
-export const isProfilingExperiment = (raw: unknown): boolean => valueAt(raw, ['kind']) === 'ProfilingExperiment'
+export const isProfilingExperiment = (raw: unknown): boolean =>
+  valueAt(raw, ['kind']) === 'ProfilingExperiment'
 
 interface Imported {
   readonly layer: Layer
@@ -53,7 +55,11 @@ class Importer {
   read(): void {
     const raw = fields(this.source.raw)
     if (!groups.includes(String(raw.apiVersion)))
-      this.problem(['apiVersion'], `a ProfilingExperiment of ${raw.apiVersion}`, `known: ${groups.join(', ')}`)
+      this.problem(
+        ['apiVersion'],
+        `a ProfilingExperiment of ${raw.apiVersion}`,
+        `known: ${groups.join(', ')}`,
+      )
     this.known(raw, [], ['apiVersion', 'kind', 'metadata', 'spec', 'status'])
     const metadata = fields(raw.metadata)
     const spec = fields(raw.spec)
@@ -74,20 +80,31 @@ class Importer {
     )
     this.set(['backend'], 'kubernetes', ['kind'])
     if (typeof metadata.name === 'string') this.set(['name'], metadata.name, ['metadata', 'name'])
-    if (typeof metadata.namespace === 'string') this.set(['kubernetes', 'namespace'], metadata.namespace, ['metadata', 'namespace'])
-    if (spec.maxNumTrials !== undefined) this.set(['budget', 'maxTrials'], spec.maxNumTrials, ['spec', 'maxNumTrials'])
-    if (spec.parallelism !== undefined) this.set(['parallel'], spec.parallelism, ['spec', 'parallelism'])
+    if (typeof metadata.namespace === 'string')
+      this.set(['kubernetes', 'namespace'], metadata.namespace, ['metadata', 'namespace'])
+    if (spec.maxNumTrials !== undefined)
+      this.set(['budget', 'maxTrials'], spec.maxNumTrials, ['spec', 'maxNumTrials'])
+    if (spec.parallelism !== undefined)
+      this.set(['parallel'], spec.parallelism, ['spec', 'parallelism'])
     if (typeof spec.serviceProgressDeadline === 'number')
-      this.set(['predictor', 'readyTimeout'], `${spec.serviceProgressDeadline}s`, ['spec', 'serviceProgressDeadline'])
+      this.set(['predictor', 'readyTimeout'], `${spec.serviceProgressDeadline}s`, [
+        'spec',
+        'serviceProgressDeadline',
+      ])
     this.objective(fields(spec.objective))
     this.algorithm(fields(spec.algorithm))
     const tuned = this.parameters(spec.tunableParameters)
-    this.pod(fields(fields(spec.servicePodTemplate).template), String(metadata.name ?? 'model'), tuned)
+    this.pod(
+      fields(fields(spec.servicePodTemplate).template),
+      String(metadata.name ?? 'model'),
+      tuned,
+    )
     if (spec.clientTemplate !== undefined)
       this.notices.push(
         "clientTemplate is not used: tune applies its own load; give the client's requests with --payload FILE and the server's protocol with --protocol",
       )
-    if (spec.requestTemplate !== undefined) this.notices.push('requestTemplate is not used: give request bodies with --payload FILE')
+    if (spec.requestTemplate !== undefined)
+      this.notices.push('requestTemplate is not used: give request bodies with --payload FILE')
     this.notices.push('A ProfilingExperiment has no latency SLO, which tune needs: --slo says it')
   }
 
@@ -96,7 +113,11 @@ class Importer {
     for (const key of Object.keys(value).filter((name) => !names.includes(name))) {
       const where = showOrigin(this.source.keyOriginOf([...path, key]) ?? { kind: 'default' })
       const hint = closest(key, names).length > 0 ? namesNear(key, names) : ''
-      this.problems.push({ where, what: `unknown field '${[...path, key].join('.')}' of a ProfilingExperiment`, hint })
+      this.problems.push({
+        where,
+        what: `unknown field '${[...path, key].join('.')}' of a ProfilingExperiment`,
+        hint,
+      })
     }
   }
 
@@ -121,19 +142,25 @@ class Importer {
         `unknown algorithm '${algorithmName}'`,
         namesNear(name, ['BayesianOpt', 'random', 'grid']),
       )
-    if (items(algorithmSettings).length > 0) this.notices.push('algorithmSettings are not used: the samplers have no settings')
+    if (items(algorithmSettings).length > 0)
+      this.notices.push('algorithmSettings are not used: the samplers have no settings')
   }
 
   /** @returns the resources that are tuned */
   private parameters(categories: unknown): Set<string> {
     const tuned = new Set<string>()
     const at: Path = ['spec', 'tunableParameters']
-    if (items(categories).length === 0) this.problem(at, 'no tunableParameters', 'there is nothing to tune')
+    if (items(categories).length === 0)
+      this.problem(at, 'no tunableParameters', 'there is nothing to tune')
     for (const [i, entry] of items(categories).entries()) {
       const { category, parameters } = fields(entry)
       const place = [...at, i]
       if (!['resource', 'env', 'args'].includes(String(category))) {
-        this.problem([...place, 'category'], `unknown category '${category}'`, 'one of resource, env, args')
+        this.problem(
+          [...place, 'category'],
+          `unknown category '${category}'`,
+          'one of resource, env, args',
+        )
         continue
       }
       for (const [j, parameter] of items(parameters).entries())
@@ -148,7 +175,11 @@ class Importer {
     this.known(space, [...at, 'feasibleSpace'], ['min', 'max', 'step', 'list'])
     const type = String(given.parameterType ?? 'discrete')
     if (!['int', 'double', 'discrete', 'categorical'].includes(type))
-      this.problem([...at, 'parameterType'], `unknown parameterType '${type}'`, 'one of int, double, discrete, categorical')
+      this.problem(
+        [...at, 'parameterType'],
+        `unknown parameterType '${type}'`,
+        'one of int, double, discrete, categorical',
+      )
     const original = String(given.name ?? '')
     const resource = category === 'resource' ? this.resource(original, at) : undefined
     if (category === 'resource' && !resource) return
@@ -159,15 +190,23 @@ class Importer {
       if (!resource) return type === 'categorical' ? String(text) : asNumber(String(text))
       const value = resource.read(String(text))
       if (Number.isNaN(value))
-        this.problem([...at, 'feasibleSpace', ...place], `'${text}' is no quantity of ${original}`, `e.g. ${resource.example}`)
+        this.problem(
+          [...at, 'feasibleSpace', ...place],
+          `'${text}' is no quantity of ${original}`,
+          `e.g. ${resource.example}`,
+        )
       return value
     }
     const list = items(space.list)
     const entry =
       list.length > 0
-        ? { values: list.map((value, k) => read(value, 'list', k)), ...(type === 'categorical' ? { kind: 'categorical' } : {}) }
+        ? {
+            values: list.map((value, k) => read(value, 'list', k)),
+            ...(type === 'categorical' ? { kind: 'categorical' } : {}),
+          }
         : { kind: type === 'double' ? 'float' : 'int', ...range(space, read) }
-    if (this.problems.length === faults) this.set(['space', name], { ...entry, category }, [...at, 'feasibleSpace'])
+    if (this.problems.length === faults)
+      this.set(['space', name], { ...entry, category }, [...at, 'feasibleSpace'])
     // Morphling uppercases names of environment variables and puts arguments bare at the end.
     if (category === 'env' && environmentName(name) !== name.toUpperCase())
       this.set(['predictor', 'envNames', name], name.toUpperCase(), at)
@@ -184,7 +223,10 @@ class Importer {
     return undefined
   }
 
-  /** The pod template stays as it is; what it holds of resources that are not tuned is pinned, for its price. */
+  /**
+   * The pod template stays as it is; what it holds of resources that are not tuned is pinned, for
+   * its price.
+   */
   private pod(template: Fields, name: string, tuned: ReadonlySet<string>): void {
     const at: Path = ['spec', 'servicePodTemplate', 'template']
     const containers = containersOf(template)
@@ -200,7 +242,9 @@ class Importer {
     this.set(['kubernetes', 'pod'], template, at)
     this.set(['kubernetes', 'container'], container.name, [...at, 'spec', 'containers', 0, 'name'])
     if (containers.length > 1)
-      this.notices.push(`The pod has ${containers.length} containers; as in Morphling the first, ${container.name}, is tuned`)
+      this.notices.push(
+        `The pod has ${containers.length} containers; as in Morphling the first, ${container.name}, is tuned`,
+      )
     const first: Path = [...at, 'spec', 'containers', 0]
     const environment = items(valueAt(this.source.raw, [...first, 'env']))
     const k = environment.findIndex((variable) => fields(variable).name === 'MODEL_NAME')
@@ -211,11 +255,13 @@ class Importer {
       k < 0 ? ['metadata', 'name'] : [...first, 'env', k, 'value'],
     )
     const held = fields(
-      valueAt(this.source.raw, [...first, 'resources', 'limits']) ?? valueAt(this.source.raw, [...first, 'resources', 'requests']),
+      valueAt(this.source.raw, [...first, 'resources', 'limits']) ??
+        valueAt(this.source.raw, [...first, 'resources', 'requests']),
     )
     for (const [key, quantity] of Object.entries(held)) {
       const resource = Object.hasOwn(resources, key) ? resources[key] : undefined
-      if (resource && !tuned.has(resource.name)) this.set(['pin', resource.name], resource.read(String(quantity)), [...first, 'resources'])
+      if (resource && !tuned.has(resource.name))
+        this.set(['pin', resource.name], resource.read(String(quantity)), [...first, 'resources'])
     }
   }
 }
@@ -234,7 +280,11 @@ interface Resource {
 }
 
 const cores = (quantity: string) =>
-  /^\d+m$/.test(quantity) ? Number.parseInt(quantity, 10) / 1000 : quantity === '' ? Number.NaN : Number(quantity)
+  /^\d+m$/.test(quantity)
+    ? Number.parseInt(quantity, 10) / 1000
+    : quantity === ''
+      ? Number.NaN
+      : Number(quantity)
 
 /** Kubernetes quantities: bytes without a suffix, decimal (M, G) and binary (Mi, Gi). */
 function memoryMiB(quantity: string): number {
@@ -253,8 +303,11 @@ const resources: Readonly<Record<string, Resource>> = {
   'nvidia.com/gpu': { name: 'gpus', example: '1', read: Number },
 }
 const refused: Readonly<Record<string, string>> = {
-  'nvidia.com/gpumem': 'a share of a GPU is tuned as gpuMemoryPercent, in % of the GPU: --gpu-memory 25,50,100',
-  'nvidia.com/gpumem-percentage': 'a share of a GPU is tuned as gpuMemoryPercent: --gpu-memory 25,50,100',
-  'aliyun.com/gpu-mem': 'a share of a GPU is tuned as gpuMemoryPercent, in % of the GPU: --gpu-memory 25,50,100',
+  'nvidia.com/gpumem':
+    'a share of a GPU is tuned as gpuMemoryPercent, in % of the GPU: --gpu-memory 25,50,100',
+  'nvidia.com/gpumem-percentage':
+    'a share of a GPU is tuned as gpuMemoryPercent: --gpu-memory 25,50,100',
+  'aliyun.com/gpu-mem':
+    'a share of a GPU is tuned as gpuMemoryPercent, in % of the GPU: --gpu-memory 25,50,100',
   storage: 'disk has no effect on the rate that a server reaches, and no price here',
 }

@@ -1,4 +1,7 @@
-/** Names that an experiment chooses from, where no other folder has them. Light: the command line's help shows them and must start fast. */
+/**
+ * Names that an experiment chooses from, where no other folder has them. Light: the command line's
+ * help shows them and must start fast.
+ */
 import { usualCount } from '../../profiler/payload-source.ts'
 import { samplerNames } from '../../search/samplers/sampler-names.ts'
 
@@ -16,7 +19,10 @@ export type LoadOrigin = (typeof loadOrigins)[number]
 export const outputKinds = ['prometheus', 'mlflow', 'opentelemetry'] as const
 export type OutputKind = (typeof outputKinds)[number]
 
-/** What stands where the user says nothing; also printed in the help. Those that depend on others are worked out in defaults.ts. */
+/**
+ * What stands where the user says nothing; also printed in the help. Those that depend on others
+ * are worked out in defaults.ts.
+ */
 export const defaults = {
   percentile: 'p99',
   errorRate: '0.1%',
@@ -35,7 +41,10 @@ export const defaults = {
   trialTime: '3s',
   confirmTime: '30s',
   readyTimeout: '60s',
-  /** Five minutes to start, as in manifests, and ten for weights: 30 GB at the 50 MiB/s of a download. */
+  /**
+   * Five minutes to start, as in manifests, and ten for weights: 30 GB at the 50 MiB/s of a
+   * download.
+   */
   languageReadyTimeout: '15m',
   tolerance: '5%',
   certainty: '95%',

@@ -1,11 +1,17 @@
-/** What `--out` says: a folder, and programs that the run is told to. Light: the command line's help needs it. */
+/**
+ * What `--out` says: a folder, and programs that the run is told to. Light: the command line's help
+ * needs it.
+ */
 import { outputKinds } from './names.ts'
 
 /**
- * `--out` as entries of the file: a folder, or KIND=URL; several of them with a comma and a space between. What looks like KIND=URL of a kind that there is
- * not is left for the schema to refuse.
+ * `--out` as entries of the file: a folder, or KIND=URL; several of them with a comma and a space
+ * between. What looks like KIND=URL of a kind that there is not is left for the schema to refuse.
  */
-export function readOut(value: string): { readonly out?: string; readonly send?: Readonly<Record<string, string>> } {
+export function readOut(value: string): {
+  readonly out?: string
+  readonly send?: Readonly<Record<string, string>>
+} {
   const folders: string[] = []
   const sent: Record<string, string> = {}
   for (const part of value.split(', ')) {

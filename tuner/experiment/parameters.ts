@@ -1,5 +1,14 @@
-/** What the product knows of parameters by their standard names, and how an entry of the experiment file becomes a parameter. */
-import type { CategoricalParameter, Category, OrdinalParameter, Parameter, Scale } from '../../search/types.ts'
+/**
+ * What the product knows of parameters by their standard names, and how an entry of the experiment
+ * file becomes a parameter.
+ */
+import type {
+  CategoricalParameter,
+  Category,
+  OrdinalParameter,
+  Parameter,
+  Scale,
+} from '../../search/types.ts'
 import { findGpu, type Gpu, precisions, sharings } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
@@ -10,7 +19,9 @@ import { geometric, powersOfTwo } from './flags/shorthand.ts'
 import type { ParameterEntry } from './schema/experiment-schema.ts'
 import { parseDurationMs, parseMemoryMiB, UnitError } from './units.ts'
 
-/** A parameter that the built-in predictor, the launchers and the price book understand by its name. */
+/**
+ * A parameter that the built-in predictor, the launchers and the price book understand by its name.
+ */
 interface KnownParameter {
   readonly name: string
   readonly what: string
@@ -31,10 +42,19 @@ interface KnownParameter {
   readonly names?: readonly string[]
 }
 
-const percentage = (text: string) => (/^[\d.]+\s*%$/.test(text) ? Number.parseFloat(text) : Number.NaN)
+const percentage = (text: string) =>
+  /^[\d.]+\s*%$/.test(text) ? Number.parseFloat(text) : Number.NaN
 
 export const knownParameters: readonly KnownParameter[] = [
-  { name: 'cpuCores', what: 'CPU cores', category: 'resource', scale: 'log', monotone: 'up', min: 0.1, max: 10_000 },
+  {
+    name: 'cpuCores',
+    what: 'CPU cores',
+    category: 'resource',
+    scale: 'log',
+    monotone: 'up',
+    min: 0.1,
+    max: 10_000,
+  },
   {
     name: 'memoryMiB',
     what: 'memory, MiB',
@@ -47,7 +67,13 @@ export const knownParameters: readonly KnownParameter[] = [
     parse: parseMemoryMiB,
   },
   { name: 'gpu', what: "GPU model, or 'none'", category: 'resource', scale: 'linear', names: [] },
-  { name: 'migProfile', what: "MIG profile, or 'none'", category: 'resource', scale: 'linear', names: [] },
+  {
+    name: 'migProfile',
+    what: "MIG profile, or 'none'",
+    category: 'resource',
+    scale: 'linear',
+    names: [],
+  },
   {
     name: 'gpuMemoryPercent',
     what: 'share of one GPU, %',
@@ -58,7 +84,15 @@ export const knownParameters: readonly KnownParameter[] = [
     max: 100,
     parse: percentage,
   },
-  { name: 'gpus', what: 'GPUs of a replica', category: 'resource', scale: 'log', whole: true, min: 1, max: 10_000 },
+  {
+    name: 'gpus',
+    what: 'GPUs of a replica',
+    category: 'resource',
+    scale: 'log',
+    whole: true,
+    min: 1,
+    max: 10_000,
+  },
   {
     name: 'prefillReplicas',
     what: 'servers of a replica that compute prompts alone, beside decodeReplicas; 0: none',
@@ -97,7 +131,14 @@ export const knownParameters: readonly KnownParameter[] = [
     min: 1,
     max: 1_000_000,
   },
-  { name: 'maxDelayMs', what: 'longest wait for a batch to fill, ms', category: 'server', scale: 'linear', min: 0, parse: parseDurationMs },
+  {
+    name: 'maxDelayMs',
+    what: 'longest wait for a batch to fill, ms',
+    category: 'server',
+    scale: 'linear',
+    min: 0,
+    parse: parseDurationMs,
+  },
   {
     name: 'queueLimit',
     what: 'requests that may wait',
@@ -137,7 +178,15 @@ export const knownParameters: readonly KnownParameter[] = [
     min: 1,
     max: 10_000_000,
   },
-  { name: 'imageSize', what: 'pixels of an edge', category: 'server', scale: 'log', whole: true, min: 8, max: 100_000 },
+  {
+    name: 'imageSize',
+    what: 'pixels of an edge',
+    category: 'server',
+    scale: 'log',
+    whole: true,
+    min: 8,
+    max: 100_000,
+  },
   {
     name: 'maxNumSeqs',
     what: 'sequences of a language model under way at once',
@@ -174,11 +223,37 @@ export const knownParameters: readonly KnownParameter[] = [
     min: 0.05,
     max: 1,
   },
-  { name: 'kvCacheType', what: 'numbers of the cache of a GGUF model', category: 'server', scale: 'linear', names: kvCacheTypes },
-  { name: 'flashAttention', what: 'of a GGUF model', category: 'server', scale: 'linear', names: flashAttentions },
-  { name: 'gpuLayers', what: 'layers of a GGUF model on the GPU', category: 'server', scale: 'linear', whole: true, min: 0, max: 1000 },
+  {
+    name: 'kvCacheType',
+    what: 'numbers of the cache of a GGUF model',
+    category: 'server',
+    scale: 'linear',
+    names: kvCacheTypes,
+  },
+  {
+    name: 'flashAttention',
+    what: 'of a GGUF model',
+    category: 'server',
+    scale: 'linear',
+    names: flashAttentions,
+  },
+  {
+    name: 'gpuLayers',
+    what: 'layers of a GGUF model on the GPU',
+    category: 'server',
+    scale: 'linear',
+    whole: true,
+    min: 0,
+    max: 1000,
+  },
   { name: 'precision', what: 'arithmetic', category: 'server', scale: 'linear', names: precisions },
-  { name: 'quantization', what: 'weights of a language model in fewer bits', category: 'server', scale: 'linear', names: quantizations },
+  {
+    name: 'quantization',
+    what: 'weights of a language model in fewer bits',
+    category: 'server',
+    scale: 'linear',
+    names: quantizations,
+  },
   {
     name: 'kvCacheDtype',
     what: 'numbers of the cache of a language model',
@@ -216,12 +291,22 @@ export const knownParameters: readonly KnownParameter[] = [
     scale: 'linear',
     names: [],
   },
-  { name: 'sharing', what: 'how a GPU is shared', category: 'resource', scale: 'linear', names: sharings },
+  {
+    name: 'sharing',
+    what: 'how a GPU is shared',
+    category: 'resource',
+    scale: 'linear',
+    names: sharings,
+  },
 ]
 
-export const knownParameter = (name: string): KnownParameter | undefined => knownParameters.find((known) => known.name === name)
+export const knownParameter = (name: string): KnownParameter | undefined =>
+  knownParameters.find((known) => known.name === name)
 
-/** Where in an entry something is wrong ('values', 'min', ... or '' for the whole), what, and what to do. */
+/**
+ * Where in an entry something is wrong ('values', 'min', ... or '' for the whole), what, and what
+ * to do.
+ */
 interface Fault {
   readonly at: string
   readonly what: string
@@ -229,10 +314,15 @@ interface Fault {
 }
 
 /**
- * Makes a parameter of an entry. Conditions (`when`) are left to the caller, who knows the other parameters.
+ * Makes a parameter of an entry. Conditions (`when`) are left to the caller, who knows the other
+ * parameters.
  * @returns the parameter, or every fault of the entry.
  */
-export function toParameter(name: string, entry: ParameterEntry, ownGpus: readonly Gpu[] = []): { parameter?: Parameter; faults: Fault[] } {
+export function toParameter(
+  name: string,
+  entry: ParameterEntry,
+  ownGpus: readonly Gpu[] = [],
+): { parameter?: Parameter; faults: Fault[] } {
   const known = knownParameter(name)
   const faults: Fault[] = []
   const base = {
@@ -251,10 +341,19 @@ export function toParameter(name: string, entry: ParameterEntry, ownGpus: readon
 
   if (entry.values !== undefined) {
     for (const key of ['min', 'max', 'step', 'factor'] as const)
-      if (entry[key] !== undefined) faults.push({ at: key, what: `'${key}' beside 'values'`, hint: 'give either values or a range' })
-    const texts = entry.values.filter((value) => typeof value === 'string' && Number.isNaN(readText(value, known)))
+      if (entry[key] !== undefined)
+        faults.push({
+          at: key,
+          what: `'${key}' beside 'values'`,
+          hint: 'give either values or a range',
+        })
+    const texts = entry.values.filter(
+      (value) => typeof value === 'string' && Number.isNaN(readText(value, known)),
+    )
     const named =
-      known?.names !== undefined || entry.kind === 'categorical' || (entry.kind === undefined && known === undefined && texts.length > 0)
+      known?.names !== undefined ||
+      entry.kind === 'categorical' ||
+      (entry.kind === undefined && known === undefined && texts.length > 0)
     if (named) return done({ ...base, ...categorical(name, entry, known, ownGpus, faults) })
     if (entry.features)
       faults.push({
@@ -274,33 +373,75 @@ export function toParameter(name: string, entry: ParameterEntry, ownGpus: readon
   }
 
   if (entry.min === undefined || entry.max === undefined) {
-    const missing = entry.min === undefined && entry.max === undefined ? 'values' : entry.min === undefined ? 'min' : 'max'
+    const missing =
+      entry.min === undefined && entry.max === undefined
+        ? 'values'
+        : entry.min === undefined
+          ? 'min'
+          : 'max'
     return {
-      faults: [...faults, { at: '', what: `'${missing}' is missing`, hint: 'write [1, 2, 4], 1..32, or {kind: int, min: 1, max: 32}' }],
+      faults: [
+        ...faults,
+        {
+          at: '',
+          what: `'${missing}' is missing`,
+          hint: 'write [1, 2, 4], 1..32, or {kind: int, min: 1, max: 32}',
+        },
+      ],
     }
   }
   if (known?.names !== undefined || entry.kind === 'categorical')
-    return { faults: [{ at: '', what: 'a range of names', hint: `list them: [${known?.names?.slice(0, 3).join(', ') || 'a, b, c'}]` }] }
+    return {
+      faults: [
+        {
+          at: '',
+          what: 'a range of names',
+          hint: `list them: [${known?.names?.slice(0, 3).join(', ') || 'a, b, c'}]`,
+        },
+      ],
+    }
   const min = numeric(entry.min, 'min')
   const max = numeric(entry.max, 'max')
-  if (min > max) faults.push({ at: 'min', what: `min ${min} is above max ${max}`, hint: 'swap them' })
+  if (min > max)
+    faults.push({ at: 'min', what: `min ${min} is above max ${max}`, hint: 'swap them' })
   const scale = entry.scale ?? known?.scale ?? 'linear'
   if (entry.scale === 'log' && min <= 0)
-    faults.push({ at: 'scale', what: `a log scale from ${min}`, hint: 'a log scale needs min above 0' })
+    faults.push({
+      at: 'scale',
+      what: `a log scale from ${min}`,
+      hint: 'a log scale needs min above 0',
+    })
   if (faults.length > 0) return { faults }
 
-  const integers = Number.isInteger(min) && Number.isInteger(max) && Number.isInteger(entry.step ?? 1)
+  const integers =
+    Number.isInteger(min) && Number.isInteger(max) && Number.isInteger(entry.step ?? 1)
   const kind = entry.kind ?? (integers ? 'int' : 'float')
   if ((kind === 'int' || known?.whole) && !integers)
-    faults.push({ at: '', what: 'min, max and step must be whole numbers', hint: known?.whole ? '' : 'or say kind: float' })
-  const rounded = (values: number[]) => (kind === 'int' ? [...new Set(values.map(Math.round))] : values)
+    faults.push({
+      at: '',
+      what: 'min, max and step must be whole numbers',
+      hint: known?.whole ? '' : 'or say kind: float',
+    })
+  const rounded = (values: number[]) =>
+    kind === 'int' ? [...new Set(values.map(Math.round))] : values
   if (entry.factor !== undefined && min <= 0)
     faults.push({ at: 'min', what: `multiplying from ${min}`, hint: 'a factor needs min above 0' })
   if (faults.length > 0) return { faults }
-  if (entry.factor !== undefined) return done({ ...base, ...ordinal(rounded(geometric(min, max, entry.factor)), entry, known, faults) })
+  if (entry.factor !== undefined)
+    return done({
+      ...base,
+      ...ordinal(rounded(geometric(min, max, entry.factor)), entry, known, faults),
+    })
   if (known?.powers && entry.step === undefined && entry.kind === undefined)
     return done({ ...base, ...ordinal(powersOfTwo(min, max), entry, known, faults) })
-  return done({ ...base, kind: kind === 'float' ? 'float' : 'int', min, max, step: entry.step, scale: min > 0 ? scale : 'linear' })
+  return done({
+    ...base,
+    kind: kind === 'float' ? 'float' : 'int',
+    min,
+    max,
+    step: entry.step,
+    scale: min > 0 ? scale : 'linear',
+  })
 }
 
 function ordinal(
@@ -310,11 +451,20 @@ function ordinal(
   faults: Fault[],
 ): Pick<OrdinalParameter, 'kind' | 'values' | 'scale'> {
   const twice = values.find((value, i) => values.indexOf(value) < i && !Number.isNaN(value))
-  if (twice !== undefined) faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
+  if (twice !== undefined)
+    faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
   const sorted = values.toSorted((a, b) => a - b)
   if (entry.scale === 'log' && sorted[0]! <= 0)
-    faults.push({ at: 'scale', what: `a log scale with the value ${sorted[0]}`, hint: 'a log scale needs values above 0' })
-  return { kind: 'ordinal', values: sorted, scale: sorted[0]! > 0 ? (entry.scale ?? known?.scale ?? 'linear') : 'linear' }
+    faults.push({
+      at: 'scale',
+      what: `a log scale with the value ${sorted[0]}`,
+      hint: 'a log scale needs values above 0',
+    })
+  return {
+    kind: 'ordinal',
+    values: sorted,
+    scale: sorted[0]! > 0 ? (entry.scale ?? known?.scale ?? 'linear') : 'linear',
+  }
 }
 
 function categorical(
@@ -328,12 +478,19 @@ function categorical(
   const names = name === 'gpu' ? values.map((value) => gpuName(value, ownGpus, faults)) : values
   if (known?.names && known.names.length > 0)
     for (const value of names.filter((value) => !known.names?.includes(value)))
-      faults.push({ at: 'values', what: `unknown ${name} '${value}'`, hint: namesNear(value, known.names) })
+      faults.push({
+        at: 'values',
+        what: `unknown ${name} '${value}'`,
+        hint: namesNear(value, known.names),
+      })
   const twice = names.find((value, i) => names.indexOf(value) !== i)
-  if (twice !== undefined) faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
+  if (twice !== undefined)
+    faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
   if (entry.features)
     for (const value of names.filter(
-      (value) => entry.features?.[value]?.length !== entry.features?.[names[0]!]?.length || !entry.features?.[value],
+      (value) =>
+        entry.features?.[value]?.length !== entry.features?.[names[0]!]?.length ||
+        !entry.features?.[value],
     ))
       faults.push({
         at: 'features',
@@ -341,7 +498,11 @@ function categorical(
         hint: 'give every value as many numbers',
       })
   if (faults.length > 0) return { kind: 'categorical', values: names }
-  return { kind: 'categorical', values: names, features: entry.features ?? (name === 'gpu' ? gpuFeatures(names, ownGpus) : undefined) }
+  return {
+    kind: 'categorical',
+    values: names,
+    features: entry.features ?? (name === 'gpu' ? gpuFeatures(names, ownGpus) : undefined),
+  }
 }
 
 function gpuName(value: string, ownGpus: readonly Gpu[], faults: Fault[]): string {
@@ -375,12 +536,21 @@ function checkNumber(
   if (!Number.isFinite(value))
     return {
       what: `'${written}' is not a number`,
-      hint: known?.parse ? `${known.what}, e.g. ${known.name === 'memoryMiB' ? '4GiB' : '25'}` : 'for names say kind: categorical',
+      hint: known?.parse
+        ? `${known.what}, e.g. ${known.name === 'memoryMiB' ? '4GiB' : '25'}`
+        : 'for names say kind: categorical',
     }
-  if (known?.whole && !Number.isInteger(value)) return { what: `${value} is not a whole number`, hint: `${known.name}: ${known.what}` }
+  if (known?.whole && !Number.isInteger(value))
+    return { what: `${value} is not a whole number`, hint: `${known.name}: ${known.what}` }
   if (known?.min !== undefined && value < known.min)
-    return { what: `${value} is below ${known.min}`, hint: `${known.name}: ${known.what}, ${known.min} or more` }
+    return {
+      what: `${value} is below ${known.min}`,
+      hint: `${known.name}: ${known.what}, ${known.min} or more`,
+    }
   if (known?.max !== undefined && value > known.max)
-    return { what: `${value} is above ${known.max}`, hint: `${known.name}: ${known.what}, at most ${known.max}` }
+    return {
+      what: `${value} is above ${known.max}`,
+      hint: `${known.name}: ${known.what}, at most ${known.max}`,
+    }
   return undefined
 }

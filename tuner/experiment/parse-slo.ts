@@ -5,7 +5,10 @@ import { defaults } from './names.ts'
 import { sloParts, writtenParts } from './slo-text.ts'
 import { parseDurationMs, parsePercentile, UnitError } from './units.ts'
 
-/** `limit` is of `metric` (the whole answer where that is not said); each metric may have a limit of its own. All of them hold together. */
+/**
+ * `limit` is of `metric` (the whole answer where that is not said); each metric may have a limit of
+ * its own. All of them hold together.
+ */
 export interface SloEntry extends Readonly<Partial<Record<LatencyMetric, number>>> {
   readonly percentile?: number
   readonly limit?: number
@@ -13,11 +16,13 @@ export interface SloEntry extends Readonly<Partial<Record<LatencyMetric, number>
   readonly metric?: LatencyMetric
 }
 
-const oneShare = 'a request is good when it keeps every limit, so one share of good requests counts: write the percentile once'
+const oneShare =
+  'a request is good when it keeps every limit, so one share of good requests counts: write the percentile once'
 
 /** 'p99'. Throws a UnitError; of several different ones too. */
 export function parseSloPercentile(input: string | number): number {
-  if (typeof input === 'string' && input.includes(',')) throw new UnitError(`several percentiles: ${input}`, oneShare)
+  if (typeof input === 'string' && input.includes(','))
+    throw new UnitError(`several percentiles: ${input}`, oneShare)
   return parsePercentile(input)
 }
 
@@ -28,37 +33,55 @@ export function parseSloLimit(input: string | number): number {
   return parseDurationMs(input)
 }
 
-/** '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms'; 'p90 ttft<200ms tpot<30ms'. Throws a UnitError. */
+/**
+ * '50ms' → p99 ≤ 50 ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms'; 'p90 ttft<200ms tpot<30ms'.
+ * Throws a UnitError.
+ */
 export function parseSlo(input: string | number): SloEntry {
   const parts = sloParts(String(input))
   return { percentile: parseSloPercentile(parts.percentile), ...limitEntries(parts) }
 }
 
 function limitEntries(parts: ReturnType<typeof writtenParts>): SloEntry {
-  if (parts.limit !== undefined) return { ...(parts.metric && { metric: parts.metric }), limit: parseSloLimit(parts.limit) }
+  if (parts.limit !== undefined)
+    return { ...(parts.metric && { metric: parts.metric }), limit: parseSloLimit(parts.limit) }
   return Object.fromEntries(
-    latencyMetricNames.flatMap((name) => (parts[name] === undefined ? [] : [[name, parseSloLimit(parts[name])] as const])),
+    latencyMetricNames.flatMap((name) =>
+      parts[name] === undefined ? [] : [[name, parseSloLimit(parts[name])] as const],
+    ),
   )
 }
 
-/** The limits of a class of requests: 'ttft<300ms tpot<30ms'. Throws a UnitError; for a percentile too. */
+/**
+ * The limits of a class of requests: 'ttft<300ms tpot<30ms'. Throws a UnitError; for a percentile
+ * too.
+ */
 export function parseClassSlo(input: string | number): SloEntry {
   const parts = writtenParts(String(input))
   if (parts.percentile !== undefined)
-    throw new UnitError(`a class with a percentile: ${input}`, 'each class keeps the percentile of `slo` by itself: write the limits alone')
+    throw new UnitError(
+      `a class with a percentile: ${input}`,
+      'each class keeps the percentile of `slo` by itself: write the limits alone',
+    )
   return limitEntries(parts)
 }
 
 /** A list of limits, one a metric, as one entry. Throws a UnitError. */
 export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
   const limits = listed.flatMap(limitsOf)
-  const twice = limits.find(({ metric }, i) => limits.slice(0, i).some((before) => before.metric === metric))
+  const twice = limits.find(({ metric }, i) =>
+    limits.slice(0, i).some((before) => before.metric === metric),
+  )
   if (twice) throw new UnitError(`two limits of ${twice.metric}`, 'keep the stricter one')
   const one = (name: 'percentile' | 'errorRate'): number | undefined => {
     const said = [...new Set(listed.flatMap((each) => each[name] ?? []))]
     if (said.length > 1 && name === 'percentile')
-      throw new UnitError(`several percentiles: ${said.map((p) => `p${Number((100 * p).toPrecision(12))}`).join(', ')}`, oneShare)
-    if (said.length > 1) throw new UnitError('several error rates', 'requests fail as a whole: write it once')
+      throw new UnitError(
+        `several percentiles: ${said.map((p) => `p${Number((100 * p).toPrecision(12))}`).join(', ')}`,
+        oneShare,
+      )
+    if (said.length > 1)
+      throw new UnitError('several error rates', 'requests fail as a whole: write it once')
     return said[0]
   }
   const [percentile, errorRate] = [one('percentile'), one('errorRate')]
@@ -78,15 +101,26 @@ export function limitsOf(entry: SloEntry): SloLimit[] {
   })
 }
 
-/** What limits mean: one is an SLO on its metric, more are a joint one, and so is one of a class. `limits` must not be empty. */
+/**
+ * What limits mean: one is an SLO on its metric, more are a joint one, and so is one of a class.
+ * `limits` must not be empty.
+ */
 export function sloOf(limits: readonly SloLimit[], percentile: number, maxErrorRate: number): Slo {
   const [{ metric, limitMs, requestClass }] = limits as readonly [SloLimit, ...SloLimit[]]
-  if (limits.length > 1 || requestClass !== undefined) return { percentile, limitMs, maxErrorRate, limits }
+  if (limits.length > 1 || requestClass !== undefined)
+    return { percentile, limitMs, maxErrorRate, limits }
   return { percentile, limitMs, maxErrorRate, ...(metric !== 'e2e' && { metric }) }
 }
 
-/** The SLO of a text as `parseSlo` reads it, p99 where it says no percentile. @param maxErrorRate 0-1. Throws a UnitError. */
+/**
+ * The SLO of a text as `parseSlo` reads it, p99 where it says no percentile. @param maxErrorRate
+ * 0-1. Throws a UnitError.
+ */
 export function writtenSlo(text: string, maxErrorRate: number): Slo {
   const entry = parseSlo(text)
-  return sloOf(limitsOf(entry), entry.percentile ?? parsePercentile(defaults.percentile), maxErrorRate)
+  return sloOf(
+    limitsOf(entry),
+    entry.percentile ?? parsePercentile(defaults.percentile),
+    maxErrorRate,
+  )
 }

@@ -4,15 +4,29 @@ import { basename } from 'node:path'
 import { latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { requestFault } from '../../profiler/protocols/request-forms.ts'
-import { type Architecture, architectureOf, type Decoder } from '../../trials/devices/architecture.ts'
+import {
+  type Architecture,
+  architectureOf,
+  type Decoder,
+} from '../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
 import { ownServerOf } from '../../trials/launchers/own-command.ts'
 import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
-import { type ServerKind, serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
-import type { BuiltinTemplate, Called, CommandTemplate, PredictorTemplate, PrepareStep } from '../../trials/launchers/template.ts'
+import {
+  type ServerKind,
+  serverCommand,
+  serverProtocol,
+} from '../../trials/launchers/server-files/preset.ts'
+import type {
+  BuiltinTemplate,
+  Called,
+  CommandTemplate,
+  PredictorTemplate,
+  PrepareStep,
+} from '../../trials/launchers/template.ts'
 import { isGgufFile } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { replaceReferences } from '../../trials/secrets.ts'
@@ -25,8 +39,14 @@ import { isOwnPredictor } from './settings/kubernetes-settings.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
-/** How a server is asked: as it is said, as a named server is, by the protocol that streams where the SLO is about a stream, else by one of tensors. */
-export function askedProtocol({ predictor = {}, slo = {} }: Pick<ExperimentEntries, 'predictor' | 'slo'>): ProtocolName {
+/**
+ * How a server is asked: as it is said, as a named server is, by the protocol that streams where
+ * the SLO is about a stream, else by one of tensors.
+ */
+export function askedProtocol({
+  predictor = {},
+  slo = {},
+}: Pick<ExperimentEntries, 'predictor' | 'slo'>): ProtocolName {
   if (predictor.protocol !== undefined) return predictor.protocol
   if (predictor.server !== undefined) return serverProtocol(predictor.server)
   const ofStream = limitsOf(slo).some(({ metric }) => latencyMetrics[metric].streamed)
@@ -54,20 +74,34 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   const kind = kindOf(context)
   const started = entries.predictor?.command
   const ownProtocol = started && ownServerOf(started)?.protocol
-  const ofLanguage = (server !== undefined && isLanguageServer(server)) || (ownProtocol && protocolTable[ownProtocol].streams)
+  const ofLanguage =
+    (server !== undefined && isLanguageServer(server)) ||
+    (ownProtocol && protocolTable[ownProtocol].streams)
   const loadsWeights = kind === 'command' && ofLanguage
   const usualReady = loadsWeights ? defaults.languageReadyTimeout : defaults.readyTimeout
   const readyTimeoutS = (readyTimeout ?? parseDurationMs(usualReady)) / 1000
   if (kind === 'builtin') {
-    const built = engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : isGgufFile(model.path) ? 'gguf' : 'auto')
+    const built =
+      engine ?? (model.path?.endsWith('.onnx') ? 'onnx' : isGgufFile(model.path) ? 'gguf' : 'auto')
     // A model that is not known is said elsewhere: who names a server of language models has one.
-    const unknown = server !== undefined && isLanguageServer(server) && knownArchitecture(model.architecture, own) === undefined
+    const unknown =
+      server !== undefined &&
+      isLanguageServer(server) &&
+      knownArchitecture(model.architecture, own) === undefined
     const asked = builtinProtocol(report, protocol, model, own, built === 'gguf' || unknown)
     if (built === 'gguf') checkGguf(context, model)
     if (server !== undefined && !protocolTable[asked].streams)
-      report(['predictor', 'server'], `${server} serves language models, and ${model.name} is none`, 'leave the server out')
+      report(
+        ['predictor', 'server'],
+        `${server} serves language models, and ${model.name} is none`,
+        'leave the server out',
+      )
     if (acceptance !== undefined && (built === 'gguf' || !protocolTable[asked].streams))
-      report(['predictor', 'acceptance'], 'acceptance means nothing but of a language model that is modelled', 'leave it out')
+      report(
+        ['predictor', 'acceptance'],
+        'acceptance means nothing but of a language model that is modelled',
+        'leave it out',
+      )
     const standsFor = server !== undefined && isLanguageServer(server) ? { standsFor: server } : {}
     const way = kvTransfer && { kvTransfer: transferOf(kvTransfer) }
     return {
@@ -84,7 +118,11 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   }
   const asked = askedProtocol(entries)
   if (protocolTable[asked].needsPath && path === undefined)
-    report(['predictor', 'protocol'], `protocol '${asked}' needs the path of the inference call`, 'say path: /predict')
+    report(
+      ['predictor', 'protocol'],
+      `protocol '${asked}' needs the path of the inference call`,
+      'say path: /predict',
+    )
   if (protocolTable[asked].needsPath) checkRequest(context)
   const common: Called = {
     model: model.name,
@@ -98,11 +136,15 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     headers,
     readyTimeoutS,
   }
-  if (kind === 'imported') return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: asked }
+  if (kind === 'imported')
+    return { kind, from: entries.predictor?.from ?? [], model: model.name, protocol: asked }
   return kind === 'url' ? urlTemplate(context, common) : commandTemplate(context, common, model)
 }
 
-const transferOf = ({ bandwidth, latency }: NonNullable<NonNullable<ExperimentEntries['predictor']>['kvTransfer']>) => ({
+const transferOf = ({
+  bandwidth,
+  latency,
+}: NonNullable<NonNullable<ExperimentEntries['predictor']>['kvTransfer']>) => ({
   ...(bandwidth !== undefined && { gbPerS: bandwidth }),
   ...(latency !== undefined && { latencyMs: latency }),
 })
@@ -110,28 +152,55 @@ const transferOf = ({ bandwidth, latency }: NonNullable<NonNullable<ExperimentEn
 /** It runs for real or not at all: how fast llama.cpp is on a device is not modelled. */
 function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): void {
   const backend = entries.backend ?? defaults.backend
-  if (path === undefined) report(['predictor', 'engine'], 'the gguf engine needs a file', 'say which: --model ./model.gguf')
+  if (path === undefined)
+    report(
+      ['predictor', 'engine'],
+      'the gguf engine needs a file',
+      'say which: --model ./model.gguf',
+    )
   if (backend === 'simulated' || entries.devices === 'emulated') {
-    const hint = 'use --backend local with --devices cpu or gpu; or name its architecture alone: --model llama-3.1-8b'
-    report([backend === 'simulated' ? 'backend' : 'devices'], 'a GGUF model is run for real, and neither simulated nor emulated', hint)
+    const hint =
+      'use --backend local with --devices cpu or gpu; or name its architecture alone: --model llama-3.1-8b'
+    report(
+      [backend === 'simulated' ? 'backend' : 'devices'],
+      'a GGUF model is run for real, and neither simulated nor emulated',
+      hint,
+    )
   }
   const missing = backend === 'local' && !around.stored ? around.machine.missingGguf : undefined
-  if (missing !== undefined) report(['model'], `GGUF models are served through llama.cpp: ${missing.what}`, missing.install)
+  if (missing !== undefined)
+    report(['model'], `GGUF models are served through llama.cpp: ${missing.what}`, missing.install)
 }
 
 function checkRequest({ entries, report }: Context): void {
   const { body, contentType, form } = entries.predictor ?? {}
   const at = ['predictor', form === undefined ? 'body' : 'form']
   if (form !== undefined && (body !== undefined || contentType !== undefined))
-    report(at, `a form beside a ${body === undefined ? 'content type' : 'body'}`, 'keep one of them: a form has a type of its own')
+    report(
+      at,
+      `a form beside a ${body === undefined ? 'content type' : 'body'}`,
+      'keep one of them: a form has a type of its own',
+    )
   const asWritten = (text: string) => replaceReferences(text, () => '1')
-  const fields = form && Object.fromEntries(Object.entries(form).map(([name, text]) => [name, asWritten(text)]))
+  const fields =
+    form && Object.fromEntries(Object.entries(form).map(([name, text]) => [name, asWritten(text)]))
   const fault = requestFault({ template: body && asWritten(body), contentType, form: fields })
   if (fault !== undefined) report(at, fault.what, fault.hint)
 }
 
 /** Keys that say how a predictor is asked, of any kind but the built-in one. */
-const called = ['kind', 'protocol', 'path', 'signature', 'healthPath', 'body', 'contentType', 'form', 'headers', 'readyTimeout']
+const called = [
+  'kind',
+  'protocol',
+  'path',
+  'signature',
+  'healthPath',
+  'body',
+  'contentType',
+  'form',
+  'headers',
+  'readyTimeout',
+]
 /** Keys that mean something for a kind; those that decide it come on top. */
 const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
   builtin: ['kind', 'engine', 'protocol', 'kvTransfer', 'acceptance', 'env', 'readyTimeout'],
@@ -141,9 +210,19 @@ const keysOf: Readonly<Record<PredictorTemplate['kind'], readonly string[]>> = {
 }
 const deciding = ['command', 'server', 'url', 'urls', 'from']
 
-/** The built-in predictor stands for the server that is named: a server of language models where nothing is started for real. */
-const isModelled = ({ predictor: { server, command } = {}, backend, devices }: ExperimentEntries): boolean =>
-  server !== undefined && isLanguageServer(server) && command === undefined && (backend === 'simulated' || devices === 'emulated')
+/**
+ * The built-in predictor stands for the server that is named: a server of language models where
+ * nothing is started for real.
+ */
+const isModelled = ({
+  predictor: { server, command } = {},
+  backend,
+  devices,
+}: ExperimentEntries): boolean =>
+  server !== undefined &&
+  isLanguageServer(server) &&
+  command === undefined &&
+  (backend === 'simulated' || devices === 'emulated')
 
 /** What the keys make it, and whether they go together. */
 function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
@@ -152,7 +231,14 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
   const url = serverUrlOf(given)
   const started = command !== undefined || (server !== undefined && !isModelled(entries))
   const inPod = isOwnPredictor(entries.kubernetes?.pod) && url === undefined
-  const kind = started || inPod ? 'command' : url !== undefined ? 'url' : given.from !== undefined ? 'imported' : 'builtin'
+  const kind =
+    started || inPod
+      ? 'command'
+      : url !== undefined
+        ? 'url'
+        : given.from !== undefined
+          ? 'imported'
+          : 'builtin'
   if (started && url !== undefined)
     report(
       ['predictor', 'url'],
@@ -173,7 +259,8 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
 
 function commandTemplate(context: Context, common: Called, model: ModelSpec): CommandTemplate {
   const { entries, report, pathAt, around } = context
-  const { command, server, env, envNames, argFormat, files, prepare, reconfigure, cwd } = entries.predictor ?? {}
+  const { command, server, env, envNames, argFormat, files, prepare, reconfigure, cwd } =
+    entries.predictor ?? {}
   if (isOwnPredictor(entries.kubernetes?.pod)) {
     if (prepare !== undefined)
       report(
@@ -189,11 +276,23 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
       )
     return { kind: 'command', command: [], envNames, argFormat, ...common }
   }
-  const folder = cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
-  if (cwd !== undefined && (isMissing(folder, around) || (existsSync(folder) && !statSync(folder).isDirectory())))
-    report(['predictor', 'cwd'], `no folder ${folder}`, 'a path starts from the folder of the file that names it')
+  const folder =
+    cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
+  if (
+    cwd !== undefined &&
+    (isMissing(folder, around) || (existsSync(folder) && !statSync(folder).isDirectory()))
+  )
+    report(
+      ['predictor', 'cwd'],
+      `no folder ${folder}`,
+      'a path starts from the folder of the file that names it',
+    )
   const texts = Object.entries(files ?? {}).map(([file, template]) => ({ path: file, template }))
-  const modelPath = server && (isLanguageServer(server) ? weightsOf(server, model, report) : servedFolder(server, model, report))
+  const modelPath =
+    server &&
+    (isLanguageServer(server)
+      ? weightsOf(server, model, report)
+      : servedFolder(server, model, report))
   const started = command ?? (server === undefined ? [] : serverCommand(server, modelPath!))
   const preset = server && {
     kind: server,
@@ -201,25 +300,55 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
   }
   if (reconfigure !== undefined && server === 'triton')
-    report(['predictor', 'reconfigure'], 'Triton is told its values by its own model control', 'leave it out')
+    report(
+      ['predictor', 'reconfigure'],
+      'Triton is told its values by its own model control',
+      'leave it out',
+    )
   const step = prepare && prepareStep(context, prepare)
-  const told = { env, envNames, argFormat, files: texts, prepare: step, reconfigure, cwd: folder ?? around.cwd }
+  const told = {
+    env,
+    envNames,
+    argFormat,
+    files: texts,
+    prepare: step,
+    reconfigure,
+    cwd: folder ?? around.cwd,
+  }
   return { kind: 'command', command: started, server: preset, ...told, ...common }
 }
 
 function prepareStep(
   { pathAt, report, around }: Context,
-  { command, env, inputs, timeout }: NonNullable<NonNullable<ExperimentEntries['predictor']>['prepare']>,
+  {
+    command,
+    env,
+    inputs,
+    timeout,
+  }: NonNullable<NonNullable<ExperimentEntries['predictor']>['prepare']>,
 ): PrepareStep {
   const paths = inputs?.map((input) => pathAt(['predictor', 'prepare'], input))
   for (const path of paths ?? [])
     if (isMissing(path, around))
-      report(['predictor', 'prepare'], `no file or folder ${path}`, 'a path starts from the folder of the file that names it')
-  return { command, env, inputs: paths, timeoutS: timeout === undefined ? undefined : timeout / 1000 }
+      report(
+        ['predictor', 'prepare'],
+        `no file or folder ${path}`,
+        'a path starts from the folder of the file that names it',
+      )
+  return {
+    command,
+    env,
+    inputs: paths,
+    timeoutS: timeout === undefined ? undefined : timeout / 1000,
+  }
 }
 
 /** A folder, or the model's name on the Hub, from where a server of language models fetches it. */
-function weightsOf(server: ServerKind, { path, name }: ModelSpec, report: Context['report']): string {
+function weightsOf(
+  server: ServerKind,
+  { path, name }: ModelSpec,
+  report: Context['report'],
+): string {
   if (path === undefined && !name.includes('/'))
     report(
       ['model'],
@@ -230,16 +359,36 @@ function weightsOf(server: ServerKind, { path, name }: ModelSpec, report: Contex
 }
 
 /** The folder that a server is told to serve from. */
-function servedFolder(server: ServerKind, { path, name }: ModelSpec, report: Context['report']): string {
-  if (path === undefined) report(['model'], `${server} needs the model's folder`, 'model: {path: models/NAME}, with its version folders')
+function servedFolder(
+  server: ServerKind,
+  { path, name }: ModelSpec,
+  report: Context['report'],
+): string {
+  if (path === undefined)
+    report(
+      ['model'],
+      `${server} needs the model's folder`,
+      'model: {path: models/NAME}, with its version folders',
+    )
   else if (existsSync(path) && !statSync(path).isDirectory())
-    report(['model'], `${server} serves folders, and ${path} is a file`, `put it into one: models/${name}/1/`)
+    report(
+      ['model'],
+      `${server} serves folders, and ${path} is a file`,
+      `put it into one: models/${name}/1/`,
+    )
   else if (server === 'triton' && basename(path) !== name)
-    report(['model', 'name'], `Triton finds the model '${name}' in a folder of that name, not in ${basename(path)}`, 'leave the name out')
+    report(
+      ['model', 'name'],
+      `Triton finds the model '${name}' in a folder of that name, not in ${basename(path)}`,
+      'leave the name out',
+    )
   return path ?? ''
 }
 
-/** A language model is asked by the OpenAI protocol, anything else by a protocol of tensors. @param generates one that the architecture's name does not tell */
+/**
+ * A language model is asked by the OpenAI protocol, anything else by a protocol of tensors. @param
+ * generates one that the architecture's name does not tell
+ */
 function builtinProtocol(
   report: Context['report'],
   protocol: NonNullable<ExperimentEntries['predictor']>['protocol'],
@@ -247,10 +396,15 @@ function builtinProtocol(
   own: OwnDevices,
   generates: boolean,
 ): BuiltinProtocol {
-  const names: readonly BuiltinProtocol[] = generates || languageModelOf(model.architecture, own) ? spoken.prompts : spoken.tensors
+  const names: readonly BuiltinProtocol[] =
+    generates || languageModelOf(model.architecture, own) ? spoken.prompts : spoken.tensors
   const found = names.find((name) => name === protocol)
   if (protocol !== undefined && found === undefined)
-    report(['predictor', 'protocol'], `the built-in predictor does not speak ${protocol} with ${model.name}`, `use ${names.join(', ')}`)
+    report(
+      ['predictor', 'protocol'],
+      `the built-in predictor does not speak ${protocol} with ${model.name}`,
+      `use ${names.join(', ')}`,
+    )
   return found ?? names[0]!
 }
 
@@ -271,12 +425,20 @@ function knownArchitecture(name: string, own: OwnDevices): Architecture | undefi
 
 /** 'predictor.command[2]: unknown ...' of a template's own check, put where the key stands. */
 export function reportTemplate({ report }: Context, problem: string): void {
-  const [, key = '', rest = problem] = /^(command|env|files|prepare|reconfigure|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
+  const [, key = '', rest = problem] =
+    /^(command|env|files|prepare|reconfigure|argFormat|cwd)\b[^:]*:\s*(.*)$/s.exec(problem) ?? []
   const [what = '', ...hint] = rest.split('; ')
-  report(key ? ['predictor', key] : ['predictor'], key ? `predictor.${key}: ${what}` : what, hint.join('; '))
+  report(
+    key ? ['predictor', key] : ['predictor'],
+    key ? `predictor.${key}: ${what}` : what,
+    hint.join('; '),
+  )
 }
 
-/** The engine of the built-in predictor that uses a GPU of this machine; undefined: none can. ONNX Runtime comes first, for it installs on today's CUDA. */
+/**
+ * The engine of the built-in predictor that uses a GPU of this machine; undefined: none can. ONNX
+ * Runtime comes first, for it installs on today's CUDA.
+ */
 function gpuEngine(
   { engine }: Pick<BuiltinTemplate, 'engine'>,
   { path }: ModelSpec,
@@ -284,7 +446,11 @@ function gpuEngine(
 ): ComputingEngine | undefined {
   if (engine === 'gguf') return drivesGpus(engine) ? engine : undefined
   const able =
-    engine === 'onnx' ? (['onnx'] as const) : engine === 'tfjs' || path !== undefined ? (['tfjs'] as const) : (['onnx', 'tfjs'] as const)
+    engine === 'onnx'
+      ? (['onnx'] as const)
+      : engine === 'tfjs' || path !== undefined
+        ? (['tfjs'] as const)
+        : (['onnx', 'tfjs'] as const)
   return able.find(drivesGpus)
 }
 
@@ -296,13 +462,24 @@ export function resolveDevices(
   const devices = entries.devices ?? defaults.devices
   const backend = entries.backend ?? defaults.backend
   const { gpus, slices = [], drivesGpus = () => true } = around.machine
-  const runsAnywhere = predictor.kind === 'builtin' && (predictor.engine === 'onnx' || predictor.engine === 'gguf')
-  const here = gpus.length + slices.length > 0 && (predictor.kind !== 'builtin' || gpuEngine(predictor, model, drivesGpus) !== undefined)
+  const runsAnywhere =
+    predictor.kind === 'builtin' && (predictor.engine === 'onnx' || predictor.engine === 'gguf')
+  const here =
+    gpus.length + slices.length > 0 &&
+    (predictor.kind !== 'builtin' || gpuEngine(predictor, model, drivesGpus) !== undefined)
   if (backend === 'simulated' && predictor.kind !== 'builtin')
-    report(['backend'], `a ${predictor.kind} predictor cannot be simulated: what it does is not known`, 'use --backend local')
+    report(
+      ['backend'],
+      `a ${predictor.kind} predictor cannot be simulated: what it does is not known`,
+      'use --backend local',
+    )
   if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {
     if (devices === 'cpu' || (devices === 'gpu' && backend !== 'simulated'))
-      report(['predictor', 'engine'], `the emulated engine beside devices ${devices}`, 'use devices: emulated')
+      report(
+        ['predictor', 'engine'],
+        `the emulated engine beside devices ${devices}`,
+        'use devices: emulated',
+      )
     return 'emulated'
   }
   if (devices === 'emulated') {
@@ -315,7 +492,11 @@ export function resolveDevices(
     return 'emulated'
   }
   if (devices === 'gpu' && backend === 'local' && !here)
-    report(['devices'], 'no GPU here that a predictor can use', 'tune doctor says why; use --devices emulated or cpu')
+    report(
+      ['devices'],
+      'no GPU here that a predictor can use',
+      'tune doctor says why; use --devices emulated or cpu',
+    )
   if (devices !== 'auto') return backend === 'simulated' && devices === 'gpu' ? 'emulated' : devices
   if (predictor.kind !== 'builtin') {
     const startedHere = predictor.kind === 'command' && backend === 'local' && !around.stored
@@ -328,21 +509,37 @@ export function resolveDevices(
 }
 
 /** Whether the user chooses GPUs himself. */
-export const asksForGpu = ({ space, pin }: ExperimentEntries) => Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
+export const asksForGpu = ({ space, pin }: ExperimentEntries) =>
+  Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
 
 /**
- * The built-in predictor as it will be started. Real engines serve a user's own files under the model's name; an emulated device, and a model
- * built with seeded weights, go by the architecture.
+ * The built-in predictor as it will be started. Real engines serve a user's own files under the
+ * model's name; an emulated device, and a model built with seeded weights, go by the architecture.
  */
 export function builtinFor(
   template: BuiltinTemplate,
   model: ModelSpec,
   devicesUsed: Experiment['devicesUsed'],
-  { gpuCatalogue, drivesGpus }: { readonly gpuCatalogue?: string; readonly drivesGpus?: (engine: ComputingEngine) => boolean } = {},
+  {
+    gpuCatalogue,
+    drivesGpus,
+  }: {
+    readonly gpuCatalogue?: string
+    readonly drivesGpus?: (engine: ComputingEngine) => boolean
+  } = {},
 ): BuiltinTemplate {
   if (devicesUsed === 'emulated') {
-    const graph = isOnnxFile(model.path) && model.architecture === graphName(model.path) ? model.path : undefined
-    return { ...template, model: model.architecture, engine: 'emulated', gpuCatalogue, architectureFile: model.architecturePath ?? graph }
+    const graph =
+      isOnnxFile(model.path) && model.architecture === graphName(model.path)
+        ? model.path
+        : undefined
+    return {
+      ...template,
+      model: model.architecture,
+      engine: 'emulated',
+      gpuCatalogue,
+      architectureFile: model.architecturePath ?? graph,
+    }
   }
   if (model.path === undefined) {
     const engine =
@@ -351,6 +548,11 @@ export function builtinFor(
         : template.engine
     return { ...template, model: model.architecture, engine }
   }
-  const version: Record<string, string> = model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
-  return { ...template, model: model.name, env: { MODEL_PATH: model.path, ...version, ...template.env } }
+  const version: Record<string, string> =
+    model.version === undefined ? {} : { MODEL_VERSION_POLICY: `specific:${model.version}` }
+  return {
+    ...template,
+    model: model.name,
+    env: { MODEL_PATH: model.path, ...version, ...template.env },
+  }
 }

@@ -1,4 +1,7 @@
-/** The reference of the experiment file as Markdown, from its schema: docs/experiment-file.md holds it, and a test holds them equal. */
+/**
+ * The reference of the experiment file as Markdown, from its schema: docs/experiment-file.md holds
+ * it, and a test holds them equal.
+ */
 
 import { experimentFlags } from './flags/flags.ts'
 import { knownParameters } from './parameters.ts'
@@ -17,8 +20,19 @@ interface JsonSchema {
 export function experimentReference(): string {
   const keys = keysOf(experimentJsonSchema() as JsonSchema, [])
   const parameters = knownParameters.map(({ name, what, category, monotone, powers, names }) => {
-    const range = powers ? '`a..b`: powers of two' : names?.length ? names.map((value) => `\`${value}\``).join(', ') : ''
-    return [`\`${name}\``, flagsOf(`space.${name}`), what, category, range, monotone ? 'more never serves less' : '']
+    const range = powers
+      ? '`a..b`: powers of two'
+      : names?.length
+        ? names.map((value) => `\`${value}\``).join(', ')
+        : ''
+    return [
+      `\`${name}\``,
+      flagsOf(`space.${name}`),
+      what,
+      category,
+      range,
+      monotone ? 'more never serves less' : '',
+    ]
   })
   return [
     table(['key', 'flag', 'what'], keys),
@@ -31,16 +45,24 @@ export function experimentReference(): string {
 function keysOf(schema: JsonSchema, path: readonly string[]): string[][] {
   const inner = [schema, ...(schema.anyOf ?? [])]
   const properties = inner.flatMap((part) => Object.entries(part.properties ?? {}))
-  const values = inner.flatMap((part) => (typeof part.additionalProperties === 'object' ? [part.additionalProperties] : []))
+  const values = inner.flatMap((part) =>
+    typeof part.additionalProperties === 'object' ? [part.additionalProperties] : [],
+  )
   return [
-    ...properties.flatMap(([key, value]) => [row(value, [...path, key]), ...keysOf(value, [...path, key])]),
+    ...properties.flatMap(([key, value]) => [
+      row(value, [...path, key]),
+      ...keysOf(value, [...path, key]),
+    ]),
     ...values.flatMap((value) => keysOf(value, [...path, 'NAME'])),
   ]
 }
 
 function row(schema: JsonSchema, path: readonly string[]): string[] {
   const name = path.join('.')
-  const words = schema.enum && schema.enum.length <= 8 ? `${schema.enum.map((value) => `\`${value}\``).join(', ')}. ` : ''
+  const words =
+    schema.enum && schema.enum.length <= 8
+      ? `${schema.enum.map((value) => `\`${value}\``).join(', ')}. `
+      : ''
   return [`\`${name}\``, flagsOf(name), words + (schema.description ?? '')]
 }
 
@@ -51,6 +73,7 @@ function flagsOf(path: string): string {
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 }

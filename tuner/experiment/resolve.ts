@@ -1,4 +1,7 @@
-/** From merged entries to the effective experiment: defaults that depend on others, and everything that a schema cannot see. */
+/**
+ * From merged entries to the effective experiment: defaults that depend on others, and everything
+ * that a schema cannot see.
+ */
 
 import { existsSync } from 'node:fs'
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
@@ -16,12 +19,31 @@ import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.t
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
-import { type Context, type FileContext, isMissing, type Report, type Surroundings } from './context.ts'
+import {
+  type Context,
+  type FileContext,
+  isMissing,
+  type Report,
+  type Surroundings,
+} from './context.ts'
 import { buildSpace } from './default-space.ts'
-import { checkArchitecture, checkGpus, checkNoSecretChoices, checkSequences } from './experiment-checks.ts'
+import {
+  checkArchitecture,
+  checkGpus,
+  checkNoSecretChoices,
+  checkSequences,
+} from './experiment-checks.ts'
 import { documentOf, originsOf } from './experiment-document.ts'
 import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
-import { checkVisibility, divisionNotices, type GpuOffer, gpusHere, isKnownGpu, reportUnknown, shareHint } from './gpus-here.ts'
+import {
+  checkVisibility,
+  divisionNotices,
+  type GpuOffer,
+  gpusHere,
+  isKnownGpu,
+  reportUnknown,
+  shareHint,
+} from './gpus-here.ts'
 import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
@@ -41,8 +63,20 @@ import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './settings/kuber
 import { resolveMetrics } from './settings/metric-settings.ts'
 import { checkPools, poolNotices } from './settings/pool-settings.ts'
 import { checkSpeculation } from './settings/speculation-settings.ts'
-import { resolveVariants, variantNotices, variantSettings, withVariantParameter } from './settings/variant-settings.ts'
-import { resolveArchitecture, resolveArrivals, resolveGpus, resolvePayload, resolvePrices, resolveWarmUp } from './sources.ts'
+import {
+  resolveVariants,
+  variantNotices,
+  variantSettings,
+  withVariantParameter,
+} from './settings/variant-settings.ts'
+import {
+  resolveArchitecture,
+  resolveArrivals,
+  resolveGpus,
+  resolvePayload,
+  resolvePrices,
+  resolveWarmUp,
+} from './sources.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parseShare } from './units.ts'
 import type { Path } from './yaml-file.ts'
@@ -74,13 +108,18 @@ export function resolveExperiment(
     const origin = merged.layerOf(path)?.originOf(path)
     problems.push({ where: origin ? showOrigin(origin) : fallback, what, hint })
   }
-  const pathAt = (path: Path, value: string) => (isAbsolute(value) ? value : resolve(merged.layerOf(path)?.folder ?? around.cwd, value))
+  const pathAt = (path: Path, value: string) =>
+    isAbsolute(value) ? value : resolve(merged.layerOf(path)?.folder ?? around.cwd, value)
   const files: FileContext = { entries, report, pathAt, broken, around }
 
   const { model, architectures } = resolveModel(files)
   const catalogue = resolveGpus(files)
   const own: OwnDevices = { gpus: catalogue?.gpus ?? [], architectures: architectures ?? [] }
-  const context: Context = { ...files, own, broken: architectures ? broken : new Set([...broken, 'model']) }
+  const context: Context = {
+    ...files,
+    own,
+    broken: architectures ? broken : new Set([...broken, 'model']),
+  }
   const asked = resolvePredictor(context, model)
   const slo = resolveSlo(context, traitsOf(asked).streams)
   const headroom = resolveHeadroom(context)
@@ -128,7 +167,8 @@ export function resolveExperiment(
     calibration: entries.calibration,
     gpuCataloguePath: catalogue?.path,
     pricesPath: prices.path,
-    dbPath: entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
+    dbPath:
+      entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
     outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
     outputs: outputTargets(entries.send),
     confirm: entries.confirm ?? true,
@@ -143,7 +183,10 @@ export function resolveExperiment(
   if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
   if (problems.length > 0) return { problems }
   const document = documentOf(withoutSources, tracePath, lengthsPathOf(files))
-  return { experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) }, problems }
+  return {
+    experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) },
+    problems,
+  }
 }
 
 const lengthsPathOf = ({ entries, pathAt }: FileContext): string | undefined => {
@@ -151,13 +194,19 @@ const lengthsPathOf = ({ entries, pathAt }: FileContext): string | undefined => 
   return lengths === undefined ? undefined : pathAt(['load', 'payload', 'lengths'], lengths)
 }
 
-const backendOf = ({ backend }: ExperimentEntries): Experiment['backend'] => backend ?? defaults.backend
+const backendOf = ({ backend }: ExperimentEntries): Experiment['backend'] =>
+  backend ?? defaults.backend
 
 /** What serves, on which devices. */
 type Serving = Pick<Experiment, 'predictor' | 'devicesUsed' | 'variants'>
 
 /** @param gpuCatalogue absolute path of the user's own GPUs */
-function resolveServing(context: Context, asked: PredictorTemplate, model: ModelSpec, gpuCatalogue: string | undefined): Serving {
+function resolveServing(
+  context: Context,
+  asked: PredictorTemplate,
+  model: ModelSpec,
+  gpuCatalogue: string | undefined,
+): Serving {
   const devicesUsed = resolveDevices(context, asked, model)
   const variants = resolveVariants(context, asked.kind, devicesUsed)
   if (asked.kind !== 'builtin') return { predictor: asked, devicesUsed, variants }
@@ -174,7 +223,12 @@ function resolveServing(context: Context, asked: PredictorTemplate, model: Model
 const localDrives = ({ entries, around }: Context) =>
   backendOf(entries) === 'local' && !around.stored ? { drivesGpus: around.machine.drivesGpus } : {}
 
-function resolveSpace(context: Context, serving: Serving, pod: boolean, { gpus: priced }: PriceBook) {
+function resolveSpace(
+  context: Context,
+  serving: Serving,
+  pod: boolean,
+  { gpus: priced }: PriceBook,
+) {
   const { entries, report, broken, around, own } = context
   const { predictor, devicesUsed, variants } = serving
   const { streams } = traitsOf(predictor)
@@ -186,7 +240,10 @@ function resolveSpace(context: Context, serving: Serving, pod: boolean, { gpus: 
       backend: backendOf(entries),
       devices: devicesUsed,
       predictor: pod ? 'pod' : predictor.kind,
-      languageModel: streams && (predictor.kind === 'builtin' || (predictor.kind === 'command' && predictor.server !== undefined)),
+      languageModel:
+        streams &&
+        (predictor.kind === 'builtin' ||
+          (predictor.kind === 'command' && predictor.server !== undefined)),
       gguf: predictor.kind === 'builtin' && predictor.engine === 'gguf',
       split: variants.length === 0 ? splitOf(predictor, own) : undefined,
       cpuCores: around.machine.cpuCores,
@@ -201,16 +258,26 @@ function resolveSpace(context: Context, serving: Serving, pod: boolean, { gpus: 
   )
 }
 
-/** The model of a named server that is modelled; undefined for one that is not known, which is said elsewhere. */
+/**
+ * The model of a named server that is modelled; undefined for one that is not known, which is said
+ * elsewhere.
+ */
 function splitOf(predictor: PredictorTemplate, own: OwnDevices) {
   if (predictor.kind !== 'builtin' || predictor.standsFor === undefined) return undefined
   const architecture = languageModelOf(predictor.model, own)
   return architecture && { architecture, server: predictor.standsFor }
 }
 
-/** This machine's GPUs where trials hold them. Those that neither the catalogue nor the user's file knows are reported, unless the user chooses among others. */
-function heldHere({ entries, report, around, own }: Context, { predictor, devicesUsed }: Serving): readonly GpuOffer[] | undefined {
-  if (devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || !isStarted(predictor)) return undefined
+/**
+ * This machine's GPUs where trials hold them. Those that neither the catalogue nor the user's file
+ * knows are reported, unless the user chooses among others.
+ */
+function heldHere(
+  { entries, report, around, own }: Context,
+  { predictor, devicesUsed }: Serving,
+): readonly GpuOffer[] | undefined {
+  if (devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || !isStarted(predictor))
+    return undefined
   const offers = gpusHere(around.machine, own.gpus)
   const known = offers.filter(({ name }) => isKnownGpu(name, own.gpus))
   if (known.length === 0 && offers.length > 0 && !asksForGpu(entries))
@@ -228,36 +295,61 @@ function boundHere({ entries, around }: Context, predictor: PredictorTemplate) {
     name,
     category: category ?? knownParameter(name)?.category ?? 'env',
   }))
-  return around.machine.shareBound?.(predictor.kind === 'command' && boundsGpuMemory(predictor, tuned))
+  return around.machine.shareBound?.(
+    predictor.kind === 'command' && boundsGpuMemory(predictor, tuned),
+  )
 }
 
-/** Shares of this machine's GPUs must be enforced by something. @returns what a reader must know of them */
+/**
+ * Shares of this machine's GPUs must be enforced by something. @returns what a reader must know of
+ * them
+ */
 function checkDivision(context: Context, serving: Serving, space: SearchSpace): readonly string[] {
   const { entries, report, around, own } = context
-  if (around.stored || serving.devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || !isStarted(serving.predictor)) return []
+  if (
+    around.stored ||
+    serving.devicesUsed !== 'gpu' ||
+    backendOf(entries) !== 'local' ||
+    !isStarted(serving.predictor)
+  )
+    return []
   const offers = gpusHere(around.machine, own.gpus)
   if (offers.length > 0) checkVisibility(report, serving.predictor.env)
   const share = space.parameters.find(({ name }) => name === 'gpuMemoryPercent')
-  const shared = share !== undefined && (parameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)
+  const shared =
+    share !== undefined && (parameterValues(share) ?? [0]).some((percent) => Number(percent) < 100)
   const bound = boundHere(context, serving.predictor)
   if (shared && bound === undefined && offers.length > 0) {
     const at = Object.hasOwn(entries.pin ?? {}, 'gpuMemoryPercent') ? 'pin' : 'space'
     const sliced = [...new Set(offers.flatMap(({ slices }) => slices))]
     const hint =
-      sliced.length > 0 ? `its MIG slices go by their names: migProfile: [${sliced.join(', ')}]` : shareHint(offers.map(({ name }) => name))
-    report([at, 'gpuMemoryPercent'], 'gpuMemoryPercent: nothing here enforces a share of a GPU', hint)
+      sliced.length > 0
+        ? `its MIG slices go by their names: migProfile: [${sliced.join(', ')}]`
+        : shareHint(offers.map(({ name }) => name))
+    report(
+      [at, 'gpuMemoryPercent'],
+      'gpuMemoryPercent: nothing here enforces a share of a GPU',
+      hint,
+    )
   }
   return divisionNotices(offers, bound, { shared, asked: asksForGpu(entries) }, own.gpus)
 }
 
 /** Whether the space can be had with what serves. @returns what a reader must know of it */
-function checkSpace(context: Context, serving: Serving, model: ModelSpec, space: SearchSpace, book: PriceBook): readonly string[] {
+function checkSpace(
+  context: Context,
+  serving: Serving,
+  model: ModelSpec,
+  space: SearchSpace,
+  book: PriceBook,
+): readonly string[] {
   const { predictor, devicesUsed } = serving
   checkNoSecretChoices(context, space)
   checkGpus(context, space, devicesUsed, book)
   const divided = checkDivision(context, serving, space)
   checkArchitecture(context, model, predictor, devicesUsed, space)
-  for (const check of [checkSequences, checkSpeculation, checkPools]) check(context, predictor, space)
+  for (const check of [checkSequences, checkSpeculation, checkPools])
+    check(context, predictor, space)
   checkTemplate(context, serving, space)
   return [...divided, ...poolNotices(predictor, space)]
 }
@@ -265,11 +357,16 @@ function checkSpace(context: Context, serving: Serving, model: ModelSpec, space:
 function checkTemplate(context: Context, { predictor }: Serving, space: SearchSpace): void {
   if (isOwnPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
-    for (const problem of templateProblems(predictor, space.parameters)) reportTemplate(context, problem)
+    for (const problem of templateProblems(predictor, space.parameters))
+      reportTemplate(context, problem)
 }
 
 /** @param key of a file of the user's own GPUs or dimensions */
-function checkReach({ entries, report }: Context, devicesUsed: Experiment['devicesUsed'], key: 'gpuCatalogue' | 'model'): void {
+function checkReach(
+  { entries, report }: Context,
+  devicesUsed: Experiment['devicesUsed'],
+  key: 'gpuCatalogue' | 'model',
+): void {
   if (backendOf(entries) === 'kubernetes' && devicesUsed === 'emulated')
     report(
       [key],
@@ -278,7 +375,11 @@ function checkReach({ entries, report }: Context, devicesUsed: Experiment['devic
     )
 }
 
-function resolveLoad(context: Context, slo: Slo, { streams, timeoutMs }: ReturnType<typeof traitsOf>) {
+function resolveLoad(
+  context: Context,
+  slo: Slo,
+  { streams, timeoutMs }: ReturnType<typeof traitsOf>,
+) {
   const { entries, report } = context
   const { arrivals, tracePath, order } = resolveArrivals(context)
   const load: Experiment['load'] = {
@@ -299,21 +400,44 @@ function resolveLoad(context: Context, slo: Slo, { streams, timeoutMs }: ReturnT
   return { load, tracePath }
 }
 
-/** The name of a model as a hub has it, organisation/name, which a server of one's own is asked for; undefined where it is a path that is there, or anything else. */
-function publishedName({ entries, pathAt }: FileContext): { readonly name: string; readonly path?: undefined } | undefined {
+/**
+ * The name of a model as a hub has it, organisation/name, which a server of one's own is asked for;
+ * undefined where it is a path that is there, or anything else.
+ */
+function publishedName({
+  entries,
+  pathAt,
+}: FileContext): { readonly name: string; readonly path?: undefined } | undefined {
   const { model, predictor } = entries
-  const isOwn = predictor?.command !== undefined || predictor?.server !== undefined || predictor?.url !== undefined
-  if (!isOwn || !protocolTable[askedProtocol(entries)].streams || model?.path === undefined || model.name !== undefined) return undefined
-  return /^[\w.-]+\/[\w.-]+$/.test(model.path) && !existsSync(pathAt(['model', 'path'], model.path)) ? { name: model.path } : undefined
+  const isOwn =
+    predictor?.command !== undefined ||
+    predictor?.server !== undefined ||
+    predictor?.url !== undefined
+  if (
+    !isOwn ||
+    !protocolTable[askedProtocol(entries)].streams ||
+    model?.path === undefined ||
+    model.name !== undefined
+  )
+    return undefined
+  return /^[\w.-]+\/[\w.-]+$/.test(model.path) && !existsSync(pathAt(['model', 'path'], model.path))
+    ? { name: model.path }
+    : undefined
 }
 
 /** @returns the model, and its architecture where it comes from a file; no list where that file cannot be used */
-function resolveModel(files: FileContext): { model: ModelSpec; architectures?: readonly Architecture[] } {
+function resolveModel(files: FileContext): {
+  model: ModelSpec
+  architectures?: readonly Architecture[]
+} {
   const { entries, report, pathAt, broken } = files
   const given = publishedName(files) ?? entries.model ?? {}
   const path = given.path !== undefined ? pathAt(['model', 'path'], given.path) : undefined
   const asked = 'architecture' in given ? given.architecture : undefined
-  const architecturePath = asked !== undefined && isDimensionsFile(asked) ? pathAt(['model', 'architecture'], asked) : undefined
+  const architecturePath =
+    asked !== undefined && isDimensionsFile(asked)
+      ? pathAt(['model', 'architecture'], asked)
+      : undefined
   const name =
     ('name' in given ? given.name : undefined) ??
     (architecturePath ? nameOfDimensions(architecturePath) : asked) ??
@@ -324,23 +448,38 @@ function resolveModel(files: FileContext): { model: ModelSpec; architectures?: r
       `model: no file or folder ${path}`,
       'a model by name has no / in it (but of a server of your own that speaks openai); a path starts from the folder of the file that names it',
     )
-  if (!name && !broken.has('model')) report(['model'], 'no model', 'say which: --model bert, or `model: bert` in the file')
+  if (!name && !broken.has('model'))
+    report(['model'], 'no model', 'say which: --model bert, or `model: bert` in the file')
   const version = 'version' in given ? given.version : undefined
   if (architecturePath === undefined) {
     const counted = countedBy(path, asked)
     return {
-      model: { name: name || 'unknown', architecture: counted?.name ?? asked ?? name ?? 'unknown', path, version },
+      model: {
+        name: name || 'unknown',
+        architecture: counted?.name ?? asked ?? name ?? 'unknown',
+        path,
+        version,
+      },
       architectures: counted ? [counted] : [],
     }
   }
   const architecture = resolveArchitecture(files, architecturePath, asked!, name || 'unknown')
   return {
-    model: { name: name || 'unknown', architecture: name || 'unknown', architecturePath, path, version },
+    model: {
+      name: name || 'unknown',
+      architecture: name || 'unknown',
+      architecturePath,
+      path,
+      version,
+    },
     architectures: architecture && [architecture],
   }
 }
 
-/** A model that goes by its own graph, not by another architecture; undefined for what is no ONNX graph: whoever needs its counts says why there are none. */
+/**
+ * A model that goes by its own graph, not by another architecture; undefined for what is no ONNX
+ * graph: whoever needs its counts says why there are none.
+ */
 function countedBy(path: string | undefined, asked: string | undefined): Architecture | undefined {
   if (!isOnnxFile(path) || (asked !== undefined && asked !== graphName(path))) return undefined
   try {
@@ -352,12 +491,16 @@ function countedBy(path: string | undefined, asked: string | undefined): Archite
 }
 
 const graphNotice = (architectures: readonly Architecture[]): string[] =>
-  architectures.flatMap((architecture) => (architecture.kind === 'graph' ? [`${countText(architecture)}.`] : []))
+  architectures.flatMap((architecture) =>
+    architecture.kind === 'graph' ? [`${countText(architecture)}.`] : [],
+  )
 
 const dimensionsNotice = ({ name, path, architecturePath }: ModelSpec): string[] =>
   architecturePath === undefined || path !== undefined
     ? []
-    : [`${name} is known by its dimensions alone: specs need an image of yours that serves it (--image)`]
+    : [
+        `${name} is known by its dimensions alone: specs need an image of yours that serves it (--image)`,
+      ]
 
 /** mine/config.json → mine; mine.json → mine. */
 function nameOfDimensions(path: string): string {
@@ -368,9 +511,14 @@ function nameOfDimensions(path: string): string {
 const traitsOf = (predictor: PredictorTemplate) =>
   protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol]
 
-function positiveShare({ entries, report }: Context, key: 'tolerance' | 'certainty', otherwise: number): number {
+function positiveShare(
+  { entries, report }: Context,
+  key: 'tolerance' | 'certainty',
+  otherwise: number,
+): number {
   const value = entries.stop?.[key] ?? otherwise
-  if (value <= 0 || value >= 1) report(['stop', key], `${key} must be above 0 % and below 100 %`, `write e.g. ${defaults[key]}`)
+  if (value <= 0 || value >= 1)
+    report(['stop', key], `${key} must be above 0 % and below 100 %`, `write e.g. ${defaults[key]}`)
   return value
 }
 

@@ -23,16 +23,29 @@ const command = ({ predictor }: Experiment) => {
   return predictor
 }
 const resumed = (document: unknown) =>
-  experimentFromDocument(JSON.parse(JSON.stringify(document)), 'm-1', { cwd: workspace.path(), machine })
+  experimentFromDocument(JSON.parse(JSON.stringify(document)), 'm-1', {
+    cwd: workspace.path(),
+    machine,
+  })
 
 test('what is written out in a file is a reference everywhere but where predictors are started', () => {
   process.env.PLANTED = 'planted-variable-${port}'
   const experiment = workspace.loadFile(text)
   expect(JSON.stringify(experiment)).not.toContain('planted')
   const { command: argv, env, files, body } = command(withSecretValues(experiment))
-  expect(argv).toEqual(['serve', '--port=${port}', '--token', 'planted-arg', '--db=postgres://u:planted-user@db/x'])
+  expect(argv).toEqual([
+    'serve',
+    '--port=${port}',
+    '--token',
+    'planted-arg',
+    '--db=postgres://u:planted-user@db/x',
+  ])
   // A value from outside is no template.
-  expect(env).toEqual({ API_KEY: 'planted-env', HF_TOKEN: 'planted-variable-$${port}', MAX_TOKENS: '512' })
+  expect(env).toEqual({
+    API_KEY: 'planted-env',
+    HF_TOKEN: 'planted-variable-$${port}',
+    MAX_TOKENS: '512',
+  })
   expect(files?.[0]?.template).toBe('batch: ${maxBatchSize}\npassword: planted-file\n')
   expect(body).toBe('{"text": "{{text}}", "api_key": "planted-body"}')
 })
@@ -40,7 +53,9 @@ test('what is written out in a file is a reference everywhere but where predicto
 test('a stored experiment has them from the file and the environment again, or says what is missing', () => {
   process.env.PLANTED = 'planted-variable'
   const { document } = workspace.loadFile(text)
-  expect(command(withSecretValues(resumed(document)))).toEqual(command(withSecretValues(workspace.loadFile(text))))
+  expect(command(withSecretValues(resumed(document)))).toEqual(
+    command(withSecretValues(workspace.loadFile(text))),
+  )
   workspace.write('e.yaml', text.replace('API_KEY: planted-env, ', ''))
   delete process.env.PLANTED
   expect(problemLines(() => withSecretValues(resumed(document)))).toEqual([
@@ -57,13 +72,18 @@ test('what was given on the command line is asked for by a variable', () => {
     protocol: 'oip-v2',
   })
   expect(JSON.stringify(experiment)).not.toContain('planted')
-  expect(withSecretValues(experiment).predictor).toMatchObject({ url: 'http://u:planted-flag@127.0.0.1:1/?sig=planted-sig&b=1' })
+  expect(withSecretValues(experiment).predictor).toMatchObject({
+    url: 'http://u:planted-flag@127.0.0.1:1/?sig=planted-sig&b=1',
+  })
   const again = resumed(experiment.document)
   expect(problemLines(() => withSecretValues(again)).map((line) => line.split(' ')[0])).toEqual([
     '$TUNE_SECRET_PREDICTOR_URL',
     '$TUNE_SECRET_PREDICTOR_URL_2',
   ])
-  Object.assign(process.env, { TUNE_SECRET_PREDICTOR_URL: 'u:planted-flag', TUNE_SECRET_PREDICTOR_URL_2: 'planted-sig' })
+  Object.assign(process.env, {
+    TUNE_SECRET_PREDICTOR_URL: 'u:planted-flag',
+    TUNE_SECRET_PREDICTOR_URL_2: 'planted-sig',
+  })
   expect(withSecretValues(again).predictor).toEqual(withSecretValues(experiment).predictor)
 })
 
@@ -77,7 +97,11 @@ predictor:
   headers: { X-Tenant: planted-tenant, Authorization: 'Bearer \${file:token.txt}', Accept: application/json }
 `)
   expect(JSON.stringify(experiment)).not.toContain('planted')
-  const headers = { 'X-Tenant': 'planted-tenant', Authorization: 'Bearer planted-token', Accept: 'application/json' }
+  const headers = {
+    'X-Tenant': 'planted-tenant',
+    Authorization: 'Bearer planted-token',
+    Accept: 'application/json',
+  }
   expect(withSecretValues(experiment).predictor).toMatchObject({ headers })
   expect(withSecretValues(resumed(experiment.document)).predictor).toMatchObject({ headers })
 })
@@ -110,7 +134,14 @@ kubernetes:
 })
 
 test('a document of an older version, with its secrets in it, is shown without them', () => {
-  const old = { model: 'm', predictor: { kind: 'url', url: 'http://u:planted@h', headers: { authorization: 'planted-header' } } }
+  const old = {
+    model: 'm',
+    predictor: {
+      kind: 'url',
+      url: 'http://u:planted@h',
+      headers: { authorization: 'planted-header' },
+    },
+  }
   expect(JSON.stringify(shownDocument(old))).not.toContain('planted')
 })
 
@@ -123,10 +154,15 @@ test('a secret is not tuned, and what refuses it does not repeat it', () => {
 
 test('secrets of what a run is sent to are kept nowhere, from the command line and from a file', () => {
   const model = { model: 'bert', slo: '50ms', backend: 'simulated' }
-  const flagged = workspace.load({ ...model, out: 'results, prometheus=http://u:planted-flag@h:9090/write?token=planted-token' })
+  const flagged = workspace.load({
+    ...model,
+    out: 'results, prometheus=http://u:planted-flag@h:9090/write?token=planted-token',
+  })
   expect(flagged.outDir).toBe(workspace.path('results'))
   expect(JSON.stringify(flagged)).not.toContain('planted')
-  expect(withSecretValues(flagged).outputs).toEqual([{ kind: 'prometheus', url: 'http://u:planted-flag@h:9090/write?token=planted-token' }])
+  expect(withSecretValues(flagged).outputs).toEqual([
+    { kind: 'prometheus', url: 'http://u:planted-flag@h:9090/write?token=planted-token' },
+  ])
   const filed = workspace.loadFile(
     'model: bert\nslo: 50ms\nsend: {prometheus: {url: "https://h/write", headers: {X-Scope-OrgID: planted-tenant}}}\n',
   )

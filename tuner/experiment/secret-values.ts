@@ -1,6 +1,8 @@
 /**
- * Secrets of an experiment. Those written out in a file or on the command line are taken out of its settings as they are read, and a reference stands in
- * their place: everything that stores, shows or writes an experiment has the reference alone. The values go in again where predictors are started and asked.
+ * Secrets of an experiment. Those written out in a file or on the command line are taken out of its
+ * settings as they are read, and a reference stands in their place: everything that stores, shows
+ * or writes an experiment has the reference alone. The values go in again where predictors are
+ * started and asked.
  */
 import { resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -19,10 +21,18 @@ import {
 import { readExperimentFile } from './experiment-file.ts'
 import { checkLayer, joinPath } from './layers.ts'
 import type { ExperimentEntries } from './schema/experiment-schema.ts'
-import { ConfigError, type ConfigProblem, type Experiment, type ExperimentDocument } from './types.ts'
+import {
+  ConfigError,
+  type ConfigProblem,
+  type Experiment,
+  type ExperimentDocument,
+} from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
-/** What secrets given on the command line, which nothing keeps, are asked for by when an experiment is taken up again. */
+/**
+ * What secrets given on the command line, which nothing keeps, are asked for by when an experiment
+ * is taken up again.
+ */
 const variablePrefix = 'TUNE_SECRET_'
 
 interface Taken {
@@ -32,7 +42,10 @@ interface Taken {
 }
 
 /** The entries of a layer without the secrets that are written out in it. */
-export function takeSecrets(entries: ExperimentEntries, layer: Pick<Layer, 'folder' | 'path'>): Taken {
+export function takeSecrets(
+  entries: ExperimentEntries,
+  layer: Pick<Layer, 'folder' | 'path'>,
+): Taken {
   const { predictor, kubernetes, send } = entries
   const taker = new Taker(layer)
   return {
@@ -69,11 +82,20 @@ class Taker {
     const at = ['predictor']
     return {
       ...mapFields(rest, (text, key) => this.text(text, [...at, key])),
-      ...(headers && { headers: this.named(headers, [...at, 'headers'], (name) => isSecretHeader(name)) }),
+      ...(headers && {
+        headers: this.named(headers, [...at, 'headers'], (name) => isSecretHeader(name)),
+      }),
       ...this.started({ env, command }, at),
-      ...(urls && { urls: urls.map((one, i) => ({ ...one, url: this.text(one.url, [...at, 'urls', i, 'url']) })) }),
+      ...(urls && {
+        urls: urls.map((one, i) => ({
+          ...one,
+          url: this.text(one.url, [...at, 'urls', i, 'url']),
+        })),
+      }),
       ...(reconfigure && { reconfigure: this.words(reconfigure, [...at, 'reconfigure']) }),
-      ...(prepare && { prepare: { ...prepare, ...this.started(prepare, [...at, 'prepare']) } as typeof prepare }),
+      ...(prepare && {
+        prepare: { ...prepare, ...this.started(prepare, [...at, 'prepare']) } as typeof prepare,
+      }),
     }
   }
 
@@ -81,8 +103,17 @@ class Taker {
     return Object.fromEntries(
       Object.entries(given).map(([kind, target]) => {
         const at = ['send', kind]
-        const headers = target?.headers && this.named(target.headers, [...at, 'headers'], (name) => isSecretHeader(name))
-        return [kind, target && { ...target, url: this.text(target.url, [...at, 'url']), ...(headers && { headers }) }]
+        const headers =
+          target?.headers &&
+          this.named(target.headers, [...at, 'headers'], (name) => isSecretHeader(name))
+        return [
+          kind,
+          target && {
+            ...target,
+            url: this.text(target.url, [...at, 'url']),
+            ...(headers && { headers }),
+          },
+        ]
       }),
     )
   }
@@ -90,7 +121,13 @@ class Taker {
   /** Of what is started: its words, and its environment by the names. */
   private started({ env, command }: { env?: Texts; command?: string[] }, at: Path) {
     return {
-      ...(env && { env: this.named(env, [...at, 'env'], (name, value) => isSecretName(name) && isSecretValue(name, value)) }),
+      ...(env && {
+        env: this.named(
+          env,
+          [...at, 'env'],
+          (name, value) => isSecretName(name) && isSecretValue(name, value),
+        ),
+      }),
       ...(command && { command: this.words(command, [...at, 'command']) }),
     }
   }
@@ -99,17 +136,32 @@ class Taker {
   pod<T>(value: T, at: Path): T {
     if (typeof value === 'string') return this.text(value, at) as T
     if (Array.isArray(value)) {
-      const isCommand = (at.at(-1) === 'command' || at.at(-1) === 'args') && value.every((word) => typeof word === 'string')
-      return (isCommand ? this.words(value, at) : value.map((item, i) => this.pod(item, [...at, i]))) as T
+      const isCommand =
+        (at.at(-1) === 'command' || at.at(-1) === 'args') &&
+        value.every((word) => typeof word === 'string')
+      return (
+        isCommand ? this.words(value, at) : value.map((item, i) => this.pod(item, [...at, i]))
+      ) as T
     }
     if (typeof value !== 'object' || value === null) return value
     const { name, value: of } = value as { name?: unknown; value?: unknown }
-    if (typeof name === 'string' && typeof of === 'string' && isSecretName(name) && isSecretValue(name, of))
+    if (
+      typeof name === 'string' &&
+      typeof of === 'string' &&
+      isSecretName(name) &&
+      isSecretValue(name, of)
+    )
       return { ...value, value: this.whole(of, [...at, 'value']) }
-    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, this.pod(inner, [...at, key])])) as T
+    return Object.fromEntries(
+      Object.entries(value).map(([key, inner]) => [key, this.pod(inner, [...at, key])]),
+    ) as T
   }
 
-  private named(texts: Texts, at: Path, isSecret: (name: string, value: string) => boolean): Record<string, string> {
+  private named(
+    texts: Texts,
+    at: Path,
+    isSecret: (name: string, value: string) => boolean,
+  ): Record<string, string> {
     return Object.fromEntries(
       Object.entries(texts).map(([name, text]) => [
         name,
@@ -122,7 +174,11 @@ class Taker {
   private words(words: readonly string[], at: Path): string[] {
     return words.map((word, i) => {
       const flag = /^--?([A-Za-z][\w.-]*)$/.exec(words[i - 1] ?? '')?.[1]
-      const follows = flag !== undefined && !word.startsWith('-') && isSecretName(flag) && isSecretValue(flag, word)
+      const follows =
+        flag !== undefined &&
+        !word.startsWith('-') &&
+        isSecretName(flag) &&
+        isSecretValue(flag, word)
       return follows ? this.whole(word, [...at, i]) : this.text(word, [...at, i])
     })
   }
@@ -136,7 +192,8 @@ class Taker {
     const given = this.absolute(text)
     const spans = secretSpans(given)
     return spans.reduceRight(
-      (rest, [from, to], i) => `${rest.slice(0, from)}${this.taken(given.slice(from, to), at, i + 1)}${rest.slice(to)}`,
+      (rest, [from, to], i) =>
+        `${rest.slice(0, from)}${this.taken(given.slice(from, to), at, i + 1)}${rest.slice(to)}`,
       given,
     )
   }
@@ -152,9 +209,15 @@ class Taker {
   private taken(value: string, at: Path, part?: number): string {
     rememberSecret(value)
     const nth = part === undefined ? '' : `!${part}`
-    const steps = at.map((step) => encodeURIComponent(String(step).replaceAll('~', '~0').replaceAll('/', '~1')))
-    const inFile = this.layer.path === undefined ? undefined : `${pathToFileURL(this.layer.path).href}#/${steps.join('/')}${nth}`
-    const name = inFile ?? `env:${variableFor(part === undefined || part === 1 ? at : [...at, part])}`
+    const steps = at.map((step) =>
+      encodeURIComponent(String(step).replaceAll('~', '~0').replaceAll('/', '~1')),
+    )
+    const inFile =
+      this.layer.path === undefined
+        ? undefined
+        : `${pathToFileURL(this.layer.path).href}#/${steps.join('/')}${nth}`
+    const name =
+      inFile ?? `env:${variableFor(part === undefined || part === 1 ? at : [...at, part])}`
     this.secrets.set(name, value)
     return `\${${name}}`
   }
@@ -178,7 +241,8 @@ const mapFields = <T extends object>(fields: T, change: (text: string, key: stri
   ) as T
 
 /**
- * The experiment as its predictors are started and asked: every reference replaced by its value, which is remembered as secret.
+ * The experiment as its predictors are started and asked: every reference replaced by its value,
+ * which is remembered as secret.
  * @throws ConfigError naming every secret that is not to be had, and where to give it
  */
 export function withSecretValues(experiment: Experiment): Experiment {
@@ -215,16 +279,29 @@ function lookUp(name: string): string | ConfigProblem {
   if (url !== name) {
     const { layer } = readExperimentFile(path, '/')
     const value = layer && takeSecrets(checkLayer(layer).entries, layer).secrets.get(name)
-    return value ?? { where, what: 'the secret no longer stands there', hint: `put it back into ${path}: it is kept nowhere else` }
+    return (
+      value ?? {
+        where,
+        what: 'the secret no longer stands there',
+        hint: `put it back into ${path}: it is kept nowhere else`,
+      }
+    )
   }
   try {
     return readText(path, 'document').trim()
   } catch (error) {
-    return { where, what: `the secret cannot be read: ${(error as Error).message}`, hint: 'check the path and its permissions' }
+    return {
+      where,
+      what: `the secret cannot be read: ${(error as Error).message}`,
+      hint: 'check the path and its permissions',
+    }
   }
 }
 
-/** A text of the command line with its references filled in, which are remembered as secret. @throws ConfigError */
+/**
+ * A text of the command line with its references filled in, which are remembered as secret. @throws
+ * ConfigError
+ */
 export function withVariables(text: string): string {
   return replaceReferences(text, (name) => {
     const value = lookUp(name)
@@ -240,7 +317,9 @@ function fromEnvironment(variable: string): string | ConfigProblem {
   const given = variable.startsWith(variablePrefix)
   return {
     where: `$${variable}`,
-    what: given ? 'a secret that was given on the command line, and is not kept' : 'a secret that is not set',
+    what: given
+      ? 'a secret that was given on the command line, and is not kept'
+      : 'a secret that is not set',
     hint: `export ${variable}=... and run again`,
   }
 }

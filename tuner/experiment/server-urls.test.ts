@@ -13,7 +13,8 @@ predictor:
   protocol: json
   path: /predict
 ${rest}`
-const urlsOf = ({ predictor }: Experiment) => (predictor.kind === 'url' ? [predictor.url, predictor.urls] : undefined)
+const urlsOf = ({ predictor }: Experiment) =>
+  predictor.kind === 'url' ? [predictor.url, predictor.urls] : undefined
 
 test('several servers with their weights, in short and in full, read again as they were kept', () => {
   const both = [
@@ -23,11 +24,21 @@ test('several servers with their weights, in short and in full, read again as th
   const experiment = loadFile(withUrls('[http://a:1 x3, {url: "http://b:2/ml"}]'))
   expect(urlsOf(experiment)).toEqual(['http://a:1', both])
   const kept = JSON.parse(JSON.stringify(experiment.document))
-  expect(urlsOf(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }))).toEqual(['http://a:1', both])
-  expect(urlsOf(load({ model: 'm', slo: '50ms', protocol: 'json', path: '/p', urls: ['http://a:1 x3', 'http://b:2/ml'] }))).toEqual([
+  expect(urlsOf(experimentFromDocument(kept, 'm-1', { cwd: '/', machine }))).toEqual([
     'http://a:1',
     both,
   ])
+  expect(
+    urlsOf(
+      load({
+        model: 'm',
+        slo: '50ms',
+        protocol: 'json',
+        path: '/p',
+        urls: ['http://a:1 x3', 'http://b:2/ml'],
+      }),
+    ),
+  ).toEqual(['http://a:1', both])
 })
 
 test('one is one; a flag with one URL takes the place of all, and keeps how they are asked', () => {
@@ -47,9 +58,11 @@ test('what cannot be is named with its place', () => {
   expect(problemLines(() => loadFile(withUrls('[{url: "http://a:1", weight: -1}]')))).toEqual([
     expect.stringMatching(/^e\.yaml:5:\d+ .*weight above 0/),
   ])
-  expect(problemLines(() => loadFile(withUrls('[http://a:1]').replace('  urls', '  url: http://c:3\n  urls')))).toEqual([
-    expect.stringContaining('both url and urls'),
-  ])
+  expect(
+    problemLines(() =>
+      loadFile(withUrls('[http://a:1]').replace('  urls', '  url: http://c:3\n  urls')),
+    ),
+  ).toEqual([expect.stringContaining('both url and urls')])
 })
 
 test('user and password in one of them are a reference until it is asked', () => {

@@ -1,6 +1,12 @@
 /** Servers that run already, by their URLs: one, or several of the same that share the load. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { namesSocket, pathlessHint, type ServerAddress, serverAddress, socketHint } from '../../profiler/server-address.ts'
+import {
+  namesSocket,
+  pathlessHint,
+  type ServerAddress,
+  serverAddress,
+  socketHint,
+} from '../../profiler/server-address.ts'
 import type { Called, UrlTemplate } from '../../trials/launchers/template.ts'
 import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
 import { resolveTls } from './authority.ts'
@@ -12,7 +18,11 @@ export function urlTemplate(context: Context, common: Called): UrlTemplate {
   const { entries, report } = context
   const { url, urls, http2 } = entries.predictor ?? {}
   if (url !== undefined && urls !== undefined)
-    report(['predictor', 'urls'], 'both url and urls', 'put the one among the others, with its weight')
+    report(
+      ['predictor', 'urls'],
+      'both url and urls',
+      'put the one among the others, with its weight',
+    )
   checkUrl(context, ['predictor', 'url'], serverUrlOf(entries.predictor), common)
   urls?.slice(1).forEach((one, i) => {
     checkUrl(context, ['predictor', 'urls', i + 1], one.url, common)
@@ -29,19 +39,38 @@ export function urlTemplate(context: Context, common: Called): UrlTemplate {
 }
 
 /** Of several servers the first. */
-export const serverUrlOf = ({ url, urls }: NonNullable<ExperimentEntries['predictor']> = {}): string | undefined => url ?? urls?.[0]?.url
+export const serverUrlOf = ({
+  url,
+  urls,
+}: NonNullable<ExperimentEntries['predictor']> = {}): string | undefined => url ?? urls?.[0]?.url
 
-function checkUrl({ report }: Context, at: Path, url: string | undefined, { protocol }: Called): void {
+function checkUrl(
+  { report }: Context,
+  at: Path,
+  url: string | undefined,
+  { protocol }: Called,
+): void {
   const isGrpc = protocolTable[protocol].transport === 'grpc'
-  const address = url === undefined ? undefined : addressIn(url, isGrpc ? /^(https?|grpcs?):/i : /^https?:/i)
+  const address =
+    url === undefined ? undefined : addressIn(url, isGrpc ? /^(https?|grpcs?):/i : /^https?:/i)
   if (url === undefined || address === undefined)
-    report(at, `'${url}' is no http URL`, `write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001; ${socketHint}`)
-  else if (isGrpc && address !== 'unknown' && address.path !== '/') report(at, `'${url}' has the path ${address.path}`, pathlessHint)
+    report(
+      at,
+      `'${url}' is no http URL`,
+      `write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001; ${socketHint}`,
+    )
+  else if (isGrpc && address !== 'unknown' && address.path !== '/')
+    report(at, `'${url}' has the path ${address.path}`, pathlessHint)
 }
 
-/** A part that is a reference may be anything that fits there. Undefined for no URL of these schemes, and no socket. */
+/**
+ * A part that is a reference may be anything that fits there. Undefined for no URL of these
+ * schemes, and no socket.
+ */
 function addressIn(text: string, schemes: RegExp): ServerAddress | 'unknown' | undefined {
   if (text.startsWith('${')) return referencesIn(text).length > 0 ? 'unknown' : undefined
   const sample = replaceReferences(text, () => '1')
-  return schemes.test(sample) || namesSocket(sample) ? serverAddress(sample.replace(/^grpc/i, 'http')) : undefined
+  return schemes.test(sample) || namesSocket(sample)
+    ? serverAddress(sample.replace(/^grpc/i, 'http'))
+    : undefined
 }

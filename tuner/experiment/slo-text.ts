@@ -1,8 +1,15 @@
 /** The short form of an SLO, in its parts: for the schema, and for flags, which load no schema. */
-import { type LatencyMetric, latencyMetricNames, latencyMetrics } from '../../profiler/latency-metrics.ts'
+import {
+  type LatencyMetric,
+  latencyMetricNames,
+  latencyMetrics,
+} from '../../profiler/latency-metrics.ts'
 import { defaults } from './names.ts'
 
-/** One limit, of the metric or of the whole answer; or limits by metric, all of which a good request keeps. */
+/**
+ * One limit, of the metric or of the whole answer; or limits by metric, all of which a good request
+ * keeps.
+ */
 type SloParts = { readonly percentile: string } & LimitParts
 type WrittenParts = { readonly percentile?: string } & LimitParts
 type LimitParts =
@@ -12,13 +19,16 @@ type LimitParts =
 
 /** As vLLM's and GenAI-Perf's `--goodput` call them too: e2el, request_latency, ... */
 const metricNames: Readonly<Record<string, LatencyMetric>> = Object.fromEntries(
-  latencyMetricNames.flatMap((metric) => [metric, ...latencyMetrics[metric].aliases].map((name) => [name, metric])),
+  latencyMetricNames.flatMap((metric) =>
+    [metric, ...latencyMetrics[metric].aliases].map((name) => [name, metric]),
+  ),
 )
 const metric = new RegExp(String.raw`\b(${Object.keys(metricNames).join('|')})\b`, 'gi')
 
 /**
  * '50ms' → p99 and 50ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms', 'tpot<40ms'.
- * Several limits are a joint SLO: 'p90 ttft<200ms tpot<30ms', or as vLLM's --goodput takes them, in ms: 'ttft:200 tpot:30'. Nothing is checked.
+ * Several limits are a joint SLO: 'p90 ttft<200ms tpot<30ms', or as vLLM's --goodput takes them, in
+ * ms: 'ttft:200 tpot:30'. Nothing is checked.
  */
 export function sloParts(text: string): SloParts {
   const { percentile = defaults.percentile, ...parts } = writtenParts(text)
@@ -36,7 +46,10 @@ export function writtenParts(text: string): WrittenParts {
   return { ...(of && { metric: of }), ...(percentile !== undefined && { percentile }), limit }
 }
 
-/** A percentile may stand before all limits or in one; different ones stay side by side, for the schema to refuse. */
+/**
+ * A percentile may stand before all limits or in one; different ones stay side by side, for the
+ * schema to refuse.
+ */
 function jointParts(text: string, named: readonly RegExpMatchArray[]): WrittenParts {
   const limits: Partial<Record<LatencyMetric, string>> = {}
   const percentiles = new Set<string>()
@@ -53,12 +66,18 @@ function jointParts(text: string, named: readonly RegExpMatchArray[]): WrittenPa
       .trim()
     const bare = /^:\s*(.*)$/s.exec(part)?.[1]
     const { percentile, limit } =
-      bare === undefined ? compared(part) : { percentile: undefined, limit: /^[\d.]+$/.test(bare) ? `${bare}ms` : bare }
+      bare === undefined
+        ? compared(part)
+        : { percentile: undefined, limit: /^[\d.]+$/.test(bare) ? `${bare}ms` : bare }
     const name = metricNames[found[0].toLowerCase()]!
     limits[name] = limits[name] === undefined ? limit : `${limits[name]}, ${limit}`
     if (percentile !== undefined) percentiles.add(percentile)
   }
-  return { limit: undefined, ...limits, ...(percentiles.size > 0 && { percentile: [...percentiles].join(', ') }) }
+  return {
+    limit: undefined,
+    ...limits,
+    ...(percentiles.size > 0 && { percentile: [...percentiles].join(', ') }),
+  }
 }
 
 function compared(text: string): { percentile?: string; limit: string } {

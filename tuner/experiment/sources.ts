@@ -26,18 +26,24 @@ import { UnitError } from './units.ts'
 import type { Path } from './yaml-file.ts'
 
 /** @returns undefined where the file cannot be used, which is reported */
-export function resolveGpus({ entries, report, pathAt }: FileContext): { gpus: readonly Gpu[]; path?: string } | undefined {
+export function resolveGpus({
+  entries,
+  report,
+  pathAt,
+}: FileContext): { gpus: readonly Gpu[]; path?: string } | undefined {
   if (entries.gpuCatalogue === undefined) return { gpus: [] }
   const path = pathAt(['gpuCatalogue'], entries.gpuCatalogue)
   try {
     return { gpus: parseGpus(readText(path, 'document'), entries.gpuCatalogue), path }
   } catch (error) {
-    if (error instanceof YamlFileError) for (const problem of error.problems) report(['gpuCatalogue'], `GPU file ${problem}`, '')
+    if (error instanceof YamlFileError)
+      for (const problem of error.problems) report(['gpuCatalogue'], `GPU file ${problem}`, '')
     else
       report(
         ['gpuCatalogue'],
         `the GPU file cannot be read: ${(error as Error).message}`,
-        hintOf(error) ?? 'YAML: NAME: {memoryGiB: 16, bandwidthGBs: 500, peakTflops: {fp32: 20, fp16: 80}}',
+        hintOf(error) ??
+          'YAML: NAME: {memoryGiB: 16, bandwidthGBs: 500, peakTflops: {fp32: 20, fp16: 80}}',
       )
     return undefined
   }
@@ -48,12 +54,18 @@ export function resolveGpus({ entries, report, pathAt }: FileContext): { gpus: r
  * @param name what it goes by
  * @returns undefined where the file cannot be used, which is reported
  */
-export function resolveArchitecture({ report }: FileContext, path: string, shown: string, name: string): Architecture | undefined {
+export function resolveArchitecture(
+  { report }: FileContext,
+  path: string,
+  shown: string,
+  name: string,
+): Architecture | undefined {
   const at = ['model', 'architecture']
   try {
     return architectureFile(path, shown, name)
   } catch (error) {
-    if (error instanceof YamlFileError) for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
+    if (error instanceof YamlFileError)
+      for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
     else
       report(
         at,
@@ -64,7 +76,10 @@ export function resolveArchitecture({ report }: FileContext, path: string, shown
   }
 }
 
-export function resolvePrices({ entries, report, pathAt, own }: Context): { book: PriceBook; path?: string } {
+export function resolvePrices({ entries, report, pathAt, own }: Context): {
+  book: PriceBook
+  path?: string
+} {
   if (entries.prices === undefined) return { book: defaultPriceBook }
   const provider = providerBook(entries.prices)
   if (provider !== undefined) return { book: provider, path: entries.prices }
@@ -72,7 +87,8 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): { book
   try {
     return { book: parsePriceBook(readText(path, 'document'), entries.prices, own.gpus), path }
   } catch (error) {
-    if (error instanceof YamlFileError) for (const problem of error.problems) report(['prices'], `price book ${problem}`, '')
+    if (error instanceof YamlFileError)
+      for (const problem of error.problems) report(['prices'], `price book ${problem}`, '')
     else
       report(
         ['prices'],
@@ -86,9 +102,14 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): { book
 }
 
 /** @returns the arrivals, and of a trace its absolute path and what it says of the requests */
-export function resolveArrivals({ entries, report, pathAt }: Context): { arrivals: Arrivals; tracePath?: string; order?: PayloadOrder } {
+export function resolveArrivals({ entries, report, pathAt }: Context): {
+  arrivals: Arrivals
+  tracePath?: string
+  order?: PayloadOrder
+} {
   const given = entries.load?.arrivals ?? { kind: 'poisson' as const }
-  if (given.kind === 'on-off') return { arrivals: { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 } }
+  if (given.kind === 'on-off')
+    return { arrivals: { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 } }
   if (given.kind !== 'trace') return { arrivals: given }
   const tracePath = pathAt(['load', 'arrivals'], given.file)
   try {
@@ -101,18 +122,36 @@ export function resolveArrivals({ entries, report, pathAt }: Context): { arrival
   }
 }
 
-/** Whether the longest sequence is tuned: all configurations then get the same requests, and those that take no such long ones refuse them. */
+/**
+ * Whether the longest sequence is tuned: all configurations then get the same requests, and those
+ * that take no such long ones refuse them.
+ */
 const tunesSequences = ({ space = {}, pin = {} }: Context['entries']): boolean =>
-  sequenceNames.some((name) => Object.hasOwn(space, name) && !Object.hasOwn(pin, name) && space[name]!.values?.length !== 1)
+  sequenceNames.some(
+    (name) =>
+      Object.hasOwn(space, name) && !Object.hasOwn(pin, name) && space[name]!.values?.length !== 1,
+  )
 
 /** What recorded conversations have themselves. */
-const lengthKeys = ['inputTokens', 'outputTokens', 'sharedPrefixTokens', 'prefixes', 'classes', 'lengths', 'items'] as const
+const lengthKeys = [
+  'inputTokens',
+  'outputTokens',
+  'sharedPrefixTokens',
+  'prefixes',
+  'classes',
+  'lengths',
+  'items',
+] as const
 
 /**
  * @param order what the trace says of the requests
  * @param streamed they are prompts of a language model
  */
-export function resolvePayload(context: Context, order: PayloadOrder | undefined, streamed: boolean): PayloadSource {
+export function resolvePayload(
+  context: Context,
+  order: PayloadOrder | undefined,
+  streamed: boolean,
+): PayloadSource {
   const { entries, report, pathAt } = context
   const given = entries.load?.payload ?? {}
   const { items, count } = given
@@ -129,32 +168,51 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
       return undefined
     }
   }
-  const path = given.file === undefined || given.file === 'generated' ? undefined : pathAt([...at, 'file'], given.file)
+  const path =
+    given.file === undefined || given.file === 'generated'
+      ? undefined
+      : pathAt([...at, 'file'], given.file)
   const said = streamed && path !== undefined && isConversations(path) ? path : undefined
   if (given.conversations !== undefined && given.turns === undefined && said === undefined)
     report([...at, 'conversations'], 'conversations without turns', 'add turns: 1..6, say')
   if (given.turns !== undefined && given.lengths !== undefined)
     report([...at, 'turns'], 'turns beside recorded lengths', 'keep one of the two')
   const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
-  const tokenizer = given.tokenizer === undefined ? undefined : pathAt([...at, 'tokenizer'], given.tokenizer)
+  const tokenizer =
+    given.tokenizer === undefined ? undefined : pathAt([...at, 'tokenizer'], given.tokenizer)
   if (tokenizer !== undefined)
     try {
       tokenCounter(tokenizer)
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
-      report([...at, 'tokenizer'], error.message, error.hint ?? 'another file, or none: a token is a word then')
+      report(
+        [...at, 'tokenizer'],
+        error.message,
+        error.hint ?? 'another file, or none: a token is a word then',
+      )
     }
   const made = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
   const classes = given.classes && resolveClasses(context, given.classes, given, made, streamed)
-  const prompts = promptsOf({ ...given, ...(tokenizer !== undefined && { tokenizer }) }, { recorded, classes, file: said })
+  const prompts = promptsOf(
+    { ...given, ...(tokenizer !== undefined && { tokenizer }) },
+    { recorded, classes, file: said },
+  )
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'items beside a trace that has them', 'keep one of the two')
   if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
-    report([...at, 'items'], 'a simulated predictor is asked for one item a request', 'leave the items out, or use --backend local')
+    report(
+      [...at, 'items'],
+      'a simulated predictor is asked for one item a request',
+      'leave the items out, or use --backend local',
+    )
   const common = { seed, ...(items && { items }), ...(order && { order }) }
   for (const key of said === undefined ? [] : lengthKeys)
     if (given[key] !== undefined)
-      report([...at, key], `${key} beside recorded conversations`, 'they are as they were said: keep one of the two')
+      report(
+        [...at, key],
+        `${key} beside recorded conversations`,
+        'they are as they were said: keep one of the two',
+      )
   if (path === undefined || said !== undefined)
     return {
       kind: 'generated',
@@ -163,18 +221,28 @@ export function resolvePayload(context: Context, order: PayloadOrder | undefined
       ...(streamed && tunesSequences(entries) && { asDrawn: true }),
       ...common,
     }
-  if (prompts !== undefined) report(at, 'lengths of prompts beside a file of them', 'keep one of the two')
+  if (prompts !== undefined)
+    report(at, 'lengths of prompts beside a file of them', 'keep one of the two')
   const kind = kindAt(context, [...at, 'file'], path)
   if (kind !== 'file') return { kind, path, ...(count !== undefined && { count }), ...common }
-  if (count !== undefined) report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
+  if (count !== undefined)
+    report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
   if (items !== undefined || order?.items !== undefined)
-    report([...at, 'file'], `${given.file} holds whole requests: their items cannot be chosen`, 'give texts (.txt) or a folder of pictures')
+    report(
+      [...at, 'file'],
+      `${given.file} holds whole requests: their items cannot be chosen`,
+      'give texts (.txt) or a folder of pictures',
+    )
   const contentType = wholeType(path, entries.predictor?.contentType)
   return { kind, path, ...(contentType && { contentType }), ...(order && { order }) }
 }
 
 /** What a file holds; `file` for one that is refused. */
-function kindAt({ report, around }: Context, at: Path, path: string): ReturnType<typeof payloadKind> {
+function kindAt(
+  { report, around }: Context,
+  at: Path,
+  path: string,
+): ReturnType<typeof payloadKind> {
   if (around.onlyLookedAt && !existsSync(path)) return payloadKindByName(path)
   try {
     return payloadKind(path)
@@ -191,15 +259,22 @@ export function resolveWarmUp(context: Context): WarmUp | undefined {
   const given = entries.load?.warmUp
   if (given === undefined) return undefined
   const at: Path = ['load', 'warmUp']
-  if (entries.backend === 'simulated') report(at, 'a simulated predictor is always warm', 'leave it out, or use --backend local')
+  if (entries.backend === 'simulated')
+    report(at, 'a simulated predictor is always warm', 'leave it out, or use --backend local')
   const { requests, atOnce, payload } = given
-  if (requests === undefined && payload === undefined) report(at, 'no requests to warm up with', 'say how many: warmUp: 100')
-  const common = { ...(requests !== undefined && { requests }), ...(atOnce !== undefined && { atOnce }) }
+  if (requests === undefined && payload === undefined)
+    report(at, 'no requests to warm up with', 'say how many: warmUp: 100')
+  const common = {
+    ...(requests !== undefined && { requests }),
+    ...(atOnce !== undefined && { atOnce }),
+  }
   if (payload === undefined) return common
   const path = pathAt(at, payload)
   const kind = kindAt(context, at, path)
   const contentType = wholeType(path, entries.predictor?.contentType)
   const source: PayloadSource =
-    kind === 'file' ? { kind, path, ...(contentType && { contentType }) } : { kind, path, seed: entries.seed ?? defaults.seed }
+    kind === 'file'
+      ? { kind, path, ...(contentType && { contentType }) }
+      : { kind, path, seed: entries.seed ?? defaults.seed }
   return { ...common, payload: source }
 }

@@ -1,4 +1,7 @@
-/** Arrival traces: when requests came, and where the trace says so how many items each had and which body it was. */
+/**
+ * Arrival traces: when requests came, and where the trace says so how many items each had and which
+ * body it was.
+ */
 
 import type { PayloadOrder } from '../../profiler/payload-source.ts'
 import { readRows } from './delimited.ts'
@@ -15,7 +18,10 @@ interface Trace {
 
 const hint =
   "one arrival a line, ms from the start, ascending; further columns by a header: 'ms,items,body'; or a public trace of language models, with 'timestamp'"
-/** What its header calls a column; a timestamp is a date (Azure's LLM inference traces), seconds (BurstGPT), or time since 1970 in a smaller unit. */
+/**
+ * What its header calls a column; a timestamp is a date (Azure's LLM inference traces), seconds
+ * (BurstGPT), or time since 1970 in a smaller unit.
+ */
 const columns: Readonly<Record<string, 'ms' | 'timestamp' | 'items' | 'bodies'>> = {
   timestamp: 'timestamp',
   ms: 'ms',
@@ -27,8 +33,9 @@ const columns: Readonly<Record<string, 'ms' | 'timestamp' | 'items' | 'bodies'>>
 }
 
 /**
- * Reads a trace: one arrival a line, columns apart by comma, semicolon or tab. Without a header the first column is the time and others mean
- * nothing. Of public traces of language models (Azure's, BurstGPT, Mooncake's JSON Lines) those requests that `readLengths` takes.
+ * Reads a trace: one arrival a line, columns apart by comma, semicolon or tab. Without a header the
+ * first column is the time and others mean nothing. Of public traces of language models (Azure's,
+ * BurstGPT, Mooncake's JSON Lines) those requests that `readLengths` takes.
  * @param shown how errors call it
  * @throws UnitError that names the line
  */
@@ -39,11 +46,22 @@ export function readTrace(path: string, shown: string): Trace {
       shown,
     )
   const rows = readRows(path, 'trace', hint)
-  const headed = rows[0]?.[0] !== undefined && rows[0][0] !== '' && !Number.isFinite(Number(rows[0][0]))
+  const headed =
+    rows[0]?.[0] !== undefined && rows[0][0] !== '' && !Number.isFinite(Number(rows[0][0]))
   const names = headed ? rows[0]!.map((cell) => columns[cell.toLowerCase()]) : []
-  if (names.includes('timestamp')) return fromFirst(timesOf(rows, names.indexOf('timestamp'), shown), shown)
-  const at = { ms: Math.max(0, names.indexOf('ms')), items: names.indexOf('items'), bodies: names.indexOf('bodies') }
-  const trace: Record<'ms' | 'items' | 'bodies' | 'lines', number[]> = { ms: [], items: [], bodies: [], lines: [] }
+  if (names.includes('timestamp'))
+    return fromFirst(timesOf(rows, names.indexOf('timestamp'), shown), shown)
+  const at = {
+    ms: Math.max(0, names.indexOf('ms')),
+    items: names.indexOf('items'),
+    bodies: names.indexOf('bodies'),
+  }
+  const trace: Record<'ms' | 'items' | 'bodies' | 'lines', number[]> = {
+    ms: [],
+    items: [],
+    bodies: [],
+    lines: [],
+  }
   for (const [i, row] of rows.entries()) {
     if ((headed && i === 0) || row.every((cell) => cell === '')) continue
     const fail = (what: string): never => {
@@ -67,7 +85,15 @@ export function readTrace(path: string, shown: string): Trace {
   atLeastTwo(trace.ms, shown)
   if (at.items < 0 && at.bodies < 0) return { atMs: trace.ms }
   const { items, bodies, lines } = trace
-  return { atMs: trace.ms, order: { file: path, lines, ...(at.items >= 0 && { items }), ...(at.bodies >= 0 && { bodies }) } }
+  return {
+    atMs: trace.ms,
+    order: {
+      file: path,
+      lines,
+      ...(at.items >= 0 && { items }),
+      ...(at.bodies >= 0 && { bodies }),
+    },
+  }
 }
 
 /** Times of the requests that have tokens, ms; of all where no column tells. */
@@ -75,18 +101,25 @@ function timesOf(rows: readonly (readonly string[])[], column: number, shown: st
   const lengths = lengthColumns(rows[0]!).filter((at) => at >= 0)
   const times: number[] = []
   for (const [i, row] of rows.entries()) {
-    if (i === 0 || row.every((cell) => cell === '') || lengths.some((at) => Number(row[at]) === 0)) continue
+    if (i === 0 || row.every((cell) => cell === '') || lengths.some((at) => Number(row[at]) === 0))
+      continue
     const cell = row[column] ?? ''
     const ms = /^\d+(\.\d+)?$/.test(cell) ? msOf(Number(cell)) : Date.parse(withZone(cell))
     if (!Number.isFinite(ms)) throw new UnitError(`${shown}:${i + 1}: '${cell}' is no time`, hint)
     if (ms < (times.at(-1) ?? Number.NEGATIVE_INFINITY))
-      throw new UnitError(`${shown}:${i + 1}: '${cell}' is before the line above`, 'sort its lines by time')
+      throw new UnitError(
+        `${shown}:${i + 1}: '${cell}' is before the line above`,
+        'sort its lines by time',
+      )
     times.push(ms)
   }
   return times
 }
 
-/** Seconds, from whenever; what would be seconds of later centuries counts from 1970 in milliseconds, micro- or nanoseconds. */
+/**
+ * Seconds, from whenever; what would be seconds of later centuries counts from 1970 in
+ * milliseconds, micro- or nanoseconds.
+ */
 function msOf(time: number): number {
   const [, unit] = (
     [
@@ -99,7 +132,8 @@ function msOf(time: number): number {
 }
 
 /** '2023-11-16 18:17:03.9799600' as UTC, which all of one file may as well be. */
-const withZone = (cell: string): string => cell.replace(' ', 'T') + (/(Z|[+-]\d\d:?\d\d)$/.test(cell) ? '' : 'Z')
+const withZone = (cell: string): string =>
+  cell.replace(' ', 'T') + (/(Z|[+-]\d\d:?\d\d)$/.test(cell) ? '' : 'Z')
 
 function fromFirst(times: readonly number[], shown: string): Trace {
   atLeastTwo(times, shown)
@@ -107,5 +141,6 @@ function fromFirst(times: readonly number[], shown: string): Trace {
 }
 
 function atLeastTwo(times: readonly number[], shown: string): void {
-  if (times.length < 2) throw new UnitError(`the trace ${shown} has ${times.length} arrivals`, 'give at least two')
+  if (times.length < 2)
+    throw new UnitError(`the trace ${shown} has ${times.length} arrivals`, 'give at least two')
 }

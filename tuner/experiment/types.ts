@@ -1,4 +1,7 @@
-/** The effective experiment: what the loop consumes, after defaults, file, environment and flags are merged. */
+/**
+ * The effective experiment: what the loop consumes, after defaults, file, environment and flags are
+ * merged.
+ */
 
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import type { AskedMetric } from '../../profiler/prometheus.ts'
@@ -25,11 +28,19 @@ export type { Backend, Devices } from './names.ts'
 export interface ModelSpec {
   /** The name a predictor serves it under, e.g. 'bert'. */
   readonly name: string
-  /** Architecture of the built-in predictor and the device model; the name itself unless the user says otherwise. */
+  /**
+   * Architecture of the built-in predictor and the device model; the name itself unless the user
+   * says otherwise.
+   */
   readonly architecture: string
-  /** File of the architecture's dimensions, absolute; `architecture` is the name it goes by then. */
+  /**
+   * File of the architecture's dimensions, absolute; `architecture` is the name it goes by then.
+   */
   readonly architecturePath?: string
-  /** A user's own model: folder or file, absolute. Absent: the built-in architecture with seeded weights. */
+  /**
+   * A user's own model: folder or file, absolute. Absent: the built-in architecture with seeded
+   * weights.
+   */
   readonly path?: string
   /** Version folder to serve; absent: the latest. */
   readonly version?: string
@@ -50,14 +61,20 @@ export interface Variant {
 /** What the trials on a cluster are made from. */
 export interface KubernetesSpec {
   readonly namespace?: string
-  /** With an image, the user's own predictor: its pod template (metadata, spec), as it is. Without, what is laid over the built-in predictor's pod. */
+  /**
+   * With an image, the user's own predictor: its pod template (metadata, spec), as it is. Without,
+   * what is laid over the built-in predictor's pod.
+   */
   readonly pod?: Readonly<Record<string, unknown>>
   /** What is laid over the pod of the load generator's Job. */
   readonly job?: Readonly<Record<string, unknown>>
   /** Container of the pod that the tuned values go into. */
   readonly container?: string
   readonly port?: number
-  /** An image whose entry point is `tune`: the built-in predictor, and the load generator of every predictor. */
+  /**
+   * An image whose entry point is `tune`: the built-in predictor, and the load generator of every
+   * predictor.
+   */
   readonly image?: string
   /** Where load comes from, default 'cluster'. */
   readonly loadFrom?: LoadOrigin
@@ -91,11 +108,17 @@ export interface BudgetSpec {
   readonly maxTrials: number
   /** Whole tuning run, seconds. */
   readonly timeLimitS?: number
-  /** Most dollars the trials may cost together, by the price book: price per hour × hours of each trial. */
+  /**
+   * Most dollars the trials may cost together, by the price book: price per hour × hours of each
+   * trial.
+   */
   readonly maxCost?: number
 }
 
-/** What `--tolerance`, `--certainty`, `--value-of` and `stop:` set: stop when P(something more than `tolerance` better is left) < 1 - certainty, or when another trial is not worth it. */
+/**
+ * What `--tolerance`, `--certainty`, `--value-of` and `stop:` set: stop when P(something more than
+ * `tolerance` better is left) < 1 - certainty, or when another trial is not worth it.
+ */
 interface StopSpec {
   /** 0.05 = 5 %. */
   readonly tolerance: number
@@ -110,7 +133,10 @@ export interface Experiment {
   readonly model: ModelSpec
   readonly slo: Slo
   readonly objective: Objective
-  /** Share of the capacity kept free for peaks, 0.2 = 20 %. Also inside `objective` where it is 'price-for-demand'. */
+  /**
+   * Share of the capacity kept free for peaks, 0.2 = 20 %. Also inside `objective` where it is
+   * 'price-for-demand'.
+   */
   readonly headroom: number
   /** Over it, and where nothing tells it, a configuration is infeasible. */
   readonly maxJoulesPerRequest?: number
@@ -120,7 +146,10 @@ export interface Experiment {
   /** What the trials use, 'auto' decided. */
   readonly devicesUsed: 'cpu' | 'gpu' | 'emulated'
   readonly space: SearchSpace
-  /** Models to choose from by the parameter 'variant', with the quality of each; empty: the model alone. */
+  /**
+   * Models to choose from by the parameter 'variant', with the quality of each; empty: the model
+   * alone.
+   */
   readonly variants: readonly Variant[]
   /** Variants of less quality are not tried. */
   readonly minQuality?: number
@@ -128,7 +157,10 @@ export interface Experiment {
   readonly pins: Configuration
   /** What a launcher starts. For 'simulated' it names the model alone. */
   readonly predictor: PredictorTemplate
-  /** For backend 'kubernetes'. With a pod, `predictor` is a command template whose command is empty: the container's own. */
+  /**
+   * For backend 'kubernetes'. With a pod, `predictor` is a command template whose command is empty:
+   * the container's own.
+   */
   readonly kubernetes?: KubernetesSpec
   readonly load: LoadSpec
   /** The server's own metrics that are read at each capacity, with their bounds. */
@@ -143,7 +175,10 @@ export interface Experiment {
   readonly sampler: SamplerName
   /** Learn from earlier experiments in the store. */
   readonly history: boolean
-  /** Name of the calibration in the store that says what the server adds to the device; 'none': none. Absent: the server's own, where there is one. */
+  /**
+   * Name of the calibration in the store that says what the server adds to the device; 'none':
+   * none. Absent: the server's own, where there is one.
+   */
   readonly calibration?: string
   /** That calibration, once the store was asked. */
   readonly calibrated?: ServerCalibration
@@ -157,19 +192,34 @@ export interface Experiment {
   readonly pricesPath?: string
   /** Absolute path of the trial store. */
   readonly dbPath: string
-  /** Absolute folder for the result files; absent: `tune-results/<experiment id>` in the working directory. */
+  /**
+   * Absolute folder for the result files; absent: `tune-results/<experiment id>` in the working
+   * directory.
+   */
   readonly outDir?: string
   /** Programs that the run is told to, as it goes on. */
   readonly outputs: readonly OutputTarget[]
   /** Measure the winner once more, independently. */
   readonly confirm: boolean
-  /** What a reader must know of how the experiment was read, e.g. parts of an imported one that have no meaning here. */
+  /**
+   * What a reader must know of how the experiment was read, e.g. parts of an imported one that have
+   * no meaning here.
+   */
   readonly notices: readonly string[]
-  /** The effective values in the form of the experiment file: JSON-safe, kept in the store; `experimentFromDocument` makes the same experiment of it. */
+  /**
+   * The effective values in the form of the experiment file: JSON-safe, kept in the store;
+   * `experimentFromDocument` makes the same experiment of it.
+   */
   readonly document: ExperimentDocument
-  /** What the references to secrets that were written out stand for: in memory alone, never in the document. */
+  /**
+   * What the references to secrets that were written out stand for: in memory alone, never in the
+   * document.
+   */
   readonly secrets?: ReadonlyMap<string, string>
-  /** Where each effective value came from, by path in the document ('slo.limit', 'budget.maxTrials', 'space.batchSize'). */
+  /**
+   * Where each effective value came from, by path in the document ('slo.limit', 'budget.maxTrials',
+   * 'space.batchSize').
+   */
   readonly origins: Readonly<Record<string, Origin>>
 }
 
@@ -205,9 +255,15 @@ export interface MachineFacts {
   readonly memoryMiB?: Readonly<Record<string, number>>
   /** MIG slices that are made. */
   readonly slices?: readonly { readonly gpu: string; readonly profile: string }[]
-  /** What enforces a share of a whole GPU, with a server that keeps to its share by itself or without; nothing unless said. */
+  /**
+   * What enforces a share of a whole GPU, with a server that keeps to its share by itself or
+   * without; nothing unless said.
+   */
   readonly shareBound?: (serverBounds: boolean) => ShareBound | undefined
-  /** Whether an engine of the built-in predictor can use the GPUs, true unless said: else `devices: auto` emulates them, or runs ONNX files on CPU. */
+  /**
+   * Whether an engine of the built-in predictor can use the GPUs, true unless said: else `devices:
+   * auto` emulates them, or runs ONNX files on CPU.
+   */
   readonly drivesGpus?: (engine: ComputingEngine) => boolean
   /** What keeps GGUF files from being served, and what to install; absent: nothing. */
   readonly missingGguf?: { readonly what: string; readonly install: string }

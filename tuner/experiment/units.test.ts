@@ -37,17 +37,27 @@ describe('durations', () => {
   ])('%s is %d ms', (text, ms) => expect(parseDurationMs(text)).toBeCloseTo(ms, 9))
 
   test('a bare number is refused, both readings offered', () => {
-    expect(hintOf(() => parseDurationMs('50'))).toBe("'50' has no unit: write 50ms for milliseconds, or 50s for seconds")
+    expect(hintOf(() => parseDurationMs('50'))).toBe(
+      "'50' has no unit: write 50ms for milliseconds, or 50s for seconds",
+    )
     expect(hintOf(() => parseDurationMs(50))).toContain('50 has no unit')
   })
 
-  test.each(['', 'fast', '50 parsecs', '-5ms', '0ms', 'NaN', 'Infinity', '1h-5m', '5m5'])('%j is refused', (text) =>
-    expect(() => parseDurationMs(text)).toThrow(UnitError),
+  test.each(['', 'fast', '50 parsecs', '-5ms', '0ms', 'NaN', 'Infinity', '1h-5m', '5m5'])(
+    '%j is refused',
+    (text) => expect(() => parseDurationMs(text)).toThrow(UnitError),
   )
-  test.each([Number.NaN, Number.POSITIVE_INFINITY])('%d is refused', (value) => expect(() => parseDurationMs(value)).toThrow(UnitError))
+  test.each([Number.NaN, Number.POSITIVE_INFINITY])('%d is refused', (value) =>
+    expect(() => parseDurationMs(value)).toThrow(UnitError),
+  )
 
   test('what is written is read back', () => {
-    fc.assert(fc.property(fc.integer({ min: 1, max: 10 ** 9 }), (ms) => parseDurationMs(formatDuration(ms)) === ms))
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 10 ** 9 }),
+        (ms) => parseDurationMs(formatDuration(ms)) === ms,
+      ),
+    )
   })
 })
 
@@ -71,9 +81,16 @@ test.each([
   ['0%', 0],
   ['100%', 1],
 ] as const)('share %s', (text, share) => expect(parseShare(text)).toBeCloseTo(share, 12))
-test.each(['20', '120%', '-1%', 'half'])('share %s is refused', (text) => expect(() => parseShare(text)).toThrow(UnitError))
+test.each(['20', '120%', '-1%', 'half'])('share %s is refused', (text) =>
+  expect(() => parseShare(text)).toThrow(UnitError),
+)
 test('shares are written as they are read', () => {
-  fc.assert(fc.property(fc.integer({ min: 0, max: 1000 }), (n) => Math.abs(parseShare(formatShare(n / 1000)) - n / 1000) < 1e-12))
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: 1000 }),
+      (n) => Math.abs(parseShare(formatShare(n / 1000)) - n / 1000) < 1e-12,
+    ),
+  )
 })
 
 test.each([
@@ -83,7 +100,9 @@ test.each([
   ['$2.50/hour', 2.5],
   [3, 3],
 ] as const)('money %s', (text, dollars) => expect(parseMoney(text)).toBe(dollars))
-test.each(['-$5', '$0', '5 EUR', 'abc'])('money %s is refused', (text) => expect(() => parseMoney(text)).toThrow(UnitError))
+test.each(['-$5', '$0', '5 EUR', 'abc'])('money %s is refused', (text) =>
+  expect(() => parseMoney(text)).toThrow(UnitError),
+)
 
 test.each([
   ['4GiB', 4096],
@@ -91,7 +110,8 @@ test.each([
   ['4Gi', 4096],
   ['1GB', 953.674316],
 ])('memory %s', (text, mib) => expect(parseMemoryMiB(text)).toBeCloseTo(mib, 5))
-test('memory without a unit is refused', () => expect(hintOf(() => parseMemoryMiB('4'))).toContain('4GiB or 4MiB'))
+test('memory without a unit is refused', () =>
+  expect(hintOf(() => parseMemoryMiB('4'))).toContain('4GiB or 4MiB'))
 
 test.each([
   ['p99', 0.99],
@@ -103,7 +123,9 @@ test.each([
   expect(parsePercentile(text)).toBe(value)
   expect(parsePercentile(formatPercentile(value))).toBe(value)
 })
-test.each(['p0', 'p100', '101', 'median', ''])('percentile %j is refused', (text) => expect(() => parsePercentile(text)).toThrow(UnitError))
+test.each(['p0', 'p100', '101', 'median', ''])('percentile %j is refused', (text) =>
+  expect(() => parsePercentile(text)).toThrow(UnitError),
+)
 
 test.each([
   ['20', 20],

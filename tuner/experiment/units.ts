@@ -1,4 +1,7 @@
-/** Quantities as people write them: '50ms', '500 rps', '20%', '4GiB', '$5'. Each parser throws UnitError with what it expects. */
+/**
+ * Quantities as people write them: '50ms', '500 rps', '20%', '4GiB', '$5'. Each parser throws
+ * UnitError with what it expects.
+ */
 
 export class UnitError extends Error {
   /** As every wrong flag: see exit-codes.ts. */
@@ -37,9 +40,15 @@ function parse(input: string | number, kind: Kind): number {
   const expected = `write ${kind.what} such as ${kind.examples}`
   const [value, unit] = typeof input === 'number' ? [input, ''] : (split(input) ?? [Number.NaN, ''])
   if (!Number.isFinite(value)) throw new UnitError(`${shown} is not ${kind.what}`, expected)
-  const factor = Object.hasOwn(kind.units, unit.toLowerCase()) ? kind.units[unit.toLowerCase()] : undefined
+  const factor = Object.hasOwn(kind.units, unit.toLowerCase())
+    ? kind.units[unit.toLowerCase()]
+    : undefined
   if (factor === undefined) {
-    if (unit === '') throw new UnitError(`${shown} has no unit`, `write ${kind.withUnit.replaceAll('N', String(value))}`)
+    if (unit === '')
+      throw new UnitError(
+        `${shown} has no unit`,
+        `write ${kind.withUnit.replaceAll('N', String(value))}`,
+      )
     throw new UnitError(`${shown} has the unknown unit '${unit}'`, expected)
   }
   if (value < 0) throw new UnitError(`${shown} is negative`, expected)
@@ -47,19 +56,39 @@ function parse(input: string | number, kind: Kind): number {
   return Number((value * factor).toPrecision(14))
 }
 
-const durationUnits = { us: 0.001, µs: 0.001, ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000, d: 86_400_000 }
+const durationUnits = {
+  us: 0.001,
+  µs: 0.001,
+  ms: 1,
+  s: 1000,
+  sec: 1000,
+  m: 60_000,
+  min: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+}
 
 const mostDurationMs = 10 * 365 * durationUnits.d
 
-/** '50ms', '2s', '10m', '1h30m' → milliseconds, more than 0 and of ten years at most. A bare number is refused: its unit would be a guess. */
+/**
+ * '50ms', '2s', '10m', '1h30m' → milliseconds, more than 0 and of ten years at most. A bare number
+ * is refused: its unit would be a guess.
+ */
 export function parseDurationMs(input: string | number): number {
   const ms = durationMs(input)
-  if (ms > mostDurationMs) throw new UnitError(`${shown(input)} is longer than ten years`, 'write for example 50ms, 2s or 10m')
+  if (ms > mostDurationMs)
+    throw new UnitError(
+      `${shown(input)} is longer than ten years`,
+      'write for example 50ms, 2s or 10m',
+    )
   return ms
 }
 
 function durationMs(input: string | number): number {
-  const parts = typeof input === 'string' ? input.replaceAll(/\s+/g, '').match(/^(\d+(?:\.\d+)?[hms]+){2,}$/) : null
+  const parts =
+    typeof input === 'string'
+      ? input.replaceAll(/\s+/g, '').match(/^(\d+(?:\.\d+)?[hms]+){2,}$/)
+      : null
   if (parts) {
     const pieces =
       String(input)
@@ -76,13 +105,26 @@ function durationMs(input: string | number): number {
   })
 }
 
-const gigabytes: Readonly<Record<string, number>> = { 'GB/s': 1, 'MB/s': 1e-3, 'Gb/s': 1 / 8, Gbps: 1 / 8, 'Gbit/s': 1 / 8 }
+const gigabytes: Readonly<Record<string, number>> = {
+  'GB/s': 1,
+  'MB/s': 1e-3,
+  'Gb/s': 1 / 8,
+  Gbps: 1 / 8,
+  'Gbit/s': 1 / 8,
+}
 
-/** '25 GB/s', '200 Gb/s', '200 Gbps' → GB a second, more than 0. Bytes have a capital B, bits a small one. A bare number is refused. */
+/**
+ * '25 GB/s', '200 Gb/s', '200 Gbps' → GB a second, more than 0. Bytes have a capital B, bits a
+ * small one. A bare number is refused.
+ */
 export function parseBandwidthGBs(input: string | number): number {
   const [value, unit] = typeof input === 'number' ? [input, ''] : (split(input) ?? [Number.NaN, ''])
   const factor = Object.hasOwn(gigabytes, unit) ? gigabytes[unit]! : Number.NaN
-  if (!(value * factor > 0)) throw new UnitError(`${shown(input)} is not a bandwidth`, 'write for example 25 GB/s or 200 Gb/s')
+  if (!(value * factor > 0))
+    throw new UnitError(
+      `${shown(input)} is not a bandwidth`,
+      'write for example 25 GB/s or 200 Gb/s',
+    )
   return value * factor
 }
 
@@ -90,9 +132,23 @@ export function parseBandwidthGBs(input: string | number): number {
 export function parseRateRps(input: string | number): number {
   const units: Record<string, number> = {}
   for (const [k, factor] of Object.entries({ '': 1, k: 1000 }))
-    for (const [unit, perSecond] of Object.entries({ '': 1, rps: 1, qps: 1, 'req/s': 1, '/s': 1, '/min': 1 / 60, '/h': 1 / 3600 }))
+    for (const [unit, perSecond] of Object.entries({
+      '': 1,
+      rps: 1,
+      qps: 1,
+      'req/s': 1,
+      '/s': 1,
+      '/min': 1 / 60,
+      '/h': 1 / 3600,
+    }))
       units[k + unit] = factor * perSecond
-  return parse(input, { what: 'a rate', examples: '500 rps, 500/s, 30k/min', units, zero: false, withUnit: 'N rps' })
+  return parse(input, {
+    what: 'a rate',
+    examples: '500 rps, 500/s, 30k/min',
+    units,
+    zero: false,
+    withUnit: 'N rps',
+  })
 }
 
 /** '20%', 0.2 → 0.2. In [0, 1]; a bare number over 1 is refused: 20 could mean 20 % or 20 times. */
@@ -104,7 +160,11 @@ export function parseShare(input: string | number): number {
     zero: true,
     withUnit: 'N%',
   })
-  if (value > 1) throw new UnitError(`${shown(input)} is more than 100 %`, 'write a share of at most 100 % such as 20% or 0.2')
+  if (value > 1)
+    throw new UnitError(
+      `${shown(input)} is more than 100 %`,
+      'write a share of at most 100 % such as 20% or 0.2',
+    )
   return value
 }
 
@@ -117,13 +177,34 @@ export function parseMoney(input: string | number): number {
           .replace(/^\$\s*/, '')
           .replace(/\/h(our)?$/, '')
       : input
-  return parse(bare, { what: 'an amount of money', examples: '$5 or 5', units: { '': 1, usd: 1, $: 1 }, zero: false, withUnit: '$N' })
+  return parse(bare, {
+    what: 'an amount of money',
+    examples: '$5 or 5',
+    units: { '': 1, usd: 1, $: 1 },
+    zero: false,
+    withUnit: '$N',
+  })
 }
 
 /** '4GiB', '512 MiB', '8GB' → MiB, more than 0. A bare number is refused. */
 export function parseMemoryMiB(input: string | number): number {
-  const units = { kib: 1 / 1024, ki: 1 / 1024, mib: 1, mi: 1, gib: 1024, gi: 1024, mb: 1e6 / 2 ** 20, gb: 1e9 / 2 ** 20 }
-  return parse(input, { what: 'an amount of memory', examples: '4GiB, 512MiB', units, zero: false, withUnit: 'NGiB or NMiB' })
+  const units = {
+    kib: 1 / 1024,
+    ki: 1 / 1024,
+    mib: 1,
+    mi: 1,
+    gib: 1024,
+    gi: 1024,
+    mb: 1e6 / 2 ** 20,
+    gb: 1e9 / 2 ** 20,
+  }
+  return parse(input, {
+    what: 'an amount of memory',
+    examples: '4GiB, 512MiB',
+    units,
+    zero: false,
+    withUnit: 'NGiB or NMiB',
+  })
 }
 
 /** 'p95', 'p99.9', 95, '99%' → 0.95, 0.999, 0.95, 0.99. In (0, 1) exclusive. */
@@ -131,22 +212,35 @@ export function parsePercentile(input: string | number): number {
   const text = String(input).trim().toLowerCase().replace(/^p/, '').replace(/%$/, '')
   const value = split(text)
   if (value === undefined || value[1] !== '' || !(value[0] > 0 && value[0] < 100))
-    throw new UnitError(`${shown(input)} is not a percentile`, 'write a percentile above 0 and below 100 such as p50, p95, p99, p99.9')
+    throw new UnitError(
+      `${shown(input)} is not a percentile`,
+      'write a percentile above 0 and below 100 such as p50, p95, p99, p99.9',
+    )
   return Number((value[0] / 100).toPrecision(12))
 }
 
 /** A whole number of at least `least`; digits in a string count as well. */
 export function parseCount(input: string | number, least: number): number {
-  const value = typeof input === 'string' && input.trim() !== '' ? Number(input.replaceAll('_', '')) : input
+  const value =
+    typeof input === 'string' && input.trim() !== '' ? Number(input.replaceAll('_', '')) : input
   if (typeof value !== 'number' || !Number.isSafeInteger(value))
-    throw new UnitError(`${shown(input)} is not a whole number`, `write a whole number of at least ${least}`)
-  if (value < least) throw new UnitError(`${shown(input)} is less than ${least}`, `write a whole number of at least ${least}`)
+    throw new UnitError(
+      `${shown(input)} is not a whole number`,
+      `write a whole number of at least ${least}`,
+    )
+  if (value < least)
+    throw new UnitError(
+      `${shown(input)} is less than ${least}`,
+      `write a whole number of at least ${least}`,
+    )
   return value
 }
 
 const shown = (input: string | number) => (typeof input === 'number' ? String(input) : `'${input}'`)
 
-/** 50 → '50ms', 2000 → '2s', 90000 → '90s', 600000 → '10m': exact, and read back by parseDurationMs. */
+/**
+ * 50 → '50ms', 2000 → '2s', 90000 → '90s', 600000 → '10m': exact, and read back by parseDurationMs.
+ */
 export function formatDuration(ms: number): string {
   for (const [unit, factor] of [
     ['h', 3_600_000],
@@ -161,4 +255,5 @@ export function formatDuration(ms: number): string {
 export const formatShare = (share: number): string => `${Number((share * 100).toPrecision(12))}%`
 
 /** 0.99 → 'p99', 0.999 → 'p99.9'. */
-export const formatPercentile = (percentile: number): string => `p${Number((percentile * 100).toPrecision(12))}`
+export const formatPercentile = (percentile: number): string =>
+  `p${Number((percentile * 100).toPrecision(12))}`

@@ -1,4 +1,7 @@
-/** `npm run docs`: writes the reference of the experiment file, the JSON Schemas and the table of protocols into docs/. */
+/**
+ * `npm run docs`: writes the reference of the experiment file, the JSON Schemas and the table of
+ * protocols into docs/.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { protocolReference } from '../../profiler/protocols/protocol-table.ts'
 import { replayTaskJsonSchema } from '../../reports/imports/replay-task-schema.ts'
@@ -31,6 +34,15 @@ writeFileSync(
     (_, start, end) => `${start}\n${ownServersReference()}\n\n${end}`,
   ),
 )
-writeFileSync(new URL('experiment.schema.json', docs), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
-writeFileSync(new URL('replay-task.schema.json', docs), `${JSON.stringify(replayTaskJsonSchema(), null, 2)}\n`)
-writeFileSync(new URL('recommendation.schema.json', docs), `${JSON.stringify(recommendationJsonSchema(), null, 2)}\n`)
+writeFileSync(
+  new URL('experiment.schema.json', docs),
+  `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`,
+)
+writeFileSync(
+  new URL('replay-task.schema.json', docs),
+  `${JSON.stringify(replayTaskJsonSchema(), null, 2)}\n`,
+)
+writeFileSync(
+  new URL('recommendation.schema.json', docs),
+  `${JSON.stringify(recommendationJsonSchema(), null, 2)}\n`,
+)

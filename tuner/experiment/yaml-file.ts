@@ -10,7 +10,10 @@ export type Path = readonly (string | number)[]
 /** A document of plain data, and where each of its values stands. */
 export interface Layer {
   readonly raw: unknown
-  /** Where the value at a path came from: its own place, else that of the nearest value around it; undefined when this layer holds nothing there. */
+  /**
+   * Where the value at a path came from: its own place, else that of the nearest value around it;
+   * undefined when this layer holds nothing there.
+   */
   readonly originOf: (path: Path) => Origin | undefined
   /** Where a key stands, for keys that should not be there. */
   readonly keyOriginOf: (path: Path) => Origin | undefined
@@ -25,9 +28,14 @@ const keyOf = (path: Path) => JSON.stringify(path.map(String))
 
 /**
  * @param shown the name to print, as the user gave it
- * @returns the layer, or what is wrong with the file as YAML: every syntax error, duplicate key and unresolved tag, with its place.
+ * @returns the layer, or what is wrong with the file as YAML: every syntax error, duplicate key and
+ * unresolved tag, with its place.
  */
-export function readYamlFile(path: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
+export function readYamlFile(
+  path: string,
+  shown: string,
+  folder: string,
+): { layer?: Layer; problems: ConfigProblem[] } {
   let text: string
   try {
     text = readText(path, 'document')
@@ -38,14 +46,32 @@ export function readYamlFile(path: string, shown: string, folder: string): { lay
 }
 
 /** As `readYamlFile`, of its text. */
-export function readYaml(text: string, shown: string, folder: string): { layer?: Layer; problems: ConfigProblem[] } {
+export function readYaml(
+  text: string,
+  shown: string,
+  folder: string,
+): { layer?: Layer; problems: ConfigProblem[] } {
   if (text.length > maxBytes)
-    return { problems: [{ where: shown, what: 'the file is larger than 1 MiB', hint: 'this is no experiment file' }] }
+    return {
+      problems: [
+        { where: shown, what: 'the file is larger than 1 MiB', hint: 'this is no experiment file' },
+      ],
+    }
   const excess = yamlExcess(text)
   if (excess !== undefined)
-    return { problems: [{ where: shown, what: excess, hint: 'this is no experiment file; long lists go into files of their own' }] }
+    return {
+      problems: [
+        {
+          where: shown,
+          what: excess,
+          hint: 'this is no experiment file; long lists go into files of their own',
+        },
+      ],
+    }
   const lines = new LineCounter()
-  const documents = withoutTraces(() => parseAllDocuments(text, { lineCounter: lines, ...plainYaml }))
+  const documents = withoutTraces(() =>
+    parseAllDocuments(text, { lineCounter: lines, ...plainYaml }),
+  )
   const place = (offset: number) => {
     const { line, col } = lines.linePos(Math.min(offset, text.length))
     return { kind: 'file', file: shown, line, column: col } as const
@@ -56,20 +82,43 @@ export function readYaml(text: string, shown: string, folder: string): { layer?:
   }
   const document = 'empty' in documents ? undefined : documents[0]
   if (!document || document.contents === null)
-    return { problems: [{ where: shown, what: 'the file is empty', hint: 'start with `model: bert` and `slo: 50ms`' }] }
+    return {
+      problems: [
+        {
+          where: shown,
+          what: 'the file is empty',
+          hint: 'start with `model: bert` and `slo: 50ms`',
+        },
+      ],
+    }
   if (!Array.isArray(documents) || documents.length > 1)
-    return { problems: [problem(documents[1]!.range[0], 'a second YAML document', 'keep one experiment per file; remove the `---`')] }
+    return {
+      problems: [
+        problem(
+          documents[1]!.range[0],
+          'a second YAML document',
+          'keep one experiment per file; remove the `---`',
+        ),
+      ],
+    }
   const faults = [...document.errors, ...document.warnings]
   if (faults.length > 0)
-    return { problems: faults.map((fault) => problem(fault.pos[0], sentence(fault.message), yamlHints[fault.code] ?? '')) }
+    return {
+      problems: faults.map((fault) =>
+        problem(fault.pos[0], sentence(fault.message), yamlHints[fault.code] ?? ''),
+      ),
+    }
 
   const values = new Map<string, number>()
   const keys = new Map<string, number>()
   const problems: ConfigProblem[] = []
   const walk = (node: unknown, path: Path): void => {
-    if (isMap(node) || isSeq(node) || isScalar(node) || isAlias(node)) if (node.range) values.set(keyOf(path), node.range[0])
+    if (isMap(node) || isSeq(node) || isScalar(node) || isAlias(node))
+      if (node.range) values.set(keyOf(path), node.range[0])
     if (isScalar(node) && holdsNul(node.value))
-      problems.push(problem(node.range?.[0] ?? 0, 'a NUL character', 'no program, file or server takes one'))
+      problems.push(
+        problem(node.range?.[0] ?? 0, 'a NUL character', 'no program, file or server takes one'),
+      )
     if (isSeq(node)) for (const [i, item] of node.items.entries()) walk(item, [...path, i])
     if (!isMap(node)) return
     for (const pair of node.items) {
@@ -79,9 +128,13 @@ export function readYaml(text: string, shown: string, folder: string): { layer?:
         problems.push(problem(at, 'a key that is no plain text', hint))
         continue
       }
-      if (holdsNul(pair.key.value)) problems.push(problem(pair.key.range?.[0] ?? 0, 'a NUL character in a name', ''))
+      if (holdsNul(pair.key.value))
+        problems.push(problem(pair.key.range?.[0] ?? 0, 'a NUL character in a name', ''))
       const inner = [...path, String(pair.key.value)]
-      if (keys.has(keyOf(inner))) problems.push(problem(pair.key.range?.[0] ?? 0, 'Map keys must be unique', yamlHints.DUPLICATE_KEY!))
+      if (keys.has(keyOf(inner)))
+        problems.push(
+          problem(pair.key.range?.[0] ?? 0, 'Map keys must be unique', yamlHints.DUPLICATE_KEY!),
+        )
       const at = pair.key.range?.[0] ?? 0
       if (pair.key.value === '__proto__') problems.push(problem(at, "unknown key '__proto__'", ''))
       keys.set(keyOf(inner), at)
@@ -97,7 +150,13 @@ export function readYaml(text: string, shown: string, folder: string): { layer?:
     raw = document.toJS({ maxAliasCount: mostAliases })
   } catch (error) {
     return {
-      problems: [{ where: shown, what: sentence((error as Error).message), hint: 'write the values out instead of aliases (*name)' }],
+      problems: [
+        {
+          where: shown,
+          what: sentence((error as Error).message),
+          hint: 'write the values out instead of aliases (*name)',
+        },
+      ],
     }
   }
   const nearest = (places: Map<string, number>, path: Path): Origin | undefined => {
@@ -108,7 +167,12 @@ export function readYaml(text: string, shown: string, folder: string): { layer?:
     return undefined
   }
   return {
-    layer: { raw, originOf: (path) => nearest(values, path), keyOriginOf: (path) => nearest(keys, path) ?? nearest(values, path), folder },
+    layer: {
+      raw,
+      originOf: (path) => nearest(values, path),
+      keyOriginOf: (path) => nearest(keys, path) ?? nearest(values, path),
+      folder,
+    },
     problems: [],
   }
 }
@@ -132,8 +196,10 @@ const yamlHints: Partial<Record<string, string>> = {
 const sentence = (message: string) => message.replace(/\s+/g, ' ').trim().slice(0, 300)
 
 function unreadable(error: NodeJS.ErrnoException, shown: string): ConfigProblem {
-  if (error.code === 'ENOENT') return { where: shown, what: 'no such file', hint: 'check the path after -f' }
+  if (error.code === 'ENOENT')
+    return { where: shown, what: 'no such file', hint: 'check the path after -f' }
   if (error instanceof BoundError) return { where: shown, what: error.what, hint: error.hint }
-  if (error.code === 'EACCES') return { where: shown, what: 'may not be read', hint: 'check its permissions' }
+  if (error.code === 'EACCES')
+    return { where: shown, what: 'may not be read', hint: 'check its permissions' }
   return { where: shown, what: `cannot be read: ${error.message}`, hint: '' }
 }

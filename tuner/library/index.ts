@@ -1,6 +1,15 @@
-/** The package's one entry for programs: `import { tune, profile, search } from 'tune'`. Documented in docs/library.md. */
+/**
+ * The package's one entry for programs: `import { tune, profile, search } from 'tune'`. Documented
+ * in docs/library.md.
+ */
 
-export { GeneratorError, type Measurement, PayloadError, type Profile, ProtocolError } from '../../profiler/index.ts'
+export {
+  GeneratorError,
+  type Measurement,
+  PayloadError,
+  type Profile,
+  ProtocolError,
+} from '../../profiler/index.ts'
 export type { Slo } from '../../profiler/types.ts'
 export type { Recommendation } from '../../reports/recommendation/types.ts'
 export type { Configuration } from '../../search/types.ts'
@@ -11,5 +20,11 @@ export { ConfigError, type ConfigProblem } from '../experiment/config-error.ts'
 export type { ExperimentInput } from '../experiment/schema/experiment-schema.ts'
 export type { TuneEvent } from '../loop/events.ts'
 export { type ProfileOptions, profile } from './profile-server.ts'
-export { type Evaluated, type SearchOptions, type SearchResult, type SearchTrial, search } from './search-function.ts'
+export {
+  type Evaluated,
+  type SearchOptions,
+  type SearchResult,
+  type SearchTrial,
+  search,
+} from './search-function.ts'
 export { type TuneOptions, type TuneResult, tune } from './tune-experiment.ts'

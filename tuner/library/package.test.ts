@@ -1,6 +1,7 @@
 /**
- * The package as its users get it: packed, installed into an empty folder, run there. What is left out: its dependencies are this checkout's own (hard links),
- * so that nothing is fetched and sqlite3 is not compiled anew.
+ * The package as its users get it: packed, installed into an empty folder, run there. What is left
+ * out: its dependencies are this checkout's own (hard links), so that nothing is fetched and
+ * sqlite3 is not compiled anew.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,22 +25,38 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'tune-package-'))
 const app = join(folder, 'app')
-const env = { ...process.env, NO_COLOR: '1', CI: '1', npm_config_update_notifier: 'false', npm_config_cache: join(folder, 'cache') }
+const env = {
+  ...process.env,
+  NO_COLOR: '1',
+  CI: '1',
+  npm_config_update_notifier: 'false',
+  npm_config_cache: join(folder, 'cache'),
+}
 interface RunOptions {
   readonly cwd?: string
   readonly env?: NodeJS.ProcessEnv
 }
 const answered = (program: string, args: readonly string[], options: RunOptions = {}) =>
-  spawnSync(program, args, { cwd: app, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 2 ** 26, ...options })
+  spawnSync(program, args, {
+    cwd: app,
+    env,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    maxBuffer: 2 ** 26,
+    ...options,
+  })
 
 /** What it prints. @throws Error with all that it said where it does not end well */
 function run(program: string, args: readonly string[], options?: RunOptions): string {
   const { status, stdout, stderr } = answered(program, args, options)
-  if (status !== 0) throw new Error(`${program} ${args.join(' ')} ended with ${status}:\n${stdout}\n${stderr}`)
+  if (status !== 0)
+    throw new Error(`${program} ${args.join(' ')} ended with ${status}:\n${stdout}\n${stderr}`)
   return stdout
 }
 
-const version = (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version
+const version = (
+  JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+).version
 /** Undefined where there is no repository. */
 const git = (...args: string[]): string | undefined => {
   try {
@@ -60,18 +77,26 @@ beforeAll(() => {
     .map((path) => path.replace(/^package\//, ''))
   mkdirSync(app)
   const asked = { dependencies: { tune: `file:${tarball}` } }
-  const { packages, ...lock } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, Locked> }
-  const delivered = Object.entries(packages).filter(([path, { dev, peer }]) => path !== '' && !dev && !peer)
+  const { packages, ...lock } = JSON.parse(
+    readFileSync(join(root, 'package-lock.json'), 'utf8'),
+  ) as { packages: Record<string, Locked> }
+  const delivered = Object.entries(packages).filter(
+    ([path, { dev, peer }]) => path !== '' && !dev && !peer,
+  )
   for (const [path] of delivered) link(path)
   link('node_modules/.bin')
-  // npm is told which versions there are, so that it asks nobody; and no checksums, for those of packages that it did not bring there itself it does not know.
+  // npm is told which versions there are, so that it asks nobody; and no checksums, for those of
+  // packages that it did not bring there itself it does not know.
   const { dependencies, bin, engines } = packages['']!
   const known = {
     ...Object.fromEntries(delivered.map(([path, { integrity: _, ...locked }]) => [path, locked])),
     '': asked,
     'node_modules/tune': { version, resolved: asked.dependencies.tune, dependencies, bin, engines },
   }
-  writeFileSync(join(app, 'package.json'), JSON.stringify({ private: true, type: 'module', ...asked }))
+  writeFileSync(
+    join(app, 'package.json'),
+    JSON.stringify({ private: true, type: 'module', ...asked }),
+  )
   writeFileSync(join(app, 'package-lock.json'), JSON.stringify({ ...lock, packages: known }))
   run('npm', ['install', '--offline', '--no-audit', '--no-fund'])
 })
@@ -88,7 +113,8 @@ function pack(): string {
     'LICENSE',
     ...readdirSync(root).filter((name) => /^tsconfig.*\.json$/.test(name)),
   ]
-  for (const name of [...sources, ...files]) cpSync(join(root, name), join(copy, name), { recursive: true })
+  for (const name of [...sources, ...files])
+    cpSync(join(root, name), join(copy, name), { recursive: true })
   symlinkSync(realpathSync(join(root, 'node_modules')), join(copy, 'node_modules'))
   const repository = git('rev-parse', '--absolute-git-dir')
   run('npm', ['pack', '--pack-destination', folder], {
@@ -107,7 +133,10 @@ interface Locked {
   readonly engines?: object
 }
 
-/** A package with what is nested in it, by hard links where the file system allows; those of other platforms are not there. */
+/**
+ * A package with what is nested in it, by hard links where the file system allows; those of other
+ * platforms are not there.
+ */
 function link(path: string): void {
   const to = join(app, path)
   if (existsSync(to) || !existsSync(join(root, path))) return
@@ -135,35 +164,64 @@ describe('the tarball', () => {
         'dist/tune.1',
       ].sort(),
     )
-    expect(packed).toEqual(expect.arrayContaining([`${page}/app.js`, 'dist/tuner/cli.js', 'dist/tuner/library/index.d.ts']))
-    expect(packed.filter((path) => /(^|\/)(testing|bench|fixtures)\/|\.(test|bench|contract|k8s-test)\.|\.map$/.test(path))).toEqual([])
+    expect(packed).toEqual(
+      expect.arrayContaining([
+        `${page}/app.js`,
+        'dist/tuner/cli.js',
+        'dist/tuner/library/index.d.ts',
+      ]),
+    )
+    expect(
+      packed.filter((path) =>
+        /(^|\/)(testing|bench|fixtures)\/|\.(test|bench|contract|k8s-test)\.|\.map$/.test(path),
+      ),
+    ).toEqual([])
     expect(packed.filter((path) => /write-reference|calibration\/calibrate/.test(path))).toEqual([])
   })
 
   const roff = answered('groff', ['--version'], { cwd: root }).status === 0
-  test.skipIf(!roff)('holds the manual page, which roff takes without a warning (needs groff)', () => {
-    const page = join(app, 'node_modules/tune/dist/tune.1')
-    const { status, stdout, stderr } = answered('groff', ['-man', '-Tascii', '-P-cbou', '-ww', page])
-    expect([status, stderr]).toEqual([0, ''])
-    for (const said of ['--slo', 'COMMANDS', 'tune verify', 'EXIT STATUS']) expect(stdout).toContain(said)
-  })
+  test.skipIf(!roff)(
+    'holds the manual page, which roff takes without a warning (needs groff)',
+    () => {
+      const page = join(app, 'node_modules/tune/dist/tune.1')
+      const { status, stdout, stderr } = answered('groff', [
+        '-man',
+        '-Tascii',
+        '-P-cbou',
+        '-ww',
+        page,
+      ])
+      expect([status, stderr]).toEqual([0, ''])
+      for (const said of ['--slo', 'COMMANDS', 'tune verify', 'EXIT STATUS'])
+        expect(stdout).toContain(said)
+    },
+  )
 
   test('asks for nothing that is not there: what it imports is among its dependencies', () => {
     const installed = join(app, 'node_modules/tune')
-    const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as Record<string, object>
+    const { dependencies, peerDependencies } = JSON.parse(
+      readFileSync(join(installed, 'package.json'), 'utf8'),
+    ) as Record<string, object>
     const declared = new Set([...Object.keys(dependencies!), ...Object.keys(peerDependencies!)])
     const imported = packed
       .filter((path) => /\.(js|d\.ts)$/.test(path) && !path.includes('/page/'))
       .flatMap((path) => {
         const text = readFileSync(join(installed, path), 'utf8')
-        return [...text.matchAll(/(?:^(?:import|export) [^'"]*?from |\bimport\()['"]([^.'"$][^'"]*)['"]/gm)].map(([, name]) => ({
+        return [
+          ...text.matchAll(
+            /(?:^(?:import|export) [^'"]*?from |\bimport\()['"]([^.'"$][^'"]*)['"]/gm,
+          ),
+        ].map(([, name]) => ({
           path,
           name: name!,
         }))
       })
     const missing = imported.filter(({ name }) => {
       const [scope, rest] = name.split('/')
-      return !name.startsWith('node:') && !declared.has(name.startsWith('@') ? `${scope}/${rest}` : scope!)
+      return (
+        !name.startsWith('node:') &&
+        !declared.has(name.startsWith('@') ? `${scope}/${rest}` : scope!)
+      )
     })
     expect(imported.length).toBeGreaterThan(100)
     // The page is bundled by the build, and from sources.
@@ -192,7 +250,9 @@ test("has of the Kubernetes client what it uses, without the API's types, and th
     const options = {}
     await config.applyToHTTPSOptions(options)
     console.log(config.getCurrentCluster().server, options.headers.Authorization, typeof new PortForward(config).portForward)`
-  expect(run(process.execPath, ['--input-type=module', '-e', script]).trim()).toBe('https://127.0.0.1:6443 Bearer of the plugin function')
+  expect(run(process.execPath, ['--input-type=module', '-e', script]).trim()).toBe(
+    'https://127.0.0.1:6443 Bearer of the plugin function',
+  )
   expect(readFileSync(client, 'utf8')).not.toMatch(/V1Deployment|@kubernetes\/client-node['"]/)
 })
 
@@ -206,7 +266,19 @@ describe('the command', () => {
 
   test('estimates, searches in virtual time, and writes a report', () => {
     expect(tune('estimate', '--model', 'bert', '--slo', '50ms')).toContain('Expected best: ')
-    const found = JSON.parse(tune('--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--max-trials', '3', '--json')) as object
+    const found = JSON.parse(
+      tune(
+        '--model',
+        'bert',
+        '--slo',
+        '50ms',
+        '--backend',
+        'simulated',
+        '--max-trials',
+        '3',
+        '--json',
+      ),
+    ) as object
     expect(found).toMatchObject({ best: expect.anything() })
     tune('report', '--out', 'bert.html')
     expect(readFileSync(join(app, 'bert.html'), 'utf8')).toContain('<svg')
@@ -227,8 +299,14 @@ describe('the command', () => {
       ...brief,
       '--events',
     ])
-    const events = stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as { type: string; phase?: string }]))
-    expect(events.map(({ type }) => type)).toEqual(expect.arrayContaining(['predictor-ready', 'trial-finished', 'recommended']))
+    const events = stdout
+      .split('\n')
+      .flatMap((line) =>
+        line === '' ? [] : [JSON.parse(line) as { type: string; phase?: string }],
+      )
+    expect(events.map(({ type }) => type)).toEqual(
+      expect.arrayContaining(['predictor-ready', 'trial-finished', 'recommended']),
+    )
     expect(events.map(({ phase }) => phase)).toContain('search')
   })
 
@@ -267,14 +345,28 @@ export const all = [
 test('the examples of docs/library.md are typed, and run', () => {
   const text = readFileSync(join(root, 'docs/library.md'), 'utf8')
   const examples = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code!)
-  const said = [/ended: (max-trials|not-worthwhile|certain)\n.*simulated/is, /^met \d+$/m, /(certain|max-trials) after \d+.*\n?.*batch/s]
+  const said = [
+    /ended: (max-trials|not-worthwhile|certain)\n.*simulated/is,
+    /^met \d+$/m,
+    /(certain|max-trials) after \d+.*\n?.*batch/s,
+  ]
   expect(examples).toHaveLength(said.length)
   for (const [i, code] of examples.entries()) writeFileSync(join(app, `example-${i}.ts`), code)
   writeFileSync(join(app, 'example-refused.ts'), refusedByTypes)
   link('node_modules/@types/node')
   link('node_modules/undici-types')
-  const options = { module: 'nodenext', target: 'es2023', strict: true, skipLibCheck: false, types: ['node'] }
-  writeFileSync(join(app, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, include: ['example-*.ts'] }))
+  const options = {
+    module: 'nodenext',
+    target: 'es2023',
+    strict: true,
+    skipLibCheck: false,
+    types: ['node'],
+  }
+  writeFileSync(
+    join(app, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: options, include: ['example-*.ts'] }),
+  )
   run(join(root, 'node_modules/.bin/tsc'), ['-p', app])
-  for (const [i, pattern] of said.entries()) expect(run(process.execPath, [`example-${i}.js`])).toMatch(pattern)
+  for (const [i, pattern] of said.entries())
+    expect(run(process.execPath, [`example-${i}.js`])).toMatch(pattern)
 })

@@ -27,7 +27,11 @@ test('a server at one rate: nothing is printed, and no secret is in what is retu
   const url = server.url.replace('http://', 'http://me:hush-hush-1@')
   const found = await profile({ url, ...brief, onStep: (_, phase) => phases.add(phase) })
   for (const stream of printed) expect(stream).not.toHaveBeenCalled()
-  expect(found).toMatchObject({ protocol: 'oip-v2', verdict: 'met', slo: { percentile: 0.95, limitMs: 2000, maxErrorRate: 0.001 } })
+  expect(found).toMatchObject({
+    protocol: 'oip-v2',
+    verdict: 'met',
+    slo: { percentile: 0.95, limitMs: 2000, maxErrorRate: 0.001 },
+  })
   expect(found.steady?.point.requests).toBe(20)
   expect(phases).toEqual(new Set(['warm-up', 'confirm']))
   expect(JSON.stringify(found)).not.toContain('hush-hush-1')

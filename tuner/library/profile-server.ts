@@ -1,6 +1,16 @@
 /** `profile` for programs: a server that is already there, load-tested. */
-import { type Profile, type ProfileOptions as ProfilerOptions, profileEndpoint, type Slo } from '../../profiler/index.ts'
-import { isSecretHeader, rememberSecret, rememberSecretsIn, withoutSecrets } from '../../trials/secrets.ts'
+import {
+  type Profile,
+  type ProfileOptions as ProfilerOptions,
+  profileEndpoint,
+  type Slo,
+} from '../../profiler/index.ts'
+import {
+  isSecretHeader,
+  rememberSecret,
+  rememberSecretsIn,
+  withoutSecrets,
+} from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
 import { ConfigError, type ConfigProblem } from '../experiment/config-error.ts'
 import { defaults } from '../experiment/names.ts'
@@ -23,15 +33,25 @@ export interface ProfileOptions extends Partial<Omit<ProfilerOptions, 'url' | 's
 }
 
 /**
- * Load-tests a server, as `tune profile` does: its capacity under an SLO, or with `rateRps` how it fares at that rate. A missed SLO is a result
- * (`verdict: 'missed'`), and so is a server that fails under load (`failed`). Prints nothing and leaves no process and no socket behind.
- * @throws ConfigError for a URL or an SLO that cannot be read; ProtocolError for a server that cannot be talked to; PayloadError for bad bodies; GeneratorError
- * for unusable loads; the signal's reason once it is aborted
+ * Load-tests a server, as `tune profile` does: its capacity under an SLO, or with `rateRps` how it
+ * fares at that rate. A missed SLO is a result (`verdict: 'missed'`), and so is a server that fails
+ * under load (`failed`). Prints nothing and leaves no process and no socket behind.
+ * @throws ConfigError for a URL or an SLO that cannot be read; ProtocolError for a server that
+ * cannot be talked to; PayloadError for bad bodies; GeneratorError for unusable loads; the signal's
+ * reason once it is aborted
  */
 export async function profile(options: ProfileOptions): Promise<Profile> {
-  const { url, slo, errorRate = parseShare(defaults.errorRate), headers = {}, signal, ...rest } = options
+  const {
+    url,
+    slo,
+    errorRate = parseShare(defaults.errorRate),
+    headers = {},
+    signal,
+    ...rest
+  } = options
   rememberSecretsIn(url)
-  for (const [name, value] of Object.entries(headers)) if (isSecretHeader(name)) rememberSecret(value)
+  for (const [name, value] of Object.entries(headers))
+    if (isSecretHeader(name)) rememberSecret(value)
   return profileWithoutSecrets({
     model: 'model',
     payload: { kind: 'generated', seed: rest.seed ?? defaults.seed },
@@ -43,17 +63,30 @@ export async function profile(options: ProfileOptions): Promise<Profile> {
   })
 }
 
-/** What the profiler found, secrets that were remembered left out of its texts. @throws what `profileEndpoint` does */
+/**
+ * What the profiler found, secrets that were remembered left out of its texts. @throws what
+ * `profileEndpoint` does
+ */
 export async function profileWithoutSecrets(options: ProfilerOptions): Promise<Profile> {
   const profiled = await profileEndpoint(options)
   const { url, summary, caveats } = profiled
-  return { ...profiled, url: withoutSecrets(url), summary: withoutSecrets(summary), caveats: caveats.map(withoutSecrets) }
+  return {
+    ...profiled,
+    url: withoutSecrets(url),
+    summary: withoutSecrets(summary),
+    caveats: caveats.map(withoutSecrets),
+  }
 }
 
 /** @throws ConfigError for what cannot be read of either */
 function sloOfOptions(url: string, slo: string, errorRate: number): Slo {
   const problems: ConfigProblem[] = []
-  if (!URL.canParse(url)) problems.push({ where: 'url', what: `'${withoutSecrets(url)}' is no URL`, hint: 'write http://HOST:PORT' })
+  if (!URL.canParse(url))
+    problems.push({
+      where: 'url',
+      what: `'${withoutSecrets(url)}' is no URL`,
+      hint: 'write http://HOST:PORT',
+    })
   try {
     const written = writtenSlo(slo, errorRate)
     if (problems.length === 0) return written

@@ -1,4 +1,7 @@
-/** `search` for programs: the least (or most) of any function of a configuration, in few calls of it. */
+/**
+ * `search` for programs: the least (or most) of any function of a configuration, in few calls of
+ * it.
+ */
 import { createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { learnedRate, learnedScale, type Objective } from '../../search/objective.ts'
 import { type Searched, searchRounds } from '../../search/rounds.ts'
@@ -23,17 +26,29 @@ export interface SearchTrial {
 }
 
 export interface SearchOptions {
-  /** Parameters and their values, as the experiment file has them: `{ workers: '1..16', mode: ['fast', 'safe'], delayMs: { min: 0, max: 20, step: 1 } }`. */
+  /**
+   * Parameters and their values, as the experiment file has them: `{ workers: '1..16', mode:
+   * ['fast', 'safe'], delayMs: { min: 0, max: 20, step: 1 } }`.
+   */
   readonly space: NonNullable<ExperimentInput['space']>
   /** Conditions that every configuration keeps: 'workers <= queue'. */
   readonly constraints?: readonly string[]
-  /** What is asked for a configuration. It may take as long as it likes; what it throws ends the search. */
-  readonly evaluate: (configuration: Configuration, signal: AbortSignal) => Evaluated | Promise<Evaluated>
+  /**
+   * What is asked for a configuration. It may take as long as it likes; what it throws ends the
+   * search.
+   */
+  readonly evaluate: (
+    configuration: Configuration,
+    signal: AbortSignal,
+  ) => Evaluated | Promise<Evaluated>
   /** Default 'min'. */
   readonly goal?: 'min' | 'max'
   /** Default 12. */
   readonly maxTrials?: number
-  /** Stops once it is this certain that nothing untried is better by more than `tolerance`; shares, default 0.95 and 0.05. */
+  /**
+   * Stops once it is this certain that nothing untried is better by more than `tolerance`; shares,
+   * default 0.95 and 0.05.
+   */
   readonly certainty?: number
   readonly tolerance?: number
   /** Default 'gp': a Gaussian process. */
@@ -50,18 +65,29 @@ export interface SearchResult {
   readonly best?: { readonly configuration: Configuration; readonly value: number }
   readonly trials: readonly SearchTrial[]
   readonly reason: 'certain' | 'max-trials' | 'space-exhausted' | 'interrupted'
-  /** What the stop rule believed last: the probability that something untried is better by more than the tolerance. */
+  /**
+   * What the stop rule believed last: the probability that something untried is better by more than
+   * the tolerance.
+   */
   readonly probabilityBetterExists?: number
 }
 
 const value = 'value'
 
 /**
- * Searches a space for the configuration with the least (or the greatest) value of a function, of any sign.
- * @throws ConfigError for a space that cannot be read, UserError for a value that is no finite number, and what `evaluate` throws
+ * Searches a space for the configuration with the least (or the greatest) value of a function, of
+ * any sign.
+ * @throws ConfigError for a space that cannot be read, UserError for a value that is no finite
+ * number, and what `evaluate` throws
  */
 export async function search(options: SearchOptions): Promise<SearchResult> {
-  const { evaluate, goal = 'min', signal = new AbortController().signal, seed = defaults.seed, onTrial } = options
+  const {
+    evaluate,
+    goal = 'min',
+    signal = new AbortController().signal,
+    seed = defaults.seed,
+    onTrial,
+  } = options
   const objective: Objective = { kind: `${goal}-metric`, metric: value }
   const problem: Problem = { space: spaceOf(options), objective, pricePerHour: () => 1 }
   const rounds = searchRounds(problem, createSampler(options.sampler), createRng(seed), {
@@ -118,20 +144,44 @@ function spaceOf({
   sampler = defaults.sampler,
   maxTrials = defaults.maxTrials,
 }: SearchOptions) {
-  const layer = uniformLayer({ space: asked, constraints: [...constraints] }, { kind: 'given' }, process.cwd())
+  const layer = uniformLayer(
+    { space: asked, constraints: [...constraints] },
+    { kind: 'given' },
+    process.cwd(),
+  )
   const { entries, problems: found } = checkLayer(layer)
   const problems: ConfigProblem[] = [...found]
   // Programs without types give what they like.
-  if (!['min', 'max'].includes(goal)) problems.push({ where: 'goal', what: `'${goal}' is no goal`, hint: 'min or max' })
+  if (!['min', 'max'].includes(goal))
+    problems.push({ where: 'goal', what: `'${goal}' is no goal`, hint: 'min or max' })
   if (!samplerNames.includes(sampler))
-    problems.push({ where: 'sampler', what: `'${sampler}' is no sampler`, hint: `one of ${samplerNames.join(', ')}` })
+    problems.push({
+      where: 'sampler',
+      what: `'${sampler}' is no sampler`,
+      hint: `one of ${samplerNames.join(', ')}`,
+    })
   if (!(Number.isInteger(maxTrials) && maxTrials > 0))
-    problems.push({ where: 'maxTrials', what: `${maxTrials} is no number of trials`, hint: 'a whole number above 0' })
+    problems.push({
+      where: 'maxTrials',
+      what: `${maxTrials} is no number of trials`,
+      hint: 'a whole number above 0',
+    })
   // Names of servers' parameters mean nothing here.
-  const own = Object.fromEntries(Object.entries(entries.space ?? {}).map(([name, entry]) => [name, { category: 'env' as const, ...entry }]))
+  const own = Object.fromEntries(
+    Object.entries(entries.space ?? {}).map(([name, entry]) => [
+      name,
+      { category: 'env' as const, ...entry },
+    ]),
+  )
   const { space } = buildSpace(
     { space: own, constraints: entries.constraints },
-    { backend: 'simulated', devices: 'cpu', predictor: 'pod', cpuCores: Number.POSITIVE_INFINITY, gpus: [] },
+    {
+      backend: 'simulated',
+      devices: 'cpu',
+      predictor: 'pod',
+      cpuCores: Number.POSITIVE_INFINITY,
+      gpus: [],
+    },
     (path, what, hint) => problems.push({ where: joinPath(path), what, hint }),
     [],
     found.length > 0,
@@ -143,7 +193,8 @@ function spaceOf({
 }
 
 function checked(result: Evaluated, configuration: Configuration): Evaluated {
-  if (typeof result === 'number' ? Number.isFinite(result) : typeof result?.infeasible === 'string') return result
+  if (typeof result === 'number' ? Number.isFinite(result) : typeof result?.infeasible === 'string')
+    return result
   throw new UserError(
     `evaluate gave ${typeof result === 'number' ? result : (JSON.stringify(result) ?? 'nothing')} for ${JSON.stringify(configuration)}`,
     "give a finite number, or { infeasible: 'why' }",
@@ -151,19 +202,30 @@ function checked(result: Evaluated, configuration: Configuration): Evaluated {
   )
 }
 
-function observationOf({ configuration, result }: SearchTrial, objective: Objective, trials: readonly SearchTrial[]): Observation {
-  if (typeof result !== 'number') return { configuration, state: 'infeasible', reason: result.infeasible }
+function observationOf(
+  { configuration, result }: SearchTrial,
+  objective: Objective,
+  trials: readonly SearchTrial[],
+): Observation {
+  if (typeof result !== 'number')
+    return { configuration, state: 'infeasible', reason: result.infeasible }
   const measured = (figure: number) => ({ capacityRps: 1, metrics: { [value]: figure } })
   const scale = learnedScale(
     objective,
     trials.flatMap((trial) => (typeof trial.result === 'number' ? [measured(trial.result)] : [])),
   )
-  return { configuration, state: 'complete', rate: { value: learnedRate(objective, measured(result), scale) } }
+  return {
+    configuration,
+    state: 'complete',
+    rate: { value: learnedRate(objective, measured(result), scale) },
+  }
 }
 
 function bestOf(trials: readonly SearchTrial[], goal: 'min' | 'max'): Pick<SearchResult, 'best'> {
   const sign = goal === 'min' ? 1 : -1
-  const measured = trials.flatMap(({ configuration, result }) => (typeof result === 'number' ? [{ configuration, value: result }] : []))
+  const measured = trials.flatMap(({ configuration, result }) =>
+    typeof result === 'number' ? [{ configuration, value: result }] : [],
+  )
   const [best] = measured.sort((a, b) => sign * (a.value - b.value))
   return best ? { best } : {}
 }

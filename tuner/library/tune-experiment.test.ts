@@ -34,20 +34,30 @@ describe('tune', () => {
     for (const stream of printed) expect(stream).not.toHaveBeenCalled()
     expect(reason).toMatch(/certain|max-trials|not-worthwhile/)
     expect(detail).not.toBe('')
-    expect(recommendation).toMatchObject({ experimentId, provenance: 'simulated', best: expect.anything() })
+    expect(recommendation).toMatchObject({
+      experimentId,
+      provenance: 'simulated',
+      best: expect.anything(),
+    })
     const searched = trials.filter(({ purpose }) => purpose !== 'confirmation')
     expect(events.filter(({ type }) => type === 'trial-finished')).toHaveLength(searched.length)
     expect(events.at(-1)?.type).toBe('recommended')
     expect(files).toHaveLength(3)
     expect(existsSync(join(out, 'recommendation.json'))).toBe(true)
     const store = await openReader(db)
-    expect(await store.load(experimentId)).toMatchObject({ experiment: { state: 'done' }, trials: { length: trials.length } })
+    expect(await store.load(experimentId)).toMatchObject({
+      experiment: { state: 'done' },
+      trials: { length: trials.length },
+    })
     await store.close()
   })
 
   test('lays the object over a file, writes no results unasked, and reads no TUNE_* variable', async () => {
     const file = join(folder, 'experiment.yaml')
-    writeFileSync(file, 'model: bert\nslo: 20ms\nbackend: simulated\nname: of the file\nspace: {gpu: [T4]}\n')
+    writeFileSync(
+      file,
+      'model: bert\nslo: 20ms\nbackend: simulated\nname: of the file\nspace: {gpu: [T4]}\n',
+    )
     vi.stubEnv('TUNE_MAX_TRIALS', '1')
     const { recommendation, trials, files } = await tune({
       file,
@@ -61,19 +71,31 @@ describe('tune', () => {
 
   test('an abort during the run ends it with what was measured; one before it is thrown', async () => {
     const { signal, ...controller } = interruptOnce()
-    const { reason, trials } = await tune({ experiment: simulated, signal, onEvent: controller.afterFirstTrial })
+    const { reason, trials } = await tune({
+      experiment: simulated,
+      signal,
+      onEvent: controller.afterFirstTrial,
+    })
     expect(reason).toBe('interrupted')
     expect(trials.length).toBeGreaterThan(0)
-    await expect(tune({ experiment: simulated, signal: AbortSignal.abort(new Error('no more')) })).rejects.toThrow('no more')
+    await expect(
+      tune({ experiment: simulated, signal: AbortSignal.abort(new Error('no more')) }),
+    ).rejects.toThrow('no more')
   })
 
   test('names everything that is wrong at once, as its own error', async () => {
     // What has no types gives what it likes.
-    const wrong = tune({ experiment: { ...simulated, slo: 'soon', sampler: 'gpp' } as unknown as ExperimentInput })
+    const wrong = tune({
+      experiment: { ...simulated, slo: 'soon', sampler: 'gpp' } as unknown as ExperimentInput,
+    })
     await expect(wrong).rejects.toThrow(ConfigError)
     await expect(wrong).rejects.toMatchObject({
       problems: [
-        { where: 'experiment', what: expect.stringContaining("'soon'"), hint: expect.stringContaining('50ms') },
+        {
+          where: 'experiment',
+          what: expect.stringContaining("'soon'"),
+          hint: expect.stringContaining('50ms'),
+        },
         { where: 'experiment', what: expect.stringContaining("'gpp'"), hint: 'did you mean gp?' },
       ],
     })

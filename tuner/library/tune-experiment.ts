@@ -15,11 +15,17 @@ import { experimentId, newRecord } from '../loop/experiment-record.ts'
 import { tellDamage } from '../tell-damage.ts'
 
 export interface TuneOptions {
-  /** What the experiment file says, as an object: `{ model: 'bert', slo: '50ms', backend: 'simulated' }`. Laid over `file`, where both are given. */
+  /**
+   * What the experiment file says, as an object: `{ model: 'bert', slo: '50ms', backend:
+   * 'simulated' }`. Laid over `file`, where both are given.
+   */
   readonly experiment?: ExperimentInput
   /** Path of an experiment file. */
   readonly file?: string
-  /** Ends the running trials; what was measured is kept, and the result has the reason `interrupted`. */
+  /**
+   * Ends the running trials; what was measured is kept, and the result has the reason
+   * `interrupted`.
+   */
   readonly signal?: AbortSignal
   /** Told of everything as it happens: trials, load steps, warnings. */
   readonly onEvent?: (event: TuneEvent) => void
@@ -28,7 +34,9 @@ export interface TuneOptions {
 export interface TuneResult {
   /** Its name in the trial store, which `tune show`, `tune resume` and the dashboard know it by. */
   readonly experimentId: string
-  /** Why the run ended. `failed`: no predictor ever served, or every other trial would fail alike. */
+  /**
+   * Why the run ended. `failed`: no predictor ever served, or every other trial would fail alike.
+   */
   readonly reason: StopReason
   /** The reason in words. */
   readonly detail: string
@@ -41,12 +49,20 @@ export interface TuneResult {
 }
 
 /**
- * Runs an experiment, as `tune -f FILE` does, and resolves with what it found. Trials are kept in the experiment's store (`db`, default .tune/tune.db below the
- * working directory); result files are written where the experiment names a folder for them (`out`). Prints nothing and reads no TUNE_* variable.
- * @throws ConfigError with everything that is wrong with the experiment; UserError for what this machine cannot do; StoreError; the signal's reason where it
- * was aborted before the run began. A run that began ends with a result, also when it failed.
+ * Runs an experiment, as `tune -f FILE` does, and resolves with what it found. Trials are kept in
+ * the experiment's store (`db`, default .tune/tune.db below the working directory); result files
+ * are written where the experiment names a folder for them (`out`). Prints nothing and reads no
+ * TUNE_* variable.
+ * @throws ConfigError with everything that is wrong with the experiment; UserError for what this
+ * machine cannot do; StoreError; the signal's reason where it was aborted before the run began. A
+ * run that began ends with a result, also when it failed.
  */
-export async function tune({ experiment: given, file, signal, onEvent = () => {} }: TuneOptions): Promise<TuneResult> {
+export async function tune({
+  experiment: given,
+  file,
+  signal,
+  onEvent = () => {},
+}: TuneOptions): Promise<TuneResult> {
   signal?.throwIfAborted()
   const warn = (message: string) => onEvent(warningEvent(message))
   const machine = await inspectMachine()
@@ -60,8 +76,15 @@ export async function tune({ experiment: given, file, signal, onEvent = () => {}
   try {
     await store.create(newRecord(experiment, id))
     const assembled = await assemble(experiment, id, store, machine, onDamage)
-    const parts = experiment.outDir === undefined ? { ...assembled, write: async () => [] } : assembled
-    const run = { experiment, parts, earlier: [], listener: onEvent, signal: signal ?? new AbortController().signal }
+    const parts =
+      experiment.outDir === undefined ? { ...assembled, write: async () => [] } : assembled
+    const run = {
+      experiment,
+      parts,
+      earlier: [],
+      listener: onEvent,
+      signal: signal ?? new AbortController().signal,
+    }
     return { experimentId: id, ...(await runAssembled(run)) }
   } finally {
     await store.close()

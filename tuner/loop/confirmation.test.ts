@@ -1,7 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
 import { type FinishedTrial, LaunchError } from '../../trials/types.ts'
-import { batchProblem, fakeExperiment, fakeLauncher, fakeParts, fakePredictor, loadPoint, measurement } from '../testing/fakes.ts'
+import {
+  batchProblem,
+  fakeExperiment,
+  fakeLauncher,
+  fakeParts,
+  fakePredictor,
+  loadPoint,
+  measurement,
+} from '../testing/fakes.ts'
 import { confirmAsNeeded, measureAgain } from './confirmation.ts'
 import type { EventBody } from './events.ts'
 import { TrialLog } from './trial-log.ts'
@@ -23,10 +31,17 @@ const missed: Measurement = {
   capacityCi90Rps: [0, 80],
   points: [loadPoint(90, 70), loadPoint(80, 60)],
 }
-const missedAt = (rateRps: number): Measurement => ({ ...missed, capacityCi90Rps: [0, rateRps], points: [loadPoint(rateRps, 70)] })
+const missedAt = (rateRps: number): Measurement => ({
+  ...missed,
+  capacityCi90Rps: [0, rateRps],
+  points: [loadPoint(rateRps, 70)],
+})
 
 /** What a run confirms, given what each confirmation measures. */
-async function confirm(trials: readonly FinishedTrial[], again: (rateRps: number, batchSize: number) => Promise<Measurement>) {
+async function confirm(
+  trials: readonly FinishedTrial[],
+  again: (rateRps: number, batchSize: number) => Promise<Measurement>,
+) {
   const tasks: { readonly rateRps: number; readonly leastRps?: number }[] = []
   const parts = fakeParts({
     backend: {
@@ -39,7 +54,12 @@ async function confirm(trials: readonly FinishedTrial[], again: (rateRps: number
       },
     },
   })
-  const log = new TrialLog({ objective: batchProblem.objective, pricePerHour: () => 1, earlier: trials, withheld: () => new Set() })
+  const log = new TrialLog({
+    objective: batchProblem.objective,
+    pricePerHour: () => 1,
+    earlier: trials,
+    withheld: () => new Set(),
+  })
   const events: EventBody[] = []
   await confirmAsNeeded(fakeExperiment(), parts, log, (event) => events.push(event), never)
   const asked = parts.store.appended.map(({ configuration }) => configuration.batchSize)
@@ -48,9 +68,16 @@ async function confirm(trials: readonly FinishedTrial[], again: (rateRps: number
 
 describe('what is confirmed', () => {
   test('the winner, and no more once it held', async () => {
-    const { asked, appended, log } = await confirm([tried(1, 1), tried(2, 8)], async (rps) => measurement(rps))
+    const { asked, appended, log } = await confirm([tried(1, 1), tried(2, 8)], async (rps) =>
+      measurement(rps),
+    )
     expect(asked).toEqual([8])
-    expect(appended[0]).toMatchObject({ number: 3, purpose: 'confirmation', why: 'confirmation of trial 2', state: 'complete' })
+    expect(appended[0]).toMatchObject({
+      number: 3,
+      purpose: 'confirmation',
+      why: 'confirmation of trial 2',
+      state: 'complete',
+    })
     expect(log.trials.at(-1)).toBe(appended[0])
   })
 
@@ -58,20 +85,33 @@ describe('what is confirmed', () => {
     const six = [1, 2, 3, 4, 5, 6].map((batchSize) => tried(batchSize, batchSize))
     const { asked, tasks } = await confirm(six, async (rps) => missedAt(rps))
     expect(asked).toEqual([6, 6, 5, 5])
-    // 95 % of what was missed still leads the 450 of the next; 95 % of that does not lead what it is tried at then.
+    // 95 % of what was missed still leads the 450 of the next; 95 % of that does not lead what it
+    // is tried at then.
     expect(tasks.map(({ rateRps }) => Math.round(rateRps))).toEqual([540, 513, 450, 428])
-    expect(tasks.map(({ leastRps }) => leastRps && Math.round(leastRps))).toEqual([450, 450, 360, undefined])
+    expect(tasks.map(({ leastRps }) => leastRps && Math.round(leastRps))).toEqual([
+      450,
+      450,
+      360,
+      undefined,
+    ])
   })
 
   test('close rivals take turns', async () => {
     const close = [100, 99, 98].map((percent, i) => tried(i + 1, percent / 10))
-    const { asked, log } = await confirm(close, async (rps, batchSize) => (batchSize === 10 ? missedAt(rps) : measurement(rps)))
+    const { asked, log } = await confirm(close, async (rps, batchSize) =>
+      batchSize === 10 ? missedAt(rps) : measurement(rps),
+    )
     expect(asked).toEqual([10, 9.9])
-    expect(log.trials.at(-1)).toMatchObject({ configuration: { batchSize: 9.9 }, measurement: { capacityRps: 0.9 * 990 } })
+    expect(log.trials.at(-1)).toMatchObject({
+      configuration: { batchSize: 9.9 },
+      measurement: { capacityRps: 0.9 * 990 },
+    })
   })
 
   test('one that failed to start is tried once more, then left for the next', async () => {
-    const { asked } = await confirm([tried(1, 1), tried(2, 8)], async () => Promise.reject(new Error('reset')))
+    const { asked } = await confirm([tried(1, 1), tried(2, 8)], async () =>
+      Promise.reject(new Error('reset')),
+    )
     expect(asked).toEqual([8, 8])
     const { asked: two } = await confirm([tried(1, 7), tried(2, 8)], async (rps, batchSize) =>
       batchSize === 8 ? Promise.reject(new Error('reset')) : measurement(rps),
@@ -81,11 +121,18 @@ describe('what is confirmed', () => {
 
   test('nothing, where nothing starts any more', async () => {
     const final = new LaunchError('no command', undefined, undefined, 'experiment')
-    const { asked, events } = await confirm([tried(1, 1), tried(2, 8)], async () => Promise.reject(final))
+    const { asked, events } = await confirm([tried(1, 1), tried(2, 8)], async () =>
+      Promise.reject(final),
+    )
     expect(asked).toEqual([8])
-    expect(events.at(-1)).toEqual({ type: 'warning', message: 'the confirmation of trial 2 did not complete: no command' })
+    expect(events.at(-1)).toEqual({
+      type: 'warning',
+      message: 'the confirmation of trial 2 did not complete: no command',
+    })
     const once = new LaunchError('a shape', undefined, undefined, 'configuration')
-    expect((await confirm([tried(1, 1), tried(2, 8)], async () => Promise.reject(once))).asked).toEqual([8, 8])
+    expect(
+      (await confirm([tried(1, 1), tried(2, 8)], async () => Promise.reject(once))).asked,
+    ).toEqual([8, 8])
   })
 
   test('nothing, where nothing was measured', async () => {
@@ -98,31 +145,65 @@ describe('what is told of it', () => {
     const { events } = await confirm([tried(1, 8)], async (rps) => measurement(rps))
     // 93 % of 800.
     const [begun, ready, step, done] = events
-    expect(begun).toEqual({ type: 'confirming', number: 2, configuration: { batchSize: 8 }, label: '{"batchSize":8}' })
+    expect(begun).toEqual({
+      type: 'confirming',
+      number: 2,
+      configuration: { batchSize: 8 },
+      label: '{"batchSize":8}',
+    })
     expect(ready).toEqual({ type: 'predictor-ready', number: 2, isolation: '8', seconds: 0.25 })
-    expect(step).toEqual({ type: 'load-step', number: 2, point: loadPoint(720, 40), sloMs: 50, phase: 'confirm' })
+    expect(step).toEqual({
+      type: 'load-step',
+      number: 2,
+      point: loadPoint(720, 40),
+      sloMs: 50,
+      phase: 'confirm',
+    })
     expect(done).toEqual({ type: 'confirmed', number: 2, held: true, rateRps: 720, sloMs: 48 })
     expect(events).toHaveLength(4)
   })
 
   test('that it missed: the last window tells the latency', async () => {
     const { events } = await confirm([tried(1, 8)], async () => missed)
-    expect(events.find(({ type }) => type === 'confirmed')).toEqual({ type: 'confirmed', number: 2, held: false, rateRps: 0, sloMs: 60 })
+    expect(events.find(({ type }) => type === 'confirmed')).toEqual({
+      type: 'confirmed',
+      number: 2,
+      held: false,
+      rateRps: 0,
+      sloMs: 60,
+    })
   })
 
   test('that it did not complete, and why', async () => {
-    const launcher = fakeLauncher(async () => fakePredictor({ died: Promise.resolve({ what: 'OOM', outOfMemory: true }) }))
+    const launcher = fakeLauncher(async () =>
+      fakePredictor({ died: Promise.resolve({ what: 'OOM', outOfMemory: true }) }),
+    )
     const { store, ...parts } = fakeParts({ launcher })
-    const log = new TrialLog({ objective: batchProblem.objective, pricePerHour: () => 1, earlier: [], withheld: () => new Set() })
+    const log = new TrialLog({
+      objective: batchProblem.objective,
+      pricePerHour: () => 1,
+      earlier: [],
+      withheld: () => new Set(),
+    })
     const events: EventBody[] = []
     const backend = {
       ...parts.backend,
       measure: (_: unknown, __: unknown, ___: unknown, signal: AbortSignal) =>
-        new Promise<Measurement>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+        new Promise<Measurement>((_, reject) =>
+          signal.addEventListener('abort', () => reject(signal.reason)),
+        ),
     }
     const task = { kind: 'verification', rateRps: 50 } as const
     const of = { configuration: { batchSize: 8 }, trial: 4 }
-    const trial = await measureAgain(fakeExperiment(), { ...parts, store, backend }, log, (e) => events.push(e), task, of, never)
+    const trial = await measureAgain(
+      fakeExperiment(),
+      { ...parts, store, backend },
+      log,
+      (e) => events.push(e),
+      task,
+      of,
+      never,
+    )
     expect(trial).toMatchObject({ state: 'infeasible', why: 'verification of trial 4' })
     expect(store.appended).toEqual([trial])
     expect(events.slice(-2)).toEqual([

@@ -1,6 +1,6 @@
 /**
- * The race of those that may be the best: second, independent measurements at rates that hold if they are what they seem, until the cheapest at the
- * rate that it was measured at is one that held.
+ * The race of those that may be the best: second, independent measurements at rates that hold if
+ * they are what they seem, until the cheapest at the rate that it was measured at is one that held.
  */
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { nextHeat } from '../../reports/recommendation/unsettled.ts'
@@ -16,11 +16,15 @@ import { steadyRequestsFor } from './trial-task.ts'
 
 /** A winner that is missed gives way to the next at once; more heats than this there are not. */
 export const mostHeats = 4
-/** Of one configuration: one that was missed may lead again at a lower rate; a confirmation that failed, or that the machine disturbed, says nothing of it. */
+/**
+ * Of one configuration: one that was missed may lead again at a lower rate; a confirmation that
+ * failed, or that the machine disturbed, says nothing of it.
+ */
 const maxTries = 2
 
 /**
- * Confirms what is still open, in the order in which it matters, until nothing is. What was confirmed before, or could not be, is not asked again.
+ * Confirms what is still open, in the order in which it matters, until nothing is. What was
+ * confirmed before, or could not be, is not asked again.
  * @throws the signal's reason when it aborts.
  */
 export async function confirmAsNeeded(
@@ -35,14 +39,26 @@ export async function confirmAsNeeded(
   for (const { configuration } of confirmed) count(tries, configurationKey(configuration))
   for (let heat = confirmed.length + 1; heat <= mostHeats; heat++) {
     const recommendation = parts.recommend(log.trials, undefined)
-    const isOut = ({ configuration }: Candidate) => (tries.get(configurationKey(configuration)) ?? 0) >= maxTries
+    const isOut = ({ configuration }: Candidate) =>
+      (tries.get(configurationKey(configuration)) ?? 0) >= maxTries
     const next = nextHeat(recommendation, isOut, experiment.stop.tolerance)
     if (!next) return
     count(tries, configurationKey(next.candidate.configuration))
     const { rateRps, leastRps, leastProvenRps } = next
-    // The last one goes down until a rate holds: a run that found something ends with something that holds.
-    const warmUpRequests = steadyRequestsFor(next.candidate.configuration, experiment.space, log.trials)
-    const task = { kind: 'confirmation', rateRps, leastProvenRps, warmUpRequests, ...(heat < mostHeats && { leastRps }) } as const
+    // The last one goes down until a rate holds: a run that found something ends with something
+    // that holds.
+    const warmUpRequests = steadyRequestsFor(
+      next.candidate.configuration,
+      experiment.space,
+      log.trials,
+    )
+    const task = {
+      kind: 'confirmation',
+      rateRps,
+      leastProvenRps,
+      warmUpRequests,
+      ...(heat < mostHeats && { leastRps }),
+    } as const
     const trial = await measureAgain(experiment, parts, log, emit, task, next.candidate, signal)
     // Where nothing starts any more, trying the rest shows nothing new.
     if (trial.state === 'failed' && trial.final === 'experiment') return
@@ -66,11 +82,18 @@ export async function measureAgain(
   const trial = await runTrial(
     parts.backend,
     task,
-    { number, configuration, why: `${task.kind} of trial ${of}`, purpose: 'confirmation', attempt: 1 },
+    {
+      number,
+      configuration,
+      why: `${task.kind} of trial ${of}`,
+      purpose: 'confirmation',
+      attempt: 1,
+    },
     {
       now: parts.now,
       onReady: (ready) => emit({ type: 'predictor-ready', number, ...ready }),
-      onStep: (point, phase) => emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
+      onStep: (point, phase) =>
+        emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
     },
     signal,
   )
@@ -80,7 +103,9 @@ export async function measureAgain(
   const rateRps = measured?.capacityRps ?? 0
   const sloMs = measured?.points.at(-1)?.sloMs ?? Number.POSITIVE_INFINITY
   emit({ type: 'confirmed', number, held: rateRps > 0, rateRps, sloMs })
-  const why = trial.state === 'complete' ? undefined : trial.state === 'failed' ? trial.error : trial.detail
-  if (why !== undefined) emit({ type: 'warning', message: `the ${task.kind} of trial ${of} did not complete: ${why}` })
+  const why =
+    trial.state === 'complete' ? undefined : trial.state === 'failed' ? trial.error : trial.detail
+  if (why !== undefined)
+    emit({ type: 'warning', message: `the ${task.kind} of trial ${of} did not complete: ${why}` })
   return trial
 }

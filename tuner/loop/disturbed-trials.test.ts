@@ -3,7 +3,12 @@ import type { Observation, Problem } from '../../search/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import { measurement } from '../testing/fakes.ts'
 
-const disturbed = { ...measurement(0), outcome: 'disturbed', capacityCi90Rps: [0, Number.POSITIVE_INFINITY], known: 'nothing' } as const
+const disturbed = {
+  ...measurement(0),
+  outcome: 'disturbed',
+  capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+  known: 'nothing',
+} as const
 
 test('a disturbed trial says nothing: it is run again, three times, and once more after a trial that the machine left alone', async () => {
   const seen: (readonly Observation[])[] = []
@@ -22,7 +27,8 @@ test('a disturbed trial says nothing: it is run again, three times, and once mor
       seen.at(-1)!.map(({ configuration }) => configuration.batchSize),
     ]
   }
-  // Whatever the rest of the machine does, it is this one that disturbs it: it is given up for good.
+  // Whatever the rest of the machine does, it is this one that disturbs it: it is given up for
+  // good.
   expect(await run((batch) => batch === 2)).toEqual([
     [1, 2, 2, 2, 4, 2, 8, 16],
     [1, 4, 8, 16],

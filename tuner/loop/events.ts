@@ -22,7 +22,9 @@ export type TuneEvent = { readonly at: string } & (
       readonly resumedTrials: number
       /** Those of them that count towards `maxTrials`: failed ones and confirmations do not. */
       readonly countedTrials: number
-      /** Length of the confirmation at the end; undefined without one, or where it takes no time. */
+      /**
+       * Length of the confirmation at the end; undefined without one, or where it takes no time.
+       */
       readonly confirmSeconds?: number
     }
   | {
@@ -43,7 +45,13 @@ export type TuneEvent = { readonly at: string } & (
       /** It was started while another trial was measured. */
       readonly ahead?: true
     }
-  | { readonly type: 'load-step'; readonly number: number; readonly point: LoadPoint; readonly sloMs: number; readonly phase: Phase }
+  | {
+      readonly type: 'load-step'
+      readonly number: number
+      readonly point: LoadPoint
+      readonly sloMs: number
+      readonly phase: Phase
+    }
   | {
       readonly type: 'trial-finished'
       readonly trial: FinishedTrial
@@ -54,19 +62,41 @@ export type TuneEvent = { readonly at: string } & (
       /** Price of everything launched so far, $. */
       readonly spent: number
     }
-  | { readonly type: 'best-changed'; readonly number: number; readonly label: string; readonly costLabel: string }
+  | {
+      readonly type: 'best-changed'
+      readonly number: number
+      readonly label: string
+      readonly costLabel: string
+    }
   | {
       readonly type: 'stop-assessed'
       readonly assessment: StopAssessment
       readonly afterTrials: number
-      /** How many more there will be, as far as that can be foretold; undefined: as many as may run. */
+      /**
+       * How many more there will be, as far as that can be foretold; undefined: as many as may run.
+       */
       readonly trialsLeft?: number
     }
-  | { readonly type: 'confirming'; readonly number: number; readonly configuration: Configuration; readonly label: string }
-  | { readonly type: 'confirmed'; readonly number: number; readonly held: boolean; readonly rateRps: number; readonly sloMs: number }
+  | {
+      readonly type: 'confirming'
+      readonly number: number
+      readonly configuration: Configuration
+      readonly label: string
+    }
+  | {
+      readonly type: 'confirmed'
+      readonly number: number
+      readonly held: boolean
+      readonly rateRps: number
+      readonly sloMs: number
+    }
   | { readonly type: 'warning'; readonly message: string }
   | { readonly type: 'stopped'; readonly reason: StopReason; readonly detail: string }
-  | { readonly type: 'recommended'; readonly recommendation: Recommendation; readonly files: readonly string[] }
+  | {
+      readonly type: 'recommended'
+      readonly recommendation: Recommendation
+      readonly files: readonly string[]
+    }
 )
 
 export type StopReason =
@@ -80,4 +110,8 @@ export type StopReason =
   | 'failed'
 
 /** An event before it gets its time. */
-export type EventBody = TuneEvent extends infer E ? (E extends TuneEvent ? Omit<E, 'at'> : never) : never
+export type EventBody = TuneEvent extends infer E
+  ? E extends TuneEvent
+    ? Omit<E, 'at'>
+    : never
+  : never

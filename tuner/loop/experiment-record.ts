@@ -4,7 +4,10 @@ import type { ExperimentRecord } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { provenanceOf } from './notices.ts'
 
-/** Short, unique, typable: 'bert-7f3a'. @param key what tells this start from others; absent: it is one of its own */
+/**
+ * Short, unique, typable: 'bert-7f3a'. @param key what tells this start from others; absent: it is
+ * one of its own
+ */
 export const experimentId = (name: string, key?: string): string => {
   const slug = name
     .toLowerCase()
@@ -15,7 +18,10 @@ export const experimentId = (name: string, key?: string): string => {
 }
 
 /** As it is kept before its first trial, stamped now. */
-export const newRecord = (experiment: Experiment, id: string): Omit<ExperimentRecord, 'state' | 'result'> => ({
+export const newRecord = (
+  experiment: Experiment,
+  id: string,
+): Omit<ExperimentRecord, 'state' | 'result'> => ({
   id,
   name: experiment.name,
   createdAt: new Date().toISOString(),

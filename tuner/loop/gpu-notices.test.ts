@@ -19,12 +19,27 @@ const gpu = (name: string, more: Partial<Gpu> = {}) =>
 const t4 = gpu('Tesla T4')
 const shared = gpu('Tesla T4', { usedMemoryMiB: 9000 })
 type Package = MachineFacts['packages'][number]
-const tfjs = { name: '@tensorflow/tfjs-node-gpu', gives: '', state: 'ok', version: '4.22.0' } as Package
+const tfjs = {
+  name: '@tensorflow/tfjs-node-gpu',
+  gives: '',
+  state: 'ok',
+  version: '4.22.0',
+} as Package
 const onnx = { name: 'onnxruntime-node', gives: '', state: 'ok', version: '1.30.0' } as Package
-const machine = (gpus: readonly Gpu[], packages: readonly Package[] = [], more: Partial<MachineFacts> = {}) =>
-  ({ gpus, packages, mps: false, ...more }) as MachineFacts
+const machine = (
+  gpus: readonly Gpu[],
+  packages: readonly Package[] = [],
+  more: Partial<MachineFacts> = {},
+) => ({ gpus, packages, mps: false, ...more }) as MachineFacts
 const experiment = (more: object = {}) =>
-  ({ backend: 'local', predictor: { kind: 'builtin' }, model: {}, devices: 'auto', devicesUsed: 'cpu', ...more }) as unknown as Experiment
+  ({
+    backend: 'local',
+    predictor: { kind: 'builtin' },
+    model: {},
+    devices: 'auto',
+    devicesUsed: 'cpu',
+    ...more,
+  }) as unknown as Experiment
 const command = { kind: 'command', protocol: 'oip-http' }
 
 describe('why the built-in server leaves a GPU alone', () => {
@@ -38,13 +53,19 @@ describe('why the built-in server leaves a GPU alone', () => {
   })
 
   test('is none where one engine has what it needs', () => {
-    for (const packages of [[tfjs], [onnx], [tfjs, onnx]]) expect(whyUnused(['onnx', 'tfjs'], machine([t4], packages))).toBeUndefined()
+    for (const packages of [[tfjs], [onnx], [tfjs, onnx]])
+      expect(whyUnused(['onnx', 'tfjs'], machine([t4], packages))).toBeUndefined()
     expect(whyUnused(['onnx'], machine([t4], [tfjs]))).toMatch(/onnxruntime-node/)
   })
 
   test('is none where nothing could run on it anyway, which is said elsewhere', () => {
     expect(whyUnused(['tfjs'], machine([]))).toBeUndefined()
-    expect(whyUnused(['tfjs'], machine([gpu('L4', { computeMode: 'Prohibited' }), gpu('A100', { migEnabled: true })]))).toBeUndefined()
+    expect(
+      whyUnused(
+        ['tfjs'],
+        machine([gpu('L4', { computeMode: 'Prohibited' }), gpu('A100', { migEnabled: true })]),
+      ),
+    ).toBeUndefined()
     const sliced = gpu('A100', { migEnabled: true, migDevices: [{} as Gpu['migDevices'][number]] })
     expect(whyUnused(['tfjs'], machine([sliced]))).toMatch(/^A100 is here/)
   })
@@ -53,36 +74,56 @@ describe('why the built-in server leaves a GPU alone', () => {
 describe('what is said at the start', () => {
   test('is nothing of GPUs where trials run elsewhere', () => {
     const busy = machine([shared], [], { gpuProblem: 'no driver' })
-    for (const backend of ['simulated', 'kubernetes']) expect(gpuNotices(experiment({ backend }), busy)).toEqual([])
+    for (const backend of ['simulated', 'kubernetes'])
+      expect(gpuNotices(experiment({ backend }), busy)).toEqual([])
     expect(gpuNotices(experiment({ predictor: { kind: 'url' } }), busy)).toEqual([])
   })
 
   test('is nothing to who said that they want none, and nothing of one that is idle and used', () => {
-    for (const devices of ['cpu', 'emulated']) expect(gpuNotices(experiment({ devices }), machine([shared]))).toEqual([])
-    expect(gpuNotices(experiment({ devices: 'cpu' }), machine([], [], { gpuProblem: 'no driver' }))).toEqual([])
+    for (const devices of ['cpu', 'emulated'])
+      expect(gpuNotices(experiment({ devices }), machine([shared]))).toEqual([])
+    expect(
+      gpuNotices(experiment({ devices: 'cpu' }), machine([], [], { gpuProblem: 'no driver' })),
+    ).toEqual([])
     expect(gpuNotices(experiment({ devicesUsed: 'gpu' }), machine([t4], [tfjs]))).toEqual([])
   })
 
   test('is first that one cannot be seen, then what is odd about those that are used', () => {
-    expect(gpuNotices(experiment({ devices: 'gpu', devicesUsed: 'gpu' }), machine([shared], [tfjs], { gpuProblem: 'no driver' }))).toEqual([
+    expect(
+      gpuNotices(
+        experiment({ devices: 'gpu', devicesUsed: 'gpu' }),
+        machine([shared], [tfjs], { gpuProblem: 'no driver' }),
+      ),
+    ).toEqual([
       'GPU not used: no driver',
       expect.stringMatching(/^Tesla T4 \(GPU 0\): 9000 of 16000 MiB are others'/),
     ])
   })
 
   test('is why one is not used, instead of what is odd about it', () => {
-    expect(gpuNotices(experiment(), machine([shared]))).toEqual([expect.stringMatching(/^Tesla T4 is here and not used/)])
-    expect(gpuNotices(experiment(), machine([], [], { gpuProblem: 'no driver' }))).toEqual(['GPU not used: no driver'])
+    expect(gpuNotices(experiment(), machine([shared]))).toEqual([
+      expect.stringMatching(/^Tesla T4 is here and not used/),
+    ])
+    expect(gpuNotices(experiment(), machine([], [], { gpuProblem: 'no driver' }))).toEqual([
+      'GPU not used: no driver',
+    ])
     // The user's own server may use it.
-    expect(gpuNotices(experiment({ predictor: command }), machine([shared]))).toEqual([expect.stringMatching(/9000 of 16000 MiB/)])
-    expect(gpuNotices(experiment(), machine([shared], [tfjs]))).toEqual([expect.stringMatching(/9000 of 16000 MiB/)])
+    expect(gpuNotices(experiment({ predictor: command }), machine([shared]))).toEqual([
+      expect.stringMatching(/9000 of 16000 MiB/),
+    ])
+    expect(gpuNotices(experiment(), machine([shared], [tfjs]))).toEqual([
+      expect.stringMatching(/9000 of 16000 MiB/),
+    ])
   })
 
   test('asks for the engine that the model is made for', () => {
-    const missing = (path?: string) => gpuNotices(experiment({ model: { path } }), machine([t4])).join()
+    const missing = (path?: string) =>
+      gpuNotices(experiment({ model: { path } }), machine([t4])).join()
     expect(missing('bert.onnx')).toMatch(/onnxruntime-node/)
     expect(missing('model.json')).toMatch(/tfjs-node-gpu/)
-    expect(gpuNotices(experiment({ model: { path: 'bert.onnx' } }), machine([t4], [tfjs])).join()).toMatch(/onnxruntime-node/)
+    expect(
+      gpuNotices(experiment({ model: { path: 'bert.onnx' } }), machine([t4], [tfjs])).join(),
+    ).toMatch(/onnxruntime-node/)
     expect(gpuNotices(experiment({ model: {} }), machine([t4], [tfjs]))).toEqual([])
   })
 
@@ -92,7 +133,9 @@ describe('what is said at the start', () => {
       expect.stringMatching(/^Tesla T4: here and not used, for the built-in server emulates/),
     ])
     expect(gpuNotices(llm, machine([t4], [tfjs]))).toHaveLength(1)
-    expect(gpuNotices(llm, machine([t4, gpu('L4', { migEnabled: true })], [tfjs])).join()).toMatch(/^Tesla T4: here and not used/)
+    expect(gpuNotices(llm, machine([t4, gpu('L4', { migEnabled: true })], [tfjs])).join()).toMatch(
+      /^Tesla T4: here and not used/,
+    )
     expect(gpuNotices(llm, machine([], [tfjs, onnx]))).toEqual([])
   })
 })

@@ -1,16 +1,27 @@
-/** What a reader must know of this machine's GPUs before anything else: why one is not used, and what is odd about one that is. */
+/**
+ * What a reader must know of this machine's GPUs before anything else: why one is not used, and
+ * what is odd about one that is.
+ */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { builtinProtocol, type ComputingEngine, missingGpuDriver } from '../../trials/launchers/builtin.ts'
+import {
+  builtinProtocol,
+  type ComputingEngine,
+  missingGpuDriver,
+} from '../../trials/launchers/builtin.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
 import { gpuWarnings, isWhole } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 /**
- * Why the built-in server leaves the GPUs alone, and what to install; undefined: it uses them, or there is none.
+ * Why the built-in server leaves the GPUs alone, and what to install; undefined: it uses them, or
+ * there is none.
  * @param engines those that could run the model, the first of them preferred
  */
-export function whyUnused(engines: readonly ComputingEngine[], machine: MachineFacts): string | undefined {
+export function whyUnused(
+  engines: readonly ComputingEngine[],
+  machine: MachineFacts,
+): string | undefined {
   const names = [...new Set(machine.gpus.filter(canRun).map(({ name }) => name))]
   const missing = engines
     .map((engine) => missingGpuDriver(engine, machine))
@@ -20,13 +31,17 @@ export function whyUnused(engines: readonly ComputingEngine[], machine: MachineF
   return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} here and not used: the built-in server has no way to ${them} (${missing.what}): ${missing.install}. A server of your own that uses ${them}: --command`
 }
 
-const canRun = (gpu: MachineFacts['gpus'][number]): boolean => isWhole(gpu) || gpu.migDevices.length > 0
+const canRun = (gpu: MachineFacts['gpus'][number]): boolean =>
+  isWhole(gpu) || gpu.migDevices.length > 0
 
 /** In the order of weight; empty where trials run elsewhere. */
 export function gpuNotices(experiment: Experiment, machine: MachineFacts): string[] {
   const { backend, predictor, devices, devicesUsed } = experiment
   if (backend !== 'local' || !isStarted(predictor)) return []
-  const problem = machine.gpuProblem === undefined || devices === 'cpu' ? [] : [`GPU not used: ${machine.gpuProblem}`]
+  const problem =
+    machine.gpuProblem === undefined || devices === 'cpu'
+      ? []
+      : [`GPU not used: ${machine.gpuProblem}`]
   const warnings = machine.gpus.flatMap((gpu) => gpuWarnings(gpu, machine.mps))
   if (devicesUsed === 'gpu') return [...problem, ...warnings]
   // Who says cpu or emulated means it.
@@ -35,11 +50,19 @@ export function gpuNotices(experiment: Experiment, machine: MachineFacts): strin
   return [...problem, ...(unused === undefined ? warnings : [unused])]
 }
 
-/** Files of TensorFlow.js run in its engine alone, ONNX files in theirs, built-in models in either; language models are emulated. */
+/**
+ * Files of TensorFlow.js run in its engine alone, ONNX files in theirs, built-in models in either;
+ * language models are emulated.
+ */
 function unusedBy({ model, predictor }: Experiment, machine: MachineFacts): string | undefined {
-  if (predictor.kind === 'builtin' && predictor.engine === 'gguf') return whyUnused(['gguf'], machine)
+  if (predictor.kind === 'builtin' && predictor.engine === 'gguf')
+    return whyUnused(['gguf'], machine)
   const names = machine.gpus.filter(canRun).map(({ name }) => name)
-  if (names.length > 0 && protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol].streams)
+  if (
+    names.length > 0 &&
+    protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol]
+      .streams
+  )
     return `${[...new Set(names)].join(', ')}: here and not used, for the built-in server emulates language models; give one that runs them, vLLM say, as --command`
   if (model.path === undefined) return whyUnused(['onnx', 'tfjs'], machine)
   return whyUnused([model.path.endsWith('.onnx') ? 'onnx' : 'tfjs'], machine)

@@ -77,16 +77,39 @@ describe('what counts as an earlier experiment', () => {
       (store) => keep(store, 'x', before, here, 5, here.document, 'measured'),
       [],
     ],
-    ['of fewer parameters, it tells of those', (store) => keep(store, 'x', before, here, 5, { ...here.document, space: fewer }), ['x']],
-    ['of more, it does not', (store) => keep(store, 'x', before, here, 5, { ...here.document, space: more }), []],
+    [
+      'of fewer parameters, it tells of those',
+      (store) => keep(store, 'x', before, here, 5, { ...here.document, space: fewer }),
+      ['x'],
+    ],
+    [
+      'of more, it does not',
+      (store) => keep(store, 'x', before, here, 5, { ...here.document, space: more }),
+      [],
+    ],
   ])('%s', async (_, prepare, names) => {
     expect(await pastOf(prepare)).toEqual(names)
   })
 
   test('trials that teach nothing do not count', async () => {
-    const failed = { number: 9, configuration: {}, why: '', startedAt: before, seconds: 1, state: 'failed', error: 'no port' } as const
+    const failed = {
+      number: 9,
+      configuration: {},
+      why: '',
+      startedAt: before,
+      seconds: 1,
+      state: 'failed',
+      error: 'no port',
+    } as const
     const names = await pastOf(async (store) => {
-      await store.create({ id: 'x', name: 'x', createdAt: before, spec: here.document, seed: 1, provenance: 'simulated' })
+      await store.create({
+        id: 'x',
+        name: 'x',
+        createdAt: before,
+        spec: here.document,
+        seed: 1,
+        provenance: 'simulated',
+      })
       for (const number of [1, 2, 3]) await store.append('x', completeTrial(number))
       await store.append('x', failed)
     })
@@ -95,7 +118,8 @@ describe('what counts as an earlier experiment', () => {
 
   test('the newest eight are learned from', async () => {
     const names = await pastOf(async (store) => {
-      for (let day = 1; day <= 9; day++) await keep(store, `day-${day}`, `2026-01-0${day}T00:00:00Z`, here, 4)
+      for (let day = 1; day <= 9; day++)
+        await keep(store, `day-${day}`, `2026-01-0${day}T00:00:00Z`, here, 4)
     })
     expect(names).toEqual([9, 8, 7, 6, 5, 4, 3, 2].map((day) => `day-${day}`))
   })

@@ -13,8 +13,9 @@ const MOST = 8
 const LEAST_TRIALS = 4
 
 /**
- * Experiments begun before this one, of the same provenance, that tuned nothing this one does not: so that resuming finds the same ones. Newest first.
- * Specifications that this version cannot read are left out and named in `unread`.
+ * Experiments begun before this one, of the same provenance, that tuned nothing this one does not:
+ * so that resuming finds the same ones. Newest first. Specifications that this version cannot read
+ * are left out and named in `unread`.
  */
 export async function historyOf(
   experiment: Experiment,
@@ -25,7 +26,12 @@ export async function historyOf(
   const begun = records.find((r) => r.id === experimentId)?.createdAt
   if (!experiment.history || begun === undefined) return { past: [], unread: [] }
   const candidates = records
-    .filter((r) => r.createdAt < begun && r.provenance === provenanceOf(experiment) && r.trials >= LEAST_TRIALS)
+    .filter(
+      (r) =>
+        r.createdAt < begun &&
+        r.provenance === provenanceOf(experiment) &&
+        r.trials >= LEAST_TRIALS,
+    )
     .sort((a, b) => b.createdAt.localeCompare(a.createdAt))
   const past: PastExperiment[] = []
   const unread: string[] = []
@@ -39,7 +45,9 @@ export async function historyOf(
       const scale = scaleOf(found.trials, experiment.objective)
       const outdated = new Set(outdatedReadings(found.trials))
       const standing = found.trials.filter((trial) => !outdated.has(trial))
-      const observations = standing.flatMap((trial) => observationOf(trial, experiment.objective, scale) ?? [])
+      const observations = standing.flatMap(
+        (trial) => observationOf(trial, experiment.objective, scale) ?? [],
+      )
       if (observations.length >= LEAST_TRIALS) past.push({ name: id, space, observations })
     }
   }

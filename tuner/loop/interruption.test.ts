@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { runFakes } from '../testing/fake-run.ts'
-import { fakeExperiment, fakeLauncher, fakeParts, fakePredictor, type fakeStore, measurement } from '../testing/fakes.ts'
+import {
+  fakeExperiment,
+  fakeLauncher,
+  fakeParts,
+  fakePredictor,
+  type fakeStore,
+  measurement,
+} from '../testing/fakes.ts'
 import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
 
@@ -26,7 +33,9 @@ describe('what goes wrong on the way', () => {
       })
     const { result, parts, events } = await runFakes({ launcher, load }, {}, controller.signal)
     expect(result.reason).toBe('interrupted')
-    expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: '2 finished trials are kept' })
+    expect(events.find((e) => e.type === 'stopped')).toMatchObject({
+      detail: '2 finished trials are kept',
+    })
     expect(events.at(-1)).toMatchObject({ type: 'recommended', files: [] })
     expect(parts.store.appended.map((t) => t.configuration.batchSize)).toEqual([1, 2])
     expect(parts.store.finished).toBe('interrupted')
@@ -42,17 +51,27 @@ describe('what goes wrong on the way', () => {
         controller.abort(new Error('Ctrl-C'))
         throw signal.reason
       }
-      return new Promise<ReturnType<typeof measurement>>((resolve) => signal.addEventListener('abort', () => resolve(measurement(200))))
+      return new Promise<ReturnType<typeof measurement>>((resolve) =>
+        signal.addEventListener('abort', () => resolve(measurement(200))),
+      )
     }
     const { events, parts } = await runFakes({ load }, { parallel: 2 }, controller.signal)
     expect(parts.store.appended.map((t) => t.configuration.batchSize)).toEqual([1, 2])
-    expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: '2 finished trials are kept, 1 of them just now' })
+    expect(events.find((e) => e.type === 'stopped')).toMatchObject({
+      detail: '2 finished trials are kept, 1 of them just now',
+    })
   })
 
   test('results that cannot be written are still said and stored, and the run fails with the reason', async () => {
     const parts = fakeParts({ write: () => Promise.reject(new Error('no space left')) })
     const events: TuneEvent[] = []
-    const run = runLoop(fakeExperiment(), parts, [], (event) => events.push(event), new AbortController().signal)
+    const run = runLoop(
+      fakeExperiment(),
+      parts,
+      [],
+      (event) => events.push(event),
+      new AbortController().signal,
+    )
     await expect(run).rejects.toThrow('no space left')
     expect(events.at(-1)).toMatchObject({ type: 'recommended', files: [] })
     expect((parts.store as ReturnType<typeof fakeStore>).finished).toBe('done')
@@ -72,7 +91,9 @@ describe('what goes wrong on the way', () => {
     parts.store.append = async () => {
       throw new Error('disk full')
     }
-    await expect(runLoop(fakeExperiment({ parallel: 2 }), parts, [], () => undefined, never)).rejects.toThrow('disk full')
+    await expect(
+      runLoop(fakeExperiment({ parallel: 2 }), parts, [], () => undefined, never),
+    ).rejects.toThrow('disk full')
     expect(stopped).toBeGreaterThanOrEqual(2)
   })
 
@@ -82,7 +103,9 @@ describe('what goes wrong on the way', () => {
       const dies = Number(configuration.batchSize) > 1
       return fakePredictor({
         isolation: String(configuration.batchSize),
-        died: dies ? Promise.resolve({ what, outOfMemory: configuration.batchSize !== 2 }) : undefined,
+        died: dies
+          ? Promise.resolve({ what, outOfMemory: configuration.batchSize !== 2 })
+          : undefined,
       })
     })
     const load = (predictor: { isolation: string }, _options: unknown, signal: AbortSignal) =>
@@ -91,8 +114,17 @@ describe('what goes wrong on the way', () => {
         if (signal.aborted) return reject(signal.reason)
         signal.addEventListener('abort', () => reject(signal.reason))
       })
-    const { parts } = await runFakes({ launcher, load }, { budget: { maxTrials: 3 }, confirm: false })
-    expect(parts.store.appended.map((t) => [t.configuration.batchSize, t.state, 'reason' in t ? t.reason : ''])).toEqual([
+    const { parts } = await runFakes(
+      { launcher, load },
+      { budget: { maxTrials: 3 }, confirm: false },
+    )
+    expect(
+      parts.store.appended.map((t) => [
+        t.configuration.batchSize,
+        t.state,
+        'reason' in t ? t.reason : '',
+      ]),
+    ).toEqual([
       [1, 'complete', ''],
       [2, 'failed', ''],
       [2, 'infeasible', 'crashed'],

@@ -20,8 +20,16 @@ import { TrialLog } from './trial-log.ts'
 const never = new AbortController().signal
 const request = { number: 7, configuration: { batchSize: 2 }, why: 'next', attempt: 1 }
 
-/** What happens in the order in which it does. A measurement lets whatever can begin beside it begin. */
-function traced(overrides: Partial<FakeOverrides> & { beside?: boolean; fail?: (batch: number, tries: number) => Error | undefined } = {}) {
+/**
+ * What happens in the order in which it does. A measurement lets whatever can begin beside it
+ * begin.
+ */
+function traced(
+  overrides: Partial<FakeOverrides> & {
+    beside?: boolean
+    fail?: (batch: number, tries: number) => Error | undefined
+  } = {},
+) {
   const said: string[] = []
   const tries = new Map<number, number>()
   const { beside = true, fail, ...rest } = overrides
@@ -31,7 +39,10 @@ function traced(overrides: Partial<FakeOverrides> & { beside?: boolean; fail?: (
     tries.set(batch, (tries.get(batch) ?? 0) + 1)
     const error = fail?.(batch, tries.get(batch)!)
     if (error) throw error
-    return fakePredictor({ isolation: String(batch), stop: async () => void said.push(`stop ${batch}`) })
+    return fakePredictor({
+      isolation: String(batch),
+      stop: async () => void said.push(`stop ${batch}`),
+    })
   })
   const load: FakeOverrides['load'] = async ({ isolation }, { onStep }) => {
     said.push(`measure ${isolation}`)
@@ -42,11 +53,22 @@ function traced(overrides: Partial<FakeOverrides> & { beside?: boolean; fail?: (
   }
   const parts = fakeParts({ launcher, load, ...rest })
   const backend = { ...parts.backend, ...(beside && { launchesBeside: () => true }) }
-  const log = new TrialLog({ objective: batchProblem.objective, pricePerHour: () => 1, earlier: [], withheld: () => new Set() })
+  const log = new TrialLog({
+    objective: batchProblem.objective,
+    pricePerHour: () => 1,
+    earlier: [],
+    withheld: () => new Set(),
+  })
   const events: EventBody[] = []
   /** As the loop runs it: what breaks it off leaves nothing behind. */
   const run = (maxTrials: number, signal = never) => {
-    const search = new Search(fakeExperiment({ budget: { maxTrials } }), { ...parts, backend }, log, (event) => events.push(event), signal)
+    const search = new Search(
+      fakeExperiment({ budget: { maxTrials } }),
+      { ...parts, backend },
+      log,
+      (event) => events.push(event),
+      signal,
+    )
     return search.run().catch(async (error: unknown) => {
       await search.abandon(error)
       throw error
@@ -63,25 +85,35 @@ test('the next server starts while one is measured, and is measured in its turn;
   expect(said.indexOf(`measure ${second}`)).toBeGreaterThan(said.indexOf(`stop ${first}`))
   expect(log.trials.map(({ number }) => number)).toEqual([1, 2, 3])
   expect(said.filter((what) => what.startsWith('launch')).length).toBe(3)
-  expect(events.flatMap((event) => (event.type === 'predictor-ready' ? [event.ahead] : []))).toEqual([undefined, true, true])
+  expect(
+    events.flatMap((event) => (event.type === 'predictor-ready' ? [event.ahead] : [])),
+  ).toEqual([undefined, true, true])
 })
 
 test('not where the backend has no room beside what is measured', async () => {
   const { said, events, run } = traced({ beside: false })
   await run(3)
   const turns = said.filter((what) => !what.startsWith('measured'))
-  expect(turns.map((what) => what.split(' ')[0])).toEqual(Array(3).fill(['launch', 'measure', 'stop', 'stop']).flat())
+  expect(turns.map((what) => what.split(' ')[0])).toEqual(
+    Array(3).fill(['launch', 'measure', 'stop', 'stop']).flat(),
+  )
   expect(events.some((event) => event.type === 'predictor-ready' && event.ahead)).toBe(false)
 })
 
 test('what was started for a trial that is not needed any more is stopped, and its number given to the next', async () => {
   const assessments = [false, false, true]
   const { said, log, run } = traced({
-    assessStop: () => ({ probabilityBetterExists: 0, tolerance: 0.05, stop: assessments.shift() ?? true }),
+    assessStop: () => ({
+      probabilityBetterExists: 0,
+      tolerance: 0.05,
+      stop: assessments.shift() ?? true,
+    }),
   })
   await run(20)
   expect(log.trials.length).toBe(3)
-  const launched = said.filter((what) => what.startsWith('launch')).map((what) => what.split(' ')[1])
+  const launched = said
+    .filter((what) => what.startsWith('launch'))
+    .map((what) => what.split(' ')[1])
   expect(launched.length).toBe(4)
   expect(said.filter((what) => what.startsWith('measure ')).length).toBe(3)
   expect(said.at(-1)).toBe(`stop ${launched.at(-1)}`)
@@ -108,7 +140,9 @@ test('an interrupt stops it too, and a sampler that breaks is no fault of the tr
   const interrupt = new AbortController()
   const hanging: FakeOverrides['load'] = (_predictor, { onStep }, signal) => {
     onStep(loadPoint(1, 1), 'warm-up')
-    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
+    return new Promise((_, reject) =>
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
+    )
   }
   const interrupted = traced({ load: hanging })
   const ended = interrupted.run(9, interrupt.signal)
@@ -135,7 +169,11 @@ test('an interrupt stops it too, and a sampler that breaks is no fault of the tr
 function slow() {
   let serve: (predictor: Predictor) => void = () => undefined
   const stopped: string[] = []
-  const launches: { readonly configuration: Configuration; readonly signal: AbortSignal; readonly waits?: (what: string) => void }[] = []
+  const launches: {
+    readonly configuration: Configuration
+    readonly signal: AbortSignal
+    readonly waits?: (what: string) => void
+  }[] = []
   const launch: Launcher['launch'] = (configuration, _number, signal, waits) => {
     launches.push({ configuration, signal, ...(waits && { waits }) })
     return new Promise((resolve, reject) => {
@@ -143,7 +181,12 @@ function slow() {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true })
     })
   }
-  return { launcher: { launch }, launches, stopped, serve: () => serve(fakePredictor({ stop: async () => void stopped.push('it') })) }
+  return {
+    launcher: { launch },
+    launches,
+    stopped,
+    serve: () => serve(fakePredictor({ stop: async () => void stopped.push('it') })),
+  }
 }
 
 test('dropped, it ends whether it serves or not', async () => {

@@ -2,7 +2,9 @@
 import { InfeasibleError, type Launcher, type Predictor } from '../../trials/types.ts'
 import type { TrialRequest } from './trial-runner.ts'
 
-/** What came of starting it: what cannot serve stays so, anything else is tried again in its turn. */
+/**
+ * What came of starting it: what cannot serve stays so, anything else is tried again in its turn.
+ */
 type Came = Predictor | InfeasibleError | undefined
 
 export class LaunchAhead {

@@ -1,4 +1,7 @@
-/** What a trial would take where some configurations share a server that runs: the time to measure it, and that of a start only where it needs one. Pure. */
+/**
+ * What a trial would take where some configurations share a server that runs: the time to measure
+ * it, and that of a start only where it needs one. Pure.
+ */
 import { mean } from 'simple-statistics'
 import { configurationKeyWithout } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -8,8 +11,9 @@ import type { TrialLog } from './trial-log.ts'
 const worthSharing = 0.1
 
 /**
- * Seconds of a trial by its configuration; undefined where that is the same for all: nothing is changed on a server that runs, no start was seen yet, or starts take next to
- * nothing. The server that runs is that of the last trial of this run.
+ * Seconds of a trial by its configuration; undefined where that is the same for all: nothing is
+ * changed on a server that runs, no start was seen yet, or starts take next to nothing. The server
+ * that runs is that of the last trial of this run.
  * @param changes names of parameters that are changed on a server that runs
  */
 export function trialSeconds(

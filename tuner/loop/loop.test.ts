@@ -2,7 +2,15 @@ import { describe, expect, test } from 'vitest'
 import type { Configuration, Observation, Problem } from '../../search/types.ts'
 import { type FinishedTrial, InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
-import { batchProblem, fakeExperiment, fakeLauncher, fakeParts, fakePredictor, measurement, orderedSampler } from '../testing/fakes.ts'
+import {
+  batchProblem,
+  fakeExperiment,
+  fakeLauncher,
+  fakeParts,
+  fakePredictor,
+  measurement,
+  orderedSampler,
+} from '../testing/fakes.ts'
 import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
 import type { LoopParts } from './parts.ts'
@@ -23,8 +31,12 @@ describe('the loop', () => {
       'confirmation',
     ])
     expect(parts.store.finished).toBe('done')
-    const order = events.filter((e) => e.type === 'trial-started' || e.type === 'trial-finished').map((e) => e.type)
-    expect(order).toEqual(Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? 'trial-started' : 'trial-finished')))
+    const order = events
+      .filter((e) => e.type === 'trial-started' || e.type === 'trial-finished')
+      .map((e) => e.type)
+    expect(order).toEqual(
+      Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? 'trial-started' : 'trial-finished')),
+    )
   })
 
   test('says first what it is about to do, and last what came of it, at the time of each', async () => {
@@ -53,14 +65,25 @@ describe('the loop', () => {
       confirmSeconds: 30,
     })
     expect(events.at(-2)).toMatchObject({ type: 'stopped', reason: 'max-trials' })
-    expect(events.at(-1)).toMatchObject({ type: 'recommended', recommendation: result.recommendation, files: ['a.json'] })
+    expect(events.at(-1)).toMatchObject({
+      type: 'recommended',
+      recommendation: result.recommendation,
+      files: ['a.json'],
+    })
     expect(written).toEqual([[result.recommendation, result.trials]])
     expect(result.trials).toEqual(parts.store.appended)
     const times = events.map(({ at }) => at)
     expect(times).toEqual([...times].sort())
   })
 
-  test.each<[string, Parameters<typeof fakeParts>[0], Parameters<typeof fakeExperiment>[0], number | undefined]>([
+  test.each<
+    [
+      string,
+      Parameters<typeof fakeParts>[0],
+      Parameters<typeof fakeExperiment>[0],
+      number | undefined,
+    ]
+  >([
     ['is announced', {}, { confirm: true }, 1],
     ['is not announced where none is asked for', {}, { confirm: false }, undefined],
     ['takes no time in virtual time', { provenance: 'simulated' }, { confirm: true }, undefined],
@@ -83,7 +106,11 @@ describe('the loop', () => {
 
   test('measures the default configuration first', async () => {
     const { parts } = await runFakes({ defaultConfiguration: { batchSize: 4 } })
-    expect(parts.store.appended[0]).toMatchObject({ configuration: { batchSize: 4 }, purpose: 'default', number: 1 })
+    expect(parts.store.appended[0]).toMatchObject({
+      configuration: { batchSize: 4 },
+      purpose: 'default',
+      number: 1,
+    })
     expect(parts.store.appended.filter((t) => t.configuration.batchSize === 4)).toHaveLength(1)
   })
 
@@ -101,8 +128,15 @@ describe('the loop', () => {
         return measure(predictor, task, options, signal)
       },
     }
-    await runLoop(fakeExperiment({ confirm: false, budget: { maxTrials: 3 } }), { ...parts, backend }, [], () => undefined, never)
-    // Batch 4 serves 400 req/s at $4.36 an hour: as much per dollar is 400 / 4.36 (0.36 + 1) at batch 1, and so on.
+    await runLoop(
+      fakeExperiment({ confirm: false, budget: { maxTrials: 3 } }),
+      { ...parts, backend },
+      [],
+      () => undefined,
+      never,
+    )
+    // Batch 4 serves 400 req/s at $4.36 an hour: as much per dollar is 400 / 4.36 (0.36 + 1) at
+    // batch 1, and so on.
     expect(toBeat[0]).toBeUndefined()
     expect(toBeat[1]).toBeCloseTo((400 / 4.36) * 1.36, 9)
     expect(toBeat[2]).toBeCloseTo((400 / 4.36) * 2.36, 9)
@@ -110,12 +144,17 @@ describe('the loop', () => {
 
   test('infeasible trials are recorded and counted, and not tried again', async () => {
     const launcher = fakeLauncher(async (configuration) => {
-      if (Number(configuration.batchSize) >= 8) throw new InfeasibleError('out-of-memory', 'needs 9 GiB')
+      if (Number(configuration.batchSize) >= 8)
+        throw new InfeasibleError('out-of-memory', 'needs 9 GiB')
       return fakePredictor({ isolation: String(configuration.batchSize) })
     })
     const { result, parts } = await runFakes({ launcher })
     expect(result.recommendation.best?.configuration).toEqual({ batchSize: 4 })
-    expect(parts.store.appended.filter((t) => t.state === 'infeasible').map((t) => t.configuration.batchSize)).toEqual([8, 16])
+    expect(
+      parts.store.appended
+        .filter((t) => t.state === 'infeasible')
+        .map((t) => t.configuration.batchSize),
+    ).toEqual([8, 16])
   })
 
   test('a failed trial is run again, and its configuration given up after three attempts', async () => {
@@ -138,12 +177,15 @@ describe('the loop', () => {
     expect(result.reason).toBe('failed')
     expect(parts.store.appended).toHaveLength(4)
     expect(parts.store.finished).toBe('failed')
-    expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: expect.stringContaining('command not found: gunicorn') })
+    expect(events.find((e) => e.type === 'stopped')).toMatchObject({
+      detail: expect.stringContaining('command not found: gunicorn'),
+    })
   })
 
   test('a failure that comes again is not tried again: of one configuration, or of them all', async () => {
     const refusing = fakeLauncher(async ({ batchSize }) => {
-      if (batchSize === 2) throw new LaunchError('expected shape [8]', undefined, undefined, 'configuration')
+      if (batchSize === 2)
+        throw new LaunchError('expected shape [8]', undefined, undefined, 'configuration')
       return fakePredictor({ isolation: String(batchSize) })
     })
     const one = await runFakes({ launcher: refusing })
@@ -179,7 +221,9 @@ describe('the loop', () => {
     })
     const { result, events } = await runFakes({ assessStop })
     expect(result.reason).toBe('certain')
-    expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: expect.stringContaining('98 %') })
+    expect(events.find((e) => e.type === 'stopped')).toMatchObject({
+      detail: expect.stringContaining('98 %'),
+    })
   })
 
   test('runs as many trials at once as asked, never more', async () => {
@@ -200,7 +244,13 @@ describe('the loop', () => {
   test('a resumed experiment goes on with the next number and trusts what was measured', async () => {
     const first = await runFakes({}, { budget: { maxTrials: 3 }, confirm: false })
     const parts = fakeParts()
-    const result = await runLoop(fakeExperiment({ confirm: false }), parts, first.result.trials, () => undefined, never)
+    const result = await runLoop(
+      fakeExperiment({ confirm: false }),
+      parts,
+      first.result.trials,
+      () => undefined,
+      never,
+    )
     expect(parts.store.appended.map((t) => [t.number, t.configuration.batchSize])).toEqual([
       [4, 8],
       [5, 16],
@@ -208,30 +258,57 @@ describe('the loop', () => {
     expect(result.trials).toHaveLength(5)
   })
 
-  const disturbed = { ...measurement(100), outcome: 'disturbed', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] } as const
-  const batches = (trials: readonly { readonly configuration: Record<string, unknown> }[]) => trials.map((t) => t.configuration.batchSize)
+  const disturbed = {
+    ...measurement(100),
+    outcome: 'disturbed',
+    capacityRps: 0,
+    capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+  } as const
+  const batches = (trials: readonly { readonly configuration: Record<string, unknown> }[]) =>
+    trials.map((t) => t.configuration.batchSize)
 
   test.each([
-    ['the load generator could not hold any rate', { outcome: 'generator-limit', capacityCi90Rps: [0, Number.POSITIVE_INFINITY] }],
-    ['an older version stored that its server died', { outcome: 'server-died', capacityCi90Rps: [0, 0] }],
-  ] as const)('a rate of nothing is no figure where %s: a resumed run tries that configuration again', async (_, spoilt) => {
-    const first = await runFakes({}, { budget: { maxTrials: 3 }, confirm: false })
-    const [one, two, three] = first.result.trials as [FinishedTrial, FinishedTrial, FinishedTrial]
-    const earlier = [one, { ...two, measurement: { ...measurement(100), ...spoilt, capacityRps: 0 } } as FinishedTrial, three]
-    const parts = fakeParts()
-    await runLoop(fakeExperiment({ confirm: false }), parts, earlier, () => undefined, never)
-    expect(batches(parts.store.appended)).toEqual([2, 8, 16])
-  })
+    [
+      'the load generator could not hold any rate',
+      { outcome: 'generator-limit', capacityCi90Rps: [0, Number.POSITIVE_INFINITY] },
+    ],
+    [
+      'an older version stored that its server died',
+      { outcome: 'server-died', capacityCi90Rps: [0, 0] },
+    ],
+  ] as const)(
+    'a rate of nothing is no figure where %s: a resumed run tries that configuration again',
+    async (_, spoilt) => {
+      const first = await runFakes({}, { budget: { maxTrials: 3 }, confirm: false })
+      const [one, two, three] = first.result.trials as [FinishedTrial, FinishedTrial, FinishedTrial]
+      const earlier = [
+        one,
+        {
+          ...two,
+          measurement: { ...measurement(100), ...spoilt, capacityRps: 0 },
+        } as FinishedTrial,
+        three,
+      ]
+      const parts = fakeParts()
+      await runLoop(fakeExperiment({ confirm: false }), parts, earlier, () => undefined, never)
+      expect(batches(parts.store.appended)).toEqual([2, 8, 16])
+    },
+  )
 
   test('a search whose predictors never started fails, and is sure of nothing', async () => {
     const launcher = fakeLauncher(async () => {
       throw new InfeasibleError('crashed', 'exit code 7; last lines: no such model')
     })
     const assessStop = () => ({ probabilityBetterExists: 0, tolerance: 0.05, stop: true })
-    const { result, events } = await runFakes({ launcher, assessStop }, { budget: { maxTrials: 2 } })
+    const { result, events } = await runFakes(
+      { launcher, assessStop },
+      { budget: { maxTrials: 2 } },
+    )
     expect(result.reason).toBe('failed')
     expect(result.recommendation.confidence.probabilityWithinTolerance).toBeUndefined()
-    expect(events.find((e) => e.type === 'stopped')).toMatchObject({ detail: expect.stringContaining('last lines: no such model') })
+    expect(events.find((e) => e.type === 'stopped')).toMatchObject({
+      detail: expect.stringContaining('last lines: no such model'),
+    })
   })
 
   test('a configuration whose requests all fail under load is tried twice, and taught as one that cannot serve', async () => {
@@ -240,17 +317,30 @@ describe('the loop', () => {
       seen.push([...observations])
       return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
     }
-    const refused = { ...measurement(0), outcome: 'errors', detail: '30 of 30 requests failed (status 503 × 30)' } as const
-    const load = async ({ isolation }: { isolation: string }) => (isolation === '2' ? refused : measurement(100 * Number(isolation)))
+    const refused = {
+      ...measurement(0),
+      outcome: 'errors',
+      detail: '30 of 30 requests failed (status 503 × 30)',
+    } as const
+    const load = async ({ isolation }: { isolation: string }) =>
+      isolation === '2' ? refused : measurement(100 * Number(isolation))
     const { parts } = await runFakes({ load, assessStop }, { confirm: false })
     expect(batches(parts.store.appended)).toEqual([1, 2, 2, 4, 8, 16])
     const taught = seen.at(-1)!.find(({ configuration }) => configuration.batchSize === 2)
-    expect(taught).toMatchObject({ state: 'infeasible', reason: expect.stringContaining('status 503 × 30') })
+    expect(taught).toMatchObject({
+      state: 'infeasible',
+      reason: expect.stringContaining('status 503 × 30'),
+    })
   })
 
   test('a reading far from all that was expected is made again before it counts; the second one stands', async () => {
     const seen: number[][] = []
-    const predicted = (batchSize: number) => ({ rate: 100 * batchSize, low: 80 * batchSize, high: 125 * batchSize, feasible: 1 })
+    const predicted = (batchSize: number) => ({
+      rate: 100 * batchSize,
+      low: 80 * batchSize,
+      high: 125 * batchSize,
+      feasible: 1,
+    })
     const sampler = {
       name: 'believing',
       suggest: (...given: Parameters<typeof orderedSampler.suggest>) => {
@@ -262,13 +352,19 @@ describe('the loop', () => {
     let tries = 0
     const load = async ({ isolation }: { isolation: string }) =>
       measurement(isolation === '2' && ++tries === 1 ? 7 : 100 * Number(isolation))
-    const expectation = ({ batchSize }: Configuration) => ({ capacityRps: 100 * Number(batchSize), relativeError: 0.1 })
+    const expectation = ({ batchSize }: Configuration) => ({
+      capacityRps: 100 * Number(batchSize),
+      relativeError: 0.1,
+    })
     const judged: number[][] = []
     const assessStop = (_: Problem, known: readonly Observation[]) => {
       judged.push(known.flatMap((o) => (o.state === 'complete' && o.rate ? [o.rate.value] : [])))
       return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
     }
-    const { parts, events } = await runFakes({ load, sampler, expectation, assessStop }, { confirm: false })
+    const { parts, events } = await runFakes(
+      { load, sampler, expectation, assessStop },
+      { confirm: false },
+    )
     expect(batches(parts.store.appended)).toEqual([1, 2, 2, 4, 8, 16])
     expect(parts.store.appended[2]!.why).toBe('trial 2 again: its reading is hard to believe')
     // Asked between the two readings, the search would have learned 7; it never does.
@@ -282,16 +378,31 @@ describe('the loop', () => {
     const expectation = () => ({ capacityRps: 100, relativeError: 0.1 })
     const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
     const first = await runFakes({}, { budget: { maxTrials: 1 }, confirm: false })
-    const earlier = first.result.trials.map((t) => ({ ...t, predicted, measurement: measurement(5) })) as FinishedTrial[]
+    const earlier = first.result.trials.map((t) => ({
+      ...t,
+      predicted,
+      measurement: measurement(5),
+    })) as FinishedTrial[]
     const parts = fakeParts({ expectation })
-    await runLoop(fakeExperiment({ confirm: false, budget: { maxTrials: 2 } }), parts, earlier, () => undefined, never)
+    await runLoop(
+      fakeExperiment({ confirm: false, budget: { maxTrials: 2 } }),
+      parts,
+      earlier,
+      () => undefined,
+      never,
+    )
     expect(parts.store.appended.map((t) => [t.number, t.configuration.batchSize])).toEqual([[2, 1]])
   })
 
   test('of what was there before, failed trials and confirmations take no place of those that may run', async () => {
     const first = await runFakes({}, { budget: { maxTrials: 2 } })
     const [one, two, ...rest] = first.result.trials as [FinishedTrial, ...FinishedTrial[]]
-    const failed = { ...two!, state: 'failed', error: 'no node', measurement: undefined } as unknown as FinishedTrial
+    const failed = {
+      ...two!,
+      state: 'failed',
+      error: 'no node',
+      measurement: undefined,
+    } as unknown as FinishedTrial
     expect(rest.some(({ purpose }) => purpose === 'confirmation')).toBe(true)
     const started: TuneEvent[] = []
     await runLoop(
@@ -301,7 +412,11 @@ describe('the loop', () => {
       (e) => started.push(e),
       never,
     )
-    expect(started[0]).toMatchObject({ type: 'experiment-started', resumedTrials: 2 + rest.length, countedTrials: 1 })
+    expect(started[0]).toMatchObject({
+      type: 'experiment-started',
+      resumedTrials: 2 + rest.length,
+      countedTrials: 1,
+    })
     expect(started.filter(({ type }) => type === 'trial-started')).toHaveLength(1)
   })
 
@@ -329,20 +444,32 @@ describe('the loop', () => {
       if (task.kind !== 'trial') asked.push(task.rateRps)
       return backend.measure(predictor, task, ...rest)
     }
-    const { events } = await runFakes({ backend: { ...backend, measure } }, { budget: { maxTrials: 5 } })
+    const { events } = await runFakes(
+      { backend: { ...backend, measure } },
+      { budget: { maxTrials: 5 } },
+    )
     expect(asked).toHaveLength(1)
     expect(asked[0]! / 1600).toBeGreaterThan(0.85)
     expect(asked[0]! / 1600).toBeLessThan(1)
-    expect(events.find((e) => e.type === 'stopped')).toMatchObject({ reason: 'max-trials', detail: '5 trials' })
+    expect(events.find((e) => e.type === 'stopped')).toMatchObject({
+      reason: 'max-trials',
+      detail: '5 trials',
+    })
   })
 
   describe('a confirmation that misses', () => {
-    /** The stop rule is content once one trial has shown 150 req/s or more; batches of 1 and 2 are told to do 160 and 150, and the first does 90. */
+    /**
+     * The stop rule is content once one trial has shown 150 req/s or more; batches of 1 and 2 are
+     * told to do 160 and 150, and the first does 90.
+     */
     const content: LoopParts['assessStop'] = (_, observations) => {
-      const stop = observations.some((one) => one.state === 'complete' && (one.rate?.value ?? 0) >= 150)
+      const stop = observations.some(
+        (one) => one.state === 'complete' && (one.rate?.value ?? 0) >= 150,
+      )
       return { probabilityBetterExists: stop ? 0.01 : 0.5, tolerance: 0.05, stop }
     }
-    const load = async ({ isolation }: { isolation: string }) => measurement(isolation === '1' ? 160 : 150)
+    const load = async ({ isolation }: { isolation: string }) =>
+      measurement(isolation === '1' ? 160 : 150)
     const { backend } = fakeParts({ load })
     const measure: typeof backend.measure = async (predictor, task, ...rest) =>
       task.kind !== 'trial' && predictor.isolation === '1'
@@ -350,19 +477,33 @@ describe('the loop', () => {
         : backend.measure(predictor, task, ...rest)
 
     test('is a reading like any other: the search goes on where it was ended by what was believed, and the race after it', async () => {
-      const { parts, result } = await runFakes({ assessStop: content, backend: { ...backend, measure } })
-      expect(parts.store.appended.map(({ configuration, purpose }) => [configuration.batchSize, purpose ?? 'search'])).toEqual([
+      const { parts, result } = await runFakes({
+        assessStop: content,
+        backend: { ...backend, measure },
+      })
+      expect(
+        parts.store.appended.map(({ configuration, purpose }) => [
+          configuration.batchSize,
+          purpose ?? 'search',
+        ]),
+      ).toEqual([
         [1, 'search'],
         [1, 'confirmation'],
         [2, 'search'],
         [2, 'confirmation'],
       ])
       expect(result.reason).toBe('certain')
-      expect(result.recommendation.best).toMatchObject({ configuration: { batchSize: 2 }, status: 'held' })
+      expect(result.recommendation.best).toMatchObject({
+        configuration: { batchSize: 2 },
+        status: 'held',
+      })
     })
 
     test('is taken up by a run that is resumed', async () => {
-      const first = await runFakes({ assessStop: content, backend: { ...backend, measure } }, { budget: { maxTrials: 1 } })
+      const first = await runFakes(
+        { assessStop: content, backend: { ...backend, measure } },
+        { budget: { maxTrials: 1 } },
+      )
       expect(first.result.trials).toHaveLength(2)
       const again = fakeParts({ assessStop: content, load })
       await runLoop(fakeExperiment(), again, first.result.trials, () => undefined, never)
@@ -370,7 +511,10 @@ describe('the loop', () => {
     })
 
     test('starts nothing where the trials that may run are spent', async () => {
-      const { parts } = await runFakes({ assessStop: content, backend: { ...backend, measure } }, { budget: { maxTrials: 1 } })
+      const { parts } = await runFakes(
+        { assessStop: content, backend: { ...backend, measure } },
+        { budget: { maxTrials: 1 } },
+      )
       expect(batches(parts.store.appended)).toEqual([1, 1])
     })
   })

@@ -1,4 +1,7 @@
-/** The loop: suggest, launch, load-test, record; then confirm and recommend. One way, one AbortSignal, one stream of events. */
+/**
+ * The loop: suggest, launch, load-test, record; then confirm and recommend. One way, one
+ * AbortSignal, one stream of events.
+ */
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
@@ -20,7 +23,8 @@ export interface LoopResult extends Ending {
 
 /**
  * Runs an experiment from wherever `earlier` trials left it.
- * @throws nothing for bad predictors, which are trials; store and sampler errors pass through after all predictors have stopped.
+ * @throws nothing for bad predictors, which are trials; store and sampler errors pass through after
+ * all predictors have stopped.
  */
 export async function runLoop(
   experiment: Experiment,
@@ -29,28 +33,36 @@ export async function runLoop(
   listener: (event: TuneEvent) => void,
   signal: AbortSignal,
 ): Promise<LoopResult> {
-  const emit = (body: EventBody) => listener({ ...body, at: new Date(parts.now()).toISOString() } as TuneEvent)
+  const emit = (body: EventBody) =>
+    listener({ ...body, at: new Date(parts.now()).toISOString() } as TuneEvent)
   const log = trialLogOf(experiment, parts, earlier)
   emit(startedEvent(experiment, parts, earlier.length, log.counted))
   const search = new Search(experiment, parts, log, emit, signal)
   const ending = await searchAndConfirm(experiment, parts, log, search, emit, signal)
   emit({ type: 'stopped', ...ending })
-  const recommendation = parts.recommend(log.trials, ending.reason === 'failed' ? undefined : search.assessment)
+  const recommendation = parts.recommend(
+    log.trials,
+    ending.reason === 'failed' ? undefined : search.assessment,
+  )
   await parts.store.finish(parts.experimentId, stateAfter(ending.reason), recommendation)
   let unwritten: unknown
-  const files = await (ending.reason === 'interrupted' ? Promise.resolve([]) : parts.write(recommendation, log.trials)).catch(
-    (error: unknown) => {
-      unwritten = error
-      return []
-    },
-  )
+  const files = await (ending.reason === 'interrupted'
+    ? Promise.resolve([])
+    : parts.write(recommendation, log.trials)
+  ).catch((error: unknown) => {
+    unwritten = error
+    return []
+  })
   emit({ type: 'recommended', recommendation, files })
   // What was found is stored and said first: a folder that cannot be written does not undo it.
   if (unwritten !== undefined) throw unwritten
   return { ...ending, recommendation, trials: log.trials, files }
 }
 
-/** An interrupt ends it with what is there; any other error passes through once every predictor has stopped. */
+/**
+ * An interrupt ends it with what is there; any other error passes through once every predictor has
+ * stopped.
+ */
 async function searchAndConfirm(
   experiment: Experiment,
   parts: LoopParts,
@@ -70,20 +82,40 @@ async function searchAndConfirm(
     const kept = await search.abandon(error)
     if (!signal.aborted) throw error
     const justNow = kept > 0 ? `, ${kept} of them just now` : ''
-    return { reason: 'interrupted', detail: `${log.trials.length} finished trials are kept${justNow}` }
+    return {
+      reason: 'interrupted',
+      detail: `${log.trials.length} finished trials are kept${justNow}`,
+    }
   }
 }
 
-function trialLogOf({ objective }: Experiment, parts: LoopParts, earlier: readonly FinishedTrial[]): TrialLog {
+function trialLogOf(
+  { objective }: Experiment,
+  parts: LoopParts,
+  earlier: readonly FinishedTrial[],
+): TrialLog {
   const { problem, expectation, lastNumber } = parts
   const withheld = (trials: readonly FinishedTrial[]) => {
-    const { due, replaced } = expectation ? secondReadings(trials, expectation) : { due: [], replaced: [] }
+    const { due, replaced } = expectation
+      ? secondReadings(trials, expectation)
+      : { due: [], replaced: [] }
     return new Set([...due, ...replaced, ...outdatedReadings(trials)])
   }
-  return new TrialLog({ objective, pricePerHour: problem.pricePerHour, earlier, lastNumber, withheld })
+  return new TrialLog({
+    objective,
+    pricePerHour: problem.pricePerHour,
+    earlier,
+    lastNumber,
+    withheld,
+  })
 }
 
-const startedEvent = (experiment: Experiment, parts: LoopParts, resumedTrials: number, countedTrials: number): EventBody => ({
+const startedEvent = (
+  experiment: Experiment,
+  parts: LoopParts,
+  resumedTrials: number,
+  countedTrials: number,
+): EventBody => ({
   type: 'experiment-started',
   experimentId: parts.experimentId,
   name: experiment.name,
@@ -95,7 +127,10 @@ const startedEvent = (experiment: Experiment, parts: LoopParts, resumedTrials: n
   notices: parts.notices,
   resumedTrials,
   countedTrials,
-  confirmSeconds: experiment.confirm && parts.provenance !== 'simulated' ? experiment.load.confirmSeconds : undefined,
+  confirmSeconds:
+    experiment.confirm && parts.provenance !== 'simulated'
+      ? experiment.load.confirmSeconds
+      : undefined,
 })
 
 const stateAfter = (reason: StopReason): 'interrupted' | 'failed' | 'done' =>

@@ -7,9 +7,12 @@ const lacked = [{ configuration: slice, lacked: true }]
 
 test('a launch that lacked memory makes others of as much doubtful, the more the nearer they are', () => {
   const serves = memoryBelief(lacked)
-  const [same, smaller, fewer, alone] = [slice, { ...slice, batchSize: 4 }, { ...slice, instances: 4 }, { ...slice, instances: 1 }].map(
-    serves,
-  )
+  const [same, smaller, fewer, alone] = [
+    slice,
+    { ...slice, batchSize: 4 },
+    { ...slice, instances: 4 },
+    { ...slice, instances: 1 },
+  ].map(serves)
   expect(same).toBeLessThan(0.1)
   expect(smaller).toBeGreaterThan(same!)
   expect(fewer).toBeGreaterThan(same!)
@@ -30,7 +33,9 @@ test('one that served shows what suffices', () => {
   const served = { configuration: { ...slice, instances: 4, batchSize: 64 }, lacked: false }
   const serves = memoryBelief([...lacked, served])
   expect(serves({ ...slice, instances: 4 })).toBeGreaterThan(0.9)
-  expect(serves({ ...slice, instances: 4 })).toBeGreaterThan(memoryBelief(lacked)({ ...slice, instances: 4 }))
+  expect(serves({ ...slice, instances: 4 })).toBeGreaterThan(
+    memoryBelief(lacked)({ ...slice, instances: 4 }),
+  )
 })
 
 test('nothing is said where nothing lacked memory, of other settings, or without a GPU', () => {

@@ -1,4 +1,7 @@
-/** What launches tell of the GPU memory that a server needs: MiB = processes × (fixed + per item × batch), both amounts unknown beforehand. */
+/**
+ * What launches tell of the GPU memory that a server needs: MiB = processes × (fixed + per item ×
+ * batch), both amounts unknown beforehand.
+ */
 
 import { cdf } from '../../search/normal.ts'
 import { configurationKeyWithout } from '../../search/space.ts'
@@ -14,12 +17,17 @@ interface MemoryReading {
   readonly lacked: boolean
 }
 
-/** Of one process, MiB, as logarithms: a context with its libraries and some weights; what a picture or a text keeps. Wide, for servers differ by a factor. */
+/**
+ * Of one process, MiB, as logarithms: a context with its libraries and some weights; what a picture
+ * or a text keeps. Wide, for servers differ by a factor.
+ */
 const fixedPrior = { mean: Math.log(1500), sd: 0.8 }
 const perItemPrior = { mean: Math.log(30), sd: 2 }
 /** A launch's own need beside the line, as a standard deviation of its logarithm. */
 const noise = 0.06
-/** P(a launch lacked memory that others on the card had taken); what served had enough for certain. */
+/**
+ * P(a launch lacked memory that others on the card had taken); what served had enough for certain.
+ */
 const byOthers = 0.02
 /** Standard normals of a grid over both amounts. */
 const grid = Array.from({ length: 41 }, (_, i) => -3 + (6 * i) / 40)
@@ -38,12 +46,20 @@ const onTheLine: ReadonlySet<string> = new Set([
 ])
 
 /**
- * P(the GPU memory suffices) of a configuration: 1 where no launch with the same other settings lacked any, or where no GPU is held.
+ * P(the GPU memory suffices) of a configuration: 1 where no launch with the same other settings
+ * lacked any, or where no GPU is held.
  * @param readings launches that served and launches that GPU memory ended
  */
-export function memoryBelief(readings: readonly MemoryReading[], ownGpus: readonly Gpu[] = []): (configuration: Configuration) => number {
+export function memoryBelief(
+  readings: readonly MemoryReading[],
+  ownGpus: readonly Gpu[] = [],
+): (configuration: Configuration) => number {
   const groups = grouped(readings, ({ configuration }) => othersOf(configuration))
-  const posteriors = new Map([...groups].flatMap(([key, own]) => (own.some((r) => r.lacked) ? [[key, posteriorOf(own, ownGpus)]] : [])))
+  const posteriors = new Map(
+    [...groups].flatMap(([key, own]) =>
+      own.some((r) => r.lacked) ? [[key, posteriorOf(own, ownGpus)]] : [],
+    ),
+  )
   const beliefs = new Map<string, number>()
   return (configuration) => {
     const others = othersOf(configuration)
@@ -51,13 +67,15 @@ export function memoryBelief(readings: readonly MemoryReading[], ownGpus: readon
     const held = posterior && heldBy(configuration, ownGpus)
     if (!held) return 1
     const key = `${others} ${Object.values(held)}`
-    const belief = beliefs.get(key) ?? posterior.reduce((sum, at) => sum + at.weight * suffices(at, held), 0)
+    const belief =
+      beliefs.get(key) ?? posterior.reduce((sum, at) => sum + at.weight * suffices(at, held), 0)
     beliefs.set(key, belief)
     return belief
   }
 }
 
-const othersOf = (configuration: Configuration): string => configurationKeyWithout(configuration, onTheLine)
+const othersOf = (configuration: Configuration): string =>
+  configurationKeyWithout(configuration, onTheLine)
 
 interface Held {
   readonly processes: number
@@ -70,7 +88,9 @@ function heldBy(configuration: Configuration, ownGpus: readonly Gpu[]): Held | u
   try {
     const { gpuMemoryMiB } = resourcesOf(configuration, {}, ownGpus)
     const { instances, batchSize } = servingParametersOf(configuration)
-    return gpuMemoryMiB === undefined ? undefined : { processes: instances, batch: batchSize, availableMiB: gpuMemoryMiB }
+    return gpuMemoryMiB === undefined
+      ? undefined
+      : { processes: instances, batch: batchSize, availableMiB: gpuMemoryMiB }
   } catch (error) {
     if (error instanceof DeviceModelError) return undefined
     throw error
@@ -83,8 +103,10 @@ interface Line {
   readonly weight: number
 }
 
-const suffices = ({ fixedMiB, perItemMiB }: Line, { processes, batch, availableMiB }: Held): number =>
-  cdf(Math.log(availableMiB / (processes * (fixedMiB + perItemMiB * batch))) / noise)
+const suffices = (
+  { fixedMiB, perItemMiB }: Line,
+  { processes, batch, availableMiB }: Held,
+): number => cdf(Math.log(availableMiB / (processes * (fixedMiB + perItemMiB * batch))) / noise)
 
 function posteriorOf(readings: readonly MemoryReading[], ownGpus: readonly Gpu[]): readonly Line[] {
   const known = readings.flatMap(({ configuration, lacked }) => {
@@ -99,7 +121,9 @@ function posteriorOf(readings: readonly MemoryReading[], ownGpus: readonly Gpu[]
       }
       const likelihood = known.reduce((product, { held, lacked }) => {
         const enough = suffices({ ...line, weight: 1 }, held)
-        return product * (lacked ? byOthers + (1 - byOthers) * (1 - enough) : Math.max(1e-6, enough))
+        return (
+          product * (lacked ? byOthers + (1 - byOthers) * (1 - enough) : Math.max(1e-6, enough))
+        )
       }, 1)
       return { ...line, weight: Math.exp(-(a ** 2 + b ** 2) / 2) * likelihood }
     }),

@@ -10,7 +10,13 @@ import { fakeLauncher, fakePredictor, measurement } from '../testing/fakes.ts'
 const values = [1, 2, 3, 4, 5, 6]
 const problemOf = (kind: 'min-metric' | 'max-metric'): Problem => ({
   space: {
-    parameters: ['depth', 'width'].map((name) => ({ kind: 'ordinal', name, category: 'server', values, scale: 'linear' })),
+    parameters: ['depth', 'width'].map((name) => ({
+      kind: 'ordinal',
+      name,
+      category: 'server',
+      values,
+      scale: 'linear',
+    })),
     constraints: [],
   },
   objective: { kind, metric: 'skill' },
@@ -45,7 +51,10 @@ async function tuned(kind: 'min-metric' | 'max-metric', seed: number) {
       backend: {
         launcher,
         measure: async ({ isolation }, task) =>
-          read(task.kind === 'trial' ? 900 / Number(measured.get(isolation)!.depth) : task.rateRps, measured.get(isolation)!),
+          read(
+            task.kind === 'trial' ? 900 / Number(measured.get(isolation)!.depth) : task.rateRps,
+            measured.get(isolation)!,
+          ),
         close: async () => undefined,
       },
     },

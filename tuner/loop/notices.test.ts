@@ -5,7 +5,8 @@ import { useWorkspace } from '../experiment/testing/workspace.ts'
 import { coreSpeedNotice, devicesLine, historyNotices, noticesOf, provenanceOf } from './notices.ts'
 
 const { loadFile } = useWorkspace()
-const bert = (flags: Record<string, unknown> = {}, more = '') => loadFile(`model: bert\nslo: 50ms\n${more}`, flags)
+const bert = (flags: Record<string, unknown> = {}, more = '') =>
+  loadFile(`model: bert\nslo: 50ms\n${more}`, flags)
 const emulated = () => bert({ devices: 'emulated', gpus: 'T4,V100' })
 const onCores = () => bert({ devices: 'cpu' })
 const simulated = () => bert({ backend: 'simulated', gpus: 'T4' })
@@ -20,8 +21,12 @@ test.each([
 
 test('which devices are used, and what of them is not there', () => {
   const machine = { affinity: [0, 1], cores: 8, cpuModel: 'Xeon' } as unknown as MachineFacts
-  expect(devicesLine(emulated(), machine, 'emulated')).toBe('Devices: 2 of 8 cores (Xeon); T4, V100 (emulated)')
-  expect(devicesLine(emulated(), machine, 'measured')).toBe('Devices: 2 of 8 cores (Xeon); T4, V100')
+  expect(devicesLine(emulated(), machine, 'emulated')).toBe(
+    'Devices: 2 of 8 cores (Xeon); T4, V100 (emulated)',
+  )
+  expect(devicesLine(emulated(), machine, 'measured')).toBe(
+    'Devices: 2 of 8 cores (Xeon); T4, V100',
+  )
   expect(devicesLine(onCores(), machine, 'measured')).toBe('Devices: 2 of 8 cores (Xeon); no GPU')
   expect(devicesLine(simulated(), machine, 'simulated')).toBe('Devices: T4 (simulated)')
 })
@@ -31,7 +36,8 @@ test('that the cores are others than those whose costs are known, where they are
   expect(notice).toMatch(/^Prior: a core here is 0\.5 times as fast as /)
   expect(coreSpeedNotice({ ...onCores(), cores: { speed: 1.8, count: 2 } })).toHaveLength(1)
   expect(coreSpeedNotice(onCores())).toEqual([])
-  for (const speed of [1, 0.85, 1.2]) expect(coreSpeedNotice({ ...onCores(), cores: { speed, count: 2 } })).toEqual([])
+  for (const speed of [1, 0.85, 1.2])
+    expect(coreSpeedNotice({ ...onCores(), cores: { speed, count: 2 } })).toEqual([])
 })
 
 test('what is learned from, and what cannot be read', () => {
@@ -47,7 +53,10 @@ test('what is learned from, and what cannot be read', () => {
 
 describe('banners', () => {
   test('none of what is measured but what the experiment says of itself', () => {
-    const strict = bert({ devices: 'cpu', minQuality: '0.95' }, 'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n')
+    const strict = bert(
+      { devices: 'cpu', minQuality: '0.95' },
+      'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n',
+    )
     expect(noticesOf(onCores(), 'measured')).toEqual([])
     expect(noticesOf(strict, 'measured')).toEqual(['Left out, for less quality than 0.95: b (0.9)'])
   })
@@ -57,13 +66,18 @@ describe('banners', () => {
     expect(banner).toMatch(
       /^The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from a device model calibrated on .* \(two cases of three\): T4 [\d.]+ %, V100 [\d.]+ %\.$/,
     )
-    expect(deploys).toMatch(/^What deploys is .*, which was not measured: settle these figures with tune verify/)
+    expect(deploys).toMatch(
+      /^What deploys is .*, which was not measured: settle these figures with tune verify/,
+    )
     expect(rest).toEqual([])
   })
 
   test('what is simulated, a GPU known from its datasheet alone as such, and what the experiment says of itself last', () => {
     const variants = 'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n'
-    const notices = noticesOf(bert({ backend: 'simulated', gpus: 'B200', minQuality: '0.95' }, variants), 'simulated')
+    const notices = noticesOf(
+      bert({ backend: 'simulated', gpus: 'B200', minQuality: '0.95' }, variants),
+      'simulated',
+    )
     expect(notices[0]).toMatch(
       /^SIMULATED in virtual time: nothing is launched or measured\. GPUs are a device model .*: B200 [\d.]+ % \(from its datasheet\)\.$/,
     )
@@ -78,7 +92,10 @@ describe('banners', () => {
   })
 
   test('a language model has a model of its server', () => {
-    const language = loadFile('model: llama-3.1-8b\nslo: {limit: 400ms, metric: ttft}\n', { backend: 'simulated', gpus: 'H100' })
+    const language = loadFile('model: llama-3.1-8b\nslo: {limit: 400ms, metric: ttft}\n', {
+      backend: 'simulated',
+      gpus: 'H100',
+    })
     expect(noticesOf(language, 'simulated')[0]).toMatch(
       /a model of vLLM 0\.11, fitted to whole servers .* its step times on one GPU are within \(two cases of three\): H100 [\d.]+ %\.$/,
     )

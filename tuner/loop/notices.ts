@@ -1,4 +1,7 @@
-/** What a reader must know before believing a figure: where it comes from, and how far it may be off. */
+/**
+ * What a reader must know before believing a figure: where it comes from, and how far it may be
+ * off.
+ */
 import { deployNotice } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
 import type { PastExperiment } from '../../search/types.ts'
@@ -12,12 +15,20 @@ import type { ImportedTemplate } from '../../trials/launchers/template.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { engineError, type LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import type { Provenance } from '../../trials/types.ts'
-import { anchoredServer, architecturesNamed, engineOf, hasServerPrior } from '../backends/estimators.ts'
+import {
+  anchoredServer,
+  architecturesNamed,
+  engineOf,
+  hasServerPrior,
+} from '../backends/estimators.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import { acceptanceNotice } from '../experiment/settings/speculation-settings.ts'
 import type { Experiment } from '../experiment/types.ts'
 
-/** Imported: of other tools. Simulated: virtual time. Emulated: real processes and load, the GPU's time modelled. Measured: nothing is modelled. */
+/**
+ * Imported: of other tools. Simulated: virtual time. Emulated: real processes and load, the GPU's
+ * time modelled. Measured: nothing is modelled.
+ */
 export function provenanceOf(experiment: Experiment): Provenance {
   if (experiment.predictor.kind === 'imported') return 'imported'
   if (experiment.backend === 'simulated') return 'simulated'
@@ -30,10 +41,20 @@ function gpusOf(experiment: Experiment): readonly string[] {
 }
 
 /** Which devices the trials will use, in one line. */
-export function devicesLine(experiment: Experiment, machine: MachineFacts, provenance: Provenance): string {
+export function devicesLine(
+  experiment: Experiment,
+  machine: MachineFacts,
+  provenance: Provenance,
+): string {
   const gpus = gpusOf(experiment)
-  const cores = experiment.backend !== 'local' ? [] : [`${machine.affinity.length} of ${machine.cores} cores (${machine.cpuModel})`]
-  const named = gpus.length > 0 ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}` : 'no GPU'
+  const cores =
+    experiment.backend !== 'local'
+      ? []
+      : [`${machine.affinity.length} of ${machine.cores} cores (${machine.cpuModel})`]
+  const named =
+    gpus.length > 0
+      ? `${gpus.join(', ')}${provenance === 'measured' ? '' : ` (${provenance})`}`
+      : 'no GPU'
   return `Devices: ${[...cores, named].join('; ')}`
 }
 
@@ -44,7 +65,9 @@ const usualSpeed = 1.25
 export function coreSpeedNotice({ cores = coresElsewhere }: Experiment): string[] {
   const { speed } = cores
   if (Math.max(speed, 1 / speed) <= usualSpeed) return []
-  return [`Prior: a core here is ${speed.toFixed(1)} times as fast as the one whose CPU costs are known, and they are expected accordingly`]
+  return [
+    `Prior: a core here is ${speed.toFixed(1)} times as fast as the one whose CPU costs are known, and they are expected accordingly`,
+  ]
 }
 
 /** What the prior of a server that is not the built-in one rests on. */
@@ -61,8 +84,13 @@ export function calibrationNotice(experiment: Experiment): string[] {
 }
 
 /** What earlier experiments the search knows, and which it cannot read. */
-export const historyNotices = (past: readonly PastExperiment[], unread: readonly string[]): string[] => [
-  ...(past.length > 0 ? [`Learns from ${past.map((p) => p.name).join(', ')} (--no-history: starts afresh)`] : []),
+export const historyNotices = (
+  past: readonly PastExperiment[],
+  unread: readonly string[],
+): string[] => [
+  ...(past.length > 0
+    ? [`Learns from ${past.map((p) => p.name).join(', ')} (--no-history: starts afresh)`]
+    : []),
   ...(unread.length > 0 ? [`Cannot read, and so does not learn from: ${unread.join(', ')}`] : []),
 ]
 
@@ -77,15 +105,23 @@ const serverNames: Readonly<Record<LlmEngineName, string>> = {
 /** Batch at which the error of the device model is stated. */
 const typicalBatch = 8
 
-/** How far modelled batch times may be off, GPU by GPU: 'T4 4 %, A10G 21 % (no published table)'. */
+/**
+ * How far modelled batch times may be off, GPU by GPU: 'T4 4 %, A10G 21 % (no published table)'.
+ */
 function modelErrors(experiment: Experiment): string {
   const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
   return gpusOf(experiment)
     .map((name) => {
       const gpu = findGpu(name, experiment.own.gpus)
-      if (architecture.kind === 'decoder') return `${gpu.name} ${percent(engineError(engineOf(experiment), { gpu, tensorParallel: 1 }))}`
+      if (architecture.kind === 'decoder')
+        return `${gpu.name} ${percent(engineError(engineOf(experiment), { gpu, tensorParallel: 1 }))}`
       const anchored = anchoredServer(experiment, architecture)
-      const { relativeError } = deviceLatencyMs({ architecture, gpu, batch: typicalBatch, anchored })
+      const { relativeError } = deviceLatencyMs({
+        architecture,
+        gpu,
+        batch: typicalBatch,
+        anchored,
+      })
       return `${gpu.name} ${percent(relativeError)}${isCalibrated(gpu) ? '' : ' (from its datasheet)'}`
     })
     .join(', ')
@@ -97,10 +133,13 @@ const importedNotice = ({ from }: ImportedTemplate): string =>
 /** Banners a reader must not miss; also the caveats of the recommendation. */
 export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {
   if (provenance === 'measured') return [...experiment.notices]
-  if (experiment.predictor.kind === 'imported') return [importedNotice(experiment.predictor), ...experiment.notices]
+  if (experiment.predictor.kind === 'imported')
+    return [importedNotice(experiment.predictor), ...experiment.notices]
   const gpus = gpusOf(experiment)
   const { architecture, path } = experiment.model
-  const language = architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') && path === undefined
+  const language =
+    architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') &&
+    path === undefined
   const tables = language
     ? `a model of ${serverNames[engineOf(experiment)]}, fitted to whole servers that others measured; its step times on one GPU`
     : 'a device model calibrated on published TensorRT and framework tables; its batch times'
@@ -116,5 +155,10 @@ export function noticesOf(experiment: Experiment, provenance: Provenance): strin
   // A configuration without a GPU is measured for real even here: its spec says so itself.
   const [gpu] = gpus
   const deploys = deployNotice(measuredOf(experiment, provenance, gpu === undefined ? {} : { gpu }))
-  return [banner, ...acceptanceNotice(experiment), ...(deploys === undefined ? [] : [deploys]), ...experiment.notices]
+  return [
+    banner,
+    ...acceptanceNotice(experiment),
+    ...(deploys === undefined ? [] : [deploys]),
+    ...experiment.notices,
+  ]
 }

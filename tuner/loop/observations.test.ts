@@ -7,12 +7,27 @@ import { heldAt, measurement } from '../testing/fakes.ts'
 import { logSdOf, observationOf, outdatedReadings } from './observations.ts'
 
 const objective = { kind: 'price-per-request' } as const
-const base = { number: 1, configuration: { batchSize: 4 }, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 5 }
-const complete = (change: Partial<Measurement> = {}, rest: Partial<FinishedTrial> = {}): FinishedTrial =>
-  ({ ...base, state: 'complete', measurement: { ...measurement(100), ...change }, ...rest }) as FinishedTrial
+const base = {
+  number: 1,
+  configuration: { batchSize: 4 },
+  why: '',
+  startedAt: '2026-01-01T00:00:00Z',
+  seconds: 5,
+}
+const complete = (
+  change: Partial<Measurement> = {},
+  rest: Partial<FinishedTrial> = {},
+): FinishedTrial =>
+  ({
+    ...base,
+    state: 'complete',
+    measurement: { ...measurement(100), ...change },
+    ...rest,
+  }) as FinishedTrial
 
 describe('the spread of a capacity', () => {
-  const spread = (low: number, high: number) => logSdOf({ ...measurement(100), capacityCi90Rps: [low, high] })
+  const spread = (low: number, high: number) =>
+    logSdOf({ ...measurement(100), capacityCi90Rps: [low, high] })
 
   test('is that of the normal in ln whose 90 % interval it is', () => {
     // 90 % of a normal lie within 1.6449 standard deviations: e^(±1.6449 x 0.1).
@@ -22,9 +37,13 @@ describe('the spread of a capacity', () => {
 
   test('does not depend on the unit', () => {
     fc.assert(
-      fc.property(fc.double({ min: 0.1, max: 1e5, noNaN: true }), fc.double({ min: 1.001, max: 100, noNaN: true }), (low, ratio) => {
-        expect(spread(60 * low, 60 * low * ratio)).toBeCloseTo(spread(low, low * ratio)!, 9)
-      }),
+      fc.property(
+        fc.double({ min: 0.1, max: 1e5, noNaN: true }),
+        fc.double({ min: 1.001, max: 100, noNaN: true }),
+        (low, ratio) => {
+          expect(spread(60 * low, 60 * low * ratio)).toBeCloseTo(spread(low, low * ratio)!, 9)
+        },
+      ),
     )
   })
 
@@ -60,34 +79,61 @@ describe('what a trial teaches', () => {
 
   test('a capacity of nothing is one, and not unknown', () => {
     const none = complete({ outcome: 'slo-unattainable', capacityRps: 0, capacityCi90Rps: [0, 0] })
-    expect(observationOf(none, objective)).toMatchObject({ state: 'complete', rate: { value: 0, logSd: undefined } })
+    expect(observationOf(none, objective)).toMatchObject({
+      state: 'complete',
+      rate: { value: 0, logSd: undefined },
+    })
   })
 
   test.each(['disturbed', 'generator-limit', 'unsettled', 'server-died'] as const)(
     'a rate of nothing that says nothing of the server: %s',
     (outcome) => {
       expect(
-        observationOf(complete({ outcome, capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] }), objective),
+        observationOf(
+          complete({ outcome, capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] }),
+          objective,
+        ),
       ).toBeUndefined()
     },
   )
 
   test('a trial that was cut short tells of a bound', () => {
-    expect(observationOf(complete({ outcome: 'beaten' }), objective)).toMatchObject({ censored: true })
+    expect(observationOf(complete({ outcome: 'beaten' }), objective)).toMatchObject({
+      censored: true,
+    })
     for (const outcome of ['converged', 'budget', 'generator-limit', 'errors'] as const)
       expect(observationOf(complete({ outcome }), objective)).toMatchObject({ censored: false })
   })
 
   test('an idle latency that was not measured constrains nothing', () => {
     const { idle } = measurement(100)
-    const zero = { ...idle, requests: 0, meanMs: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, maxMs: 0 }
-    expect(observationOf(complete({ idle: zero }), objective)).toMatchObject({ constraint: undefined })
+    const zero = {
+      ...idle,
+      requests: 0,
+      meanMs: 0,
+      p50Ms: 0,
+      p90Ms: 0,
+      p95Ms: 0,
+      p99Ms: 0,
+      maxMs: 0,
+    }
+    expect(observationOf(complete({ idle: zero }), objective)).toMatchObject({
+      constraint: undefined,
+    })
     const missed = complete({ idle: zero, capacityCi90Rps: [80, 125] }, { purpose: 'confirmation' })
-    expect(observationOf(missed, objective)).toMatchObject({ constraint: undefined, rate: { value: 100 } })
+    expect(observationOf(missed, objective)).toMatchObject({
+      constraint: undefined,
+      rate: { value: 100 },
+    })
   })
 
   test('what cannot serve is infeasible, with its reason', () => {
-    const trial: FinishedTrial = { ...base, state: 'infeasible', reason: 'out-of-memory', detail: 'needs 9 GiB' }
+    const trial: FinishedTrial = {
+      ...base,
+      state: 'infeasible',
+      reason: 'out-of-memory',
+      detail: 'needs 9 GiB',
+    }
     expect(observationOf(trial, objective)).toEqual({
       configuration: { batchSize: 4 },
       state: 'infeasible',
@@ -97,21 +143,34 @@ describe('what a trial teaches', () => {
 
   test.each<[string, FinishedTrial]>([
     ['failed', { ...base, state: 'failed', error: 'no port' }],
-    ['was disturbed', complete({ outcome: 'disturbed', capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] })],
+    [
+      'was disturbed',
+      complete({
+        outcome: 'disturbed',
+        capacityRps: 0,
+        capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+      }),
+    ],
     ['confirmed', complete(heldAt(90), { purpose: 'confirmation' })],
-    ['did not come up when confirmed', { ...base, purpose: 'confirmation', state: 'infeasible', reason: 'crashed', detail: '' }],
+    [
+      'did not come up when confirmed',
+      { ...base, purpose: 'confirmation', state: 'infeasible', reason: 'crashed', detail: '' },
+    ],
   ])('nothing where it %s', (_, trial) => {
     expect(observationOf(trial, objective)).toBeUndefined()
   })
 
   test('the yardstick teaches like any other', () => {
-    expect(observationOf(complete({}, { purpose: 'default' }), objective)).toMatchObject({ rate: { value: 100 } })
+    expect(observationOf(complete({}, { purpose: 'default' }), objective)).toMatchObject({
+      rate: { value: 100 },
+    })
   })
 })
 
 describe('the idle latency under an SLO', () => {
   const idle = { requests: 100, meanMs: 2, p50Ms: 1, p90Ms: 3, p95Ms: 4, p99Ms: 9, maxMs: 10 }
-  const at = (percentile: number, summary = idle) => complete({ idle: summary, slo: { ...measurement(100).slo, percentile } })
+  const at = (percentile: number, summary = idle) =>
+    complete({ idle: summary, slo: { ...measurement(100).slo, percentile } })
   const learned = (trial: FinishedTrial) => {
     const observation = observationOf(trial, objective)
     return observation?.state === 'complete' ? observation.constraint?.value : undefined
@@ -137,13 +196,20 @@ describe('the idle latency under an SLO', () => {
   test('the search is told what the recommendation shows', () => {
     const view = { objective, pricePerHour: () => 1, label: () => '' }
     fc.assert(
-      fc.property(fc.double({ min: 0.5, max: 0.9999, noNaN: true }), fc.double({ min: 0.1, max: 40, noNaN: true }), (percentile, p99Ms) => {
-        const trial = at(percentile, { ...idle, p99Ms, maxMs: p99Ms + 1 })
-        const slo = { ...measurement(100).slo, percentile }
-        if (trial.state !== 'complete') throw new Error('unreachable')
-        const [judged] = judge([{ ...trial, measurement: { ...trial.measurement, points: [] } }], { ...view, slo })
-        expect(learned(trial)).toBe(judged?.candidate.idleMs)
-      }),
+      fc.property(
+        fc.double({ min: 0.5, max: 0.9999, noNaN: true }),
+        fc.double({ min: 0.1, max: 40, noNaN: true }),
+        (percentile, p99Ms) => {
+          const trial = at(percentile, { ...idle, p99Ms, maxMs: p99Ms + 1 })
+          const slo = { ...measurement(100).slo, percentile }
+          if (trial.state !== 'complete') throw new Error('unreachable')
+          const [judged] = judge(
+            [{ ...trial, measurement: { ...trial.measurement, points: [] } }],
+            { ...view, slo },
+          )
+          expect(learned(trial)).toBe(judged?.candidate.idleMs)
+        },
+      ),
     )
   })
 })
@@ -151,18 +217,33 @@ describe('the idle latency under an SLO', () => {
 describe('a confirmation that missed', () => {
   const missed = (heldRps: number, missedRps: number, more: Partial<FinishedTrial> = {}) =>
     complete(
-      { outcome: heldRps > 0 ? 'converged' : 'budget', capacityRps: heldRps, capacityCi90Rps: [heldRps, missedRps] },
+      {
+        outcome: heldRps > 0 ? 'converged' : 'budget',
+        capacityRps: heldRps,
+        capacityCi90Rps: [heldRps, missedRps],
+      },
       { purpose: 'confirmation', ...more },
     )
 
   test('puts the capacity between what held and what did not, both ends of a 90 % interval', () => {
     const observed = observationOf(missed(80, 125), objective)
-    expect(observed).toMatchObject({ state: 'complete', rate: { value: 100 }, constraint: { value: 7 }, censored: false })
-    expect(observed?.state === 'complete' && observed.rate?.logSd).toBeCloseTo(Math.log(125 / 80) / 3.2897, 4)
+    expect(observed).toMatchObject({
+      state: 'complete',
+      rate: { value: 100 },
+      constraint: { value: 7 },
+      censored: false,
+    })
+    expect(observed?.state === 'complete' && observed.rate?.logSd).toBeCloseTo(
+      Math.log(125 / 80) / 3.2897,
+      4,
+    )
   })
 
   test('says at most so much where nothing held', () => {
-    expect(observationOf(missed(0, 90), objective)).toMatchObject({ rate: { value: 90 }, censored: true })
+    expect(observationOf(missed(0, 90), objective)).toMatchObject({
+      rate: { value: 90 },
+      censored: true,
+    })
   })
 
   test('tells nothing of what is ranked by other than capacity', () => {
@@ -171,9 +252,16 @@ describe('a confirmation that missed', () => {
 
   test('takes the place of the readings before it, of its configuration alone', () => {
     const other = complete({}, { configuration: { batchSize: 8 } })
-    const [first, held, last] = [complete(), complete(heldAt(90), { purpose: 'confirmation' }), missed(80, 125)]
+    const [first, held, last] = [
+      complete(),
+      complete(heldAt(90), { purpose: 'confirmation' }),
+      missed(80, 125),
+    ]
     expect(outdatedReadings([first, other, held])).toEqual([])
-    expect(outdatedReadings([first, other, missed(70, 110), last])).toEqual([first, missed(70, 110)])
+    expect(outdatedReadings([first, other, missed(70, 110), last])).toEqual([
+      first,
+      missed(70, 110),
+    ])
     expect(outdatedReadings([first, last, other])).toEqual([first])
   })
 })

@@ -11,10 +11,29 @@ const problem: Problem = {
   space: {
     parameters: [
       { kind: 'categorical', name: 'gpu', category: 'resource', values: ['T4', 'A10', 'P4'] },
-      { kind: 'ordinal', name: 'gpuMemoryPercent', category: 'resource', values: [25, 50, 100], scale: 'log' },
-      { kind: 'ordinal', name: 'memoryMiB', category: 'resource', values: [2048, 4096], scale: 'log' },
+      {
+        kind: 'ordinal',
+        name: 'gpuMemoryPercent',
+        category: 'resource',
+        values: [25, 50, 100],
+        scale: 'log',
+      },
+      {
+        kind: 'ordinal',
+        name: 'memoryMiB',
+        category: 'resource',
+        values: [2048, 4096],
+        scale: 'log',
+      },
       { kind: 'ordinal', name: 'batchSize', category: 'server', values: [1, 8, 32], scale: 'log' },
-      { kind: 'ordinal', name: 'workers', category: 'args', values: [1, 2], scale: 'log', concurrency: true },
+      {
+        kind: 'ordinal',
+        name: 'workers',
+        category: 'args',
+        values: [1, 2],
+        scale: 'log',
+        concurrency: true,
+      },
       { kind: 'categorical', name: 'attention', category: 'args', values: ['flash', 'eager'] },
     ],
     constraints: [],
@@ -22,12 +41,32 @@ const problem: Problem = {
   objective: { kind: 'price-per-request' },
   pricePerHour: () => 1,
 }
-const base = { gpu: 'T4', gpuMemoryPercent: 50, memoryMiB: 4096, batchSize: 8, workers: 1, attention: 'eager' }
-const cuda = 'out of memory (torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB) before it was ready'
+const base = {
+  gpu: 'T4',
+  gpuMemoryPercent: 50,
+  memoryMiB: 4096,
+  batchSize: 8,
+  workers: 1,
+  attention: 'eager',
+}
+const cuda =
+  'out of memory (torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB) before it was ready'
 const ended = (configuration: Configuration, detail = cuda) =>
-  ({ number: 1, configuration, why: '', startedAt: '', seconds: 3, state: 'infeasible', reason: 'out-of-memory', detail }) as const
+  ({
+    number: 1,
+    configuration,
+    why: '',
+    startedAt: '',
+    seconds: 3,
+    state: 'infeasible',
+    reason: 'out-of-memory',
+    detail,
+  }) as const
 const ruledOut = (change: object, detail?: string) =>
-  withoutMemoryLacks(problem, [ended(base, detail)]).cannotServe!({ ...base, ...change } as Configuration)
+  withoutMemoryLacks(problem, [ended(base, detail)]).cannotServe!({
+    ...base,
+    ...change,
+  } as Configuration)
 
 describe('a launch that ran out of GPU memory', () => {
   test.each([
@@ -47,7 +86,8 @@ describe('a launch that ran out of GPU memory', () => {
   ])('says nothing of %s', (_, change) => expect(ruledOut(change)).toBe(false))
 
   test('what the kernel ended may have lacked memory of the machine: with more of it nothing is known', () => {
-    const killed = 'out of memory (ended by SIGKILL: the kernel ended it for want of memory) before it was ready'
+    const killed =
+      'out of memory (ended by SIGKILL: the kernel ended it for want of memory) before it was ready'
     expect(lacksGpuMemory(killed)).toBe(false)
     expect(ruledOut({ batchSize: 32 }, killed)).toBe(true)
     const small = withoutMemoryLacks(problem, [ended({ ...base, memoryMiB: 2048 }, killed)])
@@ -58,20 +98,32 @@ describe('a launch that ran out of GPU memory', () => {
 
   test('makes what is near it doubtful to the search: less of the batch, with as much memory', () => {
     const { probablyServes } = withoutMemoryLacks(problem, [ended(base)])
-    expect(probablyServes!({ ...base, batchSize: 1 })).toBeLessThan(probablyServes!({ ...base, gpuMemoryPercent: 100, batchSize: 1 }))
-    expect(withoutMemoryLacks(problem, [ended(base, 'out of memory (std::bad_alloc)')]).probablyServes!({ ...base, batchSize: 1 })).toBe(1)
+    expect(probablyServes!({ ...base, batchSize: 1 })).toBeLessThan(
+      probablyServes!({ ...base, gpuMemoryPercent: 100, batchSize: 1 }),
+    )
+    expect(
+      withoutMemoryLacks(problem, [ended(base, 'out of memory (std::bad_alloc)')]).probablyServes!({
+        ...base,
+        batchSize: 1,
+      }),
+    ).toBe(1)
   })
 
   test('other ends teach nothing, and what was impossible stays so', () => {
     expect(withoutMemoryLacks(problem, [{ ...ended(base), reason: 'crashed' }])).toBe(problem)
     const bound = { ...problem, cannotServe: (c: Configuration) => c.batchSize === 1 }
-    expect(withoutMemoryLacks(bound, [ended(base)]).cannotServe!({ ...base, batchSize: 1 })).toBe(true)
+    expect(withoutMemoryLacks(bound, [ended(base)]).cannotServe!({ ...base, batchSize: 1 })).toBe(
+      true,
+    )
   })
 
   test('its trial says how many are left out for it, once each', () => {
     const first = withMemoryLesson(ended(base), problem, [])
-    // 50 and 25 % of a T4 or a P4 and 25 % of an A10: of each two memories, two batches and two numbers of workers, but for the trial's own.
-    expect(first).toMatchObject({ detail: `${cuda}; no more GPU memory and nothing smaller in it: 39 others not tried` })
+    // 50 and 25 % of a T4 or a P4 and 25 % of an A10: of each two memories, two batches and two
+    // numbers of workers, but for the trial's own.
+    expect(first).toMatchObject({
+      detail: `${cuda}; no more GPU memory and nothing smaller in it: 39 others not tried`,
+    })
     const second = ended({ ...base, gpuMemoryPercent: 25 })
     expect(withMemoryLesson(second, problem, [ended(base)])).toBe(second)
   })
@@ -84,20 +136,47 @@ test('a search does not ask for what a launch has shown to run out of memory, an
     if (Number(batchSize) >= 4) throw new InfeasibleError('out-of-memory', cuda)
     return fakePredictor({ isolation: String(batchSize) })
   })
-  const sizes = { kind: 'ordinal', name: 'batchSize', category: 'server', values: [1, 2, 4, 8, 16], scale: 'log' } as const
-  const parts = fakeParts({ launcher, problem: { ...problem, space: { parameters: [sizes], constraints: [] } }, sampler: allowedInOrder })
-  const log = new TrialLog({ objective: problem.objective, pricePerHour: () => 1, earlier: [], withheld: () => new Set() })
-  const search = new Search(fakeExperiment(), parts, log, () => undefined, new AbortController().signal)
+  const sizes = {
+    kind: 'ordinal',
+    name: 'batchSize',
+    category: 'server',
+    values: [1, 2, 4, 8, 16],
+    scale: 'log',
+  } as const
+  const parts = fakeParts({
+    launcher,
+    problem: { ...problem, space: { parameters: [sizes], constraints: [] } },
+    sampler: allowedInOrder,
+  })
+  const log = new TrialLog({
+    objective: problem.objective,
+    pricePerHour: () => 1,
+    earlier: [],
+    withheld: () => new Set(),
+  })
+  const search = new Search(
+    fakeExperiment(),
+    parts,
+    log,
+    () => undefined,
+    new AbortController().signal,
+  )
   await search.run()
   expect(launched).toEqual([1, 2, 4])
-  expect(log.trials.at(-1)).toMatchObject({ detail: `${cuda}; no more GPU memory and nothing smaller in it: 2 others not tried` })
+  expect(log.trials.at(-1)).toMatchObject({
+    detail: `${cuda}; no more GPU memory and nothing smaller in it: 2 others not tried`,
+  })
 })
 
 const allowedInOrder: ReturnType<typeof fakeParts>['sampler'] = {
   name: 'allowed in order',
   suggest({ cannotServe }, observations, pending) {
-    const taken = new Set([...observations.map((o) => o.configuration), ...pending].map((c) => c.batchSize))
-    const next = [1, 2, 4, 8, 16].find((batchSize) => !taken.has(batchSize) && !cannotServe?.({ batchSize }))
+    const taken = new Set(
+      [...observations.map((o) => o.configuration), ...pending].map((c) => c.batchSize),
+    )
+    const next = [1, 2, 4, 8, 16].find(
+      (batchSize) => !taken.has(batchSize) && !cannotServe?.({ batchSize }),
+    )
     return next === undefined ? undefined : { configuration: { batchSize: next }, why: 'next' }
   },
 }

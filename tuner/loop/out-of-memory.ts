@@ -1,4 +1,7 @@
-/** What a launch that ran out of memory teaches of others: with no more memory and nothing smaller in it, they run out of it too. */
+/**
+ * What a launch that ran out of memory teaches of others: with no more memory and nothing smaller
+ * in it, they run out of it too.
+ */
 import { createRng } from '../../search/rng.ts'
 import type { Configuration, Parameter, Problem } from '../../search/types.ts'
 import { untried } from '../../search/untried.ts'
@@ -10,12 +13,30 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { memoryBelief } from './memory-belief.ts'
 
 /** Amounts of memory; `resourcesOf` reads them together. */
-const memories: ReadonlySet<string> = new Set(['gpu', 'gpuMemoryPercent', 'migProfile', 'memoryMiB'])
-/** What takes more memory the more there is of it, beside parameters that are marked as served at once. */
-const takers: ReadonlySet<string> = new Set(['batchSize', 'instances', 'sequenceLength', 'imageSize', 'cpuCores', 'queueLimit'])
+const memories: ReadonlySet<string> = new Set([
+  'gpu',
+  'gpuMemoryPercent',
+  'migProfile',
+  'memoryMiB',
+])
+/**
+ * What takes more memory the more there is of it, beside parameters that are marked as served at
+ * once.
+ */
+const takers: ReadonlySet<string> = new Set([
+  'batchSize',
+  'instances',
+  'sequenceLength',
+  'imageSize',
+  'cpuCores',
+  'queueLimit',
+])
 /** How long a batch is waited for takes none. */
 const free: ReadonlySet<string> = new Set(['maxDelayMs'])
-/** Contexts and workspaces of another GPU differ by some hundred MiB: it is held to have less where it has clearly less. */
+/**
+ * Contexts and workspaces of another GPU differ by some hundred MiB: it is held to have less where
+ * it has clearly less.
+ */
 const clearlyLess = 0.9
 
 /** A configuration that ran out of memory, and of which. */
@@ -30,10 +51,15 @@ const lackOf = (trial: FinishedTrial): Lack | undefined =>
     : undefined
 
 /**
- * The problem without the configurations that trials have shown to run out of memory, and with what they make likely of the others.
+ * The problem without the configurations that trials have shown to run out of memory, and with what
+ * they make likely of the others.
  * @param trials with the configuration of every one that ended so; the same problem where none did
  */
-export function withoutMemoryLacks(problem: Problem, trials: readonly FinishedTrial[], ownGpus: readonly Gpu[] = []): Problem {
+export function withoutMemoryLacks(
+  problem: Problem,
+  trials: readonly FinishedTrial[],
+  ownGpus: readonly Gpu[] = [],
+): Problem {
   const lacks = trials.flatMap((trial) => lackOf(trial) ?? [])
   if (lacks.length === 0) return problem
   const { parameters } = problem.space
@@ -45,12 +71,22 @@ export function withoutMemoryLacks(problem: Problem, trials: readonly FinishedTr
   return {
     ...problem,
     probablyServes: memoryBelief(readings, ownGpus),
-    cannotServe: (c) => problem.cannotServe?.(c) === true || lacks.some((lack) => lacksToo(lack, c, parameters, ownGpus)),
+    cannotServe: (c) =>
+      problem.cannotServe?.(c) === true ||
+      lacks.some((lack) => lacksToo(lack, c, parameters, ownGpus)),
   }
 }
 
-/** The trial with what it teaches in its detail; as it is where it teaches nothing of what is left to try. */
-export function withMemoryLesson(trial: FinishedTrial, problem: Problem, earlier: readonly FinishedTrial[], ownGpus: readonly Gpu[] = []) {
+/**
+ * The trial with what it teaches in its detail; as it is where it teaches nothing of what is left
+ * to try.
+ */
+export function withMemoryLesson(
+  trial: FinishedTrial,
+  problem: Problem,
+  earlier: readonly FinishedTrial[],
+  ownGpus: readonly Gpu[] = [],
+) {
   const lack = lackOf(trial)
   if (lack === undefined || trial.state !== 'infeasible') return trial
   const known = withoutMemoryLacks(problem, earlier, ownGpus)
@@ -61,10 +97,18 @@ export function withMemoryLesson(trial: FinishedTrial, problem: Problem, earlier
   if (ruledOut === 0) return trial
   const memory = lack.gpuMemory ? 'GPU memory' : 'memory'
   const many = complete ? `${ruledOut} other${ruledOut === 1 ? '' : 's'}` : 'others'
-  return { ...trial, detail: `${trial.detail}; no more ${memory} and nothing smaller in it: ${many} not tried` }
+  return {
+    ...trial,
+    detail: `${trial.detail}; no more ${memory} and nothing smaller in it: ${many} not tried`,
+  }
 }
 
-function lacksToo(lack: Lack, candidate: Configuration, parameters: readonly Parameter[], ownGpus: readonly Gpu[]): boolean {
+function lacksToo(
+  lack: Lack,
+  candidate: Configuration,
+  parameters: readonly Parameter[],
+  ownGpus: readonly Gpu[],
+): boolean {
   const { configuration } = lack
   const takesNoLess = parameters.every(({ name, concurrency }) => {
     const [here, there] = [configuration[name], candidate[name]]
@@ -73,7 +117,11 @@ function lacksToo(lack: Lack, candidate: Configuration, parameters: readonly Par
   })
   if (!takesNoLess) return false
   try {
-    return hasNoMore(resourcesOf(candidate, {}, ownGpus), resourcesOf(configuration, {}, ownGpus), lack.gpuMemory)
+    return hasNoMore(
+      resourcesOf(candidate, {}, ownGpus),
+      resourcesOf(configuration, {}, ownGpus),
+      lack.gpuMemory,
+    )
   } catch (error) {
     // What cannot be read says nothing of its memory.
     if (error instanceof DeviceModelError) return false
@@ -84,7 +132,8 @@ function lacksToo(lack: Lack, candidate: Configuration, parameters: readonly Par
 /** @param gpuMemory it was the GPU's that ended; else it may have been the machine's */
 function hasNoMore(candidate: Resources, lacking: Resources, gpuMemory: boolean): boolean {
   const machine = candidate.memoryMiB <= lacking.memoryMiB
-  if (lacking.gpuMemoryMiB === undefined || candidate.gpuMemoryMiB === undefined) return candidate.gpu === lacking.gpu && machine
+  if (lacking.gpuMemoryMiB === undefined || candidate.gpuMemoryMiB === undefined)
+    return candidate.gpu === lacking.gpu && machine
   const same = candidate.gpu === lacking.gpu
   const device = candidate.gpuMemoryMiB <= lacking.gpuMemoryMiB * (same ? 1 : clearlyLess)
   return device && (gpuMemory || machine)

@@ -11,7 +11,8 @@ import { seenAgain } from './seen-again.ts'
 const folder = mkdtempSync(join(tmpdir(), 'tune-outcome-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const prices = join(folder, 'prices.yaml')
-const priced = (t4: number) => writeFileSync(prices, `gpus: { T4: ${t4}, L4: 0.6 }\nvcpu: 0.02\nmemoryGiB: 0.003\n`)
+const priced = (t4: number) =>
+  writeFileSync(prices, `gpus: { T4: ${t4}, L4: 0.6 }\nvcpu: 0.02\nmemoryGiB: 0.003\n`)
 
 const on = (gpu: string) => ({ cpuCores: 1, gpu, gpuMemoryPercent: 100, batchSize: 8 })
 const trials = [complete(1, on('T4'), measured(300, 20)), complete(2, on('L4'), measured(500, 20))]

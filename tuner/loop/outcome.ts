@@ -16,7 +16,8 @@ import { onlyLookedAt, seenAgain } from './seen-again.ts'
 export type Outcome = { readonly recommendation: Recommendation } | { readonly unreadable: string }
 
 /** '' where that cannot be said. */
-export const outcomeSlo = (outcome: Outcome): string => ('unreadable' in outcome ? '' : sloText(outcome.recommendation.slo))
+export const outcomeSlo = (outcome: Outcome): string =>
+  'unreadable' in outcome ? '' : sloText(outcome.recommendation.slo)
 
 /** 'confirmed: 1 core, A100-40GB, batch 64, 7,635 req/s, $0.066 per million requests'. */
 export function outcomeText(outcome: Outcome): string {
@@ -27,30 +28,47 @@ export function outcomeText(outcome: Outcome): string {
 }
 
 /**
- * The recommendation that ended an experiment, where every configuration in it costs today what it cost then; else the trials are read, and ranked
- * again. A list of many experiments need not read all their trials so.
+ * The recommendation that ended an experiment, where every configuration in it costs today what it
+ * cost then; else the trials are read, and ranked again. A list of many experiments need not read
+ * all their trials so.
  */
-export async function outcomeOf(store: Pick<StoreReader, 'load'>, record: ExperimentRecord): Promise<Outcome> {
+export async function outcomeOf(
+  store: Pick<StoreReader, 'load'>,
+  record: ExperimentRecord,
+): Promise<Outcome> {
   try {
     const ended = await endedWith(record)
     if (ended) return { recommendation: ended }
     const found = await store.load(record.id)
-    return found ? { recommendation: (await seenAgain(found)).recommendation } : { unreadable: 'it is gone' }
+    return found
+      ? { recommendation: (await seenAgain(found)).recommendation }
+      : { unreadable: 'it is gone' }
   } catch (error) {
     return { unreadable: (error as Error).message }
   }
 }
 
-async function endedWith({ id, spec, result }: ExperimentRecord): Promise<Recommendation | undefined> {
+async function endedWith({
+  id,
+  spec,
+  result,
+}: ExperimentRecord): Promise<Recommendation | undefined> {
   if (!isRecommendation(result)) return undefined
   const experiment = experimentFromDocument(spec as ExperimentDocument, id, onlyLookedAt())
-  const { pricePerHour } = problemOf(experiment, await loadPriceBook(experiment.pricesPath, experiment.own.gpus))
+  const { pricePerHour } = problemOf(
+    experiment,
+    await loadPriceBook(experiment.pricesPath, experiment.own.gpus),
+  )
   const { best, nearest, alternatives } = result
   const all = [...(best ? [best] : []), ...(nearest ? [nearest] : []), ...alternatives]
   const costsTheSame = ({ configuration, pricePerHour: then, bundles }: Candidate) =>
-    isDeepStrictEqual(priceOf(pricePerHour, configuration), { pricePerHour: then, ...(bundles && { bundles }) })
+    isDeepStrictEqual(priceOf(pricePerHour, configuration), {
+      pricePerHour: then,
+      ...(bundles && { bundles }),
+    })
   return all.every(costsTheSame) ? result : undefined
 }
 
 const schema: Recommendation['schema'] = 'tune.recommendation/v1'
-const isRecommendation = (result: unknown): result is Recommendation => isRecord(result) && result.schema === schema
+const isRecommendation = (result: unknown): result is Recommendation =>
+  isRecord(result) && result.schema === schema

@@ -1,6 +1,13 @@
 /** What the loop works with. */
 import type { Recommendation, StopBelief } from '../../reports/recommendation/types.ts'
-import type { Configuration, Observation, Problem, Rng, Sampler, StopAssessment } from '../../search/types.ts'
+import type {
+  Configuration,
+  Observation,
+  Problem,
+  Rng,
+  Sampler,
+  StopAssessment,
+} from '../../search/types.ts'
 import type { FinishedTrial, Provenance, TrialStore } from '../../trials/types.ts'
 import type { Backend } from '../backends/backend.ts'
 import type { Expectation } from './second-reading.ts'
@@ -18,16 +25,29 @@ export interface LoopParts {
   readonly defaultConfiguration?: Configuration
   readonly sampler: Sampler
   /** @param problem without what trials have shown to be impossible */
-  readonly assessStop: (problem: Problem, observations: readonly Observation[], rng: Rng) => StopAssessment
+  readonly assessStop: (
+    problem: Problem,
+    observations: readonly Observation[],
+    rng: Rng,
+  ) => StopAssessment
   readonly rng: Rng
   readonly backend: Pick<Backend, 'launcher' | 'measure' | 'launchesBeside' | 'close'>
   readonly store: TrialStore
-  /** The highest number that a trial of the experiment has in the store, also a damaged one that is left out of the earlier trials. */
+  /**
+   * The highest number that a trial of the experiment has in the store, also a damaged one that is
+   * left out of the earlier trials.
+   */
   readonly lastNumber?: number
-  readonly recommend: (trials: readonly FinishedTrial[], stop: StopBelief | undefined) => Recommendation
+  readonly recommend: (
+    trials: readonly FinishedTrial[],
+    stop: StopBelief | undefined,
+  ) => Recommendation
   readonly label: (configuration: Configuration) => string
   /** Writes the result files, returns their paths. */
-  readonly write: (recommendation: Recommendation, trials: readonly FinishedTrial[]) => Promise<readonly string[]>
+  readonly write: (
+    recommendation: Recommendation,
+    trials: readonly FinishedTrial[],
+  ) => Promise<readonly string[]>
   readonly notices: readonly string[]
   /** Milliseconds since 1970, steady: see trials/clock.ts. */
   readonly now: () => number

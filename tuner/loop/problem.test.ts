@@ -14,7 +14,9 @@ describe('prices', () => {
     const price = pricing(defaultPriceBook)
     const whole = 4 * vcpu.perHour + 2 * memoryGiB.perHour + gpus.T4!.perHour
     expect(price({ ...onT4, memoryMiB: 2048 })).toBeCloseTo(whole, 9)
-    expect(price({ ...onT4, memoryMiB: 2048, batchSize: 1 })).toBe(price({ ...onT4, memoryMiB: 2048 }))
+    expect(price({ ...onT4, memoryMiB: 2048, batchSize: 1 })).toBe(
+      price({ ...onT4, memoryMiB: 2048 }),
+    )
     for (const [other, dearer] of [
       [{ cpuCores: 8 }, 4 * vcpu.perHour],
       [{ memoryMiB: 4096 }, 2 * memoryGiB.perHour],
@@ -23,7 +25,10 @@ describe('prices', () => {
       [{ gpus: 2 }, gpus.T4!.perHour],
       [{ prefillReplicas: 1, decodeReplicas: 2 }, 2 * whole],
     ] as const)
-      expect(price({ ...onT4, memoryMiB: 2048, ...other }) - whole, JSON.stringify(other)).toBeCloseTo(dearer, 9)
+      expect(
+        price({ ...onT4, memoryMiB: 2048, ...other }) - whole,
+        JSON.stringify(other),
+      ).toBeCloseTo(dearer, 9)
   })
 
   test('are worked out once for a configuration: samplers ask for whole grids', () => {
@@ -69,17 +74,30 @@ describe('the problem that the search is posed', () => {
     [{ gpuScheme: 'hami' }, 0.5],
   ] as const)('half a GPU by %j is paid as %d of one', (kubernetes, paid) => {
     const half = { cpuCores: 1, memoryMiB: 1024, gpu: 'T4', gpuMemoryPercent: 50 }
-    const of = problemOf({ ...bert(), backend: 'kubernetes', kubernetes }, defaultPriceBook).pricePerHour(half)
+    const of = problemOf(
+      { ...bert(), backend: 'kubernetes', kubernetes },
+      defaultPriceBook,
+    ).pricePerHour(half)
     expect(of).toBeCloseTo(vcpu.perHour + memoryGiB.perHour + paid * gpus.T4!.perHour, 9)
   })
 
   test('physics of the built-in predictor on GPUs: a V100 is expected to serve more than a T4, sooner', () => {
-    const { priorLogRate, priorLogConstraint, cannotServe, fitsMemory, priorFactors } = problemOf(bert(), defaultPriceBook)
+    const { priorLogRate, priorLogConstraint, cannotServe, fitsMemory, priorFactors } = problemOf(
+      bert(),
+      defaultPriceBook,
+    )
     const onV100 = { ...onT4, gpu: 'V100' }
     expect(priorLogRate!(onV100)!).toBeGreaterThan(priorLogRate!(onT4)!)
     expect(priorLogConstraint!(onV100)!).toBeLessThan(priorLogConstraint!(onT4)!)
-    expect([cannotServe!(onT4), cannotServe!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })]).toEqual([false, true])
-    expect([fitsMemory!(onT4), fitsMemory!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })].map((p) => p > 0.5)).toEqual([true, false])
+    expect([
+      cannotServe!(onT4),
+      cannotServe!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 }),
+    ]).toEqual([false, true])
+    expect(
+      [fitsMemory!(onT4), fitsMemory!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })].map(
+        (p) => p > 0.5,
+      ),
+    ).toEqual([true, false])
     // Of CPU work, batch, share and cores, and of each of the two GPUs.
     expect(priorFactors!.sd).toHaveLength(6)
   })
@@ -87,17 +105,22 @@ describe('the problem that the search is posed', () => {
   test('physics of the built-in predictor on cores alone: two serve more than one, at less than twice', () => {
     const experiment = loadFile('model: bert-tiny\nslo: 50ms\n', { devices: 'cpu' })
     const { priorLogRate, priorFactors } = problemOf(experiment, defaultPriceBook)
-    const gain = priorLogRate!({ cpuCores: 2, batchSize: 8 })! - priorLogRate!({ cpuCores: 1, batchSize: 8 })!
+    const gain =
+      priorLogRate!({ cpuCores: 2, batchSize: 8 })! - priorLogRate!({ cpuCores: 1, batchSize: 8 })!
     expect(gain).toBeGreaterThan(0.4)
     expect(priorFactors!.sd).toHaveLength(5)
-    expect(expectationOf(experiment)!({ cpuCores: 1, batchSize: 8 })!.capacityRps).toBeGreaterThan(50)
+    expect(expectationOf(experiment)!({ cpuCores: 1, batchSize: 8 })!.capacityRps).toBeGreaterThan(
+      50,
+    )
   })
 
   test('variants share no learned factors', () => {
     const variants = 'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n'
     const problem = problemOf(bert({}, variants), defaultPriceBook)
     expect(problem).not.toHaveProperty('priorFactors')
-    expect(problem.priorLogRate!({ ...onT4, variant: 'b' })!).toBeGreaterThan(problem.priorLogRate!({ ...onT4, variant: 'a' })!)
+    expect(problem.priorLogRate!({ ...onT4, variant: 'b' })!).toBeGreaterThan(
+      problem.priorLogRate!({ ...onT4, variant: 'a' })!,
+    )
   })
 
   test.each<[string, () => ReturnType<typeof bert>]>([
@@ -113,9 +136,12 @@ describe('the problem that the search is posed', () => {
     [
       'of a command without a GPU',
       () =>
-        loadFile("model: bert\nslo: 50ms\npredictor: {command: 'serve ${batchSize}'}\nspace: {cpuCores: [1, 2], batchSize: [1, 8]}\n", {
-          devices: 'cpu',
-        }),
+        loadFile(
+          "model: bert\nslo: 50ms\npredictor: {command: 'serve ${batchSize}'}\nspace: {cpuCores: [1, 2], batchSize: [1, 8]}\n",
+          {
+            devices: 'cpu',
+          },
+        ),
     ],
   ])('no physics %s', (_, make) => {
     const experiment = make()
@@ -128,7 +154,10 @@ describe('what the device model expects', () => {
   test('a capacity with its error, the same each time, of what serves', () => {
     const expectation = expectationOf(bert())!
     const expected = expectation(onT4)!
-    expect(Math.log(expected.capacityRps)).toBeCloseTo(problemOf(bert(), defaultPriceBook).priorLogRate!(onT4)!, 1)
+    expect(Math.log(expected.capacityRps)).toBeCloseTo(
+      problemOf(bert(), defaultPriceBook).priorLogRate!(onT4)!,
+      1,
+    )
     expect(expected.relativeError).toBeGreaterThan(0.03)
     expect(expectation({ ...onT4 })).toBe(expected)
     expect(expectation({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })).toBeUndefined()
@@ -144,10 +173,17 @@ describe('what the device model expects', () => {
 })
 
 test('candidates are called and ranked as the experiment says', () => {
-  const experiment = bert({ minQuality: '0.95' }, 'variants: {a: {quality: 1}, b: {quality: 0.96, model: distilbert}}\n')
+  const experiment = bert(
+    { minQuality: '0.95' },
+    'variants: {a: {quality: 1}, b: {quality: 0.96, model: distilbert}}\n',
+  )
   const label = labelOf(experiment)
   expect(label(onT4)).toBe('4 cores, T4, batch 8')
   const view = viewOf(experiment, { pricePerHour: () => 1, label })
-  expect(view).toMatchObject({ slo: { limitMs: 50 }, objective: { kind: 'price-per-request' }, minQuality: 0.95 })
+  expect(view).toMatchObject({
+    slo: { limitMs: 50 },
+    objective: { kind: 'price-per-request' },
+    minQuality: 0.95,
+  })
   expect(view.quality!({ variant: 'b' })).toBe(0.96)
 })

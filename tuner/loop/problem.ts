@@ -8,7 +8,12 @@ import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { holdsWholeGpu } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
-import { bundlesIn, defaultPriceBook, type PriceBook, pricePerHour } from '../../trials/prices/book.ts'
+import {
+  bundlesIn,
+  defaultPriceBook,
+  type PriceBook,
+  pricePerHour,
+} from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook } from '../../trials/prices/providers.ts'
 import { describeConfiguration, resourceParameters, resourcesOf } from '../../trials/resources.ts'
@@ -22,19 +27,36 @@ import type { Expectation, Expected } from './second-reading.ts'
  * @param named a provider, or the path of a user's own book; absent: the built-in one
  * @throws every problem of the file, or UserError when it cannot be read
  */
-export async function loadPriceBook(named: string | undefined, ownGpus: readonly Gpu[] = []): Promise<PriceBook> {
+export async function loadPriceBook(
+  named: string | undefined,
+  ownGpus: readonly Gpu[] = [],
+): Promise<PriceBook> {
   if (named === undefined) return defaultPriceBook
-  return providerBook(named) ?? parsePriceBook(givenText(named, 'the price book', '--prices', 'document'), named, ownGpus)
+  return (
+    providerBook(named) ??
+    parsePriceBook(givenText(named, 'the price book', '--prices', 'document'), named, ownGpus)
+  )
 }
 
 const holdsWholeGpus = ({ kubernetes, backend }: Experiment): boolean =>
-  backend === 'kubernetes' && kubernetes?.gpuScheme !== undefined && holdsWholeGpu(kubernetes.gpuScheme, kubernetes.dra)
+  backend === 'kubernetes' &&
+  kubernetes?.gpuScheme !== undefined &&
+  holdsWholeGpu(kubernetes.gpuScheme, kubernetes.dra)
 
-/** Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids. @param wholeGpus a part of a GPU costs all of it */
-export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = [], wholeGpus = false): Pricing<Configuration> {
+/**
+ * Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids.
+ * @param wholeGpus a part of a GPU costs all of it
+ */
+export function pricing(
+  book: PriceBook,
+  ownGpus: readonly Gpu[] = [],
+  wholeGpus = false,
+): Pricing<Configuration> {
   const held = (configuration: Configuration) => {
     const resources = resourcesOf(configuration, {}, ownGpus)
-    return wholeGpus && resources.gpu !== undefined && !resources.migProfile ? { ...resources, gpuShare: 1 } : resources
+    return wholeGpus && resources.gpu !== undefined && !resources.migProfile
+      ? { ...resources, gpuShare: 1 }
+      : resources
   }
   return Object.assign(
     perResources((configuration) => pricePerHour(held(configuration), book)),
@@ -43,7 +65,9 @@ export function pricing(book: PriceBook, ownGpus: readonly Gpu[] = [], wholeGpus
 }
 
 /** Remembers what depends on the resources of a configuration alone. */
-function perResources<V>(of: (configuration: Configuration) => V): (configuration: Configuration) => V {
+function perResources<V>(
+  of: (configuration: Configuration) => V,
+): (configuration: Configuration) => V {
   const known = new Map<string, V>()
   return (configuration) => {
     const key = resourceParameters.map((name) => configuration[name]).join('/')
@@ -69,7 +93,12 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
   // A quantity of the objective's own may rise where the capacity falls.
   const known = learnsPlainly(objective)
   return {
-    space: known ? space : { ...space, parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })) },
+    space: known
+      ? space
+      : {
+          ...space,
+          parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })),
+        },
     objective,
     pricePerHour: pricing(book, experiment.own.gpus, holdsWholeGpus(experiment)),
     constraintLimit: experiment.slo.limitMs,
@@ -78,13 +107,15 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
 }
 
 /**
- * What the device model expects of each configuration, with its error. Undefined where it knows nothing of the predictor, where the objective learns
- * something else, and in virtual time, where a second reading comes to the same.
+ * What the device model expects of each configuration, with its error. Undefined where it knows
+ * nothing of the predictor, where the objective learns something else, and in virtual time, where a
+ * second reading comes to the same.
  */
 export function expectationOf(experiment: Experiment): Expectation | undefined {
   if (experiment.backend === 'simulated' || !learnsPlainly(experiment.objective)) return undefined
   // What is usual of servers is no expectation of one.
-  if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined) return undefined
+  if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
+    return undefined
   const of = estimatorsOfDevices(experiment)
   if (of === undefined) return undefined
   const known = new Map<string, Expected | undefined>()
@@ -99,24 +130,36 @@ export function expectationOf(experiment: Experiment): Expectation | undefined {
   }
 }
 
-/** Undefined for a server that runs already, for a command without GPUs, and for one whose model or batches are unknown. */
+/**
+ * Undefined for a server that runs already, for a command without GPUs, and for one whose model or
+ * batches are unknown.
+ */
 function estimatorsOfDevices(experiment: Experiment): EstimatorOf | undefined {
   const { predictor, calibrated } = experiment
   if (devicesOf(experiment).length === 0 || !isStarted(predictor)) return undefined
-  if (predictor.kind === 'command' && calibrated === undefined && !hasServerPrior(experiment)) return undefined
+  if (predictor.kind === 'command' && calibrated === undefined && !hasServerPrior(experiment))
+    return undefined
   return estimatorsOf(experiment)
 }
 
 /** GPUs of the space; the built-in server infers on its cores, 'none', where there are none. */
 function devicesOf({ space, predictor }: Experiment): readonly string[] {
-  const gpus = space.parameters.flatMap((p) => (p.name === 'gpu' && p.kind === 'categorical' ? p.values : []))
+  const gpus = space.parameters.flatMap((p) =>
+    p.name === 'gpu' && p.kind === 'categorical' ? p.values : [],
+  )
   return gpus.length === 0 && predictor.kind === 'builtin' ? ['none'] : gpus
 }
 
-/** What the device model expects of a predictor that it knows: the search learns only how reality differs from it. */
+/**
+ * What the device model expects of a predictor that it knows: the search learns only how reality
+ * differs from it.
+ */
 function physicsOf(
   experiment: Experiment,
-): Pick<Problem, 'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'fitsMemory'> {
+): Pick<
+  Problem,
+  'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'fitsMemory'
+> {
   const of = estimatorsOfDevices(experiment)
   if (of === undefined) return {}
   // What the factors move is learned of one model; variants have each their own.
@@ -130,7 +173,9 @@ function physicsOf(
   return {
     ...(one && { priorFactors: of({}).estimator.priorFactors(devicesOf(experiment)) }),
     priorLogRate: ask((estimator, configuration) => estimator.priorLogRate(configuration)),
-    priorLogConstraint: ask((estimator, configuration) => estimator.priorLogConstraint(configuration)),
+    priorLogConstraint: ask((estimator, configuration) =>
+      estimator.priorLogConstraint(configuration),
+    ),
     cannotServe: ask((estimator, configuration) => estimator.cannotServe(configuration)),
     fitsMemory: ask((estimator, configuration) => estimator.fitsMemory(configuration)),
   }

@@ -17,13 +17,36 @@ import { TrialLog } from './trial-log.ts'
 
 const never = new AbortController().signal
 /** A search on its own: no confirmation, nothing recommended at the end. */
-function search(overrides: FakeOverrides = {}, experiment: Parameters<typeof fakeExperiment>[0] = {}, signal = never) {
+function search(
+  overrides: FakeOverrides = {},
+  experiment: Parameters<typeof fakeExperiment>[0] = {},
+  signal = never,
+) {
   const parts = fakeParts(overrides)
-  const log = new TrialLog({ objective: batchProblem.objective, pricePerHour: () => 1, earlier: [], withheld: () => new Set() })
+  const log = new TrialLog({
+    objective: batchProblem.objective,
+    pricePerHour: () => 1,
+    earlier: [],
+    withheld: () => new Set(),
+  })
   const events: EventBody[] = []
-  const running = new Search(fakeExperiment(experiment), parts, log, (event) => events.push(event), signal)
-  const of = <T extends EventBody['type']>(type: T) => events.filter((e) => e.type === type) as Extract<EventBody, { type: T }>[]
-  return { running, parts, log, events, of, batches: () => log.trials.map(({ configuration }) => configuration.batchSize) }
+  const running = new Search(
+    fakeExperiment(experiment),
+    parts,
+    log,
+    (event) => events.push(event),
+    signal,
+  )
+  const of = <T extends EventBody['type']>(type: T) =>
+    events.filter((e) => e.type === type) as Extract<EventBody, { type: T }>[]
+  return {
+    running,
+    parts,
+    log,
+    events,
+    of,
+    batches: () => log.trials.map(({ configuration }) => configuration.batchSize),
+  }
 }
 /** What the sampler is asked: the configurations that are taken. */
 function listening(of: (n: number) => Partial<Suggestion> = () => ({})) {
@@ -44,7 +67,10 @@ describe('what is told', () => {
     const predicted = { rate: 90, low: 80, high: 110, feasible: 1 }
     const { sampler } = listening(() => ({ predicted }))
     const assessment = { probabilityBetterExists: 0.6, tolerance: 0.05, stop: false }
-    const { running, events, log } = search({ sampler, assessStop: () => assessment }, { budget: { maxTrials: 1 } })
+    const { running, events, log } = search(
+      { sampler, assessStop: () => assessment },
+      { budget: { maxTrials: 1 } },
+    )
     await running.run()
     const [trial] = log.trials
     const label = '{"batchSize":1}'
@@ -66,7 +92,8 @@ describe('what is told', () => {
   })
 
   test('a new best, and only where it changed', async () => {
-    const load = async ({ isolation }: { isolation: string }) => measurement([0, 300, 200, 0, 400, 0, 0, 0, 350][Number(isolation)] ?? 100)
+    const load = async ({ isolation }: { isolation: string }) =>
+      measurement([0, 300, 200, 0, 400, 0, 0, 0, 350][Number(isolation)] ?? 100)
     const { running, of } = search({ load })
     await running.run()
     expect(of('best-changed').map(({ number }) => number)).toEqual([1, 3])
@@ -109,11 +136,19 @@ describe('what is told', () => {
       return fakePredictor({ isolation: String(batchSize) })
     })
     const { running, log } = search({ launcher, sampler }, { budget: { maxTrials: 2 } })
-    expect((await running.run()).detail).toContain('nothing is known of one configuration that no node had a place for')
+    expect((await running.run()).detail).toContain(
+      'nothing is known of one configuration that no node had a place for',
+    )
     expect(log.trials.filter(({ configuration }) => configuration.batchSize === 1)).toHaveLength(1)
     expect(seen.at(-1)).toEqual(['infeasible', 'complete'])
-    const options = { objective: batchProblem.objective, pricePerHour: () => 1, withheld: () => new Set<never>() }
-    expect(new TrialLog({ ...options, earlier: log.trials }).observations().map(({ state }) => state)).toEqual(['complete', 'complete'])
+    const options = {
+      objective: batchProblem.objective,
+      pricePerHour: () => 1,
+      withheld: () => new Set<never>(),
+    }
+    expect(
+      new TrialLog({ ...options, earlier: log.trials }).observations().map(({ state }) => state),
+    ).toEqual(['complete', 'complete'])
   })
 
   test('which try it is, from the second on; a failed trial is no reason to ask the stop rule', async () => {
@@ -154,12 +189,19 @@ describe('what is tried', () => {
     const expectation = () => ({ capacityRps: 100, relativeError: 0.1 })
     const predicted = { rate: 100, low: 90, high: 111, feasible: 1 }
     const { sampler, taken } = listening(() => ({ predicted }))
-    const load = async ({ isolation }: { isolation: string }) => measurement(isolation === '1' ? 7 : 100)
-    const { running, batches, log } = search({ sampler, load, expectation }, { parallel: 2, budget: { maxTrials: 4 } })
+    const load = async ({ isolation }: { isolation: string }) =>
+      measurement(isolation === '1' ? 7 : 100)
+    const { running, batches, log } = search(
+      { sampler, load, expectation },
+      { parallel: 2, budget: { maxTrials: 4 } },
+    )
     await running.run()
     // The first may be doubted while the second runs: nothing else is asked of it.
     expect(batches().filter((batch) => batch === 1)).toHaveLength(2)
-    expect(log.trials.find(({ why }) => why.includes('again'))).toMatchObject({ configuration: { batchSize: 1 }, predicted })
+    expect(log.trials.find(({ why }) => why.includes('again'))).toMatchObject({
+      configuration: { batchSize: 1 },
+      predicted,
+    })
     for (const known of taken.slice(1)) expect(known).not.toEqual([])
   })
 
@@ -218,7 +260,10 @@ describe('the yardstick', () => {
   })
 
   test('is the trial of it that the search asked for', async () => {
-    const one = search({ defaultConfiguration: { batchSize: 1 }, problem: physics }, { budget: { maxTrials: 2 } })
+    const one = search(
+      { defaultConfiguration: { batchSize: 1 }, problem: physics },
+      { budget: { maxTrials: 2 } },
+    )
     await one.running.run()
     expect([one.batches(), purposes(one)]).toEqual([
       [1, 2],
@@ -227,13 +272,21 @@ describe('the yardstick', () => {
   })
 
   test('runs beside the first where trials run at once', async () => {
-    const one = search({ defaultConfiguration, problem: physics }, { parallel: 2, budget: { maxTrials: 3 } })
+    const one = search(
+      { defaultConfiguration, problem: physics },
+      { parallel: 2, budget: { maxTrials: 3 } },
+    )
     await one.running.run()
-    expect(one.of('trial-started').map(({ suggestion }) => suggestion.configuration.batchSize)).toEqual([1, 4, 2])
+    expect(
+      one.of('trial-started').map(({ suggestion }) => suggestion.configuration.batchSize),
+    ).toEqual([1, 4, 2])
   })
 
   test('is left out once the time is up', async () => {
-    const one = search({ defaultConfiguration: { batchSize: 16 }, problem: physics }, { budget: { maxTrials: 20, timeLimitS: 3 } })
+    const one = search(
+      { defaultConfiguration: { batchSize: 16 }, problem: physics },
+      { budget: { maxTrials: 20, timeLimitS: 3 } },
+    )
     expect(await one.running.run()).toMatchObject({ reason: 'time-limit' })
     expect(one.batches()).not.toContain(16)
   })
@@ -255,9 +308,15 @@ describe('the yardstick', () => {
 
 test('a yardstick that the machine disturbed is not tried again once all trials that may run have', async () => {
   const load = async ({ isolation }: { isolation: string }) =>
-    isolation === '4' ? { ...measurement(0), outcome: 'disturbed' as const, known: 'nothing' as const } : measurement(100)
+    isolation === '4'
+      ? { ...measurement(0), outcome: 'disturbed' as const, known: 'nothing' as const }
+      : measurement(100)
   const one = search(
-    { defaultConfiguration: { batchSize: 4 }, problem: { ...batchProblem, priorLogRate: () => 0 }, load },
+    {
+      defaultConfiguration: { batchSize: 4 },
+      problem: { ...batchProblem, priorLogRate: () => 0 },
+      load,
+    },
     { budget: { maxTrials: 3 } },
   )
   await one.running.run()
@@ -266,7 +325,8 @@ test('a yardstick that the machine disturbed is not tried again once all trials 
 
 describe('when it ends', () => {
   test('after so many seconds of its own, whatever the clock said when it began', async () => {
-    // The clock goes on by a quarter of a second each time it is looked at: a trial is several looks.
+    // The clock goes on by a quarter of a second each time it is looked at: a trial is several
+    // looks.
     const { running, log } = search({}, { budget: { maxTrials: 20, timeLimitS: 4 } })
     expect(await running.run()).toMatchObject({ reason: 'time-limit' })
     expect(log.trials.length).toBeGreaterThan(1)
@@ -274,7 +334,10 @@ describe('when it ends', () => {
   })
 
   test('all were tried: how many', async () => {
-    expect(await search().running.run()).toEqual({ reason: 'space-exhausted', detail: 'all 5 configurations tried' })
+    expect(await search().running.run()).toEqual({
+      reason: 'space-exhausted',
+      detail: 'all 5 configurations tried',
+    })
   })
 
   test('an interrupt is seen before the next trial', async () => {
@@ -289,13 +352,18 @@ describe('when it ends', () => {
 test('abandoned, what runs is ended, waited for and counted where it finished in spite of it', async () => {
   const stopped: string[] = []
   const launcher = fakeLauncher(async ({ batchSize }: Configuration) =>
-    fakePredictor({ isolation: String(batchSize), stop: async () => void stopped.push(String(batchSize)) }),
+    fakePredictor({
+      isolation: String(batchSize),
+      stop: async () => void stopped.push(String(batchSize)),
+    }),
   )
   const load = ({ isolation }: { isolation: string }, _: unknown, signal: AbortSignal) =>
     new Promise<ReturnType<typeof measurement>>((resolve, reject) => {
       if (isolation === '1') return resolve(measurement(100))
       // One is past the point at which it hears of it.
-      signal.addEventListener('abort', () => (isolation === '2' ? resolve(measurement(200)) : reject(signal.reason)))
+      signal.addEventListener('abort', () =>
+        isolation === '2' ? resolve(measurement(200)) : reject(signal.reason),
+      )
     })
   const { running, parts, batches } = search({ launcher, load }, { parallel: 3 })
   const { append } = parts.store
@@ -314,7 +382,12 @@ describe('a trial that waits for a node', () => {
   /** Batch 1 waits until others have been measured, unless nothing else is left. */
   const waitingLauncher = (until: (done: () => void) => void, log: string[]) => ({
     ...fakeLauncher(async () => fakePredictor()),
-    launch: async ({ batchSize }: Configuration, _number: number, _signal: AbortSignal, onWaiting?: (what: string) => void) => {
+    launch: async (
+      { batchSize }: Configuration,
+      _number: number,
+      _signal: AbortSignal,
+      onWaiting?: (what: string) => void,
+    ) => {
       if (batchSize === 1) {
         onWaiting?.('a node (TriggeredScaleUp)')
         await new Promise<void>((resolve) => until(resolve))
@@ -342,13 +415,21 @@ describe('a trial that waits for a node', () => {
       log.push(`${isolation} measured`)
       return measurement(100)
     }
-    const { running, batches, of } = search({ launcher, load }, { parallel: 1, budget: { maxTrials: 4 } })
+    const { running, batches, of } = search(
+      { launcher, load },
+      { parallel: 1, budget: { maxTrials: 4 } },
+    )
     await running.run()
     expect(most).toBe(1)
     expect(log.indexOf('2 measured')).toBeLessThan(log.indexOf('1 serves'))
     expect(log.indexOf('1 measured')).toBeGreaterThan(log.indexOf('4 measured'))
     expect([...batches()].sort()).toEqual([1, 2, 4, 8])
-    expect(of('warning')).toEqual([{ type: 'warning', message: 'trial 1 waits for a node (TriggeredScaleUp); others run meanwhile' }])
+    expect(of('warning')).toEqual([
+      {
+        type: 'warning',
+        message: 'trial 1 waits for a node (TriggeredScaleUp); others run meanwhile',
+      },
+    ])
   })
 
   test('is waited for where it is all that is left', async () => {
@@ -363,7 +444,12 @@ describe('a trial that waits for a node', () => {
     let stops = 0
     const launcher = {
       ...fakeLauncher(async () => fakePredictor()),
-      launch: async ({ batchSize }: Configuration, _number: number, _signal: AbortSignal, onWaiting?: (what: string) => void) => {
+      launch: async (
+        { batchSize }: Configuration,
+        _number: number,
+        _signal: AbortSignal,
+        onWaiting?: (what: string) => void,
+      ) => {
         onWaiting?.('a node')
         if (batchSize === 2) stopped.abort(new Error('interrupted'))
         return fakePredictor({

@@ -1,4 +1,7 @@
-/** The search: trials are asked for, run and recorded, several at once where asked, until there is a reason to stop. */
+/**
+ * The search: trials are asked for, run and recorded, several at once where asked, until there is a
+ * reason to stop.
+ */
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { writing } from '../../reports/format.ts'
 import { costText } from '../../search/objective.ts'
@@ -38,7 +41,10 @@ interface Pending {
 
 type Best = ReturnType<LoopParts['recommend']>['best']
 
-/** State: the log, what runs, what must be tried again, what was given up, and what the stop rule believes. */
+/**
+ * State: the log, what runs, what must be tried again, what was given up, and what the stop rule
+ * believes.
+ */
 export class Search {
   readonly #experiment: Experiment
   readonly #parts: LoopParts
@@ -52,7 +58,10 @@ export class Search {
   readonly #turns: Turns
   readonly #retries: Omit<TrialRequest, 'number'>[] = []
   readonly #givenUp: Configuration[] = []
-  /** Of those, what the machine disturbed in every attempt: it has one more after the next trial that the machine leaves alone. */
+  /**
+   * Of those, what the machine disturbed in every attempt: it has one more after the next trial
+   * that the machine leaves alone.
+   */
   readonly #putOff: Omit<TrialRequest, 'number'>[] = []
   /** Configurations whose second reading was asked for. */
   readonly #readAgain = new Set<string>()
@@ -70,7 +79,13 @@ export class Search {
   /** Confirmations that missed, as of the last look at them. */
   #missed: number
 
-  constructor(experiment: Experiment, parts: LoopParts, log: TrialLog, emit: (event: EventBody) => void, signal: AbortSignal) {
+  constructor(
+    experiment: Experiment,
+    parts: LoopParts,
+    log: TrialLog,
+    emit: (event: EventBody) => void,
+    signal: AbortSignal,
+  ) {
     this.#experiment = experiment
     this.#parts = parts
     this.#log = log
@@ -104,14 +119,22 @@ export class Search {
         this.#start(last)
       }
       this.#startAhead()
-      await Promise.race([...[...this.#pending.values()].map(({ done }) => done), this.#turns.freed, this.#nextUnderLoad()])
+      await Promise.race([
+        ...[...this.#pending.values()].map(({ done }) => done),
+        this.#turns.freed,
+        this.#nextUnderLoad(),
+      ])
     }
   }
 
-  /** After confirmations: whether one that missed makes a further trial worth what it costs, or no longer certain that none is better. `run` it again then. */
+  /**
+   * After confirmations: whether one that missed makes a further trial worth what it costs, or no
+   * longer certain that none is better. `run` it again then.
+   */
   goesOn(): boolean {
     const { missed } = this.#log
-    if (!this.#ending || !reconsidered.includes(this.#ending.reason) || missed === this.#missed) return false
+    if (!this.#ending || !reconsidered.includes(this.#ending.reason) || missed === this.#missed)
+      return false
     this.#missed = missed
     this.#assess()
     if (this.#whyStop()) return false
@@ -119,7 +142,9 @@ export class Search {
     return true
   }
 
-  /** Ends what runs, and waits for it. Resolves with how many trials were finished in spite of it. */
+  /**
+   * Ends what runs, and waits for it. Resolves with how many trials were finished in spite of it.
+   */
   async abandon(error: unknown): Promise<number> {
     this.#fault.abort(error)
     const running = [...this.#pending.values()].map(({ done }) => done)
@@ -132,14 +157,25 @@ export class Search {
     const elapsedS = (this.#parts.now() - this.#startedMs) / 1000
     const { budget } = this.#experiment
     const counting = counted + this.#pending.size + this.#keptForYardstick()
-    const state = { trials, fresh, counted: counting, spent, elapsedS, assessment: this.#assessment, worth: this.#worth() }
+    const state = {
+      trials,
+      fresh,
+      counted: counting,
+      spent,
+      elapsedS,
+      assessment: this.#assessment,
+      worth: this.#worth(),
+    }
     return whyStop(state, budget)
   }
 
   #best(): Best {
     const { trials } = this.#log
     if (this.#standing?.trials !== trials.length)
-      this.#standing = { trials: trials.length, best: this.#parts.recommend(trials, undefined).best }
+      this.#standing = {
+        trials: trials.length,
+        best: this.#parts.recommend(trials, undefined).best,
+      }
     return this.#standing.best
   }
 
@@ -163,21 +199,34 @@ export class Search {
     return Math.max(0, Math.min(room, left + this.#keptForYardstick()))
   }
 
-  /** What was started ahead, what must be tried again, the yardstick where it helps or stands in nothing's way, then what the sampler suggests. Undefined: nothing is left to try. */
+  /**
+   * What was started ahead, what must be tried again, the yardstick where it helps or stands in
+   * nothing's way, then what the sampler suggests. Undefined: nothing is left to try.
+   */
   #next(): TrialRequest | undefined {
     if (this.#ahead) return this.#ahead.request
     const problem = this.#problem()
     const retry = this.#retries.shift()
     if (retry) return { ...retry, number: this.#log.nextNumber() }
-    // Where physics says where to begin, it would only delay the search; beside another trial it delays nothing.
+    // Where physics says where to begin, it would only delay the search; beside another trial it
+    // delays nothing.
     const first = problem.priorLogRate ? this.#pending.size > 0 : this.#log.isEmpty
     if (first && this.#yardstickDue()) return this.#yardstick()
     const doubted = this.#doubted()
-    const again = doubted.find(({ configuration }) => !this.#readAgain.has(configurationKey(configuration)))
+    const again = doubted.find(
+      ({ configuration }) => !this.#readAgain.has(configurationKey(configuration)),
+    )
     if (again) {
       this.#readAgain.add(configurationKey(again.configuration))
       const { configuration, predicted, purpose } = again
-      return this.#requestOf({ configuration, predicted, why: `trial ${again.number} again: its reading is hard to believe` }, purpose)
+      return this.#requestOf(
+        {
+          configuration,
+          predicted,
+          why: `trial ${again.number} again: its reading is hard to believe`,
+        },
+        purpose,
+      )
     }
     const suggestion = this.#suggestion()
     if (suggestion?.warning) this.#emit({ type: 'warning', message: suggestion.warning })
@@ -186,21 +235,36 @@ export class Search {
 
   #suggestion(): Suggestion | undefined {
     const { sampler, rng } = this.#parts
-    const busy = [...this.#pending.values(), ...this.#doubted()].map(({ configuration }) => configuration)
+    const busy = [...this.#pending.values(), ...this.#doubted()].map(
+      ({ configuration }) => configuration,
+    )
     const seconds = trialSeconds(this.#log, this.#parts.backend.launcher.changesRunning)
-    return sampler.suggest(this.#problem(), this.#log.observations(), [...busy, ...this.#givenUp], rng, seconds)
+    return sampler.suggest(
+      this.#problem(),
+      this.#log.observations(),
+      [...busy, ...this.#givenUp],
+      rng,
+      seconds,
+    )
   }
 
   /**
-   * While the last of the trials that may run together is measured, the next one's server starts beside it, where the backend has room for that: what it chooses has yet
-   * to learn from those that run. Not what must be tried again or has a turn of its own, and not beside trials that are foretold to be the last.
+   * While the last of the trials that may run together is measured, the next one's server starts
+   * beside it, where the backend has room for that: what it chooses has yet to learn from those
+   * that run. Not what must be tried again or has a turn of its own, and not beside trials that are
+   * foretold to be the last.
    */
   #startAhead(): void {
     const { launchesBeside, launcher } = this.#parts.backend
-    if (!launchesBeside || this.#ahead || this.#ending || this.#turns.free || this.#whyStop()) return
+    if (!launchesBeside || this.#ahead || this.#ending || this.#turns.free || this.#whyStop())
+      return
     if (![...this.#pending.values()].every(({ underLoad }) => underLoad)) return
     if (this.#retries.length > 0 || this.#doubted().length > 0) return
-    if (this.#assessment && (this.#trialsLeft(this.#assessment) ?? Number.POSITIVE_INFINITY) <= this.#pending.size) return
+    if (
+      this.#assessment &&
+      (this.#trialsLeft(this.#assessment) ?? Number.POSITIVE_INFINITY) <= this.#pending.size
+    )
+      return
     const suggestion = this.#suggestion()
     const running = [...this.#pending.values()].map(({ configuration }) => configuration)
     if (!suggestion || !launchesBeside(running, suggestion.configuration)) return
@@ -249,7 +313,10 @@ export class Search {
     const { trials } = this.#log
     // The same object between two trials: models are remembered by it.
     if (this.#known?.trials !== trials.length)
-      this.#known = { trials: trials.length, problem: withoutMemoryLacks(this.#parts.problem, trials, this.#experiment.own.gpus) }
+      this.#known = {
+        trials: trials.length,
+        problem: withoutMemoryLacks(this.#parts.problem, trials, this.#experiment.own.gpus),
+      }
     return this.#known.problem
   }
 
@@ -262,7 +329,10 @@ export class Search {
   }
 
   #yardstick(): TrialRequest {
-    return this.#requestOf({ configuration: this.#parts.defaultConfiguration!, why: 'default configuration, the yardstick' })
+    return this.#requestOf({
+      configuration: this.#parts.defaultConfiguration!,
+      why: 'default configuration, the yardstick',
+    })
   }
 
   #doubted(): readonly FinishedTrial[] {
@@ -272,8 +342,17 @@ export class Search {
 
   #requestOf({ configuration, why, predicted }: Suggestion, given?: TrialPurpose): TrialRequest {
     const { defaultConfiguration } = this.#parts
-    const isDefault = defaultConfiguration && configurationKey(defaultConfiguration) === configurationKey(configuration)
-    return { number: this.#log.nextNumber(), configuration, why, predicted, purpose: isDefault ? 'default' : given, attempt: 1 }
+    const isDefault =
+      defaultConfiguration &&
+      configurationKey(defaultConfiguration) === configurationKey(configuration)
+    return {
+      number: this.#log.nextNumber(),
+      configuration,
+      why,
+      predicted,
+      purpose: isDefault ? 'default' : given,
+      attempt: 1,
+    }
   }
 
   #start(request: TrialRequest): void {
@@ -285,19 +364,35 @@ export class Search {
     const { objective, slo, stop } = this.#experiment
     const price = priceOf(problem.pricePerHour, configuration)
     const { pricePerHour } = price
-    this.#emit({ type: 'trial-started', number, suggestion: suggestionOf(request), label: label(configuration), pricePerHour })
+    this.#emit({
+      type: 'trial-started',
+      number,
+      suggestion: suggestionOf(request),
+      label: label(configuration),
+      pricePerHour,
+    })
     const best = this.#best()
     const expected = expectation?.(configuration)
     const { tolerance } = stop
     const warmUpRequests = warmUpRequestsFor(configuration, problem.space, this.#log.trials)
-    const task = taskOf({ purpose, predicted, expected, objective, price, bestCost: best?.cost, tolerance, warmUpRequests })
+    const task = taskOf({
+      purpose,
+      predicted,
+      expected,
+      objective,
+      price,
+      bestCost: best?.cost,
+      tolerance,
+      warmUpRequests,
+    })
     const done = runTrial(
       { launcher: ahead?.launcher ?? backend.launcher, measure: backend.measure },
       task,
       { ...request, maxJoulesPerRequest: this.#experiment.maxJoulesPerRequest },
       {
         now,
-        onReady: (ready) => this.#emit({ type: 'predictor-ready', number, ...ready, ...(ahead && { ahead: true }) }),
+        onReady: (ready) =>
+          this.#emit({ type: 'predictor-ready', number, ...ready, ...(ahead && { ahead: true }) }),
         onStep: (point, phase) => {
           this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase })
           this.#underLoad(number)
@@ -307,13 +402,18 @@ export class Search {
       },
       AbortSignal.any([this.#signal, this.#fault.signal]),
     ).then((trial) => this.#record(trial, request))
-    // The loop takes up the first rejection; this keeps those of the other trials from being unhandled.
+    // The loop takes up the first rejection; this keeps those of the other trials from being
+    // unhandled.
     done.catch(() => undefined)
     this.#pending.set(number, { configuration, done, underLoad: false })
   }
 
   #waits(number: number, what: string): void {
-    if (this.#turns.giveUp(number)) this.#emit({ type: 'warning', message: `trial ${number} waits for ${what}; others run meanwhile` })
+    if (this.#turns.giveUp(number))
+      this.#emit({
+        type: 'warning',
+        message: `trial ${number} waits for ${what}; others run meanwhile`,
+      })
   }
 
   async #record(ended: FinishedTrial, request: TrialRequest): Promise<FinishedTrial> {
@@ -325,7 +425,14 @@ export class Search {
     this.#log.add(trial)
     const retry = this.#tryAgain(trial, request)
     const pricePerHour = problem.pricePerHour(trial.configuration)
-    this.#emit({ type: 'trial-finished', trial, label: label(trial.configuration), pricePerHour, retry, spent: this.#log.spent })
+    this.#emit({
+      type: 'trial-finished',
+      trial,
+      label: label(trial.configuration),
+      pricePerHour,
+      retry,
+      spent: this.#log.spent,
+    })
     this.#announceBest()
     if (trial.state !== 'failed' || withoutPlace(trial)) this.#assess()
     return trial
@@ -339,7 +446,9 @@ export class Search {
     this.#emit({ type: 'stop-assessed', ...told, ...(trialsLeft !== undefined && { trialsLeft }) })
   }
 
-  /** A trial that says nothing of its configuration is tried again, or the configuration given up. */
+  /**
+   * A trial that says nothing of its configuration is tried again, or the configuration given up.
+   */
   #tryAgain(trial: FinishedTrial, request: TrialRequest): boolean {
     const silent = trial.state === 'complete' && saysNothing(trial.measurement)
     if (trial.state !== 'failed' && !silent) {

@@ -1,4 +1,7 @@
-/** An experiment that was read, seen under its own or another SLO, demand or price book. Runs nothing. */
+/**
+ * An experiment that was read, seen under its own or another SLO, demand or price book. Runs
+ * nothing.
+ */
 import { resolve } from 'node:path'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
@@ -36,15 +39,33 @@ export interface SeenAgain {
   readonly recommendation: Recommendation
 }
 
-/** An experiment that was read, under its own question or that of flags. @throws UserError and ConfigError. */
+/**
+ * An experiment that was read, under its own question or that of flags. @throws UserError and
+ * ConfigError.
+ */
 export async function seenAgain(
-  { experiment: record, trials }: { readonly experiment: ExperimentRecord; readonly trials: readonly FinishedTrial[] },
+  {
+    experiment: record,
+    trials,
+  }: { readonly experiment: ExperimentRecord; readonly trials: readonly FinishedTrial[] },
   { slo, rps, headroom, minQuality, prices }: Question = {},
 ): Promise<SeenAgain> {
   // A demand asks for the price of serving it, whatever the experiment ranked by.
   const objective = rps === undefined ? undefined : defaultKind.withDemand
-  const flags = { slo, rps, objective, headroom, minQuality, prices: prices && (providerBook(prices) ? prices : resolve(prices)) }
-  const experiment = experimentFromDocument(record.spec as ExperimentDocument, record.id, onlyLookedAt(), flags)
+  const flags = {
+    slo,
+    rps,
+    objective,
+    headroom,
+    minQuality,
+    prices: prices && (providerBook(prices) ? prices : resolve(prices)),
+  }
+  const experiment = experimentFromDocument(
+    record.spec as ExperimentDocument,
+    record.id,
+    onlyLookedAt(),
+    flags,
+  )
   // Of another question the stop rule was not asked.
   const asksTheSame = Object.values(flags).every((flag) => flag === undefined)
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
@@ -64,7 +85,10 @@ export async function seenAgain(
   return { record, trials, experiment, book, pricePerHour, label, recommendation }
 }
 
-/** Nothing is started here, so an experiment of a larger machine, or of one with GPUs, is as good as one of this machine. */
+/**
+ * Nothing is started here, so an experiment of a larger machine, or of one with GPUs, is as good as
+ * one of this machine.
+ */
 export function anyMachine(): Surroundings {
   const gpus = gpuCatalogue.map((gpu) => gpu.name)
   return { cwd: process.cwd(), machine: { cpuCores: 4096, gpus } }

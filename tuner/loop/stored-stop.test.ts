@@ -15,7 +15,11 @@ const record = (result?: unknown): ExperimentRecord => ({
 })
 
 test('what is read back says what was said', () => {
-  for (const given of [{ probabilityBetterExists: 0.04, tolerance: 0.1 }, { probabilityBetterExists: 1, tolerance: 0.05 }, undefined]) {
+  for (const given of [
+    { probabilityBetterExists: 0.04, tolerance: 0.1 },
+    { probabilityBetterExists: 1, tolerance: 0.05 },
+    undefined,
+  ]) {
     const said = confidenceOf(given)
     expect(confidenceOf(stopOf(record({ confidence: said })))).toEqual(said)
   }
@@ -23,5 +27,11 @@ test('what is read back says what was said', () => {
 
 test('nothing, of an experiment that did not end or of an older version', () => {
   expect(stopOf(record())).toBeUndefined()
-  expect(stopOf(record({ confidence: { tolerance: 0.05, statement: 'How sure the search is was not assessed.' } }))).toBeUndefined()
+  expect(
+    stopOf(
+      record({
+        confidence: { tolerance: 0.05, statement: 'How sure the search is was not assessed.' },
+      }),
+    ),
+  ).toBeUndefined()
 })

@@ -15,7 +15,8 @@ const trial = (number: number, rest: object = {}): FinishedTrial =>
     ...rest,
   }) as FinishedTrial
 const failed = (number: number) => trial(number, { state: 'failed', error: 'no port' })
-const confirmation = (number: number) => trial(number, { purpose: 'confirmation', measurement: heldAt(100 * number) })
+const confirmation = (number: number) =>
+  trial(number, { purpose: 'confirmation', measurement: heldAt(100 * number) })
 const logOf = (options: Partial<TrialLogOptions> = {}) =>
   new TrialLog({
     objective: { kind: 'price-per-request' },
@@ -38,7 +39,13 @@ test('what a metric teaches stays as it was, the same object too, whatever is re
   const rates = all.map((one) => (one.state === 'complete' ? one.rate?.value : undefined))
   // Less is better: -1e6, then -20, 0, 4000; the one without a value teaches only that it serves.
   expect(rates[4]).toBeUndefined()
-  expect([rates[3]! > rates[1]!, rates[1]! > rates[0]!, rates[0] === 1, rates[0]! > rates[2]!, rates[2]! > 0]).toEqual(Array(5).fill(true))
+  expect([
+    rates[3]! > rates[1]!,
+    rates[1]! > rates[0]!,
+    rates[0] === 1,
+    rates[0]! > rates[2]!,
+    rates[2]! > 0,
+  ]).toEqual(Array(5).fill(true))
   // What a capacity was unsure by says nothing of a metric.
   expect(all[0]).toMatchObject({ rate: { logSd: undefined } })
 })
@@ -55,7 +62,10 @@ describe('money', () => {
   })
 
   test('each trial at the price of its own configuration', () => {
-    const log = logOf({ pricePerHour: ({ batchSize }) => Number(batchSize), earlier: [trial(2, { seconds: 1800 })] })
+    const log = logOf({
+      pricePerHour: ({ batchSize }) => Number(batchSize),
+      earlier: [trial(2, { seconds: 1800 })],
+    })
     log.add(trial(8, { seconds: 900 }))
     expect(log.spent).toBeCloseTo(1 + 2, 12)
   })
@@ -63,7 +73,9 @@ describe('money', () => {
 
 describe('numbers', () => {
   test('go on after the highest, of earlier trials or of the store', () => {
-    expect([logOf().nextNumber(), logOf({ earlier: [trial(7), trial(3)] }).nextNumber()]).toEqual([1, 8])
+    expect([logOf().nextNumber(), logOf({ earlier: [trial(7), trial(3)] }).nextNumber()]).toEqual([
+      1, 8,
+    ])
     const log = logOf({ earlier: [trial(3)], lastNumber: 9 })
     expect([log.nextNumber(), log.nextNumber()]).toEqual([10, 11])
     expect(logOf({ earlier: [trial(12)], lastNumber: 9 }).nextNumber()).toBe(13)
@@ -79,7 +91,14 @@ describe('numbers', () => {
 })
 
 test('what counts towards the most trials: not what failed, and no confirmation', () => {
-  const log = logOf({ earlier: [trial(1), failed(2), confirmation(3), trial(4, { state: 'infeasible', reason: 'crashed', detail: '' })] })
+  const log = logOf({
+    earlier: [
+      trial(1),
+      failed(2),
+      confirmation(3),
+      trial(4, { state: 'infeasible', reason: 'crashed', detail: '' }),
+    ],
+  })
   expect(log.counted).toBe(2)
   log.add(trial(5, { purpose: 'default' }))
   expect(log.counted).toBe(3)

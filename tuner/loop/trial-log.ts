@@ -1,4 +1,7 @@
-/** What has been tried, and what follows from it: the one state of a run that lasts, and all that a resumed one starts from. */
+/**
+ * What has been tried, and what follows from it: the one state of a run that lasts, and all that a
+ * resumed one starts from.
+ */
 import type { Objective } from '../../search/objective.ts'
 import type { Configuration, Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -66,14 +69,16 @@ export class TrialLog {
     const scale = scaleOf(this.#trials, objective)
     return this.#trials.flatMap((trial) => {
       if (withheld.has(trial)) return []
-      if (!this.#observed.has(trial)) this.#observed.set(trial, observationOf(trial, objective, scale) ?? this.#forNow(trial))
+      if (!this.#observed.has(trial))
+        this.#observed.set(trial, observationOf(trial, objective, scale) ?? this.#forNow(trial))
       return this.#observed.get(trial) ?? []
     })
   }
 
   /** This run has no place for it, and looks for others that it has a place for. */
   #forNow(trial: FinishedTrial): Observation | undefined {
-    if (trial.state !== 'failed' || !withoutPlace(trial) || this.#options.earlier.includes(trial)) return undefined
+    if (trial.state !== 'failed' || !withoutPlace(trial) || this.#options.earlier.includes(trial))
+      return undefined
     return { configuration: trial.configuration, state: 'infeasible', reason: trial.error }
   }
 
@@ -84,12 +89,17 @@ export class TrialLog {
 
   /** Trials that count towards the most that may run: failed ones and confirmations do not. */
   get counted(): number {
-    return this.#trials.filter((trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation').length
+    return this.#trials.filter(
+      (trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation',
+    ).length
   }
 
   /** Price of all of them by the price book, $. */
   get spent(): number {
     const { pricePerHour } = this.#options
-    return this.#trials.reduce((sum, { configuration, seconds }) => sum + (pricePerHour(configuration) * seconds) / 3600, 0)
+    return this.#trials.reduce(
+      (sum, { configuration, seconds }) => sum + (pricePerHour(configuration) * seconds) / 3600,
+      0,
+    )
   }
 }

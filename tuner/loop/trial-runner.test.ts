@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
-import { InfeasibleError, LaunchError, type Predictor, type PredictorDeath } from '../../trials/types.ts'
+import {
+  InfeasibleError,
+  LaunchError,
+  type Predictor,
+  type PredictorDeath,
+} from '../../trials/types.ts'
 import { fakeLauncher, fakePredictor, loadPoint, measurement } from '../testing/fakes.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
 
@@ -14,7 +19,14 @@ interface Staged {
 }
 
 /** A trial on a clock that goes on by 1.5 s each time it is looked at, and what was told of it. */
-async function run({ predictor, launch, measure = async () => measurement(100), request, signal, now }: Staged = {}) {
+async function run({
+  predictor,
+  launch,
+  measure = async () => measurement(100),
+  request,
+  signal,
+  now,
+}: Staged = {}) {
   let nowMs = Date.parse('2026-01-01T00:00:00Z')
   const told: unknown[] = []
   let stopped = 0
@@ -78,7 +90,9 @@ function mortal() {
 }
 /** Load that ends when it is told to. */
 const untilAborted = (signal: AbortSignal) =>
-  new Promise<Measurement>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+  new Promise<Measurement>((_, reject) =>
+    signal.addEventListener('abort', () => reject(signal.reason)),
+  )
 
 describe('a trial that is measured', () => {
   test('is complete, with what it used and how long it took', async () => {
@@ -106,10 +120,17 @@ describe('a trial that is measured', () => {
   })
 
   test('says nothing in the words of its server that moves a cursor', async () => {
-    const said = { ...measurement(100), detail: 'status 500: \x1b[31mon fire\x1b[0m', caveats: ['\x1b[2Jcleared'] }
+    const said = {
+      ...measurement(100),
+      detail: 'status 500: \x1b[31mon fire\x1b[0m',
+      caveats: ['\x1b[2Jcleared'],
+    }
     const { trial } = await run({ measure: async () => said })
     expect(trial).toMatchObject({
-      measurement: { detail: expect.stringContaining('on fire'), caveats: [expect.stringContaining('cleared')] },
+      measurement: {
+        detail: expect.stringContaining('on fire'),
+        caveats: [expect.stringContaining('cleared')],
+      },
     })
     expect(JSON.stringify(trial)).not.toContain('\\u001b')
   })
@@ -138,7 +159,9 @@ describe('a trial that is measured', () => {
     const stop = async () => {
       runs = false
     }
-    const { trial } = await run({ predictor: { stop, usage: async () => ({ gpuUtilization: runs ? 1 : 0 }) } })
+    const { trial } = await run({
+      predictor: { stop, usage: async () => ({ gpuUtilization: runs ? 1 : 0 }) },
+    })
     expect(trial).toMatchObject({ state: 'complete', usage: { gpuUtilization: 1 } })
     expect(runs).toBe(false)
   })
@@ -157,7 +180,13 @@ describe('a configuration that cannot serve is data', () => {
         throw new InfeasibleError('out-of-memory', 'needs 9 GiB', '/logs/2')
       },
     })
-    expect(trial).toMatchObject({ state: 'infeasible', reason: 'out-of-memory', detail: 'needs 9 GiB', logPath: '/logs/2', seconds: 1.5 })
+    expect(trial).toMatchObject({
+      state: 'infeasible',
+      reason: 'out-of-memory',
+      detail: 'needs 9 GiB',
+      logPath: '/logs/2',
+      seconds: 1.5,
+    })
     expect(trial).not.toHaveProperty('served')
   })
 
@@ -170,7 +199,12 @@ describe('a configuration that cannot serve is data', () => {
         return untilAborted(signal)
       },
     })
-    expect(trial).toMatchObject({ state: 'infeasible', reason: 'out-of-memory', detail: 'under load: exit code 9', logPath: '/logs/1' })
+    expect(trial).toMatchObject({
+      state: 'infeasible',
+      reason: 'out-of-memory',
+      detail: 'under load: exit code 9',
+      logPath: '/logs/1',
+    })
     expect(stopped).toBe(1)
   })
 
@@ -191,24 +225,41 @@ describe('a configuration that cannot serve is data', () => {
     expect(trial).toMatchObject(expected)
   })
 
-  const refusals = 'its requests fail under load: 600 of 800 requests failed (status 503 × 600); from 3 per second on'
+  const refusals =
+    'its requests fail under load: 600 of 800 requests failed (status 503 × 600); from 3 per second on'
   test.each([
     [1, { state: 'failed', error: refusals, served: true }],
-    [2, { state: 'infeasible', reason: 'requests-fail', detail: `in 2 trials: ${refusals}`, served: true }],
+    [
+      2,
+      {
+        state: 'infeasible',
+        reason: 'requests-fail',
+        detail: `in 2 trials: ${refusals}`,
+        served: true,
+      },
+    ],
   ])('where it refuses everything under load, at try %d', async (attempt, expected) => {
     const idle = loadPoint(100, 48)
     const refused = { ...idle, requests: 300, errors: 300, errorKinds: { 'status 503': 300 } }
     const points = [{ ...idle, requests: 200, errors: 0 }, refused, refused]
     const { trial } = await run({
       request: { attempt },
-      measure: async () => ({ ...measurement(0), outcome: 'errors', detail: 'from 3 per second on', points }),
+      measure: async () => ({
+        ...measurement(0),
+        outcome: 'errors',
+        detail: 'from 3 per second on',
+        points,
+      }),
     })
     expect(trial).toMatchObject(expected)
     expect(trial).not.toHaveProperty('measurement')
   })
 
   test.each([
-    [1, { state: 'failed', error: 'nothing listens any more: 9 of 9 requests failed', served: true }],
+    [
+      1,
+      { state: 'failed', error: 'nothing listens any more: 9 of 9 requests failed', served: true },
+    ],
     [
       2,
       {
@@ -218,16 +269,19 @@ describe('a configuration that cannot serve is data', () => {
         served: true,
       },
     ],
-  ])('where its port is deserted though its process lives, at try %d', async (attempt, expected) => {
-    const detail = 'nothing listens any more: 9 of 9 requests failed'
-    const { trial } = await run({
-      request: { attempt },
-      predictor: { died: Promise.race([]) },
-      measure: async () => ({ ...measurement(0), outcome: 'server-died', detail }),
-    })
-    expect(trial).toMatchObject(expected)
-    expect(trial).not.toHaveProperty('measurement')
-  })
+  ])(
+    'where its port is deserted though its process lives, at try %d',
+    async (attempt, expected) => {
+      const detail = 'nothing listens any more: 9 of 9 requests failed'
+      const { trial } = await run({
+        request: { attempt },
+        predictor: { died: Promise.race([]) },
+        measure: async () => ({ ...measurement(0), outcome: 'server-died', detail }),
+      })
+      expect(trial).toMatchObject(expected)
+      expect(trial).not.toHaveProperty('measurement')
+    },
+  )
 
   test('a death is a death, also where the load sees it before the launcher hears of it', async () => {
     const { died, die } = mortal()
@@ -273,16 +327,34 @@ describe('a failure is no word on the configuration', () => {
       seconds: 3,
     })
     expect(await failing(error)).toMatchObject({ error: 'status 500 (look at the log)' })
-    expect(await failing(Object.assign(new Error('status 500'), { hint: 5 }))).toMatchObject({ error: 'status 500' })
+    expect(await failing(Object.assign(new Error('status 500'), { hint: 5 }))).toMatchObject({
+      error: 'status 500',
+    })
     expect(await failing('a text')).toMatchObject({ error: 'a text' })
   })
 
   test.each<[string, unknown, string | undefined]>([
     ['of a launch', new LaunchError('no port'), undefined],
-    ['of a launch of any configuration', new LaunchError('no command', undefined, undefined, 'experiment'), 'experiment'],
-    ['of a launch of this one', new LaunchError('a shape', undefined, undefined, 'configuration'), 'configuration'],
-    ['of a payload, the same for every trial', Object.assign(new Error('not an image'), { name: 'PayloadError' }), 'experiment'],
-    ['of a request that is refused', Object.assign(new Error('400'), { why: 'refused' }), 'configuration'],
+    [
+      'of a launch of any configuration',
+      new LaunchError('no command', undefined, undefined, 'experiment'),
+      'experiment',
+    ],
+    [
+      'of a launch of this one',
+      new LaunchError('a shape', undefined, undefined, 'configuration'),
+      'configuration',
+    ],
+    [
+      'of a payload, the same for every trial',
+      Object.assign(new Error('not an image'), { name: 'PayloadError' }),
+      'experiment',
+    ],
+    [
+      'of a request that is refused',
+      Object.assign(new Error('400'), { why: 'refused' }),
+      'configuration',
+    ],
     ['of a protocol', Object.assign(new Error('grpc'), { why: 'other-protocol' }), 'experiment'],
     ['of anything else', new Error('reset'), undefined],
     ['that is no error', 'a text', undefined],
@@ -307,7 +379,9 @@ describe('an interrupt', () => {
       predictor: { stop: async () => void stopped++ },
       measure: (_, signal) => {
         controller.abort(new Error('Ctrl-C'))
-        return signal.aborted ? Promise.reject(new Error('the load was cut off')) : untilAborted(signal)
+        return signal.aborted
+          ? Promise.reject(new Error('the load was cut off'))
+          : untilAborted(signal)
       },
     })
     await expect(running).rejects.toThrow('Ctrl-C')

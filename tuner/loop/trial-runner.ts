@@ -42,7 +42,9 @@ export interface TrialRequest {
 interface TrialHooks {
   readonly now: () => number
   /** @param ready how it is held, and the seconds since the trial began */
-  readonly onReady: (ready: Pick<Predictor, 'isolation' | 'prepared'> & { readonly seconds: number }) => void
+  readonly onReady: (
+    ready: Pick<Predictor, 'isolation' | 'prepared'> & { readonly seconds: number },
+  ) => void
   readonly onStep: (point: LoadPoint, phase: Phase) => void
   /** It waits for what no other trial holds. */
   readonly onWaiting?: OnWaiting
@@ -50,17 +52,27 @@ interface TrialHooks {
   readonly turn?: (signal: AbortSignal) => Promise<void>
 }
 
-/** A predictor that dies under load this often with one configuration cannot serve it; nor can one whose requests fail at any load. */
+/**
+ * A predictor that dies under load this often with one configuration cannot serve it; nor can one
+ * whose requests fail at any load.
+ */
 const deathsThatCondemn = 2
-/** On a busy machine the load sees that nothing listens any more before the launcher hears that the process ended. */
+/**
+ * On a busy machine the load sees that nothing listens any more before the launcher hears that the
+ * process ended.
+ */
 const deathNoticeMs = 1_000
 
 /**
  * Runs one trial to its end. The predictor is stopped whatever happens.
- * @throws the signal's reason when it aborts; nothing else: every other outcome is a finished trial.
+ * @throws the signal's reason when it aborts; nothing else: every other outcome is a finished
+ * trial.
  */
 export async function runTrial(
-  { launcher, measure }: { readonly launcher: Pick<Launcher, 'launch'>; readonly measure: Backend['measure'] },
+  {
+    launcher,
+    measure,
+  }: { readonly launcher: Pick<Launcher, 'launch'>; readonly measure: Backend['measure'] },
   task: MeasureTask,
   request: TrialRequest,
   hooks: TrialHooks,
@@ -78,7 +90,11 @@ export async function runTrial(
     startedAt: new Date(startedMs).toISOString(),
   }
   const seconds = () => (hooks.now() - startedMs) / 1000
-  const infeasible = (reason: InfeasibleReason, detail: string, logPath?: string): FinishedTrial => ({
+  const infeasible = (
+    reason: InfeasibleReason,
+    detail: string,
+    logPath?: string,
+  ): FinishedTrial => ({
     ...base,
     state: 'infeasible',
     reason,
@@ -96,16 +112,26 @@ export async function runTrial(
     predictor = await launcher.launch(configuration, number, signal, hooks.onWaiting)
     await hooks.turn?.(signal)
     const { isolation, prepared } = predictor
-    hooks.onReady({ isolation, seconds: (hooks.now() - turnMs) / 1000, ...(prepared && { prepared }) })
+    hooks.onReady({
+      isolation,
+      seconds: (hooks.now() - turnMs) / 1000,
+      ...(prepared && { prepared }),
+    })
     const died = new AbortController()
     predictor.died?.then((what) => {
       death = what
       died.abort(new Error(what.what))
     })
-    const measurement = await measure(predictor, task, { number, onStep: hooks.onStep }, AbortSignal.any([signal, died.signal]))
+    const measurement = await measure(
+      predictor,
+      task,
+      { number, onStep: hooks.onStep },
+      AbortSignal.any([signal, died.signal]),
+    )
     if (measurement.outcome === 'server-died') {
       await Promise.race([predictor.died, sleep(deathNoticeMs)])
-      // Its process may live on: one of its workers ended, it left its port, or it is nobody's here.
+      // Its process may live on: one of its workers ended, it left its port, or it is nobody's
+      // here.
       death ??= { what: measurement.detail ?? 'nothing listens any more', outOfMemory: false }
     }
     if (death) throw new Error(death.what)
@@ -117,16 +143,33 @@ export async function runTrial(
     await predictor.stop()
     const over = overEnergy(measurement.capacityRps, usage, request.maxJoulesPerRequest)
     if (over !== undefined) throw new InfeasibleError('over-bound', over, predictor.logPath)
-    return { ...base, state: 'complete', measurement: speakable(measurement), usage, logPath: predictor.logPath, seconds: seconds() }
+    return {
+      ...base,
+      state: 'complete',
+      measurement: speakable(measurement),
+      usage,
+      logPath: predictor.logPath,
+      seconds: seconds(),
+    }
   } catch (error) {
     if (signal.aborted) throw signal.reason
-    if (error instanceof InfeasibleError) return infeasible(error.reason, error.message, error.logPath)
-    if (death?.outOfMemory) return infeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
+    if (error instanceof InfeasibleError)
+      return infeasible(error.reason, error.message, error.logPath)
+    if (death?.outOfMemory)
+      return infeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
     if (death && request.attempt >= deathsThatCondemn) {
-      return infeasible('crashed', `died under load ${request.attempt} times: ${death.what}`, predictor?.logPath)
+      return infeasible(
+        'crashed',
+        `died under load ${request.attempt} times: ${death.what}`,
+        predictor?.logPath,
+      )
     }
     if (refusal !== undefined && request.attempt >= deathsThatCondemn) {
-      return infeasible('requests-fail', `in ${request.attempt} trials: ${refusal}`, predictor?.logPath)
+      return infeasible(
+        'requests-fail',
+        `in ${request.attempt} trials: ${refusal}`,
+        predictor?.logPath,
+      )
     }
     return {
       ...base,
@@ -146,19 +189,26 @@ export async function runTrial(
 function refusedAll({ points, detail }: Measurement): string {
   const errorKinds: Record<string, number> = {}
   for (const point of points)
-    for (const [kind, count] of Object.entries(point.errorKinds)) errorKinds[kind] = (errorKinds[kind] ?? 0) + count
+    for (const [kind, count] of Object.entries(point.errorKinds))
+      errorKinds[kind] = (errorKinds[kind] ?? 0) + count
   const sum = (count: 'errors' | 'requests') => points.reduce((all, point) => all + point[count], 0)
   const counted = failuresOf({ errors: sum('errors'), requests: sum('requests'), errorKinds })
   return `its requests fail under load: ${counted}${detail === undefined ? '' : `; ${detail}`}`
 }
 
 /** Why a configuration that serves may not for its energy; undefined where it may. */
-function overEnergy(capacityRps: number, usage: Usage, max: number | undefined): string | undefined {
+function overEnergy(
+  capacityRps: number,
+  usage: Usage,
+  max: number | undefined,
+): string | undefined {
   if (max === undefined || !(capacityRps > 0)) return undefined
   const joules = joulesPerRequest(usage, capacityRps)
   if (joules === undefined)
     return `no energy of a request is known to be within ${energy(max)}: neither nvidia-smi nor RAPL tells any power`
-  return joules <= max ? undefined : `${energy(joules)} per request at ${rate(capacityRps)}, over its bound of ${energy(max)}`
+  return joules <= max
+    ? undefined
+    : `${energy(joules)} per request at ${rate(capacityRps)}, over its bound of ${energy(max)}`
 }
 
 /** What a server says may repeat what it was sent, and move the cursor of whoever reads it. */
@@ -179,7 +229,10 @@ function finality(error: unknown): { final?: Finality } {
 
 function describeFailure(error: unknown, predictor: Predictor | undefined): string {
   const message = error instanceof Error ? error.message : String(error)
-  const hint = error instanceof Error && 'hint' in error && typeof error.hint === 'string' ? ` (${error.hint})` : ''
+  const hint =
+    error instanceof Error && 'hint' in error && typeof error.hint === 'string'
+      ? ` (${error.hint})`
+      : ''
   const tail = predictor?.logTail().trim().split('\n').slice(-3).join(' | ')
   return shown(`${message}${hint}${tail ? `; last log lines: ${tail}` : ''}`)
 }

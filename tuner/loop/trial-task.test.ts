@@ -4,7 +4,11 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { measurement } from '../testing/fakes.ts'
 import { steadyRequestsFor, taskOf, warmUpRequestsFor } from './trial-task.ts'
 
-const asked = { objective: { kind: 'price-per-request' }, price: { pricePerHour: 3.6 }, tolerance: 0.05 } as const
+const asked = {
+  objective: { kind: 'price-per-request' },
+  price: { pricePerHour: 3.6 },
+  tolerance: 0.05,
+} as const
 const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
 const expected = { capacityRps: 140, relativeError: 0.1 }
 
@@ -12,9 +16,17 @@ describe('where a trial begins to look', () => {
   test.each([
     ['what the search predicts', { predicted }, 100],
     ['its prediction before the device model', { predicted, expected }, 100],
-    ['the device model, where the prediction is wide', { predicted: { ...predicted, low: 62.5 }, expected }, 140],
+    [
+      'the device model, where the prediction is wide',
+      { predicted: { ...predicted, low: 62.5 }, expected },
+      140,
+    ],
     ['the device model, where nothing is predicted', { expected }, 140],
-    ['nothing, where a wide prediction is all there is', { predicted: { ...predicted, low: 62.5 } }, undefined],
+    [
+      'nothing, where a wide prediction is all there is',
+      { predicted: { ...predicted, low: 62.5 } },
+      undefined,
+    ],
     ['nothing, where nothing is known', {}, undefined],
   ])('%s', (_, known, expectedRps) => {
     expect(taskOf({ ...asked, ...known }).expectedRps).toBe(expectedRps)
@@ -48,7 +60,12 @@ describe('how long it warms up', () => {
   ] as const
   const first = { cpuCores: 1, batchSize: 1, cacheSize: 1 }
   const trial = (configuration: object, warmUp = { requests: 520, steadyAfter: 150 }) =>
-    ({ number: 1, state: 'complete', configuration, measurement: { ...measurement(100), warmUp } }) as unknown as FinishedTrial
+    ({
+      number: 1,
+      state: 'complete',
+      configuration,
+      measurement: { ...measurement(100), warmUp },
+    }) as unknown as FinishedTrial
   const asked = (configuration: typeof first, trials: readonly FinishedTrial[]) =>
     warmUpRequestsFor(configuration, { parameters, constraints: [] }, trials)
 

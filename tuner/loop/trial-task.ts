@@ -24,41 +24,77 @@ interface Asked {
 
 /** A belief wider than this, high over low of 90 %, says little of where to look. */
 const widest = 2
-/** Of the tolerance: a first trial is compared with nothing yet, and a gain over the default is told in two digits. */
+/**
+ * Of the tolerance: a first trial is compared with nothing yet, and a gain over the default is told
+ * in two digits.
+ */
 const firstPrecision = 2
 const yardstickPrecision = 3
 
-/** The yardstick is measured to the end, for a gain is stated against it; anything else may end once it cannot cost less than the best. */
-export function taskOf({ purpose, predicted, expected, objective, price, bestCost, tolerance, warmUpRequests }: Asked): TrialTask {
+/**
+ * The yardstick is measured to the end, for a gain is stated against it; anything else may end once
+ * it cannot cost less than the best.
+ */
+export function taskOf({
+  purpose,
+  predicted,
+  expected,
+  objective,
+  price,
+  bestCost,
+  tolerance,
+  warmUpRequests,
+}: Asked): TrialTask {
   const yardstick = purpose === 'default'
-  const known = predicted && predicted.high < widest * predicted.low ? predicted.rate : expected?.capacityRps
+  const known =
+    predicted && predicted.high < widest * predicted.low ? predicted.rate : expected?.capacityRps
   return {
     kind: 'trial',
     capacityToBeatRps: yardstick ? undefined : capacityToBeatRps(objective, price, bestCost),
     expectedRps: learnsPlainly(objective) ? known : undefined,
     warmUpRequests,
-    precision: tolerance * (yardstick ? yardstickPrecision : bestCost === undefined ? firstPrecision : 1),
+    precision:
+      tolerance * (yardstick ? yardstickPrecision : bestCost === undefined ? firstPrecision : 1),
   }
 }
 
 /**
- * Requests that warm a configuration, by the trials of those that differ from it in resources and in how much they serve at once alone: whatever else is tuned may be what
- * has to warm up, a compiler or a cache. Undefined where none tells, and for one that is measured again: a reading in doubt is no time to save.
+ * Requests that warm a configuration, by the trials of those that differ from it in resources and
+ * in how much they serve at once alone: whatever else is tuned may be what has to warm up, a
+ * compiler or a cache. Undefined where none tells, and for one that is measured again: a reading in
+ * doubt is no time to save.
  */
-export function warmUpRequestsFor(configuration: Configuration, space: SearchSpace, trials: readonly FinishedTrial[]): number | undefined {
-  if (trials.some((trial) => !differsIn(trial.configuration, configuration, space.parameters))) return undefined
+export function warmUpRequestsFor(
+  configuration: Configuration,
+  space: SearchSpace,
+  trials: readonly FinishedTrial[],
+): number | undefined {
+  if (trials.some((trial) => !differsIn(trial.configuration, configuration, space.parameters)))
+    return undefined
   return requestsToWarm(warmUpsAlike(configuration, space, trials))
 }
 
 /** Requests after which a configuration is steady that was measured before, by the same trials. */
-export const steadyRequestsFor = (configuration: Configuration, space: SearchSpace, trials: readonly FinishedTrial[]): number | undefined =>
-  requestsUntilSteady(warmUpsAlike(configuration, space, trials))
+export const steadyRequestsFor = (
+  configuration: Configuration,
+  space: SearchSpace,
+  trials: readonly FinishedTrial[],
+): number | undefined => requestsUntilSteady(warmUpsAlike(configuration, space, trials))
 
-function warmUpsAlike(configuration: Configuration, { parameters }: SearchSpace, trials: readonly FinishedTrial[]) {
-  const decisive = parameters.filter(({ category, concurrency }) => category !== 'resource' && !concurrency)
+function warmUpsAlike(
+  configuration: Configuration,
+  { parameters }: SearchSpace,
+  trials: readonly FinishedTrial[],
+) {
+  const decisive = parameters.filter(
+    ({ category, concurrency }) => category !== 'resource' && !concurrency,
+  )
   const alike = trials.filter((trial) => !differsIn(trial.configuration, configuration, decisive))
   return alike.flatMap((trial) => (trial.state === 'complete' && trial.measurement.warmUp) || [])
 }
 
-const differsIn = (one: Configuration, other: Configuration, parameters: SearchSpace['parameters']): boolean =>
-  parameters.some(({ name }) => one[name] !== other[name])
+const differsIn = (
+  one: Configuration,
+  other: Configuration,
+  parameters: SearchSpace['parameters'],
+): boolean => parameters.some(({ name }) => one[name] !== other[name])

@@ -8,7 +8,10 @@ import type { Experiment } from '../experiment/types.ts'
 export interface Worth {
   /** Of the search: all trials to come together must be expected to gain `idleShare` of it. */
   readonly tolerance: number
-  /** What the next one must be expected to gain, of the least cost so far, 0.004 = 0.4 %, and why. Absent: no bill falls with the objective. */
+  /**
+   * What the next one must be expected to gain, of the least cost so far, 0.004 = 0.4 %, and why.
+   * Absent: no bill falls with the objective.
+   */
   readonly paid?: { readonly leastGain: number; readonly because: string }
 }
 
@@ -26,27 +29,42 @@ const waitingPerHour = 60
 
 /** Of the tolerance: what all the trials to come must be expected to gain together. */
 const idleShare = 2 / 3
-/** Share of what there is to gain that a trial leaves (`npm run bench:virtual-job -- --gains`: three quarters to four fifths). */
+/**
+ * Share of what there is to gain that a trial leaves (`npm run bench:virtual-job -- --gains`: three
+ * quarters to four fifths).
+ */
 const leaves = 0.8
 
 /**
- * Who is content with a tolerance of 5 % has no use for trials that would gain less than two thirds of it together, however many more may run. Where a trial takes
- * long, on dear machines, it must also save what it costs within a year: its price and the wait for it, beside the yearly bill. Stopping where what is expected to be left to gain
- * (the expected simple regret) is small: Ishibashi et al., A stopping criterion for Bayesian optimization by the gap of expected minimum simple regrets, AISTATS 2023; where the
- * expected gain no longer pays for the next evaluation: Xie et al., Cost-aware stopping for Bayesian optimization, 2025.
+ * Who is content with a tolerance of 5 % has no use for trials that would gain less than two thirds
+ * of it together, however many more may run. Where a trial takes long, on dear machines, it must
+ * also save what it costs within a year: its price and the wait for it, beside the yearly bill.
+ * Stopping where what is expected to be left to gain (the expected simple regret) is small:
+ * Ishibashi et al., A stopping criterion for Bayesian optimization by the gap of expected minimum
+ * simple regrets, AISTATS 2023; where the expected gain no longer pays for the next evaluation: Xie
+ * et al., Cost-aware stopping for Bayesian optimization, 2025.
  */
-export function worthOfTrial({ stop, objective }: Pick<Experiment, 'stop' | 'objective'>, { trials, spent, best }: Spending): Worth {
+export function worthOfTrial(
+  { stop, objective }: Pick<Experiment, 'stop' | 'objective'>,
+  { trials, spent, best }: Spending,
+): Worth {
   const { tolerance } = stop
   if (metricOf(objective) !== undefined) return { tolerance }
-  const bill = stop.yearlyBill ?? hoursPerYear * (demandOf(objective) ? best.cost : best.pricePerHour)
+  const bill =
+    stop.yearlyBill ?? hoursPerYear * (demandOf(objective) ? best.cost : best.pricePerHour)
   const waited = trials.reduce((sum, { seconds }) => sum + seconds, 0) / 3600
   const costs = (spent + waited * waitingPerHour) / Math.max(1, trials.length)
   const because = `it costs ${money(costs)}, its time counted, of a bill of ${money(bill)} a year`
   return { tolerance, paid: { leastGain: costs / bill, because } }
 }
 
-/** Why another trial is not worth it; undefined where it is, or where there is too little to go by. */
-export function notWorth(outlook: Outlook | undefined, { tolerance, paid }: Worth): string | undefined {
+/**
+ * Why another trial is not worth it; undefined where it is, or where there is too little to go by.
+ */
+export function notWorth(
+  outlook: Outlook | undefined,
+  { tolerance, paid }: Worth,
+): string | undefined {
   if (outlook === undefined || outlook.trialsAtLeast > 0) return undefined
   const { gain, regret } = outlook
   const share = (of: number) => `${significant(100 * of)} %`
@@ -57,11 +75,21 @@ export function notWorth(outlook: Outlook | undefined, { tolerance, paid }: Wort
   return undefined
 }
 
-/** How many more trials there will be until another is not worth it, each leaving its part of what there is to gain. */
-export function trialsUntilIdle({ trialsAtLeast, gain, regret }: Outlook, { tolerance, paid }: Worth): number {
-  const until = (now: number, least: number) => (now < least ? 0 : 1 + Math.floor(Math.log(now / least) / -Math.log(leaves)))
+/**
+ * How many more trials there will be until another is not worth it, each leaving its part of what
+ * there is to gain.
+ */
+export function trialsUntilIdle(
+  { trialsAtLeast, gain, regret }: Outlook,
+  { tolerance, paid }: Worth,
+): number {
+  const until = (now: number, least: number) =>
+    now < least ? 0 : 1 + Math.floor(Math.log(now / least) / -Math.log(leaves))
   return Math.max(
     trialsAtLeast,
-    Math.min(until(regret, idleShare * tolerance), paid ? until(gain, paid.leastGain) : Number.POSITIVE_INFINITY),
+    Math.min(
+      until(regret, idleShare * tolerance),
+      paid ? until(gain, paid.leastGain) : Number.POSITIVE_INFINITY,
+    ),
   )
 }

@@ -1,4 +1,7 @@
-/** Whose turn it is: so many trials run at a time. One that waits for the cluster to add a node lets others run meanwhile, and has its turn again once it serves. */
+/**
+ * Whose turn it is: so many trials run at a time. One that waits for the cluster to add a node lets
+ * others run meanwhile, and has its turn again once it serves.
+ */
 
 export class Turns {
   readonly #most: number
@@ -25,11 +28,13 @@ export class Turns {
   }
 
   /**
-   * The trial waits, and another may start. So many wait at a time at most that the nodes that are added for them are not a fleet: any further one waits in its turn.
+   * The trial waits, and another may start. So many wait at a time at most that the nodes that are
+   * added for them are not a fleet: any further one waits in its turn.
    * @returns whether it gave its turn up
    */
   giveUp(number: number): boolean {
-    if (!this.#running.has(number) || this.#away.size >= Math.max(mostAway, this.#most)) return false
+    if (!this.#running.has(number) || this.#away.size >= Math.max(mostAway, this.#most))
+      return false
     this.#running.delete(number)
     this.#away.add(number)
     this.#told()
@@ -42,7 +47,10 @@ export class Turns {
     return this.#freed
   }
 
-  /** Resolves once it is the trial's turn: at once if it never gave it up. @throws the signal's reason */
+  /**
+   * Resolves once it is the trial's turn: at once if it never gave it up. @throws the signal's
+   * reason
+   */
   async take(number: number, signal: AbortSignal): Promise<void> {
     if (!this.#away.has(number)) return
     await new Promise<void>((resolve, reject) => {

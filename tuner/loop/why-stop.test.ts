@@ -3,22 +3,39 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { measurement } from '../testing/fakes.ts'
 import { type SearchState, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
 
-const base = (number: number) => ({ number, configuration: {}, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 10 })
-const complete = (number: number): FinishedTrial => ({ ...base(number), state: 'complete', measurement: measurement(100) })
+const base = (number: number) => ({
+  number,
+  configuration: {},
+  why: '',
+  startedAt: '2026-01-01T00:00:00Z',
+  seconds: 10,
+})
+const complete = (number: number): FinishedTrial => ({
+  ...base(number),
+  state: 'complete',
+  measurement: measurement(100),
+})
 const failed = (number: number, final?: 'experiment' | 'configuration' | 'run'): FinishedTrial => ({
   ...base(number),
   state: 'failed',
   error: `error ${number}`,
   ...(final && { final }),
 })
-const infeasible = (number: number, reason: 'crashed' | 'requests-fail' | 'never-ready' | 'out-of-memory'): FinishedTrial => ({
+const infeasible = (
+  number: number,
+  reason: 'crashed' | 'requests-fail' | 'never-ready' | 'out-of-memory',
+): FinishedTrial => ({
   ...base(number),
   state: 'infeasible',
   reason,
   detail: `detail ${number}`,
 })
 /** `trials` are this run's, after those of `earlier`. */
-const state = (trials: FinishedTrial[], rest: Partial<SearchState> = {}, earlier: FinishedTrial[] = []): SearchState => ({
+const state = (
+  trials: FinishedTrial[],
+  rest: Partial<SearchState> = {},
+  earlier: FinishedTrial[] = [],
+): SearchState => ({
   trials: [...earlier, ...trials],
   fresh: trials,
   counted: trials.filter((t) => t.state !== 'failed').length,
@@ -34,18 +51,29 @@ const sure = { probabilityBetterExists: 0.031, tolerance: 0.05, stop: true }
 describe('why a search stops', () => {
   test('it goes on while nothing says otherwise', () => {
     expect(whyStop(state([]), budget)).toBeUndefined()
-    expect(whyStop(state([complete(1)], { assessment: { ...sure, stop: false } }), budget)).toBeUndefined()
+    expect(
+      whyStop(state([complete(1)], { assessment: { ...sure, stop: false } }), budget),
+    ).toBeUndefined()
   })
 
   test('what no node has a place for fails nothing while others are measured, and is said at the end', () => {
     const unplaced = [2, 3, 4, 5].map((number) => failed(number, 'run'))
     expect(whyStop(state([complete(1), ...unplaced]), budget)).toBeUndefined()
-    expect(whyStop(state([complete(1), ...[2, 3, 4, 5].map((number) => failed(number))]), budget)?.reason).toBe('failed')
-    expect(whyStop(state(unplaced), budget)).toMatchObject({ reason: 'failed', detail: expect.stringContaining('error 5') })
-    expect(withUnplaced({ reason: 'certain', detail: 'sure' }, [complete(1), ...unplaced])).toEqual({
-      reason: 'certain',
-      detail: 'sure; nothing is known of 4 configurations that no node had a place for: tune resume tries them again',
+    expect(
+      whyStop(state([complete(1), ...[2, 3, 4, 5].map((number) => failed(number))]), budget)
+        ?.reason,
+    ).toBe('failed')
+    expect(whyStop(state(unplaced), budget)).toMatchObject({
+      reason: 'failed',
+      detail: expect.stringContaining('error 5'),
     })
+    expect(withUnplaced({ reason: 'certain', detail: 'sure' }, [complete(1), ...unplaced])).toEqual(
+      {
+        reason: 'certain',
+        detail:
+          'sure; nothing is known of 4 configurations that no node had a place for: tune resume tries them again',
+      },
+    )
   })
 
   test('a machine that disturbs every trial from the first on ends it; one that was measured keeps it going', () => {
@@ -58,9 +86,12 @@ describe('why a search stops', () => {
     expect(whyStop(state(five), budget)).toBeUndefined()
     expect(whyStop(state([...five, disturbed(6)]), budget)).toEqual({
       reason: 'failed',
-      detail: 'the machine kept servers or load generator waiting in each of 6 trials; when it is free of other work: tune resume',
+      detail:
+        'the machine kept servers or load generator waiting in each of 6 trials; when it is free of other work: tune resume',
     })
-    expect(whyStop(state([complete(1), ...[2, 3, 4, 5, 6, 7].map(disturbed)]), budget)).toBeUndefined()
+    expect(
+      whyStop(state([complete(1), ...[2, 3, 4, 5, 6, 7].map(disturbed)]), budget),
+    ).toBeUndefined()
     expect(whyStop(state(five, {}, [disturbed(6)]), budget)).toBeUndefined()
   })
 
@@ -89,9 +120,14 @@ describe('why a search stops', () => {
 
   test('spent time or money ends it before the count of trials does: the yardstick is not begun after them', () => {
     const both = { ...budget, timeLimitS: 60, maxCost: 1 }
-    expect(whyStop(state([], { counted: 10, elapsedS: 60 }), both)).toEqual({ reason: 'time-limit', detail: '60 s of 60 s' })
+    expect(whyStop(state([], { counted: 10, elapsedS: 60 }), both)).toEqual({
+      reason: 'time-limit',
+      detail: '60 s of 60 s',
+    })
     expect(whyStop(state([], { counted: 10, spent: 1 }), both)?.reason).toBe('budget')
-    expect(whyStop(state([], { counted: 10, elapsedS: 59, spent: 0.5 }), both)?.reason).toBe('max-trials')
+    expect(whyStop(state([], { counted: 10, elapsedS: 59, spent: 0.5 }), both)?.reason).toBe(
+      'max-trials',
+    )
   })
 
   test('it says how sure it is, rounded down', () => {
@@ -111,13 +147,25 @@ describe('why a search stops', () => {
     expect(whyStop(state([complete(1)], { assessment }), budget)).toBeUndefined()
     expect(whyStop(state([complete(1)], { assessment: unsure, worth }), budget)).toBeUndefined()
     expect(
-      whyStop(state([complete(1)], { assessment: { ...unsure, outlook: { ...outlook, trialsAtLeast: 1 } }, worth }), budget),
+      whyStop(
+        state([complete(1)], {
+          assessment: { ...unsure, outlook: { ...outlook, trialsAtLeast: 1 } },
+          worth,
+        }),
+        budget,
+      ),
     ).toBeUndefined()
   })
 
   test('it says what there is to gain, what there would have to be, why, and how sure the search is', () => {
     const because = (gain: number, regret: number) =>
-      whyStop(state([complete(1)], { assessment: { ...unsure, outlook: { trialsAtLeast: 0, gain, regret } }, worth }), budget)?.detail
+      whyStop(
+        state([complete(1)], {
+          assessment: { ...unsure, outlook: { trialsAtLeast: 0, gain, regret } },
+          worth,
+        }),
+        budget,
+      )?.detail
     expect(because(0.00034, 0.05)).toBe(
       'another trial is expected to gain 0.034 %, and is worth it from 0.2 % on (the bill); with 80 % probability nothing untried is more than 5 % better',
     )
@@ -128,18 +176,27 @@ describe('why a search stops', () => {
 
   test('as sure as the recommendation says', () => {
     // 1 - 0.43 is 0.57, and a hundred times that 56.99999999999999.
-    expect(whyStop(state([complete(1)], { assessment: { ...sure, probabilityBetterExists: 0.43 } }), budget)?.detail).toContain('with 57 %')
+    expect(
+      whyStop(
+        state([complete(1)], { assessment: { ...sure, probabilityBetterExists: 0.43 } }),
+        budget,
+      )?.detail,
+    ).toContain('with 57 %')
   })
 
   test('its tolerance in whole percent, however a computer holds it', () => {
     // 0.29 x 100 is 28.999999999999996.
-    expect(whyStop(state([complete(1)], { assessment: { ...sure, tolerance: 0.29 } }), budget)?.detail).toContain('more than 29 % better')
+    expect(
+      whyStop(state([complete(1)], { assessment: { ...sure, tolerance: 0.29 } }), budget)?.detail,
+    ).toContain('more than 29 % better')
   })
 
   test('four failures in a row, not three, nor four with a success between', () => {
     expect(whyStop(state([failed(1), failed(2), failed(3)]), budget)).toBeUndefined()
     expect(whyStop(state([failed(1), failed(2), complete(3), failed(4)]), budget)).toBeUndefined()
-    expect(whyStop(state([complete(1), failed(2), failed(3), failed(4), failed(5)]), budget)).toEqual({
+    expect(
+      whyStop(state([complete(1), failed(2), failed(3), failed(4), failed(5)]), budget),
+    ).toEqual({
       reason: 'failed',
       detail: '4 trials failed in a row; the last: error 5',
     })
@@ -166,33 +223,58 @@ describe('why a search stops', () => {
       detail: 'none of 4 predictors ever served; the last: detail 4',
     })
     expect(whyStop(state([...never, infeasible(4, 'out-of-memory')]), budget)).toBeUndefined()
-    expect(whyStop(state([...never, infeasible(4, 'crashed')], {}, [complete(0)]), budget)).toBeUndefined()
+    expect(
+      whyStop(state([...never, infeasible(4, 'crashed')], {}, [complete(0)]), budget),
+    ).toBeUndefined()
   })
 
   test('a search whose predictors never started does not end well, however few there are', () => {
-    const never = (number: number): FinishedTrial => ({ ...infeasible(number, 'crashed'), configuration: { number } })
+    const never = (number: number): FinishedTrial => ({
+      ...infeasible(number, 'crashed'),
+      configuration: { number },
+    })
     expect(whyStop(state([never(1)], { assessment: sure }), budget)).toBeUndefined()
-    const ended = { reason: 'failed', detail: 'none of 2 predictors ever served; the last: detail 2' }
-    expect(whyStop(state([never(1), never(2)], { counted: 10, assessment: sure }), budget)).toEqual(ended)
+    const ended = {
+      reason: 'failed',
+      detail: 'none of 2 predictors ever served; the last: detail 2',
+    }
+    expect(whyStop(state([never(1), never(2)], { counted: 10, assessment: sure }), budget)).toEqual(
+      ended,
+    )
     expect(spaceExhausted(state([never(1), never(2)]))).toEqual(ended)
-    expect(spaceExhausted(state([never(1)]))).toEqual({ reason: 'failed', detail: 'the one predictor never served; it: detail 1' })
-    expect(spaceExhausted(state([never(1), { ...complete(2), configuration: { batch: 2 } }]))).toEqual({
+    expect(spaceExhausted(state([never(1)]))).toEqual({
+      reason: 'failed',
+      detail: 'the one predictor never served; it: detail 1',
+    })
+    expect(
+      spaceExhausted(state([never(1), { ...complete(2), configuration: { batch: 2 } }])),
+    ).toEqual({
       reason: 'space-exhausted',
       detail: 'all 2 configurations tried',
     })
   })
 
   test('a configuration that was tried again and again is one', () => {
-    expect(spaceExhausted(state([complete(1), complete(2), failed(3), complete(4)])).detail).toBe('the one configuration tried')
+    expect(spaceExhausted(state([complete(1), complete(2), failed(3), complete(4)])).detail).toBe(
+      'the one configuration tried',
+    )
   })
 
-  test.each(['crashed', 'requests-fail'] as const)('predictors that served before they %s: it is a failure in other words', (reason) => {
-    const died = [1, 2, 3, 4].map((number): FinishedTrial => ({ ...infeasible(number, reason), served: true }))
-    const ended = { reason: 'failed', detail: 'none of 4 predictors ever got through its trial; the last: detail 4' }
-    expect(whyStop(state(died), budget)).toEqual(ended)
-    expect(spaceExhausted(state(died))).toEqual(ended)
-    expect(whyStop(state([...died, complete(5)]), budget)).toBeUndefined()
-  })
+  test.each(['crashed', 'requests-fail'] as const)(
+    'predictors that served before they %s: it is a failure in other words',
+    (reason) => {
+      const died = [1, 2, 3, 4].map(
+        (number): FinishedTrial => ({ ...infeasible(number, reason), served: true }),
+      )
+      const ended = {
+        reason: 'failed',
+        detail: 'none of 4 predictors ever got through its trial; the last: detail 4',
+      }
+      expect(whyStop(state(died), budget)).toEqual(ended)
+      expect(spaceExhausted(state(died))).toEqual(ended)
+      expect(whyStop(state([...died, complete(5)]), budget)).toBeUndefined()
+    },
+  )
 
   test('what is wrong comes before what is reached, and that before a spent budget', () => {
     const spent = { counted: 10, assessment: sure }

@@ -32,12 +32,19 @@ export interface SearchState {
 
 /** Failed trials in a row before the experiment is given up. */
 const maxFailuresInRow = 4
-/** Trials from the first on that the machine disturbed, one and all: two configurations of three attempts each. */
+/**
+ * Trials from the first on that the machine disturbed, one and all: two configurations of three
+ * attempts each.
+ */
 const mostDisturbedAtFirst = 6
 
-/** Undefined: go on. What is wrong comes before what is reached, and a reached goal before a spent budget. */
+/**
+ * Undefined: go on. What is wrong comes before what is reached, and a reached goal before a spent
+ * budget.
+ */
 export function whyStop(state: SearchState, budget: BudgetSpec): Ending | undefined {
-  const reached = nothingLasted(state) === undefined ? (certain(state) ?? notWorthwhile(state)) : undefined
+  const reached =
+    nothingLasted(state) === undefined ? (certain(state) ?? notWorthwhile(state)) : undefined
   const spent = () => {
     const ending = exhausted(state, budget)
     return ending && (nothingLasted(state) ?? ending)
@@ -49,13 +56,23 @@ export function whyStop(state: SearchState, budget: BudgetSpec): Ending | undefi
 export function withUnplaced(ending: Ending, fresh: readonly FinishedTrial[]): Ending {
   const unplaced = fresh.filter(withoutPlace).length
   if (unplaced === 0) return ending
-  const what = unplaced === 1 ? 'one configuration that no node had a place for' : `${unplaced} configurations that no node had a place for`
-  return { ...ending, detail: `${ending.detail}; nothing is known of ${what}: tune resume tries ${unplaced === 1 ? 'it' : 'them'} again` }
+  const what =
+    unplaced === 1
+      ? 'one configuration that no node had a place for'
+      : `${unplaced} configurations that no node had a place for`
+  return {
+    ...ending,
+    detail: `${ending.detail}; nothing is known of ${what}: tune resume tries ${unplaced === 1 ? 'it' : 'them'} again`,
+  }
 }
 
 /** Nothing is left to try. */
 export function spaceExhausted({ trials }: Pick<SearchState, 'trials'>): Ending {
-  const tried = new Set(trials.flatMap((trial) => (trial.state === 'failed' ? [] : configurationKey(trial.configuration)))).size
+  const tried = new Set(
+    trials.flatMap((trial) =>
+      trial.state === 'failed' ? [] : configurationKey(trial.configuration),
+    ),
+  ).size
   const detail = tried === 1 ? 'the one configuration tried' : `all ${tried} configurations tried`
   return nothingLasted({ trials }) ?? { reason: 'space-exhausted', detail }
 }
@@ -72,17 +89,26 @@ function hopeless({ trials, fresh }: SearchState): Ending | undefined {
   // What has no place now says nothing of the rest.
   const last = fresh.filter((trial) => !withoutPlace(trial)).slice(-maxFailuresInRow)
   if (last.length === maxFailuresInRow && last.every((trial) => trial.state === 'failed'))
-    return failed(`${maxFailuresInRow} trials failed in a row; the last: ${whatWentWrong(last.at(-1)!)}`)
+    return failed(
+      `${maxFailuresInRow} trials failed in a row; the last: ${whatWentWrong(last.at(-1)!)}`,
+    )
   return nothingLasted({ trials })
 }
 
-/** Of predictors that never start, or all die, there is no telling which is best: that is no search's end, but a failure. */
+/**
+ * Of predictors that never start, or all die, there is no telling which is best: that is no
+ * search's end, but a failure.
+ */
 function nothingLasted({ trials }: Pick<SearchState, 'trials'>): Ending | undefined {
   const last = trials.at(-1)
   if (last === undefined || !trials.every(broke)) return undefined
-  const none = trials.length === 1 ? 'the one predictor never' : `none of ${trials.length} predictors ever`
+  const none =
+    trials.length === 1 ? 'the one predictor never' : `none of ${trials.length} predictors ever`
   const served = trials.some((trial) => trial.served) ? 'got through its trial' : 'served'
-  return { reason: 'failed', detail: `${none} ${served}; ${trials.length === 1 ? 'it' : 'the last'}: ${whatWentWrong(last)}` }
+  return {
+    reason: 'failed',
+    detail: `${none} ${served}; ${trials.length === 1 ? 'it' : 'the last'}: ${whatWentWrong(last)}`,
+  }
 }
 
 function certain({ assessment }: SearchState): Ending | undefined {
@@ -94,7 +120,9 @@ function certain({ assessment }: SearchState): Ending | undefined {
 function notWorthwhile({ assessment, worth }: SearchState): Ending | undefined {
   if (assessment === undefined || worth === undefined) return undefined
   const why = notWorth(assessment.outlook, worth)
-  return why === undefined ? undefined : { reason: 'not-worthwhile', detail: `${why}; ${certaintyText(assessment)}` }
+  return why === undefined
+    ? undefined
+    : { reason: 'not-worthwhile', detail: `${why}; ${certaintyText(assessment)}` }
 }
 
 function certaintyText({ probabilityBetterExists, tolerance }: StopAssessment): string {
@@ -102,21 +130,33 @@ function certaintyText({ probabilityBetterExists, tolerance }: StopAssessment): 
   return `with ${certainty} % probability nothing untried is more than ${Math.round(tolerance * 100)} % better`
 }
 
-/** Time and money before the count of trials: where those are spent, nothing is begun any more, not even what stands beside the count. */
-function exhausted({ counted, elapsedS, spent }: SearchState, { maxTrials, timeLimitS, maxCost }: BudgetSpec): Ending | undefined {
+/**
+ * Time and money before the count of trials: where those are spent, nothing is begun any more, not
+ * even what stands beside the count.
+ */
+function exhausted(
+  { counted, elapsedS, spent }: SearchState,
+  { maxTrials, timeLimitS, maxCost }: BudgetSpec,
+): Ending | undefined {
   if (timeLimitS !== undefined && elapsedS >= timeLimitS)
     return { reason: 'time-limit', detail: `${Math.round(elapsedS)} s of ${timeLimitS} s` }
-  if (maxCost !== undefined && spent >= maxCost) return { reason: 'budget', detail: `$${spent.toFixed(4)} of $${maxCost} spent on trials` }
+  if (maxCost !== undefined && spent >= maxCost)
+    return { reason: 'budget', detail: `$${spent.toFixed(4)} of $${maxCost} spent on trials` }
   if (counted >= maxTrials) return { reason: 'max-trials', detail: `${counted} trials` }
   return undefined
 }
 
 const breaks: readonly InfeasibleReason[] = ['crashed', 'never-ready', 'requests-fail']
 
-/** A predictor that does not even start, or does not last, says more of the template than of the configuration. */
-const broke = (trial: FinishedTrial): boolean => trial.state === 'failed' || (trial.state === 'infeasible' && breaks.includes(trial.reason))
+/**
+ * A predictor that does not even start, or does not last, says more of the template than of the
+ * configuration.
+ */
+const broke = (trial: FinishedTrial): boolean =>
+  trial.state === 'failed' || (trial.state === 'infeasible' && breaks.includes(trial.reason))
 
-export const wasDisturbed = (trial: FinishedTrial): boolean => trial.state === 'complete' && trial.measurement.outcome === 'disturbed'
+export const wasDisturbed = (trial: FinishedTrial): boolean =>
+  trial.state === 'complete' && trial.measurement.outcome === 'disturbed'
 
 const whatWentWrong = (trial: FinishedTrial): string =>
   trial.state === 'failed' ? trial.error : trial.state === 'infeasible' ? trial.detail : ''

@@ -1,4 +1,7 @@
-/** Messages to a receiver, in order, in the background: tried again while it is worth it, and told of when they are lost. */
+/**
+ * Messages to a receiver, in order, in the background: tried again while it is worth it, and told
+ * of when they are lost.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readAnswer } from '../../profiler/bounded-reader.ts'
 import { plainText } from '../../profiler/plain-text.ts'
@@ -10,7 +13,10 @@ const timeoutMs = 5_000
 /** Before the second try, the third, ... */
 const pausesMs = [250, 1_000]
 const mostAnswerBytes = 65_536
-/** Once a receiver is not to be had, messages are lost without a try for this long: a run does not wait for it. */
+/**
+ * Once a receiver is not to be had, messages are lost without a try for this long: a run does not
+ * wait for it.
+ */
 const restMs = 30_000
 
 interface Message {
@@ -20,7 +26,10 @@ interface Message {
   readonly headers?: Readonly<Record<string, string>>
   /** Absent: it is asked for (GET). */
   readonly body?: string | Uint8Array
-  /** What stands for the answer where there is no such thing (404); absent: that is a fault like any other. */
+  /**
+   * What stands for the answer where there is no such thing (404); absent: that is a fault like any
+   * other.
+   */
   readonly absentAs?: string
 }
 
@@ -40,7 +49,10 @@ export class Delivery {
     this.#now = now
   }
 
-  /** Queues a message. Resolves with the answer's text, or undefined where it was lost, which has been told; never rejects. */
+  /**
+   * Queues a message. Resolves with the answer's text, or undefined where it was lost, which has
+   * been told; never rejects.
+   */
   send(message: Message): Promise<string | undefined> {
     const sent = this.#last.then(() => this.#deliver(message))
     this.#last = sent
@@ -50,7 +62,8 @@ export class Delivery {
   /** Waits for what is under way, and says what was lost. */
   async close(): Promise<void> {
     await this.#last
-    if (this.#lost > 1) this.#warn(`${this.#shown}: ${this.#lost} messages were lost; the result itself is complete`)
+    if (this.#lost > 1)
+      this.#warn(`${this.#shown}: ${this.#lost} messages were lost; the result itself is complete`)
   }
 
   get #shown(): string {
@@ -78,7 +91,8 @@ export class Delivery {
   /** Something was lost, and why: what is said once, and counted. */
   lost(fault: string): void {
     this.#lost++
-    if (!this.#told) this.#warn(`${this.#shown}: ${fault}; the run goes on, and what is not delivered is lost`)
+    if (!this.#told)
+      this.#warn(`${this.#shown}: ${fault}; the run goes on, and what is not delivered is lost`)
     this.#told = true
   }
 
@@ -87,15 +101,21 @@ export class Delivery {
     try {
       const response = await fetch(addressOf(url, message.path), {
         method: message.body === undefined ? 'GET' : 'POST',
-        headers: { ...withAuthorization(url, headers), 'content-type': message.contentType, ...message.headers },
+        headers: {
+          ...withAuthorization(url, headers),
+          'content-type': message.contentType,
+          ...message.headers,
+        },
         body: message.body,
         signal: AbortSignal.timeout(timeoutMs),
         redirect: 'error',
       })
       const text = await readAnswer(response.body, mostAnswerBytes).catch(() => '')
-      if (response.status === 404 && message.absentAs !== undefined) return { text: message.absentAs, refused: false, problem: '' }
+      if (response.status === 404 && message.absentAs !== undefined)
+        return { text: message.absentAs, refused: false, problem: '' }
       if (response.ok) return { text, refused: false, problem: '' }
-      // Too many requests and failures of the receiver may pass; what it refuses once it refuses again.
+      // Too many requests and failures of the receiver may pass; what it refuses once it refuses
+      // again.
       const refused = response.status < 500 && response.status !== 429
       return {
         refused,
@@ -103,7 +123,10 @@ export class Delivery {
       }
     } catch (error) {
       const { message: said, cause } = error as Error & { cause?: Error }
-      return { refused: false, problem: `not to be reached (${withoutSecrets(cause?.message || said)})` }
+      return {
+        refused: false,
+        problem: `not to be reached (${withoutSecrets(cause?.message || said)})`,
+      }
     }
   }
 }

@@ -1,4 +1,7 @@
-/** Against a server that takes what MLflow's REST API documents, and nothing else: MLflow itself is not run. */
+/**
+ * Against a server that takes what MLflow's REST API documents, and nothing else: MLflow itself is
+ * not run.
+ */
 import { afterEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { CliBox } from '../testing/run-cli.ts'
@@ -9,14 +12,25 @@ const pair = z.strictObject({ key, value: z.string().max(500) })
 const id = z.string().min(1)
 const bodies: Readonly<Record<string, z.ZodType>> = {
   'experiments/create': z.strictObject({ name: z.string() }),
-  'runs/create': z.strictObject({ experiment_id: id, run_name: z.string(), start_time: z.int(), tags: z.array(pair).max(100) }),
+  'runs/create': z.strictObject({
+    experiment_id: id,
+    run_name: z.string(),
+    start_time: z.int(),
+    tags: z.array(pair).max(100),
+  }),
   'runs/log-batch': z.strictObject({
     run_id: id,
-    metrics: z.array(z.strictObject({ key, value: z.number(), timestamp: z.int(), step: z.int() })).max(1000),
+    metrics: z
+      .array(z.strictObject({ key, value: z.number(), timestamp: z.int(), step: z.int() }))
+      .max(1000),
     params: z.array(pair).max(100),
     tags: z.array(pair).max(100),
   }),
-  'runs/update': z.strictObject({ run_id: id, status: z.enum(['FINISHED', 'FAILED', 'KILLED']), end_time: z.int() }),
+  'runs/update': z.strictObject({
+    run_id: id,
+    status: z.enum(['FINISHED', 'FAILED', 'KILLED']),
+    end_time: z.int(),
+  }),
 }
 
 interface Run {
@@ -44,7 +58,10 @@ async function startMlflow(known: Map<string, string>) {
     }
     const parsed = bodies[name]?.safeParse(JSON.parse(body.toString()))
     if (method !== 'POST' || !parsed?.success)
-      return json({ error_code: 'INVALID_PARAMETER_VALUE', message: parsed?.error?.message ?? path }, 400)
+      return json(
+        { error_code: 'INVALID_PARAMETER_VALUE', message: parsed?.error?.message ?? path },
+        400,
+      )
     const given = parsed.data as {
       run_id: string
       name: string
@@ -75,7 +92,8 @@ async function startMlflow(known: Map<string, string>) {
         return json({})
       default: {
         const run = runs.get(given.run_id)!
-        for (const { key, value } of given.metrics) run.metrics[key] = [...(run.metrics[key] ?? []), value]
+        for (const { key, value } of given.metrics)
+          run.metrics[key] = [...(run.metrics[key] ?? []), value]
         for (const { key, value } of given.params) {
           // Once written, a parameter is not changed.
           if (key in run.params) return json({ error_code: 'INVALID_PARAMETER_VALUE' }, 400)
@@ -90,7 +108,18 @@ async function startMlflow(known: Map<string, string>) {
   return { receiver, runs }
 }
 
-const search = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--gpus', 'T4', '--max-trials', '3']
+const search = [
+  '--model',
+  'bert',
+  '--slo',
+  '50ms',
+  '--backend',
+  'simulated',
+  '--gpus',
+  'T4',
+  '--max-trials',
+  '3',
+]
 
 describe('MLflow', () => {
   let open: Receiver | undefined
@@ -104,7 +133,11 @@ describe('MLflow', () => {
     const known = new Map<string, string>()
     const { receiver, runs } = await startMlflow(known)
     open = receiver
-    const { code, stderr } = await box.run([...search, '--out', `mlflow=http://${receiver.address}/base/`])
+    const { code, stderr } = await box.run([
+      ...search,
+      '--out',
+      `mlflow=http://${receiver.address}/base/`,
+    ])
     expect(code, stderr).toBe(0)
     expect(stderr).not.toContain('mlflow=')
     expect([...known.keys()]).toEqual(['bert'])
@@ -117,13 +150,22 @@ describe('MLflow', () => {
       tags: { 'tune.conclusion': 'simulated' },
     })
     expect(whole!.metrics.best_capacity_rps).toHaveLength(1)
-    expect(below.map(({ parent, status }) => [parent, status])).toEqual(trials.map(() => ['run-0', 'FINISHED']))
+    expect(below.map(({ parent, status }) => [parent, status])).toEqual(
+      trials.map(() => ['run-0', 'FINISHED']),
+    )
     for (const trial of trials) {
       const confirmation = trial.purpose === 'confirmation'
-      const run = below.find(({ name }) => name === `${confirmation ? 'confirmation' : 'trial'} ${trial.number}`)!
-      expect(run.params).toEqual(Object.fromEntries(Object.entries(trial.configuration).map(([name, value]) => [name, String(value)])))
+      const run = below.find(
+        ({ name }) => name === `${confirmation ? 'confirmation' : 'trial'} ${trial.number}`,
+      )!
+      expect(run.params).toEqual(
+        Object.fromEntries(
+          Object.entries(trial.configuration).map(([name, value]) => [name, String(value)]),
+        ),
+      )
       if (confirmation) expect(run.metrics['confirm/slo_ms']!.length).toBeGreaterThan(0)
-      else if (trial.state === 'complete') expect(run.metrics.capacity_rps).toEqual([trial.measurement.capacityRps])
+      else if (trial.state === 'complete')
+        expect(run.metrics.capacity_rps).toEqual([trial.measurement.capacityRps])
     }
   })
 })
@@ -131,7 +173,11 @@ describe('MLflow', () => {
 test('what is no MLflow is named, and the result is whole', async () => {
   const receiver = await startReceiver(() => ({ status: 200, body: '<html>please log in</html>' }))
   const box = new CliBox()
-  const { code, stdout, stderr } = await box.run([...search, '--out', `mlflow=http://${receiver.address}`])
+  const { code, stdout, stderr } = await box.run([
+    ...search,
+    '--out',
+    `mlflow=http://${receiver.address}`,
+  ])
   receiver.stop()
   await box.end()
   expect(code).toBe(0)

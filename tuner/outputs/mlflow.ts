@@ -1,6 +1,7 @@
 /**
- * MLflow's REST API, version 2.0 (https://mlflow.org/docs/latest/rest-api.html): the experiment as an experiment of the same name, the run as a run in it, each
- * trial and confirmation as a run below that, with its configuration as parameters and its load steps as metrics.
+ * MLflow's REST API, version 2.0 (https://mlflow.org/docs/latest/rest-api.html): the experiment as
+ * an experiment of the same name, the run as a run in it, each trial and confirmation as a run
+ * below that, with its configuration as parameters and its load steps as metrics.
  */
 import { jsonFrom } from '../../profiler/bounded-reader.ts'
 import { sloText } from '../../profiler/slo.ts'
@@ -13,7 +14,11 @@ import { Delivery } from './delivery.ts'
 import type { Output } from './output.ts'
 
 /** @param warn told of what is lost */
-export function mlflow(target: OutputTarget, warn: (message: string) => void, now: () => number): Output {
+export function mlflow(
+  target: OutputTarget,
+  warn: (message: string) => void,
+  now: () => number,
+): Output {
   const delivery = new Delivery(target, warn, now)
   const runs = new MlflowRuns(delivery, now)
   let last: Promise<void> = Promise.resolve()
@@ -39,7 +44,10 @@ interface Run {
   steps: number
 }
 
-/** What another message needs of an answer, such as a run's id, is lost with that; the rest is then left out, for nothing could take it. */
+/**
+ * What another message needs of an answer, such as a run's id, is lost with that; the rest is then
+ * left out, for nothing could take it.
+ */
 class MlflowRuns {
   readonly #delivery: Delivery
   #experimentId: string | undefined
@@ -65,15 +73,33 @@ class MlflowRuns {
           'tune.provenance': provenance,
           'tune.resumed_trials': event.resumedTrials,
         })
-        if (this.#whole) await this.#log(this.#whole, atMs, {}, { slo: sloText(event.slo), seed, max_trials: event.maxTrials })
+        if (this.#whole)
+          await this.#log(
+            this.#whole,
+            atMs,
+            {},
+            { slo: sloText(event.slo), seed, max_trials: event.maxTrials },
+          )
         return
       }
       case 'trial-started':
-        return this.#begin(event.number, `trial ${event.number}`, atMs, event.suggestion.configuration, {
-          'tune.why': event.suggestion.why,
-        })
+        return this.#begin(
+          event.number,
+          `trial ${event.number}`,
+          atMs,
+          event.suggestion.configuration,
+          {
+            'tune.why': event.suggestion.why,
+          },
+        )
       case 'confirming':
-        return this.#begin(event.number, `confirmation ${event.number}`, atMs, event.configuration, { 'tune.purpose': 'confirmation' })
+        return this.#begin(
+          event.number,
+          `confirmation ${event.number}`,
+          atMs,
+          event.configuration,
+          { 'tune.purpose': 'confirmation' },
+        )
       case 'load-step':
         return this.#step(event.number, event.point, event.phase, atMs)
       case 'trial-finished':
@@ -96,8 +122,13 @@ class MlflowRuns {
           best_price_per_hour: best.pricePerHour,
           best_replicas: best.replicas,
         }
-        const params = Object.fromEntries(Object.entries(best?.configuration ?? {}).map(([name, value]) => [`best.${name}`, value]))
-        return this.#log(this.#whole, atMs, figures ?? {}, params, { 'tune.verdict': verdict, 'tune.conclusion': conclusion })
+        const params = Object.fromEntries(
+          Object.entries(best?.configuration ?? {}).map(([name, value]) => [`best.${name}`, value]),
+        )
+        return this.#log(this.#whole, atMs, figures ?? {}, params, {
+          'tune.verdict': verdict,
+          'tune.conclusion': conclusion,
+        })
       }
     }
   }
@@ -106,7 +137,10 @@ class MlflowRuns {
     const query = `?experiment_name=${encodeURIComponent(name)}`
     const known = await this.#ask(`experiments/get-by-name${query}`, undefined)
     if (known === undefined) return undefined
-    return textAt(known, 'experiment', 'experiment_id') ?? textAt(await this.#ask('experiments/create', { name }), 'experiment_id')
+    return (
+      textAt(known, 'experiment', 'experiment_id') ??
+      textAt(await this.#ask('experiments/create', { name }), 'experiment_id')
+    )
   }
 
   async #create(name: string, atMs: number, tags: Texts): Promise<Run | undefined> {
@@ -121,7 +155,13 @@ class MlflowRuns {
     return id === undefined ? undefined : { id, steps: 0 }
   }
 
-  async #begin(number: number, name: string, atMs: number, configuration: Configuration, tags: Texts): Promise<void> {
+  async #begin(
+    number: number,
+    name: string,
+    atMs: number,
+    configuration: Configuration,
+    tags: Texts,
+  ): Promise<void> {
     if (this.#whole === undefined) return
     const run = await this.#create(name, atMs, { 'mlflow.parentRunId': this.#whole.id, ...tags })
     if (run === undefined) return
@@ -141,7 +181,9 @@ class MlflowRuns {
       slo_ms: point.sloMs,
       error_ratio: point.requests > 0 ? point.errors / point.requests : 0,
     }
-    const named = Object.fromEntries(Object.entries(figures).map(([name, figure]) => [`${phase}/${name}`, figure]))
+    const named = Object.fromEntries(
+      Object.entries(figures).map(([name, figure]) => [`${phase}/${name}`, figure]),
+    )
     await this.#log(run, atMs, named, {}, {}, run.steps++)
   }
 
@@ -150,15 +192,33 @@ class MlflowRuns {
     const state = { 'tune.state': trial.state }
     switch (trial.state) {
       case 'complete':
-        return this.#ends(trial.number, atMs, 'FINISHED', { ...figures, capacity_rps: trial.measurement.capacityRps }, state)
+        return this.#ends(
+          trial.number,
+          atMs,
+          'FINISHED',
+          { ...figures, capacity_rps: trial.measurement.capacityRps },
+          state,
+        )
       case 'infeasible':
-        return this.#ends(trial.number, atMs, 'FINISHED', figures, { ...state, 'tune.reason': `${trial.reason}: ${trial.detail}` })
+        return this.#ends(trial.number, atMs, 'FINISHED', figures, {
+          ...state,
+          'tune.reason': `${trial.reason}: ${trial.detail}`,
+        })
       case 'failed':
-        return this.#ends(trial.number, atMs, 'FAILED', figures, { ...state, 'tune.error': trial.error })
+        return this.#ends(trial.number, atMs, 'FAILED', figures, {
+          ...state,
+          'tune.error': trial.error,
+        })
     }
   }
 
-  async #ends(number: number, atMs: number, status: Status, figures: Figures, tags: Texts): Promise<void> {
+  async #ends(
+    number: number,
+    atMs: number,
+    status: Status,
+    figures: Figures,
+    tags: Texts,
+  ): Promise<void> {
     const run = this.#open.get(number)
     if (run === undefined) return
     this.#open.delete(number)
@@ -183,11 +243,25 @@ class MlflowRuns {
     await this.#ask('runs/update', { run_id: id, status, end_time: atMs })
   }
 
-  async #log(run: Run, atMs: number, figures: Figures, params: Texts = {}, tags: Texts = {}, step = 0): Promise<void> {
+  async #log(
+    run: Run,
+    atMs: number,
+    figures: Figures,
+    params: Texts = {},
+    tags: Texts = {},
+    step = 0,
+  ): Promise<void> {
     const metrics = Object.entries(figures).flatMap(([key, value]) =>
-      value === undefined || !Number.isFinite(value) ? [] : [{ key: plainKey(key), value, timestamp: atMs, step }],
+      value === undefined || !Number.isFinite(value)
+        ? []
+        : [{ key: plainKey(key), value, timestamp: atMs, step }],
     )
-    await this.#ask('runs/log-batch', { run_id: run.id, metrics, params: pairs(params), tags: pairs(tags) })
+    await this.#ask('runs/log-batch', {
+      run_id: run.id,
+      metrics,
+      params: pairs(params),
+      tags: pairs(tags),
+    })
   }
 
   /** Undefined: it was lost, or what was asked for is not there. */
@@ -220,6 +294,10 @@ const plainKey = (key: string): string => key.replace(/[^\w\-. /]/g, '_').slice(
 
 function textAt(value: unknown, ...path: readonly string[]): string | undefined {
   let inner = value
-  for (const key of path) inner = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>)[key] : undefined
+  for (const key of path)
+    inner =
+      typeof inner === 'object' && inner !== null
+        ? (inner as Record<string, unknown>)[key]
+        : undefined
   return typeof inner === 'string' ? inner : undefined
 }

@@ -1,4 +1,7 @@
-/** Against a receiver of OTLP's JSON that takes what its protobuf definitions have, and nothing else: no collector is run. */
+/**
+ * Against a receiver of OTLP's JSON that takes what its protobuf definitions have, and nothing
+ * else: no collector is run.
+ */
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { CliBox } from '../testing/run-cli.ts'
@@ -25,7 +28,14 @@ const span = z.strictObject({
   endTimeUnixNano: nanos,
   attributes,
   droppedAttributesCount: z.int(),
-  events: z.array(z.strictObject({ timeUnixNano: nanos, name: z.string(), attributes, droppedAttributesCount: z.int() })),
+  events: z.array(
+    z.strictObject({
+      timeUnixNano: nanos,
+      name: z.string(),
+      attributes,
+      droppedAttributesCount: z.int(),
+    }),
+  ),
   droppedEventsCount: z.int(),
   links: z.array(z.never()),
   droppedLinksCount: z.int(),
@@ -37,12 +47,19 @@ const traces = z.strictObject({
   resourceSpans: z.array(
     z.strictObject({
       resource,
-      scopeSpans: z.array(z.strictObject({ scope, spans: z.array(span), schemaUrl: z.string().optional() })),
+      scopeSpans: z.array(
+        z.strictObject({ scope, spans: z.array(span), schemaUrl: z.string().optional() }),
+      ),
       schemaUrl: z.string().optional(),
     }),
   ),
 })
-const point = z.strictObject({ attributes, startTimeUnixNano: nanos, timeUnixNano: nanos, asDouble: z.number() })
+const point = z.strictObject({
+  attributes,
+  startTimeUnixNano: nanos,
+  timeUnixNano: nanos,
+  asDouble: z.number(),
+})
 const metric = z.strictObject({
   name: z.string(),
   description: z.string(),
@@ -53,23 +70,43 @@ const metrics = z.strictObject({
   resourceMetrics: z.array(
     z.strictObject({
       resource,
-      scopeMetrics: z.array(z.strictObject({ scope, metrics: z.array(metric), schemaUrl: z.string().optional() })),
+      scopeMetrics: z.array(
+        z.strictObject({ scope, metrics: z.array(metric), schemaUrl: z.string().optional() }),
+      ),
       schemaUrl: z.string().optional(),
     }),
   ),
 })
 
-const search = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--gpus', 'T4', '--max-trials', '3']
-const plain = (given: z.output<typeof attributes>) => Object.fromEntries(given.map(({ key, value }) => [key, Object.values(value)[0]]))
+const search = [
+  '--model',
+  'bert',
+  '--slo',
+  '50ms',
+  '--backend',
+  'simulated',
+  '--gpus',
+  'T4',
+  '--max-trials',
+  '3',
+]
+const plain = (given: z.output<typeof attributes>) =>
+  Object.fromEntries(given.map(({ key, value }) => [key, Object.values(value)[0]]))
 
 test('a run is a trace, its trials the spans below it, its load steps metrics', async () => {
   const receiver = await startReceiver(({ path, body }) => {
     const schema = path === '/v1/traces' ? traces : path === '/v1/metrics' ? metrics : z.never()
     const parsed = schema.safeParse(JSON.parse(body.toString()))
-    return parsed.success ? { status: 200, body: '{}' } : { status: 400, body: parsed.error.message.replace(/\s+/g, ' ') }
+    return parsed.success
+      ? { status: 200, body: '{}' }
+      : { status: 400, body: parsed.error.message.replace(/\s+/g, ' ') }
   })
   const box = new CliBox()
-  const { code, stderr } = await box.run([...search, '--out', `opentelemetry=http://${receiver.address}`])
+  const { code, stderr } = await box.run([
+    ...search,
+    '--out',
+    `opentelemetry=http://${receiver.address}`,
+  ])
   receiver.stop()
   expect(code, stderr).toBe(0)
   expect(stderr).not.toContain('opentelemetry=')
@@ -77,7 +114,9 @@ test('a run is a trace, its trials the spans below it, its load steps metrics', 
   await box.end()
 
   const told = <T>(path: string, schema: z.ZodType<T>) =>
-    receiver.heard.filter((one) => one.path === path).map(({ body }) => schema.parse(JSON.parse(body.toString())))
+    receiver.heard
+      .filter((one) => one.path === path)
+      .map(({ body }) => schema.parse(JSON.parse(body.toString())))
   const spans = told('/v1/traces', traces).flatMap(({ resourceSpans }) =>
     resourceSpans.flatMap((r) => r.scopeSpans.flatMap((s) => s.spans)),
   )
@@ -88,7 +127,9 @@ test('a run is a trace, its trials the spans below it, its load steps metrics', 
     'tune.conclusion': 'simulated',
   })
   const below = spans.filter((one) => one !== whole)
-  expect(below.map((one) => [one.traceId, one.parentSpanId])).toEqual(trials.map(() => [whole.traceId, whole.spanId]))
+  expect(below.map((one) => [one.traceId, one.parentSpanId])).toEqual(
+    trials.map(() => [whole.traceId, whole.spanId]),
+  )
   for (const trial of trials) {
     const kind = trial.purpose === 'confirmation' ? 'confirmation' : 'trial'
     const one = below.find(({ name }) => name === `${kind} ${trial.number}`)!
@@ -111,7 +152,9 @@ test('a run is a trace, its trials the spans below it, its load steps metrics', 
     'tune.spent': '{USD}',
     'tune.trials': '1',
   })
-  const counted = gauges.filter(({ name }) => name === 'tune.trials').flatMap(({ gauge }) => gauge.dataPoints)
+  const counted = gauges
+    .filter(({ name }) => name === 'tune.trials')
+    .flatMap(({ gauge }) => gauge.dataPoints)
   expect(Math.max(...counted.map(({ asDouble }) => asDouble))).toBe(3)
   expect(counted.every(({ attributes: of }) => plain(of).experiment === experiment.id)).toBe(true)
 })
@@ -122,10 +165,16 @@ test('what a receiver leaves out of what it takes is told, and the result is who
     body: '{"partialSuccess":{"rejectedDataPoints":"4","errorMessage":"too old"}}',
   }))
   const box = new CliBox()
-  const { code, stdout, stderr } = await box.run([...search, '--out', `opentelemetry=http://${receiver.address}`])
+  const { code, stdout, stderr } = await box.run([
+    ...search,
+    '--out',
+    `opentelemetry=http://${receiver.address}`,
+  ])
   receiver.stop()
   await box.end()
   expect(code).toBe(0)
-  expect(stderr).toMatch(/opentelemetry=http:\/\/127.0.0.1:\d+\/: \/v1\/\w+ took a part alone: too old/)
+  expect(stderr).toMatch(
+    /opentelemetry=http:\/\/127.0.0.1:\d+\/: \/v1\/\w+ took a part alone: too old/,
+  )
   expect(stdout).toContain('batch')
 })

@@ -1,8 +1,17 @@
 /**
- * OpenTelemetry: OTLP over HTTP, as JSON (https://opentelemetry.io/docs/specs/otlp/). A run is a trace: the run a span, each trial and confirmation a span
- * below it. Its figures, load steps among them, are the gauges that Prometheus is written (prometheus-series.ts), by OpenTelemetry's names.
+ * OpenTelemetry: OTLP over HTTP, as JSON (https://opentelemetry.io/docs/specs/otlp/). A run is a
+ * trace: the run a span, each trial and confirmation a span below it. Its figures, load steps among
+ * them, are the gauges that Prometheus is written (prometheus-series.ts), by OpenTelemetry's names.
  */
-import { type Attributes, type Context, ROOT_CONTEXT, type Span, SpanStatusCode, trace, ValueType } from '@opentelemetry/api'
+import {
+  type Attributes,
+  type Context,
+  ROOT_CONTEXT,
+  type Span,
+  SpanStatusCode,
+  trace,
+  ValueType,
+} from '@opentelemetry/api'
 import { JsonMetricsSerializer, JsonTraceSerializer } from '@opentelemetry/otlp-transformer'
 import { resourceFromAttributes } from '@opentelemetry/resources'
 import { AggregationTemporality, DataPointType, type MetricData } from '@opentelemetry/sdk-metrics'
@@ -23,7 +32,11 @@ const scope = { name: 'tune' }
 const resource = resourceFromAttributes({ 'service.name': 'tune' })
 
 /** @param warn told of what is lost */
-export function openTelemetry(target: OutputTarget, warn: (message: string) => void, now: () => number): Output {
+export function openTelemetry(
+  target: OutputTarget,
+  warn: (message: string) => void,
+  now: () => number,
+): Output {
   const delivery = new Delivery(target, warn, now)
   const send = async (path: string, body: Uint8Array) => {
     const answer = await delivery.send({ path, contentType: 'application/json', body })
@@ -31,7 +44,9 @@ export function openTelemetry(target: OutputTarget, warn: (message: string) => v
     if (refused !== undefined) delivery.lost(`${path} took a part alone: ${refused}`)
   }
   const samples = new Batches<Sample>((batch) => send('/v1/metrics', metricsOf(batch)))
-  const ended = new Batches<ReadableSpan>((batch) => send('/v1/traces', JsonTraceSerializer.serializeRequest([...batch])!))
+  const ended = new Batches<ReadableSpan>((batch) =>
+    send('/v1/traces', JsonTraceSerializer.serializeRequest([...batch])!),
+  )
   const series = new RunSeries()
   const spans = new RunSpans((span) => ended.add(span))
   return {
@@ -50,8 +65,12 @@ export function openTelemetry(target: OutputTarget, warn: (message: string) => v
 /** What a receiver says that it left out of a message which it took. */
 function refusedOf(answer: string): string | undefined {
   try {
-    const { partialSuccess } = jsonFrom(answer || '{}') as { partialSuccess?: { errorMessage?: unknown } }
-    return partialSuccess?.errorMessage ? plainText(withoutSecrets(String(partialSuccess.errorMessage))).slice(0, 200) : undefined
+    const { partialSuccess } = jsonFrom(answer || '{}') as {
+      partialSuccess?: { errorMessage?: unknown }
+    }
+    return partialSuccess?.errorMessage
+      ? plainText(withoutSecrets(String(partialSuccess.errorMessage))).slice(0, 200)
+      : undefined
   } catch {
     return undefined // Its state said that it took it.
   }
@@ -66,7 +85,9 @@ class RunSpans {
   constructor(onEnd: (span: ReadableSpan) => void) {
     const keepNothing = async () => {}
     const processor = { onStart() {}, onEnd, forceFlush: keepNothing, shutdown: keepNothing }
-    this.#tracer = new TracerProvider({ resource, spanProcessors: [processor] }).getTracer(scope.name)
+    this.#tracer = new TracerProvider({ resource, spanProcessors: [processor] }).getTracer(
+      scope.name,
+    )
   }
 
   take(event: TuneEvent): void {
@@ -74,7 +95,12 @@ class RunSpans {
     switch (event.type) {
       case 'experiment-started': {
         const { experimentId, name, provenance, seed, slo } = event
-        const attributes = { 'tune.experiment': experimentId, 'tune.name': name, 'tune.provenance': provenance, 'tune.seed': seed }
+        const attributes = {
+          'tune.experiment': experimentId,
+          'tune.name': name,
+          'tune.provenance': provenance,
+          'tune.seed': seed,
+        }
         const span = this.#tracer.startSpan(
           `tune ${name}`,
           { startTime: atMs, attributes: { ...attributes, 'tune.slo': sloText(slo) } },
@@ -92,7 +118,9 @@ class RunSpans {
         this.#begin(event.number, `confirmation ${event.number}`, atMs, event.configuration, {})
         return
       case 'predictor-ready':
-        this.#open.get(event.number)?.addEvent('predictor ready', { 'tune.isolation': event.isolation }, atMs)
+        this.#open
+          .get(event.number)
+          ?.addEvent('predictor ready', { 'tune.isolation': event.isolation }, atMs)
         return
       case 'trial-finished': {
         const { trial, pricePerHour } = event
@@ -100,20 +128,29 @@ class RunSpans {
         const fault = trial.state === 'failed' ? trial.error : undefined
         const more = {
           ...(trial.state === 'complete' && { 'tune.capacity_rps': trial.measurement.capacityRps }),
-          ...(trial.state === 'infeasible' && { 'tune.reason': `${trial.reason}: ${trial.detail}` }),
+          ...(trial.state === 'infeasible' && {
+            'tune.reason': `${trial.reason}: ${trial.detail}`,
+          }),
         }
         this.#ends(trial.number, atMs, { ...told, ...more }, fault)
         return
       }
       case 'confirmed':
-        this.#ends(event.number, atMs, { 'tune.held': event.held, 'tune.confirmed_rps': event.rateRps })
+        this.#ends(event.number, atMs, {
+          'tune.held': event.held,
+          'tune.confirmed_rps': event.rateRps,
+        })
         return
       case 'warning':
         this.#whole?.span.addEvent('warning', { message: event.message }, atMs)
         return
       case 'stopped':
-        this.#whole?.span.setAttributes({ 'tune.stopped': event.reason, 'tune.stopped_because': event.detail })
-        if (event.reason === 'failed') this.#whole?.span.setStatus({ code: SpanStatusCode.ERROR, message: event.detail })
+        this.#whole?.span.setAttributes({
+          'tune.stopped': event.reason,
+          'tune.stopped_because': event.detail,
+        })
+        if (event.reason === 'failed')
+          this.#whole?.span.setStatus({ code: SpanStatusCode.ERROR, message: event.detail })
         return
       case 'recommended': {
         const { verdict, conclusion } = event.recommendation
@@ -129,9 +166,27 @@ class RunSpans {
     this.#whole = undefined
   }
 
-  #begin(number: number, name: string, atMs: number, configuration: Configuration, attributes: Attributes): void {
-    const tuned = Object.fromEntries(Object.entries(configuration).map(([parameter, value]) => [`tune.configuration.${parameter}`, value]))
-    this.#open.set(number, this.#tracer.startSpan(name, { startTime: atMs, attributes: { ...tuned, ...attributes } }, this.#whole?.context))
+  #begin(
+    number: number,
+    name: string,
+    atMs: number,
+    configuration: Configuration,
+    attributes: Attributes,
+  ): void {
+    const tuned = Object.fromEntries(
+      Object.entries(configuration).map(([parameter, value]) => [
+        `tune.configuration.${parameter}`,
+        value,
+      ]),
+    )
+    this.#open.set(
+      number,
+      this.#tracer.startSpan(
+        name,
+        { startTime: atMs, attributes: { ...tuned, ...attributes } },
+        this.#whole?.context,
+      ),
+    )
   }
 
   #ends(number: number, atMs: number, attributes: Attributes, fault?: string): void {
@@ -157,17 +212,24 @@ const units = [
 function nameOf(series: Sample['name']): { name: string; unit: string } {
   const [ending, unit] = units.find(([end]) => series.endsWith(end))!
   return {
-    name: series.slice(0, series.length - ending.length).replace(/^tune_(?:(load|trial|best)_)?/, (_, of) => `tune.${of ? `${of}.` : ''}`),
+    name: series
+      .slice(0, series.length - ending.length)
+      .replace(/^tune_(?:(load|trial|best)_)?/, (_, of) => `tune.${of ? `${of}.` : ''}`),
     unit,
   }
 }
 
 function metricsOf(samples: readonly Sample[]): Uint8Array {
   const bySeries = new Map<Sample['name'], Sample[]>()
-  for (const sample of samples) bySeries.set(sample.name, [...(bySeries.get(sample.name) ?? []), sample])
+  for (const sample of samples)
+    bySeries.set(sample.name, [...(bySeries.get(sample.name) ?? []), sample])
   const metrics = [...bySeries].map(
     ([series, all]): MetricData => ({
-      descriptor: { ...nameOf(series), description: seriesHelp[series].replaceAll('`', ''), valueType: ValueType.DOUBLE },
+      descriptor: {
+        ...nameOf(series),
+        description: seriesHelp[series].replaceAll('`', ''),
+        valueType: ValueType.DOUBLE,
+      },
       aggregationTemporality: AggregationTemporality.CUMULATIVE,
       dataPointType: DataPointType.GAUGE,
       dataPoints: all.map(({ labels, value, atMs }) => ({
@@ -182,4 +244,7 @@ function metricsOf(samples: readonly Sample[]): Uint8Array {
 }
 
 /** Seconds and nanoseconds. */
-const timeOf = (ms: number): [number, number] => [Math.floor(ms / 1000), Math.round((ms % 1000) * 1e6)]
+const timeOf = (ms: number): [number, number] => [
+  Math.floor(ms / 1000),
+  Math.round((ms % 1000) * 1e6),
+]

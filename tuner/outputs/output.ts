@@ -1,4 +1,7 @@
-/** Where else a run is told of, while it goes on: consumers of the stream of events that send it to other programs. */
+/**
+ * Where else a run is told of, while it goes on: consumers of the stream of events that send it to
+ * other programs.
+ */
 import type { TuneEvent } from '../loop/events.ts'
 
 export interface Output {

@@ -22,9 +22,16 @@ const started: TuneEvent = {
 test('secrets that errors repeat are not sent on', async () => {
   rememberSecret('hush-hush-4')
   const receiver = await startReceiver(() => ({ status: 200, body: '{}' }))
-  const outputs = await openOutputs([{ kind: 'opentelemetry', url: `http://${receiver.address}` }], () => expect.unreachable())
+  const outputs = await openOutputs(
+    [{ kind: 'opentelemetry', url: `http://${receiver.address}` }],
+    () => expect.unreachable(),
+  )
   outputs.handle(started)
-  outputs.handle({ at: started.at, type: 'warning', message: 'the server says: no such token, hush-hush-4' })
+  outputs.handle({
+    at: started.at,
+    type: 'warning',
+    message: 'the server says: no such token, hush-hush-4',
+  })
   await outputs.close()
   receiver.stop()
   const sent = receiver.heard.map(({ body }) => body.toString()).join('\n')
@@ -33,5 +40,7 @@ test('secrets that errors repeat are not sent on', async () => {
 })
 
 test('a URL that is none once its references are filled in is refused', async () => {
-  await expect(openOutputs([{ kind: 'prometheus', url: 'nowhere' }], () => {})).rejects.toThrow("send.prometheus: 'nowhere' is no http URL")
+  await expect(openOutputs([{ kind: 'prometheus', url: 'nowhere' }], () => {})).rejects.toThrow(
+    "send.prometheus: 'nowhere' is no http URL",
+  )
 })

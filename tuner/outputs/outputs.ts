@@ -7,7 +7,11 @@ import type { OutputTarget } from '../experiment/output-target.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import type { Output } from './output.ts'
 
-type OpenOutput = (target: OutputTarget, warn: (message: string) => void, now: () => number) => Output
+type OpenOutput = (
+  target: OutputTarget,
+  warn: (message: string) => void,
+  now: () => number,
+) => Output
 
 const openers: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
   mlflow: async () => (await import('./mlflow.ts')).mlflow,
@@ -16,15 +20,26 @@ const openers: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
 }
 
 /**
- * The outputs of a run as one; secrets that are known stand in no text that is sent. Nothing is sent before the first event, and a receiver that is not to be had neither ends the run nor changes what it comes to.
+ * The outputs of a run as one; secrets that are known stand in no text that is sent. Nothing is
+ * sent before the first event, and a receiver that is not to be had neither ends the run nor
+ * changes what it comes to.
  * @param warn told of what is lost
  * @throws UserError for a URL that is none once its references are filled in
  */
-export async function openOutputs(targets: readonly OutputTarget[], warn: (message: string) => void): Promise<Output> {
+export async function openOutputs(
+  targets: readonly OutputTarget[],
+  warn: (message: string) => void,
+): Promise<Output> {
   for (const { kind, url } of targets)
     if (!/^https?:/i.test(url) || !URL.canParse(url))
-      throw new UserError(`send.${kind}: '${withoutSecrets(url)}' is no http URL`, 'write http://HOST:PORT/PATH', exitCodes.usage)
-  const outputs = await Promise.all(targets.map(async (target) => (await openers[target.kind]())(target, warn, steadyNowMs)))
+      throw new UserError(
+        `send.${kind}: '${withoutSecrets(url)}' is no http URL`,
+        'write http://HOST:PORT/PATH',
+        exitCodes.usage,
+      )
+  const outputs = await Promise.all(
+    targets.map(async (target) => (await openers[target.kind]())(target, warn, steadyNowMs)),
+  )
   return {
     handle: (event: TuneEvent) => {
       if (outputs.length === 0) return

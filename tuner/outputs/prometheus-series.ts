@@ -1,4 +1,7 @@
-/** What a run is in Prometheus' terms: each event as samples of series. Their names are documented in docs/outputs.md, and used by deploy/grafana/tune.json. */
+/**
+ * What a run is in Prometheus' terms: each event as samples of series. Their names are documented
+ * in docs/outputs.md, and used by deploy/grafana/tune.json.
+ */
 import { sloText } from '../../profiler/slo.ts'
 import type { TuneEvent } from '../loop/events.ts'
 
@@ -12,22 +15,31 @@ export interface Sample {
 
 /** Every series, and what it tells. Each has the label `experiment`. */
 export const seriesHelp = {
-  tune_slo_limit_seconds: 'latency limit of the SLO; `slo` says it in words, `name` the name of the experiment',
-  tune_load_offered_requests_per_second: 'of a load step: the rate at which requests were sent (`trial`, `phase`)',
-  tune_load_achieved_requests_per_second: 'of a load step: good answers per second (`trial`, `phase`)',
+  tune_slo_limit_seconds:
+    'latency limit of the SLO; `slo` says it in words, `name` the name of the experiment',
+  tune_load_offered_requests_per_second:
+    'of a load step: the rate at which requests were sent (`trial`, `phase`)',
+  tune_load_achieved_requests_per_second:
+    'of a load step: good answers per second (`trial`, `phase`)',
   tune_load_latency_seconds: 'of a load step: latency at the `quantile` (`trial`, `phase`)',
   tune_load_slo_latency_seconds:
     "of a load step: latency at the SLO's percentile, failed requests counted as infinitely slow (`trial`, `phase`)",
   tune_load_error_ratio: 'of a load step: share of requests that failed (`trial`, `phase`)',
   tune_trials: 'trials of this run that ended, by `state`',
-  tune_trial_capacity_requests_per_second: 'of a complete trial: highest rate that keeps the SLO (`trial`, `configuration`)',
-  tune_trial_price_dollars_per_hour: 'of a trial that ended: price of one replica (`trial`, `configuration`, `state`)',
-  tune_trial_duration_seconds: 'of a trial that ended: launch, load and stop (`trial`, `configuration`, `state`)',
+  tune_trial_capacity_requests_per_second:
+    'of a complete trial: highest rate that keeps the SLO (`trial`, `configuration`)',
+  tune_trial_price_dollars_per_hour:
+    'of a trial that ended: price of one replica (`trial`, `configuration`, `state`)',
+  tune_trial_duration_seconds:
+    'of a trial that ended: launch, load and stop (`trial`, `configuration`, `state`)',
   tune_spent_dollars: 'price of everything launched so far',
-  tune_better_exists_probability: 'that something untried is better by more than the tolerance, as the search believes',
+  tune_better_exists_probability:
+    'that something untried is better by more than the tolerance, as the search believes',
   tune_best_capacity_requests_per_second: 'of what is recommended (`configuration`, `conclusion`)',
-  tune_best_price_dollars_per_hour: 'of what is recommended: one replica (`configuration`, `conclusion`)',
-  tune_best_replicas: 'of what is recommended, where the experiment has a demand (`configuration`, `conclusion`)',
+  tune_best_price_dollars_per_hour:
+    'of what is recommended: one replica (`configuration`, `conclusion`)',
+  tune_best_replicas:
+    'of what is recommended, where the experiment has a demand (`configuration`, `conclusion`)',
 } as const
 type SeriesName = keyof typeof seriesHelp
 
@@ -49,11 +61,17 @@ export class RunSeries {
     switch (event.type) {
       case 'experiment-started':
         this.#experiment = event.experimentId
-        return [sample('tune_slo_limit_seconds', event.slo.limitMs / 1000, { slo: sloText(event.slo), name: event.name })]
+        return [
+          sample('tune_slo_limit_seconds', event.slo.limitMs / 1000, {
+            slo: sloText(event.slo),
+            name: event.name,
+          }),
+        ]
       case 'load-step': {
         const { point, phase } = event
         const of = { trial: String(event.number), phase }
-        const latency = (quantile: string, ms: number) => sample('tune_load_latency_seconds', ms / 1000, { ...of, quantile })
+        const latency = (quantile: string, ms: number) =>
+          sample('tune_load_latency_seconds', ms / 1000, { ...of, quantile })
         return [
           sample('tune_load_offered_requests_per_second', point.offeredRps, of),
           sample('tune_load_achieved_requests_per_second', point.achievedRps, of),
@@ -62,7 +80,11 @@ export class RunSeries {
           latency('0.95', point.p95Ms),
           latency('0.99', point.p99Ms),
           sample('tune_load_slo_latency_seconds', point.sloMs / 1000, of),
-          sample('tune_load_error_ratio', point.requests > 0 ? point.errors / point.requests : 0, of),
+          sample(
+            'tune_load_error_ratio',
+            point.requests > 0 ? point.errors / point.requests : 0,
+            of,
+          ),
         ]
       }
       case 'trial-finished': {
@@ -75,7 +97,9 @@ export class RunSeries {
           sample('tune_trial_price_dollars_per_hour', pricePerHour, { ...of, state: trial.state }),
           sample('tune_trial_duration_seconds', trial.seconds, { ...of, state: trial.state }),
           sample('tune_spent_dollars', spent),
-          ...(trial.state === 'complete' ? [sample('tune_trial_capacity_requests_per_second', trial.measurement.capacityRps, of)] : []),
+          ...(trial.state === 'complete'
+            ? [sample('tune_trial_capacity_requests_per_second', trial.measurement.capacityRps, of)]
+            : []),
         ]
       }
       case 'stop-assessed':

@@ -9,17 +9,37 @@ import { CliBox } from '../testing/run-cli.ts'
 import { seriesHelp } from './prometheus-series.ts'
 import { type Receiver, startReceiver } from './testing/receiver.ts'
 
-const dashboard = JSON.parse(readFileSync(new URL('../../deploy/grafana/tune.json', import.meta.url), 'utf8')) as {
+const dashboard = JSON.parse(
+  readFileSync(new URL('../../deploy/grafana/tune.json', import.meta.url), 'utf8'),
+) as {
   readonly panels: readonly Panel[]
 }
 interface Panel {
   readonly id: number
   readonly title: string
-  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number }
+  readonly gridPos: {
+    readonly x: number
+    readonly y: number
+    readonly w: number
+    readonly h: number
+  }
   readonly targets: readonly { readonly expr: string }[]
 }
 
-const search = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--gpus', 'T4', '--max-trials', '3', '--rps', '500']
+const search = [
+  '--model',
+  'bert',
+  '--slo',
+  '50ms',
+  '--backend',
+  'simulated',
+  '--gpus',
+  'T4',
+  '--max-trials',
+  '3',
+  '--rps',
+  '500',
+]
 
 describe.skipIf(!prometheusInstalled)('Prometheus itself', () => {
   const box = new CliBox()
@@ -28,32 +48,52 @@ describe.skipIf(!prometheusInstalled)('Prometheus itself', () => {
   test('takes a run as it goes on, and answers with every series of it', async () => {
     const prometheus = await startPrometheus(box.folder, ['--web.enable-remote-write-receiver'])
     try {
-      const { code, stderr } = await box.run([...search, '--out', 'results', '--out', `prometheus=${prometheus.url}/api/v1/write`])
+      const { code, stderr } = await box.run([
+        ...search,
+        '--out',
+        'results',
+        '--out',
+        `prometheus=${prometheus.url}/api/v1/write`,
+      ])
       expect(code, stderr).toBe(0)
       expect(stderr).not.toContain('prometheus=')
       const ask = async (query: string) => {
-        const response = await fetch(`${prometheus.url}/api/v1/query?query=${encodeURIComponent(query)}`)
-        const { data } = (await response.json()) as { data: { result: { metric: Record<string, string>; value: [number, string] }[] } }
+        const response = await fetch(
+          `${prometheus.url}/api/v1/query?query=${encodeURIComponent(query)}`,
+        )
+        const { data } = (await response.json()) as {
+          data: { result: { metric: Record<string, string>; value: [number, string] }[] }
+        }
         return data.result
       }
       const [limit] = await ask('last_over_time(tune_slo_limit_seconds[1h])')
       const experimentId = limit!.metric.experiment!
-      for (const name of Object.keys(seriesHelp)) expect(await ask(`last_over_time(${name}[1h])`), name).not.toEqual([])
+      for (const name of Object.keys(seriesHelp))
+        expect(await ask(`last_over_time(${name}[1h])`), name).not.toEqual([])
       const { panels } = dashboard
       for (const { title, targets } of panels)
         for (const { expr } of targets) {
-          const asked = expr.replaceAll('"$experiment"', `"${experimentId}"`).replaceAll('$__range', '1h')
-          const recent = /last_over_time/.test(asked) ? asked : asked.replace(/(\w+\{[^}]*\})/, 'last_over_time($1[1h])')
+          const asked = expr
+            .replaceAll('"$experiment"', `"${experimentId}"`)
+            .replaceAll('$__range', '1h')
+          const recent = /last_over_time/.test(asked)
+            ? asked
+            : asked.replace(/(\w+\{[^}]*\})/, 'last_over_time($1[1h])')
           expect(await ask(recent), `${title}: ${expr}`).not.toEqual([])
         }
       const [trials] = await ask('sum(last_over_time(tune_trials[1h]))')
       expect(Number(trials!.value[1])).toBe(3)
       const [best] = await ask('last_over_time(tune_best_capacity_requests_per_second[1h])')
-      const { best: recommended } = JSON.parse(readFileSync(join(box.folder, 'results/recommendation.json'), 'utf8')) as {
+      const { best: recommended } = JSON.parse(
+        readFileSync(join(box.folder, 'results/recommendation.json'), 'utf8'),
+      ) as {
         best: { capacityRps: number; label: string }
       }
       expect(Number(best!.value[1])).toBeCloseTo(recommended.capacityRps, 6)
-      expect(best!.metric).toMatchObject({ configuration: recommended.label, conclusion: 'simulated' })
+      expect(best!.metric).toMatchObject({
+        configuration: recommended.label,
+        conclusion: 'simulated',
+      })
     } finally {
       await prometheus.end()
     }
@@ -83,7 +123,10 @@ describe('a receiver', () => {
 
   test('is sent what the protocol asks for: headers, sorted labels, samples in the order of time', async () => {
     const { heard, address } = await receiver([503])
-    const { code, stderr } = await run(`prometheus=http://me:hush-hush-2@${address}/write`, new CliBox())
+    const { code, stderr } = await run(
+      `prometheus=http://me:hush-hush-2@${address}/write`,
+      new CliBox(),
+    )
     expect(code, stderr).toBe(0)
     // What failed for the moment came once more.
     expect(stderr).not.toContain('prometheus=')
@@ -122,9 +165,15 @@ describe('a receiver', () => {
       /prometheus=http:\/\/127.0.0.1:\d+\/write: not to be reached \(.*ECONNREFUSED/,
     ],
   ])('%s', async (_, state, words) => {
-    const { address } = state === undefined ? { address: `127.0.0.1:${await freePort()}` } : await receiver(Array(1000).fill(state))
+    const { address } =
+      state === undefined
+        ? { address: `127.0.0.1:${await freePort()}` }
+        : await receiver(Array(1000).fill(state))
     const box = new CliBox()
-    const { code, stdout, stderr } = await run(`prometheus=http://me:hush-hush-2@${address}/write`, box)
+    const { code, stdout, stderr } = await run(
+      `prometheus=http://me:hush-hush-2@${address}/write`,
+      box,
+    )
     expect(code).toBe(0)
     expect(stderr).toMatch(words)
     expect(stderr).toMatch(/messages were lost; the result itself is complete/)
@@ -147,7 +196,9 @@ test.each([
 
 describe('deploy/grafana/tune.json', () => {
   const { panels } = dashboard
-  const asked = panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => expr.match(/\btune_\w+/g) ?? []))
+  const asked = panels.flatMap(({ targets }) =>
+    targets.flatMap(({ expr }) => expr.match(/\btune_\w+/g) ?? []),
+  )
 
   test('shows every series, and none that there is not', () => {
     expect([...new Set(asked)].sort()).toEqual(Object.keys(seriesHelp).sort())
@@ -165,7 +216,8 @@ describe('deploy/grafana/tune.json', () => {
 
 test('docs/outputs.md names every series', () => {
   const text = readFileSync(new URL('../../docs/outputs.md', import.meta.url), 'utf8')
-  for (const [name, help] of Object.entries(seriesHelp)) expect(text).toContain(`| \`${name}\` | ${help} |`)
+  for (const [name, help] of Object.entries(seriesHelp))
+    expect(text).toContain(`| \`${name}\` | ${help} |`)
 })
 
 interface Read {

@@ -1,4 +1,7 @@
-/** Prometheus' remote write 1.0 (https://prometheus.io/docs/specs/prw/remote_write_spec/): samples as protobuf, in snappy's block format. */
+/**
+ * Prometheus' remote write 1.0 (https://prometheus.io/docs/specs/prw/remote_write_spec/): samples
+ * as protobuf, in snappy's block format.
+ */
 import protobuf from 'protobufjs'
 import snappy from 'snappyjs'
 import type { OutputTarget } from '../experiment/output-target.ts'
@@ -18,12 +21,20 @@ const { root } = protobuf.parse(
 const WriteRequest = root.lookupType('WriteRequest')
 
 /** @param warn told of what is lost */
-export function remoteWrite(target: OutputTarget, warn: (message: string) => void, now: () => number): Output {
+export function remoteWrite(
+  target: OutputTarget,
+  warn: (message: string) => void,
+  now: () => number,
+): Output {
   const delivery = new Delivery(target, warn, now)
   const series = new RunSeries()
   const times = new StrictTimes()
   const samples = new Batches<Sample>((batch) =>
-    delivery.send({ contentType: 'application/x-protobuf', headers: protocolHeaders, body: snappy.compress(encoded(batch)) }),
+    delivery.send({
+      contentType: 'application/x-protobuf',
+      headers: protocolHeaders,
+      body: snappy.compress(encoded(batch)),
+    }),
   )
   return {
     handle(event: TuneEvent) {
@@ -36,9 +47,15 @@ export function remoteWrite(target: OutputTarget, warn: (message: string) => voi
   }
 }
 
-const protocolHeaders = { 'content-encoding': 'snappy', 'x-prometheus-remote-write-version': '0.1.0' }
+const protocolHeaders = {
+  'content-encoding': 'snappy',
+  'x-prometheus-remote-write-version': '0.1.0',
+}
 
-/** A receiver refuses two samples of a series at one time, as steps in virtual time have them: later ones are moved on by a millisecond each. */
+/**
+ * A receiver refuses two samples of a series at one time, as steps in virtual time have them: later
+ * ones are moved on by a millisecond each.
+ */
 class StrictTimes {
   readonly #last = new Map<string, number>()
 
@@ -59,7 +76,10 @@ const labelsOf = ({ name, labels }: Sample) =>
 
 /** One series for each set of labels, its samples in the order of time. */
 function encoded(samples: readonly Sample[]): Uint8Array {
-  const bySeries = new Map<string, { labels: ReturnType<typeof labelsOf>; samples: { value: number; timestamp: number }[] }>()
+  const bySeries = new Map<
+    string,
+    { labels: ReturnType<typeof labelsOf>; samples: { value: number; timestamp: number }[] }
+  >()
   for (const sample of samples) {
     const labels = labelsOf(sample)
     const key = JSON.stringify(labels)

@@ -1,4 +1,7 @@
-/** What people wrote beside an experiment or a trial, as text: it may come from someone else's store. */
+/**
+ * What people wrote beside an experiment or a trial, as text: it may come from someone else's
+ * store.
+ */
 import { plainText } from '../../profiler/plain-text.ts'
 import type { Annotation } from '../../trials/annotation.ts'
 

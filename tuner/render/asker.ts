@@ -2,14 +2,18 @@
 import { createInterface } from 'node:readline/promises'
 
 export interface Asker {
-  /** The answer without its spaces; '' where there is nobody to ask, or nothing was said. @throws the signal's reason */
+  /**
+   * The answer without its spaces; '' where there is nobody to ask, or nothing was said. @throws
+   * the signal's reason
+   */
   say(question: string): Promise<string>
   close(): void
 }
 
 /** @param interrupt what Ctrl-C at a question does: the terminal sends no signal while a line is read. After Ctrl-D, the end of what is said, nothing is asked. */
 export function asker(wanted: boolean, signal: AbortSignal, interrupt: () => void): Asker {
-  if (!wanted || !process.stdin.isTTY || !process.stderr.isTTY) return { say: async () => '', close: () => {} }
+  if (!wanted || !process.stdin.isTTY || !process.stderr.isTTY)
+    return { say: async () => '', close: () => {} }
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   const ended = new AbortController()
   lines.on('SIGINT', interrupt)
@@ -18,7 +22,9 @@ export function asker(wanted: boolean, signal: AbortSignal, interrupt: () => voi
     signal.throwIfAborted()
     if (ended.signal.aborted) return ''
     try {
-      return (await lines.question(`${question}: `, { signal: AbortSignal.any([signal, ended.signal]) })).trim()
+      return (
+        await lines.question(`${question}: `, { signal: AbortSignal.any([signal, ended.signal]) })
+      ).trim()
     } catch (error) {
       process.stderr.write('\n')
       signal.throwIfAborted()

@@ -1,4 +1,7 @@
-/** Every glyph and colour of the terminal goes through here, so that NO_COLOR and terminals without UTF-8 are respected in one place. */
+/**
+ * Every glyph and colour of the terminal goes through here, so that NO_COLOR and terminals without
+ * UTF-8 are respected in one place.
+ */
 export interface Style {
   readonly unicode: boolean
   readonly color: boolean
@@ -31,10 +34,20 @@ export type Paint = keyof typeof codes
 export const paint = (text: string, paints: Paint, style: Style): string =>
   style.color ? `\u001b[${codes[paints]}m${text}\u001b[0m` : text
 
-/** What the terminal at `stream` can show. NO_COLOR (no-color.org), FORCE_COLOR, CI and TERM=dumb are respected. */
+/**
+ * What the terminal at `stream` can show. NO_COLOR (no-color.org), FORCE_COLOR, CI and TERM=dumb
+ * are respected.
+ */
 export function styleOf(stream: { isTTY?: boolean }, env: NodeJS.ProcessEnv): Style {
-  const forced = env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false'
-  const color = env.NO_COLOR ? false : forced || (stream.isTTY === true && env.TERM !== 'dumb' && env.FORCE_COLOR !== '0' && !env.CI)
+  const forced =
+    env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== '0' && env.FORCE_COLOR !== 'false'
+  const color = env.NO_COLOR
+    ? false
+    : forced || (stream.isTTY === true && env.TERM !== 'dumb' && env.FORCE_COLOR !== '0' && !env.CI)
   const locale = env.LC_ALL || env.LC_CTYPE || env.LANG || ''
-  return { color, unicode: /utf-?8/i.test(locale) || (locale === '' && env.TERM !== 'linux' && env.TERM !== 'dumb') }
+  return {
+    color,
+    unicode:
+      /utf-?8/i.test(locale) || (locale === '' && env.TERM !== 'linux' && env.TERM !== 'dumb'),
+  }
 }

@@ -4,7 +4,8 @@ import { createPlainProgress } from './plain-renderer.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 
 /** JSON has no Infinity: it becomes the string "Infinity", as in the store. */
-const finite = (_key: string, value: unknown) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value)
+const finite = (_key: string, value: unknown) =>
+  typeof value === 'number' && !Number.isFinite(value) ? String(value) : value
 
 /** `--json`: the recommendation document on stdout, plain progress on stderr. */
 export function createJsonRenderer(io: RenderIo): Renderer {
@@ -13,7 +14,9 @@ export function createJsonRenderer(io: RenderIo): Renderer {
     handle(event) {
       progress(event)
       if (event.type === 'recommended') {
-        io.stdout.write(`${JSON.stringify({ ...documentOf(event.recommendation), files: event.files }, null, 2)}\n`)
+        io.stdout.write(
+          `${JSON.stringify({ ...documentOf(event.recommendation), files: event.files }, null, 2)}\n`,
+        )
       }
     },
     close: () => flushed(io.stdout),

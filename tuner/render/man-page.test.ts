@@ -11,8 +11,13 @@ test('every command that help shows is there, with every flag under its heading'
   const [, commands] = page.split('.SH COMMANDS\n') as [string, string]
   for (const command of program.commands) {
     const shown = commands.includes(`.SS "tune ${command.name()}`)
-    expect([command.name(), shown]).toEqual([command.name(), !['help', 'load'].includes(command.name())])
-    if (shown) for (const { long, hidden } of command.options) if (!hidden) expect(page).toContain(long!.replaceAll('-', '\\-'))
+    expect([command.name(), shown]).toEqual([
+      command.name(),
+      !['help', 'load'].includes(command.name()),
+    ])
+    if (shown)
+      for (const { long, hidden } of command.options)
+        if (!hidden) expect(page).toContain(long!.replaceAll('-', '\\-'))
   }
   expect(page).toContain('.B "Model and goal:"\n.TP\n.B "\\-f, \\-\\-file <path>"\n')
   expect(page).toMatch(/^\.TH TUNE 1 "" "tune 1\.2\.3"/)

@@ -1,4 +1,7 @@
-/** The manual page, tune(1), made from the commands themselves, so that no flag is missing: roff with the man macros (man(7)). */
+/**
+ * The manual page, tune(1), made from the commands themselves, so that no flag is missing: roff
+ * with the man macros (man(7)).
+ */
 import type { Command, Help } from 'commander'
 import { grouped } from '../../trials/grouped.ts'
 
@@ -30,7 +33,9 @@ export function manPage(program: Command, { version, exitStatus }: ManPage): str
     ...commands.flatMap((command) => [
       `.SS ${quoted(`tune ${command.name()} ${command.usage().replace(/^\[options\] ?/, '')}`.trim())}`,
       plain(command.description()),
-      ...command.registeredArguments.flatMap((one) => (one.description === '' ? [] : item(one.name(), one.description))),
+      ...command.registeredArguments.flatMap((one) =>
+        one.description === '' ? [] : item(one.name(), one.description),
+      ),
       ...optionsOf(command, help),
     ]),
     '.SH EXIT STATUS',
@@ -42,7 +47,10 @@ export function manPage(program: Command, { version, exitStatus }: ManPage): str
     ),
     ...item('NO_COLOR, CI', 'no colours; plain lines instead of the live screen'),
     '.SH FILES',
-    ...item('.tune/tune.db', 'experiments and their trials, unless --db names another file; logs of predictors beside it'),
+    ...item(
+      '.tune/tune.db',
+      'experiments and their trials, unless --db names another file; logs of predictors beside it',
+    ),
     ...item('tune-results/', 'what was recommended, unless --out names another folder'),
   ]
   return `${lines.join('\n')}\n`
@@ -50,7 +58,10 @@ export function manPage(program: Command, { version, exitStatus }: ManPage): str
 
 /** Under the headings of `--help`. */
 function optionsOf(command: Command, help: Help): string[] {
-  const groups = grouped(help.visibleOptions(command), ({ helpGroupHeading = '' }) => helpGroupHeading)
+  const groups = grouped(
+    help.visibleOptions(command),
+    ({ helpGroupHeading = '' }) => helpGroupHeading,
+  )
   return [...groups].flatMap(([heading, options]) => [
     ...(heading === '' ? [] : ['.PP', `.B ${quoted(heading)}`]),
     ...options.flatMap((option) => item(option.flags, help.optionDescription(option))),
@@ -65,6 +76,8 @@ const quoted = (text: string): string => `"${escaped(text).replaceAll('"', '\\(d
 /** A text line: one that begins with a dot or an apostrophe would be a request. */
 const plain = (text: string): string => escaped(text).replaceAll(/^(?=[.'])/gm, '\\&')
 
-const escaped = (text: string): string => text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('\u2019', "'")
+const escaped = (text: string): string =>
+  text.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('\u2019', "'")
 
-const lowered = (text: string): string => `${text.charAt(0).toLowerCase()}${text.slice(1)}`.replace(/\.$/, '')
+const lowered = (text: string): string =>
+  `${text.charAt(0).toLowerCase()}${text.slice(1)}`.replace(/\.$/, '')

@@ -17,7 +17,9 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
     state = advance(state, event)
     switch (event.type) {
       case 'experiment-started': {
-        for (const notice of event.notices) for (const line of wrap(notice, columnsOf(io.stderr))) say(paint(line, 'yellow', io.errStyle))
+        for (const notice of event.notices)
+          for (const line of wrap(notice, columnsOf(io.stderr)))
+            say(paint(line, 'yellow', io.errStyle))
         const resumed = event.resumedTrials > 0 ? `, ${event.resumedTrials} trials from before` : ''
         say(
           `experiment ${event.experimentId}: at most ${counted(event.maxTrials, 'trial')} of ${spaceText(event.spaceSize)}, seed ${event.seed}${resumed}`,
@@ -28,7 +30,9 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
         const eta = etaSeconds(state, io.now())
         const left = eta === undefined ? '' : `, about ${duration(eta)} left`
         const asked = countedTrials(state) + state.running.length
-        say(`trial ${asked} of at most ${state.maxTrials}: #${event.number} ${event.label} (${event.suggestion.why})${left}`)
+        say(
+          `trial ${asked} of at most ${state.maxTrials}: #${event.number} ${event.label} (${event.suggestion.why})${left}`,
+        )
         break
       }
       case 'predictor-ready':
@@ -41,7 +45,13 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
         const row = state.rows.at(-1)
         if (!row) break
         const line = trialLine(row, io.errStyle)
-        say(paint(`${line.mark} ${line.text}${event.retry ? '; will be tried again' : ''}`, line.paint ?? 'dim', io.errStyle))
+        say(
+          paint(
+            `${line.mark} ${line.text}${event.retry ? '; will be tried again' : ''}`,
+            line.paint ?? 'dim',
+            io.errStyle,
+          ),
+        )
         break
       }
       case 'best-changed':
@@ -56,7 +66,9 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
         say(paint(`warning: ${event.message}`, 'yellow', io.errStyle))
         break
       case 'stopped':
-        say(`stopped (${event.reason}): ${event.detail}; trials cost ${money(state.spent)} by the price book`)
+        say(
+          `stopped (${event.reason}): ${event.detail}; trials cost ${money(state.spent)} by the price book`,
+        )
         break
       case 'stop-assessed':
       case 'confirmed':
@@ -72,7 +84,9 @@ export function createPlainRenderer(io: RenderIo): Renderer {
     handle(event) {
       progress(event)
       if (event.type === 'recommended') {
-        io.stdout.write(`${resultLines(event.recommendation, event.files, io.outStyle, columnsOf(io.stdout)).join('\n')}\n`)
+        io.stdout.write(
+          `${resultLines(event.recommendation, event.files, io.outStyle, columnsOf(io.stdout)).join('\n')}\n`,
+        )
       }
     },
     close: () => flushed(io.stdout),

@@ -1,8 +1,17 @@
 import { expect, test } from 'vitest'
-import { advance, countedTrials, etaSeconds, noProgress, type Progress, type Row, type RunningTrial } from './progress.ts'
+import {
+  advance,
+  countedTrials,
+  etaSeconds,
+  noProgress,
+  type Progress,
+  type Row,
+  type RunningTrial,
+} from './progress.ts'
 
 const row = { trial: { state: 'complete' }, turnSeconds: 6 } as Row
-const running = (startedAtMs: number, confirming = false) => ({ startedAtMs, confirming }) as RunningTrial
+const running = (startedAtMs: number, confirming = false) =>
+  ({ startedAtMs, confirming }) as RunningTrial
 const progress = (part: Partial<Progress>): Progress => ({
   ...noProgress,
   slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
@@ -13,7 +22,9 @@ const progress = (part: Partial<Progress>): Progress => ({
 test('trials that failed and confirmations take no place of those that may run', () => {
   const failed = { trial: { state: 'failed' } } as Row
   const confirmation = { trial: { state: 'complete', purpose: 'confirmation' } } as Row
-  expect(countedTrials(progress({ countedTrials: 2, rows: [row, failed, confirmation, row] }))).toBe(4)
+  expect(
+    countedTrials(progress({ countedTrials: 2, rows: [row, failed, confirmation, row] })),
+  ).toBe(4)
 })
 
 test('nothing is known before the first trial is done', () => {
@@ -29,9 +40,13 @@ test('the trials that may come, and the confirmation', () => {
 test('a confirmation starts its server as the last trial did; trials at once share the time', () => {
   const at = '2026-01-01T00:00:00Z'
   const suggestion = { configuration: {}, why: '' }
-  const started = (number: number) => ({ type: 'trial-started', at, number, label: '', pricePerHour: 1, suggestion }) as const
+  const started = (number: number) =>
+    ({ type: 'trial-started', at, number, label: '', pricePerHour: 1, suggestion }) as const
   const ready = { type: 'predictor-ready', at, number: 1, isolation: 'none', seconds: 40 } as const
-  const state = [started(1), started(2), ready].reduce<Progress>(advance, progress({ rows: [row, row], confirmSeconds: 30 }))
+  const state = [started(1), started(2), ready].reduce<Progress>(
+    advance,
+    progress({ rows: [row, row], confirmSeconds: 30 }),
+  )
   expect(etaSeconds(state, Date.parse(at))).toBe((10 * 6) / 2 + 15 + 2 + 40)
 })
 
@@ -44,7 +59,12 @@ test('only the trials that are foretold, where that was done', () => {
   const state = progress({ rows: [row, row], running: [running(1000)] })
   expect(etaSeconds(advance(state, { ...assessed, afterTrials: 2, trialsLeft: 3 }), 3000)).toBe(16)
   // The next one is done, and nothing new is known yet.
-  expect(etaSeconds({ ...advance(state, { ...assessed, afterTrials: 2, trialsLeft: 3 }), rows: [row, row, row] }, 3000)).toBe(10)
+  expect(
+    etaSeconds(
+      { ...advance(state, { ...assessed, afterTrials: 2, trialsLeft: 3 }), rows: [row, row, row] },
+      3000,
+    ),
+  ).toBe(10)
   expect(etaSeconds(advance(state, { ...assessed, afterTrials: 2 }), 3000)).toBe(58)
 })
 
@@ -55,10 +75,16 @@ test('while it is confirmed, what is left of that; nothing is claimed once it ta
 })
 
 test('a confirmation of few requests lasts until a queue would have grown', () => {
-  const measured = (capacityRps: number) => ({ ...row, trial: { ...row.trial, number: 3, measurement: { capacityRps } } }) as Row
+  const measured = (capacityRps: number) =>
+    ({ ...row, trial: { ...row.trial, number: 3, measurement: { capacityRps } } }) as Row
   const state = (capacityRps: number, limitMs: number) =>
     progress({
-      ...{ confirmSeconds: 30, running: [running(0, true)], best: { number: 3, label: '', costLabel: '' }, rows: [measured(capacityRps)] },
+      ...{
+        confirmSeconds: 30,
+        running: [running(0, true)],
+        best: { number: 3, label: '', costLabel: '' },
+        rows: [measured(capacityRps)],
+      },
       slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
     })
   // Twenty times the limit, with its loops and its start; twice its time at the most.

@@ -104,7 +104,10 @@ export function advance(state: Progress, event: TuneEvent): Progress {
           {
             number: event.number,
             label: event.label,
-            suggestion: event.type === 'trial-started' ? event.suggestion : { configuration: event.configuration, why: 'confirmation' },
+            suggestion:
+              event.type === 'trial-started'
+                ? event.suggestion
+                : { configuration: event.configuration, why: 'confirmation' },
             startedAtMs: atMs,
             steps: [],
             confirming: event.type === 'confirming',
@@ -115,12 +118,19 @@ export function advance(state: Progress, event: TuneEvent): Progress {
       return {
         ...state,
         startSeconds: event.ahead ? state.startSeconds : event.seconds,
-        running: running(event.number, (trial) => ({ ...trial, isolation: event.isolation, prepared: event.prepared })),
+        running: running(event.number, (trial) => ({
+          ...trial,
+          isolation: event.isolation,
+          prepared: event.prepared,
+        })),
       }
     case 'load-step':
       return {
         ...state,
-        running: running(event.number, (trial) => ({ ...trial, steps: [...trial.steps, { point: event.point, phase: event.phase }] })),
+        running: running(event.number, (trial) => ({
+          ...trial,
+          steps: [...trial.steps, { point: event.point, phase: event.phase }],
+        })),
       }
     case 'trial-finished':
       return {
@@ -132,12 +142,16 @@ export function advance(state: Progress, event: TuneEvent): Progress {
     case 'confirmed':
       return { ...state, running: state.running.filter((trial) => trial.number !== event.number) }
     case 'best-changed':
-      return { ...state, best: { number: event.number, label: event.label, costLabel: event.costLabel } }
+      return {
+        ...state,
+        best: { number: event.number, label: event.label, costLabel: event.costLabel },
+      }
     case 'stop-assessed':
       return {
         ...state,
         probabilityBetterExists: event.assessment.probabilityBetterExists,
-        foretoldTrials: event.trialsLeft === undefined ? undefined : event.afterTrials + event.trialsLeft,
+        foretoldTrials:
+          event.trialsLeft === undefined ? undefined : event.afterTrials + event.trialsLeft,
       }
     case 'warning':
       return { ...state, warnings: [...state.warnings, event.message] }
@@ -148,21 +162,36 @@ export function advance(state: Progress, event: TuneEvent): Progress {
   }
 }
 
-function rowOf({ running }: Progress, { trial, label, pricePerHour }: Extract<TuneEvent, { type: 'trial-finished' }>, atMs: number): Row {
+function rowOf(
+  { running }: Progress,
+  { trial, label, pricePerHour }: Extract<TuneEvent, { type: 'trial-finished' }>,
+  atMs: number,
+): Row {
   const startedAtMs = running.find(({ number }) => number === trial.number)?.startedAtMs ?? atMs
   return { trial, label, pricePerHour, turnSeconds: (atMs - startedAtMs) / 1000 }
 }
 
 /** Trials that are done and count towards the most that may run. */
 export const countedTrials = (state: Progress): number =>
-  state.countedTrials + state.rows.filter(({ trial }) => trial.state !== 'failed' && trial.purpose !== 'confirmation').length
+  state.countedTrials +
+  state.rows.filter(({ trial }) => trial.state !== 'failed' && trial.purpose !== 'confirmation')
+    .length
 
-/** Idle latency and warm-up of a confirmation, and the launch before it as long as none was seen, seconds. */
+/**
+ * Idle latency and warm-up of a confirmation, and the launch before it as long as none was seen,
+ * seconds.
+ */
 const confirmLoopsS = 2
 const usualStartS = 2
 
 /** With its start; 0 where there will be none. */
-function confirmationSeconds({ slo, confirmSeconds, best, rows, startSeconds = usualStartS }: Progress): number {
+function confirmationSeconds({
+  slo,
+  confirmSeconds,
+  best,
+  rows,
+  startSeconds = usualStartS,
+}: Progress): number {
   if (slo === undefined || confirmSeconds === undefined) return 0
   const trial = best && rows.find((row) => row.trial.number === best.number)?.trial
   const rateRps = trial?.state === 'complete' ? trial.measurement.capacityRps : undefined
@@ -170,8 +199,8 @@ function confirmationSeconds({ slo, confirmSeconds, best, rows, startSeconds = u
 }
 
 /**
- * Seconds left for the trials that are foretold, or all that may come, and one confirmation; undefined before the first trial is done, and once the
- * confirmation takes longer than that.
+ * Seconds left for the trials that are foretold, or all that may come, and one confirmation;
+ * undefined before the first trial is done, and once the confirmation takes longer than that.
  */
 export function etaSeconds(state: Progress, nowMs: number): number | undefined {
   const done = state.rows.length
@@ -181,6 +210,9 @@ export function etaSeconds(state: Progress, nowMs: number): number | undefined {
   const confirmation = confirmationSeconds(state)
   if (first?.confirming) return confirmation > inFlight ? confirmation - inFlight : undefined
   const mean = state.rows.reduce((sum, row) => sum + row.turnSeconds, 0) / done
-  const left = Math.max(0, Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - countedTrials(state))
+  const left = Math.max(
+    0,
+    Math.min(state.maxTrials, state.foretoldTrials ?? state.maxTrials) - countedTrials(state),
+  )
   return Math.max(0, (left * mean) / state.atOnce - inFlight) + confirmation
 }

@@ -1,4 +1,7 @@
-/** Consumers of the event stream that people or programs read. Results go to stdout, progress to stderr. */
+/**
+ * Consumers of the event stream that people or programs read. Results go to stdout, progress to
+ * stderr.
+ */
 import type { TuneEvent } from '../loop/events.ts'
 import type { Style } from './glyphs.ts'
 
@@ -18,7 +21,10 @@ export interface RenderIo {
   readonly now: () => number
 }
 
-/** Waits until everything written so far has left for the stream. A reader that went away (EPIPE) ends the waiting too. */
+/**
+ * Waits until everything written so far has left for the stream. A reader that went away (EPIPE)
+ * ends the waiting too.
+ */
 export const flushed = (stream: NodeJS.WritableStream): Promise<void> =>
   new Promise((resolve) => {
     if (!stream.writable) return resolve()

@@ -4,7 +4,14 @@ import { describe, expect, test } from 'vitest'
 import { InfeasibleError } from '../../trials/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { runLoop } from '../loop/loop.ts'
-import { fakeExperiment, fakeLauncher, fakeParts, fakePredictor, loadPoint, measurement } from '../testing/fakes.ts'
+import {
+  fakeExperiment,
+  fakeLauncher,
+  fakeParts,
+  fakePredictor,
+  loadPoint,
+  measurement,
+} from '../testing/fakes.ts'
 import type { Renderer, RenderIo } from './render-io.ts'
 
 /** A stream that keeps what it was given. */
@@ -19,7 +26,9 @@ export class Paper extends Writable {
   }
 }
 
-export function paperIo(overrides: Partial<RenderIo> = {}): RenderIo & { readonly stdout: Paper; readonly stderr: Paper } {
+export function paperIo(
+  overrides: Partial<RenderIo> = {},
+): RenderIo & { readonly stdout: Paper; readonly stderr: Paper } {
   const plain = { unicode: true, color: false }
   return {
     outStyle: plain,
@@ -35,7 +44,8 @@ export function paperIo(overrides: Partial<RenderIo> = {}): RenderIo & { readonl
 export async function recordedEvents(): Promise<TuneEvent[]> {
   const events: TuneEvent[] = []
   const launcher = fakeLauncher(async (configuration) => {
-    if (configuration.batchSize === 16) throw new InfeasibleError('out-of-memory', 'needs 17 GiB of 15 GiB')
+    if (configuration.batchSize === 16)
+      throw new InfeasibleError('out-of-memory', 'needs 17 GiB of 15 GiB')
     return fakePredictor({ isolation: String(configuration.batchSize) })
   })
   const parts = fakeParts({
@@ -46,7 +56,13 @@ export async function recordedEvents(): Promise<TuneEvent[]> {
       return measurement(100 * Number(predictor.isolation))
     },
   })
-  await runLoop(fakeExperiment(), parts, [], (event) => events.push(event), new AbortController().signal)
+  await runLoop(
+    fakeExperiment(),
+    parts,
+    [],
+    (event) => events.push(event),
+    new AbortController().signal,
+  )
   return events
 }
 
@@ -84,12 +100,14 @@ export function rendererContract(name: string, create: (io: RenderIo) => Promise
     })
 
     test('leaves no timer or listener that keeps the process alive', async () => {
-      const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+      const timers = () =>
+        process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
       const before = timers()
       await play()
       // Waited for without a timer of our own, which would be counted.
       const startMs = performance.now()
-      while (timers() > before && performance.now() - startMs < 60_000) await new Promise((resolve) => setImmediate(resolve))
+      while (timers() > before && performance.now() - startMs < 60_000)
+        await new Promise((resolve) => setImmediate(resolve))
       expect(timers()).toBeLessThanOrEqual(before)
     })
   })

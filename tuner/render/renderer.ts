@@ -3,7 +3,9 @@ import type { Renderer, RenderIo } from './render-io.ts'
 
 type RendererName = 'screen' | 'plain' | 'json' | 'events'
 
-/** The renderer a user gets: what was asked for, else a live screen on a terminal, else plain lines. */
+/**
+ * The renderer a user gets: what was asked for, else a live screen on a terminal, else plain lines.
+ */
 export function chooseRenderer(
   flags: { json?: boolean; events?: boolean; plain?: boolean },
   stderr: { isTTY?: boolean },
@@ -11,7 +13,8 @@ export function chooseRenderer(
 ): RendererName {
   if (flags.events) return 'events'
   if (flags.json) return 'json'
-  const live = stderr.isTTY === true && !env.CI && !env.NO_COLOR && env.TERM !== 'dumb' && !flags.plain
+  const live =
+    stderr.isTTY === true && !env.CI && !env.NO_COLOR && env.TERM !== 'dumb' && !flags.plain
   return live ? 'screen' : 'plain'
 }
 

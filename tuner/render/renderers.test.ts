@@ -69,9 +69,19 @@ test('every line of --events is an event; Infinity survives as a string', async 
   const renderer = createEventsRenderer(io)
   const events = await recordedEvents()
   for (const event of events) renderer.handle(event)
-  renderer.handle({ at: '2026-01-01T00:00:00Z', type: 'confirmed', number: 1, held: false, rateRps: 1, sloMs: Number.POSITIVE_INFINITY })
+  renderer.handle({
+    at: '2026-01-01T00:00:00Z',
+    type: 'confirmed',
+    number: 1,
+    held: false,
+    rateRps: 1,
+    sloMs: Number.POSITIVE_INFINITY,
+  })
   const lines = io.stdout.text.trimEnd().split('\n')
-  expect(lines.map((line) => JSON.parse(line).type)).toEqual([...events.map((e) => e.type), 'confirmed'])
+  expect(lines.map((line) => JSON.parse(line).type)).toEqual([
+    ...events.map((e) => e.type),
+    'confirmed',
+  ])
   expect(JSON.parse(lines.at(-1) ?? '').sloMs).toBe('Infinity')
 })
 
@@ -80,5 +90,8 @@ test('--json is one document with the files', async () => {
   const renderer = createJsonRenderer(io)
   for (const event of await recordedEvents()) renderer.handle(event)
   await renderer.close()
-  expect(JSON.parse(io.stdout.text)).toMatchObject({ schema: 'tune.recommendation/v1', files: ['recommendation.json'] })
+  expect(JSON.parse(io.stdout.text)).toMatchObject({
+    schema: 'tune.recommendation/v1',
+    files: ['recommendation.json'],
+  })
 })

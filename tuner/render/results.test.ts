@@ -4,7 +4,8 @@ import { sampleInput } from '../../reports/samples.contract.ts'
 import { resultLines } from './results.ts'
 
 const recommendation = recommend(sampleInput)
-const shown = (columns: number) => resultLines(recommendation, [], { color: false, unicode: true }, columns)
+const shown = (columns: number) =>
+  resultLines(recommendation, [], { color: false, unicode: true }, columns)
 /** From the verdict to what binds. */
 const ranked = (columns: number) => {
   const lines = shown(columns)
@@ -17,18 +18,26 @@ const best = recommendation.best!
 const others = recommendation.alternatives.slice(0, 6)
 
 describe('what was tried, ranked', () => {
-  test.each([50, 80, 100, 120, 200])('is whole at %d columns: prices, figures and reasons, none of them cut', (columns) => {
-    const text = ranked(columns).join(' ').replace(/\s+/g, ' ')
-    for (const { label, status, whyNot } of others) for (const word of [label, status, whyNot]) expect(text).toContain(word)
-    expect(text).toContain(best.label)
-    expect(text).toContain('best found, NOT confirmed')
-    expect(text.match(/per million/g)?.length).toBeGreaterThanOrEqual(others.filter(({ feasible }) => feasible).length + 1)
-    expect(text).not.toContain('…')
-    expect(ranked(columns).filter((line) => line.length > columns)).toEqual([])
-  })
+  test.each([50, 80, 100, 120, 200])(
+    'is whole at %d columns: prices, figures and reasons, none of them cut',
+    (columns) => {
+      const text = ranked(columns).join(' ').replace(/\s+/g, ' ')
+      for (const { label, status, whyNot } of others)
+        for (const word of [label, status, whyNot]) expect(text).toContain(word)
+      expect(text).toContain(best.label)
+      expect(text).toContain('best found, NOT confirmed')
+      expect(text.match(/per million/g)?.length).toBeGreaterThanOrEqual(
+        others.filter(({ feasible }) => feasible).length + 1,
+      )
+      expect(text).not.toContain('…')
+      expect(ranked(columns).filter((line) => line.length > columns)).toEqual([])
+    },
+  )
 
   test('has each label in one column, marked or not, where figures stand below', () => {
-    const [first, second] = [best, others[0]!].map(({ label }) => ranked(50).find((line) => line.includes(label))!)
+    const [first, second] = [best, others[0]!].map(
+      ({ label }) => ranked(50).find((line) => line.includes(label))!,
+    )
     expect([first, second]).toEqual([`★  ${best.label}`, `   ${others[0]!.label}`])
     expect(shown(80).filter((line) => line.length > 80)).toEqual([])
   })

@@ -23,10 +23,17 @@ test('marks the front and the best where they are', () => {
 
 test('fits the size and never throws', () => {
   fc.assert(
-    fc.property(fc.array(point, { maxLength: 30 }), fc.integer({ min: 15, max: 120 }), (points, width) => {
-      const lines = scatter(points, { width, height: 6 }, points[0], style)
-      return lines.every((line) => line.length <= Math.max(width, 30)) && (points.length < 2 ? lines.length === 0 : lines.length === 8)
-    }),
+    fc.property(
+      fc.array(point, { maxLength: 30 }),
+      fc.integer({ min: 15, max: 120 }),
+      (points, width) => {
+        const lines = scatter(points, { width, height: 6 }, points[0], style)
+        return (
+          lines.every((line) => line.length <= Math.max(width, 30)) &&
+          (points.length < 2 ? lines.length === 0 : lines.length === 8)
+        )
+      },
+    ),
   )
 })
 

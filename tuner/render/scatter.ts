@@ -1,4 +1,7 @@
-/** A small scatter plot in characters: price per hour across (log), capacity up (log), the Pareto front marked. */
+/**
+ * A small scatter plot in characters: price per hour across (log), capacity up (log), the Pareto
+ * front marked.
+ */
 import { money, significant } from '../../reports/format.ts'
 import { glyph, type Style } from './glyphs.ts'
 
@@ -43,7 +46,8 @@ export function scatter(
   const front = new Set(frontOf(serving))
   const put = (p: PlotPoint, mark: string) => {
     const column = Math.round(((Math.log(p.pricePerHour) - x0) / (x1 - x0)) * (width - 1))
-    const row = size.height - 1 - Math.round(((Math.log(p.capacityRps) - y0) / (y1 - y0)) * (size.height - 1))
+    const row =
+      size.height - 1 - Math.round(((Math.log(p.capacityRps) - y0) / (y1 - y0)) * (size.height - 1))
     const line = grid[row]
     if (line) line[column] = mark
   }

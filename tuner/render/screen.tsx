@@ -1,12 +1,22 @@
 /** @jsxRuntime automatic */
-/** The live screen (ink), drawn on stderr: finished trials scroll by, the running ones, the best and the plot stay in view. */
+/**
+ * The live screen (ink), drawn on stderr: finished trials scroll by, the running ones, the best and
+ * the plot stay in view.
+ */
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
 import { certaintyPercent, money, sloText } from '../../reports/format.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { columnsOf, duration, wrap } from './columns.ts'
 import { glyph, type Style } from './glyphs.ts'
-import { advance, countedTrials, etaSeconds, noProgress, type Progress, type RunningTrial } from './progress.ts'
+import {
+  advance,
+  countedTrials,
+  etaSeconds,
+  noProgress,
+  type Progress,
+  type RunningTrial,
+} from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
 import { scatter } from './scatter.ts'
@@ -22,16 +32,29 @@ interface Feed {
   readonly subscribe: (listener: () => void) => () => void
 }
 
-function Running({ trial, state, style, nowMs }: { trial: RunningTrial; state: Progress; style: Style; nowMs: number }) {
+function Running({
+  trial,
+  state,
+  style,
+  nowMs,
+}: {
+  trial: RunningTrial
+  state: Progress
+  style: Style
+  nowMs: number
+}) {
   const seconds = duration((nowMs - trial.startedAtMs) / 1000)
   return (
     <Box flexDirection="column">
       <Text>
         <Text color="cyan">{glyph('running', style)} </Text>
-        {trial.confirming ? 'confirming ' : ''}#{trial.number} {trial.label} <Text dimColor>{`${trial.suggestion.why}, ${seconds}`}</Text>
+        {trial.confirming ? 'confirming ' : ''}#{trial.number} {trial.label}{' '}
+        <Text dimColor>{`${trial.suggestion.why}, ${seconds}`}</Text>
       </Text>
       {trial.isolation ? (
-        <Text dimColor>{`  ${trial.prepared ? `${preparedWords(trial.prepared)}; ` : ''}${trial.isolation}`}</Text>
+        <Text
+          dimColor
+        >{`  ${trial.prepared ? `${preparedWords(trial.prepared)}; ` : ''}${trial.isolation}`}</Text>
       ) : (
         <Text dimColor>{'  starting'}</Text>
       )}
@@ -47,17 +70,37 @@ function Running({ trial, state, style, nowMs }: { trial: RunningTrial; state: P
   )
 }
 
-function Screen({ state, style, columns, nowMs }: { state: Progress; style: Style; columns: number; nowMs: number }) {
+function Screen({
+  state,
+  style,
+  columns,
+  nowMs,
+}: {
+  state: Progress
+  style: Style
+  columns: number
+  nowMs: number
+}) {
   const eta = etaSeconds(state, nowMs)
-  const at = Math.min(state.maxTrials, countedTrials(state) + state.running.filter((trial) => !trial.confirming).length)
+  const at = Math.min(
+    state.maxTrials,
+    countedTrials(state) + state.running.filter((trial) => !trial.confirming).length,
+  )
   const certainty =
-    (state.probabilityBetterExists ?? 1) > 0.99 ? '' : `, ${certaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % sure of the best`
+    (state.probabilityBetterExists ?? 1) > 0.99
+      ? ''
+      : `, ${certaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % sure of the best`
   const bestRow = state.rows.find((row) => row.trial.number === state.best?.number)
   const point = (row: (typeof state.rows)[number]) => ({
     pricePerHour: row.pricePerHour,
     capacityRps: row.trial.state === 'complete' ? row.trial.measurement.capacityRps : 0,
   })
-  const plot = scatter(state.rows.map(point), { width: Math.min(columns - 2, 72), height: plotHeight }, bestRow && point(bestRow), style)
+  const plot = scatter(
+    state.rows.map(point),
+    { width: Math.min(columns - 2, 72), height: plotHeight },
+    bestRow && point(bestRow),
+    style,
+  )
   return (
     <Box flexDirection="column">
       <Static items={[...state.rows]}>
@@ -89,7 +132,9 @@ function Screen({ state, style, columns, nowMs }: { state: Progress; style: Styl
             <Running key={trial.number} trial={trial} state={state} style={style} nowMs={nowMs} />
           ))}
           {plot.length > 0 ? <Text dimColor>{plot.join('\n')}</Text> : null}
-          {plot.length > 0 ? <Text dimColor>{'capacity against price: cheaper to the left, faster at the top'}</Text> : null}
+          {plot.length > 0 ? (
+            <Text dimColor>{'capacity against price: cheaper to the left, faster at the top'}</Text>
+          ) : null}
         </Box>
       )}
     </Box>
@@ -107,7 +152,14 @@ function Live({ feed, io }: { feed: Feed; io: RenderIo }) {
       unsubscribe()
     }
   }, [feed, io])
-  return <Screen state={state} style={io.errStyle} columns={columnsOf(io.stderr)} nowMs={Math.max(nowMs, state.startedAtMs)} />
+  return (
+    <Screen
+      state={state}
+      style={io.errStyle}
+      columns={columnsOf(io.stderr)}
+      nowMs={Math.max(nowMs, state.startedAtMs)}
+    />
+  )
 }
 
 export function createScreenRenderer(io: RenderIo): Renderer {
@@ -132,11 +184,18 @@ export function createScreenRenderer(io: RenderIo): Renderer {
     handle(event: TuneEvent) {
       state = advance(state, event)
       if (event.type === 'experiment-started') {
-        for (const notice of event.notices) io.stderr.write(`${wrap(notice, columnsOf(io.stderr)).join('\n')}\n`)
+        for (const notice of event.notices)
+          io.stderr.write(`${wrap(notice, columnsOf(io.stderr)).join('\n')}\n`)
         const stream = io.stderr as NodeJS.WriteStream
-        app = render(<Live feed={feed} io={io} />, { stdout: stream, stderr: stream, exitOnCtrlC: false, patchConsole: false })
+        app = render(<Live feed={feed} io={io} />, {
+          stdout: stream,
+          stderr: stream,
+          exitOnCtrlC: false,
+          patchConsole: false,
+        })
       }
-      if (event.type === 'recommended') results = resultLines(event.recommendation, event.files, io.outStyle, columnsOf(io.stdout))
+      if (event.type === 'recommended')
+        results = resultLines(event.recommendation, event.files, io.outStyle, columnsOf(io.stdout))
       due ??= setTimeout(notify, redrawMs)
     },
     async close() {

@@ -4,19 +4,44 @@ import { measurement } from '../testing/fakes.ts'
 import { stepLine, trialLine } from './trial-line.ts'
 
 const line = (given: Partial<Measurement>) => {
-  const trial = { id: 1, number: 3, purpose: 'search', configuration: {}, startedAt: '', seconds: 4, state: 'complete' } as const
-  const row = { trial: { ...trial, measurement: { ...measurement(120), ...given } }, label: '2 cores', pricePerHour: 1 }
-  return trialLine(row as unknown as Parameters<typeof trialLine>[0], { unicode: false, color: false }).text
+  const trial = {
+    id: 1,
+    number: 3,
+    purpose: 'search',
+    configuration: {},
+    startedAt: '',
+    seconds: 4,
+    state: 'complete',
+  } as const
+  const row = {
+    trial: { ...trial, measurement: { ...measurement(120), ...given } },
+    label: '2 cores',
+    pricePerHour: 1,
+  }
+  return trialLine(row as unknown as Parameters<typeof trialLine>[0], {
+    unicode: false,
+    color: false,
+  }).text
 }
 
 test('a capacity is told with its interval, or as the bound that it is', () => {
   expect(line({})).toMatch(/^#3 2 cores: about 120 req\/s \[114 to 126\], /)
   expect(line({ outcome: 'beaten' })).toMatch(/: at most 126 req\/s/)
-  expect(line({ capacityCi90Rps: [114, Number.POSITIVE_INFINITY] })).toMatch(/: at least 120 req\/s, \$/)
+  expect(line({ capacityCi90Rps: [114, Number.POSITIVE_INFINITY] })).toMatch(
+    /: at least 120 req\/s, \$/,
+  )
 })
 
 test('a step under several limits says each of them, and the tokens of its streams', () => {
-  const of = (p99Ms: number) => ({ requests: 9, meanMs: 1, p50Ms: 1, p90Ms: 2, p95Ms: 3, p99Ms, maxMs: p99Ms })
+  const of = (p99Ms: number) => ({
+    requests: 9,
+    meanMs: 1,
+    p50Ms: 1,
+    p90Ms: 2,
+    p95Ms: 3,
+    p99Ms,
+    maxMs: p99Ms,
+  })
   const slo = {
     percentile: 0.99,
     limitMs: 300,
@@ -26,12 +51,23 @@ test('a step under several limits says each of them, and the tokens of its strea
       { metric: 'tpot', limitMs: 30 },
     ],
   } as const
-  const stream = { ttft: of(66), tpot: of(14.2), e2e: of(900), interToken: of(20), outputTokensPerSecond: 8040 }
+  const stream = {
+    ttft: of(66),
+    tpot: of(14.2),
+    e2e: of(900),
+    interToken: of(20),
+    outputTokensPerSecond: 8040,
+  }
   const point = { ...measurement(50).points[0]!, sloMs: 142, stream }
-  expect(stepLine(point, slo, 'search')).toContain('47 % of the limits, TTFT 66 of 300 ms, TPOT 14.2 of 30 ms, 8,040 tokens/s')
+  expect(stepLine(point, slo, 'search')).toContain(
+    '47 % of the limits, TTFT 66 of 300 ms, TPOT 14.2 of 30 ms, 8,040 tokens/s',
+  )
   // Of several classes that which is nearest to its limits.
   const classes = { chat: { ...stream, good: 1 }, summary: { ...stream, ttft: of(900), good: 1 } }
-  const own = { ...slo, limits: [...slo.limits, { metric: 'ttft', limitMs: 1000, requestClass: 'summary' } as const] }
+  const own = {
+    ...slo,
+    limits: [...slo.limits, { metric: 'ttft', limitMs: 1000, requestClass: 'summary' } as const],
+  }
   const ofClasses = { ...point, sloMs: 270, stream: { ...stream, classes } }
   expect(stepLine(ofClasses, { ...own, classes: ['chat', 'summary'] }, 'search')).toContain(
     'p99 of each class 90 % of the limits, summary TTFT 900 of 1,000 ms, 8,040 tokens/s',
@@ -44,6 +80,12 @@ test.each([
   [{ achievedRps: 0 }, /^idle: 2 at a time: /],
   [{ achievedRps: 0, errors: 3 }, /^idle: 2 at a time, 0 req\/s: /],
 ])('a loop with %j', (of, words) => {
-  const point = { load: { kind: 'closed', connections: 2, durationS: 1 }, requests: 3, errors: 0, sloMs: 10, ...of }
+  const point = {
+    load: { kind: 'closed', connections: 2, durationS: 1 },
+    requests: 3,
+    errors: 0,
+    sloMs: 10,
+    ...of,
+  }
   expect(stepLine(point as unknown as LoadPoint, undefined, 'idle')).toMatch(words)
 })

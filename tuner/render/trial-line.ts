@@ -6,7 +6,17 @@ import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { metricText } from '../../profiler/prometheus.ts'
 import { limitsFor, limitsOf, limitTitle } from '../../profiler/slo.ts'
 import type { LoadPoint, Phase, Slo, StreamSummary } from '../../profiler/types.ts'
-import { latency, money, percent, rate, rateInterval, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
+import {
+  latency,
+  money,
+  percent,
+  rate,
+  rateInterval,
+  significant,
+  sloFigure,
+  sloName,
+  sloValue,
+} from '../../reports/format.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { duration } from './columns.ts'
@@ -20,11 +30,16 @@ interface Line {
 }
 
 /** What came out of a trial: capacity with its interval and price, or why there is none. */
-export function trialLine({ trial, label, pricePerHour }: Omit<Row, 'turnSeconds'>, style: Style): Line {
+export function trialLine(
+  { trial, label, pricePerHour }: Omit<Row, 'turnSeconds'>,
+  style: Style,
+): Line {
   const head = `#${trial.number} ${label}`
   switch (trial.state) {
     case 'complete':
-      return trial.purpose === 'confirmation' ? secondLine(trial, head, style) : measuredLine(trial, head, pricePerHour, style)
+      return trial.purpose === 'confirmation'
+        ? secondLine(trial, head, style)
+        : measuredLine(trial, head, pricePerHour, style)
     case 'infeasible':
       return {
         mark: glyph('infeasible', style),
@@ -32,17 +47,30 @@ export function trialLine({ trial, label, pricePerHour }: Omit<Row, 'turnSeconds
         text: `${head}: cannot serve, ${trial.reason}: ${firstLine(trial.detail)}`,
       }
     case 'failed':
-      return { mark: glyph('failed', style), paint: 'red', text: `${head}: failed, ${firstLine(trial.error)}` }
+      return {
+        mark: glyph('failed', style),
+        paint: 'red',
+        text: `${head}: failed, ${firstLine(trial.error)}`,
+      }
   }
 }
 
 /** One measurement's own estimate; what it comes to beside others is in the result. */
-function measuredLine({ measurement, seconds }: Complete, head: string, pricePerHour: number, style: Style): Line {
+function measuredLine(
+  { measurement, seconds }: Complete,
+  head: string,
+  pricePerHour: number,
+  style: Style,
+): Line {
   const { slo, idle, detail } = measurement
   const { capacityRps, capacityCi90Rps: ci, known } = capacityOf(measurement)
   const took = isImported(measurement) ? (detail ?? 'imported') : duration(seconds)
   if (known === 'nothing')
-    return { mark: glyph('failed', style), paint: 'yellow', text: `${head}: nothing is known (${detail ?? measurement.outcome})` }
+    return {
+      mark: glyph('failed', style),
+      paint: 'yellow',
+      text: `${head}: nothing is known (${detail ?? measurement.outcome})`,
+    }
   if (known === 'bound above' || (capacityRps > 0 && ci[0] === 0)) {
     const why = detail === undefined ? '' : ` (${detail})`
     return { mark: glyph('bullet', style), text: `${head}: at most ${rate(ci[1])}${why}, ${took}` }
@@ -55,7 +83,10 @@ function measuredLine({ measurement, seconds }: Complete, head: string, pricePer
       text: `${head}: ${isImported(measurement) ? 'no load kept the SLO' : 'misses the SLO'} (${detail ?? alone})`,
     }
   }
-  const figures = known === 'bound below' ? `at least ${rate(capacityRps)}` : `about ${rate(capacityRps)} [${rateInterval(ci)}]`
+  const figures =
+    known === 'bound below'
+      ? `at least ${rate(capacityRps)}`
+      : `about ${rate(capacityRps)} [${rateInterval(ci)}]`
   const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)
   return {
     mark: glyph('done', style),
@@ -76,8 +107,16 @@ function secondLine(trial: Complete, head: string, style: Style): Line {
     }
   const at = `${rate(second.rateRps)}, ${sloFigure(slo, second.sloMs)}`
   return second.held
-    ? { mark: glyph('done', style), paint: 'green', text: `${head}: measured again, held ${at}, ${took}` }
-    : { mark: glyph('infeasible', style), paint: 'yellow', text: `${head}: measured again, missed the SLO at ${at}, ${took}` }
+    ? {
+        mark: glyph('done', style),
+        paint: 'green',
+        text: `${head}: measured again, held ${at}, ${took}`,
+      }
+    : {
+        mark: glyph('infeasible', style),
+        paint: 'yellow',
+        text: `${head}: measured again, missed the SLO at ${at}, ${took}`,
+      }
 }
 
 /** '120 req/s: p99 43 ms of 50 ms'. */
@@ -86,52 +125,85 @@ export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): 
   const limit = slo && !slo.limits ? ` of ${latency(slo.limitMs)}` : ''
   const errors = point.errors > 0 ? `, ${point.errors} errors` : ''
   const good = point.joint ? ` (${percent(point.joint.good)} good)` : ''
-  const load = point.load.kind === 'closed' ? loopWords(point.load.connections, point) : rate(point.offeredRps)
+  const load =
+    point.load.kind === 'closed' ? loopWords(point.load.connections, point) : rate(point.offeredRps)
   return `${phase}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${streamWords(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
 }
 
 /** '2 at a time, 120 req/s'; without a rate where every answer took longer than the loop. */
 const loopWords = (connections: number, { achievedRps, errors, requests }: LoadPoint): string =>
-  achievedRps === 0 && errors < requests ? `${connections} at a time` : `${connections} at a time, ${rate(achievedRps)}`
+  achievedRps === 0 && errors < requests
+    ? `${connections} at a time`
+    : `${connections} at a time, ${rate(achievedRps)}`
 
-/** ', TTFT 198 of 300 ms, TPOT 14 of 30 ms, 8,040 tokens/s': the parts of several limits at the SLO's percentile, and the tokens of any stream. */
+/**
+ * ', TTFT 198 of 300 ms, TPOT 14 of 30 ms, 8,040 tokens/s': the parts of several limits at the
+ * SLO's percentile, and the tokens of any stream.
+ */
 function streamWords({ stream }: LoadPoint, slo: Slo | undefined): string {
   if (stream === undefined || stream.e2e.requests === 0) return ''
   const words =
     slo === undefined
       ? []
-      : nearestParts(stream, slo).map(({ title, ms, limitMs }) => `${title} ${significant(ms)} of ${significant(limitMs)} ms`)
-  return [...words, `${significant(stream.outputTokensPerSecond)} tokens/s`].map((each) => `, ${each}`).join('')
+      : nearestParts(stream, slo).map(
+          ({ title, ms, limitMs }) => `${title} ${significant(ms)} of ${significant(limitMs)} ms`,
+        )
+  return [...words, `${significant(stream.outputTokensPerSecond)} tokens/s`]
+    .map((each) => `, ${each}`)
+    .join('')
 }
 
 /** The parts of several limits, of classes those of the one that is nearest to its limits. */
-function nearestParts(stream: StreamSummary, slo: Slo): { readonly title: string; readonly ms: number; readonly limitMs: number }[] {
+function nearestParts(
+  stream: StreamSummary,
+  slo: Slo,
+): { readonly title: string; readonly ms: number; readonly limitMs: number }[] {
   if (slo.limits === undefined && slo.classes === undefined) return []
-  const each = (slo.classes?.filter((name) => stream.classes?.[name]) ?? [undefined]).map((requestClass) =>
-    limitsFor(limitsOf(slo), requestClass).map(({ metric, limitMs }) => ({
-      title: limitTitle({ metric, ...(requestClass !== undefined && { requestClass }) }),
-      ms: percentileOf((requestClass === undefined ? stream : stream.classes![requestClass]!)[metric], slo.percentile),
-      limitMs,
-    })),
+  const each = (slo.classes?.filter((name) => stream.classes?.[name]) ?? [undefined]).map(
+    (requestClass) =>
+      limitsFor(limitsOf(slo), requestClass).map(({ metric, limitMs }) => ({
+        title: limitTitle({ metric, ...(requestClass !== undefined && { requestClass }) }),
+        ms: percentileOf(
+          (requestClass === undefined ? stream : stream.classes![requestClass]!)[metric],
+          slo.percentile,
+        ),
+        limitMs,
+      })),
   )
-  const greatest = (parts: (typeof each)[number]) => Math.max(...parts.map(({ ms, limitMs }) => ms / limitMs))
+  const greatest = (parts: (typeof each)[number]) =>
+    Math.max(...parts.map(({ ms, limitMs }) => ms / limitMs))
   return each.reduce((a, b) => (greatest(b) > greatest(a) ? b : a), [])
 }
 
 const firstLine = (text: string) => text.split('\n')[0] ?? ''
 
 /** How long a predictor took to serve. */
-export function readyWords({ seconds, prepared, ahead }: Extract<TuneEvent, { type: 'predictor-ready' }>): string {
-  const notes = [...(prepared ? [preparedWords(prepared)] : []), ...(ahead ? ['started while the trial before was measured'] : [])]
+export function readyWords({
+  seconds,
+  prepared,
+  ahead,
+}: Extract<TuneEvent, { type: 'predictor-ready' }>): string {
+  const notes = [
+    ...(prepared ? [preparedWords(prepared)] : []),
+    ...(ahead ? ['started while the trial before was measured'] : []),
+  ]
   return `after ${duration(seconds)}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}`
 }
 
 /** Of a predictor with a `prepare` step: what it added to the start. */
-export const preparedWords = ({ seconds, kept }: { readonly seconds: number; readonly kept: boolean }): string =>
-  kept ? 'prepared before' : `${duration(seconds)} of it preparing`
+export const preparedWords = ({
+  seconds,
+  kept,
+}: {
+  readonly seconds: number
+  readonly kept: boolean
+}): string => (kept ? 'prepared before' : `${duration(seconds)} of it preparing`)
 
 /** The server's own metrics at the capacity, with their bounds. */
 const metricWords = ({ metrics = [] }: Complete['measurement']): string =>
   metrics
-    .map((one) => `, ${metricText(one)} ${significant(one.value)}${one.max === undefined ? '' : ` of ${significant(one.max)}`}`)
+    .map(
+      (one) =>
+        `, ${metricText(one)} ${significant(one.value)}${one.max === undefined ? '' : ` of ${significant(one.max)}`}`,
+    )
     .join('')

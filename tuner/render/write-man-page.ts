@@ -5,4 +5,7 @@ import { commandLine, exitStatus } from '../tune-program.ts'
 import { manPage } from './man-page.ts'
 
 const [version] = programVersion().split(' ') as [string]
-writeFileSync(new URL('../../tune.1', import.meta.url), manPage(commandLine(), { version, exitStatus }))
+writeFileSync(
+  new URL('../../tune.1', import.meta.url),
+  manPage(commandLine(), { version, exitStatus }),
+)

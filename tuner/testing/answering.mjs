@@ -1,4 +1,5 @@
-// Plain JSON: the length of a text, as a score and a label, one after the other, 2 ms each. BATCH 4 answers wrongly, 8 wrongly once it is busy; ids and times are new each time.
+// Plain JSON: the length of a text, as a score and a label, one after the other, 2 ms each. BATCH 4
+// answers wrongly, 8 wrongly once it is busy; ids and times are new each time.
 import { createServer } from 'node:http'
 
 const batch = Number(process.env.BATCH)

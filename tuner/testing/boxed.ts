@@ -3,8 +3,9 @@ import { test } from 'vitest'
 import { CliBox } from './run-cli.ts'
 
 /**
- * Tests of one file, some beside one another: each has its folder, and most of what they take is spent waiting. Not for those that judge a figure, which a
- * neighbour moves, nor for those that look at the whole machine, as `tune clean` does: they see each other.
+ * Tests of one file, some beside one another: each has its folder, and most of what they take is
+ * spent waiting. Not for those that judge a figure, which a neighbour moves, nor for those that
+ * look at the whole machine, as `tune clean` does: they see each other.
  */
 export const boxed = (prepare: (box: CliBox) => void = () => {}) =>
   test.extend<{ box: CliBox }>({

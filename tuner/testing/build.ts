@@ -1,6 +1,18 @@
-/** Vitest's global set-up: brings dist/ up to date with the sources, so that tests start the product's commands in the form in which it ships. */
+/**
+ * Vitest's global set-up: brings dist/ up to date with the sources, so that tests start the
+ * product's commands in the form in which it ships.
+ */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+} from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -17,7 +29,10 @@ const filesUnder = (folder: string): string[] =>
 
 const isTest = (file: string) => /\.(test\.tsx?|contract\.ts|bench\.ts|k8s-test\.ts)$/.test(file)
 
-/** Builds only what is older than its sources. Files are replaced one by one and whole: what runs from dist/ meanwhile goes on. */
+/**
+ * Builds only what is older than its sources. Files are replaced one by one and whole: what runs
+ * from dist/ meanwhile goes on.
+ */
 export default function build(): void {
   const newestMs = Math.max(
     ...sources
@@ -31,7 +46,11 @@ export default function build(): void {
   const next = mkdtempSync(join(dist, '.next-'))
   try {
     // Types are checked by `npm run types`.
-    execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json', '--noCheck', '--outDir', next], { cwd: root })
+    execFileSync(
+      join(root, 'node_modules/.bin/tsc'),
+      ['-p', 'tsconfig.build.json', '--noCheck', '--outDir', next],
+      { cwd: root },
+    )
     for (const file of filesUnder(next)) {
       const to = join(dist, relative(next, file))
       mkdirSync(dirname(to), { recursive: true })

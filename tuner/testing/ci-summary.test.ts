@@ -16,18 +16,29 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const closing = (status = '0') => {
-  const { stdout, status: code } = spawnSync(process.execPath, [script, 'results', status], { cwd: folder, encoding: 'utf8' })
+  const { stdout, status: code } = spawnSync(process.execPath, [script, 'results', status], {
+    cwd: folder,
+    encoding: 'utf8',
+  })
   return { code, lines: stdout.trimEnd().split('\n') }
 }
 /** Runs test files, by name, and leaves what vitest says of them. */
 async function ran(files: Readonly<Record<string, string>>, results = 'unit.json'): Promise<void> {
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), `import { expect, test } from 'vitest'\n${text}`)
+  for (const [name, text] of Object.entries(files))
+    writeFileSync(join(folder, name), `import { expect, test } from 'vitest'\n${text}`)
   const exitCode = process.exitCode
   const quiet = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   try {
     const outputFile = join(folder, 'results', results)
     const include = Object.keys(files)
-    const vitest = await startVitest('test', [], { config: false, root: folder, watch: false, include, reporters: ['json'], outputFile })
+    const vitest = await startVitest('test', [], {
+      config: false,
+      root: folder,
+      watch: false,
+      include,
+      reporters: ['json'],
+      outputFile,
+    })
     await vitest.close()
   } finally {
     quiet.mockRestore()
@@ -69,12 +80,18 @@ test('a failed test is named with the beginning of why, each line to a sane widt
 test('a second look at files that failed: what passes alone is told, what fails again has failed', async () => {
   const shaky = `test('shaky', () => expect(WHICH).toBe(2)); test('steady', () => {})`
   const wrong = `test('wrong', () => expect(1).toBe(2))`
-  await ran({ 'shaky.test.js': shaky.replace('WHICH', '1'), 'wrong.test.js': wrong, 'good.test.js': `test('good', () => {})` })
+  await ran({
+    'shaky.test.js': shaky.replace('WHICH', '1'),
+    'wrong.test.js': wrong,
+    'good.test.js': `test('good', () => {})`,
+  })
   expect(closing('failed-files').lines.sort()).toEqual(['shaky.test.js', 'wrong.test.js'])
   await ran({ 'shaky.test.js': shaky.replace('WHICH', '2'), 'wrong.test.js': wrong }, 'again.json')
   const { code, lines } = closing('1')
   expect(lines).toContain('failed at first, passed alone: shaky.test.js > shaky')
-  expect(lines.filter((line) => line.startsWith('FAILED'))).toEqual(['FAILED wrong.test.js > wrong'])
+  expect(lines.filter((line) => line.startsWith('FAILED'))).toEqual([
+    'FAILED wrong.test.js > wrong',
+  ])
   expect(lines.at(-1)).toBe('3 passed, 1 failed, 0 skipped')
   expect(code).toBe(1)
 })

@@ -1,4 +1,7 @@
-/** Runs command lines one after the other, as warm-cli.ts asks for them, in one process: as tuner/cli.ts does, with what they print sent back. */
+/**
+ * Runs command lines one after the other, as warm-cli.ts asks for them, in one process: as
+ * tuner/cli.ts does, with what they print sent back.
+ */
 const { run } = await import('../../dist/tuner/tune-program.js')
 
 const streams = { stdout: process.stdout, stderr: process.stderr }

@@ -3,8 +3,10 @@ import { fileURLToPath } from 'node:url'
 const server = fileURLToPath(new URL('../../trials/launchers/testing/server.mjs', import.meta.url))
 
 /**
- * An experiment, as YAML, on a predictor that behaves as told (trials/launchers/testing/server.mjs). It serves one request at a time, 2 ms each, which
- * leaves most of a core to others and makes the 512 requests of a warm-up one second; a busy machine does not break its SLO.
+ * An experiment, as YAML, on a predictor that behaves as told
+ * (trials/launchers/testing/server.mjs). It serves one request at a time, 2 ms each, which leaves
+ * most of a core to others and makes the 512 requests of a warm-up one second; a busy machine does
+ * not break its SLO.
  */
 export const onTestServer = (behaviour: string, { maxTrials = 5, readyTimeout = '3s' } = {}) => `
 name: fault

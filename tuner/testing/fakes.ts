@@ -1,9 +1,18 @@
-/** Fakes for the loop's parts: a launcher without processes, loads without requests, a recommendation by price alone. */
+/**
+ * Fakes for the loop's parts: a launcher without processes, loads without requests, a
+ * recommendation by price alone.
+ */
 import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Configuration, Problem, Sampler } from '../../search/types.ts'
-import type { ExperimentRecord, FinishedTrial, Launcher, Predictor, TrialStore } from '../../trials/types.ts'
+import type {
+  ExperimentRecord,
+  FinishedTrial,
+  Launcher,
+  Predictor,
+  TrialStore,
+} from '../../trials/types.ts'
 import type { MeasureOptions } from '../backends/backend.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { LoopParts } from '../loop/parts.ts'
@@ -12,7 +21,13 @@ export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 
 export function loadPoint(offeredRps: number, sloMs: number): LoadPoint {
   return {
-    load: { kind: 'open', rateRps: offeredRps, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 },
+    load: {
+      kind: 'open',
+      rateRps: offeredRps,
+      arrivals: { kind: 'poisson' },
+      durationS: 1,
+      seed: 1,
+    },
     offeredRps,
     achievedRps: offeredRps,
     goodputRps: offeredRps,
@@ -56,7 +71,14 @@ export const heldAt = (rateRps: number): Measurement => ({
 })
 
 export const fakePredictor = (overrides: Partial<Predictor> = {}): Predictor => ({
-  target: { kind: 'http', url: 'http://127.0.0.1:1', path: '/', headers: {}, bodies: [], timeoutMs: 1000 },
+  target: {
+    kind: 'http',
+    url: 'http://127.0.0.1:1',
+    path: '/',
+    headers: {},
+    bodies: [],
+    timeoutMs: 1000,
+  },
   protocol: 'json',
   provenance: 'emulated',
   isolation: 'none',
@@ -66,7 +88,9 @@ export const fakePredictor = (overrides: Partial<Predictor> = {}): Predictor => 
   ...overrides,
 })
 
-export const fakeLauncher = (launch: (configuration: Configuration, number: number) => Promise<Predictor>): Launcher => ({
+export const fakeLauncher = (
+  launch: (configuration: Configuration, number: number) => Promise<Predictor>,
+): Launcher => ({
   name: 'fake',
   launch: async (configuration, number, signal) => {
     signal.throwIfAborted()
@@ -76,11 +100,26 @@ export const fakeLauncher = (launch: (configuration: Configuration, number: numb
 })
 
 /** The real one, without an experiment behind it. */
-export const fakeRecommend = ({ objective, pricePerHour }: Problem, trials: readonly FinishedTrial[]): Recommendation =>
-  recommend({ experimentId: 'fake-1', provenance: 'emulated', seed: 1, slo, objective, pricePerHour, label: JSON.stringify, trials })
+export const fakeRecommend = (
+  { objective, pricePerHour }: Problem,
+  trials: readonly FinishedTrial[],
+): Recommendation =>
+  recommend({
+    experimentId: 'fake-1',
+    provenance: 'emulated',
+    seed: 1,
+    slo,
+    objective,
+    pricePerHour,
+    label: JSON.stringify,
+    trials,
+  })
 
 /** A store that remembers the order of calls. */
-export function fakeStore(): TrialStore & { readonly appended: FinishedTrial[]; finished?: ExperimentRecord['state'] } {
+export function fakeStore(): TrialStore & {
+  readonly appended: FinishedTrial[]
+  finished?: ExperimentRecord['state']
+} {
   const appended: FinishedTrial[] = []
   return {
     appended,
@@ -103,15 +142,27 @@ export const orderedSampler: Sampler = {
   suggest(problem, observations, pending) {
     const parameter = problem.space.parameters[0]
     if (parameter?.kind !== 'ordinal') return undefined
-    const taken = new Set([...observations.map((o) => o.configuration), ...pending].map((c) => c[parameter.name]))
+    const taken = new Set(
+      [...observations.map((o) => o.configuration), ...pending].map((c) => c[parameter.name]),
+    )
     const value = parameter.values.find((v) => !taken.has(v))
-    return value === undefined ? undefined : { configuration: { [parameter.name]: value }, why: 'next in order' }
+    return value === undefined
+      ? undefined
+      : { configuration: { [parameter.name]: value }, why: 'next in order' }
   },
 }
 
 export const batchProblem: Problem = {
   space: {
-    parameters: [{ kind: 'ordinal', name: 'batchSize', category: 'server', values: [1, 2, 4, 8, 16], scale: 'log' }],
+    parameters: [
+      {
+        kind: 'ordinal',
+        name: 'batchSize',
+        category: 'server',
+        values: [1, 2, 4, 8, 16],
+        scale: 'log',
+      },
+    ],
     constraints: [],
   },
   objective: { kind: 'price-per-request' },
@@ -124,7 +175,11 @@ const rng = { next: () => 0.5, normal: () => 0, int: () => 0, fork: () => rng }
 /** What a test puts in place of a part; `load` of what a trial measures. */
 export interface FakeOverrides extends Partial<LoopParts> {
   readonly launcher?: Launcher
-  readonly load?: (predictor: Predictor, options: MeasureOptions, signal: AbortSignal) => Promise<Measurement>
+  readonly load?: (
+    predictor: Predictor,
+    options: MeasureOptions,
+    signal: AbortSignal,
+  ) => Promise<Measurement>
 }
 
 /** Parts whose predictors serve 100 req/s × batch size. */
@@ -145,10 +200,15 @@ export function fakeParts({
     assessStop: () => ({ probabilityBetterExists: 1, tolerance: 0.05, stop: false }),
     rng,
     backend: {
-      launcher: launcher ?? fakeLauncher(async (configuration) => fakePredictor({ isolation: String(configuration.batchSize) })),
+      launcher:
+        launcher ??
+        fakeLauncher(async (configuration) =>
+          fakePredictor({ isolation: String(configuration.batchSize) }),
+        ),
       measure: async (predictor, task, options, signal) =>
         task.kind === 'trial'
-          ? ((await load?.(predictor, options, signal)) ?? measurement(100 * Number(predictor.isolation)))
+          ? ((await load?.(predictor, options, signal)) ??
+            measurement(100 * Number(predictor.isolation)))
           : heldAt(task.rateRps),
       close: async () => undefined,
     },

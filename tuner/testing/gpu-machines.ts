@@ -1,4 +1,7 @@
-/** Machines with GPUs, as nvidia-smi and rocm-smi would tell of them: programs of those names in a folder to put on the PATH. No such GPU is needed, and none is tested. */
+/**
+ * Machines with GPUs, as nvidia-smi and rocm-smi would tell of them: programs of those names in a
+ * folder to put on the PATH. No such GPU is needed, and none is tested.
+ */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -21,7 +24,10 @@ interface GpuMachine {
   readonly nvidia?: readonly NvidiaCard[]
   /** nvidia-smi fails with these words. */
   readonly nvidiaFails?: string
-  /** What nvidia-smi says of a GPU that fell off the bus: among the others' lines, and in place of all of them where it is asked of all. */
+  /**
+   * What nvidia-smi says of a GPU that fell off the bus: among the others' lines, and in place of
+   * all of them where it is asked of all.
+   */
   readonly nvidiaLost?: string
   readonly amd?: readonly { readonly series: string; readonly memoryMiB: number }[]
   /** A control daemon of MPS runs. */
@@ -60,10 +66,22 @@ export const gpuMachines = {
   h200nvlHalfSetUp: { nvidia: [h200nvl, { ...h200nvl, slices: [] }] },
   gh200: { nvidia: [{ name: 'NVIDIA GH200 480GB', memoryMiB: 97871 }] },
   b200: { nvidia: [{ name: 'NVIDIA B200', memoryMiB: 183359 }] },
-  b200Mig: { nvidia: [{ name: 'NVIDIA B200', memoryMiB: 183359, slices: ['3g.90gb', '2g.45gb', '1g.23gb', '1g.23gb+me'] }] },
+  b200Mig: {
+    nvidia: [
+      {
+        name: 'NVIDIA B200',
+        memoryMiB: 183359,
+        slices: ['3g.90gb', '2g.45gb', '1g.23gb', '1g.23gb+me'],
+      },
+    ],
+  },
   // As some drivers call a whole one.
   gb200Mig: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['7g.189gb'] }] },
-  gb200Sliced: { nvidia: [{ name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['3g.95gb', '2g.61gb', '1g.23gb'] }] },
+  gb200Sliced: {
+    nvidia: [
+      { name: 'NVIDIA GB200', memoryMiB: 189471, slices: ['3g.95gb', '2g.61gb', '1g.23gb'] },
+    ],
+  },
   // As in a DGX Station, with less memory than others.
   gb300Sliced: { nvidia: [{ name: 'NVIDIA GB300', memoryMiB: 256703, slices: ['3g.126gb'] }] },
   rtx6000Ada: { nvidia: [{ name: 'NVIDIA RTX 6000 Ada Generation', memoryMiB: 49140 }] },
@@ -75,7 +93,10 @@ export const gpuMachines = {
   jetson: { nvidia: [{ name: 'Orin (nvgpu)', driver: '540.4.0', onChip: true }] },
   oldDriver: { nvidia: [{ ...t4, driver: '470.223.02' }] },
   eccErrors: { nvidia: [{ ...a10, ecc: 3 }] },
-  lostGpu: { nvidia: [a10], nvidiaLost: 'Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error' },
+  lostGpu: {
+    nvidia: [a10],
+    nvidiaLost: 'Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error',
+  },
   mixedMig: {
     nvidia: [
       { ...a100of80, slices: ['7g.80gb'] },
@@ -86,8 +107,15 @@ export const gpuMachines = {
     ],
   },
   // One package of two dies.
-  mi250: { amd: Array.from({ length: 2 }, () => ({ series: 'AMD INSTINCT MI250 (MCM) OAM AC MBA', memoryMiB: 65520 })) },
-  twoMi300x: { amd: Array.from({ length: 2 }, () => ({ series: 'AMD Instinct MI300X', memoryMiB: 196592 })) },
+  mi250: {
+    amd: Array.from({ length: 2 }, () => ({
+      series: 'AMD INSTINCT MI250 (MCM) OAM AC MBA',
+      memoryMiB: 65520,
+    })),
+  },
+  twoMi300x: {
+    amd: Array.from({ length: 2 }, () => ({ series: 'AMD Instinct MI300X', memoryMiB: 196592 })),
+  },
   mi100: { amd: [{ series: 'Arcturus GL-XL [AMD Instinct MI100]', memoryMiB: 32752 }] },
   mi355x: { amd: [{ series: 'AMD Instinct MI355X', memoryMiB: 294896 }] },
   w7900: { amd: [{ series: 'Navi 31 [Radeon Pro W7900]', memoryMiB: 49136 }] },
@@ -123,20 +151,45 @@ export function plantGpus(folder: string, machine: GpuMachine): Record<string, s
 }
 
 function nvidiaScript(cards: readonly NvidiaCard[], lost?: string): string {
-  const uuid = ({ onChip }: NvidiaCard, i: number) => (onChip ? uuidOf(i).replace('GPU-', '') : uuidOf(i))
+  const uuid = ({ onChip }: NvidiaCard, i: number) =>
+    onChip ? uuidOf(i).replace('GPU-', '') : uuidOf(i)
   const table = cards.map((card, i) => {
-    const { name, memoryMiB, usedMiB = 3, slices, driver = '570.86.15', ecc = 0, onChip = false } = card
+    const {
+      name,
+      memoryMiB,
+      usedMiB = 3,
+      slices,
+      driver = '570.86.15',
+      ecc = 0,
+      onChip = false,
+    } = card
     const mode = onChip ? '[N/A]' : (card.mode ?? 'Default')
     const mig = onChip ? '[N/A]' : slices ? 'Enabled' : 'Disabled'
     const [total, used] = memoryMiB === undefined ? ['[N/A]', '[N/A]'] : [memoryMiB, usedMiB]
-    return [i, uuid(card, i), name, total, used, driver, mode, mig, '8.0', onChip ? '[N/A]' : ecc].join(', ')
+    return [
+      i,
+      uuid(card, i),
+      name,
+      total,
+      used,
+      driver,
+      mode,
+      mig,
+      '8.0',
+      onChip ? '[N/A]' : ecc,
+    ].join(', ')
   })
   const list = cards.flatMap((card, i) => [
     `GPU ${i}: ${card.name} (UUID: ${uuid(card, i)})`,
-    ...(card.slices ?? []).map((profile, j) => `  MIG ${profile.padEnd(12)} Device  ${j}: (UUID: ${sliceUuid(i, j)})`),
+    ...(card.slices ?? []).map(
+      (profile, j) => `  MIG ${profile.padEnd(12)} Device  ${j}: (UUID: ${sliceUuid(i, j)})`,
+    ),
   ])
   const told = (lines: readonly string[]) => `cat <<'END'\n${lines.join('\n')}\nEND`
-  const whole = lost === undefined ? told(table) : `case "$*" in *' -i '*) ${told(table)}\n;; *) echo '${lost}'; exit 255;; esac`
+  const whole =
+    lost === undefined
+      ? told(table)
+      : `case "$*" in *' -i '*) ${told(table)}\n;; *) echo '${lost}'; exit 255;; esac`
   return `case "$1" in
 -L) ${told([...list, ...(lost === undefined ? [] : [lost])])}
 ;;
@@ -147,7 +200,9 @@ function nvidiaScript(cards: readonly NvidiaCard[], lost?: string): string {
 esac`
 }
 
-const amdDocument = (cards: readonly { readonly series: string; readonly memoryMiB: number }[]): string =>
+const amdDocument = (
+  cards: readonly { readonly series: string; readonly memoryMiB: number }[],
+): string =>
   JSON.stringify({
     ...Object.fromEntries(
       cards.map(({ series, memoryMiB }, i) => [

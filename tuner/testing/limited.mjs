@@ -1,4 +1,5 @@
-// A server that starts in a second, serves as many requests at once as its limit says, each for 20 ms, and takes another limit while it runs (PUT /limit/N).
+// A server that starts in a second, serves as many requests at once as its limit says, each for 20
+// ms, and takes another limit while it runs (PUT /limit/N).
 import { appendFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 

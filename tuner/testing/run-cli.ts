@@ -12,7 +12,10 @@ import { onCores } from './on-cores.ts'
 /** Kept up to date with the sources by build.ts. */
 export const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
 
-/** Exit codes of a run that recommends something, where its confirmation is not what a test is about: a machine with other work may refute it. */
+/**
+ * Exit codes of a run that recommends something, where its confirmation is not what a test is
+ * about: a machine with other work may refute it.
+ */
 export const recommends: readonly (number | null)[] = [0, 4]
 
 /** A search in virtual time, a second long, whose end is known: and more words. */
@@ -42,7 +45,11 @@ export class CliBox {
   readonly folder = mkdtempSync(join(tmpdir(), 'tune-cli-'))
 
   /** On the cores of a list like `0,1` alone, where one is given (Linux). */
-  start(args: readonly string[], env: Readonly<Record<string, string>> = {}, cores?: string): RunningCli {
+  start(
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+    cores?: string,
+  ): RunningCli {
     const [program, ...rest] = onCores(cores, [process.execPath, cli, ...args])
     const child = spawn(program, rest, {
       cwd: this.folder,
@@ -51,7 +58,12 @@ export class CliBox {
     })
     let stdout = ''
     let stderr = ''
-    const waiting: { text: string; times: number; resolve: () => void; reject: (error: Error) => void }[] = []
+    const waiting: {
+      text: string
+      times: number
+      resolve: () => void
+      reject: (error: Error) => void
+    }[] = []
     child.stdout.on('data', (chunk) => {
       stdout += chunk
     })
@@ -61,7 +73,8 @@ export class CliBox {
     })
     const result = new Promise<CliResult>((resolve) => {
       child.on('close', (code) => {
-        for (const w of waiting) w.reject(new Error(`tune ended (${code}) without saying "${w.text}":\n${stderr}`))
+        for (const w of waiting)
+          w.reject(new Error(`tune ended (${code}) without saying "${w.text}":\n${stderr}`))
         resolve({ code, stdout, stderr })
       })
     })
@@ -75,8 +88,15 @@ export class CliBox {
     return { child, result, said }
   }
 
-  /** Rejects, with what it said and what still ran, where it does not end in time: a test that merely times out tells nothing. */
-  async run(args: readonly string[], env: Readonly<Record<string, string>> = {}, mostS = mostRunS): Promise<CliResult> {
+  /**
+   * Rejects, with what it said and what still ran, where it does not end in time: a test that
+   * merely times out tells nothing.
+   */
+  async run(
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+    mostS = mostRunS,
+  ): Promise<CliResult> {
     const { result } = this.start(args, env)
     let timer: NodeJS.Timeout | undefined
     let late: string | undefined
@@ -107,15 +127,26 @@ export class CliBox {
     }
   }
 
-  /** Skips a test of whose trials the machine left none undisturbed, as they themselves tell: nothing was measured that could be recommended. */
+  /**
+   * Skips a test of whose trials the machine left none undisturbed, as they themselves tell:
+   * nothing was measured that could be recommended.
+   */
   async skipIfDisturbed(skip: (note: string) => void): Promise<void> {
     const { trials } = await this.stored()
-    const outcomes = trials.map((trial) => (trial.state === 'complete' ? trial.measurement.outcome : trial.state))
-    if (outcomes.includes('disturbed') && outcomes.every((outcome) => outcome === 'disturbed' || outcome === 'failed'))
+    const outcomes = trials.map((trial) =>
+      trial.state === 'complete' ? trial.measurement.outcome : trial.state,
+    )
+    if (
+      outcomes.includes('disturbed') &&
+      outcomes.every((outcome) => outcome === 'disturbed' || outcome === 'failed')
+    )
       skip('disturbed: the machine spoilt every trial')
   }
 
-  /** Living processes that were started, at whatever remove, by commands of this box: found by the environment they inherit. */
+  /**
+   * Living processes that were started, at whatever remove, by commands of this box: found by the
+   * environment they inherit.
+   */
   processes(): string[] {
     const mark = `TUNE_TEST_BOX=${this.folder}`
     return execFileSync('ps', ['-eo', 'pid=,stat='], { encoding: 'utf8' })
@@ -130,7 +161,9 @@ export class CliBox {
           return false // it ended meanwhile
         }
       })
-      .map(([pid]) => `${pid} ${readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`)
+      .map(
+        ([pid]) => `${pid} ${readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`,
+      )
   }
 
   /** Once nothing that it started lives any more; rejects after a minute. */

@@ -2,8 +2,8 @@ import { relative } from 'node:path'
 import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node'
 
 /**
- * One line at the end for each test that was skipped, or for the suite that was skipped whole: its name says what is missing. And one for each that
- * passed only when it was tried again.
+ * One line at the end for each test that was skipped, or for the suite that was skipped whole: its
+ * name says what is missing. And one for each that passed only when it was tried again.
  */
 export class SkippedReporter implements Reporter {
   readonly #write: (line: string) => void
@@ -26,7 +26,8 @@ export class SkippedReporter implements Reporter {
         const { retryCount = 0 } = test.diagnostic() ?? {}
         if (retryCount > 0) this.#write(`passed when tried again: ${lineOf(test)}`)
       }
-    for (const [what, tests] of lines) this.#write(`skipped, ${tests === 1 ? '1 test' : `${tests} tests`}: ${what}`)
+    for (const [what, tests] of lines)
+      this.#write(`skipped, ${tests === 1 ? '1 test' : `${tests} tests`}: ${what}`)
   }
 }
 

@@ -9,7 +9,9 @@ export interface StandIn {
   readonly program: string
   /** File below trials/launchers/testing. */
   readonly script: string
-  /** Shell command run at each start, its output kept for `starts`; it sees the program's arguments. */
+  /**
+   * Shell command run at each start, its output kept for `starts`; it sees the program's arguments.
+   */
   readonly note: string
 }
 
@@ -22,21 +24,39 @@ export class ExampleBox extends CliBox {
     super()
     cpSync(fileURLToPath(new URL('.', example)), this.folder, { recursive: true })
     mkdirSync(this.bin)
-    const standIn = fileURLToPath(new URL(`../../trials/launchers/testing/${script}`, import.meta.url))
+    const standIn = fileURLToPath(
+      new URL(`../../trials/launchers/testing/${script}`, import.meta.url),
+    )
     const started = join(this.bin, program)
-    writeFileSync(started, `#!/bin/sh\n${note} >> '${this.noted}'\nexec '${process.execPath}' '${standIn}' "$@"\n`)
+    writeFileSync(
+      started,
+      `#!/bin/sh\n${note} >> '${this.noted}'\nexec '${process.execPath}' '${standIn}' "$@"\n`,
+    )
     chmodSync(started, 0o755)
   }
 
   /** `tune init` of a command that starts the stand-in, without a trial. */
   init(...words: string[]): Promise<CliResult> {
-    return this.run(['init', '--yes', '--force', '--no-smoke', '--slo', 'p75<50ms', ...words], { PATH: `${this.bin}:${process.env.PATH}` })
+    return this.run(['init', '--yes', '--force', '--no-smoke', '--slo', 'p75<50ms', ...words], {
+      PATH: `${this.bin}:${process.env.PATH}`,
+    })
   }
 
   /** `tune -f experiment.yaml`, briefly, with these flags too. */
   tune(...flags: string[]): Promise<CliResult> {
-    const brief = ['--pin', 'cpuCores=1', '--sampler', 'random', '--slo', 'p75<50ms', '--trial-time', '1s']
-    return this.run(['-f', 'experiment.yaml', ...brief, ...flags], { PATH: `${this.bin}:${process.env.PATH}` })
+    const brief = [
+      '--pin',
+      'cpuCores=1',
+      '--sampler',
+      'random',
+      '--slo',
+      'p75<50ms',
+      '--trial-time',
+      '1s',
+    ]
+    return this.run(['-f', 'experiment.yaml', ...brief, ...flags], {
+      PATH: `${this.bin}:${process.env.PATH}`,
+    })
   }
 
   /** Lines of trials.csv that are of complete trials. */

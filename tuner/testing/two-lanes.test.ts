@@ -2,8 +2,14 @@ import { expect, test } from 'vitest'
 import { inTwoLanes } from './two-lanes.ts'
 
 const path = (name: string) => `/repo/${name}.test.ts`
-const ordered = (names: readonly string[], loading: Record<string, number>, rest: Record<string, number>) =>
-  inTwoLanes(names.map(path), (file) => file, loading, rest).map((file) => file.slice('/repo/'.length, -'.test.ts'.length))
+const ordered = (
+  names: readonly string[],
+  loading: Record<string, number>,
+  rest: Record<string, number>,
+) =>
+  inTwoLanes(names.map(path), (file) => file, loading, rest).map((file) =>
+    file.slice('/repo/'.length, -'.test.ts'.length),
+  )
 
 /** What two workers run, each taking the next file when it is free: pairs that overlap. */
 function overlaps(order: readonly string[], seconds: Readonly<Record<string, number>>): string[] {
@@ -14,7 +20,11 @@ function overlaps(order: readonly string[], seconds: Readonly<Record<string, num
     free[worker] = from + seconds[name]!
     return { name, from, to: free[worker]! }
   })
-  return spans.flatMap((a, i) => spans.slice(i + 1).flatMap((b) => (a.from < b.to && b.from < a.to ? [`${a.name}+${b.name}`] : [])))
+  return spans.flatMap((a, i) =>
+    spans
+      .slice(i + 1)
+      .flatMap((b) => (a.from < b.to && b.from < a.to ? [`${a.name}+${b.name}`] : [])),
+  )
 }
 
 test('files that load run beside files that do not, whatever the order they are given in', () => {
@@ -30,7 +40,11 @@ test('files that load run beside files that do not, whatever the order they are 
 })
 
 test('a file that is not listed is a short one that does not load; a name ends at a folder', () => {
-  expect(ordered(['x/unknown', 'x/slow', 'x/load'], { load: 9 }, { slow: 5 })).toEqual(['x/load', 'x/slow', 'x/unknown'])
+  expect(ordered(['x/unknown', 'x/slow', 'x/load'], { load: 9 }, { slow: 5 })).toEqual([
+    'x/load',
+    'x/slow',
+    'x/unknown',
+  ])
   expect(ordered(['x/unload', 'x/slow'], { load: 9 }, { slow: 5 })).toEqual(['x/slow', 'x/unload'])
 })
 

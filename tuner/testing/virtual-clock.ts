@@ -1,4 +1,7 @@
-/** A clock that stands still while anything computes, and goes on to the next that sleeps once all do. */
+/**
+ * A clock that stands still while anything computes, and goes on to the next that sleeps once all
+ * do.
+ */
 export class VirtualClock {
   /** ms */
   now = 0
@@ -18,7 +21,10 @@ export class VirtualClock {
     while (!done) {
       // Whatever could go on without the clock has gone on when this comes back.
       await new Promise((resolve) => setImmediate(resolve))
-      const next = this.sleeping.reduce((first, one, i) => (one.untilMs < (this.sleeping[first]?.untilMs ?? Infinity) ? i : first), 0)
+      const next = this.sleeping.reduce(
+        (first, one, i) => (one.untilMs < (this.sleeping[first]?.untilMs ?? Infinity) ? i : first),
+        0,
+      )
       const [woken] = this.sleeping.splice(next, 1)
       if (woken === undefined) continue
       this.now = woken.untilMs

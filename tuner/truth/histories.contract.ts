@@ -1,4 +1,7 @@
-/** Invented histories of trials: what each comes to is the same on every surface (one-truth.test.ts). */
+/**
+ * Invented histories of trials: what each comes to is the same on every surface
+ * (one-truth.test.ts).
+ */
 
 import {
   A,
@@ -93,7 +96,8 @@ export const histories: readonly History[] = [
     exit: 4,
     statuses: { 1: 'refuted' },
     best: { trial: 1, capacityRps: 350, sloMs: 30 },
-    caveat: /not confirmed: measured again it missed the SLO at 398 req\/s \(p99 65 ms\); 350 req\/s is what held/,
+    caveat:
+      /not confirmed: measured again it missed the SLO at 398 req\/s \(p99 65 ms\); 350 req\/s is what held/,
   },
   {
     what: 'refuted, and a rival that was measured once comes first',
@@ -178,7 +182,14 @@ export const histories: readonly History[] = [
   },
   {
     what: 'only an upper bound: [0, 512] is no capacity',
-    trials: [tried(1, A, 0, { outcome: 'budget', capacityCi90Rps: [0, 512], known: 'bound above', windows: [[512, 70]] })],
+    trials: [
+      tried(1, A, 0, {
+        outcome: 'budget',
+        capacityCi90Rps: [0, 512],
+        known: 'bound above',
+        windows: [[512, 70]],
+      }),
+    ],
     conclusion: 'none',
     exit: 3,
     statuses: { 1: 'bound' },
@@ -242,7 +253,10 @@ export const histories: readonly History[] = [
   },
   {
     what: 'a confirmation that the generator could not hold says nothing',
-    trials: [tried(1, A, 500), again(2, A, [[485, 90]], true, { outcome: 'generator-limit', known: 'nothing' })],
+    trials: [
+      tried(1, A, 500),
+      again(2, A, [[485, 90]], true, { outcome: 'generator-limit', known: 'nothing' }),
+    ],
     conclusion: 'unconfirmed',
     exit: 4,
     statuses: { 1: 'measured' },
@@ -262,7 +276,13 @@ export const histories: readonly History[] = [
     exit: 3,
     statuses: { 1: 'infeasible', 2: 'infeasible' },
   },
-  { what: 'failed only', trials: [failed(1, A), failed(2, B)], conclusion: 'unknown', exit: 1, statuses: { 1: 'failed', 2: 'failed' } },
+  {
+    what: 'failed only',
+    trials: [failed(1, A), failed(2, B)],
+    conclusion: 'unknown',
+    exit: 1,
+    statuses: { 1: 'failed', 2: 'failed' },
+  },
   { what: 'nothing yet', trials: [], conclusion: 'unknown', exit: 1, statuses: {} },
   {
     what: 'a rival a little better by one measurement',
@@ -354,7 +374,13 @@ export const histories: readonly History[] = [
       }),
       again(2, A, [[19, 180]], true, { slo: tight }),
     ],
-    flags: { slo: undefined, sloTtft: '200ms', sloTpot: '30ms', sloE2e: '2s', model: 'llama-3.1-8b' },
+    flags: {
+      slo: undefined,
+      sloTtft: '200ms',
+      sloTpot: '30ms',
+      sloE2e: '2s',
+      model: 'llama-3.1-8b',
+    },
     conclusion: 'confirmed',
     exit: 0,
     statuses: { 1: 'confirmed' },

@@ -7,7 +7,10 @@ import { Ranker } from '../../reports/dashboard/ranking.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { atCapacityText, capacityText } from '../../reports/recommendation/words.ts'
-import { documentOf, type RecommendationDocument } from '../../reports/report/recommendation-json.ts'
+import {
+  documentOf,
+  type RecommendationDocument,
+} from '../../reports/report/recommendation-json.ts'
 import { parseCsv } from '../../reports/report/testing/parsed-csv.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import { openStore } from '../../trials/store/index.ts'
@@ -36,9 +39,18 @@ beforeAll(async () => {
     const { document } = loadExperiment({ flags, environment: {}, ...around })
     const provenance = history.provenance ?? 'measured'
     const id = idOf(history)
-    await store.create({ id, name: id, createdAt: '2026-11-20T10:00:00.000Z', spec: document, seed: 1, provenance })
+    await store.create({
+      id,
+      name: id,
+      createdAt: '2026-11-20T10:00:00.000Z',
+      spec: document,
+      seed: 1,
+      provenance,
+    })
     for (const trial of history.trials) await store.append(id, trial)
-    await store.finish(id, 'done', { confidence: { probabilityWithinTolerance: 0.96, tolerance: 0.05, statement: '' } })
+    await store.finish(id, 'done', {
+      confidence: { probabilityWithinTolerance: 0.96, tolerance: 0.05, statement: '' },
+    })
   }
   await store.close()
 })
@@ -79,16 +91,24 @@ describe.each(histories)('$what', (history) => {
     expect(recommendation.conclusion, recommendation.verdict).toBe(history.conclusion)
     expect(Object.fromEntries(candidates.map((c) => [c.trial, c.status]))).toEqual(history.statuses)
     expect(recommendation.best?.trial).toBe(history.best?.trial ?? recommendation.best?.trial)
-    if (history.best) expect(recommendation.best?.capacityRps).toBeCloseTo(history.best.capacityRps, 6)
-    if (history.best?.sloMs) expect(recommendation.best).toMatchObject({ sloMsAtCapacity: history.best.sloMs, sloMsFrom: 'measured' })
+    if (history.best)
+      expect(recommendation.best?.capacityRps).toBeCloseTo(history.best.capacityRps, 6)
+    if (history.best?.sloMs)
+      expect(recommendation.best).toMatchObject({
+        sloMsAtCapacity: history.best.sloMs,
+        sloMsFrom: 'measured',
+      })
     if (history.exit === 1 || history.exit === 3) expect(recommendation.best).toBeUndefined()
     if (history.caveat) expect(recommendation.caveats.join('\n')).toMatch(history.caveat)
-    expect(recommendation.verdict.startsWith('Best found, NOT confirmed: ')).toBe(history.exit === 4)
+    expect(recommendation.verdict.startsWith('Best found, NOT confirmed: ')).toBe(
+      history.exit === 4,
+    )
     // What was missed is never what is recommended, and an "at most" is no rank.
     for (const c of candidates) {
       if (c.missed) expect(c.capacityRps).toBeLessThan(c.missed.rateRps)
       if (c.bound === 'upper') expect(c.feasible).toBe(false)
-      if (c.sloMsFrom === 'measured' && c.feasible) expect(c.sloMsAtCapacity).toBeLessThanOrEqual(recommendation.slo.limitMs)
+      if (c.sloMsFrom === 'measured' && c.feasible)
+        expect(c.sloMsAtCapacity).toBeLessThanOrEqual(recommendation.slo.limitMs)
     }
   })
 
@@ -108,14 +128,16 @@ describe.each(histories)('$what', (history) => {
     const from = lines.findIndex((line) => line.startsWith('*') || line.startsWith('★'))
     const to = lines.findIndex((line, i) => i > from && !line.startsWith('     '))
     const told = oneLine(lines.slice(from, to).join('\n'))
-    for (const part of [best.label, best.status, capacityText(best), atCapacityText(slo, best)]) expect(told).toContain(oneLine(part))
+    for (const part of [best.label, best.status, capacityText(best), atCapacityText(slo, best)])
+      expect(told).toContain(oneLine(part))
   })
 
   test('CSV', async () => {
     const out = join(folder, `${id}.csv`)
     await printed(() => report(id, { ...asked, out }))
     const [head = [], ...rows] = parseCsv(readFileSync(out, 'utf8'))
-    const cell = (trial: number, name: string) => rows.find((row) => row[0] === String(trial))?.[head.indexOf(name)]
+    const cell = (trial: number, name: string) =>
+      rows.find((row) => row[0] === String(trial))?.[head.indexOf(name)]
     for (const c of candidates) {
       expect(cell(c.trial, 'status')).toBe(c.status)
       expect(cell(c.trial, 'feasible')).toBe(String(c.feasible))
@@ -152,13 +174,21 @@ describe.each(histories)('$what', (history) => {
       for (const c of candidates.filter((c) => c.feasible || !recommendation.best))
         expect(text).toContain(`${c.label} ${ending === 'md' ? '| ' : ''}${c.status}`)
       const { best, slo } = recommendation
-      if (best) for (const part of [`Status: ${best.status}`, capacityText(best), atCapacityText(slo, best)]) expect(text).toContain(part)
+      if (best)
+        for (const part of [
+          `Status: ${best.status}`,
+          capacityText(best),
+          atCapacityText(slo, best),
+        ])
+          expect(text).toContain(part)
     }
   })
 
   test('spec and plan', async () => {
     const { best, slo } = recommendation
-    const deployed = await printed(() => spec(id, { ...asked, target: 'kubernetes', modelUri: 's3://bucket/model' }))
+    const deployed = await printed(() =>
+      spec(id, { ...asked, target: 'kubernetes', modelUri: 's3://bucket/model' }),
+    )
     const planned = await printed(() => plan(id, { ...planFlags, ...asked, json: true }))
     if (!best) {
       expect([deployed.code, planned.code]).toEqual([history.exit, history.exit])
@@ -167,7 +197,9 @@ describe.each(histories)('$what', (history) => {
     // A demand sizes the replicas of a spec; it does not rank there.
     expect(deployed.text).toContain(`# Status: ${best.status}`)
     expect(deployed.text).toContain(capacityText(best))
-    expect(deployed.text).toContain(`trial ${best.trial}, ${best.status}: ${atCapacityText(slo, best)}`)
+    expect(deployed.text).toContain(
+      `trial ${best.trial}, ${best.status}: ${atCapacityText(slo, best)}`,
+    )
     if (!history.asked?.rps) expect(oneLine(deployed.text)).toContain(recommendation.verdict)
     const { units } = JSON.parse(planned.text)
     expect(units[0]).toMatchObject({ trial: best.trial, status: best.status })

@@ -6,9 +6,14 @@ import { slowdownInWords, slowdownSeen } from './slowdown.ts'
 /** Services of so many ms, each a little off, one request at a time. */
 const services = (n: number, ms: (i: number) => number, seed = 1): Steps => {
   const uniform = seeded(seed)
-  return stepsOf(Array.from({ length: n }, (_, i) => ({ served: 1, ms: ms(i) * (0.9 + 0.2 * uniform()) })))
+  return stepsOf(
+    Array.from({ length: n }, (_, i) => ({ served: 1, ms: ms(i) * (0.9 + 0.2 * uniform()) })),
+  )
 }
-/** Batches of 1 to 8 and of up to `most`, each in 5 ms and one for each of its requests, times a factor. */
+/**
+ * Batches of 1 to 8 and of up to `most`, each in 5 ms and one for each of its requests, times a
+ * factor.
+ */
 const batches = (n: number, factor: number, most = 8, seed = 1): Steps => {
   const uniform = seeded(seed)
   return stepsOf(
@@ -29,24 +34,39 @@ const stepsOf = (all: readonly { served: number; ms: number }[]): Steps => ({
 
 describe('a slowdown', () => {
   test('from one window to the next is found there, with its size', () => {
-    const seen = slowdownSeen([services(100, () => 3), services(100, () => 3, 2), services(100, () => 7, 3)])
+    const seen = slowdownSeen([
+      services(100, () => 3),
+      services(100, () => 3, 2),
+      services(100, () => 7, 3),
+    ])
     expect(seen).toEqual({ speed: expect.closeTo(3 / 7, 1), from: 2 })
   })
 
   test('within a window is known for sure after the next: the first that lies wholly behind it', () => {
     const changing = services(100, (i) => (i < 40 ? 3 : 7), 2)
-    expect(slowdownSeen([services(100, () => 3), changing])).toEqual({ speed: expect.closeTo(3 / 7, 1), from: 2 })
-    expect(slowdownSeen([services(100, () => 3), changing, services(30, () => 7, 3)])).toEqual({ speed: expect.closeTo(3 / 7, 1), from: 2 })
+    expect(slowdownSeen([services(100, () => 3), changing])).toEqual({
+      speed: expect.closeTo(3 / 7, 1),
+      from: 2,
+    })
+    expect(slowdownSeen([services(100, () => 3), changing, services(30, () => 7, 3)])).toEqual({
+      speed: expect.closeTo(3 / 7, 1),
+      from: 2,
+    })
   })
 
   test('that goes on is one', () => {
     const runs = [0, 1, 2, 3].map((run) => services(100, (i) => 3 + 0.01 * (100 * run + i), run))
-    expect(slowdownSeen(runs)).toMatchObject({ speed: expect.toSatisfy((speed: number) => speed > 0.4 && speed < 0.75) })
+    expect(slowdownSeen(runs)).toMatchObject({
+      speed: expect.toSatisfy((speed: number) => speed > 0.4 && speed < 0.75),
+    })
   })
 
   test('of batches is told from larger ones', () => {
     expect(slowdownSeen([batches(60, 1, 5), batches(60, 1, 8, 2)])).toBeUndefined()
-    expect(slowdownSeen([batches(60, 1), batches(60, 1.4, 8, 2)])).toEqual({ speed: expect.closeTo(1 / 1.4, 2), from: 1 })
+    expect(slowdownSeen([batches(60, 1), batches(60, 1.4, 8, 2)])).toEqual({
+      speed: expect.closeTo(1 / 1.4, 2),
+      from: 1,
+    })
   })
 
   test('is none where the server is slow now and then, gets faster, or hardly differs', () => {
@@ -63,6 +83,8 @@ test('is told by how much longer steps take, and whether it goes on', () => {
   expect(slowdownInWords(0.5, false)).toBe(
     'got slower while it was measured: its steps took 2.00 times as long at the end as at the beginning',
   )
-  expect(slowdownInWords(0.8, true)).toBe('still slowing down: its steps took 1.25 times as long at the end as at the beginning already')
+  expect(slowdownInWords(0.8, true)).toBe(
+    'still slowing down: its steps took 1.25 times as long at the end as at the beginning already',
+  )
   expect(slowdownInWords(1, true)).toBe('slowing down at the end')
 })

@@ -1,6 +1,7 @@
 /**
- * A server that gets slower while it is measured: throttled, leaking, given less of its machine. Steps are compared with what earlier ones let expect of them, for a slower
- * server has longer queues and larger batches, which alone make steps look otherwise.
+ * A server that gets slower while it is measured: throttled, leaking, given less of its machine.
+ * Steps are compared with what earlier ones let expect of them, for a slower server has longer
+ * queues and larger batches, which alone make steps look otherwise.
  */
 import { quantileOfSorted } from '../../statistics/percentile.ts'
 import { theilSenSlope } from '../../statistics/theil-sen.ts'
@@ -8,9 +9,15 @@ import { joinSteps, type Steps, sliceSteps } from '../twin/steps.ts'
 
 const fewest = 12
 const certain = 4
-/** Slower by less than this share is left to the windows' own weight: rates differ, and what a step takes depends a little on them. */
+/**
+ * Slower by less than this share is left to the windows' own weight: rates differ, and what a step
+ * takes depends a little on them.
+ */
 const least = 0.1
-/** Each lot before was faster by this part of the change at least: else the server is slow now and then, which is its own. */
+/**
+ * Each lot before was faster by this part of the change at least: else the server is slow now and
+ * then, which is its own.
+ */
 const eachFaster = 1 / 3
 /** Lots that the steps of a window are parted into, of a dozen at least. */
 const mostLots = 8
@@ -26,13 +33,16 @@ export interface Slowdown {
 }
 
 /**
- * Where a server got slower and did not get faster again: the place among the lots of steps that parts them best. Undefined where none does, beyond 10 % and
- * chance (four standard errors).
+ * Where a server got slower and did not get faster again: the place among the lots of steps that
+ * parts them best. Undefined where none does, beyond 10 % and chance (four standard errors).
  * @param runs in the order of time
  */
 export function slowdownSeen(runs: readonly Steps[]): Slowdown | undefined {
-  const parts = runs.flatMap((steps, run) => partsOf(steps).map((part, place) => ({ steps: part, first: run + Math.min(1, place) })))
-  const stepsIn = (from: number, to?: number) => joinSteps(parts.slice(from, to).map(({ steps }) => steps))
+  const parts = runs.flatMap((steps, run) =>
+    partsOf(steps).map((part, place) => ({ steps: part, first: run + Math.min(1, place) })),
+  )
+  const stepsIn = (from: number, to?: number) =>
+    joinSteps(parts.slice(from, to).map(({ steps }) => steps))
   let best: { readonly at: number; readonly slower: number; readonly certainty: number } | undefined
   for (let at = 1; at < parts.length; at++) {
     const { slower, error } = comparison(stepsIn(0, at), stepsIn(at))
@@ -60,8 +70,14 @@ export function slowdownInWords(speed: number, goesOn: boolean): string {
   return speed < 1 ? `still slowing down: ${times} already` : 'slowing down at the end'
 }
 
-/** Ln of how many times as long the later steps take as such steps took earlier, and its standard error: infinite where too few are alike. */
-export function comparison(before: Steps, after: Steps): { readonly slower: number; readonly error: number } {
+/**
+ * Ln of how many times as long the later steps take as such steps took earlier, and its standard
+ * error: infinite where too few are alike.
+ */
+export function comparison(
+  before: Steps,
+  after: Steps,
+): { readonly slower: number; readonly error: number } {
   const expected = expectation(before)
   const logs = (steps: Steps) =>
     Float64Array.from(
@@ -77,8 +93,10 @@ export function comparison(before: Steps, after: Steps): { readonly slower: numb
 }
 
 /**
- * What a step is expected to take, ms: one that serves a single request as those with as many present, more than were seen being as the most that were; a batch by a straight line over
- * its size (Theil 1950, Sen 1968). NaN of larger sizes than were seen, and of fewer present than were usual: where workers are free, fewer of them take longer.
+ * What a step is expected to take, ms: one that serves a single request as those with as many
+ * present, more than were seen being as the most that were; a batch by a straight line over its
+ * size (Theil 1950, Sen 1968). NaN of larger sizes than were seen, and of fewer present than were
+ * usual: where workers are free, fewer of them take longer.
  */
 function expectation(seen: Steps): (present: number, departed: number) => number {
   const singles: { present: number; ms: number }[] = []
@@ -104,9 +122,12 @@ function expectation(seen: Steps): (present: number, departed: number) => number
   const largest = batches.reduce((most, { size }) => Math.max(most, size), 0)
   const line = lineThrough(batches)
   return (present, departed) => {
-    if (departed > 1) return batches.length < fewestAlike || departed > largest ? Number.NaN : line(departed)
+    if (departed > 1)
+      return batches.length < fewestAlike || departed > largest ? Number.NaN : line(departed)
     const group = groups.find(({ upTo }) => present <= upTo) ?? groups.at(-1)
-    return group === undefined || singles.length < fewestAlike || present < group.usual ? Number.NaN : group.ms
+    return group === undefined || singles.length < fewestAlike || present < group.usual
+      ? Number.NaN
+      : group.ms
   }
 }
 
@@ -117,14 +138,21 @@ function lineThrough(all: readonly { size: number; ms: number }[]): (size: numbe
   return (size) => baseMs + msEach * size
 }
 
-/** Median, and its standard error by the mean deviation, were they normal and independent: a mixture of two speeds deviates, however many are alike. */
-function medianWithError(ascending: Float64Array): { readonly middle: number; readonly error: number } {
+/**
+ * Median, and its standard error by the mean deviation, were they normal and independent: a mixture
+ * of two speeds deviates, however many are alike.
+ */
+function medianWithError(ascending: Float64Array): {
+  readonly middle: number
+  readonly error: number
+} {
   const middle = quantileOfSorted(ascending, 0.5)
   const deviation = ascending.reduce((sum, x) => sum + Math.abs(x - middle), 0) / ascending.length
   return { middle, error: (1.2533 ** 2 * deviation) / Math.sqrt(ascending.length) }
 }
 
-const median = (values: readonly number[]): number => quantileOfSorted(Float64Array.from(values).sort(), 0.5)
+const median = (values: readonly number[]): number =>
+  quantileOfSorted(Float64Array.from(values).sort(), 0.5)
 
 /** Its steps in lots, one after the other. */
 function partsOf(steps: Steps): Steps[] {

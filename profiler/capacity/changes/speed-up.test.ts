@@ -7,9 +7,19 @@ import { measureCapacity } from '../measure.ts'
 import type { Steps } from '../twin/steps.ts'
 import { speedUpPerS } from './speed-up.ts'
 
-/** A second of steps of one request each, of a server whose steps take so long at a time, one after the other. */
+/**
+ * A second of steps of one request each, of a server whose steps take so long at a time, one after
+ * the other.
+ */
 function window(stepMs: (atMs: number) => number, fromMs = 0): Steps {
-  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+  const steps: Steps = {
+    present: [],
+    tookMs: [],
+    departed: [],
+    rank: [],
+    endedMs: [],
+    spreadMs: [],
+  }
   for (let atMs = 0; atMs < 1000; ) {
     const tookMs = stepMs(fromMs + atMs)
     atMs += tookMs
@@ -26,7 +36,8 @@ const windows = (stepMs: (atMs: number) => number) => [window(stepMs), window(st
 
 describe('speed gained per second', () => {
   test('is that of a server that gains as much all the time', () => {
-    const gains = (share: number) => speedUpPerS(windows((atMs) => 8 * Math.exp((-share * atMs) / 1000)))
+    const gains = (share: number) =>
+      speedUpPerS(windows((atMs) => 8 * Math.exp((-share * atMs) / 1000)))
     expect(gains(0.04)).toBeGreaterThan(0.036)
     expect(gains(0.04)).toBeLessThan(0.044)
     expect(gains(0.1)).toBeGreaterThan(0.09)
@@ -55,7 +66,11 @@ describe('speed gained per second', () => {
     fc.assert(
       fc.property(fc.double({ min: 0.02, max: 0.2, noNaN: true }), (share) => {
         const [once] = [window((atMs) => 5 * Math.exp((-share * atMs) / 1000))]
-        const slower: Steps = { ...once!, tookMs: once!.tookMs.map((ms) => 10 * ms), endedMs: once!.endedMs.map((ms) => 10 * ms) }
+        const slower: Steps = {
+          ...once!,
+          tookMs: once!.tookMs.map((ms) => 10 * ms),
+          endedMs: once!.endedMs.map((ms) => 10 * ms),
+        }
         expect(speedUpPerS([slower])).toBeCloseTo(speedUpPerS([once!]) / 10, 9)
       }),
     )
@@ -75,7 +90,13 @@ describe('a server whose speed comes with time, not with requests', () => {
       maxBatch: 1,
       serviceMs: (_n, _uniform, atMs) => ms * (1 + 4 * Math.exp(-atMs / decayMs)),
     })
-    return measureCapacity({ target: { kind: 'virtual', server }, slo, signal, seed: 1000 * seed, effort: 'quick' })
+    return measureCapacity({
+      target: { kind: 'virtual', server },
+      slo,
+      signal,
+      seed: 1000 * seed,
+      effort: 'quick',
+    })
   }
 
   test.each([2500, 6000])(
@@ -106,7 +127,14 @@ describe('a server whose speed comes with time, not with requests', () => {
       serviceMs: (_n, _uniform, atMs) => ms * (1 + 4 * Math.exp(-atMs / 2500)),
     })
     const toBeat = { capacityToBeatRps: 0.96 * truth }
-    const found = await measureCapacity({ target: { kind: 'virtual', server }, slo, signal, seed: 3, effort: 'quick', ...toBeat })
+    const found = await measureCapacity({
+      target: { kind: 'virtual', server },
+      slo,
+      signal,
+      seed: 3,
+      effort: 'quick',
+      ...toBeat,
+    })
     expect(found.outcome).not.toBe('beaten')
     expect(found.capacityRps).toBeGreaterThan(toBeat.capacityToBeatRps)
   })

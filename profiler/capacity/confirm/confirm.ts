@@ -1,6 +1,16 @@
 import { cutAfter, percentileName } from '../../slo.ts'
 import { summarise } from '../../statistics/load-point.ts'
-import type { Arrivals, CapacityOutcome, LoadGenerator, LoadPoint, LoadRun, Measurement, Phase, Slo, Target } from '../../types.ts'
+import type {
+  Arrivals,
+  CapacityOutcome,
+  LoadGenerator,
+  LoadPoint,
+  LoadRun,
+  Measurement,
+  Phase,
+  Slo,
+  Target,
+} from '../../types.ts'
 import { between, unprovenPart } from '../known-capacity.ts'
 import { caveatsOf, generatorFor } from '../measure.ts'
 import { failuresOf, type Played, Session } from '../session.ts'
@@ -13,13 +23,24 @@ export interface ConfirmOptions {
   readonly slo: Slo
   /** The rate whose SLO is to be confirmed. */
   readonly rateRps: number
-  /** Lowest rate that is of use to the caller, who has something else to try below it. Absent: any. */
+  /**
+   * Lowest rate that is of use to the caller, who has something else to try below it. Absent: any.
+   */
   readonly leastRps?: number
-  /** Where the SLO holds at the rate, or nearly, without proof: lowest rate that, proven, is worth more. Absent: none. */
+  /**
+   * Where the SLO holds at the rate, or nearly, without proof: lowest rate that, proven, is worth
+   * more. Absent: none.
+   */
   readonly leastProvenRps?: number
-  /** Requests after which servers of this kind were steady (`requestsUntilSteady`); absent: as many as may be needed. */
+  /**
+   * Requests after which servers of this kind were steady (`requestsUntilSteady`); absent: as many
+   * as may be needed.
+   */
   readonly warmUpRequests?: number
-  /** Time at one rate after which it is decided by what was seen, default 30; a clear case takes a third of it, one that could still be proven up to twice. */
+  /**
+   * Time at one rate after which it is decided by what was seen, default 30; a clear case takes a
+   * third of it, one that could still be proven up to twice.
+   */
   readonly seconds?: number
   /** Default Poisson. */
   readonly arrivals?: Arrivals
@@ -30,7 +51,10 @@ export interface ConfirmOptions {
   readonly generator?: LoadGenerator
 }
 
-/** A measurement whose capacity is the highest rate tried that kept the SLO, 0 when none did. Its points are the rates tried, all windows of one as one. */
+/**
+ * A measurement whose capacity is the highest rate tried that kept the SLO, 0 when none did. Its
+ * points are the rates tried, all windows of one as one.
+ */
 export interface Confirmation extends Measurement {
   /** Whether the rate that was asked for is the one that held. */
   readonly held: boolean
@@ -45,43 +69,68 @@ export interface Confirmation extends Measurement {
 
 /** The idle latency is that of so many requests, where they come within a second. */
 const idleRequests = 100
-/** Of the rate to be confirmed, as parts of the time at it: a server under load for the first time compiles, allocates and fills its caches. */
+/**
+ * Of the rate to be confirmed, as parts of the time at it: a server under load for the first time
+ * compiles, allocates and fills its caches.
+ */
 const warmUpShare = 1 / 30
 const mostWarmUps = 5
-/** A window of the warm-up is shorter where so many requests come sooner, down to a third: servers get warm by their number. */
+/**
+ * A window of the warm-up is shorter where so many requests come sooner, down to a third: servers
+ * get warm by their number.
+ */
 const warmingRequests = 2000
 const leastOfWarmUp = 1 / 3
 /** Parts of the rate that warm a server before all of it does. */
 const ramp = [0.25, 0.5, 0.75]
 const warmUpSeeds = 9000
-/** Looks at a rate in its time, twice as many once a window's end may decide; each window has at least so many requests. */
+/**
+ * Looks at a rate in its time, twice as many once a window's end may decide; each window has at
+ * least so many requests.
+ */
 const looks = 6
 const leastRequests = 250
 /** The part of its time that one usually takes. */
 const usualShare = 0.5
-/** Rates tried one after the other, as parts of the first, until one holds. A window that misses the SLO is cut as soon as that is certain. */
+/**
+ * Rates tried one after the other, as parts of the first, until one holds. A window that misses the
+ * SLO is cut as soon as that is certain.
+ */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
 /** A rate that did not hold says the same of those this near below it. */
 const nearest = 0.97
-/** What the machine spoils is tried next at so much of its rate: a machine that is too busy for one is too busy for one just below. */
+/**
+ * What the machine spoils is tried next at so much of its rate: a machine that is too busy for one
+ * is too busy for one just below.
+ */
 const calmer = 0.85
-/** Rates in a row whose windows were all spoilt before the confirmation is given up: lower ones take ever longer, and say no more. */
+/**
+ * Rates in a row whose windows were all spoilt before the confirmation is given up: lower ones take
+ * ever longer, and say no more.
+ */
 const mostSpoiltRates = 3
 /** Of what a server was seen to serve while it fell behind: rates beyond it are passed over. */
 const servedMargin = 1.1
-/** At the first miss not below this part of the rate: a server and a generator that share a machine serve far less while they fall behind than just before. */
+/**
+ * At the first miss not below this part of the rate: a server and a generator that share a machine
+ * serve far less while they fall behind than just before.
+ */
 const leastAtFirst = 0.9
 /** Fewer answers than this tell no rate. */
 const leastServed = 20
 /** From a rate that holds without proof to the next that may be proven. */
 const stepToProof = 0.93
-/** Where the rate that held lies further below the one that missed, those between are tried, up to so many. */
+/**
+ * Where the rate that held lies further below the one that missed, those between are tried, up to
+ * so many.
+ */
 const wide = 1.15
 const mostBetween = 2
 
 /**
- * Puts open load on a target at a rate it should keep, window after window until they prove that the SLO holds there, or that it does not, or the time
- * is up; where it does not, at lower rates until one holds, and between that and the lowest that missed. Throws as `measureCapacity` does.
+ * Puts open load on a target at a rate it should keep, window after window until they prove that
+ * the SLO holds there, or that it does not, or the time is up; where it does not, at lower rates
+ * until one holds, and between that and the lowest that missed. Throws as `measureCapacity` does.
  */
 export async function confirmCapacity(options: ConfirmOptions): Promise<Confirmation> {
   const generator = generatorFor(options.target, options.generator)
@@ -92,9 +141,19 @@ export async function confirmCapacity(options: ConfirmOptions): Promise<Confirma
   }
 }
 
-/** What a confirmation usually takes at its rates, seconds (`npm run bench:confirmation`); where no rate is known, as of one with requests enough. */
-export const usualConfirmationS = (slo: Slo, seconds: number, rateRps: number | undefined): number =>
-  Math.max(usualShare * seconds, rateRps !== undefined && tooFewToProve({ rateRps, seconds, slo }) ? fillingS(slo, seconds) : 0)
+/**
+ * What a confirmation usually takes at its rates, seconds (`npm run bench:confirmation`); where no
+ * rate is known, as of one with requests enough.
+ */
+export const usualConfirmationS = (
+  slo: Slo,
+  seconds: number,
+  rateRps: number | undefined,
+): number =>
+  Math.max(
+    usualShare * seconds,
+    rateRps !== undefined && tooFewToProve({ rateRps, seconds, slo }) ? fillingS(slo, seconds) : 0,
+  )
 
 /** A rate that was tried, by what was seen of it. */
 interface Tried {
@@ -120,7 +179,10 @@ class ConfirmationUnderWay {
   private missedRps = Number.POSITIVE_INFINITY
   /** Lowest rate that was tried and did not hold for whatever reason. */
   private lowestRps = Number.POSITIVE_INFINITY
-  /** Where the rate that was tried last did not hold: the one that should be proven, by how far it was over the limit. */
+  /**
+   * Where the rate that was tried last did not hold: the one that should be proven, by how far it
+   * was over the limit.
+   */
   private easierRps = Number.POSITIVE_INFINITY
   /** What the server answered in the last window that missed: it holds none far beyond. */
   private servedRps = Number.POSITIVE_INFINITY
@@ -145,7 +207,11 @@ class ConfirmationUnderWay {
     const { session, seconds } = this
     const mostS = Math.min(1, seconds / 10)
     const warm = await session.closed(2, mostS / 3, 'warm-up', false)
-    const idle = await session.closed(1, Math.min(mostS, Math.max(mostS / 3, (2 * idleRequests) / warm.point.achievedRps)), 'idle')
+    const idle = await session.closed(
+      1,
+      Math.min(mostS, Math.max(mostS / 3, (2 * idleRequests) / warm.point.achievedRps)),
+      'idle',
+    )
     this.points.push(idle.point)
     if (await session.died(warm.point)) return this.result('server-died', warm, idle.run)
     await this.warmUp(idle.point)
@@ -159,7 +225,8 @@ class ConfirmationUnderWay {
     }
     this.found ??= this.unproven
     if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
-    const outcome = this.spoiltRates === 0 ? 'budget' : last.point.disturbed ? 'disturbed' : 'generator-limit'
+    const outcome =
+      this.spoiltRates === 0 ? 'budget' : last.point.disturbed ? 'disturbed' : 'generator-limit'
     return this.result(outcome, last, idle.run)
   }
 
@@ -187,48 +254,70 @@ class ConfirmationUnderWay {
     this.servedRps = servedRps(played.run)
   }
 
-  /** Parts of the rate first, where many are there at once, by Little's law: a cold server that gets all of it is overloaded, and what it heaped up slows it for long. */
+  /**
+   * Parts of the rate first, where many are there at once, by Little's law: a cold server that gets
+   * all of it is overloaded, and what it heaped up slows it for long.
+   */
   private async warmUp(unloaded: LoadPoint): Promise<void> {
     const { session, options, seconds, seed, arrivals } = this
     const { rateRps, slo } = options
     const atOnce = (rateRps * unloaded.p50Ms) / 1000
-    const durationS = Math.min(1, Math.max(leastOfWarmUp, warmingRequests / (rateRps * warmUpShare * seconds))) * warmUpShare * seconds
+    const durationS =
+      Math.min(1, Math.max(leastOfWarmUp, warmingRequests / (rateRps * warmUpShare * seconds))) *
+      warmUpShare *
+      seconds
     let windows = 0
     const play = async (rps: number) => {
       // A warm-up may miss the SLO for a while: that is what it is for.
       const cut = cutAfter(slo, 0.3 * rps * durationS + 20)
-      const load = { kind: 'open', rateRps: rps, durationS, arrivals, seed: seed + warmUpSeeds + windows++, cut } as const
+      const load = {
+        kind: 'open',
+        rateRps: rps,
+        durationS,
+        arrivals,
+        seed: seed + warmUpSeeds + windows++,
+        cut,
+      } as const
       const { run } = await session.play(load, 'warm-up', false)
       if (run.cutMs !== undefined) await session.settle(unloaded)
       return run
     }
-    if (unloaded.stream === undefined && atOnce > 2) for (const share of ramp) await play(share * rateRps)
+    if (unloaded.stream === undefined && atOnce > 2)
+      for (const share of ramp) await play(share * rateRps)
     const isSteady = () => session.requests >= (options.warmUpRequests ?? Number.POSITIVE_INFINITY)
-    await untilNoFaster(mostWarmUps, async (window) => (window > 0 && isSteady() ? undefined : play(rateRps)))
+    await untilNoFaster(mostWarmUps, async (window) =>
+      window > 0 && isSteady() ? undefined : play(rateRps),
+    )
   }
 
   /**
-   * While nothing holds, ever lower ones, as far as they are of use; then those between, up to the lowest that was tried and did not. After one that
-   * could not be proven, a little lower ones.
+   * While nothing holds, ever lower ones, as far as they are of use; then those between, up to the
+   * lowest that was tried and did not. After one that could not be proven, a little lower ones.
    */
   private nextRate(): number | undefined {
-    const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, easierRps, options } = this
+    const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, easierRps, options } =
+      this
     const { rateRps, leastRps = 0 } = options
     if (found === undefined && givenUpRps < lowestRps) {
       const leastProvenRps = this.leastProvenRps(unproven?.rps ?? givenUpRps)
       const nextRps = stepToProof * givenUpRps
-      if (nextRps >= leastProvenRps) return Math.min(nextRps, Math.max(easierRps, leastProvenRps, leastRps))
+      if (nextRps >= leastProvenRps)
+        return Math.min(nextRps, Math.max(easierRps, leastProvenRps, leastRps))
       if (unproven !== undefined) return undefined
     }
     if (found === undefined) {
       if (spoiltRates === mostSpoiltRates) return undefined
       const belowRps = Math.min(spoiltRates > 0 ? calmer * lowestRps : lowestRps, givenUpRps)
       const nextRps = spoiltRates > 0 ? belowRps : nearest * belowRps
-      const lower = lowerRates.filter((part) => part * rateRps < belowRps).map((part) => Math.min(part * rateRps, nextRps))
+      const lower = lowerRates
+        .filter((part) => part * rateRps < belowRps)
+        .map((part) => Math.min(part * rateRps, nextRps))
       const atFirstRps = this.misses > 1 ? 0 : leastAtFirst * rateRps
-      const next = lower.find((rate) => rate <= Math.max(servedMargin * servedRps, atFirstRps)) ?? lower.at(-1)
+      const next =
+        lower.find((rate) => rate <= Math.max(servedMargin * servedRps, atFirstRps)) ?? lower.at(-1)
       // A machine that is too busy for this one is too busy for another that would be better there.
-      if (next === undefined || !(next === rateRps || next >= leastRps || spoiltRates > 0)) return undefined
+      if (next === undefined || !(next === rateRps || next >= leastRps || spoiltRates > 0))
+        return undefined
       return Math.min(next, Math.max(easierRps, atFirstRps, leastRps))
     }
     const highest = Math.min(lowestRps, givenUpRps, servedMargin * servedRps)
@@ -262,11 +351,15 @@ class ConfirmationUnderWay {
       )
       evidence.add(played)
       if (played.run.cutMs !== undefined) await session.settle(unloaded)
-      if (evidence.decision !== undefined || (await session.died(played.point))) return { rps, evidence, played: evidence.played ?? played }
+      if (evidence.decision !== undefined || (await session.died(played.point)))
+        return { rps, evidence, played: evidence.played ?? played }
     }
   }
 
-  /** What is worth a proof beside a rate that holds without: after a miss the rate that was asked for is no measure of that. */
+  /**
+   * What is worth a proof beside a rate that holds without: after a miss the rate that was asked
+   * for is no measure of that.
+   */
   private leastProvenRps(holdsRps: number): number {
     const { leastProvenRps = Number.POSITIVE_INFINITY, rateRps } = this.options
     return this.missedRps > rateRps ? leastProvenRps : (leastProvenRps * holdsRps) / rateRps
@@ -296,7 +389,11 @@ class ConfirmationUnderWay {
       requests: session.requests,
       seconds: session.totalS,
       detail: heldRps > 0 ? undefined : whyNot(outcome, point, missedRps),
-      caveats: [...caveatsOf(target, session), ...pausedCaveats, ...(heldRps > 0 && !proven ? [unproven(nEff, slo)] : [])],
+      caveats: [
+        ...caveatsOf(target, session),
+        ...pausedCaveats,
+        ...(heldRps > 0 && !proven ? [unproven(nEff, slo)] : []),
+      ],
       held: heldRps === rateRps,
       rateRps,
       point,
@@ -306,7 +403,10 @@ class ConfirmationUnderWay {
   }
 }
 
-/** Answers per second from the first to the end of a window; infinite where there are too few to tell. */
+/**
+ * Answers per second from the first to the end of a window; infinite where there are too few to
+ * tell.
+ */
 function servedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }: LoadRun): number {
   const answeredMs = sentMs.map((sent, i) => sent + latencyMs[i]!).filter((ms) => ms < cutMs - 0.01)
   if (answeredMs.length < leastServed) return Number.POSITIVE_INFINITY
@@ -317,8 +417,10 @@ function servedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }: LoadR
 /** Why no rate held. */
 function whyNot(outcome: CapacityOutcome, point: LoadPoint, missedRps: number): string {
   if (point.errors > 0) return failuresOf(point)
-  if (outcome === 'generator-limit') return 'the load generator could not hold the rate: this machine was busy with something else'
-  if (outcome === 'disturbed') return 'this machine kept the server or the load generator waiting in every window'
+  if (outcome === 'generator-limit')
+    return 'the load generator could not hold the rate: this machine was busy with something else'
+  if (outcome === 'disturbed')
+    return 'this machine kept the server or the load generator waiting in every window'
   return `the SLO did not hold at ${missedRps.toFixed(1)} requests per second either`
 }
 

@@ -5,11 +5,13 @@ import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun, StreamRun } from '../../types.ts'
 import { inARow } from './joined-runs.ts'
 
-const load = (durationS: number) => ({ kind: 'open', rateRps: 10, durationS, arrivals: { kind: 'poisson' }, seed: 1 }) as const
+const load = (durationS: number) =>
+  ({ kind: 'open', rateRps: 10, durationS, arrivals: { kind: 'poisson' }, seed: 1 }) as const
 
 /** What was sent in a part of a window, as a window of its own. */
 function part(run: LoadRun, fromS: number, untilS: number): LoadRun {
-  const within = (values: Float64Array) => values.filter((_, i) => run.sentMs[i]! >= 1000 * fromS && run.sentMs[i]! < 1000 * untilS)
+  const within = (values: Float64Array) =>
+    values.filter((_, i) => run.sentMs[i]! >= 1000 * fromS && run.sentMs[i]! < 1000 * untilS)
   const sentMs = within(run.sentMs).map((at) => at - 1000 * fromS)
   const { stream } = run
   return {
@@ -32,7 +34,11 @@ function part(run: LoadRun, fromS: number, untilS: number): LoadRun {
 }
 
 const streamOf = (latencyMs: Float64Array): StreamRun => ({
-  latenciesMs: { ttft: latencyMs.map((ms) => ms / 4), tpot: latencyMs.map((ms) => ms / 100), e2e: latencyMs },
+  latenciesMs: {
+    ttft: latencyMs.map((ms) => ms / 4),
+    tpot: latencyMs.map((ms) => ms / 100),
+    e2e: latencyMs,
+  },
   tokens: latencyMs.map((ms) => Math.ceil(ms)),
   gapsMs: latencyMs.map((ms) => ms / 50),
 })
@@ -42,7 +48,12 @@ test('the parts of a window, joined, are the window', () => {
     atMs: fc.integer({ min: 0, max: 3999 }),
     ms: fc.oneof(fc.integer({ min: 1, max: 900 }), fc.constant(Number.NaN)),
   })
-  const windows = fc.record({ requests: fc.array(request), atS: fc.constantFrom(1, 1.5, 3), cut: fc.boolean(), streams: fc.boolean() })
+  const windows = fc.record({
+    requests: fc.array(request),
+    atS: fc.constantFrom(1, 1.5, 3),
+    cut: fc.boolean(),
+    streams: fc.boolean(),
+  })
   fc.assert(
     fc.property(windows, ({ requests, atS, cut, streams }) => {
       const sorted = [...requests].sort((a, b) => a.atMs - b.atMs)
@@ -52,13 +63,21 @@ test('the parts of a window, joined, are the window', () => {
         cutMs: cut ? 3900 : undefined,
         stream: streams ? streamOf(latencyMs) : undefined,
       })
-      expect(inARow({ ...part(whole, 0, atS), cutMs: undefined }, part(whole, atS, 4))).toEqual(whole)
+      expect(inARow({ ...part(whole, 0, atS), cutMs: undefined }, part(whole, atS, 4))).toEqual(
+        whole,
+      )
     }),
   )
 })
 
 test('failures add up by kind, and the generator is as late and as busy as it was at its worst', () => {
-  const a = runOf(load(1), [5], { errorKinds: { timeout: 2, reset: 1 }, latenessP99Ms: 1, generatorCores: 0.5, planned: 3, elapsedS: 1.5 })
+  const a = runOf(load(1), [5], {
+    errorKinds: { timeout: 2, reset: 1 },
+    latenessP99Ms: 1,
+    generatorCores: 0.5,
+    planned: 3,
+    elapsedS: 1.5,
+  })
   const b = runOf(load(2), [6], {
     errorKinds: { timeout: 3, refused: 4 },
     latenessP99Ms: 2,

@@ -1,4 +1,7 @@
-/** What windows at one rate add up to, looked at after each; which windows a confirmation plays is in confirmed-windows.test.ts. */
+/**
+ * What windows at one rate add up to, looked at after each; which windows a confirmation plays is
+ * in confirmed-windows.test.ts.
+ */
 import { describe, expect, test } from 'vitest'
 import { loadPointOf } from '../../statistics/load-point.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
@@ -9,7 +12,13 @@ import { RateEvidence } from './rate-evidence.ts'
 const p99: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 }
 /** A window of 2.5 s at 100 a second. */
 const window = (ms: (i: number) => number, more: Partial<LoadRun> = {}, slo = p99): Played => {
-  const load = { kind: 'open', rateRps: 100, durationS: 2.5, arrivals: { kind: 'poisson' }, seed: 1 } as const
+  const load = {
+    kind: 'open',
+    rateRps: 100,
+    durationS: 2.5,
+    arrivals: { kind: 'poisson' },
+    seed: 1,
+  } as const
   const run = runOf(
     load,
     Array.from({ length: 250 }, (_, i) => ms(i)),
@@ -29,7 +38,13 @@ const after = (windows: readonly Played[], slo = p99) => {
 describe('before any window counted', () => {
   test('nothing is decided, proven or sure', () => {
     const evidence = after([])
-    expect([evidence.decision, evidence.played, evidence.proven, evidence.sure, evidence.nEff]).toEqual([undefined, undefined, false, 0, 0])
+    expect([
+      evidence.decision,
+      evidence.played,
+      evidence.proven,
+      evidence.sure,
+      evidence.nEff,
+    ]).toEqual([undefined, undefined, false, 0, 0])
   })
 
   test('what can be shown is the window that was spoilt last, or the one with a pause', () => {
@@ -59,7 +74,18 @@ describe('windows that the machine spoilt', () => {
   })
 
   test('six in all do', () => {
-    const now = [spoilt, window(fast), spoilt, window(fast), spoilt, window(fast), spoilt, window(fast), spoilt, window(fast)]
+    const now = [
+      spoilt,
+      window(fast),
+      spoilt,
+      window(fast),
+      spoilt,
+      window(fast),
+      spoilt,
+      window(fast),
+      spoilt,
+      window(fast),
+    ]
     expect(after(now)).toBeUndefined()
     expect(after([...now, spoilt])).toBe('spoilt')
   })
@@ -72,9 +98,15 @@ describe('how alike neighbours are', () => {
   const inARow = (i: number) => i >= 100 && i < 128 && !spread(i)
 
   test('is seen by the slowest tenth at most', () => {
-    const evidence = after([window((i) => (spread(i) ? 45 : inARow(i) ? 40 : 5 + (i % 7)), {}, p75)], p75)
+    const evidence = after(
+      [window((i) => (spread(i) ? 45 : inARow(i) ? 40 : 5 + (i % 7)), {}, p75)],
+      p75,
+    )
     expect(evidence.nEff).toBe(250)
-    const slowest = after([window((i) => (inARow(i) ? 45 : spread(i) ? 40 : 5 + (i % 7)), {}, p75)], p75)
+    const slowest = after(
+      [window((i) => (inARow(i) ? 45 : spread(i) ? 40 : 5 + (i % 7)), {}, p75)],
+      p75,
+    )
     expect(slowest.nEff).toBeLessThan(60)
   })
 
@@ -88,7 +120,13 @@ describe('how alike neighbours are', () => {
 
 describe('a higher rate that held without proof', () => {
   const at = (rateRps: number, windows: readonly Played[], higher?: RateEvidence) => {
-    const evidence = new RateEvidence({ rateRps, slo: p99, seconds: 10, leastProvenRps: 0.9 * rateRps, higher })
+    const evidence = new RateEvidence({
+      rateRps,
+      slo: p99,
+      seconds: 10,
+      leastProvenRps: 0.9 * rateRps,
+      higher,
+    })
     for (const played of windows) evidence.add(played)
     return evidence
   }
@@ -108,7 +146,9 @@ describe('a higher rate that held without proof', () => {
     const higher = at(110, two)
     expect(higher.proven).toBe(true)
     expect([at(100, [], higher).proven, at(100, [], higher).sure]).toEqual([false, 0])
-    expect(at(100, [window(slow), window(slow), window(slow), window(slow)], higher).decision).toBe('missed')
+    expect(at(100, [window(slow), window(slow), window(slow), window(slow)], higher).decision).toBe(
+      'missed',
+    )
   })
 
   test('that seemed to miss costs a lower one half of its capital at most', () => {
@@ -131,16 +171,25 @@ describe('a window for a queue that grows', () => {
 
   test('is wanted once neighbours are too alike for one, and nothing holds before', () => {
     const evidence = new RateEvidence({ ...asked, rateRps: 100 })
-    for (let i = 0; i < 16; i++) evidence.add(window((request) => (i < 8 ? 40 + i + request / 250 : 5)))
+    for (let i = 0; i < 16; i++)
+      evidence.add(window((request) => (i < 8 ? 40 + i + request / 250 : 5)))
     expect(evidence).toMatchObject({ proven: false, wantsItFilled: true, decision: undefined })
-    const long: Load = { kind: 'open', rateRps: 100, durationS: 40, arrivals: { kind: 'poisson' }, seed: 2 }
+    const long: Load = {
+      kind: 'open',
+      rateRps: 100,
+      durationS: 40,
+      arrivals: { kind: 'poisson' },
+      seed: 2,
+    }
     evidence.add(window(fast, { load: long }))
     expect(evidence).toMatchObject({ proven: false, wantsItFilled: false, decision: 'holds' })
   })
 })
 
 test('windows that failed too often, or were cut, have missed at once', () => {
-  expect(after([window((i) => (i % 10 === 5 ? Number.NaN : 5), { errorKinds: { reset: 25 } })]).decision).toBe('missed')
+  expect(
+    after([window((i) => (i % 10 === 5 ? Number.NaN : 5), { errorKinds: { reset: 25 } })]).decision,
+  ).toBe('missed')
   expect(after([window(fast, { cutMs: 2000 })]).decision).toBe('missed')
 })
 

@@ -1,6 +1,16 @@
-/** Windows of a confirmation that something other than the rate may have spoilt: the generator, the machine, one pause. */
+/**
+ * Windows of a confirmation that something other than the rate may have spoilt: the generator, the
+ * machine, one pause.
+ */
 import { describe, expect, test } from 'vitest'
-import { close, confirmed, type Open, open, pausing, slow } from '../../testing/scripted-confirmation.ts'
+import {
+  close,
+  confirmed,
+  type Open,
+  open,
+  pausing,
+  slow,
+} from '../../testing/scripted-confirmation.ts'
 import type { LoadRun } from '../../types.ts'
 
 const infinite = Number.POSITIVE_INFINITY
@@ -10,7 +20,9 @@ describe('a window that something else may have spoilt', () => {
     ['the generator', { latenessP99Ms: 4 }],
     ['the machine', { machineWait: { server: 0.5 } }],
   ])('by %s is played once more', async (_, spoilt) => {
-    const { found, each } = await confirmed((load, window) => (window === 0 ? open(load, slow, spoilt) : open(load)))
+    const { found, each } = await confirmed((load, window) =>
+      window === 0 ? open(load, slow, spoilt) : open(load),
+    )
     expect(each).toEqual([100, 100, 100])
     expect(found).toMatchObject({
       held: true,
@@ -23,13 +35,26 @@ describe('a window that something else may have spoilt', () => {
 
   test('by late sends that explain no more than a part of what it is over the limit was not', async () => {
     const late = (ms: number) => (load: Open) =>
-      open(load, load.rateRps > 96 ? (i) => (i % 20 === 10 ? ms : 5) : undefined, { latenessP99Ms: 4 })
+      open(load, load.rateRps > 96 ? (i) => (i % 20 === 10 ? ms : 5) : undefined, {
+        latenessP99Ms: 4,
+      })
     const missed = await confirmed(late(64.1))
     close(missed.each, [100, 95, 95])
-    expect(missed.found).toMatchObject({ outcome: 'converged', capacityCi90Rps: [95, expect.closeTo(100, 9)] })
-    expect((await confirmed(late(64))).each.slice(0, 4)).toEqual([100, 100, 100, expect.closeTo(82, 9)])
+    expect(missed.found).toMatchObject({
+      outcome: 'converged',
+      capacityCi90Rps: [95, expect.closeTo(100, 9)],
+    })
+    expect((await confirmed(late(64))).each.slice(0, 4)).toEqual([
+      100,
+      100,
+      100,
+      expect.closeTo(82, 9),
+    ])
     // Nor is the generator what a miss is put down to.
-    expect((await confirmed(late(64.1), { leastRps: 100 })).found).toMatchObject({ outcome: 'budget', capacityCi90Rps: [0, 100] })
+    expect((await confirmed(late(64.1), { leastRps: 100 })).found).toMatchObject({
+      outcome: 'budget',
+      capacityCi90Rps: [0, 100],
+    })
   })
 
   test('three times says nothing of the server at that rate', async () => {
@@ -38,10 +63,18 @@ describe('a window that something else may have spoilt', () => {
       late.each,
       [100, 82, 65].flatMap((rate) => [rate, rate, rate]),
     )
-    expect(late.found).toMatchObject({ outcome: 'generator-limit', known: 'nothing', capacityCi90Rps: [0, infinite] })
+    expect(late.found).toMatchObject({
+      outcome: 'generator-limit',
+      known: 'nothing',
+      capacityCi90Rps: [0, infinite],
+    })
     expect(late.found.detail).toMatch(/^the load generator could not hold the rate/)
     const busy = await confirmed((load) => open(load, slow, { machineWait: { server: 0.5 } }))
-    expect(busy.found).toMatchObject({ outcome: 'disturbed', known: 'nothing', capacityCi90Rps: [0, infinite] })
+    expect(busy.found).toMatchObject({
+      outcome: 'disturbed',
+      known: 'nothing',
+      capacityCi90Rps: [0, infinite],
+    })
     expect(busy.found.detail).toMatch(/^this machine kept the server or the load generator waiting/)
   })
 
@@ -51,18 +84,26 @@ describe('a window that something else may have spoilt', () => {
     )
     const between = Math.sqrt(100 * 82)
     close(rates, [100, 82, between])
-    expect(found).toMatchObject({ outcome: 'converged', held: false, capacityRps: expect.closeTo(between, 9) })
+    expect(found).toMatchObject({
+      outcome: 'converged',
+      held: false,
+      capacityRps: expect.closeTo(between, 9),
+    })
   })
 
   test('at a rate above one that is missed does not count towards giving up', async () => {
     const spoilt = (load: Open) => open(load, slow, { machineWait: { server: 0.5 } })
-    const { rates, found } = await confirmed((load) => (load.rateRps > 60 && load.rateRps < 70 ? open(load, slow) : spoilt(load)))
+    const { rates, found } = await confirmed((load) =>
+      load.rateRps > 60 && load.rateRps < 70 ? open(load, slow) : spoilt(load),
+    )
     close(rates, [100, 82, 65, 45, 25, 10])
     expect(found).toMatchObject({ outcome: 'disturbed', held: false })
   })
 
   test('by one pause is set aside and told, and nothing ends early any more', async () => {
-    const { found, each } = await confirmed((load, window) => (window === 0 ? open(load, pausing) : open(load)))
+    const { found, each } = await confirmed((load, window) =>
+      window === 0 ? open(load, pausing) : open(load),
+    )
     expect(each).toEqual([100, 100, 100, 100, 100])
     expect(found.caveats).toEqual([
       'nothing was answered for 205 ms of one window at 100.0 requests per second; it did not come back in 10 s, and is left out',
@@ -72,12 +113,18 @@ describe('a window that something else may have spoilt', () => {
 
   test('by a pause that comes back: both count', async () => {
     // 15 of each 250 are over: twice that of 1500 is too much.
-    const { found, each } = await confirmed((load, window) => (window < 2 ? open(load, pausing) : open(load)), { leastRps: 100 })
+    const { found, each } = await confirmed(
+      (load, window) => (window < 2 ? open(load, pausing) : open(load)),
+      { leastRps: 100 },
+    )
     expect(each.length).toBeGreaterThan(2)
     expect(found).toMatchObject({ held: false, caveats: [] })
-    const twiceInOne = await confirmed((load, window) => open(load, (i) => (window === 0 ? pausing(i >= 150 ? i - 80 : i) : 5)), {
-      leastRps: 100,
-    })
+    const twiceInOne = await confirmed(
+      (load, window) => open(load, (i) => (window === 0 ? pausing(i >= 150 ? i - 80 : i) : 5)),
+      {
+        leastRps: 100,
+      },
+    )
     expect(twiceInOne.found.held).toBe(false)
     const never = await confirmed((load) => (load.rateRps > 96 ? open(load, pausing) : open(load)))
     // So far over the limit that 95 is passed over.
@@ -86,8 +133,16 @@ describe('a window that something else may have spoilt', () => {
   })
 
   test('with sends left out did not hold', async () => {
-    const { each } = await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 253 } : {}))
+    const { each } = await confirmed((load, window) =>
+      open(load, undefined, window === 0 ? { planned: 253 } : {}),
+    )
     expect(each).toHaveLength(3)
-    expect((await confirmed((load, window) => open(load, undefined, window === 0 ? { planned: 252 } : {}))).each).toHaveLength(2)
+    expect(
+      (
+        await confirmed((load, window) =>
+          open(load, undefined, window === 0 ? { planned: 252 } : {}),
+        )
+      ).each,
+    ).toHaveLength(2)
   })
 })

@@ -18,13 +18,21 @@ describe('usual arrivals', () => {
   test('take luck out of a window of a busy server, and are a little harder than the middle', () => {
     const p99Of = (seed: number) => {
       const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 10.5 })
-      return [...server.play({ ...window, seed }).latencyMs].sort((a, b) => a - b)[Math.floor(0.99 * 800)]!
+      return [...server.play({ ...window, seed }).latencyMs].sort((a, b) => a - b)[
+        Math.floor(0.99 * 800)
+      ]!
     }
     const windows = Array.from({ length: 30 }, (_, i) => i)
-    const [plain, usual] = [windows.map((i) => p99Of(15 * i)), windows.map((i) => p99Of(usualArrivals(window, 15 * i).seed))]
-    const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length / 2]!
+    const [plain, usual] = [
+      windows.map((i) => p99Of(15 * i)),
+      windows.map((i) => p99Of(usualArrivals(window, 15 * i).seed)),
+    ]
+    const middle = (values: readonly number[]) =>
+      [...values].sort((a, b) => a - b)[values.length / 2]!
     const spread = (values: readonly number[]) =>
-      Math.sqrt(values.reduce((sum, ms) => sum + Math.log(ms / middle(values)) ** 2, 0) / values.length)
+      Math.sqrt(
+        values.reduce((sum, ms) => sum + Math.log(ms / middle(values)) ** 2, 0) / values.length,
+      )
     expect(spread(usual)).toBeLessThan(0.6 * spread(plain))
     expect(middle(usual)).toBeGreaterThan(middle(plain))
     expect(middle(usual)).toBeLessThan(1.4 * middle(plain))
@@ -37,14 +45,21 @@ describe('usual arrivals', () => {
         const atMs = schedule({ ...short, seed: firstSeed + i })
         const gapMs = (atMs.at(-1)! - atMs[0]!) / (atMs.length - 1)
         const logs = [0.6, 0.75, 0.87, 0.95].map((utilization) => {
-          const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => utilization * gapMs })
+          const server = new QueueServer({
+            seed: 1,
+            servers: 1,
+            maxBatch: 1,
+            serviceMs: () => utilization * gapMs,
+          })
           const { latencyMs } = server.play({ ...short, seed: firstSeed + i })
           const waits = latencyMs.map((ms) => Math.max(0, ms / (utilization * gapMs) - 1)).sort()
           return Math.log(quantileOfSorted(waits, 0.99) + 0.1)
         })
         return { seed: firstSeed + i, sum: logs.reduce((a, b) => a + b) }
       })
-      expect(usualArrivals(short, firstSeed).seed).toBe(hardness.sort((a, b) => a.sum - b.sum)[9]!.seed)
+      expect(usualArrivals(short, firstSeed).seed).toBe(
+        hardness.sort((a, b) => a.sum - b.sum)[9]!.seed,
+      )
     }
   })
 

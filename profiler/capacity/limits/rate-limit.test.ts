@@ -10,17 +10,32 @@ import { capacityWithin, rateLimitOf, rateWithin } from './rate-limit.ts'
 
 const { signal } = new AbortController()
 const limited = (perSecond: number, most: number) =>
-  new DisciplineServer({ seed: 1, servers: 4, workMs: () => 5, takes: () => 0, admits: bucket(perSecond, most) })
+  new DisciplineServer({
+    seed: 1,
+    servers: 4,
+    workMs: () => 5,
+    takes: () => 0,
+    admits: bucket(perSecond, most),
+  })
 const play = (server: VirtualServer, load: Load): Promise<LoadRun> =>
   new VirtualLoadGenerator().play({ kind: 'virtual', server }, load, signal)
-const open = (rateRps: number, durationS: number): Load => ({ kind: 'open', rateRps, durationS, arrivals: { kind: 'poisson' }, seed: 3 })
+const open = (rateRps: number, durationS: number): Load => ({
+  kind: 'open',
+  rateRps,
+  durationS,
+  arrivals: { kind: 'poisson' },
+  seed: 3,
+})
 
 test.each([
   [40, 10],
   [25, 40],
   [300, 60],
 ])('a limit of %i a second and %i more is told by what was let in', async (perSecond, most) => {
-  for (const load of [open(3 * perSecond, 3), { kind: 'closed', connections: 8, durationS: 2 } as const]) {
+  for (const load of [
+    open(3 * perSecond, 3),
+    { kind: 'closed', connections: 8, durationS: 2 } as const,
+  ]) {
     const found = rateLimitOf([await play(limited(perSecond, most), load)])!
     expect(Math.abs(found.perSecond / perSecond - 1)).toBeLessThan(0.05)
     expect(Math.abs(found.burst - most)).toBeLessThan(2 + 0.05 * most)
@@ -28,7 +43,9 @@ test.each([
 })
 
 describe('refusals by hand', () => {
-  /** Sent each 2 ms: the first thirteen are let in, of the others each fifth, until `n` were sent. */
+  /**
+   * Sent each 2 ms: the first thirteen are let in, of the others each fifth, until `n` were sent.
+   */
   const refusing = (n: number, more: Partial<LoadRun> = {}) =>
     runOf(
       { kind: 'open', rateRps: 500, durationS: n / 500, arrivals: { kind: 'constant' }, seed: 1 },
@@ -47,15 +64,22 @@ describe('refusals by hand', () => {
     const [short, long] = [refusing(100), refusing(200)]
     // Refused from 26 ms to 398 ms; 37 let in.
     const both = rateLimitOf([short, long])!
-    expect([both.seen, both.perSecond]).toEqual([17 + 37, expect.closeTo((1000 * 54) / (172 + 372), 9)])
+    expect([both.seen, both.perSecond]).toEqual([
+      17 + 37,
+      expect.closeTo((1000 * 54) / (172 + 372), 9),
+    ])
   })
 
   test('say the same in whatever order the requests stand', () => {
     const { sentMs, latencyMs, ...rest } = refusing(100)
-    const turned = { ...rest, sentMs: sentMs.slice().reverse(), latencyMs: latencyMs.slice().reverse() }
-    expect(rateLimitOf([{ ...turned, sentMs: turned.sentMs, latencyMs: turned.latencyMs }])?.perSecond).toBe(
-      rateLimitOf([refusing(100)])!.perSecond,
-    )
+    const turned = {
+      ...rest,
+      sentMs: sentMs.slice().reverse(),
+      latencyMs: latencyMs.slice().reverse(),
+    }
+    expect(
+      rateLimitOf([{ ...turned, sentMs: turned.sentMs, latencyMs: turned.latencyMs }])?.perSecond,
+    ).toBe(rateLimitOf([refusing(100)])!.perSecond)
   })
 
   test('after a window was cut are none', () => {
@@ -91,7 +115,13 @@ test('what is let in beside the first refusal neither flowed in nor was the burs
 })
 
 test('a run that such a bucket would have refused far more of, is of no bucket', () => {
-  const load: Load = { kind: 'open', rateRps: 500, durationS: 0.2, arrivals: { kind: 'constant' }, seed: 1 }
+  const load: Load = {
+    kind: 'open',
+    rateRps: 500,
+    durationS: 0.2,
+    arrivals: { kind: 'constant' },
+    seed: 1,
+  }
   const refusing = runOf(
     load,
     Array.from({ length: 100 }, (_, i) => (i < 13 || i % 5 === 0 ? 4 : Number.NaN)),
@@ -104,13 +134,19 @@ test('a run that such a bucket would have refused far more of, is of no bucket',
   expect(rateLimitOf([refusing, together(24)])).toEqual(limit)
   expect(rateLimitOf([refusing, together(25)])).toBeUndefined()
   // Fifteen again, of which one was refused.
-  expect(rateLimitOf([refusing, runOf(load, [Number.NaN, ...Array(24).fill(4)], { sentMs: new Float64Array(25) })])).toEqual(limit)
+  expect(
+    rateLimitOf([
+      refusing,
+      runOf(load, [Number.NaN, ...Array(24).fill(4)], { sentMs: new Float64Array(25) }),
+    ]),
+  ).toEqual(limit)
 })
 
 test('the burst was let in by runs before the first that was refused: those after it begin with less', async () => {
   const server = limited(60, 300)
   const loops: LoadRun[] = []
-  for (let i = 0; i < 3; i++) loops.push(await play(server, { kind: 'closed', connections: 2, durationS: 0.8 }))
+  for (let i = 0; i < 3; i++)
+    loops.push(await play(server, { kind: 'closed', connections: 2, durationS: 0.8 }))
   expect(loops.map(({ latencyMs }) => latencyMs.some(Number.isNaN))).toEqual([false, true, true])
   const found = rateLimitOf(loops)!
   expect(Math.abs(found.perSecond / 60 - 1)).toBeLessThan(0.05)
@@ -126,7 +162,10 @@ describe('the highest rate is looked for', () => {
   test('up to where no more than may fail flows over, in sixteen halves', () => {
     expect(rateWithin({ perSecond: 40, burst: 1e6 }, 0)).toBeCloseTo(40 - (40 - 0.04) / 2 ** 16, 9)
     // All may fail: a hundred times the limit.
-    expect(rateWithin({ perSecond: 40, burst: 1e6 }, 1)).toBeCloseTo(4000 - (4000 - 0.04) / 2 ** 16, 6)
+    expect(rateWithin({ perSecond: 40, burst: 1e6 }, 1)).toBeCloseTo(
+      4000 - (4000 - 0.04) / 2 ** 16,
+      6,
+    )
   })
 })
 
@@ -135,9 +174,14 @@ test('a capacity under a limit is as sure as what was let in is many: the flow, 
   const { rateRps, ci90Rps } = capacityWithin(limit, 0.01)
   expect(rateRps).toBe(rateWithin(limit, 0.01))
   // Eight tenths of one in the root of 64.
-  expect(ci90Rps).toEqual([rateWithin({ perSecond: 36, burst: 8 }, 0.01), rateWithin({ perSecond: 44, burst: 12 }, 0.01)])
+  expect(ci90Rps).toEqual([
+    rateWithin({ perSecond: 36, burst: 8 }, 0.01),
+    rateWithin({ perSecond: 44, burst: 12 }, 0.01),
+  ])
   // No bucket holds less than one.
-  expect(capacityWithin({ perSecond: 40, burst: 2, seen: 64 }, 0.01).ci90Rps[0]).toBe(rateWithin({ perSecond: 36, burst: 1 }, 0.01))
+  expect(capacityWithin({ perSecond: 40, burst: 2, seen: 64 }, 0.01).ci90Rps[0]).toBe(
+    rateWithin({ perSecond: 36, burst: 1 }, 0.01),
+  )
 })
 
 test('without refusals there is none', async () => {
@@ -157,9 +201,14 @@ test('failures at random under load are no limit', async () => {
 test('what a bucket refuses at a rate, against a long run of it', async () => {
   const rateRps = rateWithin({ perSecond: 40, burst: 10 }, 0.01)
   const { latencyMs } = await play(limited(40, 10), open(rateRps, 3000))
-  expect(Math.abs(latencyMs.filter(Number.isNaN).length / latencyMs.length - 0.01)).toBeLessThan(0.003)
-  // Of one place, a request is refused when the one before it came less than 1 / limit earlier: 1 - exp(-rate / limit), as far as that one was let in.
-  expect(Math.abs(rateWithin({ perSecond: 40, burst: 1 }, 0.01) / (-40 * Math.log(1 - 0.01)) - 1)).toBeLessThan(0.1)
+  expect(Math.abs(latencyMs.filter(Number.isNaN).length / latencyMs.length - 0.01)).toBeLessThan(
+    0.003,
+  )
+  // Of one place, a request is refused when the one before it came less than 1 / limit earlier: 1 -
+  // exp(-rate / limit), as far as that one was let in.
+  expect(
+    Math.abs(rateWithin({ perSecond: 40, burst: 1 }, 0.01) / (-40 * Math.log(1 - 0.01)) - 1),
+  ).toBeLessThan(0.1)
   expect(rateWithin({ perSecond: 40, burst: 1e6 }, 0.01)).toBeCloseTo(40 / 0.99, 0)
 })
 

@@ -11,7 +11,9 @@ import { measureCapacity } from '../measure.ts'
 import type { CapacityPosterior } from '../posterior.ts'
 import { besideQuota, waitingShare } from './throttle.ts'
 
-const throttled = furtherCases.filter(({ name }) => name.includes('of each 100 ms of computing time'))
+const throttled = furtherCases.filter(({ name }) =>
+  name.includes('of each 100 ms of computing time'),
+)
 const loopsOf = (server: VirtualServer, loops = 12, connections = 32) =>
   Array.from({ length: loops }, (): LoadRun => {
     const load = { kind: 'closed', connections, durationS: 0.25 } as const
@@ -23,7 +25,10 @@ const fourMs = (quotaMs: number, periodMs = 100) =>
 describe.each(throttled)('$name', ({ name, slo, server }) => {
   test('is told by closed loops', () => {
     const [, quotaMs] = /(\d+) of each/.exec(name)!
-    const workers = Object.entries({ eight: 8, four: 4, three: 3, two: 2 }).find(([word]) => name.includes(`${word} workers`))?.[1] ?? 1
+    const workers =
+      Object.entries({ eight: 8, four: 4, three: 3, two: 2 }).find(([word]) =>
+        name.includes(`${word} workers`),
+      )?.[1] ?? 1
     const waits = 1 - Number(quotaMs) / 100 / workers
     const share = waitingShare(loopsOf(server(1)))
     // From the last answer before to the first one after it.
@@ -36,14 +41,21 @@ describe.each(throttled)('$name', ({ name, slo, server }) => {
     for (const seed of [1, 2]) {
       const { signal } = new AbortController()
       const target = { kind: 'virtual', server: server(seed) } as const
-      const found = await measureCapacity({ target, slo, signal, effort: 'quick', seed: 10_000 * seed })
+      const found = await measureCapacity({
+        target,
+        slo,
+        signal,
+        effort: 'quick',
+        seed: 10_000 * seed,
+      })
       const [low, high] = found.capacityCi90Rps
       expect(low).toBeLessThanOrEqual(truth)
       expect(high).toBeGreaterThanOrEqual(truth)
       expect(found.capacityRps / truth).toBeGreaterThan(0.8)
       expect(found.capacityRps / truth).toBeLessThan(1.3)
       expect(found.caveats.filter((caveat) => caveat.includes('CPU limit'))).toHaveLength(1)
-      if (found.outcome === 'converged') expect(halfWidthOf(found)).toBeLessThan(2 * efforts.quick.precision)
+      if (found.outcome === 'converged')
+        expect(halfWidthOf(found)).toBeLessThan(2 * efforts.quick.precision)
     }
   })
 })
@@ -55,7 +67,14 @@ test('open windows begin below what closed loops got in whole periods, and are o
   }
   const slo = { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 }
   const { signal } = new AbortController()
-  const found = await measureCapacity({ target: { kind: 'virtual', server: fourMs(60) }, slo, signal, effort: 'quick', seed: 7, onStep })
+  const found = await measureCapacity({
+    target: { kind: 'virtual', server: fourMs(60) },
+    slo,
+    signal,
+    effort: 'quick',
+    seed: 7,
+    onStep,
+  })
   // 15 of 4 ms in each period.
   expect(loads[0]!.rateRps / 0.75).toBeCloseTo(150, -1)
   expect(Math.max(...loads.map(({ rateRps }) => rateRps))).toBeLessThan(150)
@@ -63,15 +82,33 @@ test('open windows begin below what closed loops got in whole periods, and are o
   expect(found.saturationRps).toBeCloseTo(150, -1)
   expect(found.capacityCi90Rps[1]).toBeLessThan(160)
   expect(halfWidthOf(found)).toBeGreaterThan(2 * efforts.quick.precision)
-  expect(found).toMatchObject({ outcome: 'budget', detail: 'windows of open load alone tell it no more closely' })
+  expect(found).toMatchObject({
+    outcome: 'budget',
+    detail: 'windows of open load alone tell it no more closely',
+  })
 })
 
 test('a server that ends by the time has that said', async () => {
   const slo = { percentile: 0.99, limitMs: 1000, maxErrorRate: 0.001 }
   const { signal } = new AbortController()
-  const slow = new QuotaServer({ seed: 1, workers: 4, maxBatch: 1, quotaMs: 100, periodMs: 100, workMs: () => 12 })
-  const found = await measureCapacity({ target: { kind: 'virtual', server: slow }, slo, signal, effort: 'quick' })
-  expect(found).toMatchObject({ outcome: 'budget', detail: expect.stringContaining('when the time was up') })
+  const slow = new QuotaServer({
+    seed: 1,
+    workers: 4,
+    maxBatch: 1,
+    quotaMs: 100,
+    periodMs: 100,
+    workMs: () => 12,
+  })
+  const found = await measureCapacity({
+    target: { kind: 'virtual', server: slow },
+    slo,
+    signal,
+    effort: 'quick',
+  })
+  expect(found).toMatchObject({
+    outcome: 'budget',
+    detail: expect.stringContaining('when the time was up'),
+  })
   expect(found.caveats.join()).toContain('CPU limit')
 })
 
@@ -80,12 +117,23 @@ test.each(simpleCases)('$name does not wait', ({ server }) => {
 })
 
 // 106 ms a batch, in step with one another for some batches.
-test.each([77, 79, 80])('workers that take nearly a period, and end together for a while, do not wait (seed %d)', async (seed) => {
-  const { slo, server } = drawnCases.find(({ name }) => name.includes('3 x batches of 32 in 10 + 3 n ms'))!
-  const { signal } = new AbortController()
-  const found = await measureCapacity({ target: { kind: 'virtual', server: server(seed) }, slo, signal, effort: 'quick', seed: 4242 })
-  expect(found.caveats.join()).not.toContain('CPU limit')
-})
+test.each([77, 79, 80])(
+  'workers that take nearly a period, and end together for a while, do not wait (seed %d)',
+  async (seed) => {
+    const { slo, server } = drawnCases.find(({ name }) =>
+      name.includes('3 x batches of 32 in 10 + 3 n ms'),
+    )!
+    const { signal } = new AbortController()
+    const found = await measureCapacity({
+      target: { kind: 'virtual', server: server(seed) },
+      slo,
+      signal,
+      effort: 'quick',
+      seed: 4242,
+    })
+    expect(found.caveats.join()).not.toContain('CPU limit')
+  },
+)
 
 test('batches that take nearly a period do not wait', () => {
   const batch = (tookMs: (i: number) => number) => (n: number) => {
@@ -95,8 +143,14 @@ test('batches that take nearly a period do not wait', () => {
       return endMs
     })
     // Their answers leave one after the other.
-    const latencyMs = Float64Array.from(ends.flatMap((ms) => Array.from({ length: 16 }, (_, i) => ms + i)))
-    return { latencyMs, sentMs: latencyMs.map(() => 0), load: { kind: 'closed', connections: 32, durationS: 0.25 } } as LoadRun
+    const latencyMs = Float64Array.from(
+      ends.flatMap((ms) => Array.from({ length: 16 }, (_, i) => ms + i)),
+    )
+    return {
+      latencyMs,
+      sentMs: latencyMs.map(() => 0),
+      load: { kind: 'closed', connections: 32, durationS: 0.25 },
+    } as LoadRun
   }
   const loops = (of: (n: number) => LoadRun) => Array.from({ length: 12 }, () => of(4))
   expect(waitingShare(loops(batch((i) => 97.5 + (i % 2))))).toBe(0)
@@ -120,7 +174,13 @@ test('nothing is told by few waits, by loops over few connections, or of periods
   expect(waitingShare(loopsOf(fourMs(60), 1))).toBe(0)
   expect(waitingShare(loopsOf(fourMs(60), 2))).toBe(0)
   expect(waitingShare(loopsOf(fourMs(60), 12, 2))).toBe(0)
-  expect(waitingShare(loopsOf(fourMs(60)).map((loop) => ({ ...loop, load: { ...loop.load, forOpen: true } }) as LoadRun))).toBe(0)
+  expect(
+    waitingShare(
+      loopsOf(fourMs(60)).map(
+        (loop) => ({ ...loop, load: { ...loop.load, forOpen: true } }) as LoadRun,
+      ),
+    ),
+  ).toBe(0)
   expect(waitingShare(loopsOf(fourMs(60), 12, 8))).toBeGreaterThan(0.4)
   expect(waitingShare(loopsOf(fourMs(96)))).toBe(0)
   expect(waitingShare(loopsOf(fourMs(125, 250)))).toBe(0)
@@ -129,5 +189,8 @@ test('nothing is told by few waits, by loops over few connections, or of periods
 test('a quarter of the share is what the twin may be wrong by', () => {
   const of = { capacityRps: 100, capacityCi90Rps: [90, 110] } as unknown as CapacityPosterior
   expect(besideQuota(of, 0)).toEqual(of)
-  expect(besideQuota(of, 0.2)).toEqual({ capacityRps: 100, capacityCi90Rps: [90 * 0.95, 110 * 1.05] })
+  expect(besideQuota(of, 0.2)).toEqual({
+    capacityRps: 100,
+    capacityCi90Rps: [90 * 0.95, 110 * 1.05],
+  })
 })

@@ -1,4 +1,7 @@
-/** A quota of computing time, as a container has it by its CPU limit: what has used it up waits for the next period, so that a server stalls under load alone. */
+/**
+ * A quota of computing time, as a container has it by its CPU limit: what has used it up waits for
+ * the next period, so that a server stalls under load alone.
+ */
 import { mean, median, sampleStandardDeviation, sum } from 'simple-statistics'
 import type { LoadPoint, LoadRun } from '../../types.ts'
 import type { Effort } from '../effort.ts'
@@ -9,20 +12,35 @@ import { firstConnections } from '../saturation.ts'
 import type { Session } from '../session.ts'
 import type { WindowSeen } from '../short-windows.ts'
 
-/** The period of Linux' quotas, unless set otherwise (sched-bwc.rst); Kubernetes and Docker leave it so. */
+/**
+ * The period of Linux' quotas, unless set otherwise (sched-bwc.rst); Kubernetes and Docker leave it
+ * so.
+ */
 const periodMs = 100
 /** A wait is at least so long, and so many times the usual time from one answer to the next. */
 const shortestMs = 0.1 * periodMs
 const beyondUsual = 2
 /** Answers closer together are of one batch. */
 const togetherMs = 0.5
-/** How well the ends of waits keep the period, the mean cosine: what is served across the end of one is answered some milliseconds after it. */
+/**
+ * How well the ends of waits keep the period, the mean cosine: what is served across the end of one
+ * is answered some milliseconds after it.
+ */
 const aligned = 0.78
-/** Standard errors of that where no period is kept, 1 / √(2 n) (the V-test: Mardia and Jupp, Directional Statistics, section 6.3.1): one in ten thousand. */
+/**
+ * Standard errors of that where no period is kept, 1 / √(2 n) (the V-test: Mardia and Jupp,
+ * Directional Statistics, section 6.3.1): one in ten thousand.
+ */
 const beyondChance = 3.7
-/** How far off whole periods they may lie on the average, as services of nearly that length do: ms, and standard errors. */
+/**
+ * How far off whole periods they may lie on the average, as services of nearly that length do: ms,
+ * and standard errors.
+ */
 const [nearlyMs, certain] = [1, 3]
-/** A server that waits for a larger share of each period is measured by open windows; the twin of one that waits for less is wrong by so much of it. */
+/**
+ * A server that waits for a larger share of each period is measured by open windows; the twin of
+ * one that waits for less is wrong by so much of it.
+ */
 const mostForTwin = 0.4
 const twinsError = 0.25
 
@@ -30,21 +48,32 @@ export const waitsForQuota = (share: number): string =>
   `under load nothing was answered for some ${(share * periodMs).toFixed(0)} of each ${periodMs} ms, as of a container whose CPU limit is used up: more cores may serve far more`
 
 /** Of a loop that keeps the server busy for as long as it lasts: not of a burst. */
-const connectionsOf = ({ load }: LoadRun): number => (load.kind === 'closed' && !load.forOpen ? load.connections : 0)
+const connectionsOf = ({ load }: LoadRun): number =>
+  load.kind === 'closed' && !load.forOpen ? load.connections : 0
 
-/** Share of each period in which a server, kept busy by closed loops, waits for computing time: its waits end whole periods apart, loop by loop. 0 where it does not. */
+/**
+ * Share of each period in which a server, kept busy by closed loops, waits for computing time: its
+ * waits end whole periods apart, loop by loop. 0 where it does not.
+ */
 export function waitingShare(loops: readonly LoadRun[]): number {
   const waits = loops.filter((loop) => connectionsOf(loop) >= firstConnections).map(longestSilences)
   const angles = waits.flatMap((of) =>
-    of.flatMap(({ endedMs }, i) => of.slice(0, i).map((before) => (2 * Math.PI * (endedMs - before.endedMs)) / periodMs)),
+    of.flatMap(({ endedMs }, i) =>
+      of.slice(0, i).map((before) => (2 * Math.PI * (endedMs - before.endedMs)) / periodMs),
+    ),
   )
-  // Of all pairs: what only lasts about as long as a period falls out of step. No more of them are independent than there are waits after another.
+  // Of all pairs: what only lasts about as long as a period falls out of step. No more of them are
+  // independent than there are waits after another.
   const independent = sum(waits.map((of) => Math.max(0, of.length - 1)))
   if (independent < 2) return 0
   const [cosine, sines] = [mean(angles.map(Math.cos)), angles.map(Math.sin)]
   if (cosine < aligned || cosine * Math.sqrt(2 * independent) < beyondChance) return 0
-  const near = (2 * Math.PI * nearlyMs) / periodMs + (certain * sampleStandardDeviation(sines)) / Math.sqrt(independent)
-  return Math.abs(mean(sines)) > near ? 0 : median(waits.flat().map(({ tookMs }) => tookMs)) / periodMs
+  const near =
+    (2 * Math.PI * nearlyMs) / periodMs +
+    (certain * sampleStandardDeviation(sines)) / Math.sqrt(independent)
+  return Math.abs(mean(sines)) > near
+    ? 0
+    : median(waits.flat().map(({ tookMs }) => tookMs)) / periodMs
 }
 
 /** When its answers came, in order. */
@@ -55,7 +84,10 @@ function answersOf({ sentMs, latencyMs }: LoadRun): Float64Array {
     .sort()
 }
 
-/** Times without an answer, as many of the longest as a loop has whole periods, in the order of time. */
+/**
+ * Times without an answer, as many of the longest as a loop has whole periods, in the order of
+ * time.
+ */
 function longestSilences(loop: LoadRun) {
   const answeredMs = answersOf(loop)
   const silences = [...answeredMs.subarray(1)]
@@ -71,30 +103,44 @@ function longestSilences(loop: LoadRun) {
 }
 
 /**
- * The capacity of a server that waits for much of the time, by open windows alone: its waits come with the load, and closed loops, which are always in need of computing time, tell a
- * twin nothing of when they come under less. Undefined of one that waits for little.
+ * The capacity of a server that waits for much of the time, by open windows alone: its waits come
+ * with the load, and closed loops, which are always in need of computing time, tell a twin nothing
+ * of when they come under less. Undefined of one that waits for little.
  */
 export async function throttledCapacity(
   session: Session,
   effort: Effort,
   idle: LoadPoint,
-  aim: { readonly seed: number; readonly capacityToBeatRps?: number; readonly expectedRps?: number },
+  aim: {
+    readonly seed: number
+    readonly capacityToBeatRps?: number
+    readonly expectedRps?: number
+  },
   share: number,
 ): Promise<Searched | undefined> {
   if (share < mostForTwin) return undefined
   session.startBudget()
   // Who comes while it waits has half of that before him, on the average.
   const waited = { ...idle, p50Ms: idle.p50Ms + (share * periodMs) / 2 }
-  const found = await rateBisection(session, effort, waited, { ...aim, busy: served(session.loops) })
+  const found = await rateBisection(session, effort, waited, {
+    ...aim,
+    busy: served(session.loops),
+  })
   const wide = found.outcome === 'converged' && halfWidthOf(found) >= 2 * effort.precision
   return {
     ...found,
-    ...(wide && { outcome: 'budget', detail: 'windows of open load alone tell it no more closely' }),
+    ...(wide && {
+      outcome: 'budget',
+      detail: 'windows of open load alone tell it no more closely',
+    }),
     caveats: [waitsForQuota(share)],
   }
 }
 
-/** What loops over many connections got, from the end of one wait to that of a later one: parts of periods have more of the quota, or less. */
+/**
+ * What loops over many connections got, from the end of one wait to that of a later one: parts of
+ * periods have more of the quota, or less.
+ */
 function served(loops: readonly LoadRun[]): WindowSeen | undefined {
   const most = Math.max(...loops.map(connectionsOf))
   const spans = loops
@@ -103,15 +149,35 @@ function served(loops: readonly LoadRun[]): WindowSeen | undefined {
       const ends = longestSilences(loop).map(({ endedMs }) => endedMs)
       if (ends.length < 2) return []
       const [fromMs, toMs] = [ends[0]!, ends.at(-1)!]
-      return [{ answers: answersOf(loop).filter((ms) => ms > fromMs && ms <= toMs).length, seconds: (toMs - fromMs) / 1000 }]
+      return [
+        {
+          answers: answersOf(loop).filter((ms) => ms > fromMs && ms <= toMs).length,
+          seconds: (toMs - fromMs) / 1000,
+        },
+      ]
     })
   if (spans.length === 0) return undefined
-  const [answers, seconds] = [sum(spans.map((span) => span.answers)), sum(spans.map((span) => span.seconds))]
-  return { rateRps: answers / seconds, seconds, nEff: 0, over: 1, behind: { answers, seconds, dispersion: 1 } }
+  const [answers, seconds] = [
+    sum(spans.map((span) => span.answers)),
+    sum(spans.map((span) => span.seconds)),
+  ]
+  return {
+    rateRps: answers / seconds,
+    seconds,
+    nEff: 0,
+    over: 1,
+    behind: { answers, seconds, dispersion: 1 },
+  }
 }
 
-/** What a twin says of a server that waits for that share of the time under closed loops, with its error. */
+/**
+ * What a twin says of a server that waits for that share of the time under closed loops, with its
+ * error.
+ */
 export function besideQuota(of: CapacityPosterior, share: number): CapacityPosterior {
   const [low, high] = of.capacityCi90Rps
-  return { ...of, capacityCi90Rps: [low * (1 - twinsError * share), high * (1 + twinsError * share)] }
+  return {
+    ...of,
+    capacityCi90Rps: [low * (1 - twinsError * share), high * (1 + twinsError * share)],
+  }
 }

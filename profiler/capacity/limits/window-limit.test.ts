@@ -9,10 +9,17 @@ import { measureCapacity } from '../measure.ts'
 import { letsInByTheClock, windowCapacityWithin, windowLimitOf } from './window-limit.ts'
 
 const { signal } = new AbortController()
-const server = (admits: (atMs: number) => boolean) => new DisciplineServer({ seed: 1, servers: 4, workMs: () => 5, takes: () => 0, admits })
+const server = (admits: (atMs: number) => boolean) =>
+  new DisciplineServer({ seed: 1, servers: 4, workMs: () => 5, takes: () => 0, admits })
 const play = (of: VirtualServer, load: Load): Promise<LoadRun> =>
   new VirtualLoadGenerator().play({ kind: 'virtual', server: of }, load, signal)
-const open = (rateRps: number, durationS: number): Load => ({ kind: 'open', rateRps, durationS, arrivals: { kind: 'poisson' }, seed: 3 })
+const open = (rateRps: number, durationS: number): Load => ({
+  kind: 'open',
+  rateRps,
+  durationS,
+  arrivals: { kind: 'poisson' },
+  seed: 3,
+})
 
 describe('a limit by windows of the clock', () => {
   test.each([
@@ -20,7 +27,10 @@ describe('a limit by windows of the clock', () => {
     [30, 500],
     [250, 2000],
   ])('of %i in each %i ms is told by what was let in after refusals', async (most, windowMs) => {
-    const run = await play(server(windowLimit(most, windowMs)), open((1600 * most) / windowMs, 3.5 * (windowMs / 1000)))
+    const run = await play(
+      server(windowLimit(most, windowMs)),
+      open((1600 * most) / windowMs, 3.5 * (windowMs / 1000)),
+    )
     const found = windowLimitOf([run])!
     expect(found.most).toBe(most)
     expect(Math.abs(found.windowMs - windowMs)).toBeLessThanOrEqual(found.errorMs)
@@ -32,24 +42,43 @@ describe('a limit by windows of the clock', () => {
     expect(limited.errorKinds['status 429']).toBeGreaterThan(50)
     expect(windowLimitOf([limited])).toBeUndefined()
     const once = await play(server(windowLimit(120, 1000)), open(200, 1.5))
-    expect([windowLimitOf([once]), windowLimitOf([]), letsInByTheClock([])]).toEqual([undefined, undefined, false])
+    expect([windowLimitOf([once]), windowLimitOf([]), letsInByTheClock([])]).toEqual([
+      undefined,
+      undefined,
+      false,
+    ])
   })
 
   test('lets in Poisson arrivals up to the rate at which the part beyond the count may fail', () => {
     // By the sum over the Poisson distribution: E (X - 120)+ is a thousandth of 99.60.
-    const { rateRps, ci90Rps } = windowCapacityWithin({ most: 120, windowMs: 1000, errorMs: 10 }, 0.001)
+    const { rateRps, ci90Rps } = windowCapacityWithin(
+      { most: 120, windowMs: 1000, errorMs: 10 },
+      0.001,
+    )
     expect(rateRps).toBeCloseTo(99.6, 0)
     expect(ci90Rps[0]).toBeLessThan(rateRps)
     expect(ci90Rps[1]).toBeGreaterThan(rateRps)
-    expect(windowCapacityWithin({ most: 120, windowMs: 500, errorMs: 10 }, 0.001).rateRps).toBeCloseTo(2 * rateRps, 6)
+    expect(
+      windowCapacityWithin({ most: 120, windowMs: 500, errorMs: 10 }, 0.001).rateRps,
+    ).toBeCloseTo(2 * rateRps, 6)
   })
 
   test('is found where closed loops had but a part of a count, and before any window is spent on rates that hold for less than one', async () => {
-    const { server: of, slo, name } = drawnCases.find((each) => /106 requests in each/.test(each.name))!
+    const {
+      server: of,
+      slo,
+      name,
+    } = drawnCases.find((each) => /106 requests in each/.test(each.name))!
     const truth = trueCapacities()[name]!
     for (const seed of [1001, 1002, 1003]) {
       const target = { kind: 'virtual', server: of(7 * seed) } as const
-      const found = await measureCapacity({ target, slo, signal, effort: 'quick', seed: 1000 * seed })
+      const found = await measureCapacity({
+        target,
+        slo,
+        signal,
+        effort: 'quick',
+        seed: 1000 * seed,
+      })
       expect(found.outcome).toBe('converged')
       expect(Math.abs(found.capacityRps / truth - 1)).toBeLessThan(0.03)
     }
@@ -70,7 +99,13 @@ describe('a limit by windows of the clock', () => {
     for (const seed of [1, 2, 3]) {
       const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
       const target = { kind: 'virtual', server: server(windowLimit(120, 1000)) } as const
-      const found = await measureCapacity({ target, slo, signal, effort: 'quick', seed: 7000 * seed })
+      const found = await measureCapacity({
+        target,
+        slo,
+        signal,
+        effort: 'quick',
+        seed: 7000 * seed,
+      })
       const [low, high] = found.capacityCi90Rps
       expect(found.detail).toContain('120 requests are let in in each 1.0 s of the clock')
       expect(low <= 99.6 && 99.6 <= high && high - low < 15).toBe(true)

@@ -4,7 +4,10 @@ import { measurement, point } from '../../../trials/store/samples.contract.ts'
 import type { LoadPoint, Measurement, Slo } from '../../types.ts'
 import { capacityUnder, latencyAt, loadCurve, percentileOf } from './capacity-under.ts'
 
-/** An M/M/1 queue: the q quantile of the time in the system is -ln(1 - q) / (mu - lambda) (Kleinrock, Queueing Systems I, section 3.2). */
+/**
+ * An M/M/1 queue: the q quantile of the time in the system is -ln(1 - q) / (mu - lambda)
+ * (Kleinrock, Queueing Systems I, section 3.2).
+ */
 const mu = 250
 const quantileMs = (q: number, rate: number) => (-Math.log(1 - q) * 1000) / (mu - rate)
 const capacity = (slo: Slo) => Math.max(0, mu + (Math.log(1 - slo.percentile) * 1000) / slo.limitMs)
@@ -19,12 +22,18 @@ const summary = (rate: number, requests: number) => ({
 })
 const measuredSlo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
 
-function queue(rates: readonly number[], noise: (i: number) => number = () => 1, change: Partial<Measurement> = {}): Measurement {
+function queue(
+  rates: readonly number[],
+  noise: (i: number) => number = () => 1,
+  change: Partial<Measurement> = {},
+): Measurement {
   const truth = capacity(measuredSlo)
   const points = rates.map((rate, i): LoadPoint => {
     const stretch = noise(i)
     const s = summary(rate, 2000)
-    const scaled = Object.fromEntries(Object.entries(s).map(([k, v]) => [k, k.endsWith('Ms') ? v * stretch : v]))
+    const scaled = Object.fromEntries(
+      Object.entries(s).map(([k, v]) => [k, k.endsWith('Ms') ? v * stretch : v]),
+    )
     const sloMs = s.p99Ms * stretch
     return point(rate, sloMs, { ...scaled, sloMs, sloCi95Ms: [sloMs * 0.85, sloMs * 1.18] })
   })
@@ -43,7 +52,11 @@ const rates = [40, 80, 120, 150, 165, 180, 200, 215]
 describe('capacity under another SLO', () => {
   test('is the measured one under the SLO that was measured', () => {
     const m = queue(rates)
-    expect(capacityUnder(m, measuredSlo)).toMatchObject({ capacityRps: m.capacityRps, capacityCi90Rps: m.capacityCi90Rps, derived: false })
+    expect(capacityUnder(m, measuredSlo)).toMatchObject({
+      capacityRps: m.capacityRps,
+      capacityCi90Rps: m.capacityCi90Rps,
+      derived: false,
+    })
   })
 
   test.each([35, 45, 55, 65, 80, 120])(
@@ -85,7 +98,10 @@ describe('capacity under another SLO', () => {
   test('never falls when the limit is loosened, and moves without a jump through the measured one', () => {
     fc.assert(
       fc.property(
-        fc.array(fc.tuple(fc.integer({ min: 1, max: 240 }), fc.double({ min: 0.5, max: 2, noNaN: true })), { minLength: 1, maxLength: 12 }),
+        fc.array(
+          fc.tuple(fc.integer({ min: 1, max: 240 }), fc.double({ min: 0.5, max: 2, noNaN: true })),
+          { minLength: 1, maxLength: 12 },
+        ),
         (drawn) => {
           const m = queue(
             drawn.map(([rate]) => rate),
@@ -94,8 +110,10 @@ describe('capacity under another SLO', () => {
           const at = (limitMs: number) => capacityUnder(m, { ...measuredSlo, limitMs }).capacityRps
           const limits = [5, 15, 25, 40, 59.999, 60, 60.001, 75, 100, 300, 1000]
           const capacities = limits.map(at)
-          for (let i = 1; i < capacities.length; i++) expect(capacities[i]).toBeGreaterThanOrEqual(capacities[i - 1]! * (1 - 1e-9))
-          // As close as this, because a noisy point may lie just under the limit: the curve is then steep there, but it has no jump.
+          for (let i = 1; i < capacities.length; i++)
+            expect(capacities[i]).toBeGreaterThanOrEqual(capacities[i - 1]! * (1 - 1e-9))
+          // As close as this, because a noisy point may lie just under the limit: the curve is then
+          // steep there, but it has no jump.
           expect(at(60 - 1e-7)).toBeGreaterThan(at(60) * 0.96)
         },
       ),
@@ -111,16 +129,26 @@ describe('capacity under another SLO', () => {
   })
 
   test('is a lower bound beyond every measured latency', () => {
-    const derived = capacityUnder(queue([40, 80], undefined, { capacityRps: 90, capacityCi90Rps: [85, 95], outcome: 'generator-limit' }), {
-      ...measuredSlo,
-      limitMs: 500,
-    })
+    const derived = capacityUnder(
+      queue([40, 80], undefined, {
+        capacityRps: 90,
+        capacityCi90Rps: [85, 95],
+        outcome: 'generator-limit',
+      }),
+      {
+        ...measuredSlo,
+        limitMs: 500,
+      },
+    )
     expect(derived).toMatchObject({ capacityRps: 80, known: 'bound below' })
     expect(derived.capacityCi90Rps[1]).toBe(mu)
   })
 
   test('is a lower bound where no load missed the SLO', () => {
-    const given = queue([40, 80], undefined, { capacityRps: 80, capacityCi90Rps: [80, Number.POSITIVE_INFINITY] })
+    const given = queue([40, 80], undefined, {
+      capacityRps: 80,
+      capacityCi90Rps: [80, Number.POSITIVE_INFINITY],
+    })
     expect(capacityUnder(given, given.slo)).toMatchObject({ capacityRps: 80, known: 'bound below' })
   })
 
@@ -149,24 +177,45 @@ describe('capacity under another SLO', () => {
   test('uses open-loop points alone where there are enough: a closed loop hides waiting', () => {
     const closed = point(190, 8, { load: { kind: 'closed', connections: 8, durationS: 2 } })
     const m = queue([40, 80, 120])
-    expect(loadCurve({ ...m, points: [...m.points, closed] }, measuredSlo)).toEqual(loadCurve(m, measuredSlo))
+    expect(loadCurve({ ...m, points: [...m.points, closed] }, measuredSlo)).toEqual(
+      loadCurve(m, measuredSlo),
+    )
   })
 
   test('takes no percentile from a sweep of rates, and no latency from a window that was cut short', () => {
     const m = queue(rates)
     const sweep = point(100, 1, {
-      load: { kind: 'open', rateRps: 100, arrivals: { kind: 'sweep', fromRps: 50, toRps: 150 }, durationS: 2, seed: 1 },
+      load: {
+        kind: 'open',
+        rateRps: 100,
+        arrivals: { kind: 'sweep', fromRps: 50, toRps: 150 },
+        durationS: 2,
+        seed: 1,
+      },
     })
-    expect(loadCurve({ ...m, points: [...m.points, sweep] }, measuredSlo)).toEqual(loadCurve(m, measuredSlo))
+    expect(loadCurve({ ...m, points: [...m.points, sweep] }, measuredSlo)).toEqual(
+      loadCurve(m, measuredSlo),
+    )
     const cut = point(240, 61, { cut: true })
     expect(
-      capacityUnder({ ...queue([40, 120]), points: [...queue([40, 120]).points, cut] }, { ...measuredSlo, limitMs: 300 }).capacityRps,
+      capacityUnder(
+        { ...queue([40, 120]), points: [...queue([40, 120]).points, cut] },
+        { ...measuredSlo, limitMs: 300 },
+      ).capacityRps,
     ).toBeLessThan(240)
   })
 
   test('never promises more than the upper bound of a trial that was cut short', () => {
-    const closed = [190, 240].map((rate) => point(rate, 12, { load: { kind: 'closed', connections: 8, durationS: 2 } }))
-    const m = measurement({ points: closed, outcome: 'beaten', capacityRps: 150, capacityCi90Rps: [90, 150], slo: measuredSlo })
+    const closed = [190, 240].map((rate) =>
+      point(rate, 12, { load: { kind: 'closed', connections: 8, durationS: 2 } }),
+    )
+    const m = measurement({
+      points: closed,
+      outcome: 'beaten',
+      capacityRps: 150,
+      capacityCi90Rps: [90, 150],
+      slo: measuredSlo,
+    })
     for (const limitMs of [15, 30, 59]) {
       const derived = capacityUnder(m, { ...measuredSlo, limitMs })
       expect(derived.capacityRps).toBeLessThanOrEqual(150)
@@ -175,7 +224,12 @@ describe('capacity under another SLO', () => {
   })
 
   test('refuses a percentile or a limit that cannot be', () => {
-    for (const bad of [{ percentile: 99 }, { percentile: 0 }, { limitMs: 0 }, { limitMs: Number.NaN }]) {
+    for (const bad of [
+      { percentile: 99 },
+      { percentile: 0 },
+      { limitMs: 0 },
+      { limitMs: Number.NaN },
+    ]) {
       expect(() => capacityUnder(queue(rates), { ...measuredSlo, ...bad })).toThrow(RangeError)
     }
   })
@@ -184,12 +238,14 @@ describe('capacity under another SLO', () => {
 test('a percentile between those kept follows the exponential tail', () => {
   const s = summary(100, 1000)
   for (const q of [0.5, 0.9, 0.95, 0.99]) expect(percentileOf(s, q)).toBe(quantileMs(q, 100))
-  for (const q of [0.3, 0.6, 0.75, 0.97, 0.995]) expect(Math.abs(Math.log(percentileOf(s, q) / quantileMs(q, 100)))).toBeLessThan(1e-9)
+  for (const q of [0.3, 0.6, 0.75, 0.97, 0.995])
+    expect(Math.abs(Math.log(percentileOf(s, q) / quantileMs(q, 100)))).toBeLessThan(1e-9)
 })
 
 test('a load curve rises with the rate and goes through the measured capacity', () => {
   const m = queue(rates, (i) => (i % 2 ? 1.2 : 0.9))
   const curve = loadCurve(m, measuredSlo)
-  for (let i = 1; i < curve.length; i++) expect(curve[i]!.latencyMs).toBeGreaterThanOrEqual(curve[i - 1]!.latencyMs)
+  for (let i = 1; i < curve.length; i++)
+    expect(curve[i]!.latencyMs).toBeGreaterThanOrEqual(curve[i - 1]!.latencyMs)
   expect(latencyAt(curve, m.capacityRps)).toBeCloseTo(60, 6)
 })

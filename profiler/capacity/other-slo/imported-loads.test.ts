@@ -5,8 +5,19 @@ import { capacityUnder, loadCurve } from './capacity-under.ts'
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 
 /** @param loads rate, p99 and p95 in ms, requests, failed ones */
-function imported(loads: readonly (readonly [number, number, number?, number?, number?])[], made: Slo = slo): Measurement {
-  const unknown = { requests: 0, meanMs: NaN, p50Ms: NaN, p90Ms: NaN, p95Ms: NaN, p99Ms: NaN, maxMs: NaN }
+function imported(
+  loads: readonly (readonly [number, number, number?, number?, number?])[],
+  made: Slo = slo,
+): Measurement {
+  const unknown = {
+    requests: 0,
+    meanMs: NaN,
+    p50Ms: NaN,
+    p90Ms: NaN,
+    p95Ms: NaN,
+    p99Ms: NaN,
+    maxMs: NaN,
+  }
   const points = loads.map(
     ([achievedRps, p99Ms, p95Ms = NaN, requests = 0, errors = 0]): LoadPoint => ({
       ...unknown,
@@ -26,11 +37,21 @@ function imported(loads: readonly (readonly [number, number, number?, number?, n
       seconds: 10,
     }),
   )
-  const base = { outcome: 'imported', slo: made, idle: unknown, saturationRps: 0, points, requests: 0, seconds: 0, caveats: [] } as const
+  const base = {
+    outcome: 'imported',
+    slo: made,
+    idle: unknown,
+    saturationRps: 0,
+    points,
+    requests: 0,
+    seconds: 0,
+    caveats: [],
+  } as const
   return { ...base, capacityRps: 0, capacityCi90Rps: [0, 0] }
 }
 
-const under = (measurement: Measurement, asked: Partial<Slo> = {}) => capacityUnder(measurement, { ...slo, ...asked })
+const under = (measurement: Measurement, asked: Partial<Slo> = {}) =>
+  capacityUnder(measurement, { ...slo, ...asked })
 
 describe('the capacity of loads that another tool applied', () => {
   test.each<[string, Parameters<typeof imported>[0], object]>([
@@ -95,8 +116,16 @@ describe('the capacity of loads that another tool applied', () => {
       [200, 40],
       [260, 80],
     ])
-    expect(under(loads, { limitMs: 39 })).toMatchObject({ capacityRps: 100, capacityCi90Rps: [100, 200], derived: true })
-    expect(under(loads, { limitMs: 100 })).toMatchObject({ capacityRps: 260, known: 'bound below', derived: true })
+    expect(under(loads, { limitMs: 39 })).toMatchObject({
+      capacityRps: 100,
+      capacityCi90Rps: [100, 200],
+      derived: true,
+    })
+    expect(under(loads, { limitMs: 100 })).toMatchObject({
+      capacityRps: 260,
+      known: 'bound below',
+      derived: true,
+    })
     expect(under(loads)).toMatchObject({ derived: false })
     expect(loadCurve(loads, slo).map(({ rateRps, latencyMs }) => [rateRps, latencyMs])).toEqual([
       [100, 20],

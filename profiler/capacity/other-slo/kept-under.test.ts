@@ -7,7 +7,13 @@ import { keptUnder, provenUnder } from './kept-under.ts'
 
 const measured: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 }
 const runOf = (latencyMs: number[], rest: Partial<LoadRun> = {}): LoadRun => ({
-  load: { kind: 'open', rateRps: latencyMs.length, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 },
+  load: {
+    kind: 'open',
+    rateRps: latencyMs.length,
+    arrivals: { kind: 'poisson' },
+    durationS: 1,
+    seed: 1,
+  },
   sentMs: Float64Array.from(latencyMs.keys()),
   latencyMs: Float64Array.from(latencyMs),
   errorKinds: {},
@@ -34,15 +40,20 @@ describe('a stored window under another SLO', () => {
       limitMs: fc.double({ min: 0.1, max: 5000, noNaN: true }),
     })
     fc.assert(
-      fc.property(fc.array(ms, { minLength: 1, maxLength: 300 }), slos, fc.constantFrom(0.001, 0.5), (latencies, about, maxErrorRate) => {
-        const slo = { ...about, maxErrorRate }
-        const run = runOf(latencies)
-        const found = keptUnder(stored(run), slo)
-        asked++
-        if (found === undefined) return
-        told++
-        expect(found).toBe(keeps(loadPointOf(run, slo), slo))
-      }),
+      fc.property(
+        fc.array(ms, { minLength: 1, maxLength: 300 }),
+        slos,
+        fc.constantFrom(0.001, 0.5),
+        (latencies, about, maxErrorRate) => {
+          const slo = { ...about, maxErrorRate }
+          const run = runOf(latencies)
+          const found = keptUnder(stored(run), slo)
+          asked++
+          if (found === undefined) return
+          told++
+          expect(found).toBe(keeps(loadPointOf(run, slo), slo))
+        },
+      ),
     )
     expect(told / asked).toBeGreaterThan(0.8)
   })
@@ -80,7 +91,11 @@ describe('a stored window under another SLO', () => {
         { metric: 'tpot', limitMs: 10 },
       ],
     })
-    expect([0.93, 0.95, 0.97].map((percentile) => keptUnder(point, joint(percentile)))).toEqual([true, undefined, false])
+    expect([0.93, 0.95, 0.97].map((percentile) => keptUnder(point, joint(percentile)))).toEqual([
+      true,
+      undefined,
+      false,
+    ])
     expect(keptUnder(stored(runOf(whole)), { ...measured, metric: 'ttft' })).toBeUndefined()
   })
 
@@ -92,21 +107,37 @@ describe('a stored window under another SLO', () => {
     ]
     // Late by more than what is over the limit.
     for (const spoilt of [{ generatorSaturated: true, latenessP99Ms: 40 }, { disturbed: true }])
-      expect([keptUnder({ ...point, ...spoilt }, loose), keptUnder({ ...point, ...spoilt }, strict)]).toEqual([true, undefined])
+      expect([
+        keptUnder({ ...point, ...spoilt }, loose),
+        keptUnder({ ...point, ...spoilt }, strict),
+      ]).toEqual([true, undefined])
     expect(keptUnder({ ...point, generatorSaturated: true, latenessP99Ms: 10 }, strict)).toBe(false)
-    expect([keptUnder({ ...point, cut: true }, loose), keptUnder({ ...point, cut: true }, strict)]).toEqual([undefined, false])
+    expect([
+      keptUnder({ ...point, cut: true }, loose),
+      keptUnder({ ...point, cut: true }, strict),
+    ]).toEqual([undefined, false])
   })
 
   test('proven where so few over the limit are no chance: 473 independent requests with one over', () => {
     const one = (n: number) => stored(runOf(spread(n).map((ms, i) => (i === 5 ? 100 : ms))))
-    expect([provenUnder(one(700), measured), provenUnder(one(440), measured)]).toEqual([true, false])
+    expect([provenUnder(one(700), measured), provenUnder(one(440), measured)]).toEqual([
+      true,
+      false,
+    ])
     const alike = (n: number, dispersion: number) => {
       const point = stored(runOf(spread(n).map((ms, i) => (i < dispersion ? 100 : ms))))
       return provenUnder({ ...point, latencies: { ...point.latencies!, dispersion } }, measured)
     }
-    expect([alike(473, 1), alike(472, 1), alike(946, 2), alike(945, 2)]).toEqual([true, false, true, false])
+    expect([alike(473, 1), alike(472, 1), alike(946, 2), alike(945, 2)]).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ])
     // Slow ones in a row say less.
-    const clustered = stored(runOf(Array.from({ length: 700 }, (_, i) => (i > 300 && i < 370 ? 49 : 10))))
+    const clustered = stored(
+      runOf(Array.from({ length: 700 }, (_, i) => (i > 300 && i < 370 ? 49 : 10))),
+    )
     expect(provenUnder(clustered, measured)).toBe(false)
   })
 
@@ -114,23 +145,39 @@ describe('a stored window under another SLO', () => {
     /** So many of 99 requests over 50 ms, of a load that meant to send so many in two seconds. */
     const cutShort = (over: number, planned: number, more: Partial<LoadPoint> = {}) => ({
       ...stored(runOf(spread(99).map((ms, i) => (i < over ? 90 : ms)))),
-      load: { kind: 'open', rateRps: planned / 2, arrivals: { kind: 'poisson' }, durationS: 2, seed: 1 } as const,
+      load: {
+        kind: 'open',
+        rateRps: planned / 2,
+        arrivals: { kind: 'poisson' },
+        durationS: 2,
+        seed: 1,
+      } as const,
       cut: true,
       ...more,
     })
-    const under = (point: LoadPoint, percentile = 0.99) => keptUnder(point, { ...measured, percentile, maxErrorRate: 1 })
+    const under = (point: LoadPoint, percentile = 0.99) =>
+      keptUnder(point, { ...measured, percentile, maxErrorRate: 1 })
     // One in a hundred of a thousand may be over.
     expect([under(cutShort(10, 1000)), under(cutShort(11, 1000))]).toEqual([undefined, false])
-    expect([under(cutShort(10, 1000, { cut: false })), under(cutShort(0, 1000, { cut: false }))]).toEqual([false, true])
-    expect(under(cutShort(10, 1000, { load: { kind: 'closed', connections: 8, durationS: 2 } }))).toBe(false)
+    expect([
+      under(cutShort(10, 1000, { cut: false })),
+      under(cutShort(0, 1000, { cut: false })),
+    ]).toEqual([false, true])
+    expect(
+      under(cutShort(10, 1000, { load: { kind: 'closed', connections: 8, durationS: 2 } })),
+    ).toBe(false)
     // Half of 99.6 requests, 100, may be over: of the 99 that were sent one more than half.
-    expect([under(cutShort(50, 99.6), 0.5), under(cutShort(51, 99.6), 0.5)]).toEqual([undefined, false])
+    expect([under(cutShort(50, 99.6), 0.5), under(cutShort(51, 99.6), 0.5)]).toEqual([
+      undefined,
+      false,
+    ])
     expect([under(cutShort(49, 20), 0.5), under(cutShort(50, 20), 0.5)]).toEqual([undefined, false])
   })
 
   test('by percentiles alone as many are over as their ranks say', () => {
     const { latencies: _, ...old } = stored(runOf([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]))
-    const under = (percentile: number, limitMs: number) => keptUnder(old, { ...measured, percentile, limitMs })
+    const under = (percentile: number, limitMs: number) =>
+      keptUnder(old, { ...measured, percentile, limitMs })
     // The fifth of ten is 5 ms: six at least are over 4.5 ms, five at most over 5 ms.
     expect([under(0.4, 4.5), under(0.5, 4.5)]).toEqual([undefined, false])
     expect([under(0.5, 5), under(0.6, 5)]).toEqual([true, undefined])
@@ -140,8 +187,15 @@ describe('a stored window under another SLO', () => {
   test('with both, those in the limit’s own bin may be on either side of it', () => {
     const point = stored(runOf(Array.from({ length: 100 }, (_, i) => (i < 50 ? 10 : 10.1))))
     // Half of them are 10 ms, the 90th of 100 is more: 11 to 50 are over.
-    const under = (percentile: number) => keptUnder(point, { ...measured, percentile, limitMs: 10.05 })
-    expect([0.5, 0.51, 0.8, 0.89, 0.9].map(under)).toEqual([true, undefined, undefined, undefined, false])
+    const under = (percentile: number) =>
+      keptUnder(point, { ...measured, percentile, limitMs: 10.05 })
+    expect([0.5, 0.51, 0.8, 0.89, 0.9].map(under)).toEqual([
+      true,
+      undefined,
+      undefined,
+      undefined,
+      false,
+    ])
   })
 
   test('of which no request was answered keeps nothing', () => {

@@ -1,4 +1,7 @@
-/** Whether a stored window keeps another SLO than it was measured for, as far as its recorded latencies tell. Pure: also runs in a browser. */
+/**
+ * Whether a stored window keeps another SLO than it was measured for, as far as its recorded
+ * latencies tell. Pure: also runs in a browser.
+ */
 import type { LatencyMetric } from '../../latency-metrics.ts'
 import { failsTooOften, laterBy, limitsFor, limitsOf, mostOver } from '../../slo.ts'
 import { provesPercentile } from '../../statistics/early-stopping.ts'
@@ -7,8 +10,9 @@ import { keptPercentiles } from '../../statistics/latency-summary.ts'
 import type { LatencySummary, LoadPoint, Slo, SloLimit } from '../../types.ts'
 
 /**
- * Whether the very same window keeps `slo`: true, false, or undefined where what was recorded does not tell. A window that the generator or the machine
- * spoilt can keep an SLO in spite of it, but not miss one; one that was cut short can miss one only.
+ * Whether the very same window keeps `slo`: true, false, or undefined where what was recorded does
+ * not tell. A window that the generator or the machine spoilt can keep an SLO in spite of it, but
+ * not miss one; one that was cut short can miss one only.
  */
 export function keptUnder(point: LoadPoint, slo: Slo): boolean | undefined {
   const missed = point.disturbed === true ? undefined : false
@@ -16,20 +20,35 @@ export function keptUnder(point: LoadPoint, slo: Slo): boolean | undefined {
   const each = partsUnder(point, slo)
   if (each === undefined) return undefined
   const { load } = point
-  const whole = point.cut && load.kind === 'open' ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests) : 1
-  const misses = (parts: typeof each) => parts.some(({ requests, over: [least] }) => least > mostOver(slo, Math.round(whole * requests)))
+  const whole =
+    point.cut && load.kind === 'open'
+      ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests)
+      : 1
+  const misses = (parts: typeof each) =>
+    parts.some(({ requests, over: [least] }) => least > mostOver(slo, Math.round(whole * requests)))
   // Of late sends, by more than they were late.
   if (misses(each))
-    return point.generatorSaturated && !misses(partsUnder(point, laterBy(slo, point.latenessP99Ms)) ?? []) ? undefined : missed
-  return !point.cut && each.every(({ requests, over: [, most] }) => most <= mostOver(slo, requests)) ? true : undefined
+    return point.generatorSaturated &&
+      !misses(partsUnder(point, laterBy(slo, point.latenessP99Ms)) ?? [])
+      ? undefined
+      : missed
+  return !point.cut && each.every(({ requests, over: [, most] }) => most <= mostOver(slo, requests))
+    ? true
+    : undefined
 }
 
-/** Whether the very same window proves `slo` at 95 %: LoadGen's rule (see early-stopping.ts) on its requests, counted by how alike neighbours are. */
+/**
+ * Whether the very same window proves `slo` at 95 %: LoadGen's rule (see early-stopping.ts) on its
+ * requests, counted by how alike neighbours are.
+ */
 export function provenUnder(point: LoadPoint, slo: Slo): boolean {
   const each = partsUnder(point, slo)
-  if (each === undefined || point.latencies === undefined || keptUnder(point, slo) !== true) return false
+  if (each === undefined || point.latencies === undefined || keptUnder(point, slo) !== true)
+    return false
   const { dispersion } = point.latencies
-  return each.every(({ requests, over: [, most] }) => provesPercentile(requests / dispersion, most / dispersion, slo.percentile))
+  return each.every(({ requests, over: [, most] }) =>
+    provesPercentile(requests / dispersion, most / dispersion, slo.percentile),
+  )
 }
 
 type Bounds = readonly [least: number, most: number]
@@ -40,8 +59,14 @@ interface Part extends Pick<LoadPoint, 'requests' | 'errors' | 'latencies'> {
   readonly requestClass?: string
 }
 
-/** Each of them, and how many of its requests failed or miss a limit of the SLO. Undefined where what was recorded does not tell. */
-function partsUnder(point: LoadPoint, slo: Slo): { readonly requests: number; readonly over: Bounds }[] | undefined {
+/**
+ * Each of them, and how many of its requests failed or miss a limit of the SLO. Undefined where
+ * what was recorded does not tell.
+ */
+function partsUnder(
+  point: LoadPoint,
+  slo: Slo,
+): { readonly requests: number; readonly over: Bounds }[] | undefined {
   const told: { readonly requests: number; readonly over: Bounds }[] = []
   for (const part of partsOf(point, slo)) {
     const over = overUnder(part, slo)
@@ -57,9 +82,18 @@ function partsOf(point: LoadPoint, { classes = [] }: Slo): Part[] {
     const own = stream?.classes?.[requestClass]
     if (own === undefined) return []
     // No histogram is kept of a class.
-    return [{ requestClass, requests: own.e2e.requests + (own.errors ?? 0), errors: own.errors ?? 0, summaries: own }]
+    return [
+      {
+        requestClass,
+        requests: own.e2e.requests + (own.errors ?? 0),
+        errors: own.errors ?? 0,
+        summaries: own,
+      },
+    ]
   })
-  return each.length > 0 ? each : [{ requests, errors, latencies, summaries: stream ?? { e2e: point } }]
+  return each.length > 0
+    ? each
+    : [{ requests, errors, latencies, summaries: stream ?? { e2e: point } }]
 }
 
 /** A request that misses one limit of several may or may not be one that misses another. */
@@ -74,8 +108,14 @@ function overUnder(part: Part, slo: Slo): Bounds | undefined {
   return [least, Math.min(most, part.requests)]
 }
 
-/** How many requests kept one limit: by the percentiles that are kept of it, and by its histogram, where there is one. */
-function withinLimit({ requests, errors, latencies, summaries }: Part, { metric, limitMs }: SloLimit): Bounds | undefined {
+/**
+ * How many requests kept one limit: by the percentiles that are kept of it, and by its histogram,
+ * where there is one.
+ */
+function withinLimit(
+  { requests, errors, latencies, summaries }: Part,
+  { metric, limitMs }: SloLimit,
+): Bounds | undefined {
   const summary = summaries[metric]
   if (summary === undefined) return undefined
   const answered = requests - errors

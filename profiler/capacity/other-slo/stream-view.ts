@@ -1,17 +1,38 @@
-/** A measurement of streamed answers as it looks under an SLO on other parts of the stream than the one it was made for. */
+/**
+ * A measurement of streamed answers as it looks under an SLO on other parts of the stream than the
+ * one it was made for.
+ */
 import { limitsFor } from '../../slo.ts'
 import { keptPercentiles, noLatency } from '../../statistics/latency-summary.ts'
-import type { LatencySummary, LoadPoint, Measurement, Slo, SloLimit, StreamSummary } from '../../types.ts'
+import type {
+  LatencySummary,
+  LoadPoint,
+  Measurement,
+  Slo,
+  SloLimit,
+  StreamSummary,
+} from '../../types.ts'
 
 /**
- * The same load points with the latencies that `slo` counts, from the stream summaries kept with them; points without one are left out. The
- * capacity is not known then (0): it has to be read off the load curve. Under a joint SLO a percentile of the greatest part of a limit is taken to
- * be the greatest of the parts' percentiles, which is its least possible value: requests that miss one limit are taken to be those that miss the other.
+ * The same load points with the latencies that `slo` counts, from the stream summaries kept with
+ * them; points without one are left out. The capacity is not known then (0): it has to be read off
+ * the load curve. Under a joint SLO a percentile of the greatest part of a limit is taken to be the
+ * greatest of the parts' percentiles, which is its least possible value: requests that miss one
+ * limit are taken to be those that miss the other.
  */
 export function seenUnder(measurement: Measurement, slo: Slo): Measurement {
-  const points = measurement.points.flatMap((point) => (point.stream ? [seen(point, point.stream, slo)] : []))
+  const points = measurement.points.flatMap((point) =>
+    point.stream ? [seen(point, point.stream, slo)] : [],
+  )
   const [alone] = points.filter(({ load }) => load.kind === 'closed' && load.connections === 1)
-  return { ...measurement, slo, capacityRps: 0, capacityCi90Rps: [0, 0], idle: alone ?? noLatency, points }
+  return {
+    ...measurement,
+    slo,
+    capacityRps: 0,
+    capacityCi90Rps: [0, 0],
+    idle: alone ?? noLatency,
+    points,
+  }
 }
 
 function seen(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
@@ -19,7 +40,8 @@ function seen(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
   const highest = (of: (part: Part) => number) => Math.max(...each.map(of))
   const sloMs = highest(({ summary, requests, errors }) => {
     const failed = requests > 0 ? errors / requests : 0
-    // Failed requests are the slowest ones: the percentile of all requests lies higher among the answered ones.
+    // Failed requests are the slowest ones: the percentile of all requests lies higher among the
+    // answered ones.
     const percentile = Math.min(1, slo.percentile / Math.max(1e-9, 1 - failed))
     return percentile >= 1 && failed > 0 ? Number.POSITIVE_INFINITY : at(summary, percentile)
   })
@@ -37,20 +59,32 @@ function seen(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
 const figures = ['meanMs', 'p50Ms', 'p90Ms', 'p95Ms', 'p99Ms', 'maxMs'] as const
 
 const figuresBy = (value: (figure: (typeof figures)[number]) => number) =>
-  Object.fromEntries(figures.map((figure) => [figure, value(figure)])) as Omit<LatencySummary, 'requests'>
+  Object.fromEntries(figures.map((figure) => [figure, value(figure)])) as Omit<
+    LatencySummary,
+    'requests'
+  >
 
 /** Requests that must keep the percentile by themselves: all, or those of a class. */
 interface Part extends Pick<LoadPoint, 'requests' | 'errors'> {
   readonly summary: Omit<LatencySummary, 'requests'>
 }
 
-function parts({ requests, errors }: LoadPoint, stream: StreamSummary, { metric = 'e2e', limits, classes = [] }: Slo): Part[] {
+function parts(
+  { requests, errors }: LoadPoint,
+  stream: StreamSummary,
+  { metric = 'e2e', limits, classes = [] }: Slo,
+): Part[] {
   const counted = (of: Pick<StreamSummary, SloLimit['metric']>, requestClass?: string) =>
     limits === undefined
       ? of[metric]
       : figuresBy(
           (figure) =>
-            limits[0]!.limitMs * Math.max(...limitsFor(limits, requestClass).map((limit) => of[limit.metric][figure] / limit.limitMs)),
+            limits[0]!.limitMs *
+            Math.max(
+              ...limitsFor(limits, requestClass).map(
+                (limit) => of[limit.metric][figure] / limit.limitMs,
+              ),
+            ),
         )
   const each = classes.flatMap((name): Part[] => {
     const own = stream.classes?.[name]
@@ -62,4 +96,5 @@ function parts({ requests, errors }: LoadPoint, stream: StreamSummary, { metric 
 }
 
 /** Percentile of a summary: the least of those kept that is as high. */
-const at = (s: Part['summary'], percentile: number): number => s[keptPercentiles.find(([kept]) => percentile <= kept)?.[1] ?? 'maxMs']
+const at = (s: Part['summary'], percentile: number): number =>
+  s[keptPercentiles.find(([kept]) => percentile <= kept)?.[1] ?? 'maxMs']

@@ -1,11 +1,14 @@
 /**
- * Servers that serve requests together, in the order of their arrival, by the first of several workers that is free, and that let a batch which is not full wait for
- * more (dynamic batching: Triton's `max_queue_delay_microseconds`, TensorFlow Serving's `batch_timeout_micros`).
+ * Servers that serve requests together, in the order of their arrival, by the first of several
+ * workers that is free, and that let a batch which is not full wait for more (dynamic batching:
+ * Triton's `max_queue_delay_microseconds`, TensorFlow Serving's `batch_timeout_micros`).
  *
- * Of such a server the steps from one departure to the next hang on what no step shows: how long the oldest has waited already. But when each batch began is known,
- * were there so many workers, so large a batch and so long a delay: at the latest of when a worker was free and when the batch was full or its oldest had waited long
- * enough. That is right where the batches then have in them who had come by then, and nobody who came after. Who left together does not hang on how long
- * anything takes: so the delay shows in the order of arrivals and departures alone.
+ * Of such a server the steps from one departure to the next hang on what no step shows: how long
+ * the oldest has waited already. But when each batch began is known, were there so many workers, so
+ * large a batch and so long a delay: at the latest of when a worker was free and when the batch was
+ * full or its oldest had waited long enough. That is right where the batches then have in them who
+ * had come by then, and nobody who came after. Who left together does not hang on how long anything
+ * takes: so the delay shows in the order of arrivals and departures alone.
  */
 import { leastOf } from '../../statistics/least.ts'
 import type { Steps } from './steps.ts'
@@ -33,11 +36,17 @@ export interface Batching {
   readonly besideMs: number
   /** Cores that decode requests before they may join a batch, and write their answers. */
   readonly cores?: Cores
-  /** A batch takes as long as its longest request, and so much more by each, as a share (longest-of.ts). Absent: by a straight line over its size. */
+  /**
+   * A batch takes as long as its longest request, and so much more by each, as a share
+   * (longest-of.ts). Absent: by a straight line over its size.
+   */
   readonly longestEach?: number
 }
 
-/** Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: batches are served so long, and their delay takes `slowness` times as long. */
+/**
+ * Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: batches are served so
+ * long, and their delay takes `slowness` times as long.
+ */
 export function serveByBatches(
   batching: Batching,
   servedMs: (size: number, beganMs: number) => number,
@@ -52,18 +61,28 @@ export function serveByBatches(
     const worker = leastOf(freeMs)
     const beganMs = beginsMs(way, arrivalsMs, first, freeMs[worker]!)
     let next = first + 1
-    while (next < arrivalsMs.length && next - first < way.most && arrivalsMs[next]! <= beganMs) next++
+    while (next < arrivalsMs.length && next - first < way.most && arrivalsMs[next]! <= beganMs)
+      next++
     const endedMs = beganMs + servedMs(next - first, beganMs)
     freeMs[worker] = endedMs
     for (; first < next; first++) latencyMs[first] = endedMs - arrivalsMs[first]!
   }
 }
 
-/** When the batch of a request begins that is the oldest of those not yet served, a worker being free from some time on. */
-export function beginsMs({ most, delayMs, since, besideMs }: Batching, sentMs: Float64Array, first: number, freeMs: number): number {
+/**
+ * When the batch of a request begins that is the oldest of those not yet served, a worker being
+ * free from some time on.
+ */
+export function beginsMs(
+  { most, delayMs, since, besideMs }: Batching,
+  sentMs: Float64Array,
+  first: number,
+  freeMs: number,
+): number {
   const cameMs = sentMs[first]! + besideMs
   const waitsUntilMs = (since === 'arrival' ? cameMs : Math.max(cameMs, freeMs)) + delayMs
-  const fullMs = first + most <= sentMs.length ? sentMs[first + most - 1]! + besideMs : Number.POSITIVE_INFINITY
+  const fullMs =
+    first + most <= sentMs.length ? sentMs[first + most - 1]! + besideMs : Number.POSITIVE_INFINITY
   return Math.max(freeMs, cameMs, Math.min(waitsUntilMs, fullMs))
 }
 
@@ -75,7 +94,10 @@ export interface Line {
 
 export const lineAt = ({ baseMs, msEach }: Line, size: number): number => baseMs + msEach * size
 
-/** A straight line through steps over their size, by least squares of the share by which they differ from it. */
+/**
+ * A straight line through steps over their size, by least squares of the share by which they differ
+ * from it.
+ */
 export function lineThrough({ tookMs, departed }: Steps): Line {
   let line: Line = { baseMs: 1, msEach: 0 }
   for (let pass = 0; pass < 2; pass++) {
@@ -91,7 +113,10 @@ export function lineThrough({ tookMs, departed }: Steps): Line {
     }
     const variance = xx / w - (x / w) ** 2
     // A batch takes no less for being larger, and none takes nothing.
-    const msEach = Math.min(y / x, variance > 1e-9 ? Math.max(0, (xy / w - (x * y) / w ** 2) / variance) : 0)
+    const msEach = Math.min(
+      y / x,
+      variance > 1e-9 ? Math.max(0, (xy / w - (x * y) / w ** 2) / variance) : 0,
+    )
     line = { baseMs: Math.max(1e-6, (y - msEach * x) / w), msEach }
   }
   return line

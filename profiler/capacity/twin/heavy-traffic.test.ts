@@ -23,7 +23,10 @@ const same = (ms: number) => Array<number>(100).fill(ms)
 /** Quantiles of an exponential distribution, in no order. */
 function exponential(meanMs: number): number[] {
   const uniform = seeded(3)
-  return Array.from({ length: 4000 }, (_, i) => ({ ms: -meanMs * Math.log((i + 0.5) / 4000), at: uniform() }))
+  return Array.from({ length: 4000 }, (_, i) => ({
+    ms: -meanMs * Math.log((i + 0.5) / 4000),
+    at: uniform(),
+  }))
     .sort((a, b) => a.at - b.at)
     .map(({ ms }) => ms)
 }
@@ -34,18 +37,25 @@ test.each([
   [7, 800],
   [10, 800],
 ])('services of %i ms within %i ms: M/D/1', (ms, limitMs) => {
-  expect(heavyTrafficCapacity(workers(same(ms), 1), limitMs, 0.01)! / constantServicesRps(ms, limitMs)).toBeCloseTo(1, 3)
+  expect(
+    heavyTrafficCapacity(workers(same(ms), 1), limitMs, 0.01)! / constantServicesRps(ms, limitMs),
+  ).toBeCloseTo(1, 3)
 })
 
 test.each([
   [1, 0.01, 2000],
   [1, 0.1, 900],
   [3, 0.01, 900],
-])('exponential services of 10 ms by %i workers, %d over %i ms: M/M/m', (number, allowed, limitMs) => {
-  // P(W > t) = P(wait) exp(-(m mu - lambda) t), and nearly all wait.
-  const rps = 100 * number - (1000 * Math.log(1 / allowed)) / (limitMs - 10)
-  expect(heavyTrafficCapacity(workers(exponential(10), number), limitMs, allowed)! / rps).toBeCloseTo(1, 2.5)
-})
+])(
+  'exponential services of 10 ms by %i workers, %d over %i ms: M/M/m',
+  (number, allowed, limitMs) => {
+    // P(W > t) = P(wait) exp(-(m mu - lambda) t), and nearly all wait.
+    const rps = 100 * number - (1000 * Math.log(1 / allowed)) / (limitMs - 10)
+    expect(
+      heavyTrafficCapacity(workers(exponential(10), number), limitMs, allowed)! / rps,
+    ).toBeCloseTo(1, 2.5)
+  },
+)
 
 test('batches come and go as fast as full ones, and vary by their arrivals alone where each takes as long', () => {
   const took = (n: number) => 5 + 0.5 * n
@@ -53,13 +63,18 @@ test('batches come and go as fast as full ones, and vary by their arrivals alone
   const batches = twinOf(steps(sizes.map(took), { present: sizes, departed: sizes }))
   const perMs = 16 / 13
   const times = (2 * (500 - 13)) / Math.log(100)
-  expect(heavyTrafficCapacity(batches, 500, 0.01)).toBeCloseTo((1000 * perMs * times) / (times + 1 / perMs), 0)
+  expect(heavyTrafficCapacity(batches, 500, 0.01)).toBeCloseTo(
+    (1000 * perMs * times) / (times + 1 / perMs),
+    0,
+  )
 })
 
 test('slow services in a row cost more than the same in turns', () => {
   const inTurns = Array.from({ length: 400 }, (_, i) => (i % 2 === 0 ? 5 : 15))
   const inARow = Array.from({ length: 400 }, (_, i) => (i % 20 < 10 ? 5 : 15))
-  const [turns, row] = [inTurns, inARow].map((tookMs) => heavyTrafficCapacity(workers(tookMs, 1), 2000, 0.01)!)
+  const [turns, row] = [inTurns, inARow].map(
+    (tookMs) => heavyTrafficCapacity(workers(tookMs, 1), 2000, 0.01)!,
+  )
   expect(row).toBeLessThan(0.995 * turns!)
   expect(heavyTrafficCapacity(workers(exponential(10), 1), 2000, 0.01)).toBeLessThan(turns!)
 })
@@ -68,7 +83,8 @@ test('nothing is said where a full batch takes as long as the limit: it is the b
   const took = (n: number) => 2 + 6 * n
   const sizes = Array.from({ length: 160 }, (_, i) => 1 + (i % 16))
   const batches = twinOf(steps(sizes.map(took), { present: sizes, departed: sizes }))
-  for (const limitMs of [20, 50, 95, 98, 98.5]) expect(heavyTrafficCapacity(batches, limitMs, 0.01)).toBeUndefined()
+  for (const limitMs of [20, 50, 95, 98, 98.5])
+    expect(heavyTrafficCapacity(batches, limitMs, 0.01)).toBeUndefined()
   expect(heavyTrafficCapacity(batches, 5000, 0.01)).toBeLessThan(1000 * (16 / 98))
 })
 

@@ -1,4 +1,7 @@
-/** How long a twin goes on with what followed, and whether that makes it as slow as a server on an unsteady machine. */
+/**
+ * How long a twin goes on with what followed, and whether that makes it as slow as a server on an
+ * unsteady machine.
+ */
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../../bench/truth.bench.ts'
 import { normal, seeded } from '../../seeded-random.ts'
@@ -28,14 +31,19 @@ describe('rows of steps', () => {
 
   test('are long where the machine is slow for a while, now and then', () => {
     for (let seed = 0; seed < 20; seed++)
-      expect(rowsOf(scattered(seed, (i) => (i % 100 < 15 ? 1.6 : 1)))).toMatchObject({ within: 30, keepGoing: 0.98 })
+      expect(rowsOf(scattered(seed, (i) => (i % 100 < 15 ? 1.6 : 1)))).toMatchObject({
+        within: 30,
+        keepGoing: 0.98,
+      })
   })
 
   test('compare steps with their like: batches that follow the queue are no slow times', () => {
     const sizes = Array.from({ length: n }, (_, i) => 1 + Math.round(3 * (1 + Math.sin(i / 8))))
     const uniform = seeded(5)
     const tookMs = sizes.map((size) => (2 + 6 * size) * (1 + 0.05 * normal(uniform)))
-    expect(rowsOf({ ...services((i) => tookMs[i]!), present: sizes, departed: sizes })).toEqual(steady)
+    expect(rowsOf({ ...services((i) => tookMs[i]!), present: sizes, departed: sizes })).toEqual(
+      steady,
+    )
   })
 
   test('compare none with those of another run', () => {
@@ -69,13 +77,21 @@ describe('the step that follows', () => {
 })
 
 test('a server whose machine is slow now and then is read within a fifth, for twice as many too many before', async () => {
-  const of = slowTimesCases.find(({ name }) => name.startsWith('slow times: 2 x batches of 1, 2.2 times'))!
+  const of = slowTimesCases.find(({ name }) =>
+    name.startsWith('slow times: 2 x batches of 1, 2.2 times'),
+  )!
   const truth = trueCapacities()[of.name]!
   const errors: number[] = []
   for (const seed of [1001, 1002]) {
     const target = { kind: 'virtual', server: of.server(seed * 7) } as const
     const { signal } = new AbortController()
-    const { capacityRps } = await measureCapacity({ target, slo: of.slo, signal, seed: seed * 1000, effort: 'thorough' })
+    const { capacityRps } = await measureCapacity({
+      target,
+      slo: of.slo,
+      signal,
+      seed: seed * 1000,
+      effort: 'thorough',
+    })
     errors.push(capacityRps / truth - 1)
   }
   expect(Math.max(...errors.map(Math.abs))).toBeLessThan(0.2)

@@ -11,9 +11,20 @@ import { simulate, twinOf } from './twin.ts'
 const { signal } = new AbortController()
 const play = (server: VirtualServer, load: Load): Promise<LoadRun> =>
   new VirtualLoadGenerator().play({ kind: 'virtual', server }, load, signal)
-const sharing = (cores: number, workMs: (uniform: Uniform) => number, seed = 1) => new SharingServer({ seed, cores, workMs })
-const open = (rateRps: number, durationS = 3): Load => ({ kind: 'open', rateRps, durationS, arrivals: { kind: 'poisson' }, seed: 3 })
-const loop = (connections: number, durationS = 1): Load => ({ kind: 'closed', connections, durationS })
+const sharing = (cores: number, workMs: (uniform: Uniform) => number, seed = 1) =>
+  new SharingServer({ seed, cores, workMs })
+const open = (rateRps: number, durationS = 3): Load => ({
+  kind: 'open',
+  rateRps,
+  durationS,
+  arrivals: { kind: 'poisson' },
+  seed: 3,
+})
+const loop = (connections: number, durationS = 1): Load => ({
+  kind: 'closed',
+  connections,
+  durationS,
+})
 
 test('two requests on one core: what each was given', () => {
   // The first has the core for 10 ms, both share it for 20, the second has it for 5.
@@ -30,7 +41,14 @@ test('two requests on one core: what each was given', () => {
 
 describe('works by hand', () => {
   const works = (sentMs: number[], latencyMs: number[], more: Partial<LoadRun> = {}, cores = 1) =>
-    worksOf({ sentMs: Float64Array.from(sentMs), latencyMs: Float64Array.from(latencyMs), ...more } as LoadRun, cores)
+    worksOf(
+      {
+        sentMs: Float64Array.from(sentMs),
+        latencyMs: Float64Array.from(latencyMs),
+        ...more,
+      } as LoadRun,
+      cores,
+    )
 
   test('each is one service that nobody else is in', () => {
     expect(works([0, 10], [30, 25]).steps).toEqual({
@@ -118,7 +136,10 @@ test('failed requests, those of a cut window and those that met a disturbance ar
 test.each([1, 2, 4])('a server that shares %i cores is told by its works', async (cores) => {
   const server = sharing(cores, (uniform) => 15 * gamma(uniform, 4))
   const loops = [await play(server, loop(1)), await play(server, loop(20))]
-  const found = workersSeen([{ run: await play(server, open(48 * cores, 12)), disturbed: [] }], loops)
+  const found = workersSeen(
+    [{ run: await play(server, open(48 * cores, 12)), disturbed: [] }],
+    loops,
+  )
   expect(found?.workers).toBe(cores)
   expect(found?.shared).toBe(true)
 })
@@ -126,15 +147,36 @@ test.each([1, 2, 4])('a server that shares %i cores is told by its works', async
 test('its twin makes requests wait as the server does, and refuses beyond its places', async () => {
   const workMs = (uniform: Uniform) => 12 * gamma(uniform, 4)
   const teacher = await play(sharing(3, workMs), open(180, 60))
-  const load = { kind: 'open', rateRps: 215, durationS: 60, arrivals: { kind: 'poisson' }, seed: 9 } as const
+  const load = {
+    kind: 'open',
+    rateRps: 215,
+    durationS: 60,
+    arrivals: { kind: 'poisson' },
+    seed: 9,
+  } as const
   const real = await play(sharing(3, workMs, 7), load)
   const arrivalsMs = schedule(load)
   const latencyMs = new Float64Array(arrivalsMs.length)
   const over = (all: Float64Array, ms: number) => all.filter((x) => x > ms).length / all.length
-  simulate(twinOf(worksOf(teacher, 3).steps, { workers: 3, shared: true }), arrivalsMs, 1, seeded(2), latencyMs)
-  for (const ms of [15, 30, 60]) expect(Math.abs(over(latencyMs, ms) - over(real.latencyMs, ms))).toBeLessThan(0.04)
-  simulate(twinOf(worksOf(teacher, 3).steps, { places: 4, workers: 3, shared: true }), arrivalsMs, 1, seeded(2), latencyMs)
+  simulate(
+    twinOf(worksOf(teacher, 3).steps, { workers: 3, shared: true }),
+    arrivalsMs,
+    1,
+    seeded(2),
+    latencyMs,
+  )
+  for (const ms of [15, 30, 60])
+    expect(Math.abs(over(latencyMs, ms) - over(real.latencyMs, ms))).toBeLessThan(0.04)
+  simulate(
+    twinOf(worksOf(teacher, 3).steps, { places: 4, workers: 3, shared: true }),
+    arrivalsMs,
+    1,
+    seeded(2),
+    latencyMs,
+  )
   const refused = latencyMs.filter((ms) => ms === Number.POSITIVE_INFINITY).length
   expect(refused / latencyMs.length).toBeGreaterThan(0.05)
-  expect(Math.max(...latencyMs.filter(Number.isFinite))).toBeLessThan(real.latencyMs.reduce((a, b) => Math.max(a, b)))
+  expect(Math.max(...latencyMs.filter(Number.isFinite))).toBeLessThan(
+    real.latencyMs.reduce((a, b) => Math.max(a, b)),
+  )
 })

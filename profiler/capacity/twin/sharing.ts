@@ -1,16 +1,27 @@
 /**
- * Servers that work on all requests at once, each at its share of the cores (processor sharing: threads, asynchronous workers, a GPU shared in time).
+ * Servers that work on all requests at once, each at its share of the cores (processor sharing:
+ * threads, asynchronous workers, a GPU shared in time).
  *
- * All that are there are given work at the same speed, min(1, cores / present). So the work that one was given grows as the integral of that speed over its stay (the
- * attained service of Kleinrock 1976, volume 2, section 4.4), and is known of every request that was answered: what it needed.
+ * All that are there are given work at the same speed, min(1, cores / present). So the work that
+ * one was given grows as the integral of that speed over its stay (the attained service of
+ * Kleinrock 1976, volume 2, section 4.4), and is known of every request that was answered: what it
+ * needed.
  */
 import type { LoadRun } from '../../types.ts'
 import { meets, type Spans } from '../disturbance.ts'
 import { answeredOf } from '../ways/stays.ts'
 import { type Services, stepsOfOne } from './steps.ts'
 
-/** The work of each request, ms of one core, were so many cores shared, in the order of their arrival. Failed requests, those cut short and those that met a disturbance are left out. */
-export function worksOf(run: LoadRun, cores: number, disturbed: Spans = [], besideMs = 0): Services {
+/**
+ * The work of each request, ms of one core, were so many cores shared, in the order of their
+ * arrival. Failed requests, those cut short and those that met a disturbance are left out.
+ */
+export function worksOf(
+  run: LoadRun,
+  cores: number,
+  disturbed: Spans = [],
+  besideMs = 0,
+): Services {
   const found: number[] = []
   const tookMs: number[] = []
   const endedMs: number[] = []
@@ -30,7 +41,8 @@ export function worksOf(run: LoadRun, cores: number, disturbed: Spans = [], besi
   const workMs = new Float64Array(sentMs.length).fill(Number.NaN)
   let next = 0
   for (const [i, atMs] of sentMs.entries()) {
-    for (; next < leaving.length && endMs[leaving[next]!]! <= atMs + 1e-6; next++) leave(leaving[next]!)
+    for (; next < leaving.length && endMs[leaving[next]!]! <= atMs + 1e-6; next++)
+      leave(leaving[next]!)
     goOn(atMs)
     givenBefore[i] = given
     foundBy[i] = present++
@@ -50,7 +62,10 @@ export function worksOf(run: LoadRun, cores: number, disturbed: Spans = [], besi
   return { steps: stepsOfOne(tookMs, endedMs), found }
 }
 
-/** Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: Infinity for those that found `places` there. */
+/**
+ * Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: Infinity for those
+ * that found `places` there.
+ */
 export function serveBySharing(
   cores: number,
   places: number,
@@ -58,7 +73,10 @@ export function serveBySharing(
   workMs: (arrivedMs: number) => number,
   latencyMs: Float64Array,
 ): void {
-  /** Of those that are there, from `head` to `tail`, ascending: what everyone present will have been given when each leaves. */
+  /**
+   * Of those that are there, from `head` to `tail`, ascending: what everyone present will have been
+   * given when each leaves.
+   */
   const leavesAt = new Float64Array(arrivalsMs.length)
   const requests = new Int32Array(arrivalsMs.length)
   let head = 0

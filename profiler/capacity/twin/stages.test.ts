@@ -27,9 +27,22 @@ test('cores beside batches answer each request when a server played event by eve
         batchMs: servedMs,
         writeMs: () => slowness * writeMs,
       })
-      const { sentMs, latencyMs } = staged.play({ kind: 'open', rateRps: 300, durationS: 1, arrivals: { kind: 'poisson' }, seed })
+      const { sentMs, latencyMs } = staged.play({
+        kind: 'open',
+        rateRps: 300,
+        durationS: 1,
+        arrivals: { kind: 'poisson' },
+        seed,
+      })
       const modelled = new Float64Array(sentMs.length)
-      serveByStages({ cores, decodeMs, writeMs }, { most, delayMs }, servedMs, slowness, sentMs, modelled)
+      serveByStages(
+        { cores, decodeMs, writeMs },
+        { most, delayMs },
+        servedMs,
+        slowness,
+        sentMs,
+        modelled,
+      )
       for (const [i, ms] of latencyMs.entries()) expect(modelled[i]).toBeCloseTo(ms, 6)
     }),
     { numRuns: 60, seed: 3 },

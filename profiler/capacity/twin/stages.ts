@@ -1,6 +1,8 @@
 /**
- * Servers of two stages at once: cores that decode requests and write answers, one task each at a time and in order, beside an accelerator that serves batches of those
- * that are decoded (Python and Node servers, Triton with a pre-processing model, the built-in predictor). Either stage may be the slower one; neither shows by itself.
+ * Servers of two stages at once: cores that decode requests and write answers, one task each at a
+ * time and in order, beside an accelerator that serves batches of those that are decoded (Python
+ * and Node servers, Triton with a pre-processing model, the built-in predictor). Either stage may
+ * be the slower one; neither shows by itself.
  */
 import { leastOf } from '../../statistics/least.ts'
 import type { Batching, Cores } from './batching.ts'
@@ -9,7 +11,10 @@ import type { Batching, Cores } from './batching.ts'
 export const mostOfCoresRps = (of: Cores | undefined): number =>
   of === undefined ? Number.POSITIVE_INFINITY : (1000 * of.cores) / (of.decodeMs + of.writeMs)
 
-/** Tasks of the cores and requests that are decoded wait in the order in which they came: those from `head` to `tail`. */
+/**
+ * Tasks of the cores and requests that are decoded wait in the order in which they came: those from
+ * `head` to `tail`.
+ */
 class Waiting {
   private readonly of: Int32Array
   private head = 0
@@ -34,8 +39,10 @@ class Waiting {
 const never = Number.POSITIVE_INFINITY
 
 /**
- * Latencies under arrivals (ms, ascending), in their order, into `latencyMs`. Cores, batches and the delay of those that are not full all take `slowness` times as long.
- * @param servedMs how long a batch of so many that begins then is served, asked for in order of time, slowness included
+ * Latencies under arrivals (ms, ascending), in their order, into `latencyMs`. Cores, batches and
+ * the delay of those that are not full all take `slowness` times as long.
+ * @param servedMs how long a batch of so many that begins then is served, asked for in order of
+ * time, slowness included
  */
 export function serveByStages(
   { cores, decodeMs, writeMs }: Cores,

@@ -5,7 +5,10 @@ import { drawn, replayed, type Stall, separateStalls, stallRates, usualTimes } f
 import type { Steps } from './steps.ts'
 
 /** Steps one after the other that served one each. */
-const stepsOf = (tookMs: readonly number[], served: readonly number[] = tookMs.map(() => 1)): Steps => {
+const stepsOf = (
+  tookMs: readonly number[],
+  served: readonly number[] = tookMs.map(() => 1),
+): Steps => {
   let now = 0
   return {
     present: [...served],
@@ -17,14 +20,19 @@ const stepsOf = (tookMs: readonly number[], served: readonly number[] = tookMs.m
   }
 }
 /** So many steps of 10 ms, but for those. */
-const tens = (n: number, others: Readonly<Record<number, number>> = {}, each: (i: number) => number = () => 10) =>
-  stepsOf(Array.from({ length: n }, (_, i) => others[i] ?? each(i)))
+const tens = (
+  n: number,
+  others: Readonly<Record<number, number>> = {},
+  each: (i: number) => number = () => 10,
+) => stepsOf(Array.from({ length: n }, (_, i) => others[i] ?? each(i)))
 const found = (steps: Steps): readonly Stall[] => separateStalls([steps]).stalls[0]!
 
 describe('the usual time of a step', () => {
   test('is the median of those that served as many, neighbours along a line until there are eight', () => {
     const of = (byServed: Readonly<Record<number, readonly number[]>>) => {
-      const pairs = Object.entries(byServed).flatMap(([k, times]) => times.map((ms) => [Number(k), ms] as const))
+      const pairs = Object.entries(byServed).flatMap(([k, times]) =>
+        times.map((ms) => [Number(k), ms] as const),
+      )
       return usualTimes([
         stepsOf(
           pairs.map(([, ms]) => ms),
@@ -32,7 +40,9 @@ describe('the usual time of a step', () => {
         ),
       ]).slice(1)
     }
-    expect(of({ 1: [8, 1, 7, 2, 6, 3, 5, 4], 2: [20, 21, 22, 23, 24, 25, 26, 27, 28] })).toEqual([4, 24])
+    expect(of({ 1: [8, 1, 7, 2, 6, 3, 5, 4], 2: [20, 21, 22, 23, 24, 25, 26, 27, 28] })).toEqual([
+      4, 24,
+    ])
     expect(of({ 1: [1, 2, 3, 4], 2: [5, 6, 7, 8], 3: [9, 9, 9, 9, 9, 9, 9, 9] })).toEqual([2, 6, 9])
     // Too few of the largest: as the number before.
     expect(of({ 1: [1, 1, 1, 1, 1, 1, 1, 1], 3: [90, 90] })).toEqual([1, 1, 1])
@@ -75,7 +85,9 @@ describe('the usual time of a step', () => {
 
 describe('a stall', () => {
   test('adds half the usual step at least', () => {
-    expect(found(tens(100, { 50: 15.1 }))).toEqual([{ atMs: 500, excessesMs: [expect.closeTo(5.1, 9)], usualMs: [10] }])
+    expect(found(tens(100, { 50: 15.1 }))).toEqual([
+      { atMs: 500, excessesMs: [expect.closeTo(5.1, 9)], usualMs: [10] },
+    ])
     expect(found(tens(100, { 50: 15 }))).toEqual([])
   })
 
@@ -100,7 +112,14 @@ describe('a stall', () => {
     expect(found(tens(100, { 10: 20, 40: 20, 70: 20 }))).toHaveLength(3)
     expect(found(tens(100, { 10: 20, 40: 20, 70: 20, 90: 20 }))).toEqual([])
     const rows = (lengths: readonly number[]) =>
-      found(tens(100, Object.fromEntries(lengths.flatMap((n, r) => Array.from({ length: n }, (_, i) => [30 * r + i, 20])))))
+      found(
+        tens(
+          100,
+          Object.fromEntries(
+            lengths.flatMap((n, r) => Array.from({ length: n }, (_, i) => [30 * r + i, 20])),
+          ),
+        ),
+      )
     expect(rows([5, 5, 5]).map(({ excessesMs }) => excessesMs.length)).toEqual([5, 5, 5])
     expect(rows([5, 5, 6])).toEqual([])
   })
@@ -133,7 +152,9 @@ describe('the rate of stalls', () => {
   const ratesOf = (stalledAt: readonly number[], draws = 16, uniform = seeded(1)) => {
     const runs = [tens(500), tens(500)]
     const stalls = runs.map((_, r) =>
-      stalledAt.filter((at) => Math.floor(at / 500) === r).map((at) => ({ atMs: 10 * (at % 500), excessesMs: [40], usualMs: [10] })),
+      stalledAt
+        .filter((at) => Math.floor(at / 500) === r)
+        .map((at) => ({ atMs: 10 * (at % 500), excessesMs: [40], usualMs: [10] })),
     )
     return stallRates(runs, stalls, draws, uniform).map((rate) => rate!)
   }
@@ -143,9 +164,17 @@ describe('the rate of stalls', () => {
   test('is drawn evenly from its posterior, its variance 1.5 times that of independent ones', () => {
     const rates = ratesOf(irregular)
     // 1.5 times quantiles of Gamma(4.5 / 1.5), from 1 - exp(-x) (1 + x + x²/2).
-    const counts: Readonly<Record<number, number>> = { 0: 1.01352, 4: 2.76635, 8: 4.20443, 12: 6.20505, 15: 10.39435 }
+    const counts: Readonly<Record<number, number>> = {
+      0: 1.01352,
+      4: 2.76635,
+      8: 4.20443,
+      12: 6.20505,
+      15: 10.39435,
+    }
     const seen = rates.flatMap(({ clock, shape, rate }, r) =>
-      shape === 1 && counts[r] !== undefined ? [(rate * (clock === 'step' ? 1000 : 10_000 + 4 * 40)) / counts[r]] : [],
+      shape === 1 && counts[r] !== undefined
+        ? [(rate * (clock === 'step' ? 1000 : 10_000 + 4 * 40)) / counts[r]]
+        : [],
     )
     expect(seen.length).toBeGreaterThanOrEqual(3)
     for (const ratio of seen) expect(Math.abs(ratio - 1)).toBeLessThan(0.025)
@@ -164,8 +193,10 @@ describe('the rate of stalls', () => {
     const rates = ratesOf([50, 150, 250, 350, 450, 550, 650, 750, 850, 950], 400)
     expect(rates.filter(({ shape }) => shape >= 8).length / 400).toBeGreaterThan(0.8)
     // Whatever their shape, as many stalls in all.
-    for (const { clock, rate } of rates.slice(150, 250)) expect((rate * (clock === 'step' ? 1000 : 10_400)) / 10).toBeLessThan(1.25)
-    for (const { clock, rate } of rates.slice(150, 250)) expect((rate * (clock === 'step' ? 1000 : 10_400)) / 10).toBeGreaterThan(0.8)
+    for (const { clock, rate } of rates.slice(150, 250))
+      expect((rate * (clock === 'step' ? 1000 : 10_400)) / 10).toBeLessThan(1.25)
+    for (const { clock, rate } of rates.slice(150, 250))
+      expect((rate * (clock === 'step' ? 1000 : 10_400)) / 10).toBeGreaterThan(0.8)
   })
 
   test('of one alone says nothing of how regular they are', () => {
@@ -183,8 +214,12 @@ describe('the rate of stalls', () => {
 
   test('has lengths drawn from those that were seen, a tenth of an error apart', () => {
     const runs = [tens(1000)]
-    const stalls = [[10, 20, 40, 80].map((ms, i) => ({ atMs: 2000 * i + 100, excessesMs: [ms], usualMs: [10] }))]
-    const drawn = stallRates(runs, stalls, 200, seeded(2)).flatMap((rate) => rate!.delays as number[])
+    const stalls = [
+      [10, 20, 40, 80].map((ms, i) => ({ atMs: 2000 * i + 100, excessesMs: [ms], usualMs: [10] })),
+    ]
+    const drawn = stallRates(runs, stalls, 200, seeded(2)).flatMap(
+      (rate) => rate!.delays as number[],
+    )
     expect(drawn).toHaveLength(800)
     for (const seen of [10, 20, 40, 80]) {
       const near = drawn.filter((ms) => Math.abs(Math.log(ms / seen)) < 0.3)
@@ -242,7 +277,10 @@ describe('drawn stalls', () => {
       const at = Array.from({ length: 200_000 }, (_, i) => (stalling(i, 1) > 0 ? [i] : [])).flat()
       const gaps = at.slice(1).map((to, i) => to - at[i]! - 1)
       const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length
-      return { mean, cv: Math.sqrt(gaps.reduce((sum, gap) => sum + (gap - mean) ** 2, 0) / gaps.length) / mean }
+      return {
+        mean,
+        cv: Math.sqrt(gaps.reduce((sum, gap) => sum + (gap - mean) ** 2, 0) / gaps.length) / mean,
+      }
     }
     for (const shape of [1, 4, 16]) {
       const { mean, cv } = gapsOf(shape)

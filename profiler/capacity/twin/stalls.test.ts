@@ -18,7 +18,11 @@ const stepsOf = (served: readonly number[], tookMs: readonly number[]): Steps =>
 }
 const draw = (n: number, of: () => number) => Array.from({ length: n }, of)
 /** Batches of 1 to 10 that take 5 + n ms, each beyond its usual time by `extra`. */
-const batches = (uniform: Uniform, n: number, extra: (i: number, usualMs: number) => number): Steps => {
+const batches = (
+  uniform: Uniform,
+  n: number,
+  extra: (i: number, usualMs: number) => number,
+): Steps => {
   const served = draw(n, () => 1 + Math.floor(10 * uniform()))
   const took = served.map((k, i) => {
     const usualMs = (5 + k) * gamma(uniform, 600)
@@ -30,7 +34,10 @@ const batches = (uniform: Uniform, n: number, extra: (i: number, usualMs: number
 describe('stalls are told from steps', () => {
   test('where and how long they were, whatever the batch', () => {
     const uniform = seeded(5)
-    const runs = [batches(uniform, 400, (i) => (i % 100 === 50 ? 40 : 0)), batches(uniform, 200, () => 0)]
+    const runs = [
+      batches(uniform, 400, (i) => (i % 100 === 50 ? 40 : 0)),
+      batches(uniform, 200, () => 0),
+    ]
     const { usual, stalls } = separateStalls(runs)
     expect(stalls.map((of) => of.length)).toEqual([4, 0])
     for (const { atMs, excessesMs } of stalls[0]!) {
@@ -45,7 +52,9 @@ describe('stalls are told from steps', () => {
   })
 
   test('a slow time is one, however many steps it takes', () => {
-    const { stalls } = separateStalls([batches(seeded(5), 1000, (i, usualMs) => (i % 200 >= 190 ? usualMs : 0))])
+    const { stalls } = separateStalls([
+      batches(seeded(5), 1000, (i, usualMs) => (i % 200 >= 190 ? usualMs : 0)),
+    ])
     expect(stalls[0]!.map((of) => of.excessesMs.length)).toEqual([10, 10, 10, 10, 10])
   })
 
@@ -71,9 +80,14 @@ test('replayed stalls come once each, on the step that they fell on', () => {
     { atMs: 20, excessesMs: [7, 5], usualMs: [10, 10] },
     { atMs: 21, excessesMs: [8], usualMs: [10] },
   ])
-  expect([stalling(0, 10), stalling(10, 10), stalling(20, 10), stalling(37, 10), stalling(52, 10), stalling(70, 10)]).toEqual([
-    0, 0, 7, 5, 8, 0,
-  ])
+  expect([
+    stalling(0, 10),
+    stalling(10, 10),
+    stalling(20, 10),
+    stalling(37, 10),
+    stalling(52, 10),
+    stalling(70, 10),
+  ]).toEqual([0, 0, 7, 5, 8, 0])
 })
 
 describe('the rate of stalls', () => {
@@ -84,12 +98,16 @@ describe('the rate of stalls', () => {
 
   test('is none without a stall, and spreads about what was seen', () => {
     const uniform = seeded(5)
-    expect(clocksOf([batches(uniform, 300, () => 0)]).rates).toEqual(draw(16, () => 0).map(() => undefined))
+    expect(clocksOf([batches(uniform, 300, () => 0)]).rates).toEqual(
+      draw(16, () => 0).map(() => undefined),
+    )
     const run = batches(uniform, 2000, () => (uniform() < 0.01 ? 40 : 0))
     const { rates, stalls } = clocksOf([run])
     const seen = stalls.flat().length
     // Whichever clock a draw goes by: how many stalls it expects of the same steps.
-    const expected = rates.map((rate) => rate!.rate * (rate!.clock === 'step' ? 2000 : run.endedMs.at(-1)!))
+    const expected = rates.map(
+      (rate) => rate!.rate * (rate!.clock === 'step' ? 2000 : run.endedMs.at(-1)!),
+    )
     expect(Math.min(...expected) / seen).toBeLessThan(0.9)
     expect(Math.max(...expected) / seen).toBeGreaterThan(1.1)
     expect(Math.max(...expected) / seen).toBeLessThan(2)
@@ -140,6 +158,9 @@ test('drawn stalls come as often as their rate says, by step or by time', () => 
 
 test('a stall is an offset of a run that it is in', () => {
   const uniform = seeded(5)
-  const { stalls } = separateStalls([batches(uniform, 300, () => 0), batches(uniform, 300, (i) => (i === 20 ? 90 : 0))])
+  const { stalls } = separateStalls([
+    batches(uniform, 300, () => 0),
+    batches(uniform, 300, (i) => (i === 20 ? 90 : 0)),
+  ])
   expect(stalls.map((of) => of.length)).toEqual([0, 1])
 })

@@ -1,10 +1,14 @@
 /**
- * Rare stalls of a server: steps far longer than their like, as by garbage collection, a checkpoint, a neighbour on the same GPU.
+ * Rare stalls of a server: steps far longer than their like, as by garbage collection, a
+ * checkpoint, a neighbour on the same GPU.
  *
- * A slow time of several steps is one stall. A measurement sees a handful of them, and their number decides the capacity. So the twin does not draw them as it draws other steps.
- * Under the arrivals that the server got it stalls where the server stalled: their luck cancels, as that of the arrivals does. In its long
- * runs it stalls at a rate of its own, which has a posterior: about Gamma(k + 1/2) / n after k stalls in n steps (Jeffreys), a little wider.
- * Whether stalls go by the step or by the clock, and whether they come at random or regularly, is drawn too, as likely as what was seen makes it.
+ * A slow time of several steps is one stall. A measurement sees a handful of them, and their number
+ * decides the capacity. So the twin does not draw them as it draws other steps. Under the arrivals
+ * that the server got it stalls where the server stalled: their luck cancels, as that of the
+ * arrivals does. In its long runs it stalls at a rate of its own, which has a posterior: about
+ * Gamma(k + 1/2) / n after k stalls in n steps (Jeffreys), a little wider. Whether stalls go by the
+ * step or by the clock, and whether they come at random or regularly, is drawn too, as likely as
+ * what was seen makes it.
  */
 import { gammaln, probit, sum } from 'simple-statistics'
 import { gamma, normal, type Uniform } from '../../seeded-random.ts'
@@ -21,21 +25,32 @@ export interface Stall {
   readonly usualMs: readonly number[]
 }
 
-/** A time in which steps take so many times as long more: of a neighbour, or a clock turned down. */
+/**
+ * A time in which steps take so many times as long more: of a neighbour, or a clock turned down.
+ */
 interface SlowTime {
   readonly factor: number
   readonly forMs: number
 }
 
-/** What a stall adds to a step that begins then and would take so long, ms; mostly 0. Asked for every step, in order of time. */
+/**
+ * What a stall adds to a step that begins then and would take so long, ms; mostly 0. Asked for
+ * every step, in order of time.
+ */
 export type Stalling = (beganMs: number, tookMs: number) => number
 
 const fewestAlike = 8
-/** A stall at least adds this share of the usual step, and so many standard deviations of the steps' spread about their usual. */
+/**
+ * A stall at least adds this share of the usual step, and so many standard deviations of the steps'
+ * spread about their usual.
+ */
 const leastShare = 0.5
 const leastDeviations = 8
 const mostFrequent = 0.03
-/** Steps in a row from which on a slow time is one, which slows down whatever it meets; fewer are stalls, which add what they take. */
+/**
+ * Steps in a row from which on a slow time is one, which slows down whatever it meets; fewer are
+ * stalls, which add what they take.
+ */
 const slowFrom = 3
 /** Steps in a row, on average, beyond which a slow time is no stall but a state of the server. */
 const longest = 5
@@ -49,13 +64,16 @@ export interface SeparatedStalls {
 }
 
 /**
- * Takes the stalls out of runs' steps: the steps come back as long as they usually are, the stalls beside them, run by run.
- * Stalls stand apart: where as many steps lie within the upper half of the way to a stall as beyond it, the service has a long tail, and nothing is taken out.
+ * Takes the stalls out of runs' steps: the steps come back as long as they usually are, the stalls
+ * beside them, run by run. Stalls stand apart: where as many steps lie within the upper half of the
+ * way to a stall as beyond it, the service has a long tail, and nothing is taken out.
  * @param most share of steps that may begin one: more frequent ones are part of the service
  */
 export function separateStalls(runs: readonly Steps[], most = mostFrequent): SeparatedStalls {
   const usualMs = usualTimes(runs)
-  const ratios = runs.flatMap((steps) => steps.tookMs.map((ms, i) => ms / usualMs[servedBy(steps, i)]! - 1))
+  const ratios = runs.flatMap((steps) =>
+    steps.tookMs.map((ms, i) => ms / usualMs[servedBy(steps, i)]! - 1),
+  )
   const deviation = 1.4826 * quantileOfSorted(Float64Array.from(ratios, Math.abs).sort(), 0.5)
   const least = Math.max(leastShare, leastDeviations * deviation)
   const beyond = ratios.filter((ratio) => ratio > least).length
@@ -68,7 +86,8 @@ export function separateStalls(runs: readonly Steps[], most = mostFrequent): Sep
     stalls.push(found)
     let inARow: { atMs: number; excessesMs: number[]; usualMs: number[] } | undefined
     const end = () => {
-      if (inARow !== undefined) found.push(...(inARow.excessesMs.length < slowFrom ? oneByOne(inARow) : [inARow]))
+      if (inARow !== undefined)
+        found.push(...(inARow.excessesMs.length < slowFrom ? oneByOne(inARow) : [inARow]))
       inARow = undefined
     }
     const tookMs = steps.tookMs.map((ms, i) => {
@@ -98,19 +117,25 @@ function oneByOne({ atMs, excessesMs, usualMs }: Stall): Stall[] {
 }
 
 /**
- * Requests that a step was about: those present when it began, or as many as left, if more joined them. Of a batch those in it: how many more waited for the next one
- * makes it no longer.
+ * Requests that a step was about: those present when it began, or as many as left, if more joined
+ * them. Of a batch those in it: how many more waited for the next one makes it no longer.
  */
-export const servedBy = ({ present, departed }: Steps, i: number): number => (departed[i]! > 1 ? departed[i]! : present[i]!)
+export const servedBy = ({ present, departed }: Steps, i: number): number =>
+  departed[i]! > 1 ? departed[i]! : present[i]!
 
 /**
- * Median time of a step by the number it served. Neighbouring numbers go together until there are enough, along the line between them (Theil 1950, Sen 1968:
- * the median of the slopes): a step of twenty is no stall for being longer than one of ten.
+ * Median time of a step by the number it served. Neighbouring numbers go together until there are
+ * enough, along the line between them (Theil 1950, Sen 1968: the median of the slopes): a step of
+ * twenty is no stall for being longer than one of ten.
  */
 export function usualTimes(runs: readonly Steps[]): number[] {
-  const most = runs.reduce((highest, steps) => steps.tookMs.reduce((k, _, i) => Math.max(k, servedBy(steps, i)), highest), 0)
+  const most = runs.reduce(
+    (highest, steps) => steps.tookMs.reduce((k, _, i) => Math.max(k, servedBy(steps, i)), highest),
+    0,
+  )
   const times: number[][] = Array.from({ length: most + 1 }, () => [])
-  for (const steps of runs) for (const [i, ms] of steps.tookMs.entries()) times[servedBy(steps, i)]!.push(ms)
+  for (const steps of runs)
+    for (const [i, ms] of steps.tookMs.entries()) times[servedBy(steps, i)]!.push(ms)
   const usual: number[] = []
   let group: { readonly k: number; readonly ms: number }[] = []
   let from = 0
@@ -118,7 +143,9 @@ export function usualTimes(runs: readonly Steps[]): number[] {
     group.push(...times[k]!.map((ms) => ({ k, ms })))
     if (group.length < fewestAlike && k < times.length - 1) continue
     const few = group.length < fewestAlike && from > 0
-    const slope = few ? 0 : Math.max(0, theilSenSlope(group.map((step) => ({ x: step.k, y: step.ms }))))
+    const slope = few
+      ? 0
+      : Math.max(0, theilSenSlope(group.map((step) => ({ x: step.k, y: step.ms }))))
     const median = few ? usual[from - 1]! : middle(group.map((step) => step.ms - slope * step.k))
     for (; from <= k; from++) usual[from] = median + slope * from
     group = []
@@ -163,7 +190,8 @@ export interface StallRate {
 }
 
 /**
- * Draws of the stall rate, evenly over its posterior, with lengths drawn anew from those seen (bootstrap). None without a stall.
+ * Draws of the stall rate, evenly over its posterior, with lengths drawn anew from those seen
+ * (bootstrap). None without a stall.
  * @param runs steps without their stalls, in the order of time
  */
 export function stallRates(
@@ -184,11 +212,15 @@ export function stallRates(
     return {
       clock,
       shape,
-      rate: (dispersion * gammaQuantile((shape * k + 0.5) / dispersion, (r + 0.5) / draws)) / (shape * total),
+      rate:
+        (dispersion * gammaQuantile((shape * k + 0.5) / dispersion, (r + 0.5) / draws)) /
+        (shape * total),
       delays: Array.from({ length: k }, () => {
         const factor = Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))
         const delay = delays[Math.floor(uniform() * k)]!
-        return typeof delay === 'number' ? delay * factor : { ...delay, forMs: delay.forMs * factor }
+        return typeof delay === 'number'
+          ? delay * factor
+          : { ...delay, forMs: delay.forMs * factor }
       }),
     }
   })
@@ -200,7 +232,10 @@ function delayOf({ excessesMs, usualMs }: Stall): number | SlowTime {
   return { factor: excess / usual, forMs: excess + usual }
 }
 
-/** How much of a clock passed, in all and between stalls, and how likely stalls are to fall on the very steps they fell on, were they ruled by it. */
+/**
+ * How much of a clock passed, in all and between stalls, and how likely stalls are to fall on the
+ * very steps they fell on, were they ruled by it.
+ */
 function exposureOf(runs: readonly Steps[], stalls: readonly (readonly Stall[])[], clock: Clock) {
   let total = 0
   let logLikelihood = 0
@@ -226,16 +261,24 @@ const shapes = [1, 2, 4, 8, 16]
 /** Stalls mostly come at random. */
 const shapePrior = [0.85, 0.06, 0.04, 0.03, 0.02]
 
-/** How much more their number varies than that of independent stalls would: one often brings another. */
+/**
+ * How much more their number varies than that of independent stalls would: one often brings
+ * another.
+ */
 const dispersion = 1.5
 
-/** Posterior weight of each shape given the gaps, whatever their mean (its prior 1 / mean, integrated out). */
+/**
+ * Posterior weight of each shape given the gaps, whatever their mean (its prior 1 / mean,
+ * integrated out).
+ */
 function shapeWeights(gaps: readonly number[]): number[] {
   const n = gaps.length
   if (n === 0) return [...shapePrior]
   const sum = gaps.reduce((total, gap) => total + gap, 0)
   const logSum = gaps.reduce((total, gap) => total + Math.log(gap / sum), 0)
-  const logs = shapes.map((a, i) => Math.log(shapePrior[i]!) + (a - 1) * logSum - n * gammaln(a) + gammaln(n * a))
+  const logs = shapes.map(
+    (a, i) => Math.log(shapePrior[i]!) + (a - 1) * logSum - n * gammaln(a) + gammaln(n * a),
+  )
   const most = Math.max(...logs)
   return logs.map((log) => Math.exp(log - most))
 }
@@ -283,7 +326,10 @@ export function drawn(given: StallRate | undefined, uniform: Uniform): Stalling 
 
 const strata = 32
 
-/** Uniform numbers of which each of as many intervals gets one, before any gets a second: their mean has next to no chance. */
+/**
+ * Uniform numbers of which each of as many intervals gets one, before any gets a second: their mean
+ * has next to no chance.
+ */
 function stratified(uniform: Uniform): Uniform {
   const order = Array.from({ length: strata }, (_, i) => i)
   let next = strata

@@ -4,14 +4,20 @@ import type { LoadRun } from '../../types.ts'
 import { joinSteps, moments, placesOf, stepsOf } from './steps.ts'
 
 /** Requests by when they were sent and answered, ms; NaN: never. */
-const runOfRequests = (requests: readonly (readonly [sentMs: number, answeredMs: number])[], more: Partial<LoadRun> = {}): LoadRun =>
+const runOfRequests = (
+  requests: readonly (readonly [sentMs: number, answeredMs: number])[],
+  more: Partial<LoadRun> = {},
+): LoadRun =>
   runOf(
     { kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 },
     requests.map(([sent, answered]) => answered - sent),
     { sentMs: Float64Array.from(requests, ([sent]) => sent), ...more },
   )
-const seen = (requests: Parameters<typeof runOfRequests>[0], togetherMs = 1, more: Partial<LoadRun> = {}) =>
-  stepsOf(runOfRequests(requests, more), togetherMs)
+const seen = (
+  requests: Parameters<typeof runOfRequests>[0],
+  togetherMs = 1,
+  more: Partial<LoadRun> = {},
+) => stepsOf(runOfRequests(requests, more), togetherMs)
 
 describe('steps', () => {
   test('last from a departure, or the arrival at an idle server, to the next; who comes with an answer is late for it', () => {
@@ -52,7 +58,12 @@ describe('steps', () => {
       [3, 26],
       [4, 26.5],
     ] as const
-    expect(seen(batch)).toMatchObject({ present: [1, 4, 1], departed: [1, 3, 1], tookMs: [10, 15, 1.5], spreadMs: [0, 0, 0] })
+    expect(seen(batch)).toMatchObject({
+      present: [1, 4, 1],
+      departed: [1, 3, 1],
+      tookMs: [10, 15, 1.5],
+      spreadMs: [0, 0, 0],
+    })
     expect(seen(batch, 0.5)).toMatchObject({ departed: [1, 2, 2], present: [1, 4, 2] })
   })
 
@@ -100,10 +111,15 @@ describe('steps', () => {
 
   test('of a server that answers in bursts go on while one answer follows the other', () => {
     // Six batches of twenty, written half a millisecond apart.
-    const burst = Array.from({ length: 120 }, (_, i) => [i % 20, 0, Math.floor(i / 20)] as const).map(
-      ([place, , batch]) => [100 * batch + place * 0.1 - (batch > 0 ? 5 : 0), 100 * batch + 90 + place * 0.5] as const,
+    const burst = Array.from(
+      { length: 120 },
+      (_, i) => [i % 20, 0, Math.floor(i / 20)] as const,
+    ).map(
+      ([place, , batch]) =>
+        [100 * batch + place * 0.1 - (batch > 0 ? 5 : 0), 100 * batch + 90 + place * 0.5] as const,
     )
-    // Of the first, three answers are close, and those of who came after it had begun follow as a step of their own.
+    // Of the first, three answers are close, and those of who came after it had begun follow as a
+    // step of their own.
     expect(seen(burst)).toMatchObject({
       departed: [3, 17, 20, 20, 20, 20, 20],
       spreadMs: [1, 8, 9.5, 9.5, 9.5, 9.5, 9.5],
@@ -168,7 +184,10 @@ describe('the places of a queue', () => {
     expect(placesOf([refusing((i) => (i % 3 === 0 ? 11 : 12))])).toBe(12)
   })
 
-  /** Twelve places that are held for a second, and so many refused while `few` of them were taken, and once all were. */
+  /**
+   * Twelve places that are held for a second, and so many refused while `few` of them were taken,
+   * and once all were.
+   */
   const heldThrough = (few: number, early: number, late: number) => {
     const sends = [
       ...Array<number>(few).fill(1000),
@@ -180,7 +199,11 @@ describe('the places of a queue', () => {
   }
 
   test('are those of the middle refusal, where nine in ten came with three fifths of them taken', () => {
-    expect([heldThrough(3, 2, 18), heldThrough(3, 3, 17), heldThrough(3, 3, 22)]).toEqual([12, undefined, undefined])
+    expect([heldThrough(3, 2, 18), heldThrough(3, 3, 17), heldThrough(3, 3, 22)]).toEqual([
+      12,
+      undefined,
+      undefined,
+    ])
     expect([heldThrough(11, 3, 2), heldThrough(11, 2, 3)]).toEqual([11, 12])
     expect([heldThrough(8, 5, 5), heldThrough(7, 5, 5)]).toEqual([12, undefined])
   })
@@ -198,16 +221,32 @@ describe('the places of a queue', () => {
 
   test('are not known where nothing, too little or any number of requests is refused', () => {
     expect(placesOf([refusing(() => 50)])).toBeUndefined()
-    expect([placesOf([refusing(() => 12, 17)]), placesOf([refusing(() => 12, 16)])]).toEqual([12, undefined])
-    // Ten in a burst, and of each the third, the sixth and the tenth refused: with 2, 4 and 7 there.
-    const limited = Array.from({ length: 100 }, (_, i) => [100 * Math.floor(i / 10) + (i % 10), i % 10] as const)
-    expect(placesOf([runOfRequests(limited.map(([at, i]) => [at, [2, 5, 9].includes(i) ? Number.NaN : at + 20] as const))])).toBeUndefined()
+    expect([placesOf([refusing(() => 12, 17)]), placesOf([refusing(() => 12, 16)])]).toEqual([
+      12,
+      undefined,
+    ])
+    // Ten in a burst, and of each the third, the sixth and the tenth refused: with 2, 4 and 7
+    // there.
+    const limited = Array.from(
+      { length: 100 },
+      (_, i) => [100 * Math.floor(i / 10) + (i % 10), i % 10] as const,
+    )
+    expect(
+      placesOf([
+        runOfRequests(
+          limited.map(([at, i]) => [at, [2, 5, 9].includes(i) ? Number.NaN : at + 20] as const),
+        ),
+      ]),
+    ).toBeUndefined()
     expect(placesOf([refusing(() => 1)])).toBeUndefined()
     expect(placesOf([])).toBeUndefined()
   })
 })
 
 test('moments of values at some places', () => {
-  expect(moments([1, 100, 3, 5], [0, 2, 3])).toEqual({ mean: 3, variance: expect.closeTo(8 / 3, 12) })
+  expect(moments([1, 100, 3, 5], [0, 2, 3])).toEqual({
+    mean: 3,
+    variance: expect.closeTo(8 / 3, 12),
+  })
   expect(moments([0.1, 0.1, 0.1], [0, 1, 2]).variance).toBeLessThan(1e-12)
 })

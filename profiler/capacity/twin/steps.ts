@@ -12,13 +12,25 @@ export interface Steps {
   readonly rank: number[]
   /** When it ended, ms from the start of its run. */
   readonly endedMs: number[]
-  /** How long the answers of its batch took from the first to the last, ms; 0 where they came at once or singly. */
+  /**
+   * How long the answers of its batch took from the first to the last, ms; 0 where they came at
+   * once or singly.
+   */
   readonly spreadMs: number[]
 }
 
-export const noSteps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+export const noSteps: Steps = {
+  present: [],
+  tookMs: [],
+  departed: [],
+  rank: [],
+  endedMs: [],
+  spreadMs: [],
+}
 
-/** What each request of a run needed, as steps of one request each, were its server of some kind. */
+/**
+ * What each request of a run needed, as steps of one request each, were its server of some kind.
+ */
 export interface Services {
   readonly steps: Steps
   /** Requests that were there when each arrived, beside itself. */
@@ -31,18 +43,32 @@ export function stepsOfOne(tookMs: number[], endedMs: number[]): Steps {
   return { present: each(1), tookMs, departed: each(1), rank: each(0), endedMs, spreadMs: each(0) }
 }
 
-/** Squared coefficient of variation of the gaps between departures beyond which a server answers in bursts; 1 where they come at random. */
+/**
+ * Squared coefficient of variation of the gaps between departures beyond which a server answers in
+ * bursts; 1 where they come at random.
+ */
 const bursty = 3
-/** How long the writing of a batch may pause, in times of `togetherMs`: either side may have to wait for a core. */
+/**
+ * How long the writing of a batch may pause, in times of `togetherMs`: either side may have to wait
+ * for a core.
+ */
 const pause = 3.3
 
 /**
- * Steps of a run. Departures within `togetherMs` of the first are one batch; of a server that answers in bursts, so long as one follows the
- * other almost that closely and was there when the step began: a large batch's answers are written one by one. Failed requests, those cut short and
+ * Steps of a run. Departures within `togetherMs` of the first are one batch; of a server that
+ * answers in bursts, so long as one follows the other almost that closely and was there when the
+ * step began: a large batch's answers are written one by one. Failed requests, those cut short and
  * steps that met a disturbance are left out.
  */
 export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = []): Steps {
-  const steps: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+  const steps: Steps = {
+    present: [],
+    tookMs: [],
+    departed: [],
+    rank: [],
+    endedMs: [],
+    spreadMs: [],
+  }
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const answered: number[] = []
   for (let i = 0; i < run.sentMs.length; i++) if (!Number.isNaN(run.latencyMs[i]!)) answered.push(i)
@@ -54,7 +80,8 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   let began = 0
   const chained = burstiness(run.sentMs, leaving, endMs) > bursty
   // What arrives at the very time of an answer comes after the server has begun its next step.
-  const arrivesBefore = (ms: number) => arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
+  const arrivesBefore = (ms: number) =>
+    arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
   const admit = (untilMs: number) => {
     while (arrivesBefore(untilMs)) present.push(answered[arrived++]!)
   }
@@ -70,7 +97,8 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
     let departed = 0
     let endedMs = atMs
     const together = (request: number) =>
-      endMs(request) <= atMs + togetherMs || (chained && endMs(request) <= endedMs + pause * togetherMs && run.sentMs[request]! <= beganMs)
+      endMs(request) <= atMs + togetherMs ||
+      (chained && endMs(request) <= endedMs + pause * togetherMs && run.sentMs[request]! <= beganMs)
     while (next < leaving.length && together(leaving[next]!)) {
       if (chained) endedMs = endMs(leaving[next]!)
       const place = present.indexOf(leaving[next]!)
@@ -98,28 +126,47 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
 }
 
 const fewestRefused = 5
-/** A full queue refuses at about as many as it ever takes in: nine in ten of its refusals at so much of that at least. Clients that lose patience leave it a little emptier. */
+/**
+ * A full queue refuses at about as many as it ever takes in: nine in ten of its refusals at so much
+ * of that at least. Clients that lose patience leave it a little emptier.
+ */
 const nearlyFull = 0.6
 
 /**
- * How many requests a server takes in before it refuses more, by how many were there at each refusal: undefined where refusals do not tell of
- * a full queue (they come at any number, as those of a rate limit do), or are few.
+ * How many requests a server takes in before it refuses more, by how many were there at each
+ * refusal: undefined where refusals do not tell of a full queue (they come at any number, as those
+ * of a rate limit do), or are few.
  */
 export function placesOf(runs: readonly LoadRun[]): number | undefined {
   const { counts, most } = refusedAt(runs)
-  if (counts.length < fewestRefused || most < 2 || counts[Math.floor(counts.length / 10)]! < nearlyFull * most) return undefined
+  if (
+    counts.length < fewestRefused ||
+    most < 2 ||
+    counts[Math.floor(counts.length / 10)]! < nearlyFull * most
+  )
+    return undefined
   return counts[Math.floor(counts.length / 2)]
 }
 
-/** Requests that were there at refusals: at the tenth of them with the fewest, and with the most. Undefined where few were refused. */
-export function placesBetween(runs: readonly LoadRun[]): readonly [least: number, most: number] | undefined {
+/**
+ * Requests that were there at refusals: at the tenth of them with the fewest, and with the most.
+ * Undefined where few were refused.
+ */
+export function placesBetween(
+  runs: readonly LoadRun[],
+): readonly [least: number, most: number] | undefined {
   const { counts } = refusedAt(runs)
   const tenth = Math.floor(counts.length / 10)
-  return counts.length < fewestRefused ? undefined : [counts[tenth]!, counts[counts.length - 1 - tenth]!]
+  return counts.length < fewestRefused
+    ? undefined
+    : [counts[tenth]!, counts[counts.length - 1 - tenth]!]
 }
 
 /** Requests that were there at each refusal, ascending, and the most that ever were. */
-function refusedAt(runs: readonly LoadRun[]): { readonly counts: readonly number[]; readonly most: number } {
+function refusedAt(runs: readonly LoadRun[]): {
+  readonly counts: readonly number[]
+  readonly most: number
+} {
   const counts: number[] = []
   let most = 0
   for (const { sentMs, latencyMs } of runs) {
@@ -135,8 +182,14 @@ function refusedAt(runs: readonly LoadRun[]): { readonly counts: readonly number
   return { counts: counts.sort((a, b) => a - b), most }
 }
 
-/** Squared coefficient of variation of the gaps between departures of a server with something to do. */
-function burstiness(sentMs: Float64Array, leaving: readonly number[], endMs: (request: number) => number): number {
+/**
+ * Squared coefficient of variation of the gaps between departures of a server with something to do.
+ */
+function burstiness(
+  sentMs: Float64Array,
+  leaving: readonly number[],
+  endMs: (request: number) => number,
+): number {
   const gaps: number[] = []
   for (let i = 1; i < leaving.length; i++) {
     const beforeMs = endMs(leaving[i - 1]!)
@@ -191,7 +244,10 @@ export function stepsWhere(steps: Steps, holds: (i: number) => boolean): Steps {
 }
 
 /** Mean and variance of the values at some indices. */
-export function moments(values: readonly number[], of: readonly number[]): { mean: number; variance: number } {
+export function moments(
+  values: readonly number[],
+  of: readonly number[],
+): { mean: number; variance: number } {
   let sum = 0
   let squares = 0
   for (const i of of) {

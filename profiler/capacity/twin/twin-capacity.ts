@@ -6,8 +6,10 @@ import { saturationOf, simulate, type Twin } from './twin.ts'
 
 const coarseRateGrid = 14
 /**
- * Of the saturation: where the rates that are looked at begin, and where they do if even there far too many are over the limit, as of a server with rare long services, though not many:
- * times as many as are allowed, and the share of all from which on they are many, as where a request alone is nearly over the limit.
+ * Of the saturation: where the rates that are looked at begin, and where they do if even there far
+ * too many are over the limit, as of a server with rare long services, though not many: times as
+ * many as are allowed, and the share of all from which on they are many, as where a request alone
+ * is nearly over the limit.
  */
 const leastShares = [0.2, 0.05, 0.0125] as const
 const farOver = 2
@@ -15,7 +17,9 @@ const hopeless = 0.1
 const fineRateGrid = 6
 /** Fewer could not show the smallest share that is looked for (1 in 10,000) to be missing. */
 const leastRequests = 3000
-/** Of ln rate, below and above what the short runs of the twin showed: short ones are optimistic. */
+/**
+ * Of ln rate, below and above what the short runs of the twin showed: short ones are optimistic.
+ */
 const fineMargins = [0.12, 0.05] as const
 
 interface CapacityQuestion {
@@ -39,13 +43,24 @@ interface TwinCapacities {
 }
 
 /**
- * The twin's capacity at each slowness: by formula where it is nearly all of the saturation, else from long runs at rates up to that, short ones first, to see where longer ones decide.
- * A twin that is s times as slow is, in its own time, one of slowness 1 under s times the rate and a limit 1/s as long.
+ * The twin's capacity at each slowness: by formula where it is nearly all of the saturation, else
+ * from long runs at rates up to that, short ones first, to see where longer ones decide. A twin
+ * that is s times as slow is, in its own time, one of slowness 1 under s times the rate and a limit
+ * 1/s as long.
  */
-export function capacitiesOf(question: CapacityQuestion, requests: number, longest = requests): TwinCapacities {
+export function capacitiesOf(
+  question: CapacityQuestion,
+  requests: number,
+  longest = requests,
+): TwinCapacities {
   const { twin, stalls, slownesses, limitMs, allowed } = question
-  const busy = slownesses.map((slowness) => (stalls === undefined && heavyTrafficCapacity(twin, limitMs / slowness, allowed)) || Number.NaN)
-  if (!busy.some(Number.isNaN)) return { rps: busy.map((rps, s) => rps / slownesses[s]!), chance: slownesses.map(() => 0) }
+  const busy = slownesses.map(
+    (slowness) =>
+      (stalls === undefined && heavyTrafficCapacity(twin, limitMs / slowness, allowed)) ||
+      Number.NaN,
+  )
+  if (!busy.some(Number.isNaN))
+    return { rps: busy.map((rps, s) => rps / slownesses[s]!), chance: slownesses.map(() => 0) }
   const logSaturation = Math.log(saturationOf(twin))
   const crossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
     logOver.map((ys) => crossing(logRates, ys, Math.log(allowed)).at)
@@ -57,21 +72,36 @@ export function capacitiesOf(question: CapacityQuestion, requests: number, longe
   )
   let [coarseRates, coarse]: [Float64Array, readonly Float64Array[]] = [new Float64Array(), []]
   for (const leastShare of leastShares) {
-    coarseRates = between(logSaturation + Math.log(leastShare), logSaturation + Math.log(1.1), coarseRateGrid)
+    coarseRates = between(
+      logSaturation + Math.log(leastShare),
+      logSaturation + Math.log(1.1),
+      coarseRateGrid,
+    )
     coarse = logOverShares(question, coarseRates, fewer).logOver
     const first = coarse[asSeen]![0]!
     if (!(first > Math.log(farOver * allowed) && first < Math.log(hopeless))) break
   }
   const roughly = crossings(coarseRates, coarse)
-  const fineRates = between(Math.min(...roughly) - fineMargins[0], Math.max(...roughly) + fineMargins[1], fineRateGrid)
-  const fine = logOverShares(question, fineRates, lengthNear(Math.exp(Math.max(...roughly) - logSaturation), requests, longest))
+  const fineRates = between(
+    Math.min(...roughly) - fineMargins[0],
+    Math.max(...roughly) + fineMargins[1],
+    fineRateGrid,
+  )
+  const fine = logOverShares(
+    question,
+    fineRates,
+    lengthNear(Math.exp(Math.max(...roughly) - logSaturation), requests, longest),
+  )
   // Beyond the fine rates the coarse ones serve, lest a rough bracket that missed cut the curve.
   const [low, high] = [fineRates[0]!, fineRates.at(-1)!]
   const below = coarseRates.filter((x) => x < low).length
   const above = coarseRates.filter((x) => x <= high).length
-  const joined = <T extends Float64Array>(a: T, b: T) => Float64Array.from([...a.subarray(0, below), ...b, ...a.subarray(above)])
+  const joined = <T extends Float64Array>(a: T, b: T) =>
+    Float64Array.from([...a.subarray(0, below), ...b, ...a.subarray(above)])
   const logRates = joined(coarseRates, fineRates)
-  const found = coarse.map((ys, s) => crossing(logRates, joined(ys, fine.logOver[s]!), Math.log(allowed)))
+  const found = coarse.map((ys, s) =>
+    crossing(logRates, joined(ys, fine.logOver[s]!), Math.log(allowed)),
+  )
   return {
     rps: Float64Array.from(found, ({ at }, s) => Math.exp(at) / slownesses[s]!),
     chance: Float64Array.from(found, ({ slope }, s) => fine.chance[s]! / slope ** 2),
@@ -79,19 +109,27 @@ export function capacitiesOf(question: CapacityQuestion, requests: number, longe
 }
 
 /**
- * Near saturation a queue takes about 1 / (1 − utilization)² services to forget (relaxation time of a queue in heavy traffic; Asmussen, Applied
- * Probability and Queues, chapter X), and what shorter runs show lies mostly below the mean: runs grow with it.
+ * Near saturation a queue takes about 1 / (1 − utilization)² services to forget (relaxation time of
+ * a queue in heavy traffic; Asmussen, Applied Probability and Queues, chapter X), and what shorter
+ * runs show lies mostly below the mean: runs grow with it.
  */
 const lengthNear = (utilization: number, requests: number, longest: number): number =>
   Math.round(Math.max(requests, Math.min(longest, memories / Math.max(1e-3, 1 - utilization) ** 2)))
 const memories = 400
 
-const between = (from: number, to: number, n: number) => Float64Array.from({ length: n }, (_, j) => from + (j * (to - from)) / (n - 1))
+const between = (from: number, to: number, n: number) =>
+  Float64Array.from({ length: n }, (_, j) => from + (j * (to - from)) / (n - 1))
 
-/** Parts of a run by which its chance is told: neighbours in a queue are alike, parts as long as these hardly. */
+/**
+ * Parts of a run by which its chance is told: neighbours in a queue are alike, parts as long as
+ * these hardly.
+ */
 const parts = 20
 
-/** Log share of requests over the limit, for each slowness at each rate; and its variance by chance, of the rate at which the share is nearest to what is allowed (batch means). */
+/**
+ * Log share of requests over the limit, for each slowness at each rate; and its variance by chance,
+ * of the rate at which the share is nearest to what is allowed (batch means).
+ */
 function logOverShares(
   { twin, stalls, slownesses, limitMs, allowed, allowedFailed, seed }: CapacityQuestion,
   logRates: Float64Array,
@@ -121,11 +159,15 @@ function logOverShares(
       const part = Math.floor((parts * (i - warmUp)) / (requests - warmUp))
       for (let s = partOver.length - 1; s >= 0 && ms > limitsMs[s]!; s--) partOver[s]![part]!++
     }
-    const over = Int32Array.from(partOver, (counts) => counts.reduce((total, count) => total + count, 0))
+    const over = Int32Array.from(partOver, (counts) =>
+      counts.reduce((total, count) => total + count, 0),
+    )
     const refused =
       twin.places === undefined
         ? 0
-        : latencyMs.subarray(warmUp).reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
+        : latencyMs
+            .subarray(warmUp)
+            .reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
     const most = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
     for (const [s, count] of over.entries()) {
       logOver[s]![j] = Math.log((most(count) + 0.1) / (requests - warmUp))
@@ -133,16 +175,26 @@ function logOverShares(
       if (off >= nearest[s]! || count === 0) continue
       nearest[s] = off
       const mean = count / parts
-      chance[s] = partOver[s]!.reduce((total, part) => total + (part / mean - 1) ** 2, 0) / (parts * (parts - 1))
+      chance[s] =
+        partOver[s]!.reduce((total, part) => total + (part / mean - 1) ** 2, 0) /
+        (parts * (parts - 1))
     }
-    // Even the fastest twin is far over the limit: so are all at higher rates, whose shares stay at 1.
+    // Even the fastest twin is far over the limit: so are all at higher rates, whose shares stay at
+    // 1.
     if (over[0]! > 4 * allowed * requests) break
   }
   return { logOver, chance }
 }
 
-/** Where a curve, made monotone, first reaches a level, and how steeply; its first or last abscissa when it never does, as if it rose without end. */
-function crossing(xs: Float64Array, ys: Float64Array, level: number): { readonly at: number; readonly slope: number } {
+/**
+ * Where a curve, made monotone, first reaches a level, and how steeply; its first or last abscissa
+ * when it never does, as if it rose without end.
+ */
+function crossing(
+  xs: Float64Array,
+  ys: Float64Array,
+  level: number,
+): { readonly at: number; readonly slope: number } {
   const slope = Number.POSITIVE_INFINITY
   let highest = Number.NEGATIVE_INFINITY
   for (let i = 0; i < xs.length; i++) {
@@ -150,7 +202,10 @@ function crossing(xs: Float64Array, ys: Float64Array, level: number): { readonly
     if (y >= level) {
       if (i === 0) return { at: xs[0]!, slope }
       const share = (level - highest) / (y - highest)
-      return { at: xs[i - 1]! + share * (xs[i]! - xs[i - 1]!), slope: (y - highest) / (xs[i]! - xs[i - 1]!) }
+      return {
+        at: xs[i - 1]! + share * (xs[i]! - xs[i - 1]!),
+        slope: (y - highest) / (xs[i]! - xs[i - 1]!),
+      }
     }
     highest = y
   }
@@ -158,8 +213,9 @@ function crossing(xs: Float64Array, ys: Float64Array, level: number): { readonly
 }
 
 /**
- * Ln capacities of twins drawn anew, closer to their mean by as much as the chance of their long runs has driven them apart: what is left are the draws, and the chance of
- * the mean. (Long runs of 20,000 requests know a capacity to some two percent, which is no doubt of the server.)
+ * Ln capacities of twins drawn anew, closer to their mean by as much as the chance of their long
+ * runs has driven them apart: what is left are the draws, and the chance of the mean. (Long runs of
+ * 20,000 requests know a capacity to some two percent, which is no doubt of the server.)
  * @param played of each twin, ln capacities and the variance of each by chance
  * @param weights of each place among them
  */
@@ -175,6 +231,7 @@ export function withoutChance(
       spread += (weight * (each.logs[i]! - means[i]!) ** 2) / (n - 1)
       chance += (weight * each.chance[i]!) / n
     }
-  const left = spread > 0 ? Math.sqrt(Math.min(1, (Math.max(0, spread - chance) + chance / n) / spread)) : 1
+  const left =
+    spread > 0 ? Math.sqrt(Math.min(1, (Math.max(0, spread - chance) + chance / n) / spread)) : 1
   return played.map(({ logs }) => logs.map((log, i) => means[i]! + left * (log - means[i]!)))
 }

@@ -13,7 +13,10 @@ const played = (
   rateRps: number,
   durationS: number,
 ): Promise<LoadRun> => {
-  const target: Target = { kind: 'virtual', server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, ...options }) }
+  const target: Target = {
+    kind: 'virtual',
+    server: new QueueServer({ seed: 1, servers: 1, maxBatch: 1, ...options }),
+  }
   const load: Load = { kind: 'open', rateRps, durationS, arrivals: { kind: 'poisson' }, seed: 3 }
   return new VirtualLoadGenerator().play(target, load, signal)
 }
@@ -53,27 +56,47 @@ test('steps that were cut short and failed requests are left out', async () => {
   const cut = {
     ...run,
     cutMs: 2000,
-    latencyMs: run.latencyMs.map((ms, i) => (i % 10 === 0 ? Number.NaN : Math.min(ms, 2000 - run.sentMs[i]!))),
+    latencyMs: run.latencyMs.map((ms, i) =>
+      i % 10 === 0 ? Number.NaN : Math.min(ms, 2000 - run.sentMs[i]!),
+    ),
   }
   expect(stepsOf(cut, 1).tookMs.length).toBeLessThan(stepsOf(run, 1).tookMs.length / 2)
 })
 
 describe('a twin', () => {
   test('groups states alike: one group for a single server, one per batch size for a batch server', async () => {
-    expect(twinOf(stepsOf(await played({ serviceMs: (_, u) => 10 * gamma(u, 4) }, 70, 30), 1)).bins.length).toBeLessThanOrEqual(3)
-    expect(twinOf(stepsOf(await played({ maxBatch: 4, serviceMs: (batch) => 10 + 5 * batch }, 110, 30), 1)).bins).toHaveLength(4)
+    expect(
+      twinOf(stepsOf(await played({ serviceMs: (_, u) => 10 * gamma(u, 4) }, 70, 30), 1)).bins
+        .length,
+    ).toBeLessThanOrEqual(3)
+    expect(
+      twinOf(
+        stepsOf(await played({ maxBatch: 4, serviceMs: (batch) => 10 + 5 * batch }, 110, 30), 1),
+      ).bins,
+    ).toHaveLength(4)
   })
 
   test('saturates where its server does', async () => {
-    const twin = twinOf(stepsOf(await played({ maxBatch: 8, serviceMs: (batch) => 10 + 2 * batch }, 290, 10), 1))
+    const twin = twinOf(
+      stepsOf(await played({ maxBatch: 8, serviceMs: (batch) => 10 + 2 * batch }, 290, 10), 1),
+    )
     expect(saturationOf(twin)).toBeCloseTo(8000 / 26, 6)
   })
 
   test('shows the latencies of its server at another rate', async () => {
-    const server = { maxBatch: 8, serviceMs: (batch: number, u: () => number) => (10 + 2 * batch) * gamma(u, 100) }
+    const server = {
+      maxBatch: 8,
+      serviceMs: (batch: number, u: () => number) => (10 + 2 * batch) * gamma(u, 100),
+    }
     const twin = twinOf(stepsOf(await played(server, 200, 20), 1))
     const truth = (await played(server, 260, 120)).latencyMs.slice().sort()
-    const arrivals = schedule({ kind: 'open', rateRps: 260, durationS: 120, arrivals: { kind: 'poisson' }, seed: 5 })
+    const arrivals = schedule({
+      kind: 'open',
+      rateRps: 260,
+      durationS: 120,
+      arrivals: { kind: 'poisson' },
+      seed: 5,
+    })
     const latency = new Float64Array(arrivals.length)
     simulate(twin, arrivals, 1, seeded(1), latency)
     latency.sort()
@@ -84,12 +107,23 @@ describe('a twin', () => {
   })
 
   test('drawn anew has steps for every state, and saturates near the same rate', async () => {
-    const twin = twinOf(stepsOf(await played({ maxBatch: 4, serviceMs: (batch, u) => (10 + 5 * batch) * gamma(u, 20) }, 110, 10), 1))
+    const twin = twinOf(
+      stepsOf(
+        await played(
+          { maxBatch: 4, serviceMs: (batch, u) => (10 + 5 * batch) * gamma(u, 20) },
+          110,
+          10,
+        ),
+        1,
+      ),
+    )
     const rates = [1, 2, 3, 4, 5]
       .map((seed) => bootstrap(twin, seeded(seed)))
       .map((one) => {
         expect(one.bins.every((bin) => bin.length > 0)).toBe(true)
-        expect(one.bins.every((bin, b) => bin.every((i) => one.binOf[one.steps.present[i]!] === b))).toBe(true)
+        expect(
+          one.bins.every((bin, b) => bin.every((i) => one.binOf[one.steps.present[i]!] === b)),
+        ).toBe(true)
         return saturationOf(one) / saturationOf(twin)
       })
     expect(new Set(rates).size).toBe(5)
@@ -98,5 +132,7 @@ describe('a twin', () => {
 })
 
 test('no step, no twin', () => {
-  expect(() => twinOf({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] })).toThrow(RangeError)
+  expect(() =>
+    twinOf({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }),
+  ).toThrow(RangeError)
 })

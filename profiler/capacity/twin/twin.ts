@@ -1,10 +1,13 @@
 /**
- * A twin of a server, made from what a load saw of it: a queue whose every step is drawn from the steps that were observed.
+ * A twin of a server, made from what a load saw of it: a queue whose every step is drawn from the
+ * steps that were observed.
  *
- * A step leads from one departure to the next. It is recorded with the number of requests k that were there when it began, how long it took,
- * how many left at its end (a batch), and how old the first of these was among those present. That is the embedded Markov chain of an
- * M/G/1 queue and of its batch variants (Kendall 1953; Bailey 1954), learnt without assuming the service's distribution, and an
- * approximation for several workers or processor sharing. A twin can be put under any load for as long as one likes, at no cost to the server.
+ * A step leads from one departure to the next. It is recorded with the number of requests k that
+ * were there when it began, how long it took, how many left at its end (a batch), and how old the
+ * first of these was among those present. That is the embedded Markov chain of an M/G/1 queue and
+ * of its batch variants (Kendall 1953; Bailey 1954), learnt without assuming the service's
+ * distribution, and an approximation for several workers or processor sharing. A twin can be put
+ * under any load for as long as one likes, at no cost to the server.
  */
 import type { Uniform } from '../../seeded-random.ts'
 import { leastOf } from '../../statistics/least.ts'
@@ -26,13 +29,22 @@ export interface Twin {
   readonly bins: readonly Int32Array[]
   readonly rows: Rows
   readonly drain?: Drain
-  /** Of a twin that serves batches: what one of so many takes. A step seen at one size serves at another. */
+  /**
+   * Of a twin that serves batches: what one of so many takes. A step seen at one size serves at
+   * another.
+   */
   readonly line?: Line
   /** The same of one whose batches take as long as their longest request. */
   readonly longest?: Longest
-  /** Who leaves is told by how many younger ones stay, rather than by how many older ones: a server that takes the last who came. */
+  /**
+   * Who leaves is told by how many younger ones stay, rather than by how many older ones: a server
+   * that takes the last who came.
+   */
   readonly fromBack?: boolean
-  /** Requests are served one each by the first of so many workers that is free, steps being their service times. Absent: steps follow one another. */
+  /**
+   * Requests are served one each by the first of so many workers that is free, steps being their
+   * service times. Absent: steps follow one another.
+   */
   readonly workers?: number
   /** The workers work on all requests at once (see sharing.ts), steps being the work of each. */
   readonly shared?: boolean
@@ -48,62 +60,104 @@ interface TwinKind extends Pick<Twin, 'workers' | 'shared' | 'batching' | 'place
   readonly largest?: number
 }
 
-/** Of a server that takes all who are there, up to `most` at a time: how much longer its step gets by each, ms. A step seen at one number then serves at another. */
+/**
+ * Of a server that takes all who are there, up to `most` at a time: how much longer its step gets
+ * by each, ms. A step seen at one number then serves at another.
+ */
 interface Drain {
   readonly most: number
   readonly msEach: number
 }
 
-/** Share of steps that must have taken all who were there, but for this share of them: cores that decode leave one or two behind. */
+/**
+ * Share of steps that must have taken all who were there, but for this share of them: cores that
+ * decode leave one or two behind.
+ */
 const drains = 0.8
 const leftBehind = 0.2
 const fewestToFit = 12
 
-/** Undefined for a server that takes them otherwise, or one by one. The largest batch may have been seen elsewhere. */
+/**
+ * Undefined for a server that takes them otherwise, or one by one. The largest batch may have been
+ * seen elsewhere.
+ */
 function drainOf(steps: Steps, largest: number): Drain | undefined {
   const seen = steps.departed.reduce((a, b) => Math.max(a, b), 0)
   const whole = [...steps.present.keys()].filter((i) => tookAll(steps, i, seen))
-  if (seen < 2 || whole.length < fewestToFit || whole.length < drains * steps.present.length) return undefined
+  if (seen < 2 || whole.length < fewestToFit || whole.length < drains * steps.present.length)
+    return undefined
   const [ms, size] = [moments(steps.tookMs, whole), moments(steps.departed, whole)]
-  const together = whole.reduce((sum, i) => sum + (steps.tookMs[i]! - ms.mean) * (steps.departed[i]! - size.mean), 0) / whole.length
-  return { most: Math.max(seen, largest), msEach: size.variance > 0 ? Math.max(0, together / size.variance) : 0 }
+  const together =
+    whole.reduce(
+      (sum, i) => sum + (steps.tookMs[i]! - ms.mean) * (steps.departed[i]! - size.mean),
+      0,
+    ) / whole.length
+  return {
+    most: Math.max(seen, largest),
+    msEach: size.variance > 0 ? Math.max(0, together / size.variance) : 0,
+  }
 }
 
-/** Times that a batch as large must have been seen: two that follow each other closely may look like one. */
+/**
+ * Times that a batch as large must have been seen: two that follow each other closely may look like
+ * one.
+ */
 const fewestAlike = 3
 
 /**
- * The most that a server takes together, by closed loops: few requests of an open window find a full batch where a batch takes long. As many as left
- * together time and again; more where all of those that found more than that were taken together, once though it be: then no limit was seen.
+ * The most that a server takes together, by closed loops: few requests of an open window find a
+ * full batch where a batch takes long. As many as left together time and again; more where all of
+ * those that found more than that were taken together, once though it be: then no limit was seen.
  */
 export function largestBatch(loops: readonly Steps[]): number {
   const descending = loops.flatMap(({ departed }) => departed).sort((a, b) => b - a)
   const known = descending.find((size, i) => size === descending[i + fewestAlike - 1]) ?? 0
   const beyond = loops.flatMap(({ present, departed }) =>
-    present.flatMap((there, i) => (there > known ? [{ size: there, whole: departed[i] === there }] : [])),
+    present.flatMap((there, i) =>
+      there > known ? [{ size: there, whole: departed[i] === there }] : [],
+    ),
   )
   const whole = beyond.filter((step) => step.whole)
-  return whole.length > 0 && whole.length >= drains * beyond.length ? Math.max(...whole.map(({ size }) => size)) : known
+  return whole.length > 0 && whole.length >= drains * beyond.length
+    ? Math.max(...whole.map(({ size }) => size))
+    : known
 }
 
-/** Whether the place of who leaves varies less by those who came after them than by those who came before. */
+/**
+ * Whether the place of who leaves varies less by those who came after them than by those who came
+ * before.
+ */
 function youngestFirst({ present, rank, departed }: Steps): boolean {
   const several = [...present.keys()].filter((i) => present[i]! > 2 && departed[i] === 1)
   const fromBack = present.map((k, i) => k - rank[i]!)
-  return several.length >= fewestToFit && moments(fromBack, several).variance < 0.5 * moments(rank, several).variance
+  return (
+    several.length >= fewestToFit &&
+    moments(fromBack, several).variance < 0.5 * moments(rank, several).variance
+  )
 }
 
-/** Whether steps with several present took all of them, up to a largest number: a server that serves batches. */
+/**
+ * Whether steps with several present took all of them, up to a largest number: a server that serves
+ * batches.
+ */
 export function servesBatches(steps: Steps): boolean {
   const most = steps.departed.reduce((a, b) => Math.max(a, b), 0)
   const several = [...steps.present.keys()].filter((i) => steps.present[i]! > 1)
-  return most > 1 && several.length >= fewestToFit && several.filter((i) => tookAll(steps, i, most)).length >= drains * several.length
+  return (
+    most > 1 &&
+    several.length >= fewestToFit &&
+    several.filter((i) => tookAll(steps, i, most)).length >= drains * several.length
+  )
 }
 
 const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean =>
-  departed[i]! >= (1 - leftBehind) * Math.min(present[i]!, most) && departed[i]! <= Math.min(present[i]!, most)
+  departed[i]! >= (1 - leftBehind) * Math.min(present[i]!, most) &&
+  departed[i]! <= Math.min(present[i]!, most)
 
-/** Variance of the draws over that of as many as there are: of steps and batches, which are no whole picture of the server, and of the service times of workers, which are. */
+/**
+ * Variance of the draws over that of as many as there are: of steps and batches, which are no whole
+ * picture of the server, and of the service times of workers, which are.
+ */
 const overdispersed = { steps: 2, services: 1.5 } as const
 
 /** Groups steps into a twin of a server. Throws a RangeError without any step. */
@@ -131,20 +185,32 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
 /** By what a batch takes another time than one of another size. */
 function scaleOf(steps: Steps, batching: Batching | undefined): Pick<Twin, 'line' | 'longest'> {
   if (batching === undefined) return {}
-  return batching.longestEach === undefined ? { line: lineThrough(steps) } : { longest: longestOf(steps, batching.longestEach) }
+  return batching.longestEach === undefined
+    ? { line: lineThrough(steps) }
+    : { longest: longestOf(steps, batching.longestEach) }
 }
 
-const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] => tookMs.map((ms, i) => ms / lineAt(line, departed[i]!))
+const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] =>
+  tookMs.map((ms, i) => ms / lineAt(line, departed[i]!))
 
 /**
- * The same twin with its steps drawn anew, in blocks of neighbours: its sampling error (stationary bootstrap, Politis and Romano 1994). Fewer than
- * there are, as a few slow ones in hundreds decide the capacity, of which as many draws would show too little doubt (Bickel, Götze and van Zwet 1997).
- * A bin that got no step, or none that takes any time (of what leaves at the very moment of another), keeps its own: it would serve without end.
+ * The same twin with its steps drawn anew, in blocks of neighbours: its sampling error (stationary
+ * bootstrap, Politis and Romano 1994). Fewer than there are, as a few slow ones in hundreds decide
+ * the capacity, of which as many draws would show too little doubt (Bickel, Götze and van Zwet
+ * 1997). A bin that got no step, or none that takes any time (of what leaves at the very moment of
+ * another), keeps its own: it would serve without end.
  */
 export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   const { steps, binOf, bins, rows } = twin
   const n = steps.present.length
-  const drawn: Steps = { present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }
+  const drawn: Steps = {
+    present: [],
+    tookMs: [],
+    departed: [],
+    rank: [],
+    endedMs: [],
+    spreadMs: [],
+  }
   const add = (i: number) => {
     drawn.present.push(steps.present[i]!)
     drawn.tookMs.push(steps.tookMs[i]!)
@@ -155,7 +221,11 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
   }
   for (
     let i = Math.floor(uniform() * n);
-    drawn.present.length < n / overdispersed[twin.workers === undefined || twin.batching !== undefined ? 'steps' : 'services'];
+    drawn.present.length <
+    n /
+      overdispersed[
+        twin.workers === undefined || twin.batching !== undefined ? 'steps' : 'services'
+      ];
     i = uniform() < rows.keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
@@ -187,20 +257,26 @@ export function takesInOrder({ steps, workers, drain }: Twin): boolean {
 export function saturationOf(twin: Twin): number {
   const { steps, bins, drain, batching, workers = 1 } = twin
   if (batching !== undefined) {
-    const byBatchesRps = (1000 * workers * batching.most * bins.at(-1)!.length) / stepsWhenFull(twin).reduce((sum, ms) => sum + ms, 0)
+    const byBatchesRps =
+      (1000 * workers * batching.most * bins.at(-1)!.length) /
+      stepsWhenFull(twin).reduce((sum, ms) => sum + ms, 0)
     return Math.min(byBatchesRps, mostOfCoresRps(batching.cores))
   }
   let ms = 0
   let departed = 0
   for (const i of bins.at(-1)!) {
-    const leaving = drain !== undefined && tookAll(steps, i, drain.most) ? drain.most : steps.departed[i]!
+    const leaving =
+      drain !== undefined && tookAll(steps, i, drain.most) ? drain.most : steps.departed[i]!
     ms += steps.tookMs[i]! + (drain?.msEach ?? 0) * (leaving - steps.departed[i]!)
     departed += leaving
   }
   return (1000 * workers * departed) / ms
 }
 
-/** Standard error of that by the chance of one answer, as a share: a batch has many answers, and but one time. */
+/**
+ * Standard error of that by the chance of one answer, as a share: a batch has many answers, and but
+ * one time.
+ */
 export function saturationErrorOf(twin: Twin): number {
   const tookMs = stepsWhenFull(twin)
   const { mean, variance } = moments(tookMs, [...tookMs.keys()])
@@ -210,7 +286,9 @@ export function saturationErrorOf(twin: Twin): number {
 
 /** How long the steps of a queue without end take, ms: full batches. */
 export const stepsWhenFull = (twin: Twin): number[] =>
-  Array.from(twin.bins.at(-1)!, (i) => (twin.batching === undefined ? twin.steps.tookMs[i]! : servedMs(twin, i, twin.batching.most)))
+  Array.from(twin.bins.at(-1)!, (i) =>
+    twin.batching === undefined ? twin.steps.tookMs[i]! : servedMs(twin, i, twin.batching.most),
+  )
 
 /** How long a batch that was seen would have been served, were it of so many. */
 function servedMs({ steps, line, longest }: Twin, step: number, size: number): number {
@@ -219,7 +297,10 @@ function servedMs({ steps, line, longest }: Twin, step: number, size: number): n
   return line === undefined ? tookMs : (tookMs * lineAt(line, size)) / lineAt(line, seen)
 }
 
-/** Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`, Infinity for refused ones. Every step takes `slowness` times as long, stalls too. */
+/**
+ * Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`, Infinity
+ * for refused ones. Every step takes `slowness` times as long, stalls too.
+ */
 export function simulate(
   twin: Twin,
   arrivalsMs: Float64Array,
@@ -231,7 +312,8 @@ export function simulate(
   if (twin.batching !== undefined) {
     const { cores } = twin.batching
     const servedMs = batchTimes(twin, slowness, uniform, stalling)
-    if (cores !== undefined) serveByStages(cores, twin.batching, servedMs, slowness, arrivalsMs, latencyMs)
+    if (cores !== undefined)
+      serveByStages(cores, twin.batching, servedMs, slowness, arrivalsMs, latencyMs)
     else serveByBatches(twin.batching, servedMs, slowness, arrivalsMs, latencyMs)
     return
   }
@@ -260,7 +342,9 @@ export function simulate(
     step = following(rows, bins[binOf[Math.min(present, largest)]!]!, step, uniform)
     const stayed = Math.min(twin.steps.present[step]!, most) - departed[step]!
     const leaving =
-      most > 0 && tookAll(twin.steps, step, most) ? Math.max(1, Math.min(present - stayed, most)) : Math.min(departed[step]!, present)
+      most > 0 && tookAll(twin.steps, step, most)
+        ? Math.max(1, Math.min(present - stayed, most))
+        : Math.min(departed[step]!, present)
     const took = Math.max(0, tookMs[step]! + msEach * (leaving - departed[step]!))
     now += slowness * (took + stalling(now, took))
     const place = fromBack ? present - (twin.steps.present[step]! - rank[step]!) : rank[step]!
@@ -279,7 +363,12 @@ export function simulate(
 }
 
 /** How long a batch of so many that begins then is served, asked for in order of time. */
-function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: Stalling): (size: number, beganMs: number) => number {
+function batchTimes(
+  twin: Twin,
+  slowness: number,
+  uniform: Uniform,
+  stalling: Stalling,
+): (size: number, beganMs: number) => number {
   const { binOf, bins, rows } = twin
   const largest = binOf.length - 1
   let step = -1
@@ -290,7 +379,10 @@ function batchTimes(twin: Twin, slowness: number, uniform: Uniform, stalling: St
   }
 }
 
-/** As `simulate`, of a twin with workers: each request begins at its arrival, or at the first departure when all of them are busy. */
+/**
+ * As `simulate`, of a twin with workers: each request begins at its arrival, or at the first
+ * departure when all of them are busy.
+ */
 function serveByWorkers(
   { steps, rows, shared, places = Number.POSITIVE_INFINITY }: Twin,
   workers: number,
@@ -303,7 +395,10 @@ function serveByWorkers(
   const { tookMs } = steps
   let step = -1
   const serviceMs = (beganMs: number) => {
-    step = step >= 0 && step + 1 < tookMs.length && uniform() < rows.keepGoing ? step + 1 : Math.floor(uniform() * tookMs.length)
+    step =
+      step >= 0 && step + 1 < tookMs.length && uniform() < rows.keepGoing
+        ? step + 1
+        : Math.floor(uniform() * tookMs.length)
     return slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
   }
   if (shared) {

@@ -20,7 +20,13 @@ async function seenOf(server: VirtualServer, rateRps: number, idleMs: number, la
     windows.push({
       run: await new VirtualLoadGenerator().play(
         { kind: 'virtual', server },
-        { kind: 'open', rateRps: share * rateRps, durationS: 1.5, arrivals: { kind: 'poisson' }, seed: 10 * share },
+        {
+          kind: 'open',
+          rateRps: share * rateRps,
+          durationS: 1.5,
+          arrivals: { kind: 'poisson' },
+          seed: 10 * share,
+        },
         signal,
       ),
       disturbed: [],
@@ -40,16 +46,20 @@ const staged = (options: Partial<StagedServerOptions> & { ms: number }) =>
   })
 
 describe('cores beside batches show in how many are decoded when a batch begins', () => {
-  test.each<[string, Partial<StagedServerOptions> & { readonly ms: number; readonly cores: number }, number]>([
+  test.each<
+    [string, Partial<StagedServerOptions> & { readonly ms: number; readonly cores: number }, number]
+  >([
     ['one that is nearly as slow as the batches', { ms: 1, cores: 1 }, 720],
     ['four that hardly wait, and a delay', { ms: 3, cores: 4, maxDelayMs: 4, maxBatch: 8 }, 560],
   ])('%s', async (_, options, rateRps) => {
     const idleMs = 6.8 + options.ms + 0.02 + (options.maxDelayMs ?? 0)
     const found = (await seenOf(staged(options), rateRps, idleMs))!
     expect(found.most).toBe(options.maxBatch ?? 16)
-    const busiest = rateRps / mostOfCoresRps({ cores: options.cores, decodeMs: options.ms, writeMs: 0.02 })
+    const busiest =
+      rateRps / mostOfCoresRps({ cores: options.cores, decodeMs: options.ms, writeMs: 0.02 })
     // Busy cores are known by what they serve, idle ones by the time that they take.
-    if (busiest > 0.8) expect(Math.abs(mostOfCoresRps(found.cores) / (rateRps / busiest) - 1)).toBeLessThan(0.12)
+    if (busiest > 0.8)
+      expect(Math.abs(mostOfCoresRps(found.cores) / (rateRps / busiest) - 1)).toBeLessThan(0.12)
     else expect(Math.abs(found.cores!.decodeMs / options.ms - 1)).toBeLessThan(0.4)
     expect(Math.abs(found.delayMs - (options.maxDelayMs ?? 0))).toBeLessThan(1.5)
   })
@@ -63,7 +73,8 @@ describe('cores beside batches show in how many are decoded when a batch begins'
   })
 
   test('and are not looked for where batches alone tell as much, or none are served', async () => {
-    const batches = (maxBatch: number, servers = 1) => new QueueServer({ seed: 5, servers, maxBatch, serviceMs: (n) => 6 + 0.8 * n })
+    const batches = (maxBatch: number, servers = 1) =>
+      new QueueServer({ seed: 5, servers, maxBatch, serviceMs: (n) => 6 + 0.8 * n })
     expect(await seenOf(batches(16), 800, 6.8)).toBeUndefined()
     expect(await seenOf(batches(1, 4), 500, 6.8)).toBeUndefined()
   })
@@ -72,10 +83,20 @@ describe('cores beside batches show in how many are decoded when a batch begins'
 describe('the capacity of servers whose cores decode for long beside the batches', () => {
   const truths = trueCapacities()
   const measured = async (name: RegExp, seeds: readonly number[]) => {
-    const { server, slo, name: full } = [...drawnCases, ...virtualCases].find((of) => name.test(of.name))!
+    const {
+      server,
+      slo,
+      name: full,
+    } = [...drawnCases, ...virtualCases].find((of) => name.test(of.name))!
     const found = await Promise.all(
       seeds.map((seed) =>
-        measureCapacity({ target: { kind: 'virtual', server: server(7 * seed) }, slo, signal, seed: 1000 * seed, effort: 'quick' }),
+        measureCapacity({
+          target: { kind: 'virtual', server: server(7 * seed) },
+          slo,
+          signal,
+          seed: 1000 * seed,
+          effort: 'quick',
+        }),
       ),
     )
     const truth = truths[full]!
@@ -86,7 +107,8 @@ describe('the capacity of servers whose cores decode for long beside the batches
       outcome,
     }))
   }
-  const middle = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1]!
+  const middle = (values: readonly number[]) =>
+    values.toSorted((a, b) => a - b)[values.length >> 1]!
 
   test('is known to 3 %, and certain: neither stage is taken for the other', async () => {
     const found = await measured(/^drawn: 4 cores 1.2 ms, then/, [1001, 1002, 1004])

@@ -12,32 +12,53 @@ interface StagesSeen extends Batching {
 }
 
 const numbersOfCores = [1, 2, 3, 4, 6, 8]
-/** Answers of one batch follow one another within this share of the time within which answers left together. */
+/**
+ * Answers of one batch follow one another within this share of the time within which answers left
+ * together.
+ */
 const closely = 1 / 3
-/** Fewest batches of two and more, and least share of the requests in them, of a server that serves batches. */
+/**
+ * Fewest batches of two and more, and least share of the requests in them, of a server that serves
+ * batches.
+ */
 const fewest = 12
 const inBatches = 0.5
 const few = 0.05
-/** Times of a core that are tried first, and times that the best of them is looked at more closely. */
+/**
+ * Times of a core that are tried first, and times that the best of them is looked at more closely.
+ */
 const tried = 8
 const refinements = 3
 /** Shortest time of a core that is looked for, as a share of the idle latency. */
 const leastShare = 0.01
-/** What busy cores may be loaded with at the highest rate that was served, by the mean time of a task. */
+/**
+ * What busy cores may be loaded with at the highest rate that was served, by the mean time of a
+ * task.
+ */
 const mostLoad = 1.05
-/** Least that batches alone leave unexplained for cores to be looked for, the part of that which cores may leave, and the most. */
+/**
+ * Least that batches alone leave unexplained for cores to be looked for, the part of that which
+ * cores may leave, and the most.
+ */
 const leastApart = 0.01
 const explained = 0.6
 const mostApart = 0.1
 
 /**
- * Cores that have decoded as many requests when a batch begins as are in it, nearly always. When it begins is known: when the one before it ended, or when its first was decoded and had
- * waited; so how long it takes is seen where batches followed one another, and each number of cores and time to decode leaves one delay for the rest of the idle latency.
- * Undefined of servers whose batches are explained as well without, or not at all.
+ * Cores that have decoded as many requests when a batch begins as are in it, nearly always. When it
+ * begins is known: when the one before it ended, or when its first was decoded and had waited; so
+ * how long it takes is seen where batches followed one another, and each number of cores and time
+ * to decode leaves one delay for the rest of the idle latency. Undefined of servers whose batches
+ * are explained as well without, or not at all.
  * @param largest requests that were seen to leave together in closed loops
  * @param togetherMs answers within so much of one another left together
  */
-export function stagesSeen(windows: readonly WatchedRun[], largest: number, togetherMs: number, idleMs: number): StagesSeen | undefined {
+export function stagesSeen(
+  windows: readonly WatchedRun[],
+  largest: number,
+  togetherMs: number,
+  idleMs: number,
+): StagesSeen | undefined {
   const seen = windows.map((window) => lotsOf(window, closely * togetherMs))
   const sizes = seen.flatMap((lots) => lots.sizes)
   const several = sizes.filter((size) => size > 1)
@@ -57,16 +78,31 @@ export function stagesSeen(windows: readonly WatchedRun[], largest: number, toge
     const of = closest((decodeMs) => fit({ cores, decodeMs, writeMs }), shortestMs, longestMs)
     if (best === undefined || of.apart < best.apart) best = of
   }
-  if (best === undefined || best.apart > Math.min(mostApart, explained * alone.apart)) return undefined
+  if (best === undefined || best.apart > Math.min(mostApart, explained * alone.apart))
+    return undefined
   const { cores, delayMs } = best
   const { writeMs } = cores
-  const served = seen.map((lots) => servedOf(lots, decodedAt(lots, cores), { writeMs, most, delayMs }).steps)
+  const served = seen.map(
+    (lots) => servedOf(lots, decodedAt(lots, cores), { writeMs, most, delayMs }).steps,
+  )
   // Cores that leave nothing to the batches are workers.
   if (sum(served.map(({ tookMs }) => tookMs.length)) < fewest) return undefined
-  return { workers: 1, most, delayMs, since: 'arrival', besideMs: 0, cores, windows: served, loops: [] }
+  return {
+    workers: 1,
+    most,
+    delayMs,
+    since: 'arrival',
+    besideMs: 0,
+    cores,
+    windows: served,
+    loops: [],
+  }
 }
 
-/** That of closed loops, unless more than a few were larger: two that follow each other closely look like one. */
+/**
+ * That of closed loops, unless more than a few were larger: two that follow each other closely look
+ * like one.
+ */
 function largestOf(sizes: readonly number[], largest: number): number {
   const descending = sizes.toSorted((a, b) => b - a)
   return descending[Math.floor(few * descending.length)]! <= largest ? largest : descending[0]!
@@ -76,7 +112,9 @@ function largestOf(sizes: readonly number[], largest: number): number {
 function closest(fit: (ms: number) => Fit, fromMs: number, toMs: number): Fit {
   let step = Math.log(toMs / fromMs) / (tried - 1)
   const logs = Array.from({ length: tried }, (_, i) => Math.log(fromMs) + i * step)
-  let best = logs.map((log) => ({ log, of: fit(Math.exp(log)) })).reduce((a, b) => (b.of.apart < a.of.apart ? b : a))
+  let best = logs
+    .map((log) => ({ log, of: fit(Math.exp(log)) }))
+    .reduce((a, b) => (b.of.apart < a.of.apart ? b : a))
   for (let i = 0; i < refinements; i++) {
     step /= 2
     for (const log of [best.log - step, best.log + step]) {
@@ -114,15 +152,28 @@ function lotsOf(window: WatchedRun, closeMs: number): Lots {
   }
   const latencyMs = endsMs.map((ms, i) => (ms < lastMs ? ms - sentMs[i]! : Number.NaN))
   const spanMs = endMs.length > 1 ? endMs.at(-1)! - endMs[0]! : Number.POSITIVE_INFINITY
-  return { window, sentMs, latencyMs, endMs, sizes, writingMs, servedRps: (1000 * (endMs.length - 1)) / spanMs }
+  return {
+    window,
+    sentMs,
+    latencyMs,
+    endMs,
+    sizes,
+    writingMs,
+    servedRps: (1000 * (endMs.length - 1)) / spanMs,
+  }
 }
 
 interface Fit {
   readonly cores: Cores
   readonly delayMs: number
-  /** Requests by which batches are larger or smaller than what was decoded when they began, as a share of all. */
+  /**
+   * Requests by which batches are larger or smaller than what was decoded when they began, as a
+   * share of all.
+   */
   readonly apart: number
-  /** The most that it ever was as the windows came: later ones, of full batches, take nothing back. */
+  /**
+   * The most that it ever was as the windows came: later ones, of full batches, take nothing back.
+   */
   readonly everApart: number
 }
 
@@ -130,9 +181,20 @@ function fitOf(seen: readonly Lots[], cores: Cores, most: number, idleMs: number
   const decoded = seen.map((lots) => decodedAt(lots, cores))
   const upTo = seen.map((_, last) => sum(seen.slice(0, last + 1).map(({ endMs }) => endMs.length)))
   const at = (delayMs: number): Fit & { readonly busy: Steps } => {
-    const served = seen.map((lots, i) => servedOf(lots, decoded[i]!, { writeMs: cores.writeMs, most, delayMs }))
-    const shares = upTo.map((requests, last) => sum(served.slice(0, last + 1).map((of) => of.apart)) / Math.max(1, requests))
-    return { cores, delayMs, apart: shares.at(-1)!, everApart: Math.max(...shares), busy: joinSteps(served.map((of) => of.busy)) }
+    const served = seen.map((lots, i) =>
+      servedOf(lots, decoded[i]!, { writeMs: cores.writeMs, most, delayMs }),
+    )
+    const shares = upTo.map(
+      (requests, last) =>
+        sum(served.slice(0, last + 1).map((of) => of.apart)) / Math.max(1, requests),
+    )
+    return {
+      cores,
+      delayMs,
+      apart: shares.at(-1)!,
+      everApart: Math.max(...shares),
+      busy: joinSteps(served.map((of) => of.busy)),
+    }
   }
   const atOnce = at(0)
   if (atOnce.busy.tookMs.length < fewest) return atOnce
@@ -142,15 +204,20 @@ function fitOf(seen: readonly Lots[], cores: Cores, most: number, idleMs: number
 }
 
 /**
- * How long each batch was served: it began when the one before it had been, or when its first was decoded and had waited. As many as left together, and as many are decoded by
- * a time, count: which of them, cores that take unequal times may change.
+ * How long each batch was served: it began when the one before it had been, or when its first was
+ * decoded and had waited. As many as left together, and as many are decoded by a time, count: which
+ * of them, cores that take unequal times may change.
  */
 function servedOf(
   { window, endMs, sizes }: Lots,
   decodedMs: Float64Array,
   { writeMs, most, delayMs }: { writeMs: number; most: number; delayMs: number },
 ) {
-  const noStep = () => ({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }) as Record<keyof Steps, number[]>
+  const noStep = () =>
+    ({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }) as Record<
+      keyof Steps,
+      number[]
+    >
   const [steps, busy] = [noStep(), noStep()]
   const way = { workers: 1, most, delayMs, since: 'arrival', besideMs: 0 } as const
   let [from, freeMs, ready, apart] = [0, Number.NEGATIVE_INFINITY, 0, 0]
@@ -175,15 +242,26 @@ function servedOf(
   return { steps, busy, apart }
 }
 
-/** When each request is decoded, in the order of arrival, were all to take as long and none while answers are written (G/D/m: each takes over from the one that came so many before it). */
-function decodedAt({ sentMs, endMs, sizes }: Lots, { cores, decodeMs, writeMs }: Cores): Float64Array {
+/**
+ * When each request is decoded, in the order of arrival, were all to take as long and none while
+ * answers are written (G/D/m: each takes over from the one that came so many before it).
+ */
+function decodedAt(
+  { sentMs, endMs, sizes }: Lots,
+  { cores, decodeMs, writeMs }: Cores,
+): Float64Array {
   const doneMs = new Float64Array(sentMs.length)
   let [batch, from] = [0, 0]
   for (let i = 0; i < sentMs.length; i++) {
     let beginsMs = Math.max(sentMs[i]!, i >= cores ? doneMs[i - cores]! : 0)
-    for (; batch < sizes.length && endMs[from]! - writeMs < beginsMs + decodeMs; from += sizes[batch++]!) {
+    for (
+      ;
+      batch < sizes.length && endMs[from]! - writeMs < beginsMs + decodeMs;
+      from += sizes[batch++]!
+    ) {
       const writtenMs = endMs[from + sizes[batch]! - 1]!
-      if (writtenMs > beginsMs) beginsMs += Math.min(writtenMs - beginsMs, writtenMs - endMs[from]! + writeMs)
+      if (writtenMs > beginsMs)
+        beginsMs += Math.min(writtenMs - beginsMs, writtenMs - endMs[from]! + writeMs)
     }
     doneMs[i] = beginsMs + decodeMs
   }

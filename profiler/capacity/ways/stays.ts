@@ -15,7 +15,8 @@ const known = new WeakMap<LoadRun, Stays>()
 
 /**
  * Sorted once for each run: many numbers of workers are tried on the same ones.
- * @param besideMs what each request takes beside the server, on its way there and back: it stays so much shorter
+ * @param besideMs what each request takes beside the server, on its way there and back: it stays so
+ * much shorter
  */
 export function answeredOf(run: LoadRun, besideMs = 0): Stays {
   let stays = known.get(run)
@@ -27,7 +28,9 @@ export function answeredOf(run: LoadRun, besideMs = 0): Stays {
 }
 
 function staysOf({ sentMs, latencyMs }: LoadRun): Stays {
-  const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(latencyMs[i]!)).sort((a, b) => sentMs[a]! - sentMs[b]!)
+  const answered = [...sentMs.keys()]
+    .filter((i) => !Number.isNaN(latencyMs[i]!))
+    .sort((a, b) => sentMs[a]! - sentMs[b]!)
   const cameMs = Float64Array.from(answered, (i) => sentMs[i]!)
   const endMs = cameMs.map((ms, i) => ms + latencyMs[answered[i]!]!)
   return inOrder(cameMs, endMs, [...endMs.keys()])

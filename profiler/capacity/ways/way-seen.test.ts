@@ -8,12 +8,21 @@ import { workersSeen } from './workers.ts'
 
 const play = (load: Load): Promise<LoadRun> =>
   new VirtualLoadGenerator().play(
-    { kind: 'virtual', server: new QueueServer({ seed: 5, servers: 2, maxBatch: 1, serviceMs: () => 12 }) },
+    {
+      kind: 'virtual',
+      server: new QueueServer({ seed: 5, servers: 2, maxBatch: 1, serviceMs: () => 12 }),
+    },
     load,
     new AbortController().signal,
   )
 const windowAt = async (rateRps: number) => {
-  const run = await play({ kind: 'open', rateRps, durationS: 3, arrivals: { kind: 'poisson' }, seed: 3 })
+  const run = await play({
+    kind: 'open',
+    rateRps,
+    durationS: 3,
+    arrivals: { kind: 'poisson' },
+    seed: 3,
+  })
   return { run, disturbed: [], steps: stepsOf(run, 1) }
 }
 

@@ -1,4 +1,7 @@
-/** By which way of serving the twin is a queue that is known: in batches, by workers, on shared cores; or steps alone. */
+/**
+ * By which way of serving the twin is a queue that is known: in batches, by workers, on shared
+ * cores; or steps alone.
+ */
 import type { LoadRun } from '../../types.ts'
 import type { ObservedRun } from '../posterior.ts'
 import type { Batching } from '../twin/batching.ts'
@@ -25,10 +28,19 @@ interface Asked extends SeenBeside {
   readonly workersOf: typeof workersSeen
 }
 
-/** What was answered last of a window: an estimate is made to plan by, and once more, of the same windows, at the end. */
-const answered = new WeakMap<ObservedRun, { readonly asked: Asked; readonly seen: WorkersSeen | undefined }>()
+/**
+ * What was answered last of a window: an estimate is made to plan by, and once more, of the same
+ * windows, at the end.
+ */
+const answered = new WeakMap<
+  ObservedRun,
+  { readonly asked: Asked; readonly seen: WorkersSeen | undefined }
+>()
 
-/** What was seen of a server whose way of serving the windows show. Undefined of others: what they showed of it are steps from one departure to the next. */
+/**
+ * What was seen of a server whose way of serving the windows show. Undefined of others: what they
+ * showed of it are steps from one departure to the next.
+ */
 export function waySeen(
   windows: readonly ObservedRun[],
   loops: readonly LoadRun[],
@@ -44,21 +56,39 @@ export function waySeen(
   return seen
 }
 
-const alike = <T>(a: readonly T[], b: readonly T[]): boolean => a.length === b.length && a.every((value, i) => value === b[i])
+const alike = <T>(a: readonly T[], b: readonly T[]): boolean =>
+  a.length === b.length && a.every((value, i) => value === b[i])
 
 const isSame = (a: Asked, b: Asked): boolean =>
-  alike([a.places, a.idleMs, a.togetherMs, a.workersOf], [b.places, b.idleMs, b.togetherMs, b.workersOf]) &&
+  alike(
+    [a.places, a.idleMs, a.togetherMs, a.workersOf],
+    [b.places, b.idleMs, b.togetherMs, b.workersOf],
+  ) &&
   alike(a.windows, b.windows) &&
   alike(a.loops, b.loops) &&
   alike(a.ofLoops, b.ofLoops)
 
-function lookedAt({ windows, loops, places, ofLoops, idleMs, togetherMs, workersOf }: Asked): WorkersSeen | undefined {
+function lookedAt({
+  windows,
+  loops,
+  places,
+  ofLoops,
+  idleMs,
+  togetherMs,
+  workersOf,
+}: Asked): WorkersSeen | undefined {
   // A full queue is the twin's that goes step by step.
-  const batching = places === undefined ? batchesSeen(windows, loops, largestBatch(ofLoops), togetherMs, idleMs) : undefined
+  const batching =
+    places === undefined
+      ? batchesSeen(windows, loops, largestBatch(ofLoops), togetherMs, idleMs)
+      : undefined
   if (batching !== undefined && tellsMore(batching, togetherMs)) return { ...batching, batching }
   const ofWindows = windows.map((window) => window.steps)
   const steps = joinSteps(ofWindows)
-  const stages = batching === undefined && places === undefined ? stagesSeen(windows, largestBatch(ofLoops), togetherMs, idleMs) : undefined
+  const stages =
+    batching === undefined && places === undefined
+      ? stagesSeen(windows, largestBatch(ofLoops), togetherMs, idleMs)
+      : undefined
   if (stages !== undefined) return { ...stages, batching: stages }
   const longest =
     places === undefined && servesBatches(joinSteps([...ofLoops, ...ofWindows]))
@@ -69,4 +99,5 @@ function lookedAt({ windows, loops, places, ofLoops, idleMs, togetherMs, workers
 }
 
 /** One that serves batch after batch, of all who are there, is its steps. */
-const tellsMore = ({ workers, delayMs }: Batching, togetherMs: number): boolean => workers > 1 || delayMs > togetherMs / 3
+const tellsMore = ({ workers, delayMs }: Batching, togetherMs: number): boolean =>
+  workers > 1 || delayMs > togetherMs / 3

@@ -1,4 +1,7 @@
-/** Service times and numbers of workers of runs written by hand; those of servers are in workers.test.ts. */
+/**
+ * Service times and numbers of workers of runs written by hand; those of servers are in
+ * workers.test.ts.
+ */
 import { describe, expect, test } from 'vitest'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../types.ts'
@@ -8,7 +11,11 @@ import { servesOutOfTurn, servicesOf, workersSeen } from './workers.ts'
 type Request = readonly [sentMs: number, serviceMs: number]
 
 /** What a server with so many workers makes of requests in the order of their arrival. */
-function served(workers: number, requests: readonly Request[], more: Partial<LoadRun> = {}): LoadRun {
+function served(
+  workers: number,
+  requests: readonly Request[],
+  more: Partial<LoadRun> = {},
+): LoadRun {
   const freeMs = Array<number>(workers).fill(0)
   const latencyMs = requests.map(([sentMs, serviceMs]) => {
     freeMs.sort((a, b) => a - b)
@@ -16,11 +23,21 @@ function served(workers: number, requests: readonly Request[], more: Partial<Loa
     return freeMs[0] - sentMs
   })
   const load = { kind: 'closed', connections: 1, durationS: 1 } as const
-  return runOf(load, latencyMs, { sentMs: Float64Array.from(requests, ([sentMs]) => sentMs), ...more })
+  return runOf(load, latencyMs, {
+    sentMs: Float64Array.from(requests, ([sentMs]) => sentMs),
+    ...more,
+  })
 }
 
-/** Bursts of requests that arrive together, far enough apart for the server to rest between them. */
-const bursts = (count: number, size: number, serviceMs: (place: number, burst: number) => number, everyMs = 10_000): Request[] =>
+/**
+ * Bursts of requests that arrive together, far enough apart for the server to rest between them.
+ */
+const bursts = (
+  count: number,
+  size: number,
+  serviceMs: (place: number, burst: number) => number,
+  everyMs = 10_000,
+): Request[] =>
   Array.from({ length: count * size }, (_, i) => {
     const burst = Math.floor(i / size)
     return [everyMs * burst, serviceMs(i % size, burst)] as const
@@ -68,12 +85,18 @@ describe('service times', () => {
       [2, 5],
       [3, 7],
     ])
-    const turned = { ...run, sentMs: run.sentMs.toReversed(), latencyMs: run.latencyMs.toReversed() }
+    const turned = {
+      ...run,
+      sentMs: run.sentMs.toReversed(),
+      latencyMs: run.latencyMs.toReversed(),
+    }
     expect(servicesOf(turned, 1)).toEqual(servicesOf(run, 1))
   })
 
   test('leave out what failed: it took no worker and nobody found it', () => {
-    const run = runOf({ kind: 'closed', connections: 1, durationS: 1 }, [10, Number.NaN, 14], { sentMs: Float64Array.of(0, 1, 2) })
+    const run = runOf({ kind: 'closed', connections: 1, durationS: 1 }, [10, Number.NaN, 14], {
+      sentMs: Float64Array.of(0, 1, 2),
+    })
     const { steps, found } = servicesOf(run, 1)
     expect([steps.tookMs, found]).toEqual([
       [10, 6],
@@ -98,7 +121,9 @@ describe('service times', () => {
     const all = servicesOf(served(2, requests, { cutMs: 100.1 }), 2)
     expect(all.steps.tookMs).toEqual([100, 10, 10, 5])
     // What would have begun at the cut, or later, has not begun.
-    expect(servicesOf(served(1, [...requests.slice(1), [20, 90]], { cutMs: 21 }), 1).steps.tookMs).toEqual([10])
+    expect(
+      servicesOf(served(1, [...requests.slice(1), [20, 90]], { cutMs: 21 }), 1).steps.tookMs,
+    ).toEqual([10])
   })
 
   test('leave out those that met a disturbance; the wait before them may', () => {
@@ -107,7 +132,8 @@ describe('service times', () => {
       [1, 10],
       [2, 10],
     ]
-    const took = (fromMs: number, toMs: number) => servicesOf(served(1, requests), 1, [[fromMs, toMs]]).steps.tookMs
+    const took = (fromMs: number, toMs: number) =>
+      servicesOf(served(1, requests), 1, [[fromMs, toMs]]).steps.tookMs
     expect([took(0, 40), took(51, 59), took(61, 80), took(71, 80)]).toEqual([
       [10, 10],
       [50, 10],
@@ -117,7 +143,9 @@ describe('service times', () => {
   })
 
   test('with too few workers are too short, never negative; the next begins no earlier for it', () => {
-    const run = runOf({ kind: 'closed', connections: 1, durationS: 1 }, [10, 10, 3, 10], { sentMs: Float64Array.of(0, 0, 5, 9) })
+    const run = runOf({ kind: 'closed', connections: 1, durationS: 1 }, [10, 10, 3, 10], {
+      sentMs: Float64Array.of(0, 0, 5, 9),
+    })
     expect(servicesOf(run, 1).steps.tookMs).toEqual([10, 0, 0, 9])
   })
 })
@@ -130,12 +158,16 @@ const workersOf = (runs: readonly LoadRun[], loops: readonly LoadRun[] = []) =>
   )?.workers
 /** As busy as its one worker: `elapsedS` is the time of its services. */
 const busy = (requests: readonly Request[], workers = 1): LoadRun =>
-  served(workers, requests, { elapsedS: requests.reduce((sum, [, ms]) => sum + ms, 0) / 1000 / workers })
+  served(workers, requests, {
+    elapsedS: requests.reduce((sum, [, ms]) => sum + ms, 0) / 1000 / workers,
+  })
 
 describe('how many workers there are', () => {
   test('shows from 25 requests that waited, and 25 that did not, on', () => {
-    const of = (pairs: number, alone: number) => workersOf([busy([...bursts(pairs, 2, () => 100), ...after(bursts(alone, 1, () => 100))])])
-    const after = (requests: Request[]) => requests.map(([sentMs, ms]) => [sentMs + 1e6, ms] as const)
+    const of = (pairs: number, alone: number) =>
+      workersOf([busy([...bursts(pairs, 2, () => 100), ...after(bursts(alone, 1, () => 100))])])
+    const after = (requests: Request[]) =>
+      requests.map(([sentMs, ms]) => [sentMs + 1e6, ms] as const)
     expect([of(25, 0), of(24, 10), of(25, 10)]).toEqual([1, undefined, 1])
     const long = (count: number) => workersOf([busy(bursts(count, 40, () => 100))])
     expect([long(24), long(25)]).toEqual([undefined, 1])
@@ -164,7 +196,8 @@ describe('how many workers there are', () => {
   })
 
   test('is looked for up to 1.6 times what Little’s law says, and one more', () => {
-    // Bursts of eight, two rounds of 10 ms of four workers: 8 / every ms. Alone a request takes 10 ms.
+    // Bursts of eight, two rounds of 10 ms of four workers: 8 / every ms. Alone a request takes 10
+    // ms.
     const every = (ms: number) =>
       workersOf([
         served(
@@ -179,9 +212,15 @@ describe('how many workers there are', () => {
 
   /** One worker of 10 ms, whose closed loop answered so many a second at first, each in no time. */
   const once = (rps: number, size = 2) => {
-    const quick = runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(rps).fill(0.001))
+    const quick = runOf(
+      { kind: 'closed', connections: 1, durationS: 1 },
+      Array<number>(rps).fill(0.001),
+    )
     const requests = bursts(60, size, () => 10)
-    return workersOf([served(1, requests, { elapsedS: 100 })], [quick, served(1, requests, { elapsedS: 100 })])
+    return workersOf(
+      [served(1, requests, { elapsedS: 100 })],
+      [quick, served(1, requests, { elapsedS: 100 })],
+    )
   }
 
   test('is no smaller than answers at the highest rate seen need, but for a tenth', () => {
@@ -201,7 +240,8 @@ describe('how many workers there are', () => {
   })
 
   test('where a request is served as long as the tenth of them that found the fewest others', () => {
-    // Two workers are looked for where 0.625 are busy: bursts of 24 and 20 have three who found two at most, of 10, 10 and 20 ms, and of 18 two.
+    // Two workers are looked for where 0.625 are busy: bursts of 24 and 20 have three who found two
+    // at most, of 10, 10 and 20 ms, and of 18 two.
     const two = (rps: number, size: number) =>
       workersOf([
         served(
@@ -216,12 +256,17 @@ describe('how many workers there are', () => {
 
   test('is not told by a server that answered nobody', () => {
     expect(workersOf([])).toBeUndefined()
-    expect(workersOf([runOf({ kind: 'closed', connections: 1, durationS: 1 }, [Number.NaN])])).toBeUndefined()
+    expect(
+      workersOf([runOf({ kind: 'closed', connections: 1, durationS: 1 }, [Number.NaN])]),
+    ).toBeUndefined()
   })
 })
 
 describe('requests that waited are served as those that did not', () => {
-  /** Whether one worker fits services of 100 ms of who waits for nobody, and of so many ms of the others. */
+  /**
+   * Whether one worker fits services of 100 ms of who waits for nobody, and of so many ms of the
+   * others.
+   */
   const fits = (ms: (place: number, burst: number) => number, size = 2, count = 50) => {
     const found = workersSeen([{ run: busy(bursts(count, size, ms)), disturbed: [] }], [])
     return found?.workers === 1 && found.besideMs === 0
@@ -230,21 +275,36 @@ describe('requests that waited are served as those that did not', () => {
   test('within 2 % of the mean of those that did not', () => {
     const waited = (waitedMs: number) => fits((place) => (place === 0 ? 100 : waitedMs))
     // 101.99 % are 1.97 % as a logarithm; 98.01 % are 2.01 % of it.
-    expect([waited(101.99), waited(102.01), waited(98.03), waited(98.01)]).toEqual([true, false, true, false])
+    expect([waited(101.99), waited(102.01), waited(98.03), waited(98.01)]).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ])
   })
 
   test('or within four standard errors', () => {
-    // Both spread by 10 ms about their means: 4 sqrt((100 + d² / 4) (1 / 50 + 1 / 50)) is d at d = 8.73.
-    const waited = (d: number) => fits((place, burst) => (burst % 2 === 0 ? 190 : 210) + (place === 0 ? 0 : d))
-    expect([waited(8.6), waited(8.8), waited(-8.3), waited(-8.8)]).toEqual([true, false, true, false])
+    // Both spread by 10 ms about their means: 4 sqrt((100 + d² / 4) (1 / 50 + 1 / 50)) is d at d =
+    // 8.73.
+    const waited = (d: number) =>
+      fits((place, burst) => (burst % 2 === 0 ? 190 : 210) + (place === 0 ? 0 : d))
+    expect([waited(8.6), waited(8.8), waited(-8.3), waited(-8.8)]).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ])
     // Of 50 and 150: 4 sqrt((100 + 3 d² / 16) (1 / 50 + 1 / 150)) is d at d = 6.83.
-    const more = (d: number) => fits((place, burst) => (burst % 2 === 0 ? 190 : 210) + (place === 0 ? 0 : d), 4)
+    const more = (d: number) =>
+      fits((place, burst) => (burst % 2 === 0 ? 190 : 210) + (place === 0 ? 0 : d), 4)
     expect([more(6.6), more(6.9)]).toEqual([true, false])
   })
 
   test('in their logarithms too', () => {
-    // One in five of those that waited takes a fifth, the others a fifth more: the same mean, and 4 % are short.
-    const waited = (place: number, burst: number) => (place === 0 ? 100 : burst % 25 === 0 ? 4 : 104)
+    // One in five of those that waited takes a fifth, the others a fifth more: the same mean, and 4
+    // % are short.
+    const waited = (place: number, burst: number) =>
+      place === 0 ? 100 : burst % 25 === 0 ? 4 : 104
     expect(fits(waited, 2, 50)).toBe(true)
     expect(fits(waited, 2, 1500)).toBe(false)
   })
@@ -259,10 +319,16 @@ describe('requests that waited are served as those that did not', () => {
   })
 
   test('and one in 25 of them at most, beyond chance, is not half as long as nearly all of the others', () => {
-    // Of 25 that waited for nobody the second least is 12: short is what is under 6. Of 100 others four may be, and three times the root of four more.
+    // Of 25 that waited for nobody the second least is 12: short is what is under 6. Of 100 others
+    // four may be, and three times the root of four more.
     const alone = [10, 12, 20, ...Array.from({ length: 22 }, (_, i) => (i % 2 === 0 ? 20 : 40))]
     const others = (short: number, ms: number) =>
-      fits((place, burst) => (place === 0 ? alone[burst]! : 4 * burst + place <= short ? ms : burst % 2 === 0 ? 20 : 40), 5, 25)
+      fits(
+        (place, burst) =>
+          place === 0 ? alone[burst]! : 4 * burst + place <= short ? ms : burst % 2 === 0 ? 20 : 40,
+        5,
+        25,
+      )
     expect([others(10, 5.9), others(11, 5.9)]).toEqual([true, false])
     expect([others(11, 6), others(11, 6.1), others(20, 8)]).toEqual([true, true, true])
   })
@@ -291,15 +357,18 @@ describe('closed loops', () => {
     // 103.2 is 3 % more than the windows’ 100, and 1.5 % more than the mean of all after it.
     expect(loopsSeen([loopOf(103.2), loopOf(101.9, 1000)])).toEqual([103, 102])
     expect(loopsSeen([loopOf(103.2), loopOf(100, 1000)])).toEqual([100])
-    // The windows alone would take it, the loop after it does not; nor would the loop alone take it.
+    // The windows alone would take it, the loop after it does not; nor would the loop alone take
+    // it.
     expect(loopsSeen([loopOf(98.1), loopOf(101.5, 1000)])).toEqual([102])
   })
 
   test('of which the earlier half was served otherwise by three standard errors together lose it', () => {
-    const spread = (around: number) => busy(bursts(50, 2, (_, burst) => around + (burst % 2 === 0 ? -30 : 30)))
+    const spread = (around: number) =>
+      busy(bursts(50, 2, (_, burst) => around + (burst % 2 === 0 ? -30 : 30)))
     const windows = [spread(200)]
     const seen = (...around: number[]) => loopsSeen(around.map(spread), windows)
-    // A hundred beside 300 of the windows and the loops after it: four errors are 13.9. Two hundred beside them: three are 8.2.
+    // A hundred beside 300 of the windows and the loops after it: four errors are 13.9. Two hundred
+    // beside them: three are 8.2.
     expect(seen(211.9, 211.9, 200, 200)).toEqual([170, 170])
     expect(seen(208.5, 208.5, 200, 200)).toEqual([170, 170])
     expect(seen(207.7, 207.7, 200, 200)).toEqual([178, 178, 170, 170])
@@ -316,7 +385,9 @@ describe('closed loops', () => {
 
 describe('one worker that serves out of turn', () => {
   /** Steps of one request each, of so many who were there, of whom the one at this place left. */
-  const stepsOf = (each: readonly { present: number; tookMs: number; rank: number; departed?: number }[]): Steps => ({
+  const stepsOf = (
+    each: readonly { present: number; tookMs: number; rank: number; departed?: number }[],
+  ): Steps => ({
     present: each.map(({ present }) => present),
     tookMs: each.map(({ tookMs }) => tookMs),
     departed: each.map(({ departed = 1 }) => departed),
@@ -324,22 +395,35 @@ describe('one worker that serves out of turn', () => {
     endedMs: each.map((_, i) => 100 * i),
     spreadMs: each.map(() => 0),
   })
-  /** As many alone as in company, whose steps take so long; of those in company so many left before an older one. */
+  /**
+   * As many alone as in company, whose steps take so long; of those in company so many left before
+   * an older one.
+   */
   const served = (aloneMs: number, togetherMs: number, overtaking = 20, departed = 1) =>
     stepsOf(
       Array.from({ length: 80 }, (_, i) =>
         i % 2 === 0
           ? { present: 1, tookMs: aloneMs * (1 + 0.1 * ((i / 2) % 3)), rank: 0 }
-          : { present: 2 + (i % 3), tookMs: togetherMs * (1 + 0.1 * (((i - 1) / 2) % 3)), rank: i < 2 * overtaking ? 1 : 0, departed },
+          : {
+              present: 2 + (i % 3),
+              tookMs: togetherMs * (1 + 0.1 * (((i - 1) / 2) % 3)),
+              rank: i < 2 * overtaking ? 1 : 0,
+              departed,
+            },
       ),
     )
 
   test('is one whose steps take as long alone as in company, and overtake', () => {
     expect(servesOutOfTurn(served(10, 10))).toBe(true)
-    // Cores that are shared answer faster one after the other the more were there; a batch is no request.
+    // Cores that are shared answer faster one after the other the more were there; a batch is no
+    // request.
     expect(servesOutOfTurn(served(10, 5))).toBe(false)
     expect(servesOutOfTurn(served(10, 10, 20, 2))).toBe(false)
     expect(servesOutOfTurn(served(10, 10, 0))).toBe(false)
-    expect(servesOutOfTurn(stepsOf(Array.from({ length: 30 }, () => ({ present: 2, tookMs: 10, rank: 1 }))))).toBe(false)
+    expect(
+      servesOutOfTurn(
+        stepsOf(Array.from({ length: 30 }, () => ({ present: 2, tookMs: 10, rank: 1 }))),
+      ),
+    ).toBe(false)
   })
 })

@@ -15,11 +15,28 @@ import { servicesOf, workersSeen } from './workers.ts'
 const { signal } = new AbortController()
 const play = (server: VirtualServer, load: Load): Promise<LoadRun> =>
   new VirtualLoadGenerator().play({ kind: 'virtual', server }, load, signal)
-const queue = (servers: number, serviceMs: QueueServerOptions['serviceMs'], rest: Partial<QueueServerOptions> = {}) =>
-  new QueueServer({ seed: 5, servers, maxBatch: 1, ...rest, serviceMs })
-const open = (rateRps: number, durationS = 3, seed = 3): Load => ({ kind: 'open', rateRps, durationS, arrivals: { kind: 'poisson' }, seed })
-const loop = (connections: number, durationS = 1): Load => ({ kind: 'closed', connections, durationS })
-const seen = async (server: VirtualServer, rateRps: number, before: (server: VirtualServer) => Promise<unknown> = async () => {}) => {
+const queue = (
+  servers: number,
+  serviceMs: QueueServerOptions['serviceMs'],
+  rest: Partial<QueueServerOptions> = {},
+) => new QueueServer({ seed: 5, servers, maxBatch: 1, ...rest, serviceMs })
+const open = (rateRps: number, durationS = 3, seed = 3): Load => ({
+  kind: 'open',
+  rateRps,
+  durationS,
+  arrivals: { kind: 'poisson' },
+  seed,
+})
+const loop = (connections: number, durationS = 1): Load => ({
+  kind: 'closed',
+  connections,
+  durationS,
+})
+const seen = async (
+  server: VirtualServer,
+  rateRps: number,
+  before: (server: VirtualServer) => Promise<unknown> = async () => {},
+) => {
   await before(server)
   const loops = [await play(server, loop(1)), await play(server, loop(30))]
   return workersSeen([{ run: await play(server, open(rateRps)), disturbed: [] }], loops)
@@ -73,13 +90,16 @@ test.each<[string, number, number, QueueServerOptions['serviceMs'], number]>([
   ['always as long', 2, 130, () => 12, 2],
   ['of two kinds', 2, 230, twoKinds, 1],
   ['gamma', 2, 180, (_, uniform) => 10 * gamma(uniform, 25), 2],
-])('services %s: %i workers, and the way to them and back', async (_, workers, rateRps, serviceMs, besideMs) => {
-  const found = await seen(queue(workers, serviceMs, { besideMs }), rateRps)
-  expect(found?.workers).toBe(workers)
-  expect(found?.shared).toBe(false)
-  expect(found?.besideMs).toBeGreaterThan(0.5 * besideMs)
-  expect(found?.besideMs).toBeLessThan(1.5 * besideMs)
-})
+])(
+  'services %s: %i workers, and the way to them and back',
+  async (_, workers, rateRps, serviceMs, besideMs) => {
+    const found = await seen(queue(workers, serviceMs, { besideMs }), rateRps)
+    expect(found?.workers).toBe(workers)
+    expect(found?.shared).toBe(false)
+    expect(found?.besideMs).toBeGreaterThan(0.5 * besideMs)
+    expect(found?.besideMs).toBeLessThan(1.5 * besideMs)
+  },
+)
 
 test('too few workers with much beside them are not taken for the right ones', async () => {
   const found = await seen(
@@ -89,12 +109,22 @@ test('too few workers with much beside them are not taken for the right ones', a
   expect(found).toMatchObject({ workers: 4, besideMs: 0 })
 })
 
-test.each(['the last', 'the shortest'])('%s first is no order that workers are told by', async (order) => {
-  const takes = (waiting: readonly { workMs: number }[]) =>
-    order === 'the last' ? waiting.length - 1 : waiting.reduce((least, { workMs }, i) => (workMs < waiting[least]!.workMs ? i : least), 0)
-  const server = new DisciplineServer({ seed: 5, servers: 1, workMs: (uniform) => 10 * gamma(uniform, 2), takes })
-  expect((await seen(server, 85))?.shared).not.toBe(false)
-})
+test.each(['the last', 'the shortest'])(
+  '%s first is no order that workers are told by',
+  async (order) => {
+    const takes = (waiting: readonly { workMs: number }[]) =>
+      order === 'the last'
+        ? waiting.length - 1
+        : waiting.reduce((least, { workMs }, i) => (workMs < waiting[least]!.workMs ? i : least), 0)
+    const server = new DisciplineServer({
+      seed: 5,
+      servers: 1,
+      workMs: (uniform) => 10 * gamma(uniform, 2),
+      takes,
+    })
+    expect((await seen(server, 85))?.shared).not.toBe(false)
+  },
+)
 
 test('a few slow requests of open load are enough where the closed loops agree', async () => {
   const found = await seen(
@@ -107,7 +137,11 @@ test('a few slow requests of open load are enough where the closed loops agree',
 test.each<[string, VirtualServer, number]>([
   ['batches', queue(1, (batch) => 5 + 0.5 * batch, { maxBatch: 16 }), 1100],
   ['nearly flat batches', queue(1, (batch) => 20 + batch, { maxBatch: 8 }), 250],
-  ['a core before a batching GPU', virtualCases.find(({ name }) => name === 'CPU, then GPU batch 32')!.server(3), 2200],
+  [
+    'a core before a batching GPU',
+    virtualCases.find(({ name }) => name === 'CPU, then GPU batch 32')!.server(3),
+    2200,
+  ],
 ])('no number fits %s', async (_, server, rateRps) => {
   expect(await seen(server, rateRps)).toBeUndefined()
 })
@@ -116,11 +150,20 @@ test('loops that were served otherwise, as those of a cold server, and those bef
   let served = 0
   const serviceMs = () => 6 * (served++ < 150 ? 3 : 1)
   const server = queue(1, serviceMs)
-  const cold = [await play(server, loop(2)), await play(server, loop(2)), await play(server, loop(2))]
+  const cold = [
+    await play(server, loop(2)),
+    await play(server, loop(2)),
+    await play(server, loop(2)),
+  ]
   const warm = [await play(server, loop(8)), await play(server, loop(8))]
-  const found = workersSeen([{ run: await play(server, open(130)), disturbed: [] }], [...cold, ...warm])
+  const found = workersSeen(
+    [{ run: await play(server, open(130)), disturbed: [] }],
+    [...cold, ...warm],
+  )
   expect(found?.loops).toHaveLength(2)
-  expect(found?.loops.every(({ tookMs }) => tookMs.every((ms) => Math.abs(ms - 6) < 1e-6))).toBe(true)
+  expect(found?.loops.every(({ tookMs }) => tookMs.every((ms) => Math.abs(ms - 6) < 1e-6))).toBe(
+    true,
+  )
   // Where even the last loop tells of another one, closed loops and open load are not served alike.
   expect(workersSeen([{ run: await play(server, open(130)), disturbed: [] }], cold)).toBeUndefined()
 })
@@ -128,33 +171,65 @@ test('loops that were served otherwise, as those of a cold server, and those bef
 test('a twin with workers makes requests wait as the server does, and refuses as it does', async () => {
   const serviceMs = (_: number, uniform: Uniform) => 10 * gamma(uniform, 4)
   const teacher = await play(queue(3, serviceMs), open(250, 60))
-  const load = { kind: 'open', rateRps: 270, durationS: 60, arrivals: { kind: 'poisson' }, seed: 9 } as const
-  const share = (latencyMs: Float64Array, of: (ms: number) => boolean) => latencyMs.filter(of).length / latencyMs.length
+  const load = {
+    kind: 'open',
+    rateRps: 270,
+    durationS: 60,
+    arrivals: { kind: 'poisson' },
+    seed: 9,
+  } as const
+  const share = (latencyMs: Float64Array, of: (ms: number) => boolean) =>
+    latencyMs.filter(of).length / latencyMs.length
   for (const queueLimit of [undefined, 12]) {
     const real = await play(queue(3, serviceMs, { queueLimit }), load)
     const arrivalsMs = schedule(load)
     const latencyMs = new Float64Array(arrivalsMs.length)
     const places = queueLimit === undefined ? undefined : 3 + queueLimit
-    simulate(twinOf(servicesOf(teacher, 3).steps, { places, workers: 3 }), arrivalsMs, 1, seeded(2), latencyMs)
-    const apart = (ms: number) => share(latencyMs, (x) => x > ms && x < 1e9) - share(real.latencyMs, (x) => x > ms)
+    simulate(
+      twinOf(servicesOf(teacher, 3).steps, { places, workers: 3 }),
+      arrivalsMs,
+      1,
+      seeded(2),
+      latencyMs,
+    )
+    const apart = (ms: number) =>
+      share(latencyMs, (x) => x > ms && x < 1e9) - share(real.latencyMs, (x) => x > ms)
     for (const ms of [12, 25, 40]) expect(Math.abs(apart(ms))).toBeLessThan(0.03)
-    const [refused, refusedByServer] = [share(latencyMs, (x) => x === Number.POSITIVE_INFINITY), share(real.latencyMs, Number.isNaN)]
+    const [refused, refusedByServer] = [
+      share(latencyMs, (x) => x === Number.POSITIVE_INFINITY),
+      share(real.latencyMs, Number.isNaN),
+    ]
     expect(refused > 0).toBe(queueLimit !== undefined)
     expect(Math.abs(refused - refusedByServer)).toBeLessThan(0.4 * refusedByServer + 1e-9)
   }
 })
 
 /** Median error of quick measurements, and how many intervals hold the truth. */
-async function quick(name: string, seeds: readonly number[]): Promise<{ error: number; held: number }> {
-  const { server, slo } = [...simpleCases, ...developmentCases, ...virtualCases].find((known) => known.name === name)!
+async function quick(
+  name: string,
+  seeds: readonly number[],
+): Promise<{ error: number; held: number }> {
+  const { server, slo } = [...simpleCases, ...developmentCases, ...virtualCases].find(
+    (known) => known.name === name,
+  )!
   const truth = trueCapacities()[name]!
   const found = []
   for (const seed of seeds)
     found.push(
-      await measureCapacity({ target: { kind: 'virtual', server: server(7 * seed) }, slo, signal, seed: 1000 * seed, effort: 'quick' }),
+      await measureCapacity({
+        target: { kind: 'virtual', server: server(7 * seed) },
+        slo,
+        signal,
+        seed: 1000 * seed,
+        effort: 'quick',
+      }),
     )
-  const errors = found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)
-  const held = found.filter(({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high).length
+  const errors = found
+    .map(({ capacityRps }) => Math.abs(capacityRps / truth - 1))
+    .sort((a, b) => a - b)
+  const held = found.filter(
+    ({ capacityCi90Rps: [low, high] }) => low <= truth && truth <= high,
+  ).length
   return { error: errors[Math.floor(errors.length / 2)]!, held }
 }
 
@@ -169,13 +244,17 @@ test.each([
 })
 
 test('loops in which slow requests were more frequent, as of a cache that fills, tell of another server', async () => {
-  // One in 33 is slow at first, one in 170 later: too few for their means to differ by three standard errors.
+  // One in 33 is slow at first, one in 170 later: too few for their means to differ by three
+  // standard errors.
   let served = 0
   const serviceMs = () => (served % (served++ < 250 ? 33 : 170) === 7 ? 40 : 8)
   const server = queue(1, serviceMs)
   const early = [await play(server, loop(8)), await play(server, loop(8))]
   const later = [await play(server, loop(8)), await play(server, loop(8))]
-  const found = workersSeen([{ run: await play(server, open(80)), disturbed: [] }], [...early, ...later])
+  const found = workersSeen(
+    [{ run: await play(server, open(80)), disturbed: [] }],
+    [...early, ...later],
+  )
   expect(found?.workers).toBe(1)
   expect(found?.loops).toHaveLength(2)
 })

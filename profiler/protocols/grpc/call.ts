@@ -23,7 +23,13 @@ export interface Method {
 }
 
 /** One call over a connection of its own. Rejects with grpc-js's ServiceError. */
-export function callRaw(to: GrpcEndpoint, path: string, message: Buffer, timeoutMs: number, signal: AbortSignal): Promise<Buffer> {
+export function callRaw(
+  to: GrpcEndpoint,
+  path: string,
+  message: Buffer,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
   const asIs = (bytes: Buffer) => bytes
   let client: Client | undefined
   return new Promise<Buffer>((resolve, reject) => {
@@ -57,32 +63,57 @@ export async function call(
   signal: AbortSignal,
 ): Promise<Record<string, unknown>> {
   try {
-    return decodeMessage(method.response, await callRaw(to, method.path, encodeMessage(method.request, request), timeoutMs, signal))
+    return decodeMessage(
+      method.response,
+      await callRaw(to, method.path, encodeMessage(method.request, request), timeoutMs, signal),
+    )
   } catch (error) {
     throw asProtocolError(to, method.path, error, signal)
   }
 }
 
 /** What a failed call means, with a hint. The signal's reason when that was the cause. */
-export function asProtocolError({ protocol, url }: GrpcEndpoint, path: string, error: unknown, signal: AbortSignal): unknown {
+export function asProtocolError(
+  { protocol, url }: GrpcEndpoint,
+  path: string,
+  error: unknown,
+  signal: AbortSignal,
+): unknown {
   signal.throwIfAborted()
   if (error instanceof ProtocolError) return error
   const { code, details } = error as ServiceError
-  if (typeof code !== 'number') return new ProtocolError(protocol, `${url} ${path}: ${(error as Error).message}`)
+  if (typeof code !== 'number')
+    return new ProtocolError(protocol, `${url} ${path}: ${(error as Error).message}`)
   const kind = grpcErrorKind({ code, details })
   if (kind === 'refused')
-    return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, 'nothing listens there: is this the gRPC port?')
+    return new ProtocolError(
+      protocol,
+      `${url} cannot be reached: ${details}`,
+      'nothing listens there: is this the gRPC port?',
+    )
   if (kind === 'tls')
-    return new ProtocolError(protocol, `${url} cannot be reached: ${details}`, `check grpcs against grpc; ${trustHint}`, 'untrusted')
+    return new ProtocolError(
+      protocol,
+      `${url} cannot be reached: ${details}`,
+      `check grpcs against grpc; ${trustHint}`,
+      'untrusted',
+    )
   return new ProtocolError(
     protocol,
     `${url} ${path} answered ${grpcStatus(code)}: ${details || '(no message)'}`,
     hintFor(code, details),
-    code === status.INVALID_ARGUMENT || tooLarge({ code, details }) ? 'refused' : denied(code) ? 'denied' : undefined,
+    code === status.INVALID_ARGUMENT || tooLarge({ code, details })
+      ? 'refused'
+      : denied(code)
+        ? 'denied'
+        : undefined,
   )
 }
 
-/** False for a server that is not up yet, which is an answer. Throws what no waiting mends, and the signal's reason. */
+/**
+ * False for a server that is not up yet, which is an answer. Throws what no waiting mends, and the
+ * signal's reason.
+ */
 export function notUpYet(error: unknown, signal: AbortSignal): false {
   signal.throwIfAborted()
   if (error instanceof ProtocolError && error.why !== 'untrusted') return false
@@ -91,16 +122,21 @@ export function notUpYet(error: unknown, signal: AbortSignal): false {
 
 /** The server's limit on messages, in grpc-core's words and others'. */
 const tooLarge = ({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean =>
-  code === status.RESOURCE_EXHAUSTED && /larger than (the )?max|message.*(too large|exceeds)|max.*message/i.test(details)
+  code === status.RESOURCE_EXHAUSTED &&
+  /larger than (the )?max|message.*(too large|exceeds)|max.*message/i.test(details)
 
-const denied = (code: number): boolean => code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED
+const denied = (code: number): boolean =>
+  code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED
 
 function hintFor(code: number, details: string): string | undefined {
-  if (tooLarge({ code, details })) return "the server's own limit: send fewer items a request, or raise what it receives at most"
-  if (code === status.UNIMPLEMENTED) return 'the server does not speak this protocol: is it another one over gRPC?'
+  if (tooLarge({ code, details }))
+    return "the server's own limit: send fewer items a request, or raise what it receives at most"
+  if (code === status.UNIMPLEMENTED)
+    return 'the server does not speak this protocol: is it another one over gRPC?'
   if (code === status.NOT_FOUND) return 'check the model name'
   if (code === status.INVALID_ARGUMENT) return 'does the payload fit the model?'
   if (denied(code)) return headerHint
-  if (/protocol error|parse error|Received HTTP\/1|HTTP status code/i.test(details)) return 'it does not speak gRPC: is this its REST port?'
+  if (/protocol error|parse error|Received HTTP\/1|HTTP status code/i.test(details))
+    return 'it does not speak gRPC: is this its REST port?'
   return undefined
 }

@@ -1,7 +1,8 @@
 /**
- * The messages of both gRPC protocols, as far as they are used: names, numbers and types are those of the published definitions, without
- * which nothing would be understood. Fields that are left out are skipped by readers and absent for writers, as protocol buffers mean it.
- * Compared with them field by field in November 2026.
+ * The messages of both gRPC protocols, as far as they are used: names, numbers and types are those
+ * of the published definitions, without which nothing would be understood. Fields that are left out
+ * are skipped by readers and absent for writers, as protocol buffers mean it. Compared with them
+ * field by field in November 2026.
  */
 import protobuf from 'protobufjs'
 
@@ -33,8 +34,9 @@ message ModelInferResponse { string model_name = 1; string model_version = 2; st
 
 /**
  * TensorFlow Serving, services tensorflow.serving.PredictionService and ModelService:
- * https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis, tensors and signatures of
- * https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core (framework/tensor.proto, types.proto, protobuf/meta_graph.proto)
+ * https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis, tensors and signatures
+ * of https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core (framework/tensor.proto,
+ * types.proto, protobuf/meta_graph.proto)
  */
 const tensorflowServing = `
 syntax = "proto3";
@@ -74,7 +76,8 @@ message HealthCheckResponse { enum ServingStatus { UNKNOWN = 0; SERVING = 1; NOT
 `
 
 const root = new protobuf.Root()
-for (const text of [openInference, tensorflowServing, health]) protobuf.parse(text, root, { keepCase: true })
+for (const text of [openInference, tensorflowServing, health])
+  protobuf.parse(text, root, { keepCase: true })
 root.resolveAll() // Else lists are written unpacked.
 
 /** `name`: with its package, 'inference.ModelInferRequest'. */
@@ -83,8 +86,19 @@ export const encodeMessage = (name: string, value: Record<string, unknown>): Buf
   return Buffer.from(type.encode(type.fromObject(value)).finish())
 }
 
-/** Plain objects: 64-bit numbers as numbers, enumerations by name, bytes as Buffers; absent fields with their defaults. Throws for bytes that are no such message. */
-export const decodeMessage = <Message = Record<string, unknown>>(name: string, bytes: Uint8Array): Message => {
+/**
+ * Plain objects: 64-bit numbers as numbers, enumerations by name, bytes as Buffers; absent fields
+ * with their defaults. Throws for bytes that are no such message.
+ */
+export const decodeMessage = <Message = Record<string, unknown>>(
+  name: string,
+  bytes: Uint8Array,
+): Message => {
   const type = root.lookupType(name)
-  return type.toObject(type.decode(bytes), { longs: Number, enums: String, bytes: Buffer, defaults: true }) as Message
+  return type.toObject(type.decode(bytes), {
+    longs: Number,
+    enums: String,
+    bytes: Buffer,
+    defaults: true,
+  }) as Message
 }

@@ -31,15 +31,25 @@ const oip = '/inference.GRPCInferenceService/'
 const ready = wire([1, 1])
 /** int64 shapes are packed varints; -1 is ten bytes. */
 const minusOne = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]
-const inputMetadata = (name: string, datatype: string, shape: number[]) => wire([1, name], [2, datatype], [3, Buffer.from(shape)])
-const oipServer = (infer: Handler, inputs = [inputMetadata('text', 'BYTES', minusOne)]): Record<string, Handler> => ({
+const inputMetadata = (name: string, datatype: string, shape: number[]) =>
+  wire([1, name], [2, datatype], [3, Buffer.from(shape)])
+const oipServer = (
+  infer: Handler,
+  inputs = [inputMetadata('text', 'BYTES', minusOne)],
+): Record<string, Handler> => ({
   [`${oip}ServerLive`]: () => ready,
   [`${oip}ServerReady`]: () => ready,
-  [`${oip}ModelReady`]: (request) => wire([1, unwire(request).get(1)?.[0]?.toString() === 'bert' ? 1 : 0]),
-  [`${oip}ModelMetadata`]: () => wire([1, 'bert'], [2, '1'], [3, 'test'], ...inputs.map((input) => [4, input] as const)),
+  [`${oip}ModelReady`]: (request) =>
+    wire([1, unwire(request).get(1)?.[0]?.toString() === 'bert' ? 1 : 0]),
+  [`${oip}ModelMetadata`]: () =>
+    wire([1, 'bert'], [2, '1'], [3, 'test'], ...inputs.map((input) => [4, input] as const)),
   [`${oip}ModelInfer`]: infer,
 })
-const oipAnswer = wire([1, 'bert'], [5, wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1, 1])])], [6, Buffer.alloc(4)])
+const oipAnswer = wire(
+  [1, 'bert'],
+  [5, wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1, 1])])],
+  [6, Buffer.alloc(4)],
+)
 
 describe('Open Inference Protocol over gRPC, against messages made by hand', () => {
   test('ready only when the server and the model are', async () => {
@@ -52,15 +62,28 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
 
   test('metadata becomes messages with raw contents', async () => {
     const seen: Buffer[] = []
-    const inputs = [inputMetadata('text', 'BYTES', minusOne), inputMetadata('attention_mask', 'INT64', [...minusOne, 3])]
+    const inputs = [
+      inputMetadata('text', 'BYTES', minusOne),
+      inputMetadata('attention_mask', 'INT64', [...minusOne, 3]),
+    ]
     const url = await serve(
       oipServer((request) => {
         seen.push(request)
         return oipAnswer
       }, inputs),
     )
-    const target = await protocolFor('grpc-v2', { headers: { 'x-tenant': 'a' } }).prepare(url, 'bert', generated, signal)
-    expect(target).toMatchObject({ transport: 'grpc', path: `${oip}ModelInfer`, expect: 'logits', url: url.replace('grpc:', 'http:') })
+    const target = await protocolFor('grpc-v2', { headers: { 'x-tenant': 'a' } }).prepare(
+      url,
+      'bert',
+      generated,
+      signal,
+    )
+    expect(target).toMatchObject({
+      transport: 'grpc',
+      path: `${oip}ModelInfer`,
+      expect: 'logits',
+      url: url.replace('grpc:', 'http:'),
+    })
     expect(target.bodies).toHaveLength(4)
     const fields = unwire(seen[0]!)
     expect(fields.get(1)).toEqual([Buffer.from('bert')])
@@ -70,24 +93,40 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
     const [textBytes, maskBytes] = fields.get(7) as Buffer[]
     expect(textBytes!.readUInt32LE(0)).toBe(textBytes!.length - 4)
     expect(textBytes!.subarray(4).toString()).toMatch(/^[A-Z].*\.$/)
-    expect(new BigInt64Array(new Uint8Array(maskBytes!).buffer)).toEqual(BigInt64Array.of(1n, 1n, 1n))
+    expect(new BigInt64Array(new Uint8Array(maskBytes!).buffer)).toEqual(
+      BigInt64Array.of(1n, 1n, 1n),
+    )
   })
 
   test('bodies of the REST form are read from a file', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'grpc-'))
     const path = join(folder, 'bodies.jsonl')
-    await writeFile(path, '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[[1.5,-2]]}]}\n')
+    await writeFile(
+      path,
+      '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[[1.5,-2]]}]}\n',
+    )
     const url = await serve(oipServer(() => oipAnswer))
-    const { bodies } = await protocolFor('grpc-v2').prepare(url, 'bert', { kind: 'file', path }, signal)
+    const { bodies } = await protocolFor('grpc-v2').prepare(
+      url,
+      'bert',
+      { kind: 'file', path },
+      signal,
+    )
     const raw = unwire(bodies[0]!.body as Buffer).get(7)![0] as Buffer
     expect([raw.readFloatLE(0), raw.readFloatLE(4)]).toEqual([1.5, -2])
     await writeFile(path, '{"text":"no"}\n')
-    await expect(protocolFor('grpc-v2').prepare(url, 'bert', { kind: 'file', path }, signal)).rejects.toThrow(/body 1: no list of 'inputs'/)
+    await expect(
+      protocolFor('grpc-v2').prepare(url, 'bert', { kind: 'file', path }, signal),
+    ).rejects.toThrow(/body 1: no list of 'inputs'/)
     await rm(folder, { recursive: true })
   })
 
   test.each<[string, Handler, RegExp]>([
-    ['an error', () => ({ code: 3, details: 'expected shape [-1,16]' }), /INVALID_ARGUMENT: expected shape \[-1,16\]/],
+    [
+      'an error',
+      () => ({ code: 3, details: 'expected shape [-1,16]' }),
+      /INVALID_ARGUMENT: expected shape \[-1,16\]/,
+    ],
     ['no outputs', () => wire([1, 'bert']), /without outputs/],
     ['garbage', () => Buffer.from([0xff, 0xff, 0xff]), /what is no answer/],
   ])('%s is a ProtocolError with the evidence', async (_, infer, message) => {
@@ -98,18 +137,28 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
   })
 
   test('a server of the other protocol, a REST port, a dead port and a bad URL say so', async () => {
-    const url = await serve({ '/tensorflow.serving.PredictionService/Predict': () => Buffer.alloc(0) })
-    await expect(protocolFor('grpc-v2').prepare(url, 'm', generated, signal)).rejects.toMatchObject({
-      message: expect.stringMatching(/UNIMPLEMENTED/),
-      hint: expect.stringMatching(/another one over gRPC/),
+    const url = await serve({
+      '/tensorflow.serving.PredictionService/Predict': () => Buffer.alloc(0),
     })
+    await expect(protocolFor('grpc-v2').prepare(url, 'm', generated, signal)).rejects.toMatchObject(
+      {
+        message: expect.stringMatching(/UNIMPLEMENTED/),
+        hint: expect.stringMatching(/another one over gRPC/),
+      },
+    )
     const rest = createServer((_, response) => response.end('{}'))
     await new Promise<void>((resolve) => rest.listen(0, '127.0.0.1', resolve))
     const restUrl = `http://127.0.0.1:${(rest.address() as AddressInfo).port}`
-    await expect(protocolFor('grpc-v2').prepare(restUrl, 'm', generated, signal)).rejects.toThrow(ProtocolError)
+    await expect(protocolFor('grpc-v2').prepare(restUrl, 'm', generated, signal)).rejects.toThrow(
+      ProtocolError,
+    )
     rest.close()
-    await expect(protocolFor('grpc-v2').prepare('grpc://127.0.0.1:1', 'm', generated, signal)).rejects.toThrow(/cannot be reached/)
-    await expect(protocolFor('grpc-v2').prepare('ftp://x', 'm', generated, signal)).rejects.toThrow(/not the URL of a gRPC server/)
+    await expect(
+      protocolFor('grpc-v2').prepare('grpc://127.0.0.1:1', 'm', generated, signal),
+    ).rejects.toThrow(/cannot be reached/)
+    await expect(protocolFor('grpc-v2').prepare('ftp://x', 'm', generated, signal)).rejects.toThrow(
+      /not the URL of a gRPC server/,
+    )
   })
 })
 
@@ -122,29 +171,53 @@ describe('what gRPC itself brings', () => {
       { tls },
     )
     const { url } = server
-    await expect(protocolFor('grpc-v2').prepare(url, 'bert', generated, signal)).rejects.toMatchObject({
+    await expect(
+      protocolFor('grpc-v2').prepare(url, 'bert', generated, signal),
+    ).rejects.toMatchObject({
       message: expect.stringMatching(/cannot be reached: .*certificate/),
       hint: expect.stringContaining('--ca'),
     })
     for (const name of ['grpc-v2', 'tfserving-grpc'] as const)
-      await expect(protocolFor(name).ready(url, 'bert', signal)).rejects.toMatchObject({ why: 'untrusted' })
-    await expect(detectProtocol(url, 'bert', {}, signal)).rejects.toMatchObject({ hint: expect.stringContaining('--ca') })
+      await expect(protocolFor(name).ready(url, 'bert', signal)).rejects.toMatchObject({
+        why: 'untrusted',
+      })
+    await expect(detectProtocol(url, 'bert', {}, signal)).rejects.toMatchObject({
+      hint: expect.stringContaining('--ca'),
+    })
     for (const checks of [{ ca: testCertificate }, { insecureSkipVerify: true }]) {
       const protocol = protocolFor('grpc-v2', { tls: checks })
       expect(await protocol.ready(url, 'bert', signal)).toBe(true)
       expect(await detectProtocol(url, 'bert', { tls: checks }, signal)).toBe('grpc-v2')
       const target = await protocol.prepare(url, 'bert', generated, signal)
-      const point = await generator.run(target, { kind: 'closed', connections: 2, durationS: 0.2 }, slo, signal)
+      const point = await generator.run(
+        target,
+        { kind: 'closed', connections: 2, durationS: 0.2 },
+        slo,
+        signal,
+      )
       expect([point.errors, point.requests > 0]).toEqual([0, true])
     }
-    const target = await protocolFor('grpc-v2', { tls: { ca: testCertificate } }).prepare(url, 'bert', generated, signal)
-    const point = await generator.run({ ...target, tls: undefined }, { kind: 'closed', connections: 1, durationS: 0.1 }, slo, signal)
+    const target = await protocolFor('grpc-v2', { tls: { ca: testCertificate } }).prepare(
+      url,
+      'bert',
+      generated,
+      signal,
+    )
+    const point = await generator.run(
+      { ...target, tls: undefined },
+      { kind: 'closed', connections: 1, durationS: 0.1 },
+      slo,
+      signal,
+    )
     expect(point.errorKinds).toEqual({ tls: point.requests })
   })
 
   test('the standard health service is believed where there is one', async () => {
     let status = 2
-    const url = await serve({ ...oipServer(() => oipAnswer), '/grpc.health.v1.Health/Check': () => wire([1, status]) })
+    const url = await serve({
+      ...oipServer(() => oipAnswer),
+      '/grpc.health.v1.Health/Check': () => wire([1, status]),
+    })
     expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(false)
     status = 1
     expect(await protocolFor('grpc-v2').ready(url, 'bert', signal)).toBe(true)
@@ -162,10 +235,16 @@ describe('what gRPC itself brings', () => {
       },
     })
     const headers = { 'x-tenant': 'a', 'trace-bin': Buffer.from('id').toString('base64') }
-    const target = await protocolFor('grpc-v2', { headers, timeoutMs: 700 }).prepare(url, 'bert', generated, signal)
+    const target = await protocolFor('grpc-v2', { headers, timeoutMs: 700 }).prepare(
+      url,
+      'bert',
+      generated,
+      signal,
+    )
     await generator.run(target, { kind: 'closed', connections: 1, durationS: 0.1 }, slo, signal)
     expect(seen.length).toBeGreaterThan(1)
-    for (const metadata of seen) expect(metadata).toMatchObject({ 'x-tenant': 'a', 'trace-bin': Buffer.from('id') })
+    for (const metadata of seen)
+      expect(metadata).toMatchObject({ 'x-tenant': 'a', 'trace-bin': Buffer.from('id') })
   })
 
   test("a message beyond the server's limit is refused, and said to be", async () => {
@@ -173,7 +252,9 @@ describe('what gRPC itself brings', () => {
       oipServer(() => oipAnswer),
       { maxBytes: 200 },
     )
-    await expect(protocolFor('grpc-v2').prepare(server.url, 'bert', generated, signal)).rejects.toMatchObject({
+    await expect(
+      protocolFor('grpc-v2').prepare(server.url, 'bert', generated, signal),
+    ).rejects.toMatchObject({
       message: expect.stringMatching(/RESOURCE_EXHAUSTED/),
       hint: expect.stringContaining('fewer items'),
       why: 'refused',
@@ -185,11 +266,23 @@ describe('TensorFlow Serving over gRPC, against messages made by hand', () => {
   const service = '/tensorflow.serving.PredictionService/'
   const signatures = wire([
     1,
-    wire([1, 'serving_default'], [2, wire([1, wire([1, 'text'], [2, wire([1, 'text:0'], [2, 7], [3, wire([2, wire([1, 1])])])])])]),
+    wire(
+      [1, 'serving_default'],
+      [
+        2,
+        wire([
+          1,
+          wire([1, 'text'], [2, wire([1, 'text:0'], [2, 7], [3, wire([2, wire([1, 1])])])]),
+        ]),
+      ],
+    ),
   ])
   const metadata = wire([
     2,
-    wire([1, 'signature_def'], [2, wire([1, 'type.googleapis.com/tensorflow.serving.SignatureDefMap'], [2, signatures])]),
+    wire(
+      [1, 'signature_def'],
+      [2, wire([1, 'type.googleapis.com/tensorflow.serving.SignatureDefMap'], [2, signatures])],
+    ),
   ])
   const answer = wire([1, wire([1, 'probabilities'], [2, wire([1, 1], [4, Buffer.alloc(4)])])])
 
@@ -206,7 +299,11 @@ describe('TensorFlow Serving over gRPC, against messages made by hand', () => {
     const protocol = protocolFor('tfserving-grpc')
     expect(await protocol.ready(url, 'm', signal)).toBe(true)
     const target = await protocol.prepare(url, 'm', generated, signal)
-    expect(target).toMatchObject({ transport: 'grpc', path: `${service}Predict`, expect: 'probabilities' })
+    expect(target).toMatchObject({
+      transport: 'grpc',
+      path: `${service}Predict`,
+      expect: 'probabilities',
+    })
     const fields = unwire(seen[0]!)
     expect(unwire(fields.get(1)![0] as Buffer).get(1)).toEqual([Buffer.from('m')])
     const entry = unwire(fields.get(2)![0] as Buffer)
@@ -218,7 +315,9 @@ describe('TensorFlow Serving over gRPC, against messages made by hand', () => {
   })
 
   test('a model that still loads is not ready', async () => {
-    const url = await serve({ '/tensorflow.serving.ModelService/GetModelStatus': () => wire([1, wire([1, 1], [2, 20])]) })
+    const url = await serve({
+      '/tensorflow.serving.ModelService/GetModelStatus': () => wire([1, wire([1, 1], [2, 20])]),
+    })
     expect(await protocolFor('tfserving-grpc').ready(url, 'm', signal)).toBe(false)
   })
 })
@@ -228,7 +327,8 @@ describe('load over gRPC', () => {
     { kind: 'closed', connections: 4, durationS: 0.5 },
     { kind: 'open', rateRps: 100, arrivals: { kind: 'poisson' }, durationS: 0.5, seed: 1 },
   ]
-  const after = (ms: number, answer: Buffer) => new Promise<Buffer>((resolve) => setTimeout(() => resolve(answer), ms))
+  const after = (ms: number, answer: Buffer) =>
+    new Promise<Buffer>((resolve) => setTimeout(() => resolve(answer), ms))
   const played = async (infer: Handler, load: Load, timeoutMs = 300) => {
     const url = await serve(oipServer(infer))
     const first = {
@@ -238,7 +338,12 @@ describe('load over gRPC', () => {
       path: `${oip}ModelInfer`,
       expect: 'logits',
     } as const
-    const target = { ...first, headers: {}, bodies: [{ contentType: 'application/grpc', body: wire([1, 'bert']) }], timeoutMs }
+    const target = {
+      ...first,
+      headers: {},
+      bodies: [{ contentType: 'application/grpc', body: wire([1, 'bert']) }],
+      timeoutMs,
+    }
     // The server is of this process: its waiting counts.
     return generator.play({ ...target, serverPids: () => [process.pid] }, load, signal)
   }
@@ -261,13 +366,29 @@ describe('load over gRPC', () => {
       return which === 2 ? after(10_000, oipAnswer) : oipAnswer
     }, load)
     const point = loadPointOf(run, slo)
-    expect(Object.keys(point.errorKinds).sort()).toEqual(['bad answer', 'grpc RESOURCE_EXHAUSTED', 'timeout'])
+    expect(Object.keys(point.errorKinds).sort()).toEqual([
+      'bad answer',
+      'grpc RESOURCE_EXHAUSTED',
+      'timeout',
+    ])
     expect(point.achievedRps).toBeGreaterThan(0)
   })
 
   test.each(loads)('$kind loop: a port where nothing listens refuses', async (load) => {
-    const target = { kind: 'http', transport: 'grpc', url: 'http://127.0.0.1:1', path: '/a/b', headers: {}, timeoutMs: 500 } as const
-    const point = await generator.run({ ...target, bodies: [{ contentType: 'application/grpc', body: Buffer.of(1) }] }, load, slo, signal)
+    const target = {
+      kind: 'http',
+      transport: 'grpc',
+      url: 'http://127.0.0.1:1',
+      path: '/a/b',
+      headers: {},
+      timeoutMs: 500,
+    } as const
+    const point = await generator.run(
+      { ...target, bodies: [{ contentType: 'application/grpc', body: Buffer.of(1) }] },
+      load,
+      slo,
+      signal,
+    )
     expect(point.errorKinds).toEqual({ refused: point.requests })
     expect(point.requests).toBeLessThan(500)
   })

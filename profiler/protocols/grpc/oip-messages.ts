@@ -18,7 +18,10 @@ const method = (name: string): Method => ({
 const infer = method('ModelInfer')
 const probeTimeoutMs = 5000
 
-/** Open Inference Protocol v2 over gRPC (Triton, KServe, TorchServe, MLServer). Tensors travel as raw contents, to servers that do not read those as typed ones. */
+/**
+ * Open Inference Protocol v2 over gRPC (Triton, KServe, TorchServe, MLServer). Tensors travel as
+ * raw contents, to servers that do not read those as typed ones.
+ */
 export const grpcV2: ProtocolModule = {
   create: (options) => grpcProtocol(dialect, options),
   method: method('ServerLive').path,
@@ -31,26 +34,44 @@ const dialect: GrpcDialect = {
   async ready(to, model, signal) {
     try {
       const server = await call(to, method('ServerReady'), {}, probeTimeoutMs, signal)
-      return server.ready === true && (await call(to, method('ModelReady'), { name: model }, probeTimeoutMs, signal)).ready === true
+      return (
+        server.ready === true &&
+        (await call(to, method('ModelReady'), { name: model }, probeTimeoutMs, signal)).ready ===
+          true
+      )
     } catch (error) {
       return notUpYet(error, signal)
     }
   },
   async messages(to, model, payload, form, signal) {
     if (payload.kind === 'rows')
-      return { messages: payload.rows.map((row, i) => messageOfRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`)) }
+      return {
+        messages: payload.rows.map((row, i) =>
+          messageOfRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`),
+        ),
+      }
     const { inputs: taken, outputs } = await tensorsOf(to, model, signal)
     const inputs = fitted(payload, taken)
     let number = 0
     const messages = await poolOf(payload, async (content, items) => {
       const tensors: RequestTensor[] = []
-      for (const input of inputs) tensors.push({ ...input, shape: shapeOf(input, items), values: await valuesOf(input, content, items) })
+      for (const input of inputs)
+        tensors.push({
+          ...input,
+          shape: shapeOf(input, items),
+          values: await valuesOf(input, content, items),
+        })
       return message(model, String(number++), tensors, form)
     })
     return { messages, outputs }
   },
   read: (answer) => {
-    const { model_name, id, outputs, raw_output_contents: raw } = decodeMessage<InferAnswer>(infer.response, answer)
+    const {
+      model_name,
+      id,
+      outputs,
+      raw_output_contents: raw,
+    } = decodeMessage<InferAnswer>(infer.response, answer)
     const tensors = outputs.map(({ name, datatype, shape, contents }, i) => ({
       name,
       datatype,
@@ -60,8 +81,14 @@ const dialect: GrpcDialect = {
     return { model: model_name, id, tensors }
   },
   fault: ({ model, id, tensors }, asked) => {
-    const request = decodeMessage<Pick<InferAnswer, 'id'> & { readonly inputs: readonly OutputTensor[] }>(infer.request, asked.request)
-    return modelFault(model, asked.model) ?? idFault(id, request.id) ?? tensorsFault(tensors, asked.declared, request.inputs[0]?.shape[0])
+    const request = decodeMessage<
+      Pick<InferAnswer, 'id'> & { readonly inputs: readonly OutputTensor[] }
+    >(infer.request, asked.request)
+    return (
+      modelFault(model, asked.model) ??
+      idFault(id, request.id) ??
+      tensorsFault(tensors, asked.declared, request.inputs[0]?.shape[0])
+    )
   },
 }
 
@@ -84,7 +111,10 @@ const ownValues = (contents: OutputTensor['contents']): readonly unknown[] =>
 async function tensorsOf(to: GrpcEndpoint, model: string, signal: AbortSignal) {
   const about = method('ModelMetadata')
   const metadata = await call(to, about, { name: model }, probeTimeoutMs, signal)
-  return { inputs: oipInputs('grpc-v2', `${to.url}${about.path}`, metadata), outputs: oipOutputs(metadata) }
+  return {
+    inputs: oipInputs('grpc-v2', `${to.url}${about.path}`, metadata),
+    outputs: oipOutputs(metadata),
+  }
 }
 
 /** A tensor as it is sent; its values bytes and texts for BYTES, else numbers. */
@@ -95,45 +125,87 @@ interface RequestTensor {
   readonly values: readonly unknown[]
 }
 
-function message(model: string, id: string, tensors: readonly RequestTensor[], form: GrpcForm): Buffer {
+function message(
+  model: string,
+  id: string,
+  tensors: readonly RequestTensor[],
+  form: GrpcForm,
+): Buffer {
   const typed = form === 'typed'
   const inputs = tensors.map(({ name, datatype, shape, values }) => ({
     name,
     datatype,
     shape,
-    ...(typed && { contents: { [typedField(datatype)]: datatype === 'BYTES' ? values.map(bytesOf) : values } }),
+    ...(typed && {
+      contents: { [typedField(datatype)]: datatype === 'BYTES' ? values.map(bytesOf) : values },
+    }),
   }))
   const raw = ({ datatype, values }: RequestTensor) =>
-    datatype === 'BYTES' ? bytesElements(values.map(bytesOf)) : numbersToBytes(datatype, values as (number | boolean)[])
-  return encodeMessage(infer.request, { model_name: model, id, inputs, ...(!typed && { raw_input_contents: tensors.map(raw) }) })
+    datatype === 'BYTES'
+      ? bytesElements(values.map(bytesOf))
+      : numbersToBytes(datatype, values as (number | boolean)[])
+  return encodeMessage(infer.request, {
+    model_name: model,
+    id,
+    inputs,
+    ...(!typed && { raw_input_contents: tensors.map(raw) }),
+  })
 }
 
-/** Where values of a datatype stand in InferTensorContents. Throws a PayloadError for those that have no place there. */
+/**
+ * Where values of a datatype stand in InferTensorContents. Throws a PayloadError for those that
+ * have no place there.
+ */
 function typedField(datatype: string): string {
   if (datatype === 'BOOL') return 'bool_contents'
   if (datatype === 'BYTES') return 'bytes_contents'
-  const field = { INT64: 'int64_contents', UINT64: 'uint64_contents', FP32: 'fp32_contents', FP64: 'fp64_contents' }[datatype]
+  const field = {
+    INT64: 'int64_contents',
+    UINT64: 'uint64_contents',
+    FP32: 'fp32_contents',
+    FP64: 'fp64_contents',
+  }[datatype]
   if (field !== undefined) return field
   if (/^INT(8|16|32)$/.test(datatype)) return 'int_contents'
   if (/^UINT(8|16|32)$/.test(datatype)) return 'uint_contents'
-  throw new PayloadError(`tensors of ${datatype} travel as raw contents alone`, 'give request bodies in a JSON Lines file')
+  throw new PayloadError(
+    `tensors of ${datatype} travel as raw contents alone`,
+    'give request bodies in a JSON Lines file',
+  )
 }
 
 /** A body of the protocol's REST form as a message; BYTES elements are text, or {"b64": "..."}. */
-function messageOfRow(model: string, id: string, row: unknown, form: GrpcForm, place: string): Buffer {
+function messageOfRow(
+  model: string,
+  id: string,
+  row: unknown,
+  form: GrpcForm,
+  place: string,
+): Buffer {
   const fail = (what: string): never => {
     throw new PayloadError(
       `${place}: ${what}`,
       'one body of the REST form a line: {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["..."]}]}',
     )
   }
-  const inputs: unknown[] = isRecord(row) && Array.isArray(row.inputs) ? row.inputs : fail("no list of 'inputs'")
+  const inputs: unknown[] =
+    isRecord(row) && Array.isArray(row.inputs) ? row.inputs : fail("no list of 'inputs'")
   const tensors = inputs.map((input) => {
-    if (!isRecord(input) || typeof input.name !== 'string' || typeof input.datatype !== 'string' || !Array.isArray(input.shape))
+    if (
+      !isRecord(input) ||
+      typeof input.name !== 'string' ||
+      typeof input.datatype !== 'string' ||
+      !Array.isArray(input.shape)
+    )
       return fail('an input without name, datatype and shape')
     if (!Array.isArray(input.data)) return fail(`input '${input.name}' has no list of 'data'`)
     const data: unknown[] = input.data.flat(Number.POSITIVE_INFINITY)
-    return { name: input.name, datatype: input.datatype, shape: input.shape.map(Number), values: data }
+    return {
+      name: input.name,
+      datatype: input.datatype,
+      shape: input.shape.map(Number),
+      values: data,
+    }
   })
   return message(model, id, tensors, form)
 }

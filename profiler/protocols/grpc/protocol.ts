@@ -20,8 +20,17 @@ export interface GrpcDialect {
   /** Path of the inference call: /package.Service/Method. */
   readonly path: string
   ready(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<boolean>
-  /** Request messages: made from what the server says of the model, or from bodies as its REST twin takes them. */
-  messages(to: GrpcEndpoint, model: string, payload: PayloadRows, form: GrpcForm, signal: AbortSignal): Promise<GrpcMessages>
+  /**
+   * Request messages: made from what the server says of the model, or from bodies as its REST twin
+   * takes them.
+   */
+  messages(
+    to: GrpcEndpoint,
+    model: string,
+    payload: PayloadRows,
+    form: GrpcForm,
+    signal: AbortSignal,
+  ): Promise<GrpcMessages>
   /** How tensors may travel; the next is tried where a server refuses the one before. */
   readonly forms: readonly [GrpcForm, ...GrpcForm[]]
   /** Throws for bytes that are no answer. */
@@ -52,14 +61,24 @@ interface GrpcAsked {
 }
 
 /** Payload as a dialect gets it: items to make requests of, or the file's JSON values. */
-type PayloadRows = ItemSource | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
+type PayloadRows =
+  | ItemSource
+  | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
 
 /** A Protocol from a gRPC dialect. */
-export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolModule['create']>[0]): Protocol {
+export function grpcProtocol(
+  dialect: GrpcDialect,
+  options: Parameters<ProtocolModule['create']>[0],
+): Protocol {
   const { name } = dialect
   const headers = options.headers ?? {}
   const { timeoutMs, firstAnswerMs = usualFirstAnswerMs } = options
-  const endpoint = (url: string): GrpcEndpoint => ({ protocol: name, url: grpcUrl(name, url), headers, tls: options.tls })
+  const endpoint = (url: string): GrpcEndpoint => ({
+    protocol: name,
+    url: grpcUrl(name, url),
+    headers,
+    tls: options.tls,
+  })
   return {
     name,
     async ready(url, model, signal) {
@@ -71,30 +90,48 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
       ask: (target, body, signal) => {
         const to = endpoint(target.url)
         const request = Buffer.from(target.bodies[body]!.body as Uint8Array)
-        return callRaw(to, dialect.path, request, target.timeoutMs, signal).catch((error: unknown) => {
-          throw asProtocolError(to, dialect.path, error, signal)
-        })
+        return callRaw(to, dialect.path, request, target.timeoutMs, signal).catch(
+          (error: unknown) => {
+            throw asProtocolError(to, dialect.path, error, signal)
+          },
+        )
       },
       read: async (answer) => answeredOf(dialect.read(Buffer.from(answer))),
       of: async (document) => ({ document, result: oipResult(document) }),
     },
-    async prepare(url: string, model: string, payload: PayloadSource, signal: AbortSignal): Promise<Extract<Target, { kind: 'http' }>> {
+    async prepare(
+      url: string,
+      model: string,
+      payload: PayloadSource,
+      signal: AbortSignal,
+    ): Promise<Extract<Target, { kind: 'http' }>> {
       const to = endpoint(url)
       const source: PayloadRows =
-        payload.kind === 'file' ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) } : payload
-      const { messages, outputs, declared, held } = await understood(dialect.forms, async (form) => {
-        const made = await dialect.messages(to, model, source, form, signal)
-        const [request] = made.messages as [Buffer]
-        const answer = await callRaw(to, dialect.path, request, Math.max(timeoutMs, firstAnswerMs), signal).catch((error: unknown) => {
-          throw asProtocolError(to, dialect.path, error, signal)
-        })
-        return {
-          ...made,
-          declared: made.outputs,
-          outputs: outputsOf(dialect, to, answer, { model, request, declared: made.outputs }),
-          held: answersHeld(answer.length),
-        }
-      })
+        payload.kind === 'file'
+          ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) }
+          : payload
+      const { messages, outputs, declared, held } = await understood(
+        dialect.forms,
+        async (form) => {
+          const made = await dialect.messages(to, model, source, form, signal)
+          const [request] = made.messages as [Buffer]
+          const answer = await callRaw(
+            to,
+            dialect.path,
+            request,
+            Math.max(timeoutMs, firstAnswerMs),
+            signal,
+          ).catch((error: unknown) => {
+            throw asProtocolError(to, dialect.path, error, signal)
+          })
+          return {
+            ...made,
+            declared: made.outputs,
+            outputs: outputsOf(dialect, to, answer, { model, request, declared: made.outputs }),
+            held: answersHeld(answer.length),
+          }
+        },
+      )
       const bodies = requestBodies(messages, 'application/grpc')
       await checkTogether(dialect, to, differentOnes(bodies).slice(0, held), timeoutMs, signal)
       return {
@@ -107,7 +144,11 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
         timeoutMs,
         expect: options.expect ?? outputs[0],
         meaning: ({ body }, answer) =>
-          dialect.fault(dialect.read(Buffer.from(answer)), { model, request: Buffer.from(body as Uint8Array), declared }),
+          dialect.fault(dialect.read(Buffer.from(answer)), {
+            model,
+            request: Buffer.from(body as Uint8Array),
+            declared,
+          }),
         connections: options.connections,
         tls: options.tls,
       }
@@ -116,7 +157,10 @@ export function grpcProtocol(dialect: GrpcDialect, options: Parameters<ProtocolM
 }
 
 /** What the first form that is answered well gives. Throws the first form's error where none is. */
-async function understood<T>(forms: GrpcDialect['forms'], attempt: (form: GrpcForm) => Promise<T>): Promise<T> {
+async function understood<T>(
+  forms: GrpcDialect['forms'],
+  attempt: (form: GrpcForm) => Promise<T>,
+): Promise<T> {
   let first: unknown
   for (const form of forms)
     try {
@@ -124,14 +168,19 @@ async function understood<T>(forms: GrpcDialect['forms'], attempt: (form: GrpcFo
     } catch (error) {
       first ??= error
       // What nobody lets in, or nobody serves, is no question of form.
-      if (!(error instanceof ProtocolError) || error.why === 'denied' || error.why === 'untrusted') break
+      if (!(error instanceof ProtocolError) || error.why === 'denied' || error.why === 'untrusted')
+        break
     }
   throw first
 }
 
 /** As the REST form has it. */
 const answeredOf = ({ model, id, tensors }: GrpcAnswer): Answered => ({
-  document: { model_name: model, id, outputs: tensors.map(({ data = [], ...about }) => ({ ...about, data: Array.from(data) })) },
+  document: {
+    model_name: model,
+    id,
+    outputs: tensors.map(({ data = [], ...about }) => ({ ...about, data: Array.from(data) })),
+  },
   result: tensorsByName(tensors),
 })
 
@@ -145,22 +194,41 @@ async function checkTogether(
   const wrong = await mixedUp(bodies.length, async (i) => {
     const request = Buffer.from(bodies[i]!.body as Uint8Array)
     try {
-      return valuesOf(answeredOf(dialect.read(await callRaw(to, dialect.path, request, timeoutMs, signal))))
+      return valuesOf(
+        answeredOf(dialect.read(await callRaw(to, dialect.path, request, timeoutMs, signal))),
+      )
     } catch {
       signal.throwIfAborted()
       return undefined // Full, say: load tells how often it is.
     }
   })
   if (wrong !== undefined)
-    throw new ProtocolError(dialect.name, `${to.url}${dialect.path} answers, but ${wrong}`, mixedHint, 'answers-differ')
+    throw new ProtocolError(
+      dialect.name,
+      `${to.url}${dialect.path} answers, but ${wrong}`,
+      mixedHint,
+      'answers-differ',
+    )
 }
 
-const healthCheck = { path: '/grpc.health.v1.Health/Check', request: 'grpc.health.v1.HealthCheckRequest' }
+const healthCheck = {
+  path: '/grpc.health.v1.Health/Check',
+  request: 'grpc.health.v1.HealthCheckRequest',
+}
 
-/** False where the standard health service says that the server does not serve; true where there is none, or nothing listens: the protocol says. */
+/**
+ * False where the standard health service says that the server does not serve; true where there is
+ * none, or nothing listens: the protocol says.
+ */
 async function healthy(to: GrpcEndpoint, signal: AbortSignal): Promise<boolean> {
   try {
-    const answer = await callRaw(to, healthCheck.path, encodeMessage(healthCheck.request, {}), 5000, signal)
+    const answer = await callRaw(
+      to,
+      healthCheck.path,
+      encodeMessage(healthCheck.request, {}),
+      5000,
+      signal,
+    )
     return decodeMessage('grpc.health.v1.HealthCheckResponse', answer).status === 'SERVING'
   } catch {
     signal.throwIfAborted()
@@ -168,26 +236,47 @@ async function healthy(to: GrpcEndpoint, signal: AbortSignal): Promise<boolean> 
   }
 }
 
-function outputsOf(dialect: GrpcDialect, { protocol, url }: GrpcEndpoint, answer: Buffer, asked: GrpcAsked): readonly string[] {
+function outputsOf(
+  dialect: GrpcDialect,
+  { protocol, url }: GrpcEndpoint,
+  answer: Buffer,
+  asked: GrpcAsked,
+): readonly string[] {
   let read: GrpcAnswer
   try {
     read = dialect.read(answer)
   } catch (error) {
-    throw new ProtocolError(protocol, `${url}${dialect.path} answered with what is no answer: ${(error as Error).message}`)
+    throw new ProtocolError(
+      protocol,
+      `${url}${dialect.path} answered with what is no answer: ${(error as Error).message}`,
+    )
   }
   const outputs = read.tensors.map((tensor) => tensor.name)
-  if (outputs.length === 0) throw new ProtocolError(protocol, `${url}${dialect.path} answered without outputs`)
+  if (outputs.length === 0)
+    throw new ProtocolError(protocol, `${url}${dialect.path} answered without outputs`)
   const fault = dialect.fault(read, asked)
-  if (fault !== undefined) throw new ProtocolError(protocol, `${url}${dialect.path} answered OK, but ${fault}`)
+  if (fault !== undefined)
+    throw new ProtocolError(protocol, `${url}${dialect.path} answered OK, but ${fault}`)
   return outputs
 }
 
-/** http://host:port from grpc://, http:// or a bare host:port; https:// from grpcs://; unix:/run/x.sock. */
+/**
+ * http://host:port from grpc://, http:// or a bare host:port; https:// from grpcs://;
+ * unix:/run/x.sock.
+ */
 function grpcUrl(protocol: string, url: string): string {
-  const text = /^[a-z]+:\/\//i.test(url) || namesSocket(url) ? url.replace(/^grpc(s?):/i, 'http$1:') : `http://${url}`
+  const text =
+    /^[a-z]+:\/\//i.test(url) || namesSocket(url)
+      ? url.replace(/^grpc(s?):/i, 'http$1:')
+      : `http://${url}`
   const address = serverAddress(text)
   if (address === undefined)
-    throw new ProtocolError(protocol, `'${url}' is not the URL of a gRPC server`, 'for example grpc://127.0.0.1:8001')
-  if (address.path !== '/') throw new ProtocolError(protocol, `'${url}' has the path ${address.path}`, pathlessHint)
+    throw new ProtocolError(
+      protocol,
+      `'${url}' is not the URL of a gRPC server`,
+      'for example grpc://127.0.0.1:8001',
+    )
+  if (address.path !== '/')
+    throw new ProtocolError(protocol, `'${url}' has the path ${address.path}`, pathlessHint)
   return address.origin
 }

@@ -6,7 +6,10 @@ import { asProtocolError, callRaw } from './call.ts'
 /** Protocols, each with a method that only its servers have. */
 type Methods = readonly (readonly [protocol: string, path: string])[]
 
-/** Why none is recognised: nothing listens, its certificate is not trusted, or it speaks something else. */
+/**
+ * Why none is recognised: nothing listens, its certificate is not trusted, or it speaks something
+ * else.
+ */
 export async function whyNoGrpc(
   url: string,
   methods: Methods,
@@ -15,10 +18,15 @@ export async function whyNoGrpc(
 ): Promise<unknown> {
   const [protocol, path] = methods[0]!
   const to = { protocol, url, headers, tls }
-  const other = new ProtocolError(protocol, `${url} answers to no gRPC protocol known here`, 'is this its gRPC port?')
+  const other = new ProtocolError(
+    protocol,
+    `${url} answers to no gRPC protocol known here`,
+    'is this its gRPC port?',
+  )
   return callRaw(to, path, Buffer.alloc(0), 1000, signal).then(
     () => other,
-    (error: Partial<ServiceError>) => (error.code === status.UNIMPLEMENTED ? other : asProtocolError(to, path, error, signal)),
+    (error: Partial<ServiceError>) =>
+      error.code === status.UNIMPLEMENTED ? other : asProtocolError(to, path, error, signal),
   )
 }
 

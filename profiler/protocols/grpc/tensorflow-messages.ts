@@ -5,7 +5,13 @@ import { modelFault, tensorsFault } from '../meaning.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule, ProtocolOptions } from '../protocol-module.ts'
 import { numbersToBytes, rawValues, sizeOf } from '../tensor-bytes.ts'
-import { checkItems, datatypeOf, type Signature, signatureNamed, type TensorFlowInput } from '../tfserving.ts'
+import {
+  checkItems,
+  datatypeOf,
+  type Signature,
+  signatureNamed,
+  type TensorFlowInput,
+} from '../tfserving.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { bytesOf } from './oip-messages.ts'
@@ -35,8 +41,16 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
   forms: ['raw'],
   async ready(to, model, signal) {
     try {
-      const status = await call(to, modelStatus, { model_spec: { name: model } }, probeTimeoutMs, signal)
-      return (status.model_version_status as { state: number }[]).some(({ state }) => state === available)
+      const status = await call(
+        to,
+        modelStatus,
+        { model_spec: { name: model } },
+        probeTimeoutMs,
+        signal,
+      )
+      return (status.model_version_status as { state: number }[]).some(
+        ({ state }) => state === available,
+      )
     } catch (error) {
       return notUpYet(error, signal)
     }
@@ -45,7 +59,12 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
     const signature = await signatureOf(to, model, asked, signal)
     const { inputs, outputs } = signature
     if (payload.kind === 'rows')
-      return { messages: payload.rows.map((row, i) => messageOfRow(model, signature, row, `${payload.path}, body ${i + 1}`)), outputs }
+      return {
+        messages: payload.rows.map((row, i) =>
+          messageOfRow(model, signature, row, `${payload.path}, body ${i + 1}`),
+        ),
+        outputs,
+      }
     const filled = fitted(payload, inputs)
     const messages = await poolOf(payload, async (content, items) => {
       const tensors: Record<string, unknown> = {}
@@ -56,11 +75,20 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
   },
   read: (answer) => {
     const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
-    return { model: model_spec?.name, tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) })) }
+    return {
+      model: model_spec?.name,
+      tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) })),
+    }
   },
   fault: ({ model, tensors }, { request, declared, model: meantModel }) => {
-    const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(predict.request, request)
-    return modelFault(model, meantModel) ?? tensorsFault(tensors, declared, sizesOf(Object.values(inputs)[0])[0])
+    const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(
+      predict.request,
+      request,
+    )
+    return (
+      modelFault(model, meantModel) ??
+      tensorsFault(tensors, declared, sizesOf(Object.values(inputs)[0])[0])
+    )
   },
 })
 
@@ -75,7 +103,8 @@ interface PredictAnswer {
   readonly model_spec: { readonly name: string } | null
 }
 
-const sizesOf = (tensor: TensorProto | undefined): number[] => (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
+const sizesOf = (tensor: TensorProto | undefined): number[] =>
+  (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
 /** A shape is the server's word: what it says is not made room for beyond this. */
 const mostRepeated = 1_000_000
@@ -84,21 +113,36 @@ const mostRepeated = 1_000_000
 function answered(tensor: TensorProto) {
   const shape = sizesOf(tensor)
   const datatype = datatypeOf(tensor.dtype)
-  if (tensor.tensor_content.byteLength > 0) return { datatype, shape, data: rawValues(datatype, tensor.tensor_content) }
-  const listed = Object.entries(tensor).find(([key, list]) => key.endsWith('_val') && (list as readonly unknown[]).length > 0)
+  if (tensor.tensor_content.byteLength > 0)
+    return { datatype, shape, data: rawValues(datatype, tensor.tensor_content) }
+  const listed = Object.entries(tensor).find(
+    ([key, list]) => key.endsWith('_val') && (list as readonly unknown[]).length > 0,
+  )
   const values = (listed?.[1] ?? []) as readonly unknown[]
   const most = sizeOf(shape)
   const repeated = values.length > 0 && values.length < most && most <= mostRepeated
-  const data = repeated ? Array.from({ length: most }, (_, i) => values[Math.min(i, values.length - 1)]) : values
+  const data = repeated
+    ? Array.from({ length: most }, (_, i) => values[Math.min(i, values.length - 1)])
+    : values
   return { datatype, shape, data: listed?.[0] === 'half_val' ? undefined : data }
 }
 
-async function signatureOf(to: GrpcEndpoint, model: string, asked: string | undefined, signal: AbortSignal): Promise<Signature> {
+async function signatureOf(
+  to: GrpcEndpoint,
+  model: string,
+  asked: string | undefined,
+  signal: AbortSignal,
+): Promise<Signature> {
   const request = { model_spec: { name: model }, metadata_field: ['signature_def'] }
   const answer = await call(to, metadata, request, probeTimeoutMs, signal)
   const packed = (answer.metadata as Record<string, { value: Buffer }>).signature_def
   const signatures = packed ? decodeMessage('tfserving.SignatureDefMap', packed.value) : {}
-  return signatureNamed('tfserving-grpc', `${to.url}${metadata.path}`, signatures.signature_def, asked)
+  return signatureNamed(
+    'tfserving-grpc',
+    `${to.url}${metadata.path}`,
+    signatures.signature_def,
+    asked,
+  )
 }
 
 const message = (model: string, signature: string, inputs: Record<string, unknown>) =>
@@ -115,22 +159,36 @@ async function tensorOf(input: TensorFlowInput, content: Content, items: number)
   const shape = input.batched ? [items, ...input.shape] : [...input.shape]
   if (input.kind === 'text' || input.kind === 'image') {
     const elements: Buffer[] = []
-    for (let i = 0; i < sizeOf(shape); i++) elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
+    for (let i = 0; i < sizeOf(shape); i++)
+      elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
     return tensor(input.dtype, shape, { string_val: elements })
   }
   const values: (number | boolean)[] = []
-  for (let item = 0; item < items; item++) for (const value of await content.numbers(input)) values.push(value)
-  return tensor(input.dtype, shape, { tensor_content: numbersToBytes(datatypeOf(input.dtype), values) })
+  for (let item = 0; item < items; item++)
+    for (const value of await content.numbers(input)) values.push(value)
+  return tensor(input.dtype, shape, {
+    tensor_content: numbersToBytes(datatypeOf(input.dtype), values),
+  })
 }
 
 /** A body of the REST form, rows ("instances") or columns ("inputs"), as a message. */
-function messageOfRow(model: string, { name: signature, inputs }: Signature, row: unknown, place: string): Buffer {
+function messageOfRow(
+  model: string,
+  { name: signature, inputs }: Signature,
+  row: unknown,
+  place: string,
+): Buffer {
   const columns = columnsOf(inputs, row, place)
   const tensors = Object.entries(columns).map(([name, values]) => {
     const input = inputs.find((known) => known.name === name)
-    if (!input) throw new PayloadError(`${place}: the model has no input '${name}'`, `it has ${inputs.map((i) => i.name).join(', ')}`)
+    if (!input)
+      throw new PayloadError(
+        `${place}: the model has no input '${name}'`,
+        `it has ${inputs.map((i) => i.name).join(', ')}`,
+      )
     const shape: number[] = []
-    for (let level: unknown = values; Array.isArray(level); level = level[0]) shape.push(level.length)
+    for (let level: unknown = values; Array.isArray(level); level = level[0])
+      shape.push(level.length)
     const flat: unknown[] = values.flat(Number.POSITIVE_INFINITY)
     const contents =
       input.dtype === 'DT_STRING'
@@ -138,12 +196,18 @@ function messageOfRow(model: string, { name: signature, inputs }: Signature, row
         : { tensor_content: numbersToBytes(datatypeOf(input.dtype), flat as number[]) }
     return [name, tensor(input.dtype, shape, contents)] as const
   })
-  const own = isRecord(row) && typeof row.signature_name === 'string' ? row.signature_name : signature
+  const own =
+    isRecord(row) && typeof row.signature_name === 'string' ? row.signature_name : signature
   return message(model, own, Object.fromEntries(tensors))
 }
 
-function columnsOf(inputs: readonly TensorFlowInput[], row: unknown, place: string): Record<string, unknown[]> {
-  const isNamed = (value: unknown): value is Record<string, unknown> => isRecord(value) && typeof value.b64 !== 'string'
+function columnsOf(
+  inputs: readonly TensorFlowInput[],
+  row: unknown,
+  place: string,
+): Record<string, unknown[]> {
+  const isNamed = (value: unknown): value is Record<string, unknown> =>
+    isRecord(value) && typeof value.b64 !== 'string'
   if (isRecord(row) && isNamed(row.inputs)) return row.inputs as Record<string, unknown[]>
   const values = isRecord(row) ? (row.instances ?? row.inputs) : undefined
   if (!Array.isArray(values) || values.length === 0)
@@ -152,5 +216,10 @@ function columnsOf(inputs: readonly TensorFlowInput[], row: unknown, place: stri
       'one body of the REST form a line: {"instances": [{"text": "..."}]}',
     )
   if (!isNamed(values[0])) return { [inputs[0]!.name]: values }
-  return Object.fromEntries(Object.keys(values[0]).map((name) => [name, values.map((value) => (value as Record<string, unknown>)[name])]))
+  return Object.fromEntries(
+    Object.keys(values[0]).map((name) => [
+      name,
+      values.map((value) => (value as Record<string, unknown>)[name]),
+    ]),
+  )
 }

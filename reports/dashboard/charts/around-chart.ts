@@ -1,4 +1,7 @@
-/** The capacity around the best: along one parameter, over two, and every trial across all of them. Pure. */
+/**
+ * The capacity around the best: along one parameter, over two, and every trial across all of them.
+ * Pure.
+ */
 
 import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
 import { parameterValues } from '../../../search/space.ts'
@@ -6,12 +9,28 @@ import type { Parameter } from '../../../search/types.ts'
 import type { Candidate } from '../../recommendation/types.ts'
 import type { Slice, Surface } from '../around.ts'
 import { type Api, whiskers } from './matters-chart.ts'
-import { axis, base, type ChartOption, colour, compact, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
+import {
+  axis,
+  base,
+  type ChartOption,
+  colour,
+  compact,
+  legend,
+  logAxis,
+  symbol,
+  type Theme,
+  yAxis,
+} from './theme.ts'
 
 /** What the model believes with its 90 % interval, and the trials that lie there; log axis. */
 export function sliceOption({ parameter, values, at }: Slice, theme: Theme): ChartOption {
-  const tried = values.flatMap((value, i) => value.tried.map(({ capacityRps, trial }) => [i, capacityRps, trial]))
-  const scale = logAxis([...values.flatMap(({ low, high }) => [low, high]), ...tried.map(([, rps]) => rps!)])
+  const tried = values.flatMap((value, i) =>
+    value.tried.map(({ capacityRps, trial }) => [i, capacityRps, trial]),
+  )
+  const scale = logAxis([
+    ...values.flatMap(({ low, high }) => [low, high]),
+    ...tried.map(([, rps]) => rps!),
+  ])
   return {
     ...base(theme),
     grid: { left: 52, right: 12, top: 12, bottom: 44 },
@@ -19,11 +38,23 @@ export function sliceOption({ parameter, values, at }: Slice, theme: Theme): Cha
       type: 'category',
       data: values.map(({ value }) => String(value)),
       ...axis(parameter, theme, {
-        axisLabel: { color: theme.muted, fontSize: 11, formatter: (text: string) => (text === String(at) ? `[${text}]` : text) },
+        axisLabel: {
+          color: theme.muted,
+          fontSize: 11,
+          formatter: (text: string) => (text === String(at) ? `[${text}]` : text),
+        },
       }),
     },
-    yAxis: { ...scale, ...axis('', theme, { axisLabel: { color: theme.muted, formatter: compact } }) },
-    tooltip: { trigger: 'axis', confine: true, renderMode: 'richText', valueFormatter: (v: number) => `${compact(Number(v))} req/s` },
+    yAxis: {
+      ...scale,
+      ...axis('', theme, { axisLabel: { color: theme.muted, formatter: compact } }),
+    },
+    tooltip: {
+      trigger: 'axis',
+      confine: true,
+      renderMode: 'richText',
+      valueFormatter: (v: number) => `${compact(Number(v))} req/s`,
+    },
     series: [
       {
         type: 'line',
@@ -38,7 +69,15 @@ export function sliceOption({ parameter, values, at }: Slice, theme: Theme): Cha
         'upright',
         theme,
       ),
-      { type: 'scatter', name: 'measured', color: theme.text, symbol: 'emptyDiamond', symbolSize: 10, data: tried, z: 6 },
+      {
+        type: 'scatter',
+        name: 'measured',
+        color: theme.text,
+        symbol: 'emptyDiamond',
+        symbolSize: 10,
+        data: tried,
+        z: 6,
+      },
     ],
   }
 }
@@ -50,25 +89,48 @@ const short = (value: number | string): string => {
   return text.length > longest ? `${text.slice(0, longest - 1)}…` : text
 }
 
-/** A cell for each pair of values: its colour the capacity, the smaller the less is known of it; a ring where it was measured. */
+/**
+ * A cell for each pair of values: its colour the capacity, the smaller the less is known of it; a
+ * ring where it was measured.
+ */
 export function surfaceOption({ across, up, cells }: Surface, theme: Theme): ChartOption {
   const all = cells.flat()
-  const [low, high] = [Math.min(...all.map(({ median }) => median)), Math.max(...all.map(({ median }) => median))]
+  const [low, high] = [
+    Math.min(...all.map(({ median }) => median)),
+    Math.max(...all.map(({ median }) => median)),
+  ]
   const share = (rps: number) => (high > low ? Math.log(rps / low) / Math.log(high / low) : 0.5)
   const data = cells.flatMap((row, v) =>
-    row.map((cell, u) => [u, v, cell.median, knownShare(cell), cell.tried.length, cell.low, cell.high]),
+    row.map((cell, u) => [
+      u,
+      v,
+      cell.median,
+      knownShare(cell),
+      cell.tried.length,
+      cell.low,
+      cell.high,
+    ]),
   )
-  const category = (values: readonly (number | string)[]) => ({ type: 'category', data: values.map(short), splitArea: { show: false } })
+  const category = (values: readonly (number | string)[]) => ({
+    type: 'category',
+    data: values.map(short),
+    splitArea: { show: false },
+  })
   return {
     ...base(theme),
     grid: { left: 84, right: 16, top: 12, bottom: 48 },
     xAxis: {
       ...category(across.values),
-      ...axis(across.parameter, theme, { axisLabel: { color: theme.muted, fontSize: 11, interval: 0 } }),
+      ...axis(across.parameter, theme, {
+        axisLabel: { color: theme.muted, fontSize: 11, interval: 0 },
+      }),
     },
     yAxis: {
       ...category(up.values),
-      ...yAxis(up.parameter, theme, { nameGap: 66, axisLabel: { color: theme.muted, fontSize: 11, interval: 0 } }),
+      ...yAxis(up.parameter, theme, {
+        nameGap: 66,
+        axisLabel: { color: theme.muted, fontSize: 11, interval: 0 },
+      }),
     },
     tooltip: {
       trigger: 'item',
@@ -83,7 +145,8 @@ export function surfaceOption({ across, up, cells }: Surface, theme: Theme): Cha
         name: 'capacity',
         data,
         encode: { x: 0, y: 1 },
-        renderItem: (_: unknown, api: Api & { size(of: number[]): number[] }) => cellOf(api, share(api.value(2)), theme),
+        renderItem: (_: unknown, api: Api & { size(of: number[]): number[] }) =>
+          cellOf(api, share(api.value(2)), theme),
       },
     ],
   }
@@ -106,9 +169,15 @@ function cellOf(api: Api & { size(of: number[]): number[] }, share: number, them
       {
         type: 'rect',
         shape,
-        style: { fill: theme.accent, opacity: 0.08 + 0.5 * share, ...(measured && { stroke: theme.text, lineWidth: 2 }) },
+        style: {
+          fill: theme.accent,
+          opacity: 0.08 + 0.5 * share,
+          ...(measured && { stroke: theme.text, lineWidth: 2 }),
+        },
       },
-      ...(measured ? [{ type: 'rect', shape, style: { fill: 'none', stroke: theme.text, lineWidth: 2 } }] : []),
+      ...(measured
+        ? [{ type: 'rect', shape, style: { fill: 'none', stroke: theme.text, lineWidth: 2 } }]
+        : []),
       {
         type: 'text',
         style: {
@@ -137,9 +206,17 @@ export const mostLines = 600
 /** More values are an axis of numbers. */
 const mostNames = 16
 
-/** Every configuration as a line over its parameters, its capacity and what it costs. A line can be held to a part of any axis by a drag along it. */
-export function parallelOption({ parameters, candidates, best, objective }: ParallelInput, theme: Theme): ChartOption {
-  const varying = parameters.filter((p) => new Set(candidates.map(({ configuration }) => configuration[p.name])).size > 1)
+/**
+ * Every configuration as a line over its parameters, its capacity and what it costs. A line can be
+ * held to a part of any axis by a drag along it.
+ */
+export function parallelOption(
+  { parameters, candidates, best, objective }: ParallelInput,
+  theme: Theme,
+): ChartOption {
+  const varying = parameters.filter(
+    (p) => new Set(candidates.map(({ configuration }) => configuration[p.name])).size > 1,
+  )
   const drawn = evenly(candidates, mostLines)
   const style = {
     nameTextStyle: { color: theme.text, fontSize: 11 },
@@ -147,20 +224,45 @@ export function parallelOption({ parameters, candidates, best, objective }: Para
     axisLabel: { color: theme.text, fontSize: 11 },
   }
   const figures = ['req/s', '$/h', unitOf(objective)]
-  const figuresOf = (c: Candidate) => [c.capacityRps, c.pricePerHour, c.feasible ? shownCost(objective, c.cost) : Number.NaN]
+  const figuresOf = (c: Candidate) => [
+    c.capacityRps,
+    c.pricePerHour,
+    c.feasible ? shownCost(objective, c.cost) : Number.NaN,
+  ]
   const scales = varying.map((parameter) => scaleOf(parameter, candidates))
-  const row = (c: Candidate) => [...varying.map(({ name }, i) => placeOf(c.configuration[name], scales[i]!)), ...figuresOf(c), c.trial]
+  const row = (c: Candidate) => [
+    ...varying.map(({ name }, i) => placeOf(c.configuration[name], scales[i]!)),
+    ...figuresOf(c),
+    c.trial,
+  ]
   const kinds = [
-    { name: 'meets the SLO', of: (c: Candidate) => c.feasible && c !== best, line: { color: colour(0, theme), width: 1.2, opacity: 0.45 } },
-    { name: 'no candidate', of: (c: Candidate) => !c.feasible, line: { color: theme.muted, width: 1, opacity: 0.5, type: 'dashed' } },
-    { name: 'recommended', of: (c: Candidate) => c === best, line: { color: theme.good, width: 4, opacity: 1 } },
+    {
+      name: 'meets the SLO',
+      of: (c: Candidate) => c.feasible && c !== best,
+      line: { color: colour(0, theme), width: 1.2, opacity: 0.45 },
+    },
+    {
+      name: 'no candidate',
+      of: (c: Candidate) => !c.feasible,
+      line: { color: theme.muted, width: 1, opacity: 0.5, type: 'dashed' },
+    },
+    {
+      name: 'recommended',
+      of: (c: Candidate) => c === best,
+      line: { color: theme.good, width: 4, opacity: 1 },
+    },
   ]
   return {
     ...base(theme),
     legend: legend(theme, { data: kinds.map(({ name }) => name) }),
     parallel: { left: 48, right: 64, top: 64, bottom: 24 },
     parallelAxis: [
-      ...varying.map((parameter, dim) => ({ dim, name: parameter.name, ...scales[dim]!, ...style })),
+      ...varying.map((parameter, dim) => ({
+        dim,
+        name: parameter.name,
+        ...scales[dim]!,
+        ...style,
+      })),
       ...figures.map((name, i) => ({
         dim: varying.length + i,
         name,
@@ -196,7 +298,9 @@ interface Scale {
 
 /** Few values are names in their order, for their distances say nothing; many are numbers. */
 function scaleOf(parameter: Parameter, candidates: readonly Candidate[]): Scale {
-  const tried = [...new Set(candidates.flatMap(({ configuration }) => configuration[parameter.name] ?? []))]
+  const tried = [
+    ...new Set(candidates.flatMap(({ configuration }) => configuration[parameter.name] ?? [])),
+  ]
   if (tried.every((value) => typeof value === 'number') && tried.length > mostNames)
     return tried.every((value) => value > 0) ? logAxis(tried) : unzeroed
   const order = parameterValues(parameter) ?? []

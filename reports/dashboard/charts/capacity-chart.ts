@@ -33,7 +33,10 @@ export function billOption(
       color: colour(i, theme),
       step: 'end',
       symbol: 'none',
-      lineStyle: { width: i === 0 ? 2.5 : 1.5, type: (['solid', 'dashed', 'dotted'] as const)[i % 3] },
+      lineStyle: {
+        width: i === 0 ? 2.5 : 1.5,
+        type: (['solid', 'dashed', 'dotted'] as const)[i % 3],
+      },
       data: rates.map((rps) => [rps, fleetFor(c, rps, headroom).pricePerMonth]),
       ...(i === 0
         ? {

@@ -1,4 +1,7 @@
-/** Several experiments on the axes of money and capacity, each with its own cheapest line and its recommended one. Pure. */
+/**
+ * Several experiments on the axes of money and capacity, each with its own cheapest line and its
+ * recommended one. Pure.
+ */
 import { money as dollars, rate } from '../../format.ts'
 import { conclusions, type Recommendation } from '../../recommendation/types.ts'
 import {
@@ -21,9 +24,21 @@ interface Compared {
   readonly recommendation: Recommendation
 }
 
-/** Colour and shape follow the order given. A point's value: capacity, $, its place among the experiments, its trial. */
-export function compareOption(compared: readonly Compared[], bill: Bill, theme: Theme): ChartOption {
-  const sides = compared.map((one, i) => ({ ...one, i, dollarsOf: billOf(bill, one.recommendation), served: servedOf(one.recommendation) }))
+/**
+ * Colour and shape follow the order given. A point's value: capacity, $, its place among the
+ * experiments, its trial.
+ */
+export function compareOption(
+  compared: readonly Compared[],
+  bill: Bill,
+  theme: Theme,
+): ChartOption {
+  const sides = compared.map((one, i) => ({
+    ...one,
+    i,
+    dollarsOf: billOf(bill, one.recommendation),
+    served: servedOf(one.recommendation),
+  }))
   const [first] = sides
   if (!first) return base(theme)
   const scale = scales(
@@ -39,7 +54,12 @@ export function compareOption(compared: readonly Compared[], bill: Bill, theme: 
     ),
     series: [
       ...sides.flatMap(({ id, i, served, dollarsOf }) => [
-        frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, colour(i, theme), `cheapest of ${id}`),
+        frontSeries(
+          cheapestByCapacity(served, dollarsOf),
+          dollarsOf,
+          colour(i, theme),
+          `cheapest of ${id}`,
+        ),
         {
           type: 'scatter',
           id: `compared ${id}`,
@@ -67,7 +87,11 @@ export function compareOption(compared: readonly Compared[], bill: Bill, theme: 
             ? [
                 {
                   value: [best.capacityRps, dollarsOf(best), i, best.trial],
-                  itemStyle: { color: 'transparent', borderColor: colour(i, theme), borderWidth: 2 },
+                  itemStyle: {
+                    color: 'transparent',
+                    borderColor: colour(i, theme),
+                    borderWidth: 2,
+                  },
                   label: { ...labelOf(id, 'bottom', theme), color: colour(i, theme) },
                 },
               ]

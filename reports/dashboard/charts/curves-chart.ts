@@ -1,15 +1,32 @@
-/** Load curves: offered rate against latency percentiles, with the SLO and each curve's knee. Pure. */
+/**
+ * Load curves: offered rate against latency percentiles, with the SLO and each curve's knee. Pure.
+ */
 import type { LoadPoint, Slo } from '../../../profiler/types.ts'
 import { sloAxis } from '../../format.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
 import { kneeOf } from '../analysis.ts'
-import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
+import {
+  axis,
+  base,
+  type ChartOption,
+  colour,
+  legend,
+  logAxis,
+  symbol,
+  type Theme,
+  yAxis,
+} from './theme.ts'
 
-/** Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given. */
+/**
+ * Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given.
+ */
 export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme): ChartOption {
   const shown = sloAxis(slo)
-  const finite = judged.map((j) => ({ j, knots: (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs)) }))
+  const finite = judged.map((j) => ({
+    j,
+    knots: (j.curve ?? []).filter((k) => Number.isFinite(k.latencyMs)),
+  }))
   const latencies = finite.flatMap(({ knots }) => knots.map((k) => shown.of(k.latencyMs)))
   const most = shown.limit * 8
   const scale = logAxis(
@@ -57,7 +74,11 @@ function sloMarks(slo: Slo, theme: Theme): object {
       label: { formatter: `SLO ${limit} ${unit}`, color: theme.warn, position: 'insideEndTop' },
       data: [{ yAxis: limit }],
     },
-    markArea: { silent: true, itemStyle: { color: `${theme.warn}12` }, data: [[{ yAxis: limit }, { yAxis: 1e9 }]] },
+    markArea: {
+      silent: true,
+      itemStyle: { color: `${theme.warn}12` },
+      data: [[{ yAxis: limit }, { yAxis: 1e9 }]],
+    },
   }
 }
 
@@ -84,10 +105,15 @@ const percentiles = [
 ] as const
 
 /** A window of open load whose figures are those of the server. */
-export const isDrawn = (p: LoadPoint): boolean => p.load.kind === 'open' && !p.generatorSaturated && p.p50Ms > 0
+export const isDrawn = (p: LoadPoint): boolean =>
+  p.load.kind === 'open' && !p.generatorSaturated && p.p50Ms > 0
 
 /** Every percentile that one trial's load steps measured; steps that failed are left out. */
-export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme: Theme): ChartOption {
+export function percentilesOption(
+  points: readonly LoadPoint[],
+  slo: Slo,
+  theme: Theme,
+): ChartOption {
   const shown = sloAxis(slo)
   const usable = points.filter(isDrawn).sort((a, b) => a.offeredRps - b.offeredRps)
   return {
@@ -114,7 +140,9 @@ export function percentilesOption(points: readonly LoadPoint[], slo: Slo, theme:
       color: colour(i, theme),
       symbol: symbol(i),
       symbolSize: 6,
-      data: usable.filter((p) => Number.isFinite(p[key])).map((p) => [p.offeredRps, shown.of(p[key])]),
+      data: usable
+        .filter((p) => Number.isFinite(p[key]))
+        .map((p) => [p.offeredRps, shown.of(p[key])]),
       ...(i === 0 ? sloMarks(slo, theme) : {}),
     })),
   }

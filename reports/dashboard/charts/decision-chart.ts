@@ -1,12 +1,33 @@
-/** What people decide on: money against capacity, each configuration with its interval and status, the default, the gain, and what is not settled. Pure. */
-import { asksOf, cost, demandOf, type ObjectiveKind, objectiveKinds, objectiveOf, wordsOf } from '../../../search/objective.ts'
+/**
+ * What people decide on: money against capacity, each configuration with its interval and status,
+ * the default, the gain, and what is not settled. Pure.
+ */
+import {
+  asksOf,
+  cost,
+  demandOf,
+  type ObjectiveKind,
+  objectiveKinds,
+  objectiveOf,
+  wordsOf,
+} from '../../../search/objective.ts'
 import { money as dollars, rate, times } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
 import { openRivalsOf } from '../../recommendation/unsettled.ts'
 import { deviceOf } from '../ranking.ts'
-import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
+import {
+  axis,
+  base,
+  type ChartOption,
+  colour,
+  legend,
+  logAxis,
+  symbol,
+  type Theme,
+  yAxis,
+} from './theme.ts'
 
 /** What stands on the upright axis: what an objective of money counts. */
 export type Bill = ObjectiveKind
@@ -22,21 +43,36 @@ interface DecisionInput {
 const many = 600
 /** Beyond this many, they are drawn in ECharts' large mode, all of a series in one style. */
 const large = 2_000
-/** Pixels of a point there: above 3 it would fill all as one path, which a canvas takes minutes for. */
+/**
+ * Pixels of a point there: above 3 it would fill all as one path, which a canvas takes minutes for.
+ */
 const dot = 3
 
 type Cost = (c: Candidate, capacityRps?: number) => number
 
-/** The bills that a recommendation can be seen by, that of its own objective first. Without a demand there is none for it. */
+/**
+ * The bills that a recommendation can be seen by, that of its own objective first. Without a demand
+ * there is none for it.
+ */
 export function billsOf({ objective }: Pick<Recommendation, 'objective'>): readonly Bill[] {
-  const bills = objectiveKinds.filter((kind) => wordsOf(kind).unit.startsWith('$') && (demandOf(objective) || asksOf(kind) === 'nothing'))
-  return [...bills.filter((kind) => kind === objective.kind), ...bills.filter((kind) => kind !== objective.kind)]
+  const bills = objectiveKinds.filter(
+    (kind) =>
+      wordsOf(kind).unit.startsWith('$') && (demandOf(objective) || asksOf(kind) === 'nothing'),
+  )
+  return [
+    ...bills.filter((kind) => kind === objective.kind),
+    ...bills.filter((kind) => kind !== objective.kind),
+  ]
 }
 
 /** Dollars of a configuration at its capacity or at another one. */
 export function billOf(bill: Bill, { objective }: Pick<Recommendation, 'objective'>): Cost {
   const { demandRps, headroom } = demandOf(objective) ?? { demandRps: 0, headroom: 0 }
-  const counted = objectiveOf(bill, { demandRps, headroom, maxPricePerHour: Number.POSITIVE_INFINITY })
+  const counted = objectiveOf(bill, {
+    demandRps,
+    headroom,
+    maxPricePerHour: Number.POSITIVE_INFINITY,
+  })
   return (c, capacityRps = c.capacityRps) => cost(counted, { ...c, capacityRps })
 }
 
@@ -46,14 +82,19 @@ export const billName = (bill: Bill): string => wordsOf(bill).unit.replace(/^\$ 
 /** Those that nothing is cheaper than with at least their capacity, by falling capacity. */
 export function cheapestByCapacity(candidates: readonly Candidate[], dollarsOf: Cost): Candidate[] {
   const front: Candidate[] = []
-  for (const c of candidates.filter((c) => c.feasible).sort((a, b) => b.capacityRps - a.capacityRps || dollarsOf(a) - dollarsOf(b))) {
+  for (const c of candidates
+    .filter((c) => c.feasible)
+    .sort((a, b) => b.capacityRps - a.capacityRps || dollarsOf(a) - dollarsOf(b))) {
     const last = front.at(-1)
     if (!last || dollarsOf(c) < dollarsOf(last)) front.push(c)
   }
   return front
 }
 
-export function decisionOption({ recommendation: r, bill, devices }: DecisionInput, theme: Theme): ChartOption {
+export function decisionOption(
+  { recommendation: r, bill, devices }: DecisionInput,
+  theme: Theme,
+): ChartOption {
   const dollarsOf = billOf(bill, r)
   const served = servedOf(r)
   const few = served.length <= many
@@ -66,9 +107,17 @@ export function decisionOption({ recommendation: r, bill, devices }: DecisionInp
       frontSeries(cheapestByCapacity(served, dollarsOf), dollarsOf, theme.muted),
       ...devices.flatMap((device, i) => {
         const ofIt = served.filter((c) => deviceOf(c.configuration) === device)
-        return served.length > large ? dots(ofIt, device, at, colour(i, theme)) : [points(ofIt, device, i, { at, few, theme })]
+        return served.length > large
+          ? dots(ofIt, device, at, colour(i, theme))
+          : [points(ofIt, device, i, { at, few, theme })]
       }),
-      ...(few ? [intervals(served, dollarsOf, scale.x, theme), crosses(served, at, theme), names(served, place, at, theme)] : []),
+      ...(few
+        ? [
+            intervals(served, dollarsOf, scale.x, theme),
+            crosses(served, at, theme),
+            names(served, place, at, theme),
+          ]
+        : []),
       ...(r.best ? story(r, r.best, at, theme) : []),
     ],
   }
@@ -78,7 +127,11 @@ function points(
   ofIt: readonly Candidate[],
   device: string,
   i: number,
-  { at, few, theme }: { readonly at: (c: Candidate) => number[]; readonly few: boolean; readonly theme: Theme },
+  {
+    at,
+    few,
+    theme,
+  }: { readonly at: (c: Candidate) => number[]; readonly few: boolean; readonly theme: Theme },
 ): object {
   return {
     type: 'scatter',
@@ -93,7 +146,12 @@ function points(
 }
 
 /** Very many of one device: full what can be relied on, pale what cannot. */
-function dots(ofIt: readonly Candidate[], device: string, at: (c: Candidate) => number[], color: string): object[] {
+function dots(
+  ofIt: readonly Candidate[],
+  device: string,
+  at: (c: Candidate) => number[],
+  color: string,
+): object[] {
   const relied = ({ status }: Candidate) => isConfirmed(status) || status === 'measured'
   const kind = (id: string, some: readonly Candidate[], opacity: number) => ({
     type: 'scatter',
@@ -124,7 +182,12 @@ function dots(ofIt: readonly Candidate[], device: string, at: (c: Candidate) => 
 }
 
 /** All but the series of a chart of money against capacity. @param names in the legend */
-export const moneyFrame = (scale: ReturnType<typeof scales>, bill: Bill, names: readonly string[], theme: Theme): ChartOption => ({
+export const moneyFrame = (
+  scale: ReturnType<typeof scales>,
+  bill: Bill,
+  names: readonly string[],
+  theme: Theme,
+): ChartOption => ({
   ...base(theme),
   grid: { left: 64, right: 72, top: 44, bottom: 48 },
   legend: legend(theme, { left: 8, right: 8, data: [...names] }),
@@ -132,7 +195,10 @@ export const moneyFrame = (scale: ReturnType<typeof scales>, bill: Bill, names: 
   xAxis: { ...scale.x, ...axis('capacity of one replica, requests per second (log)', theme) },
   yAxis: {
     ...scale.y,
-    ...yAxis(`${wordsOf(bill).unit} (log)`, theme, { nameGap: 50, axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars } }),
+    ...yAxis(`${wordsOf(bill).unit} (log)`, theme, {
+      nameGap: 50,
+      axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars },
+    }),
   },
 })
 
@@ -156,15 +222,29 @@ export function scales(served: readonly Candidate[], dollarsOf: Cost) {
   }
 }
 
-/** Full and outlined: a second measurement held. Full: measured once. Hollow: not to be relied on. */
+/**
+ * Full and outlined: a second measurement held. Full: measured once. Hollow: not to be relied on.
+ */
 export function markOf(status: Status, color: string, theme: Theme): object {
   if (isConfirmed(status)) return { opacity: 1, color, borderColor: theme.text, borderWidth: 2.5 }
-  if (status === 'measured') return { opacity: 1, color, borderColor: theme.surface, borderWidth: 1 }
-  return { opacity: 1, color: theme.surface, borderColor: color, borderWidth: 1.5, borderType: status === 'bound' ? 'dotted' : 'solid' }
+  if (status === 'measured')
+    return { opacity: 1, color, borderColor: theme.surface, borderWidth: 1 }
+  return {
+    opacity: 1,
+    color: theme.surface,
+    borderColor: color,
+    borderWidth: 1.5,
+    borderType: status === 'bound' ? 'dotted' : 'solid',
+  }
 }
 
 /** @param id of the series */
-export function frontSeries(front: readonly Candidate[], dollarsOf: Cost, color: string, id = 'cheapest'): object {
+export function frontSeries(
+  front: readonly Candidate[],
+  dollarsOf: Cost,
+  color: string,
+  id = 'cheapest',
+): object {
   return {
     type: 'line',
     id,
@@ -178,8 +258,16 @@ export function frontSeries(front: readonly Candidate[], dollarsOf: Cost, color:
   }
 }
 
-/** 90 % intervals: what the configuration costs at each end of its capacity's interval. An open end reaches the edge. */
-function intervals(served: readonly Candidate[], dollarsOf: Cost, x: { readonly max: number }, theme: Theme): object {
+/**
+ * 90 % intervals: what the configuration costs at each end of its capacity's interval. An open end
+ * reaches the edge.
+ */
+function intervals(
+  served: readonly Candidate[],
+  dollarsOf: Cost,
+  x: { readonly max: number },
+  theme: Theme,
+): object {
   const ends = served
     .filter((c) => c.capacityCi90Rps[0] > 0)
     .map((c) => {
@@ -200,7 +288,14 @@ function intervals(served: readonly Candidate[], dollarsOf: Cost, x: { readonly 
         shape: { x1: ax, y1: ay, x2: bx, y2: by },
         style: { stroke: theme.muted, lineWidth: 1.2 },
       })
-      return { type: 'group', children: [line(x1, y1, x2, y2), line(x1, y1 - 4, x1, y1 + 4), line(x2, y2 - 4, x2, y2 + 4)] }
+      return {
+        type: 'group',
+        children: [
+          line(x1, y1, x2, y2),
+          line(x1, y1 - 4, x1, y1 + 4),
+          line(x2, y2 - 4, x2, y2 + 4),
+        ],
+      }
     },
     z: 3,
   }
@@ -208,7 +303,11 @@ function intervals(served: readonly Candidate[], dollarsOf: Cost, x: { readonly 
 
 const cross = 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z'
 
-function crosses(served: readonly Candidate[], at: (c: Candidate) => number[], theme: Theme): object {
+function crosses(
+  served: readonly Candidate[],
+  at: (c: Candidate) => number[],
+  theme: Theme,
+): object {
   return {
     type: 'scatter',
     id: 'refuted',
@@ -222,9 +321,15 @@ function crosses(served: readonly Candidate[], at: (c: Candidate) => number[], t
 }
 
 /** The name of each GPU beside the best of its configurations. */
-function names(served: readonly Candidate[], place: (c: Candidate) => number, at: (c: Candidate) => number[], theme: Theme): object {
+function names(
+  served: readonly Candidate[],
+  place: (c: Candidate) => number,
+  at: (c: Candidate) => number[],
+  theme: Theme,
+): object {
   const first = new Map<string, Candidate>()
-  for (const c of served) if (!first.has(deviceOf(c.configuration))) first.set(deviceOf(c.configuration), c)
+  for (const c of served)
+    if (!first.has(deviceOf(c.configuration))) first.set(deviceOf(c.configuration), c)
   return {
     type: 'scatter',
     id: 'device names',
@@ -251,10 +356,23 @@ export const labelOf = (formatter: string, position: string, theme: Theme): obje
   textBorderWidth: 3,
 })
 
-/** The recommended one, the default with what was gained over it, and rivals whose order is open. */
-function story(r: Recommendation, best: Candidate, at: (c: Candidate) => number[], theme: Theme): object[] {
+/**
+ * The recommended one, the default with what was gained over it, and rivals whose order is open.
+ */
+function story(
+  r: Recommendation,
+  best: Candidate,
+  at: (c: Candidate) => number[],
+  theme: Theme,
+): object[] {
   const { defaultCandidate: start, gainOverDefault: gain } = r
-  const ring = (id: string, found: readonly Candidate[], size: number, border: object, label?: object) => ({
+  const ring = (
+    id: string,
+    found: readonly Candidate[],
+    size: number,
+    border: object,
+    label?: object,
+  ) => ({
     type: 'scatter',
     id,
     silent: true,
@@ -269,15 +387,43 @@ function story(r: Recommendation, best: Candidate, at: (c: Candidate) => number[
   const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, most)
   const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
   return [
-    ring('not settled', open, 21, { borderColor: theme.warn, borderWidth: 1.5, borderType: 'dashed' }),
-    ring('recommended', [best], 21, { borderColor: theme.text, borderWidth: 2 }, labelOf('recommended', 'bottom', theme)),
-    ...(away ? [ring('default', [away], 21, { borderColor: theme.muted, borderWidth: 1.5 }, labelOf('default', 'top', theme))] : []),
-    ...(away && gain !== undefined ? [gained(away, best, `${times(gain)} ${wordsOf(r.objective.kind).comparative}`, at, theme)] : []),
+    ring('not settled', open, 21, {
+      borderColor: theme.warn,
+      borderWidth: 1.5,
+      borderType: 'dashed',
+    }),
+    ring(
+      'recommended',
+      [best],
+      21,
+      { borderColor: theme.text, borderWidth: 2 },
+      labelOf('recommended', 'bottom', theme),
+    ),
+    ...(away
+      ? [
+          ring(
+            'default',
+            [away],
+            21,
+            { borderColor: theme.muted, borderWidth: 1.5 },
+            labelOf('default', 'top', theme),
+          ),
+        ]
+      : []),
+    ...(away && gain !== undefined
+      ? [gained(away, best, `${times(gain)} ${wordsOf(r.objective.kind).comparative}`, at, theme)]
+      : []),
   ]
 }
 const most = 12
 
-function gained(from: Candidate, to: Candidate, text: string, at: (c: Candidate) => number[], theme: Theme): object {
+function gained(
+  from: Candidate,
+  to: Candidate,
+  text: string,
+  at: (c: Candidate) => number[],
+  theme: Theme,
+): object {
   const coord = (c: Candidate) => at(c).slice(0, 2)
   return {
     type: 'line',
@@ -289,7 +435,13 @@ function gained(from: Candidate, to: Candidate, text: string, at: (c: Candidate)
       symbol: ['none', 'arrow'],
       symbolSize: 9,
       lineStyle: { color: theme.muted, type: 'dashed', width: 1.5 },
-      label: { ...labelOf(text, 'middle', theme), color: theme.good, backgroundColor: theme.surface, padding: [2, 5], borderRadius: 4 },
+      label: {
+        ...labelOf(text, 'middle', theme),
+        color: theme.good,
+        backgroundColor: theme.surface,
+        padding: [2, 5],
+        borderRadius: 4,
+      },
       data: [[{ coord: coord(from) }, { coord: coord(to) }]],
     },
     z: 6,
@@ -300,8 +452,10 @@ function gained(from: Candidate, to: Candidate, text: string, at: (c: Candidate)
 export function decisionWords(r: Recommendation, bill: Bill): string {
   const dollarsOf = billOf(bill, r)
   const served = candidatesOf(r).filter((c) => c.capacityRps > 0)
-  if (!r.best) return `Money against capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
-  const one = (c: Candidate) => `${c.label}, ${c.status}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
+  if (!r.best)
+    return `Money against capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
+  const one = (c: Candidate) =>
+    `${c.label}, ${c.status}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
   return `Money against capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Default: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
     served,
     dollarsOf,

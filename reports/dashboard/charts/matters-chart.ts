@@ -3,7 +3,18 @@ import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { HistoryPoint } from '../analysis.ts'
 import type { Effect, Range } from '../importance.ts'
-import { axis, base, type ChartOption, colour, compact, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
+import {
+  axis,
+  base,
+  type ChartOption,
+  colour,
+  compact,
+  legend,
+  logAxis,
+  symbol,
+  type Theme,
+  yAxis,
+} from './theme.ts'
 
 export type Api = { value(i: number): number; coord(at: number[]): number[] }
 
@@ -18,7 +29,11 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
       min: 0,
       max: 1,
       ...axis('share of the variation of capacity', theme, {
-        axisLabel: { color: theme.muted, hideOverlap: true, formatter: (v: number) => `${Math.round(v * 100)} %` },
+        axisLabel: {
+          color: theme.muted,
+          hideOverlap: true,
+          formatter: (v: number) => `${Math.round(v * 100)} %`,
+        },
       }),
     },
     yAxis: {
@@ -28,9 +43,20 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
       axisLine: { lineStyle: { color: theme.line } },
       axisTick: { show: false },
     },
-    tooltip: { trigger: 'axis', confine: true, renderMode: 'richText', valueFormatter: (v: number) => `${Math.round(v * 100)} %` },
+    tooltip: {
+      trigger: 'axis',
+      confine: true,
+      renderMode: 'richText',
+      valueFormatter: (v: number) => `${Math.round(v * 100)} %`,
+    },
     series: [
-      { type: 'bar', name: 'median', color: colour(0, theme), barMaxWidth: 18, data: rows.map((e) => e.importance.median) },
+      {
+        type: 'bar',
+        name: 'median',
+        color: colour(0, theme),
+        barMaxWidth: 18,
+        data: rows.map((e) => e.importance.median),
+      },
       whiskers(
         rows.map((e, i) => [i, e.importance]),
         'across',
@@ -40,7 +66,10 @@ export function importanceOption(effects: readonly Effect[], theme: Theme): Char
   }
 }
 
-/** Capacity at each value of one parameter relative to the mean over the space, with its 90 % interval; log axis, 1 = no effect. */
+/**
+ * Capacity at each value of one parameter relative to the mean over the space, with its 90 %
+ * interval; log axis, 1 = no effect.
+ */
 export function effectOption({ parameter, values }: Effect, theme: Theme): ChartOption {
   const scale = logAxis(
     values.flatMap((v) => [v.low, v.high]),
@@ -56,7 +85,9 @@ export function effectOption({ parameter, values }: Effect, theme: Theme): Chart
     },
     yAxis: {
       ...scale,
-      ...axis('', theme, { axisLabel: { color: theme.muted, formatter: (v: number) => `${compact(v)}x` } }),
+      ...axis('', theme, {
+        axisLabel: { color: theme.muted, formatter: (v: number) => `${compact(v)}x` },
+      }),
     },
     tooltip: {
       trigger: 'axis',
@@ -90,7 +121,11 @@ export function effectOption({ parameter, values }: Effect, theme: Theme): Chart
   }
 }
 
-export function whiskers(rows: readonly (readonly [number, Range])[], direction: 'across' | 'upright', theme: Theme): object {
+export function whiskers(
+  rows: readonly (readonly [number, Range])[],
+  direction: 'across' | 'upright',
+  theme: Theme,
+): object {
   const across = direction === 'across'
   return {
     type: 'custom',
@@ -100,7 +135,9 @@ export function whiskers(rows: readonly (readonly [number, Range])[], direction:
     encode: across ? { x: [0, 2], y: 1 } : { x: 0, y: [1, 2] },
     renderItem: (_: unknown, api: Api) => {
       const [x1, y1] = api.coord([api.value(0), api.value(1)]) as [number, number]
-      const [x2, y2] = api.coord(across ? [api.value(2), api.value(1)] : [api.value(0), api.value(2)]) as [number, number]
+      const [x2, y2] = api.coord(
+        across ? [api.value(2), api.value(1)] : [api.value(0), api.value(2)],
+      ) as [number, number]
       const line = (ax: number, ay: number, bx: number, by: number) => ({
         type: 'line',
         shape: { x1: ax, y1: ay, x2: bx, y2: by },
@@ -109,7 +146,11 @@ export function whiskers(rows: readonly (readonly [number, Range])[], direction:
       const [dx, dy] = across ? [0, 4] : [4, 0]
       return {
         type: 'group',
-        children: [line(x1, y1, x2, y2), line(x1 - dx, y1 - dy, x1 + dx, y1 + dy), line(x2 - dx, y2 - dy, x2 + dx, y2 + dy)],
+        children: [
+          line(x1, y1, x2, y2),
+          line(x1 - dx, y1 - dy, x1 + dx, y1 + dy),
+          line(x2 - dx, y2 - dy, x2 + dx, y2 + dy),
+        ],
       }
     },
     z: 5,
@@ -168,7 +209,10 @@ export function historyOption(
   }
 }
 
-/** What the model foretold, with its 90 % interval, against what was measured; on the diagonal it was right. */
+/**
+ * What the model foretold, with its 90 % interval, against what was measured; on the diagonal it
+ * was right.
+ */
 export function predictedOption(
   pairs: readonly {
     readonly trial: number
@@ -200,11 +244,19 @@ export function predictedOption(
       {
         type: 'custom',
         silent: true,
-        data: pairs.map((p) => [Math.max(p.low, scale.min), p.measured, Math.min(p.high, scale.max)]),
+        data: pairs.map((p) => [
+          Math.max(p.low, scale.min),
+          p.measured,
+          Math.min(p.high, scale.max),
+        ]),
         renderItem: (_: unknown, api: Api) => {
           const [x1, y] = api.coord([api.value(0), api.value(1)]) as [number, number]
           const [x2] = api.coord([api.value(2), api.value(1)]) as [number, number]
-          return { type: 'line', shape: { x1, y1: y, x2, y2: y }, style: { stroke: theme.muted, lineWidth: 1 } }
+          return {
+            type: 'line',
+            shape: { x1, y1: y, x2, y2: y },
+            style: { stroke: theme.muted, lineWidth: 1 },
+          }
         },
       },
       {
@@ -234,16 +286,24 @@ export function timelineOption(trials: readonly FinishedTrial[], theme: Theme): 
   const first = Math.min(...starts)
   const lanes: number[] = []
   const bars = trials
-    .map((trial, i) => ({ trial, from: (starts[i]! - first) / 1000, to: (starts[i]! - first) / 1000 + trial.seconds }))
+    .map((trial, i) => ({
+      trial,
+      from: (starts[i]! - first) / 1000,
+      to: (starts[i]! - first) / 1000 + trial.seconds,
+    }))
     .sort((a, b) => a.from - b.from)
     .map(({ trial, from, to }) => {
       let lane = lanes.findIndex((end) => end <= from + 1e-3)
       if (lane === -1) lane = lanes.length
       lanes[lane] = to
-      return { value: [from, lane, to, trial.number], itemStyle: { color: stateColour(trial, theme) } }
+      return {
+        value: [from, lane, to, trial.number],
+        itemStyle: { color: stateColour(trial, theme) },
+      }
     })
   const last = Math.max(...lanes, 1)
-  const [unit, seconds] = last > 7_200 ? ['hours', 3600] : last > 180 ? ['minutes', 60] : ['seconds', 1]
+  const [unit, seconds] =
+    last > 7_200 ? ['hours', 3600] : last > 180 ? ['minutes', 60] : ['seconds', 1]
   return {
     ...base(theme),
     grid: { left: 20, right: 20, top: 8, bottom: 44 },
@@ -253,10 +313,19 @@ export function timelineOption(trials: readonly FinishedTrial[], theme: Theme): 
       min: 0,
       max: last,
       ...axis(`${unit} since the first trial started`, theme, {
-        axisLabel: { color: theme.muted, formatter: (v: number) => compact(v / (seconds as number)) },
+        axisLabel: {
+          color: theme.muted,
+          formatter: (v: number) => compact(v / (seconds as number)),
+        },
       }),
     },
-    yAxis: { type: 'value', min: -0.5, max: Math.max(0.5, lanes.length - 0.5), inverse: true, show: false },
+    yAxis: {
+      type: 'value',
+      min: -0.5,
+      max: Math.max(0.5, lanes.length - 0.5),
+      inverse: true,
+      show: false,
+    },
     series: [
       {
         type: 'custom',

@@ -1,4 +1,7 @@
-/** Latency against throughput: every configuration at its capacity, its load curve, the front, the SLO. Pure. */
+/**
+ * Latency against throughput: every configuration at its capacity, its load curve, the front, the
+ * SLO. Pure.
+ */
 import type { Slo } from '../../../profiler/types.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { sloAxis } from '../../format.ts'
@@ -7,7 +10,17 @@ import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
 import { deviceOf, requestsPerDollar } from '../ranking.ts'
-import { axis, base, type ChartOption, colour, legend, logAxis, symbol, type Theme, yAxis } from './theme.ts'
+import {
+  axis,
+  base,
+  type ChartOption,
+  colour,
+  legend,
+  logAxis,
+  symbol,
+  type Theme,
+  yAxis,
+} from './theme.ts'
 
 export type Throughput = 'per-dollar' | 'per-second'
 
@@ -29,7 +42,10 @@ export type LatencyAxis = ReturnType<typeof logAxis>
 /** Beyond this many, points are drawn in ECharts' large mode, without error bars. */
 const large = 2_000
 const errorBars = 150
-/** Pixels of a point in large mode: below 4 ECharts fills squares one by one; above, all become one path, which a canvas takes minutes to fill. */
+/**
+ * Pixels of a point in large mode: below 4 ECharts fills squares one by one; above, all become one
+ * path, which a canvas takes minutes to fill.
+ */
 const dot = 3
 
 /** Latencies from the fastest idle predictor to well beyond the SLO, as the SLO's axis has them. */
@@ -50,7 +66,8 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
   const shown = sloAxis(r.slo)
   const x: Across = (c) => shown.of(c.sloMsAtCapacity)
   const all = candidatesOf(r)
-  const y = (rps: number, c: Candidate) => (throughput === 'per-dollar' ? requestsPerDollar(rps, c.pricePerHour) : rps)
+  const y = (rps: number, c: Candidate) =>
+    throughput === 'per-dollar' ? requestsPerDollar(rps, c.pricePerHour) : rps
   const place = (device: string) => Math.max(0, devices.indexOf(device))
   const served = all.filter((c) => c.capacityRps > 0 && Number.isFinite(c.sloMsAtCapacity))
   const many = served.length > large
@@ -65,7 +82,9 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
     large: many,
     largeThreshold: 1,
     progressive: 0,
-    itemStyle: many ? { opacity: 0.5 } : { borderColor: theme.surface, borderWidth: 1, opacity: 0.95 },
+    itemStyle: many
+      ? { opacity: 0.5 }
+      : { borderColor: theme.surface, borderWidth: 1, opacity: 0.95 },
     data: served
       .filter((c) => c.feasible && deviceOf(c.configuration) === device)
       .map((c) => {
@@ -81,22 +100,45 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
       data: [
         ...devices,
         'Pareto front',
-        ...qualityFrontNames(r).map((name, i) => ({ name, itemStyle: { opacity: 0 }, lineStyle: { type: dashOf(i), width: 2 } })),
+        ...qualityFrontNames(r).map((name, i) => ({
+          name,
+          itemStyle: { opacity: 0 },
+          lineStyle: { type: dashOf(i), width: 2 },
+        })),
         ...(all.some((c) => !c.feasible) ? ['no candidate'] : []),
       ],
     }),
     tooltip: { trigger: 'item', confine: true, appendTo: 'body' },
     xAxis: { ...latencies, ...axis(`${shown.name} (log)`, theme) },
-    yAxis: { type: 'value', min: 0, ...yAxis(throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second', theme) },
+    yAxis: {
+      type: 'value',
+      min: 0,
+      ...yAxis(throughput === 'per-dollar' ? 'requests per dollar' : 'requests per second', theme),
+    },
     series: [
-      ...curves.map((j) => curveSeries(j, shown.of, y, latencies.max, colour(place(deviceOf(j.candidate.configuration)), theme))),
+      ...curves.map((j) =>
+        curveSeries(
+          j,
+          shown.of,
+          y,
+          latencies.max,
+          colour(place(deviceOf(j.candidate.configuration)), theme),
+        ),
+      ),
       ...points,
       missed(all, input.trials, x, y, theme, many),
       frontSeries(r.front, x, y, latencies.max, theme),
       ...qualitySeries(r, x, y, latencies.max, theme),
-      ...(many ? [] : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), x, y, theme)]),
+      ...(many
+        ? []
+        : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), x, y, theme)]),
       ...marks(r, x, y, theme),
-      sloSeries(shown.limit, latencies.max, theme, input.still ? `SLO ${shown.limit} ${shown.unit}` : undefined),
+      sloSeries(
+        shown.limit,
+        latencies.max,
+        theme,
+        input.still ? `SLO ${shown.limit} ${shown.unit}` : undefined,
+      ),
     ],
   }
 }
@@ -104,7 +146,13 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
 type Across = (c: Candidate) => number
 type Height = (rps: number, c: Candidate) => number
 
-function curveSeries({ candidate, curve }: Judged, of: (ms: number) => number, y: Height, most: number, color: string): object {
+function curveSeries(
+  { candidate, curve }: Judged,
+  of: (ms: number) => number,
+  y: Height,
+  most: number,
+  color: string,
+): object {
   return {
     type: 'line',
     id: `curve ${candidate.trial}`,
@@ -121,14 +169,26 @@ function curveSeries({ candidate, curve }: Judged, of: (ms: number) => number, y
   }
 }
 
-/** Measured, but over the SLO even when idle: crosses at the rate of one request at a time. Those that never served have no place here. */
-function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], x: Across, y: Height, theme: Theme, many: boolean): object {
+/**
+ * Measured, but over the SLO even when idle: crosses at the rate of one request at a time. Those
+ * that never served have no place here.
+ */
+function missed(
+  all: readonly Candidate[],
+  trials: readonly FinishedTrial[],
+  x: Across,
+  y: Height,
+  theme: Theme,
+  many: boolean,
+): object {
   const byNumber = new Map(trials.map((t) => [t.number, t]))
   return {
     type: 'scatter',
     id: 'missed',
     name: 'no candidate',
-    symbol: many ? 'rect' : 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
+    symbol: many
+      ? 'rect'
+      : 'path://M0 0 L2 0 L5 3.6 L8 0 L10 0 L6 5 L10 10 L8 10 L5 6.4 L2 10 L0 10 L4 5 Z',
     symbolSize: many ? dot : 9,
     large: many,
     largeThreshold: 1,
@@ -144,10 +204,16 @@ function missed(all: readonly Candidate[], trials: readonly FinishedTrial[], x: 
   }
 }
 
-/** Smaller rises, as a share of the highest, are drawn as one with the next: the canvas leaves out segments of under two pixels, and stairs become slopes. */
+/**
+ * Smaller rises, as a share of the highest, are drawn as one with the next: the canvas leaves out
+ * segments of under two pixels, and stairs become slopes.
+ */
 const leastRise = 0.012
 
-/** Pixels of a point by the quality of its variant, the third axis: least 7, most 15. Undefined without two qualities. */
+/**
+ * Pixels of a point by the quality of its variant, the third axis: least 7, most 15. Undefined
+ * without two qualities.
+ */
 function sizes(served: readonly Candidate[]): ((c: Candidate) => number) | undefined {
   const known = served.flatMap(({ quality }) => quality ?? [])
   const [least, most] = [Math.min(...known), Math.max(...known)]
@@ -156,7 +222,8 @@ function sizes(served: readonly Candidate[]): ((c: Candidate) => number) | undef
 }
 
 /** Fronts among variants of at least some quality, but for the last, which is the front itself. */
-const betterFronts = (r: Recommendation) => (r.qualityFronts ?? []).slice(0, -1).filter(({ front }) => front.length > 0)
+const betterFronts = (r: Recommendation) =>
+  (r.qualityFronts ?? []).slice(0, -1).filter(({ front }) => front.length > 0)
 const dashes = [
   [8, 4],
   [3, 3],
@@ -164,9 +231,16 @@ const dashes = [
 ]
 const dashOf = (i: number) => dashes[i % dashes.length]
 const frontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
-const qualityFrontNames = (r: Recommendation): string[] => betterFronts(r).map(({ leastQuality }) => frontName(leastQuality))
+const qualityFrontNames = (r: Recommendation): string[] =>
+  betterFronts(r).map(({ leastQuality }) => frontName(leastQuality))
 
-function qualitySeries(r: Recommendation, x: Across, y: Height, most: number, theme: Theme): object[] {
+function qualitySeries(
+  r: Recommendation,
+  x: Across,
+  y: Height,
+  most: number,
+  theme: Theme,
+): object[] {
   return betterFronts(r).map(({ leastQuality, front }, i) => ({
     ...frontSeries(front, x, y, most, theme),
     id: frontName(leastQuality),
@@ -175,7 +249,13 @@ function qualitySeries(r: Recommendation, x: Across, y: Height, most: number, th
   }))
 }
 
-function frontSeries(front: readonly Candidate[], x: Across, y: Height, most: number, theme: Theme): object {
+function frontSeries(
+  front: readonly Candidate[],
+  x: Across,
+  y: Height,
+  most: number,
+  theme: Theme,
+): object {
   const top = Math.max(...front.map((c) => y(c.capacityRps, c)))
   const steps: [number, number][] = []
   let height = 0
@@ -215,7 +295,14 @@ function intervalSeries(served: readonly Candidate[], x: Across, y: Height, them
         shape: { x1, y1, x2, y2 },
         style: { stroke: theme.muted, lineWidth: 1 },
       })
-      return { type: 'group', children: [line(x, low, x, high), line(x - 3, low, x + 3, low), line(x - 3, high, x + 3, high)] }
+      return {
+        type: 'group',
+        children: [
+          line(x, low, x, high),
+          line(x - 3, low, x + 3, low),
+          line(x - 3, high, x + 3, high),
+        ],
+      }
     },
     encode: { x: 0, y: [1, 2] },
     z: 3,
@@ -250,7 +337,9 @@ function marks(r: Recommendation, x: Across, y: Height, theme: Theme): object[] 
       : []
   return [
     ...mark(r.best, 'recommended', 'circle', 'left'),
-    ...(r.defaultCandidate?.trial === r.best?.trial ? [] : mark(r.defaultCandidate, 'default', 'rect', 'left')),
+    ...(r.defaultCandidate?.trial === r.best?.trial
+      ? []
+      : mark(r.defaultCandidate, 'default', 'rect', 'left')),
   ]
 }
 
@@ -268,7 +357,11 @@ function sloSeries(limit: number, most: number, theme: Theme, text?: string): ob
       label: { show: text !== undefined, formatter: text, color: theme.warn, position: 'end' },
       data: [{ xAxis: limit }],
     },
-    markArea: { silent: true, itemStyle: { color: `${theme.warn}14` }, data: [[{ xAxis: limit }, { xAxis: Math.max(most, limit) }]] },
+    markArea: {
+      silent: true,
+      itemStyle: { color: `${theme.warn}14` },
+      data: [[{ xAxis: limit }, { xAxis: Math.max(most, limit) }]],
+    },
     z: 1,
   }
 }

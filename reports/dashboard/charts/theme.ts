@@ -1,4 +1,7 @@
-/** What all of the dashboard's charts share: colours for light, dark and paper, axes, and the marks of devices. Pure. */
+/**
+ * What all of the dashboard's charts share: colours for light, dark and paper, axes, and the marks
+ * of devices. Pure.
+ */
 import type { EChartsCoreOption } from 'echarts/core'
 import { palette, symbols } from '../../report/charts/chart-options.ts'
 
@@ -42,8 +45,17 @@ export type ChartOption = EChartsCoreOption
 const font = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif'
 
 /** Okabe and Ito's colours, and the same hues lighter where the ground is dark. */
-const onDark = ['#4aa8e0', '#f28c4b', '#2cc79b', '#e4a3c8', '#ffffff', '#f2b93b', '#9ad4f5'] as const
-export const colour = (i: number, theme: Theme): string => (theme.dark ? onDark : palette)[i % palette.length]!
+const onDark = [
+  '#4aa8e0',
+  '#f28c4b',
+  '#2cc79b',
+  '#e4a3c8',
+  '#ffffff',
+  '#f2b93b',
+  '#9ad4f5',
+] as const
+export const colour = (i: number, theme: Theme): string =>
+  (theme.dark ? onDark : palette)[i % palette.length]!
 /** Told apart without colour; beyond seven they repeat, with another colour. */
 export const symbol = (i: number): string => symbols[i % symbols.length]!
 
@@ -71,7 +83,8 @@ export function axis(name: string, theme: Theme, more: object = {}): object {
     ...more,
   }
 }
-export const yAxis = (name: string, theme: Theme, more: object = {}): object => axis(name, theme, { nameGap: 46, ...more })
+export const yAxis = (name: string, theme: Theme, more: object = {}): object =>
+  axis(name, theme, { nameGap: 46, ...more })
 
 export const legend = (theme: Theme, more: object = {}): object => ({
   type: 'scroll',
@@ -89,11 +102,15 @@ export const legend = (theme: Theme, more: object = {}): object => ({
 /** 950, 1.2k, 18M. */
 export function compact(value: number): string {
   const size = Math.abs(value)
-  const [divisor, suffix] = size >= 1e9 ? [1e9, 'G'] : size >= 1e6 ? [1e6, 'M'] : size >= 1e4 ? [1e3, 'k'] : [1, '']
+  const [divisor, suffix] =
+    size >= 1e9 ? [1e9, 'G'] : size >= 1e6 ? [1e6, 'M'] : size >= 1e4 ? [1e3, 'k'] : [1, '']
   return `${Number((value / divisor).toPrecision(4))}${suffix}`
 }
 
-/** A logarithmic axis that holds all values: with ticks at powers of two where it spans little, of ten where it spans much. */
+/**
+ * A logarithmic axis that holds all values: with ticks at powers of two where it spans little, of
+ * ten where it spans much.
+ */
 export function logAxis(
   values: readonly number[],
   also: readonly number[] = [],
@@ -108,6 +125,12 @@ export function logAxis(
     }
   if (!(low <= high)) [low, high] = [1, 100]
   const logBase = high / low > 2_000 ? 10 : 2
-  const power = (v: number, round: (x: number) => number) => logBase ** round(Math.log(v) / Math.log(logBase))
-  return { type: 'log', logBase, min: power(low * 0.97, Math.floor), max: power(high * 1.03, Math.ceil) }
+  const power = (v: number, round: (x: number) => number) =>
+    logBase ** round(Math.log(v) / Math.log(logBase))
+  return {
+    type: 'log',
+    logBase,
+    min: power(low * 0.97, Math.floor),
+    max: power(high * 1.03, Math.ceil),
+  }
 }

@@ -1,4 +1,7 @@
-/** Keeps the browser's address to what the page asks, and asks what the address says when the page opens. */
+/**
+ * Keeps the browser's address to what the page asks, and asks what the address says when the page
+ * opens.
+ */
 import { demandOf } from '../../../search/objective.ts'
 import { type Asked, addressOf, askedBy } from '../address.ts'
 import type { DashboardExperiment } from '../data.ts'
@@ -11,7 +14,9 @@ const pauseMs = 150
 
 export class AddressBar implements Section {
   readonly element = h('span', {})
-  /** What the address asked that is still to be done: trial to open, experiments to compare with. */
+  /**
+   * What the address asked that is still to be done: trial to open, experiments to compare with.
+   */
   private readonly asked: { trial?: number; compared?: readonly string[] } = {}
   private trial?: number
   private compared: readonly string[] = []
@@ -26,7 +31,14 @@ export class AddressBar implements Section {
 
   /** Asks what the address says. */
   open(experiment: DashboardExperiment): void {
-    const { whatIf, planning, trial, sideBySide = [], compared = [], refused } = askedBy(location.search, experiment)
+    const {
+      whatIf,
+      planning,
+      trial,
+      sideBySide = [],
+      compared = [],
+      refused,
+    } = askedBy(location.search, experiment)
     if (planning) this.app.plan(planning)
     for (const number of sideBySide) this.app.sideBySide.add(number)
     this.app.ask(whatIf)
@@ -76,7 +88,13 @@ export class AddressBar implements Section {
       const { experiment, whatIf, planning } = this.shown
       const { trial, compared } = this
       const sideBySide = [...this.app.sideBySide]
-      const asked: Asked = { whatIf, trial, sideBySide, compared, ...(planning.assumed || demandOf(whatIf.objective) ? {} : { planning }) }
+      const asked: Asked = {
+        whatIf,
+        trial,
+        sideBySide,
+        compared,
+        ...(planning.assumed || demandOf(whatIf.objective) ? {} : { planning }),
+      }
       history.replaceState(null, '', `${addressOf(asked, experiment)}${location.hash}`)
     }, pauseMs)
   }

@@ -15,19 +15,45 @@ export function annotationEditor(place: Place, writable: boolean): AnnotationEdi
   const note = h('p', { class: 'written' })
   const problem = h('p', { class: 'problem', attributes: { role: 'alert' } })
   const newTag = h('input', {
-    attributes: { placeholder: 'add a tag', 'aria-label': `Add a tag to ${what}`, maxlength: 64, size: 12 },
+    attributes: {
+      placeholder: 'add a tag',
+      'aria-label': `Add a tag to ${what}`,
+      maxlength: 64,
+      size: 12,
+    },
     on: { keydown: (event) => event.key === 'Enter' && addTag() },
   })
-  const text = h('textarea', { attributes: { rows: 3, 'aria-label': `Note on ${what}`, maxlength: 10_000 } })
-  const edit = h('button', { class: 'quiet link', attributes: { type: 'button' }, on: { click: () => write() } }, 'Note')
-  const save = h('button', { attributes: { type: 'button' }, on: { click: () => void change({ note: text.value }) } }, 'Save')
-  const cancel = h('button', { class: 'quiet', attributes: { type: 'button' }, on: { click: () => stopWriting() } }, 'Cancel')
+  const text = h('textarea', {
+    attributes: { rows: 3, 'aria-label': `Note on ${what}`, maxlength: 10_000 },
+  })
+  const edit = h(
+    'button',
+    { class: 'quiet link', attributes: { type: 'button' }, on: { click: () => write() } },
+    'Note',
+  )
+  const save = h(
+    'button',
+    { attributes: { type: 'button' }, on: { click: () => void change({ note: text.value }) } },
+    'Save',
+  )
+  const cancel = h(
+    'button',
+    { class: 'quiet', attributes: { type: 'button' }, on: { click: () => stopWriting() } },
+    'Cancel',
+  )
   const form = h('div', { class: 'note-form' }, text, save, cancel)
   const controls = h('span', {}, newTag, edit)
   let current: Annotation | undefined
   form.hidden = true
   problem.hidden = true
-  const element = h('div', { class: 'annotation' }, h('div', { class: 'tag-line' }, tags, writable && controls), note, form, problem)
+  const element = h(
+    'div',
+    { class: 'annotation' },
+    h('div', { class: 'tag-line' }, tags, writable && controls),
+    note,
+    form,
+    problem,
+  )
 
   function addTag(): void {
     const tag = newTag.value.trim()
@@ -61,7 +87,13 @@ export function annotationEditor(place: Place, writable: boolean): AnnotationEdi
     fill(
       tags,
       ...current.tags.map((tag) =>
-        tagOf(tag, writable && { label: `Remove the tag ${tag}`, remove: () => void change({ removeTags: [tag] }) }),
+        tagOf(
+          tag,
+          writable && {
+            label: `Remove the tag ${tag}`,
+            remove: () => void change({ removeTags: [tag] }),
+          },
+        ),
       ),
     )
     note.textContent = current.note ?? ''

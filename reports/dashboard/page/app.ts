@@ -1,4 +1,7 @@
-/** The page's state: one experiment, its trials, the question asked of them, and the answer. Sections are told whenever it changes. */
+/**
+ * The page's state: one experiment, its trials, the question asked of them, and the answer.
+ * Sections are told whenever it changes.
+ */
 
 import { demandOf } from '../../../search/objective.ts'
 import type { Annotation, Annotations } from '../../../trials/annotation.ts'
@@ -13,7 +16,10 @@ import { Paced } from './paced.ts'
 import type { Planning, Section, Shown } from './section.ts'
 import { SectionsShown } from './sections-shown.ts'
 
-/** From so many trials on the contenders are ranked at once, and everything little by little when the reader pauses. */
+/**
+ * From so many trials on the contenders are ranked at once, and everything little by little when
+ * the reader pauses.
+ */
 const manyTrials = 5_000
 
 /** An answer that takes longer waits for a pause of the drag. */
@@ -56,7 +62,8 @@ export class App {
   }
 
   setExperiment(experiment: DashboardExperiment): void {
-    const untouched = !this.#experiment || !this.#whatIf || isAsMeasured(this.#experiment, this.#whatIf)
+    const untouched =
+      !this.#experiment || !this.#whatIf || isAsMeasured(this.#experiment, this.#whatIf)
     this.#experiment = experiment
     this.#ranker = new Ranker(experiment)
     if (untouched) this.#whatIf = asMeasured(experiment)
@@ -98,12 +105,17 @@ export class App {
     // The first trials follow at once: a page that is drawn without them would hold them up.
     if (this.loading && this.#trials.length === 0) return
     // While trials pour in, what stands is shown now and then; it never takes most of the time.
-    if (this.loading) this.#timer ??= setTimeout(() => this.refresh(), this.shown ? Math.max(300, 4 * this.#refreshMs) : 0)
+    if (this.loading)
+      this.#timer ??= setTimeout(
+        () => this.refresh(),
+        this.shown ? Math.max(300, 4 * this.#refreshMs) : 0,
+      )
     else if (this.#isMany && this.shown) {
       // The mouse has three quarters of the time.
       this.#soon ??= setTimeout(() => this.#answerQuickly(), 3 * this.#quickMs)
     } else if (dragging && this.#refreshMs > frameMs) {
-      // What would hold up the mouse waits for its pause; what would only skip frames is shown every now and then.
+      // What would hold up the mouse waits for its pause; what would only skip frames is shown
+      // every now and then.
       if (this.#refreshMs > pauseMs * 2) clearTimeout(this.#timer)
       else if (this.#timer !== undefined) return
       this.#timer = setTimeout(() => this.refresh(), pauseMs)
@@ -121,7 +133,12 @@ export class App {
     return this.#trials.length >= manyTrials
   }
 
-  #shownFor(recommendation: Recommendation, experiment: DashboardExperiment, ranker: Ranker, whatIf: WhatIf): Shown {
+  #shownFor(
+    recommendation: Recommendation,
+    experiment: DashboardExperiment,
+    ranker: Ranker,
+    whatIf: WhatIf,
+  ): Shown {
     const candidates = candidatesOf(recommendation)
     const gpus = experiment.parameters.find((p) => p.name === 'gpu')
     const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => deviceOf({ gpu })) : []
@@ -141,13 +158,18 @@ export class App {
     }
   }
 
-  /** What the contenders say, for the sections that tell it at once; then everything, for those that the reader sees. */
+  /**
+   * What the contenders say, for the sections that tell it at once; then everything, for those that
+   * the reader sees.
+   */
   #answerQuickly(): void {
     this.#soon = undefined
     const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
     if (!experiment || !ranker || !whatIf) return
     performance.mark('quick')
-    this.#sections.tellAtOnce(this.#shownFor(ranker.recommendQuickly(this.#trials, whatIf), experiment, ranker, whatIf))
+    this.#sections.tellAtOnce(
+      this.#shownFor(ranker.recommendQuickly(this.#trials, whatIf), experiment, ranker, whatIf),
+    )
     this.#quickMs = performance.measure('quick', 'quick').duration
     if (this.loading) return
     performance.mark('rank')
@@ -158,10 +180,18 @@ export class App {
     )
   }
 
-  /** Shows the same answer, with the notes and tags of now and the trials that are picked now, in the theme of now: none of them changes a rank. */
+  /**
+   * Shows the same answer, with the notes and tags of now and the trials that are picked now, in
+   * the theme of now: none of them changes a rank.
+   */
   showAgain(): void {
-    // What is about to be ranked anew shows them then; the answer that stands is of an earlier question.
-    const soon = this.#timer !== undefined || this.#soon !== undefined || this.#frame !== 0 || this.#paced.isUnderWay
+    // What is about to be ranked anew shows them then; the answer that stands is of an earlier
+    // question.
+    const soon =
+      this.#timer !== undefined ||
+      this.#soon !== undefined ||
+      this.#frame !== 0 ||
+      this.#paced.isUnderWay
     if (!this.shown || soon) return
     this.#tell({ ...this.shown, annotations: this.#annotations, theme: currentTheme() })
   }
@@ -176,7 +206,10 @@ export class App {
     done()
   }
 
-  /** Ranks and shows: what the contenders say of very many, before all of it. Paper waits for nothing. */
+  /**
+   * Ranks and shows: what the contenders say of very many, before all of it. Paper waits for
+   * nothing.
+   */
   refresh(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
@@ -197,7 +230,12 @@ export class App {
     this.#refreshMs = performance.measure('refresh', 'rank').duration
   }
 
-  #show(recommendation: Recommendation, experiment: DashboardExperiment, ranker: Ranker, whatIf: WhatIf): void {
+  #show(
+    recommendation: Recommendation,
+    experiment: DashboardExperiment,
+    ranker: Ranker,
+    whatIf: WhatIf,
+  ): void {
     performance.measure('rank', 'rank')
     performance.mark('show')
     this.#tell(this.#shownFor(recommendation, experiment, ranker, whatIf), () => {
@@ -210,15 +248,22 @@ export class App {
   }
 }
 
-/** Without a demand, one that takes a few replicas: three and a half times the capacity, rounded. */
+/**
+ * Without a demand, one that takes a few replicas: three and a half times the capacity, rounded.
+ */
 function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): Planning {
-  return { demandRps: Number(((best?.capacityRps ?? 100) * 3.5).toPrecision(1)), headroom, assumed: true }
+  return {
+    demandRps: Number(((best?.capacityRps ?? 100) * 3.5).toPrecision(1)),
+    headroom,
+    assumed: true,
+  }
 }
 
 /** The theme that the reader chose, else the system's; paper is light. */
 function currentTheme(): Theme {
   const chosen = document.documentElement.dataset.theme
-  if (chosen === 'light' || document.documentElement.dataset.printing !== undefined) return lightTheme
+  if (chosen === 'light' || document.documentElement.dataset.printing !== undefined)
+    return lightTheme
   if (chosen === 'dark') return darkTheme
   return matchMedia('(prefers-color-scheme: dark)').matches ? darkTheme : lightTheme
 }

@@ -36,7 +36,10 @@ export interface Hovered {
 }
 
 type Size = 'tall' | 'middle' | 'small' | 'strip'
-/** Width and height on paper, px: A4 between its margins is 700 px wide, two small charts side by side. */
+/**
+ * Width and height on paper, px: A4 between its margins is 700 px wide, two small charts side by
+ * side.
+ */
 const paperSizes: Readonly<Record<Size, readonly [number, number]>> = {
   tall: [700, 400],
   middle: [700, 320],
@@ -52,7 +55,10 @@ const atOnce = (option: ChartOption): ChartOption => ({
 /** Dots of a canvas to a px of paper: about 300 to the inch. */
 const paperDots = 3
 
-/** Options of a chart. @param still on paper and in files nothing can be moved, and what handles say is drawn */
+/**
+ * Options of a chart. @param still on paper and in files nothing can be moved, and what handles say
+ * is drawn
+ */
 type Make = (still: boolean) => ChartOption
 
 const charts = new WeakMap<Element, Chart>()
@@ -135,12 +141,20 @@ export class Chart {
     for (const listener of this.#drawn) listener()
   }
 
-  /** Draws the chart as it will stand on paper, beside the one on the screen, which paper does not show. */
+  /**
+   * Draws the chart as it will stand on paper, beside the one on the screen, which paper does not
+   * show.
+   */
   toPaper(): void {
     if (!this.#make) return
     this.fromPaper()
     const [width, height] = paperSizes[this.size]
-    this.#onPaper = init(this.#paper, null, { renderer: 'canvas', width, height, devicePixelRatio: paperDots })
+    this.#onPaper = init(this.#paper, null, {
+      renderer: 'canvas',
+      width,
+      height,
+      devicePixelRatio: paperDots,
+    })
     this.#onPaper.setOption({ ...atOnce(this.#make(true)), tooltip: { show: false } })
     this.#onPaper.getZr().flush()
   }
@@ -162,9 +176,17 @@ export class Chart {
     this.#drawn.push(listener)
   }
 
-  /** Presses and moves of the mouse over the canvas, with whether they are over something that can be clicked. */
-  onPointer(kind: 'mousedown' | 'mousemove', listener: (x: number, overItem: boolean) => void): void {
-    this.#onInit.push((chart) => chart.getZr().on(kind, ({ offsetX, target }) => listener(offsetX, target !== undefined)))
+  /**
+   * Presses and moves of the mouse over the canvas, with whether they are over something that can
+   * be clicked.
+   */
+  onPointer(
+    kind: 'mousedown' | 'mousemove',
+    listener: (x: number, overItem: boolean) => void,
+  ): void {
+    this.#onInit.push((chart) =>
+      chart.getZr().on(kind, ({ offsetX, target }) => listener(offsetX, target !== undefined)),
+    )
   }
   readonly #onInit: ((chart: EChartsType) => void)[] = []
 
@@ -184,7 +206,12 @@ export class Chart {
   /** The same options as SVG text, at a size for documents. */
   svg(): string {
     const width = Math.max(640, this.#canvas.clientWidth)
-    const chart = init(null, null, { renderer: 'svg', ssr: true, width, height: Math.max(320, this.#canvas.clientHeight) })
+    const chart = init(null, null, {
+      renderer: 'svg',
+      ssr: true,
+      width,
+      height: Math.max(320, this.#canvas.clientHeight),
+    })
     try {
       chart.setOption({ ...(this.#make?.(true) ?? {}), tooltip: { show: false } })
       return chart.renderToSVGString()

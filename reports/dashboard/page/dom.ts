@@ -1,19 +1,29 @@
-/** Elements from code alone: every text becomes a text node, so nothing that a model name or a log holds can become markup. */
+/**
+ * Elements from code alone: every text becomes a text node, so nothing that a model name or a log
+ * holds can become markup.
+ */
 
 export type Child = Node | string | number | false | undefined | readonly Child[]
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>
 interface Options {
   readonly class?: string
   readonly attributes?: Attributes
-  readonly on?: { readonly [K in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[K]) => void }
+  readonly on?: {
+    readonly [K in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[K]) => void
+  }
 }
 
 /** An element with attributes, listeners and children. */
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, options: Options = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  options: Options = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag)
   if (options.class) element.className = options.class
   setAttributes(element, options.attributes ?? {})
-  for (const [name, listener] of Object.entries(options.on ?? {})) element.addEventListener(name, listener as EventListener)
+  for (const [name, listener] of Object.entries(options.on ?? {}))
+    element.addEventListener(name, listener as EventListener)
   element.append(...flatten(children))
   return element
 }
@@ -54,8 +64,24 @@ export function table(
       'table',
       {},
       caption !== undefined && h('caption', { class: 'unseen' }, caption),
-      h('thead', {}, h('tr', {}, ...head.map((text, i) => h('th', { class: alignment(i), attributes: { scope: 'col' } }, text)))),
-      h('tbody', {}, ...rows.map((row) => h('tr', {}, ...row.map((cell, i) => h('td', { class: alignment(i) }, cell))))),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          ...head.map((text, i) =>
+            h('th', { class: alignment(i), attributes: { scope: 'col' } }, text),
+          ),
+        ),
+      ),
+      h(
+        'tbody',
+        {},
+        ...rows.map((row) =>
+          h('tr', {}, ...row.map((cell, i) => h('td', { class: alignment(i) }, cell))),
+        ),
+      ),
     ),
   )
 }
@@ -69,12 +95,24 @@ export function download(name: string, type: string, text: string): void {
 }
 
 /** A word in a frame, with a button that takes it off where that can be done. */
-export const tagOf = (text: string, off: false | { readonly label: string; remove(): void } = false): HTMLElement =>
+export const tagOf = (
+  text: string,
+  off: false | { readonly label: string; remove(): void } = false,
+): HTMLElement =>
   h(
     'span',
     { class: 'tag' },
     text,
-    off && h('button', { class: 'quiet', attributes: { type: 'button', 'aria-label': off.label }, on: { click: off.remove } }, '×'),
+    off &&
+      h(
+        'button',
+        {
+          class: 'quiet',
+          attributes: { type: 'button', 'aria-label': off.label },
+          on: { click: off.remove },
+        },
+        '×',
+      ),
   )
 
 /** A labelled form field. */

@@ -9,19 +9,30 @@ interface Subject {
   readonly running: boolean
 }
 
-/** Two buttons. @param done told after a change that was kept; @param problem of one that was not */
+/**
+ * Two buttons. @param done told after a change that was kept; @param problem of one that was not
+ */
 export function experimentActions(
   { id, trials, archived, running }: Subject,
   done: (change: 'archived' | 'restored' | 'deleted') => void,
   problem: (message: string) => void,
 ): HTMLElement {
-  const attempt = (work: () => Promise<unknown>, change: 'archived' | 'restored' | 'deleted') => () =>
-    void work().then(
-      () => done(change),
-      (error: Error) => problem(`Not done: ${error.message}`),
-    )
+  const attempt =
+    (work: () => Promise<unknown>, change: 'archived' | 'restored' | 'deleted') => () =>
+      void work().then(
+        () => done(change),
+        (error: Error) => problem(`Not done: ${error.message}`),
+      )
   const button = (text: string, label: string, click: () => void, disabled = false) =>
-    h('button', { class: 'quiet link', attributes: { type: 'button', 'aria-label': label, disabled }, on: { click } }, text)
+    h(
+      'button',
+      {
+        class: 'quiet link',
+        attributes: { type: 'button', 'aria-label': label, disabled },
+        on: { click },
+      },
+      text,
+    )
   const archive = archived
     ? button(
         'Take back',
@@ -35,15 +46,27 @@ export function experimentActions(
       )
   const remove = attempt(() => deleteExperiment(id), 'deleted')
   const ask = () =>
-    askFirst(`Delete ${id} with its ${trials.toLocaleString('en-US')} trial${trials === 1 ? '' : 's'} for good?`, 'Delete', remove)
+    askFirst(
+      `Delete ${id} with its ${trials.toLocaleString('en-US')} trial${trials === 1 ? '' : 's'} for good?`,
+      'Delete',
+      remove,
+    )
   return h('span', { class: 'actions' }, archive, button('Delete', `Delete ${id}`, ask, running))
 }
 
 /** A question with a way out, which is where the focus stands. */
 function askFirst(question: string, yes: string, work: () => void): void {
-  const dialog = h('dialog', { class: 'ask', attributes: { 'aria-label': question }, on: { close: () => dialog.remove() } })
+  const dialog = h('dialog', {
+    class: 'ask',
+    attributes: { 'aria-label': question },
+    on: { close: () => dialog.remove() },
+  })
   const answer = (text: string, then: () => void) =>
-    h('button', { attributes: { type: 'button' }, on: { click: () => [dialog.close(), then()] } }, text)
+    h(
+      'button',
+      { attributes: { type: 'button' }, on: { click: () => [dialog.close(), then()] } },
+      text,
+    )
   fill(
     dialog,
     h('p', {}, question),

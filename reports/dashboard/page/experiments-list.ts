@@ -32,19 +32,32 @@ export async function showExperiments(root: HTMLElement, themeButton: HTMLElemen
   document.title = 'Experiments - tune'
   fill(
     root,
-    h('header', { class: 'top' }, h('a', { class: 'brand', attributes: { href: '/' } }, 'tune'), h('h1', {}, 'Experiments'), themeButton),
+    h(
+      'header',
+      { class: 'top' },
+      h('a', { class: 'brand', attributes: { href: '/' } }, 'tune'),
+      h('h1', {}, 'Experiments'),
+      themeButton,
+    ),
     h(
       'main',
       {},
       notice,
-      h('section', { class: 'experiments', attributes: { id: 'experiments', 'aria-label': 'Experiments' } }, filters.element, list),
+      h(
+        'section',
+        { class: 'experiments', attributes: { id: 'experiments', 'aria-label': 'Experiments' } },
+        filters.element,
+        list,
+      ),
     ),
   )
 
   function draw(): void {
     const asked = filters.asked()
     history.replaceState(null, '', addressOf(asked))
-    const kept = [...state.experiments].reverse().filter((one) => isAsked(one, state.outcomes.get(one.id), asked))
+    const kept = [...state.experiments]
+      .reverse()
+      .filter((one) => isAsked(one, state.outcomes.get(one.id), asked))
     filters.offer(state.experiments, kept.length)
     fill(
       list,
@@ -68,19 +81,40 @@ export async function showExperiments(root: HTMLElement, themeButton: HTMLElemen
 
 function askedBy(search: string): Asked {
   const given = new URLSearchParams(search)
-  return { words: given.get('words') ?? '', tag: given.get('tag') ?? '', archived: given.get('archived') === 'true' }
+  return {
+    words: given.get('words') ?? '',
+    tag: given.get('tag') ?? '',
+    archived: given.get('archived') === 'true',
+  }
 }
 
 function addressOf({ words, tag, archived }: Asked): string {
-  const given = new URLSearchParams({ ...(words && { words }), ...(tag && { tag }), ...(archived && { archived: 'true' }) })
+  const given = new URLSearchParams({
+    ...(words && { words }),
+    ...(tag && { tag }),
+    ...(archived && { archived: 'true' }),
+  })
   return `/experiments${given.size > 0 ? `?${given}` : ''}`
 }
 
-function isAsked(one: ExperimentEntry, outcome: ExperimentOutcome | undefined, { words, tag, archived }: Asked): boolean {
+function isAsked(
+  one: ExperimentEntry,
+  outcome: ExperimentOutcome | undefined,
+  { words, tag, archived }: Asked,
+): boolean {
   const { id, name, state, provenance, annotation } = one
   if (annotation?.archivedAt !== undefined && !archived) return false
   if (tag !== '' && !annotation?.tags.includes(tag)) return false
-  const said = [id, name, state, provenance, outcome?.slo, outcome?.text, annotation?.note, ...(annotation?.tags ?? [])]
+  const said = [
+    id,
+    name,
+    state,
+    provenance,
+    outcome?.slo,
+    outcome?.text,
+    annotation?.note,
+    ...(annotation?.tags ?? []),
+  ]
   return wordsFound(wordsOfField(words), said)
 }
 
@@ -103,23 +137,44 @@ function filtersOf(first: Asked, changed: () => void): Filters {
     on: { input: changed },
   })
   const tag = h('select', { attributes: { 'aria-label': 'With the tag' }, on: { change: changed } })
-  const archived = h('input', { attributes: { type: 'checkbox', checked: first.archived }, on: { change: changed } })
+  const archived = h('input', {
+    attributes: { type: 'checkbox', checked: first.archived },
+    on: { change: changed },
+  })
   const count = h('span', { class: 'count', attributes: { role: 'status' } })
   let offered = ''
   let chosen = first.tag
   return {
-    element: h('div', { class: 'filters' }, search, tag, h('label', { class: 'tick' }, archived, 'those put away too'), count),
-    asked: () => ({ words: search.value, tag: offered === '' ? chosen : tag.value, archived: archived.checked }),
+    element: h(
+      'div',
+      { class: 'filters' },
+      search,
+      tag,
+      h('label', { class: 'tick' }, archived, 'those put away too'),
+      count,
+    ),
+    asked: () => ({
+      words: search.value,
+      tag: offered === '' ? chosen : tag.value,
+      archived: archived.checked,
+    }),
     offer(experiments, shown) {
-      const tags = [...new Set([...experiments.flatMap((one) => one.annotation?.tags ?? []), ...(chosen === '' ? [] : [chosen])])].sort()
+      const tags = [
+        ...new Set([
+          ...experiments.flatMap((one) => one.annotation?.tags ?? []),
+          ...(chosen === '' ? [] : [chosen]),
+        ]),
+      ].sort()
       const key = JSON.stringify(tags)
       if (key !== offered) {
         if (offered !== '') chosen = tag.value
         offered = key
-        const option = (value: string, text: string) => h('option', { attributes: { value, selected: value === chosen } }, text)
+        const option = (value: string, text: string) =>
+          h('option', { attributes: { value, selected: value === chosen } }, text)
         fill(tag, option('', 'any tag'), ...tags.map((name) => option(name, name)))
       }
-      count.textContent = shown === experiments.length ? String(shown) : `${shown} of ${experiments.length}`
+      count.textContent =
+        shown === experiments.length ? String(shown) : `${shown} of ${experiments.length}`
     },
   }
 }
@@ -131,9 +186,22 @@ function experimentsTable(
   problem: (message: string) => void,
 ): HTMLElement {
   if (kept.length === 0)
-    return h('p', { class: 'note' }, experiments.length === 0 ? 'The store has no experiments yet.' : 'None of the experiments is so.')
+    return h(
+      'p',
+      { class: 'note' },
+      experiments.length === 0
+        ? 'The store has no experiments yet.'
+        : 'None of the experiments is so.',
+    )
   return table(
-    ['experiment', 'started', 'SLO', 'what it came to', 'note and tags', ...(writable ? ['change'] : [])],
+    [
+      'experiment',
+      'started',
+      'SLO',
+      'what it came to',
+      'note and tags',
+      ...(writable ? ['change'] : []),
+    ],
     kept.map((one) => {
       const { id, name, createdAt, state, provenance, trials, annotation } = one
       const archived = annotation?.archivedAt !== undefined
@@ -164,7 +232,15 @@ function experimentsTable(
           ...(annotation?.tags ?? []).map((tag) => tagOf(tag)),
           annotation?.note !== undefined && h('p', { class: 'written' }, annotation.note),
         ),
-        ...(writable ? [experimentActions({ id, trials, archived, running: state === 'running' }, changed, problem)] : []),
+        ...(writable
+          ? [
+              experimentActions(
+                { id, trials, archived, running: state === 'running' },
+                changed,
+                problem,
+              ),
+            ]
+          : []),
       ]
     }),
     [],

@@ -1,4 +1,7 @@
-/** The page: sections in the order in which people ask, fed by a server or by a snapshot inside the page. */
+/**
+ * The page: sections in the order in which people ask, fed by a server or by a snapshot inside the
+ * page.
+ */
 import { type ExperimentEntry, type Snapshot, unpackTrial } from '../data.ts'
 import { AddressBar } from './address-bar.ts'
 import { App } from './app.ts'
@@ -23,7 +26,12 @@ import { whatIfSection } from './sections/whatif.ts'
 import { embeddedSnapshot, follow, listExperiments, takeToken } from './source.ts'
 import { serveEffects } from './worker.ts'
 
-const stateWords = { running: '▶ running', interrupted: '‖ interrupted', done: '■ done', failed: '✕ failed' } as const
+const stateWords = {
+  running: '▶ running',
+  interrupted: '‖ interrupted',
+  done: '■ done',
+  failed: '✕ failed',
+} as const
 
 async function start(root: HTMLElement): Promise<void> {
   const snapshot = embeddedSnapshot()
@@ -38,7 +46,10 @@ async function start(root: HTMLElement): Promise<void> {
     () => app,
     (number) => address.openTrial(number),
   )
-  const app = new App({ online, openTrial: (number) => app.shown && details.open(app.shown, number) })
+  const app = new App({
+    online,
+    openTrial: (number) => app.shown && details.open(app.shown, number),
+  })
   const choice = h('select', { attributes: { id: 'experiment', 'aria-label': 'Experiment' } })
   const notice = h('p', { class: 'problem', attributes: { role: 'alert' } })
   notice.hidden = true
@@ -61,7 +72,12 @@ async function start(root: HTMLElement): Promise<void> {
   ]
   const state = stateLine(app)
   app.add(state, address)
-  fill(root, header(app, choice, state.element), h('main', {}, notice, ...elements), details.element)
+  fill(
+    root,
+    header(app, choice, state.element),
+    h('main', {}, notice, ...elements),
+    details.element,
+  )
   redrawWithTheme(app)
   printWell(app)
   if (snapshot) return showSnapshot(app, choice, snapshot)
@@ -101,7 +117,11 @@ function stateLine(app: App): Section {
   }
 }
 
-function showSnapshot(app: App, choice: HTMLElement, { experiment, trials, annotations }: Snapshot): void {
+function showSnapshot(
+  app: App,
+  choice: HTMLElement,
+  { experiment, trials, annotations }: Snapshot,
+): void {
   fill(choice, h('option', {}, experiment.id))
   app.loading = false
   app.setExperiment(experiment)
@@ -109,15 +129,29 @@ function showSnapshot(app: App, choice: HTMLElement, { experiment, trials, annot
   app.addTrials(trials.map(unpackTrial))
 }
 
-async function followServer(app: App, choice: HTMLSelectElement, address: AddressBar, problem: (message: string) => void): Promise<void> {
+async function followServer(
+  app: App,
+  choice: HTMLSelectElement,
+  address: AddressBar,
+  problem: (message: string) => void,
+): Promise<void> {
   try {
     const { chosen, experiments, writable } = await listExperiments()
     app.experiments = experiments
     app.writable = writable
     const id = new URLSearchParams(location.search).get('experiment') ?? chosen
-    const newestFirst = [...experiments].reverse().filter((e) => e.id === id || e.annotation?.archivedAt === undefined)
-    fill(choice, ...newestFirst.map((e) => h('option', { attributes: { value: e.id, selected: e.id === id } }, entryText(e))))
-    choice.addEventListener('change', () => location.assign(`/?experiment=${encodeURIComponent(choice.value)}`))
+    const newestFirst = [...experiments]
+      .reverse()
+      .filter((e) => e.id === id || e.annotation?.archivedAt === undefined)
+    fill(
+      choice,
+      ...newestFirst.map((e) =>
+        h('option', { attributes: { value: e.id, selected: e.id === id } }, entryText(e)),
+      ),
+    )
+    choice.addEventListener('change', () =>
+      location.assign(`/?experiment=${encodeURIComponent(choice.value)}`),
+    )
     follow(id, {
       experiment: (e) => {
         const first = app.whatIf === undefined
@@ -132,7 +166,8 @@ async function followServer(app: App, choice: HTMLSelectElement, address: Addres
           document.documentElement.dataset.ready = 'true'
         }),
       problem,
-      connected: (up) => problem(up ? '' : 'The connection to the dashboard server is lost; trying again.'),
+      connected: (up) =>
+        problem(up ? '' : 'The connection to the dashboard server is lost; trying again.'),
     })
   } catch (error) {
     problem(`The experiments could not be read: ${(error as Error).message}`)
@@ -164,9 +199,15 @@ const sections = [
 
 /** Follows the system until it is pressed. */
 function themeButton(changed: () => void): HTMLElement {
-  const button = h('button', { class: 'quiet', attributes: { type: 'button', 'aria-label': 'Dark or light' } }, '◑')
+  const button = h(
+    'button',
+    { class: 'quiet', attributes: { type: 'button', 'aria-label': 'Dark or light' } },
+    '◑',
+  )
   button.addEventListener('click', () => {
-    const dark = document.documentElement.dataset.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
+    const dark =
+      document.documentElement.dataset.theme ??
+      (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')
     document.documentElement.dataset.theme = dark === 'dark' ? 'light' : 'dark'
     changed()
   })
@@ -177,5 +218,6 @@ function redrawWithTheme(app: App): void {
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => app.showAgain())
 }
 
-if (typeof document === 'undefined') serveEffects(self as unknown as Parameters<typeof serveEffects>[0])
+if (typeof document === 'undefined')
+  serveEffects(self as unknown as Parameters<typeof serveEffects>[0])
 else void start(document.getElementById('app')!)

@@ -1,4 +1,7 @@
-/** The page on paper: one A4 report under the question that is asked, with every chart drawn, wherever the reader had scrolled. */
+/**
+ * The page on paper: one A4 report under the question that is asked, with every chart drawn,
+ * wherever the reader had scrolled.
+ */
 import { metricOf, wordsOf } from '../../../search/objective.ts'
 import { sloText } from '../../format.ts'
 import type { App } from './app.ts'

@@ -1,4 +1,7 @@
-/** What every section of the page is: an element, and how it shows the answer to the question that is asked. */
+/**
+ * What every section of the page is: an element, and how it shows the answer to the question that
+ * is asked.
+ */
 import type { Annotations } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
@@ -24,7 +27,10 @@ export interface Shown {
   readonly theme: Theme
 }
 
-/** Demand to plan for, and the share of the capacity kept free. `assumed`: nobody has given a demand. */
+/**
+ * Demand to plan for, and the share of the capacity kept free. `assumed`: nobody has given a
+ * demand.
+ */
 export interface Planning {
   readonly demandRps: number
   readonly headroom: number

@@ -17,7 +17,9 @@ export class SectionsShown {
   readonly #placed: Placed[] = []
   #shown?: Shown
   readonly #paced = new Paced()
-  readonly #observer = new IntersectionObserver((entries) => this.#moved(entries), { rootMargin: `${nearPx}px` })
+  readonly #observer = new IntersectionObserver((entries) => this.#moved(entries), {
+    rootMargin: `${nearPx}px`,
+  })
 
   add(sections: readonly Section[]): void {
     for (const section of sections) {
@@ -32,17 +34,25 @@ export class SectionsShown {
     for (const placed of this.#placed) update(placed, shown)
   }
 
-  /** One after the other, and those far from the screen when they come near. @param done once all that are near have it */
+  /**
+   * One after the other, and those far from the screen when they come near. @param done once all
+   * that are near have it
+   */
   tellLittleByLittle(shown: Shown, done: () => void): void {
     this.#shown = shown
-    // What is not laid out can never come near: it is hidden until it is told, or stands on paper alone.
-    const isFar = ({ near, section }: Placed) => near === false && section.element.offsetParent !== null
+    // What is not laid out can never come near: it is hidden until it is told, or stands on paper
+    // alone.
+    const isFar = ({ near, section }: Placed) =>
+      near === false && section.element.offsetParent !== null
     for (const placed of this.#placed) placed.behind = true
     const due = this.#placed.filter((placed) => !isFar(placed))
     this.#paced.begin(0, () => updating(due, shown), done)
   }
 
-  /** Those that can say it without all that was ranked; what the others are still to be told is of an earlier question. */
+  /**
+   * Those that can say it without all that was ranked; what the others are still to be told is of
+   * an earlier question.
+   */
   tellAtOnce(shown: Shown): void {
     this.#paced.stop()
     for (const { section } of this.#placed) if (section.atOnce) section.update(shown)

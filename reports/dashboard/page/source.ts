@@ -1,4 +1,7 @@
-/** Where experiment and trials come from: a server that goes on telling, or a snapshot inside the page. */
+/**
+ * Where experiment and trials come from: a server that goes on telling, or a snapshot inside the
+ * page.
+ */
 
 import type { Annotation, AnnotationChange } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
@@ -37,7 +40,9 @@ export function embeddedSnapshot(): Snapshot | undefined {
 }
 
 export async function listExperiments(): Promise<ExperimentList> {
-  return (await answered(fetch('/api/experiments', { headers: tokenHeaders() }))).json() as Promise<ExperimentList>
+  return (
+    await answered(fetch('/api/experiments', { headers: tokenHeaders() }))
+  ).json() as Promise<ExperimentList>
 }
 
 export async function listOutcomes(): Promise<readonly ExperimentOutcome[]> {
@@ -51,14 +56,23 @@ async function answered(asked: Promise<Response>): Promise<Response> {
   return answer
 }
 
-/** Follows an experiment. Returns what ends it. The browser reconnects by itself and says which trial it had last. */
+/**
+ * Follows an experiment. Returns what ends it. The browser reconnects by itself and says which
+ * trial it had last.
+ */
 export function follow(id: string, listener: Listener): () => void {
   const source = new EventSource(`/api/experiments/${encodeURIComponent(id)}/stream`)
   const data = (event: Event) => (event as MessageEvent<string>).data
   source.addEventListener('open', () => listener.connected(true))
-  source.addEventListener('experiment', (event) => listener.experiment(JSON.parse(data(event)) as DashboardExperiment))
-  source.addEventListener('trials', (event) => listener.trials((JSON.parse(data(event)) as string[]).map(unpackTrial)))
-  source.addEventListener('annotations', (event) => listener.annotations?.(JSON.parse(data(event)) as SentAnnotations))
+  source.addEventListener('experiment', (event) =>
+    listener.experiment(JSON.parse(data(event)) as DashboardExperiment),
+  )
+  source.addEventListener('trials', (event) =>
+    listener.trials((JSON.parse(data(event)) as string[]).map(unpackTrial)),
+  )
+  source.addEventListener('annotations', (event) =>
+    listener.annotations?.(JSON.parse(data(event)) as SentAnnotations),
+  )
   source.addEventListener('ready', () => listener.ready())
   source.addEventListener('problem', (event) => {
     listener.problem(data(event))
@@ -70,7 +84,10 @@ export function follow(id: string, listener: Listener): () => void {
 
 const tokenKey = 'tune-token'
 
-/** The right to write comes in the address that the command prints, which no page shows and no server is sent: kept, and taken out of the address. */
+/**
+ * The right to write comes in the address that the command prints, which no page shows and no
+ * server is sent: kept, and taken out of the address.
+ */
 export function takeToken(): void {
   const [, token] = /^#token=([\w-]+)$/.exec(location.hash) ?? []
   if (token === undefined) return
@@ -90,7 +107,10 @@ export interface Place {
 }
 
 /** Resolves with what stands there now. @throws Error with what the server says against it */
-export async function annotate({ experimentId, trial }: Place, change: AnnotationChange): Promise<Annotation> {
+export async function annotate(
+  { experimentId, trial }: Place,
+  change: AnnotationChange,
+): Promise<Annotation> {
   const answer = await answered(
     fetch(`/api/experiments/${encodeURIComponent(experimentId)}/annotation`, {
       method: 'POST',
@@ -101,7 +121,15 @@ export async function annotate({ experimentId, trial }: Place, change: Annotatio
   return (await answer.json()) as Annotation
 }
 
-/** Removes an experiment with all its trials, for good. @throws Error with what the server says against it */
+/**
+ * Removes an experiment with all its trials, for good. @throws Error with what the server says
+ * against it
+ */
 export async function deleteExperiment(id: string): Promise<void> {
-  await answered(fetch(`/api/experiments/${encodeURIComponent(id)}`, { method: 'DELETE', headers: tokenHeaders() }))
+  await answered(
+    fetch(`/api/experiments/${encodeURIComponent(id)}`, {
+      method: 'DELETE',
+      headers: tokenHeaders(),
+    }),
+  )
 }

@@ -1,4 +1,7 @@
-/** The model of what matters is fitted beside the page, in a worker made of the same script; where there is none (a saved page), in the page itself. */
+/**
+ * The model of what matters is fitted beside the page, in a worker made of the same script; where
+ * there is none (a saved page), in the page itself.
+ */
 
 import type { Configuration, Parameter } from '../../../search/types.ts'
 import { type Around, aroundOf } from '../around.ts'
@@ -36,8 +39,14 @@ export function serveEffects(scope: {
 let worker: Worker | undefined
 let timer: ReturnType<typeof setTimeout> | undefined
 
-/** Asks; a later question replaces one that is not answered yet. Waits for a pause first, for a drag asks sixty times a second; paper waits for nothing. */
-export function askForEffects(question: EffectsQuestion, done: (matters: Matters | undefined) => void): void {
+/**
+ * Asks; a later question replaces one that is not answered yet. Waits for a pause first, for a drag
+ * asks sixty times a second; paper waits for nothing.
+ */
+export function askForEffects(
+  question: EffectsQuestion,
+  done: (matters: Matters | undefined) => void,
+): void {
   clearTimeout(timer)
   if (isPrinting()) {
     done(answer(question))

@@ -7,9 +7,23 @@ import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
-/** Okabe and Ito's colours, told apart by every kind of colour vision; the two oranges and the two blues stand far from each other. */
-export const palette = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#000000', '#e69f00', '#56b4e9'] as const
-/** Told apart without colour as well: circle, square, triangle, diamond, plus, triangle downward, star. */
+/**
+ * Okabe and Ito's colours, told apart by every kind of colour vision; the two oranges and the two
+ * blues stand far from each other.
+ */
+export const palette = [
+  '#0072b2',
+  '#d55e00',
+  '#009e73',
+  '#cc79a7',
+  '#000000',
+  '#e69f00',
+  '#56b4e9',
+] as const
+/**
+ * Told apart without colour as well: circle, square, triangle, diamond, plus, triangle downward,
+ * star.
+ */
 export const symbols = [
   'circle',
   'rect',
@@ -38,7 +52,10 @@ const sloLine = ({ limit, unit }: SloAxis, along: 'xAxis' | 'yAxis') => ({
   data: [{ [along]: limit }],
 })
 
-/** Latency of the SLO percentile against requests per dollar: a curve per configuration, the front over them, the SLO with its far side shaded. */
+/**
+ * Latency of the SLO percentile against requests per dollar: a curve per configuration, the front
+ * over them, the SLO with its far side shaded.
+ */
 export function paretoOption(
   judged: readonly Judged[],
   front: readonly Candidate[],
@@ -59,12 +76,20 @@ export function paretoOption(
     lineStyle: { width: 1 },
     data: (j.curve ?? [])
       .filter((k) => k.rateRps > 0 && shown.of(k.latencyMs) <= xMax)
-      .map((k) => knotPoint(k, [shown.of(k.latencyMs), perDollar(k.rateRps, j.candidate.pricePerHour)])),
+      .map((k) =>
+        knotPoint(k, [shown.of(k.latencyMs), perDollar(k.rateRps, j.candidate.pricePerHour)]),
+      ),
   }))
   const marked = marks.flatMap(({ trial, name }, i) => {
     const c = judged.find((j) => j.candidate.trial === trial)?.candidate
     if (!c || c.capacityRps <= 0) return []
-    const label = { show: true, formatter: name, position: 'top' as const, color: '#000', fontWeight: 'bold' as const }
+    const label = {
+      show: true,
+      formatter: name,
+      position: 'top' as const,
+      color: '#000',
+      fontWeight: 'bold' as const,
+    }
     return [
       {
         value: [shown.of(c.sloMsAtCapacity), perDollar(c.capacityRps, c.pricePerHour)],
@@ -80,7 +105,10 @@ export function paretoOption(
       type: 'plain',
       top: 0,
       textStyle: { color: '#333', fontSize: 11 },
-      data: [...judged.map((j) => j.candidate.label), ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.leastQuality}`)],
+      data: [
+        ...judged.map((j) => j.candidate.label),
+        ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.leastQuality}`),
+      ],
     },
     xAxis: { type: 'value', max: xMax, ...axis(shown.name) },
     yAxis: { type: 'value', ...yAxis('requests per dollar') },
@@ -93,9 +121,16 @@ export function paretoOption(
         symbol: 'none',
         color: '#000',
         lineStyle: { width: 2.5 },
-        data: front.map((c) => [shown.of(c.sloMsAtCapacity), perDollar(c.capacityRps, c.pricePerHour)]),
+        data: front.map((c) => [
+          shown.of(c.sloMsAtCapacity),
+          perDollar(c.capacityRps, c.pricePerHour),
+        ]),
         markLine: sloLine(shown, 'xAxis'),
-        markArea: { silent: true, itemStyle: { color: '#b0002012' }, data: [[{ xAxis: shown.limit }, { xAxis: xMax }]] },
+        markArea: {
+          silent: true,
+          itemStyle: { color: '#b0002012' },
+          data: [[{ xAxis: shown.limit }, { xAxis: xMax }]],
+        },
       },
       ...qualityFronts.slice(0, -1).map(
         ({ leastQuality, front: better }, i): SeriesOption => ({
@@ -105,7 +140,10 @@ export function paretoOption(
           symbol: 'none',
           color: '#000',
           lineStyle: { width: 1.5, type: i % 2 === 0 ? 'dashed' : 'dotted' },
-          data: better.map((c) => [shown.of(c.sloMsAtCapacity), perDollar(c.capacityRps, c.pricePerHour)]),
+          data: better.map((c) => [
+            shown.of(c.sloMsAtCapacity),
+            perDollar(c.capacityRps, c.pricePerHour),
+          ]),
         }),
       ),
       { type: 'scatter', name: 'marks', color: '#000', data: marked },
@@ -114,10 +152,14 @@ export function paretoOption(
 }
 
 /** What the model says, and no window measured, is a hollow point. */
-export const knotPoint = ({ modelled }: CurveKnot, value: number[]) => (modelled ? { value, ...hollow } : value)
+export const knotPoint = ({ modelled }: CurveKnot, value: number[]) =>
+  modelled ? { value, ...hollow } : value
 const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 
-/** Offered rate against the SLO percentile, logarithmic, with each curve's interval ends and the SLO. */
+/**
+ * Offered rate against the SLO percentile, logarithmic, with each curve's interval ends and the
+ * SLO.
+ */
 export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOption {
   const shown = sloAxis(slo)
   return {
@@ -140,8 +182,14 @@ export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOpt
   }
 }
 
-/** Cost of each trial in order, and the best so far. `points`: trial number and cost; infeasible ones left out. */
-export function historyOption(points: readonly { trial: number; cost: number }[], objective: Objective): EChartsOption {
+/**
+ * Cost of each trial in order, and the best so far. `points`: trial number and cost; infeasible
+ * ones left out.
+ */
+export function historyOption(
+  points: readonly { trial: number; cost: number }[],
+  objective: Objective,
+): EChartsOption {
   const shown = (cost: number) => shownCost(objective, cost)
   let best = Number.POSITIVE_INFINITY
   const bestSoFar = points.map(({ trial, cost }) => {
@@ -152,10 +200,26 @@ export function historyOption(points: readonly { trial: number; cost: number }[]
     grid,
     legend: { top: 0, textStyle: { color: '#333' } },
     xAxis: { type: 'value', minInterval: 1, ...axis('trial') },
-    yAxis: { type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value', ...yAxis(unitOf(objective)) },
+    yAxis: {
+      type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value',
+      ...yAxis(unitOf(objective)),
+    },
     series: [
-      { type: 'scatter', name: 'trial', color: palette[6], symbolSize: 8, data: points.map((p) => [p.trial, shown(p.cost)]) },
-      { type: 'line', name: 'best so far', color: palette[0], step: 'end', symbol: 'none', data: bestSoFar },
+      {
+        type: 'scatter',
+        name: 'trial',
+        color: palette[6],
+        symbolSize: 8,
+        data: points.map((p) => [p.trial, shown(p.cost)]),
+      },
+      {
+        type: 'line',
+        name: 'best so far',
+        color: palette[0],
+        step: 'end',
+        symbol: 'none',
+        data: bestSoFar,
+      },
     ],
   }
 }

@@ -1,4 +1,6 @@
-/** Chart options to SVG text, on the server, without a DOM. The same options render in a browser. */
+/**
+ * Chart options to SVG text, on the server, without a DOM. The same options render in a browser.
+ */
 import type { EChartsOption } from 'echarts'
 
 /**

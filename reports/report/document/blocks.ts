@@ -12,13 +12,25 @@ export type Block =
       readonly numeric?: readonly number[]
     }
   | { readonly kind: 'code'; readonly text: string }
-  /** `svg` is trusted: what makes it escapes its texts. `alt` says in words what it shows. Themed: drawn in the page's own colours. */
-  | { readonly kind: 'chart'; readonly svg: string; readonly alt: string; readonly themed?: boolean }
+  /**
+   * `svg` is trusted: what makes it escapes its texts. `alt` says in words what it shows. Themed:
+   * drawn in the page's own colours.
+   */
+  | {
+      readonly kind: 'chart'
+      readonly svg: string
+      readonly alt: string
+      readonly themed?: boolean
+    }
   /** Folded in HTML. */
   | { readonly kind: 'details'; readonly summary: string; readonly blocks: readonly Block[] }
 
 export const heading = (level: 1 | 2 | 3, text: string): Block => ({ kind: 'heading', level, text })
 export const paragraph = (text: string): Block => ({ kind: 'paragraph', text })
-export const list = (items: readonly string[]): Block[] => (items.length > 0 ? [{ kind: 'list', items }] : [])
-export const table = (head: readonly string[], rows: readonly (readonly string[])[], numeric: readonly number[] = []): Block[] =>
-  rows.length > 0 ? [{ kind: 'table', head, rows, numeric }] : []
+export const list = (items: readonly string[]): Block[] =>
+  items.length > 0 ? [{ kind: 'list', items }] : []
+export const table = (
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  numeric: readonly number[] = [],
+): Block[] => (rows.length > 0 ? [{ kind: 'table', head, rows, numeric }] : [])

@@ -1,7 +1,13 @@
-/** Blocks as one self-contained HTML file: no scripts, nothing fetched, readable in light, dark and on paper. */
+/**
+ * Blocks as one self-contained HTML file: no scripts, nothing fetched, readable in light, dark and
+ * on paper.
+ */
 import type { Block } from './blocks.ts'
 
-/** Text for HTML content and quoted attributes. Control characters, which HTML has no place for, become blanks. */
+/**
+ * Text for HTML content and quoted attributes. Control characters, which HTML has no place for,
+ * become blanks.
+ */
 export const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`).replace(/(?![\t\n\r])\p{Cc}/gu, ' ')
 

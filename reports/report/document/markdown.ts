@@ -12,7 +12,9 @@ export function toText(blocks: readonly Block[]): string {
 function textOf(block: Block): string {
   switch (block.kind) {
     case 'heading':
-      return block.level === 1 ? `${clean(block.text)}\n${'='.repeat(block.text.length)}` : clean(block.text)
+      return block.level === 1
+        ? `${clean(block.text)}\n${'='.repeat(block.text.length)}`
+        : clean(block.text)
     case 'paragraph':
       return clean(block.text)
     case 'list':
@@ -29,7 +31,8 @@ function textOf(block: Block): string {
     case 'table': {
       const rows = [block.head, ...block.rows].map((row) => row.map(clean))
       const widths = block.head.map((_, i) => Math.max(...rows.map((row) => (row[i] ?? '').length)))
-      const pad = (cell: string, i: number) => (block.numeric?.includes(i) ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!))
+      const pad = (cell: string, i: number) =>
+        block.numeric?.includes(i) ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)
       return rows.map((row) => row.map(pad).join('  ').trimEnd()).join('\n')
     }
   }

@@ -1,7 +1,9 @@
-// Cuts the official schemas down to what tune writes, closed: an unknown field fails. Cutting can only make them stricter.
+// Cuts the official schemas down to what tune writes, closed: an unknown field fails. Cutting can
+// only make them stricter.
 //   node reports/specs/schemas/reduce.mjs FOLDER
-// FOLDER holds kubernetes-1.34-openapi-v2.json (kubernetes-client/javascript 1.4.0), crds/*.yaml (kserve/kserve v0.20, kubedl-io/kubedl,
-// kedacore/keda) and compose-spec.json (compose-spec/compose-spec). The Seldon schema is written by hand, see README.md.
+// FOLDER holds kubernetes-1.34-openapi-v2.json (kubernetes-client/javascript 1.4.0), crds/*.yaml
+// (kserve/kserve v0.20, kubedl-io/kubedl, kedacore/keda) and compose-spec.json
+// (compose-spec/compose-spec). The Seldon schema is written by hand, see README.md.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -5,10 +5,26 @@ import { coefficientsFrom, crossValidated } from './coefficients-from.ts'
 import { heldOut, publishedTables } from './published-tables.ts'
 
 const tables = publishedTables()
-const coefficients = coefficientsFrom(tables, crossValidated(tables, heldOut('resnet50-tensorrt.csv')))
+const coefficients = coefficientsFrom(
+  tables,
+  crossValidated(tables, heldOut('resnet50-tensorrt.csv')),
+)
 const file = fileURLToPath(new URL('../coefficients.json', import.meta.url))
-const rounded = JSON.stringify(coefficients, (_, value) => (typeof value === 'number' ? Number(value.toPrecision(6)) : value), 1)
+const rounded = JSON.stringify(
+  coefficients,
+  (_, value) => (typeof value === 'number' ? Number(value.toPrecision(6)) : value),
+  1,
+)
 writeFileSync(file, `${rounded}\n`)
-console.log(`${tables.latency.length} latencies, ${tables.share.length} shares, ${tables.memory.length} memory figures → ${file}`)
-for (const [reason, rows] of tables.skipped) console.log(`skipped ${rows} rows: ${reason.split(';')[0]}`)
-console.log(coefficients.physics, coefficients.errors, coefficients.runtimes, coefficients.shareCurves, coefficients.memory)
+console.log(
+  `${tables.latency.length} latencies, ${tables.share.length} shares, ${tables.memory.length} memory figures → ${file}`,
+)
+for (const [reason, rows] of tables.skipped)
+  console.log(`skipped ${rows} rows: ${reason.split(';')[0]}`)
+console.log(
+  coefficients.physics,
+  coefficients.errors,
+  coefficients.runtimes,
+  coefficients.shareCurves,
+  coefficients.memory,
+)

@@ -1,12 +1,21 @@
 /** Fits the device model's coefficients to published tables. */
 
 import type { Precision } from '../catalogue.ts'
-import { type Deviation, executedPrecision, latencyParts, noDeviation, type Physics } from '../device-physics.ts'
+import {
+  type Deviation,
+  executedPrecision,
+  latencyParts,
+  noDeviation,
+  type Physics,
+} from '../device-physics.ts'
 import { workOf } from '../work.ts'
 import { leastSquares } from './least-squares.ts'
 import type { LatencyRow } from './published-tables.ts'
 
-/** What is known before any table: typical values and how far, in logarithms, a GPU's truth may lie from them. */
+/**
+ * What is known before any table: typical values and how far, in logarithms, a GPU's truth may lie
+ * from them.
+ */
 const priors: readonly (readonly [keyof Physics | 'hostMs', value: number, sd: number])[] = [
   ['launchUs', 4, 0.4],
   ['productEfficiency', 0.75, 0.15],
@@ -21,7 +30,9 @@ const priors: readonly (readonly [keyof Physics | 'hostMs', value: number, sd: n
   ['hostMs', 0.2, 0.7],
 ]
 const deviationSd = { compute: 0.12, launch: 0.2, bandwidth: 0.15, precision: 0.08 }
-/** Residuals beyond this are outliers to the fit; the spread of the published figures themselves. */
+/**
+ * Residuals beyond this are outliers to the fit; the spread of the published figures themselves.
+ */
 const typicalResidual = 0.05
 
 export interface PhysicsFit {
@@ -32,16 +43,24 @@ export interface PhysicsFit {
 }
 
 /** Compiled engines only: TensorRT by itself, or inside a framework that adds a constant. */
-export const isCompiled = (row: LatencyRow): boolean => row.runtime === 'tensorrt' || row.runtime === 'paddle-trt'
+export const isCompiled = (row: LatencyRow): boolean =>
+  row.runtime === 'tensorrt' || row.runtime === 'paddle-trt'
 
 export function fitPhysics(rows: readonly LatencyRow[]): PhysicsFit {
   const prepared = rows.map((row) => {
     const executed = executedPrecision(row.gpu, row.precision)
-    return { row, executed, work: workOf(row.architecture, row, executed.precision), logMs: Math.log(row.latencyMs) }
+    return {
+      row,
+      executed,
+      work: workOf(row.architecture, row, executed.precision),
+      logMs: Math.log(row.latencyMs),
+    }
   })
   const gpus = [...new Set(rows.map((r) => r.gpu.name))]
   const kinds = gpus.flatMap((gpu) => {
-    const types = [...new Set(prepared.filter((p) => p.row.gpu.name === gpu).map((p) => p.executed.precision))]
+    const types = [
+      ...new Set(prepared.filter((p) => p.row.gpu.name === gpu).map((p) => p.executed.precision)),
+    ]
     return [
       { gpu, what: 'compute' as const },
       { gpu, what: 'launch' as const },
@@ -50,9 +69,14 @@ export function fitPhysics(rows: readonly LatencyRow[]): PhysicsFit {
     ]
   })
   const read = (x: readonly number[]): PhysicsFit => {
-    const common = Object.fromEntries(priors.map(([name], j) => [name, Math.exp(x[j]!)])) as unknown as Physics & { hostMs: number }
+    const common = Object.fromEntries(
+      priors.map(([name], j) => [name, Math.exp(x[j]!)]),
+    ) as unknown as Physics & { hostMs: number }
     const { hostMs, ...physics } = common
-    const deviations: Record<string, Deviation & { precision: Partial<Record<Precision, number>> }> = {}
+    const deviations: Record<
+      string,
+      Deviation & { precision: Partial<Record<Precision, number>> }
+    > = {}
     kinds.forEach((kind, j) => {
       const value = x[priors.length + j]!
       const known = deviations[kind.gpu] ?? { ...noDeviation, precision: {} }
@@ -61,7 +85,11 @@ export function fitPhysics(rows: readonly LatencyRow[]): PhysicsFit {
           ? { ...known, precision: { ...known.precision, [kind.precision]: value } }
           : { ...known, [kind.what]: value }
     })
-    return { physics: { ...physics, waveQuantisation: Math.min(1, physics.waveQuantisation) }, hostMs, deviations }
+    return {
+      physics: { ...physics, waveQuantisation: Math.min(1, physics.waveQuantisation) },
+      hostMs,
+      deviations,
+    }
   }
   const solution = leastSquares({
     start: [...priors.map(([, value]) => Math.log(value)), ...kinds.map(() => 0)],
@@ -70,9 +98,19 @@ export function fitPhysics(rows: readonly LatencyRow[]): PhysicsFit {
       const fit = read(x)
       return Float64Array.from(prepared, ({ row, executed, work, logMs }) => {
         const deviation = fit.deviations[row.gpu.name]!
-        const parts = latencyParts(work, row.gpu, executed, fit.physics, deviation, row.architecture.kind === 'convnet')
+        const parts = latencyParts(
+          work,
+          row.gpu,
+          executed,
+          fit.physics,
+          deviation,
+          row.architecture.kind === 'convnet',
+        )
         const host = row.runtime === 'paddle-trt' ? fit.hostMs : 0
-        return (Math.log(parts.launchMs + parts.computeMs + parts.memoryMs + host) - logMs) / typicalResidual
+        return (
+          (Math.log(parts.launchMs + parts.computeMs + parts.memoryMs + host) - logMs) /
+          typicalResidual
+        )
       })
     },
   })

@@ -2,7 +2,9 @@
 import { Matrix, solve } from 'ml-matrix'
 
 interface LeastSquaresProblem {
-  /** Weighted residuals of the data (n), whose large values count less: ρ(r²) = 2 (√(1 + r²) − 1). */
+  /**
+   * Weighted residuals of the data (n), whose large values count less: ρ(r²) = 2 (√(1 + r²) − 1).
+   */
   readonly data: (x: readonly number[]) => Float64Array
   /** Prior: every x[j] is normal around `start[j]` with this deviation (d). */
   readonly priorSd: readonly number[]
@@ -14,9 +16,13 @@ interface LeastSquaresProblem {
 }
 
 /** The x (d) that minimises Σ ρ(data²) + Σ ((x − start) / priorSd)². */
-export function leastSquares({ data, priorSd, start, from = start, difference = 1e-5 }: LeastSquaresProblem, iterations = 40): number[] {
+export function leastSquares(
+  { data, priorSd, start, from = start, difference = 1e-5 }: LeastSquaresProblem,
+  iterations = 40,
+): number[] {
   const cost = (x: readonly number[], r: Float64Array) =>
-    r.reduce((sum, v) => sum + 2 * (Math.sqrt(1 + v * v) - 1), 0) + x.reduce((sum, v, j) => sum + ((v - start[j]!) / priorSd[j]!) ** 2, 0)
+    r.reduce((sum, v) => sum + 2 * (Math.sqrt(1 + v * v) - 1), 0) +
+    x.reduce((sum, v, j) => sum + ((v - start[j]!) / priorSd[j]!) ** 2, 0)
   let x = [...from]
   let r = data(x)
   let best = cost(x, r)

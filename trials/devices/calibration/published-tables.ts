@@ -31,11 +31,16 @@ export interface Tables {
   readonly latency: LatencyRow[]
   readonly share: ShareRow[]
   readonly memory: MemoryRow[]
-  /** Rows that name a GPU, model or precision the product does not know: 'table: reason' → count. */
+  /**
+   * Rows that name a GPU, model or precision the product does not know: 'table: reason' → count.
+   */
   readonly skipped: Map<string, number>
 }
 
-/** Reads every CSV of a folder. Rows need model, gpu, batch, latencyMs; with gpuSharePercent or gpuMemoryMiB they are tables of those. */
+/**
+ * Reads every CSV of a folder. Rows need model, gpu, batch, latencyMs; with gpuSharePercent or
+ * gpuMemoryMiB they are tables of those.
+ */
 export function readTables(directory: string): Tables {
   const tables: Tables = { latency: [], share: [], memory: [], skipped: new Map() }
   for (const file of readdirSync(directory)
@@ -62,7 +67,8 @@ export const publishedTables = (): Tables => readTables(own)
 /** Tables that nothing is fitted to. */
 export const heldOutTables = (): Tables => readTables(join(own, 'held-out'))
 /** The latencies of one of them. */
-export const heldOut = (table: string): LatencyRow[] => heldOutTables().latency.filter((row) => row.table === table)
+export const heldOut = (table: string): LatencyRow[] =>
+  heldOutTables().latency.filter((row) => row.table === table)
 
 function add(tables: Tables, table: string, row: Record<string, string>): void {
   const architecture = architectureOfRow(row)
@@ -84,11 +90,15 @@ function add(tables: Tables, table: string, row: Record<string, string>): void {
     sequenceLength: row.sequenceLength ? Number(row.sequenceLength) : undefined,
     latencyMs: Number(row.latencyMs),
   }
-  if (row.gpuSharePercent) tables.share.push({ ...latency, share: Number(row.gpuSharePercent) / 100 })
+  if (row.gpuSharePercent)
+    tables.share.push({ ...latency, share: Number(row.gpuSharePercent) / 100 })
   else tables.latency.push(latency)
 }
 
-/** 'caffe:vgg_s:1' and 'resnet50v1.5' are names of the tables; an encoder that is unknown but has layers and hidden is built from them. */
+/**
+ * 'caffe:vgg_s:1' and 'resnet50v1.5' are names of the tables; an encoder that is unknown but has
+ * layers and hidden is built from them.
+ */
 function architectureOfRow(row: Record<string, string>): Architecture {
   const name = row
     .model!.replace(/^caffe:|:\d+$/g, '')
@@ -100,15 +110,35 @@ function architectureOfRow(row: Record<string, string>): Architecture {
     const [layers, hidden] = [Number(row.layers), Number(row.hidden)]
     if (!(layers > 0 && hidden > 0)) throw error
     const intermediate = Number(row.intermediate) || 4 * hidden
-    return { kind: 'encoder', name, layers, hidden, heads: hidden / 64, intermediate, vocabulary: 30522, maxSequenceLength: 512 }
+    return {
+      kind: 'encoder',
+      name,
+      layers,
+      hidden,
+      heads: hidden / 64,
+      intermediate,
+      vocabulary: 30522,
+      maxSequenceLength: 512,
+    }
   }
 }
 
-/** Where a table gives one configuration several times (several hosts), only the fastest says what the device does. */
+/**
+ * Where a table gives one configuration several times (several hosts), only the fastest says what
+ * the device does.
+ */
 function fastest(rows: readonly LatencyRow[]): LatencyRow[] {
   const best = new Map<string, LatencyRow>()
   for (const row of rows) {
-    const key = [row.table, row.architecture.name, row.gpu.name, row.precision, row.runtime, row.batch, row.sequenceLength].join()
+    const key = [
+      row.table,
+      row.architecture.name,
+      row.gpu.name,
+      row.precision,
+      row.runtime,
+      row.batch,
+      row.sequenceLength,
+    ].join()
     const known = best.get(key)
     if (known === undefined || row.latencyMs < known.latencyMs) best.set(key, row)
   }
@@ -119,7 +149,9 @@ function parseCsv(text: string): Record<string, string>[] {
   const [header, ...lines] = text.trim().split(/\r?\n/)
   const names = header!.split(',')
   return lines.map((line) => {
-    const cells = line.match(/("[^"]*"|[^,]*)(,|$)/g)!.map((cell) => cell.replace(/,$/, '').replace(/^"|"$/g, ''))
+    const cells = line
+      .match(/("[^"]*"|[^,]*)(,|$)/g)!
+      .map((cell) => cell.replace(/,$/, '').replace(/^"|"$/g, ''))
     return Object.fromEntries(names.map((name, i) => [name, cells[i] ?? '']))
   })
 }

@@ -32,14 +32,18 @@ const usualLongest = 512
 
 /** What a graph goes by: 'vgg19' for models/vgg19.onnx. */
 export const graphName = (path: string): string => basename(path).replace(/\.\w+$/, '')
-export const isOnnxFile = (path: string | undefined): path is string => path !== undefined && /\.onnx$/i.test(path)
+export const isOnnxFile = (path: string | undefined): path is string =>
+  path !== undefined && /\.onnx$/i.test(path)
 
 export function graphArchitecture(graph: OnnxGraph, name: string): GraphArchitecture {
   const takes = takesOfGraph(graph)
   const fixed = fixedSize(graph, takes)
   const weights = weightsOf(graph)
-  const elements = (of: (tensor: GraphTensor) => boolean) => weights.reduce((sum, one) => sum + (of(one) ? sizeOf(one.shape) : 0), 0)
-  const weighed = precisions.map((one) => [one, elements((tensor) => tensor.precision === one)] as const)
+  const elements = (of: (tensor: GraphTensor) => boolean) =>
+    weights.reduce((sum, one) => sum + (of(one) ? sizeOf(one.shape) : 0), 0)
+  const weighed = precisions.map(
+    (one) => [one, elements((tensor) => tensor.precision === one)] as const,
+  )
   const [precision] = weighed.reduce<readonly [Precision | undefined, number]>(
     (most, one) => (one[1] > most[1] ? one : most),
     [undefined, 0],
@@ -65,33 +69,54 @@ const weightsOf = ({ weights, nodes }: OnnxGraph): GraphTensor[] => [
 
 /** Rows of the table of positions, by its usual names. */
 const positionsOf = ({ weights }: OnnxGraph): number | undefined =>
-  Object.entries(weights).find(([name, { shape }]) => /position_?embedding|\bwpe\b/i.test(name) && shape.length === 2)?.[1].shape[0]
+  Object.entries(weights).find(
+    ([name, { shape }]) => /position_?embedding|\bwpe\b/i.test(name) && shape.length === 2,
+  )?.[1].shape[0]
 
 const counts = new WeakMap<OnnxGraph, Map<string, GraphCount>>()
 
 /** Counts of one item at a length or size; counted once each. */
 export function graphCountOf(
   { graph, takes, fixedSize, imageSize: ownSize }: GraphArchitecture,
-  { sequenceLength = usualSequenceLength, imageSize = ownSize }: { readonly sequenceLength?: number; readonly imageSize?: number },
+  {
+    sequenceLength = usualSequenceLength,
+    imageSize = ownSize,
+  }: { readonly sequenceLength?: number; readonly imageSize?: number },
 ): GraphCount {
   const known = counts.get(graph) ?? new Map<string, GraphCount>()
   counts.set(graph, known)
   const key = `${takes === 'image' ? imageSize : sequenceLength}`
-  const found = known.get(fixedSize === undefined ? key : '') ?? countGraph(graph, { sequenceLength, imageSize })
+  const found =
+    known.get(fixedSize === undefined ? key : '') ??
+    countGraph(graph, { sequenceLength, imageSize })
   known.set(fixedSize === undefined ? key : '', found)
   return found
 }
 
-/** 'counted from its graph: 19.6 G multiply-adds and 143.7 M weights for an image of 224 pixels; not counted: ...'. */
+/**
+ * 'counted from its graph: 19.6 G multiply-adds and 143.7 M weights for an image of 224 pixels; not
+ * counted: ...'.
+ */
 export function countText(architecture: GraphArchitecture): string {
   const { takes, fixedSize, imageSize, parameters, precision, name } = architecture
   const count = graphCountOf(architecture, {})
   const open = openAxes(architecture.graph)
   const item =
-    open.length === 0 ? 'an item' : `an item of which ${open.join(' and ')} ${open.length > 1 ? 'are' : 'is'} ${usualSequenceLength}`
-  const of = { text: `a text of ${fixedSize ?? usualSequenceLength} tokens`, image: `an image of ${imageSize} pixels`, tensor: item }[takes]
-  const missing = Object.entries(count.notCounted).map(([op, times]) => (times > 1 ? `${times} x ${op}` : op))
-  const rest = missing.length === 0 ? '' : `; not counted, so that it is slower than modelled: ${missing.join(', ')}`
+    open.length === 0
+      ? 'an item'
+      : `an item of which ${open.join(' and ')} ${open.length > 1 ? 'are' : 'is'} ${usualSequenceLength}`
+  const of = {
+    text: `a text of ${fixedSize ?? usualSequenceLength} tokens`,
+    image: `an image of ${imageSize} pixels`,
+    tensor: item,
+  }[takes]
+  const missing = Object.entries(count.notCounted).map(([op, times]) =>
+    times > 1 ? `${times} x ${op}` : op,
+  )
+  const rest =
+    missing.length === 0
+      ? ''
+      : `; not counted, so that it is slower than modelled: ${missing.join(', ')}`
   const written = precision === undefined || precision === 'fp32' ? '' : ` in ${precision}`
   return `${name} is counted from its graph: ${(multiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${written}${rest}`
 }

@@ -14,9 +14,13 @@ import { countGraph, multiplyAdds } from './graph-count.ts'
 import { readOnnx } from './graph-file.ts'
 
 const at = { sequenceLength: 128, imageSize: 224 }
-const giga = (bytes: Uint8Array, sizes = at) => multiplyAdds(countGraph(readOnnx(bytes, 'x.onnx'), sizes)) / 1e9
-const millions = (bytes: Uint8Array) => graphArchitecture(readOnnx(bytes, 'x.onnx'), 'x').parameters / 1e6
-const engineOptions = { sequenceLength: 128, seed: 1, precision: 'fp32' } as Parameters<typeof builtinGraph>[0]
+const giga = (bytes: Uint8Array, sizes = at) =>
+  multiplyAdds(countGraph(readOnnx(bytes, 'x.onnx'), sizes)) / 1e9
+const millions = (bytes: Uint8Array) =>
+  graphArchitecture(readOnnx(bytes, 'x.onnx'), 'x').parameters / 1e6
+const engineOptions = { sequenceLength: 128, seed: 1, precision: 'fp32' } as Parameters<
+  typeof builtinGraph
+>[0]
 
 describe('published counts', () => {
   test.each([
@@ -39,7 +43,10 @@ describe('published counts', () => {
 describe('open axes', () => {
   test('a text: attention grows with the square of its length', () => {
     const bytes = exportedBert(2)
-    const [short, long] = [giga(bytes, { ...at, sequenceLength: 128 }), giga(bytes, { ...at, sequenceLength: 256 })]
+    const [short, long] = [
+      giga(bytes, { ...at, sequenceLength: 128 }),
+      giga(bytes, { ...at, sequenceLength: 256 }),
+    ]
     const quadratic = (2 * 2 * 768 * 128 ** 2) / 1e9
     expect(long - 2 * short).toBeCloseTo(2 * quadratic, 2)
   })
@@ -57,22 +64,32 @@ describe('open axes', () => {
 })
 
 describe('what an engine makes of it', () => {
-  test.each(['distilbert', 'resnet50', 'mobilenetv2'])('%s by its graph is as by its name: work, kernels, time, memory', (name) => {
-    const known = architectureOf(name)
-    const graph = graphArchitecture(readOnnx(builtinGraph({ ...engineOptions, model: name }), 'x'), 'x')
-    const [a, b] = [workOf(known, { batch: 8 }, 'fp16'), workOf(graph, { batch: 8 }, 'fp16')]
-    expect(flopsOf(b) / flopsOf(a)).toBeCloseTo(1, 2)
-    expect(b.kernels / a.kernels).toBeGreaterThan(0.9)
-    expect(b.kernels / a.kernels).toBeLessThan(1.15)
-    expect(graph.parameters / parameterCount(known)).toBeCloseTo(1, 1)
-    const gpu = findGpu('A10G') // no tables: both by physics
-    for (const batch of [1, 8, 64]) {
-      const ratio = deviceLatencyMs({ architecture: graph, gpu, batch }).ms / deviceLatencyMs({ architecture: known, gpu, batch }).ms
-      expect(Math.abs(ratio - 1)).toBeLessThan(0.12)
-      const memory = gpuMemoryMiB({ architecture: graph, gpu, batch }).mib / gpuMemoryMiB({ architecture: known, gpu, batch }).mib
-      expect(Math.abs(memory - 1)).toBeLessThan(0.25)
-    }
-  })
+  test.each(['distilbert', 'resnet50', 'mobilenetv2'])(
+    '%s by its graph is as by its name: work, kernels, time, memory',
+    (name) => {
+      const known = architectureOf(name)
+      const graph = graphArchitecture(
+        readOnnx(builtinGraph({ ...engineOptions, model: name }), 'x'),
+        'x',
+      )
+      const [a, b] = [workOf(known, { batch: 8 }, 'fp16'), workOf(graph, { batch: 8 }, 'fp16')]
+      expect(flopsOf(b) / flopsOf(a)).toBeCloseTo(1, 2)
+      expect(b.kernels / a.kernels).toBeGreaterThan(0.9)
+      expect(b.kernels / a.kernels).toBeLessThan(1.15)
+      expect(graph.parameters / parameterCount(known)).toBeCloseTo(1, 1)
+      const gpu = findGpu('A10G') // no tables: both by physics
+      for (const batch of [1, 8, 64]) {
+        const ratio =
+          deviceLatencyMs({ architecture: graph, gpu, batch }).ms /
+          deviceLatencyMs({ architecture: known, gpu, batch }).ms
+        expect(Math.abs(ratio - 1)).toBeLessThan(0.12)
+        const memory =
+          gpuMemoryMiB({ architecture: graph, gpu, batch }).mib /
+          gpuMemoryMiB({ architecture: known, gpu, batch }).mib
+        expect(Math.abs(memory - 1)).toBeLessThan(0.25)
+      }
+    },
+  )
 
   test('queries, keys and values are one product, scores and what they weigh one kernel', () => {
     const { products, attention, kernels } = countGraph(readOnnx(exportedBert(1), 'x'), at)
@@ -97,10 +114,18 @@ describe('what an engine makes of it', () => {
 })
 
 describe('operators', () => {
-  const single = (op: string, shape: readonly number[], weights: readonly (readonly number[])[], attributes = {}) => {
+  const single = (
+    op: string,
+    shape: readonly number[],
+    weights: readonly (readonly number[])[],
+    attributes = {},
+  ) => {
     const writer = new NetworkWriter()
     const made = writer.graph.op(op, ['x', ...weights.map((w) => writer.weight(...w))], attributes)
-    return writer.graph.model([{ name: 'x', type: 'float', shape }], [{ name: made, type: 'float', shape: [1] }])
+    return writer.graph.model(
+      [{ name: 'x', type: 'float', shape }],
+      [{ name: made, type: 'float', shape: [1] }],
+    )
   }
   test.each([
     ['ConvTranspose', [1, 16, 10, 10], [[16, 8, 2, 2]], { strides: [2, 2] }, 16 * 8 * 4 * 100],
@@ -119,8 +144,12 @@ describe('operators', () => {
       const weights: OnnxGraph['weights'] = constant ? { y: { shape: second, floating: true } } : {}
       return countGraph({ nodes: [node], weights, inputs, outputs: ['z'], shapes: {} }, at)
     }
-    expect(equations('bhqd,dk->bhqk', [5, 3], true).products).toMatchObject([{ rows: 28, columns: 3, depth: 5 }])
-    expect(equations('bhqd,bhkd->bhqk', [1, 4, 9, 5], false).attention).toEqual([{ count: 1, blocks: 4, flopsPerBlock: 2 * 7 * 5 * 9 }])
+    expect(equations('bhqd,dk->bhqk', [5, 3], true).products).toMatchObject([
+      { rows: 28, columns: 3, depth: 5 },
+    ])
+    expect(equations('bhqd,bhkd->bhqk', [1, 4, 9, 5], false).attention).toEqual([
+      { count: 1, blocks: 4, flopsPerBlock: 2 * 7 * 5 * 9 },
+    ])
   })
 
   test('a recurrent layer: a product of all steps, and one of each', () => {
@@ -128,19 +157,30 @@ describe('operators', () => {
       { op: 'Transpose', inputs: ['x'], outputs: ['steps'], attributes: { perm: [1, 0, 2] } },
       { op: 'LSTM', inputs: ['steps', 'w', 'r'], outputs: ['y'], attributes: { hidden_size: 8 } },
     ]
-    const weights = { w: { shape: [1, 32, 6], floating: true }, r: { shape: [1, 32, 8], floating: true } }
+    const weights = {
+      w: { shape: [1, 32, 6], floating: true },
+      r: { shape: [1, 32, 8], floating: true },
+    }
     const inputs = [{ name: 'x', shape: ['batch', 'steps', 6], floating: true }]
-    const count = countGraph({ nodes, weights, inputs, outputs: ['y'], shapes: {} }, { ...at, sequenceLength: 10 })
+    const count = countGraph(
+      { nodes, weights, inputs, outputs: ['y'], shapes: {} },
+      { ...at, sequenceLength: 10 },
+    )
     expect([multiplyAdds(count), count.kernels]).toEqual([10 * 32 * (6 + 8), 10])
   })
 
   test('the attention of ONNX Runtime', () => {
     const inputs = [{ name: 'x', shape: ['batch', 'sequence', 64], floating: true }]
-    const node = { op: 'com.microsoft:Attention', inputs: ['x', 'w'], outputs: ['y'], attributes: { num_heads: 4 } }
+    const node = {
+      op: 'com.microsoft:Attention',
+      inputs: ['x', 'w'],
+      outputs: ['y'],
+      attributes: { num_heads: 4 },
+    }
     const weights = { w: { shape: [64, 192], floating: true } }
-    expect(multiplyAdds(countGraph({ nodes: [node], weights, inputs, outputs: ['y'], shapes: {} }, at))).toBe(
-      128 * 64 * 192 + 2 * 128 ** 2 * 64,
-    )
+    expect(
+      multiplyAdds(countGraph({ nodes: [node], weights, inputs, outputs: ['y'], shapes: {} }, at)),
+    ).toBe(128 * 64 * 192 + 2 * 128 ** 2 * 64)
   })
 
   test('what depends on values, and what nobody knows, is named', () => {
@@ -159,7 +199,14 @@ describe('operators', () => {
 
   test('no ONNX file is none', () => {
     const model = onnxModel({ inputs: [], outputs: [], nodes: [] })
-    for (const bytes of [Buffer.from('{"not": "onnx"}'), new Uint8Array(0), model, vgg19().subarray(0, 2000)])
-      expect(() => readOnnx(bytes, 'net.onnx')).toThrow(/^net.onnx is no ONNX model: .*; export it again/)
+    for (const bytes of [
+      Buffer.from('{"not": "onnx"}'),
+      new Uint8Array(0),
+      model,
+      vgg19().subarray(0, 2000),
+    ])
+      expect(() => readOnnx(bytes, 'net.onnx')).toThrow(
+        /^net.onnx is no ONNX model: .*; export it again/,
+      )
   })
 })

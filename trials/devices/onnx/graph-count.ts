@@ -1,4 +1,7 @@
-/** Work of a graph for one item: its products, attention, kernels, and the elements that go to and from memory. */
+/**
+ * Work of a graph for one item: its products, attention, kernels, and the elements that go to and
+ * from memory.
+ */
 import { flopsOf, type Product, type Work } from '../call-work.ts'
 import type { GraphNode, OnnxGraph } from './graph.ts'
 import { boundInputs, fixedBatch, type GraphSizes } from './graph-inputs.ts'
@@ -21,7 +24,10 @@ export interface GraphCount {
   readonly kept: number
   /** The largest convolution's input unfolded. */
   readonly lowered: number
-  /** Operators whose work is not in here, with how many there are: what runs inside a condition or a loop, what depends on values, what is not known. */
+  /**
+   * Operators whose work is not in here, with how many there are: what runs inside a condition or a
+   * loop, what depends on values, what is not known.
+   */
   readonly notCounted: Readonly<Record<string, number>>
 }
 
@@ -55,7 +61,8 @@ class Walk {
     readonly graph: OnnxGraph,
     sizes: GraphSizes,
   ) {
-    for (const [name, { shape, values }] of Object.entries(graph.weights)) this.#known.set(name, { shape, values, constant: true })
+    for (const [name, { shape, values }] of Object.entries(graph.weights))
+      this.#known.set(name, { shape, values, constant: true })
     const { shapes, names } = boundInputs(graph, sizes)
     for (const [name, shape] of shapes) this.#known.set(name, { shape, constant: false })
     this.#bound = names
@@ -78,13 +85,19 @@ class Walk {
     const told = rule?.(node, inputs)
     if (told !== undefined) return told
     return node.outputs.map((name) => {
-      const shape = this.graph.shapes[name]?.map((size) => (typeof size === 'number' ? size : this.#bound.get(size)))
+      const shape = this.graph.shapes[name]?.map((size) =>
+        typeof size === 'number' ? size : this.#bound.get(size),
+      )
       return shape?.every((size) => size !== undefined) ? { shape, constant: false } : undefined
     })
   }
 
   #miss(node: GraphNode, inputs: readonly Known[]): void {
-    if (shapeRules[node.op] === undefined || isCounted(node.op) || inputs.every((input, i) => input !== undefined || node.inputs[i] === ''))
+    if (
+      shapeRules[node.op] === undefined ||
+      isCounted(node.op) ||
+      inputs.every((input, i) => input !== undefined || node.inputs[i] === '')
+    )
       this.#missed[node.op] = (this.#missed[node.op] ?? 0) + 1
   }
 
@@ -110,13 +123,22 @@ class Walk {
       (node.op === 'Softmax' && before?.mixes === true)
     if (joins && before !== undefined) this.#join(node, before, inputs, written, role === 'view')
     else if (role !== 'view')
-      this.#start(node, { mixes: false, reduces: role === 'reduction' }, this.#readBy(node, inputs, lookedUp, written), written)
+      this.#start(
+        node,
+        { mixes: false, reduces: role === 'reduction' },
+        this.#readBy(node, inputs, lookedUp, written),
+        written,
+      )
   }
 
   /** What a kernel of its own reads; of a table only the rows looked up. */
   #readBy(node: GraphNode, inputs: readonly Known[], lookedUp: boolean, written: number): number {
     if (lookedUp) return written
-    return inputs.reduce((sum, input, i) => sum + (input && !input.constant && node.inputs[i] !== '' ? sizeOf(input.shape) : 0), 0)
+    return inputs.reduce(
+      (sum, input, i) =>
+        sum + (input && !input.constant && node.inputs[i] !== '' ? sizeOf(input.shape) : 0),
+      0,
+    )
   }
 
   #product(node: GraphNode, work: NodeWork, inputs: readonly Known[], written: number): void {
@@ -139,13 +161,30 @@ class Walk {
     this.#start(node, { work, mixes: work.blocks !== undefined, reduces: false }, reads, written)
   }
 
-  #start(node: GraphNode, kind: Pick<Kernel, 'work' | 'mixes' | 'reduces'>, reads: number, writes: number): void {
-    const kernel: Kernel = { node, ...kind, reads, writes, flopsPerBlock: kind.work?.blocks?.flopsPerBlock ?? 0 }
+  #start(
+    node: GraphNode,
+    kind: Pick<Kernel, 'work' | 'mixes' | 'reduces'>,
+    reads: number,
+    writes: number,
+  ): void {
+    const kernel: Kernel = {
+      node,
+      ...kind,
+      reads,
+      writes,
+      flopsPerBlock: kind.work?.blocks?.flopsPerBlock ?? 0,
+    }
     this.#kernels.push(kernel)
     this.#own(node, kernel)
   }
 
-  #join(node: GraphNode, kernel: Kernel, inputs: readonly Known[], written: number, view: boolean): void {
+  #join(
+    node: GraphNode,
+    kernel: Kernel,
+    inputs: readonly Known[],
+    written: number,
+    view: boolean,
+  ): void {
     if (!view) {
       kernel.reads += this.#foreign(node, kernel, inputs)
       kernel.writes = Math.max(written, Math.min(kernel.writes, written))
@@ -156,7 +195,11 @@ class Walk {
   /** Elements that come from elsewhere: a residual, a mask. */
   #foreign(node: GraphNode, kernel: Kernel, inputs: readonly Known[]): number {
     return inputs.reduce(
-      (sum, input, i) => sum + (input && !input.constant && this.#owner.get(node.inputs[i]!) !== kernel ? sizeOf(input.shape) : 0),
+      (sum, input, i) =>
+        sum +
+        (input && !input.constant && this.#owner.get(node.inputs[i]!) !== kernel
+          ? sizeOf(input.shape)
+          : 0),
       0,
     )
   }
@@ -166,17 +209,27 @@ class Walk {
   }
 
   #latest(node: GraphNode): Kernel | undefined {
-    const owners = node.inputs.map((name) => this.#owner.get(name)).filter((kernel) => kernel !== undefined)
-    return owners.reduce<Kernel | undefined>((a, b) => (a && this.#kernels.indexOf(a) > this.#kernels.indexOf(b) ? a : b), undefined)
+    const owners = node.inputs
+      .map((name) => this.#owner.get(name))
+      .filter((kernel) => kernel !== undefined)
+    return owners.reduce<Kernel | undefined>(
+      (a, b) => (a && this.#kernels.indexOf(a) > this.#kernels.indexOf(b) ? a : b),
+      undefined,
+    )
   }
 
   /** @param items in the batch that was counted */
   count(items: number): GraphCount {
     const each = this.#kernels.map((kernel) => (kernel.reads + kernel.writes) / items)
     const total = each.reduce((a, b) => a + b, 0)
-    const products = sideBySide(this.#kernels).map((product) => ({ ...product, rows: product.rows / items }))
+    const products = sideBySide(this.#kernels).map((product) => ({
+      ...product,
+      rows: product.rows / items,
+    }))
     return {
-      kernels: this.#kernels.reduce((sum, { work }) => sum + Math.max(1, work?.steps ?? 1), 0) - merged(this.#kernels),
+      kernels:
+        this.#kernels.reduce((sum, { work }) => sum + Math.max(1, work?.steps ?? 1), 0) -
+        merged(this.#kernels),
       products,
       attention: this.#kernels.flatMap(({ work, flopsPerBlock }) =>
         work?.blocks ? [{ count: 1, blocks: work.blocks.blocks / items, flopsPerBlock }] : [],
@@ -185,7 +238,12 @@ class Walk {
       workingSet: total === 0 ? 0 : each.reduce((sum, n) => sum + n ** 2, 0) / total,
       live: this.#live() / items,
       kept: this.#kept / items,
-      lowered: Math.max(0, ...products.filter((p) => p.convolution && p.rows > 1).map(({ rows, depth }) => rows * depth)),
+      lowered: Math.max(
+        0,
+        ...products
+          .filter((p) => p.convolution && p.rows > 1)
+          .map(({ rows, depth }) => rows * depth),
+      ),
       notCounted: this.#missed,
     }
   }
@@ -199,7 +257,9 @@ class Walk {
     nodes.forEach((node, i) => {
       for (const name of node.inputs) lastRead.set(bufferOf(name), i)
       const inPlace = ['view', 'elementwise'].includes(roleOf(node.op)) && !isCounted(node.op)
-      const from = inPlace ? node.inputs.find((name) => this.#known.get(name)?.constant === false) : undefined
+      const from = inPlace
+        ? node.inputs.find((name) => this.#known.get(name)?.constant === false)
+        : undefined
       if (from !== undefined) for (const name of node.outputs) buffers.set(name, bufferOf(from))
     })
     let alive = 0
@@ -221,23 +281,31 @@ class Walk {
   }
 }
 
-/** Products of weights with one and the same input are done side by side, as queries, keys and values are. */
+/**
+ * Products of weights with one and the same input are done side by side, as queries, keys and
+ * values are.
+ */
 function sideBySide(kernels: readonly Kernel[]): Product[] {
   const joined = new Map<string, Product>()
   kernels.forEach(({ node, work }, i) => {
     work?.products.forEach((product, j) => {
-      const key = joinsOthers(node, product) ? `${node.inputs[0]} ${product.rows} ${product.depth}` : `${i} ${j}`
+      const key = joinsOthers(node, product)
+        ? `${node.inputs[0]} ${product.rows} ${product.depth}`
+        : `${i} ${j}`
       const known = joined.get(key)
       joined.set(key, known ? { ...known, columns: known.columns + product.columns } : product)
     })
   })
   return [...joined.values()]
 }
-const joinsOthers = ({ op }: GraphNode, product: Product) => (op.endsWith('MatMul') || op.endsWith('Gemm')) && product.count === 1
+const joinsOthers = ({ op }: GraphNode, product: Product) =>
+  (op.endsWith('MatMul') || op.endsWith('Gemm')) && product.count === 1
 
 /** How many kernels that saves. */
 const merged = (kernels: readonly Kernel[]): number =>
-  kernels.reduce((sum, { work }) => sum + (work?.products.length ?? 0), 0) - sideBySide(kernels).length
+  kernels.reduce((sum, { work }) => sum + (work?.products.length ?? 0), 0) -
+  sideBySide(kernels).length
 
 /** Multiply-adds of one item. */
-export const multiplyAdds = (count: Pick<GraphCount, 'products' | 'attention'>): number => flopsOf(count) / 2
+export const multiplyAdds = (count: Pick<GraphCount, 'products' | 'attention'>): number =>
+  flopsOf(count) / 2

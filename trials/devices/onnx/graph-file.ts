@@ -6,7 +6,10 @@ import { DeviceModelError } from '../device-model-error.ts'
 import type { GraphAttribute, GraphDimension, GraphTensor, OnnxGraph } from './graph.ts'
 import { type GraphArchitecture, graphArchitecture, graphName } from './graph-architecture.ts'
 
-/** Names and numbers of onnx.proto, as far as they are used; what is left out is skipped, weights of other files among it. */
+/**
+ * Names and numbers of onnx.proto, as far as they are used; what is left out is skipped, weights of
+ * other files among it.
+ */
 const definitions = `
 syntax = "proto3";
 message Tensor {
@@ -58,7 +61,9 @@ interface ValueInfo {
   readonly type?: {
     readonly tensor_type?: {
       readonly elem_type: number
-      readonly shape?: { readonly dim: readonly { readonly dim_value?: number; readonly dim_param?: string }[] }
+      readonly shape?: {
+        readonly dim: readonly { readonly dim_value?: number; readonly dim_param?: string }[]
+      }
     }
   }
 }
@@ -75,7 +80,10 @@ interface Model {
     readonly input: readonly ValueInfo[]
     readonly output: readonly ValueInfo[]
     readonly value_info: readonly ValueInfo[]
-    readonly sparse_initializer: readonly { readonly values?: Tensor; readonly dims: readonly number[] }[]
+    readonly sparse_initializer: readonly {
+      readonly values?: Tensor
+      readonly dims: readonly number[]
+    }[]
   }
 }
 
@@ -94,7 +102,8 @@ export function readOnnxFile(path: string): OnnxGraph {
 }
 
 /** @throws DeviceModelError for a file that is none */
-export const readGraphArchitecture = (path: string): GraphArchitecture => graphArchitecture(readOnnxFile(path), graphName(path))
+export const readGraphArchitecture = (path: string): GraphArchitecture =>
+  graphArchitecture(readOnnxFile(path), graphName(path))
 
 /** @param place what the bytes are called in an error */
 export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
@@ -110,7 +119,9 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
   const weights = Object.fromEntries([
     ...graph.initializer.map((tensor) => [tensor.name, tensorOf(tensor)] as const),
     ...graph.sparse_initializer.flatMap(({ values, dims }) =>
-      values ? [[values.name, { shape: dims, floating: isFloating(values.data_type) }] as const] : [],
+      values
+        ? [[values.name, { shape: dims, floating: isFloating(values.data_type) }] as const]
+        : [],
     ),
   ])
   return {
@@ -123,7 +134,11 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
     weights,
     inputs: graph.input
       .filter(({ name }) => weights[name] === undefined)
-      .map((value) => ({ name: value.name, shape: dimensionsOf(value) ?? [], floating: isFloating(value.type?.tensor_type?.elem_type) })),
+      .map((value) => ({
+        name: value.name,
+        shape: dimensionsOf(value) ?? [],
+        floating: isFloating(value.type?.tensor_type?.elem_type),
+      })),
     outputs: graph.output.map(({ name }) => name),
     shapes: Object.fromEntries(
       [...graph.value_info, ...graph.output].flatMap((value) => {
@@ -135,13 +150,30 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
 }
 
 const notOnnx = (place: string, why: string) =>
-  new DeviceModelError(`${place} is no ONNX model: ${why}`, 'export it again, and check it with onnx.checker')
+  new DeviceModelError(
+    `${place} is no ONNX model: ${why}`,
+    'export it again, and check it with onnx.checker',
+  )
 
-/** Element types of TensorProto: floats of 16 to 64 bits, bfloat16 and the 8-bit ones; weights of 8 and 4 bits count as numbers too. */
-const floatingTypes: ReadonlySet<number> = new Set([1, 2, 3, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23])
-const isFloating = (type: number | undefined): boolean => type !== undefined && floatingTypes.has(type)
+/**
+ * Element types of TensorProto: floats of 16 to 64 bits, bfloat16 and the 8-bit ones; weights of 8
+ * and 4 bits count as numbers too.
+ */
+const floatingTypes: ReadonlySet<number> = new Set([
+  1, 2, 3, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23,
+])
+const isFloating = (type: number | undefined): boolean =>
+  type !== undefined && floatingTypes.has(type)
 
-const precisionOf: Readonly<Record<number, Precision>> = { 1: 'fp32', 2: 'int8', 3: 'int8', 10: 'fp16', 16: 'bf16', 17: 'fp8', 19: 'fp8' }
+const precisionOf: Readonly<Record<number, Precision>> = {
+  1: 'fp32',
+  2: 'int8',
+  3: 'int8',
+  10: 'fp16',
+  16: 'bf16',
+  17: 'fp8',
+  19: 'fp8',
+}
 
 /** Shapes, scales and indices are this long at most. */
 const fewValues = 64
@@ -160,10 +192,13 @@ function tensorOf(tensor: Tensor): GraphTensor {
 
 function valuesOf(tensor: Tensor): readonly number[] | undefined {
   const { raw_data: raw, data_type: type } = tensor
-  const plain = [tensor.int64_data, tensor.float_data, tensor.int32_data, tensor.double_data].find((list) => list.length > 0)
+  const plain = [tensor.int64_data, tensor.float_data, tensor.int32_data, tensor.double_data].find(
+    (list) => list.length > 0,
+  )
   if (plain !== undefined || raw.length === 0) return plain
   const view = new DataView(raw.buffer, raw.byteOffset, raw.byteLength)
-  const each = (size: number, at: (offset: number) => number) => Array.from({ length: raw.length / size }, (_, i) => at(i * size))
+  const each = (size: number, at: (offset: number) => number) =>
+    Array.from({ length: raw.length / size }, (_, i) => at(i * size))
   if (type === 7) return each(8, (o) => Number(view.getBigInt64(o, true)))
   if (type === 6) return each(4, (o) => view.getInt32(o, true))
   if (type === 1) return each(4, (o) => view.getFloat32(o, true))
@@ -171,12 +206,21 @@ function valuesOf(tensor: Tensor): readonly number[] | undefined {
   return type === 9 ? [...raw] : undefined
 }
 
-/** By the number of AttributeProto.type; graphs within nodes are left out, which makes those nodes ones that are not counted. */
+/**
+ * By the number of AttributeProto.type; graphs within nodes are left out, which makes those nodes
+ * ones that are not counted.
+ */
 function attributeOf(one: Attribute): [string, GraphAttribute][] {
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString()
-  const value = { 1: one.f, 2: one.i, 3: text(one.s), 4: one.t && tensorOf(one.t), 6: one.floats, 7: one.ints, 8: one.strings.map(text) }[
-    one.type
-  ]
+  const value = {
+    1: one.f,
+    2: one.i,
+    3: text(one.s),
+    4: one.t && tensorOf(one.t),
+    6: one.floats,
+    7: one.ints,
+    8: one.strings.map(text),
+  }[one.type]
   return value === undefined ? [] : [[one.name, value]]
 }
 

@@ -13,11 +13,19 @@ export interface GraphSizes {
 }
 
 const isIndices = ({ shape, floating }: GraphInput) => !floating && shape.length === 2
-const isPicture = ({ shape, floating }: GraphInput) => floating && shape.length === 4 && channelAxis(shape) !== undefined
+const isPicture = ({ shape, floating }: GraphInput) =>
+  floating && shape.length === 4 && channelAxis(shape) !== undefined
 const isChannels = (size: GraphDimension | undefined) => size === 1 || size === 3 || size === 4
 const channelAxis = (shape: readonly GraphDimension[]): 1 | 3 | undefined =>
-  isChannels(shape[1]) ? 1 : isChannels(shape[3]) ? 3 : typeof shape[1] === 'string' && typeof shape[2] === 'string' ? 1 : undefined
-const spatialAxes = (shape: readonly GraphDimension[]): readonly [number, number] => (channelAxis(shape) === 3 ? [1, 2] : [2, 3])
+  isChannels(shape[1])
+    ? 1
+    : isChannels(shape[3])
+      ? 3
+      : typeof shape[1] === 'string' && typeof shape[2] === 'string'
+        ? 1
+        : undefined
+const spatialAxes = (shape: readonly GraphDimension[]): readonly [number, number] =>
+  channelAxis(shape) === 3 ? [1, 2] : [2, 3]
 
 export function takesOfGraph({ inputs }: Pick<OnnxGraph, 'inputs'>): Takes {
   if (inputs.some(isIndices)) return 'text'
@@ -25,9 +33,17 @@ export function takesOfGraph({ inputs }: Pick<OnnxGraph, 'inputs'>): Takes {
 }
 
 const recurrentLayers: ReadonlySet<string> = new Set(['LSTM', 'GRU', 'RNN'])
-/** Where the items of the batch stand: second, after the steps, in what a recurrent layer of the usual layout reads as it comes. */
+/**
+ * Where the items of the batch stand: second, after the steps, in what a recurrent layer of the
+ * usual layout reads as it comes.
+ */
 const batchAxisOf = ({ nodes }: Pick<OnnxGraph, 'nodes'>, { name }: GraphInput): number =>
-  nodes.some(({ op, inputs, attributes }) => recurrentLayers.has(op) && inputs[0] === name && attributes.layout !== 1) ? 1 : 0
+  nodes.some(
+    ({ op, inputs, attributes }) =>
+      recurrentLayers.has(op) && inputs[0] === name && attributes.layout !== 1,
+  )
+    ? 1
+    : 0
 
 const countsItems = (graph: OnnxGraph, input: GraphInput, axis: number, size: string): boolean =>
   axis === batchAxisOf(graph, input) || /^batch/i.test(size)
@@ -51,14 +67,21 @@ export function fixedSize({ inputs }: Pick<OnnxGraph, 'inputs'>, takes: Takes): 
   return sizes.find((size): size is number => typeof size === 'number')
 }
 
-/** Shapes of the inputs with a number for every dimension, and what each name of a dimension stands for. */
-export function boundInputs(graph: OnnxGraph, sizes: GraphSizes): { shapes: Map<string, number[]>; names: Map<string, number> } {
+/**
+ * Shapes of the inputs with a number for every dimension, and what each name of a dimension stands
+ * for.
+ */
+export function boundInputs(
+  graph: OnnxGraph,
+  sizes: GraphSizes,
+): { shapes: Map<string, number[]>; names: Map<string, number> } {
   const names = new Map<string, number>()
   const shapes = new Map<string, number[]>()
   for (const input of graph.inputs) {
     const bound = input.shape.map((size, axis) => {
       if (typeof size === 'number') return size
-      const number = names.get(size) ?? (countsItems(graph, input, axis, size) ? 1 : sizeAt(input, axis, sizes))
+      const number =
+        names.get(size) ?? (countsItems(graph, input, axis, size) ? 1 : sizeAt(input, axis, sizes))
       if (!size.startsWith('?')) names.set(size, number)
       return number
     })
@@ -67,17 +90,26 @@ export function boundInputs(graph: OnnxGraph, sizes: GraphSizes): { shapes: Map<
   return { shapes, names }
 }
 
-/** What is open beside the batch, by its names in the file: such axes are taken to be as long as a text. */
+/**
+ * What is open beside the batch, by its names in the file: such axes are taken to be as long as a
+ * text.
+ */
 export const openAxes = (graph: OnnxGraph): string[] => {
   const open = graph.inputs.flatMap((input) =>
     input.shape.flatMap((size, axis) =>
-      typeof size === 'number' || countsItems(graph, input, axis, size) ? [] : [size.replace(/^\?/, 'axis ')],
+      typeof size === 'number' || countsItems(graph, input, axis, size)
+        ? []
+        : [size.replace(/^\?/, 'axis ')],
     ),
   )
   return [...new Set(open)]
 }
 
-function sizeAt(input: GraphInput, axis: number, { sequenceLength, imageSize }: GraphSizes): number {
+function sizeAt(
+  input: GraphInput,
+  axis: number,
+  { sequenceLength, imageSize }: GraphSizes,
+): number {
   if (isPicture(input)) return spatialAxes(input.shape).includes(axis) ? imageSize : 3
   return sequenceLength
 }

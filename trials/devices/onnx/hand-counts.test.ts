@@ -1,11 +1,19 @@
-/** Small graphs whose work is counted by hand beside: operators as exporters of several opsets and quantisers write them. */
+/**
+ * Small graphs whose work is counted by hand beside: operators as exporters of several opsets and
+ * quantisers write them.
+ */
 import { describe, expect, test } from 'vitest'
 import type { Precision } from '../catalogue.ts'
 import type { GraphAttribute, GraphDimension, OnnxGraph } from './graph.ts'
 import { countText, graphArchitecture } from './graph-architecture.ts'
 import { countGraph, type GraphCount, multiplyAdds } from './graph-count.ts'
 
-type Node = readonly [op: string, inputs: string, outputs: string, attributes?: Readonly<Record<string, GraphAttribute>>]
+type Node = readonly [
+  op: string,
+  inputs: string,
+  outputs: string,
+  attributes?: Readonly<Record<string, GraphAttribute>>,
+]
 interface Spec {
   readonly inputs: Readonly<Record<string, readonly GraphDimension[]>>
   readonly weights?: Readonly<Record<string, readonly number[]>>
@@ -20,14 +28,29 @@ const names = (list: string) => list.split(' ').map((name) => (name === '-' ? ''
 const graphOf = ({ inputs, weights = {}, values = {}, nodes, shapes = {} }: Spec): OnnxGraph => ({
   inputs: Object.entries(inputs).map(([name, shape]) => ({ name, shape, floating: true })),
   weights: {
-    ...Object.fromEntries(Object.entries(weights).map(([name, shape]) => [name, { shape, floating: true }])),
-    ...Object.fromEntries(Object.entries(values).map(([name, list]) => [name, { shape: [list.length], values: list, floating: false }])),
+    ...Object.fromEntries(
+      Object.entries(weights).map(([name, shape]) => [name, { shape, floating: true }]),
+    ),
+    ...Object.fromEntries(
+      Object.entries(values).map(([name, list]) => [
+        name,
+        { shape: [list.length], values: list, floating: false },
+      ]),
+    ),
   },
-  nodes: nodes.map(([op, from, to, attributes = {}]) => ({ op, inputs: names(from), outputs: names(to), attributes })),
+  nodes: nodes.map(([op, from, to, attributes = {}]) => ({
+    op,
+    inputs: names(from),
+    outputs: names(to),
+    attributes,
+  })),
   outputs: [],
   shapes,
 })
-const counted = (spec: Spec, sizes = { sequenceLength: 10, imageSize: 8 }): GraphCount & { macs: number } => {
+const counted = (
+  spec: Spec,
+  sizes = { sequenceLength: 10, imageSize: 8 },
+): GraphCount & { macs: number } => {
   const count = countGraph(graphOf(spec), sizes)
   return { ...count, macs: multiplyAdds(count) }
 }
@@ -39,7 +62,12 @@ describe('convolutions', () => {
       inputs: { x: ['batch', 32, 56, 56] },
       weights: { d: [32, 1, 3, 3], p: [64, 32, 1, 1] },
       nodes: [
-        ['Conv', 'x d', 'a', { group: 32, kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] }],
+        [
+          'Conv',
+          'x d',
+          'a',
+          { group: 32, kernel_shape: [3, 3], strides: [2, 2], pads: [1, 1, 1, 1] },
+        ],
         ['Clip', 'a', 'b'],
         ['Conv', 'b p', 'c'],
       ],
@@ -51,7 +79,13 @@ describe('convolutions', () => {
   })
 
   test('transposed, in groups, with padding of its output: each input pixel by every weight of its group', () => {
-    const attributes = { group: 2, strides: [2, 2], pads: [1, 1, 1, 1], output_padding: [1, 1], kernel_shape: [3, 3] }
+    const attributes = {
+      group: 2,
+      strides: [2, 2],
+      pads: [1, 1, 1, 1],
+      output_padding: [1, 1],
+      kernel_shape: [3, 3],
+    }
     const spec: Spec = {
       inputs: image,
       weights: { w: [16, 4, 3, 3], p: [5, 8, 1, 1] },
@@ -64,9 +98,16 @@ describe('convolutions', () => {
   })
 
   test('of an open length that is shorter than the window: named, and no work made up', () => {
-    const spec: Spec = { inputs: { x: ['batch', 1, 'samples'] }, weights: { w: [4, 1, 16] }, nodes: [['Conv', 'x w', 'y']] }
+    const spec: Spec = {
+      inputs: { x: ['batch', 1, 'samples'] },
+      weights: { w: [4, 1, 16] },
+      nodes: [['Conv', 'x w', 'y']],
+    }
     expect(counted(spec)).toMatchObject({ macs: 0, notCounted: { Conv: 1 } })
-    expect(counted(spec, { sequenceLength: 100, imageSize: 8 })).toMatchObject({ macs: 85 * 4 * 16, notCounted: {} })
+    expect(counted(spec, { sequenceLength: 100, imageSize: 8 })).toMatchObject({
+      macs: 85 * 4 * 16,
+      notCounted: {},
+    })
   })
 
   test.each([
@@ -78,7 +119,9 @@ describe('convolutions', () => {
       ['MaxPool', 'x', 'a', pool],
       ['Conv', 'a w', 'b'],
     ]
-    expect(counted({ inputs: image, weights: { w: [8, 16, 1, 1] }, nodes }).macs).toBe(side ** 2 * 8 * 16)
+    expect(counted({ inputs: image, weights: { w: [8, 16, 1, 1] }, nodes }).macs).toBe(
+      side ** 2 * 8 * 16,
+    )
   })
 
   test.each<[string, Node, Spec['values']]>([
@@ -89,7 +132,12 @@ describe('convolutions', () => {
     ['13, by sizes', ['Resize', 'x - - z', 'a'], { z: [1, 16, 20, 20] }],
     ['18, of two axes', ['Resize', 'x - s', 'a', { axes: [2, 3] }], { s: [2, 2] }],
   ])('after a picture is made larger, as opset %s writes it', (_, enlarge, values) => {
-    const spec: Spec = { inputs: image, weights: { w: [8, 16, 1, 1] }, values, nodes: [enlarge, ['Conv', 'a w', 'b']] }
+    const spec: Spec = {
+      inputs: image,
+      weights: { w: [8, 16, 1, 1] },
+      values,
+      nodes: [enlarge, ['Conv', 'a w', 'b']],
+    }
     expect(counted(spec)).toMatchObject({ macs: 20 * 20 * 8 * 16, notCounted: {} })
   })
 })
@@ -143,14 +191,23 @@ describe('attention', () => {
   })
 
   test('to other keys than its queries, 4 dimensions', () => {
-    const spec: Spec = { inputs: { q: [1, 4, 7, 16], k: [1, 4, 9, 16], v: [1, 4, 9, 16] }, nodes: [['Attention', 'q k v', 'a']] }
+    const spec: Spec = {
+      inputs: { q: [1, 4, 7, 16], k: [1, 4, 9, 16], v: [1, 4, 9, 16] },
+      nodes: [['Attention', 'q k v', 'a']],
+    }
     expect(counted(spec).macs).toBe(2 * 4 * 7 * 9 * 16)
   })
 
   test('whose keys are turned within the product (ONNX Runtime)', () => {
-    const spec: Spec = { inputs: { q: [1, 4, 7, 5], k: [1, 4, 9, 5] }, nodes: [['com.microsoft:FusedMatMul', 'q k', 's', { transB: 1 }]] }
+    const spec: Spec = {
+      inputs: { q: [1, 4, 7, 5], k: [1, 4, 9, 5] },
+      nodes: [['com.microsoft:FusedMatMul', 'q k', 's', { transB: 1 }]],
+    }
     expect(counted(spec)).toMatchObject({ macs: 4 * 7 * 9 * 5, notCounted: {} })
-    const turned: Spec = { inputs: { q: [1, 4, 5, 7], k: [1, 4, 5, 9] }, nodes: [['com.microsoft:FusedMatMul', 'q k', 's', { transA: 1 }]] }
+    const turned: Spec = {
+      inputs: { q: [1, 4, 5, 7], k: [1, 4, 5, 9] },
+      nodes: [['com.microsoft:FusedMatMul', 'q k', 's', { transA: 1 }]],
+    }
     expect(counted(turned).macs).toBe(4 * 7 * 9 * 5)
   })
 
@@ -202,9 +259,18 @@ describe('quantised', () => {
     }
     expect(counted(apart).macs).toBe(10 * 64 * 32)
     for (const op of ['com.microsoft:DynamicQuantizeMatMul', 'com.microsoft:MatMulIntegerToFloat'])
-      expect(counted({ inputs: text, weights: { w: [64, 32] }, nodes: [[op, 'x w', 'y']] })).toMatchObject({ macs: 10 * 64 * 32 })
-    const fourBit: Node = ['com.microsoft:MatMulNBits', 'x w s', 'y', { K: 64, N: 32, bits: 4, block_size: 32 }]
-    expect(counted({ inputs: text, weights: { w: [32, 2, 16], s: [64] }, nodes: [fourBit] })).toMatchObject({
+      expect(
+        counted({ inputs: text, weights: { w: [64, 32] }, nodes: [[op, 'x w', 'y']] }),
+      ).toMatchObject({ macs: 10 * 64 * 32 })
+    const fourBit: Node = [
+      'com.microsoft:MatMulNBits',
+      'x w s',
+      'y',
+      { K: 64, N: 32, bits: 4, block_size: 32 },
+    ]
+    expect(
+      counted({ inputs: text, weights: { w: [32, 2, 16], s: [64] }, nodes: [fourBit] }),
+    ).toMatchObject({
       macs: 10 * 64 * 32,
       notCounted: {},
     })
@@ -251,7 +317,10 @@ test('what runs inside a condition or a loop is named; what follows is counted w
     ],
   }
   expect(counted(spec)).toMatchObject({ macs: 0, notCounted: { If: 1, Loop: 1, MatMul: 1 } })
-  expect(counted({ ...spec, shapes: { b: ['batch', 64] } })).toMatchObject({ macs: 64 * 8, notCounted: { If: 1, Loop: 1 } })
+  expect(counted({ ...spec, shapes: { b: ['batch', 64] } })).toMatchObject({
+    macs: 64 * 8,
+    notCounted: { If: 1, Loop: 1 },
+  })
 })
 
 test('a file says what its weights are written in', () => {
@@ -259,7 +328,10 @@ test('a file says what its weights are written in', () => {
     graphArchitecture(
       {
         ...graphOf({ inputs: { x: ['batch', 5] }, nodes: [['MatMul', 'x w', 'y']] }),
-        weights: { w: { shape: [5, 3], floating: true, precision }, scale: { shape: [1], floating: true, precision: other } },
+        weights: {
+          w: { shape: [5, 3], floating: true, precision },
+          scale: { shape: [1], floating: true, precision: other },
+        },
       },
       'net',
     )
@@ -269,8 +341,13 @@ test('a file says what its weights are written in', () => {
 })
 
 test('open axes of what is neither text nor picture are said with the length that they are counted at', () => {
-  const graph = graphOf({ inputs: { wave: ['batch', 'samples'], more: ['batch', 3, '?2'] }, nodes: [['Relu', 'wave', 'y']] })
-  expect(countText(graphArchitecture(graph, 'net'))).toContain('for an item of which samples and axis 2 are 128, ')
+  const graph = graphOf({
+    inputs: { wave: ['batch', 'samples'], more: ['batch', 3, '?2'] },
+    nodes: [['Relu', 'wave', 'y']],
+  })
+  expect(countText(graphArchitecture(graph, 'net'))).toContain(
+    'for an item of which samples and axis 2 are 128, ',
+  )
   const closed = graphOf({ inputs: { x: ['batch', 5] }, nodes: [['Relu', 'x', 'y']] })
   expect(countText(graphArchitecture(closed, 'net'))).toContain('for an item, ')
 })

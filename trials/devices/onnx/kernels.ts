@@ -1,7 +1,18 @@
-/** A graph's operators as the kernels that a compiled engine makes of them: what is elementwise joins the product before it. */
+/**
+ * A graph's operators as the kernels that a compiled engine makes of them: what is elementwise
+ * joins the product before it.
+ */
 import type { Product } from '../call-work.ts'
 import type { GraphNode } from './graph.ts'
-import { type Known, type KnownTensor, numberOf, sizeOf, stepsAndItems, textOf, turnedAsAsked } from './known-tensor.ts'
+import {
+  type Known,
+  type KnownTensor,
+  numberOf,
+  sizeOf,
+  stepsAndItems,
+  textOf,
+  turnedAsAsked,
+} from './known-tensor.ts'
 
 /** What an operator does that takes a kernel of its own. */
 export interface NodeWork {
@@ -13,7 +24,12 @@ export interface NodeWork {
 }
 
 /** Weights of a convolution by operator, among its inputs. */
-const convolutionWeights: Readonly<Record<string, number>> = { Conv: 1, 'com.microsoft:FusedConv': 1, ConvInteger: 1, QLinearConv: 3 }
+const convolutionWeights: Readonly<Record<string, number>> = {
+  Conv: 1,
+  'com.microsoft:FusedConv': 1,
+  ConvInteger: 1,
+  QLinearConv: 3,
+}
 const matrixSecond: Readonly<Record<string, number>> = {
   MatMul: 1,
   MatMulInteger: 1,
@@ -43,12 +59,22 @@ export const isCounted = (op: string): boolean =>
   ].includes(op)
 
 /** @returns undefined where shapes are missing */
-export function workOfNode(node: GraphNode, inputs: readonly Known[], output: KnownTensor): NodeWork | undefined {
+export function workOfNode(
+  node: GraphNode,
+  inputs: readonly Known[],
+  output: KnownTensor,
+): NodeWork | undefined {
   const { op } = node
   const convolved = convolutionWeights[op]
-  if (convolved !== undefined) return inputs[convolved] && convolution(node, inputs[0], inputs[convolved], output)
+  if (convolved !== undefined)
+    return inputs[convolved] && convolution(node, inputs[0], inputs[convolved], output)
   const second = matrixSecond[op]
-  if (second !== undefined) return inputs[0] && inputs[second] && matrices(turnedAsAsked(node, 'transA', inputs[0]), inputs[second], output)
+  if (second !== undefined)
+    return (
+      inputs[0] &&
+      inputs[second] &&
+      matrices(turnedAsAsked(node, 'transA', inputs[0]), inputs[second], output)
+    )
   if (op === 'ConvTranspose') return inputs[1] && transposed(inputs[0], inputs[1])
   if (op.endsWith('Gemm')) return inputs[0] && gemm(node, inputs[0], output)
   if (op === 'com.microsoft:MatMulNBits') {
@@ -56,26 +82,45 @@ export function workOfNode(node: GraphNode, inputs: readonly Known[], output: Kn
     return plainProduct(sizeOf(output.shape) / columns, columns, numberOf(node, 'K', 1))
   }
   if (op === 'Einsum') return einsum(node, inputs)
-  if (op === 'com.microsoft:Attention') return inputs[0] && inputs[1] && packedAttention(inputs[0], inputs[1])
-  if (op.endsWith('Attention')) return inputs[0] && inputs[1] && attention(node, inputs[0], inputs[1])
+  if (op === 'com.microsoft:Attention')
+    return inputs[0] && inputs[1] && packedAttention(inputs[0], inputs[1])
+  if (op.endsWith('Attention'))
+    return inputs[0] && inputs[1] && attention(node, inputs[0], inputs[1])
   return inputs[0] && inputs[1] && inputs[2] && recurrent(node, inputs[0], inputs[1], inputs[2])
 }
 
-const plainProduct = (rows: number, columns: number, depth: number, more: Partial<Product> = {}): NodeWork => ({
+const plainProduct = (
+  rows: number,
+  columns: number,
+  depth: number,
+  more: Partial<Product> = {},
+): NodeWork => ({
   products: [{ rows, columns, depth, count: 1, ...more }],
 })
 
-function convolution(node: GraphNode, x: Known, { shape }: KnownTensor, output: KnownTensor): NodeWork {
+function convolution(
+  node: GraphNode,
+  x: Known,
+  { shape }: KnownTensor,
+  output: KnownTensor,
+): NodeWork {
   const [columns = 1] = shape
   const strides = node.attributes.strides
   const unit = !Array.isArray(strides) || strides.every((s) => s === 1)
-  const winograd = shape.length === 4 && shape[2] === 3 && shape[3] === 3 && unit && x?.shape[1] === shape[1]
-  return plainProduct(sizeOf(output.shape) / columns, columns, sizeOf(shape) / columns, { winograd, convolution: true })
+  const winograd =
+    shape.length === 4 && shape[2] === 3 && shape[3] === 3 && unit && x?.shape[1] === shape[1]
+  return plainProduct(sizeOf(output.shape) / columns, columns, sizeOf(shape) / columns, {
+    winograd,
+    convolution: true,
+  })
 }
 
 /** As a product of the input's pixels with the weights of all the outputs that each makes. */
 const transposed = (x: Known, { shape }: KnownTensor): NodeWork | undefined =>
-  x && plainProduct(sizeOf(x.shape) / x.shape[1]!, sizeOf(shape.slice(1)), x.shape[1]!, { convolution: true })
+  x &&
+  plainProduct(sizeOf(x.shape) / x.shape[1]!, sizeOf(shape.slice(1)), x.shape[1]!, {
+    convolution: true,
+  })
 
 function matrices(a: KnownTensor, b: KnownTensor, output: KnownTensor): NodeWork {
   const depth = a.shape.at(-1) ?? 1
@@ -87,7 +132,10 @@ function matrices(a: KnownTensor, b: KnownTensor, output: KnownTensor): NodeWork
   }
   if (a.constant) return plainProduct(outputs / (a.shape.at(-2) ?? 1), a.shape.at(-2) ?? 1, depth)
   const rows = a.shape.length < 2 ? 1 : a.shape.at(-2)!
-  return { products: [], blocks: { blocks: outputs / (rows * columns), flopsPerBlock: 2 * rows * columns * depth } }
+  return {
+    products: [],
+    blocks: { blocks: outputs / (rows * columns), flopsPerBlock: 2 * rows * columns * depth },
+  }
 }
 
 function gemm(node: GraphNode, a: KnownTensor, { shape }: KnownTensor): NodeWork {
@@ -98,15 +146,28 @@ function einsum(node: GraphNode, inputs: readonly Known[]): NodeWork | undefined
   const [from = '', to = ''] = (textOf(node, 'equation') ?? '').replace(/\s/g, '').split('->')
   const [left = '', right] = from.split(',')
   const [a, b] = inputs
-  if (right === undefined || a === undefined || b === undefined || inputs.length !== 2) return undefined
-  const sizes = new Map([...left].map((l, i) => [l, a.shape[i]!] as const).concat([...right].map((l, i) => [l, b.shape[i]!] as const)))
-  const all = (keep: (letter: string) => boolean) => [...sizes].reduce((total, [letter, size]) => (keep(letter) ? total * size : total), 1)
-  const [inA, inB, out] = [(l: string) => left.includes(l), (l: string) => right.includes(l), (l: string) => to.includes(l)]
+  if (right === undefined || a === undefined || b === undefined || inputs.length !== 2)
+    return undefined
+  const sizes = new Map(
+    [...left]
+      .map((l, i) => [l, a.shape[i]!] as const)
+      .concat([...right].map((l, i) => [l, b.shape[i]!] as const)),
+  )
+  const all = (keep: (letter: string) => boolean) =>
+    [...sizes].reduce((total, [letter, size]) => (keep(letter) ? total * size : total), 1)
+  const [inA, inB, out] = [
+    (l: string) => left.includes(l),
+    (l: string) => right.includes(l),
+    (l: string) => to.includes(l),
+  ]
   const depth = all((l) => inA(l) && inB(l) && !out(l))
   const rows = all((l) => inA(l) && !inB(l))
   const columns = all((l) => inB(l) && !inA(l))
   const around = all((l) => inA(l) && inB(l) && out(l))
-  if (a.constant || b.constant) return plainProduct(b.constant ? rows : columns, b.constant ? columns : rows, depth, { count: around })
+  if (a.constant || b.constant)
+    return plainProduct(b.constant ? rows : columns, b.constant ? columns : rows, depth, {
+      count: around,
+    })
   return { products: [], blocks: { blocks: around, flopsPerBlock: 2 * rows * columns * depth } }
 }
 
@@ -121,10 +182,15 @@ function packedAttention({ shape }: KnownTensor, weights: KnownTensor): NodeWork
 /** Queries of batch × length × width, or batch × heads × length × width. */
 function attention(node: GraphNode, queries: KnownTensor, keys: KnownTensor): NodeWork {
   const four = queries.shape.length === 4
-  const heads = four ? queries.shape[1]! : numberOf(node, 'num_heads', numberOf(node, 'q_num_heads', 1))
+  const heads = four
+    ? queries.shape[1]!
+    : numberOf(node, 'num_heads', numberOf(node, 'q_num_heads', 1))
   const width = four ? queries.shape[3]! : queries.shape.at(-1)! / heads
   const [length, others] = [queries.shape.at(-2)!, keys.shape.at(-2)!]
-  return { products: [], blocks: { blocks: queries.shape[0]! * heads, flopsPerBlock: 4 * length * others * width } }
+  return {
+    products: [],
+    blocks: { blocks: queries.shape[0]! * heads, flopsPerBlock: 4 * length * others * width },
+  }
 }
 
 /** Inputs of all steps at once, then a small product for each step. */
@@ -143,11 +209,18 @@ function recurrent(node: GraphNode, x: KnownTensor, w: KnownTensor, r: KnownTens
 /** How an operator that multiplies nothing is run. */
 type Role = 'elementwise' | 'view' | 'joined' | 'reduction' | 'lookup' | 'kernel'
 
-const listed = (role: Role, list: string): [string, Role][] => list.split(' ').map((op) => [op, role])
+const listed = (role: Role, list: string): [string, Role][] =>
+  list.split(' ').map((op) => [op, role])
 const roles: ReadonlyMap<string, Role> = new Map([
-  ...listed('view', 'Reshape Flatten Squeeze Unsqueeze Identity Transpose Split Slice Dropout Shape Size Cast CastLike'),
+  ...listed(
+    'view',
+    'Reshape Flatten Squeeze Unsqueeze Identity Transpose Split Slice Dropout Shape Size Cast CastLike',
+  ),
   ...listed('joined', 'Concat com.microsoft:QLinearConcat'),
-  ...listed('reduction', 'ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSumExp'),
+  ...listed(
+    'reduction',
+    'ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSumExp',
+  ),
   ...listed('lookup', 'Gather GatherElements GatherND'),
   ...listed(
     'kernel',

@@ -1,4 +1,7 @@
-/** What is known of a tensor while a graph is walked with numbers in place of the dimensions that vary. */
+/**
+ * What is known of a tensor while a graph is walked with numbers in place of the dimensions that
+ * vary.
+ */
 import type { GraphAttribute, GraphNode, GraphTensor } from './graph.ts'
 
 export interface KnownTensor {
@@ -21,7 +24,11 @@ export const one =
   (rule: (node: GraphNode, first: KnownTensor, inputs: readonly Known[]) => Made): Rule =>
   (node, inputs) => {
     const made = inputs[0] && rule(node, inputs[0], inputs)
-    return made && [{ ...made, constant: inputs.every((input) => input === undefined || input.constant) }]
+    return (
+      made && [
+        { ...made, constant: inputs.every((input) => input === undefined || input.constant) },
+      ]
+    )
   }
 
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
@@ -30,9 +37,14 @@ export const numberOf = ({ attributes }: GraphNode, name: string, otherwise: num
   const value = attributes[name]
   return typeof value === 'number' ? value : otherwise
 }
-export const numbersOf = ({ attributes }: GraphNode, name: string): readonly number[] | undefined => {
+export const numbersOf = (
+  { attributes }: GraphNode,
+  name: string,
+): readonly number[] | undefined => {
   const value: GraphAttribute | undefined = attributes[name]
-  return Array.isArray(value) && value.every((v) => typeof v === 'number') ? (value as readonly number[]) : undefined
+  return Array.isArray(value) && value.every((v) => typeof v === 'number')
+    ? (value as readonly number[])
+    : undefined
 }
 export const textOf = ({ attributes }: GraphNode, name: string): string | undefined => {
   const value = attributes[name]
@@ -44,7 +56,8 @@ export const tensorOf = ({ attributes }: GraphNode, name: string): GraphTensor |
 }
 
 /** What an older operator set gives as an attribute and a newer one as an input. */
-export const given = (node: GraphNode, name: string, input: Known): readonly number[] | undefined => numbersOf(node, name) ?? input?.values
+export const given = (node: GraphNode, name: string, input: Known): readonly number[] | undefined =>
+  numbersOf(node, name) ?? input?.values
 
 export const axisOf = (axis: number, rank: number): number => (axis < 0 ? axis + rank : axis)
 

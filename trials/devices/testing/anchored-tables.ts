@@ -1,4 +1,7 @@
-/** Published latencies of servers, a few rows of each taken as its anchors and the others foretold from them. */
+/**
+ * Published latencies of servers, a few rows of each taken as its anchors and the others foretold
+ * from them.
+ */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseCsv } from '../../../search/bench/recorded-tables.ts'
@@ -10,7 +13,10 @@ import { findGpu } from '../catalogue.ts'
 import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../device-model.ts'
 import { findMigProfile } from '../mig.ts'
 
-/** A row that was no anchor: measured, foretold by the device model alone, and by the anchored server with its error. */
+/**
+ * A row that was no anchor: measured, foretold by the device model alone, and by the anchored
+ * server with its error.
+ */
 export interface Foretold {
   readonly measuredMs: number
   readonly unanchoredMs: number
@@ -18,27 +24,48 @@ export interface Foretold {
   readonly relativeError: number
 }
 
-/** Every framework, GPU, precision, model and length that has at least three of the anchor batches. */
-export function foretoldFrameworks(rows: readonly LatencyRow[], anchorBatches: readonly number[]): Foretold[] {
-  const groupOf = (r: LatencyRow) => `${r.runtime} ${r.gpu.name} ${r.precision} ${r.architecture.name} ${r.sequenceLength}`
+/**
+ * Every framework, GPU, precision, model and length that has at least three of the anchor batches.
+ */
+export function foretoldFrameworks(
+  rows: readonly LatencyRow[],
+  anchorBatches: readonly number[],
+): Foretold[] {
+  const groupOf = (r: LatencyRow) =>
+    `${r.runtime} ${r.gpu.name} ${r.precision} ${r.architecture.name} ${r.sequenceLength}`
   return [...new Set(rows.map(groupOf))].flatMap((group) => {
     const own = rows.filter((row) => groupOf(row) === group)
     const isAnchor = (row: LatencyRow) => anchorBatches.includes(row.batch)
     const device = (row: LatencyRow) => deviceLatencyMs({ ...row, runtime: 'tensorrt' }).ms
     const anchors = own.filter(isAnchor)
     if (anchors.length < 3) return []
-    const anchored = { ...fitAnchor(anchors.map((row) => ({ ...row, deviceMs: device(row) }))), on: { gpu: own[0]!.gpu } }
+    const anchored = {
+      ...fitAnchor(anchors.map((row) => ({ ...row, deviceMs: device(row) }))),
+      on: { gpu: own[0]!.gpu },
+    }
     return own
       .filter((row) => !isAnchor(row))
       .map((row) => {
         const { ms, relativeError } = deviceLatencyMs({ ...row, runtime: undefined, anchored })
-        return { measuredMs: row.latencyMs, unanchoredMs: device(row), anchoredMs: ms, relativeError }
+        return {
+          measuredMs: row.latencyMs,
+          unanchoredMs: device(row),
+          anchoredMs: ms,
+          relativeError,
+        }
       })
   })
 }
 
-/** ParvaGPU's cells by whether they ran out of memory, and whether that is foreseen of a framework of which nothing was measured. */
-export function foretoldShortages(model: string): { readonly short: number; readonly found: number; readonly falseAlarms: number } {
+/**
+ * ParvaGPU's cells by whether they ran out of memory, and whether that is foreseen of a framework
+ * of which nothing was measured.
+ */
+export function foretoldShortages(model: string): {
+  readonly short: number
+  readonly found: number
+  readonly falseAlarms: number
+} {
   const cells = parvaCells(model).map((cell) => {
     const call = parvaCall(model, cell.gpuSlices!, Number(cell.batchSize))
     const neededMiB = Number(cell.processes) * gpuMemoryMiB({ ...call, framework: true }).mib
@@ -52,26 +79,46 @@ export function foretoldShortages(model: string): { readonly short: number; read
   }
 }
 
-const sliceNames: Readonly<Record<string, string>> = { 1: '1g.10gb', 2: '2g.20gb', 3: '3g.40gb', 4: '4g.40gb', 7: '7g.80gb' }
+const sliceNames: Readonly<Record<string, string>> = {
+  1: '1g.10gb',
+  2: '2g.20gb',
+  3: '3g.40gb',
+  4: '4g.40gb',
+  7: '7g.80gb',
+}
 
 /** @param slices of the tables */
 export const parvaProfile = (slices: number | string): string => sliceNames[slices]!
 
-/** A server of ParvaGPU's tables (PyTorch on slices of an A100-80GB) as the device model is asked of it; tf32 is what PyTorch convolves in there. */
-export const parvaCall = (model: string, slices: number | string, batch: number, processes = 1): DeviceCall => {
+/**
+ * A server of ParvaGPU's tables (PyTorch on slices of an A100-80GB) as the device model is asked of
+ * it; tf32 is what PyTorch convolves in there.
+ */
+export const parvaCall = (
+  model: string,
+  slices: number | string,
+  batch: number,
+  processes = 1,
+): DeviceCall => {
   const gpu = findGpu('A100-80GB')
   const mig = findMigProfile(gpu, parvaProfile(slices))
   return { architecture: architectureOf(model), gpu, mig, batch, processes, precision: 'tf32' }
 }
 
-/** Measured on the whole GPU with two processes: four batches one at a time, and one batch in both at once. */
+/**
+ * Measured on the whole GPU with two processes: four batches one at a time, and one batch in both
+ * at once.
+ */
 const isParvaAnchor = ({ slices, processes, batch }: ParvaRow): boolean =>
-  slices === 7 && ((processes === 1 && [1, 4, 16, 64].includes(batch)) || (processes === 2 && batch === 16))
+  slices === 7 &&
+  ((processes === 1 && [1, 4, 16, 64].includes(batch)) || (processes === 2 && batch === 16))
 
 /** The server of a table, anchored on five of its cells. */
 export function parvaAnchored(model: string) {
   const points = parvaRows(model).filter(isParvaAnchor)
-  const fit = fitAnchor(points.map((p) => ({ ...p, deviceMs: deviceLatencyMs(parvaCall(model, 7, p.batch)).ms })))
+  const fit = fitAnchor(
+    points.map((p) => ({ ...p, deviceMs: deviceLatencyMs(parvaCall(model, 7, p.batch)).ms })),
+  )
   const { gpu, mig } = parvaCall(model, 7, 1)
   return { ...fit, on: { gpu, mig } }
 }
@@ -95,7 +142,12 @@ interface ParvaRow extends AnchorPoint {
 }
 
 const parvaCells = (model: string) =>
-  parseCsv(readFileSync(fileURLToPath(new URL(`../../../search/bench/tables/parvagpu/${model}.csv`, import.meta.url)), 'utf8'))
+  parseCsv(
+    readFileSync(
+      fileURLToPath(new URL(`../../../search/bench/tables/parvagpu/${model}.csv`, import.meta.url)),
+      'utf8',
+    ),
+  )
 
 /** The cells that served. */
 const parvaRows = (model: string): ParvaRow[] =>
@@ -110,23 +162,39 @@ const parvaRows = (model: string): ParvaRow[] =>
 
 /** Time between tokens of LLM servers by users, from the step of so many sequences. */
 export function foretoldLlmServers(anchorUsers: readonly number[]): Foretold[] {
-  const [, ...lines] = readFileSync(fileURLToPath(new URL('../tables/llm-servers.csv', import.meta.url)), 'utf8')
+  const [, ...lines] = readFileSync(
+    fileURLToPath(new URL('../tables/llm-servers.csv', import.meta.url)),
+    'utf8',
+  )
     .trim()
     .split(/\r?\n/)
   const rows = lines
     .map((line) => line.split(','))
     .filter(([model]) => model === 'llama-7b')
-    .map((c) => ({ gpu: c[1]!, gpus: Number(c[2]), users: Number(c[3]), itlMs: Number(c[11]), context: Number(c[13]) + Number(c[14]) / 2 }))
+    .map((c) => ({
+      gpu: c[1]!,
+      gpus: Number(c[2]),
+      users: Number(c[3]),
+      itlMs: Number(c[11]),
+      context: Number(c[13]) + Number(c[14]) / 2,
+    }))
   const architecture = architectureOf('llama-2-7b') as Decoder
   return [...new Set(rows.map((r) => `${r.gpu} x ${r.gpus}`))].flatMap((group) => {
     const own = rows.filter((r) => `${r.gpu} x ${r.gpus}` === group)
-    const step = composedStepTimes({ architecture, gpu: findGpu(own[0]!.gpu), precision: 'fp16', tensorParallel: own[0]!.gpus })
+    const step = composedStepTimes({
+      architecture,
+      gpu: findGpu(own[0]!.gpu),
+      precision: 'fp16',
+      tensorParallel: own[0]!.gpus,
+    })
     const deviceMs = ({ users, context }: (typeof own)[number]) =>
       step({ prefillTokens: 0, decodes: users, decodeContext: users * context })
     const isAnchor = (row: (typeof own)[number]) => anchorUsers.includes(row.users)
     const anchors = own.filter(isAnchor)
     if (anchors.length < 3) return []
-    const fit = fitAnchor(anchors.map((row) => ({ batch: row.users, latencyMs: row.itlMs, deviceMs: deviceMs(row) })))
+    const fit = fitAnchor(
+      anchors.map((row) => ({ batch: row.users, latencyMs: row.itlMs, deviceMs: deviceMs(row) })),
+    )
     return own
       .filter((row) => !isAnchor(row))
       .map((row) => ({

@@ -1,4 +1,7 @@
-/** ONNX files of well-known networks, written by script without their weights' values: exporters' ways with shapes, and counts that are published. */
+/**
+ * ONNX files of well-known networks, written by script without their weights' values: exporters'
+ * ways with shapes, and counts that are published.
+ */
 import { GraphWriter } from '../../predictor/engines/onnx/onnx-writer.ts'
 
 const none = new Float32Array(0)
@@ -12,7 +15,13 @@ export class NetworkWriter {
     return this.graph.weight(`w${this.#weights++}`, shape, none)
   }
 
-  conv(x: string, from: number, to: number, kernel: number, { stride = 1, group = 1 } = {}): string {
+  conv(
+    x: string,
+    from: number,
+    to: number,
+    kernel: number,
+    { stride = 1, group = 1 } = {},
+  ): string {
     const pad = Math.floor(kernel / 2)
     const weights = [this.weight(to, from / group, kernel, kernel), this.weight(to)]
     return this.graph.op('Conv', [x, ...weights], {
@@ -24,7 +33,9 @@ export class NetworkWriter {
   }
 
   normed(x: string, channels: number): string {
-    return this.graph.op('Relu', [this.graph.op('BatchNormalization', [x, ...[1, 2, 3, 4].map(() => this.weight(channels))])])
+    return this.graph.op('Relu', [
+      this.graph.op('BatchNormalization', [x, ...[1, 2, 3, 4].map(() => this.weight(channels))]),
+    ])
   }
 
   dense(x: string, from: number, to: number): string {
@@ -85,27 +96,41 @@ export function densenet121(side: number | string = 224): Uint8Array {
     }
     x = net.normed(x, channels)
     if (block === blocks.length - 1) return
-    x = graph.op('AveragePool', [net.conv(x, channels, channels / 2, 1)], { kernel_shape: [2, 2], strides: [2, 2] })
+    x = graph.op('AveragePool', [net.conv(x, channels, channels / 2, 1)], {
+      kernel_shape: [2, 2],
+      strides: [2, 2],
+    })
     channels /= 2
   })
   const pooled = graph.op('Flatten', [graph.op('GlobalAveragePool', [x])])
   return net.bytes(['batch', 3, side, side], net.dense(pooled, channels, 1000))
 }
 
-/** BERT-base as PyTorch exports it with open axes: sizes computed within the graph, norms taken apart, heads by Reshape to a concatenated shape. */
+/**
+ * BERT-base as PyTorch exports it with open axes: sizes computed within the graph, norms taken
+ * apart, heads by Reshape to a concatenated shape.
+ */
 export function exportedBert(layers = 12): Uint8Array {
   const [hidden, heads, width, intermediate] = [768, 12, 64, 3072]
   const net = new NetworkWriter()
   const { graph } = net
   const numbers = (...values: readonly number[]) => graph.shape(...values)
-  const scalar = (value: number, name: string) => graph.weight(name, [], BigInt64Array.of(BigInt(value)))
+  const scalar = (value: number, name: string) =>
+    graph.weight(name, [], BigInt64Array.of(BigInt(value)))
   const [zero, one] = [scalar(0, 'zero'), scalar(1, 'one')]
-  const sizeAt = (x: string, index: string) => graph.op('Unsqueeze', [graph.op('Gather', [graph.op('Shape', [x]), index]), numbers(0)])
-  const dense = (x: string, from: number, to: number) => graph.op('Add', [net.weight(to), graph.op('MatMul', [x, net.weight(from, to)])])
+  const sizeAt = (x: string, index: string) =>
+    graph.op('Unsqueeze', [graph.op('Gather', [graph.op('Shape', [x]), index]), numbers(0)])
+  const dense = (x: string, from: number, to: number) =>
+    graph.op('Add', [net.weight(to), graph.op('MatMul', [x, net.weight(from, to)])])
   const norm = (x: string) => {
     const centred = graph.op('Sub', [x, graph.op('ReduceMean', [x], { axes: [2] })])
-    const variance = graph.op('ReduceMean', [graph.op('Pow', [centred, net.weight()])], { axes: [2] })
-    const scaled = graph.op('Div', [centred, graph.op('Sqrt', [graph.op('Add', [variance, net.weight()])])])
+    const variance = graph.op('ReduceMean', [graph.op('Pow', [centred, net.weight()])], {
+      axes: [2],
+    })
+    const scaled = graph.op('Div', [
+      centred,
+      graph.op('Sqrt', [graph.op('Add', [variance, net.weight()])]),
+    ])
     return graph.op('Add', [graph.op('Mul', [scaled, net.weight(hidden)]), net.weight(hidden)])
   }
   const places = graph.op('Slice', [
@@ -114,12 +139,22 @@ export function exportedBert(layers = 12): Uint8Array {
     sizeAt('input_ids', one),
     numbers(1),
   ])
-  const tables = [graph.op('Gather', [net.weight(30522, hidden), 'input_ids']), graph.op('Gather', [net.weight(512, hidden), places])]
+  const tables = [
+    graph.op('Gather', [net.weight(30522, hidden), 'input_ids']),
+    graph.op('Gather', [net.weight(512, hidden), places]),
+  ]
   let x = norm(graph.op('Add', tables))
   const mask = graph.op('Unsqueeze', ['attention_mask', numbers(1, 2)])
-  const hides = graph.op('Mul', [graph.op('Sub', [net.weight(), graph.cast(mask, 'float')]), net.weight()])
+  const hides = graph.op('Mul', [
+    graph.op('Sub', [net.weight(), graph.cast(mask, 'float')]),
+    net.weight(),
+  ])
   const split = (y: string, perm: readonly number[]) => {
-    const shape = graph.op('Concat', [sizeAt(y, zero), sizeAt(y, one), numbers(heads), numbers(width)], { axis: 0 })
+    const shape = graph.op(
+      'Concat',
+      [sizeAt(y, zero), sizeAt(y, one), numbers(heads), numbers(width)],
+      { axis: 0 },
+    )
     return graph.op('Transpose', [graph.op('Reshape', [y, shape])], { perm })
   }
   for (let i = 0; i < layers; i++) {
@@ -128,19 +163,36 @@ export function exportedBert(layers = 12): Uint8Array {
       [0, 2, 3, 1],
       [0, 2, 1, 3],
     ].map((perm) => split(dense(x, hidden, hidden), perm)) as [string, string, string]
-    const scores = graph.op('Add', [graph.op('Div', [graph.op('MatMul', [queries, keys]), net.weight()]), hides])
-    const mixed = graph.op('Transpose', [graph.op('MatMul', [graph.op('Softmax', [scores]), values])], { perm: [0, 2, 1, 3] })
-    const whole = graph.op('Concat', [sizeAt(mixed, zero), sizeAt(mixed, one), numbers(hidden)], { axis: 0 })
-    const inner = norm(graph.op('Add', [dense(graph.op('Reshape', [mixed, whole]), hidden, hidden), x]))
+    const scores = graph.op('Add', [
+      graph.op('Div', [graph.op('MatMul', [queries, keys]), net.weight()]),
+      hides,
+    ])
+    const mixed = graph.op(
+      'Transpose',
+      [graph.op('MatMul', [graph.op('Softmax', [scores]), values])],
+      { perm: [0, 2, 1, 3] },
+    )
+    const whole = graph.op('Concat', [sizeAt(mixed, zero), sizeAt(mixed, one), numbers(hidden)], {
+      axis: 0,
+    })
+    const inner = norm(
+      graph.op('Add', [dense(graph.op('Reshape', [mixed, whole]), hidden, hidden), x]),
+    )
     const wide = dense(inner, hidden, intermediate)
-    const erf = graph.op('Add', [graph.op('Erf', [graph.op('Div', [wide, net.weight()])]), net.weight()])
+    const erf = graph.op('Add', [
+      graph.op('Erf', [graph.op('Div', [wide, net.weight()])]),
+      net.weight(),
+    ])
     const active = graph.op('Mul', [graph.op('Mul', [wide, erf]), net.weight()])
     x = norm(graph.op('Add', [dense(active, intermediate, hidden), inner]))
   }
   const first = graph.op('Gather', [x, zero], { axis: 1 })
   const logits = net.dense(graph.op('Tanh', [net.dense(first, hidden, hidden)]), hidden, 2)
   const text = (name: string) => ({ name, type: 'int64' as const, shape: ['batch', 'sequence'] })
-  return graph.model([text('input_ids'), text('attention_mask')], [{ name: logits, type: 'float', shape: ['batch', 2] }])
+  return graph.model(
+    [text('input_ids'), text('attention_mask')],
+    [{ name: logits, type: 'float', shape: ['batch', 2] }],
+  )
 }
 
 /** A picture's features, boxes out of them, and what depends on their values. */
@@ -150,6 +202,9 @@ export function detector(): Uint8Array {
   const features = net.normed(net.conv('image', 3, 64, 3, { stride: 2 }), 64)
   const boxes = graph.op('Reshape', [net.conv(features, 64, 4, 1), graph.shape(0, 4, 25600)])
   const scores = graph.op('Reshape', [net.conv(features, 64, 2, 1), graph.shape(0, 2, 25600)])
-  const kept = graph.op('NonMaxSuppression', [graph.op('Transpose', [boxes], { perm: [0, 2, 1] }), scores])
+  const kept = graph.op('NonMaxSuppression', [
+    graph.op('Transpose', [boxes], { perm: [0, 2, 1] }),
+    scores,
+  ])
   return net.bytes([1, 3, 320, 320], graph.op('Gather', [boxes, kept], { axis: 2 }))
 }

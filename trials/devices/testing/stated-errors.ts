@@ -1,8 +1,15 @@
 /**
- * Whether stated errors hold where it counts: rows that neither the fit nor the choice of the bars saw. A GPU, a model or a framework is left out of both, or
- * the table is one that nothing is fitted to.
+ * Whether stated errors hold where it counts: rows that neither the fit nor the choice of the bars
+ * saw. A GPU, a model or a framework is left out of both, or the table is one that nothing is
+ * fitted to.
  */
-import { byDatasheet, coefficientsFrom, crossValidated, frameworkErrors, otherFrameworkError } from '../calibration/coefficients-from.ts'
+import {
+  byDatasheet,
+  coefficientsFrom,
+  crossValidated,
+  frameworkErrors,
+  otherFrameworkError,
+} from '../calibration/coefficients-from.ts'
 import { isCompiled } from '../calibration/fit-coefficients.ts'
 import { heldOut, type LatencyRow, type Tables } from '../calibration/published-tables.ts'
 import { type Coefficients, calibration } from '../coefficients.ts'
@@ -21,8 +28,11 @@ const within = (rows: readonly LatencyRow[], coefficients: Coefficients): number
   }).length
 
 /** How many of the rows lie within the error that is stated of each: two thirds should. */
-export const coverageOf = (what: string, rows: readonly LatencyRow[], coefficients: Coefficients): string =>
-  lineOf({ what, within: within(rows, coefficients), rows: rows.length })
+export const coverageOf = (
+  what: string,
+  rows: readonly LatencyRow[],
+  coefficients: Coefficients,
+): string => lineOf({ what, within: within(rows, coefficients), rows: rows.length })
 
 const lineOf = ({ what, within, rows }: Coverage): string =>
   `${`  ${what}`.padEnd(62)} ${`${within} of ${rows}`.padStart(10)} rows within the stated error (${((100 * within) / rows).toFixed(0)} %)`
@@ -35,7 +45,11 @@ export function* statedErrors(tables: Tables): Generator<string> {
     const coefficients = without(tables, (r) => r.gpu.name === gpu, engine)
     const held = rows.filter((r) => r.gpu.name === gpu)
     yield coverageOf(`${gpu} left out whole`, held, coefficients)
-    yield coverageOf(`${gpu} left out, by memory, bandwidth and peaks`, held.map(byDatasheet), coefficients)
+    yield coverageOf(
+      `${gpu} left out, by memory, bandwidth and peaks`,
+      held.map(byDatasheet),
+      coefficients,
+    )
   }
   yield* datasheetsWithout('T4', tables, rows, engine)
   for (const model of ['bert-base', 'bert-large']) {
@@ -53,11 +67,23 @@ export function* statedErrors(tables: Tables): Generator<string> {
       heldOut('bert-tensorrt.csv').filter((r) => r.gpu.name === name),
       calibration,
     )
-  yield coverageOf('convolutional networks in TensorRT on A100, int8', heldOut('convnets-a100.csv'), calibration)
+  yield coverageOf(
+    'convolutional networks in TensorRT on A100, int8',
+    heldOut('convnets-a100.csv'),
+    calibration,
+  )
 }
 
-/** GPUs known by their datasheets alone, of which neither tables nor bars know one more: whether the one that is met worst is met so by chance. */
-function* datasheetsWithout(gone: string, tables: Tables, rows: readonly LatencyRow[], engine: readonly LatencyRow[]): Generator<string> {
+/**
+ * GPUs known by their datasheets alone, of which neither tables nor bars know one more: whether the
+ * one that is met worst is met so by chance.
+ */
+function* datasheetsWithout(
+  gone: string,
+  tables: Tables,
+  rows: readonly LatencyRow[],
+  engine: readonly LatencyRow[],
+): Generator<string> {
   for (const gpu of new Set(rows.map((r) => r.gpu.name).filter((name) => name !== gone)))
     yield coverageOf(
       `${gpu} the same, the ${gone} in no table`,
@@ -66,7 +92,11 @@ function* datasheetsWithout(gone: string, tables: Tables, rows: readonly Latency
     )
 }
 
-const without = (tables: Tables, isHeld: (row: LatencyRow) => boolean, engine: readonly LatencyRow[]): Coefficients => {
+const without = (
+  tables: Tables,
+  isHeld: (row: LatencyRow) => boolean,
+  engine: readonly LatencyRow[],
+): Coefficients => {
   const seen = { ...tables, latency: tables.latency.filter((r) => !isHeld(r)) }
   return coefficientsFrom(
     seen,
@@ -77,7 +107,9 @@ const without = (tables: Tables, isHeld: (row: LatencyRow) => boolean, engine: r
   )
 }
 
-/** Each framework on a GPU where it was not measured, within the bar that the other frameworks give. */
+/**
+ * Each framework on a GPU where it was not measured, within the bar that the other frameworks give.
+ */
 function* frameworksLeftOut(tables: Tables): Generator<string> {
   const errors = frameworkErrors(tables.latency, calibration)
   for (const runtime of new Set(errors.map((e) => e.runtime))) {

@@ -4,8 +4,10 @@ import { ApiError, Pace, pauseBefore } from './api.ts'
 import { FakeApiServer } from './testing/fake-api-server.ts'
 
 describe('pauses', () => {
-  const pauses = (attempt: number, error: unknown) => Array.from({ length: 200 }, () => pauseBefore(attempt, 250, error))
-  const busy = (retryAfterMs?: number) => new ApiError(429, 'TooManyRequests', 'later', undefined, retryAfterMs)
+  const pauses = (attempt: number, error: unknown) =>
+    Array.from({ length: 200 }, () => pauseBefore(attempt, 250, error))
+  const busy = (retryAfterMs?: number) =>
+    new ApiError(429, 'TooManyRequests', 'later', undefined, retryAfterMs)
   test('double up to 5 s, each spread by a quarter', () => {
     for (const [attempt, ms] of [
       [1, 250],
@@ -64,9 +66,19 @@ describe('an answer that is none', () => {
   test.each<[string, (response: ServerResponse) => unknown, string, RegExp]>([
     ['without end', endless, 'TooLarge', /more than 1 MiB and no end/],
     ['a byte at a time', dripping, 'Unreachable', /the answer broke off: no end within 0.3 s/],
-    ['a page', (response) => response.end('<html>'), 'NotKubernetes', /^GET \/version was answered with no JSON: <html>$/],
+    [
+      'a page',
+      (response) => response.end('<html>'),
+      'NotKubernetes',
+      /^GET \/version was answered with no JSON: <html>$/,
+    ],
     ['nothing', (response) => response.end(), 'NotKubernetes', /answered with no JSON/],
-    ['nested without end', (response) => response.end('['.repeat(10_000)), 'NotKubernetes', /nested deeper than 500 levels/],
+    [
+      'nested without end',
+      (response) => response.end('['.repeat(10_000)),
+      'NotKubernetes',
+      /nested deeper than 500 levels/,
+    ],
   ])('%s is refused', async (_, answer, reason, message) => {
     vi.stubEnv('TUNE_MAX_ANSWER_MIB', '1')
     const fake = new FakeApiServer()
@@ -78,7 +90,11 @@ describe('an answer that is none', () => {
       }
       const api = await fake.api({ requestMs: answer === dripping ? 300 : 20_000, retryMs: 1 })
       const failure = api.request('GET', '/version')
-      await expect(failure).rejects.toMatchObject({ name: 'ApiError', reason, message: expect.stringMatching(message) })
+      await expect(failure).rejects.toMatchObject({
+        name: 'ApiError',
+        reason,
+        message: expect.stringMatching(message),
+      })
       api.close()
     } finally {
       vi.unstubAllEnvs()
@@ -92,7 +108,8 @@ describe('requests are paced', () => {
     const pace = new Pace(100, 20)
     const startedMs = performance.now()
     await Promise.all(Array.from({ length: 50 }, () => pace.turn()))
-    // Of the 30 beyond the burst the last comes 30 hundredths of a second later; a busy machine only makes it later.
+    // Of the 30 beyond the burst the last comes 30 hundredths of a second later; a busy machine
+    // only makes it later.
     expect(performance.now() - startedMs).toBeGreaterThan(280)
   })
 

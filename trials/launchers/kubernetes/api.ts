@@ -1,6 +1,7 @@
 /**
- * Requests to a cluster's API server: the address and credentials of @kubernetes/client-node, with retries, deadlines and a count.
- * Bodies go as they are: the client's typed models would drop what a user misspelt before the server could refuse it.
+ * Requests to a cluster's API server: the address and credentials of @kubernetes/client-node, with
+ * retries, deadlines and a count. Bodies go as they are: the client's typed models would drop what
+ * a user misspelt before the server could refuse it.
  */
 import http from 'node:http'
 import https from 'node:https'
@@ -18,7 +19,10 @@ export class ApiError extends Error {
     readonly reason: string,
     message: string,
     readonly hint?: string,
-    /** How long the server wants to be left alone, ms (Retry-After, as API Priority and Fairness sends it with 429). */
+    /**
+     * How long the server wants to be left alone, ms (Retry-After, as API Priority and Fairness
+     * sends it with 429).
+     */
     readonly retryAfterMs?: number,
   ) {
     super(message)
@@ -50,14 +54,19 @@ interface RequestOptions {
 export interface Patience {
   /** One request. */
   readonly requestMs: number
-  /** How long a server that is away or overloaded is asked again: an API server restarts in less. */
+  /**
+   * How long a server that is away or overloaded is asked again: an API server restarts in less.
+   */
   readonly retryMs: number
   readonly firstBackoffMs: number
 }
 
 const defaultPatience: Patience = { requestMs: 20_000, retryMs: 60_000, firstBackoffMs: 250 }
 const longestBackoffMs = 5_000
-/** What one tuner asks of a server that others share: as much as kubectl's own limit a second, and a third of its burst. */
+/**
+ * What one tuner asks of a server that others share: as much as kubectl's own limit a second, and a
+ * third of its burst.
+ */
 const [requestsPerSecond, requestsAtOnce] = [50, 100]
 /** Credentials are looked up again after this long: tokens expire, certificates are renewed. */
 const credentialsMs = 60_000
@@ -86,10 +95,15 @@ export class Api {
   }
 
   /**
-   * One request, its answer parsed. Servers that are away, overloaded or failing are asked again with backoff.
+   * One request, its answer parsed. Servers that are away, overloaded or failing are asked again
+   * with backoff.
    * @throws ApiError with the server's message; the signal's reason
    */
-  async request<T>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, options: RequestOptions = {}): Promise<T> {
+  async request<T>(
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+    path: string,
+    options: RequestOptions = {},
+  ): Promise<T> {
     const until = performance.now() + this.patience.retryMs
     for (let attempt = 1; ; attempt++) {
       options.signal?.throwIfAborted()
@@ -105,25 +119,40 @@ export class Api {
         if (error.status === 404 && attempt > 1 && method === 'DELETE') return {} as T
         const pauseMs = pauseBefore(attempt, this.patience.firstBackoffMs, error)
         if (options.once || !isPassing(error) || performance.now() + pauseMs > until) throw error
-        await sleep(pauseMs, undefined, { signal: options.signal }).catch(() => options.signal?.throwIfAborted())
+        await sleep(pauseMs, undefined, { signal: options.signal }).catch(() =>
+          options.signal?.throwIfAborted(),
+        )
       }
     }
   }
 
-  /** An answer that goes on: a watch, a log that is followed. Not retried. The caller reads it to its end or destroys it. */
+  /**
+   * An answer that goes on: a watch, a log that is followed. Not retried. The caller reads it to
+   * its end or destroys it.
+   */
   stream(path: string, query: Query, signal: AbortSignal): Promise<http.IncomingMessage> {
     return this.send('GET', path, { query, signal })
   }
 
-  /** Connects a local socket to a port of a pod, through the API server. Resolves with what ends it. */
+  /**
+   * Connects a local socket to a port of a pod, through the API server. Resolves with what ends it.
+   */
   async forward(pod: string, port: number, socket: Duplex): Promise<() => void> {
     const { PortForward } = await import('./client.ts')
     const { PassThrough } = await import('node:stream')
     const problems = new PassThrough()
     problems.on('data', () => socket.destroy())
     this.requests++
-    const connection = await new PortForward(this.config, true).portForward(this.namespace, pod, [port], socket, problems, socket)
-    if (typeof connection === 'function') throw new TypeError('a forwarded port came back restartable')
+    const connection = await new PortForward(this.config, true).portForward(
+      this.namespace,
+      pod,
+      [port],
+      socket,
+      problems,
+      socket,
+    )
+    if (typeof connection === 'function')
+      throw new TypeError('a forwarded port came back restartable')
     connection.onclose = () => socket.destroy()
     connection.onerror = () => socket.destroy()
     return () => connection.close()
@@ -141,7 +170,8 @@ export class Api {
     timeoutMs?: number,
   ): Promise<http.IncomingMessage> {
     const url = new URL(this.server.replace(/\/$/, '') + path)
-    for (const [key, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(key, String(value))
+    for (const [key, value] of Object.entries(query))
+      if (value !== undefined) url.searchParams.set(key, String(value))
     const { headers, agent } = await this.connect()
     signal?.throwIfAborted()
     await this.pace.turn(signal)
@@ -157,7 +187,10 @@ export class Api {
           headers: {
             accept: 'application/json',
             ...headers,
-            ...(text !== undefined && { 'content-type': contentType, 'content-length': Buffer.byteLength(text) }),
+            ...(text !== undefined && {
+              'content-type': contentType,
+              'content-length': Buffer.byteLength(text),
+            }),
           },
         },
         resolve,
@@ -166,14 +199,23 @@ export class Api {
         reject(
           signal?.aborted
             ? signal.reason
-            : new ApiError(0, 'Unreachable', `${this.server} does not answer: ${error.message}`, unreachableHint),
+            : new ApiError(
+                0,
+                'Unreachable',
+                `${this.server} does not answer: ${error.message}`,
+                unreachableHint,
+              ),
         ),
       )
-      // Without an error: when an answer is complete and not yet read, the socket is the agent's again, and an error would end the process.
+      // Without an error: when an answer is complete and not yet read, the socket is the agent's
+      // again, and an error would end the process.
       const abort = () => request.destroy()
       signal?.addEventListener('abort', abort, { once: true })
       request.on('close', () => signal?.removeEventListener('abort', abort))
-      if (timeoutMs !== undefined) request.setTimeout(timeoutMs, () => request.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)))
+      if (timeoutMs !== undefined)
+        request.setTimeout(timeoutMs, () =>
+          request.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)),
+        )
       request.end(text)
     })
     if (response.statusCode! >= 200 && response.statusCode! < 300) return response
@@ -188,8 +230,13 @@ export class Api {
     const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, auth } = options
     const tls = { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, keepAlive: true }
     const cluster = this.config.getCurrentCluster()!
-    const direct = () => (cluster.server.startsWith('http:') ? new http.Agent({ keepAlive: true }) : new https.Agent(tls))
-    const headers = Object.fromEntries(Object.entries(options.headers ?? {}).map(([name, value]) => [name, String(value)]))
+    const direct = () =>
+      cluster.server.startsWith('http:')
+        ? new http.Agent({ keepAlive: true })
+        : new https.Agent(tls)
+    const headers = Object.fromEntries(
+      Object.entries(options.headers ?? {}).map(([name, value]) => [name, String(value)]),
+    )
     if (auth) headers.Authorization = `Basic ${Buffer.from(auth).toString('base64')}`
     const agent = cluster.proxyUrl ? (options.agent as https.Agent) : direct()
     this.connection = { headers, agent, readAt: performance.now() }
@@ -212,10 +259,13 @@ export class Pace {
   /** Resolves when it is the caller's turn. @throws the signal's reason */
   async turn(signal?: AbortSignal): Promise<void> {
     const nowMs = performance.now()
-    this.free = Math.min(this.atOnce, this.free + ((nowMs - this.countedMs) / 1000) * this.perSecond) - 1
+    this.free =
+      Math.min(this.atOnce, this.free + ((nowMs - this.countedMs) / 1000) * this.perSecond) - 1
     this.countedMs = nowMs
     if (this.free >= 0) return
-    await sleep((-this.free / this.perSecond) * 1000, undefined, { signal }).catch(() => signal?.throwIfAborted())
+    await sleep((-this.free / this.perSecond) * 1000, undefined, { signal }).catch(() =>
+      signal?.throwIfAborted(),
+    )
   }
 }
 
@@ -230,22 +280,37 @@ export const connect = async (namespace?: string, patience?: Patience): Promise<
   try {
     config.loadFromDefault()
   } catch (error) {
-    throw new ApiError(0, 'NoConfig', `the cluster's configuration cannot be read: ${(error as Error).message}`, configHint)
+    throw new ApiError(
+      0,
+      'NoConfig',
+      `the cluster's configuration cannot be read: ${(error as Error).message}`,
+      configHint,
+    )
   }
   const cluster = config.getCurrentCluster()
   // The client's own last resort is http://localhost:8080, which is nobody's cluster.
-  if (!cluster || cluster.server === 'http://localhost:8080') throw new ApiError(0, 'NoConfig', 'no cluster is configured', configHint)
-  return new Api(config, namespace ?? config.getContextObject(config.getCurrentContext())?.namespace ?? 'default', patience)
+  if (!cluster || cluster.server === 'http://localhost:8080')
+    throw new ApiError(0, 'NoConfig', 'no cluster is configured', configHint)
+  return new Api(
+    config,
+    namespace ?? config.getContextObject(config.getCurrentContext())?.namespace ?? 'default',
+    patience,
+  )
 }
 
 const configHint = 'set KUBECONFIG, or run in a pod with a service account'
 const unreachableHint = 'does the cluster run, and is KUBECONFIG that of this cluster?'
 
-const isPassing = ({ status, reason }: ApiError): boolean => (status === 0 && reason === 'Unreachable') || status === 429 || status >= 500
+const isPassing = ({ status, reason }: ApiError): boolean =>
+  (status === 0 && reason === 'Unreachable') || status === 429 || status >= 500
 
-/** ms before try `attempt` + 1: doubling, spread so that many clients do not come back at once, and never sooner than the server said. */
+/**
+ * ms before try `attempt` + 1: doubling, spread so that many clients do not come back at once, and
+ * never sooner than the server said.
+ */
 export function pauseBefore(attempt: number, firstMs: number, error: unknown): number {
-  const backoffMs = Math.min(longestBackoffMs, firstMs * 2 ** (attempt - 1)) * (0.75 + Math.random() / 2)
+  const backoffMs =
+    Math.min(longestBackoffMs, firstMs * 2 ** (attempt - 1)) * (0.75 + Math.random() / 2)
   const askedMs = error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0
   return askedMs > backoffMs ? askedMs * (1 + Math.random() / 4) : backoffMs
 }
@@ -254,15 +319,24 @@ export function pauseBefore(attempt: number, firstMs: number, error: unknown): n
 const refusal = (response: http.IncomingMessage, text: string, what: string): ApiError => {
   const status = response.statusCode ?? 0
   const told = parsed(text)
-  const message = told?.message ?? `${response.statusMessage ?? 'no message'}${text ? `: ${text.slice(0, 300)}` : ''}`
+  const message =
+    told?.message ??
+    `${response.statusMessage ?? 'no message'}${text ? `: ${text.slice(0, 300)}` : ''}`
   const seconds = Number(response.headers['retry-after'])
   const retryAfterMs = seconds > 0 ? seconds * 1000 : undefined
-  return new ApiError(status, told?.reason ?? '', `${message} (${what}, status ${status})`, hintFor(status), retryAfterMs)
+  return new ApiError(
+    status,
+    told?.reason ?? '',
+    `${message} (${what}, status ${status})`,
+    hintFor(status),
+    retryAfterMs,
+  )
 }
 
 const hintFor = (status: number): string | undefined => {
   if (status === 401) return 'are the credentials of KUBECONFIG still good?'
-  if (status === 403) return 'what the tuner may do must be granted: deploy/base/rbac.yaml has the exact verbs'
+  if (status === 403)
+    return 'what the tuner may do must be granted: deploy/base/rbac.yaml has the exact verbs'
   return undefined
 }
 
@@ -276,12 +350,16 @@ const parsed = (text: string): { message?: string; reason?: string } | undefined
 
 /** @throws ApiError for one that breaks off, takes longer than that, or is longer than any answer may be */
 const textOf = async (response: http.IncomingMessage, mostMs: number): Promise<string> => {
-  const timer = setTimeout(() => response.destroy(new Error(`no end within ${mostMs / 1000} s`)), mostMs)
+  const timer = setTimeout(
+    () => response.destroy(new Error(`no end within ${mostMs / 1000} s`)),
+    mostMs,
+  )
   try {
     return await readAnswer(response)
   } catch (error) {
     response.destroy()
-    if (error instanceof BoundError) throw new ApiError(0, 'TooLarge', `the answer has ${error.message}`, error.hint)
+    if (error instanceof BoundError)
+      throw new ApiError(0, 'TooLarge', `the answer has ${error.message}`, error.hint)
     throw new ApiError(0, 'Unreachable', `the answer broke off: ${(error as Error).message}`)
   } finally {
     clearTimeout(timer)
@@ -292,9 +370,11 @@ function documentOf<T>(text: string, what: string): T {
   try {
     return jsonFrom(text) as T
   } catch (error) {
-    const shown = error instanceof BoundError ? `JSON ${error.message}` : `no JSON: ${text.slice(0, 100)}`
+    const shown =
+      error instanceof BoundError ? `JSON ${error.message}` : `no JSON: ${text.slice(0, 100)}`
     throw new ApiError(0, 'NotKubernetes', `${what} was answered with ${shown}`, unreachableHint)
   }
 }
 
-const nameIn = (body: unknown): string => (body as { metadata?: { name?: string } } | undefined)?.metadata?.name ?? ''
+const nameIn = (body: unknown): string =>
+  (body as { metadata?: { name?: string } } | undefined)?.metadata?.name ?? ''

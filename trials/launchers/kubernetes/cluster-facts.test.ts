@@ -7,14 +7,26 @@ import { gpusOf, schemeFor } from './cluster-facts.ts'
 import { podRefused, quantity } from './failures.ts'
 import { fitAmong } from './fits-node.ts'
 import { gpuOfProduct, isProductOf, productsOf } from './gpu-names.ts'
-import { asksForMiB, boundsMemory, type GpuScheme, GpuSchemeError, gpuSchemes, gpuSelection, holdsWholeGpu } from './gpu-selection.ts'
+import {
+  asksForMiB,
+  boundsMemory,
+  type GpuScheme,
+  GpuSchemeError,
+  gpuSchemes,
+  gpuSelection,
+  holdsWholeGpu,
+} from './gpu-selection.ts'
 
 const node = (
   name: string,
   labels: Record<string, string>,
   allocatable: Record<string, string>,
   annotations: Record<string, string> = {},
-): V1Node => ({ metadata: { name, labels, annotations }, status: { allocatable: { cpu: '8', memory: '32Gi', ...allocatable } } }) as V1Node
+): V1Node =>
+  ({
+    metadata: { name, labels, annotations },
+    status: { allocatable: { cpu: '8', memory: '32Gi', ...allocatable } },
+  }) as V1Node
 const product = 'nvidia.com/gpu.product'
 const gpu = 'nvidia.com/gpu'
 
@@ -22,16 +34,41 @@ describe('GPUs of a cluster', () => {
   test.each<[GpuScheme, V1Node]>([
     ['nvidia', node('n', { [product]: 'Tesla-T4' }, { [gpu]: '2' })],
     ['time-slicing', node('n', { [product]: 'Tesla-T4-SHARED' }, { [gpu]: '8' })],
-    ['mps', node('n', { [product]: 'Tesla-T4-SHARED', 'nvidia.com/gpu.sharing-strategy': 'mps' }, { [gpu]: '8' })],
-    ['mig-mixed', node('n', { [product]: 'NVIDIA-A100-SXM4-40GB' }, { [gpu]: '0', 'nvidia.com/mig-1g.5gb': '7' })],
+    [
+      'mps',
+      node(
+        'n',
+        { [product]: 'Tesla-T4-SHARED', 'nvidia.com/gpu.sharing-strategy': 'mps' },
+        { [gpu]: '8' },
+      ),
+    ],
+    [
+      'mig-mixed',
+      node(
+        'n',
+        { [product]: 'NVIDIA-A100-SXM4-40GB' },
+        { [gpu]: '0', 'nvidia.com/mig-1g.5gb': '7' },
+      ),
+    ],
     ['mig-single', node('n', { [product]: 'NVIDIA-A100-SXM4-40GB-MIG-1g.5gb' }, { [gpu]: '7' })],
-    ['hami', node('n', { [product]: 'Tesla-T4' }, { [gpu]: '10' }, { 'hami.io/node-nvidia-register': '[...]' })],
+    [
+      'hami',
+      node(
+        'n',
+        { [product]: 'Tesla-T4' },
+        { [gpu]: '10' },
+        { 'hami.io/node-nvidia-register': '[...]' },
+      ),
+    ],
     ['volcano', node('n', {}, { 'volcano.sh/vgpu-number': '10' })],
     ['aliyun', node('n', { [product]: 'Tesla-T4' }, { 'aliyun.com/gpu-mem': '15' })],
     ['gke', node('n', { 'cloud.google.com/gke-accelerator': 'nvidia-l4' }, { [gpu]: '1' })],
     ['karpenter', node('n', { 'karpenter.k8s.aws/instance-gpu-name': 't4' }, { [gpu]: '1' })],
     ['aks', node('n', { 'kubernetes.azure.com/accelerator': 'nvidia' }, { [gpu]: '1' })],
-    ['amd', node('n', { 'amd.com/gpu.product-name': 'AMD_Instinct_MI300X_OAM' }, { 'amd.com/gpu': '8' })],
+    [
+      'amd',
+      node('n', { 'amd.com/gpu.product-name': 'AMD_Instinct_MI300X_OAM' }, { 'amd.com/gpu': '8' }),
+    ],
     ['intel', node('n', { 'gpu.intel.com/product': 'Max_1550' }, { 'gpu.intel.com/i915': '4' })],
   ])('%s is recognised', (scheme, one) => {
     expect(gpusOf([one], [])).toMatchObject([{ scheme, nodes: 1 }])
@@ -39,14 +76,23 @@ describe('GPUs of a cluster', () => {
 
   test('what pods hold is not free; ended pods hold nothing', () => {
     const pod = (phase: string): V1Pod =>
-      ({ spec: { nodeName: 'a', containers: [{ name: 'c', resources: { limits: { [gpu]: '1' } } }] }, status: { phase } }) as V1Pod
+      ({
+        spec: { nodeName: 'a', containers: [{ name: 'c', resources: { limits: { [gpu]: '1' } } }] },
+        status: { phase },
+      }) as V1Pod
     const nodes = [
       node('a', { [product]: 'NVIDIA-L4' }, { [gpu]: '2' }),
       node('b', { [product]: 'NVIDIA-L4' }, { [gpu]: '2' }),
       node('c', {}, {}),
     ]
     expect(gpusOf(nodes, [pod('Running'), pod('Succeeded')])).toEqual([
-      { product: 'NVIDIA-L4', gpu: 'L4', scheme: 'nvidia', nodes: 2, resources: { [gpu]: { total: 4, free: 3 } } },
+      {
+        product: 'NVIDIA-L4',
+        gpu: 'L4',
+        scheme: 'nvidia',
+        nodes: 2,
+        resources: { [gpu]: { total: 4, free: 3 } },
+      },
     ])
     expect(gpusOf(nodes, undefined)[0]!.resources[gpu]).toEqual({ total: 4, free: undefined })
   })
@@ -55,7 +101,8 @@ describe('GPUs of a cluster', () => {
     for (const { name } of gpuCatalogue) {
       for (const label of productsOf(name)) {
         expect(gpuOfProduct(label), label).toBeDefined()
-        for (const shown of [label, `${label}-SHARED`, `${label}-MIG-1g.5gb`]) expect(isProductOf(shown, name), shown).toBe(true)
+        for (const shown of [label, `${label}-SHARED`, `${label}-MIG-1g.5gb`])
+          expect(isProductOf(shown, name), shown).toBe(true)
       }
     }
     expect(gpuOfProduct('nvidia-tesla-t4')).toBe('T4')
@@ -64,12 +111,19 @@ describe('GPUs of a cluster', () => {
 })
 
 describe('whether a pod could run', () => {
-  const pod = (resources: object, spec: object = {}) => ({ spec: { containers: [{ resources: { requests: resources } }], ...spec } })
+  const pod = (resources: object, spec: object = {}) => ({
+    spec: { containers: [{ resources: { requests: resources } }], ...spec },
+  })
   test('on a node that is large enough', () => {
-    expect(fitAmong([node('n', {}, {})], pod({ cpu: '8', memory: '32Gi' }))).toEqual({ fits: true, node: 'n' })
+    expect(fitAmong([node('n', {}, {})], pod({ cpu: '8', memory: '32Gi' }))).toEqual({
+      fits: true,
+      node: 'n',
+    })
   })
   test('what every node lacks is named', () => {
-    expect(fitAmong([node('n', {}, {}), node('m', {}, { cpu: '16' })], pod({ cpu: '12', [gpu]: '1' }))).toEqual({
+    expect(
+      fitAmong([node('n', {}, {}), node('m', {}, { cpu: '16' })], pod({ cpu: '12', [gpu]: '1' })),
+    ).toEqual({
       fits: false,
       lacks: [`${gpu} 1`],
     })
@@ -77,11 +131,19 @@ describe('whether a pod could run', () => {
   test('a required node label counts', () => {
     const { requirements } = gpuSelection(resourcesOf({ gpu: 'T4' }), 'nvidia')
     const affinity = {
-      nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: requirements }] } },
+      nodeAffinity: {
+        requiredDuringSchedulingIgnoredDuringExecution: {
+          nodeSelectorTerms: [{ matchExpressions: requirements }],
+        },
+      },
     }
     const asked = pod({ [gpu]: '1' }, { affinity })
-    expect(fitAmong([node('n', { [product]: 'Tesla-T4' }, { [gpu]: '1' })], asked)).toMatchObject({ fits: true })
-    expect(fitAmong([node('n', { [product]: 'NVIDIA-L4' }, { [gpu]: '1' })], asked)).toMatchObject({ fits: false })
+    expect(fitAmong([node('n', { [product]: 'Tesla-T4' }, { [gpu]: '1' })], asked)).toMatchObject({
+      fits: true,
+    })
+    expect(fitAmong([node('n', { [product]: 'NVIDIA-L4' }, { [gpu]: '1' })], asked)).toMatchObject({
+      fits: false,
+    })
   })
 })
 
@@ -103,9 +165,20 @@ describe('a refused pod', () => {
   test('waits while others use the quota up', () =>
     expect(podRefused(quota('limits.cpu=1', 'limits.cpu=2'))).toMatchObject({ kind: 'busy' }))
   test('is infeasible when it alone is beyond it', () =>
-    expect(podRefused(quota('limits.cpu=3', 'limits.cpu=0'))).toMatchObject({ kind: 'final', error: { name: 'InfeasibleError' } }))
+    expect(podRefused(quota('limits.cpu=3', 'limits.cpu=0'))).toMatchObject({
+      kind: 'final',
+      error: { name: 'InfeasibleError' },
+    }))
   test('by a webhook is a failure, in its words', () =>
-    expect(podRefused(new ApiError(400, '', 'admission webhook "policy.example" denied the request: no team label'))).toMatchObject({
+    expect(
+      podRefused(
+        new ApiError(
+          400,
+          '',
+          'admission webhook "policy.example" denied the request: no team label',
+        ),
+      ),
+    ).toMatchObject({
       kind: 'final',
       error: { name: 'LaunchError', message: expect.stringContaining('no team label') },
     }))
@@ -116,10 +189,17 @@ describe('which scheme gives a share', () => {
     [
       node('whole', { [product]: 'Tesla-T4' }, { [gpu]: '2' }),
       node('shared', { [product]: 'Tesla-T4-SHARED' }, { [gpu]: '8' }),
-      node('sliced', { [product]: 'NVIDIA-A100-80GB-PCIe' }, { [gpu]: '1', 'nvidia.com/mig-1g.10gb': '7' }),
+      node(
+        'sliced',
+        { [product]: 'NVIDIA-A100-80GB-PCIe' },
+        { [gpu]: '1', 'nvidia.com/mig-1g.10gb': '7' },
+      ),
       node(
         'azure',
-        { 'kubernetes.azure.com/accelerator': 'nvidia', 'node.kubernetes.io/instance-type': 'Standard_NC6s_v3' },
+        {
+          'kubernetes.azure.com/accelerator': 'nvidia',
+          'node.kubernetes.io/instance-type': 'Standard_NC6s_v3',
+        },
         { [gpu]: '1' },
       ),
     ],
@@ -131,11 +211,15 @@ describe('which scheme gives a share', () => {
     [{ gpu: 'A100-PCIe-80GB', migProfile: '1g.10gb' }, 'mig-mixed'],
     [{ gpu: 'A100-PCIe-80GB' }, 'nvidia'],
     [{ gpu: 'V100-PCIe' }, 'aks'],
-  ])('%o by %s', (configuration, scheme) => expect(schemeFor(offers, resourcesOf(configuration)).scheme).toBe(scheme))
+  ])('%o by %s', (configuration, scheme) =>
+    expect(schemeFor(offers, resourcesOf(configuration)).scheme).toBe(scheme),
+  )
 
-  test.each<Record<string, string | number>>([{ gpu: 'V100-PCIe', gpuMemoryPercent: 50 }, { gpu: 'L4' }])(
-    '%o: none does',
-    (configuration) => expect(() => schemeFor(offers, resourcesOf(configuration))).toThrow(GpuSchemeError),
+  test.each<Record<string, string | number>>([
+    { gpu: 'V100-PCIe', gpuMemoryPercent: 50 },
+    { gpu: 'L4' },
+  ])('%o: none does', (configuration) =>
+    expect(() => schemeFor(offers, resourcesOf(configuration))).toThrow(GpuSchemeError),
   )
 
   test('AKS picks a model by the sizes that have it', () => {
@@ -147,7 +231,10 @@ describe('which scheme gives a share', () => {
         values: expect.arrayContaining(['Standard_NC6s_v3', 'Standard_NC24s_v3']),
       },
     ])
-    expect(offers.find(({ scheme }) => scheme === 'aks')).toMatchObject({ gpu: 'V100-PCIe', product: 'Standard_NC6s_v3' })
+    expect(offers.find(({ scheme }) => scheme === 'aks')).toMatchObject({
+      gpu: 'V100-PCIe',
+      product: 'Standard_NC6s_v3',
+    })
     expect(() => gpuSelection(resourcesOf({ gpu: 'L40S' }), 'aks')).toThrow(/no name in scheme aks/)
   })
 })
@@ -166,6 +253,9 @@ describe('what depends on a scheme', () => {
     ['time-slicing', false, true],
     ['capacity', false, false],
   ] as const)('dra by %s', (sharing, memory, whole) => {
-    expect([boundsMemory('dra', { sharing }), holdsWholeGpu('dra', { sharing })]).toEqual([memory, whole])
+    expect([boundsMemory('dra', { sharing }), holdsWholeGpu('dra', { sharing })]).toEqual([
+      memory,
+      whole,
+    ])
   })
 })

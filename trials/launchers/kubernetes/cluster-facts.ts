@@ -23,7 +23,10 @@ export interface ClusterGpu {
   readonly memoryMiB?: number
   /** By DRA: several claims may each hold a part of one. */
   readonly divisible?: boolean
-  /** Resource (by DRA: device class, and the profile of slices) → how many the nodes have, and how many no pod holds; free is undefined where pods of other namespaces may not be seen. */
+  /**
+   * Resource (by DRA: device class, and the profile of slices) → how many the nodes have, and how
+   * many no pod holds; free is undefined where pods of other namespaces may not be seen.
+   */
   readonly resources: Readonly<Record<string, { readonly total: number; readonly free?: number }>>
 }
 
@@ -59,10 +62,17 @@ export async function inspectCluster(api: Api): Promise<ClusterFacts> {
   const nodes = (await list<V1Node>('/api/v1/nodes')) ?? []
   const pods = nodes.some(hasGpu) ? await list<V1Pod>('/api/v1/pods') : []
   const version = await draVersionOf(api)
-  const classes = version && (await list<{ metadata: { name: string } }>(`/apis/resource.k8s.io/${version}/deviceclasses`))
-  const devices = version ? devicesOf((await list<ResourceSlice>(`/apis/resource.k8s.io/${version}/resourceslices`)) ?? []) : []
+  const classes =
+    version &&
+    (await list<{ metadata: { name: string } }>(`/apis/resource.k8s.io/${version}/deviceclasses`))
+  const devices = version
+    ? devicesOf(
+        (await list<ResourceSlice>(`/apis/resource.k8s.io/${version}/resourceslices`)) ?? [],
+      )
+    : []
   const held = version && devices.length > 0 ? await heldDevices(api, version) : undefined
-  const sum = (resource: string) => nodes.reduce((total, { status }) => total + quantity(status?.allocatable?.[resource] ?? '0'), 0)
+  const sum = (resource: string) =>
+    nodes.reduce((total, { status }) => total + quantity(status?.allocatable?.[resource] ?? '0'), 0)
   return {
     server: api.server,
     version: gitVersion,
@@ -71,33 +81,52 @@ export async function inspectCluster(api: Api): Promise<ClusterFacts> {
     cpuCores: sum('cpu'),
     memoryMiB: Math.round(sum('memory') / 2 ** 20),
     gpus: [...gpusOf(nodes, pods), ...claimableGpus(devices, held)],
-    ...(version && { dra: { version, deviceClasses: (classes ?? []).map(({ metadata }) => metadata.name) } }),
+    ...(version && {
+      dra: { version, deviceClasses: (classes ?? []).map(({ metadata }) => metadata.name) },
+    }),
     migFaults: migFaults(nodes),
     problems,
   }
 }
 
 /** @param held ids of the devices that claims hold; undefined: they may not be seen */
-function claimableGpus(devices: readonly SliceDevice[], held: ReadonlySet<string> | undefined): ClusterGpu[] {
-  return [...grouped(devices, ({ product, divisible }) => `${product}\n${divisible}`).values()].map((members): ClusterGpu => {
-    const { product, divisible } = members[0]!
-    const byResource = grouped(members, ({ migProfile }) => (migProfile === undefined ? draDriver : `mig.nvidia.com ${migProfile}`))
-    const resources = [...byResource].map(([name, all]) => {
-      return [name, { total: all.length, free: held && all.filter(({ id }) => !held.has(id)).length }] as const
-    })
-    return {
-      product,
-      gpu: gpuOfProduct(product),
-      scheme: 'dra',
-      nodes: new Set(members.map(({ node }) => node)).size,
-      ...leastOf(members.flatMap(({ migProfile, memoryMiB }) => (migProfile === undefined ? [memoryMiB] : []))),
-      ...(divisible && { divisible }),
-      resources: Object.fromEntries(resources),
-    }
-  })
+function claimableGpus(
+  devices: readonly SliceDevice[],
+  held: ReadonlySet<string> | undefined,
+): ClusterGpu[] {
+  return [...grouped(devices, ({ product, divisible }) => `${product}\n${divisible}`).values()].map(
+    (members): ClusterGpu => {
+      const { product, divisible } = members[0]!
+      const byResource = grouped(members, ({ migProfile }) =>
+        migProfile === undefined ? draDriver : `mig.nvidia.com ${migProfile}`,
+      )
+      const resources = [...byResource].map(([name, all]) => {
+        return [
+          name,
+          { total: all.length, free: held && all.filter(({ id }) => !held.has(id)).length },
+        ] as const
+      })
+      return {
+        product,
+        gpu: gpuOfProduct(product),
+        scheme: 'dra',
+        nodes: new Set(members.map(({ node }) => node)).size,
+        ...leastOf(
+          members.flatMap(({ migProfile, memoryMiB }) =>
+            migProfile === undefined ? [memoryMiB] : [],
+          ),
+        ),
+        ...(divisible && { divisible }),
+        resources: Object.fromEntries(resources),
+      }
+    },
+  )
 }
 
-/** Whole GPUs first from those that nobody shares; shares from what holds a pod to its share, time slices last. */
+/**
+ * Whole GPUs first from those that nobody shares; shares from what holds a pod to its share, time
+ * slices last.
+ */
 const wholeFirst: readonly GpuScheme[] = [
   'nvidia',
   'amd',
@@ -112,7 +141,14 @@ const wholeFirst: readonly GpuScheme[] = [
   'mps',
   'time-slicing',
 ]
-const sharedFirst: readonly GpuScheme[] = ['hami', 'volcano', 'aliyun', 'mps', 'dra', 'time-slicing']
+const sharedFirst: readonly GpuScheme[] = [
+  'hami',
+  'volcano',
+  'aliyun',
+  'mps',
+  'dra',
+  'time-slicing',
+]
 const slicedFirst: readonly GpuScheme[] = ['mig-mixed', 'mig-single', 'dra']
 
 interface GpuChoice {
@@ -121,16 +157,23 @@ interface GpuChoice {
 }
 
 /**
- * How a cluster can give a share: the scheme of its nodes with that GPU that fits it best, and DRA's own options.
+ * How a cluster can give a share: the scheme of its nodes with that GPU that fits it best, and
+ * DRA's own options.
  * @throws GpuSchemeError where none of them can
  */
-export function schemeFor(gpus: readonly ClusterGpu[], asked: Resources, dra: DraOptions = {}): GpuChoice {
+export function schemeFor(
+  gpus: readonly ClusterGpu[],
+  asked: Resources,
+  dra: DraOptions = {},
+): GpuChoice {
   const order = asked.migProfile ? slicedFirst : asked.gpuShare < 1 ? sharedFirst : wholeFirst
   const offers = gpus.filter(({ product }) => isProductOf(product, asked.gpu!))
   const fits = (offer: ClusterGpu, scheme: GpuScheme) => {
     // Nodes of the mixed strategy may have GPUs that are not sliced.
-    if (offer.scheme === 'mig-mixed' && scheme === 'nvidia') return 'nvidia.com/gpu' in offer.resources
-    if (offer.scheme === 'dra' && asked.migProfile) return scheme === 'dra' && `mig.nvidia.com ${asked.migProfile}` in offer.resources
+    if (offer.scheme === 'mig-mixed' && scheme === 'nvidia')
+      return 'nvidia.com/gpu' in offer.resources
+    if (offer.scheme === 'dra' && asked.migProfile)
+      return scheme === 'dra' && `mig.nvidia.com ${asked.migProfile}` in offer.resources
     return offer.scheme === scheme
   }
   const scheme = order.find((one) => offers.some((offer) => fits(offer, one)))
@@ -150,21 +193,35 @@ export function schemeFor(gpus: readonly ClusterGpu[], asked: Resources, dra: Dr
   return { scheme, dra: { ...(divisible && { sharing: 'capacity' }), ...dra } }
 }
 
-const gpuResource = /^(nvidia\.com\/(gpu|mig-|gpumem|gpucores)|volcano\.sh\/vgpu-|aliyun\.com\/gpu-|amd\.com\/gpu$|gpu\.intel\.com\/i915$)/
+const gpuResource =
+  /^(nvidia\.com\/(gpu|mig-|gpumem|gpucores)|volcano\.sh\/vgpu-|aliyun\.com\/gpu-|amd\.com\/gpu$|gpu\.intel\.com\/i915$)/
 const resourcesOfNode = ({ status }: V1Node) =>
-  Object.entries(status?.allocatable ?? {}).filter(([name, amount]) => gpuResource.test(name) && quantity(amount) > 0)
+  Object.entries(status?.allocatable ?? {}).filter(
+    ([name, amount]) => gpuResource.test(name) && quantity(amount) > 0,
+  )
 const hasGpu = (node: V1Node): boolean => resourcesOfNode(node).length > 0
 
 /** @param pods of the whole cluster; undefined: they may not be seen */
 export function gpusOf(nodes: readonly V1Node[], pods: readonly V1Pod[] | undefined): ClusterGpu[] {
-  return [...grouped(nodes.filter(hasGpu), (node) => `${productOf(node)}\n${schemeOf(node)}`).values()].map((members) => {
+  return [
+    ...grouped(nodes.filter(hasGpu), (node) => `${productOf(node)}\n${schemeOf(node)}`).values(),
+  ].map((members) => {
     const product = productOf(members[0]!)
     const names = new Set(members.flatMap((node) => resourcesOfNode(node).map(([name]) => name)))
     const on = new Set(members.map(({ metadata }) => metadata!.name!))
-    const here = pods?.filter(({ spec, status }) => on.has(spec?.nodeName ?? '') && !['Succeeded', 'Failed'].includes(status?.phase ?? ''))
+    const here = pods?.filter(
+      ({ spec, status }) =>
+        on.has(spec?.nodeName ?? '') && !['Succeeded', 'Failed'].includes(status?.phase ?? ''),
+    )
     const resources = [...names].sort().map((name) => {
-      const total = members.reduce((all, { status }) => all + quantity(status?.allocatable?.[name] ?? '0'), 0)
-      return [name, { total, free: here && total - here.reduce((all, pod) => all + heldBy(pod, name), 0) }] as const
+      const total = members.reduce(
+        (all, { status }) => all + quantity(status?.allocatable?.[name] ?? '0'),
+        0,
+      )
+      return [
+        name,
+        { total, free: here && total - here.reduce((all, pod) => all + heldBy(pod, name), 0) },
+      ] as const
     })
     return {
       product,
@@ -182,10 +239,16 @@ const leastOf = (memories: readonly (number | undefined)[]): { readonly memoryMi
   return known.length > 0 ? { memoryMiB: Math.min(...known) } : {}
 }
 
-/** Of one GPU of a node: GPU feature discovery's label, else what HAMi and Volcano register of it, as JSON or in commas. */
+/**
+ * Of one GPU of a node: GPU feature discovery's label, else what HAMi and Volcano register of it,
+ * as JSON or in commas.
+ */
 function memoryOf({ metadata }: V1Node): number | undefined {
   const { labels = {}, annotations = {} } = metadata ?? {}
-  const registered = annotations['hami.io/node-nvidia-register'] ?? annotations['volcano.sh/node-vgpu-register'] ?? ''
+  const registered =
+    annotations['hami.io/node-nvidia-register'] ??
+    annotations['volcano.sh/node-vgpu-register'] ??
+    ''
   const found = [
     labels['nvidia.com/gpu.memory'],
     ...[...registered.matchAll(/"devmem":\s*(\d+)/g)].map(([, memory]) => memory),
@@ -197,13 +260,21 @@ function memoryOf({ metadata }: V1Node): number | undefined {
 
 /** MiB of one GPU of a model on the nodes that have it; undefined: nobody says. */
 export function memoryOnNodes(gpus: readonly ClusterGpu[], gpu: string): number | undefined {
-  return leastOf(gpus.filter(({ product }) => isProductOf(product, gpu)).map(({ memoryMiB }) => memoryMiB)).memoryMiB
+  return leastOf(
+    gpus.filter(({ product }) => isProductOf(product, gpu)).map(({ memoryMiB }) => memoryMiB),
+  ).memoryMiB
 }
 
 const heldBy = ({ spec }: V1Pod, resource: string): number =>
-  (spec?.containers ?? []).reduce((all, { resources }) => all + quantity(resources?.limits?.[resource] ?? '0'), 0)
+  (spec?.containers ?? []).reduce(
+    (all, { resources }) => all + quantity(resources?.limits?.[resource] ?? '0'),
+    0,
+  )
 
-/** GPU feature discovery's label, or the cloud's; AKS's own says no model, but the size of the machine does. */
+/**
+ * GPU feature discovery's label, or the cloud's; AKS's own says no model, but the size of the
+ * machine does.
+ */
 const productOf = ({ metadata }: V1Node): string => {
   const labels = metadata?.labels ?? {}
   return (
@@ -212,8 +283,13 @@ const productOf = ({ metadata }: V1Node): string => {
     labels[vendorLabels.intel] ??
     labels['cloud.google.com/gke-accelerator'] ??
     (labels['karpenter.k8s.aws/instance-gpu-name'] &&
-      karpenterProduct(labels['karpenter.k8s.aws/instance-gpu-name'], labels['karpenter.k8s.aws/instance-gpu-memory'])) ??
-    ('kubernetes.azure.com/accelerator' in labels ? labels['node.kubernetes.io/instance-type'] : undefined) ??
+      karpenterProduct(
+        labels['karpenter.k8s.aws/instance-gpu-name'],
+        labels['karpenter.k8s.aws/instance-gpu-memory'],
+      )) ??
+    ('kubernetes.azure.com/accelerator' in labels
+      ? labels['node.kubernetes.io/instance-type']
+      : undefined) ??
     labels['kubernetes.azure.com/accelerator'] ??
     'unlabelled'
   )
@@ -227,7 +303,11 @@ function schemeOf(node: V1Node): GpuScheme {
   if (has('volcano.sh/vgpu')) return 'volcano'
   if (has('aliyun.com/gpu-mem')) return 'aliyun'
   // HAMi advertises only nvidia.com/gpu, and registers devices in an annotation.
-  if (has('nvidia.com/gpumem') || 'hami.io/node-nvidia-register' in (node.metadata?.annotations ?? {})) return 'hami'
+  if (
+    has('nvidia.com/gpumem') ||
+    'hami.io/node-nvidia-register' in (node.metadata?.annotations ?? {})
+  )
+    return 'hami'
   if (has('nvidia.com/mig-')) return 'mig-mixed'
   if (has(vendorResources.amd)) return 'amd'
   if (has(vendorResources.intel)) return 'intel'

@@ -1,4 +1,7 @@
-/** The manifests of deploy/ against a real API server, and trials with no more rights than they grant. */
+/**
+ * The manifests of deploy/ against a real API server, and trials with no more rights than they
+ * grant.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,9 +27,9 @@ afterAll(async () => {
 })
 
 const read = (file: string): Json[] =>
-  parseAllDocuments(readFileSync(fileURLToPath(new URL(`../../../deploy/${file}`, import.meta.url)), 'utf8')).map(
-    (document) => document.toJS() as Json,
-  )
+  parseAllDocuments(
+    readFileSync(fileURLToPath(new URL(`../../../deploy/${file}`, import.meta.url)), 'utf8'),
+  ).map((document) => document.toJS() as Json)
 const plural: Readonly<Record<string, string>> = {
   ServiceAccount: 'serviceaccounts',
   Role: 'roles',
@@ -42,14 +45,32 @@ const pathOf = ({ apiVersion, kind }: Json) =>
 test('every object is taken as written', async () => {
   const { minor } = await namespace.api.request<{ minor: string }>('GET', '/version')
   const old = Number.parseInt(minor, 10) < 26
-  const others = ['dashboard/deployment.yaml', 'dashboard/rbac.yaml', 'network-policies/policies.yaml'].flatMap(read)
+  const others = [
+    'dashboard/deployment.yaml',
+    'dashboard/rbac.yaml',
+    'network-policies/policies.yaml',
+  ].flatMap(read)
   const [cronJob] = read('cronjob.yaml')
   // batch/v1 has CronJobs from 1.21 on: its Job is what can be checked everywhere.
   const { jobTemplate } = cronJob!.spec as { jobTemplate: Json }
-  const job: Json = { apiVersion: 'batch/v1', kind: 'Job', metadata: { name: 'weekly' }, ...jobTemplate }
-  for (const object of [...read('base/rbac.yaml'), ...read('base/volume.yaml'), ...read('base/job.yaml'), job, ...others]) {
-    // Servers before 1.26 have no podFailurePolicy: there a Job that cannot succeed is tried ten times.
-    const unknown = (await dryRun(namespace.api, pathOf(object), object)).filter((field) => !(old && field === 'spec.podFailurePolicy'))
+  const job: Json = {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: { name: 'weekly' },
+    ...jobTemplate,
+  }
+  for (const object of [
+    ...read('base/rbac.yaml'),
+    ...read('base/volume.yaml'),
+    ...read('base/job.yaml'),
+    job,
+    ...others,
+  ]) {
+    // Servers before 1.26 have no podFailurePolicy: there a Job that cannot succeed is tried ten
+    // times.
+    const unknown = (await dryRun(namespace.api, pathOf(object), object)).filter(
+      (field) => !(old && field === 'spec.podFailurePolicy'),
+    )
     expect(unknown, String(object.kind)).toEqual([])
   }
 })
@@ -57,14 +78,24 @@ test('every object is taken as written', async () => {
 test('the Role is enough for a trial, its load, its events and its removal', async () => {
   for (const object of read('base/rbac.yaml')) {
     // The namespace is what `kubectl -n` would fill in.
-    const subjects = (object.subjects as Json[] | undefined)?.map((subject) => ({ ...subject, namespace: namespace.name }))
-    await namespace.api.request('POST', pathOf(object), { body: { ...object, ...(subjects && { subjects }) } })
+    const subjects = (object.subjects as Json[] | undefined)?.map((subject) => ({
+      ...subject,
+      namespace: namespace.name,
+    }))
+    await namespace.api.request('POST', pathOf(object), {
+      body: { ...object, ...(subjects && { subjects }) },
+    })
   }
   const { KubeConfig } = await import('@kubernetes/client-node')
   const config = new KubeConfig()
   config.loadFromDefault()
-  const [user, ...others] = config.users.filter(({ name }) => name === config.getCurrentUser()!.name)
-  config.users = [{ ...user!, impersonateUser: `system:serviceaccount:${namespace.name}:tune` }, ...others]
+  const [user, ...others] = config.users.filter(
+    ({ name }) => name === config.getCurrentUser()!.name,
+  )
+  config.users = [
+    { ...user!, impersonateUser: `system:serviceaccount:${namespace.name}:tune` },
+    ...others,
+  ]
   const api = new Api(config, namespace.name)
   await expect(api.request('GET', '/api/v1/nodes')).rejects.toMatchObject({ status: 403 })
 
@@ -86,7 +117,15 @@ test('the Role is enough for a trial, its load, its events and its removal', asy
   try {
     const lines: string[] = []
     const owner = await launcher.owner(never)
-    const options = { api, watch: launcher.watch, experimentId: 'rights', trial: 1, owner, image: testImage(), deadlineS: 60 }
+    const options = {
+      api,
+      watch: launcher.watch,
+      experimentId: 'rights',
+      trial: 1,
+      owner,
+      image: testImage(),
+      deadlineS: 60,
+    }
     // No task at all: what matters is that the Job runs, is read and is removed.
     const onLine = (line: string) => lines.push(line) < 0
     expect(await runLoad({ ...options, task: '{}', onLine }, never)).toBe(1)

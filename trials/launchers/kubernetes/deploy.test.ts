@@ -1,8 +1,16 @@
-/** What deploy/ holds, as far as it can be checked without a cluster and without an engine that builds images. */
+/**
+ * What deploy/ holds, as far as it can be checked without a cluster and without an engine that
+ * builds images.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { V1Deployment, V1LabelSelector, V1NetworkPolicy, V1PodSpec } from '@kubernetes/client-node'
+import type {
+  V1Deployment,
+  V1LabelSelector,
+  V1NetworkPolicy,
+  V1PodSpec,
+} from '@kubernetes/client-node'
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
@@ -26,26 +34,43 @@ test.each(manifests)('%s: official fields of stable APIs alone, from 1.28 on', (
   for (const { apiVersion } of objects) expect(apiVersion).toMatch(/^([a-z0-9.]+\/)?v1$/)
 })
 
-test.each(manifests)('%s: its pods are what the restricted profile asks for, with limits for a quota', (file) => {
-  const pods = parseAllDocuments(read(file)).flatMap((document) => podSpecsIn(document.toJS()))
-  for (const spec of pods) {
-    expect(restrictedViolations(spec)).toEqual([])
-    for (const { resources } of spec.containers)
-      expect(resources?.limits).toMatchObject({ cpu: expect.anything(), memory: expect.anything() })
-  }
-})
+test.each(manifests)(
+  '%s: its pods are what the restricted profile asks for, with limits for a quota',
+  (file) => {
+    const pods = parseAllDocuments(read(file)).flatMap((document) => podSpecsIn(document.toJS()))
+    for (const spec of pods) {
+      expect(restrictedViolations(spec)).toEqual([])
+      for (const { resources } of spec.containers)
+        expect(resources?.limits).toMatchObject({
+          cpu: expect.anything(),
+          memory: expect.anything(),
+        })
+    }
+  },
+)
 
 function podSpecsIn(object: unknown): V1PodSpec[] {
   if (typeof object !== 'object' || object === null) return []
   return 'containers' in object ? [object as V1PodSpec] : Object.values(object).flatMap(podSpecsIn)
 }
 
-test.each(['base', 'dashboard', 'network-policies', 'overlay'])('the kustomization of %s names files that are there', (folder) => {
-  const { resources, configMapGenerator = [], patches = [] } = parseAllDocuments(read(`${folder}/kustomization.yaml`))[0]!.toJS()
-  const paths = patches.map((one: { path: string }) => one.path)
-  const files = [...resources, ...paths, ...configMapGenerator.flatMap((one: { files: string[] }) => one.files)]
-  for (const file of files) expect(existsSync(join(deploy, folder, file)), file).toBe(true)
-})
+test.each(['base', 'dashboard', 'network-policies', 'overlay'])(
+  'the kustomization of %s names files that are there',
+  (folder) => {
+    const {
+      resources,
+      configMapGenerator = [],
+      patches = [],
+    } = parseAllDocuments(read(`${folder}/kustomization.yaml`))[0]!.toJS()
+    const paths = patches.map((one: { path: string }) => one.path)
+    const files = [
+      ...resources,
+      ...paths,
+      ...configMapGenerator.flatMap((one: { files: string[] }) => one.files),
+    ]
+    for (const file of files) expect(existsSync(join(deploy, folder, file)), file).toBe(true)
+  },
+)
 
 /** As it is written; the client's own type renames `from`. */
 interface Ingress {
@@ -53,13 +78,22 @@ interface Ingress {
 }
 
 describe('in a namespace that denies by default', () => {
-  const policies = parseAllDocuments(read('network-policies/policies.yaml')).map((document) => document.toJS() as V1NetworkPolicy)
+  const policies = parseAllDocuments(read('network-policies/policies.yaml')).map(
+    (document) => document.toJS() as V1NetworkPolicy,
+  )
   const { template } = parseAllDocuments(read('base/job.yaml'))[0]!.toJS().spec
-  const load = loadJob({ name: 'l', labels: labelsOf('e', 'load', 1), owner: { name: 'o', uid: 'u' }, image: 'i', deadlineS: 1 })
+  const load = loadJob({
+    name: 'l',
+    labels: labelsOf('e', 'load', 1),
+    owner: { name: 'o', uid: 'u' },
+    image: 'i',
+    deadlineS: 1,
+  })
   /** As pods are labelled when they are made. */
   const pods = {
     tuner: template.metadata.labels,
-    load: (load.spec as { template: { metadata: { labels: Record<string, string> } } }).template.metadata.labels,
+    load: (load.spec as { template: { metadata: { labels: Record<string, string> } } }).template
+      .metadata.labels,
     predictor: labelsOf('e', 'predictor', 1),
     stranger: { app: 'shop', [labelNames.role]: 'predictor' },
   }
@@ -67,9 +101,14 @@ describe('in a namespace that denies by default', () => {
     Object.entries(selector?.matchLabels ?? {}).every(([name, value]) => labels[name] === value)
   const allows = (from: keyof typeof pods, to: keyof typeof pods): boolean => {
     const leaves = policies
-      .filter(({ spec }) => spec!.policyTypes!.includes('Egress') && selects(spec!.podSelector, pods[from]))
+      .filter(
+        ({ spec }) =>
+          spec!.policyTypes!.includes('Egress') && selects(spec!.podSelector, pods[from]),
+      )
       .some(({ spec }) =>
-        spec!.egress?.some(({ to: peers }) => peers?.some((peer) => !peer.namespaceSelector && selects(peer.podSelector, pods[to]))),
+        spec!.egress?.some(({ to: peers }) =>
+          peers?.some((peer) => !peer.namespaceSelector && selects(peer.podSelector, pods[to])),
+        ),
       )
     const enters = policies
       .filter(({ spec }) => selects(spec!.podSelector, pods[to]))
@@ -83,13 +122,18 @@ describe('in a namespace that denies by default', () => {
 
   test('load generator and tuner reach predictors, and nothing reaches or leaves beyond that', () => {
     const allowed = (Object.keys(pods) as (keyof typeof pods)[]).flatMap((from) =>
-      (Object.keys(pods) as (keyof typeof pods)[]).filter((to) => allows(from, to)).map((to) => `${from} → ${to}`),
+      (Object.keys(pods) as (keyof typeof pods)[])
+        .filter((to) => allows(from, to))
+        .map((to) => `${from} → ${to}`),
     )
     expect(allowed.sort()).toEqual(['load → predictor', 'tuner → predictor'])
   })
 
   test('every policy selects pods of ours alone', () => {
-    for (const { spec } of policies) expect(selects(spec!.podSelector, pods.stranger), JSON.stringify(spec!.podSelector)).toBe(false)
+    for (const { spec } of policies)
+      expect(selects(spec!.podSelector, pods.stranger), JSON.stringify(spec!.podSelector)).toBe(
+        false,
+      )
   })
 })
 
@@ -111,7 +155,9 @@ describe.each(readdirSync(deploy).filter((file) => file.endsWith('Dockerfile')))
     .split('\n')
     .filter((line) => /^[A-Z]+ /.test(line))
   const of = (instruction: string) =>
-    lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1))
+    lines
+      .filter((line) => line.startsWith(`${instruction} `))
+      .map((line) => line.slice(instruction.length + 1))
   const ignored = read(`${file}.dockerignore`).split('\n').filter(Boolean)
 
   test('copies what is there and is not ignored, of the folder or of an earlier stage', () => {
@@ -132,10 +178,14 @@ describe.each(readdirSync(deploy).filter((file) => file.endsWith('Dockerfile')))
     const source = /^\/app\/dist\/(.*)\.js$/.exec(entry!.at(-1)!)?.[1]
     expect(existsSync(join(root, `${source}.ts`)), String(entry)).toBe(true)
     // One that serves is started as it was measured.
-    if (of('CMD').some((line) => line.includes('predictor'))) expect(entry!.slice(1, -1)).toEqual(nodeFlags)
+    if (of('CMD').some((line) => line.includes('predictor')))
+      expect(entry!.slice(1, -1)).toEqual(nodeFlags)
     // A name would not do: a cluster that wants runAsNonRoot could not tell it from root.
     expect(of('USER')).toEqual(['1000'])
-    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
-    for (const [, script] of lines.join('\n').matchAll(/npm run (?:-s )?(\S+)/g)) expect(scripts).toHaveProperty(script!)
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>
+    }
+    for (const [, script] of lines.join('\n').matchAll(/npm run (?:-s )?(\S+)/g))
+      expect(scripts).toHaveProperty(script!)
   })
 })

@@ -29,11 +29,16 @@ export interface ResourceSlice {
     readonly driver: string
     readonly nodeName?: string
     readonly pool: { readonly name: string; readonly generation?: number }
-    readonly devices?: readonly ({ readonly name: string; readonly basic?: Published } & Published)[]
+    readonly devices?: readonly ({
+      readonly name: string
+      readonly basic?: Published
+    } & Published)[]
   }
 }
 interface ResourceClaim {
-  readonly status?: { readonly allocation?: { readonly devices?: { readonly results?: readonly Held[] } } }
+  readonly status?: {
+    readonly allocation?: { readonly devices?: { readonly results?: readonly Held[] } }
+  }
 }
 interface Held {
   readonly driver: string
@@ -41,11 +46,15 @@ interface Held {
   readonly device: string
 }
 
-/** GPUs and their slices of NVIDIA's driver; of each pool the newest generation alone, as the scheduler has it. */
+/**
+ * GPUs and their slices of NVIDIA's driver; of each pool the newest generation alone, as the
+ * scheduler has it.
+ */
 export function devicesOf(slices: readonly ResourceSlice[]): SliceDevice[] {
   const ours = slices.filter(({ spec }) => spec.driver === draDriver)
   const newest = new Map<string, number>()
-  for (const { spec } of ours) newest.set(spec.pool.name, Math.max(newest.get(spec.pool.name) ?? 0, spec.pool.generation ?? 0))
+  for (const { spec } of ours)
+    newest.set(spec.pool.name, Math.max(newest.get(spec.pool.name) ?? 0, spec.pool.generation ?? 0))
   return ours
     .filter(({ spec }) => (spec.pool.generation ?? 0) === newest.get(spec.pool.name))
     .flatMap(({ spec }) =>
@@ -80,7 +89,8 @@ export function offersClaim(devices: readonly SliceDevice[], claim: DeviceClaim)
     const fits =
       claim.products.includes(device.product) &&
       device.migProfile === claim.migProfile &&
-      (claim.memoryMiB === undefined || (device.memoryMiB ?? Number.POSITIVE_INFINITY) >= claim.memoryMiB) &&
+      (claim.memoryMiB === undefined ||
+        (device.memoryMiB ?? Number.POSITIVE_INFINITY) >= claim.memoryMiB) &&
       (!claim.byCapacity || device.divisible)
     if (fits) perNode.set(device.node, (perNode.get(device.node) ?? 0) + 1)
   }
@@ -88,16 +98,34 @@ export function offersClaim(devices: readonly SliceDevice[], claim: DeviceClaim)
 }
 
 /** @throws ApiError, 403 where nodes' devices may not be seen */
-export async function listDevices(api: Api, version: DraVersion, signal?: AbortSignal): Promise<SliceDevice[]> {
-  const { items } = await api.request<{ items: ResourceSlice[] }>('GET', `/apis/resource.k8s.io/${version}/resourceslices`, { signal })
+export async function listDevices(
+  api: Api,
+  version: DraVersion,
+  signal?: AbortSignal,
+): Promise<SliceDevice[]> {
+  const { items } = await api.request<{ items: ResourceSlice[] }>(
+    'GET',
+    `/apis/resource.k8s.io/${version}/resourceslices`,
+    { signal },
+  )
   return devicesOf(items)
 }
 
 /** Ids of the devices that claims of any namespace hold; undefined: they may not be seen. */
-export async function heldDevices(api: Api, version: DraVersion, signal?: AbortSignal): Promise<Set<string> | undefined> {
+export async function heldDevices(
+  api: Api,
+  version: DraVersion,
+  signal?: AbortSignal,
+): Promise<Set<string> | undefined> {
   try {
-    const { items } = await api.request<{ items: ResourceClaim[] }>('GET', `/apis/resource.k8s.io/${version}/resourceclaims`, { signal })
-    return new Set(items.flatMap(({ status }) => (status?.allocation?.devices?.results ?? []).map(idOf)))
+    const { items } = await api.request<{ items: ResourceClaim[] }>(
+      'GET',
+      `/apis/resource.k8s.io/${version}/resourceclaims`,
+      { signal },
+    )
+    return new Set(
+      items.flatMap(({ status }) => (status?.allocation?.devices?.results ?? []).map(idOf)),
+    )
   } catch (error) {
     if (error instanceof ApiError && error.status === 403) return undefined
     throw error

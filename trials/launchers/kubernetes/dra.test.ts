@@ -1,4 +1,7 @@
-/** GPUs by dynamic resource allocation, against the official schemas and an API server of this process: no cluster that has it is at hand. */
+/**
+ * GPUs by dynamic resource allocation, against the official schemas and an API server of this
+ * process: no cluster that has it is at hand.
+ */
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
@@ -20,8 +23,10 @@ import type { Json } from './manifests.ts'
 import type { KubernetesLauncherOptions } from './planned-objects.ts'
 import { answer, FakeApiServer, status } from './testing/fake-api-server.ts'
 
-const a100 = (configuration: Record<string, string | number> = {}) => resourcesOf({ gpu: 'A100-40GB', ...configuration })
-const claimOf = (asked: ReturnType<typeof a100>, options = {}) => deviceClaim(asked, productsOf(asked.gpu!), options)
+const a100 = (configuration: Record<string, string | number> = {}) =>
+  resourcesOf({ gpu: 'A100-40GB', ...configuration })
+const claimOf = (asked: ReturnType<typeof a100>, options = {}) =>
+  deviceClaim(asked, productsOf(asked.gpu!), options)
 const attributes = (type: string, productName: string, profile?: string) => ({
   type: { string: type },
   productName: { string: productName },
@@ -29,7 +34,12 @@ const attributes = (type: string, productName: string, profile?: string) => ({
 })
 const slice = (node: string, devices: object[], generation = 1): ResourceSlice =>
   ({
-    spec: { driver: 'gpu.nvidia.com', nodeName: node, pool: { name: node, generation, resourceSliceCount: 1 }, devices },
+    spec: {
+      driver: 'gpu.nvidia.com',
+      nodeName: node,
+      pool: { name: node, generation, resourceSliceCount: 1 },
+      devices,
+    },
   }) as ResourceSlice
 const device = (name: string, attributesOf: object, memory: string, more = {}) => ({
   name,
@@ -41,17 +51,20 @@ const boards = slice('a', [
   device('gpu-0', attributes('gpu', 'NVIDIA A100-SXM4-40GB'), '40Gi'),
   device('gpu-1', attributes('gpu', 'NVIDIA A100-SXM4-40GB'), '40Gi'),
 ])
-const sliced = slice('b', [device('gpu-0-mig-19-0', attributes('mig', 'NVIDIA A100-SXM4-40GB', '1g.5gb'), '4864Mi')])
+const sliced = slice('b', [
+  device('gpu-0-mig-19-0', attributes('mig', 'NVIDIA A100-SXM4-40GB', '1g.5gb'), '4864Mi'),
+])
 
 describe('a claim', () => {
-  test.each(draVersions.flatMap((version) => [undefined, ...draSharings].map((sharing) => [version, sharing] as const)))(
-    'of %s, sharing %s, is what the official schema knows',
-    (version, sharing) => {
-      const asked = sharing === undefined ? a100() : a100({ gpuMemoryPercent: 25 })
-      const template = claimTemplate(claimOf(asked, { sharing }), { name: 't' }, version)
-      expect(checkManifests(JSON.stringify(template)).problems).toEqual([])
-    },
-  )
+  test.each(
+    draVersions.flatMap((version) =>
+      [undefined, ...draSharings].map((sharing) => [version, sharing] as const),
+    ),
+  )('of %s, sharing %s, is what the official schema knows', (version, sharing) => {
+    const asked = sharing === undefined ? a100() : a100({ gpuMemoryPercent: 25 })
+    const template = claimTemplate(claimOf(asked, { sharing }), { name: 't' }, version)
+    expect(checkManifests(JSON.stringify(template)).problems).toEqual([])
+  })
 
   test('asks for boards by product, whole, sliced and shared', () => {
     expect(claimTemplate(claimOf(a100({ gpus: 2 })), { name: 't' }).spec).toEqual({
@@ -88,15 +101,31 @@ describe('a claim', () => {
       kind: 'GpuConfig',
       sharing: {
         strategy: 'MPS',
-        mpsConfig: { defaultActiveThreadPercentage: 25, defaultPinnedDeviceMemoryLimit: `${quarter.gpuMemoryMiB}Mi` },
+        mpsConfig: {
+          defaultActiveThreadPercentage: 25,
+          defaultPinnedDeviceMemoryLimit: `${quarter.gpuMemoryMiB}Mi`,
+        },
       },
     })
-    expect(claimOf(quarter, { sharing: 'time-slicing' }).config).toMatchObject({ sharing: { strategy: 'TimeSlicing' } })
-    const byCapacity = claimTemplate(claimOf(quarter, { sharing: 'capacity', deviceClass: 'shared.example' }), { name: 't' }, 'v1beta1')
+    expect(claimOf(quarter, { sharing: 'time-slicing' }).config).toMatchObject({
+      sharing: { strategy: 'TimeSlicing' },
+    })
+    const byCapacity = claimTemplate(
+      claimOf(quarter, { sharing: 'capacity', deviceClass: 'shared.example' }),
+      { name: 't' },
+      'v1beta1',
+    )
     expect(byCapacity).toMatchObject({
       spec: {
         spec: {
-          devices: { requests: [{ deviceClassName: 'shared.example', capacity: { requests: { memory: `${quarter.gpuMemoryMiB}Mi` } } }] },
+          devices: {
+            requests: [
+              {
+                deviceClassName: 'shared.example',
+                capacity: { requests: { memory: `${quarter.gpuMemoryMiB}Mi` } },
+              },
+            ],
+          },
         },
       },
     })
@@ -104,7 +133,8 @@ describe('a claim', () => {
   })
 
   test('a product selector takes the driver’s name of every board and no longer one', () => {
-    const pattern = (gpu: string) => new RegExp(/matches\('(.*)'\)/.exec(claimOf(resourcesOf({ gpu })).selectors[0]!)![1]!)
+    const pattern = (gpu: string) =>
+      new RegExp(/matches\('(.*)'\)/.exec(claimOf(resourcesOf({ gpu })).selectors[0]!)![1]!)
     expect(pattern('T4').test('Tesla T4')).toBe(true)
     expect(pattern('A100-80GB-PCIe').test('NVIDIA A100 80GB PCIe')).toBe(true)
     expect(pattern('L4').test('NVIDIA L4')).toBe(true)
@@ -135,7 +165,9 @@ describe('published devices', () => {
     expect(offersClaim(devices, claimOf(a100({ migProfile: '2g.10gb' })))).toBe(false)
     expect(offersClaim(devices, claimOf(resourcesOf({ gpu: 'L4' })))).toBe(false)
     expect(offersClaim(devices, claimOf(a100({ gpuMemoryPercent: 25 })))).toBe(true)
-    expect(offersClaim(devices, claimOf(a100({ gpuMemoryPercent: 25 }), { sharing: 'capacity' }))).toBe(false)
+    expect(
+      offersClaim(devices, claimOf(a100({ gpuMemoryPercent: 25 }), { sharing: 'capacity' })),
+    ).toBe(false)
   })
 })
 
@@ -165,20 +197,43 @@ describe('on a cluster', () => {
     conditions: [{ type: 'PodScheduled', status: 'True' }],
     phase: 'Running',
     podIP: '127.0.0.1',
-    containerStatuses: [{ name: 'main', image: 'i', imageID: '', ready: true, restartCount: 0, state }],
+    containerStatuses: [
+      { name: 'main', image: 'i', imageID: '', ready: true, restartCount: 0, state },
+    ],
   } as V1Pod['status']
   const publish = (...slices: ResourceSlice[]) => {
     for (const [i, one] of slices.entries()) store('resourceslices', `slice-${i}`, one)
   }
-  const store = (kind: 'resourceslices' | 'resourceclaims' | 'deviceclasses' | 'nodes', name: string, object: object) =>
-    fake.objects[kind].set(name, { ...object, metadata: { name, uid: '', resourceVersion: '', creationTimestamp: '' } })
+  const store = (
+    kind: 'resourceslices' | 'resourceclaims' | 'deviceclasses' | 'nodes',
+    name: string,
+    object: object,
+  ) =>
+    fake.objects[kind].set(name, {
+      ...object,
+      metadata: { name, uid: '', resourceVersion: '', creationTimestamp: '' },
+    })
   const never = new AbortController().signal
   const launcher = async (options: Partial<KubernetesLauncherOptions> = {}) => {
     const made = createKubernetesLauncher({
       api: await fake.api(),
       experimentId: 'e',
-      template: { kind: 'command', model: 'm', command: [], protocol: 'json', path: '/', readyTimeoutS: 5 },
-      own: { pod: { spec: { containers: [{ name: 'main', image: 'i', resources: { claims: [{ name: 'nic' }] } }] } }, container: 'main' },
+      template: {
+        kind: 'command',
+        model: 'm',
+        command: [],
+        protocol: 'json',
+        path: '/',
+        readyTimeoutS: 5,
+      },
+      own: {
+        pod: {
+          spec: {
+            containers: [{ name: 'main', image: 'i', resources: { claims: [{ name: 'nic' }] } }],
+          },
+        },
+        container: 'main',
+      },
       port: (server.address() as AddressInfo).port,
       parameters: [{ name: 'gpu', category: 'resource' }],
       protocol: protocolFor('json', { path: '/', healthPath: '/', template: '{}' }),
@@ -228,22 +283,40 @@ describe('on a cluster', () => {
     const predictor = await made.launch({ gpu: 'A100-40GB' }, 1, never)
     const [left] = [...fake.objects.resourceclaimtemplates.values()]
     await predictor.stop()
-    fake.objects.resourceclaimtemplates.set('left', { ...left!, metadata: { ...left!.metadata, name: 'left' } })
+    fake.objects.resourceclaimtemplates.set('left', {
+      ...left!,
+      metadata: { ...left!.metadata, name: 'left' },
+    })
     await made.sweep()
     expect(fake.objects.resourceclaimtemplates.size).toBe(0)
     const role = readFileSync(new URL('../../../deploy/base/rbac.yaml', import.meta.url), 'utf8')
-    const { rules } = parseAllDocuments(role)[1]!.toJS() as { rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] }
+    const { rules } = parseAllDocuments(role)[1]!.toJS() as {
+      rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[]
+    }
     const granted = rules.find(({ resources }) => resources.includes('resourceclaimtemplates'))!
     const verbs = { POST: 'create', DELETE: 'delete', GET: 'list' } as const
-    const asked = fake.seen.filter((one) => one.includes('/resourceclaimtemplates')).map((one) => verbs[one.split(' ')[0] as 'GET'])
-    expect(granted).toMatchObject({ apiGroups: ['resource.k8s.io'], verbs: expect.arrayContaining([...new Set(asked)]) })
+    const asked = fake.seen
+      .filter((one) => one.includes('/resourceclaimtemplates'))
+      .map((one) => verbs[one.split(' ')[0] as 'GET'])
+    expect(granted).toMatchObject({
+      apiGroups: ['resource.k8s.io'],
+      verbs: expect.arrayContaining([...new Set(asked)]),
+    })
     expect(new Set(asked).size).toBe(3)
   })
 
   test('a template that is refused is a failed trial, in the server’s words', async () => {
     fake.fault = ({ method, path }, response) => {
       if (method !== 'POST' || !path.endsWith('/resourceclaimtemplates')) return false
-      answer(response, 403, status(403, 'Forbidden', 'resourceclaimtemplates is forbidden: User "u" cannot create resource'))
+      answer(
+        response,
+        403,
+        status(
+          403,
+          'Forbidden',
+          'resourceclaimtemplates is forbidden: User "u" cannot create resource',
+        ),
+      )
       return true
     }
     await expect((await launcher()).launch({ gpu: 'A100-40GB' }, 1, never)).rejects.toMatchObject({
@@ -255,7 +328,9 @@ describe('on a cluster', () => {
   describe('that has no node for the claim', () => {
     const why = '0/2 nodes are available: 2 cannot allocate all claims.'
     const launched = async (message = why): Promise<unknown> => {
-      const conditions = [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }]
+      const conditions = [
+        { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message },
+      ]
       fake.kubelet = (_, set) => setImmediate(() => set({ conditions } as V1Pod['status']))
       return (await launcher()).launch({ gpu: 'A100-40GB' }, 1, never).then(
         () => 'it launched',
@@ -267,13 +342,18 @@ describe('on a cluster', () => {
       expect(await launched()).toMatchObject({
         name: 'LaunchError',
         final: 'run',
-        message: expect.stringMatching(/cannot allocate all claims.*no node has 1 x NVIDIA-A100.* of class gpu\.nvidia\.com/),
+        message: expect.stringMatching(
+          /cannot allocate all claims.*no node has 1 x NVIDIA-A100.* of class gpu\.nvidia\.com/,
+        ),
       })
       expect(fake.objects.resourceclaimtemplates.size).toBe(0)
     })
     test('while others hold the device: no word on the configuration', async () => {
       publish(boards)
-      expect(await launched()).toMatchObject({ name: 'LaunchError', hint: expect.stringContaining('if others did not') })
+      expect(await launched()).toMatchObject({
+        name: 'LaunchError',
+        hint: expect.stringContaining('if others did not'),
+      })
     })
     test('where devices may not be seen: the scheduler’s word alone', async () => {
       fake.fault = ({ path }, response) => {
@@ -281,10 +361,16 @@ describe('on a cluster', () => {
         answer(response, 403, status(403, 'Forbidden', 'resourceslices is forbidden'))
         return true
       }
-      expect(await launched()).toMatchObject({ name: 'LaunchError', final: 'run', message: `unschedulable: ${why}` })
+      expect(await launched()).toMatchObject({
+        name: 'LaunchError',
+        final: 'run',
+        message: `unschedulable: ${why}`,
+      })
     })
     test('for want of the class: a failure that says where to name it', async () => {
-      expect(await launched('request gpu: device class gpu.nvidia.com does not exist')).toMatchObject({
+      expect(
+        await launched('request gpu: device class gpu.nvidia.com does not exist'),
+      ).toMatchObject({
         name: 'LaunchError',
         hint: expect.stringContaining('kubernetes.dra.deviceClass'),
       })
@@ -292,7 +378,9 @@ describe('on a cluster', () => {
   })
 
   test('its devices are listed with what claims hold of them, and trials go by them', async () => {
-    const divisible = slice('c', [device('gpu-0', attributes('gpu', 'NVIDIA L4'), '24Gi', { allowMultipleAllocations: true })])
+    const divisible = slice('c', [
+      device('gpu-0', attributes('gpu', 'NVIDIA L4'), '24Gi', { allowMultipleAllocations: true }),
+    ])
     publish(boards, sliced, divisible)
     store('deviceclasses', 'gpu.nvidia.com', {})
     const results = [{ request: 'gpu', driver: 'gpu.nvidia.com', pool: 'a', device: 'gpu-1' }]
@@ -306,7 +394,10 @@ describe('on a cluster', () => {
         scheme: 'dra',
         nodes: 2,
         memoryMiB: 40960,
-        resources: { 'gpu.nvidia.com': { total: 2, free: 1 }, 'mig.nvidia.com 1g.5gb': { total: 1, free: 1 } },
+        resources: {
+          'gpu.nvidia.com': { total: 2, free: 1 },
+          'mig.nvidia.com 1g.5gb': { total: 1, free: 1 },
+        },
       },
       {
         product: 'NVIDIA-L4',
@@ -320,10 +411,16 @@ describe('on a cluster', () => {
     ])
     const made = await launcher({ gpuScheme: undefined, offers: facts.gpus })
     const owner = { name: 'o', uid: 'u' }
-    expect(made.objectsFor({ gpu: 'L4', gpuMemoryPercent: 50 }, 1, owner, 'p').claim).toMatchObject({ byCapacity: true, count: 1 })
-    expect(made.objectsFor({ gpu: 'A100-40GB', migProfile: '1g.5gb' }, 1, owner, 'p').claim).toMatchObject({
+    expect(made.objectsFor({ gpu: 'L4', gpuMemoryPercent: 50 }, 1, owner, 'p').claim).toMatchObject(
+      { byCapacity: true, count: 1 },
+    )
+    expect(
+      made.objectsFor({ gpu: 'A100-40GB', migProfile: '1g.5gb' }, 1, owner, 'p').claim,
+    ).toMatchObject({
       deviceClass: 'mig.nvidia.com',
     })
-    expect(() => made.objectsFor({ gpu: 'A100-40GB', migProfile: '2g.10gb' }, 1, owner, 'p')).toThrow(/gives nobody its slice 2g\.10gb/)
+    expect(() =>
+      made.objectsFor({ gpu: 'A100-40GB', migProfile: '2g.10gb' }, 1, owner, 'p'),
+    ).toThrow(/gives nobody its slice 2g\.10gb/)
   })
 })

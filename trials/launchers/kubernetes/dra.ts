@@ -1,6 +1,7 @@
 /**
- * GPUs by dynamic resource allocation (resource.k8s.io): a claim on devices that a driver publishes, in place of counted resources.
- * Attributes and configuration are those of NVIDIA's driver (kubernetes-sigs/dra-driver-nvidia-gpu: deviceinfo.go, api/nvidia.com/resource/v1beta1).
+ * GPUs by dynamic resource allocation (resource.k8s.io): a claim on devices that a driver
+ * publishes, in place of counted resources. Attributes and configuration are those of NVIDIA's
+ * driver (kubernetes-sigs/dra-driver-nvidia-gpu: deviceinfo.go, api/nvidia.com/resource/v1beta1).
  */
 import type { Resources } from '../../resources.ts'
 import { type Api, ApiError } from './api.ts'
@@ -12,8 +13,9 @@ export const draVersions = ['v1', 'v1beta2', 'v1beta1'] as const
 export type DraVersion = (typeof draVersions)[number]
 
 /**
- * How a part of a GPU is asked for. mps: a GPU of its own, held to the share by MPS. time-slicing: a GPU of its own with short time slices.
- * capacity: memory of a GPU that other pods may claim the rest of, where the driver publishes it so (allowMultipleAllocations).
+ * How a part of a GPU is asked for. mps: a GPU of its own, held to the share by MPS. time-slicing:
+ * a GPU of its own with short time slices. capacity: memory of a GPU that other pods may claim the
+ * rest of, where the driver publishes it so (allowMultipleAllocations).
  */
 export const draSharings = ['mps', 'time-slicing', 'capacity'] as const
 type DraSharing = (typeof draSharings)[number]
@@ -37,7 +39,10 @@ export interface DeviceClaim {
   readonly byCapacity: boolean
   /** The driver's own configuration of how the device is shared. */
   readonly config?: Json
-  /** The same as the selectors in values: product names, dashes for blanks, and the profile of a slice. */
+  /**
+   * The same as the selectors in values: product names, dashes for blanks, and the profile of a
+   * slice.
+   */
   readonly products: readonly string[]
   readonly migProfile?: string
 }
@@ -48,7 +53,11 @@ export const claimName = 'tuned-gpu'
 const requestName = 'gpu'
 
 /** @param products values of the label nvidia.com/gpu.product, which are the driver's product names with dashes for blanks */
-export function deviceClaim(resources: Resources, products: readonly string[], options: DraOptions = {}): DeviceClaim {
+export function deviceClaim(
+  resources: Resources,
+  products: readonly string[],
+  options: DraOptions = {},
+): DeviceClaim {
   const { gpus, gpuShare, gpuMemoryMiB = 0, migProfile } = resources
   const { sharing = 'mps' } = options
   const shared = gpuShare < 1 && !migProfile
@@ -69,23 +78,38 @@ export function deviceClaim(resources: Resources, products: readonly string[], o
   }
 }
 
-/** A label value as a regular expression (RE2) of names: each dash may stand for a blank. Needs no backslash, which CEL would read first. */
-const pattern = (product: string): string => product.replace(/[.+]/g, '[$&]').replaceAll('-', '[ -]')
+/**
+ * A label value as a regular expression (RE2) of names: each dash may stand for a blank. Needs no
+ * backslash, which CEL would read first.
+ */
+const pattern = (product: string): string =>
+  product.replace(/[.+]/g, '[$&]').replaceAll('-', '[ -]')
 
 const gpuConfig = (sharing: 'mps' | 'time-slicing', share: number, memoryMiB: number): Json =>
   driverConfig(
     sharing === 'mps'
       ? {
           strategy: 'MPS',
-          mpsConfig: { defaultActiveThreadPercentage: Math.round(share * 100), defaultPinnedDeviceMemoryLimit: `${memoryMiB}Mi` },
+          mpsConfig: {
+            defaultActiveThreadPercentage: Math.round(share * 100),
+            defaultPinnedDeviceMemoryLimit: `${memoryMiB}Mi`,
+          },
         }
       : { strategy: 'TimeSlicing', timeSlicingConfig: { interval: 'Short' } },
   )
 
-const driverConfig = (sharing: Json): Json => ({ apiVersion: 'resource.nvidia.com/v1beta1', kind: 'GpuConfig', sharing })
+const driverConfig = (sharing: Json): Json => ({
+  apiVersion: 'resource.nvidia.com/v1beta1',
+  kind: 'GpuConfig',
+  sharing,
+})
 
 /** A template of claims; its owner, labels and namespace are the caller's. */
-export const claimTemplate = (claim: DeviceClaim, metadata: Json, version: DraVersion = 'v1'): Json => ({
+export const claimTemplate = (
+  claim: DeviceClaim,
+  metadata: Json,
+  version: DraVersion = 'v1',
+): Json => ({
   apiVersion: `resource.k8s.io/${version}`,
   kind: 'ResourceClaimTemplate',
   metadata,
@@ -115,8 +139,14 @@ function claimSpec(claim: DeviceClaim, version: DraVersion): Json {
   }
   return {
     devices: {
-      requests: [version === 'v1beta1' ? { name: requestName, ...exactly } : { name: requestName, exactly }],
-      ...(claim.config && { config: [{ requests: [requestName], opaque: { driver: draDriver, parameters: claim.config } }] }),
+      requests: [
+        version === 'v1beta1' ? { name: requestName, ...exactly } : { name: requestName, exactly },
+      ],
+      ...(claim.config && {
+        config: [
+          { requests: [requestName], opaque: { driver: draDriver, parameters: claim.config } },
+        ],
+      }),
     },
   }
 }
@@ -127,17 +157,27 @@ const versions = 'Kubernetes 1.32 or later (what is written: 1.34)'
 /** What a share by this claim rests on; nothing for whole GPUs. */
 export function claimNeeds({ byCapacity, config }: DeviceClaim): string[] {
   const driver = 'a DRA driver for NVIDIA GPUs'
-  if (byCapacity) return [`${driver} that shares GPUs by memory (--consumable-shares=memory), Kubernetes 1.34 or later`]
+  if (byCapacity)
+    return [
+      `${driver} that shares GPUs by memory (--consumable-shares=memory), Kubernetes 1.34 or later`,
+    ]
   if (!config) return [`${driver}, ${versions}`]
   const mps = (config.sharing as Json).strategy === 'MPS'
   const gate = mps ? 'MPSSupport' : 'TimeSlicingSettings'
-  const held = mps ? 'held to its share by MPS' : 'sliced in time, its memory held by the server itself'
-  return [`${driver} with ${gate}, ${versions}; each pod has a GPU to itself, ${held}: only pods of one claim share a GPU`]
+  const held = mps
+    ? 'held to its share by MPS'
+    : 'sliced in time, its memory held by the server itself'
+  return [
+    `${driver} with ${gate}, ${versions}; each pod has a GPU to itself, ${held}: only pods of one claim share a GPU`,
+  ]
 }
 
 const asked = new WeakMap<Api, Promise<DraVersion | undefined>>()
 
-/** The newest version of resource.k8s.io that is known here and that the server has, asked once; undefined: none. @throws ApiError */
+/**
+ * The newest version of resource.k8s.io that is known here and that the server has, asked once;
+ * undefined: none. @throws ApiError
+ */
 export function draVersionOf(api: Api): Promise<DraVersion | undefined> {
   const known = asked.get(api) ?? askVersion(api)
   asked.set(api, known)
@@ -147,7 +187,10 @@ export function draVersionOf(api: Api): Promise<DraVersion | undefined> {
 
 async function askVersion(api: Api): Promise<DraVersion | undefined> {
   try {
-    const { versions } = await api.request<{ versions: { version: string }[] }>('GET', '/apis/resource.k8s.io')
+    const { versions } = await api.request<{ versions: { version: string }[] }>(
+      'GET',
+      '/apis/resource.k8s.io',
+    )
     return draVersions.find((known) => versions.some(({ version }) => version === known))
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return undefined

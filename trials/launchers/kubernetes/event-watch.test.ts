@@ -24,7 +24,8 @@ const said = async (name: string, count: number) => {
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
-const requests = (what: string) => fake.seen.filter((request) => request === `GET /api/v1/namespaces/test/events${what}`).length
+const requests = (what: string) =>
+  fake.seen.filter((request) => request === `GET /api/v1/namespaces/test/events${what}`).length
 
 test('what is said of the experiment’s own objects is known without a request, the newest last; what was said before is not', async () => {
   fake.say('tune-e-1', 'Old', 'from before')
@@ -43,7 +44,8 @@ test.each(['gone', 'silence'] as const)('a watch that ends (%s) is gone on with'
   fake.say('tune-e-1', 'A', 'first')
   expect(await said('tune-e-1', 1)).toEqual(['first'])
   fake.endWatches(how)
-  // Where the version was too old nobody knows what was missed: listing begins anew with what comes.
+  // Where the version was too old nobody knows what was missed: listing begins anew with what
+  // comes.
   const listed = requests('')
   if (how === 'gone') await until(() => requests('') > listed)
   fake.say('tune-e-1', 'B', 'second')

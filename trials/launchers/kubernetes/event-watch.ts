@@ -1,4 +1,7 @@
-/** What the cluster says about an experiment's pods and Jobs: one watch of the namespace's events for all of its trials. */
+/**
+ * What the cluster says about an experiment's pods and Jobs: one watch of the namespace's events
+ * for all of its trials.
+ */
 import type { CoreV1Event } from '@kubernetes/client-node'
 import { type Api, ApiError } from './api.ts'
 import { ResourceWatch, type WatchPatience } from './resource-watch.ts'
@@ -28,15 +31,18 @@ export class EventWatch extends ResourceWatch<CoreV1Event> {
    */
   async of(name: string, signal: AbortSignal): Promise<CoreV1Event[]> {
     const { problem } = this
-    if (!(problem instanceof ApiError) || problem.status !== 403) return [...(this.about.get(name)?.values() ?? [])]
+    if (!(problem instanceof ApiError) || problem.status !== 403)
+      return [...(this.about.get(name)?.values() ?? [])]
     // Who may not watch may still list.
     const query = { fieldSelector: `involvedObject.name=${name}` }
-    return (await this.api.request<{ items: CoreV1Event[] }>('GET', this.path, { query, signal })).items
+    return (await this.api.request<{ items: CoreV1Event[] }>('GET', this.path, { query, signal }))
+      .items
   }
 
   /** What was said of an object that is gone, and of a Job's pods. */
   forget(name: string): void {
-    for (const key of this.about.keys()) if (key === name || key.startsWith(`${name}-`)) this.about.delete(key)
+    for (const key of this.about.keys())
+      if (key === name || key.startsWith(`${name}-`)) this.about.delete(key)
   }
 
   protected override listed(): void {}

@@ -11,7 +11,8 @@ type Ended = Extract<PodState, { kind: 'ended' }>
 
 /** Why the tuned container ended. */
 export function causeOfEnd(ended: Ended, log: LogEnd, builtin: boolean): Cause {
-  if (ended.outOfMemory) return { kind: 'out-of-memory', evidence: 'OOMKilled: it needed more memory than its limit' }
+  if (ended.outOfMemory)
+    return { kind: 'out-of-memory', evidence: 'OOMKilled: it needed more memory than its limit' }
   const exit = { code: ended.code, signal: signalName(ended.signal) }
   return diagnose(exit, log.tail(200), false, builtin ? builtinExitCodes : {})
 }
@@ -33,13 +34,19 @@ export function launchEnd(ended: Ended, log: LogEnd, builtin: boolean): Error {
   return endBeforeReady(cause, describeEnd(ended, cause), ended.code === 0, log, hints)
 }
 
-const signalName = (signal: number): NodeJS.Signals | null => (signal === 9 ? 'SIGKILL' : signal === 15 ? 'SIGTERM' : null)
+const signalName = (signal: number): NodeJS.Signals | null =>
+  signal === 9 ? 'SIGKILL' : signal === 15 ? 'SIGTERM' : null
 
 /** What says how a pod is made. */
 export type PolicyKey = 'kubernetes.pod' | 'kubernetes.job'
 
-/** Why the API server would not have a trial's pod. `busy`: the quota is used up by what runs now; wait for it. */
-type Refusal = { readonly kind: 'busy'; readonly what: string } | { readonly kind: 'final'; readonly error: Error }
+/**
+ * Why the API server would not have a trial's pod. `busy`: the quota is used up by what runs now;
+ * wait for it.
+ */
+type Refusal =
+  | { readonly kind: 'busy'; readonly what: string }
+  | { readonly kind: 'final'; readonly error: Error }
 
 export function podRefused(error: unknown, key: PolicyKey = 'kubernetes.pod'): Refusal {
   if (!(error instanceof ApiError)) throw error
@@ -47,23 +54,41 @@ export function podRefused(error: unknown, key: PolicyKey = 'kubernetes.pod'): R
   const over = status === 403 ? overQuota(message) : undefined
   if (over === 'others') return { kind: 'busy', what: message }
   if (over !== undefined)
-    return { kind: 'final', error: new InfeasibleError(over.resource.includes('gpu') ? 'no-such-gpu' : 'never-ready', message) }
+    return {
+      kind: 'final',
+      error: new InfeasibleError(
+        over.resource.includes('gpu') ? 'no-such-gpu' : 'never-ready',
+        message,
+      ),
+    }
   // 'maximum cpu usage per Container is 2, but limit is 4'
-  if (status === 403 && /(maximum|minimum) .* usage per|must be less than or equal to/.test(message))
+  if (
+    status === 403 &&
+    /(maximum|minimum) .* usage per|must be less than or equal to/.test(message)
+  )
     return { kind: 'final', error: new InfeasibleError('never-ready', message) }
   // What the server understood and will not have, it will not have another time either.
   const lasting = status === 400 || status === 403 || status === 422
   const hint = policyHint(message, key) ?? error.hint
-  return { kind: 'final', error: new LaunchError(message, hint, undefined, lasting ? 'configuration' : undefined) }
+  return {
+    kind: 'final',
+    error: new LaunchError(message, hint, undefined, lasting ? 'configuration' : undefined),
+  }
 }
 
-/** Why a Job's controller could make no pod for it, in the cluster's words; undefined while it says nothing of that. */
+/**
+ * Why a Job's controller could make no pod for it, in the cluster's words; undefined while it says
+ * nothing of that.
+ */
 export function jobPodRefused(warnings: readonly string[]): Refusal | undefined {
   const said = warnings.findLast((warning) => warning.startsWith('FailedCreate: '))
   if (said === undefined) return undefined
   if (overQuota(said) === 'others') return { kind: 'busy', what: said }
   const what = `the load generator's Job can make no pod: ${said}`
-  return { kind: 'final', error: new LaunchError(what, policyHint(said, 'kubernetes.job'), undefined, 'experiment') }
+  return {
+    kind: 'final',
+    error: new LaunchError(what, policyHint(said, 'kubernetes.job'), undefined, 'experiment'),
+  }
 }
 
 /** What to change where a policy of the cluster refuses a pod. */
@@ -75,17 +100,24 @@ function policyHint(message: string, key: PolicyKey): string | undefined {
   return undefined
 }
 
-/** Whether a quota refuses: a resource of which the pod alone asks for too much, or others hold it. */
+/**
+ * Whether a quota refuses: a resource of which the pod alone asks for too much, or others hold it.
+ */
 function overQuota(message: string): 'others' | { readonly resource: string } | undefined {
   if (!message.includes('exceeded quota')) return undefined
   const resource = beyondQuota(message)
   return resource === undefined ? 'others' : { resource }
 }
 
-/** The resource of which a pod alone asks for more than the quota allows in all; undefined: others hold it. */
+/**
+ * The resource of which a pod alone asks for more than the quota allows in all; undefined: others
+ * hold it.
+ */
 function beyondQuota(message: string): string | undefined {
   const list = (name: string) => {
-    const text = new RegExp(`${name}: ([^:]*?)(?:, (?:used|limited|requested):|$| \\()`).exec(message)?.[1] ?? ''
+    const text =
+      new RegExp(`${name}: ([^:]*?)(?:, (?:used|limited|requested):|$| \\()`).exec(message)?.[1] ??
+      ''
     return new Map(text.split(',').map((pair) => pair.split('=') as [string, string]))
   }
   const limited = list('limited')

@@ -1,4 +1,7 @@
-/** Objects that serve on a cluster, changed by server-side apply: fields that another manager holds are named, and taken only from those that the user names. */
+/**
+ * Objects that serve on a cluster, changed by server-side apply: fields that another manager holds
+ * are named, and taken only from those that the user names.
+ */
 import { type Api, ApiError } from './api.ts'
 import { type Json, manager } from './manifests.ts'
 
@@ -10,13 +13,19 @@ const groups = {
 
 /** Kinds that are changed. */
 export type AppliedKind = keyof typeof groups
-export const isAppliedKind = (kind: unknown): kind is AppliedKind => typeof kind === 'string' && kind in groups
+export const isAppliedKind = (kind: unknown): kind is AppliedKind =>
+  typeof kind === 'string' && kind in groups
 
 export const objectPath = (api: Api, kind: AppliedKind, name: string): string =>
   `${groups[kind]}/namespaces/${api.namespace}/${kind.toLowerCase()}s/${name}`
 
 /** Undefined where there is no such object, or the server has no such kind. */
-export const existingObject = async <T>(api: Api, kind: AppliedKind, name: string, signal?: AbortSignal): Promise<T | undefined> => {
+export const existingObject = async <T>(
+  api: Api,
+  kind: AppliedKind,
+  name: string,
+  signal?: AbortSignal,
+): Promise<T | undefined> => {
   try {
     return await api.request<T>('GET', objectPath(api, kind, name), { signal })
   } catch (error) {
@@ -45,19 +54,29 @@ export class FieldConflict extends Error {
 }
 
 /** As the server has it then. @throws FieldConflict, ApiError, the signal's reason */
-export async function applyObject(api: Api, object: Json, { dryRun, takeOver = [], signal }: ApplyOptions): Promise<Json> {
+export async function applyObject(
+  api: Api,
+  object: Json,
+  { dryRun, takeOver = [], signal }: ApplyOptions,
+): Promise<Json> {
   const { name } = object.metadata as { readonly name: string }
   const send = (force: boolean) =>
     api.request<Json>('PATCH', objectPath(api, object.kind as AppliedKind, name), {
       patch: 'apply',
       body: object,
-      query: { fieldManager: manager, force, fieldValidation: 'Strict', ...(dryRun && { dryRun: 'All' }) },
+      query: {
+        fieldManager: manager,
+        force,
+        fieldValidation: 'Strict',
+        ...(dryRun && { dryRun: 'All' }),
+      },
       signal,
     })
   try {
     return await send(false)
   } catch (error) {
-    const managers = error instanceof ApiError && error.status === 409 ? conflictingManagers(error.message) : []
+    const managers =
+      error instanceof ApiError && error.status === 409 ? conflictingManagers(error.message) : []
     if (managers.length === 0) throw error
     // What was put back by a patch is `tune`'s too, under another operation.
     const others = managers.filter((one) => one !== manager && !takeOver.includes(one))
@@ -66,7 +85,9 @@ export async function applyObject(api: Api, object: Json, { dryRun, takeOver = [
   }
 }
 
-/** 'Apply failed with 1 conflict: conflict with "kubectl" using apps/v1: .spec.replicas' → kubectl */
+/**
+ * 'Apply failed with 1 conflict: conflict with "kubectl" using apps/v1: .spec.replicas' → kubectl
+ */
 export const conflictingManagers = (message: string): string[] => [
   ...new Set([...message.matchAll(/conflicts? with "([^"]+)"/g)].map(([, name]) => name!)),
 ]

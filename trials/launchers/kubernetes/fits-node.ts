@@ -5,14 +5,19 @@ import { quantity } from './failures.ts'
 import type { NodeRequirement } from './gpu-selection.ts'
 import type { Json } from './manifests.ts'
 
-type Fit = { readonly fits: true; readonly node: string } | { readonly fits: false; readonly lacks: readonly string[] }
+type Fit =
+  | { readonly fits: true; readonly node: string }
+  | { readonly fits: false; readonly lacks: readonly string[] }
 
 export async function fitOf(api: Api, pod: Json, signal?: AbortSignal): Promise<Fit> {
   const { items } = await api.request<{ items: V1Node[] }>('GET', '/api/v1/nodes', { signal })
   return fitAmong(items, pod)
 }
 
-/** Looks at sums of requests, node selectors and required node affinity; taints and volumes are the scheduler's to judge. */
+/**
+ * Looks at sums of requests, node selectors and required node affinity; taints and volumes are the
+ * scheduler's to judge.
+ */
 export function fitAmong(nodes: readonly V1Node[], pod: Json): Fit {
   const wanted = requestsOf(pod)
   const lacks = new Map<string, number>()
@@ -33,7 +38,9 @@ export function fitAmong(nodes: readonly V1Node[], pod: Json): Fit {
 
 function requestsOf(pod: Json): Map<string, number> {
   const { containers } = pod.spec as {
-    containers: { resources?: { requests?: Record<string, string>; limits?: Record<string, string> } }[]
+    containers: {
+      resources?: { requests?: Record<string, string>; limits?: Record<string, string> }
+    }[]
   }
   const sums = new Map<string, number>()
   for (const { resources } of containers) {
@@ -48,7 +55,9 @@ interface Scheduling {
   readonly nodeSelector?: Record<string, string>
   readonly affinity?: {
     readonly nodeAffinity?: {
-      readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms?: { matchExpressions?: NodeRequirement[] }[] }
+      readonly requiredDuringSchedulingIgnoredDuringExecution?: {
+        readonly nodeSelectorTerms?: { matchExpressions?: NodeRequirement[] }[]
+      }
     }
   }
 }
@@ -57,8 +66,11 @@ function unmet({ metadata }: V1Node, pod: Json): string[] {
   const { nodeSelector = {}, affinity } = pod.spec as Scheduling
   const labels = metadata?.labels ?? {}
   const bySelector = Object.entries(nodeSelector).filter(([key, value]) => labels[key] !== value)
-  const terms = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? []
-  const byTerm = terms.map((term) => (term.matchExpressions ?? []).filter((requirement) => !meets(labels, requirement)))
+  const terms =
+    affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? []
+  const byTerm = terms.map((term) =>
+    (term.matchExpressions ?? []).filter((requirement) => !meets(labels, requirement)),
+  )
   const best = byTerm.some((missing) => missing.length === 0) ? [] : (byTerm[0] ?? [])
   return [
     ...bySelector.map(([key, value]) => `label ${key}=${value}`),
@@ -66,7 +78,10 @@ function unmet({ metadata }: V1Node, pod: Json): string[] {
   ]
 }
 
-function meets(labels: Readonly<Record<string, string>>, { key, operator, values = [] }: NodeRequirement): boolean {
+function meets(
+  labels: Readonly<Record<string, string>>,
+  { key, operator, values = [] }: NodeRequirement,
+): boolean {
   const value = labels[key]
   switch (operator) {
     case 'In':
@@ -78,4 +93,5 @@ function meets(labels: Readonly<Record<string, string>>, { key, operator, values
   }
 }
 
-const shown = (amount: number): string => (amount >= 2 ** 20 ? `${Math.round(amount / 2 ** 20)}Mi` : String(amount))
+const shown = (amount: number): string =>
+  amount >= 2 ** 20 ? `${Math.round(amount / 2 ** 20)}Mi` : String(amount)

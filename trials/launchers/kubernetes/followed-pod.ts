@@ -32,24 +32,37 @@ export class FollowedPod {
   }
 
   readonly state = (): PodState =>
-    this.pod ? podState(this.pod, this.container) : { kind: 'lost', what: 'the pod is gone: something outside removed it' }
+    this.pod
+      ? podState(this.pod, this.container)
+      : { kind: 'lost', what: 'the pod is gone: something outside removed it' }
 
   /** Begins with the first sign of the container. */
   readLog(): void {
     const over = () => ['ended', 'lost'].includes(this.state().kind)
-    this.reading ??= followLog(this.api, this.name, this.container, (chunk) => this.log.write(chunk, 'stdout'), over, this.over.signal)
+    this.reading ??= followLog(
+      this.api,
+      this.name,
+      this.container,
+      (chunk) => this.log.write(chunk, 'stdout'),
+      over,
+      this.over.signal,
+    )
   }
 
   /** The state, when it is an end, as an error of the trial. */
   readonly endedAs = async (): Promise<Error> => {
-    const now = withPullCause(this.state(), await this.watch.events.of(this.name, this.over.signal).catch(() => []))
+    const now = withPullCause(
+      this.state(),
+      await this.watch.events.of(this.name, this.over.signal).catch(() => []),
+    )
     const { log } = this
     if (now.kind === 'ended') {
       this.readLog()
       await this.lastWords()
       return launchEnd(now, log, this.builtin)
     }
-    if (now.kind === 'broken') return new LaunchError(now.what, now.hint, log.path, now.final ? 'experiment' : undefined)
+    if (now.kind === 'broken')
+      return new LaunchError(now.what, now.hint, log.path, now.final ? 'experiment' : undefined)
     if (now.kind === 'lost') return new LaunchError(now.what, 'it is tried again', log.path)
     return new LaunchError(`the pod went back to ${now.kind}`, undefined, log.path)
   }
@@ -70,10 +83,17 @@ export class FollowedPod {
         const now = this.state()
         if (this.over.signal.aborted || now.kind === 'running') return
         unlisten()
-        if (now.kind !== 'ended') return tell({ what: 'what' in now ? now.what : `the pod is ${now.kind} again`, outOfMemory: false })
+        if (now.kind !== 'ended')
+          return tell({
+            what: 'what' in now ? now.what : `the pod is ${now.kind} again`,
+            outOfMemory: false,
+          })
         void this.lastWords().then(() => {
           const cause = causeOfEnd(now, this.log, this.builtin)
-          tell({ what: `${describeEnd(now, cause)}${lastLines(this.log)}`, outOfMemory: cause.kind === 'out-of-memory' })
+          tell({
+            what: `${describeEnd(now, cause)}${lastLines(this.log)}`,
+            outOfMemory: cause.kind === 'out-of-memory',
+          })
         })
       }
       const unlisten = this.listen(look)
@@ -94,5 +114,8 @@ export class FollowedPod {
   }
 
   private lastWords = (): Promise<void> =>
-    Promise.race([this.reading, new Promise<void>((resolve) => setTimeout(resolve, lastWordsMs).unref())])
+    Promise.race([
+      this.reading,
+      new Promise<void>((resolve) => setTimeout(resolve, lastWordsMs).unref()),
+    ])
 }

@@ -1,8 +1,9 @@
 /** What each platform calls a GPU of the catalogue. */
 
 /**
- * Values of the node label nvidia.com/gpu.product per catalogue name: what the driver calls the board, blanks as dashes (GPU feature discovery).
- * Board variants of one model have names of their own.
+ * Values of the node label nvidia.com/gpu.product per catalogue name: what the driver calls the
+ * board, blanks as dashes (GPU feature discovery). Board variants of one model have names of their
+ * own.
  */
 const products: Readonly<Record<string, readonly string[]>> = {
   T4: ['Tesla-T4', 'NVIDIA-T4'],
@@ -17,7 +18,12 @@ const products: Readonly<Record<string, readonly string[]>> = {
   'V100-32GB': ['Tesla-V100-SXM2-32GB', 'Tesla-V100-SXM3-32GB', 'Tesla-V100-DGXS-32GB'],
   'V100-PCIe-32GB': ['Tesla-V100-PCIE-32GB'],
   V100S: ['Tesla-V100S-PCIE-32GB'],
-  'A100-40GB': ['NVIDIA-A100-SXM4-40GB', 'NVIDIA-A100-PCIE-40GB', 'A100-SXM4-40GB', 'A100-PCIE-40GB'],
+  'A100-40GB': [
+    'NVIDIA-A100-SXM4-40GB',
+    'NVIDIA-A100-PCIE-40GB',
+    'A100-SXM4-40GB',
+    'A100-PCIE-40GB',
+  ],
   'A100-80GB': ['NVIDIA-A100-SXM4-80GB', 'A100-SXM4-80GB'],
   'A100-PCIe-40GB': ['NVIDIA-A100-PCIE-40GB', 'A100-PCIE-40GB'],
   'A100-PCIe-80GB': ['NVIDIA-A100-80GB-PCIe', 'NVIDIA-A800-80GB-PCIe'],
@@ -76,7 +82,10 @@ const products: Readonly<Record<string, readonly string[]>> = {
   'RTX-5070-Ti': ['NVIDIA-GeForce-RTX-5070-Ti'],
   'RTX-4000-Ada': ['NVIDIA-RTX-4000-Ada-Generation'],
   'RTX-5000-Ada': ['NVIDIA-RTX-5000-Ada-Generation'],
-  'RTX-PRO-6000': ['NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition', 'NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition'],
+  'RTX-PRO-6000': [
+    'NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition',
+    'NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition',
+  ],
   W7900: ['AMD_Radeon_PRO_W7900', 'AMD_Radeon_PRO_W7900_Dual_Slot'],
   MI100: ['AMD_Instinct_MI100'],
   MI210: ['AMD_Instinct_MI210'],
@@ -115,25 +124,35 @@ export const karpenterNames: Readonly<Record<string, string>> = {
 }
 
 /**
- * AKS labels its nodes kubernetes.azure.com/accelerator=nvidia, whatever the model: the sizes of its virtual machines say which. Without fractions of an A10.
- * Azure's documentation, "GPU accelerated virtual machine sizes".
+ * AKS labels its nodes kubernetes.azure.com/accelerator=nvidia, whatever the model: the sizes of
+ * its virtual machines say which. Without fractions of an A10. Azure's documentation, "GPU
+ * accelerated virtual machine sizes".
  */
 export const aksSizes: Readonly<Record<string, readonly string[]>> = {
-  T4: ['Standard_NC4as_T4_v3', 'Standard_NC8as_T4_v3', 'Standard_NC16as_T4_v3', 'Standard_NC64as_T4_v3'],
+  T4: [
+    'Standard_NC4as_T4_v3',
+    'Standard_NC8as_T4_v3',
+    'Standard_NC16as_T4_v3',
+    'Standard_NC64as_T4_v3',
+  ],
   P100: ['Standard_NC6s_v2', 'Standard_NC12s_v2', 'Standard_NC24s_v2', 'Standard_NC24rs_v2'],
   'V100-PCIe': ['Standard_NC6s_v3', 'Standard_NC12s_v3', 'Standard_NC24s_v3', 'Standard_NC24rs_v3'],
   'V100-32GB': ['Standard_ND40rs_v2'],
   A10: ['Standard_NV36ads_A10_v5', 'Standard_NV36adms_A10_v5', 'Standard_NV72ads_A10_v5'],
   'A100-40GB': ['Standard_ND96asr_v4'],
   'A100-80GB': ['Standard_ND96amsr_A100_v4'],
-  'A100-PCIe-80GB': ['Standard_NC24ads_A100_v4', 'Standard_NC48ads_A100_v4', 'Standard_NC96ads_A100_v4'],
+  'A100-PCIe-80GB': [
+    'Standard_NC24ads_A100_v4',
+    'Standard_NC48ads_A100_v4',
+    'Standard_NC96ads_A100_v4',
+  ],
   H100: ['Standard_ND96isr_H100_v5'],
   H200: ['Standard_ND96isr_H200_v5'],
 }
 
 /**
- * MiB of a board as the driver tells it (nvidia-smi, memory.total), where that is less than what its name says: error correction and firmware hold the rest.
- * For where no node can be asked.
+ * MiB of a board as the driver tells it (nvidia-smi, memory.total), where that is less than what
+ * its name says: error correction and firmware hold the rest. For where no node can be asked.
  */
 const reportedMiB: Readonly<Record<string, number>> = {
   L4: 23_034,
@@ -152,7 +171,10 @@ const reportedMiB: Readonly<Record<string, number>> = {
 export const mostMemoryMiB = (gpu: string): number => reportedMiB[gpu] ?? Number.POSITIVE_INFINITY
 
 /** Karpenter has one name for GPUs of two sizes, and a label with the size, MiB. */
-export const karpenterMemory: Readonly<Record<string, string>> = { 'A100-40GB': '40960', 'A100-80GB': '81920' }
+export const karpenterMemory: Readonly<Record<string, string>> = {
+  'A100-40GB': '40960',
+  'A100-80GB': '81920',
+}
 
 /** Product label values of a GPU; a name of the user's own stands for itself. */
 export const productsOf = (gpu: string): readonly string[] =>
@@ -165,14 +187,21 @@ export const karpenterProduct = (name: string, memoryMiB: string | undefined): s
 
 const boardOf = (label: string): string => label.replace(/-SHARED$/, '').replace(/-MIG-.*$/, '')
 
-/** Catalogue name of a product label, of NVIDIA's or a cloud's, or of an AKS virtual machine's size; the board's own where it is shared or sliced. Undefined: not known here. */
+/**
+ * Catalogue name of a product label, of NVIDIA's or a cloud's, or of an AKS virtual machine's size;
+ * the board's own where it is shared or sliced. Undefined: not known here.
+ */
 export function gpuOfProduct(label: string): string | undefined {
   const board = boardOf(label)
-  const sized = Object.keys(karpenterMemory).find((gpu) => board === karpenterProduct('a100', karpenterMemory[gpu]))
+  const sized = Object.keys(karpenterMemory).find(
+    (gpu) => board === karpenterProduct('a100', karpenterMemory[gpu]),
+  )
   if (sized) return sized
   const own = Object.entries(products).find(([, names]) => names.includes(board))
   if (own) return own[0]
-  const size = Object.entries(aksSizes).find(([, sizes]) => sizes.some((known) => known.toLowerCase() === board.toLowerCase()))
+  const size = Object.entries(aksSizes).find(([, sizes]) =>
+    sizes.some((known) => known.toLowerCase() === board.toLowerCase()),
+  )
   if (size) return size[0]
   for (const names of [gkeNames, karpenterNames]) {
     const [name] = Object.entries(names).find(([, value]) => value === board) ?? []
@@ -181,12 +210,15 @@ export function gpuOfProduct(label: string): string | undefined {
   return undefined
 }
 
-/** Whether a product label is one of a GPU's: a board may be a variant of several catalogue entries. */
-export const isProductOf = (label: string, gpu: string): boolean => gpuOfProduct(label) === gpu || productsOf(gpu).includes(boardOf(label))
+/**
+ * Whether a product label is one of a GPU's: a board may be a variant of several catalogue entries.
+ */
+export const isProductOf = (label: string, gpu: string): boolean =>
+  gpuOfProduct(label) === gpu || productsOf(gpu).includes(boardOf(label))
 
 /**
- * HAMi matches types by substring of what the driver calls the board: L4 would also take an L40, and RTX 4070 an RTX 4070 Ti, so the longer names are
- * excluded.
+ * HAMi matches types by substring of what the driver calls the board: L4 would also take an L40,
+ * and RTX 4070 an RTX 4070 Ti, so the longer names are excluded.
  */
 export function hamiTypes(gpu: string): Record<string, string> {
   const own = boardName(gpu)
@@ -195,9 +227,16 @@ export function hamiTypes(gpu: string): Record<string, string> {
     .filter((other) => other !== own && other.includes(own))
   // One board in two sizes, which stand in its type.
   const [, size] = /-(\d+GB)$/.exec(gpu) ?? []
-  const sizes = Object.keys(products).flatMap((other) => (boardName(other) === own ? (/-(\d+GB)$/.exec(other)?.[1] ?? []) : []))
-  const not = [...new Set([...longer, ...(size === undefined ? [] : sizes.filter((other) => other !== size))])]
-  return { 'nvidia.com/use-gputype': own, ...(not.length > 0 ? { 'nvidia.com/nouse-gputype': not.join(',') } : {}) }
+  const sizes = Object.keys(products).flatMap((other) =>
+    boardName(other) === own ? (/-(\d+GB)$/.exec(other)?.[1] ?? []) : [],
+  )
+  const not = [
+    ...new Set([...longer, ...(size === undefined ? [] : sizes.filter((other) => other !== size))]),
+  ]
+  return {
+    'nvidia.com/use-gputype': own,
+    ...(not.length > 0 ? { 'nvidia.com/nouse-gputype': not.join(',') } : {}),
+  }
 }
 
 /** What all of a model's boards have in their names: 'A100', 'GeForce RTX 4070 Ti'. */

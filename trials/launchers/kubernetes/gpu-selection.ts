@@ -2,7 +2,15 @@
 import { type Vendor, vendorOf } from '../../devices/catalogue.ts'
 import type { Resources } from '../../resources.ts'
 import { claimNeeds, type DeviceClaim, type DraOptions, deviceClaim } from './dra.ts'
-import { aksSizes, gkeNames, hamiTypes, karpenterMemory, karpenterNames, mostMemoryMiB, productsOf } from './gpu-names.ts'
+import {
+  aksSizes,
+  gkeNames,
+  hamiTypes,
+  karpenterMemory,
+  karpenterNames,
+  mostMemoryMiB,
+  productsOf,
+} from './gpu-names.ts'
 
 /** A scheme cannot give the share that a configuration holds. */
 export class GpuSchemeError extends Error {
@@ -16,10 +24,11 @@ export class GpuSchemeError extends Error {
 }
 
 /**
- * nvidia: whole GPUs of NVIDIA's device plugin. time-slicing and mps: its shared replicas. mig-mixed, mig-single: its MIG strategies.
- * amd, intel: whole GPUs of these vendors' device plugins.
- * hami, volcano, aliyun: memory shares of these schedulers. gke, karpenter, aks: whole GPUs, picked by the cloud's own node labels.
- * dra: devices claimed of NVIDIA's driver for dynamic resource allocation, whole, sliced or shared.
+ * nvidia: whole GPUs of NVIDIA's device plugin. time-slicing and mps: its shared replicas.
+ * mig-mixed, mig-single: its MIG strategies. amd, intel: whole GPUs of these vendors' device
+ * plugins. hami, volcano, aliyun: memory shares of these schedulers. gke, karpenter, aks: whole
+ * GPUs, picked by the cloud's own node labels. dra: devices claimed of NVIDIA's driver for dynamic
+ * resource allocation, whole, sliced or shared.
  */
 export const gpuSchemes = [
   'nvidia',
@@ -43,10 +52,16 @@ export type GpuScheme = (typeof gpuSchemes)[number]
 const inMiB: ReadonlySet<GpuScheme> = new Set(['hami', 'volcano', 'aliyun'])
 export const asksForMiB = (scheme: GpuScheme): boolean => inMiB.has(scheme)
 
-/** Whether a share of a GPU costs the whole: by DRA's MPS and time slices a pod has one to itself, held to a part of it, and nobody else has the rest. */
-export const holdsWholeGpu = (scheme: GpuScheme, { sharing }: DraOptions = {}): boolean => scheme === 'dra' && sharing !== 'capacity'
+/**
+ * Whether a share of a GPU costs the whole: by DRA's MPS and time slices a pod has one to itself,
+ * held to a part of it, and nobody else has the rest.
+ */
+export const holdsWholeGpu = (scheme: GpuScheme, { sharing }: DraOptions = {}): boolean =>
+  scheme === 'dra' && sharing !== 'capacity'
 
-/** Whether the cluster holds a pod to its share of a GPU's memory; else the server has to itself. */
+/**
+ * Whether the cluster holds a pod to its share of a GPU's memory; else the server has to itself.
+ */
 export const boundsMemory = (scheme: GpuScheme, { sharing = 'mps' }: DraOptions = {}): boolean =>
   scheme === 'hami' || scheme === 'volcano' || (scheme === 'dra' && sharing === 'mps')
 
@@ -73,13 +88,26 @@ const none: GpuSelection = { limits: {}, requirements: [], annotations: {}, need
 /** What advertises GPUs of other vendors than NVIDIA, and where nodes say which they are. */
 const vendorSchemes: Readonly<Partial<Record<Vendor, GpuScheme>>> = { amd: 'amd', intel: 'intel' }
 export const vendorResources = { amd: 'amd.com/gpu', intel: 'gpu.intel.com/i915' } as const
-export const vendorLabels = { amd: 'amd.com/gpu.product-name', intel: 'gpu.intel.com/product' } as const
-const wholeResource = (scheme: GpuScheme): string => (scheme === 'amd' || scheme === 'intel' ? vendorResources[scheme] : 'nvidia.com/gpu')
+export const vendorLabels = {
+  amd: 'amd.com/gpu.product-name',
+  intel: 'gpu.intel.com/product',
+} as const
+const wholeResource = (scheme: GpuScheme): string =>
+  scheme === 'amd' || scheme === 'intel' ? vendorResources[scheme] : 'nvidia.com/gpu'
 
-/** What a pod with GPUs tolerates: nodes are often kept for such pods by a taint of the resource's name. */
-export function gpuTolerations({ limits }: GpuSelection): { key: string; operator: 'Exists'; effect: 'NoSchedule' }[] {
+/**
+ * What a pod with GPUs tolerates: nodes are often kept for such pods by a taint of the resource's
+ * name.
+ */
+export function gpuTolerations({
+  limits,
+}: GpuSelection): { key: string; operator: 'Exists'; effect: 'NoSchedule' }[] {
   const ofVendor = Object.values(vendorResources).filter((name) => name in limits)
-  return (ofVendor.length > 0 ? ofVendor : ['nvidia.com/gpu']).map((key) => ({ key, operator: 'Exists', effect: 'NoSchedule' }))
+  return (ofVendor.length > 0 ? ofVendor : ['nvidia.com/gpu']).map((key) => ({
+    key,
+    operator: 'Exists',
+    effect: 'NoSchedule',
+  }))
 }
 
 /** The scheme that fits a share where the user names none. */
@@ -130,9 +158,21 @@ const selections: Readonly<Record<GpuScheme, (share: Share) => Partial<GpuSelect
   nvidia: (share) => wholeGpus(share, product(productsOf(share.gpu))),
   gke: (share) => wholeGpus(share, named(share, gkeNames, 'cloud.google.com/gke-accelerator')),
   karpenter: (share) => {
-    const whole = wholeGpus(share, named(share, karpenterNames, 'karpenter.k8s.aws/instance-gpu-name'))
+    const whole = wholeGpus(
+      share,
+      named(share, karpenterNames, 'karpenter.k8s.aws/instance-gpu-name'),
+    )
     const memory = karpenterMemory[share.gpu]
-    const sized = memory === undefined ? [] : [{ key: 'karpenter.k8s.aws/instance-gpu-memory', operator: 'In', values: [memory] } as const]
+    const sized =
+      memory === undefined
+        ? []
+        : [
+            {
+              key: 'karpenter.k8s.aws/instance-gpu-memory',
+              operator: 'In',
+              values: [memory],
+            } as const,
+          ]
     return { ...whole, requirements: [...(whole.requirements ?? []), ...sized] }
   },
   aks: (share) => wholeGpus(share, named(share, aksSizes, 'node.kubernetes.io/instance-type')),
@@ -142,7 +182,9 @@ const selections: Readonly<Record<GpuScheme, (share: Share) => Partial<GpuSelect
   }),
   intel: (share) => ({
     ...wholeGpus(share, { key: vendorLabels.intel, operator: 'In', values: productsOf(share.gpu) }),
-    needs: [`Intel's GPU device plugin, and nodes labelled ${vendorLabels.intel}=${productsOf(share.gpu)[0]}`],
+    needs: [
+      `Intel's GPU device plugin, and nodes labelled ${vendorLabels.intel}=${productsOf(share.gpu)[0]}`,
+    ],
   }),
   'time-slicing': sharedByPlugin,
   mps: sharedByPlugin,
@@ -173,7 +215,11 @@ const selections: Readonly<Record<GpuScheme, (share: Share) => Partial<GpuSelect
     needs: ['the gpushare scheduler extender; it counts whole GiB'],
   }),
   dra: (share) => {
-    const claim = deviceClaim({ ...share, gpuMemoryMiB: memoryMiBOf(share) }, productsOf(share.gpu), share.dra)
+    const claim = deviceClaim(
+      { ...share, gpuMemoryMiB: memoryMiBOf(share) },
+      productsOf(share.gpu),
+      share.dra,
+    )
     return { claim, needs: claimNeeds(claim) }
   },
 }
@@ -183,16 +229,31 @@ const memoryMiBOf = ({ gpu, gpuMemoryMiB = 0, gpuShare }: Share): number =>
   Math.floor(Math.min(gpuMemoryMiB, mostMemoryMiB(gpu) * gpuShare))
 const corePercentOf = ({ gpuShare }: Share): string => String(Math.round(gpuShare * 100))
 
-const product = (values: readonly string[]): NodeRequirement => ({ key: 'nvidia.com/gpu.product', operator: 'In', values })
+const product = (values: readonly string[]): NodeRequirement => ({
+  key: 'nvidia.com/gpu.product',
+  operator: 'In',
+  values,
+})
 
 /** @throws GpuSchemeError for a GPU that a cloud has no name for */
-function named({ gpu, scheme }: Share, names: Readonly<Record<string, string | readonly string[]>>, key: string): NodeRequirement {
+function named(
+  { gpu, scheme }: Share,
+  names: Readonly<Record<string, string | readonly string[]>>,
+  key: string,
+): NodeRequirement {
   const name = names[gpu]
-  if (!name) throw new GpuSchemeError(`${gpu} has no name in scheme ${scheme}`, `known there: ${Object.keys(names).join(', ')}`)
+  if (!name)
+    throw new GpuSchemeError(
+      `${gpu} has no name in scheme ${scheme}`,
+      `known there: ${Object.keys(names).join(', ')}`,
+    )
   return { key, operator: 'In', values: [name].flat() }
 }
 
-function wholeGpus({ gpu, gpus, gpuShare, scheme }: Share, label: NodeRequirement): Partial<GpuSelection> {
+function wholeGpus(
+  { gpu, gpus, gpuShare, scheme }: Share,
+  label: NodeRequirement,
+): Partial<GpuSelection> {
   if (gpuShare < 1) {
     throw new GpuSchemeError(
       `scheme ${scheme} gives whole GPUs, and the configuration holds ${Math.round(gpuShare * 100)} % of a ${gpu}`,
@@ -211,10 +272,14 @@ function sharedByPlugin({ gpu, gpuShare, migProfile, scheme }: Share): Partial<G
     limits: { 'nvidia.com/gpu': '1' },
     requirements: [
       product(productsOf(gpu).flatMap((p) => [`${p}-SHARED`, p])),
-      ...(shared ? [{ key: 'nvidia.com/gpu.sharing-strategy', operator: 'In', values: [scheme] } as const] : []),
+      ...(shared
+        ? [{ key: 'nvidia.com/gpu.sharing-strategy', operator: 'In', values: [scheme] } as const]
+        : []),
     ],
     needs: shared
-      ? [`the device plugin shares each GPU by ${scheme} with ${replicas} replicas; memory is held by the server's own limit`]
+      ? [
+          `the device plugin shares each GPU by ${scheme} with ${replicas} replicas; memory is held by the server's own limit`,
+        ]
       : [],
   }
 }
@@ -230,7 +295,9 @@ function migSlice({ gpu, gpus, migProfile, scheme }: Share): Partial<GpuSelectio
   const slice = migProfile.replace('+', '.')
   return {
     limits: { [mixed ? `nvidia.com/mig-${slice}` : 'nvidia.com/gpu']: String(gpus) },
-    requirements: [product(mixed ? productsOf(gpu) : productsOf(gpu).map((p) => `${p}-MIG-${slice}`))],
+    requirements: [
+      product(mixed ? productsOf(gpu) : productsOf(gpu).map((p) => `${p}-MIG-${slice}`)),
+    ],
     needs: [`nodes with MIG strategy ${mixed ? 'mixed' : 'single'} and ${migProfile} slices`],
   }
 }

@@ -1,4 +1,7 @@
-/** The launcher against an API server of this process, which fails in ways that a real one cannot be told to. */
+/**
+ * The launcher against an API server of this process, which fails in ways that a real one cannot be
+ * told to.
+ */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
@@ -35,7 +38,12 @@ afterEach(async () => {
 })
 
 const scheduled = { conditions: [{ type: 'PodScheduled', status: 'True' }] }
-const running = { ...scheduled, phase: 'Running', podIP: '127.0.0.1', containerStatuses: [container({ running: {} })] }
+const running = {
+  ...scheduled,
+  phase: 'Running',
+  podIP: '127.0.0.1',
+  containerStatuses: [container({ running: {} })],
+}
 function container(state: object) {
   return { name: 'main', image: 'i', imageID: '', ready: true, restartCount: 0, state }
 }
@@ -45,7 +53,11 @@ function runs(pod: V1Pod, set: (status: object) => void): void {
   setImmediate(() => {
     set(
       small
-        ? { ...scheduled, phase: 'Failed', containerStatuses: [container({ terminated: { exitCode: 137, reason: 'OOMKilled' } })] }
+        ? {
+            ...scheduled,
+            phase: 'Failed',
+            containerStatuses: [container({ terminated: { exitCode: 137, reason: 'OOMKilled' } })],
+          }
         : running,
     )
   })
@@ -55,8 +67,18 @@ const launcherOf = (api: Api, startMs = 400, env: object[] = []): KubernetesLaun
   const made = createKubernetesLauncher({
     api,
     experimentId: 'e',
-    template: { kind: 'command', model: 'm', command: [], protocol: 'json', path: '/', readyTimeoutS: 5 },
-    own: { pod: { spec: { containers: [{ name: 'main', image: 'i', ...(env.length > 0 && { env }) }] } }, container: 'main' },
+    template: {
+      kind: 'command',
+      model: 'm',
+      command: [],
+      protocol: 'json',
+      path: '/',
+      readyTimeoutS: 5,
+    },
+    own: {
+      pod: { spec: { containers: [{ name: 'main', image: 'i', ...(env.length > 0 && { env }) }] } },
+      container: 'main',
+    },
     port: (pods.address() as AddressInfo).port,
     parameters: [],
     protocol: protocolFor('json', { path: '/', healthPath: '/', template: '{}' }),
@@ -68,7 +90,8 @@ const launcherOf = (api: Api, startMs = 400, env: object[] = []): KubernetesLaun
   open.push(made)
   return made
 }
-const launcher = async (patience?: Parameters<FakeApiServer['api']>[0]) => launcherOf(await fake.api(patience))
+const launcher = async (patience?: Parameters<FakeApiServer['api']>[0]) =>
+  launcherOf(await fake.api(patience))
 const never = new AbortController().signal
 
 launcherContract('the Kubernetes launcher', {
@@ -76,7 +99,10 @@ launcherContract('the Kubernetes launcher', {
   good: { memoryMiB: 100 },
   other: { skip: 'the fake has one server for all its pods; on a real cluster it is tested' },
   infeasible: { configuration: { memoryMiB: 1 }, reason: 'out-of-memory' },
-  leftovers: () => [...fake.objects.pods.keys(), ...fake.objects.jobs.keys()].filter((name) => !name.includes('-lease-')),
+  leftovers: () =>
+    [...fake.objects.pods.keys(), ...fake.objects.jobs.keys()].filter(
+      (name) => !name.includes('-lease-'),
+    ),
   abortAfterMs: [0, 2, 5, 10, 30],
 })
 
@@ -86,7 +112,10 @@ test('a pod is given its secrets by a Secret, which goes with it', async () => {
   const predictor = await made.launch({}, 1, never)
   expect(JSON.stringify([...fake.objects.pods.values()])).not.toContain('planted')
   expect([...fake.objects.secrets.values()]).toMatchObject([
-    { stringData: { 'secret-1': 'planted-in-launch' }, metadata: { ownerReferences: [{ kind: 'Job' }] } },
+    {
+      stringData: { 'secret-1': 'planted-in-launch' },
+      metadata: { ownerReferences: [{ kind: 'Job' }] },
+    },
   ])
   await predictor.stop()
   expect(fake.objects.secrets.size).toBe(0)
@@ -122,7 +151,9 @@ describe('an API server in trouble', () => {
   test('one that never recovers is a failed trial, with the server’s words', async () => {
     const made = await launcher({ retryMs: 100 })
     first(Number.POSITIVE_INFINITY, 503)
-    await expect(made.launch({}, 1, never)).rejects.toMatchObject({ message: expect.stringContaining('later, please') })
+    await expect(made.launch({}, 1, never)).rejects.toMatchObject({
+      message: expect.stringContaining('later, please'),
+    })
   })
 
   test('an answer that is lost on its way makes no second pod', async () => {
@@ -155,17 +186,27 @@ describe('an API server in trouble', () => {
     fake.kubelet = () => {}
     const made = await launcher()
     const launch = made.launch({}, 1, never)
-    await waitFor(() => fake.objects.pods.size === 1 && fake.seen.some((request) => request.includes('/pods (watch)')))
+    await waitFor(
+      () =>
+        fake.objects.pods.size === 1 &&
+        fake.seen.some((request) => request.includes('/pods (watch)')),
+    )
     fake.endWatches('gone')
     fake.setStatus([...fake.objects.pods.keys()][0]!, running)
     await (await launch).stop()
-    expect(fake.seen.filter((request) => request === 'GET /api/v1/namespaces/test/pods').length).toBeGreaterThan(1)
+    expect(
+      fake.seen.filter((request) => request === 'GET /api/v1/namespaces/test/pods').length,
+    ).toBeGreaterThan(1)
   })
 
   test('refused: the server’s message and what to do', async () => {
     fake.fault = ({ method }, response) => {
       if (method !== 'POST') return false
-      answer(response, 403, status(403, 'Forbidden', 'configmaps is forbidden: User "u" cannot create resource'))
+      answer(
+        response,
+        403,
+        status(403, 'Forbidden', 'configmaps is forbidden: User "u" cannot create resource'),
+      )
       return true
     }
     await expect((await launcher()).launch({}, 1, never)).rejects.toMatchObject({
@@ -177,7 +218,10 @@ describe('an API server in trouble', () => {
 })
 
 describe('a pod in trouble', () => {
-  const launchOf = async (given: object, say: (pod: string) => void = () => {}): Promise<unknown> => {
+  const launchOf = async (
+    given: object,
+    say: (pod: string) => void = () => {},
+  ): Promise<unknown> => {
     fake.kubelet = ({ metadata }, set) =>
       setImmediate(() => {
         say(metadata!.name!)
@@ -200,12 +244,42 @@ describe('a pod in trouble', () => {
       'LaunchError',
       /Evicted: The node was low/,
     ],
-    ['on a lost node', { ...running, reason: 'NodeLost', message: 'Node n is not responding' }, 'LaunchError', /NodeLost/],
-    ['past its deadline', { phase: 'Failed', reason: 'DeadlineExceeded' }, 'LaunchError', /DeadlineExceeded/],
-    ['refused by its node', { phase: 'Failed', reason: 'OutOfnvidia.com/gpu', message: 'not enough' }, 'LaunchError', /OutOfnvidia/],
-    ['without its image', waiting('ImagePullBackOff', 'Back-off pulling image "i"'), 'LaunchError', /ImagePullBackOff: Back-off/],
-    ['with a bad image name', waiting('InvalidImageName', 'couldn’t parse'), 'LaunchError', /InvalidImageName/],
-    ['that never starts', { ...scheduled, phase: 'Pending' }, 'LaunchError', /did not start within/],
+    [
+      'on a lost node',
+      { ...running, reason: 'NodeLost', message: 'Node n is not responding' },
+      'LaunchError',
+      /NodeLost/,
+    ],
+    [
+      'past its deadline',
+      { phase: 'Failed', reason: 'DeadlineExceeded' },
+      'LaunchError',
+      /DeadlineExceeded/,
+    ],
+    [
+      'refused by its node',
+      { phase: 'Failed', reason: 'OutOfnvidia.com/gpu', message: 'not enough' },
+      'LaunchError',
+      /OutOfnvidia/,
+    ],
+    [
+      'without its image',
+      waiting('ImagePullBackOff', 'Back-off pulling image "i"'),
+      'LaunchError',
+      /ImagePullBackOff: Back-off/,
+    ],
+    [
+      'with a bad image name',
+      waiting('InvalidImageName', 'couldn’t parse'),
+      'LaunchError',
+      /InvalidImageName/,
+    ],
+    [
+      'that never starts',
+      { ...scheduled, phase: 'Pending' },
+      'LaunchError',
+      /did not start within/,
+    ],
     [
       'that no node fits',
       {
@@ -228,10 +302,26 @@ describe('a pod in trouble', () => {
 
   test.each([
     ['with a bad image name', waiting('InvalidImageName', 'couldn’t parse'), 'experiment'],
-    ['whose image is not there', waiting('ErrImagePull', 'manifest unknown: i not found'), 'experiment'],
-    ['whose Secret is not there', waiting('CreateContainerConfigError', 'secret "s" not found'), 'experiment'],
-    ['whose registry is slow', waiting('ImagePullBackOff', 'Back-off pulling image "i"'), undefined],
-    ['that was evicted', { phase: 'Failed', reason: 'Evicted', message: 'low on memory' }, undefined],
+    [
+      'whose image is not there',
+      waiting('ErrImagePull', 'manifest unknown: i not found'),
+      'experiment',
+    ],
+    [
+      'whose Secret is not there',
+      waiting('CreateContainerConfigError', 'secret "s" not found'),
+      'experiment',
+    ],
+    [
+      'whose registry is slow',
+      waiting('ImagePullBackOff', 'Back-off pulling image "i"'),
+      undefined,
+    ],
+    [
+      'that was evicted',
+      { phase: 'Failed', reason: 'Evicted', message: 'low on memory' },
+      undefined,
+    ],
   ])('%s is tried again only where that may help', async (_, given, final) => {
     expect(await launchOf(given)).toMatchObject({ name: 'LaunchError', final })
   })
@@ -249,13 +339,21 @@ describe('a pod in trouble', () => {
       return true
     }
     const error = await launchOf(given, (pod) => fake.say(pod, 'Failed', said))
-    expect(error).toMatchObject({ name: 'LaunchError', final, message: expect.stringContaining(`Back-off pulling image "i": ${said}`) })
+    expect(error).toMatchObject({
+      name: 'LaunchError',
+      final,
+      message: expect.stringContaining(`Back-off pulling image "i": ${said}`),
+    })
   })
 
   test('that a policy refuses is not asked for again', async () => {
     fake.fault = ({ method, path }, response) => {
       if (method !== 'POST' || !path.endsWith('/pods')) return false
-      answer(response, 403, status(403, 'Forbidden', 'pods "x" is forbidden: violates PodSecurity "restricted:latest"'))
+      answer(
+        response,
+        403,
+        status(403, 'Forbidden', 'pods "x" is forbidden: violates PodSecurity "restricted:latest"'),
+      )
       return true
     }
     expect(await launchOf({})).toMatchObject({
@@ -267,7 +365,12 @@ describe('a pod in trouble', () => {
 
   test('that no node has waits for the autoscaler while that adds one, and tells its last words', async () => {
     const conditions = [
-      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
+      {
+        type: 'PodScheduled',
+        status: 'False',
+        reason: 'Unschedulable',
+        message: '0/3 nodes: Insufficient nvidia.com/gpu',
+      },
     ]
     let pod = ''
     fake.kubelet = ({ metadata }, set) =>
@@ -278,11 +381,21 @@ describe('a pod in trouble', () => {
       })
     const waits: string[] = []
     const launched = launcherOf(await fake.api()).launch({}, 1, never, (what) => waits.push(what))
-    const early = await Promise.race([launched.catch(() => 'gave up'), new Promise((resolve) => setTimeout(resolve, 500, 'waits'))])
+    const early = await Promise.race([
+      launched.catch(() => 'gave up'),
+      new Promise((resolve) => setTimeout(resolve, 500, 'waits')),
+    ])
     expect(early).toBe('waits')
-    expect(waits[0]).toBe('a node (TriggeredScaleUp: pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}])')
+    expect(waits[0]).toBe(
+      'a node (TriggeredScaleUp: pod triggered scale-up: [{gpu-pool 0->1 (max: 4)}])',
+    )
     const lastTimestamp = new Date(Date.now() + 1000).toISOString()
-    fake.say(pod, 'NotTriggerScaleUp', 'pod did not trigger scale-up: 1 max node group size reached', { lastTimestamp })
+    fake.say(
+      pod,
+      'NotTriggerScaleUp',
+      'pod did not trigger scale-up: 1 max node group size reached',
+      { lastTimestamp },
+    )
     await expect(launched).rejects.toMatchObject({
       final: 'run',
       message: expect.stringMatching(/Insufficient nvidia.*max node group size/),
@@ -291,16 +404,27 @@ describe('a pod in trouble', () => {
 
   test('whose node group gets no node, by the autoscaler’s own status, waits no longer', async () => {
     const conditions = [
-      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
+      {
+        type: 'PodScheduled',
+        status: 'False',
+        reason: 'Unschedulable',
+        message: '0/3 nodes: Insufficient nvidia.com/gpu',
+      },
     ]
-    const say = (pod: string) => fake.say(pod, 'TriggeredScaleUp', 'pod triggered scale-up: [{nap-l4 0->1 (max: 9)}]')
+    const say = (pod: string) =>
+      fake.say(pod, 'TriggeredScaleUp', 'pod triggered scale-up: [{nap-l4 0->1 (max: 9)}]')
     const group = {
       name: 'nap-l4',
-      scaleUp: { status: 'Backoff', backoffInfo: { errorCode: 'QUOTA_EXCEEDED', errorMessage: 'NVIDIA_L4_GPUS' } },
+      scaleUp: {
+        status: 'Backoff',
+        backoffInfo: { errorCode: 'QUOTA_EXCEEDED', errorMessage: 'NVIDIA_L4_GPUS' },
+      },
     }
     fake.fault = ({ path }, response) => {
       if (!path.endsWith('/kube-system/configmaps/cluster-autoscaler-status')) return false
-      answer(response, 200, { data: { status: JSON.stringify({ nodeGroups: [{ name: 'other' }, group] }) } })
+      answer(response, 200, {
+        data: { status: JSON.stringify({ nodeGroups: [{ name: 'other' }, group] }) },
+      })
       return true
     }
     expect(await launchOf({ conditions }, say)).toMatchObject({
@@ -311,12 +435,22 @@ describe('a pod in trouble', () => {
 
   test('that Karpenter can make no node for is told so', async () => {
     const conditions = [
-      { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' },
+      {
+        type: 'PodScheduled',
+        status: 'False',
+        reason: 'Unschedulable',
+        message: '0/3 nodes: Insufficient nvidia.com/gpu',
+      },
     ]
-    const say = (pod: string) => fake.say(pod, 'Nominated', 'Pod should schedule on: nodeclaim/gpu-x1')
+    const say = (pod: string) =>
+      fake.say(pod, 'Nominated', 'Pod should schedule on: nodeclaim/gpu-x1')
     fake.fault = ({ path }, response) => {
       if (!path.endsWith('/nodeclaims/gpu-x1')) return false
-      answer(response, 200, { status: { conditions: [{ type: 'Launched', status: 'False', reason: 'InsufficientCapacity' }] } })
+      answer(response, 200, {
+        status: {
+          conditions: [{ type: 'Launched', status: 'False', reason: 'InsufficientCapacity' }],
+        },
+      })
       return true
     }
     expect(await launchOf({ conditions }, say)).toMatchObject({
@@ -327,15 +461,33 @@ describe('a pod in trouble', () => {
 
   test('that a free node would hold is no word on the configuration', async () => {
     const allocatable = { cpu: '8', memory: '64Gi', pods: '110' }
-    fake.objects.nodes.set('n', { metadata: { name: 'n', uid: '', resourceVersion: '', creationTimestamp: '' }, status: { allocatable } })
+    fake.objects.nodes.set('n', {
+      metadata: { name: 'n', uid: '', resourceVersion: '', creationTimestamp: '' },
+      status: { allocatable },
+    })
     const given = {
-      conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/1 nodes: Insufficient cpu' }],
+      conditions: [
+        {
+          type: 'PodScheduled',
+          status: 'False',
+          reason: 'Unschedulable',
+          message: '0/1 nodes: Insufficient cpu',
+        },
+      ],
     }
-    expect(await launchOf(given)).toMatchObject({ name: 'LaunchError', hint: expect.stringContaining('node n could hold it') })
+    expect(await launchOf(given)).toMatchObject({
+      name: 'LaunchError',
+      hint: expect.stringContaining('node n could hold it'),
+    })
   })
 
   test('that gets its node late tells the wait apart from its start', async () => {
-    const why = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: '0/3 nodes: Insufficient nvidia.com/gpu' }
+    const why = {
+      type: 'PodScheduled',
+      status: 'False',
+      reason: 'Unschedulable',
+      message: '0/3 nodes: Insufficient nvidia.com/gpu',
+    }
     let pod = ''
     fake.kubelet = ({ metadata }, set) => {
       pod = metadata!.name!
@@ -344,7 +496,9 @@ describe('a pod in trouble', () => {
     }
     const waits: string[] = []
     const startedMs = performance.now()
-    const launched = launcherOf(await fake.api(), 60_000).launch({}, 1, never, (what) => waits.push(what))
+    const launched = launcherOf(await fake.api(), 60_000).launch({}, 1, never, (what) =>
+      waits.push(what),
+    )
     await waitFor(() => waits.length > 0)
     fake.setStatus(pod, running)
     const predictor = await launched
@@ -362,7 +516,11 @@ describe('a pod in trouble', () => {
 
   test('that dies under load has died, out of memory where the cluster says so', async () => {
     const predictor = await (await launcher()).launch({}, 1, never)
-    fake.setStatus(predictor.pod.name, { containerStatuses: [container({ terminated: { exitCode: 137, reason: 'OOMKilled' } })] as never })
+    fake.setStatus(predictor.pod.name, {
+      containerStatuses: [
+        container({ terminated: { exitCode: 137, reason: 'OOMKilled' } }),
+      ] as never,
+    })
     expect(await predictor.died).toMatchObject({ outOfMemory: true })
     await predictor.stop()
   })
@@ -372,13 +530,17 @@ test('a hundred trials at once: requests and memory stay small', async () => {
   const made = launcherOf(await fake.api(), 60_000)
   await made.owner(never)
   const before = fake.seen.length
-  const predictors = await Promise.all(Array.from({ length: 100 }, (_, i) => made.launch({}, i + 1, never)))
+  const predictors = await Promise.all(
+    Array.from({ length: 100 }, (_, i) => made.launch({}, i + 1, never)),
+  )
   expect(fake.objects.pods.size).toBe(100)
   await Promise.all(predictors.map((predictor) => predictor.stop()))
   const perTrial = (fake.seen.length - before) / 100
   expect(perTrial).toBeLessThan(6)
-  // One list and one watch of each, however many trials: no trial asks for events, or for pods, by itself.
-  const asked = (kind: string) => fake.seen.filter((request) => request === `GET /api/v1/namespaces/test/${kind}`)
+  // One list and one watch of each, however many trials: no trial asks for events, or for pods, by
+  // itself.
+  const asked = (kind: string) =>
+    fake.seen.filter((request) => request === `GET /api/v1/namespaces/test/${kind}`)
   expect([asked('pods').length, asked('events').length]).toEqual([1, 1])
   console.info(
     `${perTrial.toFixed(2)} API requests a trial, ${Math.round(process.memoryUsage().rss / 2 ** 20)} MiB resident with 100 at once`,

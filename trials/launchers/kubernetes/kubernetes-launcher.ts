@@ -6,21 +6,38 @@ import { Cleanup } from '../local/cleanup.ts'
 import { type Api, ApiError } from './api.ts'
 import { ExperimentLease } from './lease.ts'
 import { type Json, labelNames, type Owner, ownerName } from './manifests.ts'
-import { type KubernetesLauncherOptions, plannedObjects, type TrialObjects } from './planned-objects.ts'
+import {
+  type KubernetesLauncherOptions,
+  plannedObjects,
+  type TrialObjects,
+} from './planned-objects.ts'
 import { launchPod, type PodPredictor } from './pod-launch.ts'
 import { PodWatch } from './pod-watch.ts'
 import { type Kind, removeObjects } from './sweep.ts'
 
 export interface KubernetesLauncher extends Launcher {
-  launch(configuration: Configuration, trialNumber: number, signal: AbortSignal, onWaiting?: OnWaiting): Promise<PodPredictor>
+  launch(
+    configuration: Configuration,
+    trialNumber: number,
+    signal: AbortSignal,
+    onWaiting?: OnWaiting,
+  ): Promise<PodPredictor>
   readonly api: Api
   readonly watch: PodWatch
-  /** The Job that owns the experiment's objects, made when first asked for, and anew where it was lost. @throws LaunchError where another tuner runs the experiment */
+  /**
+   * The Job that owns the experiment's objects, made when first asked for, and anew where it was
+   * lost. @throws LaunchError where another tuner runs the experiment
+   */
   owner(signal: AbortSignal): Promise<Owner>
   /** That Job, as it would be sent. */
   ownerPlan(name: string): Json
   /** What a configuration would be made of. @throws InfeasibleError, LaunchError as `launch` */
-  objectsFor(configuration: Configuration, trialNumber: number, owner: Owner, name: string): TrialObjects
+  objectsFor(
+    configuration: Configuration,
+    trialNumber: number,
+    owner: Owner,
+    name: string,
+  ): TrialObjects
   /** Numbers of other trials whose predictors run on a node. */
   neighbours(node: string, trial: number): number[]
   /** Removes the experiment's last objects, gives its lease back and ends the watch. Idempotent. */
@@ -33,14 +50,27 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
   const experimentSelector = `${labelNames.experiment}=${experimentId}`
   const watch = new PodWatch(api, experimentSelector, `${ownerName(experimentId)}-`)
   const live = new Set<string>()
-  const lease = new ExperimentLease({ image: options.image ?? builtinImage, ...options.lease, api, experimentId })
+  const lease = new ExperimentLease({
+    image: options.image ?? builtinImage,
+    ...options.lease,
+    api,
+    experimentId,
+  })
   const owner = (signal: AbortSignal): Promise<Owner> => lease.owner(signal)
-  const kinds: readonly Kind[] = ['jobs', 'pods', 'configmaps', ...(options.draVersion ? (['resourceclaimtemplates'] as const) : [])]
+  const kinds: readonly Kind[] = [
+    'jobs',
+    'pods',
+    'configmaps',
+    ...(options.draVersion ? (['resourceclaimtemplates'] as const) : []),
+  ]
 
   const launch: KubernetesLauncher['launch'] = async (configuration, trial, signal, onWaiting) => {
     const cleanup = new Cleanup()
     try {
-      return await launchPod({ options, watch, owner, live, neighbours }, { configuration, trial, cleanup, signal, onWaiting })
+      return await launchPod(
+        { options, watch, owner, live, neighbours },
+        { configuration, trial, cleanup, signal, onWaiting },
+      )
     } catch (error) {
       await cleanup.run()
       signal.throwIfAborted()
@@ -52,9 +82,16 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     const others = watch.all().filter(({ spec, metadata, status }) => {
       const labels = metadata?.labels ?? {}
       const its = Number(labels[labelNames.trial])
-      return spec?.nodeName === node && labels[labelNames.role] === 'predictor' && its !== trial && status?.phase === 'Running'
+      return (
+        spec?.nodeName === node &&
+        labels[labelNames.role] === 'predictor' &&
+        its !== trial &&
+        status?.phase === 'Running'
+      )
     })
-    return [...new Set(others.map(({ metadata }) => Number(metadata!.labels![labelNames.trial])))].sort((a, b) => a - b)
+    return [
+      ...new Set(others.map(({ metadata }) => Number(metadata!.labels![labelNames.trial]))),
+    ].sort((a, b) => a - b)
   }
 
   return {
@@ -69,11 +106,16 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     // Whose lease it is may sweep: what another tuner runs is left alone.
     sweep: async (signal = new AbortController().signal) => {
       await owner(signal)
-      await removeObjects(api, experimentSelector, { keep: new Set([...live, ...(await lease.names())]), kinds, signal })
+      await removeObjects(api, experimentSelector, {
+        keep: new Set([...live, ...(await lease.names())]),
+        kinds,
+        signal,
+      })
     },
     close: async () => {
       await watch.close()
-      if (await lease.end()) await removeObjects(api, experimentSelector, { keep: live, kinds: [...kinds, 'leases'] })
+      if (await lease.end())
+        await removeObjects(api, experimentSelector, { keep: live, kinds: [...kinds, 'leases'] })
       api.close()
     },
   }

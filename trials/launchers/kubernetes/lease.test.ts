@@ -20,7 +20,13 @@ afterEach(async () => {
 
 const never = new AbortController().signal
 const leaseOf = (change: Partial<LeaseOptions> = {}) => {
-  const lease = new ExperimentLease({ api, experimentId: 'e', image: 'i', patience: { goneMs: 300, renewMs: 20, retryMs: 20 }, ...change })
+  const lease = new ExperimentLease({
+    api,
+    experimentId: 'e',
+    image: 'i',
+    patience: { goneMs: 300, renewMs: 20, retryMs: 20 },
+    ...change,
+  })
   taken.push(lease)
   return lease
 }
@@ -67,12 +73,18 @@ test('an interrupt between the Job and the answer leaves no Job behind', async (
 
 test('renewals move the lease and the deadline of a Job without pods that satisfies the restricted profile', async () => {
   // Whole seconds are all that a deadline has.
-  const owner = await leaseOf({ patience: { goneMs: 1_000, renewMs: 20, retryMs: 20 } }).owner(never)
+  const owner = await leaseOf({ patience: { goneMs: 1_000, renewMs: 20, retryMs: 20 } }).owner(
+    never,
+  )
   const [job] = jobs()
   expect(owner).toEqual({ name: expect.stringMatching(/^tune-e-lease-/), uid: expect.any(String) })
-  expect(job).toMatchObject({ spec: { parallelism: 0, activeDeadlineSeconds: 1, ttlSecondsAfterFinished: 0 } })
+  expect(job).toMatchObject({
+    spec: { parallelism: 0, activeDeadlineSeconds: 1, ttlSecondsAfterFinished: 0 },
+  })
   expect(restrictedViolations(job!.spec.template.spec)).toEqual([])
-  expect(fake.objects.leases.get('tune-e')!.metadata).toMatchObject({ ownerReferences: [{ kind: 'Job', ...owner }] })
+  expect(fake.objects.leases.get('tune-e')!.metadata).toMatchObject({
+    ownerReferences: [{ kind: 'Job', ...owner }],
+  })
   const before = specOf()!.renewTime
   await eventually(() => jobs()[0]!.spec.activeDeadlineSeconds > 1 && specOf()!.renewTime > before)
 })
@@ -134,8 +146,14 @@ test('one that is not renewed is taken once its time is up, one of a process tha
   const lease = leaseOf()
   await lease.owner(never)
   expect(performance.now() - startedMs).toBeGreaterThan(299)
-  expect(specOf()).toMatchObject({ leaseTransitions: 1, holderIdentity: expect.not.stringContaining(elsewhere) })
-  const { host, pid } = /^(?<host>[^/]*)\/(?<pid>\d+)/.exec(specOf()!.holderIdentity)!.groups as { host: string; pid: string }
+  expect(specOf()).toMatchObject({
+    leaseTransitions: 1,
+    holderIdentity: expect.not.stringContaining(elsewhere),
+  })
+  const { host, pid } = /^(?<host>[^/]*)\/(?<pid>\d+)/.exec(specOf()!.holderIdentity)!.groups as {
+    host: string
+    pid: string
+  }
   await lease.end()
   setSpec({ holderIdentity: `${host}/${pid}/an earlier boot/1` })
   await leaseOf({ patience: { goneMs: 3_600_000 } }).owner(never)

@@ -1,14 +1,24 @@
 /**
- * What keeps an experiment's objects on a cluster alive: its tuner. A Lease says who runs the experiment, and a Job without pods owns every other
- * object; both are renewed together. A tuner that is gone renews neither: the Job passes its deadline, the cluster removes it at once
- * (`ttlSecondsAfterFinished`) and whatever it owns with it. No node is asked, and no image has to know of it.
+ * What keeps an experiment's objects on a cluster alive: its tuner. A Lease says who runs the
+ * experiment, and a Job without pods owns every other object; both are renewed together. A tuner
+ * that is gone renews neither: the Job passes its deadline, the cluster removes it at once
+ * (`ttlSecondsAfterFinished`) and whatever it owns with it. No node is asked, and no image has to
+ * know of it.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ownerState, type Owner as Process, thisProcess } from '../../store/owner.ts'
 import { LaunchError } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
-import { type Json, labelsOf, loadContainer, type Owner, ownerName, ownerReferences, ownSpec } from './manifests.ts'
+import {
+  type Json,
+  labelsOf,
+  loadContainer,
+  type Owner,
+  ownerName,
+  ownerReferences,
+  ownSpec,
+} from './manifests.ts'
 import { overlaid, type PodOverlay } from './pod-policy.ts'
 import { remove } from './sweep.ts'
 
@@ -21,7 +31,10 @@ interface LeasePatience {
   readonly retryMs: number
 }
 
-/** From a kill to the last pod's end: at most `goneMs`, and what the cluster's controllers and a pod's grace take, some seconds. */
+/**
+ * From a kill to the last pod's end: at most `goneMs`, and what the cluster's controllers and a
+ * pod's grace take, some seconds.
+ */
 const defaultPatience: LeasePatience = { goneMs: 40_000, renewMs: 10_000, retryMs: 1_000 }
 
 export interface LeaseOptions {
@@ -35,7 +48,11 @@ export interface LeaseOptions {
 
 interface LeaseObject {
   readonly metadata: { readonly resourceVersion: string; readonly ownerReferences?: unknown }
-  readonly spec: { readonly holderIdentity?: string | null; readonly renewTime?: string | null; readonly leaseTransitions?: number }
+  readonly spec: {
+    readonly holderIdentity?: string | null
+    readonly renewTime?: string | null
+    readonly leaseTransitions?: number
+  }
 }
 
 /** An experiment's lease, taken when first asked for and renewed until it is given back. */
@@ -45,7 +62,8 @@ export class ExperimentLease {
   constructor(private readonly options: LeaseOptions) {}
 
   /**
-   * The Job that owns what is made from now on; another one where the last ended by itself, or was removed from outside.
+   * The Job that owns what is made from now on; another one where the last ended by itself, or was
+   * removed from outside.
    * @throws LaunchError where another tuner runs the experiment; ApiError; the signal's reason
    */
   async owner(signal: AbortSignal): Promise<Owner> {
@@ -69,7 +87,10 @@ export class ExperimentLease {
     return held === undefined ? [] : [leaseName(this.options.experimentId), held.owner.name]
   }
 
-  /** Ends the renewals. @returns whether the experiment's objects were still this tuner's to remove; undefined: it was never taken */
+  /**
+   * Ends the renewals. @returns whether the experiment's objects were still this tuner's to remove;
+   * undefined: it was never taken
+   */
   async end(): Promise<boolean | undefined> {
     const held = await this.holding?.catch(() => undefined)
     this.holding = undefined
@@ -100,7 +121,10 @@ async function take(options: LeaseOptions, signal: AbortSignal): Promise<HeldLea
   const name = `${ownerName(experimentId)}-lease-${randomBytes(3).toString('hex')}`
   try {
     const body = ownerJob(options, name, patience.goneMs)
-    const { metadata } = await api.request<{ metadata: Owner }>('POST', jobsOf(api), { body, signal })
+    const { metadata } = await api.request<{ metadata: Owner }>('POST', jobsOf(api), {
+      body,
+      signal,
+    })
     const owner = { name: metadata.name, uid: metadata.uid }
     const madeMs = performance.now()
     await writeLease(options, patience, owner, before, signal)
@@ -127,7 +151,8 @@ async function untilFree(
     const state = stateOf(holder)
     if (state === 'dead' || state === 'this-process') return now
     if (state === 'alive') throw runElsewhere(experimentId, holder)
-    if (seen !== undefined && now.spec.renewTime !== seen.spec.renewTime) throw runElsewhere(experimentId, holder)
+    if (seen !== undefined && now.spec.renewTime !== seen.spec.renewTime)
+      throw runElsewhere(experimentId, holder)
     seen ??= now
     if (performance.now() - sinceMs > goneMs) return now
     await sleep(retryMs, undefined, { signal }).catch(() => signal.throwIfAborted())
@@ -142,9 +167,15 @@ const runElsewhere = (experimentId: string, holder: string): LaunchError =>
     'experiment',
   )
 
-async function existing(api: Api, experimentId: string, signal: AbortSignal): Promise<LeaseObject | undefined> {
+async function existing(
+  api: Api,
+  experimentId: string,
+  signal: AbortSignal,
+): Promise<LeaseObject | undefined> {
   try {
-    return await api.request<LeaseObject>('GET', `${leasesOf(api)}/${leaseName(experimentId)}`, { signal })
+    return await api.request<LeaseObject>('GET', `${leasesOf(api)}/${leaseName(experimentId)}`, {
+      signal,
+    })
   } catch (error) {
     if (error instanceof ApiError && error.status === 404) return undefined
     throw error
@@ -156,7 +187,9 @@ const identityOf = ({ host, pid, startedAt }: Process): string => `${host}/${pid
 
 function stateOf(holder: string): ReturnType<typeof ownerState> {
   const [, host, pid, startedAt] = /^([^/]*)\/(\d+)\/(.*)$/.exec(holder) ?? []
-  return host === undefined ? 'unknown' : ownerState({ host, pid: Number(pid), startedAt: startedAt! })
+  return host === undefined
+    ? 'unknown'
+    : ownerState({ host, pid: Number(pid), startedAt: startedAt! })
 }
 
 async function writeLease(
@@ -175,7 +208,11 @@ async function writeLease(
     renewTime: now,
     leaseTransitions: before === undefined ? 0 : (before.spec.leaseTransitions ?? 0) + 1,
   }
-  const metadata = { name, labels: labelsOf(experimentId, 'lease'), ownerReferences: ownerReferences(owner) }
+  const metadata = {
+    name,
+    labels: labelsOf(experimentId, 'lease'),
+    ownerReferences: ownerReferences(owner),
+  }
   const body = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec }
   if (before === undefined) {
     await api.request('POST', leasesOf(api), { body, signal })
@@ -183,32 +220,45 @@ async function writeLease(
   }
   // With its version: of two tuners that find it free only one gets it.
   const versioned = { ...metadata, resourceVersion: before.metadata.resourceVersion }
-  await api.request('PATCH', `${leasesOf(api)}/${name}`, { body: { metadata: versioned, spec }, signal })
+  await api.request('PATCH', `${leasesOf(api)}/${name}`, {
+    body: { metadata: versioned, spec },
+    signal,
+  })
 }
 
 /** RFC 3339 with microseconds, as a Lease has it. */
 const microTime = (): string => new Date().toISOString().replace('Z', '000Z')
 
-function renewed(options: LeaseOptions, patience: LeasePatience, owner: Owner, madeMs: number): HeldLease {
+function renewed(
+  options: LeaseOptions,
+  patience: LeasePatience,
+  owner: Owner,
+  madeMs: number,
+): HeldLease {
   const { api, experimentId } = options
   const ended = new AbortController()
   const lease = `${leasesOf(api)}/${leaseName(experimentId)}`
   const us = identityOf(thisProcess())
   let lost = false
-  // A controller that has not yet seen the Job start looks at its first deadline alone: that one is moved once the clock surely runs.
+  // A controller that has not yet seen the Job start looks at its first deadline alone: that one is
+  // moved once the clock surely runs.
   let clockRuns = false
   const once = async (): Promise<void> => {
     const sinceMs = performance.now() - madeMs
     await prolong(api, owner, (clockRuns ? sinceMs : 0) + patience.goneMs)
     clockRuns = true
     const body = { spec: { renewTime: microTime() } }
-    const now = await api.request<LeaseObject>('PATCH', lease, { body, once: true }).catch((error: unknown) => {
-      if (!(error instanceof ApiError) || error.status !== 404) throw error
-      return writeLease(options, patience, owner, undefined)
-    })
-    if (now !== undefined && now.spec.holderIdentity !== us) throw new OwnerGone(`${now.spec.holderIdentity} has taken the lease`)
+    const now = await api
+      .request<LeaseObject>('PATCH', lease, { body, once: true })
+      .catch((error: unknown) => {
+        if (!(error instanceof ApiError) || error.status !== 404) throw error
+        return writeLease(options, patience, owner, undefined)
+      })
+    if (now !== undefined && now.spec.holderIdentity !== us)
+      throw new OwnerGone(`${now.spec.holderIdentity} has taken the lease`)
   }
-  const pause = (ms: number) => sleep(ms, undefined, { signal: ended.signal, ref: false }).catch(() => {}) // ended: the loop sees it
+  const pause = (ms: number) =>
+    sleep(ms, undefined, { signal: ended.signal, ref: false }).catch(() => {}) // ended: the loop sees it
   const renewing = (async () => {
     await pause(patience.retryMs)
     while (!ended.signal.aborted && !lost) {
@@ -239,7 +289,11 @@ function renewed(options: LeaseOptions, patience: LeasePatience, owner: Owner, m
 class OwnerGone extends Error {}
 
 interface OwnerJob {
-  readonly metadata: { readonly uid: string; readonly creationTimestamp: string; readonly deletionTimestamp?: string }
+  readonly metadata: {
+    readonly uid: string
+    readonly creationTimestamp: string
+    readonly deletionTimestamp?: string
+  }
   readonly status?: {
     readonly startTime?: string
     readonly conditions?: readonly { readonly type: string; readonly status: string }[]
@@ -250,23 +304,39 @@ interface OwnerJob {
 async function prolong(api: Api, { name, uid }: Owner, liveMs: number): Promise<void> {
   const path = `${jobsOf(api)}/${name}`
   const body = { metadata: { uid }, spec: { activeDeadlineSeconds: Math.ceil(liveMs / 1000) } }
-  const job = await api.request<OwnerJob>('PATCH', path, { body, once: true }).catch((error: unknown) => {
-    if (error instanceof ApiError && (error.status === 404 || error.status === 409)) throw new OwnerGone('the owner is gone')
-    throw error
-  })
-  const over = job.status?.conditions?.some(({ type, status }) => type === 'Failed' && status === 'True')
-  if (over || job.metadata.deletionTimestamp !== undefined) throw new OwnerGone('the owner has passed its deadline')
+  const job = await api
+    .request<OwnerJob>('PATCH', path, { body, once: true })
+    .catch((error: unknown) => {
+      if (error instanceof ApiError && (error.status === 404 || error.status === 409))
+        throw new OwnerGone('the owner is gone')
+      throw error
+    })
+  const over = job.status?.conditions?.some(
+    ({ type, status }) => type === 'Failed' && status === 'True',
+  )
+  if (over || job.metadata.deletionTimestamp !== undefined)
+    throw new OwnerGone('the owner has passed its deadline')
   if (job.status?.startTime !== undefined) return
-  // Its clock does not run yet: a controller before 1.24 keeps no start of a Job that never had a pod.
+  // Its clock does not run yet: a controller before 1.24 keeps no start of a Job that never had a
+  // pod.
   const status = { startTime: job.metadata.creationTimestamp }
   await api.request('PATCH', `${path}/status`, { body: { status }, once: true })
 }
 
 /** Owns every object of an experiment: deleting it deletes them. It never makes a pod. */
-function ownerJob({ experimentId, image, overlay }: Omit<LeaseOptions, 'api'>, name: string, liveMs: number): Json {
+function ownerJob(
+  { experimentId, image, overlay }: Omit<LeaseOptions, 'api'>,
+  name: string,
+  liveMs: number,
+): Json {
   const labels = labelsOf(experimentId, 'experiment')
-  const container = { containers: [{ name: loadContainer, image, args: ['--version'], resources: idle }] }
-  const spec = overlaid(overlaid(ownSpec(loadContainer), { restartPolicy: 'Never', ...container }), overlay?.spec)
+  const container = {
+    containers: [{ name: loadContainer, image, args: ['--version'], resources: idle }],
+  }
+  const spec = overlaid(
+    overlaid(ownSpec(loadContainer), { restartPolicy: 'Never', ...container }),
+    overlay?.spec,
+  )
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',

@@ -1,5 +1,13 @@
 /** The Job that loads a trial's predictor from beside it. */
-import { awayFromTrials, graceSeconds, type Json, loadContainer, type Owner, ownerReferences, ownSpec } from './manifests.ts'
+import {
+  awayFromTrials,
+  graceSeconds,
+  type Json,
+  loadContainer,
+  type Owner,
+  ownerReferences,
+  ownSpec,
+} from './manifests.ts'
 import { overlaid, type PodOverlay } from './pod-policy.ts'
 
 export interface LoadJob {
@@ -19,16 +27,36 @@ export interface LoadJob {
   readonly deadlineS: number
 }
 
-/** Half a core is enough for most; it may have two, for a generator that is throttled measures itself, and quotas want a limit. */
-const resources = { requests: { cpu: '500m', memory: '256Mi' }, limits: { cpu: '2', memory: '2Gi' } }
+/**
+ * Half a core is enough for most; it may have two, for a generator that is throttled measures
+ * itself, and quotas want a limit.
+ */
+const resources = {
+  requests: { cpu: '500m', memory: '256Mi' },
+  limits: { cpu: '2', memory: '2Gi' },
+}
 
 /** A pod that loads the predictor from inside the cluster, prints what it measured, and goes. */
-export function loadJob({ name, labels, owner, image, imagePullSecrets, overlay, task, payload, deadlineS }: LoadJob): Json {
+export function loadJob({
+  name,
+  labels,
+  owner,
+  image,
+  imagePullSecrets,
+  overlay,
+  task,
+  payload,
+  deadlineS,
+}: LoadJob): Json {
   const container: Json = {
     name: loadContainer,
     image,
-    ...(task === undefined ? { args: ['--version'] } : { args: ['load'], env: [{ name: 'TUNE_LOAD', value: task }] }),
-    ...(payload && { volumeMounts: [{ name: 'payload', mountPath: payload.folder, readOnly: true }] }),
+    ...(task === undefined
+      ? { args: ['--version'] }
+      : { args: ['load'], env: [{ name: 'TUNE_LOAD', value: task }] }),
+    ...(payload && {
+      volumeMounts: [{ name: 'payload', mountPath: payload.folder, readOnly: true }],
+    }),
     resources,
   }
   const spec: Json = {
@@ -36,7 +64,9 @@ export function loadJob({ name, labels, owner, image, imagePullSecrets, overlay,
     enableServiceLinks: false,
     terminationGracePeriodSeconds: graceSeconds,
     ...(imagePullSecrets !== undefined && { imagePullSecrets }),
-    affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [awayFromTrials] } },
+    affinity: {
+      podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [awayFromTrials] },
+    },
     ...(payload && { volumes: [{ name: 'payload', configMap: { name: payload.configMap } }] }),
     containers: [container],
   }

@@ -19,7 +19,10 @@ export interface LoadRunOptions extends Omit<LoadJob, 'name' | 'labels'> {
   readonly watch: PodWatch
   readonly experimentId: string
   readonly trial: number
-  /** True: that was the last line, and its pod's end is not waited for (a node tells of it a second or more later). */
+  /**
+   * True: that was the last line, and its pod's end is not waited for (a node tells of it a second
+   * or more later).
+   */
   readonly onLine: (line: string) => boolean
   readonly patience?: Partial<StartPatience>
 }
@@ -28,15 +31,21 @@ export interface LoadRunOptions extends Omit<LoadJob, 'name' | 'labels'> {
 const mostTaskBytes = 128 * 1024 - 64
 
 /** The Job as it is sent; also for a dry run. */
-export const loadJobOf = (options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine'>, name: string): Json =>
+export const loadJobOf = (
+  options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine'>,
+  name: string,
+): Json =>
   loadJob({ ...options, name, labels: labelsOf(options.experimentId, 'load', options.trial) })
 
 /**
- * Resolves once the last line was handed on, or with the exit code once the Job's pod has ended and every line it printed was; the Job is deleted,
- * whatever happened.
+ * Resolves once the last line was handed on, or with the exit code once the Job's pod has ended and
+ * every line it printed was; the Job is deleted, whatever happened.
  * @throws LaunchError when it does not run, ApiError, the signal's reason
  */
-export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Promise<number | undefined> {
+export async function runLoad(
+  options: LoadRunOptions,
+  signal: AbortSignal,
+): Promise<number | undefined> {
   const { api, watch, onLine } = options
   const taskBytes = Buffer.byteLength(options.task ?? '')
   if (taskBytes > mostTaskBytes) {
@@ -52,7 +61,11 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
   const podOfJob = () => {
     const pod = watch
       .all()
-      .find(({ metadata }) => (metadata?.labels?.['batch.kubernetes.io/job-name'] ?? metadata?.labels?.['job-name']) === name)
+      .find(
+        ({ metadata }) =>
+          (metadata?.labels?.['batch.kubernetes.io/job-name'] ?? metadata?.labels?.['job-name']) ===
+          name,
+      )
     seen ||= pod !== undefined
     return pod
   }
@@ -83,14 +96,27 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
         // It may have been quicker than the watch: what it printed is all there.
         return now.kind === 'ended' ? { kind: 'running', ip: '' } : now
       },
-      endedAs: async () => notLoading(withPullCause(state(), await watch.events.of(pod.metadata!.name!, signal).catch(() => []))),
+      endedAs: async () =>
+        notLoading(
+          withPullCause(
+            state(),
+            await watch.events.of(pod.metadata!.name!, signal).catch(() => []),
+          ),
+        ),
       requested: template,
       patience: { ...defaultStartPatience, ...options.patience },
       signal,
     })
     const lines = lineReader(onLine, () => over.abort(new Error('all was said')))
     const reading = AbortSignal.any([signal, over.signal])
-    const logged = followLog(api, pod.metadata!.name!, loadContainer, lines.write, () => state().kind !== 'running', reading)
+    const logged = followLog(
+      api,
+      pod.metadata!.name!,
+      loadContainer,
+      lines.write,
+      () => state().kind !== 'running',
+      reading,
+    )
     const code = await watch.until(ended, reading).catch((error: unknown) => {
       if (signal.aborted || !over.signal.aborted) throw error
       return undefined
@@ -104,14 +130,22 @@ export async function runLoad(options: LoadRunOptions, signal: AbortSignal): Pro
   }
 }
 
-/** How long a Job may go without a pod, ms: for no reason that the cluster names, and because others hold what a quota allows. */
+/**
+ * How long a Job may go without a pod, ms: for no reason that the cluster names, and because others
+ * hold what a quota allows.
+ */
 const [silentMs, busyMs] = [60_000, 10 * 60_000]
 
 /**
  * The pod that the cluster makes for a Job.
  * @throws LaunchError in the cluster's words where it will make none, or made none in time
  */
-async function madeBy({ watch, patience }: LoadRunOptions, name: string, podOfJob: () => V1Pod | undefined, signal: AbortSignal) {
+async function madeBy(
+  { watch, patience }: LoadRunOptions,
+  name: string,
+  podOfJob: () => V1Pod | undefined,
+  signal: AbortSignal,
+) {
   const gaveUp = new AbortController()
   const startedMs = performance.now()
   const look = async () => {
@@ -139,7 +173,8 @@ const notLoading = (state: PodState): LaunchError =>
     'final' in state && state.final ? 'experiment' : undefined,
   )
 
-const describe = (state: PodState): string => ('what' in state ? state.what : 'why' in state ? state.why : state.kind)
+const describe = (state: PodState): string =>
+  'what' in state ? state.what : 'why' in state ? state.why : state.kind
 
 const lineReader = (onLine: (line: string) => boolean, onLast: () => void) => {
   const decoder = new StringDecoder('utf8')

@@ -4,7 +4,11 @@ import { gpuSelection } from './gpu-selection.ts'
 import { type Json, trialPod } from './manifests.ts'
 import { dropped } from './server-dry-run.ts'
 
-const podOf = (container: Json, configuration: Record<string, number | string>, spec: Json = {}) => {
+const podOf = (
+  container: Json,
+  configuration: Record<string, number | string>,
+  spec: Json = {},
+) => {
   const asked = resourcesOf(configuration)
   const pod = trialPod({
     name: 'p',
@@ -62,7 +66,10 @@ test('parameters are filled in where they stand; what is the shell’s stays', (
 })
 
 test('what is tuned is held, requests as limits; what is not tuned stays as it was', () => {
-  const resources = { requests: { cpu: '100m', memory: '1Gi' }, limits: { memory: '2Gi', 'nvidia.com/gpu': '4' } }
+  const resources = {
+    requests: { cpu: '100m', memory: '1Gi' },
+    limits: { memory: '2Gi', 'nvidia.com/gpu': '4' },
+  }
   const { main } = podOf({ resources }, { cpuCores: 1.5, gpu: 'T4' })
   expect(main.resources).toEqual({
     requests: { cpu: '1500m', memory: '1Gi', 'nvidia.com/gpu': '1' },
@@ -73,14 +80,23 @@ test('what is tuned is held, requests as limits; what is not tuned stays as it w
 test('the GPU’s node labels join each of the user’s own terms', () => {
   const zone = { key: 'zone', operator: 'In', values: ['a'] }
   const affinity = {
-    nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [zone] }] } },
+    nodeAffinity: {
+      requiredDuringSchedulingIgnoredDuringExecution: {
+        nodeSelectorTerms: [{ matchExpressions: [zone] }],
+      },
+    },
   }
   const { spec } = podOf({}, { gpu: 'T4' }, { affinity })
   expect(spec.affinity).toMatchObject({
     nodeAffinity: {
       requiredDuringSchedulingIgnoredDuringExecution: {
         nodeSelectorTerms: [
-          { matchExpressions: [zone, { key: 'nvidia.com/gpu.product', operator: 'In', values: ['Tesla-T4', 'NVIDIA-T4'] }] },
+          {
+            matchExpressions: [
+              zone,
+              { key: 'nvidia.com/gpu.product', operator: 'In', values: ['Tesla-T4', 'NVIDIA-T4'] },
+            ],
+          },
         ],
       },
     },
@@ -88,8 +104,10 @@ test('the GPU’s node labels join each of the user’s own terms', () => {
 })
 
 test('a field that a server dropped is found; a default that it left out is not', () => {
-  const sent = { spec: { containers: [{ name: 'a', imagePullPolice: 'Never', stdin: false, env: [] }] } }
-  expect(dropped(sent, { spec: { containers: [{ name: 'a', imagePullPolicy: 'Always' }] } })).toEqual([
-    'spec.containers[0].imagePullPolice',
-  ])
+  const sent = {
+    spec: { containers: [{ name: 'a', imagePullPolice: 'Never', stdin: false, env: [] }] },
+  }
+  expect(
+    dropped(sent, { spec: { containers: [{ name: 'a', imagePullPolicy: 'Always' }] } }),
+  ).toEqual(['spec.containers[0].imagePullPolice'])
 })

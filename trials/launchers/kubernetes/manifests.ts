@@ -2,7 +2,12 @@
 import type { Configuration } from '../../../search/types.ts'
 import type { Resources } from '../../resources.ts'
 import { predictorEnvironment } from '../builtin.ts'
-import { fillCommand, type LauncherValues, launcherPlaceholders, type TunedParameter } from '../fill.ts'
+import {
+  fillCommand,
+  type LauncherValues,
+  launcherPlaceholders,
+  type TunedParameter,
+} from '../fill.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import { claimName } from './dra.ts'
 import { type GpuSelection, gpuTolerations } from './gpu-selection.ts'
@@ -26,7 +31,10 @@ interface TrialPod {
   readonly template: BuiltinTemplate | CommandTemplate
   /** With a command template. */
   readonly own?: PodTemplate
-  /** With the built-in predictor: an image whose entry point is the `tune` command, and what is laid over its pod. */
+  /**
+   * With the built-in predictor: an image whose entry point is the `tune` command, and what is laid
+   * over its pod.
+   */
   readonly image?: string
   readonly overlay?: PodOverlay
   readonly port: number
@@ -61,7 +69,11 @@ export const builtinContainer = 'predictor'
 export const loadContainer = 'load'
 
 /** Labels of one object. Roles: experiment, lease, payload, predictor, load. */
-export const labelsOf = (experiment: string, role: string, trial?: number): Record<string, string> => ({
+export const labelsOf = (
+  experiment: string,
+  role: string,
+  trial?: number,
+): Record<string, string> => ({
   [labelNames.managedBy]: manager,
   [labelNames.experiment]: experiment,
   [labelNames.role]: role,
@@ -71,14 +83,20 @@ export const labelsOf = (experiment: string, role: string, trial?: number): Reco
 /** What names of an experiment's own objects begin with. */
 export const ownerName = (experiment: string): string => `tune-${experiment}`
 
-export const ownerReferences = ({ name, uid }: Owner) => [{ apiVersion: 'batch/v1', kind: 'Job', name, uid }]
+export const ownerReferences = ({ name, uid }: Owner) => [
+  { apiVersion: 'batch/v1', kind: 'Job', name, uid },
+]
 
 /** 2 → '2', 0.5 → '500m'. */
-const cpu = (cores: number): string => (Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`)
+const cpu = (cores: number): string =>
+  Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`
 
 /** @throws LaunchError for placeholders without a value */
 export function trialPod(plan: TrialPod): Json {
-  const given = plan.own?.pod ?? { metadata: plan.overlay?.metadata, spec: overlaid(ownSpec(builtinContainer), plan.overlay?.spec) }
+  const given = plan.own?.pod ?? {
+    metadata: plan.overlay?.metadata,
+    spec: overlaid(ownSpec(builtinContainer), plan.overlay?.spec),
+  }
   const metadata = (given.metadata ?? {}) as Json
   const spec = structuredClone((given.spec ?? { containers: [] }) as Json)
   const name = plan.own?.container ?? builtinContainer
@@ -114,13 +132,18 @@ export function trialPod(plan: TrialPod): Json {
           { name: claimName, resourceClaimTemplateName: plan.claimTemplateName ?? plan.name },
         ],
       }),
-      containers: containers.map((container) => (container.name === name ? tunedContainer(container, plan) : container)),
+      containers: containers.map((container) =>
+        container.name === name ? tunedContainer(container, plan) : container,
+      ),
     },
   }
 }
 
 /** Of one container of our own images, none of which calls the API server. */
-export const ownSpec = (container: string): Json => ({ automountServiceAccountToken: false, ...restrictedSpec(container) })
+export const ownSpec = (container: string): Json => ({
+  automountServiceAccountToken: false,
+  ...restrictedSpec(container),
+})
 
 /** From the request to end to the kill. A predictor under trial has nothing to save. */
 export const graceSeconds = 1
@@ -128,10 +151,13 @@ export const graceSeconds = 1
 /** On nodes with the GPU, and apart from other trials and their load where there is room. */
 function affinity(given: Json, gpu: GpuSelection): Json {
   const node = (given.nodeAffinity ?? {}) as Json
-  const required = node.requiredDuringSchedulingIgnoredDuringExecution as { nodeSelectorTerms: Json[] } | undefined
+  const required = node.requiredDuringSchedulingIgnoredDuringExecution as
+    | { nodeSelectorTerms: Json[] }
+    | undefined
   const terms = required?.nodeSelectorTerms ?? [{}]
   const apart = (given.podAntiAffinity ?? {}) as Json
-  const preferred = (apart.preferredDuringSchedulingIgnoredDuringExecution as Json[] | undefined) ?? []
+  const preferred =
+    (apart.preferredDuringSchedulingIgnoredDuringExecution as Json[] | undefined) ?? []
   return {
     ...given,
     ...(gpu.requirements.length > 0 && {
@@ -141,24 +167,40 @@ function affinity(given: Json, gpu: GpuSelection): Json {
         requiredDuringSchedulingIgnoredDuringExecution: {
           nodeSelectorTerms: terms.map((term) => ({
             ...term,
-            matchExpressions: [...((term.matchExpressions as Json[] | undefined) ?? []), ...gpu.requirements],
+            matchExpressions: [
+              ...((term.matchExpressions as Json[] | undefined) ?? []),
+              ...gpu.requirements,
+            ],
           })),
         },
       },
     }),
-    podAntiAffinity: { ...apart, preferredDuringSchedulingIgnoredDuringExecution: [...preferred, awayFromTrials] },
+    podAntiAffinity: {
+      ...apart,
+      preferredDuringSchedulingIgnoredDuringExecution: [...preferred, awayFromTrials],
+    },
   }
 }
 
 export const awayFromTrials = {
   weight: 100,
-  podAffinityTerm: { topologyKey: 'kubernetes.io/hostname', labelSelector: { matchLabels: { [labelNames.managedBy]: manager } } },
+  podAffinityTerm: {
+    topologyKey: 'kubernetes.io/hostname',
+    labelSelector: { matchLabels: { [labelNames.managedBy]: manager } },
+  },
 }
 
 function tunedContainer(container: Json, plan: TrialPod): Json {
   const { configuration, asked, gpu, template } = plan
-  const filled = template.kind === 'builtin' ? builtinFields(container, template, plan) : ownFields(container, template, plan)
-  const resources = (container.resources ?? {}) as { requests?: Json; limits?: Json; claims?: Json[] }
+  const filled =
+    template.kind === 'builtin'
+      ? builtinFields(container, template, plan)
+      : ownFields(container, template, plan)
+  const resources = (container.resources ?? {}) as {
+    requests?: Json
+    limits?: Json
+    claims?: Json[]
+  }
   const builtin = template.kind === 'builtin'
   const held = {
     ...((builtin || 'cpuCores' in configuration) && { cpu: cpu(asked.cpuCores) }),
@@ -166,7 +208,8 @@ function tunedContainer(container: Json, plan: TrialPod): Json {
     ...gpu.limits,
   }
   const tunesGpu = 'gpu' in configuration
-  const kept = (given: Json = {}) => Object.fromEntries(Object.entries(given).filter(([name]) => !(tunesGpu && isGpu(name))))
+  const kept = (given: Json = {}) =>
+    Object.fromEntries(Object.entries(given).filter(([name]) => !(tunesGpu && isGpu(name))))
   return {
     ...container,
     ...filled,
@@ -180,9 +223,14 @@ function tunedContainer(container: Json, plan: TrialPod): Json {
   }
 }
 
-const isGpu = (resource: string): boolean => /^(nvidia\.com|aliyun\.com|volcano\.sh)\//.test(resource)
+const isGpu = (resource: string): boolean =>
+  /^(nvidia\.com|aliyun\.com|volcano\.sh)\//.test(resource)
 
-function builtinFields(container: Json, template: BuiltinTemplate, { image, configuration, asked, port }: TrialPod): Json {
+function builtinFields(
+  container: Json,
+  template: BuiltinTemplate,
+  { image, configuration, asked, port }: TrialPod,
+): Json {
   const engine = runningEngine(template)
   const env: Readonly<Record<string, string>> = {
     ...predictorEnvironment(template, configuration, engine, asked),
@@ -197,15 +245,25 @@ function builtinFields(container: Json, template: BuiltinTemplate, { image, conf
   }
 }
 
-/** On a cluster the devices are there or asked for in vain: `auto` never turns into emulation behind the user's back. */
-export const runningEngine = ({ engine }: BuiltinTemplate): Exclude<BuiltinTemplate['engine'], 'auto'> =>
+/**
+ * On a cluster the devices are there or asked for in vain: `auto` never turns into emulation behind
+ * the user's back.
+ */
+export const runningEngine = ({
+  engine,
+}: BuiltinTemplate): Exclude<BuiltinTemplate['engine'], 'auto'> =>
   engine === 'auto' ? 'tfjs' : engine
 
 /**
- * Environment and arguments join what the container has; `${name}` of parameters and launcher values is filled in wherever it stands in command,
- * args and env. Any other `${...}` is the container's own, a shell's for instance.
+ * Environment and arguments join what the container has; `${name}` of parameters and launcher
+ * values is filled in wherever it stands in command, args and env. Any other `${...}` is the
+ * container's own, a shell's for instance.
  */
-function ownFields(container: Json, template: CommandTemplate, { parameters, configuration, trialNumber, port, asked }: TrialPod): Json {
+function ownFields(
+  container: Json,
+  template: CommandTemplate,
+  { parameters, configuration, trialNumber, port, asked }: TrialPod,
+): Json {
   const values: LauncherValues = {
     host: '0.0.0.0',
     port,
@@ -215,10 +273,24 @@ function ownFields(container: Json, template: CommandTemplate, { parameters, con
     gpuMemoryMiB: asked.gpuMemoryMiB ?? 0,
     gpuMemoryFraction: asked.gpuShare,
   }
-  const known = new Set<string>([...parameters.map(({ name }) => name), ...launcherPlaceholders, 'args'])
-  const protect = (text: string) => text.replace(/\$\{([^}]*)\}/g, (whole, name: string) => (known.has(name) ? whole : `$${whole}`))
-  const fill = (command: readonly string[], tuned: readonly TunedParameter[], env: Readonly<Record<string, string>> = {}) =>
-    fillCommand({ ...template, command: command.map(protect), env, files: [], cwd: undefined }, tuned, configuration, values)
+  const known = new Set<string>([
+    ...parameters.map(({ name }) => name),
+    ...launcherPlaceholders,
+    'args',
+  ])
+  const protect = (text: string) =>
+    text.replace(/\$\{([^}]*)\}/g, (whole, name: string) => (known.has(name) ? whole : `$${whole}`))
+  const fill = (
+    command: readonly string[],
+    tuned: readonly TunedParameter[],
+    env: Readonly<Record<string, string>> = {},
+  ) =>
+    fillCommand(
+      { ...template, command: command.map(protect), env, files: [], cwd: undefined },
+      tuned,
+      configuration,
+      values,
+    )
 
   const given = ((container.env as Json[] | undefined) ?? []).map((entry) =>
     typeof entry.value === 'string' ? { ...entry, value: fill([entry.value], []).argv[0] } : entry,
@@ -226,7 +298,9 @@ function ownFields(container: Json, template: CommandTemplate, { parameters, con
   const { env, argv } = fill((container.args as string[] | undefined) ?? [], parameters)
   const variables = withVariables(given, env)
   return {
-    ...(container.command !== undefined && { command: fill(container.command as string[], []).argv }),
+    ...(container.command !== undefined && {
+      command: fill(container.command as string[], []).argv,
+    }),
     ...(argv.length > 0 && { args: argv }),
     ...(variables.length > 0 && { env: variables }),
   }

@@ -1,4 +1,7 @@
-/** What NVIDIA's MIG manager was told to cut a node's GPUs into (label nvidia.com/mig.config), held against what they can be cut into and what is there. */
+/**
+ * What NVIDIA's MIG manager was told to cut a node's GPUs into (label nvidia.com/mig.config), held
+ * against what they can be cut into and what is there.
+ */
 import type { V1Node } from '@kubernetes/client-node'
 import { gpuCatalogue } from '../../devices/catalogue.ts'
 import { migProfilesOf } from '../../devices/mig.ts'
@@ -9,8 +12,12 @@ export const configLabel = 'nvidia.com/mig.config'
 /** What its manager says of it: pending, rebooting, success, failed. */
 export const stateLabel = 'nvidia.com/mig.config.state'
 
-/** What is wrong with the slices of nodes, a sentence for each; a custom layout of the user's own is not judged. */
-export const migFaults = (nodes: readonly V1Node[]): string[] => nodes.flatMap((node) => faultOf(node) ?? [])
+/**
+ * What is wrong with the slices of nodes, a sentence for each; a custom layout of the user's own is
+ * not judged.
+ */
+export const migFaults = (nodes: readonly V1Node[]): string[] =>
+  nodes.flatMap((node) => faultOf(node) ?? [])
 
 function faultOf({ metadata, status }: V1Node): string | undefined {
   const labels = metadata?.labels ?? {}
@@ -25,9 +32,13 @@ function faultOf({ metadata, status }: V1Node): string | undefined {
   const profile = profileOf(config)
   if (profile === undefined || gpuOf(labels) === undefined) return undefined
   const advertised = Object.entries(status?.allocatable ?? {}).some(
-    ([resource, amount]) => (resource === `nvidia.com/mig-${profile}` || resource === 'nvidia.com/gpu') && quantity(amount) > 0,
+    ([resource, amount]) =>
+      (resource === `nvidia.com/mig-${profile}` || resource === 'nvidia.com/gpu') &&
+      quantity(amount) > 0,
   )
-  return advertised ? undefined : `${said}: the device plugin offers no such slice (MIG strategy none?)`
+  return advertised
+    ? undefined
+    : `${said}: the device plugin offers no such slice (MIG strategy none?)`
 }
 
 /** The one profile that the operator's own layouts cut whole GPUs into: all-1g.5gb. */
@@ -50,7 +61,10 @@ export function impossibleLayout(labels: Labels, layout: string): string | undef
   return `a ${gpu.name} has no such slice${known.length > 0 ? `; it has ${known.join(', ')}` : ''}`
 }
 
-/** Whether the device plugin offers what a layout cuts, and no longer what was there before; of a layout of the user's own nobody knows. */
+/**
+ * Whether the device plugin offers what a layout cuts, and no longer what was there before; of a
+ * layout of the user's own nobody knows.
+ */
 export function offersLayout({ metadata, status }: V1Node, layout: string): boolean {
   const profile = profileOf(layout)
   if (profile === undefined) return true

@@ -16,10 +16,24 @@ afterEach(async () => {
   await fake.stop()
 })
 
-const [config, state, before] = ['nvidia.com/mig.config', 'nvidia.com/mig.config.state', 'tune/mig-config-before']
-const capable = { 'nvidia.com/mig.capable': 'true', 'nvidia.com/gpu.product': 'NVIDIA-A100-SXM4-40GB' }
-function node(name: string, labels: Record<string, string> = {}, allocatable: Record<string, string> = { 'nvidia.com/gpu': '1' }): void {
-  fake.objects.nodes.set(name, { metadata: { name, labels: { ...capable, ...labels } }, status: { allocatable } } as never)
+const [config, state, before] = [
+  'nvidia.com/mig.config',
+  'nvidia.com/mig.config.state',
+  'tune/mig-config-before',
+]
+const capable = {
+  'nvidia.com/mig.capable': 'true',
+  'nvidia.com/gpu.product': 'NVIDIA-A100-SXM4-40GB',
+}
+function node(
+  name: string,
+  labels: Record<string, string> = {},
+  allocatable: Record<string, string> = { 'nvidia.com/gpu': '1' },
+): void {
+  fake.objects.nodes.set(name, {
+    metadata: { name, labels: { ...capable, ...labels } },
+    status: { allocatable },
+  } as never)
 }
 const now = (name: string) => fake.objects.nodes.get(name) as unknown as V1Node
 
@@ -53,7 +67,9 @@ test('nodes are cut, and told at the end to be as they were', async () => {
   const told = managed()
   const cut = await cutNodes(api, { a: 'all-1g.5gb', b: 'all-2g.10gb' }, soon)
   expect(told).toEqual(['a all-1g.5gb', 'b all-2g.10gb'])
-  expect(cut.notices[0]).toContain('kubectl label node a nvidia.com/mig.config=all-3g.20gb --overwrite')
+  expect(cut.notices[0]).toContain(
+    'kubectl label node a nvidia.com/mig.config=all-3g.20gb --overwrite',
+  )
   await cut.restore()
   await cut.restore()
   expect(told.slice(2)).toEqual(['a all-3g.20gb', 'b all-disabled'])
@@ -61,7 +77,10 @@ test('nodes are cut, and told at the end to be as they were', async () => {
 })
 
 test('a layout that was there already stays; one that a killed tuner left is taken back', async () => {
-  const there = [{ [config!]: 'all-1g.5gb', [state!]: 'success' }, { 'nvidia.com/mig-1g.5gb': '7' }] as const
+  const there = [
+    { [config!]: 'all-1g.5gb', [state!]: 'success' },
+    { 'nvidia.com/mig-1g.5gb': '7' },
+  ] as const
   node('own', ...there)
   node('left', ...there)
   Object.assign(now('left').metadata!, { annotations: { [before!]: 'all-disabled' } })
@@ -74,30 +93,44 @@ test('a layout that was there already stays; one that a killed tuner left is tak
 test('one node that fails to be cut takes the others back, with the reason', async () => {
   node('a')
   const told = managed('failed')
-  await expect(cutNodes(api, { a: 'all-1g.5gb' }, soon)).rejects.toThrow(/node a: nvidia.com\/mig.config=all-1g.5gb failed/)
+  await expect(cutNodes(api, { a: 'all-1g.5gb' }, soon)).rejects.toThrow(
+    /node a: nvidia.com\/mig.config=all-1g.5gb failed/,
+  )
   expect(told).toEqual(['a all-1g.5gb', 'a all-disabled'])
 })
 
 test('slices that the device plugin does not offer are not waited for for ever', async () => {
   node('a')
   fake.fault = ({ method }) => {
-    if (method === 'PATCH') setImmediate(() => Object.assign(now('a').metadata!.labels!, { [state!]: 'success' }))
+    if (method === 'PATCH')
+      setImmediate(() => Object.assign(now('a').metadata!.labels!, { [state!]: 'success' }))
     return false
   }
-  await expect(cutNodes(api, { a: 'all-1g.5gb' }, { ...soon, offeredMs: 20 })).rejects.toThrow(/offers no such slice/)
+  await expect(cutNodes(api, { a: 'all-1g.5gb' }, { ...soon, offeredMs: 20 })).rejects.toThrow(
+    /offers no such slice/,
+  )
 })
 
 test.each([
   ['no such node', () => {}, 'all-1g.5gb', /has no node a/],
   ['no such slice', () => node('a'), 'all-1g.18gb', /A100-40GB has no such slice; it has 1g\.5gb/],
-  ['nobody who cuts', () => node('a', { 'nvidia.com/mig.capable': 'false' }), 'all-1g.5gb', /nothing there cuts GPUs/],
+  [
+    'nobody who cuts',
+    () => node('a', { 'nvidia.com/mig.capable': 'false' }),
+    'all-1g.5gb',
+    /nothing there cuts GPUs/,
+  ],
   [
     'GPUs that are held',
     () => {
       node('a')
       const limits = { 'nvidia.com/gpu': '1' }
       const spec = { nodeName: 'a', containers: [{ name: 'c', resources: { limits } }] }
-      fake.objects.pods.set('p', { metadata: { name: 'p', namespace: 'test' }, spec, status: { phase: 'Running' } } as never)
+      fake.objects.pods.set('p', {
+        metadata: { name: 'p', namespace: 'test' },
+        spec,
+        status: { phase: 'Running' },
+      } as never)
     },
     'all-1g.5gb',
     /test\/p hold its GPUs/,

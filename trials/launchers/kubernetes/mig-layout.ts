@@ -1,4 +1,7 @@
-/** Cuts the GPUs of nodes that the user named, by what NVIDIA's MIG manager reads, and has them as they were again afterwards. */
+/**
+ * Cuts the GPUs of nodes that the user named, by what NVIDIA's MIG manager reads, and has them as
+ * they were again afterwards.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { V1Node, V1Pod } from '@kubernetes/client-node'
 import { LaunchError } from '../../types.ts'
@@ -29,11 +32,17 @@ interface CutNodes {
 }
 
 /**
- * Tells each node its layout, and waits until its slices are there. All are checked before the first is changed, and where one fails all are told to go back.
+ * Tells each node its layout, and waits until its slices are there. All are checked before the
+ * first is changed, and where one fails all are told to go back.
  * @param layouts node → name of a layout that the MIG manager knows, e.g. 'all-1g.5gb'
- * @throws LaunchError for a node that cannot be cut so, is in use, or fails to be cut in time; ApiError
+ * @throws LaunchError for a node that cannot be cut so, is in use, or fails to be cut in time;
+ * ApiError
  */
-export async function cutNodes(api: Api, layouts: Readonly<Record<string, string>>, options: CutOptions = {}): Promise<CutNodes> {
+export async function cutNodes(
+  api: Api,
+  layouts: Readonly<Record<string, string>>,
+  options: CutOptions = {},
+): Promise<CutNodes> {
   const found: { name: string; layout: string; before: string }[] = []
   for (const [name, layout] of Object.entries(layouts)) {
     const before = await checked(api, name, layout, options.signal)
@@ -66,11 +75,20 @@ export async function cutNodes(api: Api, layouts: Readonly<Record<string, string
 }
 
 /** @returns what it goes back to; undefined: it is cut so already, and not by a run of ours */
-async function checked(api: Api, name: string, layout: string, signal?: AbortSignal): Promise<string | undefined> {
+async function checked(
+  api: Api,
+  name: string,
+  layout: string,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
   const node = await nodeOf(api, name, signal)
   const { labels = {}, annotations = {} } = node.metadata ?? {}
   const impossible = impossibleLayout(labels, layout)
-  if (impossible !== undefined) throw new LaunchError(`node ${name} cannot be cut as ${layout}: ${impossible}`, 'name another layout')
+  if (impossible !== undefined)
+    throw new LaunchError(
+      `node ${name} cannot be cut as ${layout}: ${impossible}`,
+      'name another layout',
+    )
   const left = annotations[beforeAnnotation]
   if (labels[configLabel] === layout && labels[stateLabel] === 'success') return left
   if (labels[stateLabel] === undefined && labels['nvidia.com/mig.capable'] !== 'true')
@@ -80,7 +98,10 @@ async function checked(api: Api, name: string, layout: string, signal?: AbortSig
     )
   const holders = await holdersOf(api, name, signal)
   if (holders.length > 0)
-    throw new LaunchError(`node ${name} cannot be cut anew: ${holders.join(', ')} hold its GPUs`, 'end them, or name another node')
+    throw new LaunchError(
+      `node ${name} cannot be cut anew: ${holders.join(', ')} hold its GPUs`,
+      'end them, or name another node',
+    )
   return left ?? labels[configLabel] ?? uncut
 }
 
@@ -109,13 +130,29 @@ async function holdersOf(api: Api, node: string, signal?: AbortSignal): Promise<
 }
 
 /** The state is taken back with it: what is read next is said of this layout. */
-const label = (api: Api, name: string, layout: string, before: string | null, signal?: AbortSignal): Promise<unknown> =>
+const label = (
+  api: Api,
+  name: string,
+  layout: string,
+  before: string | null,
+  signal?: AbortSignal,
+): Promise<unknown> =>
   api.request('PATCH', `/api/v1/nodes/${name}`, {
-    body: { metadata: { labels: { [configLabel]: layout, [stateLabel]: 'pending' }, annotations: { [beforeAnnotation]: before } } },
+    body: {
+      metadata: {
+        labels: { [configLabel]: layout, [stateLabel]: 'pending' },
+        annotations: { [beforeAnnotation]: before },
+      },
+    },
     signal,
   })
 
-async function untilCut(api: Api, name: string, layout: string, options: CutOptions): Promise<void> {
+async function untilCut(
+  api: Api,
+  name: string,
+  layout: string,
+  options: CutOptions,
+): Promise<void> {
   const { timeoutMs = 15 * 60_000, offeredMs = 2 * 60_000, lookMs = 2_000, signal } = options
   const startedMs = performance.now()
   let cutMs: number | undefined
@@ -123,15 +160,25 @@ async function untilCut(api: Api, name: string, layout: string, options: CutOpti
     const node = await nodeOf(api, name, signal)
     const { [configLabel]: told, [stateLabel]: state = 'pending' } = node.metadata?.labels ?? {}
     const said = `node ${name}: ${configLabel}=${told}`
-    if (told !== layout) throw new LaunchError(`${said} was set by somebody else, in place of ${layout}`, 'leave its layout to one of them')
+    if (told !== layout)
+      throw new LaunchError(
+        `${said} was set by somebody else, in place of ${layout}`,
+        'leave its layout to one of them',
+      )
     if (state === 'failed')
-      throw new LaunchError(`${said} failed: the log of NVIDIA's MIG manager says why`, 'does its configuration have that layout?')
+      throw new LaunchError(
+        `${said} failed: the log of NVIDIA's MIG manager says why`,
+        'does its configuration have that layout?',
+      )
     const nowMs = performance.now()
     if (state === 'success') {
       if (offersLayout(node, layout)) return
       cutMs ??= nowMs
       if (nowMs - cutMs > offeredMs)
-        throw new LaunchError(`${said} is done, and the device plugin offers no such slice`, 'set its MIG strategy to mixed or single')
+        throw new LaunchError(
+          `${said} is done, and the device plugin offers no such slice`,
+          'set its MIG strategy to mixed or single',
+        )
     } else if (nowMs - startedMs > timeoutMs)
       throw new LaunchError(
         `${said} is ${state} after ${Math.round(timeoutMs / 60_000)} min`,

@@ -2,7 +2,10 @@ import { expect, test } from 'vitest'
 import { laidOnto, ownedFields } from './owned-fields.ts'
 
 const fieldsV1 = {
-  'f:metadata': { 'f:annotations': { 'f:tune/trial': {} }, 'f:finalizers': { '.': {}, 'v:"a/b"': {} } },
+  'f:metadata': {
+    'f:annotations': { 'f:tune/trial': {} },
+    'f:finalizers': { '.': {}, 'v:"a/b"': {} },
+  },
   'f:spec': {
     'f:replicas': {},
     'f:gone': {},
@@ -45,7 +48,10 @@ const object = {
       { manager: 'tune', operation: 'Apply', fieldsV1 },
     ],
   },
-  spec: { replicas: 3, template: { spec: { containers, tolerations: [{ key: 'gpu' }], dnsPolicy: 'ClusterFirst' } } },
+  spec: {
+    replicas: 3,
+    template: { spec: { containers, tolerations: [{ key: 'gpu' }], dnsPolicy: 'ClusterFirst' } },
+  },
 }
 
 test('what a manager applied, with the values of now; what is gone is left out', () => {
@@ -58,7 +64,13 @@ test('what a manager applied, with the values of now; what is gone is left out',
       replicas: 3,
       template: {
         spec: {
-          containers: [{ name: 'server', env: [{ name: 'A', value: '2' }], resources: { limits: { memory: '2Gi' } } }],
+          containers: [
+            {
+              name: 'server',
+              env: [{ name: 'A', value: '2' }],
+              resources: { limits: { memory: '2Gi' } },
+            },
+          ],
           tolerations: [{ key: 'gpu' }],
         },
       },
@@ -71,7 +83,13 @@ test('one onto the other: lists that have names by these, other lists and values
   const change = {
     spec: {
       template: {
-        spec: { containers: [{ name: 'server', env: [{ name: 'B', value: '8' }], args: ['--x'] }, { name: 'new' }], tolerations: [] },
+        spec: {
+          containers: [
+            { name: 'server', env: [{ name: 'B', value: '8' }], args: ['--x'] },
+            { name: 'new' },
+          ],
+          tolerations: [],
+        },
       },
     },
   }

@@ -27,9 +27,16 @@ test('bodies of a file reach the load generator as they are, and both objects ar
   const body = map!.body(owner) as { binaryData: Record<string, string>; metadata: object }
   expect(map!.source).toEqual({ kind: 'file', path: `${payloadFolder}/meine_bodies.jsonl` })
   expect(Buffer.from(body.binaryData['meine_bodies.jsonl']!, 'base64').toString()).toBe(bodies)
-  expect(body.metadata).toMatchObject({ labels: { 'tune/experiment': 'e' }, ownerReferences: [{ uid: 'u' }] })
-  const load = loadJobOf({ ...job, payload: { configMap: map!.name, folder: payloadFolder } }, 'load')
-  for (const object of [body, load]) expect(checkManifests(JSON.stringify(object)).problems).toEqual([])
+  expect(body.metadata).toMatchObject({
+    labels: { 'tune/experiment': 'e' },
+    ownerReferences: [{ uid: 'u' }],
+  })
+  const load = loadJobOf(
+    { ...job, payload: { configMap: map!.name, folder: payloadFolder } },
+    'load',
+  )
+  for (const object of [body, load])
+    expect(checkManifests(JSON.stringify(object)).problems).toEqual([])
   expect(load).toMatchObject({
     spec: {
       template: {
@@ -45,10 +52,15 @@ test('bodies of a file reach the load generator as they are, and both objects ar
 test('pictures go in the order of their names, each by a key of its own; other files stay here', async () => {
   const pictures = join(folder, 'pictures')
   mkdirSync(pictures)
-  for (const name of ['b ä.png', 'b_ä.png', 'a.JPG', 'notes.txt']) writeFileSync(join(pictures, name), name)
+  for (const name of ['b ä.png', 'b_ä.png', 'a.JPG', 'notes.txt'])
+    writeFileSync(join(pictures, name), name)
   const map = await payloadMap('e', { kind: 'images', path: pictures, seed: 1, count: 2 })
   expect(map!.source).toEqual({ kind: 'images', path: payloadFolder, seed: 1, count: 2 })
-  expect(Object.keys((map!.body(owner) as { binaryData: object }).binaryData)).toEqual(['0000-a.JPG', '0001-b__.png', '0002-b__.png'])
+  expect(Object.keys((map!.body(owner) as { binaryData: object }).binaryData)).toEqual([
+    '0000-a.JPG',
+    '0001-b__.png',
+    '0002-b__.png',
+  ])
 })
 
 test('another content has another name; more than a ConfigMap holds is refused, with what to do', async () => {
@@ -61,23 +73,39 @@ test('another content has another name; more than a ConfigMap holds is refused, 
     message: expect.stringContaining('has 1025 KiB'),
     hint: expect.stringContaining('port-forward'),
   })
-  await expect(payloadMap('e', { kind: 'file', path: join(folder, 'none') })).rejects.toThrow(/cannot be read/)
+  await expect(payloadMap('e', { kind: 'file', path: join(folder, 'none') })).rejects.toThrow(
+    /cannot be read/,
+  )
 })
 
 test('a task that no environment takes is refused before a Job is made', async () => {
   const nowhere = { request: () => Promise.reject(new Error('asked')) } as unknown as Api
-  const options = { ...job, task: 'x'.repeat(140_000), api: nowhere, watch: {} as PodWatch, onLine: () => false }
+  const options = {
+    ...job,
+    task: 'x'.repeat(140_000),
+    api: nowhere,
+    watch: {} as PodWatch,
+    onLine: () => false,
+  }
   await expect(runLoad(options, new AbortController().signal)).rejects.toMatchObject({
     name: 'LaunchError',
     message: expect.stringContaining('137 KiB'),
   })
 })
 
-test.each([{ file: 'share.json' }, { tokenizer: 'tokenizer.json' }])('what prompts are made from stays here: %j', async (from) => {
-  const lengths = { inputTokens: { kind: 'fixed', tokens: 9 }, outputTokens: { kind: 'fixed', tokens: 9 } } as const
-  expect(await payloadMap('e', { kind: 'generated', seed: 1, prompts: lengths })).toBeUndefined()
-  await expect(payloadMap('e', { kind: 'generated', seed: 1, prompts: { ...lengths, ...from } })).rejects.toMatchObject({
-    message: expect.stringContaining(Object.values(from)[0]!),
-    hint: expect.stringContaining('loadFrom: port-forward'),
-  })
-})
+test.each([{ file: 'share.json' }, { tokenizer: 'tokenizer.json' }])(
+  'what prompts are made from stays here: %j',
+  async (from) => {
+    const lengths = {
+      inputTokens: { kind: 'fixed', tokens: 9 },
+      outputTokens: { kind: 'fixed', tokens: 9 },
+    } as const
+    expect(await payloadMap('e', { kind: 'generated', seed: 1, prompts: lengths })).toBeUndefined()
+    await expect(
+      payloadMap('e', { kind: 'generated', seed: 1, prompts: { ...lengths, ...from } }),
+    ).rejects.toMatchObject({
+      message: expect.stringContaining(Object.values(from)[0]!),
+      hint: expect.stringContaining('loadFrom: port-forward'),
+    })
+  },
+)

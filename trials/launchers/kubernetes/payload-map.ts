@@ -1,4 +1,7 @@
-/** The user's request bodies, texts or pictures as a ConfigMap, for a load generator in the cluster to read. */
+/**
+ * The user's request bodies, texts or pictures as a ConfigMap, for a load generator in the cluster
+ * to read.
+ */
 import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -23,21 +26,31 @@ export interface PayloadMap {
 
 /**
  * @returns undefined for a payload without files
- * @throws LaunchError for files that cannot be read or are too large together, and for what prompts are made from, which is larger as a rule
+ * @throws LaunchError for files that cannot be read or are too large together, and for what prompts
+ * are made from, which is larger as a rule
  */
-export async function payloadMap(experimentId: string, payload: PayloadSource): Promise<PayloadMap | undefined> {
+export async function payloadMap(
+  experimentId: string,
+  payload: PayloadSource,
+): Promise<PayloadMap | undefined> {
   const hint = 'or say kubernetes: {loadFrom: port-forward}, which sends them from here'
   if (payload.kind === 'generated') {
     const { file, tokenizer } = payload.prompts ?? {}
     const read = file ?? tokenizer
     if (read === undefined) return undefined
-    throw new LaunchError(`a load generator in the cluster does not get ${read}, which prompts are made from`, `leave it out, ${hint}`)
+    throw new LaunchError(
+      `a load generator in the cluster does not get ${read}, which prompts are made from`,
+      `leave it out, ${hint}`,
+    )
   }
   let files: { key: string; bytes: Buffer }[]
   try {
     files = await filesOf(payload)
   } catch (error) {
-    throw new LaunchError(`the payload ${payload.path} cannot be read: ${(error as Error).message}`, 'correct load.payload')
+    throw new LaunchError(
+      `the payload ${payload.path} cannot be read: ${(error as Error).message}`,
+      'correct load.payload',
+    )
   }
   const bytes = files.reduce((sum, file) => sum + file.bytes.length, 0)
   if (bytes > mostPayloadBytes) {
@@ -51,12 +64,21 @@ export async function payloadMap(experimentId: string, payload: PayloadSource): 
   const [first] = files
   return {
     name,
-    source: { ...payload, path: payload.kind === 'images' ? payloadFolder : `${payloadFolder}/${first!.key}` },
+    source: {
+      ...payload,
+      path: payload.kind === 'images' ? payloadFolder : `${payloadFolder}/${first!.key}`,
+    },
     body: (owner) => ({
       apiVersion: 'v1',
       kind: 'ConfigMap',
-      metadata: { name, labels: labelsOf(experimentId, 'payload'), ownerReferences: ownerReferences(owner) },
-      binaryData: Object.fromEntries(files.map(({ key, bytes }) => [key, bytes.toString('base64')])),
+      metadata: {
+        name,
+        labels: labelsOf(experimentId, 'payload'),
+        ownerReferences: ownerReferences(owner),
+      },
+      binaryData: Object.fromEntries(
+        files.map(({ key, bytes }) => [key, bytes.toString('base64')]),
+      ),
     }),
   }
 }
@@ -64,9 +86,13 @@ export async function payloadMap(experimentId: string, payload: PayloadSource): 
 async function filesOf({ kind, path }: FilePayload): Promise<{ key: string; bytes: Buffer }[]> {
   if (kind !== 'images') return [{ key: keyOf(basename(path)), bytes: readBytes(path, 'data') }]
   const names = (await readdir(path)).filter((name) => /\.(jpe?g|png)$/i.test(name)).sort()
-  // Numbered, so that names that differ in odd characters alone stay apart, and in the order that they are drawn from.
+  // Numbered, so that names that differ in odd characters alone stay apart, and in the order that
+  // they are drawn from.
   return Promise.all(
-    names.map(async (name, i) => ({ key: keyOf(`${String(i).padStart(4, '0')}-${name}`), bytes: readBytes(join(path, name), 'data') })),
+    names.map(async (name, i) => ({
+      key: keyOf(`${String(i).padStart(4, '0')}-${name}`),
+      bytes: readBytes(join(path, name), 'data'),
+    })),
   )
 }
 

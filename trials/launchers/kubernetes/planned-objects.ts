@@ -12,7 +12,15 @@ import { type ClusterGpu, memoryOnNodes, schemeFor } from './cluster-facts.ts'
 import { claimTemplate, type DeviceClaim, type DraOptions, type DraVersion } from './dra.ts'
 import { type GpuScheme, GpuSchemeError, type GpuSelection, gpuSelection } from './gpu-selection.ts'
 import type { LeaseOptions } from './lease.ts'
-import { type Json, labelsOf, type Owner, ownerReferences, type PodTemplate, runningEngine, trialPod } from './manifests.ts'
+import {
+  type Json,
+  labelsOf,
+  type Owner,
+  ownerReferences,
+  type PodTemplate,
+  runningEngine,
+  trialPod,
+} from './manifests.ts'
 import type { PodOverlay } from './pod-policy.ts'
 import { withPodSecrets } from './pod-secrets.ts'
 import type { UsageSource } from './pod-usage.ts'
@@ -46,14 +54,20 @@ export interface KubernetesLauncherOptions {
   readonly gpuScheme?: GpuScheme
   /** What the nodes have, where one scheme may not fit every GPU of the search. */
   readonly offers?: readonly ClusterGpu[]
-  /** What the nodes have, for how much memory their GPUs hold, where the scheme is given. Absent: `offers`. */
+  /**
+   * What the nodes have, for how much memory their GPUs hold, where the scheme is given. Absent:
+   * `offers`.
+   */
   readonly boards?: readonly ClusterGpu[]
   readonly dra?: DraOptions
   /** Of the server. Default v1. */
   readonly draVersion?: DraVersion
   /** Where the pods' usage is read. Absent: it stays unknown. */
   readonly usageSource?: UsageSource
-  /** After this long the cluster ends a trial's pod itself, whatever became of the tuner. Default an hour. */
+  /**
+   * After this long the cluster ends a trial's pod itself, whatever became of the tuner. Default an
+   * hour.
+   */
   readonly podDeadlineS?: number
   readonly patience?: Partial<StartPatience>
   /** By which way load takes; absent: to the pod's own address. */
@@ -87,12 +101,32 @@ export function plannedObjects(
   const labels = labelsOf(options.experimentId, 'predictor', trialNumber)
   const deadlineS = options.podDeadlineS ?? 3600
   const metadata = { name, labels, ownerReferences: ownerReferences(owner) }
-  const onGpu = asked.gpu !== undefined && (options.template.kind !== 'builtin' || runningEngine(options.template) !== 'emulated')
+  const onGpu =
+    asked.gpu !== undefined &&
+    (options.template.kind !== 'builtin' || runningEngine(options.template) !== 'emulated')
   const image = (onGpu && options.gpuImage) || options.image
-  const whole = trialPod({ ...options, image, name, labels, owner, configuration: all, trialNumber, asked, gpu, deadlineS })
-  const objects = { ...withPodSecrets(whole, metadata), ...wayObjects(options, { name, labels, owner, port: options.port }) }
+  const whole = trialPod({
+    ...options,
+    image,
+    name,
+    labels,
+    owner,
+    configuration: all,
+    trialNumber,
+    asked,
+    gpu,
+    deadlineS,
+  })
+  const objects = {
+    ...withPodSecrets(whole, metadata),
+    ...wayObjects(options, { name, labels, owner, port: options.port }),
+  }
   if (gpu.claim === undefined) return objects
-  return { ...objects, claim: gpu.claim, claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion) }
+  return {
+    ...objects,
+    claim: gpu.claim,
+    claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion),
+  }
 }
 
 function wayObjects(
@@ -101,35 +135,60 @@ function wayObjects(
 ): Pick<TrialObjects, 'way'> {
   if (through === undefined) return {}
   const route = trialRoute(through, of, api.namespace)
-  return { way: [trialService(of, protocolTable[protocol.name as ProtocolName].transport), ...(route ? [route] : [])] }
+  return {
+    way: [
+      trialService(of, protocolTable[protocol.name as ProtocolName].transport),
+      ...(route ? [route] : []),
+    ],
+  }
 }
 
-export function resourcesAsked(configuration: Configuration, { ownGpus }: KubernetesLauncherOptions): Resources {
+export function resourcesAsked(
+  configuration: Configuration,
+  { ownGpus }: KubernetesLauncherOptions,
+): Resources {
   try {
     return resourcesOf(configuration, {}, ownGpus)
   } catch (error) {
-    throw new LaunchError(`configuration: ${(error as Error).message}`, 'correct the space of the experiment')
+    throw new LaunchError(
+      `configuration: ${(error as Error).message}`,
+      'correct the space of the experiment',
+    )
   }
 }
 
 /** A share of what the driver says that a GPU has, which is less than its name says. */
 function asNodesHaveIt(asked: Resources, gpus: readonly ClusterGpu[]): Resources {
-  const memoryMiB = asked.gpu === undefined || asked.migProfile !== undefined ? undefined : memoryOnNodes(gpus, asked.gpu)
+  const memoryMiB =
+    asked.gpu === undefined || asked.migProfile !== undefined
+      ? undefined
+      : memoryOnNodes(gpus, asked.gpu)
   if (memoryMiB === undefined || asked.gpuMemoryMiB === undefined) return asked
-  return { ...asked, gpuMemoryMiB: Math.min(asked.gpuMemoryMiB, Math.floor(memoryMiB * asked.gpuShare)) }
+  return {
+    ...asked,
+    gpuMemoryMiB: Math.min(asked.gpuMemoryMiB, Math.floor(memoryMiB * asked.gpuShare)),
+  }
 }
 
 const noGpu: GpuSelection = { limits: {}, requirements: [], annotations: {}, needs: [] }
 
-function selectionFor(given: Resources, { template, gpuScheme, offers, boards, dra }: KubernetesLauncherOptions): GpuSelection {
-  if (given.gpu === undefined || (template.kind === 'builtin' && runningEngine(template) === 'emulated')) return noGpu
+function selectionFor(
+  given: Resources,
+  { template, gpuScheme, offers, boards, dra }: KubernetesLauncherOptions,
+): GpuSelection {
+  if (
+    given.gpu === undefined ||
+    (template.kind === 'builtin' && runningEngine(template) === 'emulated')
+  )
+    return noGpu
   const asked = asNodesHaveIt(given, boards ?? offers ?? [])
   try {
     if (gpuScheme !== undefined || offers === undefined) return gpuSelection(asked, gpuScheme, dra)
     const choice = schemeFor(offers, asked, dra)
     return gpuSelection(asked, choice.scheme, choice.dra)
   } catch (error) {
-    if (error instanceof GpuSchemeError) throw new InfeasibleError('no-such-gpu', `${error.message}; ${error.hint}`)
+    if (error instanceof GpuSchemeError)
+      throw new InfeasibleError('no-such-gpu', `${error.message}; ${error.hint}`)
     throw error
   }
 }

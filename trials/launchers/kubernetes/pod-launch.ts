@@ -15,14 +15,26 @@ import { defaultReadyTimeoutS } from '../template.ts'
 import { FollowedPod } from './followed-pod.ts'
 import type { Owner } from './manifests.ts'
 import { builtinContainer, type Json, runningEngine } from './manifests.ts'
-import { type KubernetesLauncherOptions, plannedObjects, resourcesAsked, type TrialObjects } from './planned-objects.ts'
+import {
+  type KubernetesLauncherOptions,
+  plannedObjects,
+  resourcesAsked,
+  type TrialObjects,
+} from './planned-objects.ts'
 import { kubeletLook, metricsServerLook, type PodPlace, samplePodUsage } from './pod-usage.ts'
 import type { PodWatch } from './pod-watch.ts'
 import { wayTo } from './reach.ts'
 import { defaultStartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
 import { type Way, wayOf } from './through.ts'
-import { createClaimTemplate, createPod, createSecret, createWay, removePod, wayKind } from './trial-objects.ts'
+import {
+  createClaimTemplate,
+  createPod,
+  createSecret,
+  createWay,
+  removePod,
+  wayKind,
+} from './trial-objects.ts'
 
 /** A predictor in a pod, and where the cluster has it. */
 export interface PodPredictor extends Predictor {
@@ -36,7 +48,8 @@ export interface PodPredictor extends Predictor {
     readonly way?: Way
   }
 }
-export const isPodPredictor = (predictor: Predictor): predictor is PodPredictor => 'pod' in predictor
+export const isPodPredictor = (predictor: Predictor): predictor is PodPredictor =>
+  'pod' in predictor
 
 /** What a launcher's pods share. */
 interface Shared {
@@ -61,7 +74,10 @@ interface Launch {
 }
 
 /** @returns a predictor that serves. What was made goes into `cleanup`, also when it throws. @throws as a launcher */
-export async function launchPod(shared: Shared, asked: Omit<Launch, 'shared'>): Promise<PodPredictor> {
+export async function launchPod(
+  shared: Shared,
+  asked: Omit<Launch, 'shared'>,
+): Promise<PodPredictor> {
   const { trial, cleanup, signal } = asked
   signal.throwIfAborted()
   // One signal ends every trial, and each waits for several things.
@@ -80,11 +96,18 @@ export async function launchPod(shared: Shared, asked: Omit<Launch, 'shared'>): 
   return {
     target,
     protocol: protocol.name,
-    provenance: template.kind === 'builtin' && runningEngine(template) === 'emulated' ? 'emulated' : 'measured',
+    provenance:
+      template.kind === 'builtin' && runningEngine(template) === 'emulated'
+        ? 'emulated'
+        : 'measured',
     isolation: isolationOf(objects.pod, followed.pod!, followed.container, neighbours(node, trial)),
     logPath: followed.log.path,
     logTail: () => followed.log.tail(),
-    usage: async () => ({ launchSeconds, ...(unplacedMs > 0 && { nodeWaitSeconds: unplacedMs / 1000 }), ...(await usage()) }),
+    usage: async () => ({
+      launchSeconds,
+      ...(unplacedMs > 0 && { nodeWaitSeconds: unplacedMs / 1000 }),
+      ...(await usage()),
+    }),
     restartUsage,
     died: followed.died(),
     pod: { name: followed.name, ip, port, node, trial, way: wayTaken(options, followed.name) },
@@ -129,24 +152,52 @@ async function makePod({
   // Before it is made: an answer may be lost on its way.
   cleanup.add(() => removePod(api, watch, name))
   await createPod(api, watch, objects.pod, signal)
-  const followed = new FollowedPod(api, watch, name, options.own?.container ?? builtinContainer, log, template.kind === 'builtin')
+  const followed = new FollowedPod(
+    api,
+    watch,
+    name,
+    options.own?.container ?? builtinContainer,
+    log,
+    template.kind === 'builtin',
+  )
   cleanup.add(() => followed.stop())
   return { followed, objects }
 }
 
-const wayTaken = ({ through, port, api }: KubernetesLauncherOptions, service: string): Way | undefined =>
-  through && wayOf(through, { service, namespace: api.namespace, port })
+const wayTaken = (
+  { through, port, api }: KubernetesLauncherOptions,
+  service: string,
+): Way | undefined => through && wayOf(through, { service, namespace: api.namespace, port })
 
-async function untilItRuns({ shared, signal, onWaiting }: Launch, followed: FollowedPod, { pod, claim }: TrialObjects) {
+async function untilItRuns(
+  { shared, signal, onWaiting }: Launch,
+  followed: FollowedPod,
+  { pod, claim }: TrialObjects,
+) {
   const { options, watch } = shared
   const { name, state, endedAs } = followed
   const patience = { ...defaultStartPatience, ...options.patience }
-  const started = await untilRunning({ api: options.api, watch, name, state, endedAs, requested: pod, claim, patience, signal, onWaiting })
+  const started = await untilRunning({
+    api: options.api,
+    watch,
+    name,
+    state,
+    endedAs,
+    requested: pod,
+    claim,
+    patience,
+    signal,
+    onWaiting,
+  })
   followed.readLog()
   return started
 }
 
-async function untilItServes({ shared: { options }, cleanup, signal }: Launch, followed: FollowedPod, ip: string) {
+async function untilItServes(
+  { shared: { options }, cleanup, signal }: Launch,
+  followed: FollowedPod,
+  ip: string,
+) {
   const { api, template, protocol, payload, port } = options
   const way = await wayTo(api, options.reach, { name: followed.name, ip, port })
   cleanup.add(way.close)
@@ -154,7 +205,10 @@ async function untilItServes({ shared: { options }, cleanup, signal }: Launch, f
   try {
     const endpoint = { protocol, url: way.url, model: template.model, payload }
     const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
-    return { way, target: await untilServing(endpoint, timeoutMs, AbortSignal.any([signal, notRunning])) }
+    return {
+      way,
+      target: await untilServing(endpoint, timeoutMs, AbortSignal.any([signal, notRunning])),
+    }
   } catch (error) {
     signal.throwIfAborted()
     if (notRunning.aborted) throw await followed.endedAs()
@@ -163,15 +217,25 @@ async function untilItServes({ shared: { options }, cleanup, signal }: Launch, f
 }
 
 /** @param runningMs when the container was first seen to run, by `performance.now()` */
-async function watchUsage({ shared: { options }, configuration, cleanup }: Launch, followed: FollowedPod, url: string, runningMs: number) {
+async function watchUsage(
+  { shared: { options }, configuration, cleanup }: Launch,
+  followed: FollowedPod,
+  url: string,
+  runningMs: number,
+) {
   const { name, container } = followed
   const pod = followed.pod!
   const node = pod.spec?.nodeName ?? 'an unknown node'
   const asked = resourcesAsked({ ...options.defaults, ...configuration }, options)
-  const probe = options.template.kind === 'builtin' ? metricsProbe(url, asked.gpu !== undefined) : undefined
+  const probe =
+    options.template.kind === 'builtin' ? metricsProbe(url, asked.gpu !== undefined) : undefined
   // The first reading is what later ones are counted from; one that fails is a reading less.
   await probe?.().catch(() => undefined)
-  const sampler = samplerOf(options, { name, node, container }, startedAtMs(pod, container) - runningMs)
+  const sampler = samplerOf(
+    options,
+    { name, node, container },
+    startedAtMs(pod, container) - runningMs,
+  )
   cleanup.add(() => sampler?.stop())
   return {
     node,
@@ -191,14 +255,22 @@ async function watchUsage({ shared: { options }, configuration, cleanup }: Launc
 
 function notServing(error: unknown, log: PredictorLog): unknown {
   if (error instanceof NeverReadyError) {
-    return new InfeasibleError('never-ready', `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`, log.path)
+    return new InfeasibleError(
+      'never-ready',
+      `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`,
+      log.path,
+    )
   }
   if (!(error instanceof Error) || error.name !== 'ProtocolError') return error
   return noGoodAnswer(error, log)
 }
 
 /** @param nodeMs what the node's clock is ahead of `performance.now()` */
-function samplerOf({ api, usageSource }: KubernetesLauncherOptions, place: PodPlace, nodeMs: number) {
+function samplerOf(
+  { api, usageSource }: KubernetesLauncherOptions,
+  place: PodPlace,
+  nodeMs: number,
+) {
   if (usageSource === undefined) return undefined
   const look = usageSource === 'kubelet' ? kubeletLook : metricsServerLook
   return samplePodUsage(look(api, place), () => nodeMs + performance.now())
@@ -210,10 +282,21 @@ const startedAtMs = ({ status }: V1Pod, container: string): number => {
   return new Date(running?.startedAt ?? Date.now()).getTime()
 }
 
-function isolationOf(body: Json, pod: V1Pod, container: string, neighbours: readonly number[]): string {
-  const containers = (body.spec as { containers: { name: string; resources?: { limits?: Record<string, string> } }[] }).containers
-  const limits = Object.entries(containers.find(({ name }) => name === container)?.resources?.limits ?? {})
-  const held = limits.length > 0 ? limits.map(([name, amount]) => `${name} ${amount}`).join(', ') : 'no limits'
-  const shared = neighbours.length > 0 ? `; shares the node with trial ${neighbours.join(', ')}` : ''
+function isolationOf(
+  body: Json,
+  pod: V1Pod,
+  container: string,
+  neighbours: readonly number[],
+): string {
+  const containers = (
+    body.spec as { containers: { name: string; resources?: { limits?: Record<string, string> } }[] }
+  ).containers
+  const limits = Object.entries(
+    containers.find(({ name }) => name === container)?.resources?.limits ?? {},
+  )
+  const held =
+    limits.length > 0 ? limits.map(([name, amount]) => `${name} ${amount}`).join(', ') : 'no limits'
+  const shared =
+    neighbours.length > 0 ? `; shares the node with trial ${neighbours.join(', ')}` : ''
   return `pod ${pod.metadata!.name} on ${pod.spec?.nodeName}: ${held} (${pod.status?.qosClass ?? 'unknown'} class)${shared}`
 }

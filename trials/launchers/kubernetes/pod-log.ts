@@ -3,8 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Api, ApiError } from './api.ts'
 
 /**
- * Hands on what a container prints, from its first byte on, until it has ended. A follow that breaks off is begun anew, and what was handed on
- * before is left out: nothing is lost, nothing comes twice, unless the node has rotated its file meanwhile.
+ * Hands on what a container prints, from its first byte on, until it has ended. A follow that
+ * breaks off is begun anew, and what was handed on before is left out: nothing is lost, nothing
+ * comes twice, unless the node has rotated its file meanwhile.
  * @param over says whether the container has ended: then what the server gives next is all there is
  */
 export async function followLog(

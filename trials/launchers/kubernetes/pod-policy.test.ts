@@ -34,7 +34,16 @@ const predictorPod = (overlay?: PodOverlay): Made => {
 }
 const loadPod = (overlay?: PodOverlay): Made => {
   const payload = { configMap: 'files', folder: '/payload' }
-  const job = loadJob({ name: 'l', labels, owner, image: 'tune', overlay, task: '{}', payload, deadlineS: 60 })
+  const job = loadJob({
+    name: 'l',
+    labels,
+    owner,
+    image: 'tune',
+    overlay,
+    task: '{}',
+    payload,
+    deadlineS: 60,
+  })
   return (job.spec as { template: Made }).template
 }
 
@@ -45,7 +54,10 @@ describe.each([
   test('is what the restricted profile asks for, and has limits for a quota', () => {
     const { spec } = podOf()
     expect(restrictedViolations(spec)).toEqual([])
-    expect(spec.containers[0]!.resources!.limits).toMatchObject({ cpu: expect.any(String), memory: expect.any(String) })
+    expect(spec.containers[0]!.resources!.limits).toMatchObject({
+      cpu: expect.any(String),
+      memory: expect.any(String),
+    })
   })
 
   test('takes what the user lays over it, and keeps what makes it work', () => {
@@ -70,7 +82,10 @@ describe.each([
         ],
       },
     })
-    expect(metadata).toMatchObject({ labels: { team: 'a', 'tune/trial': '1' }, annotations: { note: 'n' } })
+    expect(metadata).toMatchObject({
+      labels: { team: 'a', 'tune/trial': '1' },
+      annotations: { note: 'n' },
+    })
     expect(spec).toMatchObject({
       serviceAccountName: 'runner',
       priorityClassName: 'low',
@@ -79,11 +94,18 @@ describe.each([
     })
     expect(spec.imagePullSecrets).toEqual([{ name: 'registry' }])
     expect(spec.tolerations).toContainEqual({ key: 'pool', operator: 'Exists' })
-    expect(spec.securityContext).toEqual({ runAsNonRoot: true, fsGroup: 7, seccompProfile: { type: 'RuntimeDefault' } })
+    expect(spec.securityContext).toEqual({
+      runAsNonRoot: true,
+      fsGroup: 7,
+      seccompProfile: { type: 'RuntimeDefault' },
+    })
     expect(spec.volumes).toContainEqual({ name: 'scratch', emptyDir: {} })
     const [container, ...others] = spec.containers
     expect(others).toEqual([])
-    expect(container).toMatchObject({ image: 'tune', resources: { limits: { memory: expect.any(String), 'ephemeral-storage': '1Gi' } } })
+    expect(container).toMatchObject({
+      image: 'tune',
+      resources: { limits: { memory: expect.any(String), 'ephemeral-storage': '1Gi' } },
+    })
     expect(container!.env).toContainEqual({ name: 'HTTP_PROXY', value: 'p' })
     expect(container!.env!.length).toBeGreaterThan(1)
     expect(container!.volumeMounts).toContainEqual({ name: 'scratch', mountPath: '/tmp' })
@@ -96,8 +118,18 @@ test('tolerations of the user stand beside the GPU’s', () => {
 })
 
 test('what is laid over replaces values, merges objects and lists of named things, and takes away by null', () => {
-  const base = { a: 1, b: { c: 1, d: 2 }, containers: [{ name: 'x', image: 'i', args: ['1'] }], list: [1] }
-  const over = { a: 2, b: { c: null, e: 3 }, containers: [{ name: 'x', tty: true }, { name: 'y' }], list: [2] }
+  const base = {
+    a: 1,
+    b: { c: 1, d: 2 },
+    containers: [{ name: 'x', image: 'i', args: ['1'] }],
+    list: [1],
+  }
+  const over = {
+    a: 2,
+    b: { c: null, e: 3 },
+    containers: [{ name: 'x', tty: true }, { name: 'y' }],
+    list: [2],
+  }
   expect(overlaid(base, over)).toEqual({
     a: 2,
     b: { d: 2, e: 3 },
@@ -110,7 +142,11 @@ test('what is laid over replaces values, merges objects and lists of named thing
 test.each([
   ['a root user', { containers: [{ name: 'x' }] }, 'x: runAsNonRoot'],
   ['a host’s network', { hostNetwork: true, containers: [] }, 'hostNetwork'],
-  ['a host’s folder', { volumes: [{ name: 'v', hostPath: { path: '/' } }], containers: [] }, 'volume v: hostPath'],
+  [
+    'a host’s folder',
+    { volumes: [{ name: 'v', hostPath: { path: '/' } }], containers: [] },
+    'volume v: hostPath',
+  ],
 ])('the check of the profile finds %s', (_, spec, violation) => {
   expect(restrictedViolations(spec as V1PodSpec)).toContain(violation)
 })

@@ -14,7 +14,10 @@ const container = {
   ],
   command: ['serve', '--token', 'planted-in-pod', '--port=8000'],
 }
-const pod = { kind: 'Pod', spec: { initContainers: [{ name: 'first', args: ['planted-in-pod'] }], containers: [container] } }
+const pod = {
+  kind: 'Pod',
+  spec: { initContainers: [{ name: 'first', args: ['planted-in-pod'] }], containers: [container] },
+}
 
 test('secrets of a pod stand in a Secret, which it names', () => {
   rememberSecret('planted-in-pod')
@@ -22,7 +25,13 @@ test('secrets of a pod stand in a Secret, which it names', () => {
   expect(JSON.stringify(shown)).not.toContain('planted')
   const ref = (key: string) => ({ secretKeyRef: { name: 'tune-e-1', key } })
   expect(shown.spec).toEqual({
-    initContainers: [{ name: 'first', args: ['$(TUNE_SECRET_WORD_1)'], env: [{ name: 'TUNE_SECRET_WORD_1', valueFrom: ref('secret-1') }] }],
+    initContainers: [
+      {
+        name: 'first',
+        args: ['$(TUNE_SECRET_WORD_1)'],
+        env: [{ name: 'TUNE_SECRET_WORD_1', valueFrom: ref('secret-1') }],
+      },
+    ],
     containers: [
       {
         ...container,
@@ -47,6 +56,9 @@ test('secrets of a pod stand in a Secret, which it names', () => {
 })
 
 test('a pod without any is as it was', () => {
-  const plain = { kind: 'Pod', spec: { containers: [{ name: 'main', env: [{ name: 'BATCH', value: '8' }] }] } }
+  const plain = {
+    kind: 'Pod',
+    spec: { containers: [{ name: 'main', env: [{ name: 'BATCH', value: '8' }] }] },
+  }
   expect(withPodSecrets(plain, metadata)).toEqual({ pod: plain })
 })

@@ -1,6 +1,6 @@
 /**
- * Secrets of a trial's pod as a Secret of its own, which goes with the pod and with the ConfigMap that owns both: whoever may see pods need not see what is
- * in them.
+ * Secrets of a trial's pod as a Secret of its own, which goes with the pod and with the ConfigMap
+ * that owns both: whoever may see pods need not see what is in them.
  */
 import { withoutSecrets } from '../../secrets.ts'
 import type { Json } from './manifests.ts'
@@ -16,7 +16,10 @@ interface Container {
 }
 
 /** @param metadata of the Secret */
-export function withPodSecrets(pod: Json, metadata: Json & { readonly name: string }): { readonly pod: Json; readonly secret?: Json } {
+export function withPodSecrets(
+  pod: Json,
+  metadata: Json & { readonly name: string },
+): { readonly pod: Json; readonly secret?: Json } {
   const data: Record<string, string> = {}
   const keyOf = (value: string): string => {
     const known = Object.entries(data).find(([, other]) => other === value)?.[0]
@@ -24,12 +27,17 @@ export function withPodSecrets(pod: Json, metadata: Json & { readonly name: stri
     data[key] = value
     return key
   }
-  const fromSecret = (name: string, value: string) => ({ name, valueFrom: { secretKeyRef: { name: metadata.name, key: keyOf(value) } } })
+  const fromSecret = (name: string, value: string) => ({
+    name,
+    valueFrom: { secretKeyRef: { name: metadata.name, key: keyOf(value) } },
+  })
   const spec = pod.spec as Json
   const changed = Object.fromEntries(
     (['initContainers', 'containers'] as const).flatMap((list) => {
       const containers = spec[list] as readonly Container[] | undefined
-      return containers === undefined ? [] : [[list, containers.map((container) => withReferences(container, fromSecret))]]
+      return containers === undefined
+        ? []
+        : [[list, containers.map((container) => withReferences(container, fromSecret))]]
     }),
   )
   if (Object.keys(data).length === 0) return { pod }
@@ -39,20 +47,36 @@ export function withPodSecrets(pod: Json, metadata: Json & { readonly name: stri
   }
 }
 
-const holdsSecret = (text: string | undefined): text is string => text !== undefined && withoutSecrets(text) !== text
+const holdsSecret = (text: string | undefined): text is string =>
+  text !== undefined && withoutSecrets(text) !== text
 
-/** Variables by reference; words of commands by a variable, which the kubelet puts in their place. */
-function withReferences(container: Container, fromSecret: (name: string, value: string) => object): Container {
+/**
+ * Variables by reference; words of commands by a variable, which the kubelet puts in their place.
+ */
+function withReferences(
+  container: Container,
+  fromSecret: (name: string, value: string) => object,
+): Container {
   const added: object[] = []
   const word = (text: string): string => {
-    // A word that names variables itself would lose them: what a Secret holds is not expanded again.
+    // A word that names variables itself would lose them: what a Secret holds is not expanded
+    // again.
     if (!holdsSecret(text) || text.includes('$(')) return text
     const name = `TUNE_SECRET_WORD_${added.length + 1}`
     added.push(fromSecret(name, text))
     return `$(${name})`
   }
   const { env = [], command, args } = container
-  const words = { ...(command && { command: command.map(word) }), ...(args && { args: args.map(word) }) }
-  const variables = env.map((one) => (holdsSecret(one.value) && !one.value.includes('$(') ? fromSecret(one.name, one.value) : one))
-  return { ...container, ...words, ...(variables.length + added.length > 0 && { env: [...variables, ...added] as Env[] }) }
+  const words = {
+    ...(command && { command: command.map(word) }),
+    ...(args && { args: args.map(word) }),
+  }
+  const variables = env.map((one) =>
+    holdsSecret(one.value) && !one.value.includes('$(') ? fromSecret(one.name, one.value) : one,
+  )
+  return {
+    ...container,
+    ...words,
+    ...(variables.length + added.length > 0 && { env: [...variables, ...added] as Env[] }),
+  }
 }

@@ -8,9 +8,20 @@ export type PodState =
   | { readonly kind: 'unschedulable'; readonly why: string }
   | { readonly kind: 'running'; readonly ip: string }
   /** The tuned container has ended. */
-  | { readonly kind: 'ended'; readonly code: number; readonly signal: number; readonly outOfMemory: boolean; readonly message: string }
+  | {
+      readonly kind: 'ended'
+      readonly code: number
+      readonly signal: number
+      readonly outOfMemory: boolean
+      readonly message: string
+    }
   /** It will not run as it stands: no word on the configuration. */
-  | { readonly kind: 'broken'; readonly what: string; readonly hint: string /** Another try comes to the same. */; readonly final: boolean }
+  | {
+      readonly kind: 'broken'
+      readonly what: string
+      readonly hint: string /** Another try comes to the same. */
+      readonly final: boolean
+    }
   /** Ended or removed by the cluster or by somebody else: it may run another time. */
   | { readonly kind: 'lost'; readonly what: string }
 
@@ -28,30 +39,50 @@ const stuck: Readonly<Record<string, string>> = {
   CrashLoopBackOff: 'its log says why it ends',
 }
 
-/** A pull that fails at once may be the registry's hiccup; kubelet tries once more and then backs off. */
+/**
+ * A pull that fails at once may be the registry's hiccup; kubelet tries once more and then backs
+ * off.
+ */
 const mayPass: ReadonlySet<string> = new Set(['ErrImagePull', 'RegistryUnavailable'])
 
 /** @param container name of the tuned one */
 export function podState(pod: V1Pod, container: string): PodState {
   const { status, metadata } = pod
-  const disruption = status?.conditions?.find(({ type, status }) => type === 'DisruptionTarget' && status === 'True')
+  const disruption = status?.conditions?.find(
+    ({ type, status }) => type === 'DisruptionTarget' && status === 'True',
+  )
   if (metadata?.deletionTimestamp)
-    return { kind: 'lost', what: `the pod was deleted from outside${disruption ? `: ${disruption.message ?? disruption.reason}` : ''}` }
+    return {
+      kind: 'lost',
+      what: `the pod was deleted from outside${disruption ? `: ${disruption.message ?? disruption.reason}` : ''}`,
+    }
   const tuned = status?.containerStatuses?.find(({ name }) => name === container)
   // Evicted, Preempting, NodeLost, DeadlineExceeded, OutOfcpu, UnexpectedAdmissionError, ...
   if (status?.reason && (status.phase === 'Failed' || status.reason === 'NodeLost')) {
     return { kind: 'lost', what: `${status.reason}${status.message ? `: ${status.message}` : ''}` }
   }
-  const ended = tuned?.state?.terminated ?? (tuned?.restartCount ? tuned.lastState?.terminated : undefined)
+  const ended =
+    tuned?.state?.terminated ?? (tuned?.restartCount ? tuned.lastState?.terminated : undefined)
   if (ended) {
     const { exitCode, signal = 0, reason, message = '' } = ended
     if (reason === 'ContainerCannotRun' || reason === 'StartError')
-      return { kind: 'broken', what: `${reason}: ${message}`, hint: stuck.RunContainerError!, final: true }
+      return {
+        kind: 'broken',
+        what: `${reason}: ${message}`,
+        hint: stuck.RunContainerError!,
+        final: true,
+      }
     return { kind: 'ended', code: exitCode, signal, outOfMemory: reason === 'OOMKilled', message }
   }
-  const trouble = troubleOf(status?.initContainerStatuses, 'init container') ?? troubleOf(status?.containerStatuses, 'container')
+  const trouble =
+    troubleOf(status?.initContainerStatuses, 'init container') ??
+    troubleOf(status?.containerStatuses, 'container')
   if (trouble) return trouble
-  if (status?.phase === 'Failed') return { kind: 'lost', what: status.message ?? 'the pod failed and the cluster does not say why' }
+  if (status?.phase === 'Failed')
+    return {
+      kind: 'lost',
+      what: status.message ?? 'the pod failed and the cluster does not say why',
+    }
   if (tuned?.state?.running && status?.podIP) return { kind: 'running', ip: status.podIP }
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')
   if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable')
@@ -59,13 +90,25 @@ export function podState(pod: V1Pod, container: string): PodState {
   return { kind: 'starting', scheduled: scheduled?.status === 'True' }
 }
 
-function troubleOf(statuses: readonly V1ContainerStatus[] = [], what: string): PodState | undefined {
+function troubleOf(
+  statuses: readonly V1ContainerStatus[] = [],
+  what: string,
+): PodState | undefined {
   for (const { name, image, state, restartCount } of statuses) {
     const { waiting, terminated } = state ?? {}
-    if (waiting?.reason && waiting.reason in stuck && !(mayPass.has(waiting.reason) && restartCount === 0 && mightPass(waiting.message))) {
+    if (
+      waiting?.reason &&
+      waiting.reason in stuck &&
+      !(mayPass.has(waiting.reason) && restartCount === 0 && mightPass(waiting.message))
+    ) {
       const detail = waiting.message ? `: ${waiting.message}` : ` of ${image}`
       const final = lasting.has(waiting.reason) || !mightPass(waiting.message)
-      return { kind: 'broken', what: `${what} ${name}: ${waiting.reason}${detail}`, hint: stuck[waiting.reason]!, final }
+      return {
+        kind: 'broken',
+        what: `${what} ${name}: ${waiting.reason}${detail}`,
+        hint: stuck[waiting.reason]!,
+        final,
+      }
     }
     if (what === 'init container' && terminated && terminated.exitCode !== 0) {
       const { exitCode, reason, message } = terminated
@@ -81,14 +124,24 @@ function troubleOf(statuses: readonly V1ContainerStatus[] = [], what: string): P
 }
 
 /** Those that no registry's or node's hiccup explains. */
-const lasting: ReadonlySet<string> = new Set(['InvalidImageName', 'CreateContainerConfigError', 'RunContainerError'])
+const lasting: ReadonlySet<string> = new Set([
+  'InvalidImageName',
+  'CreateContainerConfigError',
+  'RunContainerError',
+])
 
-const mightPass = (message = ''): boolean => !/not found|manifest unknown|denied|unauthorized|forbidden|invalid reference/i.test(message)
+const mightPass = (message = ''): boolean =>
+  !/not found|manifest unknown|denied|unauthorized|forbidden|invalid reference/i.test(message)
 
-/** Of a pull that the node backs off from: with what failed, which older nodes (before 1.31) say in an event alone, and with whether that may pass. */
+/**
+ * Of a pull that the node backs off from: with what failed, which older nodes (before 1.31) say in
+ * an event alone, and with whether that may pass.
+ */
 export function withPullCause(state: PodState, events: readonly CoreV1Event[]): PodState {
   if (state.kind !== 'broken' || !state.what.includes('ImagePullBackOff')) return state
-  const cause = events.findLast(({ message = '' }) => message.startsWith('Failed to pull image'))?.message
+  const cause = events.findLast(({ message = '' }) =>
+    message.startsWith('Failed to pull image'),
+  )?.message
   if (cause === undefined) return state
   return { ...state, what: `${state.what}: ${cause}`, final: state.final || !mightPass(cause) }
 }

@@ -3,19 +3,29 @@ import type { Usage } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { quantity } from './failures.ts'
 
-/** kubelet: counters of the node, through the API server. metrics-server: averages of metrics.k8s.io, every 15 s or so. */
+/**
+ * kubelet: counters of the node, through the API server. metrics-server: averages of
+ * metrics.k8s.io, every 15 s or so.
+ */
 export type UsageSource = 'kubelet' | 'metrics-server'
 
 /**
- * Where usage can be read: of the node itself where that is allowed, for its counters are exact; else of a metrics server. Undefined: nowhere.
+ * Where usage can be read: of the node itself where that is allowed, for its counters are exact;
+ * else of a metrics server. Undefined: nowhere.
  * @throws ApiError where the server does not answer
  */
 export async function usageSourceOf(api: Api): Promise<UsageSource | undefined> {
   const spec = { resourceAttributes: { verb: 'get', resource: 'nodes', subresource: 'proxy' } }
   const body = { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectAccessReview', spec }
-  const review = api.request<{ status?: { allowed?: boolean } }>('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', { body })
+  const review = api.request<{ status?: { allowed?: boolean } }>(
+    'POST',
+    '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews',
+    { body },
+  )
   if ((await present(review))?.status?.allowed) return 'kubelet'
-  return (await present(api.request('GET', '/apis/metrics.k8s.io/v1beta1', { once: true }))) ? 'metrics-server' : undefined
+  return (await present(api.request('GET', '/apis/metrics.k8s.io/v1beta1', { once: true })))
+    ? 'metrics-server'
+    : undefined
 }
 
 const present = <T>(asked: Promise<T>): Promise<T | undefined> =>
@@ -89,15 +99,19 @@ export function samplePodUsage(look: UsageLook, nowMs: () => number): PodUsageSa
 }
 
 /**
- * Means and peaks of readings in their order. CPU counts from `sinceMs` on: of counters what lies between two readings, of averages those whose
- * time lies wholly behind it. What they do not tell stays undefined.
+ * Means and peaks of readings in their order. CPU counts from `sinceMs` on: of counters what lies
+ * between two readings, of averages those whose time lies wholly behind it. What they do not tell
+ * stays undefined.
  */
 export function usageOf(readings: readonly Reading[], sinceMs: number): PodUsage {
   const counted = readings.filter(
-    (reading): reading is Reading & { cpuSeconds: number } => reading.cpuSeconds !== undefined && reading.atMs >= sinceMs,
+    (reading): reading is Reading & { cpuSeconds: number } =>
+      reading.cpuSeconds !== undefined && reading.atMs >= sinceMs,
   )
-  const rate = (from: { cpuSeconds: number; atMs: number }, to: { cpuSeconds: number; atMs: number }) =>
-    ((to.cpuSeconds - from.cpuSeconds) * 1000) / (to.atMs - from.atMs)
+  const rate = (
+    from: { cpuSeconds: number; atMs: number },
+    to: { cpuSeconds: number; atMs: number },
+  ) => ((to.cpuSeconds - from.cpuSeconds) * 1000) / (to.atMs - from.atMs)
   const rates: number[] = []
   let before = counted[0]
   for (const reading of counted.slice(1)) {
@@ -105,9 +119,14 @@ export function usageOf(readings: readonly Reading[], sinceMs: number): PodUsage
     rates.push(rate(before, reading))
     before = reading
   }
-  const means = readings.flatMap(({ atMs, mean }) => (mean && atMs - mean.overMs >= sinceMs ? [mean] : []))
+  const means = readings.flatMap(({ atMs, mean }) =>
+    mean && atMs - mean.overMs >= sinceMs ? [mean] : [],
+  )
   const overMs = means.reduce((sum, mean) => sum + mean.overMs, 0)
-  const averaged = means.length > 0 ? means.reduce((sum, mean) => sum + mean.cores * mean.overMs, 0) / overMs : undefined
+  const averaged =
+    means.length > 0
+      ? means.reduce((sum, mean) => sum + mean.cores * mean.overMs, 0) / overMs
+      : undefined
   const memory = readings.flatMap(({ memoryMiB }) => memoryMiB ?? [])
   const busiest = [...rates, ...means.map(({ cores }) => cores)]
   return {
@@ -133,15 +152,23 @@ export const kubeletLook =
   (api: Api, { name, node, container }: PodPlace): UsageLook =>
   async (signal) => {
     const path = `/api/v1/nodes/${node}/proxy/stats/summary`
-    const { pods = [] } = await api.request<Summary>('GET', path, { query: { only_cpu_and_memory: true }, once: true, signal })
-    const pod = pods.find(({ podRef }) => podRef.name === name && podRef.namespace === api.namespace)
+    const { pods = [] } = await api.request<Summary>('GET', path, {
+      query: { only_cpu_and_memory: true },
+      once: true,
+      signal,
+    })
+    const pod = pods.find(
+      ({ podRef }) => podRef.name === name && podRef.namespace === api.namespace,
+    )
     const found = pod?.containers?.find((one) => one.name === container)
     if (!found?.cpu) return undefined
     const { rssBytes, workingSetBytes } = found.memory ?? {}
     const bytes = rssBytes || workingSetBytes
     return {
       atMs: Date.parse(found.cpu.time),
-      ...(found.cpu.usageCoreNanoSeconds !== undefined && { cpuSeconds: found.cpu.usageCoreNanoSeconds / 1e9 }),
+      ...(found.cpu.usageCoreNanoSeconds !== undefined && {
+        cpuSeconds: found.cpu.usageCoreNanoSeconds / 1e9,
+      }),
       ...(bytes && { memoryMiB: bytes / 2 ** 20 }),
     }
   }
@@ -149,7 +176,10 @@ export const kubeletLook =
 interface PodMetrics {
   readonly timestamp: string
   readonly window: string
-  readonly containers: readonly { readonly name: string; readonly usage: { readonly cpu: string; readonly memory: string } }[]
+  readonly containers: readonly {
+    readonly name: string
+    readonly usage: { readonly cpu: string; readonly memory: string }
+  }[]
 }
 
 /** A metrics server's averages. */
@@ -157,7 +187,10 @@ export const metricsServerLook =
   (api: Api, { name, container }: PodPlace): UsageLook =>
   async (signal) => {
     const path = `/apis/metrics.k8s.io/v1beta1/namespaces/${api.namespace}/pods/${name}`
-    const { timestamp, window, containers } = await api.request<PodMetrics>('GET', path, { once: true, signal })
+    const { timestamp, window, containers } = await api.request<PodMetrics>('GET', path, {
+      once: true,
+      signal,
+    })
     const usage = containers.find((one) => one.name === container)?.usage
     if (!usage) return undefined
     return {

@@ -33,7 +33,10 @@ export class PodWatch extends ResourceWatch<V1Pod> {
     return () => this.listeners.delete(listener)
   }
 
-  /** Resolves with what `decide` returns once it returns something. @throws what it throws; the signal's reason */
+  /**
+   * Resolves with what `decide` returns once it returns something. @throws what it throws; the
+   * signal's reason
+   */
   async until<T>(decide: () => T | undefined, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted()
     return new Promise<T>((resolve, reject) => {

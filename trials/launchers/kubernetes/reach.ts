@@ -1,4 +1,6 @@
-/** How the tuner itself gets through to a pod: straight to its address, or through the API server. */
+/**
+ * How the tuner itself gets through to a pod: straight to its address, or through the API server.
+ */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
@@ -11,8 +13,16 @@ interface Way {
 
 export type Reach = 'direct' | 'port-forward'
 
-export const wayTo = async (api: Api, reach: Reach, pod: { name: string; ip: string; port: number }): Promise<Way> => {
-  if (reach === 'direct') return { url: `http://${pod.ip.includes(':') ? `[${pod.ip}]` : pod.ip}:${pod.port}`, close: async () => {} }
+export const wayTo = async (
+  api: Api,
+  reach: Reach,
+  pod: { name: string; ip: string; port: number },
+): Promise<Way> => {
+  if (reach === 'direct')
+    return {
+      url: `http://${pod.ip.includes(':') ? `[${pod.ip}]` : pod.ip}:${pod.port}`,
+      close: async () => {},
+    }
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)

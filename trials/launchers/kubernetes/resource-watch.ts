@@ -1,4 +1,7 @@
-/** Objects of one kind as the cluster has them: listed once, then watched from version to version, whatever breaks in between. */
+/**
+ * Objects of one kind as the cluster has them: listed once, then watched from version to version,
+ * whatever breaks in between.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { jsonFrom, readLines } from '../../../profiler/bounded-reader.ts'
 import { type Api, ApiError, pauseBefore } from './api.ts'
@@ -13,7 +16,10 @@ interface WatchEvent<T> {
 }
 
 export interface WatchPatience {
-  /** A watch is begun anew from where it stood after this long: what a silent one missed is told then. */
+  /**
+   * A watch is begun anew from where it stood after this long: what a silent one missed is told
+   * then.
+   */
   readonly renewMs: number
   readonly firstBackoffMs: number
 }
@@ -73,10 +79,18 @@ export abstract class ResourceWatch<T extends Watched> {
       )
       this.problem = error
       this.answered()
-      if (signal.aborted || (this.endsWithoutLeave && error instanceof ApiError && error.status === 403)) return
-      // Some proxies end every watch within seconds: one that lasted so long was no failure, whatever its end.
+      if (
+        signal.aborted ||
+        (this.endsWithoutLeave && error instanceof ApiError && error.status === 403)
+      )
+        return
+      // Some proxies end every watch within seconds: one that lasted so long was no failure,
+      // whatever its end.
       failures = performance.now() - sinceMs > steadyMs ? 0 : failures + 1
-      if (failures > 0) await sleep(pauseBefore(failures, this.patience.firstBackoffMs, error), undefined, { signal }).catch(() => {}) // closed: the loop ends
+      if (failures > 0)
+        await sleep(pauseBefore(failures, this.patience.firstBackoffMs, error), undefined, {
+          signal,
+        }).catch(() => {}) // closed: the loop ends
     }
   }
 
@@ -100,7 +114,10 @@ export abstract class ResourceWatch<T extends Watched> {
 
   private async list(signal: AbortSignal): Promise<string> {
     this.asks()
-    const { metadata, items } = await this.api.request<{ metadata: { resourceVersion: string }; items: T[] }>('GET', this.path, {
+    const { metadata, items } = await this.api.request<{
+      metadata: { resourceVersion: string }
+      items: T[]
+    }>('GET', this.path, {
       query: { ...this.query, ...this.listQuery },
       signal,
     })
@@ -121,14 +138,16 @@ export abstract class ResourceWatch<T extends Watched> {
     }
     try {
       const response = await this.api.stream(this.path, query, AbortSignal.any([signal, overdue]))
-      for await (const line of readLines(response)) if (line !== '') this.apply(jsonFrom(line) as WatchEvent<T>)
+      for await (const line of readLines(response))
+        if (line !== '') this.apply(jsonFrom(line) as WatchEvent<T>)
     } catch (error) {
       if (!overdue.aborted || signal.aborted) throw error
     }
   }
 
   private apply({ type, object }: WatchEvent<T>): void {
-    if (type === 'ERROR') throw new ApiError(object.code ?? 500, 'WatchError', object.message ?? 'the watch failed')
+    if (type === 'ERROR')
+      throw new ApiError(object.code ?? 500, 'WatchError', object.message ?? 'the watch failed')
     this.version = object.metadata?.resourceVersion ?? this.version
     if (type !== 'BOOKMARK') this.told(object, type === 'DELETED')
   }

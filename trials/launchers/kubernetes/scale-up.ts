@@ -1,4 +1,7 @@
-/** Whether a cluster is adding a node for a pod: what its autoscaler says in events, of Karpenter's NodeClaims, and of its node groups. */
+/**
+ * Whether a cluster is adding a node for a pod: what its autoscaler says in events, of Karpenter's
+ * NodeClaims, and of its node groups.
+ */
 import type { CoreV1Event, V1ConfigMap } from '@kubernetes/client-node'
 import { parse, YAMLError } from 'yaml'
 import { type Api, ApiError } from './api.ts'
@@ -11,68 +14,112 @@ interface ScaleUp {
 
 interface NodeClaim {
   readonly status?: {
-    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly reason?: string; readonly message?: string }[]
+    readonly conditions?: readonly {
+      readonly type: string
+      readonly status: string
+      readonly reason?: string
+      readonly message?: string
+    }[]
   }
 }
 
-/** Events of the cluster autoscaler (GKE's node auto-provisioning and AKS's among them) and of Karpenter. */
+/**
+ * Events of the cluster autoscaler (GKE's node auto-provisioning and AKS's among them) and of
+ * Karpenter.
+ */
 const adds: ReadonlySet<string> = new Set(['TriggeredScaleUp', 'Nominated'])
 const addsNone: ReadonlySet<string> = new Set(['NotTriggerScaleUp', 'FailedScaleUp'])
 
 /** @param events about the pod */
-export async function scaleUpSaid(api: Api, events: readonly CoreV1Event[], signal: AbortSignal): Promise<ScaleUp> {
+export async function scaleUpSaid(
+  api: Api,
+  events: readonly CoreV1Event[],
+  signal: AbortSignal,
+): Promise<ScaleUp> {
   const last = events
-    .filter((event) => adds.has(event.reason ?? '') || addsNone.has(event.reason ?? '') || refusedByKarpenter(event))
+    .filter(
+      (event) =>
+        adds.has(event.reason ?? '') ||
+        addsNone.has(event.reason ?? '') ||
+        refusedByKarpenter(event),
+    )
     .sort((a, b) => timeOf(a) - timeOf(b))
     .at(-1)
   if (last === undefined) return { grows: false }
   const said = `${last.reason}: ${last.message ?? ''}`.trim()
   if (!adds.has(last.reason ?? '')) return { grows: false, said }
   const claim = /nodeclaim\/([a-z0-9.-]+)/.exec(last.message ?? '')?.[1]
-  const lost = await (claim === undefined ? groupLost(api, last.message ?? '', signal) : nodeClaimLost(api, claim, signal))
+  const lost = await (claim === undefined
+    ? groupLost(api, last.message ?? '', signal)
+    : nodeClaimLost(api, claim, signal))
   return lost === undefined ? { grows: true, said } : { grows: false, said: `${said}; ${lost}` }
 }
 
 /** Karpenter uses the scheduler's own word where it can make no node for a pod. */
 const refusedByKarpenter = ({ reason, reportingComponent, source }: CoreV1Event): boolean =>
-  reason === 'FailedScheduling' && (reportingComponent === 'karpenter' || source?.component === 'karpenter')
+  reason === 'FailedScheduling' &&
+  (reportingComponent === 'karpenter' || source?.component === 'karpenter')
 
 const timeOf = ({ lastTimestamp, eventTime, firstTimestamp, metadata }: CoreV1Event): number =>
-  new Date(lastTimestamp ?? eventTime ?? firstTimestamp ?? metadata?.creationTimestamp ?? 0).getTime()
+  new Date(
+    lastTimestamp ?? eventTime ?? firstTimestamp ?? metadata?.creationTimestamp ?? 0,
+  ).getTime()
 
-/** Why a node that was asked for will not come; undefined: it may, or it may not be seen (NodeClaims belong to the cluster). */
-async function nodeClaimLost(api: Api, name: string, signal: AbortSignal): Promise<string | undefined> {
+/**
+ * Why a node that was asked for will not come; undefined: it may, or it may not be seen (NodeClaims
+ * belong to the cluster).
+ */
+async function nodeClaimLost(
+  api: Api,
+  name: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   try {
-    const { status } = await api.request<NodeClaim>('GET', `/apis/karpenter.sh/v1/nodeclaims/${name}`, { signal, once: true })
+    const { status } = await api.request<NodeClaim>(
+      'GET',
+      `/apis/karpenter.sh/v1/nodeclaims/${name}`,
+      { signal, once: true },
+    )
     const launched = status?.conditions?.find(({ type }) => type === 'Launched')
     // Until it is tried nothing is lost.
     if (launched?.status !== 'False') return undefined
     return `nodeclaim ${name}: ${launched.reason ?? 'not launched'}${launched.message ? `: ${launched.message}` : ''}`
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    return error.status === 404 ? `nodeclaim ${name} is gone: its node could not be made` : undefined
+    return error.status === 404
+      ? `nodeclaim ${name} is gone: its node could not be made`
+      : undefined
   }
 }
 
-/** As the cluster autoscaler publishes it since 1.30, on GKE with its node auto-provisioning too. */
+/**
+ * As the cluster autoscaler publishes it since 1.30, on GKE with its node auto-provisioning too.
+ */
 interface AutoscalerStatus {
   readonly nodeGroups?: readonly {
     readonly name?: string
-    readonly scaleUp?: { readonly status?: string; readonly backoffInfo?: { readonly errorCode?: string; readonly errorMessage?: string } }
+    readonly scaleUp?: {
+      readonly status?: string
+      readonly backoffInfo?: { readonly errorCode?: string; readonly errorMessage?: string }
+    }
   }[]
 }
 
 const statusMap = '/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status'
 
 /**
- * Why the group that was to grow does not: no quota, nothing in stock. Undefined: it may, or it may not be seen.
+ * Why the group that was to grow does not: no quota, nothing in stock. Undefined: it may, or it may
+ * not be seen.
  * @param said 'pod triggered scale-up: [{GROUP 0->1 (max: 4)}]'
  */
 async function groupLost(api: Api, said: string, signal: AbortSignal): Promise<string | undefined> {
   try {
     const { data } = await api.request<V1ConfigMap>('GET', statusMap, { signal, once: true })
     const { nodeGroups } = (parse(data?.status ?? '') ?? {}) as AutoscalerStatus
-    const group = nodeGroups?.find(({ name, scaleUp }) => name !== undefined && said.includes(name) && scaleUp?.status === 'Backoff')
+    const group = nodeGroups?.find(
+      ({ name, scaleUp }) =>
+        name !== undefined && said.includes(name) && scaleUp?.status === 'Backoff',
+    )
     if (group === undefined) return undefined
     const { errorCode = 'its last attempt failed', errorMessage } = group.scaleUp?.backoffInfo ?? {}
     return `node group ${group.name}: ${errorCode}${errorMessage ? `: ${errorMessage}` : ''}`

@@ -12,7 +12,10 @@ import { scaleUpSaid } from './scale-up.ts'
 
 /** Times in ms. */
 export interface StartPatience {
-  /** No node fits, and no other trial's end could change that. A cluster that adds nodes gets `scaleUpMs`. */
+  /**
+   * No node fits, and no other trial's end could change that. A cluster that adds nodes gets
+   * `scaleUpMs`.
+   */
   readonly unschedulableMs: number
   readonly scaleUpMs: number
   /** `scaleUpMs` are waited whatever the cluster says: for autoscalers that say nothing. */
@@ -23,7 +26,12 @@ export interface StartPatience {
   readonly lookMs: number
 }
 
-export const defaultStartPatience: StartPatience = { unschedulableMs: 20_000, scaleUpMs: 10 * 60_000, startMs: 10 * 60_000, lookMs: 1_000 }
+export const defaultStartPatience: StartPatience = {
+  unschedulableMs: 20_000,
+  scaleUpMs: 10 * 60_000,
+  startMs: 10 * 60_000,
+  lookMs: 1_000,
+}
 
 interface Start {
   readonly api: Api
@@ -97,12 +105,19 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
     // Without leave to watch them a look at the events costs a request: now and then only.
     if (!late && ++looks % 10 !== 0) return
     const warnings = warningsIn(await start.watch.events.of(start.name, signal))
-    const missing = warnings.find((warning) => /^FailedMount.*(not found|references non-existent)/s.test(warning))
-    if (missing) gaveUp.abort(new LaunchError(missing, 'does every volume that the pod names exist?'))
+    const missing = warnings.find((warning) =>
+      /^FailedMount.*(not found|references non-existent)/s.test(warning),
+    )
+    if (missing)
+      gaveUp.abort(new LaunchError(missing, 'does every volume that the pod names exist?'))
     else if (late) {
-      const said = warnings.length > 0 ? `: ${warnings.join(' | ')}` : ', and the cluster does not say why'
+      const said =
+        warnings.length > 0 ? `: ${warnings.join(' | ')}` : ', and the cluster does not say why'
       gaveUp.abort(
-        new LaunchError(`the pod did not start within ${Math.round(waitedMs / 1000)} s${said}`, 'a large image? a slow registry?'),
+        new LaunchError(
+          `the pod did not start within ${Math.round(waitedMs / 1000)} s${said}`,
+          'a large image? a slow registry?',
+        ),
       )
     }
   }
@@ -119,7 +134,10 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
   return { stop: () => clearInterval(timer) }
 }
 
-/** How long a pod has been without a place. A cluster that adds a node gets its time, and others run meanwhile; what another trial holds is waited for. */
+/**
+ * How long a pod has been without a place. A cluster that adds a node gets its time, and others run
+ * meanwhile; what another trial holds is waited for.
+ */
 class PlaceClock {
   readonly #start: Start
   #since: number | undefined
@@ -139,10 +157,14 @@ class PlaceClock {
     const { patience, onWaiting } = this.#start
     const alone = !othersRun(this.#start)
     // Each look at nodes that are to come, and without leave to watch them at events, is a request.
-    if (nowMs - this.#askedMs >= Math.min(patience.unschedulableMs, looksBetweenEvents * patience.lookMs)) {
+    if (
+      nowMs - this.#askedMs >=
+      Math.min(patience.unschedulableMs, looksBetweenEvents * patience.lookMs)
+    ) {
       this.#askedMs = nowMs
       const { grows, said } = await scaleUpOf(this.#start).catch(unseen)
-      // Of an autoscaler that says nothing nobody knows whether a trial's end or a node comes first.
+      // Of an autoscaler that says nothing nobody knows whether a trial's end or a node comes
+      // first.
       this.#grows = grows || (patience.waitsForScaleUp === true && (alone || this.#grows))
       if (this.#grows) onWaiting?.(`a node${said === undefined ? '' : ` (${said})`}`)
     }
@@ -186,25 +208,46 @@ async function neverScheduled(start: Start, why: string): Promise<Error> {
   if (claim !== undefined && claimUnmet.test(why)) {
     const offered = await seen(devicesOffer(api, claim, signal))
     const what = `${claim.count} x ${claim.products.join(' or ')}${claim.migProfile ? ` slice ${claim.migProfile}` : ''} of class ${claim.deviceClass}`
-    if (offered) return new LaunchError(words, `${what} could hold it, if others did not: free it, or wait`)
+    if (offered)
+      return new LaunchError(words, `${what} could hold it, if others did not: free it, or wait`)
     return noPlace(`${words}${offered === false ? `; no node has ${what}` : ''}`)
   }
   if (claim !== undefined && /resource ?claim|device class/i.test(why)) {
-    return new LaunchError(words, 'tune doctor --backend kubernetes lists the device classes: name one as kubernetes.dra.deviceClass')
+    return new LaunchError(
+      words,
+      'tune doctor --backend kubernetes lists the device classes: name one as kubernetes.dra.deviceClass',
+    )
   }
   const fit = await seen(fitOf(api, requested, signal))
-  if (fit?.fits) return new LaunchError(words, `node ${fit.node} could hold it, if others did not: free it, or wait`)
-  return noPlace(`${words}${fit && fit.lacks.length > 0 ? `; no node has ${fit.lacks.join(' and ')}` : ''}`)
+  if (fit?.fits)
+    return new LaunchError(
+      words,
+      `node ${fit.node} could hold it, if others did not: free it, or wait`,
+    )
+  return noPlace(
+    `${words}${fit && fit.lacks.length > 0 ? `; no node has ${fit.lacks.join(' and ')}` : ''}`,
+  )
 }
 
-/** No node has it now, which says nothing of the configuration: a node may be added, and a resumed run tries it again. */
+/**
+ * No node has it now, which says nothing of the configuration: a node may be added, and a resumed
+ * run tries it again.
+ */
 const noPlace = (what: string): LaunchError =>
-  new LaunchError(what, 'tune resume tries it again once there is a node; kubernetes.scaleUpTimeout waits for one', undefined, 'run')
+  new LaunchError(
+    what,
+    'tune resume tries it again once there is a node; kubernetes.scaleUpTimeout waits for one',
+    undefined,
+    'run',
+  )
 
-/** The scheduler's words for devices that are not there or not free (its plugin DynamicResources). */
+/**
+ * The scheduler's words for devices that are not there or not free (its plugin DynamicResources).
+ */
 const claimUnmet = /cannot allocate all claims/
 
-const scaleUpOf = async ({ api, watch, name, signal }: Start) => scaleUpSaid(api, await watch.events.of(name, signal), signal)
+const scaleUpOf = async ({ api, watch, name, signal }: Start) =>
+  scaleUpSaid(api, await watch.events.of(name, signal), signal)
 
 async function devicesOffer(api: Api, claim: DeviceClaim, signal: AbortSignal): Promise<boolean> {
   const version = await draVersionOf(api)

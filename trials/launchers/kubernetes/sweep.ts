@@ -6,19 +6,26 @@ import { draVersionOf } from './dra.ts'
 import { graceSeconds, labelNames, manager } from './manifests.ts'
 import { gatewayGroup } from './through.ts'
 
-const groups = { pods: '/api/v1', configmaps: '/api/v1', jobs: '/apis/batch/v1', leases: '/apis/coordination.k8s.io/v1' } as const
+const groups = {
+  pods: '/api/v1',
+  configmaps: '/api/v1',
+  jobs: '/apis/batch/v1',
+  leases: '/apis/coordination.k8s.io/v1',
+} as const
 export type Kind = keyof typeof groups | 'resourceclaimtemplates'
 /**
- * Made and removed by name, never listed: who may list Secrets may read all of a namespace, and of the others what a killed tuner left goes with the Job that
- * owns it.
+ * Made and removed by name, never listed: who may list Secrets may read all of a namespace, and of
+ * the others what a killed tuner left goes with the Job that owns it.
  */
 type Removable = Kind | 'secrets' | 'services' | 'httproutes'
 
 /** Where objects of a kind are; undefined: the server has no such kind. */
 export async function pathOf(api: Api, kind: Removable): Promise<string | undefined> {
-  if (kind === 'secrets' || kind === 'services') return `/api/v1/namespaces/${api.namespace}/${kind}`
+  if (kind === 'secrets' || kind === 'services')
+    return `/api/v1/namespaces/${api.namespace}/${kind}`
   if (kind === 'httproutes') return `/apis/${gatewayGroup}/namespaces/${api.namespace}/${kind}`
-  if (kind !== 'resourceclaimtemplates') return `${groups[kind]}/namespaces/${api.namespace}/${kind}`
+  if (kind !== 'resourceclaimtemplates')
+    return `${groups[kind]}/namespaces/${api.namespace}/${kind}`
   const version = await draVersionOf(api)
   return version && `/apis/resource.k8s.io/${version}/namespaces/${api.namespace}/${kind}`
 }
@@ -33,22 +40,41 @@ export interface Found {
 
 interface Listed {
   readonly items: readonly {
-    readonly metadata: { readonly name: string; readonly creationTimestamp: string; readonly labels?: Record<string, string> }
+    readonly metadata: {
+      readonly name: string
+      readonly creationTimestamp: string
+      readonly labels?: Record<string, string>
+    }
   }[]
 }
 
 /** Objects that a label selector finds; of the tuner's own only. */
-export async function findObjects(api: Api, selector: string, kinds: readonly Kind[], signal?: AbortSignal): Promise<Found[]> {
+export async function findObjects(
+  api: Api,
+  selector: string,
+  kinds: readonly Kind[],
+  signal?: AbortSignal,
+): Promise<Found[]> {
   const lists = await Promise.all(
     kinds.map(async (kind) => {
       const path = await pathOf(api, kind)
       if (path === undefined) return []
-      const labelSelector = [`${labelNames.managedBy}=${manager}`, selector].filter(Boolean).join(',')
-      const { items } = await api.request<Listed>('GET', path, { query: { labelSelector }, signal }).catch((error: unknown): Listed => {
-        // Who may not see claim templates never made any; the Job that owns them takes others' along.
-        if (kind === 'resourceclaimtemplates' && error instanceof ApiError && error.status === 403) return { items: [] }
-        throw error
-      })
+      const labelSelector = [`${labelNames.managedBy}=${manager}`, selector]
+        .filter(Boolean)
+        .join(',')
+      const { items } = await api
+        .request<Listed>('GET', path, { query: { labelSelector }, signal })
+        .catch((error: unknown): Listed => {
+          // Who may not see claim templates never made any; the Job that owns them takes others'
+          // along.
+          if (
+            kind === 'resourceclaimtemplates' &&
+            error instanceof ApiError &&
+            error.status === 403
+          )
+            return { items: [] }
+          throw error
+        })
       return items.map(({ metadata }) => ({
         kind,
         name: metadata.name,
@@ -70,14 +96,25 @@ interface Removal {
 
 const patienceMs = 60_000
 
-/** Deletes and waits until all is gone. Returns what was there. @throws ApiError; LaunchError for what does not go */
-export async function removeObjects(api: Api, selector: string, { keep = new Set(), kinds, signal }: Removal): Promise<void> {
+/**
+ * Deletes and waits until all is gone. Returns what was there. @throws ApiError; LaunchError for
+ * what does not go
+ */
+export async function removeObjects(
+  api: Api,
+  selector: string,
+  { keep = new Set(), kinds, signal }: Removal,
+): Promise<void> {
   const until = performance.now() + patienceMs
   for (let round = 0; ; round++) {
-    const found = (await findObjects(api, selector, kinds, signal)).filter(({ name }) => !keep.has(name))
+    const found = (await findObjects(api, selector, kinds, signal)).filter(
+      ({ name }) => !keep.has(name),
+    )
     if (found.length === 0) return
     if (performance.now() > until) {
-      throw new LaunchError(`cannot remove ${found.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`)
+      throw new LaunchError(
+        `cannot remove ${found.map(({ kind, name }) => `${kind}/${name}`).join(', ')} in namespace ${api.namespace}`,
+      )
     }
     if (round % 40 === 0) for (const object of found) await remove(api, object, signal)
     await sleep(Math.min(250, 20 * 2 ** round), undefined, { signal })
@@ -93,7 +130,10 @@ export async function remove(
   if (path === undefined) return
   try {
     await api.request('DELETE', `${path}/${name}`, {
-      query: { propagationPolicy: 'Background', ...(kind === 'pods' && { gracePeriodSeconds: graceSeconds }) },
+      query: {
+        propagationPolicy: 'Background',
+        ...(kind === 'pods' && { gracePeriodSeconds: graceSeconds }),
+      },
       signal,
     })
   } catch (error) {

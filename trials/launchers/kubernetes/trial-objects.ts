@@ -11,7 +11,11 @@ import { pathOf } from './sweep.ts'
 const removalMs = 20_000
 
 /** @throws LaunchError in the server's words, for a claim template that it refuses */
-export async function createClaimTemplate(api: Api, body: Json, signal: AbortSignal): Promise<void> {
+export async function createClaimTemplate(
+  api: Api,
+  body: Json,
+  signal: AbortSignal,
+): Promise<void> {
   const path = `/apis/${body.apiVersion}/namespaces/${api.namespace}/resourceclaimtemplates`
   await api.request('POST', path, { body, signal })
 }
@@ -21,7 +25,8 @@ export const createSecret = (api: Api, body: Json, signal: AbortSignal): Promise
   api.request('POST', `/api/v1/namespaces/${api.namespace}/secrets`, { body, signal })
 
 /** Of an object that load is led over. */
-export const wayKind = ({ kind }: Json): 'services' | 'httproutes' => (kind === 'Service' ? 'services' : 'httproutes')
+export const wayKind = ({ kind }: Json): 'services' | 'httproutes' =>
+  kind === 'Service' ? 'services' : 'httproutes'
 
 /** @throws LaunchError where the server has no such kind or it may not be made; ApiError */
 export async function createWay(api: Api, body: Json, signal: AbortSignal): Promise<void> {
@@ -34,25 +39,43 @@ export async function createWay(api: Api, body: Json, signal: AbortSignal): Prom
 /** In words of what the user wrote, where the server has no such kind or it may not be made. */
 export function wayRefused(error: unknown, { kind, apiVersion }: Json): unknown {
   if (!(error instanceof ApiError) || (error.status !== 404 && error.status !== 403)) return error
-  if (error.status === 403) return new LaunchError(error.message, error.hint, undefined, 'experiment')
+  if (error.status === 403)
+    return new LaunchError(error.message, error.hint, undefined, 'experiment')
   const hint = 'install the CRDs of the Gateway API, or leave `parent` of kubernetes.through out'
-  return new LaunchError(`the API server has no ${kind} (${apiVersion})`, hint, undefined, 'experiment')
+  return new LaunchError(
+    `the API server has no ${kind} (${apiVersion})`,
+    hint,
+    undefined,
+    'experiment',
+  )
 }
 
 /** Makes a ConfigMap, unless one of that name is there. */
 export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal): Promise<void> {
-  await api.request('POST', `/api/v1/namespaces/${api.namespace}/configmaps`, { body, signal }).catch((error: unknown) => {
-    if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
-  })
+  await api
+    .request('POST', `/api/v1/namespaces/${api.namespace}/configmaps`, { body, signal })
+    .catch((error: unknown) => {
+      if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
+    })
 }
 
 /** While only what runs now is in the way (a quota used up), it is tried again. */
-export async function createPod(api: Api, watch: PodWatch, body: Json, signal: AbortSignal): Promise<void> {
+export async function createPod(
+  api: Api,
+  watch: PodWatch,
+  body: Json,
+  signal: AbortSignal,
+): Promise<void> {
   const until = performance.now() + 10 * 60_000
   await watch.events.begin()
   for (;;) {
     try {
-      watch.note(await api.request<V1Pod>('POST', `/api/v1/namespaces/${api.namespace}/pods`, { body, signal }))
+      watch.note(
+        await api.request<V1Pod>('POST', `/api/v1/namespaces/${api.namespace}/pods`, {
+          body,
+          signal,
+        }),
+      )
       return
     } catch (error) {
       signal.throwIfAborted()
@@ -60,7 +83,10 @@ export async function createPod(api: Api, watch: PodWatch, body: Json, signal: A
       if (refusal.kind === 'final') throw refusal.error
       const siblings = watch.all().length
       if (siblings === 0 || performance.now() > until) {
-        throw new LaunchError(refusal.what, 'the quota of the namespace is used up by others; free some, or raise it')
+        throw new LaunchError(
+          refusal.what,
+          'the quota of the namespace is used up by others; free some, or raise it',
+        )
       }
       await new Promise((resolve) => setTimeout(resolve, 1_000))
     }
@@ -68,7 +94,8 @@ export async function createPod(api: Api, watch: PodWatch, body: Json, signal: A
 }
 
 /**
- * Ends a pod and waits until it is gone. A node takes seconds to let go of a pod whose containers have ended: the object is removed ahead of that.
+ * Ends a pod and waits until it is gone. A node takes seconds to let go of a pod whose containers
+ * have ended: the object is removed ahead of that.
  * @throws ApiError when the server does not take it; LaunchError when it is still there long after
  */
 export async function removePod(api: Api, watch: PodWatch, name: string): Promise<void> {
@@ -90,7 +117,10 @@ export async function removePod(api: Api, watch: PodWatch, name: string): Promis
     await waited(watch, () => !runs())
   }
   if (!(await remove(0)) || (await waited(watch, () => watch.get(name) === undefined))) return
-  throw new LaunchError(`pod ${name} cannot be removed`, `kubectl -n ${api.namespace} describe pod ${name}`)
+  throw new LaunchError(
+    `pod ${name} cannot be removed`,
+    `kubectl -n ${api.namespace} describe pod ${name}`,
+  )
 }
 
 /** Whether it came true in time. */

@@ -1,11 +1,17 @@
-/** Predictors on this machine whose tuner is gone, of whatever store: found by the environment that their processes inherited. */
+/**
+ * Predictors on this machine whose tuner is gone, of whatever store: found by the environment that
+ * their processes inherited.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isOwned, sweepLeftovers } from './leftovers.ts'
 import { endGroup } from './process-group.ts'
 import { bootId, cookieVariable, processStat } from './processes.ts'
 
-/** Where the notes of running predictors are, and of which experiment a predictor is: in the environment of its processes. */
+/**
+ * Where the notes of running predictors are, and of which experiment a predictor is: in the
+ * environment of its processes.
+ */
 export const folderVariable = 'TUNE_RUNNING_FOLDER'
 export const experimentVariable = 'TUNE_EXPERIMENT_ID'
 
@@ -19,7 +25,10 @@ export interface Abandoned {
 /** Undefined where the machine shows no processes (no /proc). */
 export function findAbandoned(): Abandoned[] | undefined {
   if (!existsSync('/proc/self/environ')) return undefined
-  const found = new Map<string, { experiment: string; folder: string; processes: { pid: number; command: string }[] }>()
+  const found = new Map<
+    string,
+    { experiment: string; folder: string; processes: { pid: number; command: string }[] }
+  >()
   for (const name of readdirSync('/proc')) {
     const pid = Number(name)
     if (!Number.isInteger(pid)) continue
@@ -27,16 +36,33 @@ export function findAbandoned(): Abandoned[] | undefined {
     const cookie = environment.get(cookieVariable)
     const folder = environment.get(folderVariable)
     const stat = processStat(pid)
-    if (cookie === undefined || folder === undefined || stat === undefined || stat.state === 'Z' || stat.state === 'X') continue
+    if (
+      cookie === undefined ||
+      folder === undefined ||
+      stat === undefined ||
+      stat.state === 'Z' ||
+      stat.state === 'X'
+    )
+      continue
     if (isOwned(join(folder, `${cookie}.json`))) continue
-    const entry = found.get(cookie) ?? { experiment: environment.get(experimentVariable) ?? '', folder, processes: [] }
-    entry.processes.push({ pid, command: (readProcess(pid, 'cmdline') ?? '').replaceAll('\0', ' ').trim() })
+    const entry = found.get(cookie) ?? {
+      experiment: environment.get(experimentVariable) ?? '',
+      folder,
+      processes: [],
+    }
+    entry.processes.push({
+      pid,
+      command: (readProcess(pid, 'cmdline') ?? '').replaceAll('\0', ' ').trim(),
+    })
     found.set(cookie, entry)
   }
   return [...found].map(([cookie, entry]) => ({ cookie, ...entry }))
 }
 
-/** SIGTERM, and SIGKILL after a moment; their notes go too. Throws LaunchError for a process that outlives SIGKILL. */
+/**
+ * SIGTERM, and SIGKILL after a moment; their notes go too. Throws LaunchError for a process that
+ * outlives SIGKILL.
+ */
 export async function endAbandoned(all: readonly Abandoned[]): Promise<void> {
   for (const { cookie, folder } of all) {
     await endGroup({ leader: -1, leaderStartTicks: 0, cookie, bootId: bootId() }, graceMs, false)

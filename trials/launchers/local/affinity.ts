@@ -13,12 +13,22 @@ export const affinityOf = (
     ? { prefix: [], words: 'meant but not held: taskset is not installed' }
     : { prefix: [taskset, '--cpu-list', coreList], words: 'by affinity' }
 
-/** Moves processes that run, with all their threads; what these start goes with them. Rejects where one has ended. */
+/**
+ * Moves processes that run, with all their threads; what these start goes with them. Rejects where
+ * one has ended.
+ */
 export const moveTo = async (
   { taskset }: MachineFacts,
   { coreList }: Pick<Holding, 'coreList'>,
   pids: readonly number[],
 ): Promise<void> => {
   if (taskset === undefined) return
-  for (const pid of pids) await promisify(execFile)(taskset, ['--all-tasks', '--pid', '--cpu-list', coreList, String(pid)])
+  for (const pid of pids)
+    await promisify(execFile)(taskset, [
+      '--all-tasks',
+      '--pid',
+      '--cpu-list',
+      coreList,
+      String(pid),
+    ])
 }

@@ -7,7 +7,10 @@ export class Cleanup {
     this.steps.push(step)
   }
 
-  /** Runs every step even when one throws; then rejects with the first error. Calls during or after a run share it. */
+  /**
+   * Runs every step even when one throws; then rejects with the first error. Calls during or after
+   * a run share it.
+   */
   run(): Promise<void> {
     this.running ??= this.undo()
     return this.running

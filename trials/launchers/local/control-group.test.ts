@@ -41,23 +41,32 @@ test('no limit, no group, and the command as it was', async () => {
 
 test('a limit that this machine cannot set is refused, and nothing is left', async () => {
   const cpuOnly = { ...paper(2), memoryParent: undefined }
-  await expect(createControlGroup(cpuOnly, 't', { memoryMiB: 64 })).rejects.toThrow(/memory \(memoryMiB 64\) cannot be limited/)
-  await expect(createControlGroup({ version: 0 }, 't', { cpuCores: 0.5 })).rejects.toMatchObject({ hint: expect.stringContaining('root') })
+  await expect(createControlGroup(cpuOnly, 't', { memoryMiB: 64 })).rejects.toThrow(
+    /memory \(memoryMiB 64\) cannot be limited/,
+  )
+  await expect(createControlGroup({ version: 0 }, 't', { cpuCores: 0.5 })).rejects.toMatchObject({
+    hint: expect.stringContaining('root'),
+  })
 })
 
 const { version, cpuParent } = inspectCgroups()
-describe.skipIf(cpuParent === undefined)(`with the kernel's own cgroup v${version} (skipped where no group may be made)`, () => {
-  test('half a core is half a core, and the group goes when its process has', async () => {
-    const group = await createControlGroup({ version, cpuParent }, `tune-test-${process.pid}`, { cpuCores: 0.5 })
-    try {
-      const burn =
-        'const t = process.hrtime.bigint(); while (process.hrtime.bigint() - t < 1_000_000_000n); const c = process.cpuUsage(); console.log((c.user + c.system) / 1e6)'
-      const [program, ...args] = group.wrap([process.execPath, '-e', burn])
-      const cpuSeconds = Number(execFileSync(program!, args, { encoding: 'utf8' }))
-      expect(cpuSeconds).toBeLessThan(0.75)
-    } finally {
-      await group.end()
-    }
-    for (const folder of group.folders) expect(existsSync(folder)).toBe(false)
-  })
-})
+describe.skipIf(cpuParent === undefined)(
+  `with the kernel's own cgroup v${version} (skipped where no group may be made)`,
+  () => {
+    test('half a core is half a core, and the group goes when its process has', async () => {
+      const group = await createControlGroup({ version, cpuParent }, `tune-test-${process.pid}`, {
+        cpuCores: 0.5,
+      })
+      try {
+        const burn =
+          'const t = process.hrtime.bigint(); while (process.hrtime.bigint() - t < 1_000_000_000n); const c = process.cpuUsage(); console.log((c.user + c.system) / 1e6)'
+        const [program, ...args] = group.wrap([process.execPath, '-e', burn])
+        const cpuSeconds = Number(execFileSync(program!, args, { encoding: 'utf8' }))
+        expect(cpuSeconds).toBeLessThan(0.75)
+      } finally {
+        await group.end()
+      }
+      for (const folder of group.folders) expect(existsSync(folder)).toBe(false)
+    })
+  },
+)

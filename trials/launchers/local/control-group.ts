@@ -1,4 +1,7 @@
-/** Control groups: they hold all that a predictor starts, and limit what it uses where cores by number do not: parts of a core, and memory. */
+/**
+ * Control groups: they hold all that a predictor starts, and limit what it uses where cores by
+ * number do not: parts of a core, and memory.
+ */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -6,7 +9,10 @@ import type { CgroupFacts } from '../../machine/cgroups.ts'
 import { LaunchError } from '../../types.ts'
 
 export interface ControlGroup {
-  /** One folder with version 2, one a controller with version 1. Empty: nothing was to be limited, and nothing can be held. */
+  /**
+   * One folder with version 2, one a controller with version 1. Empty: nothing was to be limited,
+   * and nothing can be held.
+   */
   readonly folders: readonly string[]
   /** The command, run inside. */
   wrap(argv: readonly string[]): readonly string[]
@@ -29,7 +35,8 @@ const periodUs = 100_000
 const shell = '/bin/sh'
 
 /** The name of a trial's group: says whose it is when nothing else does. */
-export const groupName = (trialNumber: number): string => `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`
+export const groupName = (trialNumber: number): string =>
+  `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`
 
 /** Pid of the tuner that made a group of that name; undefined: no trial's. */
 export const tunerOf = (name: string): number | undefined => {
@@ -38,7 +45,11 @@ export const tunerOf = (name: string): number | undefined => {
 }
 
 /** @throws LaunchError where a limit is asked for and this machine lets us set none */
-export const createControlGroup = async (facts: CgroupFacts, name: string, limits: Limits): Promise<ControlGroup> => {
+export const createControlGroup = async (
+  facts: CgroupFacts,
+  name: string,
+  limits: Limits,
+): Promise<ControlGroup> => {
   const folders = new Set<string>()
   const folderFor = (parent: string | undefined, what: string): string => {
     if (parent === undefined) {
@@ -53,7 +64,8 @@ export const createControlGroup = async (facts: CgroupFacts, name: string, limit
     return folder
   }
   const end = async () => {
-    for (const folder of heldOnly === undefined ? folders : [heldOnly]) await endControlGroup(folder)
+    for (const folder of heldOnly === undefined ? folders : [heldOnly])
+      await endControlGroup(folder)
   }
   let memory: string | undefined
   let heldOnly: string | undefined
@@ -70,15 +82,24 @@ export const createControlGroup = async (facts: CgroupFacts, name: string, limit
     if (limits.memoryMiB !== undefined) {
       memory = folderFor(facts.memoryParent, `memory (memoryMiB ${limits.memoryMiB})`)
       const bytes = String(Math.round(limits.memoryMiB * 2 ** 20))
-      writeFileSync(join(memory, facts.version === 2 ? 'memory.max' : 'memory.limit_in_bytes'), bytes)
+      writeFileSync(
+        join(memory, facts.version === 2 ? 'memory.max' : 'memory.limit_in_bytes'),
+        bytes,
+      )
       // Swapping would hide the limit behind slowness.
-      const swap = join(memory, facts.version === 2 ? 'memory.swap.max' : 'memory.memsw.limit_in_bytes')
+      const swap = join(
+        memory,
+        facts.version === 2 ? 'memory.swap.max' : 'memory.memsw.limit_in_bytes',
+      )
       if (existsSync(swap)) writeFileSync(swap, facts.version === 2 ? '0' : bytes)
     }
   } catch (error) {
     await end()
     if (error instanceof LaunchError) throw error
-    throw new LaunchError(`control group ${name}: ${(error as Error).message}`, 'leave fractions of cores and memoryMiB out of the search')
+    throw new LaunchError(
+      `control group ${name}: ${(error as Error).message}`,
+      'leave fractions of cores and memoryMiB out of the search',
+    )
   }
   if (folders.size === 0 && limits.hold === true) heldOnly = heldIn(facts.holdParent, name)
   const parts = [
@@ -87,11 +108,19 @@ export const createControlGroup = async (facts: CgroupFacts, name: string, limit
   ]
   return {
     folders: heldOnly === undefined ? [...folders] : [heldOnly],
-    // The shell puts itself in and then becomes the command: no process of the predictor ever runs outside.
+    // The shell puts itself in and then becomes the command: no process of the predictor ever runs
+    // outside.
     wrap: (argv) =>
       heldOnly !== undefined
         ? // Where it cannot go in, it runs all the same.
-          [shell, '-c', 'echo $$ 2>/dev/null >"$1"; shift && exec "$@"', 'sh', join(heldOnly, 'cgroup.procs'), ...argv]
+          [
+            shell,
+            '-c',
+            'echo $$ 2>/dev/null >"$1"; shift && exec "$@"',
+            'sh',
+            join(heldOnly, 'cgroup.procs'),
+            ...argv,
+          ]
         : folders.size === 0
           ? argv
           : [
@@ -108,7 +137,10 @@ export const createControlGroup = async (facts: CgroupFacts, name: string, limit
   }
 }
 
-/** A group of that name; undefined where none can be made, and processes are known by what they inherit alone. */
+/**
+ * A group of that name; undefined where none can be made, and processes are known by what they
+ * inherit alone.
+ */
 function heldIn(parent: string | undefined, name: string): string | undefined {
   if (parent === undefined || !existsSync(shell)) return undefined
   const folder = join(parent, name)
@@ -136,6 +168,9 @@ export const endControlGroup = async (folder: string): Promise<void> => {
 }
 
 const killsIn = (folder: string, version: CgroupFacts['version']): number => {
-  const text = readFileSync(join(folder, version === 2 ? 'memory.events' : 'memory.oom_control'), 'utf8')
+  const text = readFileSync(
+    join(folder, version === 2 ? 'memory.events' : 'memory.oom_control'),
+    'utf8',
+  )
   return Number(/^oom_kill (\d+)$/m.exec(text)?.[1] ?? 0)
 }

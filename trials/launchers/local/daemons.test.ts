@@ -1,6 +1,17 @@
-/** What a predictor starts and lets go of, with nothing inherited: its own session, no environment, and no output where it is that thorough. */
+/**
+ * What a predictor starts and lets go of, with nothing inherited: its own session, no environment,
+ * and no output where it is that thorough.
+ */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -23,7 +34,14 @@ const plainProtocol: Protocol = {
       ({ ok }) => ok,
       () => false,
     ),
-  prepare: async (url) => ({ kind: 'http', url, path: '/predict', headers: {}, bodies: [], timeoutMs: 1_000 }),
+  prepare: async (url) => ({
+    kind: 'http',
+    url,
+    path: '/predict',
+    headers: {},
+    bodies: [],
+    timeoutMs: 1_000,
+  }),
 }
 
 let folder: string
@@ -38,18 +56,31 @@ afterEach(() => {
 const isRunning = (pid: number) => !['Z', undefined].includes(processStat(pid)?.state)
 const daemons = () => {
   const path = join(folder, 'daemon')
-  return existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n').filter(Boolean).map(Number) : []
+  return existsSync(path)
+    ? readFileSync(path, 'utf8').trim().split('\n').filter(Boolean).map(Number)
+    : []
 }
 
-/** A shell that leaves a daemon behind as told, then waits, in a control group where one can be made. */
+/**
+ * A shell that leaves a daemon behind as told, then waits, in a control group where one can be
+ * made.
+ */
 async function withDaemon(cgroups: CgroupFacts, output: string) {
   const daemon = `setsid env -i /bin/sh -c 'echo $$ >${folder}/daemon; exec sleep 1000' ${output} &`
-  const controlGroup = await createControlGroup(cgroups, `tune-daemons-${process.pid}-${Math.floor(performance.now())}`, { hold: true })
+  const controlGroup = await createControlGroup(
+    cgroups,
+    `tune-daemons-${process.pid}-${Math.floor(performance.now())}`,
+    { hold: true },
+  )
   const note = noteRunning(join(folder, 'running'), controlGroup.folders)
   mkdirSync(join(folder, 'trial'))
   const log = openLog(join(folder, 'trial'))
   const group = await startGroup(
-    { argv: controlGroup.wrap(['/bin/sh', '-c', `${daemon} sleep 1000`]), env: { PATH: process.env.PATH! }, cwd: folder },
+    {
+      argv: controlGroup.wrap(['/bin/sh', '-c', `${daemon} sleep 1000`]),
+      env: { PATH: process.env.PATH! },
+      cwd: folder,
+    },
     note.cookie,
     log,
     controlGroup.folders,
@@ -63,7 +94,10 @@ async function withDaemon(cgroups: CgroupFacts, output: string) {
 function disown(running: string): void {
   for (const name of readdirSync(running)) {
     const note = JSON.parse(readFileSync(join(running, name), 'utf8'))
-    writeFileSync(join(running, name), JSON.stringify({ ...note, owner: { ...note.owner, startTicks: 0 } }))
+    writeFileSync(
+      join(running, name),
+      JSON.stringify({ ...note, owner: { ...note.owner, startTicks: 0 } }),
+    )
   }
 }
 
@@ -78,28 +112,33 @@ const noSetsid = (() => {
 
 describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without environment', () => {
   const cgroups = inspectCgroups()
-  describe.skipIf(cgroups.holdParent === undefined)('in a control group (skipped where none may be made)', () => {
-    const silent = '>/dev/null 2>&1 </dev/null'
-    test('is a member, and ends with its predictor', async () => {
-      const { group, controlGroup } = await withDaemon(cgroups, silent)
-      expect(group.members().map(({ pid }) => pid)).toEqual(expect.arrayContaining(daemons()))
-      await group.stop(200)
-      expect(daemons().filter(isRunning)).toEqual([])
-      await controlGroup.end()
-      expect(controlGroup.folders.filter(existsSync)).toEqual([])
-    })
+  describe.skipIf(cgroups.holdParent === undefined)(
+    'in a control group (skipped where none may be made)',
+    () => {
+      const silent = '>/dev/null 2>&1 </dev/null'
+      test('is a member, and ends with its predictor', async () => {
+        const { group, controlGroup } = await withDaemon(cgroups, silent)
+        expect(group.members().map(({ pid }) => pid)).toEqual(expect.arrayContaining(daemons()))
+        await group.stop(200)
+        expect(daemons().filter(isRunning)).toEqual([])
+        await controlGroup.end()
+        expect(controlGroup.folders.filter(existsSync)).toEqual([])
+      })
 
-    test('is ended by whoever sweeps after a tuner that was killed, its first process gone too', async () => {
-      const { group, controlGroup } = await withDaemon(cgroups, silent)
-      process.kill(group.identity.leader, 'SIGKILL')
-      await group.exited
-      expect(membersOf(group.identity, false).map(({ pid }) => pid)).toEqual(expect.arrayContaining(daemons()))
-      disown(join(folder, 'running'))
-      await sweepLeftovers(join(folder, 'running'), 200)
-      expect(daemons().filter(isRunning)).toEqual([])
-      expect(controlGroup.folders.filter(existsSync)).toEqual([])
-    })
-  })
+      test('is ended by whoever sweeps after a tuner that was killed, its first process gone too', async () => {
+        const { group, controlGroup } = await withDaemon(cgroups, silent)
+        process.kill(group.identity.leader, 'SIGKILL')
+        await group.exited
+        expect(membersOf(group.identity, false).map(({ pid }) => pid)).toEqual(
+          expect.arrayContaining(daemons()),
+        )
+        disown(join(folder, 'running'))
+        await sweepLeftovers(join(folder, 'running'), 200)
+        expect(daemons().filter(isRunning)).toEqual([])
+        expect(controlGroup.folders.filter(existsSync)).toEqual([])
+      })
+    },
+  )
 
   test('without a control group it is known by its output', async () => {
     const { group } = await withDaemon({ version: 0 }, '')
@@ -109,7 +148,11 @@ describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without envi
 
   const launchOne = async () => {
     const serve = `${process.execPath} ${server} --port=\${port} --pids=${folder}/daemon`
-    const command = ['/bin/sh', '-c', `setsid env -i ${serve} >/dev/null 2>&1 </dev/null & sleep 1000`]
+    const command = [
+      '/bin/sh',
+      '-c',
+      `setsid env -i ${serve} >/dev/null 2>&1 </dev/null & sleep 1000`,
+    ]
     const machine = { ...(await inspectMachine()), cgroups: { version: 0 } as const }
     const launcher = createLocalLauncher({
       template: { kind: 'command', model: 'm', command, protocol: 'json' },
@@ -133,7 +176,9 @@ describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without envi
       return told
     }
     const [pid] = daemons()
-    const words = expect.stringMatching(new RegExp(`^process ${pid} \\(.*server\\.mjs.*\\) listens on port \\d+, .*kill ${pid}`))
+    const words = expect.stringMatching(
+      new RegExp(`^process ${pid} \\(.*server\\.mjs.*\\) listens on port \\d+, .*kill ${pid}`),
+    )
     expect(await sweep()).toEqual([words])
     expect(await sweep()).toEqual([words])
     expect(await listeningLeft(running)).toEqual([expect.objectContaining({ pid })])
@@ -148,7 +193,9 @@ describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without envi
     const { predictor } = await launchOne()
     const [pid] = daemons()
     await expect(predictor.stop()).rejects.toMatchObject({
-      message: expect.stringMatching(new RegExp(`^process ${pid} \\(.*server\\.mjs.*\\) listens on port \\d+ still`)),
+      message: expect.stringMatching(
+        new RegExp(`^process ${pid} \\(.*server\\.mjs.*\\) listens on port \\d+ still`),
+      ),
       hint: expect.stringContaining(`kill ${pid}`),
       final: 'experiment',
     })

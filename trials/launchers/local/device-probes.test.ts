@@ -35,7 +35,11 @@ test('use between two readings, batches since the first', async () => {
   await once(server, 'listening')
   try {
     const probe = metricsProbe(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, true)
-    expect(await probe()).toEqual({ memoryMiB: 1, utilization: undefined, realisedBatch: undefined })
+    expect(await probe()).toEqual({
+      memoryMiB: 1,
+      utilization: undefined,
+      realisedBatch: undefined,
+    })
     expect(await probe()).toEqual({ memoryMiB: 1, utilization: 0.5, realisedBatch: 5 })
     expect(await probe()).toEqual({ memoryMiB: 1, utilization: 1, realisedBatch: 50 / 7 })
   } finally {

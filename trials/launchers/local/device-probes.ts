@@ -10,7 +10,10 @@ import type { HeldDevice } from './holdings.ts'
 
 export interface DeviceReading {
   readonly memoryMiB?: number
-  /** Share of the time since the last reading (nvidia-smi: of the last moment) that the device was busy, 0-1. */
+  /**
+   * Share of the time since the last reading (nvidia-smi: of the last moment) that the device was
+   * busy, 0-1.
+   */
   readonly utilization?: number
   /** Power now (nvidia-smi: mean of the last second) of all GPUs that are held, W. */
   readonly gpuWatts?: number
@@ -25,14 +28,20 @@ export interface DeviceReading {
   readonly cacheUse?: number
   /** Sequences that gave up their place in it since the first reading. */
   readonly preemptions?: number
-  /** Draft tokens that a step kept of each answer, on average since the first reading (speculative decoding). */
+  /**
+   * Draft tokens that a step kept of each answer, on average since the first reading (speculative
+   * decoding).
+   */
   readonly acceptedTokens?: number
 }
 
 /** Reads once. Rejects when it cannot be read just now. */
 export type DeviceProbe = () => Promise<DeviceReading>
 
-/** What the vendor's tool tells of the GPUs that a predictor holds: memory of the fullest, the mean of their use, the power of all. */
+/**
+ * What the vendor's tool tells of the GPUs that a predictor holds: memory of the fullest, the mean
+ * of their use, the power of all.
+ */
 export const heldProbe = (
   devices: readonly HeldDevice[],
   pids: () => readonly number[],
@@ -42,7 +51,8 @@ export const heldProbe = (
     vendor === 'amd' ? amdUse(index, tools.amd) : nvidiaUse(uuid, pids(), tools.nvidia)
   return async () => {
     const readings = await Promise.all(devices.map(read))
-    const told = (name: 'memoryMiB' | 'utilization' | 'gpuWatts') => readings.flatMap((reading) => reading[name] ?? [])
+    const told = (name: 'memoryMiB' | 'utilization' | 'gpuWatts') =>
+      readings.flatMap((reading) => reading[name] ?? [])
     const [memories, uses, watts] = [told('memoryMiB'), told('utilization'), told('gpuWatts')]
     return {
       ...(memories.length > 0 && { memoryMiB: Math.max(...memories) }),
@@ -54,15 +64,24 @@ export const heldProbe = (
 }
 
 /**
- * Power of the machine's processors by their energy counters (RAPL), between two readings. Most kernels let root alone read them: then nothing is told.
+ * Power of the machine's processors by their energy counters (RAPL), between two readings. Most
+ * kernels let root alone read them: then nothing is told.
  * @param folder of the kernel's power capping
  */
-export const raplProbe = (folder = '/sys/class/powercap', now: () => number = () => performance.now()): DeviceProbe => {
+export const raplProbe = (
+  folder = '/sys/class/powercap',
+  now: () => number = () => performance.now(),
+): DeviceProbe => {
   // intel-rapl:0 is a package, intel-rapl:0:1 a part of it.
   const packages = packagesOf(folder)
   let last: { readonly atMs: number; readonly microjoules: readonly number[] } | undefined
   return async () => {
-    const reading = { atMs: now(), microjoules: await Promise.all(packages.map(({ path }) => readNumber(join(path, 'energy_uj')))) }
+    const reading = {
+      atMs: now(),
+      microjoules: await Promise.all(
+        packages.map(({ path }) => readNumber(join(path, 'energy_uj'))),
+      ),
+    }
     const before = last
     last = reading
     if (before === undefined || packages.length === 0 || reading.atMs <= before.atMs) return {}
@@ -79,7 +98,10 @@ function packagesOf(folder: string): { path: string; range: number }[] {
     return readdirSync(folder)
       .filter((name) => /^intel-rapl:\d+$/.test(name))
       .map((name) => join(folder, name))
-      .map((path) => ({ path, range: Number(readFileSync(join(path, 'max_energy_range_uj'), 'utf8')) }))
+      .map((path) => ({
+        path,
+        range: Number(readFileSync(join(path, 'max_energy_range_uj'), 'utf8')),
+      }))
   } catch {
     return [] // no such counters, or none that we may read
   }
@@ -111,7 +133,10 @@ export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
       acceptedTokens: draftings > 0 ? (now.accepted - since.accepted) / draftings : undefined,
       ...(hasGpu && {
         memoryMiB: now.memoryMiB,
-        utilization: seconds > 0 ? Math.min(1, (now.busySeconds - before.busySeconds) / seconds / now.devices) : undefined,
+        utilization:
+          seconds > 0
+            ? Math.min(1, (now.busySeconds - before.busySeconds) / seconds / now.devices)
+            : undefined,
       }),
     }
   }
@@ -119,7 +144,9 @@ export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
 
 /** What a built-in predictor has counted so far. @throws where it does not answer */
 export async function builtinMetrics(url: string): Promise<Metrics> {
-  const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
+  const response = await fetch(new URL('/metrics', url), {
+    signal: AbortSignal.timeout(scrapeTimeoutMs),
+  })
   return readMetrics(await readAnswer(response.body))
 }
 
@@ -138,7 +165,10 @@ interface Metrics {
 /** Sums over labels of the counters and gauges of `trials/predictor/metrics.ts`. */
 export const readMetrics = (text: string): Metrics => {
   const sum = (name: string) =>
-    [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)`, 'gm'))].reduce((total, [, value]) => total + Number(value), 0)
+    [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)`, 'gm'))].reduce(
+      (total, [, value]) => total + Number(value),
+      0,
+    )
   return {
     items: sum('predictor_items_total'),
     batches: sum('predictor_batches_total'),

@@ -80,18 +80,34 @@ test('each server says what runs, what waits, and what it knows of its cache', (
     draftings: 1000,
   })
   // Ranks that split one model tell the same sequences.
-  expect(engineReading(pages.sglang, 'sglang')).toEqual({ sequences: 48, waiting: 7, cacheUse: 0.28, stepTokens: 2.9 })
+  expect(engineReading(pages.sglang, 'sglang')).toEqual({
+    sequences: 48,
+    waiting: 7,
+    cacheUse: 0.28,
+    stepTokens: 2.9,
+  })
   expect(engineReading(pages.tgi, 'tgi')).toEqual({ sequences: 12, waiting: 3 })
-  expect(engineReading(pages['llama.cpp'], 'llama.cpp')).toEqual({ sequences: 4, waiting: 2, accepted: 0, draftings: 0 })
+  expect(engineReading(pages['llama.cpp'], 'llama.cpp')).toEqual({
+    sequences: 4,
+    waiting: 2,
+    accepted: 0,
+    draftings: 0,
+  })
   expect(engineReading(pages.vllm.replaceAll('kv_cache', 'gpu_cache'), 'vllm').cacheUse).toBe(0.97)
   expect(engineReading('<html>', 'vllm')).toEqual({})
 })
 
 /** A server that answers with one page after the other, and then no more. */
 async function probed(server: LanguageEngine, answers: string[]) {
-  const pagesServer = createServer((_, response) => response.end(answers.shift())).listen(0, '127.0.0.1')
+  const pagesServer = createServer((_, response) => response.end(answers.shift())).listen(
+    0,
+    '127.0.0.1',
+  )
   await once(pagesServer, 'listening')
-  const probe = engineProbe(`http://127.0.0.1:${(pagesServer.address() as AddressInfo).port}`, server)
+  const probe = engineProbe(
+    `http://127.0.0.1:${(pagesServer.address() as AddressInfo).port}`,
+    server,
+  )
   const readings = []
   try {
     while (answers.length > 0) readings.push(await probe())
@@ -103,7 +119,10 @@ async function probed(server: LanguageEngine, answers: string[]) {
 }
 
 test('preemptions are those since the first look; a server that answers nothing is a look less', async () => {
-  const { readings, probe } = await probed('vllm', [pages.vllm, pages.vllm.replace('} 14.0', '} 31.0')])
+  const { readings, probe } = await probed('vllm', [
+    pages.vllm,
+    pages.vllm.replace('} 14.0', '} 31.0'),
+  ])
   expect(readings).toMatchObject([{ preemptions: 0, sequences: 64 }, { preemptions: 17 }])
   await expect(probe()).rejects.toThrow()
 })
@@ -115,13 +134,22 @@ test('draft tokens that a step kept: by counts since the first look, or by what 
   const [sglang] = (await probed('sglang', [pages.sglang])).readings
   expect(sglang!.acceptedTokens).toBeCloseTo(1.9)
   // Without drafts it says nought.
-  expect((await probed('sglang', [pages.sglang.replace('2.9', '0.0')])).readings[0]!.acceptedTokens).toBeUndefined()
+  expect(
+    (await probed('sglang', [pages.sglang.replace('2.9', '0.0')])).readings[0]!.acceptedTokens,
+  ).toBeUndefined()
 })
 
 test('who tells nothing is not asked', () => {
   const asked = (command: string, kind?: ServerKind) =>
-    tellingEngine({ command: command.split(' '), ...(kind && { server: { kind, modelPath: 'm' } }) })
-  expect(languageServers.filter((kind) => asked('x', kind) === kind)).toEqual(['vllm', 'sglang', 'tgi'])
+    tellingEngine({
+      command: command.split(' '),
+      ...(kind && { server: { kind, modelPath: 'm' } }),
+    })
+  expect(languageServers.filter((kind) => asked('x', kind) === kind)).toEqual([
+    'vllm',
+    'sglang',
+    'tgi',
+  ])
   expect(asked('x', 'triton')).toBeUndefined()
 })
 

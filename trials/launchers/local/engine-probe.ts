@@ -1,4 +1,7 @@
-/** What a server of language models says of its scheduler and its cache, in the metrics of the versions that `language-programs.ts` names, and of llama.cpp 0.5. */
+/**
+ * What a server of language models says of its scheduler and its cache, in the metrics of the
+ * versions that `language-programs.ts` names, and of llama.cpp 0.5.
+ */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { seriesValue } from '../../../profiler/prometheus.ts'
 import { ownServerOf } from '../own-command.ts'
@@ -7,15 +10,28 @@ import { isLanguageServer } from '../server-files/language-programs.ts'
 import type { PredictorTemplate } from '../template.ts'
 import { type DeviceProbe, scrapeTimeoutMs } from './device-probes.ts'
 
-/** `accepted` and `draftings`: draft tokens that were kept, and how often an answer had some drafted; `stepTokens`: tokens that a step lately made of an answer. */
-type EngineFigure = 'sequences' | 'waiting' | 'cacheUse' | 'preemptions' | 'accepted' | 'draftings' | 'stepTokens'
+/**
+ * `accepted` and `draftings`: draft tokens that were kept, and how often an answer had some
+ * drafted; `stepTokens`: tokens that a step lately made of an answer.
+ */
+type EngineFigure =
+  | 'sequences'
+  | 'waiting'
+  | 'cacheUse'
+  | 'preemptions'
+  | 'accepted'
+  | 'draftings'
+  | 'stepTokens'
 type EngineReading = Readonly<Partial<Record<EngineFigure, number>>>
 
 /**
- * The first of these names that is there. TGI tells no use of its cache, and takes no place back. TensorRT-LLM 1.2 hands its statistics out once, as
- * JSON, and under load does not come to their end (NVIDIA/TensorRT-LLM issue 4926): they are left alone.
+ * The first of these names that is there. TGI tells no use of its cache, and takes no place back.
+ * TensorRT-LLM 1.2 hands its statistics out once, as JSON, and under load does not come to their
+ * end (NVIDIA/TensorRT-LLM issue 4926): they are left alone.
  */
-const names: Readonly<Record<LanguageEngine, Readonly<Partial<Record<EngineFigure, readonly string[]>>>>> = {
+const names: Readonly<
+  Record<LanguageEngine, Readonly<Partial<Record<EngineFigure, readonly string[]>>>>
+> = {
   vllm: {
     sequences: ['vllm:num_requests_running'],
     waiting: ['vllm:num_requests_waiting'],
@@ -42,12 +58,22 @@ const names: Readonly<Record<LanguageEngine, Readonly<Partial<Record<EngineFigur
   },
 }
 
-/** Which of them a command starts, by the server that was asked for or by its program; undefined of others, and of those that tell nothing. */
+/**
+ * Which of them a command starts, by the server that was asked for or by its program; undefined of
+ * others, and of those that tell nothing.
+ */
 export function tellingEngine({
   server,
   command,
-}: Pick<Extract<PredictorTemplate, { kind: 'command' }>, 'server' | 'command'>): LanguageEngine | undefined {
-  const engine = server === undefined ? ownServerOf(command)?.engine : isLanguageServer(server.kind) ? server.kind : undefined
+}: Pick<Extract<PredictorTemplate, { kind: 'command' }>, 'server' | 'command'>):
+  | LanguageEngine
+  | undefined {
+  const engine =
+    server === undefined
+      ? ownServerOf(command)?.engine
+      : isLanguageServer(server.kind)
+        ? server.kind
+        : undefined
   return engine !== undefined && Object.keys(names[engine]).length > 0 ? engine : undefined
 }
 
@@ -55,17 +81,35 @@ export function tellingEngine({
 export const engineProbe = (url: string, server: LanguageEngine): DeviceProbe => {
   let first: EngineReading | undefined
   return async () => {
-    const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
-    const { sequences, waiting, cacheUse, ...reading } = engineReading(await readAnswer(response.body), server)
+    const response = await fetch(new URL('/metrics', url), {
+      signal: AbortSignal.timeout(scrapeTimeoutMs),
+    })
+    const { sequences, waiting, cacheUse, ...reading } = engineReading(
+      await readAnswer(response.body),
+      server,
+    )
     const before = first ?? reading
     first = before
-    const since = (figure: keyof typeof reading) => (reading[figure] === undefined ? undefined : reading[figure] - (before[figure] ?? 0))
-    return { sequences, waiting, cacheUse, preemptions: since('preemptions'), acceptedTokens: acceptedOf(since, reading.stepTokens) }
+    const since = (figure: keyof typeof reading) =>
+      reading[figure] === undefined ? undefined : reading[figure] - (before[figure] ?? 0)
+    return {
+      sequences,
+      waiting,
+      cacheUse,
+      preemptions: since('preemptions'),
+      acceptedTokens: acceptedOf(since, reading.stepTokens),
+    }
   }
 }
 
-/** Draft tokens that a step kept of each answer: by two counters, or by what it made of an answer, of which one is the model's own. */
-function acceptedOf(since: (figure: 'accepted' | 'draftings') => number | undefined, stepTokens = 0): number | undefined {
+/**
+ * Draft tokens that a step kept of each answer: by two counters, or by what it made of an answer,
+ * of which one is the model's own.
+ */
+function acceptedOf(
+  since: (figure: 'accepted' | 'draftings') => number | undefined,
+  stepTokens = 0,
+): number | undefined {
   const [accepted, draftings = 0] = [since('accepted'), since('draftings')]
   if (accepted !== undefined && draftings > 0) return accepted / draftings
   return stepTokens >= 1 ? stepTokens - 1 : undefined

@@ -11,7 +11,10 @@ export const onDisk = <T>(write: () => T): T => {
     return write()
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === undefined) throw error
-    throw new LaunchError(`cannot write a trial's files: ${(error as Error).message}`, 'is the disk full or read-only?')
+    throw new LaunchError(
+      `cannot write a trial's files: ${(error as Error).message}`,
+      'is the disk full or read-only?',
+    )
   }
 }
 

@@ -44,8 +44,11 @@ const machine = (more: Partial<MachineFacts> = {}): MachineFacts => ({
 })
 const never = new AbortController().signal
 const real = { real: true, boundsMemory: false }
-const take = (facts: MachineFacts, configuration: Record<string, number | string>, use: GpuUse = real) =>
-  createHoldings(facts).take(resourcesOf(configuration), use, never)
+const take = (
+  facts: MachineFacts,
+  configuration: Record<string, number | string>,
+  use: GpuUse = real,
+) => createHoldings(facts).take(resourcesOf(configuration), use, never)
 
 describe('cores', () => {
   test('come from the end, so that the first stays with the load generator', async () => {
@@ -54,7 +57,9 @@ describe('cores', () => {
     expect(holding.coresWords).toBe('cores 2-3 (core 0 left to the load generator)')
   })
   test('all of them: shared, and said so', async () => {
-    expect((await take(machine(), { cpuCores: 4 })).coresWords).toContain('shared with the load generator')
+    expect((await take(machine(), { cpuCores: 4 })).coresWords).toContain(
+      'shared with the load generator',
+    )
   })
   test('only those this process may use', async () => {
     expect((await take(machine({ affinity: [1, 5, 6] }), { cpuCores: 2 })).coreList).toBe('5-6')
@@ -90,13 +95,22 @@ describe('GPUs', () => {
   test('whole, by uuid', async () => {
     const holding = await take(machine({ gpus: [gpu()] }), { gpu: 'T4' })
     expect(holding.env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0' })
-    expect(holding).toMatchObject({ devices: [{ uuid: 'GPU-0' }], gpuMemoryFraction: 1, gpuWords: 'T4 whole' })
+    expect(holding).toMatchObject({
+      devices: [{ uuid: 'GPU-0' }],
+      gpuMemoryFraction: 1,
+      gpuWords: 'T4 whole',
+    })
   })
   test('others’ use of its memory is said', async () => {
-    expect((await take(machine({ gpus: [gpu({ usedMemoryMiB: 3000 })] }), { gpu: 'T4' })).gpuWords).toContain("3000 MiB were others'")
+    expect(
+      (await take(machine({ gpus: [gpu({ usedMemoryMiB: 3000 })] }), { gpu: 'T4' })).gpuWords,
+    ).toContain("3000 MiB were others'")
   })
   test('a share by MPS where its daemon runs: memory and threads', async () => {
-    const { env, gpuWords } = await take(machine({ gpus: [gpu()], mps: true }), { gpu: 'T4', gpuMemoryPercent: 25 })
+    const { env, gpuWords } = await take(machine({ gpus: [gpu()], mps: true }), {
+      gpu: 'T4',
+      gpuMemoryPercent: 25,
+    })
     expect(env).toEqual({
       CUDA_VISIBLE_DEVICES: 'GPU-0',
       CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: '0=3840M',
@@ -115,78 +129,151 @@ describe('GPUs', () => {
   })
   test('a share that nothing enforces does not exist', async () => {
     const quarter = { gpu: 'T4', gpuMemoryPercent: 25 }
-    await expect(take(machine({ gpus: [gpu()] }), quarter)).rejects.toThrow(/25 % of a T4: nothing here enforces a share/)
+    await expect(take(machine({ gpus: [gpu()] }), quarter)).rejects.toThrow(
+      /25 % of a T4: nothing here enforces a share/,
+    )
     const alone = machine({ gpus: [gpu({ computeMode: 'Exclusive_Process' })] })
-    await expect(take(alone, quarter, { real: true, boundsMemory: true })).rejects.toThrow(/nothing here enforces a share/)
+    await expect(take(alone, quarter, { real: true, boundsMemory: true })).rejects.toThrow(
+      /nothing here enforces a share/,
+    )
   })
   test('shares of trials at once add up to one GPU', async () => {
     const holdings = createHoldings(machine({ gpus: [gpu()], mps: true }))
     const half = resourcesOf({ gpu: 'T4', gpuMemoryPercent: 50 })
-    const [first] = await Promise.all([holdings.take(half, real, never), holdings.take(half, real, never)])
+    const [first] = await Promise.all([
+      holdings.take(half, real, never),
+      holdings.take(half, real, never),
+    ])
     const third = holdings.take(half, real, AbortSignal.timeout(20))
     await expect(third).rejects.toThrow(/timeout/)
     first.release()
     await holdings.take(half, real, never)
   })
   test('a MIG slice by the name of its profile; never by a share, and never the GPU around it', async () => {
-    const holding = await take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', migProfile: '1g.5gb' })
-    expect(holding).toMatchObject({ devices: [{ uuid: 'MIG-5' }], env: { CUDA_VISIBLE_DEVICES: 'MIG-5' }, gpuMemoryFraction: 1 })
+    const holding = await take(machine({ gpus: [a100] }), {
+      gpu: 'A100-40GB',
+      migProfile: '1g.5gb',
+    })
+    expect(holding).toMatchObject({
+      devices: [{ uuid: 'MIG-5' }],
+      env: { CUDA_VISIBLE_DEVICES: 'MIG-5' },
+      gpuMemoryFraction: 1,
+    })
     expect(holding.gpuWords).toBe('A100-40GB slice 1g.5gb (MIG)')
-    for (const configuration of [{}, { gpuMemoryPercent: 25 }, { migProfile: '4g.20gb' }] as Record<string, string | number>[])
-      await expect(take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', ...configuration })).rejects.toMatchObject({
+    for (const configuration of [{}, { gpuMemoryPercent: 25 }, { migProfile: '4g.20gb' }] as Record<
+      string,
+      string | number
+    >[])
+      await expect(
+        take(machine({ gpus: [a100] }), { gpu: 'A100-40GB', ...configuration }),
+      ).rejects.toMatchObject({
         reason: 'no-such-gpu',
         message: expect.stringContaining('3g.20gb, 1g.5gb, 2g.10gb'),
       })
   })
   test('slices one at a time, whatever there are: a process sees no second one', async () => {
     const two = { gpu: 'A100-40GB', migProfile: '1g.5gb', gpus: 2 }
-    await expect(take(machine({ gpus: [a100] }), two)).rejects.toThrow(/2 MIG slices asked for, and a process sees one alone/)
+    await expect(take(machine({ gpus: [a100] }), two)).rejects.toThrow(
+      /2 MIG slices asked for, and a process sees one alone/,
+    )
   })
   test('an AMD GPU by its index', async () => {
-    const mi300x = gpu({ vendor: 'amd', index: 1, uuid: 'AMD-1', name: 'AMD Instinct MI300X', memoryMiB: 196592 })
+    const mi300x = gpu({
+      vendor: 'amd',
+      index: 1,
+      uuid: 'AMD-1',
+      name: 'AMD Instinct MI300X',
+      memoryMiB: 196592,
+    })
     const here = machine({ gpus: [mi300x] })
     expect((await take(here, { gpu: 'MI300X' })).env).toEqual({ HIP_VISIBLE_DEVICES: '1' })
     expect((await take(here, { cpuCores: 1 })).env).toEqual({ HIP_VISIBLE_DEVICES: '-1' })
     // MPS is NVIDIA's.
-    await expect(take({ ...here, mps: true }, { gpu: 'MI300X', gpuMemoryPercent: 50 })).rejects.toThrow(/nothing here enforces/)
+    await expect(
+      take({ ...here, mps: true }, { gpu: 'MI300X', gpuMemoryPercent: 50 }),
+    ).rejects.toThrow(/nothing here enforces/)
   })
   test('beside another vendor’s: the one that is held, and none of the other', async () => {
-    const both = machine({ gpus: [gpu(), gpu({ vendor: 'amd', uuid: 'AMD-0', name: 'AMD Instinct MI300X' })] })
-    expect((await take(both, { gpu: 'T4' })).env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0', HIP_VISIBLE_DEVICES: '-1' })
-    expect((await take(both, { gpu: 'MI300X' })).env).toEqual({ CUDA_VISIBLE_DEVICES: '', HIP_VISIBLE_DEVICES: '0' })
-    expect((await take(both, { cpuCores: 1 })).env).toEqual({ CUDA_VISIBLE_DEVICES: '', HIP_VISIBLE_DEVICES: '-1' })
+    const both = machine({
+      gpus: [gpu(), gpu({ vendor: 'amd', uuid: 'AMD-0', name: 'AMD Instinct MI300X' })],
+    })
+    expect((await take(both, { gpu: 'T4' })).env).toEqual({
+      CUDA_VISIBLE_DEVICES: 'GPU-0',
+      HIP_VISIBLE_DEVICES: '-1',
+    })
+    expect((await take(both, { gpu: 'MI300X' })).env).toEqual({
+      CUDA_VISIBLE_DEVICES: '',
+      HIP_VISIBLE_DEVICES: '0',
+    })
+    expect((await take(both, { cpuCores: 1 })).env).toEqual({
+      CUDA_VISIBLE_DEVICES: '',
+      HIP_VISIBLE_DEVICES: '-1',
+    })
   })
   test('an AMD GPU by the runtime’s number where that counts a part of them', async () => {
-    const die = gpu({ vendor: 'amd', index: 5, ordinal: 1, uuid: 'AMD-5', name: 'AMD Instinct MI210' })
-    expect((await take(machine({ gpus: [die] }), { gpu: 'MI210' })).env).toEqual({ HIP_VISIBLE_DEVICES: '1' })
+    const die = gpu({
+      vendor: 'amd',
+      index: 5,
+      ordinal: 1,
+      uuid: 'AMD-5',
+      name: 'AMD Instinct MI210',
+    })
+    expect((await take(machine({ gpus: [die] }), { gpu: 'MI210' })).env).toEqual({
+      HIP_VISIBLE_DEVICES: '1',
+    })
   })
   test('a Jetson’s by its index: the runtime takes no UUID without its prefix', async () => {
     const own = [{ ...findGpu('T4'), name: 'Orin (nvgpu)' }]
-    const orin = gpu({ index: 0, uuid: '54d0709b-558d-5a59-9c65-0c5fc14a21a4', name: 'Orin (nvgpu)' })
-    const holding = await createHoldings(machine({ gpus: [orin] }), own).take(resourcesOf({ gpu: 'Orin (nvgpu)' }, {}, own), real, never)
+    const orin = gpu({
+      index: 0,
+      uuid: '54d0709b-558d-5a59-9c65-0c5fc14a21a4',
+      name: 'Orin (nvgpu)',
+    })
+    const holding = await createHoldings(machine({ gpus: [orin] }), own).take(
+      resourcesOf({ gpu: 'Orin (nvgpu)' }, {}, own),
+      real,
+      never,
+    )
     expect(holding.env).toEqual({ CUDA_VISIBLE_DEVICES: '0' })
   })
   test('the one that others use least', async () => {
-    const two = machine({ gpus: [gpu({ usedMemoryMiB: 9000 }), gpu({ uuid: 'GPU-1', usedMemoryMiB: 3 })] })
+    const two = machine({
+      gpus: [gpu({ usedMemoryMiB: 9000 }), gpu({ uuid: 'GPU-1', usedMemoryMiB: 3 })],
+    })
     expect((await take(two, { gpu: 'T4' })).env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-1' })
   })
   test('several', async () => {
     const two = machine({ gpus: [gpu(), gpu({ uuid: 'GPU-1' })] })
-    expect((await take(two, { gpu: 'T4', gpus: 2 })).env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0,GPU-1' })
-    expect((await take(two, { gpu: 'T4', gpus: 2 })).devices.map(({ uuid }) => uuid)).toEqual(['GPU-0', 'GPU-1'])
+    expect((await take(two, { gpu: 'T4', gpus: 2 })).env).toEqual({
+      CUDA_VISIBLE_DEVICES: 'GPU-0,GPU-1',
+    })
+    expect((await take(two, { gpu: 'T4', gpus: 2 })).devices.map(({ uuid }) => uuid)).toEqual([
+      'GPU-0',
+      'GPU-1',
+    ])
     await expect(take(two, { gpu: 'T4', gpus: 3 })).rejects.toMatchObject({ reason: 'no-such-gpu' })
   })
   test('of another model, prohibited, or none: no such GPU, and what there is', async () => {
     const here = machine({ gpus: [gpu({ computeMode: 'Prohibited' })] })
     await expect(take(here, { gpu: 'T4' })).rejects.toMatchObject({ reason: 'no-such-gpu' })
-    await expect(take(here, { gpu: 'V100' })).rejects.toThrow(/no V100 in this machine; here: Tesla T4/)
-    await expect(take(machine({ gpuProblem: 'driver mismatch' }), { gpu: 'T4' })).rejects.toThrow(/driver mismatch/)
+    await expect(take(here, { gpu: 'V100' })).rejects.toThrow(
+      /no V100 in this machine; here: Tesla T4/,
+    )
+    await expect(take(machine({ gpuProblem: 'driver mismatch' }), { gpu: 'T4' })).rejects.toThrow(
+      /driver mismatch/,
+    )
   })
   test('emulated ones take nothing', async () => {
-    const holding = await take(machine(), { gpu: 'V100', gpuMemoryPercent: 50 }, { real: false, boundsMemory: false })
+    const holding = await take(
+      machine(),
+      { gpu: 'V100', gpuMemoryPercent: 50 },
+      { real: false, boundsMemory: false },
+    )
     expect(holding).toMatchObject({ env: {}, devices: [], gpuWords: 'GPU V100 emulated, 50 %' })
   })
   test('a configuration without one does not find the machine’s', async () => {
-    expect((await take(machine({ gpus: [gpu()] }), { gpu: 'none' })).env).toEqual({ CUDA_VISIBLE_DEVICES: '' })
+    expect((await take(machine({ gpus: [gpu()] }), { gpu: 'none' })).env).toEqual({
+      CUDA_VISIBLE_DEVICES: '',
+    })
   })
 })

@@ -1,6 +1,14 @@
-/** Which cores and which GPU of this machine a trial holds. Trials that run at once never hold the same core or slice; a later one waits. */
+/**
+ * Which cores and which GPU of this machine a trial holds. Trials that run at once never hold the
+ * same core or slice; a later one waits.
+ */
 import type { Gpu } from '../../devices/catalogue.ts'
-import { catalogueName, heldByOthersMiB, type ShareBound, shareBound } from '../../machine/gpu-offer.ts'
+import {
+  catalogueName,
+  heldByOthersMiB,
+  type ShareBound,
+  shareBound,
+} from '../../machine/gpu-offer.ts'
 import { formatCoreList, type MachineFacts } from '../../machine/machine-facts.ts'
 import type { GpuFacts } from '../../machine/nvidia-smi.ts'
 import type { Resources } from '../../resources.ts'
@@ -41,7 +49,8 @@ export interface GpuUse {
 interface Holdings {
   /**
    * Takes what a configuration asks for, waiting while other trials hold it.
-   * @throws LaunchError when the machine never has as many cores, or nothing would enforce the share; InfeasibleError('no-such-gpu'), or the signal's reason
+   * @throws LaunchError when the machine never has as many cores, or nothing would enforce the
+   * share; InfeasibleError('no-such-gpu'), or the signal's reason
    */
   take(asked: Resources, use: GpuUse, signal: AbortSignal): Promise<Holding>
 }
@@ -67,7 +76,8 @@ export const createHoldings = (machine: MachineFacts, ownGpus: readonly Gpu[] = 
     const gpu = wantsGpu ? pickGpu({ machine, ownGpus, asked, use, held: heldParts }) : undefined
     if (cores === undefined || (wantsGpu && gpu === undefined)) return undefined
     for (const core of cores) heldCores.add(core)
-    for (const { uuid, part } of gpu?.parts ?? []) heldParts.set(uuid, (heldParts.get(uuid) ?? 0) + part)
+    for (const { uuid, part } of gpu?.parts ?? [])
+      heldParts.set(uuid, (heldParts.get(uuid) ?? 0) + part)
     let released = false
     return {
       coreList: formatCoreList(cores),
@@ -76,12 +86,17 @@ export const createHoldings = (machine: MachineFacts, ownGpus: readonly Gpu[] = 
       env: gpu?.env ?? hidden(machine),
       devices: gpu?.devices ?? [],
       gpuMemoryFraction: gpu?.fraction,
-      gpuWords: gpu?.words ?? (asked.gpu === undefined ? undefined : `GPU ${asked.gpu} emulated, ${percent(asked.gpuShare)}`),
+      gpuWords:
+        gpu?.words ??
+        (asked.gpu === undefined
+          ? undefined
+          : `GPU ${asked.gpu} emulated, ${percent(asked.gpuShare)}`),
       release: () => {
         if (released) return
         released = true
         for (const core of cores) heldCores.delete(core)
-        for (const { uuid, part } of gpu?.parts ?? []) heldParts.set(uuid, heldParts.get(uuid)! - part)
+        for (const { uuid, part } of gpu?.parts ?? [])
+          heldParts.set(uuid, heldParts.get(uuid)! - part)
         const woken = waiting
         waiting = []
         for (const wake of woken) wake()
@@ -113,7 +128,11 @@ const released = (signal: AbortSignal, register: (wake: () => void) => void): Pr
   })
 
 /** From the highest number down: the first core stays with the load generator as long as it can. */
-const pickCores = (machine: MachineFacts, asked: number, held: ReadonlySet<number>): number[] | undefined => {
+const pickCores = (
+  machine: MachineFacts,
+  asked: number,
+  held: ReadonlySet<number>,
+): number[] | undefined => {
   const count = Math.ceil(asked)
   if (count > machine.affinity.length) {
     throw new LaunchError(
@@ -127,20 +146,31 @@ const pickCores = (machine: MachineFacts, asked: number, held: ReadonlySet<numbe
 
 const describeCores = (machine: MachineFacts, cores: readonly number[]): string => {
   const others = machine.affinity.filter((core) => !cores.includes(core))
-  const generator = others.length === 0 ? 'shared with the load generator' : `${words(others.slice(0, 1))} left to the load generator`
+  const generator =
+    others.length === 0
+      ? 'shared with the load generator'
+      : `${words(others.slice(0, 1))} left to the load generator`
   return `${words(cores)} (${generator})`
 }
 
-const words = (cores: readonly number[]) => `${cores.length === 1 ? 'core' : 'cores'} ${formatCoreList(cores)}`
+const words = (cores: readonly number[]) =>
+  `${cores.length === 1 ? 'core' : 'cores'} ${formatCoreList(cores)}`
 
 /** What each vendor's runtime takes for its GPUs; HIP takes an index that no GPU has for none. */
-const variables = { nvidia: { name: 'CUDA_VISIBLE_DEVICES', none: '' }, amd: { name: 'HIP_VISIBLE_DEVICES', none: '-1' } } as const
+const variables = {
+  nvidia: { name: 'CUDA_VISIBLE_DEVICES', none: '' },
+  amd: { name: 'HIP_VISIBLE_DEVICES', none: '-1' },
+} as const
 
 const hidden = ({ gpus }: MachineFacts): Record<string, string> =>
   Object.fromEntries(gpus.map(({ vendor }) => [variables[vendor].name, variables[vendor].none]))
 
 /** These, and none of another vendor's. */
-const visible = (machine: MachineFacts, vendor: GpuFacts['vendor'], ids: readonly string[]): Record<string, string> => ({
+const visible = (
+  machine: MachineFacts,
+  vendor: GpuFacts['vendor'],
+  ids: readonly string[],
+): Record<string, string> => ({
   ...hidden(machine),
   [variables[vendor].name]: ids.join(','),
 })
@@ -160,16 +190,27 @@ interface Asked {
 /** Undefined: there is one, and it is held by another trial just now. */
 const pickGpu = (want: Asked): GpuGrant | undefined => {
   const { machine, ownGpus, asked } = want
-  const fitting = machine.gpus.filter((gpu) => catalogueName(gpu.name, ownGpus) === asked.gpu && gpu.computeMode !== 'Prohibited')
+  const fitting = machine.gpus.filter(
+    (gpu) => catalogueName(gpu.name, ownGpus) === asked.gpu && gpu.computeMode !== 'Prohibited',
+  )
   if (fitting.length === 0) throw noSuchGpu(machine, `no ${asked.gpu} in this machine`)
   if (asked.migProfile !== undefined) return pickSlice(want, fitting)
   // Those that others use least come first.
-  const wholes = fitting.filter((gpu) => !gpu.migEnabled).sort((a, b) => heldByOthersMiB(a) - heldByOthersMiB(b))
-  if (wholes.length < asked.gpus) throw noSuchGpu(machine, `${asked.gpus} x ${asked.gpu} asked for, ${wholes.length} whole ones here`)
+  const wholes = fitting
+    .filter((gpu) => !gpu.migEnabled)
+    .sort((a, b) => heldByOthersMiB(a) - heldByOthersMiB(b))
+  if (wholes.length < asked.gpus)
+    throw noSuchGpu(
+      machine,
+      `${asked.gpus} x ${asked.gpu} asked for, ${wholes.length} whole ones here`,
+    )
   return asked.gpuShare === 1 ? pickWhole(want, wholes) : pickShare(want, wholes)
 }
 
-const pickWhole = ({ machine, asked, held }: Asked, wholes: readonly GpuFacts[]): GpuGrant | undefined => {
+const pickWhole = (
+  { machine, asked, held }: Asked,
+  wholes: readonly GpuFacts[],
+): GpuGrant | undefined => {
   const free = wholes.filter((gpu) => !held.get(gpu.uuid)).slice(0, asked.gpus)
   const [first] = free
   if (first === undefined || free.length < asked.gpus) return undefined
@@ -177,7 +218,10 @@ const pickWhole = ({ machine, asked, held }: Asked, wholes: readonly GpuFacts[])
     env: visible(machine, first.vendor, free.map(idOf)),
     devices: free,
     fraction: 1,
-    words: asked.gpus > 1 ? `${asked.gpus} x ${asked.gpu}, each whole` : `${asked.gpu} whole${besideOthers(first)}`,
+    words:
+      asked.gpus > 1
+        ? `${asked.gpus} x ${asked.gpu}, each whole`
+        : `${asked.gpu} whole${besideOthers(first)}`,
     parts: free.map((gpu) => ({ uuid: gpu.uuid, part: 1 })),
   }
 }
@@ -187,15 +231,23 @@ const besideOthers = (gpu: GpuFacts): string => {
   return others > 0 ? `, of which ${others} MiB were others' at the start` : ''
 }
 
-const pickSlice = ({ machine, asked, held }: Asked, gpus: readonly GpuFacts[]): GpuGrant | undefined => {
+const pickSlice = (
+  { machine, asked, held }: Asked,
+  gpus: readonly GpuFacts[],
+): GpuGrant | undefined => {
   const slices = gpus.flatMap((gpu) =>
     gpu.migEnabled
-      ? gpu.migDevices.filter(({ profile }) => profile === asked.migProfile).map((slice) => ({ ...gpu, uuid: slice.uuid }))
+      ? gpu.migDevices
+          .filter(({ profile }) => profile === asked.migProfile)
+          .map((slice) => ({ ...gpu, uuid: slice.uuid }))
       : [],
   )
-  if (slices.length === 0) throw noSuchGpu(machine, `no MIG slice ${asked.migProfile} on a ${asked.gpu}`)
-  // A CUDA process enumerates a single MIG device, however many it is told of (MIG user guide, "CUDA device enumeration").
-  if (asked.gpus > 1) throw noSuchGpu(machine, `${asked.gpus} MIG slices asked for, and a process sees one alone`)
+  if (slices.length === 0)
+    throw noSuchGpu(machine, `no MIG slice ${asked.migProfile} on a ${asked.gpu}`)
+  // A CUDA process enumerates a single MIG device, however many it is told of (MIG user guide,
+  // "CUDA device enumeration").
+  if (asked.gpus > 1)
+    throw noSuchGpu(machine, `${asked.gpus} MIG slices asked for, and a process sees one alone`)
   const slice = slices.find(({ uuid }) => !held.get(uuid))
   return (
     slice && {
@@ -208,14 +260,19 @@ const pickSlice = ({ machine, asked, held }: Asked, gpus: readonly GpuFacts[]): 
   )
 }
 
-const pickShare = ({ machine, asked, use, held }: Asked, wholes: readonly GpuFacts[]): GpuGrant | undefined => {
+const pickShare = (
+  { machine, asked, use, held }: Asked,
+  wholes: readonly GpuFacts[],
+): GpuGrant | undefined => {
   const bound = shareBound(wholes, machine.mps, use.boundsMemory)
   if (bound === undefined)
     throw new LaunchError(
       `${percent(asked.gpuShare)} of a ${asked.gpu}: nothing here enforces a share`,
       'start an MPS daemon (nvidia-cuda-mps-control -d), hand ${gpuMemoryFraction} to the server, or hold whole GPUs: gpuMemoryPercent 100',
     )
-  const free = wholes.filter(({ uuid }) => (held.get(uuid) ?? 0) + asked.gpuShare <= 1 + 1e-9).slice(0, asked.gpus)
+  const free = wholes
+    .filter(({ uuid }) => (held.get(uuid) ?? 0) + asked.gpuShare <= 1 + 1e-9)
+    .slice(0, asked.gpus)
   const [first] = free
   if (first === undefined || free.length < asked.gpus) return undefined
   return {
@@ -227,7 +284,9 @@ const pickShare = ({ machine, asked, use, held }: Asked, wholes: readonly GpuFac
   }
 }
 
-/** What a bound needs in the environment. A server that bounds itself is told by its own template. */
+/**
+ * What a bound needs in the environment. A server that bounds itself is told by its own template.
+ */
 const limits: Readonly<Record<ShareBound, (asked: Resources) => Record<string, string>>> = {
   mps: ({ gpuMemoryMiB, gpuShare, gpus }) => mpsVariables(gpuShare, gpuMemoryMiB, gpus),
   server: () => ({}),
@@ -239,9 +298,13 @@ const boundWords: Readonly<Record<ShareBound, string>> = {
 
 const noSuchGpu = (machine: MachineFacts, what: string) => {
   const here = machine.gpus.map(
-    (gpu) => `${gpu.name}${gpu.migEnabled ? ` (MIG: ${gpu.migDevices.map((d) => d.profile).join(', ') || 'no slices'})` : ''}`,
+    (gpu) =>
+      `${gpu.name}${gpu.migEnabled ? ` (MIG: ${gpu.migDevices.map((d) => d.profile).join(', ') || 'no slices'})` : ''}`,
   )
-  return new InfeasibleError('no-such-gpu', `${what}; here: ${here.join(', ') || machine.gpuProblem || 'no GPU'}`)
+  return new InfeasibleError(
+    'no-such-gpu',
+    `${what}; here: ${here.join(', ') || machine.gpuProblem || 'no GPU'}`,
+  )
 }
 
 const percent = (share: number) => `${Math.round(share * 100)} %`

@@ -15,9 +15,23 @@ import { createLocalLauncher } from './local-launcher.ts'
 
 const machine = await inspectMachine()
 const never = new AbortController().signal
-const template: BuiltinTemplate = { kind: 'builtin', model: 'bert-tiny', engine: 'emulated', readyTimeoutS: 30 }
-const gpu: Parameter = { name: 'gpu', category: 'resource', kind: 'categorical', values: ['T4', 'A100-40GB'] }
-const ordinal = (name: string, values: number[], category: Parameter['category'] = 'server'): Parameter => ({
+const template: BuiltinTemplate = {
+  kind: 'builtin',
+  model: 'bert-tiny',
+  engine: 'emulated',
+  readyTimeoutS: 30,
+}
+const gpu: Parameter = {
+  name: 'gpu',
+  category: 'resource',
+  kind: 'categorical',
+  values: ['T4', 'A100-40GB'],
+}
+const ordinal = (
+  name: string,
+  values: number[],
+  category: Parameter['category'] = 'server',
+): Parameter => ({
   name,
   category,
   kind: 'ordinal',
@@ -25,7 +39,12 @@ const ordinal = (name: string, values: number[], category: Parameter['category']
   scale: 'log',
 })
 const cores = ordinal('cpuCores', [1, 2], 'resource')
-const parameters = [cores, gpu, ordinal('gpuMemoryPercent', [1, 50, 100], 'resource'), ordinal('batchSize', [1, 8])]
+const parameters = [
+  cores,
+  gpu,
+  ordinal('gpuMemoryPercent', [1, 50, 100], 'resource'),
+  ordinal('batchSize', [1, 8]),
+]
 const good = { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 1 }
 
 let folder: string
@@ -34,7 +53,10 @@ const create = (over: readonly Parameter[] = parameters): Launcher => {
   const protocol = protocolFor('oip-v2')
   const payload = { kind: 'generated', seed: 1, count: 2 } as const
   const common = { template, parameters: over, protocol, payload, machine }
-  launcher = keptBuiltin(createLocalLauncher({ ...common, runDirectory: join(folder, 'experiment') }), common)
+  launcher = keptBuiltin(
+    createLocalLauncher({ ...common, runDirectory: join(folder, 'experiment') }),
+    common,
+  )
   return launcher
 }
 beforeEach(() => {
@@ -49,38 +71,74 @@ launcherContract('the built-in server that is kept', {
   create: () => create(),
   good,
   other: machine.affinity.length > 1 ? { ...good, gpu: 'A100-40GB' } : { skip: 'one core here' },
-  infeasible: { configuration: { ...good, gpuMemoryPercent: 1, batchSize: 8 }, reason: 'out-of-memory' },
-  leftovers: () => (existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : []),
+  infeasible: {
+    configuration: { ...good, gpuMemoryPercent: 1, batchSize: 8 },
+    reason: 'out-of-memory',
+  },
+  leftovers: () =>
+    existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : [],
   abortAfterMs: [10, 150, 400],
 })
 
 const metadata = async ({ target }: Predictor) => {
   const url = target.kind === 'http' ? target.url : ''
-  return (await (await fetch(`${url}/v2/models/bert-tiny`)).json()) as { parameters: { device: string } }
+  return (await (await fetch(`${url}/v2/models/bert-tiny`)).json()) as {
+    parameters: { device: string }
+  }
 }
 const pidOf = ({ target }: Predictor) => (target.kind === 'http' ? target.serverPids!()[0]! : 0)
 const coresOf = (pid: number) =>
   readdirSync(`/proc/${pid}/task`).map(
-    (thread) => /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8'))?.[1],
+    (thread) =>
+      /^Cpus_allowed_list:\s*(\S+)/m.exec(
+        readFileSync(`/proc/${pid}/task/${thread}/status`, 'utf8'),
+      )?.[1],
   )
 
 test('one process serves trial after trial, each with its own device, batch and cores', async () => {
   const launcher = create()
-  expect([...launcher.changesRunning!]).toEqual(['cpuCores', 'gpu', 'gpuMemoryPercent', 'batchSize'])
-  const seen: { pid: number; device: string; isolation: string; launchSeconds?: number; startSeconds?: number }[] = []
-  const all: Configuration[] = [good, { ...good, gpu: 'A100-40GB', gpuMemoryPercent: 50, batchSize: 8 }]
+  expect([...launcher.changesRunning!]).toEqual([
+    'cpuCores',
+    'gpu',
+    'gpuMemoryPercent',
+    'batchSize',
+  ])
+  const seen: {
+    pid: number
+    device: string
+    isolation: string
+    launchSeconds?: number
+    startSeconds?: number
+  }[] = []
+  const all: Configuration[] = [
+    good,
+    { ...good, gpu: 'A100-40GB', gpuMemoryPercent: 50, batchSize: 8 },
+  ]
   for (const [i, configuration] of all.entries()) {
     const predictor = await launcher.launch(configuration, i + 1, never)
     const { launchSeconds, startSeconds } = await predictor.usage()
     const { device } = (await metadata(predictor)).parameters
-    seen.push({ pid: pidOf(predictor), device, isolation: predictor.isolation, launchSeconds, startSeconds })
+    seen.push({
+      pid: pidOf(predictor),
+      device,
+      isolation: predictor.isolation,
+      launchSeconds,
+      startSeconds,
+    })
     await predictor.stop()
   }
   expect(seen[1]!.pid).toBe(seen[0]!.pid)
   // As its image starts it.
-  expect(readFileSync(`/proc/${seen[0]!.pid}/cmdline`, 'utf8').split('\0').slice(1)).toEqual(expect.arrayContaining([...nodeFlags]))
-  expect(seen.map(({ device }) => device)).toEqual(['T4 (emulated)', 'A100-40GB (emulated), 50 % by time-slice'])
-  expect(seen[1]!.isolation).toMatch(/GPU A100-40GB emulated, 50 %; the server of the trial before, told this configuration$/)
+  expect(readFileSync(`/proc/${seen[0]!.pid}/cmdline`, 'utf8').split('\0').slice(1)).toEqual(
+    expect.arrayContaining([...nodeFlags]),
+  )
+  expect(seen.map(({ device }) => device)).toEqual([
+    'T4 (emulated)',
+    'A100-40GB (emulated), 50 % by time-slice',
+  ])
+  expect(seen[1]!.isolation).toMatch(
+    /GPU A100-40GB emulated, 50 %; the server of the trial before, told this configuration$/,
+  )
   // What it took to start is not what it took to be told.
   expect(seen[0]!.startSeconds).toBeUndefined()
   expect(seen[1]!.startSeconds).toBe(seen[0]!.launchSeconds)
@@ -109,43 +167,78 @@ test('one that does not fit is infeasible, and the server goes on with the next'
   const pid = pidOf(first)
   await first.stop()
   const tooLarge = { ...good, gpuMemoryPercent: 1, batchSize: 8 }
-  await expect(launcher.launch(tooLarge, 2, never)).rejects.toMatchObject({ name: 'InfeasibleError', reason: 'out-of-memory' })
+  await expect(launcher.launch(tooLarge, 2, never)).rejects.toMatchObject({
+    name: 'InfeasibleError',
+    reason: 'out-of-memory',
+  })
   const next = await launcher.launch({ ...good, batchSize: 8 }, 3, never)
   expect(pidOf(next)).toBe(pid)
   await next.stop()
 })
 
-test.skipIf(machine.affinity.length < 2)('a server that waits holds no cores (skipped: one core)', async () => {
-  const launcher = create()
-  const both = await Promise.all([launcher.launch(good, 1, never), launcher.launch(good, 2, never)])
-  expect(new Set(both.map(pidOf)).size).toBe(2)
-  await Promise.all(both.map((predictor) => predictor.stop()))
-  const wide = await launcher.launch({ ...good, cpuCores: 2 }, 3, never)
-  expect(both.map(pidOf)).toContain(pidOf(wide))
-  await wide.stop()
-})
+test.skipIf(machine.affinity.length < 2)(
+  'a server that waits holds no cores (skipped: one core)',
+  async () => {
+    const launcher = create()
+    const both = await Promise.all([
+      launcher.launch(good, 1, never),
+      launcher.launch(good, 2, never),
+    ])
+    expect(new Set(both.map(pidOf)).size).toBe(2)
+    await Promise.all(both.map((predictor) => predictor.stop()))
+    const wide = await launcher.launch({ ...good, cpuCores: 2 }, 3, never)
+    expect(both.map(pidOf)).toContain(pidOf(wide))
+    await wide.stop()
+  },
+)
 
 test('parts of a core, and what a start alone can take, start another server', () => {
   expect([
-    ...create([ordinal('cpuCores', [0.5, 1], 'resource'), gpu, ordinal('memoryMiB', [256, 512], 'resource')]).changesRunning!,
+    ...create([
+      ordinal('cpuCores', [0.5, 1], 'resource'),
+      gpu,
+      ordinal('memoryMiB', [256, 512], 'resource'),
+    ]).changesRunning!,
   ]).toEqual(['gpu'])
 })
 
 describe('kept where one predictor can serve all of the space:', () => {
-  const kept = (over: Partial<Parameters<typeof canBeKept>[0]>) => canBeKept({ template, parameters, machine, ...over })
+  const kept = (over: Partial<Parameters<typeof canBeKept>[0]>) =>
+    canBeKept({ template, parameters, machine, ...over })
   test('GPUs that are emulated, over HTTP', () => {
     expect(kept({})).toBe(true)
     expect(kept({ template: { ...template, protocol: 'tfserving' } })).toBe(true)
   })
   test('not where a configuration has no GPU, over gRPC, or for language models', () => {
     expect(kept({ parameters: [cores] })).toBe(false)
-    expect(kept({ parameters: [cores, { ...gpu, values: ['none', 'T4'] } as Parameter] })).toBe(false)
+    expect(kept({ parameters: [cores, { ...gpu, values: ['none', 'T4'] } as Parameter] })).toBe(
+      false,
+    )
     expect(kept({ template: { ...template, protocol: 'grpc-v2' } })).toBe(false)
     expect(kept({ template: { ...template, protocol: 'openai' } })).toBe(false)
   })
   test('not where one of the GPUs is real', () => {
-    const own = { ...machine, gpus: [{ index: 0, uuid: 'GPU-1', name: 'Tesla T4', memoryMiB: 15_360, vendor: 'nvidia', driver: '550.1' }] }
-    const packages = [{ name: '@tensorflow/tfjs-node-gpu', gives: 'models on an NVIDIA GPU', state: 'ok', version: '4.22.0' }]
+    const own = {
+      ...machine,
+      gpus: [
+        {
+          index: 0,
+          uuid: 'GPU-1',
+          name: 'Tesla T4',
+          memoryMiB: 15_360,
+          vendor: 'nvidia',
+          driver: '550.1',
+        },
+      ],
+    }
+    const packages = [
+      {
+        name: '@tensorflow/tfjs-node-gpu',
+        gives: 'models on an NVIDIA GPU',
+        state: 'ok',
+        version: '4.22.0',
+      },
+    ]
     const real = { ...own, packages } as unknown as typeof machine
     expect(kept({ machine: real, template: { ...template, engine: 'auto' } })).toBe(false)
     expect(kept({ machine: real })).toBe(true)

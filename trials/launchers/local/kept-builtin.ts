@@ -1,6 +1,7 @@
 /**
- * Keeps the built-in server with an emulated GPU from one trial to the next and tells it the next configuration: its start, and the thousands of requests until its code
- * is compiled, are not paid again. Servers of the user's own: `reconfigured`.
+ * Keeps the built-in server with an emulated GPU from one trial to the next and tells it the next
+ * configuration: its start, and the thousands of requests until its code is compiled, are not paid
+ * again. Servers of the user's own: `reconfigured`.
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
@@ -27,7 +28,10 @@ interface KeptBuiltinOptions {
   readonly ownGpus?: readonly Gpu[]
 }
 
-/** Those of the device model and of the batcher: the predictor's `explicit` model control takes them. */
+/**
+ * Those of the device model and of the batcher: the predictor's `explicit` model control takes
+ * them.
+ */
 const takenWhileServing: ReadonlySet<string> = new Set([
   'cpuCores',
   'gpu',
@@ -41,12 +45,28 @@ const takenWhileServing: ReadonlySet<string> = new Set([
   'sequenceLength',
 ])
 
-/** Whether one predictor can serve trial after trial: its GPUs are emulated, all of them, and it serves tensors over HTTP. */
-export function canBeKept({ template, parameters, machine, ownGpus }: Omit<KeptBuiltinOptions, 'protocol' | 'payload'>): boolean {
+/**
+ * Whether one predictor can serve trial after trial: its GPUs are emulated, all of them, and it
+ * serves tensors over HTTP.
+ */
+export function canBeKept({
+  template,
+  parameters,
+  machine,
+  ownGpus,
+}: Omit<KeptBuiltinOptions, 'protocol' | 'payload'>): boolean {
   const { transport, streams } = protocolTable[builtinProtocol(template)]
-  const gpus = parameters.flatMap((parameter) => (parameter.name === 'gpu' && parameter.kind === 'categorical' ? parameter.values : []))
-  const emulated = (gpu: string) => engineFor(template, resourcesOf({ gpu }, {}, ownGpus), machine, ownGpus) === 'emulated'
-  return transport === 'http' && !streams && gpus.length > 0 && gpus.every((gpu) => gpu !== 'none' && emulated(gpu))
+  const gpus = parameters.flatMap((parameter) =>
+    parameter.name === 'gpu' && parameter.kind === 'categorical' ? parameter.values : [],
+  )
+  const emulated = (gpu: string) =>
+    engineFor(template, resourcesOf({ gpu }, {}, ownGpus), machine, ownGpus) === 'emulated'
+  return (
+    transport === 'http' &&
+    !streams &&
+    gpus.length > 0 &&
+    gpus.every((gpu) => gpu !== 'none' && emulated(gpu))
+  )
 }
 
 /** A part of a core is held by a control group, which a process is started in. */
@@ -58,7 +78,9 @@ export function keptBuiltin(inner: Launcher, options: KeptBuiltinOptions): Launc
   const { parameters, protocol, payload, ownGpus } = options
   const timeoutMs = (options.template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
   const names = parameters.filter(
-    (parameter) => takenWhileServing.has(parameter.name) && (parameter.name !== 'cpuCores' || isWhole(parameter)),
+    (parameter) =>
+      takenWhileServing.has(parameter.name) &&
+      (parameter.name !== 'cpuCores' || isWhole(parameter)),
   )
   return keptServers<undefined>(inner, {
     names: new Set(names.map(({ name }) => name)),
@@ -68,9 +90,27 @@ export function keptBuiltin(inner: Launcher, options: KeptBuiltinOptions): Launc
     change: async ({ predictor, url }, given, signal) => {
       const { template, configuration } = withVariant(options.template, given)
       const isolation = await predictor.move?.(configuration, signal)
-      const settings = predictorEnvironment(template, configuration, 'emulated', resourcesOf(configuration, {}, ownGpus))
-      await load(url, template.model, settings, AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]), predictor.logPath)
-      return { target: await untilServing({ protocol, url, model: template.model, payload }, timeoutMs, signal), isolation }
+      const settings = predictorEnvironment(
+        template,
+        configuration,
+        'emulated',
+        resourcesOf(configuration, {}, ownGpus),
+      )
+      await load(
+        url,
+        template.model,
+        settings,
+        AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+        predictor.logPath,
+      )
+      return {
+        target: await untilServing(
+          { protocol, url, model: template.model, payload },
+          timeoutMs,
+          signal,
+        ),
+        isolation,
+      }
     },
   })
 }
@@ -83,11 +123,20 @@ async function load(
   signal: AbortSignal,
   logPath: string | undefined,
 ): Promise<void> {
-  const response = await fetch(new URL(loadPath(model), url), { method: 'POST', body: JSON.stringify({ parameters }), signal })
+  const response = await fetch(new URL(loadPath(model), url), {
+    method: 'POST',
+    body: JSON.stringify({ parameters }),
+    signal,
+  })
   const said = await readAnswer(response.body)
   if (response.ok) return
-  if (response.status === insufficientStorage) throw new InfeasibleError('out-of-memory', errorIn(said), logPath)
-  throw new LaunchError(`the predictor does not take its configuration: ${errorIn(said)}`, undefined, logPath)
+  if (response.status === insufficientStorage)
+    throw new InfeasibleError('out-of-memory', errorIn(said), logPath)
+  throw new LaunchError(
+    `the predictor does not take its configuration: ${errorIn(said)}`,
+    undefined,
+    logPath,
+  )
 }
 
 const insufficientStorage = 507

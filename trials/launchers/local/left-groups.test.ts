@@ -20,7 +20,9 @@ test.skipIf(cgroups.holdParent === undefined)(
     try {
       await once(child.stdout, 'data')
       const mine = () =>
-        leftGroups(cgroups).filter(({ folders }) => folders.some((folder) => [...group.folders, ...own.folders].includes(folder)))
+        leftGroups(cgroups).filter(({ folders }) =>
+          folders.some((folder) => [...group.folders, ...own.folders].includes(folder)),
+        )
       expect(mine()).toEqual([{ folders: group.folders, pids: [child.pid] }])
       await endLeftGroups(mine())
       await ended

@@ -1,4 +1,7 @@
-/** Control groups of this machine that tuners made and left, found by their names: no note tells of them, or the note's store is gone. */
+/**
+ * Control groups of this machine that tuners made and left, found by their names: no note tells of
+ * them, or the note's store is gone.
+ */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +17,10 @@ export interface LeftGroup {
   readonly pids: readonly number[]
 }
 
-/** Groups whose tuner's process is gone. A group with a process of another PID namespace is a container's business, and left out. */
+/**
+ * Groups whose tuner's process is gone. A group with a process of another PID namespace is a
+ * container's business, and left out.
+ */
 export function leftGroups({ cpuParent, memoryParent, holdParent }: CgroupFacts): LeftGroup[] {
   const found = new Map<string, string[]>()
   for (const parent of new Set([cpuParent, memoryParent, holdParent])) {
@@ -26,14 +32,30 @@ export function leftGroups({ cpuParent, memoryParent, holdParent }: CgroupFacts)
     }
   }
   return [...found.values()]
-    .map((folders) => ({ folders, pids: [...new Set(folders.flatMap(pidsIn))].sort((a, b) => a - b) }))
+    .map((folders) => ({
+      folders,
+      pids: [...new Set(folders.flatMap(pidsIn))].sort((a, b) => a - b),
+    }))
     .filter(({ pids }) => pids.every(isOfOurNamespace))
 }
 
-/** SIGTERM, and SIGKILL after a moment; then the groups go. Throws LaunchError for a process that outlives SIGKILL. */
+/**
+ * SIGTERM, and SIGKILL after a moment; then the groups go. Throws LaunchError for a process that
+ * outlives SIGKILL.
+ */
 export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void> {
   for (const { folders } of groups) {
-    await endGroup({ leader: -1, leaderStartTicks: 0, cookie: randomUUID(), bootId: bootId(), controlGroups: folders }, graceMs, false)
+    await endGroup(
+      {
+        leader: -1,
+        leaderStartTicks: 0,
+        cookie: randomUUID(),
+        bootId: bootId(),
+        controlGroups: folders,
+      },
+      graceMs,
+      false,
+    )
     for (const folder of folders) await endControlGroup(folder)
   }
 }

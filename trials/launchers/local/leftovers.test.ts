@@ -1,6 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -33,7 +41,13 @@ const start = (...args: string[]) => {
 }
 /** A tuner with a predictor that has a helper in its group and one that left it. */
 const launchingTuner = async () => {
-  const tuner = start('--import', 'tsx', fileURLToPath(new URL('../testing/launch.ts', import.meta.url)), folder, 'family')
+  const tuner = start(
+    '--import',
+    'tsx',
+    fileURLToPath(new URL('../testing/launch.ts', import.meta.url)),
+    folder,
+    'family',
+  )
   await once(tuner.stdout!, 'data')
   while (pidsOf().length < 3) await new Promise((resolve) => setTimeout(resolve, 20))
   return tuner
@@ -94,7 +108,10 @@ describe.runIf(process.platform === 'linux')('sweep', () => {
       { leader: innocent.pid!, leaderStartTicks: startTicks, cookie: 'b', bootId: 'another boot' },
     ]
     for (const predictor of predictors)
-      writeFileSync(join(running(), `${predictor.cookie}.json`), JSON.stringify({ predictor, controlGroups: [], owner }))
+      writeFileSync(
+        join(running(), `${predictor.cookie}.json`),
+        JSON.stringify({ predictor, controlGroups: [], owner }),
+      )
     await sweepLeftovers(running(), 100)
     expect(isRunning(innocent.pid!)).toBe(true)
     expect(notes()).toEqual([])

@@ -1,4 +1,7 @@
-/** A note on disk for each predictor that runs, so that what a killed tuner left behind is found and ended, and nothing else is. */
+/**
+ * A note on disk for each predictor that runs, so that what a killed tuner left behind is found and
+ * ended, and nothing else is.
+ */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,12 +28,19 @@ interface RunningNote {
   remove(): void
 }
 
-/** Writes a note before the predictor starts: from then on it can be found by its cookie, whenever the tuner dies. */
+/**
+ * Writes a note before the predictor starts: from then on it can be found by its cookie, whenever
+ * the tuner dies.
+ */
 export const noteRunning = (folder: string, controlGroups: readonly string[]): RunningNote => {
   makeFolder(folder)
   const cookie = randomUUID()
   const path = join(folder, `${cookie}.json`)
-  const owner = { pid: process.pid, startTicks: processStat(process.pid)?.startTicks ?? 0, bootId: bootId() }
+  const owner = {
+    pid: process.pid,
+    startTicks: processStat(process.pid)?.startTicks ?? 0,
+    bootId: bootId(),
+  }
   const write = (predictor: GroupIdentity, port?: number) =>
     writeFileSync(path, JSON.stringify({ predictor, controlGroups, port, owner } satisfies Note))
   write({ leader: notStarted, leaderStartTicks: 0, cookie, bootId: bootId(), controlGroups })
@@ -46,7 +56,10 @@ export const isOwned = (path: string): boolean => {
   return owner !== undefined && owner.bootId === bootId() && isAlive(owner.pid, owner.startTicks)
 }
 
-/** Listens on the port of a predictor whose tuner is gone, and nothing else says that it is its: it may be another's, so nobody but the user ends it. */
+/**
+ * Listens on the port of a predictor whose tuner is gone, and nothing else says that it is its: it
+ * may be another's, so nobody but the user ends it.
+ */
 interface Listening {
   readonly pid: number
   readonly command: string
@@ -61,7 +74,8 @@ export const listeningLeft = async (folder: string): Promise<Listening[]> => {
     const note = readNote(path)
     if (note === undefined || isOwned(path)) continue
     const left = await listenerOf(note)
-    if (left !== undefined && !membersOf(note.predictor, false).some(({ pid }) => pid === left.pid)) found.push(left)
+    if (left !== undefined && !membersOf(note.predictor, false).some(({ pid }) => pid === left.pid))
+      found.push(left)
   }
   return found
 }
@@ -72,8 +86,15 @@ const listenerOf = async ({ port, predictor }: Note): Promise<Listening | undefi
   return left && { pid: left.pid, command: left.words.join(' '), port }
 }
 
-/** Ends the predictors of tuners that live no more, and removes their notes, but of those whose port is listened on still. */
-export const sweepLeftovers = async (folder: string, graceMs: number, onLeft: (what: string) => void = () => {}): Promise<void> => {
+/**
+ * Ends the predictors of tuners that live no more, and removes their notes, but of those whose port
+ * is listened on still.
+ */
+export const sweepLeftovers = async (
+  folder: string,
+  graceMs: number,
+  onLeft: (what: string) => void = () => {},
+): Promise<void> => {
   for (const name of notesIn(folder)) {
     const path = join(folder, name)
     const note = readNote(path)
@@ -100,12 +121,16 @@ const notesIn = (folder: string): string[] => {
   }
 }
 
-/** Undefined for a note that a crash or a full disk cut short, or that another sweep has just removed. */
+/**
+ * Undefined for a note that a crash or a full disk cut short, or that another sweep has just
+ * removed.
+ */
 const readNote = (path: string): Note | undefined => {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Note
   } catch (error) {
-    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT')
+      return undefined
     throw error
   }
 }

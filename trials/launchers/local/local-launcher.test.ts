@@ -60,9 +60,16 @@ const living = (): number[] => {
       return stat !== undefined && isAlive(pid, stat.startTicks)
     })
 }
-const notes = () => (existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : [])
-const leftovers = () => [...living().map((pid) => `process ${pid}`), ...notes().map((name) => `note ${name}`)]
-const failure = async (given: CommandTemplate, more: Partial<LocalLauncherOptions> = {}): Promise<Error> => {
+const notes = () =>
+  existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : []
+const leftovers = () => [
+  ...living().map((pid) => `process ${pid}`),
+  ...notes().map((name) => `note ${name}`),
+]
+const failure = async (
+  given: CommandTemplate,
+  more: Partial<LocalLauncherOptions> = {},
+): Promise<Error> => {
   const outcome = await launcher(given, more)
     .launch({}, 1, never)
     .catch((error: Error) => error)
@@ -75,12 +82,18 @@ const failure = async (given: CommandTemplate, more: Partial<LocalLauncherOption
 }
 const ask = async (predictor: Predictor, path?: string): Promise<Record<string, unknown>> => {
   if (predictor.target.kind !== 'http') throw new Error('not http')
-  const response = await fetch(new URL(path ?? predictor.target.path, predictor.target.url), { method: 'POST', body: '{}' })
+  const response = await fetch(new URL(path ?? predictor.target.path, predictor.target.url), {
+    method: 'POST',
+    body: '{}',
+  })
   return (await response.json()) as Record<string, unknown>
 }
 
 const withTakenPort = async <T>(use: (port: number) => Promise<T>): Promise<T> => {
-  const other = createServer((_, response) => response.end('{"arguments": []}')).listen(0, '127.0.0.1')
+  const other = createServer((_, response) => response.end('{"arguments": []}')).listen(
+    0,
+    '127.0.0.1',
+  )
   await once(other, 'listening')
   try {
     return await use((other.address() as AddressInfo).port)
@@ -90,7 +103,10 @@ const withTakenPort = async <T>(use: (port: number) => Promise<T>): Promise<T> =
 }
 
 launcherContract('a local launcher', {
-  create: () => launcher(template('serve', { env: { BEHAVIOUR: '${behaviour}' } }), { defaults: { behaviour: 'serve' } }),
+  create: () =>
+    launcher(template('serve', { env: { BEHAVIOUR: '${behaviour}' } }), {
+      defaults: { behaviour: 'serve' },
+    }),
   good: { cpuCores: 1 },
   other: { cpuCores: 1, behaviour: 'family' },
   infeasible: { configuration: { behaviour: 'cuda-oom' }, reason: 'out-of-memory' },
@@ -101,7 +117,13 @@ launcherContract('a local launcher', {
 describe('what a configuration becomes', () => {
   test('environment, arguments, placeholders and files', async () => {
     const given = template('serve', {
-      command: [process.execPath, server, '--port=${port}', '${args}', '--config=${dir}/server.conf'],
+      command: [
+        process.execPath,
+        server,
+        '--port=${port}',
+        '${args}',
+        '--config=${dir}/server.conf',
+      ],
       env: { CORES: '${coreList}' },
       argFormat: ['--${kebab-name}=${value}'],
       files: [{ path: 'server.conf', template: 'queue = ${queueSize}\ncost = $${literal}\n' }],
@@ -118,42 +140,54 @@ describe('what a configuration becomes', () => {
       expect(answer.batch).toBe('8')
       expect(answer.arguments).toEqual(expect.arrayContaining(['--worker-count=3']))
       expect(answer.cores).toMatch(/^\d+$/)
-      expect(readFileSync(join(folder, 'experiment/trials/7/server.conf'), 'utf8')).toBe('queue = 64\ncost = ${literal}\n')
+      expect(readFileSync(join(folder, 'experiment/trials/7/server.conf'), 'utf8')).toBe(
+        'queue = 64\ncost = ${literal}\n',
+      )
     } finally {
       await predictor.stop()
     }
   })
 
-  test.runIf(process.platform === 'linux')('cores: the predictor and its children run on those alone', async () => {
-    const predictor = await launcher(template('family')).launch({ cpuCores: 1 }, 1, never)
-    try {
-      const held = machine.affinity.at(-1)
-      expect(predictor.isolation).toContain(`core ${held} `)
-      if (machine.taskset === undefined) expect(predictor.isolation).toContain('not held')
-      else
-        for (const pid of living())
-          expect(readFileSync(`/proc/${pid}/status`, 'utf8')).toMatch(new RegExp(`Cpus_allowed_list:\\s*${held}\\n`))
-    } finally {
-      await predictor.stop()
-    }
-  })
+  test.runIf(process.platform === 'linux')(
+    'cores: the predictor and its children run on those alone',
+    async () => {
+      const predictor = await launcher(template('family')).launch({ cpuCores: 1 }, 1, never)
+      try {
+        const held = machine.affinity.at(-1)
+        expect(predictor.isolation).toContain(`core ${held} `)
+        if (machine.taskset === undefined) expect(predictor.isolation).toContain('not held')
+        else
+          for (const pid of living())
+            expect(readFileSync(`/proc/${pid}/status`, 'utf8')).toMatch(
+              new RegExp(`Cpus_allowed_list:\\s*${held}\\n`),
+            )
+      } finally {
+        await predictor.stop()
+      }
+    },
+  )
 
   const { cpuParent } = inspectCgroups()
-  test.skipIf(cpuParent === undefined)('half a core: a control group, where one may be made, and none afterwards', async () => {
-    const before = readdirSync(cpuParent!)
-    const predictor = await launcher(template('family')).launch({ cpuCores: 0.5 }, 1, never)
-    const made = readdirSync(cpuParent!).filter((name) => !before.includes(name) && name.startsWith('tune-'))
-    const inside = made.flatMap((name) =>
-      readFileSync(join(cpuParent!, name, 'cgroup.procs'), 'utf8')
-        .trim()
-        .split('\n')
-        .map(Number),
-    )
-    expect(predictor.isolation).toContain('CPU time of 0.5 cores by cgroup')
-    expect(inside).toEqual(expect.arrayContaining(living()))
-    await predictor.stop()
-    expect(made.filter((name) => existsSync(join(cpuParent!, name)))).toEqual([])
-  })
+  test.skipIf(cpuParent === undefined)(
+    'half a core: a control group, where one may be made, and none afterwards',
+    async () => {
+      const before = readdirSync(cpuParent!)
+      const predictor = await launcher(template('family')).launch({ cpuCores: 0.5 }, 1, never)
+      const made = readdirSync(cpuParent!).filter(
+        (name) => !before.includes(name) && name.startsWith('tune-'),
+      )
+      const inside = made.flatMap((name) =>
+        readFileSync(join(cpuParent!, name, 'cgroup.procs'), 'utf8')
+          .trim()
+          .split('\n')
+          .map(Number),
+      )
+      expect(predictor.isolation).toContain('CPU time of 0.5 cores by cgroup')
+      expect(inside).toEqual(expect.arrayContaining(living()))
+      await predictor.stop()
+      expect(made.filter((name) => existsSync(join(cpuParent!, name)))).toEqual([])
+    },
+  )
 
   test('more cores than there are is refused with the way out', async () => {
     const error = await launcher(template('serve'))
@@ -185,7 +219,9 @@ describe('why a predictor does not serve', () => {
     expect(error).toBeInstanceOf(kind)
     expect(error.message).toMatch(message)
     if (reason) expect(error).toMatchObject({ reason })
-    expect(readFileSync((error as LaunchError).logPath!, 'utf8')).toContain(`behaviour ${behaviour}`)
+    expect(readFileSync((error as LaunchError).logPath!, 'utf8')).toContain(
+      `behaviour ${behaviour}`,
+    )
   })
 
   test.each([
@@ -199,32 +235,57 @@ describe('why a predictor does not serve', () => {
   })
 
   test('no such program', async () => {
-    const error = await failure(template('serve', { command: ['no-such-server', '--port=${port}'] }))
-    expect(error).toMatchObject({ name: 'LaunchError', final: 'experiment', message: "no program 'no-such-server' on the PATH" })
+    const error = await failure(
+      template('serve', { command: ['no-such-server', '--port=${port}'] }),
+    )
+    expect(error).toMatchObject({
+      name: 'LaunchError',
+      final: 'experiment',
+      message: "no program 'no-such-server' on the PATH",
+    })
     const named = template('serve', {
       command: ['vllm', 'serve', 'm'],
       server: { kind: 'vllm', modelPath: 'm' },
       env: { PATH: '/nowhere' },
     })
-    expect(await failure(named)).toMatchObject({ final: 'experiment', hint: 'pip install vllm==0.11.0' })
-    const misspelt = await failure(template('serve', { command: ['nodee', '--port=${port}'], env: { PATH: dirname(process.execPath) } }))
+    expect(await failure(named)).toMatchObject({
+      final: 'experiment',
+      hint: 'pip install vllm==0.11.0',
+    })
+    const misspelt = await failure(
+      template('serve', {
+        command: ['nodee', '--port=${port}'],
+        env: { PATH: dirname(process.execPath) },
+      }),
+    )
     expect(misspelt).toMatchObject({ hint: expect.stringContaining('did you mean node') })
-    const tuned = await failure(template('serve', { command: ['./servers/${model}', '--port=${port}'] }))
-    expect(tuned).toMatchObject({ final: 'configuration', message: expect.stringContaining('is no program that can be executed') })
+    const tuned = await failure(
+      template('serve', { command: ['./servers/${model}', '--port=${port}'] }),
+    )
+    expect(tuned).toMatchObject({
+      final: 'configuration',
+      message: expect.stringContaining('is no program that can be executed'),
+    })
   })
 
   test('no such working directory', async () => {
-    expect((await failure(template('serve', { cwd: join(folder, 'nowhere') }))).message).toContain('nowhere')
+    expect((await failure(template('serve', { cwd: join(folder, 'nowhere') }))).message).toContain(
+      'nowhere',
+    )
   })
 
   test('no room for its files', async () => {
     writeFileSync(join(folder, 'in-the-way'), '')
-    const error = await failure(template('serve'), { runDirectory: join(folder, 'in-the-way', 'experiment') })
+    const error = await failure(template('serve'), {
+      runDirectory: join(folder, 'in-the-way', 'experiment'),
+    })
     expect(error).toMatchObject({ name: 'LaunchError', hint: expect.stringContaining('disk') })
   })
 
   test('a payload that cannot be read is not held against the predictor', async () => {
-    const error = await failure(template('serve'), { payload: { kind: 'file', path: join(folder, 'nowhere.jsonl') } })
+    const error = await failure(template('serve'), {
+      payload: { kind: 'file', path: join(folder, 'nowhere.jsonl') },
+    })
     expect(error.name).toBe('PayloadError')
     expect(error.message).toContain('nowhere.jsonl')
   })
@@ -239,34 +300,57 @@ describe('why a predictor does not serve', () => {
   })
 
   test('a placeholder without a value', async () => {
-    expect((await failure(template('serve', { env: { X: '${nothing}' } }))).message).toContain('no value for nothing')
+    expect((await failure(template('serve', { env: { X: '${nothing}' } }))).message).toContain(
+      'no value for nothing',
+    )
   })
 
   describe('a port that another server has', () => {
     // The other server is started by the predictor: in a control group it would be its own.
     const unheld = () => ({ machine: { ...machine, cgroups: { version: 0 } as const } })
     test('others are tried, then it says so', async () => {
-      const error = await withTakenPort((port) => failure(template('serve', { command: [process.execPath, server, `--port=${port}`] })))
+      const error = await withTakenPort((port) =>
+        failure(template('serve', { command: [process.execPath, server, `--port=${port}`] })),
+      )
       expect(error).toBeInstanceOf(LaunchError)
       expect(error.message).toMatch(/3 ports tried.*EADDRINUSE/s)
     })
     test('is seen when the predictor goes on trying, too', async () => {
-      const stuck = (port: number) => template('stuck', { command: [process.execPath, server, `--port=${port}`], readyTimeoutS: 2 })
+      const stuck = (port: number) =>
+        template('stuck', {
+          command: [process.execPath, server, `--port=${port}`],
+          readyTimeoutS: 2,
+        })
       const error = await withTakenPort((port) => failure(stuck(port)))
       expect(error).toBeInstanceOf(LaunchError)
       expect(error.message).toContain('EADDRINUSE')
     })
-    test.runIf(process.platform === 'linux')('is seen when that other server answers as the predictor should', async () => {
-      const error = await failure(template('usurped', { command: [process.execPath, server, '--port=${port}'] }), unheld())
-      expect(error).toBeInstanceOf(LaunchError)
-      expect(error.message).toMatch(/3 ports tried.*another server answers/s)
-    })
+    test.runIf(process.platform === 'linux')(
+      'is seen when that other server answers as the predictor should',
+      async () => {
+        const error = await failure(
+          template('usurped', { command: [process.execPath, server, '--port=${port}'] }),
+          unheld(),
+        )
+        expect(error).toBeInstanceOf(LaunchError)
+        expect(error.message).toMatch(/3 ports tried.*another server answers/s)
+      },
+    )
     test.runIf(process.platform === 'linux').each(['serve', 'error-500'])(
       'is left to one that came first while the predictor still loads (%s)',
       async (usurper) => {
-        const command = [process.execPath, server, '--port=${port}', `--pids=${join(folder, 'pids')}`, `--once=${join(folder, usurper)}`]
+        const command = [
+          process.execPath,
+          server,
+          '--port=${port}',
+          `--pids=${join(folder, 'pids')}`,
+          `--once=${join(folder, usurper)}`,
+        ]
         const env = { BEHAVIOUR: 'outrun once', USURPER: usurper }
-        const predictor = await launcher(template('outrun once', { command, env }), unheld()).launch({}, 1, never)
+        const predictor = await launcher(
+          template('outrun once', { command, env }),
+          unheld(),
+        ).launch({}, 1, never)
         try {
           const said = (await ask(predictor)).arguments as string[]
           expect(said).toContain(`--once=${join(folder, usurper)}`)
@@ -276,12 +360,16 @@ describe('why a predictor does not serve', () => {
         expect(leftovers()).toEqual([])
       },
     )
-    test.runIf(process.platform === 'linux')('is told from one of its own by age and by whose it is', () =>
-      withTakenPort(async (port) => {
-        const group = { leader: -1, cookie: 'of-this', bootId: '' }
-        expect(strangersOn(port, { ...group, leaderStartTicks: Number.POSITIVE_INFINITY })).toBe(true)
-        expect(strangersOn(port, { ...group, leaderStartTicks: 0 })).toBe(false)
-      }),
+    test.runIf(process.platform === 'linux')(
+      'is told from one of its own by age and by whose it is',
+      () =>
+        withTakenPort(async (port) => {
+          const group = { leader: -1, cookie: 'of-this', bootId: '' }
+          expect(strangersOn(port, { ...group, leaderStartTicks: Number.POSITIVE_INFINITY })).toBe(
+            true,
+          )
+          expect(strangersOn(port, { ...group, leaderStartTicks: 0 })).toBe(false)
+        }),
     )
   })
 })
@@ -290,7 +378,10 @@ describe('while it runs', () => {
   test('a death under load is told, with what happened', async () => {
     const predictor = await launcher(template('serve')).launch({}, 1, never)
     await ask(predictor, '/die').catch(() => undefined)
-    expect(await predictor.died).toEqual({ what: 'the predictor ended: exit code 9', outOfMemory: false })
+    expect(await predictor.died).toEqual({
+      what: 'the predictor ended: exit code 9',
+      outOfMemory: false,
+    })
     await predictor.stop()
     expect(leftovers()).toEqual([])
   })
@@ -298,24 +389,30 @@ describe('while it runs', () => {
   test('and whether it was for memory', async () => {
     const predictor = await launcher(template('serve')).launch({}, 1, never)
     await ask(predictor, '/allocate').catch(() => undefined)
-    expect(await predictor.died).toMatchObject({ outOfMemory: true, what: expect.stringContaining('std::bad_alloc') })
+    expect(await predictor.died).toMatchObject({
+      outOfMemory: true,
+      what: expect.stringContaining('std::bad_alloc'),
+    })
     await predictor.stop()
   })
 
-  test.runIf(process.platform === 'linux')('CPU time and memory are those of the whole group', async () => {
-    const predictor = await launcher(template('serve')).launch({}, 1, never)
-    const readyMs = performance.now()
-    try {
-      await ask(predictor, '/burn')
-      const usage = await predictor.usage()
-      // It burnt 0.3 s of CPU time.
-      expect((usage.cpuCores! * (performance.now() - readyMs)) / 1000).toBeGreaterThan(0.2)
-      expect(usage.peakRssMiB).toBeGreaterThan(20)
-      expect(usage.launchSeconds).toBeGreaterThan(0)
-    } finally {
-      await predictor.stop()
-    }
-  })
+  test.runIf(process.platform === 'linux')(
+    'CPU time and memory are those of the whole group',
+    async () => {
+      const predictor = await launcher(template('serve')).launch({}, 1, never)
+      const readyMs = performance.now()
+      try {
+        await ask(predictor, '/burn')
+        const usage = await predictor.usage()
+        // It burnt 0.3 s of CPU time.
+        expect((usage.cpuCores! * (performance.now() - readyMs)) / 1000).toBeGreaterThan(0.2)
+        expect(usage.peakRssMiB).toBeGreaterThan(20)
+        expect(usage.launchSeconds).toBeGreaterThan(0)
+      } finally {
+        await predictor.stop()
+      }
+    },
+  )
 
   test('one that ignores SIGTERM is ended all the same, with its family', async () => {
     for (const behaviour of ['stubborn', 'family']) {

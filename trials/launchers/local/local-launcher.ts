@@ -8,10 +8,29 @@ import type { MachineFacts } from '../../machine/machine-facts.ts'
 import { makePrivateFolder } from '../../private-files.ts'
 import { type Resources, resourcesOf } from '../../resources.ts'
 import { InfeasibleError, LaunchError, type Launcher, type Predictor } from '../../types.ts'
-import { type Announcement, builtinCommand, builtinExitCodes, createAnnouncement, gpuUseOf } from '../builtin.ts'
+import {
+  type Announcement,
+  builtinCommand,
+  builtinExitCodes,
+  createAnnouncement,
+  gpuUseOf,
+} from '../builtin.ts'
 import { type Cause, describeExit, diagnose, memoryKills, saysPortTaken } from '../diagnosis.ts'
-import { describeCause, launchFailure, neverReady, noGoodAnswer, PortTakenError, portHint } from '../failure.ts'
-import { type FilledTemplate, fillCommand, fillPrepare, type LauncherValues, type TunedParameter } from '../fill.ts'
+import {
+  describeCause,
+  launchFailure,
+  neverReady,
+  noGoodAnswer,
+  PortTakenError,
+  portHint,
+} from '../failure.ts'
+import {
+  type FilledTemplate,
+  fillCommand,
+  fillPrepare,
+  type LauncherValues,
+  type TunedParameter,
+} from '../fill.ts'
 import { NeverReadyError, untilServing, within } from '../readiness.ts'
 import { serverInstall } from '../server-files/preset.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
@@ -47,7 +66,10 @@ export interface LocalLauncherOptions {
   readonly payload: PayloadSource
   /** The experiment's folder: logs and files of trial n go to trials/n below it. */
   readonly runDirectory: string
-  /** Where running predictors are noted for `sweep`. Default: 'running' beside the experiment's folder, so that any later experiment sweeps. */
+  /**
+   * Where running predictors are noted for `sweep`. Default: 'running' beside the experiment's
+   * folder, so that any later experiment sweeps.
+   */
   readonly runningDirectory?: string
   readonly machine: MachineFacts
   /** From SIGTERM to SIGKILL. Default 5000. */
@@ -61,7 +83,8 @@ const portTries = 3
 
 export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
   const holdings = createHoldings(given.machine, given.ownGpus)
-  const runningDirectory = given.runningDirectory ?? join(dirname(resolve(given.runDirectory)), 'running')
+  const runningDirectory =
+    given.runningDirectory ?? join(dirname(resolve(given.runDirectory)), 'running')
   return {
     name: 'local',
     launch: async (asGiven, trialNumber, signal) => {
@@ -69,12 +92,19 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
       const options = { ...given, template, runDirectory: resolve(given.runDirectory) }
       if (options.machine.platform !== 'linux') {
         const what = `local trials need Linux, and this is ${options.machine.platform}: processes are held and found through /proc`
-        throw new LaunchError(what, 'run in a container or a virtual machine, or use --backend simulated or kubernetes')
+        throw new LaunchError(
+          what,
+          'run in a container or a virtual machine, or use --backend simulated or kubernetes',
+        )
       }
       const cleanup = new Cleanup()
       try {
         const take = (asked: Resources, until: AbortSignal) =>
-          holdings.take(asked, gpuUseOf(options.template, options.parameters, asked, options), until)
+          holdings.take(
+            asked,
+            gpuUseOf(options.template, options.parameters, asked, options),
+            until,
+          )
         const asked = resourcesAsked(configuration, options)
         let holding = await take(asked, signal)
         const rest = () => holding.release()
@@ -84,7 +114,17 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
           holding = await take(resourcesAsked(other, options), until)
           return holding
         }
-        const launch = { options, runningDirectory, configuration, asked, holding, hold, rest, trialNumber, signal }
+        const launch = {
+          options,
+          runningDirectory,
+          configuration,
+          asked,
+          holding,
+          hold,
+          rest,
+          trialNumber,
+          signal,
+        }
         const prepared = await preparedFor(launch)
         for (let attempt = 1; ; attempt++) {
           const trial = new Cleanup()
@@ -93,7 +133,11 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
             return await launchOnce({ ...launch, prepared }, trial, () => cleanup.run())
           } catch (error) {
             if (!(error instanceof PortTakenError)) throw error
-            if (attempt === portTries) throw new LaunchError(`${portTries} ports tried, each taken: ${error.message}`, portHint)
+            if (attempt === portTries)
+              throw new LaunchError(
+                `${portTries} ports tried, each taken: ${error.message}`,
+                portHint,
+              )
             await trial.run()
           }
         }
@@ -103,7 +147,8 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
         throw error
       }
     },
-    sweep: (_signal, onLeft) => sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs, onLeft),
+    sweep: (_signal, onLeft) =>
+      sweepLeftovers(runningDirectory, given.graceMs ?? defaultGraceMs, onLeft),
   }
 }
 
@@ -124,7 +169,11 @@ interface Launch {
   readonly prepared?: Prepared
 }
 
-const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promise<void>): Promise<Predictor> => {
+const launchOnce = async (
+  launch: Launch,
+  cleanup: Cleanup,
+  stopAll: () => Promise<void>,
+): Promise<Predictor> => {
   const { options, holding, asked, prepared } = launch
   const startedMs = performance.now()
   const started = await startProcess(launch, cleanup)
@@ -135,7 +184,9 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
   const engine = options.template.kind === 'command' ? tellingEngine(options.template) : undefined
   // What they tell is of the time since their first reading.
   const probes = () => [
-    ...(options.template.kind === 'builtin' ? [metricsProbe(httpUrl, asked.gpu !== undefined)] : []),
+    ...(options.template.kind === 'builtin'
+      ? [metricsProbe(httpUrl, asked.gpu !== undefined)]
+      : []),
     ...(engine === undefined ? [] : [engineProbe(httpUrl, engine)]),
     ...(holding.devices.length > 0 ? [heldProbe(holding.devices, pids)] : []),
     // Beside an emulated GPU the processors' energy would be taken for the whole.
@@ -161,7 +212,10 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
     ...(prepared && { prepared: { seconds: prepared.seconds, kept: prepared.kept } }),
     logPath: log.path,
     logTail: () => log.tail(),
-    usage: async () => ({ ...(await sampler.read()), ...(prepared && !prepared.kept && { prepareSeconds: prepared.seconds }) }),
+    usage: async () => ({
+      ...(await sampler.read()),
+      ...(prepared && !prepared.kept && { prepareSeconds: prepared.seconds }),
+    }),
     restartUsage: () => {
       sampler.stop()
       sampler = sampleUsage(group.members, probes(), launchSeconds)
@@ -170,7 +224,10 @@ const launchOnce = async (launch: Launch, cleanup: Cleanup, stopAll: () => Promi
       group.exited.then((exit) => {
         if (stopped) return
         const cause = causeOf(exit)
-        tell({ what: describeCause(cause, describeExit(exit)), outOfMemory: cause.kind === 'out-of-memory' })
+        tell({
+          what: describeCause(cause, describeExit(exit)),
+          outOfMemory: cause.kind === 'out-of-memory',
+        })
       })
     }),
     stop: () => {
@@ -191,23 +248,37 @@ interface Started {
   causeOf(exit: Exit | undefined): Cause
 }
 
-/** Starts the processes with their log, port, files, control group and cores, and notes each for whoever sweeps after a crash. */
+/**
+ * Starts the processes with their log, port, files, control group and cores, and notes each for
+ * whoever sweeps after a crash.
+ */
 const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> => {
   const { options, runningDirectory, holding, signal } = launch
   const { template, machine } = options
   const builtin = template.kind === 'builtin'
   const folder = trialFolder(launch)
   const announced = createAnnouncement()
-  const log = onDisk(() => openLog(folder, options.logLimitBytes, builtin ? announced.read : undefined))
+  const log = onDisk(() =>
+    openLog(folder, options.logLimitBytes, builtin ? announced.read : undefined),
+  )
   cleanup.add(log.close)
   const port = builtin ? undefined : await portOf(cleanup)
   const command = commandOf(launch, folder, port)
   const env = { ...environmentOf(holding), ...command.env, ...whose(launch) }
   const cwd = command.cwd ?? process.cwd()
   const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
-  checkProgram(command.argv[0]!, cwd, env.PATH ?? '', tuned ? 'configuration' : 'experiment', installOf(template))
+  checkProgram(
+    command.argv[0]!,
+    cwd,
+    env.PATH ?? '',
+    tuned ? 'configuration' : 'experiment',
+    installOf(template),
+  )
   onDisk(() => writeFiles(folder, command.files))
-  const controlGroup = await controlGroupOf(launch, 'memoryMiB' in launch.configuration ? launch.asked.memoryMiB : undefined)
+  const controlGroup = await controlGroupOf(
+    launch,
+    'memoryMiB' in launch.configuration ? launch.asked.memoryMiB : undefined,
+  )
   cleanup.add(controlGroup.end)
   const affinity = affinityOf(machine, holding)
   const killsBefore = memoryKills()
@@ -236,13 +307,22 @@ const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<Started> 
     log,
     announced: port === undefined ? announced.heard : { port, provenance: 'measured' },
     isolationBy: ({ coresWords, gpuWords }) =>
-      [`${coresWords} ${affinity.words}`, controlGroup.words, gpuWords].filter((part) => part !== undefined).join('; '),
-    causeOf: (exit) => diagnose(exit, log.tail(200), killedForMemory(controlGroup, killsBefore), builtin ? builtinExitCodes : {}),
+      [`${coresWords} ${affinity.words}`, controlGroup.words, gpuWords]
+        .filter((part) => part !== undefined)
+        .join('; '),
+    causeOf: (exit) =>
+      diagnose(
+        exit,
+        log.tail(200),
+        killedForMemory(controlGroup, killsBefore),
+        builtin ? builtinExitCodes : {},
+      ),
   }
 }
 
 /** What brings its server here, where that is known. */
-const installOf = (template: LocalLauncherOptions['template']) => (template.kind === 'command' ? serverInstall(template.server) : undefined)
+const installOf = (template: LocalLauncherOptions['template']) =>
+  template.kind === 'command' ? serverInstall(template.server) : undefined
 
 const portOf = async (cleanup: Cleanup): Promise<number> => {
   const { port, giveBack } = await reservePort(host)
@@ -250,14 +330,20 @@ const portOf = async (cleanup: Cleanup): Promise<number> => {
   return port
 }
 
-const controlGroupOf = ({ options, asked, trialNumber }: Launch, memoryMiB?: number): Promise<ControlGroup> =>
+const controlGroupOf = (
+  { options, asked, trialNumber }: Launch,
+  memoryMiB?: number,
+): Promise<ControlGroup> =>
   createControlGroup(options.machine.cgroups, groupName(trialNumber), {
     cpuCores: Number.isInteger(asked.cpuCores) ? undefined : asked.cpuCores,
     memoryMiB,
     hold: options.template.kind !== 'builtin',
   })
 
-const untilItServes = async ({ options, signal }: Launch, { group, log, announced, causeOf }: Started) => {
+const untilItServes = async (
+  { options, signal }: Launch,
+  { group, log, announced, causeOf }: Started,
+) => {
   const { template, protocol, payload } = options
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
   const deadlineMs = performance.now() + timeoutMs
@@ -269,7 +355,8 @@ const untilItServes = async ({ options, signal }: Launch, { group, log, announce
     const { port, grpcPort, provenance } = await within(announced, timeoutMs, until)
     const url = `http://${host}:${grpcPort ?? port}`
     const pids = () => group.members().map(({ pid }) => pid)
-    const otherPorts = () => (template.kind === 'builtin' ? [] : portsOf(pids()).filter((other) => other !== port))
+    const otherPorts = () =>
+      template.kind === 'builtin' ? [] : portsOf(pids()).filter((other) => other !== port)
     const endpoint = { protocol, url, model: template.model, payload, otherPorts }
     taken = () => isTaken(port, group, log)
     const target = await untilServing(endpoint, deadlineMs - performance.now(), until)
@@ -277,10 +364,19 @@ const untilItServes = async ({ options, signal }: Launch, { group, log, announce
     return { target, provenance, httpUrl: `http://${host}:${port}` }
   } catch (error) {
     signal.throwIfAborted()
-    const why = whyNot(error, ended.signal.aborted ? (ended.signal.reason as Exit) : undefined, options, { causeOf, log })
-    const itsOwn = why instanceof PortTakenError || (why instanceof InfeasibleError && why.reason === 'out-of-memory')
+    const why = whyNot(
+      error,
+      ended.signal.aborted ? (ended.signal.reason as Exit) : undefined,
+      options,
+      { causeOf, log },
+    )
+    const itsOwn =
+      why instanceof PortTakenError ||
+      (why instanceof InfeasibleError && why.reason === 'out-of-memory')
     // What answered badly, or not at all, was not the predictor.
-    throw !itsOwn && taken() ? new PortTakenError(`another server listens on its port; ${why.message}`) : why
+    throw !itsOwn && taken()
+      ? new PortTakenError(`another server listens on its port; ${why.message}`)
+      : why
   }
 }
 
@@ -311,7 +407,11 @@ const preparedFor = async (launch: Launch): Promise<Prepared | undefined> => {
   const { options, configuration, asked, holding } = launch
   const { template, machine } = options
   if (template.kind !== 'command' || template.prepare === undefined) return undefined
-  const step = fillPrepare(template.prepare, { ...options.defaults, ...configuration }, heldValues(launch, template.model))
+  const step = fillPrepare(
+    template.prepare,
+    { ...options.defaults, ...configuration },
+    heldValues(launch, template.model),
+  )
   return prepare(
     step,
     {
@@ -349,13 +449,21 @@ const isTaken = (port: number, group: ProcessGroup, log: PredictorLog): boolean 
 }
 
 /** Whether a value of the configuration reaches it, so that another one may do better. */
-const reachesIt = ({ parameters }: LocalLauncherOptions): boolean => parameters.some(({ category }) => category !== 'resource')
+const reachesIt = ({ parameters }: LocalLauncherOptions): boolean =>
+  parameters.some(({ category }) => category !== 'resource')
 
 const commandOf = (launch: Launch, folder: string, port: number | undefined): FilledTemplate => {
   const { options, configuration, asked, holding } = launch
   const { template } = options
   if (template.kind === 'builtin')
-    return builtinCommand(template, { ...options.defaults, ...configuration }, asked, holding, options.machine, options.ownGpus)
+    return builtinCommand(
+      template,
+      { ...options.defaults, ...configuration },
+      asked,
+      holding,
+      options.machine,
+      options.ownGpus,
+    )
   const values: LauncherValues = {
     ...heldValues(launch, template.model),
     host,
@@ -365,18 +473,29 @@ const commandOf = (launch: Launch, folder: string, port: number | undefined): Fi
     coreList: holding.coreList,
     prepared: launch.prepared?.folder,
   }
-  return fillCommand(template, options.parameters, { ...options.defaults, ...configuration }, values)
+  return fillCommand(
+    template,
+    options.parameters,
+    { ...options.defaults, ...configuration },
+    values,
+  )
 }
 
 const resourcesAsked = (configuration: Configuration, options: LocalLauncherOptions): Resources => {
   try {
     return resourcesOf(configuration, options.defaults, options.ownGpus)
   } catch (error) {
-    throw new LaunchError(`configuration: ${(error as Error).message}`, 'correct the space of the experiment')
+    throw new LaunchError(
+      `configuration: ${(error as Error).message}`,
+      'correct the space of the experiment',
+    )
   }
 }
 
-const killedForMemory = (controlGroup: ControlGroup, before: number | undefined): boolean | undefined => {
+const killedForMemory = (
+  controlGroup: ControlGroup,
+  before: number | undefined,
+): boolean | undefined => {
   if ((controlGroup.memoryKills() ?? 0) > 0) return true
   const now = memoryKills()
   return now === undefined || before === undefined ? undefined : now > before
@@ -388,8 +507,14 @@ const whose = ({ runningDirectory, options }: Launch): Record<string, string> =>
   [experimentVariable]: basename(options.runDirectory),
 })
 
-/** Ours, with what the trial holds; HIP reads CUDA_VISIBLE_DEVICES too, and vLLM ends where it names other GPUs than HIP_VISIBLE_DEVICES. */
+/**
+ * Ours, with what the trial holds; HIP reads CUDA_VISIBLE_DEVICES too, and vLLM ends where it names
+ * other GPUs than HIP_VISIBLE_DEVICES.
+ */
 const environmentOf = ({ env }: Holding): Record<string, string> => {
   const { CUDA_VISIBLE_DEVICES, ...others } = process.env as Record<string, string>
-  return { ...('HIP_VISIBLE_DEVICES' in env && CUDA_VISIBLE_DEVICES !== '' ? others : process.env), ...env } as Record<string, string>
+  return {
+    ...('HIP_VISIBLE_DEVICES' in env && CUDA_VISIBLE_DEVICES !== '' ? others : process.env),
+    ...env,
+  } as Record<string, string>
 }

@@ -50,7 +50,9 @@ test('a character cut between two chunks stays whole', () => {
 test('each log of a trial has a name of its own', () => {
   const logs = [1, 2, 3].map(() => openLog(folder, 1_000))
   for (const log of logs) log.close()
-  expect(logs.map((log) => log.path)).toEqual(['predictor.log', 'predictor-2.log', 'predictor-3.log'].map((name) => join(folder, name)))
+  expect(logs.map((log) => log.path)).toEqual(
+    ['predictor.log', 'predictor-2.log', 'predictor-3.log'].map((name) => join(folder, name)),
+  )
 })
 
 test('goes on without the file when the file cannot be kept, and says so', () => {

@@ -1,4 +1,7 @@
-/** A predictor's output: the whole of it in a bounded file, the end of it in memory. Secrets that are known are hidden in both. */
+/**
+ * A predictor's output: the whole of it in a bounded file, the end of it in memory. Secrets that
+ * are known are hidden in both.
+ */
 import { closeSync, existsSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
@@ -17,8 +20,9 @@ const tailCharacters = 64 * 1024
 const defaultLimitBytes = 8 * 2 ** 20
 
 /**
- * Opens the first free of predictor.log, predictor-2.log, ... in a folder, so that a retried trial keeps what its first try said.
- * When a file reaches `limitBytes` it becomes `.1` and a new one begins: at most twice the limit is kept, the newest of it.
+ * Opens the first free of predictor.log, predictor-2.log, ... in a folder, so that a retried trial
+ * keeps what its first try said. When a file reaches `limitBytes` it becomes `.1` and a new one
+ * begins: at most twice the limit is kept, the newest of it.
  * @param onLine called for each whole line
  */
 export const openLog = (
@@ -32,7 +36,11 @@ export const openLog = (
   let bytes = 0
   let recent = ''
   // Each stream has its own unfinished line: written together they would run into each other.
-  const newStream = () => ({ decoder: new StringDecoder('utf8'), filter: new SecretFilter(), line: '' })
+  const newStream = () => ({
+    decoder: new StringDecoder('utf8'),
+    filter: new SecretFilter(),
+    line: '',
+  })
   const streams = { stdout: newStream(), stderr: newStream() }
   const closeFile = () => {
     if (file !== undefined) closeSync(file)
@@ -49,7 +57,8 @@ export const openLog = (
       }
       bytes += writeSync(file, chunk)
     } catch (error) {
-      // A full disk must not end the trial: the end of the output is still in memory, and says what happened to the file.
+      // A full disk must not end the trial: the end of the output is still in memory, and says what
+      // happened to the file.
       closeFile()
       recent += `\n[${path}: not kept from here on: ${(error as Error).message}]\n`
     }

@@ -10,11 +10,14 @@ import { type GroupIdentity, serverOn, strangersOn } from './processes.ts'
 const handedOut = new Set<number>()
 
 /**
- * A port nobody listens on. Taken from below the range that the system gives to outgoing connections, so that no client can take it
- * between this look and the predictor's bind; another server still may, which the launcher sees and tries another.
- * Free it with `giveBack` once the predictor is gone.
+ * A port nobody listens on. Taken from below the range that the system gives to outgoing
+ * connections, so that no client can take it between this look and the predictor's bind; another
+ * server still may, which the launcher sees and tries another. Free it with `giveBack` once the
+ * predictor is gone.
  */
-export const reservePort = async (host: string): Promise<{ port: number; giveBack: () => void }> => {
+export const reservePort = async (
+  host: string,
+): Promise<{ port: number; giveBack: () => void }> => {
   const [low, high] = portRange()
   const start = low + Math.floor(Math.random() * (high - low))
   for (let k = 0; k < high - low; k++) {
@@ -30,7 +33,9 @@ export const reservePort = async (host: string): Promise<{ port: number; giveBac
 const portRange = (): [number, number] => {
   const highest = 32_768
   try {
-    const ephemeral = Number(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s+/)[0])
+    const ephemeral = Number(
+      readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split(/\s+/)[0],
+    )
     return ephemeral > 12_000 ? [10_000, Math.min(ephemeral, highest)] : [20_000, highest]
   } catch {
     // Not Linux: other systems begin at 32768 or 49152.
@@ -41,11 +46,16 @@ const portRange = (): [number, number] => {
 const isFree = (host: string, port: number): Promise<boolean> =>
   new Promise((resolve, reject) => {
     const server = createServer()
-    server.once('error', (error: NodeJS.ErrnoException) => (error.code === 'EADDRINUSE' ? resolve(false) : reject(error)))
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'EADDRINUSE' ? resolve(false) : reject(error),
+    )
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(true)))
   })
 
-/** Who listens on the port of a predictor that was stopped, and is no stranger; waits a moment for what loses its parent to see it. */
+/**
+ * Who listens on the port of a predictor that was stopped, and is no stranger; waits a moment for
+ * what loses its parent to see it.
+ */
 export const listensStill = async (port: number, stopped: GroupIdentity) => {
   const found = () => (strangersOn(port, stopped) ? undefined : serverOn(port))
   let left = found()
@@ -58,9 +68,14 @@ export const listensStill = async (port: number, stopped: GroupIdentity) => {
 
 /**
  * Nothing that a predictor started listens on its port once it has been stopped.
- * @throws LaunchError that names the process: it left its session, environment, output and control group, so that nothing says for certain whose it is
+ * @throws LaunchError that names the process: it left its session, environment, output and control
+ * group, so that nothing says for certain whose it is
  */
-export const checkLeft = async (port: number, stopped: GroupIdentity, { path }: PredictorLog): Promise<void> => {
+export const checkLeft = async (
+  port: number,
+  stopped: GroupIdentity,
+  { path }: PredictorLog,
+): Promise<void> => {
   const left = await listensStill(port, stopped)
   if (left === undefined) return
   throw new LaunchError(

@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -25,9 +33,17 @@ const script = (then: string) => [
   `const fs = require('fs'); fs.appendFileSync(${JSON.stringify(join(root, 'runs'))}, process.argv.slice(1).join(' ') + '\\n'); ${then}`,
 ]
 const build = (...words: string[]): PrepareStep => ({
-  command: [...script(`fs.writeFileSync(process.argv[1] + '/engine', process.argv.slice(2).join(' '))`), '${prepared}', ...words],
+  command: [
+    ...script(`fs.writeFileSync(process.argv[1] + '/engine', process.argv.slice(2).join(' '))`),
+    '${prepared}',
+    ...words,
+  ],
 })
-const run = (step: PrepareStep, configuration = {}, { signal = never, device }: { signal?: AbortSignal; device?: string } = {}) => {
+const run = (
+  step: PrepareStep,
+  configuration = {},
+  { signal = never, device }: { signal?: AbortSignal; device?: string } = {},
+) => {
   const folder = join(root, 'trial')
   mkdirSync(folder, { recursive: true })
   return prepare(
@@ -39,14 +55,20 @@ const run = (step: PrepareStep, configuration = {}, { signal = never, device }: 
       env: process.env as Record<string, string>,
       cwd: root,
       prefix: [],
-      controlGroup: () => createControlGroup(cgroups, `tune-prepare-${process.pid}-${performance.now()}`, { hold: true }),
+      controlGroup: () =>
+        createControlGroup(cgroups, `tune-prepare-${process.pid}-${performance.now()}`, {
+          hold: true,
+        }),
       device,
       graceMs: 500,
     },
     signal,
   )
 }
-const runs = () => (existsSync(join(root, 'runs')) ? readFileSync(join(root, 'runs'), 'utf8').trim().split('\n').length : 0)
+const runs = () =>
+  existsSync(join(root, 'runs'))
+    ? readFileSync(join(root, 'runs'), 'utf8').trim().split('\n').length
+    : 0
 const failure = (step: PrepareStep, configuration = {}) =>
   run(step, configuration).then(
     () => {
@@ -54,7 +76,10 @@ const failure = (step: PrepareStep, configuration = {}) =>
     },
     (error: Error) => error,
   )
-const leftovers = () => [...readdirSync(join(root, 'prepared')), ...readdirSync(join(root, 'running'))]
+const leftovers = () => [
+  ...readdirSync(join(root, 'prepared')),
+  ...readdirSync(join(root, 'running')),
+]
 
 describe('what a step makes is kept by what it is made from', () => {
   test('the same values are prepared once, others anew, and a value that does not stand in it changes nothing', async () => {
@@ -62,7 +87,10 @@ describe('what a step makes is kept by what it is made from', () => {
     const first = await run(step, { precision: 'fp16', workers: 1 })
     expect(first.kept).toBe(false)
     expect(readFileSync(join(first.folder, 'engine'), 'utf8')).toBe('fp16')
-    expect(await run(step, { precision: 'fp16', workers: 4 })).toMatchObject({ kept: true, folder: first.folder })
+    expect(await run(step, { precision: 'fp16', workers: 4 })).toMatchObject({
+      kept: true,
+      folder: first.folder,
+    })
     const other = await run(step, { precision: 'int8', workers: 1 })
     expect(readFileSync(join(other.folder, 'engine'), 'utf8')).toBe('int8')
     expect(runs()).toBe(2)
@@ -72,8 +100,13 @@ describe('what a step makes is kept by what it is made from', () => {
     writeFileSync(join(root, 'model.onnx'), 'one')
     mkdirSync(join(root, 'data'))
     writeFileSync(join(root, 'data/a'), '1')
-    const step = { ...build('--model=model.onnx'), inputs: [join(root, 'data')], env: { LEVEL: '${level}' } }
-    const again = async (level: number, device?: string) => (await run(step, { level }, { device })).kept
+    const step = {
+      ...build('--model=model.onnx'),
+      inputs: [join(root, 'data')],
+      env: { LEVEL: '${level}' },
+    }
+    const again = async (level: number, device?: string) =>
+      (await run(step, { level }, { device })).kept
     expect(await again(1)).toBe(false)
     expect(await again(1)).toBe(true)
     writeFileSync(join(root, 'model.onnx'), 'two')
@@ -86,7 +119,12 @@ describe('what a step makes is kept by what it is made from', () => {
   })
 
   test('two at once run it once', async () => {
-    const step = { command: [...script(`setTimeout(() => fs.writeFileSync(process.argv[1] + '/engine', ''), 300)`), '${prepared}'] }
+    const step = {
+      command: [
+        ...script(`setTimeout(() => fs.writeFileSync(process.argv[1] + '/engine', ''), 300)`),
+        '${prepared}',
+      ],
+    }
     const both = await Promise.all([run(step), run(step)])
     expect(both.map(({ kept }) => kept).sort()).toEqual([false, true])
     expect(runs()).toBe(1)
@@ -98,7 +136,10 @@ describe('what a step makes is kept by what it is made from', () => {
     const { folder } = await run(step)
     rmSync(`${folder}.json`)
     writeFileSync(join(folder, 'half'), '')
-    writeFileSync(`${folder}.lock`, JSON.stringify({ pid: process.pid, startTicks: 1, bootId: 'another boot' }))
+    writeFileSync(
+      `${folder}.lock`,
+      JSON.stringify({ pid: process.pid, startTicks: 1, bootId: 'another boot' }),
+    )
     expect((await run(step)).kept).toBe(false)
     expect(readdirSync(folder)).toEqual(['engine'])
     expect(existsSync(`${folder}.lock`)).toBe(false)
@@ -107,7 +148,12 @@ describe('what a step makes is kept by what it is made from', () => {
 
 describe('a step that fails', () => {
   test('with this configuration: infeasible, in its own words, and nothing is left', async () => {
-    const step = { command: [...script(`console.error('no kernel for ' + process.argv[1]); process.exit(3)`), '${precision}'] }
+    const step = {
+      command: [
+        ...script(`console.error('no kernel for ' + process.argv[1]); process.exit(3)`),
+        '${precision}',
+      ],
+    }
     const error = await failure(step, { precision: 'fp8' })
     expect(error).toBeInstanceOf(InfeasibleError)
     expect(error.message).toMatch(/prepare ended: exit code 3.*no kernel for fp8/)
@@ -116,7 +162,9 @@ describe('a step that fails', () => {
   })
 
   test('with any configuration: the experiment is at fault', async () => {
-    const error = await failure({ command: script(`console.error('no such model'); process.exit(1)`) })
+    const error = await failure({
+      command: script(`console.error('no such model'); process.exit(1)`),
+    })
     expect(error).toMatchObject({ name: 'LaunchError', final: 'experiment' })
     expect(error.message).toContain('no such model')
     const missing = await failure({ command: ['no-such-builder'] })
@@ -125,7 +173,9 @@ describe('a step that fails', () => {
   })
 
   test('out of memory is the configuration, whatever stands in it', async () => {
-    const error = await failure({ command: script(`console.error('CUDA out of memory'); process.exit(1)`) })
+    const error = await failure({
+      command: script(`console.error('CUDA out of memory'); process.exit(1)`),
+    })
     expect(error).toMatchObject({ name: 'InfeasibleError', reason: 'out-of-memory' })
   })
 
@@ -165,7 +215,10 @@ describe('its processes', () => {
     const stop = new AbortController()
     const step = { command: helper('setInterval(() => {}, 1e6)') }
     const under = run(step, {}, { signal: stop.signal }).catch((error: Error) => error)
-    while (!existsSync(join(root, 'pids')) || !readFileSync(join(root, 'pids'), 'utf8').includes(' '))
+    while (
+      !existsSync(join(root, 'pids')) ||
+      !readFileSync(join(root, 'pids'), 'utf8').includes(' ')
+    )
       await new Promise((go) => setTimeout(go, 20))
     stop.abort(new Error('interrupted'))
     expect(await under).toMatchObject({ message: 'interrupted' })
@@ -180,9 +233,17 @@ test.skipIf(cgroups.holdParent === undefined)(
     const daemon = `${process.execPath} -e "require('fs').writeFileSync('${root}/daemon', String(process.pid)); setInterval(() => {}, 1e6)"`
     const waits = `while [ ! -s ${root}/daemon ]; do sleep 0.05; done; touch "$0/engine"`
     const silent = `setsid env -i ${daemon} >/dev/null 2>&1 </dev/null &`
-    const { folder } = await run({ command: ['/bin/sh', '-c', `${silent} ${waits}`, '${prepared}'] })
+    const { folder } = await run({
+      command: ['/bin/sh', '-c', `${silent} ${waits}`, '${prepared}'],
+    })
     expect(existsSync(join(folder, 'engine'))).toBe(true)
-    expect(['Z', undefined]).toContain(processStat(Number(readFileSync(join(root, 'daemon'), 'utf8')))?.state)
-    expect(readdirSync(cgroups.holdParent!).filter((name) => name.startsWith(`tune-prepare-${process.pid}-`))).toEqual([])
+    expect(['Z', undefined]).toContain(
+      processStat(Number(readFileSync(join(root, 'daemon'), 'utf8')))?.state,
+    )
+    expect(
+      readdirSync(cgroups.holdParent!).filter((name) =>
+        name.startsWith(`tune-prepare-${process.pid}-`),
+      ),
+    ).toEqual([])
   },
 )

@@ -1,9 +1,19 @@
 /**
- * What is made once before a predictor is started: an engine that is built, a model that is converted. Kept by all that it is made from, so that trials,
- * resumed runs and later experiments with the same inputs make it no second time.
+ * What is made once before a predictor is started: an engine that is built, a model that is
+ * converted. Kept by all that it is made from, so that trials, resumed runs and later experiments
+ * with the same inputs make it no second time.
  */
 import { createHash, randomUUID } from 'node:crypto'
-import { existsSync, linkSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  linkSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makePrivateFolder, privateFile } from '../../private-files.ts'
@@ -38,7 +48,10 @@ interface PrepareSurroundings {
   readonly cwd: string
   /** What holds it to the trial's cores. */
   readonly prefix: readonly string[]
-  /** Makes what holds all that the step starts; its memory is not limited, as building may take more than serving. */
+  /**
+   * Makes what holds all that the step starts; its memory is not limited, as building may take more
+   * than serving.
+   */
   readonly controlGroup: () => Promise<ControlGroup>
   /** The GPU that it may build for, in words: what is built for one is of no use on another. */
   readonly device: string | undefined
@@ -47,10 +60,16 @@ interface PrepareSurroundings {
 }
 
 /**
- * Runs the step unless what it makes is there. Its processes are ended before it returns, whatever happens, and what is half made is made anew.
- * @throws InfeasibleError where the step fails with this configuration, LaunchError where it would with any, the signal's reason
+ * Runs the step unless what it makes is there. Its processes are ended before it returns, whatever
+ * happens, and what is half made is made anew.
+ * @throws InfeasibleError where the step fails with this configuration, LaunchError where it would
+ * with any, the signal's reason
  */
-export async function prepare(step: FilledPrepare, around: PrepareSurroundings, signal: AbortSignal): Promise<Prepared> {
+export async function prepare(
+  step: FilledPrepare,
+  around: PrepareSurroundings,
+  signal: AbortSignal,
+): Promise<Prepared> {
   const startedMs = performance.now()
   const seconds = () => (performance.now() - startedMs) / 1000
   const key = keyOf(step, around)
@@ -75,10 +94,18 @@ export async function prepare(step: FilledPrepare, around: PrepareSurroundings, 
   }
 }
 
-async function run(step: FilledPrepare, folder: string, around: PrepareSurroundings, signal: AbortSignal): Promise<void> {
+async function run(
+  step: FilledPrepare,
+  folder: string,
+  around: PrepareSurroundings,
+  signal: AbortSignal,
+): Promise<void> {
   const fill = (text: string) => text.replaceAll(preparedPlaceholder, folder)
   const argv = step.argv.map(fill)
-  const env = { ...around.env, ...Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, fill(value)])) }
+  const env = {
+    ...around.env,
+    ...Object.fromEntries(Object.entries(step.env).map(([name, value]) => [name, fill(value)])),
+  }
   const log = openLog(around.folder, around.logLimitBytes, undefined, 'prepare')
   const forget = watchOver(around.runningDirectory)
   let controlGroup: ControlGroup | undefined
@@ -120,10 +147,16 @@ async function run(step: FilledPrepare, folder: string, around: PrepareSurroundi
 }
 
 /** Undefined once its time is up. */
-async function ended(exited: Promise<Exit>, timeoutS: number, signal: AbortSignal): Promise<Exit | undefined> {
+async function ended(
+  exited: Promise<Exit>,
+  timeoutS: number,
+  signal: AbortSignal,
+): Promise<Exit | undefined> {
   const done = new AbortController()
   const either = AbortSignal.any([signal, done.signal])
-  const late = sleep(timeoutS * 1000, undefined, { signal: either }).catch(() => signal.throwIfAborted())
+  const late = sleep(timeoutS * 1000, undefined, { signal: either }).catch(() =>
+    signal.throwIfAborted(),
+  )
   try {
     return (await Promise.race([exited, late])) ?? undefined
   } finally {
@@ -131,15 +164,41 @@ async function ended(exited: Promise<Exit>, timeoutS: number, signal: AbortSigna
   }
 }
 
-/** As of a predictor that ends before it serves; what depends on no parameter fails with every configuration. */
-function failure(exit: Exit, log: PredictorLog, { varies }: FilledPrepare, killsBefore: number | undefined): Error {
+/**
+ * As of a predictor that ends before it serves; what depends on no parameter fails with every
+ * configuration.
+ */
+function failure(
+  exit: Exit,
+  log: PredictorLog,
+  { varies }: FilledPrepare,
+  killsBefore: number | undefined,
+): Error {
   const kills = memoryKills()
-  const cause = diagnose(exit, log.tail(200), kills === undefined || killsBefore === undefined ? undefined : kills > killsBefore)
-  const error = endBeforeReady(cause, `prepare ended: ${describeExit(exit)}`, false, log, hints, 'it was done')
+  const cause = diagnose(
+    exit,
+    log.tail(200),
+    kills === undefined || killsBefore === undefined ? undefined : kills > killsBefore,
+  )
+  const error = endBeforeReady(
+    cause,
+    `prepare ended: ${describeExit(exit)}`,
+    false,
+    log,
+    hints,
+    'it was done',
+  )
   const final = varies ? 'configuration' : 'experiment'
   if (!varies && !(error instanceof InfeasibleError && error.reason === 'out-of-memory'))
-    return new LaunchError(error.message, error instanceof LaunchError ? error.hint : hints.misconfigured, log.path, final)
-  return error instanceof LaunchError && cause.kind !== 'killed' ? new LaunchError(error.message, error.hint, log.path, final) : error
+    return new LaunchError(
+      error.message,
+      error instanceof LaunchError ? error.hint : hints.misconfigured,
+      log.path,
+      final,
+    )
+  return error instanceof LaunchError && cause.kind !== 'killed'
+    ? new LaunchError(error.message, error.hint, log.path, final)
+    : error
 }
 
 const hints = {
@@ -151,8 +210,12 @@ const hints = {
 
 /** By which it is found again: what it runs, on what, and the state of the files that it names. */
 function keyOf({ argv, env, inputs }: FilledPrepare, { cwd, device }: PrepareSurroundings): string {
-  const named = argv.flatMap((word) => [word, word.slice(word.indexOf('=') + 1)]).map((word) => resolve(cwd, word))
-  const files = [...new Set(named)].filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile())
+  const named = argv
+    .flatMap((word) => [word, word.slice(word.indexOf('=') + 1)])
+    .map((word) => resolve(cwd, word))
+  const files = [...new Set(named)].filter((path) =>
+    statSync(path, { throwIfNoEntry: false })?.isFile(),
+  )
   const all = [...new Set([...files, ...inputs.map((input) => resolve(cwd, input))])].sort()
   const state = all.map((path) => [path, stateOf(path)])
   return createHash('sha256')
@@ -167,12 +230,19 @@ const mostHashedBytes = 64 * 2 ** 20
 /** @throws LaunchError for what is not there */
 function stateOf(path: string): unknown {
   const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
-  if (stat === undefined) throw new LaunchError(`prepare: no file or folder ${path}`, 'correct prepare.inputs', undefined, 'experiment')
+  if (stat === undefined)
+    throw new LaunchError(
+      `prepare: no file or folder ${path}`,
+      'correct prepare.inputs',
+      undefined,
+      'experiment',
+    )
   if (stat.isDirectory())
     return readdirSync(path)
       .sort()
       .map((name) => [name, stateOf(join(path, name))])
-  if (!stat.isFile() || stat.size > mostHashedBytes) return [String(stat.size), String(stat.mtimeNs)]
+  if (!stat.isFile() || stat.size > mostHashedBytes)
+    return [String(stat.size), String(stat.mtimeNs)]
   return createHash('sha256').update(readFileSync(path)).digest('hex')
 }
 
@@ -182,7 +252,11 @@ const pollMs = 200
  * Waits for its turn: a step is run by one process at a time, the others wait for what it makes.
  * @returns what gives the turn back; undefined where `isThere`
  */
-async function lock(path: string, isThere: () => boolean, signal: AbortSignal): Promise<(() => void) | undefined> {
+async function lock(
+  path: string,
+  isThere: () => boolean,
+  signal: AbortSignal,
+): Promise<(() => void) | undefined> {
   const giveBack = () => rmSync(path, { force: true })
   while (!isThere()) {
     signal.throwIfAborted()
@@ -197,7 +271,11 @@ async function lock(path: string, isThere: () => boolean, signal: AbortSignal): 
 /** Written whole before it stands there. */
 function isTaken(path: string): boolean {
   const mine = `${path}.${randomUUID()}`
-  const owner = { pid: process.pid, startTicks: processStat(process.pid)?.startTicks ?? 0, bootId: bootId() }
+  const owner = {
+    pid: process.pid,
+    startTicks: processStat(process.pid)?.startTicks ?? 0,
+    bootId: bootId(),
+  }
   writeFileSync(mine, JSON.stringify(owner), { mode: privateFile })
   try {
     linkSync(mine, path)
@@ -230,7 +308,11 @@ function breakStale(path: string): boolean {
 
 function readOwner(path: string): { pid: number; startTicks: number; bootId: string } | undefined {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as { pid: number; startTicks: number; bootId: string }
+    return JSON.parse(readFileSync(path, 'utf8')) as {
+      pid: number
+      startTicks: number
+      bootId: string
+    }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error

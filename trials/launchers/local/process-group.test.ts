@@ -15,7 +15,10 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 const forOutput = 200
 vi.mock('node:timers/promises', async (original) => {
   const real = await original<typeof import('node:timers/promises')>()
-  return { ...real, setTimeout: (ms: number) => (ms === forOutput ? new Promise(() => {}) : real.setTimeout(ms)) }
+  return {
+    ...real,
+    setTimeout: (ms: number) => (ms === forOutput ? new Promise(() => {}) : real.setTimeout(ms)),
+  }
 })
 
 test.each([

@@ -5,14 +5,25 @@ import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../../types.ts'
 import type { PredictorLog } from './log.ts'
-import { bootId, cookieVariable, type GroupIdentity, membersOf, outputsOf, type ProcessStat, processStat, straysOf } from './processes.ts'
+import {
+  bootId,
+  cookieVariable,
+  type GroupIdentity,
+  membersOf,
+  outputsOf,
+  type ProcessStat,
+  processStat,
+  straysOf,
+} from './processes.ts'
 
 interface CommandLine {
   /** Program and arguments. */
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** Give it a standard input that ends when this process does, however it ends. Else it has none. */
+  /**
+   * Give it a standard input that ends when this process does, however it ends. Else it has none.
+   */
   readonly tied?: boolean
 }
 
@@ -35,7 +46,8 @@ export interface ProcessGroup {
 /** Groups this process has running: ended without grace if it exits before it stopped them. */
 const running = new Set<GroupIdentity>()
 process.on('exit', () => {
-  for (const group of running) for (const member of membersOf(group, true)) kill(member.pid, 'SIGKILL')
+  for (const group of running)
+    for (const member of membersOf(group, true)) kill(member.pid, 'SIGKILL')
 })
 
 /**
@@ -93,7 +105,11 @@ export const startGroup = async (
   }
 }
 
-const identityOf = (leader: number, cookie: string, controlGroups: readonly string[] | undefined): GroupIdentity => ({
+const identityOf = (
+  leader: number,
+  cookie: string,
+  controlGroups: readonly string[] | undefined,
+): GroupIdentity => ({
   leader,
   leaderStartTicks: processStat(leader)?.startTicks ?? 0,
   cookie,
@@ -107,7 +123,8 @@ const leaderExit = async (child: ChildProcess): Promise<Exit> => {
   const closed = new Promise<void>((resolve) => child.once('close', () => resolve()))
   try {
     const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
-    // The last lines say why. Children of the leader may hold the pipes open, so they are waited for only so long.
+    // The last lines say why. Children of the leader may hold the pipes open, so they are waited
+    // for only so long.
     await Promise.race([closed, sleep(200)])
     return { code, signal }
   } catch {
@@ -116,8 +133,15 @@ const leaderExit = async (child: ChildProcess): Promise<Exit> => {
   }
 }
 
-/** Ends every member: SIGTERM, grace, SIGKILL until none is left. Throws LaunchError for a process that outlives SIGKILL. */
-export const endGroup = async (group: GroupIdentity, graceMs: number, held: boolean): Promise<void> => {
+/**
+ * Ends every member: SIGTERM, grace, SIGKILL until none is left. Throws LaunchError for a process
+ * that outlives SIGKILL.
+ */
+export const endGroup = async (
+  group: GroupIdentity,
+  graceMs: number,
+  held: boolean,
+): Promise<void> => {
   const startedMs = performance.now()
   const signalled = new Set<number>()
   const left = () => {

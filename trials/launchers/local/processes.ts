@@ -13,19 +13,31 @@ export interface ProcessStat {
   readonly cpuTicks: number
 }
 
-/** USER_HZ: what /proc counts in on every Linux this runs on (proc(5); it is part of the kernel's interface, not CONFIG_HZ). */
+/**
+ * USER_HZ: what /proc counts in on every Linux this runs on (proc(5); it is part of the kernel's
+ * interface, not CONFIG_HZ).
+ */
 export const ticksPerSecond = 100
 
-/** What names a group of processes beyond doubt, even after their tuner died and their pids went to others. */
+/**
+ * What names a group of processes beyond doubt, even after their tuner died and their pids went to
+ * others.
+ */
 export interface GroupIdentity {
   /** Pid of the leader, and so of the group and the session. */
   readonly leader: number
   readonly leaderStartTicks: number
   /** Value of the environment variable `cookieVariable` that every member inherited. */
   readonly cookie: string
-  /** Folders of its control groups, with whatever its members have started, though it inherited nothing. */
+  /**
+   * Folders of its control groups, with whatever its members have started, though it inherited
+   * nothing.
+   */
   readonly controlGroups?: readonly string[]
-  /** Sockets that its output goes to, as /proc/PID/fd names them: whoever writes there was started by it. */
+  /**
+   * Sockets that its output goes to, as /proc/PID/fd names them: whoever writes there was started
+   * by it.
+   */
   readonly outputs?: readonly string[]
   /** /proc/sys/kernel/random/boot_id: start ticks of another boot say nothing. */
   readonly bootId: string
@@ -38,7 +50,8 @@ export const cookieVariable = 'TUNE_PREDICTOR'
 export const processStat = (pid: number): ProcessStat | undefined => {
   const text = readProc(`/proc/${pid}/stat`)
   if (text === undefined) return undefined
-  // The name in parentheses may hold spaces and parentheses itself: fields count from the last one (proc(5)).
+  // The name in parentheses may hold spaces and parentheses itself: fields count from the last one
+  // (proc(5)).
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   const number = (field: number) => Number(fields[field - 3])
   return {
@@ -65,8 +78,9 @@ export const isAlive = (pid: number, startTicks: number): boolean => {
 
 /**
  * Living members of a group: the leader's group and session, and whoever carries its cookie.
- * `held`: the caller has had the group since its start, so a group without a leader is still the same one (Linux gives
- * a number away only when no process, group or session has it). Otherwise a group whose leader is gone is known by cookie alone.
+ * `held`: the caller has had the group since its start, so a group without a leader is still the
+ * same one (Linux gives a number away only when no process, group or session has it). Otherwise a
+ * group whose leader is gone is known by cookie alone.
  */
 export const membersOf = (group: GroupIdentity, held: boolean): ProcessStat[] => {
   if (group.bootId !== bootId()) return []
@@ -90,16 +104,32 @@ export const outputsOf = (pid: number): string[] =>
     return link?.startsWith('socket:') ? [link] : []
   })
 
-/** Living processes that were started by a group and left it without a trace: they write where it writes. */
-export const straysOf = ({ outputs = [], bootId: boot, leaderStartTicks }: GroupIdentity): ProcessStat[] =>
+/**
+ * Living processes that were started by a group and left it without a trace: they write where it
+ * writes.
+ */
+export const straysOf = ({
+  outputs = [],
+  bootId: boot,
+  leaderStartTicks,
+}: GroupIdentity): ProcessStat[] =>
   outputs.length === 0 || boot !== bootId()
     ? []
     : allProcesses().filter(
-        (one) => !isDead(one) && one.startTicks >= leaderStartTicks && openSockets(one.pid).some((socket) => outputs.includes(socket)),
+        (one) =>
+          !isDead(one) &&
+          one.startTicks >= leaderStartTicks &&
+          openSockets(one.pid).some((socket) => outputs.includes(socket)),
       )
 
-/** Processes that listen on a TCP port of this machine, as far as they may be seen; undefined where /proc does not tell. */
-export const listenersOn = (port: number, candidates: readonly number[]): { total: number; byCandidates: number } | undefined => {
+/**
+ * Processes that listen on a TCP port of this machine, as far as they may be seen; undefined where
+ * /proc does not tell.
+ */
+export const listenersOn = (
+  port: number,
+  candidates: readonly number[],
+): { total: number; byCandidates: number } | undefined => {
   const sockets = listeningSockets()?.filter((socket) => socket.port === port)
   if (sockets === undefined) return undefined
   const own = new Set(candidates.flatMap(openSockets))
@@ -110,17 +140,25 @@ export const listenersOn = (port: number, candidates: readonly number[]): { tota
 const listensForOthers: ReadonlySet<string> = new Set(['dockerd', 'systemd'])
 
 /**
- * Whether those who listen on a TCP port of this machine, as far as they may be seen, are none of a group's for certain: they were there before it, or are
- * of another predictor. What the group has others start, as `docker run` does, is no stranger.
+ * Whether those who listen on a TCP port of this machine, as far as they may be seen, are none of a
+ * group's for certain: they were there before it, or are of another predictor. What the group has
+ * others start, as `docker run` does, is no stranger.
  */
 export const strangersOn = (port: number, group: GroupIdentity): boolean => {
-  const names = new Set((listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name))
+  const names = new Set(
+    (listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name),
+  )
   if (names.size === 0) return false
-  const listening = allProcesses().filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
+  const listening = allProcesses().filter(({ pid }) =>
+    openSockets(pid).some((socket) => names.has(socket)),
+  )
   const isStranger = ({ pid, startTicks }: ProcessStat) => {
     const cookie = cookieOf(pid)
     if (cookie !== undefined) return cookie !== group.cookie
-    return startTicks < group.leaderStartTicks && !listensForOthers.has(readProc(`/proc/${pid}/comm`)?.trim() ?? '')
+    return (
+      startTicks < group.leaderStartTicks &&
+      !listensForOthers.has(readProc(`/proc/${pid}/comm`)?.trim() ?? '')
+    )
   }
   return listening.length > 0 && listening.every(isStranger)
 }
@@ -128,31 +166,49 @@ export const strangersOn = (port: number, group: GroupIdentity): boolean => {
 /** TCP ports on which processes listen, least first. */
 export const portsOf = (pids: readonly number[]): number[] => {
   const own = new Set(pids.flatMap(openSockets))
-  const ports = (listeningSockets() ?? []).filter(({ name }) => own.has(name)).map(({ port }) => port)
+  const ports = (listeningSockets() ?? [])
+    .filter(({ name }) => own.has(name))
+    .map(({ port }) => port)
   return [...new Set(ports)].sort((a, b) => a - b)
 }
 
-/** Who listens on a TCP port of this machine: of a server with workers its first process. Undefined where it may not be seen. */
-export const serverOn = (port: number): { readonly pid: number; readonly words: readonly string[]; readonly cwd: string } | undefined => {
-  const names = new Set((listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name))
+/**
+ * Who listens on a TCP port of this machine: of a server with workers its first process. Undefined
+ * where it may not be seen.
+ */
+export const serverOn = (
+  port: number,
+):
+  | { readonly pid: number; readonly words: readonly string[]; readonly cwd: string }
+  | undefined => {
+  const names = new Set(
+    (listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name),
+  )
   if (names.size === 0) return undefined
   const [first] = allProcesses()
     .filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
     .sort((a, b) => a.startTicks - b.startTicks || a.pid - b.pid)
   if (first === undefined) return undefined
-  const words = (readProc(`/proc/${first.pid}/cmdline`) ?? '').split('\0').filter((word) => word !== '')
+  const words = (readProc(`/proc/${first.pid}/cmdline`) ?? '')
+    .split('\0')
+    .filter((word) => word !== '')
   return { pid: first.pid, words, cwd: readlinkOrGone(`/proc/${first.pid}/cwd`) ?? '/' }
 }
 
 /** Every socket that listens, as /proc/PID/fd names it; undefined where /proc does not tell. */
 const listeningSockets = (): { readonly port: number; readonly name: string }[] | undefined => {
-  const tables = ['/proc/net/tcp', '/proc/net/tcp6'].map(readProc).filter((text) => text !== undefined)
+  const tables = ['/proc/net/tcp', '/proc/net/tcp6']
+    .map(readProc)
+    .filter((text) => text !== undefined)
   if (tables.length === 0) return undefined
   return tables
     .flatMap((text) => text.split('\n').slice(1))
     .map((line) => line.trim().split(/\s+/))
     .filter((columns) => columns[3] === '0A')
-    .map((columns) => ({ port: Number.parseInt(columns[1]!.split(':')[1]!, 16), name: `socket:[${columns[9]}]` }))
+    .map((columns) => ({
+      port: Number.parseInt(columns[1]!.split(':')[1]!, 16),
+      name: `socket:[${columns[9]}]`,
+    }))
 }
 
 const openSockets = (pid: number): string[] => {
@@ -171,7 +227,10 @@ const allProcesses = (): ProcessStat[] =>
     .filter((name) => /^\d+$/.test(name))
     .flatMap((name) => processStat(Number(name)) ?? [])
 
-/** A zombie holds no memory, port or core; it waits for a parent that may never reap it (a container without an init). */
+/**
+ * A zombie holds no memory, port or core; it waits for a parent that may never reap it (a container
+ * without an init).
+ */
 const isDead = (process: ProcessStat): boolean => process.state === 'Z' || process.state === 'X'
 
 const hasCookie = (pid: number, cookie: string): boolean => cookieOf(pid) === cookie
@@ -198,8 +257,16 @@ const readlinkOrGone = (path: string): string | undefined => {
   }
 }
 
-/** Processes end while they are looked at, and other users' are closed to us: neither is an error here. */
+/**
+ * Processes end while they are looked at, and other users' are closed to us: neither is an error
+ * here.
+ */
 const gone = <T>(error: unknown, instead: T): T => {
-  if (['ENOENT', 'ENODEV', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return instead
+  if (
+    ['ENOENT', 'ENODEV', 'ESRCH', 'EACCES', 'EPERM'].includes(
+      (error as NodeJS.ErrnoException).code ?? '',
+    )
+  )
+    return instead
   throw error
 }

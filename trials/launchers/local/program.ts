@@ -1,4 +1,7 @@
-/** The program of a command, looked for before anything is started: what is not there now is not there for the next configuration either. */
+/**
+ * The program of a command, looked for before anything is started: what is not there now is not
+ * there for the next configuration either.
+ */
 import { readdirSync } from 'node:fs'
 import { delimiter, resolve } from 'node:path'
 import { closest } from '../../devices/device-model-error.ts'
@@ -11,21 +14,35 @@ import { type Finality, LaunchError } from '../../types.ts'
  * @param install what brings it here, where that is known
  * @throws LaunchError when no such program can be executed from `cwd`
  */
-export function checkProgram(program: string, cwd: string, path: string, finality: Finality, install?: string): void {
+export function checkProgram(
+  program: string,
+  cwd: string,
+  path: string,
+  finality: Finality,
+  install?: string,
+): void {
   if (program.includes('/')) {
     const file = resolve(cwd, program)
-    if (!isProgram(file)) throw new LaunchError(`${file} is no program that can be executed`, whereHint, undefined, finality)
+    if (!isProgram(file))
+      throw new LaunchError(
+        `${file} is no program that can be executed`,
+        whereHint,
+        undefined,
+        finality,
+      )
     return
   }
   const folders = path.split(delimiter).map((folder) => resolve(cwd, folder))
   if (programIn(folders, program) !== undefined) return
-  if (install !== undefined) throw new LaunchError(`no program '${program}' on the PATH`, install, undefined, finality)
+  if (install !== undefined)
+    throw new LaunchError(`no program '${program}' on the PATH`, install, undefined, finality)
   const near = closest(program, [...new Set(folders.flatMap(namesIn))])
   const hint = near.length > 0 ? `did you mean ${near.join(', ')}? ${whereHint}` : whereHint
   throw new LaunchError(`no program '${program}' on the PATH`, hint, undefined, finality)
 }
 
-const whereHint = '`command` is run as it stands, without a shell; install it, or write its whole path'
+const whereHint =
+  '`command` is run as it stands, without a shell; install it, or write its whole path'
 
 function namesIn(folder: string): string[] {
   try {

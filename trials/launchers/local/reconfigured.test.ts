@@ -1,4 +1,6 @@
-/** Against a server that keeps its start, in a file of its folder, and takes a limit while it runs. */
+/**
+ * Against a server that keeps its start, in a file of its folder, and takes a limit while it runs.
+ */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +20,10 @@ const parameters: TunedParameter[] = [
   { name: 'limit', category: 'server' },
   { name: 'width', category: 'args' },
 ]
-/** Limits above 9 are refused, 13 ends it a moment later, in which it is not ready; what is set is told. */
+/**
+ * Limits above 9 are refused, 13 ends it a moment later, in which it is not ready; what is set is
+ * told.
+ */
 const server = `
 let [limit, ends] = [0, false]
 require('node:http').createServer((q, r) => {
@@ -38,7 +43,16 @@ fetch('http://' + process.argv[1] + ':' + process.argv[2] + '/limit/' + process.
 
 let folder: string
 let launcher: Launcher | undefined
-const create = (reconfigure: readonly string[] = [process.execPath, '-e', client, '${host}', '${port}', '${limit}']) => {
+const create = (
+  reconfigure: readonly string[] = [
+    process.execPath,
+    '-e',
+    client,
+    '${host}',
+    '${port}',
+    '${limit}',
+  ],
+) => {
   const template: CommandTemplate = {
     kind: 'command',
     model: 'm',
@@ -53,7 +67,10 @@ const create = (reconfigure: readonly string[] = [process.execPath, '-e', client
   const protocol = protocolFor('json', { path: '/infer', healthPath: '/health', template: '{}' })
   const payload = { kind: 'generated', seed: 1, count: 2 } as const
   const common = { template, parameters, protocol, payload }
-  return reconfigured(createLocalLauncher({ ...common, runDirectory: join(folder, 'experiment'), machine }), common)
+  return reconfigured(
+    createLocalLauncher({ ...common, runDirectory: join(folder, 'experiment'), machine }),
+    common,
+  )
 }
 const opened = (reconfigure?: readonly string[]): Launcher => {
   launcher = create(reconfigure)
@@ -72,12 +89,17 @@ launcherContract('a server that is reconfigured', {
   good: { limit: 4, width: 1 },
   other: { limit: 4, width: 2 },
   infeasible: { configuration: { limit: 12, width: 1 }, reason: 'crashed' },
-  leftovers: () => (existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : []),
+  leftovers: () =>
+    existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : [],
   abortAfterMs: [10, 150, 400],
 })
 
 const told = async ({ target }: Predictor) =>
-  (await (await fetch(target.kind === 'http' ? target.url : '')).json()) as { limit: number; pid: number; args: string[] }
+  (await (await fetch(target.kind === 'http' ? target.url : '')).json()) as {
+    limit: number
+    pid: number
+    args: string[]
+  }
 
 test('values are set on the server that runs, from its start on; what it is started with starts another', async () => {
   const launcher = opened()
@@ -96,7 +118,9 @@ test('values are set on the server that runs, from its start on; what it is star
   expect(seen.map(({ args }) => args)).toEqual([['--width=1'], ['--width=1'], ['--width=2']])
   expect(seen[1]!.pid).toBe(seen[0]!.pid)
   expect(seen[2]!.pid).not.toBe(seen[0]!.pid)
-  expect(seen.map(({ isolation }) => isolation.includes('the server of the trial before, reconfigured'))).toEqual([false, true, false])
+  expect(
+    seen.map(({ isolation }) => isolation.includes('the server of the trial before, reconfigured')),
+  ).toEqual([false, true, false])
 })
 
 test('what the server refuses is infeasible, in its words, and it is not used again', async () => {
@@ -126,7 +150,10 @@ test('one that ends of what it is told is infeasible at once, by its exit', asyn
 
 test('a program that is not there ends the experiment', async () => {
   const launcher = opened(['no-such-program', '${limit}'])
-  await expect(launcher.launch({ limit: 4, width: 1 }, 1, never)).rejects.toMatchObject({ name: 'LaunchError', final: 'experiment' })
+  await expect(launcher.launch({ limit: 4, width: 1 }, 1, never)).rejects.toMatchObject({
+    name: 'LaunchError',
+    final: 'experiment',
+  })
 })
 
 test('an end that is asked for ends what is under way', async () => {

@@ -1,4 +1,7 @@
-/** Servers of the user's own that take values while they run: a command sets them, once the server answers and before each trial. */
+/**
+ * Servers of the user's own that take values while they run: a command sets them, once the server
+ * answers and before each trial.
+ */
 import { execFile } from 'node:child_process'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/types.ts'
@@ -19,7 +22,10 @@ interface ReconfiguredOptions {
 const tailLength = 300
 
 /** @param inner starts servers. The launcher as it is where nothing is set while they run. */
-export function reconfigured(inner: Launcher, { template, parameters, protocol, payload }: ReconfiguredOptions): Launcher {
+export function reconfigured(
+  inner: Launcher,
+  { template, parameters, protocol, payload }: ReconfiguredOptions,
+): Launcher {
   const words = template.reconfigure
   if (words === undefined) return inner
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
@@ -29,9 +35,24 @@ export function reconfigured(inner: Launcher, { template, parameters, protocol, 
     begin: async () => undefined,
     change: async ({ predictor, url }, configuration, signal) => {
       const { hostname, port } = new URL(url)
-      const [program, ...args] = fillReconfigure(words, configuration, { host: hostname, port, model: template.model })
-      await run(program!, args, { cwd: template.cwd, timeoutMs, signal, logPath: predictor.logPath })
-      return { target: await untilServing({ protocol, url, model: template.model, payload }, timeoutMs, signal) }
+      const [program, ...args] = fillReconfigure(words, configuration, {
+        host: hostname,
+        port,
+        model: template.model,
+      })
+      await run(program!, args, {
+        cwd: template.cwd,
+        timeoutMs,
+        signal,
+        logPath: predictor.logPath,
+      })
+      return {
+        target: await untilServing(
+          { protocol, url, model: template.model, payload },
+          timeoutMs,
+          signal,
+        ),
+      }
     },
   })
 }
@@ -44,21 +65,39 @@ interface Running {
 }
 
 /** @throws LaunchError for a program that is not there, InfeasibleError where it fails or takes too long, the signal's reason */
-async function run(program: string, args: readonly string[], { cwd, timeoutMs, signal, logPath }: Running): Promise<void> {
+async function run(
+  program: string,
+  args: readonly string[],
+  { cwd, timeoutMs, signal, logPath }: Running,
+): Promise<void> {
   const ended = await new Promise<{
     readonly failed?: Error & { readonly code?: unknown; readonly killed?: boolean }
     readonly said: string
   }>((tell) => {
     const options = { cwd, signal, timeout: timeoutMs, killSignal: 'SIGKILL' as const }
     execFile(program, args, options, (failed, stdout, stderr) =>
-      tell({ ...(failed && { failed: failed as Error }), said: `${stdout}\n${stderr}`.trim().slice(-tailLength) }),
+      tell({
+        ...(failed && { failed: failed as Error }),
+        said: `${stdout}\n${stderr}`.trim().slice(-tailLength),
+      }),
     )
   })
   signal.throwIfAborted()
   const { failed, said } = ended
   if (failed === undefined) return
   if (failed.code === 'ENOENT')
-    throw new LaunchError(`reconfigure: no program ${program}`, 'install it, or give its path', logPath, 'experiment')
-  const why = failed.killed ? `took longer than ${timeoutMs / 1000} s` : `ended with ${String(failed.code)}`
-  throw new InfeasibleError('crashed', `reconfigure ${why}${said === '' ? '' : `: ${said}`}`, logPath)
+    throw new LaunchError(
+      `reconfigure: no program ${program}`,
+      'install it, or give its path',
+      logPath,
+      'experiment',
+    )
+  const why = failed.killed
+    ? `took longer than ${timeoutMs / 1000} s`
+    : `ended with ${String(failed.code)}`
+  throw new InfeasibleError(
+    'crashed',
+    `reconfigure ${why}${said === '' ? '' : `: ${said}`}`,
+    logPath,
+  )
 }

@@ -10,27 +10,43 @@ interface UsageSampler {
 }
 
 const everyMs = 1_000
-/** Finding the members means a look at every process of the machine; in between only those found are looked at. */
+/**
+ * Finding the members means a look at every process of the machine; in between only those found are
+ * looked at.
+ */
 const findEvery = 5
-/** A probe takes milliseconds of a core, nvidia-smi tens of them; more often it would disturb what is measured. */
+/**
+ * A probe takes milliseconds of a core, nvidia-smi tens of them; more often it would disturb what
+ * is measured.
+ */
 const probeEveryMs = 3_000
 /** Shorter than this a rate says more of the clock's ticks than of the predictor. */
 const leastIntervalMs = 500
 
 /**
- * Samples a group's CPU time and memory from now on, and its device through probes; of what two of them tell, the later one's counts.
+ * Samples a group's CPU time and memory from now on, and its device through probes; of what two of
+ * them tell, the later one's counts.
  * @param launchSeconds passed on
  */
-export const sampleUsage = (members: () => readonly ProcessStat[], probes: readonly DeviceProbe[], launchSeconds: number): UsageSampler => {
+export const sampleUsage = (
+  members: () => readonly ProcessStat[],
+  probes: readonly DeviceProbe[],
+  launchSeconds: number,
+): UsageSampler => {
   const processes = sampleProcesses(members)
   const readings: DeviceReading[] = []
   const probe = async () => {
     const results = await Promise.allSettled(probes.map((one) => one()))
     // One that failed is a reading less; what none ever told stays undefined.
-    const told = results.flatMap((result) => (result.status === 'fulfilled' ? Object.entries(result.value) : []))
+    const told = results.flatMap((result) =>
+      result.status === 'fulfilled' ? Object.entries(result.value) : [],
+    )
     readings.push(Object.fromEntries(told.filter(([, value]) => value !== undefined)))
   }
-  const timers = [setInterval(processes.sample, everyMs), ...(probes.length > 0 ? [setInterval(probe, probeEveryMs)] : [])]
+  const timers = [
+    setInterval(processes.sample, everyMs),
+    ...(probes.length > 0 ? [setInterval(probe, probeEveryMs)] : []),
+  ]
   for (const timer of timers) timer.unref()
   if (probes.length > 0) void probe()
 
@@ -41,7 +57,10 @@ export const sampleUsage = (members: () => readonly ProcessStat[], probes: reado
       return {
         ...processes.read(),
         gpuMemoryMiB: greatest(numbers(readings.map((reading) => reading.memoryMiB))),
-        gpuUtilization: utilization.length === 0 ? undefined : utilization.reduce((sum, value) => sum + value) / utilization.length,
+        gpuUtilization:
+          utilization.length === 0
+            ? undefined
+            : utilization.reduce((sum, value) => sum + value) / utilization.length,
         busiestGpuUtilization: greatest(utilization),
         gpuWatts: greatest(numbers(readings.map((reading) => reading.gpuWatts))),
         cpuWatts: greatest(numbers(readings.map((reading) => reading.cpuWatts))),
@@ -71,7 +90,8 @@ const sampleProcesses = (members: () => readonly ProcessStat[]) => {
   let busiest = 0
   let before = { ms: startedMs, ticks: 0 }
 
-  const usedTicks = () => [...last].reduce((sum, [key, ticks]) => sum + ticks - (first.get(key) ?? 0), 0)
+  const usedTicks = () =>
+    [...last].reduce((sum, [key, ticks]) => sum + ticks - (first.get(key) ?? 0), 0)
   const sample = (findAll = false) => {
     found = findAll || samples++ % findEvery === 0 ? members() : found.flatMap(lookAgain)
     for (const member of found) last.set(keyOf(member), member.cpuTicks)
@@ -95,7 +115,8 @@ const sampleProcesses = (members: () => readonly ProcessStat[]) => {
   }
 }
 
-const rate = (ticks: number, ms: number): number => (ms > 0 ? ticks / ticksPerSecond / (ms / 1000) : 0)
+const rate = (ticks: number, ms: number): number =>
+  ms > 0 ? ticks / ticksPerSecond / (ms / 1000) : 0
 
 /** The same process now; [] when it has ended. */
 const lookAgain = (member: ProcessStat): ProcessStat[] => {
@@ -105,6 +126,8 @@ const lookAgain = (member: ProcessStat): ProcessStat[] => {
 
 const keyOf = (process: ProcessStat) => `${process.pid}@${process.startTicks}`
 
-const numbers = (values: readonly (number | undefined)[]): number[] => values.filter((value) => value !== undefined)
+const numbers = (values: readonly (number | undefined)[]): number[] =>
+  values.filter((value) => value !== undefined)
 
-const greatest = (values: readonly number[]): number | undefined => (values.length === 0 ? undefined : Math.max(...values))
+const greatest = (values: readonly number[]): number | undefined =>
+  values.length === 0 ? undefined : Math.max(...values)

@@ -1,6 +1,7 @@
 /**
- * Outlives its tuner by a moment: when the tuner ends, however it ends, its predictors are ended too, foreign commands among them. A process of
- * a session of its own, whose standard input is the tuner's to hold open.
+ * Outlives its tuner by a moment: when the tuner ends, however it ends, its predictors are ended
+ * too, foreign commands among them. A process of a session of its own, whose standard input is the
+ * tuner's to hold open.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
@@ -17,8 +18,9 @@ interface Warden {
 const wardens = new Map<string, Warden>()
 
 /**
- * Has a predictor that is noted in a folder ended when this process ends. What is returned says that it has been stopped: with the last one of the
- * folder its warden goes too, and is gone when the promise resolves.
+ * Has a predictor that is noted in a folder ended when this process ends. What is returned says
+ * that it has been stopped: with the last one of the folder its warden goes too, and is gone when
+ * the promise resolves.
  */
 export function watchOver(runningDirectory: string): () => Promise<void> {
   const warden = wardens.get(runningDirectory) ?? appoint(runningDirectory)
@@ -27,7 +29,8 @@ export function watchOver(runningDirectory: string): () => Promise<void> {
     warden.watched--
     if (warden.watched > 0) return
     if (wardens.get(runningDirectory) === warden) wardens.delete(runningDirectory)
-    // Held again, or a tuner with nothing else to do would end here (exit code 13) in place of going on.
+    // Held again, or a tuner with nothing else to do would end here (exit code 13) in place of
+    // going on.
     warden.process.ref()
     warden.process.kill('SIGKILL')
     await warden.ended
@@ -36,7 +39,10 @@ export function watchOver(runningDirectory: string): () => Promise<void> {
 
 function appoint(runningDirectory: string): Warden {
   const { path, execArgv } = processEntry('./warden-process', import.meta.url)
-  const child = spawn(process.execPath, [...execArgv, path, runningDirectory], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
+  const child = spawn(process.execPath, [...execArgv, path, runningDirectory], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
   const ended = new Promise<void>((resolve) => {
     child.on('error', () => resolve())
     child.on('exit', () => resolve())

@@ -12,10 +12,15 @@ export class Knobs {
   readonly #used = new Set<string>()
 
   constructor(configuration: Configuration) {
-    this.#byName = new Map(Object.entries(configuration).map(([name, value]) => [plain(name), [name, value]]))
+    this.#byName = new Map(
+      Object.entries(configuration).map(([name, value]) => [plain(name), [name, value]]),
+    )
   }
 
-  /** The first of these parameters that was tuned, whatever its spelling: batchSize, batch_size, batch-size. */
+  /**
+   * The first of these parameters that was tuned, whatever its spelling: batchSize, batch_size,
+   * batch-size.
+   */
   value(...names: readonly string[]): number | string | undefined {
     for (const name of names) {
       const found = this.#byName.get(plain(name))

@@ -1,4 +1,7 @@
-/** Servers of language models by stated versions: how each is started, and what is tuned in the words of each. Trials and specs read the same. */
+/**
+ * Servers of language models by stated versions: how each is started, and what is tuned in the
+ * words of each. Trials and specs read the same.
+ */
 import { gpuCatalogue } from '../../devices/catalogue.ts'
 import type { SpeculativeMethod } from '../../predictor/llm/speculative-methods.ts'
 import type { Knobs } from './knobs.ts'
@@ -7,15 +10,21 @@ import { draftFlags, draftsOf, needsDraftModel, told, trtllmDrafts } from './spe
 /** They fetch the Hub's models by themselves. */
 export const languageServers = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
 export type LanguageServer = (typeof languageServers)[number]
-export const isLanguageServer = (name: string): name is LanguageServer => (languageServers as readonly string[]).includes(name)
+export const isLanguageServer = (name: string): name is LanguageServer =>
+  (languageServers as readonly string[]).includes(name)
 
-/** 'org/name' or 'hf://org/name': servers of language models fetch it by themselves. Undefined for anything else. */
-export const hubName = (uri: string): string | undefined => /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
+/**
+ * 'org/name' or 'hf://org/name': servers of language models fetch it by themselves. Undefined for
+ * anything else.
+ */
+export const hubName = (uri: string): string | undefined =>
+  /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
 
 /** Without a value: a switch. */
 type Flags = readonly (readonly [name: string, value?: string])[]
 /** As it stands on a command line. */
-export const flagText = ([name, value]: Flags[number]): string => (value === undefined ? `--${name}` : `--${name}=${value}`)
+export const flagText = ([name, value]: Flags[number]): string =>
+  value === undefined ? `--${name}` : `--${name}=${value}`
 type Setting = number | string | boolean
 /** What a server reads in a file alone: names and values, or groups of them. */
 type Options = Readonly<Record<string, Setting | Readonly<Record<string, Setting>>>>
@@ -38,12 +47,23 @@ interface LanguageProgram {
   readonly install: string
   /** With the place of the weights in it. */
   readonly command: (weights: string) => readonly string[]
-  /** On which address it listens where that is not every one by itself, and under which name it serves. */
-  readonly serves: (place: { readonly host?: string; readonly port: number | string; readonly model: string }) => readonly string[]
+  /**
+   * On which address it listens where that is not every one by itself, and under which name it
+   * serves.
+   */
+  readonly serves: (place: {
+    readonly host?: string
+    readonly port: number | string
+    readonly model: string
+  }) => readonly string[]
   /** What was tuned as its flags, without those that say what is served and where. */
   readonly flags: (knobs: Knobs, held: HeldGpus) => Flags
   /** What has no flag: the file of it, and the flag that names that file. */
-  readonly file?: { readonly name: string; readonly flag: string; readonly options: (knobs: Knobs, held: HeldGpus) => Options }
+  readonly file?: {
+    readonly name: string
+    readonly flag: string
+    readonly options: (knobs: Knobs, held: HeldGpus) => Options
+  }
   /** Methods of speculative decoding that it has. */
   readonly drafts: Readonly<Partial<Record<SpeculativeMethod, unknown>>>
   /** It calls its model by the folder of the weights, or their name on the Hub, and by no other. */
@@ -53,12 +73,21 @@ interface LanguageProgram {
 }
 
 /** What servers call the tokens of prompt and answer together. */
-export const sequenceNames = ['maxModelLen', 'contextLength', 'maxTotalTokens', 'maxSeqLen', 'sequenceLength'] as const
+export const sequenceNames = [
+  'maxModelLen',
+  'contextLength',
+  'maxTotalTokens',
+  'maxSeqLen',
+  'sequenceLength',
+] as const
 
 /** Tokens of prompt and answer together; undefined where that was not tuned. */
 export const longestSequence = (knobs: Knobs): number | undefined => knobs.number(...sequenceNames)
 
-/** What they have in common: how many at once, tokens of a step, share of the GPU, longest sequence, GPUs, types. */
+/**
+ * What they have in common: how many at once, tokens of a step, share of the GPU, longest sequence,
+ * GPUs, types.
+ */
 function tuned(knobs: Knobs, { gpus, share, length }: HeldGpus) {
   const cache = knobs.value('kvCacheDtype')
   const stages = knobs.number('pipelineParallelSize', 'ppSize')
@@ -67,7 +96,12 @@ function tuned(knobs: Knobs, { gpus, share, length }: HeldGpus) {
   const split = Math.max(1, Math.floor(gpus / ((stages ?? 1) * (copies ?? 1))))
   return {
     sequences: knobs.number('maxNumSeqs', 'maxRunningRequests', 'batchSize', 'maxBatchSize'),
-    tokens: knobs.number('maxNumBatchedTokens', 'chunkedPrefillSize', 'maxBatchPrefillTokens', 'maxNumTokens'),
+    tokens: knobs.number(
+      'maxNumBatchedTokens',
+      'chunkedPrefillSize',
+      'maxBatchPrefillTokens',
+      'maxNumTokens',
+    ),
     memory:
       knobs.number(
         'gpuMemoryUtilization',
@@ -77,7 +111,8 @@ function tuned(knobs: Knobs, { gpus, share, length }: HeldGpus) {
         'kvCacheFreeGpuMemoryFraction',
       ) ?? share,
     length: longestSequence(knobs) ?? length,
-    gpus: knobs.number('tensorParallelSize', 'tpSize', 'numShard') ?? (split > 1 ? split : undefined),
+    gpus:
+      knobs.number('tensorParallelSize', 'tpSize', 'numShard') ?? (split > 1 ? split : undefined),
     stages,
     copies,
     dtype: dtypeOf(knobs.value('dtype', 'precision')),
@@ -101,25 +136,31 @@ function quantizationOf(knobs: Knobs): string | undefined {
 const marlinGenerations: readonly string[] = ['Ampere', 'Ada', 'Hopper', 'Blackwell']
 
 /**
- * vLLM and SGLang take `awq` and `gptq` for an order to use the kernels of those names, many times slower than Marlin's (override_quantization_method of
- * their awq_marlin.py and gptq_marlin.py), which are what is modelled.
+ * vLLM and SGLang take `awq` and `gptq` for an order to use the kernels of those names, many times
+ * slower than Marlin's (override_quantization_method of their awq_marlin.py and gptq_marlin.py),
+ * which are what is modelled.
  */
 function kernelsOf(knobs: Knobs, { gpu }: HeldGpus): string | undefined {
   const quantization = quantizationOf(knobs)
   if (quantization !== 'awq' && quantization !== 'gptq') return quantization
   const generation = gpuCatalogue.find(({ name }) => name === gpu)?.generation
-  return generation !== undefined && marlinGenerations.includes(generation) ? `${quantization}_marlin` : quantization
+  return generation !== undefined && marlinGenerations.includes(generation)
+    ? `${quantization}_marlin`
+    : quantization
 }
 
 /** vLLM's name of the cache's type in the words of a server that has others. */
-const cacheWord = <T extends string | undefined>(words: Readonly<Record<string, string>>, cache: T) =>
-  cache === undefined ? cache : (words[cache] ?? cache)
+const cacheWord = <T extends string | undefined>(
+  words: Readonly<Record<string, string>>,
+  cache: T,
+) => (cache === undefined ? cache : (words[cache] ?? cache))
 
 const given = (flags: readonly (readonly [string, number | string | undefined])[]): Flags =>
   flags.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const]))
 
 /** A switch of argparse's BooleanOptionalAction. */
-const onOff = (name: string, on: boolean | undefined): Flags => (on === undefined ? [] : [[on ? name : `no-${name}`]])
+const onOff = (name: string, on: boolean | undefined): Flags =>
+  on === undefined ? [] : [[on ? name : `no-${name}`]]
 
 export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>> = {
   vllm: {
@@ -133,7 +174,10 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
       `--served-model-name=${model}`,
     ],
     flags: (knobs, held) => {
-      const { sequences, tokens, memory, length, gpus, stages, copies, dtype, cache } = tuned(knobs, held)
+      const { sequences, tokens, memory, length, gpus, stages, copies, dtype, cache } = tuned(
+        knobs,
+        held,
+      )
       return [
         ...given([
           ['max-num-seqs', sequences],
@@ -158,9 +202,17 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
     image: 'lmsysorg/sglang:v0.5.4',
     install: "pip install 'sglang==0.5.4'",
     command: (weights) => ['python3', '-m', 'sglang.launch_server', `--model-path=${weights}`],
-    serves: ({ host = '0.0.0.0', port, model }) => [`--host=${host}`, `--port=${port}`, `--served-model-name=${model}`, '--enable-metrics'],
+    serves: ({ host = '0.0.0.0', port, model }) => [
+      `--host=${host}`,
+      `--port=${port}`,
+      `--served-model-name=${model}`,
+      '--enable-metrics',
+    ],
     flags: (knobs, held) => {
-      const { sequences, tokens, memory, length, gpus, stages, copies, dtype, cache } = tuned(knobs, held)
+      const { sequences, tokens, memory, length, gpus, stages, copies, dtype, cache } = tuned(
+        knobs,
+        held,
+      )
       return [
         ...given([
           ['max-running-requests', sequences],
@@ -175,16 +227,23 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
           ['kv-cache-dtype', cacheWord({ fp8: 'fp8_e4m3' }, cache)],
           ...(told(draftFlags.sglang, draftsOf(knobs)) ?? []),
         ]),
-        ...(switched(knobs, 'enablePrefixCaching') === false ? ([['disable-radix-cache']] as const) : []),
+        ...(switched(knobs, 'enablePrefixCaching') === false
+          ? ([['disable-radix-cache']] as const)
+          : []),
       ]
     },
     drafts: draftFlags.sglang,
   },
   tgi: {
     image: 'ghcr.io/huggingface/text-generation-inference:3.3.6',
-    install: 'text-generation-inference 3.3.6 has no package: build it from its sources, or run tune in its image',
+    install:
+      'text-generation-inference 3.3.6 has no package: build it from its sources, or run tune in its image',
     command: (weights) => ['text-generation-launcher', `--model-id=${weights}`],
-    serves: ({ host = '0.0.0.0', port, model }) => [`--hostname=${host}`, `--port=${port}`, `--served-model-name=${model}`],
+    serves: ({ host = '0.0.0.0', port, model }) => [
+      `--hostname=${host}`,
+      `--port=${port}`,
+      `--served-model-name=${model}`,
+    ],
     flags: (knobs, held) => {
       const { sequences, tokens, memory, length, gpus, dtype, cache } = tuned(knobs, held)
       const quantization = quantizationOf(knobs)
@@ -195,7 +254,9 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
         ['max-total-tokens', length],
         ['num-shard', gpus],
         // Its dtype is one of two, and not to be said beside a quantisation.
-        quantization === undefined ? ['dtype', dtype === 'float32' || dtype === 'auto' ? undefined : dtype] : ['quantize', quantization],
+        quantization === undefined
+          ? ['dtype', dtype === 'float32' || dtype === 'auto' ? undefined : dtype]
+          : ['quantize', quantization],
         ['kv-cache-dtype', cacheWord({ fp8: 'fp8_e4m3fn', fp8_e4m3: 'fp8_e4m3fn' }, cache)],
         ...(told(draftFlags.tgi, draftsOf(knobs)) ?? []),
       ])
@@ -204,7 +265,8 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
   },
   'tensorrt-llm': {
     image: 'nvcr.io/nvidia/tensorrt-llm/release:1.2.1',
-    install: 'pip install tensorrt_llm==1.2.1 (it needs CUDA 13 and OpenMPI), or run tune in its image',
+    install:
+      'pip install tensorrt_llm==1.2.1 (it needs CUDA 13 and OpenMPI), or run tune in its image',
     command: (weights) => ['trtllm-serve', 'serve', weights],
     // It answers to any name.
     serves: ({ host = '0.0.0.0', port }) => [`--host=${host}`, `--port=${port}`],
@@ -251,7 +313,8 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
 }
 
 /**
- * What was tuned as a server takes it: its arguments, and the file that it reads, if any, below a folder.
+ * What was tuned as a server takes it: its arguments, and the file that it reads, if any, below a
+ * folder.
  * @param folder where the file will lie
  */
 export function tunedStart(server: LanguageServer, knobs: Knobs, held: HeldGpus, folder: string) {
@@ -259,7 +322,8 @@ export function tunedStart(server: LanguageServer, knobs: Knobs, held: HeldGpus,
   const place = file === undefined ? [] : [[file.flag, `${folder}/${file.name}`] as const]
   return {
     args: [...flags(knobs, held), ...place].map(flagText),
-    files: file === undefined ? [] : [{ path: file.name, contents: yamlOf(file.options(knobs, held)) }],
+    files:
+      file === undefined ? [] : [{ path: file.name, contents: yamlOf(file.options(knobs, held)) }],
   }
 }
 
@@ -271,7 +335,10 @@ export function draftsFault(
 ): { readonly what: string; readonly hint: string } | undefined {
   const methods = Object.keys(languagePrograms[server].drafts)
   if (!methods.includes(method))
-    return { what: `${server} has no speculativeMethod ${method}`, hint: `use ${methods.join(' or ')}, or another server` }
+    return {
+      what: `${server} has no speculativeMethod ${method}`,
+      hint: `use ${methods.join(' or ')}, or another server`,
+    }
   if (needsDraftModel(method) && model === undefined)
     return {
       what: `speculativeMethod ${method} drafts with a model of its own`,
@@ -292,5 +359,7 @@ const yamlOf = (options: Options): string =>
     .join('')
 
 function dtypeOf(precision: number | string | undefined): string | undefined {
-  return precision === undefined ? undefined : ({ fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' }[String(precision)] ?? 'auto')
+  return precision === undefined
+    ? undefined
+    : ({ fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' }[String(precision)] ?? 'auto')
 }

@@ -6,7 +6,15 @@ import type { CommandTemplate } from '../template.ts'
 import { draftsFault, type LanguageServer } from './language-programs.ts'
 import { type ServerKind, serverCommand, serverTuning, takenBy } from './preset.ts'
 
-const values = { host: '127.0.0.1', port: 8501, model: 'half', trial: 1, dir: '/runs/1', cpuCores: 2, gpuMemoryFraction: 0 }
+const values = {
+  host: '127.0.0.1',
+  port: 8501,
+  model: 'half',
+  trial: 1,
+  dir: '/runs/1',
+  cpuCores: 2,
+  gpuMemoryFraction: 0,
+}
 const template = (kind: ServerKind, more: Partial<CommandTemplate> = {}): CommandTemplate => ({
   kind: 'command',
   model: 'half',
@@ -27,8 +35,18 @@ describe('TensorFlow Serving', () => {
       env('maxEnqueuedBatches'),
       env('OMP_NUM_THREADS'),
     ]
-    const configuration = { batchSize: 12, maxDelayMs: 1.5, numBatchThreads: 2, maxEnqueuedBatches: 100, OMP_NUM_THREADS: 1 }
-    const { argv, env: environment, files } = fillCommand(template('tfserving'), parameters, configuration, values)
+    const configuration = {
+      batchSize: 12,
+      maxDelayMs: 1.5,
+      numBatchThreads: 2,
+      maxEnqueuedBatches: 100,
+      OMP_NUM_THREADS: 1,
+    }
+    const {
+      argv,
+      env: environment,
+      files,
+    } = fillCommand(template('tfserving'), parameters, configuration, values)
     expect(argv).toEqual([
       'server',
       '--port=0',
@@ -60,16 +78,35 @@ describe('TensorFlow Serving', () => {
   })
 
   test('listens for gRPC alone where it is asked so', () => {
-    const grpc = template('tfserving', { protocol: 'tfserving-grpc', server: { kind: 'tfserving', modelPath: '/models/half', grpc: true } })
-    expect(fillCommand(grpc, [], {}, values).argv.slice(1, 3)).toEqual(['--port=8501', '--rest_api_port=0'])
+    const grpc = template('tfserving', {
+      protocol: 'tfserving-grpc',
+      server: { kind: 'tfserving', modelPath: '/models/half', grpc: true },
+    })
+    expect(fillCommand(grpc, [], {}, values).argv.slice(1, 3)).toEqual([
+      '--port=8501',
+      '--rest_api_port=0',
+    ])
   })
 
   test('takes batches of any size where the configuration says so, and no file where batching is not tuned', () => {
-    const any = fillCommand(template('tfserving'), [], { batchSize: 4, allowedBatchSizes: 'any' }, values)
+    const any = fillCommand(
+      template('tfserving'),
+      [],
+      { batchSize: 4, allowedBatchSizes: 'any' },
+      values,
+    )
     expect(any.files[0]!.contents).not.toContain('allowed_batch_sizes')
-    const none = fillCommand(template('tfserving'), [], { intraOpThreads: 2 }, { ...values, gpuMemoryFraction: 0.25 })
+    const none = fillCommand(
+      template('tfserving'),
+      [],
+      { intraOpThreads: 2 },
+      { ...values, gpuMemoryFraction: 0.25 },
+    )
     expect(none.files).toEqual([])
-    expect(none.argv.slice(-2)).toEqual(['--tensorflow_intra_op_parallelism=2', '--per_process_gpu_memory_fraction=0.25'])
+    expect(none.argv.slice(-2)).toEqual([
+      '--tensorflow_intra_op_parallelism=2',
+      '--per_process_gpu_memory_fraction=0.25',
+    ])
   })
 })
 
@@ -99,7 +136,12 @@ describe('servers of language models get what was tuned in words of their own', 
   const parameters = [server('maxNumSeqs'), server('maxNumBatchedTokens'), env('kvCacheDtype')]
   const filledOf = (kind: LanguageServer, configuration: Configuration = tuned) => {
     const weights = serverCommand(kind, 'org/half')
-    return fillCommand(template(kind, { command: weights, server: { kind, modelPath: 'org/half' } }), parameters, configuration, values)
+    return fillCommand(
+      template(kind, { command: weights, server: { kind, modelPath: 'org/half' } }),
+      parameters,
+      configuration,
+      values,
+    )
   }
   const started = (kind: LanguageServer) => {
     const filled = filledOf(kind)
@@ -120,19 +162,32 @@ describe('servers of language models get what was tuned in words of their own', 
     ['gptq', 'A10G', 'gptq_marlin'],
     ['awq', 'T4', 'awq'],
     ['fp8', 'H100', 'fp8'],
-  ])('vLLM and SGLang multiply %s weights on %s by the kernels %s', (quantization, gpu, kernels) => {
-    const place = { host: '127.0.0.1', port: '8501', model: 'half', dir: '/runs/1', gpuMemoryFraction: 0 }
-    for (const kind of ['vllm', 'sglang'] as const) {
-      const tuning = serverTuning({ kind, modelPath: 'org/half' }, { gpu, quantization }, place)
-      expect(tuning.args).toContain(`--quantization=${kernels}`)
-    }
-  })
+  ])(
+    'vLLM and SGLang multiply %s weights on %s by the kernels %s',
+    (quantization, gpu, kernels) => {
+      const place = {
+        host: '127.0.0.1',
+        port: '8501',
+        model: 'half',
+        dir: '/runs/1',
+        gpuMemoryFraction: 0,
+      }
+      for (const kind of ['vllm', 'sglang'] as const) {
+        const tuning = serverTuning({ kind, modelPath: 'org/half' }, { gpu, quantization }, place)
+        expect(tuning.args).toContain(`--quantization=${kernels}`)
+      }
+    },
+  )
   test('TGI 3.3', () =>
     expect(started('tgi')).toBe(
       'text-generation-launcher --model-id=org/half --hostname=127.0.0.1 --port=8501 --served-model-name=half --max-batch-size=64 --max-batch-prefill-tokens=2048 --num-shard=2 --kv-cache-dtype=fp8_e4m3fn',
     ))
   test('TensorRT-LLM 1.2: what has no flag stands in its file of options', () => {
-    const { argv, env: environment, files } = filledOf('tensorrt-llm', { ...tuned, gpuMemoryUtilization: 0.85, precision: 'bf16' })
+    const {
+      argv,
+      env: environment,
+      files,
+    } = filledOf('tensorrt-llm', { ...tuned, gpuMemoryUtilization: 0.85, precision: 'bf16' })
     expect(argv.join(' ')).toBe(
       'trtllm-serve serve org/half --host=127.0.0.1 --port=8501 --max_batch_size=64 --max_num_tokens=2048 --kv_cache_free_gpu_memory_fraction=0.85 --tp_size=2 --extra_llm_api_options=/runs/1/trtllm.yaml',
     )
@@ -167,51 +222,108 @@ describe('servers of language models get what was tuned in words of their own', 
   )
   test.each<[LanguageServer, Configuration, readonly string[]]>([
     ['vllm', { enablePrefixCaching: 'off' }, ['--no-enable-prefix-caching']],
-    ['vllm', { enablePrefixCaching: 'on', enableChunkedPrefill: 'off' }, ['--enable-prefix-caching', '--no-enable-chunked-prefill']],
+    [
+      'vllm',
+      { enablePrefixCaching: 'on', enableChunkedPrefill: 'off' },
+      ['--enable-prefix-caching', '--no-enable-chunked-prefill'],
+    ],
     ['sglang', { enablePrefixCaching: 'off' }, ['--disable-radix-cache']],
     ['sglang', { enablePrefixCaching: 'on' }, []],
-    ['sglang', { maxNumBatchedTokens: 2048, enableChunkedPrefill: 'off' }, ['--chunked-prefill-size=-1']],
-    ['tensorrt-llm', { gpus: 4, pipelineParallelSize: 2 }, ['--tp_size=2', '--pp_size=2', '--extra_llm_api_options=/runs/1/trtllm.yaml']],
+    [
+      'sglang',
+      { maxNumBatchedTokens: 2048, enableChunkedPrefill: 'off' },
+      ['--chunked-prefill-size=-1'],
+    ],
+    [
+      'tensorrt-llm',
+      { gpus: 4, pipelineParallelSize: 2 },
+      ['--tp_size=2', '--pp_size=2', '--extra_llm_api_options=/runs/1/trtllm.yaml'],
+    ],
   ])('%s: %j is %j', (kind, configuration, flags) => {
     const { argv } = filledOf(kind, configuration)
-    const before = argv.findLastIndex((word) => /^--(served-model-name|enable-metrics|port)/.test(word))
+    const before = argv.findLastIndex((word) =>
+      /^--(served-model-name|enable-metrics|port)/.test(word),
+    )
     expect(argv.slice(before + 1)).toEqual(flags)
   })
   test('TensorRT-LLM: caching of prefixes and prompts in pieces stand in its file', () => {
-    const { files } = filledOf('tensorrt-llm', { enablePrefixCaching: 'off', enableChunkedPrefill: 'off' })
-    expect(parse(files[0]!.contents)).toMatchObject({ enable_chunked_prefill: false, kv_cache_config: { enable_block_reuse: false } })
+    const { files } = filledOf('tensorrt-llm', {
+      enablePrefixCaching: 'off',
+      enableChunkedPrefill: 'off',
+    })
+    expect(parse(files[0]!.contents)).toMatchObject({
+      enable_chunked_prefill: false,
+      kv_cache_config: { enable_block_reuse: false },
+    })
   })
   test('a variable that none of them reads is refused, one in capitals is meant', () => {
     const start = (kind: LanguageServer) =>
-      template(kind, { command: serverCommand(kind, 'org/half'), server: { kind, modelPath: 'org/half' } })
-    expect(templateProblems(start('vllm'), [env('blockSize'), env('VLLM_ATTENTION_BACKEND'), env('pipelineParallelSize')])).toEqual([
-      expect.stringMatching(/^parameter blockSize: vllm reads no variable BLOCK_SIZE; category: args/),
+      template(kind, {
+        command: serverCommand(kind, 'org/half'),
+        server: { kind, modelPath: 'org/half' },
+      })
+    expect(
+      templateProblems(start('vllm'), [
+        env('blockSize'),
+        env('VLLM_ATTENTION_BACKEND'),
+        env('pipelineParallelSize'),
+      ]),
+    ).toEqual([
+      expect.stringMatching(
+        /^parameter blockSize: vllm reads no variable BLOCK_SIZE; category: args/,
+      ),
     ])
-    expect(templateProblems(start('tgi'), [server('enablePrefixCaching')])).toEqual([expect.stringContaining('enablePrefixCaching')])
+    expect(templateProblems(start('tgi'), [server('enablePrefixCaching')])).toEqual([
+      expect.stringContaining('enablePrefixCaching'),
+    ])
     const args = [{ name: 'blockSize', category: 'args' as const }]
-    const filled = (kind: LanguageServer) => fillCommand(start(kind), args, { blockSize: 32 }, values).argv
-    expect([filled('vllm'), filled('tensorrt-llm')].map((argv) => argv.find((word) => /block.size/.test(word)))).toEqual([
-      '--block-size=32',
-      '--block_size=32',
-    ])
+    const filled = (kind: LanguageServer) =>
+      fillCommand(start(kind), args, { blockSize: 32 }, values).argv
+    expect(
+      [filled('vllm'), filled('tensorrt-llm')].map((argv) =>
+        argv.find((word) => /block.size/.test(word)),
+      ),
+    ).toEqual(['--block-size=32', '--block_size=32'])
   })
   test('TensorRT-LLM reads from its weights how they are quantised: it cannot be told', () => {
-    expect([...takenBy('tensorrt-llm', ['quantization', 'kvCacheDtype', 'maxSeqLen'])]).toEqual(['kvCacheDtype', 'maxSeqLen'])
+    expect([...takenBy('tensorrt-llm', ['quantization', 'kvCacheDtype', 'maxSeqLen'])]).toEqual([
+      'kvCacheDtype',
+      'maxSeqLen',
+    ])
   })
 })
 
 describe('speculative decoding in the words of each server', () => {
-  const drafting = (method: string) => ({ speculativeTokens: 3, speculativeMethod: method, speculativeModel: 'org/draft' })
+  const drafting = (method: string) => ({
+    speculativeTokens: 3,
+    speculativeMethod: method,
+    speculativeModel: 'org/draft',
+  })
   const saidBy = (kind: LanguageServer, configuration: Configuration) => {
     const command = serverCommand(kind, 'org/half')
-    const filled = fillCommand(template(kind, { command, server: { kind, modelPath: 'org/half' } }), [], configuration, values)
-    const options = Object.fromEntries(filled.files.flatMap(({ contents }) => Object.entries(parse(contents) as object)))
+    const filled = fillCommand(
+      template(kind, { command, server: { kind, modelPath: 'org/half' } }),
+      [],
+      configuration,
+      values,
+    )
+    const options = Object.fromEntries(
+      filled.files.flatMap(({ contents }) => Object.entries(parse(contents) as object)),
+    )
     return { words: filled.argv.filter((word) => word.startsWith('--spec')), options }
   }
 
   test.each<[LanguageServer, string, readonly string[]]>([
-    ['vllm', 'ngram', ['--speculative-config={"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}']],
-    ['vllm', 'eagle3', ['--speculative-config={"method":"eagle3","model":"org/draft","num_speculative_tokens":3}']],
+    [
+      'vllm',
+      'ngram',
+      ['--speculative-config={"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":4}'],
+    ],
+    [
+      'vllm',
+      'eagle3',
+      ['--speculative-config={"method":"eagle3","model":"org/draft","num_speculative_tokens":3}'],
+    ],
     ['sglang', 'ngram', ['--speculative-algorithm=NGRAM', '--speculative-num-draft-tokens=4']],
     [
       'sglang',
@@ -230,17 +342,30 @@ describe('speculative decoding in the words of each server', () => {
     expect(saidBy(kind, { ...drafting(method), speculativeTokens: 0 }).words).toEqual([])
   })
 
-  test('SGLang: a draft model', () => expect(saidBy('sglang', drafting('draft')).words[0]).toBe('--speculative-algorithm=STANDALONE'))
+  test('SGLang: a draft model', () =>
+    expect(saidBy('sglang', drafting('draft')).words[0]).toBe('--speculative-algorithm=STANDALONE'))
 
   test.each([
     ['ngram', { decoding_type: 'NGram', max_draft_len: 3, max_matching_ngram_size: 4 }, true],
-    ['draft', { decoding_type: 'DraftTarget', max_draft_len: 3, speculative_model_dir: 'org/draft' }, true],
-    ['eagle3', { decoding_type: 'Eagle', max_draft_len: 3, speculative_model_dir: 'org/draft' }, undefined],
+    [
+      'draft',
+      { decoding_type: 'DraftTarget', max_draft_len: 3, speculative_model_dir: 'org/draft' },
+      true,
+    ],
+    [
+      'eagle3',
+      { decoding_type: 'Eagle', max_draft_len: 3, speculative_model_dir: 'org/draft' },
+      undefined,
+    ],
   ] as const)("TensorRT-LLM's file: %s", (method, config, waits) => {
     const { options } = saidBy('tensorrt-llm', drafting(method))
     expect(options).toMatchObject({ speculative_config: config })
-    expect((options as { disable_overlap_scheduler?: boolean }).disable_overlap_scheduler).toBe(waits)
-    expect(saidBy('tensorrt-llm', { speculativeTokens: 0 }).options).not.toHaveProperty('speculative_config')
+    expect((options as { disable_overlap_scheduler?: boolean }).disable_overlap_scheduler).toBe(
+      waits,
+    )
+    expect(saidBy('tensorrt-llm', { speculativeTokens: 0 }).options).not.toHaveProperty(
+      'speculative_config',
+    )
   })
 
   test('a method that a server does not have, and a draft model that is not named', () => {
@@ -254,11 +379,16 @@ describe('speculative decoding in the words of each server', () => {
 })
 
 test('what the server does not take must reach it otherwise', () => {
-  expect([...takenBy('triton', ['instances', 'preferredBatchSize', 'numBatchThreads'])]).toEqual(['preferredBatchSize', 'instances'])
-  expect(templateProblems(template('tfserving'), [server('batchSize'), server('workers')])).toEqual([
-    expect.stringMatching(/^parameter workers \(server\) reaches the predictor nowhere/),
+  expect([...takenBy('triton', ['instances', 'preferredBatchSize', 'numBatchThreads'])]).toEqual([
+    'preferredBatchSize',
+    'instances',
   ])
-  expect(templateProblems(template('tfserving'), [server('batchSize'), server('maxBatchSize')])).toEqual([
+  expect(templateProblems(template('tfserving'), [server('batchSize'), server('workers')])).toEqual(
+    [expect.stringMatching(/^parameter workers \(server\) reaches the predictor nowhere/)],
+  )
+  expect(
+    templateProblems(template('tfserving'), [server('batchSize'), server('maxBatchSize')]),
+  ).toEqual([
     expect.stringMatching(/^parameter batchSize \(server\) reaches the predictor nowhere/),
   ])
 })

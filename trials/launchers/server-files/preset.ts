@@ -1,8 +1,16 @@
-/** Servers whose own flags and files are written for each trial: the user says which server, and tunes by the usual names. */
+/**
+ * Servers whose own flags and files are written for each trial: the user says which server, and
+ * tunes by the usual names.
+ */
 import type { ProtocolName } from '../../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { Knobs } from './knobs.ts'
-import { isLanguageServer, languagePrograms, languageServers, tunedStart } from './language-programs.ts'
+import {
+  isLanguageServer,
+  languagePrograms,
+  languageServers,
+  tunedStart,
+} from './language-programs.ts'
 import { batchingFile, tfservingTuning } from './tfserving-files.ts'
 import { tritonTuning } from './triton-files.ts'
 
@@ -11,7 +19,10 @@ export type ServerKind = (typeof serverKinds)[number]
 
 export interface ServerPreset {
   readonly kind: ServerKind
-  /** Folder of the model with its version folders; for Triton named as the model, inside the model repository. Of language models also the Hub's name. */
+  /**
+   * Folder of the model with its version folders; for Triton named as the model, inside the model
+   * repository. Of language models also the Hub's name.
+   */
   readonly modelPath: string
   /** TensorFlow Serving: it is asked over gRPC, and listens for that alone. */
   readonly grpc?: boolean
@@ -24,8 +35,12 @@ export function serverCommand(kind: ServerKind, modelPath: string): readonly str
 }
 
 /** What brings the program to a machine that lacks it; undefined where this is not known. */
-export const serverInstall = (preset: Pick<ServerPreset, 'kind'> | undefined): string | undefined =>
-  preset !== undefined && isLanguageServer(preset.kind) ? languagePrograms[preset.kind].install : undefined
+export const serverInstall = (
+  preset: Pick<ServerPreset, 'kind'> | undefined,
+): string | undefined =>
+  preset !== undefined && isLanguageServer(preset.kind)
+    ? languagePrograms[preset.kind].install
+    : undefined
 
 /** How it is asked where the user does not say. */
 export const serverProtocol = (kind: ServerKind): ProtocolName =>
@@ -52,8 +67,8 @@ interface ServerTuning {
 }
 
 /**
- * How a server is started with a configuration. Triton loads the model as its repository has it; its tuned values follow through the model control
- * API, for which it is started in explicit mode.
+ * How a server is started with a configuration. Triton loads the model as its repository has it;
+ * its tuned values follow through the model control API, for which it is started in explicit mode.
  */
 export function serverTuning(
   { kind, modelPath, grpc = false }: ServerPreset,
@@ -65,7 +80,11 @@ export function serverTuning(
   const partly = fraction > 0 && fraction < 1
   if (isLanguageServer(kind)) {
     const { gpu, gpus = 1 } = configuration
-    const held = { gpus: Number(gpus), ...(gpu !== undefined && { gpu: String(gpu) }), ...(partly && { share: fraction }) }
+    const held = {
+      gpus: Number(gpus),
+      ...(gpu !== undefined && { gpu: String(gpu) }),
+      ...(partly && { share: fraction }),
+    }
     const { args, files } = tunedStart(kind, knobs, held, place.dir)
     return { args: [...languagePrograms[kind].serves(place), ...args], files, taken: knobs.used }
   }
@@ -92,11 +111,21 @@ export function serverTuning(
     ...flags,
     ...(partly ? [`--per_process_gpu_memory_fraction=${fraction}`] : []),
   ]
-  return { args, files: batching === undefined ? [] : [{ path: batchingFile, contents: batching }], taken: knobs.used }
+  return {
+    args,
+    files: batching === undefined ? [] : [{ path: batchingFile, contents: batching }],
+    taken: knobs.used,
+  }
 }
 
 /** Those of the names that the server takes. */
 export function takenBy(kind: ServerKind, names: readonly string[]): ReadonlySet<string> {
   const any = Object.fromEntries(names.map((name) => [name, 1]))
-  return serverTuning({ kind, modelPath: '' }, any, { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }).taken
+  return serverTuning({ kind, modelPath: '' }, any, {
+    host: '',
+    port: '',
+    model: '',
+    dir: '',
+    gpuMemoryFraction: 0,
+  }).taken
 }

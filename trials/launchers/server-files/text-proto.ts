@@ -1,7 +1,17 @@
 /** Protocol buffer text format, as far as servers' configuration files go. */
 
-/** Numbers, booleans and enum names stand bare; text is quoted. Lists of messages or values repeat the field. Undefined fields are left out. */
-export type ProtoValue = number | boolean | Text | Enum | ProtoMessage | readonly (number | Text | ProtoMessage)[] | undefined
+/**
+ * Numbers, booleans and enum names stand bare; text is quoted. Lists of messages or values repeat
+ * the field. Undefined fields are left out.
+ */
+export type ProtoValue =
+  | number
+  | boolean
+  | Text
+  | Enum
+  | ProtoMessage
+  | readonly (number | Text | ProtoMessage)[]
+  | undefined
 export type ProtoMessage = { readonly [field: string]: ProtoValue }
 
 /** Text of a string field. */
@@ -17,12 +27,18 @@ export class Enum {
 export function textProto(message: ProtoMessage, indent = ''): string {
   return Object.entries(message)
     .flatMap(([field, value]) =>
-      (Array.isArray(value) ? value : [value]).map((one) => entry(field, one as Exclude<ProtoValue, readonly unknown[]>, indent)),
+      (Array.isArray(value) ? value : [value]).map((one) =>
+        entry(field, one as Exclude<ProtoValue, readonly unknown[]>, indent),
+      ),
     )
     .join('')
 }
 
-function entry(field: string, value: Exclude<ProtoValue, readonly unknown[]>, indent: string): string {
+function entry(
+  field: string,
+  value: Exclude<ProtoValue, readonly unknown[]>,
+  indent: string,
+): string {
   if (value === undefined) return ''
   if (value instanceof Text) return `${indent}${field}: ${quoted(value.value)}\n`
   if (value instanceof Enum) return `${indent}${field}: ${value.name}\n`

@@ -1,4 +1,7 @@
-/** NVIDIA Triton: the tuned part of a ModelConfig (inference.ModelConfig of triton-inference-server/common, model_config.proto). */
+/**
+ * NVIDIA Triton: the tuned part of a ModelConfig (inference.ModelConfig of
+ * triton-inference-server/common, model_config.proto).
+ */
 import type { Knobs } from './knobs.ts'
 import { Enum, type ProtoMessage } from './text-proto.ts'
 
@@ -14,7 +17,9 @@ export function tritonTuning(knobs: Knobs, gpu: boolean): TritonTuning {
   const batch = knobs.number('maxBatchSize', 'batchSize')
   const preferred = knobs.number('preferredBatchSize')
   const delayMs = knobs.number('maxDelayMs', 'maxQueueDelayMs', 'batchDelayMs')
-  const delayMicros = knobs.number('maxQueueDelayMicroseconds') ?? (delayMs === undefined ? undefined : Math.round(delayMs * 1000))
+  const delayMicros =
+    knobs.number('maxQueueDelayMicroseconds') ??
+    (delayMs === undefined ? undefined : Math.round(delayMs * 1000))
   const instances = knobs.number('instances', 'instanceCount')
   const queue = knobs.number('queueLimit', 'maxQueueSize')
   // Without this block Triton runs each request as it comes, whatever its largest batch.
@@ -28,6 +33,9 @@ export function tritonTuning(knobs: Knobs, gpu: boolean): TritonTuning {
           default_queue_policy: queue === undefined ? undefined : { max_queue_size: queue },
         }
       : undefined,
-    instance_group: instances === undefined ? undefined : [{ count: instances, kind: new Enum(gpu ? 'KIND_GPU' : 'KIND_CPU') }],
+    instance_group:
+      instances === undefined
+        ? undefined
+        : [{ count: instances, kind: new Enum(gpu ? 'KIND_GPU' : 'KIND_CPU') }],
   }
 }

@@ -1,4 +1,7 @@
-/** What the prior of an anchored server is unsure of: the five numbers of its fit, what a share really gives, and each GPU beside the one it was measured on. */
+/**
+ * What the prior of an anchored server is unsure of: the five numbers of its fit, what a share
+ * really gives, and each GPU beside the one it was measured on.
+ */
 import type { Slo } from '../../../profiler/types.ts'
 import type { Configuration, MovedPrior, PriorFactors } from '../../../search/types.ts'
 import { anchoredMs, movedAnchor } from '../../devices/anchor.ts'
@@ -13,7 +16,10 @@ interface Around {
   readonly architecture: Architecture
   readonly ownGpus?: readonly Gpu[]
   readonly gpus: readonly string[]
-  readonly read: (configuration: Configuration) => { readonly modelled?: ModelledServer; readonly model?: TimedModel }
+  readonly read: (configuration: Configuration) => {
+    readonly modelled?: ModelledServer
+    readonly model?: TimedModel
+  }
   readonly slo: Pick<Slo, 'percentile' | 'limitMs'>
 }
 
@@ -25,12 +31,16 @@ const typicalBatch = 8
 /** By which sensitivities are taken. */
 const step = 0.05
 
-/** The factors are standard normals of the fit (5), then ln of the share's exponent and of each GPU's time. */
+/**
+ * The factors are standard normals of the fit (5), then ln of the share's exponent and of each
+ * GPU's time.
+ */
 export function anchoredFactors(anchored: AnchoredOn, around: Around): PriorFactors {
   const { architecture, gpus, ownGpus } = around
   const gpuSd = (name: string): number => {
     if (name === 'none' || name === anchored.on?.gpu.name) return sameGpuSd
-    return deviceLatencyMs({ architecture, gpu: findGpu(name, ownGpus), batch: typicalBatch }).relativeError
+    return deviceLatencyMs({ architecture, gpu: findGpu(name, ownGpus), batch: typicalBatch })
+      .relativeError
   }
   return {
     sd: [...anchored.at.map(() => 1), shareExponentSd, ...gpus.map(gpuSd)],
@@ -38,23 +48,37 @@ export function anchoredFactors(anchored: AnchoredOn, around: Around): PriorFact
   }
 }
 
-function movedAnchoredPrior(anchored: AnchoredOn, logFactors: readonly number[], { gpus, read, slo }: Around): MovedPrior {
+function movedAnchoredPrior(
+  anchored: AnchoredOn,
+  logFactors: readonly number[],
+  { gpus, read, slo }: Around,
+): MovedPrior {
   const size = anchored.at.length
   const rateAt = (moved: readonly number[]) => {
     const at = movedAnchor(anchored, moved.slice(0, size))
-    return ({ resources: { gpu, gpuShare, cpuCores }, serving, anchor }: ModelledServer, model: TimedModel): number => {
+    return (
+      { resources: { gpu, gpuShare, cpuCores }, serving, anchor }: ModelledServer,
+      model: TimedModel,
+    ): number => {
       const held = gpuShare > 0 ? Math.log(gpuShare) : 0
-      const factor = Math.exp((moved[size + 1 + gpus.indexOf(gpu ?? 'none')] ?? 0) - moved[size]! * held)
+      const factor = Math.exp(
+        (moved[size + 1 + gpus.indexOf(gpu ?? 'none')] ?? 0) - moved[size]! * held,
+      )
       const deviceMs = anchor?.deviceMs
       // Inference on the CPU alone has no fit.
-      if (deviceMs === undefined) return Math.log(softCapacity(predictTimedCapacity(model, slo), slo))
-      const times = model.sizes.map((batch) => anchoredMs(at, batch, factor * deviceMs(batch), serving.instances))
+      if (deviceMs === undefined)
+        return Math.log(softCapacity(predictTimedCapacity(model, slo), slo))
+      const times = model.sizes.map((batch) =>
+        anchoredMs(at, batch, factor * deviceMs(batch), serving.instances),
+      )
       const cpu = anchoredStage(at, { instances: serving.instances, cpuCores }, anchored.perRequest)
       return Math.log(softCapacity(predictTimedCapacity({ ...model, cpu, times }, slo), slo))
     }
   }
   const rate = rateAt(logFactors)
-  const further = logFactors.map((_, j) => rateAt(logFactors.map((v, k) => (k === j ? v + step : v))))
+  const further = logFactors.map((_, j) =>
+    rateAt(logFactors.map((v, k) => (k === j ? v + step : v))),
+  )
   return {
     logRate: (configuration) => {
       const { modelled, model } = read(configuration)

@@ -1,5 +1,15 @@
-/** A predictor in virtual time: arrivals, CPU stage, dynamic batcher, engine instances and devices, as a discrete-event simulation. */
-import type { Load, OverCount, Slo, VirtualExpectation, VirtualRun, VirtualServer } from '../../../profiler/types.ts'
+/**
+ * A predictor in virtual time: arrivals, CPU stage, dynamic batcher, engine instances and devices,
+ * as a discrete-event simulation.
+ */
+import type {
+  Load,
+  OverCount,
+  Slo,
+  VirtualExpectation,
+  VirtualRun,
+  VirtualServer,
+} from '../../../profiler/types.ts'
 import type { CpuStage } from './cpu-stage.ts'
 import { predictCapacity } from './estimated-capacity.ts'
 import { jitterFactors } from './jitter.ts'
@@ -37,8 +47,9 @@ interface SimulatedUsage {
 const failure = 'status 429'
 
 /**
- * Every play starts idle, and the i-th request and the i-th batch draw the same jitter in each: loads differ in their rate alone (common random
- * numbers; Law, Simulation Modeling and Analysis, section 11.2).
+ * Every play starts idle, and the i-th request and the i-th batch draw the same jitter in each:
+ * loads differ in their rate alone (common random numbers; Law, Simulation Modeling and Analysis,
+ * section 11.2).
  */
 export class SimulatedServer implements VirtualServer {
   readonly #options: SimulatedServerOptions
@@ -69,11 +80,22 @@ export class SimulatedServer implements VirtualServer {
 
   /** Plays a load on the idle server, to its last answer. */
   play(load: Load): VirtualRun {
-    const { arrivals, buffers, requests } = this.#run(load, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
-    return { sentMs: arrivals.slice(0, requests), latencyMs: buffers.latency.slice(0, requests), failure }
+    const { arrivals, buffers, requests } = this.#run(
+      load,
+      Number.POSITIVE_INFINITY,
+      Number.POSITIVE_INFINITY,
+    )
+    return {
+      sentMs: arrivals.slice(0, requests),
+      latencyMs: buffers.latency.slice(0, requests),
+      failure,
+    }
   }
 
-  /** Plays a load as `play` does, but no longer than until more than `most` requests are over the limit. */
+  /**
+   * Plays a load as `play` does, but no longer than until more than `most` requests are over the
+   * limit.
+   */
   countOver(load: Load, limitMs: number, most: number): OverCount {
     const { requests, over, failed } = this.#run(load, limitMs, most)
     return { requests, over, failed }
@@ -103,14 +125,17 @@ interface Jitter {
 }
 
 /**
- * One play. Only two kinds of events decide anything, the next arrival and the next dispatch of a batch; both are known ahead,
- * so the earlier of the two is done and no event queue is needed.
+ * One play. Only two kinds of events decide anything, the next arrival and the next dispatch of a
+ * batch; both are known ahead, so the earlier of the two is done and no event queue is needed.
  */
 class Run {
   readonly #o: SimulatedServerOptions
   readonly #batchMs: (batch: number) => number
   readonly #jitter: Jitter
-  /** Times of requests, of those that came and of those known to come; a closed loop adds to it as answers return. */
+  /**
+   * Times of requests, of those that came and of those known to come; a closed loop adds to it as
+   * answers return.
+   */
   arrivals: Float64Array
   #known: number
   /** Requests that came. */
@@ -136,16 +161,26 @@ class Run {
   batches = 0
   batched = 0
 
-  constructor(options: SimulatedServerOptions, batchMs: (batch: number) => number, jitter: Jitter, load: Load, buffers: Buffers) {
+  constructor(
+    options: SimulatedServerOptions,
+    batchMs: (batch: number) => number,
+    jitter: Jitter,
+    load: Load,
+    buffers: Buffers,
+  ) {
     this.#o = options
     this.#batchMs = batchMs
     this.#jitter = jitter
     this.#closed = load.kind === 'closed'
     this.#endMs = load.durationS * 1000
     this.buffers = buffers
-    this.arrivals = load.kind === 'closed' ? new Float64Array(2 * load.connections + 1024) : options.schedule(load)
+    this.arrivals =
+      load.kind === 'closed'
+        ? new Float64Array(2 * load.connections + 1024)
+        : options.schedule(load)
     this.#known = load.kind === 'closed' ? load.connections : this.arrivals.length
-    if (this.arrivals.length > buffers.latency.length) this.buffers = buffersOf(this.arrivals.length)
+    if (this.arrivals.length > buffers.latency.length)
+      this.buffers = buffersOf(this.arrivals.length)
     this.#coreFree = new Float64Array(Math.ceil(options.cpuCores))
     this.#deviceFree = new Float64Array(options.devices)
     this.#instanceFree = new Float64Array(options.devices * options.instances)
@@ -155,7 +190,8 @@ class Run {
   toTheEnd(limitMs: number, most: number): void {
     let dispatch = Number.POSITIVE_INFINITY
     while (this.over <= most) {
-      const arrival = this.requests < this.#known ? this.arrivals[this.requests]! : Number.POSITIVE_INFINITY
+      const arrival =
+        this.requests < this.#known ? this.arrivals[this.requests]! : Number.POSITIVE_INFINITY
       if (arrival === Number.POSITIVE_INFINITY && dispatch === Number.POSITIVE_INFINITY) break
       if (arrival <= dispatch) this.#arrive(arrival)
       else this.#dispatch(dispatch, limitMs)
@@ -179,7 +215,8 @@ class Run {
     // A limit of 1.5 cores slows two cores by a quarter.
     const slowdown = coreFree.length / cpuCores
     const factors = this.#jitter.cpu
-    const prepareMs = cpu.prepareMs * factors[(this.#jitter.fromRequest + request) & (factors.length - 1)]!
+    const prepareMs =
+      cpu.prepareMs * factors[(this.#jitter.fromRequest + request) & (factors.length - 1)]!
     const service = slowdown * (cpu.acceptMs + prepareMs)
     const ready = cpu.within ? start : start + service
     this.#acceptFree = start + slowdown * cpu.acceptMs
@@ -217,7 +254,8 @@ class Run {
     const instance = this.#nextInstance
     const device = instance % devices
     const factors = this.#jitter.device
-    const busy = this.#batchMs(size) * factors[(this.#jitter.fromBatch + this.batches) & (factors.length - 1)]!
+    const busy =
+      this.#batchMs(size) * factors[(this.#jitter.fromBatch + this.batches) & (factors.length - 1)]!
     const end = Math.max(at, this.#deviceFree[device]!) + busy
     this.#deviceFree[device] = end
     this.#instanceFree[instance] = end
@@ -241,7 +279,8 @@ class Run {
     if (!this.#closed || at >= this.#endMs) return
     if (this.#known === this.arrivals.length) this.#grow()
     let place = this.#known++
-    for (; place > this.requests && this.arrivals[place - 1]! > at; place--) this.arrivals[place] = this.arrivals[place - 1]!
+    for (; place > this.requests && this.arrivals[place - 1]! > at; place--)
+      this.arrivals[place] = this.arrivals[place - 1]!
     this.arrivals[place] = at
   }
 
@@ -277,7 +316,10 @@ function copied<T extends Float64Array | Int32Array>(from: T, to: T): T {
 }
 
 /** Device times of whole batches, asked once each. */
-function remembered(batchMs: (batch: number) => number, maxBatchSize: number): (batch: number) => number {
+function remembered(
+  batchMs: (batch: number) => number,
+  maxBatchSize: number,
+): (batch: number) => number {
   const known = new Float64Array(Math.min(maxBatchSize, 4096) + 1)
   return (batch) => {
     if (batch >= known.length) return batchMs(batch)

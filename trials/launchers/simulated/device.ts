@@ -3,10 +3,22 @@ import type { Configuration } from '../../../search/types.ts'
 import { type Architecture, takesOf } from '../../devices/architecture.ts'
 import { flopsOf } from '../../devices/call-work.ts'
 import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
-import { type AnchoredOn, type DeviceCall, type DeviceLatency, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
+import {
+  type AnchoredOn,
+  type DeviceCall,
+  type DeviceLatency,
+  deviceLatencyMs,
+  gpuMemoryMiB,
+} from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
 import { isConvolutional, workOf } from '../../devices/work.ts'
-import { instancesOnCores, type Resources, resourcesOf, type ServingParameters, servingParametersOf } from '../../resources.ts'
+import {
+  instancesOnCores,
+  type Resources,
+  resourcesOf,
+  type ServingParameters,
+  servingParametersOf,
+} from '../../resources.ts'
 import { coresElsewhere, type MachineCores } from './cpu-stage.ts'
 
 export interface ModelledServer {
@@ -27,7 +39,10 @@ export interface ModelledServer {
   readonly gpuWatts?: number
 }
 
-/** The built-in server's; one whose memory was read at several batches; a framework of which nothing was read. */
+/**
+ * The built-in server's; one whose memory was read at several batches; a framework of which nothing
+ * was read.
+ */
 const modelledMemoryError = 0.15
 const measuredMemoryError = 0.06
 const unmeasuredMemoryError = 0.5
@@ -52,9 +67,16 @@ export function modelledServer(
     ...defaults,
   })
   if (resources.gpu === undefined)
-    return { architecture, resources, serving, cores, batchLatency: onCores(architecture, resources, serving, cores.speed) }
+    return {
+      architecture,
+      resources,
+      serving,
+      cores,
+      batchLatency: onCores(architecture, resources, serving, cores.speed),
+    }
   const gpu = findGpu(resources.gpu, ownGpus)
-  const mig = resources.migProfile === undefined ? undefined : findMigProfile(gpu, resources.migProfile)
+  const mig =
+    resources.migProfile === undefined ? undefined : findMigProfile(gpu, resources.migProfile)
   const call = (batch: number): DeviceCall => ({
     architecture,
     gpu,
@@ -67,7 +89,11 @@ export function modelledServer(
     mig,
   })
   const { precision, sequenceLength, imageSize, sharing } = serving
-  const known = latenciesOf(architecture, gpu, [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join())
+  const known = latenciesOf(
+    architecture,
+    gpu,
+    [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join(),
+  )
   const bare = (batch: number): DeviceLatency => {
     let found = known.get(batch)
     if (found === undefined) {
@@ -82,20 +108,37 @@ export function modelledServer(
     resources,
     serving,
     cores,
-    batchLatency: anchored ? (batch) => deviceLatencyMs({ ...call(batch), anchored, processes }) : bare,
+    batchLatency: anchored
+      ? (batch) => deviceLatencyMs({ ...call(batch), anchored, processes })
+      : bare,
     ...(anchored && { anchor: { anchored, deviceMs: (batch: number) => bare(batch).ms } }),
-    neededMiB: serving.instances * gpuMemoryMiB({ ...call(serving.batchSize), anchored, framework: anchored !== undefined }).mib,
-    memoryError: anchored === undefined ? modelledMemoryError : anchored.memory === undefined ? unmeasuredMemoryError : measuredMemoryError,
+    neededMiB:
+      serving.instances *
+      gpuMemoryMiB({ ...call(serving.batchSize), anchored, framework: anchored !== undefined }).mib,
+    memoryError:
+      anchored === undefined
+        ? modelledMemoryError
+        : anchored.memory === undefined
+          ? unmeasuredMemoryError
+          : measuredMemoryError,
     availableMiB: mig?.memoryMiB ?? usableMemoryMiB(gpu) * resources.gpuShare,
-    gpuWatts: resources.gpus * gpu.tdpWatts * (mig ? mig.multiprocessors / gpu.multiprocessors : resources.gpuShare),
+    gpuWatts:
+      resources.gpus *
+      gpu.tdpWatts *
+      (mig ? mig.multiprocessors / gpu.multiprocessors : resources.gpuShare),
   }
 }
 
 const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
 
 /** Device times by batch, asked once each: thousands of configurations share a few devices. */
-function latenciesOf(architecture: Architecture, gpu: Gpu, rest: string): Map<number, DeviceLatency> {
-  const ofArchitecture = latencies.get(architecture) ?? new WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>()
+function latenciesOf(
+  architecture: Architecture,
+  gpu: Gpu,
+  rest: string,
+): Map<number, DeviceLatency> {
+  const ofArchitecture =
+    latencies.get(architecture) ?? new WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>()
   latencies.set(architecture, ofArchitecture)
   const ofGpu = ofArchitecture.get(gpu) ?? new Map<string, Map<number, DeviceLatency>>()
   ofArchitecture.set(gpu, ofGpu)
@@ -104,20 +147,30 @@ function latenciesOf(architecture: Architecture, gpu: Gpu, rest: string): Map<nu
   return found
 }
 
-/** Operations that one core of a server does per ms in the WebAssembly backend; 26-29 GFLOP/s on large products, measured. */
+/**
+ * Operations that one core of a server does per ms in the WebAssembly backend; 26-29 GFLOP/s on
+ * large products, measured.
+ */
 const coreFlopsPerMs = 27e6
-/** Activations that it reads and writes per ms between products, on one core whatever their number; those of convolutions are fused into them. */
+/**
+ * Activations that it reads and writes per ms between products, on one core whatever their number;
+ * those of convolutions are fused into them.
+ */
 const serialBytesPerMs = 2.3e6
 /** Of a batch, whatever is in it. */
 const callMs = 0.2
-/** Of each request, around its batch: in the process that it comes to, in that of the instance, and between them; 2 to 3 ms (`npm run bench:cpu`). */
+/**
+ * Of each request, around its batch: in the process that it comes to, in that of the instance, and
+ * between them; 2 to 3 ms (`npm run bench:cpu`).
+ */
 const handOverMs = 2.5
 /** How far off such a time may be, two cases of three. */
 export const cpuError = 0.4
 
 /**
- * Inference on the CPU itself: instances side by side, as many as cores unless said, each with its part of them. Where that is several, part of the work is not
- * divided among them (`npm run bench:inference`).
+ * Inference on the CPU itself: instances side by side, as many as cores unless said, each with its
+ * part of them. Where that is several, part of the work is not divided among them (`npm run
+ * bench:inference`).
  */
 function onCores(
   architecture: Architecture,
@@ -135,6 +188,11 @@ function onCores(
     const work = workOf(architecture, { batch, sequenceLength, imageSize }, 'fp32')
     const serialBytes = isConvolutional(architecture) ? 0 : work.activationBytes
     const coresEach = Math.max(0.5, cpuCores / instances)
-    return callMs + batch * handOverMs + flopsOf(work) / (coreFlopsPerMs * coresEach ** 0.9) + serialBytes / serialBytesPerMs
+    return (
+      callMs +
+      batch * handOverMs +
+      flopsOf(work) / (coreFlopsPerMs * coresEach ** 0.9) +
+      serialBytes / serialBytesPerMs
+    )
   }
 }

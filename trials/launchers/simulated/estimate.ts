@@ -1,4 +1,7 @@
-/** What the device model expects of configurations before any trial: for the search's prior and for `tune estimate`. */
+/**
+ * What the device model expects of configurations before any trial: for the search's prior and for
+ * `tune estimate`.
+ */
 import type { Slo } from '../../../profiler/types.ts'
 import { configurationKey } from '../../../search/space.ts'
 import type { Configuration, MovedPrior, PriorFactors } from '../../../search/types.ts'
@@ -33,7 +36,9 @@ interface EstimatorOptions {
 export type Estimated =
   | ({
       readonly serves: true
-      /** The truth lies within ± this part of the capacity with a probability of about two in three. */
+      /**
+       * The truth lies within ± this part of the capacity with a probability of about two in three.
+       */
       readonly relativeError: number
       /** P(the memory does not suffice after all). */
       readonly outOfMemory: number
@@ -48,21 +53,37 @@ export type Estimated =
     }
 
 export interface Estimator {
-  /** ln of the expected capacity, req/s; undefined where the model knows nothing or the configuration surely cannot serve. */
+  /**
+   * ln of the expected capacity, req/s; undefined where the model knows nothing or the
+   * configuration surely cannot serve.
+   */
   priorLogRate(configuration: Configuration): number | undefined
-  /** What the rate's prior is unsure of: CPU costs, each GPU's speed, its slope over the batch, what a share of it really gives and, of inference on cores ('none' among the GPUs), what more of them do. */
+  /**
+   * What the rate's prior is unsure of: CPU costs, each GPU's speed, its slope over the batch, what
+   * a share of it really gives and, of inference on cores ('none' among the GPUs), what more of
+   * them do.
+   */
   priorFactors(gpus: readonly string[]): PriorFactors
   /** ln of the expected idle latency at the SLO's percentile, ms. */
   priorLogConstraint(configuration: Configuration): number | undefined
-  /** Certainly cannot serve: its memory falls short by more than the model's error, or the GPU lacks what is asked. */
+  /**
+   * Certainly cannot serve: its memory falls short by more than the model's error, or the GPU lacks
+   * what is asked.
+   */
   cannotServe(configuration: Configuration): boolean
-  /** P(its memory suffices), by the model's error of what is needed; 1 where none is known, or nothing of what is needed. */
+  /**
+   * P(its memory suffices), by the model's error of what is needed; 1 where none is known, or
+   * nothing of what is needed.
+   */
   fitsMemory(configuration: Configuration): number
   /** Everything, with error bars. */
   estimate(configuration: Configuration): Estimated
 }
 
-/** Memory falls short for certain when the need exceeds the share by this much: three times the model's error is out of question. */
+/**
+ * Memory falls short for certain when the need exceeds the share by this much: three times the
+ * model's error is out of question.
+ */
 const certainShortage = ({ memoryError = 0 }: ModelledServer): number => 1 + 2.35 * memoryError
 
 interface Known {
@@ -90,7 +111,14 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     }
     let found: Known
     try {
-      const modelled = modelledServer(architecture, configuration, options.defaults, options.ownGpus, options.anchored, options.cores)
+      const modelled = modelledServer(
+        architecture,
+        configuration,
+        options.defaults,
+        options.ownGpus,
+        options.anchored,
+        options.cores,
+      )
       const model = timed(queueingModel(modelled))
       found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
     } catch (error) {
@@ -109,7 +137,13 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     },
     priorFactors: (gpus) =>
       options.anchored
-        ? anchoredFactors(options.anchored, { architecture, ownGpus: options.ownGpus, gpus, read, slo })
+        ? anchoredFactors(options.anchored, {
+            architecture,
+            ownGpus: options.ownGpus,
+            gpus,
+            read,
+            slo,
+          })
         : {
             sd: [
               cpuStageOf(architecture).relativeError,
@@ -126,7 +160,10 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     },
     cannotServe(configuration) {
       const { modelled, reason } = read(configuration)
-      return reason !== undefined || (modelled !== undefined && shortOf(modelled, certainShortage(modelled)))
+      return (
+        reason !== undefined ||
+        (modelled !== undefined && shortOf(modelled, certainShortage(modelled)))
+      )
     },
     fitsMemory(configuration) {
       const { modelled } = read(configuration)
@@ -145,7 +182,8 @@ export function createEstimator(options: EstimatorOptions): Estimator {
       return {
         serves: true,
         ...capacity,
-        ...(modelled.resources.gpu === undefined && capacity.binding === 'gpu' && { binding: 'cpu' }),
+        ...(modelled.resources.gpu === undefined &&
+          capacity.binding === 'gpu' && { binding: 'cpu' }),
         relativeError: capacityError(modelled, capacity, slo),
         outOfMemory: shortage(modelled),
         neededMiB,
@@ -155,19 +193,33 @@ export function createEstimator(options: EstimatorOptions): Estimator {
   }
 }
 
-/** Standard deviations: d ln(time) / d ln(batch), and of the exponent of the cores, which a load generator on the same machine takes its part of. */
+/**
+ * Standard deviations: d ln(time) / d ln(batch), and of the exponent of the cores, which a load
+ * generator on the same machine takes its part of.
+ */
 const batchSlopeSd = 0.03
 const coreExponentSd = 0.25
 const typicalBatch = 8
 /** The tables' GPUs in another host, with another version. */
 const leastDeviceError = 0.05
 
-const deviceError = (architecture: Architecture, gpu: string, ownGpus: readonly Gpu[] = []): number =>
+const deviceError = (
+  architecture: Architecture,
+  gpu: string,
+  ownGpus: readonly Gpu[] = [],
+): number =>
   gpu === 'none'
     ? cpuError
-    : Math.max(leastDeviceError, deviceLatencyMs({ architecture, gpu: findGpu(gpu, ownGpus), batch: typicalBatch }).relativeError)
+    : Math.max(
+        leastDeviceError,
+        deviceLatencyMs({ architecture, gpu: findGpu(gpu, ownGpus), batch: typicalBatch })
+          .relativeError,
+      )
 
-/** The prior with CPU cost, batch slope, exponents of share and cores, and each GPU's time moved, and how it moves further: by forward differences. */
+/**
+ * The prior with CPU cost, batch slope, exponents of share and cores, and each GPU's time moved,
+ * and how it moves further: by forward differences.
+ */
 function movedPrior(
   [cpu, slope, share, cores, ...devices]: readonly number[],
   gpus: readonly string[],
@@ -181,15 +233,28 @@ function movedPrior(
     sloped.set(batch, found)
     return found
   }
-  const logRate = ({ resources }: ModelledServer, model: TimedModel, extraCpu = 0, extraDevice = 0) => {
+  const logRate = (
+    { resources }: ModelledServer,
+    model: TimedModel,
+    extraCpu = 0,
+    extraDevice = 0,
+  ) => {
     const moved = share! * logShare(resources) + cores! * logCores(resources)
-    const level = Math.exp((devices[gpus.indexOf(resources.gpu ?? 'none')] ?? 0) - moved + extraDevice)
+    const level = Math.exp(
+      (devices[gpus.indexOf(resources.gpu ?? 'none')] ?? 0) - moved + extraDevice,
+    )
     const costlier = Math.exp(cpu! + extraCpu)
     const { sizes, times } = model
     const movedTimes = new Float64Array(sizes.length)
     for (let i = 0; i < sizes.length; i++) movedTimes[i] = times[i]! * level * slopeAt(sizes[i]!)
-    const costs = { ...model.cpu, acceptMs: costlier * model.cpu.acceptMs, prepareMs: costlier * model.cpu.prepareMs }
-    return Math.log(softCapacity(predictTimedCapacity({ ...model, cpu: costs, times: movedTimes }, slo), slo))
+    const costs = {
+      ...model.cpu,
+      acceptMs: costlier * model.cpu.acceptMs,
+      prepareMs: costlier * model.cpu.prepareMs,
+    }
+    return Math.log(
+      softCapacity(predictTimedCapacity({ ...model, cpu: costs, times: movedTimes }, slo), slo),
+    )
   }
   const step = 0.05
   const known = new Map<ModelledServer, number>()
@@ -213,14 +278,21 @@ function movedPrior(
       const bySlope = byDevice * Math.log(serving.batchSize / typicalBatch)
       const device = resources.gpu ?? 'none'
       const ofDevices = gpus.map((name) => (name === device ? byDevice : 0))
-      return [byCpu, bySlope, -byDevice * logShare(resources), -byDevice * logCores(resources), ...ofDevices]
+      return [
+        byCpu,
+        bySlope,
+        -byDevice * logShare(resources),
+        -byDevice * logCores(resources),
+        ...ofDevices,
+      ]
     },
   }
 }
 
 /** ln of what is held of a GPU, and of the cores that infer where there is none. */
 const logShare = ({ gpuShare }: Resources): number => (gpuShare > 0 ? Math.log(gpuShare) : 0)
-const logCores = ({ gpu, cpuCores }: Resources): number => (gpu === undefined ? Math.log(cpuCores) : 0)
+const logCores = ({ gpu, cpuCores }: Resources): number =>
+  gpu === undefined ? Math.log(cpuCores) : 0
 
 export const queueingModel = (modelled: ModelledServer, cpu: CpuStage = stageOf(modelled)) => ({
   cpu,
@@ -231,30 +303,50 @@ export const queueingModel = (modelled: ModelledServer, cpu: CpuStage = stageOf(
   batchMs: (batch: number) => modelled.batchLatency(batch).ms,
 })
 
-/** Instances on cores compute side by side. Processes of an anchored server take turns, in batches that last as long as the turns of all. */
-const computesApart = ({ resources, anchor }: ModelledServer): boolean => anchor !== undefined || resources.gpu === undefined
+/**
+ * Instances on cores compute side by side. Processes of an anchored server take turns, in batches
+ * that last as long as the turns of all.
+ */
+const computesApart = ({ resources, anchor }: ModelledServer): boolean =>
+  anchor !== undefined || resources.gpu === undefined
 
 /** What takes batches from the queue. */
 export const queuesOf = (modelled: ModelledServer): number =>
   Math.max(1, modelled.resources.gpus) * (computesApart(modelled) ? modelled.serving.instances : 1)
 
 /** Batches under way at once on each of them. */
-export const turnsOf = (modelled: ModelledServer): number => (computesApart(modelled) ? 1 : modelled.serving.instances)
+export const turnsOf = (modelled: ModelledServer): number =>
+  computesApart(modelled) ? 1 : modelled.serving.instances
 
 /** Work of the host is in the batch times of an anchored server, on cores that there must be. */
-export const stageOf = ({ architecture, resources, serving, anchor, cores }: ModelledServer): CpuStage =>
+export const stageOf = ({
+  architecture,
+  resources,
+  serving,
+  anchor,
+  cores,
+}: ModelledServer): CpuStage =>
   anchor
-    ? anchoredStage(anchor.anchored.at, { instances: serving.instances, cpuCores: resources.cpuCores }, anchor.anchored.perRequest)
+    ? anchoredStage(
+        anchor.anchored.at,
+        { instances: serving.instances, cpuCores: resources.cpuCores },
+        anchor.anchored.perRequest,
+      )
     : cpuStageOf(architecture, serving.sequenceLength, resources.cpuCores, cores)
 
 /** No bar is as wide as the whole. */
 const mostDeviceError = 0.95
 
 /**
- * How the errors of device and CPU carry over to the capacity: each input moved by its own error, the changes added in squares. A batch of which the model says ± e of the
- * truth takes up to 1 / (1 − e) as long, so that the capacity of a device that is the limit has the same error.
+ * How the errors of device and CPU carry over to the capacity: each input moved by its own error,
+ * the changes added in squares. A batch of which the model says ± e of the truth takes up to 1 / (1
+ * − e) as long, so that the capacity of a device that is the limit has the same error.
  */
-function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, slo: EstimatorOptions['slo']): number {
+function capacityError(
+  modelled: ModelledServer,
+  capacity: PredictedCapacity,
+  slo: EstimatorOptions['slo'],
+): number {
   const model = queueingModel(modelled)
   const device = modelled.batchLatency(modelled.serving.batchSize).relativeError
   const change = (deviceFactor: number, cpuFactor: number) => {
@@ -262,20 +354,32 @@ function capacityError(modelled: ModelledServer, capacity: PredictedCapacity, sl
       {
         ...model,
         batchMs: (batch) => deviceFactor * model.batchMs(batch),
-        cpu: { ...model.cpu, acceptMs: cpuFactor * model.cpu.acceptMs, prepareMs: cpuFactor * model.cpu.prepareMs },
+        cpu: {
+          ...model.cpu,
+          acceptMs: cpuFactor * model.cpu.acceptMs,
+          prepareMs: cpuFactor * model.cpu.prepareMs,
+        },
       },
       slo,
     )
     return capacity.capacityRps > 0 ? moved.capacityRps / capacity.capacityRps - 1 : 1
   }
-  return Math.hypot(change(1 / (1 - Math.min(device, mostDeviceError)), 1), change(1, 1 + model.cpu.relativeError))
+  return Math.hypot(
+    change(1 / (1 - Math.min(device, mostDeviceError)), 1),
+    change(1, 1 + model.cpu.relativeError),
+  )
 }
 
 /** Whether the memory falls short by more than this factor. */
-const shortOf = ({ neededMiB = 0, availableMiB = Number.POSITIVE_INFINITY }: ModelledServer, factor: number): boolean =>
-  neededMiB > factor * availableMiB
+const shortOf = (
+  { neededMiB = 0, availableMiB = Number.POSITIVE_INFINITY }: ModelledServer,
+  factor: number,
+): boolean => neededMiB > factor * availableMiB
 
-/** P(need > share) for a need that is normal around its estimate (logistic approximation of the normal distribution). */
+/**
+ * P(need > share) for a need that is normal around its estimate (logistic approximation of the
+ * normal distribution).
+ */
 function shortage({ neededMiB, availableMiB, memoryError }: ModelledServer): number {
   if (neededMiB === undefined || availableMiB === undefined || memoryError === undefined) return 0
   return 1 / (1 + Math.exp((-1.702 * (neededMiB / availableMiB - 1)) / memoryError))

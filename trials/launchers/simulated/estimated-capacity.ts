@@ -1,4 +1,7 @@
-/** Capacity under an SLO in closed form: what the simulation would find, in microseconds instead of milliseconds. */
+/**
+ * Capacity under an SLO in closed form: what the simulation would find, in microseconds instead of
+ * milliseconds.
+ */
 import type { Slo, VirtualExpectation } from '../../../profiler/types.ts'
 import type { CpuStage } from './cpu-stage.ts'
 
@@ -47,29 +50,42 @@ function timeOf({ sizes, times }: TimedModel, batch: number): number {
   const last = sizes.length - 1
   if (batch >= sizes[last]!) return times[last]!
   const i = Math.min(nodeBelow[Math.min(512, Math.floor(batch))]!, last - 1)
-  return times[i]! + ((batch - sizes[i]!) / (sizes[i + 1]! - sizes[i]!)) * (times[i + 1]! - times[i]!)
+  return (
+    times[i]! + ((batch - sizes[i]!) / (sizes[i + 1]! - sizes[i]!)) * (times[i + 1]! - times[i]!)
+  )
 }
 
-/** A batch that a slow request travels in is larger than the mean by about this many standard deviations of the arrivals meanwhile. */
+/**
+ * A batch that a slow request travels in is larger than the mean by about this many standard
+ * deviations of the arrivals meanwhile.
+ */
 const spread = 1.6
 /** The same of one that gathers for as long as the delay lets it. */
 const gatheredSpread = 2.6
 
 /** The `percentile` of an exponential tail that starts at probability p with this mean. */
-const tail = (mean: number, p: number, percentile: number) => (mean > 0 && p > 0 ? Math.max(0, mean * Math.log(p / (1 - percentile))) : 0)
+const tail = (mean: number, p: number, percentile: number) =>
+  mean > 0 && p > 0 ? Math.max(0, mean * Math.log(p / (1 - percentile))) : 0
 
 /** P(a request finds all k of them busy) of such that are each busy for this part of the time. */
 const allBusy = (utilization: number, k: number) => utilization ** Math.sqrt((k + 1) / 2)
 
 /**
- * Latency percentile at a rate, ms; Infinity beyond saturation. All devices take batches from one queue (M/D/k, as the CPU stage). A sum of
- * - the CPU stage: M/D/k waiting, its tail exponential with mean s / (2 k (1 − ρ)) (Tijms 1994, section 4.1);
+ * Latency percentile at a rate, ms; Infinity beyond saturation. All devices take batches from one
+ * queue (M/D/k, as the CPU stage). A sum of
+ * - the CPU stage: M/D/k waiting, its tail exponential with mean s / (2 k (1 − ρ)) (Tijms 1994,
+ *   section 4.1);
  * - filling: a request waits for the batch under way, or for company up to the delay;
- * - queueing beyond one batch: the queue is a random walk with steps Poisson(λ t(B)) − B, its tail exponential with mean ρ / (2 (1 − ρ)) requests
- *   (Kingman's heavy-traffic limit for bulk service);
+ * - queueing beyond one batch: the queue is a random walk with steps Poisson(λ t(B)) − B, its tail
+ *   exponential with mean ρ / (2 (1 − ρ)) requests (Kingman's heavy-traffic limit for bulk
+ *   service);
  * - its own batch.
  */
-export function latencyPercentileMs(model: TimedModel, rateRps: number, percentile: number): number {
+export function latencyPercentileMs(
+  model: TimedModel,
+  rateRps: number,
+  percentile: number,
+): number {
   const { cpu, maxBatchSize: B, maxDelayMs } = model
   const perMs = rateRps / 1000
   const cpuMs = cpu.acceptMs + cpu.prepareMs
@@ -80,12 +96,20 @@ export function latencyPercentileMs(model: TimedModel, rateRps: number, percenti
   const busy = (rate * fullMs) / B
   if (busyCpu >= 1 || busy >= 1) return Number.POSITIVE_INFINITY
   const cores = Math.max(1, Math.ceil(model.cpuCores))
-  const cpuWait = tail(cpuMs / (2 * model.cpuCores * (1 - busyCpu)), allBusy(busyCpu, cores), percentile)
+  const cpuWait = tail(
+    cpuMs / (2 * model.cpuCores * (1 - busyCpu)),
+    allBusy(busyCpu, cores),
+    percentile,
+  )
 
-  // The batch that forms while one is served and, unless the device stays busy, while the delay runs.
+  // The batch that forms while one is served and, unless the device stays busy, while the delay
+  // runs.
   let batch = 1
   for (let i = 0; i < 6; i++) {
-    const next = Math.min(B, Math.max(1, rate * timeOf(model, batch), Math.min(1 + perMs * maxDelayMs, B)))
+    const next = Math.min(
+      B,
+      Math.max(1, rate * timeOf(model, batch), Math.min(1 + perMs * maxDelayMs, B)),
+    )
     if (next === batch) break
     batch = next
   }
@@ -94,23 +118,44 @@ export function latencyPercentileMs(model: TimedModel, rateRps: number, percenti
   const gathered = perMs * maxDelayMs
   const own = Math.min(
     B,
-    Math.max(batch, 1 + meanwhile + spread * Math.sqrt(meanwhile), 1 + gathered + gatheredSpread * Math.sqrt(gathered)),
+    Math.max(
+      batch,
+      1 + meanwhile + spread * Math.sqrt(meanwhile),
+      1 + gathered + gatheredSpread * Math.sqrt(gathered),
+    ),
   )
   const company = B === 1 ? 0 : Math.min(maxDelayMs, perMs > 0 ? (B - 1) / perMs : maxDelayMs)
   const busyNow = allBusy(Math.min(1, meanwhile / batch), devices)
-  const underWay = (formingMs / devices) * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
-  const queued = tail(busy / (2 * (1 - busy)), allBusy(busy, devices), percentile) * (fullMs / B / devices)
-  return cpu.overheadMs + (cpu.within ? 0 : cpuMs) + cpuWait + Math.max(company, underWay) + queued + timeOf(model, own)
+  const underWay =
+    (formingMs / devices) * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
+  const queued =
+    tail(busy / (2 * (1 - busy)), allBusy(busy, devices), percentile) * (fullMs / B / devices)
+  return (
+    cpu.overheadMs +
+    (cpu.within ? 0 : cpuMs) +
+    cpuWait +
+    Math.max(company, underWay) +
+    queued +
+    timeOf(model, own)
+  )
 }
 
 /** The highest rate that keeps the SLO. */
-export const predictCapacity = (model: QueueingModel, slo: Pick<Slo, 'percentile' | 'limitMs'>): PredictedCapacity =>
-  predictTimedCapacity(timed(model), slo)
+export const predictCapacity = (
+  model: QueueingModel,
+  slo: Pick<Slo, 'percentile' | 'limitMs'>,
+): PredictedCapacity => predictTimedCapacity(timed(model), slo)
 
 /** As `predictCapacity`. */
-export function predictTimedCapacity(model: TimedModel, slo: Pick<Slo, 'percentile' | 'limitMs'>): PredictedCapacity {
+export function predictTimedCapacity(
+  model: TimedModel,
+  slo: Pick<Slo, 'percentile' | 'limitMs'>,
+): PredictedCapacity {
   const { cpu, maxBatchSize: B, times } = model
-  const cpuLimit = Math.min((1000 * model.cpuCores) / (cpu.acceptMs + cpu.prepareMs), 1000 / cpu.acceptMs)
+  const cpuLimit = Math.min(
+    (1000 * model.cpuCores) / (cpu.acceptMs + cpu.prepareMs),
+    1000 / cpu.acceptMs,
+  )
   const gpuLimit = (1000 * B * model.devices) / times[times.length - 1]!
   const saturationRps = Math.min(cpuLimit, gpuLimit)
   // A lone request waits out the delay of its batch of one.
@@ -122,16 +167,33 @@ export function predictTimedCapacity(model: TimedModel, slo: Pick<Slo, 'percenti
   return { capacityRps, saturationRps, idleMs, binding }
 }
 
-/** Where the model expects the SLO to fail, a rate that falls off smoothly: the model may be wrong, and a logarithm needs a number. */
-export const softCapacity = (capacity: PredictedCapacity, slo: Pick<Slo, 'percentile' | 'limitMs'>): number =>
-  Math.max(capacity.capacityRps, 0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.idleMs))
+/**
+ * Where the model expects the SLO to fail, a rate that falls off smoothly: the model may be wrong,
+ * and a logarithm needs a number.
+ */
+export const softCapacity = (
+  capacity: PredictedCapacity,
+  slo: Pick<Slo, 'percentile' | 'limitMs'>,
+): number =>
+  Math.max(
+    capacity.capacityRps,
+    0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.idleMs),
+  )
 
 /** Ends of the bracket around the highest rate are this far apart. */
 const precision = 1.0005
 
-/** The root of limit / latency − 1 over ln(rate), by false position with the Illinois rule (Dowell and Jarratt 1971). */
-function highestRate(model: TimedModel, { percentile, limitMs }: Pick<Slo, 'percentile' | 'limitMs'>, saturationRps: number): number {
-  const spare = (logRate: number) => limitMs / latencyPercentileMs(model, Math.exp(logRate), percentile) - 1
+/**
+ * The root of limit / latency − 1 over ln(rate), by false position with the Illinois rule (Dowell
+ * and Jarratt 1971).
+ */
+function highestRate(
+  model: TimedModel,
+  { percentile, limitMs }: Pick<Slo, 'percentile' | 'limitMs'>,
+  saturationRps: number,
+): number {
+  const spare = (logRate: number) =>
+    limitMs / latencyPercentileMs(model, Math.exp(logRate), percentile) - 1
   let [low, high] = [Math.log(0.01 * saturationRps), Math.log(saturationRps)]
   let [atLow, atHigh] = [spare(low), -1]
   if (atLow < 0) {

@@ -5,7 +5,8 @@ const known = new Map<number, Float64Array>()
 let normals: Float64Array | undefined
 
 /**
- * Lognormal factors of mean 1, a power of two of them in random order, the same for every caller: servers start at places of their own.
+ * Lognormal factors of mean 1, a power of two of them in random order, the same for every caller:
+ * servers start at places of their own.
  * @param sd standard deviation of ln(factor)
  */
 export function jitterFactors(sd: number): Float64Array {
@@ -22,14 +23,20 @@ function factorsOf(sd: number): Float64Array {
   return factors.map((f) => f / mean)
 }
 
-/** Box and Muller over a linear congruential stream (Numerical Recipes, 3rd edition, section 7.1), of mean 0 and deviation 1 exactly. */
+/**
+ * Box and Muller over a linear congruential stream (Numerical Recipes, 3rd edition, section 7.1),
+ * of mean 0 and deviation 1 exactly.
+ */
 function standardNormals(): Float64Array {
   let state = 20_211_101
   const uniform = () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
     return (state + 0.5) / 2 ** 32
   }
-  const drawn = Float64Array.from({ length: size }, () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()))
+  const drawn = Float64Array.from(
+    { length: size },
+    () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()),
+  )
   const mean = drawn.reduce((sum, z) => sum + z, 0) / size
   const sd = Math.sqrt(drawn.reduce((sum, z) => sum + (z - mean) ** 2, 0) / size)
   return drawn.map((z) => (z - mean) / sd)

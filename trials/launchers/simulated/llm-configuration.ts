@@ -1,4 +1,7 @@
-/** A configuration of a language model's server as the simulation and the closed form see it: read as the built-in predictor would. */
+/**
+ * A configuration of a language model's server as the simulation and the closed form see it: read
+ * as the built-in predictor would.
+ */
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture, Decoder } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
@@ -41,14 +44,30 @@ export interface LlmModelOptions {
 export function modelledLlm(
   architecture: Decoder,
   configuration: Configuration,
-  { defaults = {}, ownGpus = [], engine = llmDefaults.engine, ownArchitectures, acceptance, kvTransfer }: LlmModelOptions = {},
+  {
+    defaults = {},
+    ownGpus = [],
+    engine = llmDefaults.engine,
+    ownArchitectures,
+    acceptance,
+    kvTransfer,
+  }: LlmModelOptions = {},
 ): ModelledLlm {
   const resources = resourcesOf(configuration, defaults, ownGpus)
-  const { precision, queueLimit } = servingParametersOf(configuration, { precision: llmDefaults.precision, ...defaults })
+  const { precision, queueLimit } = servingParametersOf(configuration, {
+    precision: llmDefaults.precision,
+    ...defaults,
+  })
   if (resources.gpu === undefined)
-    throw new DeviceModelError(`${architecture.name} without a GPU is not modelled`, 'give the space GPUs, e.g. --gpus L4,H100')
+    throw new DeviceModelError(
+      `${architecture.name} without a GPU is not modelled`,
+      'give the space GPUs, e.g. --gpus L4,H100',
+    )
   if (resources.migProfile !== undefined)
-    throw new DeviceModelError('MIG slices are not modelled for language models', 'use whole GPUs, or gpuMemoryPercent')
+    throw new DeviceModelError(
+      'MIG slices are not modelled for language models',
+      'use whole GPUs, or gpuMemoryPercent',
+    )
   const all: Configuration = { ...llmDefaults, ...defaults, ...configuration }
   const drafting = {
     tokens: Number(all.speculativeTokens),
@@ -75,19 +94,35 @@ export function modelledLlm(
   const { pools } = resources
   if (pools === undefined) return server
   const decoder = llmServer(architecture, { ...serving, tensorParallel: pools.decodeGpus })
-  return { ...server, pools: llmPools(architecture, server, decoder, { ...resources, pools }, kvTransfer) }
+  return {
+    ...server,
+    pools: llmPools(architecture, server, decoder, { ...resources, pools }, kvTransfer),
+  }
 }
 
-/** Why a server refuses requests that are longer than its longest sequence; undefined where it takes all. */
-export function refusal(requests: readonly LlmRequest[], { maxModelLength }: ModelledLlm): string | undefined {
-  const long = requests.map(({ promptTokens, outputTokens }) => promptTokens + outputTokens).filter((tokens) => tokens > maxModelLength)
+/**
+ * Why a server refuses requests that are longer than its longest sequence; undefined where it takes
+ * all.
+ */
+export function refusal(
+  requests: readonly LlmRequest[],
+  { maxModelLength }: ModelledLlm,
+): string | undefined {
+  const long = requests
+    .map(({ promptTokens, outputTokens }) => promptTokens + outputTokens)
+    .filter((tokens) => tokens > maxModelLength)
   if (long.length === 0) return undefined
   const longest = long.reduce((most, tokens) => Math.max(most, tokens), 0)
   return `refuses requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}, the longest ${longest} tokens`
 }
 
-function oneOf<T extends string>(names: readonly T[], parameter: string, value: number | string): T {
+function oneOf<T extends string>(
+  names: readonly T[],
+  parameter: string,
+  value: number | string,
+): T {
   const found = names.find((name) => name === value)
-  if (found === undefined) throw new DeviceModelError(`${parameter} is '${value}'`, namesNear(String(value), names))
+  if (found === undefined)
+    throw new DeviceModelError(`${parameter} is '${value}'`, namesNear(String(value), names))
   return found
 }

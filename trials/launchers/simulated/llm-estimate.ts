@@ -1,4 +1,7 @@
-/** What the step model and the closed form expect of a language model's configurations before any trial. */
+/**
+ * What the step model and the closed form expect of a language model's configurations before any
+ * trial.
+ */
 import type { Slo } from '../../../profiler/types.ts'
 import { configurationKey } from '../../../search/space.ts'
 import type { Configuration } from '../../../search/types.ts'
@@ -21,11 +24,17 @@ interface LlmEstimatorOptions extends LlmModelOptions {
   readonly slo: Slo
   /** Asked for once, when first needed. */
   readonly requests: () => readonly LlmRequest[]
-  /** Whether they are sent as they are where they are longer than the server takes; else they are cut. */
+  /**
+   * Whether they are sent as they are where they are longer than the server takes; else they are
+   * cut.
+   */
   readonly asDrawn?: boolean
 }
 
-/** Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of three within it. Prompts that wait for company: TGI's. */
+/**
+ * Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of
+ * three within it. Prompts that wait for company: TGI's.
+ */
 const closedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
 /** d ln by which sensitivities are taken. */
 const small = 0.02
@@ -62,7 +71,10 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       return { server, capacityAt: llmCapacities({ server, load: loadOf(server) }, slo) }
     } catch (error) {
       if (error instanceof OutOfMemoryError)
-        return { reason: error.message.replace(' (emulated)', ''), certain: weightsExceed(architecture, configuration, options) }
+        return {
+          reason: error.message.replace(' (emulated)', ''),
+          certain: weightsExceed(architecture, configuration, options),
+        }
       if (error instanceof DeviceModelError) return { reason: error.message, certain: true }
       throw error
     }
@@ -74,7 +86,11 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       return 'server' in found ? logRate(found.capacityAt()) : undefined
     },
     priorFactors: (gpus) => ({
-      sd: gpus.map((gpu) => (gpu === 'none' ? small : Math.log1p(engineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })))),
+      sd: gpus.map((gpu) =>
+        gpu === 'none'
+          ? small
+          : Math.log1p(engineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })),
+      ),
       at: (logFactors) => {
         const moved = (configuration: Configuration, further = 0): number | undefined => {
           const found = read(configuration)
@@ -87,7 +103,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
           sensitivities: (configuration) => {
             const found = read(configuration)
             const own = 'server' in found ? gpus.indexOf(found.server.device.gpu.name) : -1
-            return gpus.map((_, i) => (i === own ? (moved(configuration, small)! - moved(configuration)!) / small : 0))
+            return gpus.map((_, i) =>
+              i === own ? (moved(configuration, small)! - moved(configuration)!) / small : 0,
+            )
           },
         }
       },
@@ -113,21 +131,41 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       const error = 1 + engineError(server.engine, { gpu, tensorParallel: split })
       const part = (slowdown: number) => capacityAt(slowdown).capacityRps / capacity.capacityRps
       const steps = capacity.capacityRps > 0 ? Math.max(1 - part(error), part(1 / error) - 1) : 1
-      return { serves: true, ...capacity, relativeError: Math.hypot(steps, closedFormError(server.engine)), outOfMemory: 0 }
+      return {
+        serves: true,
+        ...capacity,
+        relativeError: Math.hypot(steps, closedFormError(server.engine)),
+        outOfMemory: 0,
+      }
     },
   }
 }
 
-/** Where even a lone request misses the SLO, ever less the further it does: a search has to see a slope. */
-const softCapacity = ({ capacityRps, saturationRps, idleMs }: PredictedCapacity, { limitMs }: Slo): number =>
-  Math.max(capacityRps, 0.02 * saturationRps * Math.min(1, limitMs / idleMs), 1e-6)
+/**
+ * Where even a lone request misses the SLO, ever less the further it does: a search has to see a
+ * slope.
+ */
+const softCapacity = (
+  { capacityRps, saturationRps, idleMs }: PredictedCapacity,
+  { limitMs }: Slo,
+): number => Math.max(capacityRps, 0.02 * saturationRps * Math.min(1, limitMs / idleMs), 1e-6)
 
 /** The weights alone are more than the memory: no error of the model changes that. */
-function weightsExceed(architecture: Decoder, configuration: Configuration, { defaults, ownGpus }: LlmEstimatorOptions): boolean {
+function weightsExceed(
+  architecture: Decoder,
+  configuration: Configuration,
+  { defaults, ownGpus }: LlmEstimatorOptions,
+): boolean {
   const resources = resourcesOf(configuration, defaults, ownGpus)
   const gpu = findGpu(resources.gpu!, ownGpus)
   const { precision } = servingParametersOf(configuration, { precision: 'fp16', ...defaults })
   const quantization = (configuration.quantization ?? defaults?.quantization) as 'awq' | undefined
-  const weightsMiB = (layerWeights(architecture) * arithmeticOf({ gpu, precision, quantization }).weightBytes) / 2 ** 20
-  return weightsMiB > usableMemoryMiB(gpu) * Math.min(tensorParallelOf(resources), resources.pools?.decodeGpus ?? Number.POSITIVE_INFINITY)
+  const weightsMiB =
+    (layerWeights(architecture) * arithmeticOf({ gpu, precision, quantization }).weightBytes) /
+    2 ** 20
+  return (
+    weightsMiB >
+    usableMemoryMiB(gpu) *
+      Math.min(tensorParallelOf(resources), resources.pools?.decodeGpus ?? Number.POSITIVE_INFINITY)
+  )
 }

@@ -10,17 +10,26 @@ import { type LlmModelOptions, modelledLlm, refusal } from './llm-configuration.
 import { type ModelledLlm, transferText } from './llm-pools.ts'
 import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
 
-interface SimulatedLlmLauncherOptions extends Omit<SimulatedLlmOptions, 'server'>, Omit<LlmModelOptions, 'defaults'> {
+interface SimulatedLlmLauncherOptions
+  extends Omit<SimulatedLlmOptions, 'server'>,
+    Omit<LlmModelOptions, 'defaults'> {
   readonly architecture: Decoder
 }
 
 export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions): Launcher {
-  const { architecture, ownGpus, ownArchitectures, engine, acceptance, kvTransfer, ...load } = options
+  const { architecture, ownGpus, ownArchitectures, engine, acceptance, kvTransfer, ...load } =
+    options
   return {
     name: 'simulated',
     async launch(configuration, _trialNumber, signal) {
       signal.throwIfAborted()
-      const modelled = serverOrInfeasible(architecture, configuration, { ownGpus, ownArchitectures, engine, acceptance, kvTransfer })
+      const modelled = serverOrInfeasible(architecture, configuration, {
+        ownGpus,
+        ownArchitectures,
+        engine,
+        acceptance,
+        kvTransfer,
+      })
       const refused = refusal(load.requests, modelled)
       if (refused !== undefined) throw new InfeasibleError('crashed', refused)
       const server = new SimulatedLlmServer({ ...load, server: modelled })
@@ -38,27 +47,49 @@ export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions)
   }
 }
 
-function serverOrInfeasible(architecture: Decoder, configuration: Configuration, options: LlmModelOptions): ModelledLlm {
+function serverOrInfeasible(
+  architecture: Decoder,
+  configuration: Configuration,
+  options: LlmModelOptions,
+): ModelledLlm {
   try {
     return modelledLlm(architecture, configuration, options)
   } catch (error) {
-    if (error instanceof OutOfMemoryError) throw new InfeasibleError('out-of-memory', error.message.replace('(emulated)', '(simulated)'))
-    if (error instanceof DeviceModelError) throw new InfeasibleError(error.kind ?? 'crashed', error.message)
+    if (error instanceof OutOfMemoryError)
+      throw new InfeasibleError('out-of-memory', error.message.replace('(emulated)', '(simulated)'))
+    if (error instanceof DeviceModelError)
+      throw new InfeasibleError(error.kind ?? 'crashed', error.message)
     throw error
   }
 }
 
 /** GPUs of all its servers. */
 const heldBy = ({ tensorParallel }: ModelledLlm['device'], pools: ModelledLlm['pools']): number =>
-  pools === undefined ? tensorParallel : pools.prefill * tensorParallel + pools.decode * pools.decoder.device.tensorParallel
+  pools === undefined
+    ? tensorParallel
+    : pools.prefill * tensorParallel + pools.decode * pools.decoder.device.tensorParallel
 
-const pooledText = ({ pools }: ModelledLlm): string => (pools === undefined ? '' : `; ${transferText(pools.transfer)}`)
+const pooledText = ({ pools }: ModelledLlm): string =>
+  pools === undefined ? '' : `; ${transferText(pools.transfer)}`
 
 function usageOf(server: SimulatedLlmServer, { memoryMiB, device, pools }: ModelledLlm) {
-  const { elapsedMs, busyMs, poolsBusyMs: pooled, steps, stepSequences, accepted, draftings, ...engine } = server.usage
+  const {
+    elapsedMs,
+    busyMs,
+    poolsBusyMs: pooled,
+    steps,
+    stepSequences,
+    accepted,
+    draftings,
+    ...engine
+  } = server.usage
   return {
     ...(elapsedMs > 0 && { gpuUtilization: busyMs / elapsedMs }),
-    ...(elapsedMs > 0 && pooled && { prefillUtilization: pooled.prefill / elapsedMs, decodeUtilization: pooled.decode / elapsedMs }),
+    ...(elapsedMs > 0 &&
+      pooled && {
+        prefillUtilization: pooled.prefill / elapsedMs,
+        decodeUtilization: pooled.decode / elapsedMs,
+      }),
     gpuMemoryMiB: memoryMiB * heldBy(device, pools),
     ...(steps > 0 && { realisedBatch: stepSequences / steps, ...engine }),
     ...(draftings > 0 && { acceptedTokens: accepted / draftings }),

@@ -1,6 +1,8 @@
 /**
- * Prompts and answers on servers of their own: a prefill server computes the prompt, its keys and values move to a decode server, which makes the answer
- * (DistServe, Zhong et al., OSDI 2024, sections 2 and 3; Splitwise, Patel et al., ISCA 2024). How fast they move is assumed, not measured.
+ * Prompts and answers on servers of their own: a prefill server computes the prompt, its keys and
+ * values move to a decode server, which makes the answer (DistServe, Zhong et al., OSDI 2024,
+ * sections 2 and 3; Splitwise, Patel et al., ISCA 2024). How fast they move is assumed, not
+ * measured.
  */
 import { type Decoder, kvElementsPerToken } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
@@ -10,7 +12,10 @@ import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import { cacheBytes, hasNvlink, type LlmDevice, links } from '../../predictor/llm/step-model.ts'
 import type { Resources } from '../../resources.ts'
 
-/** The way from a prefill server to a decode server: GB/s of each GPU, one after the other, and ms of each request beside. */
+/**
+ * The way from a prefill server to a decode server: GB/s of each GPU, one after the other, and ms
+ * of each request beside.
+ */
 export interface KvTransfer {
   readonly gbPerS: number
   readonly latencyMs: number
@@ -33,11 +38,16 @@ export const transferText = ({ gbPerS, latencyMs }: KvTransfer): string =>
   `keys and values move at ${gbPerS} GB/s a GPU and ${latencyMs} ms a request (assumed)`
 
 /**
- * What hands a request over, by server. vLLM 0.11 (NixlConnector): its router sends the prompt on once it is computed, the decode server fetches what
- * was computed and makes the first token of its last one. SGLang 0.5: its router sends to both at once, the first token comes along. Of either the first
- * token reaches the client from the decode server, so that the time to it has the transfer in it.
+ * What hands a request over, by server. vLLM 0.11 (NixlConnector): its router sends the prompt on
+ * once it is computed, the decode server fetches what was computed and makes the first token of its
+ * last one. SGLang 0.5: its router sends to both at once, the first token comes along. Of either
+ * the first token reaches the client from the decode server, so that the time to it has the
+ * transfer in it.
  */
-const handOvers: Readonly<Partial<Record<LlmEngineName, 'fetched' | 'pushed'>>> = { vllm: 'fetched', sglang: 'pushed' }
+const handOvers: Readonly<Partial<Record<LlmEngineName, 'fetched' | 'pushed'>>> = {
+  vllm: 'fetched',
+  sglang: 'pushed',
+}
 /** Servers that have pools. */
 export const pooledEngines = Object.keys(handOvers) as readonly LlmEngineName[]
 
@@ -72,11 +82,17 @@ export function llmPools(
   const { engine, device } = server
   const handOver = handOvers[engine]
   if (handOver === undefined)
-    throw new DeviceModelError(`${engine} has no pools of prefill and decode servers here`, `${pooledEngines.join(' and ')} have`)
+    throw new DeviceModelError(
+      `${engine} has no pools of prefill and decode servers here`,
+      `${pooledEngines.join(' and ')} have`,
+    )
   const { prefill, decode, prefillGpus, decodeGpus } = resources.pools
   const fault = splitFault(engine, prefillGpus, decodeGpus)
   if (fault !== undefined)
-    throw new DeviceModelError(`decode servers of ${decodeGpus} GPUs cannot take over from prefill servers of ${prefillGpus}`, fault)
+    throw new DeviceModelError(
+      `decode servers of ${decodeGpus} GPUs cannot take over from prefill servers of ${prefillGpus}`,
+      fault,
+    )
   const transfer = { ...assumedTransfer(device.gpu, resources.gpus), ...said }
   // The end with fewer GPUs has fewer links.
   const bytesEach = kvBytesOf(architecture, device) / Math.min(prefillGpus, decodeGpus)
@@ -85,14 +101,21 @@ export function llmPools(
 }
 
 /**
- * Servers whose decode servers may have fewer GPUs than their prefill servers: each then gathers the heads of several. SGLang 0.5 warns that it is slower
- * (python/sglang/srt/disaggregation/common/conn.py); vLLM's NixlConnector does so after 0.11 (vllm-project/vllm pull request 27274).
+ * Servers whose decode servers may have fewer GPUs than their prefill servers: each then gathers
+ * the heads of several. SGLang 0.5 warns that it is slower
+ * (python/sglang/srt/disaggregation/common/conn.py); vLLM's NixlConnector does so after 0.11
+ * (vllm-project/vllm pull request 27274).
  */
 const gathering: ReadonlySet<LlmEngineName> = new Set(['sglang'])
 
 /** Why servers of so many GPUs cannot hand over to each other; undefined: they can. */
-function splitFault(engine: LlmEngineName, prefillGpus: number, decodeGpus: number): string | undefined {
-  if (Math.max(prefillGpus, decodeGpus) % Math.min(prefillGpus, decodeGpus) !== 0) return 'one must be a multiple of the other'
+function splitFault(
+  engine: LlmEngineName,
+  prefillGpus: number,
+  decodeGpus: number,
+): string | undefined {
+  if (Math.max(prefillGpus, decodeGpus) % Math.min(prefillGpus, decodeGpus) !== 0)
+    return 'one must be a multiple of the other'
   if (decodeGpus >= prefillGpus || gathering.has(engine)) return undefined
   return `${engine} of the stated version has no decode servers of fewer GPUs: raise decodeGpus, or use ${[...gathering].join(', ')}`
 }
@@ -102,9 +125,13 @@ export const splitCondition = (engine: LlmEngineName): string =>
   `decodeReplicas == 0 or decodeGpus % gpus == 0${gathering.has(engine) ? ' or gpus % decodeGpus == 0' : ''}`
 
 /** Of one token, over all GPUs of a server. */
-const kvBytesOf = (architecture: Decoder, device: LlmDevice): number => kvElementsPerToken(architecture) * cacheBytes(device)
+const kvBytesOf = (architecture: Decoder, device: LlmDevice): number =>
+  kvElementsPerToken(architecture) * cacheBytes(device)
 
-/** GPUs that share every layer: those of one server, of a replica with pools those of a prefill server. */
+/**
+ * GPUs that share every layer: those of one server, of a replica with pools those of a prefill
+ * server.
+ */
 export const tensorParallelOf = ({ gpus, pools }: Resources): number => pools?.prefillGpus ?? gpus
 
 /** No prompts are computed in steps of their own there. */

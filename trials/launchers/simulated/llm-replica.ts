@@ -1,4 +1,7 @@
-/** One server of a language model in virtual time: the scheduler of the emulated one, its steps as long as its profile says. */
+/**
+ * One server of a language model in virtual time: the scheduler of the emulated one, its steps as
+ * long as its profile says.
+ */
 import { ContinuousBatcher, type Sequence, type Step } from '../../predictor/llm/scheduler.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 
@@ -33,7 +36,14 @@ export class LlmReplica {
   readonly #server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>
   /** Lasts from one play to the next, and with it what it knows of beginnings. */
   readonly #batcher: ContinuousBatcher
-  readonly usage: ReplicaUsage = { busyMs: 0, steps: 0, stepSequences: 0, sequences: 0, waiting: 0, cacheUse: 0 }
+  readonly usage: ReplicaUsage = {
+    busyMs: 0,
+    steps: 0,
+    stepSequences: 0,
+    sequences: 0,
+    waiting: 0,
+    cacheUse: 0,
+  }
   #arrivals: Arrival[] = []
   #arrived = 0
   #takenInMs = 0
@@ -65,7 +75,10 @@ export class LlmReplica {
     this.#takenInMs = 0
   }
 
-  /** When the host has taken in a request that reaches it at `ms`: one after the other, in the order of the calls. */
+  /**
+   * When the host has taken in a request that reaches it at `ms`: one after the other, in the order
+   * of the calls.
+   */
   takeIn(ms: number): number {
     this.#takenInMs = Math.max(this.#takenInMs, ms) + this.#server.frontMs
     return this.#takenInMs
@@ -85,7 +98,10 @@ export class LlmReplica {
 
   /** When something next happens, ms; infinite when nothing will. */
   get dueMs(): number {
-    return Math.min(this.#underWay?.endMs ?? Number.POSITIVE_INFINITY, this.#arrivals[this.#arrived]?.atMs ?? Number.POSITIVE_INFINITY)
+    return Math.min(
+      this.#underWay?.endMs ?? Number.POSITIVE_INFINITY,
+      this.#arrivals[this.#arrived]?.atMs ?? Number.POSITIVE_INFINITY,
+    )
   }
 
   /** Does what is due at `now`. */
@@ -108,7 +124,11 @@ export class LlmReplica {
     usage.waiting = Math.max(usage.waiting, this.#batcher.waiting)
     usage.cacheUse = Math.max(usage.cacheUse, this.#batcher.cacheUse)
     const onceMs = this.#server.stepMs(step.work)
-    const until = stepsUntil(this.#arrivals[this.#arrived]?.atMs ?? Number.POSITIVE_INFINITY, now, onceMs)
+    const until = stepsUntil(
+      this.#arrivals[this.#arrived]?.atMs ?? Number.POSITIVE_INFINITY,
+      now,
+      onceMs,
+    )
     this.#underWay = this.#lasting(step, now, onceMs, Math.min(step.repeats(), until))
   }
 
@@ -118,11 +138,19 @@ export class LlmReplica {
     if (until < times) this.#underWay = this.#lasting(step, startMs, onceMs, until)
   }
 
-  /** Steps of the same sequences alone are done as one: their time grows evenly with the context. */
+  /**
+   * Steps of the same sequences alone are done as one: their time grows evenly with the context.
+   */
   #lasting(step: Step, startMs: number, onceMs: number, times: number): UnderWay {
     const { decodes, decodeContext } = step.work
     const ms =
-      times === 1 ? onceMs : times * this.#server.stepMs({ ...step.work, decodeContext: decodeContext + ((times - 1) / 2) * decodes })
+      times === 1
+        ? onceMs
+        : times *
+          this.#server.stepMs({
+            ...step.work,
+            decodeContext: decodeContext + ((times - 1) / 2) * decodes,
+          })
     return { step, startMs, onceMs, times, endMs: startMs + ms }
   }
 
@@ -136,4 +164,5 @@ export class LlmReplica {
 }
 
 /** Steps until the one in which something comes is over. */
-const stepsUntil = (atMs: number, startMs: number, onceMs: number): number => Math.max(1, Math.ceil((atMs - startMs) / onceMs))
+const stepsUntil = (atMs: number, startMs: number, onceMs: number): number =>
+  Math.max(1, Math.ceil((atMs - startMs) / onceMs))

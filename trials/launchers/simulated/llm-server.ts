@@ -1,6 +1,7 @@
 /**
- * A language model's server in virtual time: one that computes prompts and answers, or a pool of servers for each, asked in turn. Requests reach a scheduler
- * once the host has taken them in; tokens leave it at once.
+ * A language model's server in virtual time: one that computes prompts and answers, or a pool of
+ * servers for each, asked in turn. Requests reach a scheduler once the host has taken them in;
+ * tokens leave it at once.
  */
 import { schedule } from '../../../profiler/generator/arrivals.ts'
 import type { Load, VirtualRun, VirtualServer } from '../../../profiler/types.ts'
@@ -61,14 +62,16 @@ export class SimulatedLlmServer implements VirtualServer {
     const { server, requests } = options
     const { pools } = server
     this.#beginnings = new SeenBeginnings(requests)
-    const replicas = (count: number, of: LlmServer) => Array.from({ length: count }, () => new LlmReplica(of))
+    const replicas = (count: number, of: LlmServer) =>
+      Array.from({ length: count }, () => new LlmReplica(of))
     this.#first = replicas(pools?.prefill ?? 1, server)
     this.#decoders = pools === undefined ? [] : replicas(pools.decode, pools.decoder)
   }
 
   get usage(): SimulatedLlmUsage {
     const all = this.#replicas
-    const sum = (of: (replica: LlmReplica) => number) => all.reduce((total, replica) => total + of(replica), 0)
+    const sum = (of: (replica: LlmReplica) => number) =>
+      all.reduce((total, replica) => total + of(replica), 0)
     const most = (of: (replica: LlmReplica) => number) => Math.max(...all.map(of))
     return {
       elapsedMs: this.#elapsedMs,
@@ -89,7 +92,10 @@ export class SimulatedLlmServer implements VirtualServer {
     const prefill = meanBusyMs(this.#first)
     if (pools === undefined) return { busyMs: prefill }
     const decode = meanBusyMs(this.#decoders)
-    const [prefillGpus, decodeGpus] = [pools.prefill * device.tensorParallel, pools.decode * pools.decoder.device.tensorParallel]
+    const [prefillGpus, decodeGpus] = [
+      pools.prefill * device.tensorParallel,
+      pools.decode * pools.decoder.device.tensorParallel,
+    ]
     return {
       busyMs: (prefillGpus * prefill + decodeGpus * decode) / (prefillGpus + decodeGpus),
       poolsBusyMs: { prefill, decode },
@@ -107,7 +113,8 @@ export class SimulatedLlmServer implements VirtualServer {
     for (const replica of all) replica.restart()
     const closed = load.kind === 'closed'
     const endMs = load.durationS * 1000
-    const sentMs = load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : schedule(load)
+    const sentMs =
+      load.kind === 'closed' ? new Array<number>(load.connections).fill(0) : schedule(load)
     const answers: Answer[] = []
     const keptGaps = Math.max(1, Math.ceil((sentMs.length * meanOutput(requests)) / gapsKept))
     const gapsMs: number[] = []
@@ -131,7 +138,8 @@ export class SimulatedLlmServer implements VirtualServer {
       const token = (index: number, last: boolean) => {
         if (index === 0) answer.firstMs = now
         else if (number % keptGaps === 0)
-          for (let i = answer.index; i < index; i++) gapsMs.push((now - answer.lastMs) / (index - answer.index))
+          for (let i = answer.index; i < index; i++)
+            gapsMs.push((now - answer.lastMs) / (index - answer.index))
         answer.lastMs = now
         answer.index = index
         if (!last) return
@@ -173,28 +181,46 @@ export class SimulatedLlmServer implements VirtualServer {
       const computed = () => {
         // A transfer has the links of both its ends to itself.
         const readyMs = Math.max(now(), known ?? decode.takeIn(now()))
-        const movedMs = Math.max(readyMs, freeMs.get(prefill) ?? 0, freeMs.get(decode) ?? 0) + pools.transferMs(promptTokens)
+        const movedMs =
+          Math.max(readyMs, freeMs.get(prefill) ?? 0, freeMs.get(decode) ?? 0) +
+          pools.transferMs(promptTokens)
         freeMs.set(prefill, movedMs)
         freeMs.set(decode, movedMs)
         const thereMs = movedMs + pools.transfer.latencyMs
         if (pools.handOver === 'fetched') {
-          const rest = { promptTokens, outputTokens, computedTokens: promptTokens - 1, token: sent.token }
+          const rest = {
+            promptTokens,
+            outputTokens,
+            computedTokens: promptTokens - 1,
+            token: sent.token,
+          }
           return reaches(decode, thereMs, rest, sent)
         }
         decode.at(thereMs, () => {
           sent.token(0, outputTokens === 1)
           const token = (index: number, last: boolean) => sent.token(index + 1, last)
-          const rest = { promptTokens: promptTokens + 1, outputTokens: outputTokens - 1, computedTokens: promptTokens, token }
+          const rest = {
+            promptTokens: promptTokens + 1,
+            outputTokens: outputTokens - 1,
+            computedTokens: promptTokens,
+            token,
+          }
           if (outputTokens > 1 && !decode.add(rest)) sent.refused()
         })
       }
       const { prefix } = sent
-      reaches(prefill, prefill.takeIn(ms), { promptTokens, outputTokens: 1, prefix, token: computed }, sent)
+      reaches(
+        prefill,
+        prefill.takeIn(ms),
+        { promptTokens, outputTokens: 1, prefix, token: computed },
+        sent,
+      )
     }
   }
 }
 
-const meanBusyMs = (replicas: readonly LlmReplica[]): number => replicas.reduce((sum, { usage }) => sum + usage.busyMs, 0) / replicas.length
+const meanBusyMs = (replicas: readonly LlmReplica[]): number =>
+  replicas.reduce((sum, { usage }) => sum + usage.busyMs, 0) / replicas.length
 
 const reaches = (replica: LlmReplica, atMs: number, sequence: Sequence, { refused }: Sent): void =>
   replica.at(atMs, () => {
@@ -220,7 +246,8 @@ const meanOutput = (requests: readonly LlmRequest[]): number =>
   requests.reduce((sum, { outputTokens }) => sum + outputTokens, 0) / requests.length
 
 function runOf(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRun {
-  const of = (value: (answer: Answer) => number) => Float64Array.from(answers, (answer) => (answer.done ? value(answer) : Number.NaN))
+  const of = (value: (answer: Answer) => number) =>
+    Float64Array.from(answers, (answer) => (answer.done ? value(answer) : Number.NaN))
   const ttft = (a: Answer) => a.firstMs - a.sentMs
   const tpot = (a: Answer) => (a.tokens < 2 ? 0 : (a.lastMs - a.firstMs) / (a.tokens - 1))
   const e2e = (a: Answer) => a.lastMs - a.sentMs

@@ -13,7 +13,11 @@ import { SimulatedLlmServer } from './llm-server.ts'
 
 const llama = architectureOf('llama-3.1-8b') as Decoder
 const { signal } = new AbortController()
-const request = (promptTokens: number, outputTokens: number, prefix: readonly number[] = []): LlmRequest => ({
+const request = (
+  promptTokens: number,
+  outputTokens: number,
+  prefix: readonly number[] = [],
+): LlmRequest => ({
   promptTokens,
   outputTokens,
   prefix,
@@ -27,13 +31,23 @@ const slo: Slo = {
     { metric: 'tpot', limitMs: 25 },
   ],
 }
-const simulated = (configuration: Record<string, number | string>, requests: readonly LlmRequest[]) => {
+const simulated = (
+  configuration: Record<string, number | string>,
+  requests: readonly LlmRequest[],
+) => {
   const server = modelledLlm(llama, configuration)
   return { server, simulation: new SimulatedLlmServer({ server, requests }) }
 }
 const open = (rateRps: number, requests: number) =>
-  ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: requests / rateRps, seed: 1 }) as const
-const mean = (values: ArrayLike<number>) => Array.from(values).reduce((sum, v) => sum + v, 0) / values.length
+  ({
+    kind: 'open',
+    rateRps,
+    arrivals: { kind: 'poisson' },
+    durationS: requests / rateRps,
+    seed: 1,
+  }) as const
+const mean = (values: ArrayLike<number>) =>
+  Array.from(values).reduce((sum, v) => sum + v, 0) / values.length
 
 describe('a server in virtual time', () => {
   test('alone, the first token takes the prompt, and each further one a decoding step', () => {
@@ -41,15 +55,24 @@ describe('a server in virtual time', () => {
     const run = simulation.play({ kind: 'closed', connections: 1, durationS: 5 })
     const { latenciesMs, tokens } = run.stream!
     const { ttft: ttftMs, tpot: tpotMs, e2e: e2eMs } = latenciesMs
-    expect(ttftMs[0]).toBeCloseTo(server.frontMs + server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }), 6)
-    expect(tpotMs[0]).toBeCloseTo(server.stepMs({ prefillTokens: 0, decodes: 1, decodeContext: 550.5 }), 2)
+    expect(ttftMs[0]).toBeCloseTo(
+      server.frontMs + server.stepMs({ prefillTokens: 500, decodes: 0, decodeContext: 0 }),
+      6,
+    )
+    expect(tpotMs[0]).toBeCloseTo(
+      server.stepMs({ prefillTokens: 0, decodes: 1, decodeContext: 550.5 }),
+      2,
+    )
     expect(e2eMs[0]).toBeCloseTo(ttftMs[0]! + 99 * tpotMs[0]!, 6)
     expect([tokens[0], run.latencyMs[0]]).toEqual([100, e2eMs[0]])
     expect(run.latencyMs.length).toBe(Math.ceil(5000 / e2eMs[0]!))
   })
 
   test('more load is never faster, and beyond saturation first tokens wait', () => {
-    const { simulation } = simulated({ gpu: 'H100', maxNumSeqs: 32 }, [request(200, 80), request(400, 160)])
+    const { simulation } = simulated({ gpu: 'H100', maxNumSeqs: 32 }, [
+      request(200, 80),
+      request(400, 160),
+    ])
     const [slow, busy, over] = [2, 15, 60].map((rate) => simulation.play(open(rate, 400)).stream!)
     expect(mean(busy!.latenciesMs.ttft)).toBeGreaterThan(mean(slow!.latenciesMs.ttft))
     expect(mean(busy!.latenciesMs.tpot)).toBeGreaterThan(mean(slow!.latenciesMs.tpot))
@@ -58,17 +81,29 @@ describe('a server in virtual time', () => {
 
   test('beginnings in common are computed once', () => {
     const prefix = Array.from({ length: 60 }, (_, i) => i)
-    const own = simulated({ gpu: 'L4', quantization: 'awq' }, [request(1000, 10)]).simulation.play(open(0.5, 20))
-    const shared = simulated({ gpu: 'L4', quantization: 'awq' }, [request(1000, 10, prefix)]).simulation.play(open(0.5, 20))
+    const own = simulated({ gpu: 'L4', quantization: 'awq' }, [request(1000, 10)]).simulation.play(
+      open(0.5, 20),
+    )
+    const shared = simulated({ gpu: 'L4', quantization: 'awq' }, [
+      request(1000, 10, prefix),
+    ]).simulation.play(open(0.5, 20))
     expect(shared.stream!.latenciesMs.ttft[0]).toBeCloseTo(own.stream!.latenciesMs.ttft[0]!, 6)
-    expect(mean(shared.stream!.latenciesMs.ttft)).toBeLessThan(0.6 * mean(own.stream!.latenciesMs.ttft))
+    expect(mean(shared.stream!.latenciesMs.ttft)).toBeLessThan(
+      0.6 * mean(own.stream!.latenciesMs.ttft),
+    )
   })
 
   test('a conversation finds what it said, and no window what another one sent', () => {
     const said = (of: number) => Array.from({ length: 60 }, (_, i) => 100 * of + i)
-    const conversations = [1, 2, 3, 4].flatMap((of) => [request(1000, 10, said(of)), request(1200, 10, said(of))])
+    const conversations = [1, 2, 3, 4].flatMap((of) => [
+      request(1000, 10, said(of)),
+      request(1200, 10, said(of)),
+    ])
     const { simulation } = simulated({ gpu: 'L4', quantization: 'awq' }, conversations)
-    const [first, again] = [1, 2].map(() => simulation.play({ kind: 'closed', connections: 1, durationS: 8 }).stream!.latenciesMs.ttft)
+    const [first, again] = [1, 2].map(
+      () =>
+        simulation.play({ kind: 'closed', connections: 1, durationS: 8 }).stream!.latenciesMs.ttft,
+    )
     expect(again).toEqual(first)
     expect(first!.length).toBeGreaterThan(2 * conversations.length)
     for (let i = 1; i < first!.length; i += 2) expect(first![i]).toBeLessThan(0.5 * first![i - 1]!)
@@ -124,13 +159,17 @@ describe('the launcher', () => {
 })
 
 describe('the closed form', () => {
-  const requests = Array.from({ length: 200 }, (_, i) => request(50 + ((i * 37) % 300), 40 + ((i * 53) % 200)))
+  const requests = Array.from({ length: 200 }, (_, i) =>
+    request(50 + ((i * 37) % 300), 40 + ((i * 53) % 200)),
+  )
   const load = llmLoad(requests)
 
   /** Share of requests that keep the joint SLO at a rate. */
   const goodAt = (configuration: Record<string, number | string>, rate: number) => {
     const run = simulated(configuration, requests).simulation.play(open(rate, 1500))
-    return countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
+    return (
+      countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
+    )
   }
 
   test.each<Record<string, number | string>>([
@@ -138,23 +177,42 @@ describe('the closed form', () => {
     { gpu: 'A100-80GB', maxNumSeqs: 32 },
     { gpu: 'H100', maxNumSeqs: 128, quantization: 'fp8', maxNumBatchedTokens: 4096 },
   ])('puts the capacity where the simulation does, within 20 %: %j', (configuration) => {
-    const { capacityRps, saturationRps } = llmCapacities({ server: modelledLlm(llama, configuration), load }, slo)()
+    const { capacityRps, saturationRps } = llmCapacities(
+      { server: modelledLlm(llama, configuration), load },
+      slo,
+    )()
     expect(goodAt(configuration, 0.8 * capacityRps)).toBeGreaterThanOrEqual(slo.percentile)
     expect(goodAt(configuration, 1.25 * capacityRps)).toBeLessThan(slo.percentile)
     expect(saturationRps).toBeGreaterThanOrEqual(0.99 * capacityRps)
   })
 
-  test.each([0.4, 1.3, 2])('a slowdown of %d is a server whose every part takes as much longer', (slowdown) => {
-    const server = modelledLlm(llama, { gpu: 'A100-80GB' }, { engine: 'sglang' })
-    const slower = { ...server, frontMs: slowdown * server.frontMs, stepMs: (work: StepWork) => slowdown * server.stepMs(work) }
-    const [scaled, own] = [llmCapacities({ server, load }, slo)(slowdown), llmCapacities({ server: slower, load }, slo)()]
-    for (const part of ['capacityRps', 'saturationRps', 'idleMs'] as const) expect(scaled[part] / own[part]).toBeCloseTo(1, 1.7)
-    expect(scaled.binding).toBe(own.binding)
-  })
+  test.each([0.4, 1.3, 2])(
+    'a slowdown of %d is a server whose every part takes as much longer',
+    (slowdown) => {
+      const server = modelledLlm(llama, { gpu: 'A100-80GB' }, { engine: 'sglang' })
+      const slower = {
+        ...server,
+        frontMs: slowdown * server.frontMs,
+        stepMs: (work: StepWork) => slowdown * server.stepMs(work),
+      }
+      const [scaled, own] = [
+        llmCapacities({ server, load }, slo)(slowdown),
+        llmCapacities({ server: slower, load }, slo)(),
+      ]
+      for (const part of ['capacityRps', 'saturationRps', 'idleMs'] as const)
+        expect(scaled[part] / own[part]).toBeCloseTo(1, 1.7)
+      expect(scaled.binding).toBe(own.binding)
+    },
+  )
 
   test('what a lone request misses has no capacity', () => {
-    const strict = { ...slo, limits: [{ metric: 'ttft', limitMs: 400 } as const, { metric: 'tpot', limitMs: 3 } as const] }
-    expect(llmCapacities({ server: modelledLlm(llama, { gpu: 'H100' }), load }, strict)()).toMatchObject({
+    const strict = {
+      ...slo,
+      limits: [{ metric: 'ttft', limitMs: 400 } as const, { metric: 'tpot', limitMs: 3 } as const],
+    }
+    expect(
+      llmCapacities({ server: modelledLlm(llama, { gpu: 'H100' }), load }, strict)(),
+    ).toMatchObject({
       capacityRps: 0,
       binding: 'slo',
     })
@@ -169,13 +227,22 @@ describe('the closed form', () => {
     const unknown = estimator.estimate({ gpu: 'H100', gpus: 2 })
     expect(unknown.serves && unknown.relativeError).toBeGreaterThan(estimated.relativeError)
     expect(estimator.estimate({ gpu: 'T4' }).serves).toBe(false)
-    expect([estimator.cannotServe({ gpu: 'T4' }), estimator.cannotServe({ gpu: 'V100', quantization: 'awq' })]).toEqual([false, true])
-    const large = createLlmEstimator({ architecture: architectureOf('llama-3.1-70b') as Decoder, slo, requests: () => requests })
+    expect([
+      estimator.cannotServe({ gpu: 'T4' }),
+      estimator.cannotServe({ gpu: 'V100', quantization: 'awq' }),
+    ]).toEqual([false, true])
+    const large = createLlmEstimator({
+      architecture: architectureOf('llama-3.1-70b') as Decoder,
+      slo,
+      requests: () => requests,
+    })
     expect(large.cannotServe({ gpu: 'L4' })).toBe(true)
     const factors = estimator.priorFactors(['H100', 'L4'])
     const moved = factors.at([0.2, 0])
     expect(moved.logRate({ gpu: 'H100' })).toBeLessThan(estimator.priorLogRate({ gpu: 'H100' })!)
-    expect(moved.logRate({ gpu: 'L4', quantization: 'awq' })).toBeCloseTo(estimator.priorLogRate({ gpu: 'L4', quantization: 'awq' })!)
+    expect(moved.logRate({ gpu: 'L4', quantization: 'awq' })).toBeCloseTo(
+      estimator.priorLogRate({ gpu: 'L4', quantization: 'awq' })!,
+    )
     const [own, other] = moved.sensitivities({ gpu: 'H100' })
     expect(own).toBeLessThan(-0.3)
     expect(other).toBe(0)
@@ -183,54 +250,93 @@ describe('the closed form', () => {
 })
 
 describe('speculative decoding', () => {
-  const drafting = { gpu: 'H100', maxNumSeqs: 256, speculativeTokens: 4, speculativeMethod: 'eagle3' } as const
+  const drafting = {
+    gpu: 'H100',
+    maxNumSeqs: 256,
+    speculativeTokens: 4,
+    speculativeMethod: 'eagle3',
+  } as const
   const plain = { gpu: 'H100', maxNumSeqs: 256 } as const
   const requests = [request(200, 150)]
 
   test('alone an answer comes sooner, and under load fewer of them do', () => {
     const alone = (configuration: Record<string, number | string>) =>
-      mean(simulated(configuration, requests).simulation.play({ kind: 'closed', connections: 1, durationS: 20 }).stream!.latenciesMs.tpot)
+      mean(
+        simulated(configuration, requests).simulation.play({
+          kind: 'closed',
+          connections: 1,
+          durationS: 20,
+        }).stream!.latenciesMs.tpot,
+      )
     expect(alone(drafting) / alone(plain)).toBeLessThan(0.55)
     const words = { ...drafting, speculativeMethod: 'ngram' }
     expect(alone(words) / alone(plain)).toBeLessThan(0.85)
 
     const saturated = (configuration: Record<string, number | string>) =>
-      simulated(configuration, requests).simulation.play({ kind: 'closed', connections: 256, durationS: 20 }).latencyMs.length
+      simulated(configuration, requests).simulation.play({
+        kind: 'closed',
+        connections: 256,
+        durationS: 20,
+      }).latencyMs.length
     expect(saturated(words) / saturated(plain)).toBeLessThan(0.9)
     // Of what is accepted more often the long drafts are the first to cost.
     expect(saturated(drafting)).toBeLessThan(saturated({ ...drafting, speculativeTokens: 2 }))
     expect(alone(drafting)).toBeLessThan(alone({ ...drafting, speculativeTokens: 2 }))
   })
 
-  // EAGLE-3 in SGLang on an H100, this model, MT-bench. Alone: SGLang's documentation (158.34 and 373.25 tokens a second, of a tree). Sixty-four: Li et al. 2025, abstract.
+  // EAGLE-3 in SGLang on an H100, this model, MT-bench. Alone: SGLang's documentation (158.34 and
+  // 373.25 tokens a second, of a tree). Sixty-four: Li et al. 2025, abstract.
   test.each([
     [1, 373.25 / 158.34],
     [64, 1.38],
-  ])('%d answers at a time gain as EAGLE-3 does where it was measured, within 15 %%', (connections, gain) => {
-    const answers = Array.from({ length: 60 }, (_, i) => request(100, 250 + ((i * 37) % 300)))
-    const throughput = (speculativeTokens: number) => {
-      const configuration = { gpu: 'H100', maxNumBatchedTokens: 8192, speculativeTokens, speculativeMethod: 'eagle3' }
-      const server = modelledLlm(llama, configuration, { engine: 'sglang' })
-      return new SimulatedLlmServer({ server, requests: answers }).play({ kind: 'closed', connections, durationS: 120 }).latencyMs.length
-    }
-    expect(Math.abs(throughput(3) / throughput(0) / gain - 1)).toBeLessThan(0.15)
-  })
+  ])(
+    '%d answers at a time gain as EAGLE-3 does where it was measured, within 15 %%',
+    (connections, gain) => {
+      const answers = Array.from({ length: 60 }, (_, i) => request(100, 250 + ((i * 37) % 300)))
+      const throughput = (speculativeTokens: number) => {
+        const configuration = {
+          gpu: 'H100',
+          maxNumBatchedTokens: 8192,
+          speculativeTokens,
+          speculativeMethod: 'eagle3',
+        }
+        const server = modelledLlm(llama, configuration, { engine: 'sglang' })
+        return new SimulatedLlmServer({ server, requests: answers }).play({
+          kind: 'closed',
+          connections,
+          durationS: 120,
+        }).latencyMs.length
+      }
+      expect(Math.abs(throughput(3) / throughput(0) / gain - 1)).toBeLessThan(0.15)
+    },
+  )
 
   test('the time between tokens is by token, several of a step share it', () => {
     const { simulation } = simulated(drafting, [request(100, 50)])
-    const { latenciesMs, gapsMs, tokens } = simulation.play({ kind: 'closed', connections: 1, durationS: 5 }).stream!
+    const { latenciesMs, gapsMs, tokens } = simulation.play({
+      kind: 'closed',
+      connections: 1,
+      durationS: 5,
+    }).stream!
     const [ttft, tpot, e2e] = [latenciesMs.ttft[0]!, latenciesMs.tpot[0]!, latenciesMs.e2e[0]!]
     expect(tokens[0]).toBe(50)
     expect(e2e).toBeCloseTo(ttft + 49 * tpot, 6)
     // Of every answer 49, however many steps it took; those of the first one add up to it.
     expect(gapsMs!.length % 49).toBe(0)
-    expect(Array.from(gapsMs!.slice(0, 49)).reduce((sum, ms) => sum + ms, 0)).toBeCloseTo(49 * tpot, 6)
+    expect(Array.from(gapsMs!.slice(0, 49)).reduce((sum, ms) => sum + ms, 0)).toBeCloseTo(
+      49 * tpot,
+      6,
+    )
   })
 
   test("none is as if nothing were said of it, and the user's word counts", () => {
     const tpot = (configuration: Record<string, number | string>, acceptance?: number) => {
       const server = modelledLlm(llama, configuration, { acceptance })
-      const run = new SimulatedLlmServer({ server, requests }).play({ kind: 'closed', connections: 1, durationS: 20 })
+      const run = new SimulatedLlmServer({ server, requests }).play({
+        kind: 'closed',
+        connections: 1,
+        durationS: 20,
+      })
       return mean(run.stream!.latenciesMs.tpot)
     }
     expect(tpot({ ...plain, speculativeTokens: 0, speculativeMethod: 'eagle3' })).toBe(tpot(plain))
@@ -240,27 +346,48 @@ describe('speculative decoding', () => {
   })
 
   test('usage says how many draft tokens a step kept', async () => {
-    const predictor = await createSimulatedLlmLauncher({ architecture: llama, requests, acceptance: 0.5 }).launch(drafting, 1, signal)
+    const predictor = await createSimulatedLlmLauncher({
+      architecture: llama,
+      requests,
+      acceptance: 0.5,
+    }).launch(drafting, 1, signal)
     if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
     predictor.target.server.play(open(5, 100))
     const { acceptedTokens } = await predictor.usage()
     expect(acceptanceOf(acceptedTokens!, 4)).toBeCloseTo(0.5, 1)
   })
 
-  const mixed = Array.from({ length: 200 }, (_, i) => request(50 + ((i * 37) % 300), 40 + ((i * 53) % 200)))
+  const mixed = Array.from({ length: 200 }, (_, i) =>
+    request(50 + ((i * 37) % 300), 40 + ((i * 53) % 200)),
+  )
   test.each<[Record<string, number | string>, number]>([
     [{ gpu: 'H100', maxNumSeqs: 256, speculativeTokens: 4, speculativeMethod: 'eagle3' }, 0.7],
     [{ gpu: 'A100-80GB', maxNumSeqs: 64, speculativeTokens: 2, speculativeMethod: 'ngram' }, 0.3],
-    [{ gpu: 'H100', maxNumSeqs: 128, speculativeTokens: 3, speculativeMethod: 'draft', speculativeModel: 'llama-3.2-1b' }, 0.8],
-  ])('the closed form puts the capacity where the simulation does, within 20 %%: %j', (configuration, acceptance) => {
-    const server = modelledLlm(llama, configuration, { acceptance })
-    const { capacityRps, saturationRps } = llmCapacities({ server, load: llmLoad(mixed) }, slo)()
-    const goodAt = (rate: number) => {
-      const run = new SimulatedLlmServer({ server, requests: mixed }).play(open(rate, 1500))
-      return countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
-    }
-    expect(goodAt(0.8 * capacityRps)).toBeGreaterThanOrEqual(slo.percentile)
-    expect(goodAt(1.25 * capacityRps)).toBeLessThan(slo.percentile)
-    expect(saturationRps).toBeGreaterThanOrEqual(0.99 * capacityRps)
-  })
+    [
+      {
+        gpu: 'H100',
+        maxNumSeqs: 128,
+        speculativeTokens: 3,
+        speculativeMethod: 'draft',
+        speculativeModel: 'llama-3.2-1b',
+      },
+      0.8,
+    ],
+  ])(
+    'the closed form puts the capacity where the simulation does, within 20 %%: %j',
+    (configuration, acceptance) => {
+      const server = modelledLlm(llama, configuration, { acceptance })
+      const { capacityRps, saturationRps } = llmCapacities({ server, load: llmLoad(mixed) }, slo)()
+      const goodAt = (rate: number) => {
+        const run = new SimulatedLlmServer({ server, requests: mixed }).play(open(rate, 1500))
+        return (
+          countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length /
+          run.latencyMs.length
+        )
+      }
+      expect(goodAt(0.8 * capacityRps)).toBeGreaterThanOrEqual(slo.percentile)
+      expect(goodAt(1.25 * capacityRps)).toBeLessThan(slo.percentile)
+      expect(saturationRps).toBeGreaterThanOrEqual(0.99 * capacityRps)
+    },
+  )
 })

@@ -11,7 +11,11 @@ const launcher = createSimulatedLauncher({
   architecture,
   seed: 7,
 })
-const measured = async (configuration: Record<string, number | string>, seed = 1, limitMs = slo.limitMs) => {
+const measured = async (
+  configuration: Record<string, number | string>,
+  seed = 1,
+  limitMs = slo.limitMs,
+) => {
   const { target } = await launcher.launch(configuration, seed, signal)
   if (target.kind !== 'virtual') throw new Error('not virtual')
   return measureSimulatedCapacity({ target, slo: { ...slo, limitMs }, seed, signal })
@@ -44,8 +48,13 @@ test.each([
   async (cpuCores, batchSize) => {
     const tiny = architectureOf('bert-tiny')
     const estimated = createEstimator({ architecture: tiny, slo }).estimate({ cpuCores, batchSize })
-    const { target } = await createSimulatedLauncher({ architecture: tiny, seed: 7 }).launch({ cpuCores, batchSize }, 1, signal)
-    if (target.kind !== 'virtual' || !estimated.serves) throw new Error('not virtual, or does not serve')
+    const { target } = await createSimulatedLauncher({ architecture: tiny, seed: 7 }).launch(
+      { cpuCores, batchSize },
+      1,
+      signal,
+    )
+    if (target.kind !== 'virtual' || !estimated.serves)
+      throw new Error('not virtual, or does not serve')
     const { capacityRps } = await measureSimulatedCapacity({ target, slo, seed: 7, signal })
     expect(Math.abs(estimated.capacityRps / capacityRps - 1)).toBeLessThan(0.12)
   },
@@ -54,7 +63,11 @@ test.each([
 test('batches that take longer than a look at the saturation cost no capacity: 128 at a time are nearly as good as 32', async () => {
   const large = createSimulatedLauncher({ architecture: architectureOf('bert-large'), seed: 7 })
   const of = async (batchSize: number) => {
-    const { target } = await large.launch({ cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 40, batchSize }, 1, signal)
+    const { target } = await large.launch(
+      { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 40, batchSize },
+      1,
+      signal,
+    )
     if (target.kind !== 'virtual') throw new Error('not virtual')
     return measureSimulatedCapacity({ target, slo: { ...slo, limitMs: 200 }, seed: 7, signal })
   }
@@ -63,15 +76,25 @@ test('batches that take longer than a look at the saturation cost no capacity: 1
   expect(Math.abs(many.capacityRps / few.capacityRps - 1)).toBeLessThan(0.05)
 })
 
-/** The highest rate at which no more of 60,000 requests are over than the percentile allows, of arrivals that the search does not play. */
+/**
+ * The highest rate at which no more of 60,000 requests are over than the percentile allows, of
+ * arrivals that the search does not play.
+ */
 async function longBisection(configuration: Record<string, number | string>): Promise<number> {
   const { target } = await launcher.launch(configuration, 1, signal)
-  if (target.kind !== 'virtual' || !target.server.countOver) throw new Error('not a server that counts')
+  if (target.kind !== 'virtual' || !target.server.countOver)
+    throw new Error('not a server that counts')
   const most = 600
   let [low, high] = [1, 20_000]
   while (high / low > 1.005) {
     const rateRps = Math.sqrt(low * high)
-    const load = { kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: 60_000 / rateRps, seed: 77 } as const
+    const load = {
+      kind: 'open',
+      rateRps,
+      arrivals: { kind: 'poisson' },
+      durationS: 60_000 / rateRps,
+      seed: 77,
+    } as const
     if (target.server.countOver(load, slo.limitMs, most).over <= most) low = rateRps
     else high = rateRps
   }
@@ -109,7 +132,11 @@ test('another seed finds the same within 5 %', async () => {
 })
 
 test('an SLO that a lone request misses is unattainable, and says by how much', async () => {
-  const { outcome, capacityRps, detail } = await measured({ gpu: 'T4', gpuMemoryPercent: 10, batchSize: 8 }, 1, 10)
+  const { outcome, capacityRps, detail } = await measured(
+    { gpu: 'T4', gpuMemoryPercent: 10, batchSize: 8 },
+    1,
+    10,
+  )
   expect(outcome).toBe('slo-unattainable')
   expect(capacityRps).toBe(0)
   expect(detail).toMatch(/one request at a time takes \d+ ms at p99, over 10 ms/)
@@ -120,6 +147,11 @@ test('says that nothing was measured', async () => {
 })
 
 test('a closed loop that ends before a large batch on a slow device does is no saturation below one request at a time', async () => {
-  const { idle, saturationRps } = await measured({ cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 10, batchSize: 128 })
+  const { idle, saturationRps } = await measured({
+    cpuCores: 1,
+    gpu: 'T4',
+    gpuMemoryPercent: 10,
+    batchSize: 128,
+  })
   expect(saturationRps).toBeGreaterThanOrEqual(900 / idle.meanMs)
 })

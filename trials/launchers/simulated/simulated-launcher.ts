@@ -1,4 +1,7 @@
-/** The `simulated` launcher: a trial is a discrete-event simulation in virtual time over the device model. */
+/**
+ * The `simulated` launcher: a trial is a discrete-event simulation in virtual time over the device
+ * model.
+ */
 import { createRng } from '../../../search/index.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
@@ -65,7 +68,11 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
   }
 }
 
-const costing = (factor = 1, cpu: CpuStage): CpuStage => ({ ...cpu, acceptMs: factor * cpu.acceptMs, prepareMs: factor * cpu.prepareMs })
+const costing = (factor = 1, cpu: CpuStage): CpuStage => ({
+  ...cpu,
+  acceptMs: factor * cpu.acceptMs,
+  prepareMs: factor * cpu.prepareMs,
+})
 
 function uniformOf(seed: number, trialNumber: number): () => number {
   const rng = createRng(seed).fork(`simulation-${trialNumber}`)
@@ -87,7 +94,8 @@ function serverOrInfeasible(
     modelled.batchLatency(serving.batchSize)
     return modelled
   } catch (error) {
-    if (error instanceof DeviceModelError) throw new InfeasibleError(error.kind ?? 'crashed', error.message)
+    if (error instanceof DeviceModelError)
+      throw new InfeasibleError(error.kind ?? 'crashed', error.message)
     throw error
   }
 }

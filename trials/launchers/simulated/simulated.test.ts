@@ -32,9 +32,16 @@ const server = (options: Partial<SimulatedServerOptions>) =>
     ...options,
   })
 const poisson = (rateRps: number, requests: number) =>
-  ({ kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: requests / rateRps, seed: 11 }) as const
+  ({
+    kind: 'open',
+    rateRps,
+    arrivals: { kind: 'poisson' },
+    durationS: requests / rateRps,
+    seed: 11,
+  }) as const
 const mean = (values: Float64Array) => values.reduce((sum, v) => sum + v, 0) / values.length
-const quantile = (values: Float64Array, q: number) => [...values].sort((a, b) => a - b)[Math.floor(q * values.length)]!
+const quantile = (values: Float64Array, q: number) =>
+  [...values].sort((a, b) => a - b)[Math.floor(q * values.length)]!
 
 describe('closed forms', () => {
   test.each([0.3, 0.6, 0.8])('M/D/1 at load %d: mean wait is ρ t / (2 (1 − ρ))', (load) => {
@@ -45,15 +52,20 @@ describe('closed forms', () => {
 
   test('M/D/4 on the CPU stage: four cores at load 0.7 wait as the M/D/1 divided by about four and the Erlang C factor', () => {
     const cpu = { ...noCpu, prepareMs: 10 }
-    const { latencyMs } = server({ cpu, cpuCores: 4, maxBatchSize: 1000, batchMs: () => 0 }).play(poisson(280, 200_000))
-    // M/M/4 at ρ = 0.7 waits 0.3572 services of Erlang C 0.4287 / (4 × 0.3); with constant service about half of it.
+    const { latencyMs } = server({ cpu, cpuCores: 4, maxBatchSize: 1000, batchMs: () => 0 }).play(
+      poisson(280, 200_000),
+    )
+    // M/M/4 at ρ = 0.7 waits 0.3572 services of Erlang C 0.4287 / (4 × 0.3); with constant service
+    // about half of it.
     expect(mean(latencyMs) - 10).toBeGreaterThan(0.4 * 3.572)
     expect(mean(latencyMs) - 10).toBeLessThan(0.62 * 3.572)
   })
 
   test('bulk service without a limit: latency tends to 1.5 t0 / (1 − ρ)', () => {
     const [t0, perItem] = [20, 0.5]
-    const { latencyMs } = server({ maxBatchSize: 1e6, batchMs: (b) => t0 + perItem * b }).play(poisson(1200, 200_000))
+    const { latencyMs } = server({ maxBatchSize: 1e6, batchMs: (b) => t0 + perItem * b }).play(
+      poisson(1200, 200_000),
+    )
     expect(mean(latencyMs) / ((1.5 * t0) / (1 - 1.2 * perItem))).toBeCloseTo(1, 1)
   })
 
@@ -72,7 +84,9 @@ describe('closed forms', () => {
 test('two cores serve twice what one serves, until the device is the limit', () => {
   const cpu = { ...noCpu, prepareMs: 10 }
   const closed = { kind: 'closed', connections: 64, durationS: 100 } as const
-  const rate = (cpuCores: number) => server({ cpu, cpuCores, maxBatchSize: 16, batchMs: () => 40 }).play(closed).latencyMs.length / 100
+  const rate = (cpuCores: number) =>
+    server({ cpu, cpuCores, maxBatchSize: 16, batchMs: () => 40 }).play(closed).latencyMs.length /
+    100
   expect(rate(2) / rate(1)).toBeCloseTo(2, 1)
   expect(rate(1.5) / rate(1)).toBeCloseTo(1.5, 1)
   expect(rate(8)).toBeCloseTo(400, -1.5)
@@ -92,7 +106,10 @@ test('a full queue refuses, and every request is answered or refused', () => {
 })
 
 test('the delay is waited for company, not for a full batch', () => {
-  const { latencyMs } = server({ maxBatchSize: 8, maxDelayMs: 5 }).play({ ...poisson(1, 20), arrivals: { kind: 'constant' } })
+  const { latencyMs } = server({ maxBatchSize: 8, maxDelayMs: 5 }).play({
+    ...poisson(1, 20),
+    arrivals: { kind: 'constant' },
+  })
   expect([...new Set(latencyMs)]).toEqual([15])
 })
 
@@ -108,7 +125,12 @@ test('the same seed plays the same', () => {
 })
 
 test('counting what is over tells what playing tells, and ends early', () => {
-  const options = { cpu: { ...noCpu, prepareMs: 1, jitter: 0.3 }, maxBatchSize: 4, batchMs: (b: number) => 8 + b, deviceJitter: 0.02 }
+  const options = {
+    cpu: { ...noCpu, prepareMs: 1, jitter: 0.3 },
+    maxBatchSize: 4,
+    batchMs: (b: number) => 8 + b,
+    deviceJitter: 0.02,
+  }
   const load = poisson(300, 4000)
   const { latencyMs } = server(options).play(load)
   const over = latencyMs.filter((ms) => !(ms <= 25)).length
@@ -126,18 +148,20 @@ test('a server keeps nothing of one play for the next', () => {
   expect(one.play(poisson(80, 6000))).toEqual(first)
 })
 
-test.each([{ kind: 'poisson' }, { kind: 'constant' }, { kind: 'gamma', cv: 2 }, { kind: 'on-off', onS: 1, offS: 2 }] as const)(
-  'stretched arrivals are the schedule, to rounding: $kind',
-  (arrivals) => {
-    const stretched = stretching()
-    for (const rateRps of [100, 130, 70]) {
-      const load = { kind: 'open', rateRps, arrivals, durationS: 1000 / rateRps, seed: 3 } as const
-      const [got, wanted] = [stretched(load), schedule(load)]
-      expect(got.length).toBe(wanted.length)
-      for (let i = 0; i < got.length; i++) expect(Math.abs(got[i]! - wanted[i]!)).toBeLessThan(1e-6)
-    }
-  },
-)
+test.each([
+  { kind: 'poisson' },
+  { kind: 'constant' },
+  { kind: 'gamma', cv: 2 },
+  { kind: 'on-off', onS: 1, offS: 2 },
+] as const)('stretched arrivals are the schedule, to rounding: $kind', (arrivals) => {
+  const stretched = stretching()
+  for (const rateRps of [100, 130, 70]) {
+    const load = { kind: 'open', rateRps, arrivals, durationS: 1000 / rateRps, seed: 3 } as const
+    const [got, wanted] = [stretched(load), schedule(load)]
+    expect(got.length).toBe(wanted.length)
+    for (let i = 0; i < got.length; i++) expect(Math.abs(got[i]! - wanted[i]!)).toBeLessThan(1e-6)
+  }
+})
 
 const bert = architectureOf('bert')
 const launcher = createSimulatedLauncher({ architecture: bert, seed: 1 })
@@ -145,7 +169,11 @@ const signal = new AbortController().signal
 
 describe('launcher', () => {
   test('a trial is simulated and says so', async () => {
-    const predictor = await launcher.launch({ cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 }, 1, signal)
+    const predictor = await launcher.launch(
+      { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 },
+      1,
+      signal,
+    )
     expect(predictor.provenance).toBe('simulated')
     expect(predictor.isolation).toBe('simulated in virtual time: 2 cores, 1/4 T4 (4 GiB), batch 8')
     if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
@@ -167,7 +195,9 @@ describe('launcher', () => {
     expect(oom).toBeInstanceOf(InfeasibleError)
     expect(oom).toMatchObject({
       reason: 'out-of-memory',
-      message: expect.stringMatching(/batch 128.* need \d+ MiB of GPU memory; the share has 768 MiB/),
+      message: expect.stringMatching(
+        /batch 128.* need \d+ MiB of GPU memory; the share has 768 MiB/,
+      ),
     })
     expect(await failing({ gpu: 'T5' })).toMatchObject({ reason: 'no-such-gpu' })
     expect(await failing({ gpu: 'T4', precision: 'bf16' })).toMatchObject({
@@ -183,29 +213,48 @@ describe('prediction', () => {
     ['T4', 100, 8, 16],
     ['V100', 50, 4, 4],
     ['H100', 100, 1, 64],
-  ])('closed form and simulation agree on %s %d %%, %d cores, batch %d', async (gpu, gpuMemoryPercent, cpuCores, batchSize) => {
-    const slo = { percentile: 0.99, limitMs: 50 }
-    const estimator = createEstimator({ architecture: bert, slo })
-    const estimated = estimator.estimate({ gpu, gpuMemoryPercent, cpuCores, batchSize })
-    if (!estimated.serves) throw new Error(estimated.reason)
-    const p99 = async (rate: number) => {
-      const predictor = await launcher.launch({ gpu, gpuMemoryPercent, cpuCores, batchSize }, 1, signal)
-      if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
-      // Refused requests count as infinitely slow.
-      const { latencyMs } = predictor.target.server.play(poisson(rate, 20_000))
-      return quantile(
-        latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)),
-        0.99,
-      )
-    }
-    expect(await p99(0.85 * estimated.capacityRps)).toBeLessThan(50)
-    expect(await p99(1.15 * estimated.capacityRps)).toBeGreaterThan(50)
-  })
+  ])(
+    'closed form and simulation agree on %s %d %%, %d cores, batch %d',
+    async (gpu, gpuMemoryPercent, cpuCores, batchSize) => {
+      const slo = { percentile: 0.99, limitMs: 50 }
+      const estimator = createEstimator({ architecture: bert, slo })
+      const estimated = estimator.estimate({ gpu, gpuMemoryPercent, cpuCores, batchSize })
+      if (!estimated.serves) throw new Error(estimated.reason)
+      const p99 = async (rate: number) => {
+        const predictor = await launcher.launch(
+          { gpu, gpuMemoryPercent, cpuCores, batchSize },
+          1,
+          signal,
+        )
+        if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
+        // Refused requests count as infinitely slow.
+        const { latencyMs } = predictor.target.server.play(poisson(rate, 20_000))
+        return quantile(
+          latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)),
+          0.99,
+        )
+      }
+      expect(await p99(0.85 * estimated.capacityRps)).toBeLessThan(50)
+      expect(await p99(1.15 * estimated.capacityRps)).toBeGreaterThan(50)
+    },
+  )
 
   test('an SLO below the lone latency has no capacity; a looser one never has less', () => {
-    const model = { cpu: noCpu, cpuCores: 1, maxBatchSize: 8, maxDelayMs: 2, devices: 1, batchMs: (b: number) => 5 + b }
-    expect(predictCapacity(model, { percentile: 0.99, limitMs: 7 })).toMatchObject({ capacityRps: 0, binding: 'slo' })
-    const capacities = [10, 20, 40, 80, 160].map((limitMs) => predictCapacity(model, { percentile: 0.99, limitMs }).capacityRps)
+    const model = {
+      cpu: noCpu,
+      cpuCores: 1,
+      maxBatchSize: 8,
+      maxDelayMs: 2,
+      devices: 1,
+      batchMs: (b: number) => 5 + b,
+    }
+    expect(predictCapacity(model, { percentile: 0.99, limitMs: 7 })).toMatchObject({
+      capacityRps: 0,
+      binding: 'slo',
+    })
+    const capacities = [10, 20, 40, 80, 160].map(
+      (limitMs) => predictCapacity(model, { percentile: 0.99, limitMs }).capacityRps,
+    )
     expect([...capacities].sort((a, b) => a - b)).toEqual(capacities)
     expect(capacities.at(-1)!).toBeLessThan((1000 * 8) / 13)
   })
@@ -220,15 +269,30 @@ describe('prediction', () => {
       percentile: fc.constantFrom(0.5, 0.99),
     })
     fc.assert(
-      fc.property(model, ({ cores, maxBatchSize, maxDelayMs, prepareMs, perItemMs, percentile }) => {
-        const cpu = { ...noCpu, acceptMs: 0.1, prepareMs }
-        const queueing = { cpu, cpuCores: cores, maxBatchSize, maxDelayMs, devices: 1, batchMs: (b: number) => 3 + perItemMs * b }
-        const { capacityRps, saturationRps } = predictCapacity(queueing, { percentile, limitMs: 60 })
-        const latencyMs = (rateRps: number) => latencyPercentileMs(timed(queueing), rateRps, percentile)
-        expect(capacityRps).toBeLessThanOrEqual(saturationRps)
-        if (capacityRps > 1e-5 * saturationRps) expect(latencyMs(capacityRps)).toBeLessThanOrEqual(60 * (1 + 1e-9))
-        if (capacityRps > 0) expect(latencyMs(1.001 * capacityRps)).toBeGreaterThan(60)
-      }),
+      fc.property(
+        model,
+        ({ cores, maxBatchSize, maxDelayMs, prepareMs, perItemMs, percentile }) => {
+          const cpu = { ...noCpu, acceptMs: 0.1, prepareMs }
+          const queueing = {
+            cpu,
+            cpuCores: cores,
+            maxBatchSize,
+            maxDelayMs,
+            devices: 1,
+            batchMs: (b: number) => 3 + perItemMs * b,
+          }
+          const { capacityRps, saturationRps } = predictCapacity(queueing, {
+            percentile,
+            limitMs: 60,
+          })
+          const latencyMs = (rateRps: number) =>
+            latencyPercentileMs(timed(queueing), rateRps, percentile)
+          expect(capacityRps).toBeLessThanOrEqual(saturationRps)
+          if (capacityRps > 1e-5 * saturationRps)
+            expect(latencyMs(capacityRps)).toBeLessThanOrEqual(60 * (1 + 1e-9))
+          if (capacityRps > 0) expect(latencyMs(1.001 * capacityRps)).toBeGreaterThan(60)
+        },
+      ),
       { numRuns: 300 },
     )
   })
@@ -254,7 +318,11 @@ describe('prediction', () => {
         const { capacityRps } = predictCapacity(
           {
             ...model,
-            cpu: { ...model.cpu, acceptMs: Math.exp(0.2) * model.cpu.acceptMs, prepareMs: Math.exp(0.2) * model.cpu.prepareMs },
+            cpu: {
+              ...model.cpu,
+              acceptMs: Math.exp(0.2) * model.cpu.acceptMs,
+              prepareMs: Math.exp(0.2) * model.cpu.prepareMs,
+            },
             batchMs: (b) => model.batchMs(b) * Math.exp(device + 0.03 * Math.log(b / 8)),
           },
           slo,
@@ -262,8 +330,13 @@ describe('prediction', () => {
         expect(moved.logRate(configuration)).toBeCloseTo(Math.log(capacityRps), 9)
         const sensitivities = moved.sensitivities(configuration)
         for (const [i, by] of [[0, 'cpu'] as const, [4 + gpus.indexOf(gpu), 'device'] as const]) {
-          const further = at(factors.map((v, j) => (j === i ? v + 0.05 : v))).logRate(configuration)!
-          expect(sensitivities[i], by).toBeCloseTo((further - moved.logRate(configuration)!) / 0.05, 6)
+          const further = at(factors.map((v, j) => (j === i ? v + 0.05 : v))).logRate(
+            configuration,
+          )!
+          expect(sensitivities[i], by).toBeCloseTo(
+            (further - moved.logRate(configuration)!) / 0.05,
+            6,
+          )
         }
         expect(sensitivities[4 + gpus.indexOf(gpu === 'T4' ? 'H100' : 'T4')]).toBe(0)
       }
@@ -290,7 +363,11 @@ describe('prediction', () => {
   test('a server that has all cores of a machine shares them with the load, which costs a text half as much again, and a picture next to nothing', () => {
     const shared = (model: string, cpuCores: number) => {
       const [elsewhere, beside] = [coresElsewhere, { speed: 1, count: 2 }].map((cores) => {
-        const estimator = createEstimator({ architecture: architectureOf(model), slo: { percentile: 0.99, limitMs: 2000 }, cores })
+        const estimator = createEstimator({
+          architecture: architectureOf(model),
+          slo: { percentile: 0.99, limitMs: 2000 },
+          cores,
+        })
         return Math.exp(estimator.priorLogRate({ gpu: 'H100', cpuCores, batchSize: 64 })!)
       })
       return elsewhere! / beside!
@@ -301,7 +378,10 @@ describe('prediction', () => {
   })
 
   test('of inference on cores the exponent of the cores moves too: what more of them bring is learned apart from how fast one is', () => {
-    const estimator = createEstimator({ architecture: architectureOf('bert-tiny'), slo: { percentile: 0.99, limitMs: 2000 } })
+    const estimator = createEstimator({
+      architecture: architectureOf('bert-tiny'),
+      slo: { percentile: 0.99, limitMs: 2000 },
+    })
     const { at } = estimator.priorFactors(['none'])
     const [one, two] = [
       { cpuCores: 1, batchSize: 8 },
@@ -319,13 +399,22 @@ describe('prediction', () => {
   })
 
   test('an estimator knows what cannot serve and what only may not', () => {
-    const estimator = createEstimator({ architecture: bert, slo: { percentile: 0.99, limitMs: 50 } })
+    const estimator = createEstimator({
+      architecture: bert,
+      slo: { percentile: 0.99, limitMs: 50 },
+    })
     expect(estimator.cannotServe({ gpu: 'T4', gpuMemoryPercent: 2, batchSize: 8 })).toBe(true)
     expect(estimator.cannotServe({ gpu: 'T4', precision: 'fp8' })).toBe(true)
     expect(estimator.cannotServe({ gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 })).toBe(false)
-    const fits = [25, 10, 5, 2].map((gpuMemoryPercent) => estimator.fitsMemory({ gpu: 'T4', gpuMemoryPercent, batchSize: 32 }))
+    const fits = [25, 10, 5, 2].map((gpuMemoryPercent) =>
+      estimator.fitsMemory({ gpu: 'T4', gpuMemoryPercent, batchSize: 32 }),
+    )
     expect(fits).toEqual([...fits].sort((a, b) => b - a))
-    expect([fits[0]! > 0.99, fits[3]! < 0.01, estimator.fitsMemory({ gpu: 'T4', precision: 'fp8' })]).toEqual([true, true, 1])
+    expect([
+      fits[0]! > 0.99,
+      fits[3]! < 0.01,
+      estimator.fitsMemory({ gpu: 'T4', precision: 'fp8' }),
+    ]).toEqual([true, true, 1])
     const one = estimator.estimate({ gpu: 'T4', cpuCores: 1, batchSize: 8 })
     const four = estimator.estimate({ gpu: 'T4', cpuCores: 4, batchSize: 8 })
     if (!one.serves || !four.serves) throw new Error('must serve')
@@ -334,10 +423,18 @@ describe('prediction', () => {
   })
 
   test('the capacity of a device that is the limit has the device’s own error, wide as it is', () => {
-    const card = completed('Card', { memoryGiB: 16, bandwidthGBs: 320, peakTflops: { fp32: 8.1, fp16: 65 } })
+    const card = completed('Card', {
+      memoryGiB: 16,
+      bandwidthGBs: 320,
+      peakTflops: { fp32: 8.1, fp16: 65 },
+    })
     const device = deviceLatencyMs({ architecture: bert, gpu: card, batch: 32 })
     const slo = { percentile: 0.99, limitMs: 100 * device.ms }
-    const estimated = createEstimator({ architecture: bert, slo, ownGpus: [card] }).estimate({ gpu: 'Card', cpuCores: 64, batchSize: 32 })
+    const estimated = createEstimator({ architecture: bert, slo, ownGpus: [card] }).estimate({
+      gpu: 'Card',
+      cpuCores: 64,
+      batchSize: 32,
+    })
     if (!estimated.serves) throw new Error('must serve')
     expect(device.relativeError).toBeGreaterThan(0.4)
     expect(estimated.relativeError / device.relativeError).toBeGreaterThan(0.98)

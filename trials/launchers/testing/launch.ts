@@ -1,4 +1,7 @@
-/** A tuner for tests: launches one predictor, says so, and waits to be killed. Arguments: folder, behaviour. */
+/**
+ * A tuner for tests: launches one predictor, says so, and waits to be killed. Arguments: folder,
+ * behaviour.
+ */
 import { fileURLToPath } from 'node:url'
 import type { Protocol } from '../../../profiler/types.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
@@ -11,14 +14,26 @@ const protocol: Protocol = {
       (response) => response.ok,
       () => false,
     ),
-  prepare: async (url) => ({ kind: 'http', url, path: '/predict', headers: {}, bodies: [], timeoutMs: 1_000 }),
+  prepare: async (url) => ({
+    kind: 'http',
+    url,
+    path: '/predict',
+    headers: {},
+    bodies: [],
+    timeoutMs: 1_000,
+  }),
 }
 const [folder, behaviour] = process.argv.slice(2)
 const launcher = createLocalLauncher({
   template: {
     kind: 'command',
     model: 'm',
-    command: [process.execPath, fileURLToPath(new URL('./server.mjs', import.meta.url)), '--port=${port}', `--pids=${folder}/pids`],
+    command: [
+      process.execPath,
+      fileURLToPath(new URL('./server.mjs', import.meta.url)),
+      '--port=${port}',
+      `--pids=${folder}/pids`,
+    ],
     env: { BEHAVIOUR: behaviour! },
     protocol: 'json',
   },

@@ -1,6 +1,8 @@
 /**
- * A stand-in for MLServer, for tests: `start FOLDER` with its settings.json and model-settings.json, the Open Inference Protocol over REST, and adaptive
- * batching as its documents have it. A batch takes BASE_MS + ITEM_MS × items; `parallel_workers` batches run at once, one without workers.
+ * A stand-in for MLServer, for tests: `start FOLDER` with its settings.json and
+ * model-settings.json, the Open Inference Protocol over REST, and adaptive batching as its
+ * documents have it. A batch takes BASE_MS + ITEM_MS × items; `parallel_workers` batches run at
+ * once, one without workers.
  */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'

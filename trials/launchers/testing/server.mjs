@@ -1,5 +1,5 @@
-// A predictor that behaves, or misbehaves, as its arguments say. Speaks plain JSON: GET /healthz, POST /predict.
-// With SERVICE_MS it serves one request at a time, each for so long.
+// A predictor that behaves, or misbehaves, as its arguments say. Speaks plain JSON: GET /healthz,
+// POST /predict. With SERVICE_MS it serves one request at a time, each for so long.
 import { fork, spawn } from 'node:child_process'
 import { appendFileSync, existsSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'

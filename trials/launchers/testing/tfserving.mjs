@@ -1,6 +1,8 @@
 /**
- * A stand-in for TensorFlow Serving, for tests: its flags, its batching_parameters_file and the checks of it, its REST endpoints and their errors, and
- * the batches of its shared batch scheduler. The model is half_plus_two, y = x / 2 + 2, and takes BASE_MS + ITEM_MS × items, padding among them.
+ * A stand-in for TensorFlow Serving, for tests: its flags, its batching_parameters_file and the
+ * checks of it, its REST endpoints and their errors, and the batches of its shared batch scheduler.
+ * The model is half_plus_two, y = x / 2 + 2, and takes BASE_MS + ITEM_MS × items, padding among
+ * them.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -29,7 +31,10 @@ for (const argument of process.argv.slice(2)) {
 const baseMs = Number(process.env.BASE_MS ?? 1)
 const itemMs = Number(process.env.ITEM_MS ?? 0.2)
 
-/** BatchingParameters of session_bundle_config.proto, text format: wrapped numbers, and a repeated one. */
+/**
+ * BatchingParameters of session_bundle_config.proto, text format: wrapped numbers, and a repeated
+ * one.
+ */
 function batchingParameters(text) {
   const fields = { max_batch_size: 1000, batch_timeout_micros: 0, num_batch_threads: 2, max_enqueued_batches: 10, allowed_batch_sizes: [] }
   const rest = text.replace(/(\w+)\s*(?:\{\s*value:\s*(\d+)\s*\}|:\s*(\d+))/g, (_, name, wrapped, plain) => {
@@ -61,7 +66,10 @@ const waiting = []
 let free = batching?.num_batch_threads ?? 0
 let timer
 
-/** Open batch: requests are gathered until it is full or its oldest has waited for the timeout, and padded to an allowed size. */
+/**
+ * Open batch: requests are gathered until it is full or its oldest has waited for the timeout, and
+ * padded to an allowed size.
+ */
 function pump() {
   clearTimeout(timer)
   while (free > 0 && waiting.length > 0) {

@@ -1,6 +1,7 @@
 /**
- * A stand-in for TorchServe, for tests: its command line, the model of its config.properties, `/ping`, `/predictions/NAME` and batching: a batch leaves when it is
- * full or its first request has waited for maxBatchDelay. A batch takes BASE_MS + ITEM_MS × requests on one worker.
+ * A stand-in for TorchServe, for tests: its command line, the model of its config.properties,
+ * `/ping`, `/predictions/NAME` and batching: a batch leaves when it is full or its first request
+ * has waited for maxBatchDelay. A batch takes BASE_MS + ITEM_MS × requests on one worker.
  */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'

@@ -1,7 +1,8 @@
 /**
- * A stand-in for NVIDIA Triton, for tests: its HTTP endpoints (health, metadata, configuration, statistics, inference with dynamic batching,
- * model repository), its flags and its checks of a configuration, as its protocol documents have them. The model is y = 2 x, and takes
- * BASE_MS + ITEM_MS × items of waiting for a batch.
+ * A stand-in for NVIDIA Triton, for tests: its HTTP endpoints (health, metadata, configuration,
+ * statistics, inference with dynamic batching, model repository), its flags and its checks of a
+ * configuration, as its protocol documents have them. The model is y = 2 x, and takes BASE_MS +
+ * ITEM_MS × items of waiting for a batch.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:http'

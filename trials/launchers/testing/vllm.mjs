@@ -1,6 +1,7 @@
 /**
- * A stand-in for `vllm serve`, for tests: the flags that are tuned of it, its OpenAI endpoints, streams of a token each STEP_MS, and no more sequences at once
- * than --max-num-seqs says; others wait.
+ * A stand-in for `vllm serve`, for tests: the flags that are tuned of it, its OpenAI endpoints,
+ * streams of a token each STEP_MS, and no more sequences at once than --max-num-seqs says; others
+ * wait.
  */
 import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'

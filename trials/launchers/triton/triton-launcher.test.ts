@@ -19,14 +19,19 @@ const machine = await inspectMachine()
 const never = new AbortController().signal
 const parameters: TunedParameter[] = [
   { name: 'cpuCores', category: 'resource' },
-  ...['batchSize', 'maxDelayMs', 'instances'].map((name): TunedParameter => ({ name, category: 'server' })),
+  ...['batchSize', 'maxDelayMs', 'instances'].map(
+    (name): TunedParameter => ({ name, category: 'server' }),
+  ),
   { name: 'preferredBatchSize', category: 'env' },
   { name: 'ITEM_MS', category: 'env' },
 ]
 
 let folder: string
 let launcher: Launcher
-const create = (env: Record<string, string> = {}, more: Partial<CommandTemplate> = {}): Launcher => {
+const create = (
+  env: Record<string, string> = {},
+  more: Partial<CommandTemplate> = {},
+): Launcher => {
   const template: CommandTemplate = {
     kind: 'command',
     model: 'double',
@@ -40,18 +45,22 @@ const create = (env: Record<string, string> = {}, more: Partial<CommandTemplate>
   const protocol = protocolFor('oip-v2', {})
   const payload = { kind: 'generated', seed: 1, count: 2 } as const
   const runDirectory = join(folder, 'experiment')
-  return createTritonLauncher(createLocalLauncher({ template, parameters, protocol, payload, runDirectory, machine }), {
-    template,
-    parameters,
-    protocol,
-    payload,
-  })
+  return createTritonLauncher(
+    createLocalLauncher({ template, parameters, protocol, payload, runDirectory, machine }),
+    {
+      template,
+      parameters,
+      protocol,
+      payload,
+    },
+  )
 }
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'tune-triton-'))
   mkdirSync(join(folder, 'models', 'double', '1'), { recursive: true })
 })
-const leftovers = () => (existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : [])
+const leftovers = () =>
+  existsSync(join(folder, 'running')) ? readdirSync(join(folder, 'running')) : []
 afterEach(async () => {
   await launcher?.close?.()
   expect(leftovers()).toEqual([])
@@ -69,10 +78,16 @@ launcherContract('Triton', {
 
 const urlOf = ({ target }: Predictor) => (target.kind === 'http' ? target.url : '')
 const configOf = async (predictor: Predictor) =>
-  (await (await fetch(`${urlOf(predictor)}/v2/models/double/config`)).json()) as Record<string, unknown>
+  (await (await fetch(`${urlOf(predictor)}/v2/models/double/config`)).json()) as Record<
+    string,
+    unknown
+  >
 const ask = async (predictor: Predictor) => {
   const body = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 3], data: [1, 2, 3] }] }
-  const response = await fetch(`${urlOf(predictor)}/v2/models/double/infer`, { method: 'POST', body: JSON.stringify(body) })
+  const response = await fetch(`${urlOf(predictor)}/v2/models/double/infer`, {
+    method: 'POST',
+    body: JSON.stringify(body),
+  })
   return (await response.json()) as { outputs: { data: number[] }[] }
 }
 const trials = async (...configurations: Configuration[]): Promise<string[]> => {
@@ -88,7 +103,11 @@ const trials = async (...configurations: Configuration[]): Promise<string[]> => 
 describe('a server that is kept', () => {
   test('gets each configuration through its model control, without a restart', async () => {
     launcher = create()
-    const first = await launcher.launch({ cpuCores: 1, batchSize: 8, maxDelayMs: 2.5, instances: 2 }, 1, never)
+    const first = await launcher.launch(
+      { cpuCores: 1, batchSize: 8, maxDelayMs: 2.5, instances: 2 },
+      1,
+      never,
+    )
     expect(await configOf(first)).toMatchObject({
       max_batch_size: 8,
       dynamic_batching: { max_queue_delay_microseconds: 2500, preserve_ordering: false },
@@ -98,7 +117,11 @@ describe('a server that is kept', () => {
     expect((await ask(first)).outputs[0]!.data).toEqual([2, 4, 6])
     expect(first.isolation).not.toContain('reloaded')
     await first.stop()
-    const second = await launcher.launch({ cpuCores: 1, batchSize: 1, maxDelayMs: 0, instances: 1 }, 2, never)
+    const second = await launcher.launch(
+      { cpuCores: 1, batchSize: 1, maxDelayMs: 0, instances: 1 },
+      2,
+      never,
+    )
     expect(urlOf(second)).toBe(urlOf(first))
     const config = await configOf(second)
     expect(config).toMatchObject({ max_batch_size: 1, instance_group: [{ count: 1 }] })
@@ -106,7 +129,11 @@ describe('a server that is kept', () => {
     expect(second.isolation).toContain('its model reloaded')
     await second.stop()
     // The first trial's configuration leaves nothing behind.
-    const third = await launcher.launch({ cpuCores: 1, batchSize: 16, preferredBatchSize: 8 }, 3, never)
+    const third = await launcher.launch(
+      { cpuCores: 1, batchSize: 16, preferredBatchSize: 8 },
+      3,
+      never,
+    )
     expect((await configOf(third)).dynamic_batching).toEqual({
       preferred_batch_size: [8],
       max_queue_delay_microseconds: 0,
@@ -117,7 +144,11 @@ describe('a server that is kept', () => {
 
   test('is restarted where anything else changes', async () => {
     launcher = create()
-    const urls = await trials({ batchSize: 2, ITEM_MS: 0.1 }, { batchSize: 4, ITEM_MS: 0.1 }, { batchSize: 4, ITEM_MS: 0.3 })
+    const urls = await trials(
+      { batchSize: 2, ITEM_MS: 0.1 },
+      { batchSize: 4, ITEM_MS: 0.1 },
+      { batchSize: 4, ITEM_MS: 0.3 },
+    )
     expect(urls[1]).toBe(urls[0])
     expect(urls[2]).not.toBe(urls[1])
     await expect(fetch(`${urls[0]}/v2/health/live`)).rejects.toThrow()
@@ -137,7 +168,10 @@ describe('a server that is kept', () => {
     await first.stop()
     const second = await launcher.launch({ batchSize: 4, maxDelayMs: 200 }, 2, never)
     await Promise.all([ask(second), ask(second), ask(second), ask(second)])
-    expect(await second.usage()).toMatchObject({ realisedBatch: 4, launchSeconds: expect.any(Number) })
+    expect(await second.usage()).toMatchObject({
+      realisedBatch: 4,
+      launchSeconds: expect.any(Number),
+    })
     await second.stop()
   })
 
@@ -166,7 +200,8 @@ const pidOn = (url: string): number => {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
     try {
       const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-      if (line.startsWith(process.execPath) && line.includes(`--http-port=${new URL(url).port}`)) return Number(pid)
+      if (line.startsWith(process.execPath) && line.includes(`--http-port=${new URL(url).port}`))
+        return Number(pid)
     } catch {
       // It ended while we looked.
     }
@@ -177,7 +212,9 @@ describe('what Triton refuses', () => {
   test('is a configuration that cannot serve, in Triton’s words, and the server stays', async () => {
     launcher = create()
     const [url] = await trials({ batchSize: 8 })
-    await expect(launcher.launch({ batchSize: 4, preferredBatchSize: 8 }, 2, never)).rejects.toMatchObject({
+    await expect(
+      launcher.launch({ batchSize: 4, preferredBatchSize: 8 }, 2, never),
+    ).rejects.toMatchObject({
       name: 'InfeasibleError',
       reason: 'crashed',
       message: expect.stringContaining('preferred size must be <= max batch size'),
@@ -187,12 +224,17 @@ describe('what Triton refuses', () => {
 
   test('for want of memory is out of memory', async () => {
     launcher = create({ MEMORY_ITEMS: '16' })
-    await expect(launcher.launch({ batchSize: 8, instances: 4 }, 1, never)).rejects.toMatchObject({ reason: 'out-of-memory' })
+    await expect(launcher.launch({ batchSize: 8, instances: 4 }, 1, never)).rejects.toMatchObject({
+      reason: 'out-of-memory',
+    })
     await trials({ batchSize: 8, instances: 2 })
   })
 
   test('a model that is not in the repository ends the start, with the log', async () => {
-    launcher = create({}, { model: 'triple', server: { kind: 'triton', modelPath: join(folder, 'models', 'triple') } })
+    launcher = create(
+      {},
+      { model: 'triple', server: { kind: 'triton', modelPath: join(folder, 'models', 'triple') } },
+    )
     await expect(launcher.launch({ batchSize: 8 }, 1, never)).rejects.toThrow(
       /failed to load 'triple', failed to poll from model repository/,
     )
@@ -206,11 +248,22 @@ test('the tuned configuration keeps what the model says of itself', () => {
     dynamic_batching: { preserve_ordering: true },
     instance_group: [{ kind: 'KIND_GPU', gpus: [0], count: 1 }],
   }
-  expect(tunedConfig(base, { max_batch_size: undefined, dynamic_batching: undefined, instance_group: [{ count: 3 }] })).toEqual({
+  expect(
+    tunedConfig(base, {
+      max_batch_size: undefined,
+      dynamic_batching: undefined,
+      instance_group: [{ count: 3 }],
+    }),
+  ).toEqual({
     ...base,
     instance_group: [{ kind: 'KIND_GPU', gpus: [0], count: 3 }],
   })
-  expect(tunedConfig({ name: 'm' }, { max_batch_size: 1, dynamic_batching: undefined, instance_group: undefined })).toEqual({
+  expect(
+    tunedConfig(
+      { name: 'm' },
+      { max_batch_size: 1, dynamic_batching: undefined, instance_group: undefined },
+    ),
+  ).toEqual({
     name: 'm',
     max_batch_size: 1,
   })

@@ -1,6 +1,7 @@
 /**
- * Keeps a Triton server from one trial to the next: where only batching, queue and instances change, the model is reloaded with them through the
- * model control API, which takes the time of loading the model instead of that of starting the server. Anything else that changes (cores, GPU,
+ * Keeps a Triton server from one trial to the next: where only batching, queue and instances
+ * change, the model is reloaded with them through the model control API, which takes the time of
+ * loading the model instead of that of starting the server. Anything else that changes (cores, GPU,
  * arguments, environment) restarts it.
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
@@ -25,14 +26,23 @@ interface TritonLauncherOptions {
   readonly payload: PayloadSource
 }
 
-type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json | undefined }
+type Json =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly Json[]
+  | { readonly [key: string]: Json | undefined }
 type ModelConfig = { readonly [field: string]: Json | undefined }
 
 /** A server that runs, and the model's configuration as its repository has it. */
 type Server = KeptServer<ModelConfig>
 
 /** @param inner starts the server with the model as it is */
-export const createTritonLauncher = (inner: Launcher, { template, parameters, protocol, payload }: TritonLauncherOptions): Launcher => {
+export const createTritonLauncher = (
+  inner: Launcher,
+  { template, parameters, protocol, payload }: TritonLauncherOptions,
+): Launcher => {
   const { model } = template
   return keptServers<ModelConfig>(inner, {
     names: reloadableNames(template, parameters),
@@ -40,66 +50,116 @@ export const createTritonLauncher = (inner: Launcher, { template, parameters, pr
     // A refused reload leaves the server as it was.
     keepsRefused: true,
     begin: async (_predictor, url, signal) =>
-      (await askTriton(url, `/v2/models/${encodeURIComponent(model)}/config`, signal)) as ModelConfig,
+      (await askTriton(
+        url,
+        `/v2/models/${encodeURIComponent(model)}/config`,
+        signal,
+      )) as ModelConfig,
     change: async (server, configuration, signal) => {
       const gpu = configuration.gpu !== undefined && configuration.gpu !== 'none'
       await reload(server, tritonTuning(new Knobs(configuration), gpu), model, signal)
       const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
-      const target = await untilServing({ protocol, url: server.url, model, payload }, timeoutMs, signal)
+      const target = await untilServing(
+        { protocol, url: server.url, model, payload },
+        timeoutMs,
+        signal,
+      )
       const before = await executions(server.url, model, signal)
-      return { target, realisedBatch: async () => batchSince(before, await executions(server.url, model, AbortSignal.timeout(2_000))) }
+      return {
+        target,
+        realisedBatch: async () =>
+          batchSince(before, await executions(server.url, model, AbortSignal.timeout(2_000))),
+      }
     },
   })
 }
 
-/** Tuned names that reach the server through its model control alone: no argument, and no placeholder of the template. */
-const reloadableNames = (template: CommandTemplate, parameters: readonly TunedParameter[]): ReadonlySet<string> => {
-  const texts = JSON.stringify([template.command, template.env, template.files, template.cwd, template.prepare])
+/**
+ * Tuned names that reach the server through its model control alone: no argument, and no
+ * placeholder of the template.
+ */
+const reloadableNames = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+): ReadonlySet<string> => {
+  const texts = JSON.stringify([
+    template.command,
+    template.env,
+    template.files,
+    template.cwd,
+    template.prepare,
+  ])
   const taken = takenBy(
     'triton',
     parameters.map(({ name }) => name),
   )
   return new Set(
     parameters
-      .filter(({ name, category }) => taken.has(name) && category !== 'args' && category !== 'resource' && !texts.includes(`\${${name}}`))
+      .filter(
+        ({ name, category }) =>
+          taken.has(name) &&
+          category !== 'args' &&
+          category !== 'resource' &&
+          !texts.includes(`\${${name}}`),
+      )
       .map(({ name }) => name),
   )
 }
 
 /**
  * Loads the model with its repository's configuration and the tuned values over it.
- * @throws InfeasibleError with the server's own words when it does not fit or the server does not take it, LaunchError without model control
+ * @throws InfeasibleError with the server's own words when it does not fit or the server does not
+ * take it, LaunchError without model control
  */
-const reload = async ({ url, known, predictor }: Server, tuning: TritonTuning, model: string, signal: AbortSignal): Promise<void> => {
+const reload = async (
+  { url, known, predictor }: Server,
+  tuning: TritonTuning,
+  model: string,
+  signal: AbortSignal,
+): Promise<void> => {
   const body = { parameters: { config: JSON.stringify(tunedConfig(known, tuning)) } }
   try {
     await askTriton(url, loadPath(model), signal, body)
   } catch (error) {
     if (!(error instanceof TritonRefusal)) throw error
     const cause = diagnose(undefined, error.message, undefined)
-    if (cause.kind === 'out-of-memory') throw new InfeasibleError('out-of-memory', error.message, predictor.logPath)
+    if (cause.kind === 'out-of-memory')
+      throw new InfeasibleError('out-of-memory', error.message, predictor.logPath)
     if (/explicit/i.test(error.message))
-      throw new LaunchError(error.message, 'it must run with --model-control-mode=explicit, as it is started here', predictor.logPath)
+      throw new LaunchError(
+        error.message,
+        'it must run with --model-control-mode=explicit, as it is started here',
+        predictor.logPath,
+      )
     throw new InfeasibleError('crashed', error.message, predictor.logPath)
   }
 }
 
 /**
- * The model's configuration with the tuned fields. Dynamic batching keeps what the model says of it beside; without batches larger than one it is off.
- * Instances keep their placement, and their number changes.
+ * The model's configuration with the tuned fields. Dynamic batching keeps what the model says of it
+ * beside; without batches larger than one it is off. Instances keep their placement, and their
+ * number changes.
  */
 export const tunedConfig = (base: ModelConfig, tuning: TritonTuning): ModelConfig => {
   const { max_batch_size: batch, dynamic_batching: batching, instance_group: groups } = tuning
   const { dynamic_batching: own, ...rest } = base
   const count = groups?.[0]?.count
-  const group = Array.isArray(base.instance_group) ? (base.instance_group as readonly ModelConfig[])[0] : undefined
+  const group = Array.isArray(base.instance_group)
+    ? (base.instance_group as readonly ModelConfig[])[0]
+    : undefined
   return {
     ...rest,
     ...(batch !== undefined && { max_batch_size: batch }),
     ...(batch === undefined
       ? { dynamic_batching: own }
-      : batching !== undefined && { dynamic_batching: { ...(own as ModelConfig), ...(json(batching) as ModelConfig) } }),
-    ...(count !== undefined && { instance_group: [{ ...(group ?? (json(groups![0]!) as ModelConfig)), count: count as number }] }),
+      : batching !== undefined && {
+          dynamic_batching: { ...(own as ModelConfig), ...(json(batching) as ModelConfig) },
+        }),
+    ...(count !== undefined && {
+      instance_group: [
+        { ...(group ?? (json(groups![0]!) as ModelConfig)), count: count as number },
+      ],
+    }),
   }
 }
 
@@ -119,10 +179,19 @@ const json = (value: ProtoValue): Json => {
 /** What Triton answers to what it does not do: its own words. */
 class TritonRefusal extends Error {}
 
-const askTriton = async (url: string, path: string, signal: AbortSignal, body?: unknown): Promise<unknown> => {
+const askTriton = async (
+  url: string,
+  path: string,
+  signal: AbortSignal,
+  body?: unknown,
+): Promise<unknown> => {
   const response = await fetch(new URL(path, url), {
     signal,
-    ...(body !== undefined && { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    ...(body !== undefined && {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json' },
+    }),
   }).catch((error: unknown) => {
     signal.throwIfAborted()
     throw new LaunchError(
@@ -131,7 +200,8 @@ const askTriton = async (url: string, path: string, signal: AbortSignal, body?: 
     )
   })
   const text = await readAnswer(response.body)
-  if (!response.ok) throw new TritonRefusal(`Triton refused ${path} (status ${response.status}): ${errorIn(text)}`)
+  if (!response.ok)
+    throw new TritonRefusal(`Triton refused ${path} (status ${response.status}): ${errorIn(text)}`)
   return text === '' ? undefined : JSON.parse(text)
 }
 
@@ -141,12 +211,21 @@ interface Executions {
 }
 
 /** Sums over versions of the statistics extension; undefined where the server has none. */
-const executions = async (url: string, model: string, signal: AbortSignal): Promise<Executions | undefined> => {
+const executions = async (
+  url: string,
+  model: string,
+  signal: AbortSignal,
+): Promise<Executions | undefined> => {
   try {
-    const stats = (await askTriton(url, `/v2/models/${encodeURIComponent(model)}/stats`, signal)) as {
+    const stats = (await askTriton(
+      url,
+      `/v2/models/${encodeURIComponent(model)}/stats`,
+      signal,
+    )) as {
       model_stats: readonly { inference_count: number | string; execution_count: number | string }[]
     }
-    const sum = (key: 'inference_count' | 'execution_count') => stats.model_stats.reduce((total, one) => total + Number(one[key]), 0)
+    const sum = (key: 'inference_count' | 'execution_count') =>
+      stats.model_stats.reduce((total, one) => total + Number(one[key]), 0)
     return { inferences: sum('inference_count'), executions: sum('execution_count') }
   } catch (error) {
     signal.throwIfAborted()
@@ -155,7 +234,11 @@ const executions = async (url: string, model: string, signal: AbortSignal): Prom
   }
 }
 
-const batchSince = (before: Executions | undefined, now: Executions | undefined): number | undefined => {
-  if (before === undefined || now === undefined || now.executions <= before.executions) return undefined
+const batchSince = (
+  before: Executions | undefined,
+  now: Executions | undefined,
+): number | undefined => {
+  if (before === undefined || now === undefined || now.executions <= before.executions)
+    return undefined
   return (now.inferences - before.inferences) / (now.executions - before.executions)
 }

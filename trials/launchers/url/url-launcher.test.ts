@@ -10,10 +10,16 @@ let server: Server
 let url: string
 beforeAll(async () => {
   server = createServer((request, response) => {
-    if (request.url === '/v1/models/m') return response.end('{"model_version_status": [{"state": "AVAILABLE"}]}')
+    if (request.url === '/v1/models/m')
+      return response.end('{"model_version_status": [{"state": "AVAILABLE"}]}')
     if (request.url?.startsWith('/v2/'))
-      return response.writeHead(400).end(JSON.stringify({ error: `Malformed request: ${request.method} ${request.url}` }))
-    if (request.url === '/shape') return response.writeHead(400).end('{ "error": "input must be 2-dimensional, got shape [1,2,2]" }')
+      return response
+        .writeHead(400)
+        .end(JSON.stringify({ error: `Malformed request: ${request.method} ${request.url}` }))
+    if (request.url === '/shape')
+      return response
+        .writeHead(400)
+        .end('{ "error": "input must be 2-dimensional, got shape [1,2,2]" }')
     response.end('{"label": "good"}')
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -41,7 +47,14 @@ describe('several of the same', () => {
   const never = new AbortController().signal
   const several = (...at: { url: string; weight: number }[]) =>
     createUrlLauncher({
-      template: { kind: 'url', model: 'm', url: at[0]!.url, urls: at, protocol: 'json', readyTimeoutS: 10 },
+      template: {
+        kind: 'url',
+        model: 'm',
+        url: at[0]!.url,
+        urls: at,
+        protocol: 'json',
+        readyTimeoutS: 10,
+      },
       protocolFor: (one) => protocolFor('json', { expect: 'label', headers: { 'x-server': one } }),
       payload: { kind: 'generated', seed: 1, count: 1 },
     }).launch({}, 1, never)
@@ -59,14 +72,17 @@ describe('several of the same', () => {
   })
 
   test('one that is not there is named', async () => {
-    await expect(several({ url, weight: 1 }, { url: 'http://127.0.0.1:1', weight: 1 })).rejects.toMatchObject({
+    await expect(
+      several({ url, weight: 1 }, { url: 'http://127.0.0.1:1', weight: 1 }),
+    ).rejects.toMatchObject({
       message: expect.stringContaining('http://127.0.0.1:1'),
       final: 'experiment',
     })
   })
 })
 
-// At once: long before the ten minutes that a server may take to be ready. They wait, so they wait together.
+// At once: long before the ten minutes that a server may take to be ready. They wait, so they wait
+// together.
 describe.concurrent('a server that does not serve', () => {
   const never = new AbortController().signal
   test('is not there', async () => {
@@ -75,35 +91,43 @@ describe.concurrent('a server that does not serve', () => {
       message: expect.stringContaining('within 0.3 s'),
     })
   })
-  test.each(['http://127.0.0.1:1', 'http://no-such-host.invalid'])('where nothing can be: %s is not waited for', async (nowhere) => {
-    await expect(launcher(nowhere, 'label', 600).launch({}, 1, never)).rejects.toMatchObject({
-      name: 'LaunchError',
-      message: expect.stringContaining('cannot be reached'),
-      final: 'experiment',
-    })
-  })
+  test.each(['http://127.0.0.1:1', 'http://no-such-host.invalid'])(
+    'where nothing can be: %s is not waited for',
+    async (nowhere) => {
+      await expect(launcher(nowhere, 'label', 600).launch({}, 1, never)).rejects.toMatchObject({
+        name: 'LaunchError',
+        message: expect.stringContaining('cannot be reached'),
+        final: 'experiment',
+      })
+    },
+  )
   test.each([
     [404, '/v2/health/ready answers 404, as to any path that it does not know', 'is it oip-v2?'],
     [401, '/v2/health/ready answers 401', 'give the header it asks for'],
-  ])('answers %i to whoever asks whether it is ready: not waited for', async (status, message, hint) => {
-    const stranger = createServer(({ url }, response) => response.writeHead(status).end(`{"detail": "no ${url}"}`)).listen(0, '127.0.0.1')
-    await once(stranger, 'listening')
-    const at = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
-    try {
-      const asked = createUrlLauncher({
-        template: { kind: 'url', model: 'm', url: at, protocol: 'oip-v2', readyTimeoutS: 600 },
-        protocolFor: () => protocolFor('oip-v2'),
-        payload: { kind: 'generated', seed: 1, count: 1 },
-      })
-      await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
-        message: expect.stringContaining(message),
-        hint: expect.stringContaining(hint),
-        final: 'experiment',
-      })
-    } finally {
-      stranger.close()
-    }
-  })
+  ])(
+    'answers %i to whoever asks whether it is ready: not waited for',
+    async (status, message, hint) => {
+      const stranger = createServer(({ url }, response) =>
+        response.writeHead(status).end(`{"detail": "no ${url}"}`),
+      ).listen(0, '127.0.0.1')
+      await once(stranger, 'listening')
+      const at = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
+      try {
+        const asked = createUrlLauncher({
+          template: { kind: 'url', model: 'm', url: at, protocol: 'oip-v2', readyTimeoutS: 600 },
+          protocolFor: () => protocolFor('oip-v2'),
+          payload: { kind: 'generated', seed: 1, count: 1 },
+        })
+        await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
+          message: expect.stringContaining(message),
+          hint: expect.stringContaining(hint),
+          final: 'experiment',
+        })
+      } finally {
+        stranger.close()
+      }
+    },
+  )
   test('a server that still loads is waited for, though it answers 404 for its model', async () => {
     let asked = 0
     const loading = createServer((request, response) => {
@@ -119,7 +143,9 @@ describe.concurrent('a server that does not serve', () => {
         protocolFor: () => protocolFor('tfserving'),
         payload: { kind: 'generated', seed: 1, count: 1 },
       }).launch({}, 1, never)
-      await expect(launched).rejects.toMatchObject({ message: expect.stringContaining('never said it was ready (tfserving) within 4 s') })
+      await expect(launched).rejects.toMatchObject({
+        message: expect.stringContaining('never said it was ready (tfserving) within 4 s'),
+      })
       expect(asked).toBeGreaterThan(5)
     } finally {
       loading.close()
@@ -153,7 +179,14 @@ describe.concurrent('a server that does not serve', () => {
   })
   test('refuses the payload: in its own words, once', async () => {
     const asked = createUrlLauncher({
-      template: { kind: 'url', model: 'm', url, protocol: 'json', path: '/shape', readyTimeoutS: 600 },
+      template: {
+        kind: 'url',
+        model: 'm',
+        url,
+        protocol: 'json',
+        path: '/shape',
+        readyTimeoutS: 600,
+      },
       protocolFor: () => protocolFor('json', { path: '/shape' }),
       payload: { kind: 'generated', seed: 1, count: 1 },
     })

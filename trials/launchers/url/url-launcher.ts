@@ -13,8 +13,15 @@ interface UrlLauncherOptions {
   readonly payload: PayloadSource
 }
 
-/** No configuration reaches the server: one whose configuration is empty or fixed is the only one that makes sense, and what fails with it fails again. */
-export const createUrlLauncher = ({ template, protocolFor, payload }: UrlLauncherOptions): Launcher => ({
+/**
+ * No configuration reaches the server: one whose configuration is empty or fixed is the only one
+ * that makes sense, and what fails with it fails again.
+ */
+export const createUrlLauncher = ({
+  template,
+  protocolFor,
+  payload,
+}: UrlLauncherOptions): Launcher => ({
   name: 'url',
   launch: async (_configuration, _trialNumber, signal) => {
     signal.throwIfAborted()
@@ -43,10 +50,17 @@ export const createUrlLauncher = ({ template, protocolFor, payload }: UrlLaunche
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof NeverReadyError)
-        throw new LaunchError(error.message, 'does it run, and is this its address and protocol?', undefined, 'experiment')
+        throw new LaunchError(
+          error.message,
+          'does it run, and is this its address and protocol?',
+          undefined,
+          'experiment',
+        )
       if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
       const hint =
-        'hint' in error && typeof error.hint === 'string' ? error.hint : 'does the payload fit the model, and the protocol the server?'
+        'hint' in error && typeof error.hint === 'string'
+          ? error.hint
+          : 'does the payload fit the model, and the protocol the server?'
       throw new LaunchError(`no good answer: ${error.message}`, hint, undefined, 'experiment')
     }
   },

@@ -21,7 +21,10 @@ const ids = (rows: number[][], length = 16): Tensors => {
   const data = new Int32Array(rows.length * length)
   for (const [i, row] of rows.entries()) data.set(row, i * length)
   const shape = [rows.length, length]
-  return { input_ids: { datatype: 'INT32', shape, data }, attention_mask: { datatype: 'INT32', shape, data: data.map(Math.sign) } }
+  return {
+    input_ids: { datatype: 'INT32', shape, data },
+    attention_mask: { datatype: 'INT32', shape, data: data.map(Math.sign) },
+  }
 }
 const infer = async (inputs: Tensors, more: Partial<EngineOptions> = {}) => {
   const engine = createEngine(options(more))
@@ -32,7 +35,10 @@ const infer = async (inputs: Tensors, more: Partial<EngineOptions> = {}) => {
 describe('the emulated engine', () => {
   test('names itself as emulated and describes the model', async () => {
     const engine = createEngine(options({ gpuMemoryPercent: 25 }))
-    expect([engine.provenance, engine.device]).toEqual(['emulated', 'T4 (emulated), 25 % by time-slice'])
+    expect([engine.provenance, engine.device]).toEqual([
+      'emulated',
+      'T4 (emulated), 25 % by time-slice',
+    ])
     expect(await engine.load()).toMatchObject({
       task: 'text',
       inputs: [{ name: 'input_ids', shape: [-1, 16] }, { name: 'attention_mask' }],
@@ -64,7 +70,9 @@ describe('the emulated engine', () => {
       [32, {}],
       [32, { gpuMemoryPercent: 25 }],
     ] as const) {
-      const engine = createEngine(options({ model: 'bert-base', batchSize: 32, sequenceLength: 128, ...more }))
+      const engine = createEngine(
+        options({ model: 'bert-base', batchSize: 32, sequenceLength: 128, ...more }),
+      )
       await engine.load()
       const startedAt = machineNowMs()
       await engine.infer(ids(Array(rows).fill([101]), 128), startedAt)
@@ -83,11 +91,14 @@ describe('the emulated engine', () => {
     expect(two.memoryMiB).toBeCloseTo(2 * alone.memoryMiB)
     const share = { model: 'bert-base', gpuMemoryPercent: (100 * 1.5 * alone.memoryMiB) / 15360 }
     await createEngine(options(share)).load()
-    await expect(createEngine(options({ ...share, instances: 2 })).load()).rejects.toThrow(/CUDA out of memory \(emulated\).*2 instance/)
+    await expect(createEngine(options({ ...share, instances: 2 })).load()).rejects.toThrow(
+      /CUDA out of memory \(emulated\).*2 instance/,
+    )
   })
 
   test('a MIG slice bounds memory and speed', async () => {
-    const slice = (migProfile: string) => createEngine(options({ model: 'bert-large', gpu: 'A100-40GB', batchSize: 32, migProfile }))
+    const slice = (migProfile: string) =>
+      createEngine(options({ model: 'bert-large', gpu: 'A100-40GB', batchSize: 32, migProfile }))
     const [small, large] = [slice('1g.5gb'), slice('3g.20gb')]
     for (const engine of [small, large]) {
       await engine.load()
@@ -95,15 +106,21 @@ describe('the emulated engine', () => {
     }
     expect(small.device).toBe('A100-40GB (emulated), slice 1g.5gb')
     expect(small.utilization!().busyMs).toBeGreaterThan(large.utilization!().busyMs)
-    const four = createEngine(options({ model: 'bert-large', gpu: 'A100-40GB', migProfile: '1g.5gb', instances: 8 }))
-    await expect(four.load()).rejects.toThrow(/CUDA out of memory \(emulated\).* a A100-40GB slice 1g.5gb has 4\d\d\d MiB/)
+    const four = createEngine(
+      options({ model: 'bert-large', gpu: 'A100-40GB', migProfile: '1g.5gb', instances: 8 }),
+    )
+    await expect(four.load()).rejects.toThrow(
+      /CUDA out of memory \(emulated\).* a A100-40GB slice 1g.5gb has 4\d\d\d MiB/,
+    )
     expect(() => createEngine(options({ migProfile: '1g.5gb' }))).toThrow(/T4 has no MIG/)
   })
 
   test('refuses what it cannot emulate', () => {
     expect(() => createEngine(options({ gpu: undefined }))).toThrow(/needs a GPU/)
     expect(() => createEngine(options({ model: 'llama-3.1-8b' }))).toThrow(/generates text/)
-    expect(() => createEngine(options({ model: 'bort' }))).toThrow(/unknown model architecture 'bort'/)
+    expect(() => createEngine(options({ model: 'bort' }))).toThrow(
+      /unknown model architecture 'bort'/,
+    )
   })
 })
 

@@ -1,20 +1,31 @@
 /**
- * An engine whose device is a model of a GPU: every batch takes the modelled time, the device does one batch at a time,
- * memory runs out where the model says so, and the outputs are seeded numbers. Everything it says is marked emulated.
+ * An engine whose device is a model of a GPU: every batch takes the modelled time, the device does
+ * one batch at a time, memory runs out where the model says so, and the outputs are seeded numbers.
+ * Everything it says is marked emulated.
  */
 import { type Architecture, architectureOf, takesOf } from '../../devices/architecture.ts'
 import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
-import { type Engine, type EngineInfo, type EngineOptions, OutOfMemoryError, type Tensor, type Tensors } from '../engine.ts'
+import {
+  type Engine,
+  type EngineInfo,
+  type EngineOptions,
+  OutOfMemoryError,
+  type Tensor,
+  type Tensors,
+} from '../engine.ts'
 import { machineNowMs } from '../machine-clock.ts'
 import { Neighbours } from './neighbours.ts'
 
 export function createEngine(options: EngineOptions): Engine {
   const architecture = architectureOf(options.model, options.own?.architectures)
   if (architecture.kind === 'decoder')
-    throw new Error(`the emulated engine serves encoders and image models, not '${architecture.name}', which generates text`)
-  if (options.gpu === undefined) throw new Error('the emulated engine needs a GPU to emulate: set --gpu, e.g. --gpu T4')
+    throw new Error(
+      `the emulated engine serves encoders and image models, not '${architecture.name}', which generates text`,
+    )
+  if (options.gpu === undefined)
+    throw new Error('the emulated engine needs a GPU to emulate: set --gpu, e.g. --gpu T4')
   const gpu = findGpu(options.gpu, options.own?.gpus)
   const mig = options.migProfile === undefined ? undefined : findMigProfile(gpu, options.migProfile)
   const call = (batch: number): DeviceCall => ({
@@ -29,7 +40,9 @@ export function createEngine(options: EngineOptions): Engine {
   let sleeper: Sleeper | undefined
   let neighbours: Neighbours | undefined
   const availableMiB = mig?.memoryMiB ?? (usableMemoryMiB(gpu) * options.gpuMemoryPercent) / 100
-  const held = mig ? `a ${gpu.name} slice ${mig.name}` : `${options.gpuMemoryPercent} % of a ${gpu.name}`
+  const held = mig
+    ? `a ${gpu.name} slice ${mig.name}`
+    : `${options.gpuMemoryPercent} % of a ${gpu.name}`
   // Every instance holds its own context, weights and buffers.
   const neededMiB = (batch: number) => gpuMemoryMiB(call(batch)).mib * options.instances
   const allocate = (batch: number) => {
@@ -67,7 +80,10 @@ export function createEngine(options: EngineOptions): Engine {
     async infer(inputs, sentAtMs) {
       const batch = Object.values(inputs)[0]!.shape[0]!
       memoryMiB = Math.max(memoryMiB, allocate(batch))
-      const end = device.occupy(sentAtMs, latencyOf(batch) * (neighbours?.slowdownAt(sentAtMs) ?? 1))
+      const end = device.occupy(
+        sentAtMs,
+        latencyOf(batch) * (neighbours?.slowdownAt(sentAtMs) ?? 1),
+      )
       neighbours?.tell(end)
       const outputs = seededOutputs(tensors.outputs, inputs, batch, options.seed)
       sleeper?.sleepUntil(end)
@@ -83,7 +99,10 @@ export class EmulatedDevice {
   #freeAt = 0
   busyMs = 0
 
-  /** Occupies the device for `durationMs` from `earliestMs` or from when it is free; returns the end. */
+  /**
+   * Occupies the device for `durationMs` from `earliestMs` or from when it is free; returns the
+   * end.
+   */
   occupy(earliestMs: number, durationMs: number): number {
     this.#freeAt = Math.max(this.#freeAt, earliestMs) + durationMs
     this.busyMs += durationMs
@@ -92,9 +111,10 @@ export class EmulatedDevice {
 }
 
 /**
- * Blocks its thread, without using CPU, until the server can have the answer at a given time. A futex wait with a sub-millisecond time-out
- * is far closer than any timer of the event loop, but still wakes some 0.1 ms late, and so does the server's thread when the answer
- * is sent to it: the wait is shortened by twice its usual lateness. Only for a thread that has nothing else to do.
+ * Blocks its thread, without using CPU, until the server can have the answer at a given time. A
+ * futex wait with a sub-millisecond time-out is far closer than any timer of the event loop, but
+ * still wakes some 0.1 ms late, and so does the server's thread when the answer is sent to it: the
+ * wait is shortened by twice its usual lateness. Only for a thread that has nothing else to do.
  */
 export class Sleeper {
   readonly #never = new Int32Array(new SharedArrayBuffer(4))
@@ -114,7 +134,10 @@ export class Sleeper {
   }
 }
 
-function tensorsOf(architecture: Architecture, sequenceLength: number): Pick<EngineInfo, 'task' | 'inputs' | 'outputs'> {
+function tensorsOf(
+  architecture: Architecture,
+  sequenceLength: number,
+): Pick<EngineInfo, 'task' | 'inputs' | 'outputs'> {
   const takes = takesOf(architecture)
   if (takes === 'tensor' && architecture.kind === 'graph')
     return {
@@ -122,14 +145,25 @@ function tensorsOf(architecture: Architecture, sequenceLength: number): Pick<Eng
       inputs: architecture.graph.inputs.map(({ name, floating, shape }) => ({
         name,
         datatype: floating ? ('FP32' as const) : ('INT32' as const),
-        shape: [-1, ...shape.slice(1).map((size) => (typeof size === 'number' ? size : sequenceLength))],
+        shape: [
+          -1,
+          ...shape.slice(1).map((size) => (typeof size === 'number' ? size : sequenceLength)),
+        ],
       })),
-      outputs: [{ name: architecture.graph.outputs[0] ?? 'output', datatype: 'FP32', shape: [-1, 2] }],
+      outputs: [
+        { name: architecture.graph.outputs[0] ?? 'output', datatype: 'FP32', shape: [-1, 2] },
+      ],
     }
   if (takes === 'image' && 'imageSize' in architecture)
     return {
       task: 'image',
-      inputs: [{ name: 'image', datatype: 'FP32', shape: [-1, architecture.imageSize, architecture.imageSize, 3] }],
+      inputs: [
+        {
+          name: 'image',
+          datatype: 'FP32',
+          shape: [-1, architecture.imageSize, architecture.imageSize, 3],
+        },
+      ],
       outputs: [{ name: 'logits', datatype: 'FP32', shape: [-1, 1000] }],
     }
   return {
@@ -142,15 +176,24 @@ function tensorsOf(architecture: Architecture, sequenceLength: number): Pick<Eng
   }
 }
 
-/** Numbers in (-1, 1) that depend on the seed and on the item's first input alone: the same item always gets the same answer. */
-function seededOutputs(specs: EngineInfo['outputs'], inputs: Tensors, batch: number, seed: number): Tensors {
+/**
+ * Numbers in (-1, 1) that depend on the seed and on the item's first input alone: the same item
+ * always gets the same answer.
+ */
+function seededOutputs(
+  specs: EngineInfo['outputs'],
+  inputs: Tensors,
+  batch: number,
+  seed: number,
+): Tensors {
   const first = Object.values(inputs)[0]!
   const width = first.data.length / batch
   const words = new Int32Array(first.data.buffer, first.data.byteOffset, first.data.length)
   const states = Array.from({ length: batch }, (_, item) => {
     let hash = seed | 0
     const step = Math.max(1, width >> 8)
-    for (let i = item * width; i < (item + 1) * width; i += step) hash = Math.imul(hash ^ words[i]!, 0x01000193)
+    for (let i = item * width; i < (item + 1) * width; i += step)
+      hash = Math.imul(hash ^ words[i]!, 0x01000193)
     return hash
   })
   const outputs: Record<string, Tensor> = {}

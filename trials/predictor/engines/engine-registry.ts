@@ -20,4 +20,7 @@ export const engines: Readonly<Record<TensorEngineName, EngineEntry>> = {
 
 /** `gguf` runs language models (`llm/gguf`), which are no batches of tensors. */
 export type EngineName = TensorEngineName | 'gguf'
-export const engineNames: readonly EngineName[] = [...(Object.keys(engines) as TensorEngineName[]), 'gguf']
+export const engineNames: readonly EngineName[] = [
+  ...(Object.keys(engines) as TensorEngineName[]),
+  'gguf',
+]

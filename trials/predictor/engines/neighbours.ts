@@ -1,8 +1,18 @@
 /**
- * Emulated predictors that share one GPU under MPS slow one another down: each tells the others, through a file of its own in a folder that they have in common, until when it is busy.
- * How much a neighbour pulls is that of pairs on a V100 that were published (`trials/devices/mps-pull.ts`), of every model and GPU alike: emulated, not measured.
+ * Emulated predictors that share one GPU under MPS slow one another down: each tells the others,
+ * through a file of its own in a folder that they have in common, until when it is busy. How much a
+ * neighbour pulls is that of pairs on a V100 that were published (`trials/devices/mps-pull.ts`), of
+ * every model and GPU alike: emulated, not measured.
  */
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { mpsPull } from '../../devices/mps-pull.ts'
 
@@ -22,7 +32,9 @@ export class Neighbours {
 
   /** How many times as long a batch takes that begins now: by those that are busy now. */
   slowdownAt(nowMs: number): number {
-    const shares = readdirSync(this.#folder).map((name) => (name === this.#name ? 0 : this.#shareOf(name, nowMs)))
+    const shares = readdirSync(this.#folder).map((name) =>
+      name === this.#name ? 0 : this.#shareOf(name, nowMs),
+    )
     return 1 + mpsPull.mean * shares.reduce((sum, share) => sum + share, 0)
   }
 

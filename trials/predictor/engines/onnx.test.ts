@@ -5,7 +5,13 @@ import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { halfBits, halfValue } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { EngineOptions, Tensor } from '../engine.ts'
 import { get, post, startForTest } from '../testing.contract.ts'
-import { denseModel, denseRow, type ElementType, onnxModel, textModel } from './onnx/write-model.contract.ts'
+import {
+  denseModel,
+  denseRow,
+  type ElementType,
+  onnxModel,
+  textModel,
+} from './onnx/write-model.contract.ts'
 import { createEngine } from './onnx.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'onnx-'))
@@ -39,7 +45,11 @@ const floats = (rows: readonly (readonly number[])[]): Tensor => ({
 })
 const same = (op: string, type: ElementType) => {
   const value = (name: string) => ({ name, type, shape: ['n', 3] })
-  return onnxModel({ inputs: [value('x')], outputs: [value('y')], nodes: [{ op, inputs: ['x'], outputs: ['y'] }] })
+  return onnxModel({
+    inputs: [value('x')],
+    outputs: [value('y')],
+    nodes: [{ op, inputs: ['x'], outputs: ['y'] }],
+  })
 }
 
 describe('inference', () => {
@@ -51,7 +61,10 @@ describe('inference', () => {
       outputs: [{ name: 'y', datatype: 'FP32', shape: [-1, 2] }],
       versions: { provider: 'cpu', onnxruntime: '1.30.0' },
     })
-    expect([engine.device, engine.provenance]).toEqual(['CPU (ONNX Runtime, 2 threads)', 'measured'])
+    expect([engine.device, engine.provenance]).toEqual([
+      'CPU (ONNX Runtime, 2 threads)',
+      'measured',
+    ])
     for (const rows of [
       [[1, 2, 3]],
       [
@@ -62,31 +75,48 @@ describe('inference', () => {
     ]) {
       const { y } = await engine.infer({ x: floats(rows) }, 0)
       expect(y!.shape).toEqual([rows.length, 2])
-      for (const [i, value] of rows.flatMap(denseRow).entries()) expect(y!.data[i]).toBeCloseTo(value, 5)
+      for (const [i, value] of rows.flatMap(denseRow).entries())
+        expect(y!.data[i]).toBeCloseTo(value, 5)
     }
     expect(engine.utilization!().busyMs).toBeGreaterThan(0)
   })
 
-  test.each([[false], [true]])('a text model takes 64-bit tokens; token types (asked for: %s) are zeros', async (withTypes) => {
-    const { engine, info } = await loaded(written(`text-${withTypes}.onnx`, textModel(withTypes)))
-    expect(info.task).toBe('text')
-    expect(info.inputs.map(({ name, datatype, shape }) => [name, datatype, shape])).toEqual([
-      ['input_ids', 'INT32', [-1, 6]],
-      ['attention_mask', 'INT32', [-1, 6]],
-    ])
-    const tensor = (...data: number[]): Tensor => ({ datatype: 'INT32', shape: [1, 6], data: Int32Array.from(data) })
-    const outputs = await engine.infer({ input_ids: tensor(101, 7, 2147483647, -5, 9, 9), attention_mask: tensor(1, 1, 1, 1, 0, 0) }, 0)
-    expect([...outputs.tokens!.data]).toEqual([101, 7, 2147483647, -5, 0, 0])
-    expect(outputs.tokens!.datatype).toBe('INT32')
-    expect(outputs.logits).toMatchObject({ datatype: 'FP32', shape: [1, 6] })
-  })
+  test.each([[false], [true]])(
+    'a text model takes 64-bit tokens; token types (asked for: %s) are zeros',
+    async (withTypes) => {
+      const { engine, info } = await loaded(written(`text-${withTypes}.onnx`, textModel(withTypes)))
+      expect(info.task).toBe('text')
+      expect(info.inputs.map(({ name, datatype, shape }) => [name, datatype, shape])).toEqual([
+        ['input_ids', 'INT32', [-1, 6]],
+        ['attention_mask', 'INT32', [-1, 6]],
+      ])
+      const tensor = (...data: number[]): Tensor => ({
+        datatype: 'INT32',
+        shape: [1, 6],
+        data: Int32Array.from(data),
+      })
+      const outputs = await engine.infer(
+        {
+          input_ids: tensor(101, 7, 2147483647, -5, 9, 9),
+          attention_mask: tensor(1, 1, 1, 1, 0, 0),
+        },
+        0,
+      )
+      expect([...outputs.tokens!.data]).toEqual([101, 7, 2147483647, -5, 0, 0])
+      expect(outputs.tokens!.datatype).toBe('INT32')
+      expect(outputs.logits).toMatchObject({ datatype: 'FP32', shape: [1, 6] })
+    },
+  )
 
   test('half floats and truth values come and go as numbers', async () => {
     const half = await loaded(written('half.onnx', same('Neg', 'float16')))
     const y = await half.engine.infer({ x: floats([[1.5, -0.1, 1e-7]]) }, 0)
     expect([...y.y!.data]).toEqual([-1.5, halfValue(halfBits(0.1)), -halfValue(halfBits(1e-7))])
     const bool = await loaded(written('bool.onnx', same('Not', 'bool')))
-    const not = await bool.engine.infer({ x: { datatype: 'INT32', shape: [1, 3], data: Int32Array.of(1, 0, 7) } }, 0)
+    const not = await bool.engine.infer(
+      { x: { datatype: 'INT32', shape: [1, 3], data: Int32Array.of(1, 0, 7) } },
+      0,
+    )
     expect([...not.y!.data]).toEqual([0, 1, 0])
   })
 
@@ -98,18 +128,33 @@ describe('inference', () => {
     })
     const { engine } = await loaded(written('sum.onnx', sum))
     const x: Tensor = { datatype: 'INT32', shape: [1, 1], data: Int32Array.of(2147483647) }
-    await expect(engine.infer({ x }, 0)).rejects.toThrow("output 'y' holds 4294967294, beyond INT32")
+    await expect(engine.infer({ x }, 0)).rejects.toThrow(
+      "output 'y' holds 4294967294, beyond INT32",
+    )
   })
 })
 
 describe('what cannot be served is said', () => {
-  const failing = async (path: string, more: Partial<EngineOptions> = {}) => (await loaded(path, more).catch((e: Error) => e)) as Error
+  const failing = async (path: string, more: Partial<EngineOptions> = {}) =>
+    (await loaded(path, more).catch((e: Error) => e)) as Error
 
   test.each([
     ['no file', () => join(folder, 'none.onnx'), /no model at .*none\.onnx.*; give the path/],
-    ['not ONNX', () => written('text.onnx', Buffer.from('hello')), /text\.onnx' does not load: .*; check it with onnx\.checker/],
-    ['no .onnx in the folder', () => mkdirSync(join(folder, 'empty', 'er'), { recursive: true })!, /holds no \.onnx file/],
-    ['texts as tensors', () => written('string.onnx', same('Identity', 'string')), /tensor 'x' of the ONNX model holds string/],
+    [
+      'not ONNX',
+      () => written('text.onnx', Buffer.from('hello')),
+      /text\.onnx' does not load: .*; check it with onnx\.checker/,
+    ],
+    [
+      'no .onnx in the folder',
+      () => mkdirSync(join(folder, 'empty', 'er'), { recursive: true })!,
+      /holds no \.onnx file/,
+    ],
+    [
+      'texts as tensors',
+      () => written('string.onnx', same('Identity', 'string')),
+      /tensor 'x' of the ONNX model holds string/,
+    ],
   ])('%s', async (_what, path, message) => {
     expect((await failing(path())).message).toMatch(message)
   })
@@ -121,12 +166,15 @@ describe('what cannot be served is said', () => {
     )
     const { engine } = await loaded(one, { batchSize: 1, warmUpBatch: 1 })
     expect((await engine.infer({ x: floats([[1, 0, 0]]) }, 0)).y!.data[0]).toBeCloseTo(1.1, 5)
-    expect((await failing(written('four.onnx', denseModel(4)))).message).toMatch(/batches of 4 and no smaller/)
+    expect((await failing(written('four.onnx', denseModel(4)))).message).toMatch(
+      /batches of 4 and no smaller/,
+    )
   })
 
   test('a package that is not there, with the way to get it', async () => {
-    const engine = createEngine({ ...options, modelPath: written('dense.onnx', denseModel()) }, () =>
-      Promise.reject(new Error("Cannot find package 'onnxruntime-node'\nat somewhere")),
+    const engine = createEngine(
+      { ...options, modelPath: written('dense.onnx', denseModel()) },
+      () => Promise.reject(new Error("Cannot find package 'onnxruntime-node'\nat somewhere")),
     )
     await expect(engine.load()).rejects.toThrow(
       /needs onnxruntime-node.*npm install onnxruntime-node@1\.30\.0.*ONNXRUNTIME_NODE_INSTALL=skip/,
@@ -144,11 +192,19 @@ test('served over HTTP: metadata, batches, versions by folder, vocabulary beside
   mkdirSync(join(versions, '3'), { recursive: true })
   writeFileSync(join(versions, '3', 'model.onnx'), textModel(true))
   writeFileSync(join(versions, '3', 'vocab.txt'), '[PAD]\n[UNK]\n[CLS]\n[SEP]\nun\n##aff\n##able\n')
-  const settings = { ENGINE: 'onnx', GPU: 'none', MODEL: 'mine', SEQUENCE_LENGTH: '8', BATCH_SIZE: '4' }
+  const settings = {
+    ENGINE: 'onnx',
+    GPU: 'none',
+    MODEL: 'mine',
+    SEQUENCE_LENGTH: '8',
+    BATCH_SIZE: '4',
+  }
   for (const MODEL_PATH of [versions, join(versions, '3', 'model.onnx')]) {
     const { url, device } = await startForTest({ ...settings, MODEL_PATH })
     expect(device).toBe('CPU (ONNX Runtime, 1 thread)')
-    expect((await get(`${url}/v2/models/mine`)).json).toMatchObject({ inputs: [{ name: 'text', datatype: 'BYTES' }] })
+    expect((await get(`${url}/v2/models/mine`)).json).toMatchObject({
+      inputs: [{ name: 'text', datatype: 'BYTES' }],
+    })
     const { json } = await post(`${url}/v2/models/mine/infer`, {
       inputs: [{ name: 'text', shape: [2], datatype: 'BYTES', data: ['unaffable', 'un'] }],
       outputs: [{ name: 'tokens' }],
@@ -161,18 +217,35 @@ test('served over HTTP: metadata, batches, versions by folder, vocabulary beside
 describe('a built-in model by its name', () => {
   test('runs as a graph with seeded weights, in fp32 and in fp16', async () => {
     for (const precision of ['fp32', 'fp16'] as const) {
-      const engine = createEngine({ ...options, model: 'bert-tiny', modelPath: undefined, precision, sequenceLength: 16 })
+      const engine = createEngine({
+        ...options,
+        model: 'bert-tiny',
+        modelPath: undefined,
+        precision,
+        sequenceLength: 16,
+      })
       const info = await engine.load()
       expect(info).toMatchObject({ task: 'text', versions: { provider: 'cpu', weights: 'seeded' } })
-      const ids = { datatype: 'INT32' as const, shape: [2, 16], data: Int32Array.from({ length: 32 }, (_, i) => 100 + i) }
-      const { logits } = await engine.infer({ input_ids: ids, attention_mask: { ...ids, data: new Int32Array(32).fill(1) } }, 0)
+      const ids = {
+        datatype: 'INT32' as const,
+        shape: [2, 16],
+        data: Int32Array.from({ length: 32 }, (_, i) => 100 + i),
+      }
+      const { logits } = await engine.infer(
+        { input_ids: ids, attention_mask: { ...ids, data: new Int32Array(32).fill(1) } },
+        0,
+      )
       expect(logits!.shape).toEqual([2, 2])
       expect(new Set(logits!.data).size).toBe(4)
       await engine.close()
     }
   })
   test('in no other precision, and no other model', async () => {
-    expect(() => createEngine({ ...options, modelPath: undefined, precision: 'int8' })).toThrow(/built-in models in fp32 or fp16, not int8/)
-    await expect(createEngine({ ...options, model: 'bort', modelPath: undefined }).load()).rejects.toThrow(/no built-in model 'bort'/)
+    expect(() => createEngine({ ...options, modelPath: undefined, precision: 'int8' })).toThrow(
+      /built-in models in fp32 or fp16, not int8/,
+    )
+    await expect(
+      createEngine({ ...options, model: 'bort', modelPath: undefined }).load(),
+    ).rejects.toThrow(/no built-in model 'bort'/)
   })
 })

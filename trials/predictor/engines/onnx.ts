@@ -1,6 +1,7 @@
 /**
- * Real inference through ONNX Runtime (onnxruntime-node, an optional package), on CPU or, where its CUDA provider is installed, on a GPU: of a user's
- * own file, whose precision is its own, or of a built-in model as a graph with seeded weights, in fp32 or fp16.
+ * Real inference through ONNX Runtime (onnxruntime-node, an optional package), on CPU or, where its
+ * CUDA provider is installed, on a GPU: of a user's own file, whose precision is its own, or of a
+ * built-in model as a graph with seeded weights, in fp32 or fp16.
  */
 import type { InferenceSession, Tensor as OnnxTensor } from 'onnxruntime-node'
 import {
@@ -25,11 +26,17 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
   const { modelPath } = options
   const own = modelPath !== undefined
   if (own && options.precision !== 'fp32')
-    throw new Error(`an ONNX file has its precision in it, which --precision ${options.precision} cannot change; export the model so`)
+    throw new Error(
+      `an ONNX file has its precision in it, which --precision ${options.precision} cannot change; export the model so`,
+    )
   if (options.precision !== 'fp32' && options.precision !== 'fp16')
-    throw new Error(`the onnx engine computes built-in models in fp32 or fp16, not ${options.precision}`)
+    throw new Error(
+      `the onnx engine computes built-in models in fp32 or fp16, not ${options.precision}`,
+    )
   const threads = Math.max(1, Math.floor(options.cpuThreads))
-  let open: { readonly runtime: Runtime; readonly session: InferenceSession; readonly model: OnnxModel } | undefined
+  let open:
+    | { readonly runtime: Runtime; readonly session: InferenceSession; readonly model: OnnxModel }
+    | undefined
   let busyMs = 0
 
   const infer = async (inputs: Tensors): Promise<Tensors> => {
@@ -43,20 +50,24 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
       )
       return fetched(results, model, rowsOf(inputs))
     } catch (error) {
-      if (error instanceof Error && isOutOfMemory(error.message)) throw new OutOfMemoryError(error.message)
+      if (error instanceof Error && isOutOfMemory(error.message))
+        throw new OutOfMemoryError(error.message)
       throw error
     } finally {
       busyMs += performance.now() - startedAt
     }
   }
   // On a GPU ONNX Runtime does not tell; nvidia-smi does.
-  const memoryMiB = () => (options.gpu === undefined ? Math.round(process.memoryUsage.rss() / 2 ** 20) : 0)
+  const memoryMiB = () =>
+    options.gpu === undefined ? Math.round(process.memoryUsage.rss() / 2 ** 20) : 0
 
   return {
     name: 'onnx',
     provenance: 'measured',
     device:
-      options.gpu === undefined ? `CPU (ONNX Runtime, ${threads} thread${threads > 1 ? 's' : ''})` : `${options.gpu} (ONNX Runtime, CUDA)`,
+      options.gpu === undefined
+        ? `CPU (ONNX Runtime, ${threads} thread${threads > 1 ? 's' : ''})`
+        : `${options.gpu} (ONNX Runtime, CUDA)`,
     async load(): Promise<EngineInfo> {
       const file = modelPath === undefined ? undefined : await modelFile(modelPath, 'onnx')
       const runtime = await importRuntime(load)
@@ -95,16 +106,24 @@ interface OnnxSpec extends TensorSpec {
 interface OnnxModel {
   readonly task: EngineInfo['task']
   readonly inputs: readonly OnnxSpec[]
-  /** Inputs that the server fills: all but the token types of a text model, which are zeros, the type of a single text. */
+  /**
+   * Inputs that the server fills: all but the token types of a text model, which are zeros, the
+   * type of a single text.
+   */
   readonly offered: readonly TensorSpec[]
   readonly outputs: readonly OnnxSpec[]
 }
 
 /** @throws ModelError for tensors that the server cannot give or take, and for a batch size that the file does not have */
-function describeModel(session: InferenceSession, { batchSize, sequenceLength }: EngineOptions): OnnxModel {
+function describeModel(
+  session: InferenceSession,
+  { batchSize, sequenceLength }: EngineOptions,
+): OnnxModel {
   const inputs = session.inputMetadata.map(described)
   const outputs = session.outputMetadata.map(described)
-  const fixed = session.inputMetadata.find((input) => input.isTensor && typeof input.shape[0] === 'number')
+  const fixed = session.inputMetadata.find(
+    (input) => input.isTensor && typeof input.shape[0] === 'number',
+  )
   if (fixed?.isTensor && fixed.shape[0] !== batchSize)
     throw new ModelError(
       `input '${fixed.name}' of the ONNX model has ${fixed.shape[0]} as its first dimension, so that batches of up to ${batchSize} cannot run`,
@@ -116,9 +135,11 @@ function describeModel(session: InferenceSession, { batchSize, sequenceLength }:
       'export it with a dynamic batch axis',
     )
   const task = taskOf(inputs)
-  const offered = (task === 'text' ? atLength(inputs, sequenceLength).filter(({ name }) => name !== 'token_type_ids') : inputs).map(
-    ({ name, datatype, shape }) => ({ name, datatype, shape }),
-  )
+  const offered = (
+    task === 'text'
+      ? atLength(inputs, sequenceLength).filter(({ name }) => name !== 'token_type_ids')
+      : inputs
+  ).map(({ name, datatype, shape }) => ({ name, datatype, shape }))
   return { task, inputs, offered, outputs }
 }
 
@@ -134,12 +155,21 @@ function described(value: InferenceSession.ValueMetadata): OnnxSpec {
       `'${value.name}' of the ONNX model is a single number`,
       'inputs and outputs need the batch as their first dimension',
     )
-  return { name: value.name, type: value.type, datatype: datatypeOf(value.type, value.name), shape: [-1, ...shape.slice(1)] }
+  return {
+    name: value.name,
+    type: value.type,
+    datatype: datatypeOf(value.type, value.name),
+    shape: [-1, ...shape.slice(1)],
+  }
 }
 
 const rowsOf = (inputs: Tensors): number => Object.values(inputs)[0]!.shape[0]!
 
-function feeds({ Tensor: Onnx }: Runtime, { inputs }: OnnxModel, given: Tensors): Record<string, OnnxTensor> {
+function feeds(
+  { Tensor: Onnx }: Runtime,
+  { inputs }: OnnxModel,
+  given: Tensors,
+): Record<string, OnnxTensor> {
   return Object.fromEntries(
     inputs.map(({ name, type }) => {
       const { data, shape } = given[name] ?? zerosLike(given.input_ids!)
@@ -148,16 +178,30 @@ function feeds({ Tensor: Onnx }: Runtime, { inputs }: OnnxModel, given: Tensors)
   )
 }
 
-const zerosLike = ({ datatype, shape, data }: Tensor): Tensor => ({ datatype, shape, data: new Int32Array(data.length) })
+const zerosLike = ({ datatype, shape, data }: Tensor): Tensor => ({
+  datatype,
+  shape,
+  data: new Int32Array(data.length),
+})
 
 /** @throws Error for an output without one row an item */
-function fetched(results: InferenceSession.OnnxValueMapType, { outputs }: OnnxModel, rows: number): Tensors {
+function fetched(
+  results: InferenceSession.OnnxValueMapType,
+  { outputs }: OnnxModel,
+  rows: number,
+): Tensors {
   const tensors: Record<string, Tensor> = {}
   for (const { name, datatype, type } of outputs) {
     const output = results[name]!
     if (output.dims[0] !== rows)
-      throw new Error(`output '${name}' is [${output.dims}] for a batch of ${rows}; outputs need the batch as their first dimension`)
-    tensors[name] = { datatype, shape: output.dims, data: fromOnnx(output.data as Float32Array, type, name) }
+      throw new Error(
+        `output '${name}' is [${output.dims}] for a batch of ${rows}; outputs need the batch as their first dimension`,
+      )
+    tensors[name] = {
+      datatype,
+      shape: output.dims,
+      data: fromOnnx(output.data as Float32Array, type, name),
+    }
     output.dispose()
   }
   return tensors

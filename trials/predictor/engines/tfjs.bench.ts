@@ -1,4 +1,7 @@
-/** Milliseconds per batch of the tfjs engine on CPU, models by sequence lengths. Usage: npm run bench:inference -- [MODEL ...] [--threads N] [--batch N] */
+/**
+ * Milliseconds per batch of the tfjs engine on CPU, models by sequence lengths. Usage: npm run
+ * bench:inference -- [MODEL ...] [--threads N] [--batch N]
+ */
 import { parseArgs } from 'node:util'
 import type { Tensors } from '../engine.ts'
 import { createEngine } from './tfjs.ts'
@@ -9,7 +12,10 @@ const { values, positionals } = parseArgs({
 })
 const cpuThreads = Number(values.threads)
 const batch = Number(values.batch)
-const models = positionals.length > 0 ? positionals : ['bert-tiny', 'bert-mini', 'bert-small', 'bert-base', 'mobilenet', 'resnet50']
+const models =
+  positionals.length > 0
+    ? positionals
+    : ['bert-tiny', 'bert-mini', 'bert-small', 'bert-base', 'mobilenet', 'resnet50']
 /** Per case, so that the whole bench stays short. */
 const secondsPerCase = 2
 
@@ -42,7 +48,8 @@ for (const model of models) {
       info.inputs.map(({ name, datatype, shape }) => {
         const whole = [batch, ...shape.slice(1)]
         const size = whole.reduce((a, b) => a * b, 1)
-        const data = datatype === 'INT32' ? new Int32Array(size).fill(1) : new Float32Array(size).fill(0.5)
+        const data =
+          datatype === 'INT32' ? new Int32Array(size).fill(1) : new Float32Array(size).fill(0.5)
         return [name, { datatype, shape: whole, data }]
       }),
     )
@@ -65,7 +72,11 @@ for (const model of models) {
       engine.utilization!().memoryMiB,
     ]
     const text = info.task === 'text' ? String(sequenceLength) : '-'
-    console.log(model.padEnd(14), text.padStart(6), ...columns.map((c, i) => String(c).padStart([7, 11, 10, 10, 6, 9][i]!)))
+    console.log(
+      model.padEnd(14),
+      text.padStart(6),
+      ...columns.map((c, i) => String(c).padStart([7, 11, 10, 10, 6, 9][i]!)),
+    )
     await engine.close()
   }
 }

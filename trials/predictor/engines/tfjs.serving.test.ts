@@ -8,7 +8,9 @@ import { post, startForTest } from '../testing.contract.ts'
 import { createEngine } from './tfjs.ts'
 
 const cpu = { ENGINE: 'tfjs', GPU: 'none', SEQUENCE_LENGTH: '16' }
-const text = (...data: string[]) => ({ inputs: [{ name: 'text', shape: [data.length], datatype: 'BYTES', data }] })
+const text = (...data: string[]) => ({
+  inputs: [{ name: 'text', shape: [data.length], datatype: 'BYTES', data }],
+})
 const texts = ['The quick brown fox', 'jumps over', 'the lazy dog, twice!', '']
 
 test('texts over HTTP get what the engine gives for their tokens, alone and in batches', async () => {
@@ -31,13 +33,26 @@ test('texts over HTTP get what the engine gives for their tokens, alone and in b
   for (const one of texts) {
     const { inputIds, attentionMask } = tokenizer.encode(one, 16)
     const tensor = (data: Int32Array) => ({ datatype: 'INT32' as const, shape: [1, 16], data })
-    const { logits } = await engine.infer({ input_ids: tensor(inputIds), attention_mask: tensor(attentionMask) }, 0)
+    const { logits } = await engine.infer(
+      { input_ids: tensor(inputIds), attention_mask: tensor(attentionMask) },
+      0,
+    )
     want.push([...logits!.data])
   }
-  const { url } = await startForTest({ ...cpu, MODEL: 'bert-tiny', BATCH_SIZE: '4', MAX_DELAY_MS: '20', CPU_CORES: '2', SEED: '5' })
+  const { url } = await startForTest({
+    ...cpu,
+    MODEL: 'bert-tiny',
+    BATCH_SIZE: '4',
+    MAX_DELAY_MS: '20',
+    CPU_CORES: '2',
+    SEED: '5',
+  })
   const infer = `${url}/v2/models/bert-tiny/infer`
   const together = await post(infer, text(...texts))
-  expect(together.json).toMatchObject({ parameters: { provenance: 'measured' }, outputs: [{ name: 'logits', shape: [4, 2] }] })
+  expect(together.json).toMatchObject({
+    parameters: { provenance: 'measured' },
+    outputs: [{ name: 'logits', shape: [4, 2] }],
+  })
   const got: number[] = together.json.outputs[0].data
   for (const [i, value] of want.flat().entries()) expect(got[i]).toBeCloseTo(value, 5)
   const apart = await Promise.all(texts.map((one) => post(infer, text(one))))
@@ -51,11 +66,18 @@ test("a user's own model and vocabulary are served by path, newest version first
   const folder = mkdtempSync(join(tmpdir(), 'own-model-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   for (const version of ['1', '2']) writeVersion(join(folder, version), version)
-  const { url } = await startForTest({ ...cpu, MODEL: 'mine', MODEL_PATH: folder, SEQUENCE_LENGTH: '8' })
+  const { url } = await startForTest({
+    ...cpu,
+    MODEL: 'mine',
+    MODEL_PATH: folder,
+    SEQUENCE_LENGTH: '8',
+  })
   const { status, json } = await post(`${url}/v1/models/mine:predict`, { instances: ['unaffable'] })
   expect(status).toBe(200)
   // [CLS] un ##aff ##able [SEP] and padding, plus the mask's ones, times the version.
-  expect(json.predictions).toEqual([[2, 4, 5, 6, 3, 0, 0, 0].map((id, i) => 2 * (id + (i < 5 ? 1 : 0)))])
+  expect(json.predictions).toEqual([
+    [2, 4, 5, 6, 3, 0, 0, 0].map((id, i) => 2 * (id + (i < 5 ? 1 : 0))),
+  ])
 })
 
 /** A model that gives back its tokens: (input_ids + attention_mask) × version, as floats. */
@@ -70,8 +92,18 @@ function writeVersion(path: string, version: string): void {
   const node = [
     input('input_ids'),
     input('attention_mask'),
-    { name: 'sum', op: 'AddV2', input: ['input_ids', 'attention_mask'], attr: { T: type('DT_INT32') } },
-    { name: 'floats', op: 'Cast', input: ['sum'], attr: { SrcT: type('DT_INT32'), DstT: type('DT_FLOAT') } },
+    {
+      name: 'sum',
+      op: 'AddV2',
+      input: ['input_ids', 'attention_mask'],
+      attr: { T: type('DT_INT32') },
+    },
+    {
+      name: 'floats',
+      op: 'Cast',
+      input: ['sum'],
+      attr: { SrcT: type('DT_INT32'), DstT: type('DT_FLOAT') },
+    },
     { name: 'factor', op: 'Const', attr: { dtype: type('DT_FLOAT') } },
     { name: 'scores', op: 'Mul', input: ['floats', 'factor'], attr: { T: type('DT_FLOAT') } },
   ]

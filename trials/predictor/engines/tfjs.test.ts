@@ -27,8 +27,16 @@ afterEach(async () => {
 })
 
 const texts = (batch: number, length = 16): Tensors => ({
-  input_ids: { datatype: 'INT32', shape: [batch, length], data: Int32Array.from({ length: batch * length }, (_, i) => (i * 7919) % 30522) },
-  attention_mask: { datatype: 'INT32', shape: [batch, length], data: new Int32Array(batch * length).fill(1) },
+  input_ids: {
+    datatype: 'INT32',
+    shape: [batch, length],
+    data: Int32Array.from({ length: batch * length }, (_, i) => (i * 7919) % 30522),
+  },
+  attention_mask: {
+    datatype: 'INT32',
+    shape: [batch, length],
+    data: new Int32Array(batch * length).fill(1),
+  },
 })
 
 const expectClose = (got: ArrayLike<number>, want: ArrayLike<number>) => {
@@ -39,8 +47,15 @@ const expectClose = (got: ArrayLike<number>, want: ArrayLike<number>) => {
 describe('bert-tiny', () => {
   test('says what it is and what it runs on', async () => {
     const { engine, info } = await started()
-    expect(engine).toMatchObject({ name: 'tfjs', provenance: 'measured', device: 'CPU (WebAssembly SIMD, 1 thread)' })
-    expect(info).toMatchObject({ task: 'text', versions: { tfjs: '4.22.0', backend: 'wasm', weights: 'seeded' } })
+    expect(engine).toMatchObject({
+      name: 'tfjs',
+      provenance: 'measured',
+      device: 'CPU (WebAssembly SIMD, 1 thread)',
+    })
+    expect(info).toMatchObject({
+      task: 'text',
+      versions: { tfjs: '4.22.0', backend: 'wasm', weights: 'seeded' },
+    })
     expect(info.memoryMiB).toBeGreaterThan(20)
     expect(info.inputs.map(({ name, shape }) => [name, shape])).toEqual([
       ['input_ids', [-1, 16]],
@@ -55,7 +70,10 @@ describe('bert-tiny', () => {
     expect(logits!.shape).toEqual([3, 2])
     for (let item = 0; item < 3; item++) {
       const alone = Object.fromEntries(
-        Object.entries(batch).map(([name, t]) => [name, { ...t, shape: [1, 16], data: t.data.slice(item * 16, (item + 1) * 16) }]),
+        Object.entries(batch).map(([name, t]) => [
+          name,
+          { ...t, shape: [1, 16], data: t.data.slice(item * 16, (item + 1) * 16) },
+        ]),
       )
       const one = await engine.infer(alone, 0)
       expectClose(logits!.data.slice(item * 2, item * 2 + 2), one.logits!.data)
@@ -81,9 +99,19 @@ describe('bert-tiny', () => {
     const before = tf.memory()
     for (const batch of [1, 4, 2]) await engine.infer(texts(batch), 0)
     const after = tf.memory()
-    expect([after.numTensors, after.numDataBuffers, after.numBytes]).toEqual([before.numTensors, before.numDataBuffers, before.numBytes])
+    expect([after.numTensors, after.numDataBuffers, after.numBytes]).toEqual([
+      before.numTensors,
+      before.numDataBuffers,
+      before.numBytes,
+    ])
     await expect(
-      engine.infer({ ...texts(1), input_ids: { datatype: 'INT32', shape: [1, 16], data: new Int32Array(16).fill(-1) } }, 0),
+      engine.infer(
+        {
+          ...texts(1),
+          input_ids: { datatype: 'INT32', shape: [1, 16], data: new Int32Array(16).fill(-1) },
+        },
+        0,
+      ),
     ).rejects.toThrow()
     expect(tf.memory().numTensors).toBe(before.numTensors)
     await engine.close()
@@ -100,9 +128,17 @@ describe('bert-tiny', () => {
 
 describe('what cannot be run is refused', () => {
   test.each<[string, Partial<EngineOptions>, RegExp]>([
-    ['an unknown model', { model: 'brt-tiny' }, /no built-in model 'brt-tiny' .*; did you mean bert-tiny/],
+    [
+      'an unknown model',
+      { model: 'brt-tiny' },
+      /no built-in model 'brt-tiny' .*; did you mean bert-tiny/,
+    ],
     ['a name near an alias', { model: 'brt' }, /did you mean bert\?/],
-    ['a model that can only be emulated', { model: 'llama-3.1-8b' }, /no built-in model 'llama-3\.1-8b'/],
+    [
+      'a model that can only be emulated',
+      { model: 'llama-3.1-8b' },
+      /no built-in model 'llama-3\.1-8b'/,
+    ],
     ['a sequence beyond 512 tokens', { sequenceLength: 513 }, /513 does not fit bert-tiny/],
     ['a GPU without its library', { gpu: 'T4' }, /needs @tensorflow\/tfjs-node-gpu.*npm install/],
   ])('%s', async (_, options, message) => {
@@ -110,6 +146,8 @@ describe('what cannot be run is refused', () => {
   })
 
   test('a precision that the engine does not compute in', () => {
-    expect(() => createEngine({ ...defaults, precision: 'int8' })).toThrow(/computes in fp32, not int8/)
+    expect(() => createEngine({ ...defaults, precision: 'int8' })).toThrow(
+      /computes in fp32, not int8/,
+    )
   })
 })

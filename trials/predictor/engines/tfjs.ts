@@ -1,8 +1,14 @@
 /**
- * Real inference through TensorFlow.js: on a GPU through @tensorflow/tfjs-node-gpu where a GPU is asked for, else on CPU through WebAssembly.
- * Models are built with seeded weights, or loaded from the user's path.
+ * Real inference through TensorFlow.js: on a GPU through @tensorflow/tfjs-node-gpu where a GPU is
+ * asked for, else on CPU through WebAssembly. Models are built with seeded weights, or loaded from
+ * the user's path.
  */
-import { type NamedTensorMap, type Tensor as TfTensor, tensor, version_core } from '@tensorflow/tfjs-core'
+import {
+  type NamedTensorMap,
+  type Tensor as TfTensor,
+  tensor,
+  version_core,
+} from '@tensorflow/tfjs-core'
 import type { Engine, EngineInfo, EngineOptions, Tensor, Tensors } from '../engine.ts'
 import type { Model } from '../models/model.ts'
 import { buildModel } from '../models/model-registry.ts'
@@ -11,7 +17,10 @@ import { type Backend, startBackend } from './tfjs/tfjs-backend.ts'
 import { loadUserModel } from './tfjs/user-model.ts'
 
 export function createEngine(options: EngineOptions): Engine {
-  if (options.precision !== 'fp32') throw new Error(`the tfjs engine computes in fp32, not ${options.precision}; leave --precision out`)
+  if (options.precision !== 'fp32')
+    throw new Error(
+      `the tfjs engine computes in fp32, not ${options.precision}; leave --precision out`,
+    )
   let backend: Backend | undefined
   let model: Model | undefined
   let busyMs = 0
@@ -48,7 +57,11 @@ export function createEngine(options: EngineOptions): Engine {
       await warmUp(loaded.inputs, options.warmUpBatch, infer)
       busyMs = 0
       const { task, inputs, outputs, seeded } = loaded
-      const versions = { tfjs: version_core, backend: backend.name, ...(seeded && { weights: 'seeded' }) }
+      const versions = {
+        tfjs: version_core,
+        backend: backend.name,
+        ...(seeded && { weights: 'seeded' }),
+      }
       return { task, inputs, outputs, versions, memoryMiB: backend.memoryMiB() }
     },
     infer,
@@ -77,8 +90,14 @@ async function fetched(outputs: NamedTensorMap, specs: EngineInfo['outputs']): P
     for (const { name, datatype } of specs) {
       const output = outputs[name] as TfTensor
       if (output.dtype !== (datatype === 'INT32' ? 'int32' : 'float32'))
-        throw new Error(`output '${name}' holds ${output.dtype}, but is declared ${datatype}; convert the model with its signature`)
-      copied[name] = { datatype, shape: output.shape, data: await output.data<'float32' | 'int32'>() }
+        throw new Error(
+          `output '${name}' holds ${output.dtype}, but is declared ${datatype}; convert the model with its signature`,
+        )
+      copied[name] = {
+        datatype,
+        shape: output.shape,
+        data: await output.data<'float32' | 'int32'>(),
+      }
     }
   } finally {
     for (const output of Object.values(outputs)) output.dispose()

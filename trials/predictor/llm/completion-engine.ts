@@ -5,7 +5,10 @@ export interface Completion {
   readonly maxTokens: number
   /** The end that the model itself would make is not heeded: exactly `maxTokens` are produced. */
   readonly ignoreEos: boolean
-  /** A token is there, or several from one step, as the text that they add; `end`: it was the last, and why. */
+  /**
+   * A token is there, or several from one step, as the text that they add; `end`: it was the last,
+   * and why.
+   */
   token(text: string, end?: 'length' | 'stop', tokens?: number): void
   /** Nothing more comes. */
   failed(error: Error): void

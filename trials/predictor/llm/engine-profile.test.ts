@@ -12,7 +12,14 @@ import {
   pilotServers,
   throughputServers,
 } from '../../launchers/simulated/testing/measured-servers.ts'
-import { engineError, engineErrors, engineProfiles, type LlmEngineName, llmEngineNames, profiledStepTimes } from './engine-profile.ts'
+import {
+  engineError,
+  engineErrors,
+  engineProfiles,
+  type LlmEngineName,
+  llmEngineNames,
+  profiledStepTimes,
+} from './engine-profile.ts'
 import { cacheSize } from './step-costs.ts'
 import type { LlmDevice } from './step-model.ts'
 
@@ -24,25 +31,31 @@ const on = (gpu: string, more: Partial<LlmDevice> = {}): LlmDevice => ({
   tensorParallel: 1,
   ...more,
 })
-const twoThirds = (values: readonly number[]) => values.map(Math.abs).sort((a, b) => a - b)[Math.floor((2 / 3) * values.length)]!
-const lnOf = (rows: ReturnType<typeof departures>, name: string) => rows.filter(({ figure }) => figure === name).map(({ ln }) => ln)
+const twoThirds = (values: readonly number[]) =>
+  values.map(Math.abs).sort((a, b) => a - b)[Math.floor((2 / 3) * values.length)]!
+const lnOf = (rows: ReturnType<typeof departures>, name: string) =>
+  rows.filter(({ figure }) => figure === name).map(({ ln }) => ln)
 
 describe('whole servers that were measured', () => {
   test.each<LlmEngineName>(['vllm', 'sglang', 'tensorrt-llm'])(
     '%s: two thirds of all figures are met within what is stated, and not by operations alone',
     (engine) => {
       const rows = measuredServers(engine)
-      const [profiled, composed] = [engineProfiles[engine], composedProfile(engineProfiles[engine].order)].map((profile) =>
-        departures(rows, profile),
-      )
+      const [profiled, composed] = [
+        engineProfiles[engine],
+        composedProfile(engineProfiles[engine].order),
+      ].map((profile) => departures(rows, profile))
       for (const name of ['tokensPerS', 'ttftMs', 'itlMs']) {
         expect(twoThirds(lnOf(profiled!, name))).toBeLessThan(engineErrors[engine].otherModel)
-        expect(twoThirds(lnOf(profiled!, name))).toBeLessThan(0.8 * twoThirds(lnOf(composed!, name)))
+        expect(twoThirds(lnOf(profiled!, name))).toBeLessThan(
+          0.8 * twoThirds(lnOf(composed!, name)),
+        )
       }
     },
   )
 
-  const nvidia = (rows: readonly MeasuredServer[]) => departures(rows, engineProfiles['tensorrt-llm'])
+  const nvidia = (rows: readonly MeasuredServer[]) =>
+    departures(rows, engineProfiles['tensorrt-llm'])
   const within = (rows: ReturnType<typeof departures>, figure: string, ln: number) => {
     const off = lnOf(rows, figure).map(Math.abs)
     return off.filter((one) => one <= ln).length / off.length
@@ -51,14 +64,20 @@ describe('whole servers that were measured', () => {
 
   test('TensorRT-LLM with a model and a version that nothing was fitted to: two thirds within what is stated', () => {
     const rows = throughputServers('held-out/llm-throughput')
-    const [newer, larger] = ['llama-3.1-70b', 'llama-3.1-405b'].map((model) => rows.filter((row) => row.model === model))
-    for (const own of [newer!, larger!]) expect(within(nvidia(own), 'tokensPerS', otherModel)).toBeGreaterThan(2 / 3)
+    const [newer, larger] = ['llama-3.1-70b', 'llama-3.1-405b'].map((model) =>
+      rows.filter((row) => row.model === model),
+    )
+    for (const own of [newer!, larger!])
+      expect(within(nvidia(own), 'tokensPerS', otherModel)).toBeGreaterThan(2 / 3)
   })
 
   test("MLPerf's Llama-2-70B in 8 bits: no longer 1.7 to 3 times too slow, whatever is taken for the prompts' lengths", () => {
     for (const promptTokens of [0.8 * assumedPromptTokens, 1.2 * assumedPromptTokens]) {
-      const underLoad = nvidia(mlperfServers(promptTokens).filter(({ measured }) => measured.itlMs !== undefined))
-      for (const figure of ['tokensPerS', 'itlMs']) expect(within(underLoad, figure, otherModel)).toBe(1)
+      const underLoad = nvidia(
+        mlperfServers(promptTokens).filter(({ measured }) => measured.itlMs !== undefined),
+      )
+      for (const figure of ['tokensPerS', 'itlMs'])
+        expect(within(underLoad, figure, otherModel)).toBe(1)
     }
   })
 
@@ -68,8 +87,12 @@ describe('whole servers that were measured', () => {
 
   test('TGIS with three models that nothing was fitted to: two thirds of the times between tokens within 20 %', () => {
     const rows = pilotServers('held-out/llm-servers-itl').filter(({ users }) => users! <= 16)
-    expect(twoThirds(lnOf(departures(rows, engineProfiles.tgi), 'itlMs'))).toBeLessThan(Math.log(1.2))
-    expect(twoThirds(lnOf(departures(rows, composedProfile(engineProfiles.tgi.order)), 'itlMs'))).toBeGreaterThan(Math.log(1.2))
+    expect(twoThirds(lnOf(departures(rows, engineProfiles.tgi), 'itlMs'))).toBeLessThan(
+      Math.log(1.2),
+    )
+    expect(
+      twoThirds(lnOf(departures(rows, composedProfile(engineProfiles.tgi.order)), 'itlMs')),
+    ).toBeGreaterThan(Math.log(1.2))
   })
 })
 
@@ -78,7 +101,8 @@ test('every server that can be named is modelled', () => {
 })
 
 describe('what is stated', () => {
-  const error = (engine: LlmEngineName, gpu: string, tensorParallel = 1) => engineError(engine, { gpu: findGpu(gpu), tensorParallel })
+  const error = (engine: LlmEngineName, gpu: string, tensorParallel = 1) =>
+    engineError(engine, { gpu: findGpu(gpu), tensorParallel })
 
   test('is wider where the server was not measured: another GPU, several of them, a predecessor', () => {
     expect(error('vllm', 'L4')).toBeGreaterThan(error('vllm', 'H100'))
@@ -99,7 +123,10 @@ describe('steps', () => {
       ...engineProfiles.tgi,
       hostMs: { ...hostMs, step: 0, sequence: 0, prefill: 0, prompt: 0 },
     })
-    expect(stepMs(work) - without(work)).toBeCloseTo(hostMs.step + hostMs.prefill + hostMs.prompt + hostMs.sequence, 9)
+    expect(stepMs(work) - without(work)).toBeCloseTo(
+      hostMs.step + hostMs.prefill + hostMs.prompt + hostMs.sequence,
+      9,
+    )
     expect(stepMs({ prefillTokens: 0, decodes: 0, decodeContext: 0 })).toBe(0)
   })
 
@@ -119,18 +146,24 @@ describe('a cache in 8 bits', () => {
 
   test('holds twice as many tokens, and is read in half the time', () => {
     const [wide, narrow] = [on('H100'), on('H100', { kvCacheDtype: 'fp8' })]
-    expect(cacheSize(narrow, 0.9, 2048, 4096).tokens / cacheSize(wide, 0.9, 2048, 4096).tokens).toBeCloseTo(2, 3)
-    const [a, b] = [wide, narrow].map((device) => profiledStepTimes(device, engineProfiles.vllm)(decode))
+    expect(
+      cacheSize(narrow, 0.9, 2048, 4096).tokens / cacheSize(wide, 0.9, 2048, 4096).tokens,
+    ).toBeCloseTo(2, 3)
+    const [a, b] = [wide, narrow].map((device) =>
+      profiledStepTimes(device, engineProfiles.vllm)(decode),
+    )
     const readMs = (2 * 32 * 8 * 128 * 2 * decode.decodeContext) / (3350 * 1e6)
     expect((a! - b!) / readMs).toBeGreaterThan(1)
     expect(b!).toBeLessThan(0.8 * a!)
   })
 
   test('is refused on GPUs without kernels for it', () => {
-    expect(() => cacheSize(on('T4', { kvCacheDtype: 'fp8' }), 0.9, 2048, 16)).toThrow(DeviceModelError)
-    expect(() => profiledStepTimes(on('V100-32GB', { kvCacheDtype: 'fp8' }), engineProfiles.vllm)).toThrow(
-      /V100-32GB \(Volta\) has no kernels for a cache in fp8/,
+    expect(() => cacheSize(on('T4', { kvCacheDtype: 'fp8' }), 0.9, 2048, 16)).toThrow(
+      DeviceModelError,
     )
+    expect(() =>
+      profiledStepTimes(on('V100-32GB', { kvCacheDtype: 'fp8' }), engineProfiles.vllm),
+    ).toThrow(/V100-32GB \(Volta\) has no kernels for a cache in fp8/)
   })
 })
 
@@ -145,11 +178,18 @@ describe('a mixture of experts', () => {
     expect(decode(64) / decode(1)).toBeLessThan(4.5)
     const prompt = { prefillTokens: 8192, prompts: 1, decodes: 0, decodeContext: 0 }
     const { experts: _, ...dense } = { ...mixtral, intermediate: 8 * mixtral.intermediate }
-    expect(profiledStepTimes(on('H200', { architecture: dense }), engineProfiles.vllm)(prompt) / stepMs(prompt)).toBeGreaterThan(2.2)
+    expect(
+      profiledStepTimes(on('H200', { architecture: dense }), engineProfiles.vllm)(prompt) /
+        stepMs(prompt),
+    ).toBeGreaterThan(2.2)
   })
 
   test('all of it must fit', () => {
-    expect(() => cacheSize(on('H100', { architecture: mixtral }), 0.9, 2048, 4096)).toThrow(/out of memory/)
-    expect(cacheSize(on('H100', { architecture: mixtral, tensorParallel: 2 }), 0.9, 2048, 4096).tokens).toBeGreaterThan(100_000)
+    expect(() => cacheSize(on('H100', { architecture: mixtral }), 0.9, 2048, 4096)).toThrow(
+      /out of memory/,
+    )
+    expect(
+      cacheSize(on('H100', { architecture: mixtral, tensorParallel: 2 }), 0.9, 2048, 4096).tokens,
+    ).toBeGreaterThan(100_000)
   })
 })

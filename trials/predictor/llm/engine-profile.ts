@@ -1,14 +1,23 @@
 /**
- * How servers of language models differ from the composed operations of the step model, by server: what its host takes while the GPU waits, how
- * its kernels compare, and in which order it schedules. Fitted to whole servers that others measured (trials/devices/tables: llm-servers.csv of
- * LLM-Pilot, llm-bench.csv of gpustack, llm-throughput.csv of NVIDIA); `npm run bench:devices -- --llm` says how far they are off where they were not.
+ * How servers of language models differ from the composed operations of the step model, by server:
+ * what its host takes while the GPU waits, how its kernels compare, and in which order it
+ * schedules. Fitted to whole servers that others measured (trials/devices/tables: llm-servers.csv
+ * of LLM-Pilot, llm-bench.csv of gpustack, llm-throughput.csv of NVIDIA); `npm run bench:devices --
+ * --llm` says how far they are off where they were not.
  */
 import type { Decoder } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import { calibration } from '../../devices/coefficients.ts'
 import { poweredTflops } from '../../devices/device-physics.ts'
 import type { SchedulerLimits } from './scheduler.ts'
-import { hasNvlink, type LlmDevice, type StepWork, splitError, stepCoefficients, stepParts } from './step-model.ts'
+import {
+  hasNvlink,
+  type LlmDevice,
+  type StepWork,
+  splitError,
+  stepCoefficients,
+  stepParts,
+} from './step-model.ts'
 
 export const llmEngineNames = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
 export type LlmEngineName = (typeof llmEngineNames)[number]
@@ -17,7 +26,10 @@ export interface EngineProfile {
   readonly order: Pick<SchedulerLimits, 'promptsApart' | 'reserves'>
   /** ms that its host takes. */
   readonly hostMs: {
-    /** Of each request, one after the other, before the scheduler sees it; the GPU does not wait for it. All others hold the GPU up. */
+    /**
+     * Of each request, one after the other, before the scheduler sees it; the GPU does not wait for
+     * it. All others hold the GPU up.
+     */
     readonly front: number
     /** To every step. */
     readonly step: number
@@ -32,14 +44,20 @@ export interface EngineProfile {
     /** For each sequence that it holds up, and that its prompts then join. */
     readonly join: number
   }
-  /** How much longer than composed operations: reading weights, reading the cache. Arithmetic: than at the peak, or at what the board's power sustains. */
+  /**
+   * How much longer than composed operations: reading weights, reading the cache. Arithmetic: than
+   * at the peak, or at what the board's power sustains.
+   */
   readonly level: {
     readonly weights: number
     readonly cache: number
     readonly flops: number
     /** The same in 8 bits. */
     readonly flops8: number
-    /** How often the hidden state of a token goes to or from memory in each layer, beside what the arithmetic's level has of it. */
+    /**
+     * How often the hidden state of a token goes to or from memory in each layer, beside what the
+     * arithmetic's level has of it.
+     */
     readonly activations: number
     /** What GPUs that share a model exchange, over either link. */
     readonly nvlink: number
@@ -47,27 +65,94 @@ export interface EngineProfile {
   }
 }
 
-/** What the servers of the tables came to: vLLM 0.11.0, SGLang 0.5, TGIS (IBM's branch of TGI) of October 2023, TensorRT-LLM 0.14 to 1.2. */
+/**
+ * What the servers of the tables came to: vLLM 0.11.0, SGLang 0.5, TGIS (IBM's branch of TGI) of
+ * October 2023, TensorRT-LLM 0.14 to 1.2.
+ */
 export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
   vllm: {
     order: {},
-    hostMs: { front: 9.18, step: 0.635, split: 0.5, sequence: 0.0112, prefill: 17.5, prompt: 12.1, join: 0.05 },
-    level: { weights: 0.984, cache: 1.01, flops: 1.46, flops8: 1.46, activations: 0, nvlink: 1, pcie: 1 },
+    hostMs: {
+      front: 9.18,
+      step: 0.635,
+      split: 0.5,
+      sequence: 0.0112,
+      prefill: 17.5,
+      prompt: 12.1,
+      join: 0.05,
+    },
+    level: {
+      weights: 0.984,
+      cache: 1.01,
+      flops: 1.46,
+      flops8: 1.46,
+      activations: 0,
+      nvlink: 1,
+      pcie: 1,
+    },
   },
   sglang: {
     order: { promptsApart: { waitingShare: 0, decodingSteps: 0 }, reserves: true },
-    hostMs: { front: 6.92, step: 0.677, split: 0.5, sequence: 0.00801, prefill: 4.61, prompt: 0.142, join: 0.157 },
-    level: { weights: 0.981, cache: 0.974, flops: 1.98, flops8: 1.98, activations: 0, nvlink: 1, pcie: 1 },
+    hostMs: {
+      front: 6.92,
+      step: 0.677,
+      split: 0.5,
+      sequence: 0.00801,
+      prefill: 4.61,
+      prompt: 0.142,
+      join: 0.157,
+    },
+    level: {
+      weights: 0.981,
+      cache: 0.974,
+      flops: 1.98,
+      flops8: 1.98,
+      activations: 0,
+      nvlink: 1,
+      pcie: 1,
+    },
   },
   tgi: {
     order: { promptsApart: { waitingShare: 0.2, decodingSteps: 6 }, reserves: true },
-    hostMs: { front: 1.72, step: 3.62, split: 2.35, sequence: 0.411, prefill: 5.52, prompt: 0.175, join: 2.89 },
-    level: { weights: 0.951, cache: 1.19, flops: 1.86, flops8: 1.86, activations: 0, nvlink: 1, pcie: 1 },
+    hostMs: {
+      front: 1.72,
+      step: 3.62,
+      split: 2.35,
+      sequence: 0.411,
+      prefill: 5.52,
+      prompt: 0.175,
+      join: 2.89,
+    },
+    level: {
+      weights: 0.951,
+      cache: 1.19,
+      flops: 1.86,
+      flops8: 1.86,
+      activations: 0,
+      nvlink: 1,
+      pcie: 1,
+    },
   },
   'tensorrt-llm': {
     order: { reserves: true },
-    hostMs: { front: 1.81, step: 0.666, split: 0.525, sequence: 0.00332, prefill: 2.14, prompt: 0.086, join: 0.05 },
-    level: { weights: 0.957, cache: 0.435, flops: 1.22, flops8: 0.882, activations: 31.5, nvlink: 0.804, pcie: 0.471 },
+    hostMs: {
+      front: 1.81,
+      step: 0.666,
+      split: 0.525,
+      sequence: 0.00332,
+      prefill: 2.14,
+      prompt: 0.086,
+      join: 0.05,
+    },
+    level: {
+      weights: 0.957,
+      cache: 0.435,
+      flops: 1.22,
+      flops8: 0.882,
+      activations: 31.5,
+      nvlink: 0.804,
+      pcie: 0.471,
+    },
   },
 }
 
@@ -76,20 +161,29 @@ interface EngineErrors {
   readonly gpus: readonly string[]
   /** Several that share a model were among them. */
   readonly split: boolean
-  /** Standard deviations of ln(simulated / measured): of a model, and of a GPU, that was left out of the fit. */
+  /**
+   * Standard deviations of ln(simulated / measured): of a model, and of a GPU, that was left out of
+   * the fit.
+   */
   readonly otherModel: number
   readonly otherGpu: number
 }
 
 /**
- * Each as the worst of tokens a second, time to the first token and time between tokens needs it for two thirds of its rows, widened for how few GPUs
- * and models were seen (`npm run bench:devices -- --llm`).
+ * Each as the worst of tokens a second, time to the first token and time between tokens needs it
+ * for two thirds of its rows, widened for how few GPUs and models were seen (`npm run bench:devices
+ * -- --llm`).
  */
 export const engineErrors: Readonly<Record<LlmEngineName, EngineErrors>> = {
   vllm: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.3, otherGpu: 0.36 },
   sglang: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.51, otherGpu: 0.65 },
   tgi: { gpus: ['A100-40GB', 'H100', 'A10', 'T4'], split: true, otherModel: 0.69, otherGpu: 0.36 },
-  'tensorrt-llm': { gpus: ['A100-80GB', 'A100-PCIe-80GB', 'H100', 'H200', 'L40S'], split: true, otherModel: 0.24, otherGpu: 0.26 },
+  'tensorrt-llm': {
+    gpus: ['A100-80GB', 'A100-PCIe-80GB', 'H100', 'H200', 'L40S'],
+    split: true,
+    otherModel: 0.24,
+    otherGpu: 0.26,
+  },
 }
 /** Of today's TGI, which no table measured whole: as wide as TGIS is off by operations alone. */
 const successorError = 1.1
@@ -111,28 +205,59 @@ export function engineError(
 }
 
 /**
- * Servers compute without pause, and boards slow down for it: time of arithmetic against that at the peak. Single operations, which the composed tables
- * are made of, run before they do. The law was met on GPUs up to Hopper; later ones are taken to hold their peak.
+ * Servers compute without pause, and boards slow down for it: time of arithmetic against that at
+ * the peak. Single operations, which the composed tables are made of, run before they do. The law
+ * was met on GPUs up to Hopper; later ones are taken to hold their peak.
  */
-function sustained({ gpu }: LlmDevice, peak: number | undefined, precision: 'fp16' | 'fp8'): number {
-  return peak === undefined || gpu.generation === 'Blackwell' ? 1 : Math.max(1, peak / poweredTflops(gpu, precision, calibration.physics))
+function sustained(
+  { gpu }: LlmDevice,
+  peak: number | undefined,
+  precision: 'fp16' | 'fp8',
+): number {
+  return peak === undefined || gpu.generation === 'Blackwell'
+    ? 1
+    : Math.max(1, peak / poweredTflops(gpu, precision, calibration.physics))
 }
 
 /**
- * What drafting adds to a server's step, ms: as many passes of the draft model as it may draft tokens, and one over the prompts, whose keys and values it
- * needs too. On the same GPUs, in 16 bits; what the server's host adds to a pass is taken to be in its step already: an assumption, not calibrated.
+ * What drafting adds to a server's step, ms: as many passes of the draft model as it may draft
+ * tokens, and one over the prompts, whose keys and values it needs too. On the same GPUs, in 16
+ * bits; what the server's host adds to a pass is taken to be in its step already: an assumption,
+ * not calibrated.
  */
-export function draftTimes(device: LlmDevice, draft: Decoder, tokens: number, { order, level }: EngineProfile): (work: StepWork) => number {
-  const passMs = profiledStepTimes({ ...device, architecture: draft, quantization: 'none' }, { order, level, hostMs: noHost })
+export function draftTimes(
+  device: LlmDevice,
+  draft: Decoder,
+  tokens: number,
+  { order, level }: EngineProfile,
+): (work: StepWork) => number {
+  const passMs = profiledStepTimes(
+    { ...device, architecture: draft, quantization: 'none' },
+    { order, level, hostMs: noHost },
+  )
   return ({ prefillTokens, prompts, promptContext, decodes, decodeContext, drafts = 0 }) =>
     (drafts > 0 ? tokens * passMs({ prefillTokens: 0, decodes, decodeContext }) : 0) +
     passMs({ prefillTokens, prompts, promptContext, decodes: 0, decodeContext: 0 })
 }
 
-const noHost: EngineProfile['hostMs'] = { front: 0, step: 0, split: 0, sequence: 0, prefill: 0, prompt: 0, join: 0 }
+const noHost: EngineProfile['hostMs'] = {
+  front: 0,
+  step: 0,
+  split: 0,
+  sequence: 0,
+  prefill: 0,
+  prompt: 0,
+  join: 0,
+}
 
-/** Time of a server's step, ms; 0 for one without tokens. @throws DeviceModelError for arithmetic or a quantisation that the GPU does not have */
-export function profiledStepTimes(device: LlmDevice, { hostMs, level }: EngineProfile): (work: StepWork) => number {
+/**
+ * Time of a server's step, ms; 0 for one without tokens. @throws DeviceModelError for arithmetic or
+ * a quantisation that the GPU does not have
+ */
+export function profiledStepTimes(
+  device: LlmDevice,
+  { hostMs, level }: EngineProfile,
+): (work: StepWork) => number {
   const parts = stepParts(device)
   const c = stepCoefficients
   const { fp16, fp8, int8 } = device.gpu.peakTflops

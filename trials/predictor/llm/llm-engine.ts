@@ -1,4 +1,7 @@
-/** Drives the scheduler in real time: every step, and every request's time on the host before, takes as long as the server's profile says. Emulated, and says so. */
+/**
+ * Drives the scheduler in real time: every step, and every request's time on the host before, takes
+ * as long as the server's profile says. Emulated, and says so.
+ */
 import { EmulatedDevice } from '../engines/emulated.ts'
 import { ContinuousBatcher, type SchedulerLimits, type Sequence } from './scheduler.ts'
 import type { StepWork } from './step-model.ts'

@@ -14,7 +14,10 @@ interface LlmServerOptions {
   readonly onAnswer: (status: number) => void
 }
 
-/** As the other predictors: of windows with few requests no connection idles for so long. Node's own is 5 s. */
+/**
+ * As the other predictors: of windows with few requests no connection idles for so long. Node's own
+ * is 5 s.
+ */
 const keptIdleMs = 72_000
 
 interface LlmServer {
@@ -30,15 +33,25 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
   const { maxModelLength, provenance } = engine
   let draining = false
   let answers = 0
-  const server = createServer({ ...requestDeadline(options.requestTimeoutS), keepAliveTimeout: keptIdleMs }, (request, response) => {
-    handle(request, response).catch((error: unknown) => {
-      const status = error instanceof RequestError ? error.status : 500
-      const message = error instanceof Error ? error.message : String(error)
-      options.onAnswer(status)
-      if (response.headersSent) response.destroy()
-      else sendJson(response, status, { error: { message, type: status < 500 ? 'invalid_request_error' : 'server_error', code: status } })
-    })
-  })
+  const server = createServer(
+    { ...requestDeadline(options.requestTimeoutS), keepAliveTimeout: keptIdleMs },
+    (request, response) => {
+      handle(request, response).catch((error: unknown) => {
+        const status = error instanceof RequestError ? error.status : 500
+        const message = error instanceof Error ? error.message : String(error)
+        options.onAnswer(status)
+        if (response.headersSent) response.destroy()
+        else
+          sendJson(response, status, {
+            error: {
+              message,
+              type: status < 500 ? 'invalid_request_error' : 'server_error',
+              code: status,
+            },
+          })
+      })
+    },
+  )
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const route = `${request.method} ${request.url?.split('?')[0]}`
@@ -48,7 +61,15 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
       case 'GET /v1/models':
         return sendJson(response, 200, {
           object: 'list',
-          data: [{ id: options.model, object: 'model', owned_by: 'tune', max_model_len: maxModelLength, provenance }],
+          data: [
+            {
+              id: options.model,
+              object: 'model',
+              owned_by: 'tune',
+              max_model_len: maxModelLength,
+              provenance,
+            },
+          ],
         })
       case 'GET /metrics':
         response.setHeader('content-type', 'text/plain; version=0.0.4')
@@ -56,9 +77,16 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
         return
       case 'POST /v1/chat/completions':
       case 'POST /v1/completions':
-        return complete(route.includes('chat'), await bodyOf(request, options.maxBodyBytes), response)
+        return complete(
+          route.includes('chat'),
+          await bodyOf(request, options.maxBodyBytes),
+          response,
+        )
       default:
-        throw new RequestError(404, `no route ${route}; this predictor speaks the OpenAI protocol: /v1/chat/completions, /v1/completions`)
+        throw new RequestError(
+          404,
+          `no route ${route}; this predictor speaks the OpenAI protocol: /v1/chat/completions, /v1/completions`,
+        )
     }
   }
 
@@ -66,13 +94,20 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
     if (draining) throw new RequestError(503, 'the predictor is stopping')
     const body = parseJson(text)
     if (body.model !== undefined && body.model !== options.model)
-      throw new RequestError(404, `The model '${String(body.model)}' does not exist; this predictor serves '${options.model}'`)
+      throw new RequestError(
+        404,
+        `The model '${String(body.model)}' does not exist; this predictor serves '${options.model}'`,
+      )
     const request = readCompletion(body, chat)
     const prompt = engine.read(request.text)
     const { maxTokens, ignoreEos } = request
     checkLength(prompt.length, maxTokens, maxModelLength)
     const id = `${chat ? 'chatcmpl' : 'cmpl'}-${++answers}`
-    const answer = new Answer({ ...request, promptTokens: prompt.length }, { id, chat, model: options.model, engine }, response)
+    const answer = new Answer(
+      { ...request, promptTokens: prompt.length },
+      { id, chat, model: options.model, engine },
+      response,
+    )
     const forget = engine.add(prompt, {
       maxTokens,
       ignoreEos,
@@ -131,7 +166,12 @@ class Answer {
       if (end) sendJson(this.response, 200, this.whole(end))
       return
     }
-    this.event([this.choice(first && this.of.chat ? { role: 'assistant', content: piece } : { content: piece }, end ?? null)])
+    this.event([
+      this.choice(
+        first && this.of.chat ? { role: 'assistant', content: piece } : { content: piece },
+        end ?? null,
+      ),
+    ])
     if (!end) return
     if (this.request.includeUsage) this.event([], this.usage())
     this.response.end('data: [DONE]\n\n')
@@ -144,29 +184,54 @@ class Answer {
   }
 
   private event(choices: readonly object[], usage?: object): void {
-    const chunk = { ...this.head(this.of.chat ? 'chat.completion.chunk' : 'text_completion'), choices, ...(usage && { usage }) }
+    const chunk = {
+      ...this.head(this.of.chat ? 'chat.completion.chunk' : 'text_completion'),
+      choices,
+      ...(usage && { usage }),
+    }
     this.response.write(`data: ${JSON.stringify(chunk)}\n\n`)
   }
 
-  private choice(delta: { readonly role?: string; readonly content: string }, finish: string | null) {
-    return { index: 0, ...(this.of.chat ? { delta } : { text: delta.content }), finish_reason: finish }
+  private choice(
+    delta: { readonly role?: string; readonly content: string },
+    finish: string | null,
+  ) {
+    return {
+      index: 0,
+      ...(this.of.chat ? { delta } : { text: delta.content }),
+      finish_reason: finish,
+    }
   }
 
   private whole(finish: 'length' | 'stop') {
     const text = this.#pieces.join('')
     const content = this.of.chat ? { message: { role: 'assistant', content: text } } : { text }
     const choices = [{ index: 0, ...content, finish_reason: finish }]
-    return { ...this.head(this.of.chat ? 'chat.completion' : 'text_completion'), choices, usage: this.usage() }
+    return {
+      ...this.head(this.of.chat ? 'chat.completion' : 'text_completion'),
+      choices,
+      usage: this.usage(),
+    }
   }
 
   private head(object: string) {
     const { id, model, engine } = this.of
-    return { id, object, created: Math.floor(Date.now() / 1000), model, system_fingerprint: engine.device }
+    return {
+      id,
+      object,
+      created: Math.floor(Date.now() / 1000),
+      model,
+      system_fingerprint: engine.device,
+    }
   }
 
   private usage() {
     const [prompt, completion] = [this.request.promptTokens, this.#tokens]
-    return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+    return {
+      prompt_tokens: prompt,
+      completion_tokens: completion,
+      total_tokens: prompt + completion,
+    }
   }
 }
 

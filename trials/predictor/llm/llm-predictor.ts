@@ -12,12 +12,18 @@ import { serveCompletions } from './serve-completions.ts'
 import { llmServer, speculationOf } from './serving-limits.ts'
 
 /**
- * Starts the simulated language model behind the OpenAI protocol. Its device is a model of a GPU; what it says is no language.
- * Rejects with OutOfMemoryError where weights and cache do not fit, or with the listen error; nothing is left then.
+ * Starts the simulated language model behind the OpenAI protocol. Its device is a model of a GPU;
+ * what it says is no language. Rejects with OutOfMemoryError where weights and cache do not fit, or
+ * with the listen error; nothing is left then.
  */
-export async function startLlmPredictor(settings: Settings, architecture: Decoder, own: OwnDevices): Promise<RunningPredictor> {
+export async function startLlmPredictor(
+  settings: Settings,
+  architecture: Decoder,
+  own: OwnDevices,
+): Promise<RunningPredictor> {
   const { llm } = settings
-  if (settings.gpu === undefined) throw new Error('a language model needs a GPU to emulate: set --gpu, e.g. --gpu L4')
+  if (settings.gpu === undefined)
+    throw new Error('a language model needs a GPU to emulate: set --gpu, e.g. --gpu L4')
   const gpu = findGpu(settings.gpu, own.gpus)
   const {
     precision,
@@ -49,25 +55,73 @@ export async function startLlmPredictor(settings: Settings, architecture: Decode
   })
   const engine = new LlmEngine(limits, stepMs, frontMs)
   const scheduler = engine.scheduler
-  const drafts = speculation === undefined ? '' : `; ${speculation.tokens} tokens drafted, acceptance ${speculation.acceptance} assumed`
+  const drafts =
+    speculation === undefined
+      ? ''
+      : `; ${speculation.tokens} tokens drafted, acceptance ${speculation.acceptance} assumed`
   const described = `${gpu.name}${tensorParallel > 1 ? ` × ${tensorParallel}` : ''} (emulated${drafts})`
-  return serveCompletions(new EmulatedCompletions(engine, described, maxModelLength, llm.prefixCaching), settings, [
-    ['predictor_batches_total', 'Steps done', () => engine.steps],
-    ['predictor_items_total', 'Sequences over all steps; items / batches is the mean batch', () => engine.stepSequences],
-    ['predictor_waiting', 'Sequences that wait', () => scheduler.waiting],
-    ['predictor_running', 'Sequences under way', () => scheduler.running],
-    ['predictor_cache_use', 'Share of the cache in use, 0-1', () => scheduler.cacheUse],
-    ['predictor_preemptions_total', 'Sequences that had to start over for want of cache', () => scheduler.preemptions],
-    ['predictor_accepted_draft_tokens_total', 'Draft tokens that were kept', () => scheduler.acceptedTokens],
-    ['predictor_draftings_total', 'How often an answer had some drafted', () => scheduler.draftings],
-    ['predictor_prefix_hit_tokens_total', 'Prompt tokens found in the cache', () => scheduler.prefixHitTokens],
-    ['predictor_device_busy_seconds_total', 'Time that the emulated devices computed', () => (tensorParallel * engine.busyMs) / 1000],
-    ['predictor_device_memory_bytes', 'Memory used on the emulated devices', () => tensorParallel * memoryMiB * 2 ** 20],
-    ['predictor_devices', 'Emulated devices', () => tensorParallel],
-  ])
+  return serveCompletions(
+    new EmulatedCompletions(engine, described, maxModelLength, llm.prefixCaching),
+    settings,
+    [
+      ['predictor_batches_total', 'Steps done', () => engine.steps],
+      [
+        'predictor_items_total',
+        'Sequences over all steps; items / batches is the mean batch',
+        () => engine.stepSequences,
+      ],
+      ['predictor_waiting', 'Sequences that wait', () => scheduler.waiting],
+      ['predictor_running', 'Sequences under way', () => scheduler.running],
+      ['predictor_cache_use', 'Share of the cache in use, 0-1', () => scheduler.cacheUse],
+      [
+        'predictor_preemptions_total',
+        'Sequences that had to start over for want of cache',
+        () => scheduler.preemptions,
+      ],
+      [
+        'predictor_accepted_draft_tokens_total',
+        'Draft tokens that were kept',
+        () => scheduler.acceptedTokens,
+      ],
+      [
+        'predictor_draftings_total',
+        'How often an answer had some drafted',
+        () => scheduler.draftings,
+      ],
+      [
+        'predictor_prefix_hit_tokens_total',
+        'Prompt tokens found in the cache',
+        () => scheduler.prefixHitTokens,
+      ],
+      [
+        'predictor_device_busy_seconds_total',
+        'Time that the emulated devices computed',
+        () => (tensorParallel * engine.busyMs) / 1000,
+      ],
+      [
+        'predictor_device_memory_bytes',
+        'Memory used on the emulated devices',
+        () => tensorParallel * memoryMiB * 2 ** 20,
+      ],
+      ['predictor_devices', 'Emulated devices', () => tensorParallel],
+    ],
+  )
 }
 
-const vocabulary = ['the', 'server', 'answers', 'with', 'words', 'that', 'nobody', 'computed', 'for', 'they', 'are', 'emulated']
+const vocabulary = [
+  'the',
+  'server',
+  'answers',
+  'with',
+  'words',
+  'that',
+  'nobody',
+  'computed',
+  'for',
+  'they',
+  'are',
+  'emulated',
+]
 
 /** A token is a word here, and nothing but the asked length ends an answer. */
 class EmulatedCompletions implements CompletionEngine<readonly string[]> {
@@ -92,7 +146,10 @@ class EmulatedCompletions implements CompletionEngine<readonly string[]> {
       prefix: this.prefixCaching ? prefixHashes(words) : [],
       token: (index, last) => {
         // One piece of all that a step made.
-        const since = Array.from({ length: index + 1 - told }, (_, i) => vocabulary[(told + i) % vocabulary.length])
+        const since = Array.from(
+          { length: index + 1 - told },
+          (_, i) => vocabulary[(told + i) % vocabulary.length],
+        )
         const before = told === 0 ? '' : ' '
         told = index + 1
         token(before + since.join(' '), last ? 'length' : undefined, since.length)

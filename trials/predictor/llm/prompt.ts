@@ -1,4 +1,6 @@
-/** Requests for completions, and prompts as the simulator sees them: which beginnings they share. */
+/**
+ * Requests for completions, and prompts as the simulator sees them: which beginnings they share.
+ */
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { RequestError } from '../protocol/tensors.ts'
 import { blockTokens } from './scheduler.ts'
@@ -17,13 +19,21 @@ const defaultMaxTokens = 128
 export function readCompletion(body: Record<string, unknown>, chat: boolean): CompletionRequest {
   const text = chat ? chatText(body.messages) : body.prompt
   if (typeof text !== 'string' || text.trim() === '')
-    throw new RequestError(400, chat ? "'messages' must be a list of {role, content} with text" : "'prompt' must be a text")
+    throw new RequestError(
+      400,
+      chat ? "'messages' must be a list of {role, content} with text" : "'prompt' must be a text",
+    )
   const maxTokens = body.max_completion_tokens ?? body.max_tokens ?? defaultMaxTokens
   if (typeof maxTokens !== 'number' || !Number.isInteger(maxTokens) || maxTokens < 1)
     throw new RequestError(400, "'max_tokens' must be a whole number of at least 1")
-  if (body.n !== undefined && body.n !== 1) throw new RequestError(400, "'n' other than 1 is not supported")
+  if (body.n !== undefined && body.n !== 1)
+    throw new RequestError(400, "'n' other than 1 is not supported")
   const options = isRecord(body.stream_options) ? body.stream_options : {}
-  const [stream, ignoreEos, includeUsage] = [body.stream === true, body.ignore_eos === true, options.include_usage === true]
+  const [stream, ignoreEos, includeUsage] = [
+    body.stream === true,
+    body.ignore_eos === true,
+    options.include_usage === true,
+  ]
   return { text, maxTokens, ignoreEos, stream, includeUsage }
 }
 
@@ -39,7 +49,9 @@ export function checkLength(promptTokens: number, maxTokens: number, maxModelLen
 
 function chatText(messages: unknown): string | undefined {
   if (!Array.isArray(messages) || messages.length === 0) return undefined
-  const contents = messages.map((message: unknown) => (isRecord(message) ? message.content : undefined))
+  const contents = messages.map((message: unknown) =>
+    isRecord(message) ? message.content : undefined,
+  )
   return contents.every((content) => typeof content === 'string') ? contents.join('\n') : undefined
 }
 
@@ -48,7 +60,8 @@ export function prefixHashes(words: readonly string[]): number[] {
   const hashes: number[] = []
   let hash = 0x811c9dc5
   for (const [i, word] of words.entries()) {
-    for (let at = 0; at < word.length; at++) hash = Math.imul(hash ^ word.charCodeAt(at), 0x01000193)
+    for (let at = 0; at < word.length; at++)
+      hash = Math.imul(hash ^ word.charCodeAt(at), 0x01000193)
     hash = Math.imul(hash ^ 32, 0x01000193)
     if ((i + 1) % blockTokens === 0) hashes.push(hash >>> 0)
   }

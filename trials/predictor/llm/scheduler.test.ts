@@ -31,14 +31,9 @@ test('a long prompt is computed in chunks, then a token a step', () => {
   const one = sequence(150, 3)
   batcher.add(one.made)
   const works = Array.from({ length: 6 }, () => step(batcher))
-  expect(works.map((work) => work && [work.prefillTokens, work.decodes, work.decodeContext])).toEqual([
-    [64, 0, 0],
-    [64, 0, 0],
-    [22, 0, 0],
-    [0, 1, 151],
-    [0, 1, 152],
-    undefined,
-  ])
+  expect(
+    works.map((work) => work && [work.prefillTokens, work.decodes, work.decodeContext]),
+  ).toEqual([[64, 0, 0], [64, 0, 0], [22, 0, 0], [0, 1, 151], [0, 1, 152], undefined])
   expect(one.tokens).toEqual([0, 1, 2])
   expect(one.ends).toEqual([false, false, true])
   expect(batcher.cacheUse).toBe(0)
@@ -49,20 +44,49 @@ test('newcomers join between steps: decodes come first, prompts get what is left
   batcher.add(sequence(10, 50).made)
   step(batcher)
   batcher.add(sequence(100, 5).made)
-  expect(step(batcher)).toEqual({ prefillTokens: 63, prompts: 1, promptContext: 0, decodes: 1, decodeContext: 11, heldUp: 0 })
-  expect(step(batcher)).toEqual({ prefillTokens: 37, prompts: 1, promptContext: 63, decodes: 1, decodeContext: 12, heldUp: 0 })
-  expect(step(batcher)).toEqual({ prefillTokens: 0, prompts: 0, promptContext: 0, decodes: 2, decodeContext: 13 + 101, heldUp: 0 })
+  expect(step(batcher)).toEqual({
+    prefillTokens: 63,
+    prompts: 1,
+    promptContext: 0,
+    decodes: 1,
+    decodeContext: 11,
+    heldUp: 0,
+  })
+  expect(step(batcher)).toEqual({
+    prefillTokens: 37,
+    prompts: 1,
+    promptContext: 63,
+    decodes: 1,
+    decodeContext: 12,
+    heldUp: 0,
+  })
+  expect(step(batcher)).toEqual({
+    prefillTokens: 0,
+    prompts: 0,
+    promptContext: 0,
+    decodes: 2,
+    decodeContext: 13 + 101,
+    heldUp: 0,
+  })
 })
 
 describe('prompts in steps of their own', () => {
   const kinds = (batcher: ContinuousBatcher, count: number) =>
     Array.from({ length: count }, () => {
       const work = step(batcher)
-      return work && (work.prefillTokens > 0 ? `${work.prompts} prompts, ${work.heldUp} held up` : `${work.decodes} decode`)
+      return (
+        work &&
+        (work.prefillTokens > 0
+          ? `${work.prompts} prompts, ${work.heldUp} held up`
+          : `${work.decodes} decode`)
+      )
     })
 
   test('hold up those that decode, at once where they are a share of them', () => {
-    const batcher = new ContinuousBatcher({ ...limits, promptsApart: { waitingShare: 0, decodingSteps: 0 } })
+    const batcher = new ContinuousBatcher({
+      ...limits,
+      promptsApart: { waitingShare: 0, decodingSteps: 0 },
+    })
     batcher.add(sequence(10, 5).made)
     expect(kinds(batcher, 2)).toEqual(['1 prompts, 0 held up', '1 decode'])
     batcher.add(sequence(10, 5).made)
@@ -71,7 +95,10 @@ describe('prompts in steps of their own', () => {
   })
 
   test('wait for company, and no longer than so many steps', () => {
-    const batcher = new ContinuousBatcher({ ...limits, promptsApart: { waitingShare: 1, decodingSteps: 3 } })
+    const batcher = new ContinuousBatcher({
+      ...limits,
+      promptsApart: { waitingShare: 1, decodingSteps: 3 },
+    })
     batcher.add(sequence(10, 20).made)
     batcher.add(sequence(10, 20).made)
     expect(kinds(batcher, 1)).toEqual(['2 prompts, 0 held up'])
@@ -114,7 +141,10 @@ test('a full cache makes the newest start over, and all are answered', () => {
 test('a beginning that was computed before is not computed again', () => {
   const batcher = new ContinuousBatcher(limits)
   const words = Array.from({ length: 40 }, (_, i) => `w${i}`)
-  const [first, second] = [prefixHashes(words), prefixHashes([...words.slice(0, 35), 'x', 'y', 'z', 'a', 'b'])]
+  const [first, second] = [
+    prefixHashes(words),
+    prefixHashes([...words.slice(0, 35), 'x', 'y', 'z', 'a', 'b']),
+  ]
   expect(first.slice(0, 2)).toEqual(second.slice(0, 2))
   batcher.add(sequence(40, 1, first).made)
   expect(step(batcher)?.prefillTokens).toBe(40)
@@ -139,7 +169,10 @@ test('a sequence whose client has gone frees its place, in the middle of a step 
 
 test('a full queue refuses', () => {
   const batcher = new ContinuousBatcher({ ...limits, queueLimit: 1 })
-  expect([batcher.add(sequence(1, 1).made), batcher.add(sequence(1, 1).made)]).toEqual([true, false])
+  expect([batcher.add(sequence(1, 1).made), batcher.add(sequence(1, 1).made)]).toEqual([
+    true,
+    false,
+  ])
 })
 
 describe('property', () => {
@@ -150,23 +183,28 @@ describe('property', () => {
       after: fc.integer({ min: 0, max: 5 }),
     })
     fc.assert(
-      fc.property(fc.array(size, { minLength: 1, maxLength: 25 }), fc.integer({ min: 192, max: 600 }), (sizes, cacheTokens) => {
-        const batcher = new ContinuousBatcher({ ...limits, cacheTokens })
-        const sequences = sizes.map(({ prompt, output }) => sequence(prompt, output))
-        for (const [i, { after }] of sizes.entries()) {
-          batcher.add(sequences[i]!.made)
-          for (let n = 0; n < after; n++) step(batcher)
-        }
-        for (let n = 0; n < 20_000; n++) {
-          const work = step(batcher)
-          if (!work) break
-          expect(work.prefillTokens + work.decodes).toBeLessThanOrEqual(limits.maxBatchedTokens)
-          expect(batcher.running).toBeLessThanOrEqual(limits.maxSequences)
-          expect(batcher.cacheUse).toBeLessThanOrEqual(1)
-        }
-        for (const { tokens, outputTokens } of sequences) expect(tokens).toEqual(Array.from({ length: outputTokens }, (_, i) => i))
-        expect(batcher.cacheUse).toBe(0)
-      }),
+      fc.property(
+        fc.array(size, { minLength: 1, maxLength: 25 }),
+        fc.integer({ min: 192, max: 600 }),
+        (sizes, cacheTokens) => {
+          const batcher = new ContinuousBatcher({ ...limits, cacheTokens })
+          const sequences = sizes.map(({ prompt, output }) => sequence(prompt, output))
+          for (const [i, { after }] of sizes.entries()) {
+            batcher.add(sequences[i]!.made)
+            for (let n = 0; n < after; n++) step(batcher)
+          }
+          for (let n = 0; n < 20_000; n++) {
+            const work = step(batcher)
+            if (!work) break
+            expect(work.prefillTokens + work.decodes).toBeLessThanOrEqual(limits.maxBatchedTokens)
+            expect(batcher.running).toBeLessThanOrEqual(limits.maxSequences)
+            expect(batcher.cacheUse).toBeLessThanOrEqual(1)
+          }
+          for (const { tokens, outputTokens } of sequences)
+            expect(tokens).toEqual(Array.from({ length: outputTokens }, (_, i) => i))
+          expect(batcher.cacheUse).toBe(0)
+        },
+      ),
       { numRuns: 60 },
     )
   })
@@ -175,7 +213,10 @@ describe('property', () => {
 test('steps that repeat, done as one, leave everything as one after the other', () => {
   fc.assert(
     fc.property(
-      fc.array(fc.tuple(fc.integer({ min: 1, max: 90 }), fc.integer({ min: 1, max: 40 })), { minLength: 1, maxLength: 8 }),
+      fc.array(fc.tuple(fc.integer({ min: 1, max: 90 }), fc.integer({ min: 1, max: 40 })), {
+        minLength: 1,
+        maxLength: 8,
+      }),
       (lengths) => {
         const play = (together: boolean) => {
           const batcher = new ContinuousBatcher({ ...limits, cacheTokens: 512 })
@@ -187,7 +228,8 @@ test('steps that repeat, done as one, leave everything as one after the other', 
             const times = together ? scheduled.repeats() : 1
             steps += times
             scheduled.finish(times)
-            for (const [i, { ends }] of sequences.entries()) if (ended[i] === undefined && ends.at(-1)) ended[i] = steps
+            for (const [i, { ends }] of sequences.entries())
+              if (ended[i] === undefined && ends.at(-1)) ended[i] = steps
           }
           return { ended, steps, preemptions: batcher.preemptions, cacheUse: batcher.cacheUse }
         }
@@ -204,19 +246,22 @@ describe('with drafts', () => {
   test.each([
     [0, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]],
     [1, [0, 4, 8, 9]],
-  ])('of which each is accepted with probability %d, an answer of ten tokens is told of at %j', (acceptance, told) => {
-    const batcher = speculating(acceptance)
-    const one = sequence(10, 10)
-    batcher.add(one.made)
-    const works = []
-    for (let work = step(batcher); work; work = step(batcher)) works.push(work)
-    expect(one.tokens).toEqual(told)
-    expect(one.ends.filter(Boolean)).toEqual([true])
-    expect(works[1]).toMatchObject({ decodes: 1, drafts: 3, decodeContext: 11 })
-    // No more than the answer still lacks.
-    expect(works.at(-1)!.drafts ?? 0).toBe(0)
-    expect([batcher.cacheUse, batcher.acceptedTokens]).toEqual([0, acceptance === 0 ? 0 : 6])
-  })
+  ])(
+    'of which each is accepted with probability %d, an answer of ten tokens is told of at %j',
+    (acceptance, told) => {
+      const batcher = speculating(acceptance)
+      const one = sequence(10, 10)
+      batcher.add(one.made)
+      const works = []
+      for (let work = step(batcher); work; work = step(batcher)) works.push(work)
+      expect(one.tokens).toEqual(told)
+      expect(one.ends.filter(Boolean)).toEqual([true])
+      expect(works[1]).toMatchObject({ decodes: 1, drafts: 3, decodeContext: 11 })
+      // No more than the answer still lacks.
+      expect(works.at(-1)!.drafts ?? 0).toBe(0)
+      expect([batcher.cacheUse, batcher.acceptedTokens]).toEqual([0, acceptance === 0 ? 0 : 6])
+    },
+  )
 
   test('a step keeps as many as the law says, on average', () => {
     const batcher = speculating(0.6, { cacheTokens: 100_000 })
@@ -233,7 +278,11 @@ describe('with drafts', () => {
       output: fc.integer({ min: 1, max: 60 }),
       after: fc.integer({ min: 0, max: 5 }),
     })
-    const servers = [{}, { reserves: true }, { reserves: true, promptsApart: { waitingShare: 0.2, decodingSteps: 6 } }]
+    const servers = [
+      {},
+      { reserves: true },
+      { reserves: true, promptsApart: { waitingShare: 0.2, decodingSteps: 6 } },
+    ]
     fc.assert(
       fc.property(
         fc.array(size, { minLength: 1, maxLength: 20 }),
@@ -246,7 +295,9 @@ describe('with drafts', () => {
           const advance = () => {
             const work = step(batcher)
             if (!work) return false
-            expect(work.prefillTokens + work.decodes + (work.drafts ?? 0)).toBeLessThanOrEqual(limits.maxBatchedTokens)
+            expect(work.prefillTokens + work.decodes + (work.drafts ?? 0)).toBeLessThanOrEqual(
+              limits.maxBatchedTokens,
+            )
             expect(batcher.cacheUse).toBeLessThanOrEqual(1)
             return true
           }
@@ -257,7 +308,11 @@ describe('with drafts', () => {
           for (let n = 0; n < 20_000 && advance(); n++) {}
           for (const { tokens, ends, outputTokens } of sequences) {
             expect([tokens.at(-1), ends.at(-1)]).toEqual([outputTokens - 1, true])
-            expect(tokens.every((index, i) => i === 0 || (index > tokens[i - 1]! && index <= tokens[i - 1]! + 4))).toBe(true)
+            expect(
+              tokens.every(
+                (index, i) => i === 0 || (index > tokens[i - 1]! && index <= tokens[i - 1]! + 4),
+              ),
+            ).toBe(true)
           }
           expect(batcher.cacheUse).toBe(0)
         },
@@ -278,7 +333,12 @@ describe('a sequence whose prompt was computed elsewhere', () => {
     const one = moved(160, 3)
     batcher.add(one.made)
     const first = batcher.schedule()!
-    expect(first.work).toMatchObject({ prefillTokens: 0, prompts: 0, decodes: 1, decodeContext: 160 })
+    expect(first.work).toMatchObject({
+      prefillTokens: 0,
+      prompts: 0,
+      decodes: 1,
+      decodeContext: 160,
+    })
     expect(batcher.cacheUse).toBeCloseTo(10 / 64, 10)
     expect(first.repeats()).toBe(1)
     first.finish()
@@ -297,7 +357,10 @@ describe('a sequence whose prompt was computed elsewhere', () => {
     const works: Step['work'][] = []
     for (let work = step(batcher); work !== undefined; work = step(batcher)) works.push(work)
     expect(batcher.preemptions).toBeGreaterThan(0)
-    expect(works.reduce((sum, { prefillTokens }) => sum + prefillTokens, 0)).toBeGreaterThanOrEqual(70)
-    for (const one of [old, young]) expect(one.tokens).toEqual(Array.from({ length: 20 }, (_, i) => i))
+    expect(works.reduce((sum, { prefillTokens }) => sum + prefillTokens, 0)).toBeGreaterThanOrEqual(
+      70,
+    )
+    for (const one of [old, young])
+      expect(one.tokens).toEqual(Array.from({ length: 20 }, (_, i) => i))
   })
 })

@@ -1,7 +1,8 @@
 /**
- * Continuous batching (Yu et al., OSDI 2022) over a paged cache (Kwon et al., SOSP 2023) with chunked prefill (Agrawal et al., OSDI 2024),
- * in the order of vLLM's scheduler: running sequences first, then waiting ones; a sequence that finds no room makes the newest one yield
- * its blocks and start over. Other servers compute prompts before they decode, or let in only what will find room.
+ * Continuous batching (Yu et al., OSDI 2022) over a paged cache (Kwon et al., SOSP 2023) with
+ * chunked prefill (Agrawal et al., OSDI 2024), in the order of vLLM's scheduler: running sequences
+ * first, then waiting ones; a sequence that finds no room makes the newest one yield its blocks and
+ * start over. Other servers compute prompts before they decode, or let in only what will find room.
  * No clock: whoever drives it knows how long a step takes.
  */
 import { createRng } from '../../../search/rng.ts'
@@ -18,13 +19,17 @@ export interface SchedulerLimits {
   /** Sequences that may wait. */
   readonly queueLimit: number
   /**
-   * Prompts are computed in steps of their own, as soon as those that wait are such a share of those that decode, or so many steps of decoding after
-   * the last; absent: in pieces beside decoding.
+   * Prompts are computed in steps of their own, as soon as those that wait are such a share of
+   * those that decode, or so many steps of decoding after the last; absent: in pieces beside
+   * decoding.
    */
   readonly promptsApart?: { readonly waitingShare: number; readonly decodingSteps: number }
   /** A sequence is let in once its whole answer has room, so that none has to start over. */
   readonly reserves?: boolean
-  /** Sequences that decode have tokens drafted, as many as their answers still lack at most, and keep a random number of them. */
+  /**
+   * Sequences that decode have tokens drafted, as many as their answers still lack at most, and
+   * keep a random number of them.
+   */
   readonly speculation?: Pick<Speculation, 'tokens' | 'acceptance'>
 }
 
@@ -35,9 +40,15 @@ export const blockTokens = 16
 export interface Sequence {
   readonly promptTokens: number
   readonly outputTokens: number
-  /** Of the prompt, computed by another server, whose keys and values are there when it is let in; below `promptTokens`. */
+  /**
+   * Of the prompt, computed by another server, whose keys and values are there when it is let in;
+   * below `promptTokens`.
+   */
   readonly computedTokens?: number
-  /** Hashes of the prompt's whole blocks, each over everything before it too: equal hashes are equal prefixes. */
+  /**
+   * Hashes of the prompt's whole blocks, each over everything before it too: equal hashes are equal
+   * prefixes.
+   */
   readonly prefix?: readonly number[]
   /** A token is there, and with it all before it that were not told of; `last`: it was the last. */
   token(index: number, last: boolean): void
@@ -68,11 +79,15 @@ export interface Step {
   /** Sequences that take part. */
   readonly sequences: number
   /**
-   * How many times in a row it would be scheduled just so if nobody came: until a sequence ends or finds no room. 1 with prompts, drafts or first tokens in it.
-   * Its context grows by a token a sequence each time.
+   * How many times in a row it would be scheduled just so if nobody came: until a sequence ends or
+   * finds no room. 1 with prompts, drafts or first tokens in it. Its context grows by a token a
+   * sequence each time.
    */
   repeats(): number
-  /** To be called when its time is over, or that of so many of its kind: tokens between are then not told of. */
+  /**
+   * To be called when its time is over, or that of so many of its kind: tokens between are then not
+   * told of.
+   */
   finish(times?: number): void
 }
 
@@ -132,8 +147,13 @@ export class ContinuousBatcher {
     const apart = this.#limits.promptsApart
     if (apart === undefined) return this.#step('both')
     const decodes = this.#running.filter(decoding).length
-    const decodesFirst = this.#decodesSincePrompts < apart.decodingSteps && this.#waiting.length < apart.waitingShare * decodes
-    const step = (decodesFirst ? undefined : this.#step('prompts')) ?? this.#step('decodes') ?? this.#step('prompts')
+    const decodesFirst =
+      this.#decodesSincePrompts < apart.decodingSteps &&
+      this.#waiting.length < apart.waitingShare * decodes
+    const step =
+      (decodesFirst ? undefined : this.#step('prompts')) ??
+      this.#step('decodes') ??
+      this.#step('prompts')
     this.#decodesSincePrompts = step && step.work.decodes > 0 ? this.#decodesSincePrompts + 1 : 0
     return step
   }
@@ -148,7 +168,9 @@ export class ContinuousBatcher {
       const missing = known(running) - running.cached
       // Of a token that was made here: the first one, of a prompt that came computed, has none.
       const drafted =
-        speculation !== undefined && running.produced > 0 && decoding(running) ? Math.min(speculation.tokens, lacking(running) - 1) : 0
+        speculation !== undefined && running.produced > 0 && decoding(running)
+          ? Math.min(speculation.tokens, lacking(running) - 1)
+          : 0
       const tokens = Math.min(missing + drafted, budget)
       if (tokens === 0 || !this.#grow(running, running.cached + tokens)) return false
       budget -= tokens
@@ -172,14 +194,20 @@ export class ContinuousBatcher {
         const newest = this.#running.at(-1)!
         // Already part of this step: what it holds is needed now.
         if (budget === 0 || parts.some((part) => part.running === newest)) break
-        // The rest of its prompt waits until another ends; what is computed of it would be found again.
+        // The rest of its prompt waits until another ends; what is computed of it would be found
+        // again.
         if (newest === running && !decoding(running) && parts.length > 0) break
         this.#preempt(newest)
       }
     }
     // What was just pushed out would only come back to push others out.
     const admits = of !== 'decodes' && this.preemptions === preemptionsBefore
-    while (admits && budget > 0 && this.#waiting.length > 0 && this.#running.length < maxSequences) {
+    while (
+      admits &&
+      budget > 0 &&
+      this.#waiting.length > 0 &&
+      this.#running.length < maxSequences
+    ) {
       const next = this.#waiting[0]!
       if (!this.#hasRoom(next)) break
       const hit = this.#hit(next.sequence)
@@ -197,7 +225,15 @@ export class ContinuousBatcher {
     }
     if (parts.length === 0) return undefined
     const heldUp = of === 'prompts' ? this.#running.filter(decoding).length : 0
-    const work = { prefillTokens, decodes, decodeContext, prompts, promptContext, heldUp, ...(drafts > 0 && { drafts }) }
+    const work = {
+      prefillTokens,
+      decodes,
+      decodeContext,
+      prompts,
+      promptContext,
+      heldUp,
+      ...(drafts > 0 && { drafts }),
+    }
     return {
       work,
       sequences: parts.length,
@@ -207,11 +243,23 @@ export class ContinuousBatcher {
   }
 
   #repeats(parts: readonly Part[]): number {
-    const full = this.#waiting.length === 0 || this.#running.length >= this.#limits.maxSequences || !this.#hasRoom(this.#waiting[0]!)
+    const full =
+      this.#waiting.length === 0 ||
+      this.#running.length >= this.#limits.maxSequences ||
+      !this.#hasRoom(this.#waiting[0]!)
     // First tokens are told of.
-    if (!full || parts.length < this.#running.length || parts.some(({ running }) => running.produced === 0)) return 1
+    if (
+      !full ||
+      parts.length < this.#running.length ||
+      parts.some(({ running }) => running.produced === 0)
+    )
+      return 1
     const times = Math.min(...parts.map(({ running }) => lacking(running)))
-    const blocks = parts.reduce((sum, { running }) => sum + Math.ceil((running.cached + times) / blockTokens) - running.blocks, 0)
+    const blocks = parts.reduce(
+      (sum, { running }) =>
+        sum + Math.ceil((running.cached + times) / blockTokens) - running.blocks,
+      0,
+    )
     return blocks <= this.#freeBlocks ? times : 1
   }
 
@@ -298,6 +346,8 @@ const lacking = ({ sequence, produced }: Running): number => sequence.outputToke
 
 /** Its next step makes a token from the last one alone. */
 const decoding = (running: Running): boolean =>
-  (running.produced > 0 || running.sequence.computedTokens !== undefined) && known(running) - running.cached === 1
+  (running.produced > 0 || running.sequence.computedTokens !== undefined) &&
+  known(running) - running.cached === 1
 
-const finalBlocks = ({ sequence }: Running): number => Math.ceil((sequence.promptTokens + sequence.outputTokens) / blockTokens)
+const finalBlocks = ({ sequence }: Running): number =>
+  Math.ceil((sequence.promptTokens + sequence.outputTokens) / blockTokens)

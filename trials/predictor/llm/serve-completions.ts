@@ -1,4 +1,6 @@
-/** A language model's server from its start to its end: it listens, tells its metrics, and drains. */
+/**
+ * A language model's server from its start to its end: it listens, tells its metrics, and drains.
+ */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Counter, Gauge, Registry } from 'prom-client'

@@ -1,6 +1,14 @@
-/** A language model's server as it is set up: device, cache, and what its scheduler may do. Emulated and simulated servers are made of it alike. */
+/**
+ * A language model's server as it is set up: device, cache, and what its scheduler may do. Emulated
+ * and simulated servers are made of it alike.
+ */
 import type { Architecture, Decoder } from '../../devices/architecture.ts'
-import { draftTimes, engineProfiles, type LlmEngineName, profiledStepTimes } from './engine-profile.ts'
+import {
+  draftTimes,
+  engineProfiles,
+  type LlmEngineName,
+  profiledStepTimes,
+} from './engine-profile.ts'
 import type { SchedulerLimits } from './scheduler.ts'
 import { draftOf, type Speculation } from './speculation.ts'
 import { assumedAcceptance, defaultMethod, type SpeculativeMethod } from './speculative-methods.ts'
@@ -17,7 +25,10 @@ interface LlmServing extends Omit<LlmDevice, 'architecture'> {
   readonly maxBatchedTokens: number
   /** Longest sequence, prompt and answer (max-model-len). */
   readonly maxModelLength: number
-  /** Share of each GPU's memory, 0-1 (gpu-memory-utilization, times the share of the GPU that is held). */
+  /**
+   * Share of each GPU's memory, 0-1 (gpu-memory-utilization, times the share of the GPU that is
+   * held).
+   */
   readonly memoryShare: number
   readonly queueLimit: number
   /** Beginnings that were seen are not computed again (enable-prefix-caching). */
@@ -59,16 +70,48 @@ export interface LlmServer {
  * @throws DeviceModelError for what the GPU does not have
  */
 export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer {
-  const { engine, maxSequences, maxBatchedTokens, memoryShare, queueLimit, prefixCaching, speculation, ...rest } = serving
+  const {
+    engine,
+    maxSequences,
+    maxBatchedTokens,
+    memoryShare,
+    queueLimit,
+    prefixCaching,
+    speculation,
+    ...rest
+  } = serving
   const device: LlmDevice = { architecture, ...rest }
   const profile = engineProfiles[engine]
   const maxModelLength = Math.min(serving.maxModelLength, architecture.maxSequenceLength)
-  const { tokens, memoryMiB } = cacheSize(device, memoryShare, maxBatchedTokens, maxModelLength, speculation?.draft)
-  const limits = { maxSequences, maxBatchedTokens, cacheTokens: tokens, queueLimit, ...profile.order, ...(speculation && { speculation }) }
+  const { tokens, memoryMiB } = cacheSize(
+    device,
+    memoryShare,
+    maxBatchedTokens,
+    maxModelLength,
+    speculation?.draft,
+  )
+  const limits = {
+    maxSequences,
+    maxBatchedTokens,
+    cacheTokens: tokens,
+    queueLimit,
+    ...profile.order,
+    ...(speculation && { speculation }),
+  }
   const ownMs = profiledStepTimes(device, profile)
-  const draftMs = speculation?.draft && draftTimes(device, speculation.draft, speculation.tokens, profile)
+  const draftMs =
+    speculation?.draft && draftTimes(device, speculation.draft, speculation.tokens, profile)
   const stepMs = draftMs === undefined ? ownMs : (work: StepWork) => ownMs(work) + draftMs(work)
-  return { engine, device, limits, maxModelLength, memoryMiB, stepMs, frontMs: profile.hostMs.front, prefixCaching }
+  return {
+    engine,
+    device,
+    limits,
+    maxModelLength,
+    memoryMiB,
+    stepMs,
+    frontMs: profile.hostMs.front,
+    prefixCaching,
+  }
 }
 
 /** How drafts are made, as it is told. */

@@ -8,23 +8,35 @@ import { cacheSize } from './step-costs.ts'
 import type { LlmDevice } from './step-model.ts'
 
 const llama = architectureOf('llama-3.1-8b') as Decoder
-const drafting = fc.record({ tokens: fc.integer({ min: 1, max: 16 }), acceptance: fc.double({ min: 0, max: 0.99, noNaN: true }) })
+const drafting = fc.record({
+  tokens: fc.integer({ min: 1, max: 16 }),
+  acceptance: fc.double({ min: 0, max: 0.99, noNaN: true }),
+})
 
 describe('tokens of a step', () => {
   test('on average as equation 1 of Leviathan, Kalman and Matias has it', () => {
     fc.assert(
       fc.property(drafting, ({ tokens, acceptance }) => {
-        expect(meanTokens({ tokens, acceptance })).toBeCloseTo((1 - acceptance ** (tokens + 1)) / (1 - acceptance), 9)
+        expect(meanTokens({ tokens, acceptance })).toBeCloseTo(
+          (1 - acceptance ** (tokens + 1)) / (1 - acceptance),
+          9,
+        )
       }),
     )
-    expect([meanTokens({ tokens: 4, acceptance: 0 }), meanTokens({ tokens: 4, acceptance: 1 })]).toEqual([1, 5])
+    expect([
+      meanTokens({ tokens: 4, acceptance: 0 }),
+      meanTokens({ tokens: 4, acceptance: 1 }),
+    ]).toEqual([1, 5])
   })
 
   test('their variance is that of the distribution, told one by one', () => {
     fc.assert(
       fc.property(drafting, ({ tokens, acceptance }) => {
         // k tokens: k - 1 drafts accepted, the next one not; of all accepted nothing is refused.
-        const chances = Array.from({ length: tokens + 1 }, (_, kept) => acceptance ** kept * (kept < tokens ? 1 - acceptance : 1))
+        const chances = Array.from(
+          { length: tokens + 1 },
+          (_, kept) => acceptance ** kept * (kept < tokens ? 1 - acceptance : 1),
+        )
         const mean = chances.reduce((sum, p, kept) => sum + p * (kept + 1), 0)
         const variance = chances.reduce((sum, p, kept) => sum + p * (kept + 1 - mean) ** 2, 0)
         expect(chances.reduce((sum, p) => sum + p, 0)).toBeCloseTo(1, 9)
@@ -36,7 +48,10 @@ describe('tokens of a step', () => {
   test('what a server counts leads back to the probability', () => {
     fc.assert(
       fc.property(drafting, ({ tokens, acceptance }) => {
-        expect(acceptanceOf(meanTokens({ tokens, acceptance }) - 1, tokens)).toBeCloseTo(acceptance, 3)
+        expect(acceptanceOf(meanTokens({ tokens, acceptance }) - 1, tokens)).toBeCloseTo(
+          acceptance,
+          3,
+        )
       }),
     )
   })
@@ -48,10 +63,16 @@ describe('what drafts', () => {
     const layer = draftOf('eagle3', llama, 'org/anything')!
     expect(layer).toMatchObject({ layers: 1, hidden: 4096, vocabulary: 32_000 })
     expect(parameterCount(layer) / parameterCount(llama)).toBeLessThan(0.1)
-    for (const name of ['llama-3.2-1b', 'meta-llama/Llama-3.2-1B-Instruct', '/weights/Llama-3.2-1B'])
+    for (const name of [
+      'llama-3.2-1b',
+      'meta-llama/Llama-3.2-1B-Instruct',
+      '/weights/Llama-3.2-1B',
+    ])
       expect(draftOf('draft', llama, name)?.name).toBe('llama-3.2-1b')
     expect(() => draftOf('draft', llama, undefined)).toThrow(/without a draft model/)
-    expect(() => draftOf('draft', llama, 'org/unheard-of')).toThrow(/unknown model architecture 'unheard-of'/)
+    expect(() => draftOf('draft', llama, 'org/unheard-of')).toThrow(
+      /unknown model architecture 'unheard-of'/,
+    )
     expect(() => draftOf('draft', llama, 'bert')).toThrow(/no language model/)
   })
 
@@ -63,7 +84,12 @@ describe('what drafts', () => {
 })
 
 describe('what it costs', () => {
-  const device: LlmDevice = { architecture: llama, gpu: findGpu('H100'), precision: 'fp16', tensorParallel: 1 }
+  const device: LlmDevice = {
+    architecture: llama,
+    gpu: findGpu('H100'),
+    precision: 'fp16',
+    tensorParallel: 1,
+  }
   const stepMs = profiledStepTimes(device, engineProfiles.vllm)
   const decode = (decodes: number, drafts = 0) => ({
     prefillTokens: 0,
@@ -76,19 +102,29 @@ describe('what it costs', () => {
     expect(stepMs(decode(1, 4)) / stepMs(decode(1))).toBeLessThan(1.02)
     expect(stepMs(decode(256, 4 * 256)) / stepMs(decode(256))).toBeGreaterThan(1.8)
     // The context of an answer is read once for all of its tokens.
-    expect(stepMs({ ...decode(8, 8), decodeContext: 80_000 }) - stepMs({ ...decode(8), decodeContext: 80_000 })).toBeCloseTo(
-      stepMs(decode(8, 8)) - stepMs(decode(8)),
-      6,
-    )
+    expect(
+      stepMs({ ...decode(8, 8), decodeContext: 80_000 }) -
+        stepMs({ ...decode(8), decodeContext: 80_000 }),
+    ).toBeCloseTo(stepMs(decode(8, 8)) - stepMs(decode(8)), 6)
   })
 
   test('a draft model takes a pass for each token, and one over the prompts; a small one is cheap', () => {
     const small = draftOf('draft', llama, 'llama-3.2-1b')!
     const draftMs = draftTimes(device, small, 4, engineProfiles.vllm)
     expect(draftMs(decode(8))).toBe(0)
-    expect(draftMs(decode(8, 32))).toBeCloseTo(2 * draftTimes(device, small, 2, engineProfiles.vllm)(decode(8, 16)), 6)
-    expect(draftMs({ prefillTokens: 2000, prompts: 1, decodes: 0, decodeContext: 0 })).toBeGreaterThan(1)
-    const layerMs = draftTimes(device, draftOf('eagle3', llama, undefined)!, 4, engineProfiles.vllm)(decode(8, 32))
+    expect(draftMs(decode(8, 32))).toBeCloseTo(
+      2 * draftTimes(device, small, 2, engineProfiles.vllm)(decode(8, 16)),
+      6,
+    )
+    expect(
+      draftMs({ prefillTokens: 2000, prompts: 1, decodes: 0, decodeContext: 0 }),
+    ).toBeGreaterThan(1)
+    const layerMs = draftTimes(
+      device,
+      draftOf('eagle3', llama, undefined)!,
+      4,
+      engineProfiles.vllm,
+    )(decode(8, 32))
     expect(layerMs).toBeLessThan(0.5 * draftMs(decode(8, 32)))
     expect(layerMs).toBeGreaterThan(0.02 * stepMs(decode(8)))
   })
@@ -98,6 +134,8 @@ describe('what it costs', () => {
     expect(tokensWith(draftOf('eagle3', llama, undefined))).toBeLessThan(tokensWith())
     expect(tokensWith(draftOf('draft', llama, 'llama-3.2-1b'))).toBeLessThan(0.85 * tokensWith())
     const on = { ...device, gpu: findGpu('L4') }
-    expect(() => cacheSize(on, 0.9, 2048, 4096, draftOf('draft', llama, 'llama-3.2-3b'))).toThrow(/llama-3.2-3b, which drafts for it/)
+    expect(() => cacheSize(on, 0.9, 2048, 4096, draftOf('draft', llama, 'llama-3.2-3b'))).toThrow(
+      /llama-3.2-3b, which drafts for it/,
+    )
   })
 })

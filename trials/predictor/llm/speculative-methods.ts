@@ -1,6 +1,7 @@
 /**
- * What drafts for speculative decoding. `ngram`: what followed the same words before, in the prompt or the answer; `draft`: a smaller model of the same
- * tokens; `eagle3`: a layer that was trained for the model (EAGLE-3). Light: help names them.
+ * What drafts for speculative decoding. `ngram`: what followed the same words before, in the prompt
+ * or the answer; `draft`: a smaller model of the same tokens; `eagle3`: a layer that was trained
+ * for the model (EAGLE-3). Light: help names them.
  */
 export const speculativeMethods = ['ngram', 'draft', 'eagle3'] as const
 export type SpeculativeMethod = (typeof speculativeMethods)[number]
@@ -8,7 +9,11 @@ export type SpeculativeMethod = (typeof speculativeMethods)[number]
 export const defaultMethod: SpeculativeMethod = 'ngram'
 
 /**
- * Probability that a draft token is accepted, where the user says nothing. ASSUMPTIONS: no table is behind them, and they depend on what is asked and
- * answered.
+ * Probability that a draft token is accepted, where the user says nothing. ASSUMPTIONS: no table is
+ * behind them, and they depend on what is asked and answered.
  */
-export const assumedAcceptance: Readonly<Record<SpeculativeMethod, number>> = { ngram: 0.3, draft: 0.6, eagle3: 0.7 }
+export const assumedAcceptance: Readonly<Record<SpeculativeMethod, number>> = {
+  ngram: 0.3,
+  draft: 0.6,
+  eagle3: 0.7,
+}

@@ -12,7 +12,11 @@ const on = (gpu: string, model = 'llama-3.1-8b', tensorParallel = 1): LlmDevice 
   precision: 'fp16',
   tensorParallel,
 })
-const decode = (decodes: number, context = 500) => ({ prefillTokens: 0, decodes, decodeContext: decodes * context })
+const decode = (decodes: number, context = 500) => ({
+  prefillTokens: 0,
+  decodes,
+  decodeContext: decodes * context,
+})
 const prefill = (prefillTokens: number) => ({ prefillTokens, decodes: 0, decodeContext: 0 })
 
 test('a step is never faster than reading the weights, and batches of decodes are cheap', () => {
@@ -32,7 +36,10 @@ test('prompts cost computing, and beside decodes they share the reading of the w
 })
 
 test('two GPUs are faster than one, and less than twice as fast', () => {
-  const [one, two] = [composedStepTimes(on('A100-80GB')), composedStepTimes(on('A100-80GB', 'llama-3.1-8b', 2))]
+  const [one, two] = [
+    composedStepTimes(on('A100-80GB')),
+    composedStepTimes(on('A100-80GB', 'llama-3.1-8b', 2)),
+  ]
   for (const work of [decode(8), prefill(1024)]) {
     expect(two(work)).toBeLessThan(one(work))
     expect(two(work)).toBeGreaterThan(one(work) / 2)
@@ -51,5 +58,7 @@ test('the cache gets what weights leave, and running out of it is out of memory'
   expect(quantised - small).toBeGreaterThan(70_000)
   expect(quantised - small).toBeLessThan(90_000)
   expect(() => cacheSize(on('T4'), 0.9, 2048, 4096)).toThrow(OutOfMemoryError)
-  expect(() => cacheSize(on('L4', 'qwen2.5-14b'), 0.9, 2048, 4096)).toThrow(/emulated.*max-model-len/)
+  expect(() => cacheSize(on('L4', 'qwen2.5-14b'), 0.9, 2048, 4096)).toThrow(
+    /emulated.*max-model-len/,
+  )
 })

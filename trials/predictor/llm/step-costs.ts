@@ -1,5 +1,10 @@
 /** How many tokens the cache of a language model holds. */
-import { type Decoder, kvBytesPerToken, kvElementsPerToken, parameterCount } from '../../devices/architecture.ts'
+import {
+  type Decoder,
+  kvBytesPerToken,
+  kvElementsPerToken,
+  parameterCount,
+} from '../../devices/architecture.ts'
 import { usableMemoryMiB } from '../../devices/catalogue.ts'
 import { bytesPerElement } from '../../devices/convnets.ts'
 import { gpuMemoryMiB } from '../../devices/device-model.ts'
@@ -14,9 +19,11 @@ interface CacheSize {
 }
 
 /**
- * What is left for keys and values once weights, context and the activations of the largest step are in place, as vLLM profiles it.
+ * What is left for keys and values once weights, context and the activations of the largest step
+ * are in place, as vLLM profiles it.
  * @param utilization share of each GPU's memory that may be used, 0-1
- * @param draft model that drafts beside it: its weights, in 16 bits, and its own keys and values of every token
+ * @param draft model that drafts beside it: its weights, in 16 bits, and its own keys and values of
+ * every token
  * @throws OutOfMemoryError when no sequence of `maxModelLength` tokens fits
  */
 export function cacheSize(
@@ -28,11 +35,20 @@ export function cacheSize(
 ): CacheSize {
   const { architecture, gpu, precision, tensorParallel } = device
   const memoryMiB = usableMemoryMiB(gpu) * utilization
-  const kvElements = kvElementsPerToken(architecture) + (draft === undefined ? 0 : kvElementsPerToken(draft))
+  const kvElements =
+    kvElementsPerToken(architecture) + (draft === undefined ? 0 : kvElementsPerToken(draft))
   const perToken = (kvElements * cacheBytes(device)) / 2 ** 20
   const length = Math.min(maxBatchedTokens, architecture.maxSequenceLength)
-  const { mib } = gpuMemoryMiB({ architecture, gpu, precision, batch: 1, sequenceLength: length, phase: 'prefill' })
-  const whole = mib - (kvBytesPerToken(architecture, precision) / 2 ** 20) * length - savedMiB(device)
+  const { mib } = gpuMemoryMiB({
+    architecture,
+    gpu,
+    precision,
+    batch: 1,
+    sequenceLength: length,
+    phase: 'prefill',
+  })
+  const whole =
+    mib - (kvBytesPerToken(architecture, precision) / 2 ** 20) * length - savedMiB(device)
   const context = gpuContextMiB(device)
   const draftMiB = draft === undefined ? 0 : (2 * parameterCount(draft)) / 2 ** 20
   const needed = context + (whole - context + draftMiB) / tensorParallel
@@ -47,15 +63,22 @@ export function cacheSize(
 
 /** All of its weights as they are kept and read, MiB. */
 export const weightsMiB = (device: LlmDevice): number =>
-  (parameterCount(device.architecture) * bytesPerElement(device.precision)) / 2 ** 20 - savedMiB(device)
+  (parameterCount(device.architecture) * bytesPerElement(device.precision)) / 2 ** 20 -
+  savedMiB(device)
 
-/** What quantisation saves of the weights in the arithmetic's precision; embeddings stay in 16 bits. */
+/**
+ * What quantisation saves of the weights in the arithmetic's precision; embeddings stay in 16 bits.
+ */
 function savedMiB(device: LlmDevice): number {
   const { architecture, precision } = device
   const { weightBytes } = arithmeticOf(device)
   const layers = layerWeights(architecture)
   const others = parameterCount(architecture) - layers
-  return (layers * (bytesPerElement(precision) - weightBytes) + others * (bytesPerElement(precision) - Math.max(2, weightBytes))) / 2 ** 20
+  return (
+    (layers * (bytesPerElement(precision) - weightBytes) +
+      others * (bytesPerElement(precision) - Math.max(2, weightBytes))) /
+    2 ** 20
+  )
 }
 
 /** What each process holds whatever the model: what a model of no size needs. */
@@ -72,5 +95,12 @@ function gpuContextMiB({ gpu, precision }: LlmDevice): number {
     vocabulary: 1,
     maxSequenceLength: 2,
   }
-  return gpuMemoryMiB({ architecture: empty, gpu, precision, batch: 1, sequenceLength: 1, phase: 'decode' }).mib
+  return gpuMemoryMiB({
+    architecture: empty,
+    gpu,
+    precision,
+    batch: 1,
+    sequenceLength: 1,
+    phase: 'decode',
+  }).mib
 }

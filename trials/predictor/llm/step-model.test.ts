@@ -4,12 +4,24 @@ import { describe, expect, test } from 'vitest'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
-import { type LlmDevice, type StepParts, splitError, stepCoefficients, stepParts } from './step-model.ts'
+import {
+  type LlmDevice,
+  type StepParts,
+  splitError,
+  stepCoefficients,
+  stepParts,
+} from './step-model.ts'
 import { composedStepTimes } from './testing/composed-steps.ts'
 
-/** Steps of the composed tables: of each device a prompt of 1,024 tokens, and decodes with 1,152 tokens (1,024 and half of 256) in the cache. */
+/**
+ * Steps of the composed tables: of each device a prompt of 1,024 tokens, and decodes with 1,152
+ * tokens (1,024 and half of 256) in the cache.
+ */
 const table = ['llama-3-1-8b', 'qwen2-5-14b'].flatMap((model) => {
-  const text = readFileSync(new URL(`../../../search/bench/tables/llm-composed/${model}.csv`, import.meta.url), 'utf8')
+  const text = readFileSync(
+    new URL(`../../../search/bench/tables/llm-composed/${model}.csv`, import.meta.url),
+    'utf8',
+  )
   const [head, ...rows] = text
     .trim()
     .split('\n')
@@ -26,10 +38,25 @@ const table = ['llama-3-1-8b', 'qwen2-5-14b'].flatMap((model) => {
       tensorParallel: Number(of.tensorParallel),
     }
     const key = `${of.gpuModel} ${of.precision} ${of.tensorParallel}`
-    const prompt = seen.has(key) ? [] : [{ device, ms: Number(of.ttftMs), work: { prefillTokens: 1024, decodes: 0, decodeContext: 0 } }]
+    const prompt = seen.has(key)
+      ? []
+      : [
+          {
+            device,
+            ms: Number(of.ttftMs),
+            work: { prefillTokens: 1024, decodes: 0, decodeContext: 0 },
+          },
+        ]
     seen.add(key)
     const decodes = Number(of.batchSize)
-    return [...prompt, { device, ms: Number(of.tpotMs), work: { prefillTokens: 0, decodes, decodeContext: 1152 * decodes } }]
+    return [
+      ...prompt,
+      {
+        device,
+        ms: Number(of.tpotMs),
+        work: { prefillTokens: 0, decodes, decodeContext: 1152 * decodes },
+      },
+    ]
   })
 })
 type Row = (typeof table)[number]
@@ -39,7 +66,11 @@ const names = Object.keys(stepCoefficients) as (keyof typeof stepCoefficients & 
 const partsOf = ({ device, work }: Row) => names.map((name) => stepParts(device)(work)[name])
 /** Least squares of (predicted - measured) / measured. */
 const fitted = (rows: readonly Row[]): number[] =>
-  solve(new Matrix(rows.map((row) => partsOf(row).map((x) => x / row.ms))), Matrix.columnVector(rows.map(() => 1)), true).to1DArray()
+  solve(
+    new Matrix(rows.map((row) => partsOf(row).map((x) => x / row.ms))),
+    Matrix.columnVector(rows.map(() => 1)),
+    true,
+  ).to1DArray()
 const errorsOf = (rows: readonly Row[], predict: (row: Row) => number) => {
   const errors = rows.map((row) => Math.abs(predict(row) / row.ms - 1)).sort((a, b) => a - b)
   const at = (q: number) => errors[Math.floor(q * (errors.length - 1))]!
@@ -50,7 +81,8 @@ const model = ({ device, work }: Row) => composedStepTimes(device)(work)
 describe('against the composed tables', () => {
   test('the coefficients are the ones that fit them', () => {
     expect(alone.length).toBeGreaterThan(200)
-    for (const [i, value] of fitted(alone).entries()) expect(value / stepCoefficients[names[i]!]).toBeCloseTo(1, 1)
+    for (const [i, value] of fitted(alone).entries())
+      expect(value / stepCoefficients[names[i]!]).toBeCloseTo(1, 1)
   })
 
   test('on one GPU: median error at most 8 %, nine of ten within 18 %, two of three within 10 %', () => {
@@ -62,22 +94,35 @@ describe('against the composed tables', () => {
     const gpus = [...new Set(alone.map(({ device }) => device.gpu.name))]
     const missed = gpus.flatMap((gpu) => {
       const coefficients = fitted(alone.filter(({ device }) => device.gpu.name !== gpu))
-      const predict = (row: Row) => partsOf(row).reduce((sum, x, i) => sum + x * coefficients[i]!, 0)
-      return alone.filter(({ device }) => device.gpu.name === gpu).map((row) => ({ ...row, ms: row.ms / predict(row) }))
+      const predict = (row: Row) =>
+        partsOf(row).reduce((sum, x, i) => sum + x * coefficients[i]!, 0)
+      return alone
+        .filter(({ device }) => device.gpu.name === gpu)
+        .map((row) => ({ ...row, ms: row.ms / predict(row) }))
     })
     expect(errorsOf(missed, () => 1).twoThirds).toBeLessThan(0.2)
   })
 
   test('a group of GPUs over NVLink is within what is stated; over PCIe it is not known', () => {
-    const groups = table.filter(({ device }) => device.tensorParallel > 1 && device.gpu.name !== 'L40S')
-    expect(errorsOf(groups, model).twoThirds).toBeLessThan(Math.hypot(0.1, splitError(findGpu('H100'))))
+    const groups = table.filter(
+      ({ device }) => device.tensorParallel > 1 && device.gpu.name !== 'L40S',
+    )
+    expect(errorsOf(groups, model).twoThirds).toBeLessThan(
+      Math.hypot(0.1, splitError(findGpu('H100'))),
+    )
   })
 })
 
 describe('quantisation', () => {
   const llama = architectureOf('llama-3.1-8b') as Decoder
   const on = (gpu: string, quantization: LlmDevice['quantization']) =>
-    composedStepTimes({ architecture: llama, gpu: findGpu(gpu), precision: 'fp16', quantization, tensorParallel: 1 })
+    composedStepTimes({
+      architecture: llama,
+      gpu: findGpu(gpu),
+      precision: 'fp16',
+      quantization,
+      tensorParallel: 1,
+    })
   const decode = (decodes: number) => ({ prefillTokens: 0, decodes, decodeContext: 500 * decodes })
   const prompt = { prefillTokens: 2048, decodes: 0, decodeContext: 0 }
 
@@ -92,7 +137,9 @@ describe('quantisation', () => {
 
   test('fp8 is arithmetic where the GPU has it, and weights alone where it has not', () => {
     expect(on('A100-80GB', 'fp8')(prompt)).toBeGreaterThan(0.9 * on('A100-80GB', 'none')(prompt))
-    expect(on('A100-80GB', 'fp8')(decode(1))).toBeLessThan(0.75 * on('A100-80GB', 'none')(decode(1)))
+    expect(on('A100-80GB', 'fp8')(decode(1))).toBeLessThan(
+      0.75 * on('A100-80GB', 'none')(decode(1)),
+    )
   })
 
   test('what a GPU has no kernels for is refused by name', () => {

@@ -1,16 +1,27 @@
 /**
- * What one step of a language model asks of its GPUs: one forward pass over the tokens of prompts and one token of each decoding sequence.
+ * What one step of a language model asks of its GPUs: one forward pass over the tokens of prompts
+ * and one token of each decoding sequence.
  *
- * Calibrated on per-operation latencies that ai-dynamo/aiconfigurator (Apache-2.0) measured, composed into whole steps for llama-3.1-8b and
- * qwen2.5-14b on A100, H100, H200, B200 and L40S, alone and in groups of 2 to 8 (search/bench/tables/llm-composed). The tables do not say their
- * lengths: 256 output tokens follow from their rates, 1,024 input tokens are taken for granted. What whole servers add is their profile's.
+ * Calibrated on per-operation latencies that ai-dynamo/aiconfigurator (Apache-2.0) measured,
+ * composed into whole steps for llama-3.1-8b and qwen2.5-14b on A100, H100, H200, B200 and L40S,
+ * alone and in groups of 2 to 8 (search/bench/tables/llm-composed). The tables do not say their
+ * lengths: 256 output tokens follow from their rates, 1,024 input tokens are taken for granted.
+ * What whole servers add is their profile's.
  */
-import { attentionWeights, type Decoder, feedForwardWeights, kvElementsPerToken } from '../../devices/architecture.ts'
+import {
+  attentionWeights,
+  type Decoder,
+  feedForwardWeights,
+  kvElementsPerToken,
+} from '../../devices/architecture.ts'
 import type { Gpu, Precision } from '../../devices/catalogue.ts'
 import { bytesPerElement } from '../../devices/convnets.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 
-/** Weights in fewer bits than the arithmetic. `fp8`: both in 8 bits where the GPU has them, else weights alone; `awq`, `gptq`: weights in 4 bits. */
+/**
+ * Weights in fewer bits than the arithmetic. `fp8`: both in 8 bits where the GPU has them, else
+ * weights alone; `awq`, `gptq`: weights in 4 bits.
+ */
 export const quantizations = ['none', 'fp8', 'awq', 'gptq'] as const
 export type Quantization = (typeof quantizations)[number]
 
@@ -28,7 +39,10 @@ export interface LlmDevice {
   readonly tensorParallel: number
 }
 
-/** What one step does: new tokens of prompts, and one token of each running sequence, with those that were drafted to follow it. */
+/**
+ * What one step does: new tokens of prompts, and one token of each running sequence, with those
+ * that were drafted to follow it.
+ */
 export interface StepWork {
   readonly prefillTokens: number
   readonly decodes: number
@@ -60,7 +74,10 @@ export interface StepParts {
   readonly exchanged: number
 }
 
-/** How much longer each takes than by the datasheet in the composed tables. Fitted by relative least squares; the test of this file fits them again. */
+/**
+ * How much longer each takes than by the datasheet in the composed tables. Fitted by relative least
+ * squares; the test of this file fits them again.
+ */
 export const stepCoefficients = {
   /** ms of launches and small kernels a layer. */
   layers: 0.0446,
@@ -71,11 +88,18 @@ export const stepCoefficients = {
   flops8: 2.1849,
 } as const
 
-/** Of one all-reduce: ms, and the GB/s it moves. NVLink fitted; over PCIe the tables contradict themselves, which the error says. */
-export const links = { nvlink: { ms: 0.0076, gbPerS: 200 }, pcie: { ms: 0.0436, gbPerS: 7 } } as const
+/**
+ * Of one all-reduce: ms, and the GB/s it moves. NVLink fitted; over PCIe the tables contradict
+ * themselves, which the error says.
+ */
+export const links = {
+  nvlink: { ms: 0.0076, gbPerS: 200 },
+  pcie: { ms: 0.0436, gbPerS: 7 },
+} as const
 
 /** Whether GPUs of one machine reach each other over NVLink. */
-export const hasNvlink = (gpu: Gpu): boolean => /^(V100$|V100-32GB|P100-SXM2|A100-\d|H100$|H200|B\d)/.test(gpu.name)
+export const hasNvlink = (gpu: Gpu): boolean =>
+  /^(V100$|V100-32GB|P100-SXM2|A100-\d|H100$|H200|B\d)/.test(gpu.name)
 
 /** Standard deviation of ln(time) of a group of GPUs, by its link, beside that of one. */
 export const splitError = (gpu: Gpu): number => (hasNvlink(gpu) ? 0.3 : 0.6)
@@ -86,59 +110,113 @@ interface Arithmetic {
   /** Peak, 10^12 operations per second, and whether it is that of 8 bits. */
   readonly tflops: number
   readonly eightBit: boolean
-  /** Time of the products against that of 16-bit weights: 4-bit weights have to be widened first. */
+  /**
+   * Time of the products against that of 16-bit weights: 4-bit weights have to be widened first.
+   */
   readonly widening: number
 }
 
-/** Groups of 128 weights with a scale and a zero point, both 16 bits (Lin et al., AWQ, MLSys 2024; Frantar et al., GPTQ, ICLR 2023). */
+/**
+ * Groups of 128 weights with a scale and a zero point, both 16 bits (Lin et al., AWQ, MLSys 2024;
+ * Frantar et al., GPTQ, ICLR 2023).
+ */
 export const fourBitBytes = 0.5 + 4 / 128
-/** Products of prompts with 4-bit weights run at about this much longer than with 16-bit ones (Frantar et al., MARLIN, PPoPP 2025). An assumption, not calibrated. */
+/**
+ * Products of prompts with 4-bit weights run at about this much longer than with 16-bit ones
+ * (Frantar et al., MARLIN, PPoPP 2025). An assumption, not calibrated.
+ */
 const fourBitWidening = 1.1
 
 /**
  * What a device computes with.
  * @throws DeviceModelError for arithmetic or a quantisation that the GPU does not have
  */
-export function arithmeticOf({ gpu, precision, quantization = 'none' }: Omit<LlmDevice, 'architecture' | 'tensorParallel'>): Arithmetic {
+export function arithmeticOf({
+  gpu,
+  precision,
+  quantization = 'none',
+}: Omit<LlmDevice, 'architecture' | 'tensorParallel'>): Arithmetic {
   const wide: Precision = precision === 'fp8' || precision === 'int8' ? 'fp16' : precision
   const tflops = gpu.peakTflops[wide] ?? gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
   const lacks = (what: string) =>
-    new DeviceModelError(`${gpu.name} (${gpu.generation}) has no kernels for ${what}`, 'use quantization none, or a GPU from Turing on')
+    new DeviceModelError(
+      `${gpu.name} (${gpu.generation}) has no kernels for ${what}`,
+      'use quantization none, or a GPU from Turing on',
+    )
   if (quantization === 'awq' || quantization === 'gptq') {
     if (gpu.peakTflops.int8 === undefined || before('Turing', gpu)) throw lacks(quantization)
     return { weightBytes: fourBitBytes, tflops, eightBit: false, widening: fourBitWidening }
   }
-  const eight = quantization === 'fp8' ? 'fp8' : precision === 'fp8' || precision === 'int8' ? precision : undefined
-  if (eight === undefined) return { weightBytes: wide === 'fp32' || wide === 'tf32' ? 4 : 2, tflops, eightBit: false, widening: 1 }
+  const eight =
+    quantization === 'fp8'
+      ? 'fp8'
+      : precision === 'fp8' || precision === 'int8'
+        ? precision
+        : undefined
+  if (eight === undefined)
+    return {
+      weightBytes: wide === 'fp32' || wide === 'tf32' ? 4 : 2,
+      tflops,
+      eightBit: false,
+      widening: 1,
+    }
   const peak = gpu.peakTflops[eight]
   if (peak !== undefined) return { weightBytes: 1, tflops: peak, eightBit: true, widening: 1 }
   if (quantization !== 'fp8')
-    throw new DeviceModelError(`${gpu.name} has no ${eight}`, 'use precision fp16, or quantization fp8 for weights alone')
+    throw new DeviceModelError(
+      `${gpu.name} has no ${eight}`,
+      'use precision fp16, or quantization fp8 for weights alone',
+    )
   if (before('Ampere', gpu)) throw lacks('fp8 weights')
   return { weightBytes: 1, tflops, eightBit: false, widening: 1 }
 }
 
-const generations = ['Kepler', 'Maxwell', 'Pascal', 'Volta', 'Turing', 'Ampere', 'Ada', 'Hopper', 'Blackwell']
+const generations = [
+  'Kepler',
+  'Maxwell',
+  'Pascal',
+  'Volta',
+  'Turing',
+  'Ampere',
+  'Ada',
+  'Hopper',
+  'Blackwell',
+]
 const before = (generation: string, gpu: Gpu): boolean => {
   const own = generations.indexOf(gpu.generation)
   return own >= 0 && own < generations.indexOf(generation)
 }
 
-/** Weights of the layers' products: what quantisation narrows; embeddings and the last product stay as they are. */
-export const layerWeights = (a: Decoder): number => a.layers * (attentionWeights(a) + feedForwardWeights(a))
+/**
+ * Weights of the layers' products: what quantisation narrows; embeddings and the last product stay
+ * as they are.
+ */
+export const layerWeights = (a: Decoder): number =>
+  a.layers * (attentionWeights(a) + feedForwardWeights(a))
 
 /** Of them those that a token is multiplied with. */
-const activeWeights = (a: Decoder): number => a.layers * (attentionWeights(a) + feedForwardWeights(a, a.experts?.active))
+const activeWeights = (a: Decoder): number =>
+  a.layers * (attentionWeights(a) + feedForwardWeights(a, a.experts?.active))
 
-/** Of them those that so many tokens read: experts are chosen evenly, and one that several choose is read once. */
+/**
+ * Of them those that so many tokens read: experts are chosen evenly, and one that several choose is
+ * read once.
+ */
 function readWeights(a: Decoder, tokens: number): number {
   if (a.experts === undefined) return layerWeights(a)
   const { count, active } = a.experts
-  return a.layers * (attentionWeights(a) + feedForwardWeights(a, count * (1 - (1 - active / count) ** tokens)))
+  return (
+    a.layers *
+    (attentionWeights(a) + feedForwardWeights(a, count * (1 - (1 - active / count) ** tokens)))
+  )
 }
 
 /** Bytes of one number of the cache. @throws DeviceModelError where the GPU cannot read it */
-export function cacheBytes({ gpu, precision, kvCacheDtype = 'auto' }: Pick<LlmDevice, 'gpu' | 'precision' | 'kvCacheDtype'>): number {
+export function cacheBytes({
+  gpu,
+  precision,
+  kvCacheDtype = 'auto',
+}: Pick<LlmDevice, 'gpu' | 'precision' | 'kvCacheDtype'>): number {
   if (kvCacheDtype === 'auto') return Math.max(2, bytesPerElement(precision))
   if (before('Ampere', gpu))
     throw new DeviceModelError(
@@ -158,14 +236,25 @@ export function stepParts(device: LlmDevice): (work: StepWork) => StepParts {
   const weights = activeWeights(a)
   const kvBytes = kvElementsPerToken(a) * cacheBytes(device)
   const link = hasNvlink(gpu) ? links.nvlink : links.pcie
-  return ({ prefillTokens, decodes, decodeContext, prompts = 1, promptContext = 0, drafts = 0 }) => {
+  return ({
+    prefillTokens,
+    decodes,
+    decodeContext,
+    prompts = 1,
+    promptContext = 0,
+    drafts = 0,
+  }) => {
     const tokens = prefillTokens + decodes + drafts
     const readMs = (readWeights(a, tokens) * weightBytes + 2 * head) / bytesPerMs
     const products = (2 * weights * tokens * widening) / (tflops * 1e9 * tensorParallel)
-    // Of a prompt the last token alone is unembedded, of an answer each that may be said. Its context is read once for all of them. Causal attention: half of all pairs within a piece, and all with what went before it.
-    const pairs = prefillTokens === 0 ? 0 : (prefillTokens * (prefillTokens / 2 + promptContext)) / prompts
+    // Of a prompt the last token alone is unembedded, of an answer each that may be said. Its
+    // context is read once for all of them. Causal attention: half of all pairs within a piece, and
+    // all with what went before it.
+    const pairs =
+      prefillTokens === 0 ? 0 : (prefillTokens * (prefillTokens / 2 + promptContext)) / prompts
     const others =
-      (2 * head * (decodes + drafts + (prefillTokens > 0 ? prompts : 0)) + 4 * a.layers * a.heads * a.headSize * pairs) /
+      (2 * head * (decodes + drafts + (prefillTokens > 0 ? prompts : 0)) +
+        4 * a.layers * a.heads * a.headSize * pairs) /
       (tflops16 * 1e9 * tensorParallel)
     const bytes = (2 * (tensorParallel - 1) * tokens * a.hidden * 2) / tensorParallel
     return {

@@ -1,7 +1,8 @@
 /**
- * Convolutional image classifiers as graphs of TensorFlow.js operations, from the stages of their papers' tables:
- * ResNet-50 v1.5 (He et al. 2015, table 1, stride in the 3×3), MobileNet v1 (Howard et al. 2017, table 1) and v2 (Sandler et al. 2018, table 2).
- * As for serving, batch normalisation is folded into the convolutions' weights and biases.
+ * Convolutional image classifiers as graphs of TensorFlow.js operations, from the stages of their
+ * papers' tables: ResNet-50 v1.5 (He et al. 2015, table 1, stride in the 3×3), MobileNet v1 (Howard
+ * et al. 2017, table 1) and v2 (Sandler et al. 2018, table 2). As for serving, batch normalisation
+ * is folded into the convolutions' weights and biases.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Convnet, Stage } from '../../devices/convnets.ts'
@@ -11,10 +12,15 @@ import { SeededWeights } from './weights.ts'
 type Activation = 'relu' | 'relu6' | undefined
 type Step = (x: tf.Tensor4D) => tf.Tensor4D
 
-/** Builds a network with seeded weights. Input: image, float32 B×side×side×3. Output: logits, B×classes. */
+/**
+ * Builds a network with seeded weights. Input: image, float32 B×side×side×3. Output: logits,
+ * B×classes.
+ */
 export function buildConvnet(network: Convnet, seed: number): Model {
   const builder = new Builder(new SeededWeights(seed), network)
-  const steps = network.stages.map((stage, i) => builder.step(stage, `stage${i}`, i === network.stages.length - 1))
+  const steps = network.stages.map((stage, i) =>
+    builder.step(stage, `stage${i}`, i === network.stages.length - 1),
+  )
   const run = ({ image }: tf.NamedTensorMap): tf.NamedTensorMap => {
     const x = steps.reduce((value, step) => step(value), image as tf.Tensor4D)
     return { logits: tf.reshape(x, [x.shape[0], -1]) }
@@ -24,7 +30,9 @@ export function buildConvnet(network: Convnet, seed: number): Model {
     parameters: builder.weights.parameters,
     seeded: true,
     task: 'image',
-    inputs: [{ name: 'image', datatype: 'FP32', shape: [-1, network.imageSize, network.imageSize, 3] }],
+    inputs: [
+      { name: 'image', datatype: 'FP32', shape: [-1, network.imageSize, network.imageSize, 3] },
+    ],
     outputs: [{ name: 'logits', datatype: 'FP32', shape: [-1, builder.channels] }],
     run: (inputs) => tf.tidy(() => run(inputs)),
     dispose: () => builder.weights.dispose(),
@@ -43,36 +51,67 @@ class Builder {
   constructor(weights: SeededWeights, network: Convnet) {
     this.weights = weights
     this.#activation = network.name.startsWith('mobilenet') ? 'relu6' : 'relu'
-    const blocks = network.stages.reduce((sum, s) => sum + (s.kind === 'bottleneck' || s.kind === 'inverted' ? s.repeat : 0), 0)
+    const blocks = network.stages.reduce(
+      (sum, s) => sum + (s.kind === 'bottleneck' || s.kind === 'inverted' ? s.repeat : 0),
+      0,
+    )
     this.#branchGain = 1 / Math.sqrt(Math.max(1, blocks))
   }
 
   step(stage: Stage, name: string, last: boolean): Step {
     switch (stage.kind) {
       case 'conv':
-        return this.#convolution(name, stage.out, stage.kernel, { stride: stage.stride, pad: stage.pad, activation: this.#activation })
+        return this.#convolution(name, stage.out, stage.kernel, {
+          stride: stage.stride,
+          pad: stage.pad,
+          activation: this.#activation,
+        })
       case 'pool':
         return (x) => tf.maxPool(x, stage.kernel, stage.stride, stage.pad ?? 0, 'floor')
       case 'global-pool':
         return (x) => tf.mean(x, [1, 2], true)
       case 'dense':
-        return this.#convolution(name, stage.out, 1, { activation: last ? undefined : this.#activation })
+        return this.#convolution(name, stage.out, 1, {
+          activation: last ? undefined : this.#activation,
+        })
       case 'bottleneck':
         return chain(
-          repeated(stage.repeat, (i) => this.#bottleneck(`${name}/block${i}`, stage.mid, stage.out, i === 0 ? stage.stride : 1, i === 0)),
+          repeated(stage.repeat, (i) =>
+            this.#bottleneck(
+              `${name}/block${i}`,
+              stage.mid,
+              stage.out,
+              i === 0 ? stage.stride : 1,
+              i === 0,
+            ),
+          ),
         )
       case 'separable':
-        return chain(repeated(stage.repeat ?? 1, (i) => this.#separable(`${name}/block${i}`, stage.out, i === 0 ? stage.stride : 1)))
+        return chain(
+          repeated(stage.repeat ?? 1, (i) =>
+            this.#separable(`${name}/block${i}`, stage.out, i === 0 ? stage.stride : 1),
+          ),
+        )
       case 'inverted':
         return chain(
-          repeated(stage.repeat, (i) => this.#inverted(`${name}/block${i}`, stage.expand, stage.out, i === 0 ? stage.stride : 1)),
+          repeated(stage.repeat, (i) =>
+            this.#inverted(
+              `${name}/block${i}`,
+              stage.expand,
+              stage.out,
+              i === 0 ? stage.stride : 1,
+            ),
+          ),
         )
       default:
         throw new Error(`no way to build a stage of kind '${(stage as Stage).kind}' (${name})`)
     }
   }
 
-  /** 1×1, 3×3 with the stride, 1×1, plus the input, projected where the shape changes (He et al. 2015, figure 5 right). */
+  /**
+   * 1×1, 3×3 with the stride, 1×1, plus the input, projected where the shape changes (He et al.
+   * 2015, figure 5 right).
+   */
   #bottleneck(name: string, mid: number, out: number, stride: number, projected: boolean): Step {
     const from = this.channels
     const branch = chain([
@@ -81,7 +120,9 @@ class Builder {
       this.#convolution(`${name}/expand`, out, 1, { gain: this.#branchGain }),
     ])
     this.channels = from
-    const shortcut = projected ? this.#convolution(`${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 }) : (x: tf.Tensor4D) => x
+    const shortcut = projected
+      ? this.#convolution(`${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
+      : (x: tf.Tensor4D) => x
     this.channels = out
     return (x) => tf.relu(tf.add(branch(x), shortcut(x)))
   }
@@ -94,14 +135,24 @@ class Builder {
     ])
   }
 
-  /** Widen 1×1, depthwise 3×3, narrow 1×1 without activation; the input is added where shapes agree (Sandler et al. 2018, table 1). */
+  /**
+   * Widen 1×1, depthwise 3×3, narrow 1×1 without activation; the input is added where shapes agree
+   * (Sandler et al. 2018, table 1).
+   */
   #inverted(name: string, expand: number, out: number, stride: number): Step {
     const from = this.channels
     const wide = from * expand
-    const widen = expand > 1 ? [this.#convolution(`${name}/expand`, wide, 1, { activation: this.#activation })] : []
+    const widen =
+      expand > 1
+        ? [this.#convolution(`${name}/expand`, wide, 1, { activation: this.#activation })]
+        : []
     const residual = stride === 1 && from === out
     const gain = residual ? this.#branchGain : 1
-    const branch = chain([...widen, this.#depthwise(`${name}/depthwise`, stride), this.#convolution(`${name}/project`, out, 1, { gain })])
+    const branch = chain([
+      ...widen,
+      this.#depthwise(`${name}/depthwise`, stride),
+      this.#convolution(`${name}/project`, out, 1, { gain }),
+    ])
     return residual ? (x) => tf.add(branch(x), x) : branch
   }
 
@@ -116,21 +167,62 @@ class Builder {
       gain = Math.SQRT2,
     }: { stride?: number; pad?: number; activation?: Activation; gain?: number },
   ): Step {
-    const { filter, bias } = this.#filter(name, [kernel, kernel, this.channels, out], kernel ** 2 * this.channels, gain, out)
+    const { filter, bias } = this.#filter(
+      name,
+      [kernel, kernel, this.channels, out],
+      kernel ** 2 * this.channels,
+      gain,
+      out,
+    )
     this.channels = out
-    return (x) => tf.fused.conv2d({ x, filter, strides: stride, pad, dimRoundingMode: 'floor', bias, activation })
+    return (x) =>
+      tf.fused.conv2d({
+        x,
+        filter,
+        strides: stride,
+        pad,
+        dimRoundingMode: 'floor',
+        bias,
+        activation,
+      })
   }
 
   #depthwise(name: string, stride: number): Step {
-    const { filter, bias } = this.#filter(name, [3, 3, this.channels, 1], 9, Math.SQRT2, this.channels)
+    const { filter, bias } = this.#filter(
+      name,
+      [3, 3, this.channels, 1],
+      9,
+      Math.SQRT2,
+      this.channels,
+    )
     const activation = this.#activation
-    return (x) => tf.fused.depthwiseConv2d({ x, filter, strides: stride, pad: 1, dimRoundingMode: 'floor', bias, activation })
+    return (x) =>
+      tf.fused.depthwiseConv2d({
+        x,
+        filter,
+        strides: stride,
+        pad: 1,
+        dimRoundingMode: 'floor',
+        bias,
+        activation,
+      })
   }
 
-  /** Deviation gain/√inputs keeps activations' size through ReLU with gain √2 (He et al. 2015b, equation 10). */
-  #filter(name: string, shape: [number, number, number, number], inputs: number, gain: number, out: number) {
+  /**
+   * Deviation gain/√inputs keeps activations' size through ReLU with gain √2 (He et al. 2015b,
+   * equation 10).
+   */
+  #filter(
+    name: string,
+    shape: [number, number, number, number],
+    inputs: number,
+    gain: number,
+    out: number,
+  ) {
     return {
-      filter: this.weights.tensor<tf.Tensor4D>(`${name}/filter`, shape, { deviation: gain / Math.sqrt(inputs) }),
+      filter: this.weights.tensor<tf.Tensor4D>(`${name}/filter`, shape, {
+        deviation: gain / Math.sqrt(inputs),
+      }),
       bias: this.weights.tensor<tf.Tensor1D>(`${name}/bias`, [out], { deviation: 0.02 }),
     }
   }
@@ -140,4 +232,5 @@ const chain =
   (steps: readonly Step[]): Step =>
   (x) =>
     steps.reduce((value, step) => step(value), x)
-const repeated = (times: number, make: (i: number) => Step): Step[] => Array.from({ length: times }, (_, i) => make(i))
+const repeated = (times: number, make: (i: number) => Step): Step[] =>
+  Array.from({ length: times }, (_, i) => make(i))

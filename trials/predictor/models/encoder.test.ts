@@ -26,8 +26,16 @@ const seed = 7
 
 type Row = number[]
 
-/** The same encoder in plain loops over doubles, for one text, written from the papers rather than from the graph. */
-function plainLogits(spec: Encoder, variant: EncoderVariant, ids: number[], mask: number[]): number[] {
+/**
+ * The same encoder in plain loops over doubles, for one text, written from the papers rather than
+ * from the graph.
+ */
+function plainLogits(
+  spec: Encoder,
+  variant: EncoderVariant,
+  ids: number[],
+  mask: number[],
+): number[] {
   const matrix = (name: string, rows: number, columns: number): Row[] => {
     const flat = seededNoise(seed, name, rows * columns, 0.02)
     return Array.from({ length: rows }, (_, r) => [...flat.slice(r * columns, (r + 1) * columns)])
@@ -46,36 +54,58 @@ function plainLogits(spec: Encoder, variant: EncoderVariant, ids: number[], mask
   const width = spec.embedding ?? spec.hidden
   const words = matrix('embeddings/word', spec.vocabulary, width)
   const positions = matrix('embeddings/position', spec.maxSequenceLength, width)
-  const type = variant.tokenTypes > 0 ? matrix('embeddings/type', variant.tokenTypes, width)[0]! : Array.from({ length: width }, () => 0)
-  let rows = ids.map((id, s) => norm(words[id % spec.vocabulary]!.map((v, j) => v + positions[s]![j]! + type[j]!)))
-  if (width !== spec.hidden) rows = rows.map((row) => dense(row, 'embeddings/projection', spec.hidden))
+  const type =
+    variant.tokenTypes > 0
+      ? matrix('embeddings/type', variant.tokenTypes, width)[0]!
+      : Array.from({ length: width }, () => 0)
+  let rows = ids.map((id, s) =>
+    norm(words[id % spec.vocabulary]!.map((v, j) => v + positions[s]![j]! + type[j]!)),
+  )
+  if (width !== spec.hidden)
+    rows = rows.map((row) => dense(row, 'embeddings/projection', spec.hidden))
   const size = spec.hidden / spec.heads
   for (let l = 0; l < spec.layers; l++) {
     const layer = spec.sharedLayers ? 'layer' : `layer${l}`
-    const [q, k, v] = ['query', 'key', 'value'].map((part) => rows.map((row) => dense(row, `${layer}/${part}`, spec.hidden)))
+    const [q, k, v] = ['query', 'key', 'value'].map((part) =>
+      rows.map((row) => dense(row, `${layer}/${part}`, spec.hidden)),
+    )
     const attended = rows.map((_, s) => {
       const out: Row = []
       for (let head = 0; head < spec.heads; head++) {
         const slice = (row: Row) => row.slice(head * size, (head + 1) * size)
         const dot = (a: Row, b: Row) => a.reduce((sum, value, i) => sum + value * b[i]!, 0)
-        const scores = rows.map((_, t) => Math.exp(dot(slice(q![s]!), slice(k![t]!)) / Math.sqrt(size)) * mask[t]!)
+        const scores = rows.map(
+          (_, t) => Math.exp(dot(slice(q![s]!), slice(k![t]!)) / Math.sqrt(size)) * mask[t]!,
+        )
         const total = scores.reduce((a, b) => a + b)
-        for (let j = 0; j < size; j++) out.push(scores.reduce((sum, score, t) => sum + (score / total) * slice(v![t]!)[j]!, 0))
+        for (let j = 0; j < size; j++)
+          out.push(scores.reduce((sum, score, t) => sum + (score / total) * slice(v![t]!)[j]!, 0))
       }
       return out
     })
     rows = rows.map((row, s) => {
-      const inner = norm(dense(attended[s]!, `${layer}/attention_output`, spec.hidden).map((value, j) => value + row[j]!))
-      const fed = dense(dense(inner, `${layer}/intermediate`, spec.intermediate).map(activate), `${layer}/output`, spec.hidden)
+      const inner = norm(
+        dense(attended[s]!, `${layer}/attention_output`, spec.hidden).map(
+          (value, j) => value + row[j]!,
+        ),
+      )
+      const fed = dense(
+        dense(inner, `${layer}/intermediate`, spec.intermediate).map(activate),
+        `${layer}/output`,
+        spec.hidden,
+      )
       return norm(fed.map((value, j) => value + inner[j]!))
     })
   }
-  const pooled = dense(rows[0]!, 'pooler', spec.hidden).map(variant.pooler === 'tanh' ? Math.tanh : (x) => Math.max(0, x))
+  const pooled = dense(rows[0]!, 'pooler', spec.hidden).map(
+    variant.pooler === 'tanh' ? Math.tanh : (x) => Math.max(0, x),
+  )
   return dense(pooled, 'classifier', 2)
 }
 
 const gelu = (x: number) => (x / 2) * (1 + erf(x / Math.SQRT2))
-const geluByTanh = (x: number) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)))
+const geluByTanh = (x: number) =>
+  (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)))
 
 /** Maclaurin series, exact to double precision for the small arguments here. */
 function erf(x: number): number {
@@ -88,10 +118,18 @@ function erf(x: number): number {
   return (2 / Math.sqrt(Math.PI)) * sum
 }
 
-function logitsOf(spec: Encoder, variant: EncoderVariant, ids: number[][], masks: number[][]): number[][] {
+function logitsOf(
+  spec: Encoder,
+  variant: EncoderVariant,
+  ids: number[][],
+  masks: number[][],
+): number[][] {
   const model = buildEncoder(spec, ids[0]!.length, seed, backend.pack, variant)
   const shape: [number, number] = [ids.length, ids[0]!.length]
-  const feeds = { input_ids: tf.tensor2d(ids.flat(), shape, 'int32'), attention_mask: tf.tensor2d(masks.flat(), shape, 'int32') }
+  const feeds = {
+    input_ids: tf.tensor2d(ids.flat(), shape, 'int32'),
+    attention_mask: tf.tensor2d(masks.flat(), shape, 'int32'),
+  }
   const { logits } = model.run(feeds) as { logits: tf.Tensor2D }
   const values = logits.arraySync()
   tf.dispose([logits, feeds.input_ids, feeds.attention_mask])
@@ -115,7 +153,11 @@ describe('the graph agrees with plain loops over doubles', () => {
   test.each<[string, Encoder, EncoderVariant]>([
     ['BERT', tiny, bert],
     ['DistilBERT', tiny, { activation: 'gelu', tokenTypes: 0, pooler: 'relu' }],
-    ['ALBERT', { ...tiny, embedding: 5, sharedLayers: true }, { activation: 'gelu_new', tokenTypes: 2, pooler: 'tanh' }],
+    [
+      'ALBERT',
+      { ...tiny, embedding: 5, sharedLayers: true },
+      { activation: 'gelu_new', tokenTypes: 2, pooler: 'tanh' },
+    ],
     ['one head', { ...tiny, heads: 1, layers: 1 }, bert],
   ])('%s', (_, spec, variant) => {
     const got = logitsOf(spec, variant, texts, masks)
@@ -135,7 +177,10 @@ test('padding does not change the answer, and texts of a batch do not touch each
   expect(logitsOf(tiny, bert, [texts[1]!], [masks[1]!])[0]![0]).not.toBeCloseTo(alone[0]!, 5)
 })
 
-/** Parameters as the published checkpoints have them: Devlin et al.'s and Turc et al.'s BERTs with pooler; Hugging Face's distilbert-base and albert-base-v2. */
+/**
+ * Parameters as the published checkpoints have them: Devlin et al.'s and Turc et al.'s BERTs with
+ * pooler; Hugging Face's distilbert-base and albert-base-v2.
+ */
 test.each([
   ['bert-tiny', 4_385_920],
   ['bert-small', 28_763_648],
@@ -155,9 +200,14 @@ test('nothing is left behind', () => {
   const before = tf.memory()
   logitsOf(tiny, bert, texts, masks)
   const after = tf.memory()
-  expect([after.numTensors, after.numDataBuffers]).toEqual([before.numTensors, before.numDataBuffers])
+  expect([after.numTensors, after.numDataBuffers]).toEqual([
+    before.numTensors,
+    before.numDataBuffers,
+  ])
 })
 
 test('a sequence length beyond the position table is refused', () => {
-  expect(() => buildEncoder(tiny, 17, 1)).toThrow(/sequence length 17 does not fit tiny: it takes whole numbers from 2 to 16/)
+  expect(() => buildEncoder(tiny, 17, 1)).toThrow(
+    /sequence length 17 does not fit tiny: it takes whole numbers from 2 to 16/,
+  )
 })

@@ -1,6 +1,7 @@
 /**
- * The BERT family (Devlin et al. 2018; Vaswani et al. 2017, section 3) as graphs of TensorFlow.js operations, with a two-class head.
- * B: batch, S: sequence length, H: hidden width, A: heads, D = H / A.
+ * The BERT family (Devlin et al. 2018; Vaswani et al. 2017, section 3) as graphs of TensorFlow.js
+ * operations, with a two-class head. B: batch, S: sequence length, H: hidden width, A: heads, D = H
+ * / A.
  */
 import * as tf from '@tensorflow/tfjs-core'
 import type { Encoder } from '../../devices/architecture.ts'
@@ -9,7 +10,10 @@ import { type Dense, type Pack, SeededWeights } from './weights.ts'
 
 /** What an encoder has beyond its dimensions. */
 export interface EncoderVariant {
-  /** 'gelu': x Φ(x) by the error function; 'gelu_new': its approximation by tanh (Hendrycks & Gimpel 2016, section 2). */
+  /**
+   * 'gelu': x Φ(x) by the error function; 'gelu_new': its approximation by tanh (Hendrycks & Gimpel
+   * 2016, section 2).
+   */
   readonly activation: 'gelu' | 'gelu_new'
   /** Rows of the token type table; 0: none. */
   readonly tokenTypes: number
@@ -19,7 +23,8 @@ export interface EncoderVariant {
 
 const bert: EncoderVariant = { activation: 'gelu', tokenTypes: 2, pooler: 'tanh' }
 const variants: Readonly<Record<string, EncoderVariant>> = {
-  // Sanh et al. 2019: no token types, and a layer with ReLU before the classifier in the pooler's place.
+  // Sanh et al. 2019: no token types, and a layer with ReLU before the classifier in the pooler's
+  // place.
   distilbert: { activation: 'gelu', tokenTypes: 0, pooler: 'relu' },
   // Lan et al. 2019; albert-base-v2's configuration has hidden_act gelu_new.
   albert: { activation: 'gelu_new', tokenTypes: 2, pooler: 'tanh' },
@@ -58,13 +63,18 @@ export function buildEncoder(
   pack?: Pack,
   variant: EncoderVariant = variantOf(spec),
 ): Model {
-  if (!Number.isInteger(sequenceLength) || sequenceLength < 2 || sequenceLength > spec.maxSequenceLength)
+  if (
+    !Number.isInteger(sequenceLength) ||
+    sequenceLength < 2 ||
+    sequenceLength > spec.maxSequenceLength
+  )
     throw new RangeError(
       `sequence length ${sequenceLength} does not fit ${spec.name}: it takes whole numbers from 2 to ${spec.maxSequenceLength}`,
     )
   const weights = new SeededWeights(seed, pack)
   const noise = { deviation: 0.02 }
-  const dense = (name: string, from: number, to: number, activation?: 'relu') => weights.dense(name, from, to, 0.02, activation)
+  const dense = (name: string, from: number, to: number, activation?: 'relu') =>
+    weights.dense(name, from, to, 0.02, activation)
   const norm = (name: string, width: number): Norm => ({
     gain: weights.tensor(`${name}/gain`, [width], 'ones'),
     bias: weights.tensor(`${name}/bias`, [width], 'zeros'),
@@ -94,14 +104,26 @@ export function buildEncoder(
   const run = ({ input_ids, attention_mask }: tf.NamedTensorMap): tf.NamedTensorMap => {
     const batch = input_ids!.shape[0]!
     const ids = tf.reshape(input_ids!, [-1])
-    const known = spec.vocabulary < vocabularyOfTexts ? tf.mod(ids, tf.scalar(spec.vocabulary, 'int32')) : ids
-    const embedded = tf.add(tf.reshape(tf.gather(words, known), [batch, sequenceLength, width]), places)
+    const known =
+      spec.vocabulary < vocabularyOfTexts ? tf.mod(ids, tf.scalar(spec.vocabulary, 'int32')) : ids
+    const embedded = tf.add(
+      tf.reshape(tf.gather(words, known), [batch, sequenceLength, width]),
+      places,
+    )
     const normed = layerNorm(tf.reshape(embedded, [-1, width]), embeddingNorm)
     // Devlin et al.'s code: hidden positions get -10000 before the softmax.
-    const mask = tf.reshape(tf.mul(tf.sub(1, tf.cast(attention_mask!, 'float32')), -10000), [batch, 1, 1, sequenceLength])
+    const mask = tf.reshape(tf.mul(tf.sub(1, tf.cast(attention_mask!, 'float32')), -10000), [
+      batch,
+      1,
+      1,
+      sequenceLength,
+    ])
     let x = projection ? apply(projection, normed) : normed
     for (const each of stack) {
-      const attended = apply(each.attentionOutput, attention(x, each, mask, batch, sequenceLength, heads))
+      const attended = apply(
+        each.attentionOutput,
+        attention(x, each, mask, batch, sequenceLength, heads),
+      )
       const inner = layerNorm(tf.add(attended, x), each.attentionNorm)
       const fed = apply(each.output, activate(apply(each.intermediate, inner)))
       x = layerNorm(tf.add(fed, inner), each.outputNorm)
@@ -124,7 +146,10 @@ export function buildEncoder(
   }
 }
 
-/** Position embeddings of the places in use plus the first token type's: S×width. All of a text's tokens have type 0. */
+/**
+ * Position embeddings of the places in use plus the first token type's: S×width. All of a text's
+ * tokens have type 0.
+ */
 function placeEmbeddings(
   weights: SeededWeights,
   spec: Encoder,
@@ -133,8 +158,15 @@ function placeEmbeddings(
   sequenceLength: number,
 ): tf.Tensor2D {
   const noise = { deviation: 0.02 }
-  const positions = weights.tensor<tf.Tensor2D>('embeddings/position', [spec.maxSequenceLength, width], noise)
-  const types = variant.tokenTypes === 0 ? undefined : weights.tensor<tf.Tensor2D>('embeddings/type', [variant.tokenTypes, width], noise)
+  const positions = weights.tensor<tf.Tensor2D>(
+    'embeddings/position',
+    [spec.maxSequenceLength, width],
+    noise,
+  )
+  const types =
+    variant.tokenTypes === 0
+      ? undefined
+      : weights.tensor<tf.Tensor2D>('embeddings/type', [variant.tokenTypes, width], noise)
   const used = tf.tidy(() => {
     const here = tf.slice(positions, [0, 0], [sequenceLength, width])
     return types ? tf.add<tf.Tensor2D>(here, tf.slice(types, [0, 0], [1, width])) : here
@@ -148,29 +180,53 @@ function placeEmbeddings(
 const apply = ({ kernel, bias, activation }: Dense, x: tf.Tensor): tf.Tensor2D =>
   tf.fused.matMul({ a: x as tf.Tensor2D, b: kernel, bias, activation }) as tf.Tensor as tf.Tensor2D
 
-/** softmax(Q Kᵀ / √D + mask) V for each head (Vaswani et al. 2017, equation 1): (B S)×H to (B S)×H. Keys are transposed as heads are parted. */
-function attention(x: tf.Tensor, layer: Layer, mask: tf.Tensor, batch: number, length: number, heads: number): tf.Tensor2D {
+/**
+ * softmax(Q Kᵀ / √D + mask) V for each head (Vaswani et al. 2017, equation 1): (B S)×H to (B S)×H.
+ * Keys are transposed as heads are parted.
+ */
+function attention(
+  x: tf.Tensor,
+  layer: Layer,
+  mask: tf.Tensor,
+  batch: number,
+  length: number,
+  heads: number,
+): tf.Tensor2D {
   const hidden = x.shape[1]!
   const size = hidden / heads
-  const part = (rows: tf.Tensor, order: number[]) => tf.transpose(tf.reshape(rows, [batch, length, heads, size]), order)
+  const part = (rows: tf.Tensor, order: number[]) =>
+    tf.transpose(tf.reshape(rows, [batch, length, heads, size]), order)
   const queries = part(tf.mul(apply(layer.query, x), 1 / Math.sqrt(size)), [0, 2, 1, 3])
   const keys = part(apply(layer.key, x), [0, 2, 3, 1])
   const values = part(apply(layer.value, x), [0, 2, 1, 3])
   const probabilities = tf.softmax(tf.add(tf.matMul(queries, keys), mask))
-  return tf.reshape(tf.transpose(tf.matMul(probabilities, values), [0, 2, 1, 3]), [batch * length, hidden])
+  return tf.reshape(tf.transpose(tf.matMul(probabilities, values), [0, 2, 1, 3]), [
+    batch * length,
+    hidden,
+  ])
 }
 
-/** (x - mean) / √(variance + 1e-12) × gain + bias over each row (Ba et al. 2016; epsilon as in BERT's code). */
+/**
+ * (x - mean) / √(variance + 1e-12) × gain + bias over each row (Ba et al. 2016; epsilon as in
+ * BERT's code).
+ */
 function layerNorm(x: tf.Tensor, { gain, bias }: Norm): tf.Tensor {
   const centred = tf.sub(x, tf.mean(x, -1, true))
   const scale = tf.rsqrt(tf.add(tf.mean(tf.square(centred), -1, true), 1e-12))
   return tf.add(tf.mul(tf.mul(centred, scale), gain), bias)
 }
 
-/** x Φ(x) = x/2 (1 + erf(x/√2)) (Hendrycks & Gimpel 2016, section 2); WebAssembly's erf is the C library's, 15 ns an element. */
-const gelu = (x: tf.Tensor): tf.Tensor => tf.mul(tf.mul(x, 0.5), tf.add(tf.erf(tf.mul(x, Math.SQRT1_2)), 1))
+/**
+ * x Φ(x) = x/2 (1 + erf(x/√2)) (Hendrycks & Gimpel 2016, section 2); WebAssembly's erf is the C
+ * library's, 15 ns an element.
+ */
+const gelu = (x: tf.Tensor): tf.Tensor =>
+  tf.mul(tf.mul(x, 0.5), tf.add(tf.erf(tf.mul(x, Math.SQRT1_2)), 1))
 
-/** x/2 (1 + tanh(z)), z = √(2/π) (x + 0.044715 x³) (ibid.), written x σ(2z), which is the same and has a vector kernel. */
+/**
+ * x/2 (1 + tanh(z)), z = √(2/π) (x + 0.044715 x³) (ibid.), written x σ(2z), which is the same and
+ * has a vector kernel.
+ */
 const geluNew = (x: tf.Tensor): tf.Tensor => {
   const c = 2 * Math.sqrt(2 / Math.PI)
   return tf.mul(x, tf.sigmoid(tf.mul(x, tf.add(tf.mul(tf.square(x), c * 0.044715), c))))

@@ -2,11 +2,17 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ModelError } from './model-registry.ts'
 
-/** The file to open: the path itself, or in a folder its model.onnx (model.gguf), or its only file of that kind. @throws ModelError */
+/**
+ * The file to open: the path itself, or in a folder its model.onnx (model.gguf), or its only file
+ * of that kind. @throws ModelError
+ */
 export async function modelFile(path: string, ending: 'onnx' | 'gguf'): Promise<string> {
   const found = await stat(path).catch(() => undefined)
   if (!found)
-    throw new ModelError(`no model at '${path}'`, `give the path of ${ending === 'onnx' ? 'an' : 'a'} .${ending} file or of its folder`)
+    throw new ModelError(
+      `no model at '${path}'`,
+      `give the path of ${ending === 'onnx' ? 'an' : 'a'} .${ending} file or of its folder`,
+    )
   if (!found.isDirectory()) return path
   const files = (await readdir(path)).filter((name) => name.endsWith(`.${ending}`))
   const usual = `model.${ending}`

@@ -1,4 +1,7 @@
-/** The models the predictor can build without files. Free of imports, so that a command line can check a name without loading an engine. */
+/**
+ * The models the predictor can build without files. Free of imports, so that a command line can
+ * check a name without loading an engine.
+ */
 export const modelNames = [
   'bert-base',
   'bert-large',

@@ -23,8 +23,16 @@ export class ModelError extends Error {
  */
 export function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' | 'graph' }> {
   const found = knownArchitecture(name)
-  if (found === undefined || found.kind === 'decoder' || found.kind === 'graph' || !(modelNames as readonly string[]).includes(found.name))
-    throw new ModelError(`no built-in model '${name}' (one of your own is given by its path)`, namesNear(name, ['bert', ...modelNames]))
+  if (
+    found === undefined ||
+    found.kind === 'decoder' ||
+    found.kind === 'graph' ||
+    !(modelNames as readonly string[]).includes(found.name)
+  )
+    throw new ModelError(
+      `no built-in model '${name}' (one of your own is given by its path)`,
+      namesNear(name, ['bert', ...modelNames]),
+    )
   return found
 }
 
@@ -36,8 +44,13 @@ function knownArchitecture(name: string): Architecture | undefined {
   }
 }
 
-/** Builds a built-in model with seeded weights on the backend in use. Throws ModelError, RangeError for a sequence length. */
+/**
+ * Builds a built-in model with seeded weights on the backend in use. Throws ModelError, RangeError
+ * for a sequence length.
+ */
 export function buildModel(name: string, sequenceLength: number, seed: number, pack?: Pack): Model {
   const architecture = resolveModel(name)
-  return architecture.kind === 'convnet' ? buildConvnet(architecture, seed) : buildEncoder(architecture, sequenceLength, seed, pack)
+  return architecture.kind === 'convnet'
+    ? buildConvnet(architecture, seed)
+    : buildEncoder(architecture, sequenceLength, seed, pack)
 }

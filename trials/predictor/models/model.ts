@@ -8,7 +8,10 @@ export interface Model extends Pick<EngineInfo, 'task' | 'inputs' | 'outputs'> {
   readonly parameters: number
   /** True when the weights are seeded numbers rather than trained ones. */
   readonly seeded: boolean
-  /** Runs one batch; the caller owns what comes back. Intermediate tensors are the caller's to tidy when it returns at once. */
+  /**
+   * Runs one batch; the caller owns what comes back. Intermediate tensors are the caller's to tidy
+   * when it returns at once.
+   */
   run(inputs: NamedTensorMap): NamedTensorMap | Promise<NamedTensorMap>
   dispose(): void
 }

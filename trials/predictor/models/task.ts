@@ -1,17 +1,33 @@
 import type { Task, TensorSpec } from '../engine.ts'
 
-/** Texts and images are prepared for models that declare the inputs they become; others get tensors as they come. */
+/**
+ * Texts and images are prepared for models that declare the inputs they become; others get tensors
+ * as they come.
+ */
 export function taskOf(inputs: readonly TensorSpec[]): Task {
   const [first] = inputs
   const names = inputs.map(({ name }) => name)
   const forTexts =
-    ['input_ids', 'attention_mask'].every((name) => names.includes(name)) && names.length - Number(names.includes('token_type_ids')) === 2
+    ['input_ids', 'attention_mask'].every((name) => names.includes(name)) &&
+    names.length - Number(names.includes('token_type_ids')) === 2
   if (forTexts && inputs.every(({ datatype }) => datatype === 'INT32')) return 'text'
-  if (inputs.length === 1 && first!.datatype === 'FP32' && first!.shape.length === 4 && first!.shape[3] === 3 && first!.shape[1]! > 0)
+  if (
+    inputs.length === 1 &&
+    first!.datatype === 'FP32' &&
+    first!.shape.length === 4 &&
+    first!.shape[3] === 3 &&
+    first!.shape[1]! > 0
+  )
     return 'image'
   return 'tensor'
 }
 
-/** Inputs of a text model whose own shapes leave the length open, at the length that texts are padded to. */
+/**
+ * Inputs of a text model whose own shapes leave the length open, at the length that texts are
+ * padded to.
+ */
 export const atLength = (inputs: readonly TensorSpec[], sequenceLength: number): TensorSpec[] =>
-  inputs.map((spec) => ({ ...spec, shape: spec.shape.map((d, axis) => (axis === 1 && d < 0 ? sequenceLength : d)) }))
+  inputs.map((spec) => ({
+    ...spec,
+    shape: spec.shape.map((d, axis) => (axis === 1 && d < 0 ? sequenceLength : d)),
+  }))

@@ -1,15 +1,32 @@
-/** Seeded weights for models without trained ones: real shapes, sound scales, the same numbers for the same seed. */
-import { dispose, ones, type Tensor, type Tensor1D, type Tensor2D, tensor, zeros } from '@tensorflow/tfjs-core'
+/**
+ * Seeded weights for models without trained ones: real shapes, sound scales, the same numbers for
+ * the same seed.
+ */
+import {
+  dispose,
+  ones,
+  type Tensor,
+  type Tensor1D,
+  type Tensor2D,
+  tensor,
+  zeros,
+} from '@tensorflow/tfjs-core'
 
 /** 'ones', 'zeros', or zero-mean noise of a standard deviation. */
 type Initial = 'ones' | 'zeros' | { readonly deviation: number }
 
 /**
  * Uniform noise with mean 0 and the given standard deviation, a stream of its own for each name.
- * Uniform rather than normal: a hundred million of them in half a second, and what a product of matrices costs does not depend on it.
- * Generator: mulberry32 (T. Ettinger), seeded by FNV-1a of seed and name.
+ * Uniform rather than normal: a hundred million of them in half a second, and what a product of
+ * matrices costs does not depend on it. Generator: mulberry32 (T. Ettinger), seeded by FNV-1a of
+ * seed and name.
  */
-export function seededNoise(seed: number, name: string, size: number, deviation: number): Float32Array {
+export function seededNoise(
+  seed: number,
+  name: string,
+  size: number,
+  deviation: number,
+): Float32Array {
   let state = fnv1a(`${seed}/${name}`)
   const values = new Float32Array(size)
   const scale = (deviation * Math.sqrt(12)) / 2 ** 32

@@ -1,4 +1,7 @@
-/** Images as the networks were trained on them: short side resized, centre cropped, normalised by ImageNet's statistics. */
+/**
+ * Images as the networks were trained on them: short side resized, centre cropped, normalised by
+ * ImageNet's statistics.
+ */
 import sharp from 'sharp'
 import type { DecodeImage } from '../preprocess.ts'
 
@@ -6,9 +9,15 @@ import type { DecodeImage } from '../preprocess.ts'
 sharp.concurrency(1)
 sharp.cache(false)
 
-/** Share of the resized image's sides that the crop keeps: 224 of 256 (Krizhevsky et al. 2012, section 5). */
+/**
+ * Share of the resized image's sides that the crop keeps: 224 of 256 (Krizhevsky et al. 2012,
+ * section 5).
+ */
 const cropShare = 0.875
-/** Mean and standard deviation of red, green and blue over ImageNet's training images, of values in 0-1 (torchvision). */
+/**
+ * Mean and standard deviation of red, green and blue over ImageNet's training images, of values in
+ * 0-1 (torchvision).
+ */
 const mean = [0.485, 0.456, 0.406] as const
 const deviation = [0.229, 0.224, 0.225] as const
 /** 25 megapixels decode in about a second; more is taken for an attack. */
@@ -24,7 +33,8 @@ export class ImageError extends Error {
 
 /**
  * Decodes a JPEG or PNG, resizes its short side, crops the centre and normalises.
- * Resolves with height×width×3 values, row-major. Rejects with ImageError when the bytes are no whole JPEG or PNG of at most 25 megapixels.
+ * Resolves with height×width×3 values, row-major. Rejects with ImageError when the bytes are no
+ * whole JPEG or PNG of at most 25 megapixels.
  */
 export const decodeImage: DecodeImage = async (bytes, height, width) => {
   if (!isJpeg(bytes) && !isPng(bytes))
@@ -46,13 +56,17 @@ export const decodeImage: DecodeImage = async (bytes, height, width) => {
 }
 
 const isJpeg = (bytes: Uint8Array) => bytes[0] === 0xff && bytes[1] === 0xd8 && bytes[2] === 0xff
-const isPng = (bytes: Uint8Array) => bytes[0] === 0x89 && bytes[1] === 0x50 && bytes[2] === 0x4e && bytes[3] === 0x47
+const isPng = (bytes: Uint8Array) =>
+  bytes[0] === 0x89 && bytes[1] === 0x50 && bytes[2] === 0x4e && bytes[3] === 0x47
 
 /** (value/255 - mean) / deviation for each of three channels, by table. */
 function normalise(values: Uint8Array, channels: number, pixels: number): Float32Array {
   const normalised = new Float32Array(3 * pixels)
   for (let pixel = 0; pixel < pixels; pixel++)
-    for (let c = 0; c < 3; c++) normalised[3 * pixel + c] = tables[c]![values[channels * pixel + (channels < 3 ? 0 : c)]!]!
+    for (let c = 0; c < 3; c++)
+      normalised[3 * pixel + c] = tables[c]![values[channels * pixel + (channels < 3 ? 0 : c)]!]!
   return normalised
 }
-const tables = [0, 1, 2].map((c) => Float32Array.from({ length: 256 }, (_, value) => (value / 255 - mean[c]!) / deviation[c]!))
+const tables = [0, 1, 2].map((c) =>
+  Float32Array.from({ length: 256 }, (_, value) => (value / 255 - mean[c]!) / deviation[c]!),
+)

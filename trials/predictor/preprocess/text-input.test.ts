@@ -4,13 +4,34 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import { basicTokens, createTokenizer, encode } from './text-input.ts'
-import { readVocabulary, syntheticPieces, syntheticVocabularySize, vocabularyOf } from './vocabulary.ts'
+import {
+  readVocabulary,
+  syntheticPieces,
+  syntheticVocabularySize,
+  vocabularyOf,
+} from './vocabulary.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'vocabulary-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** The vocabulary of google-research/bert's tokenization_test.py. */
-const pieces = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', 'want', '##want', '##ed', 'wa', 'un', 'runn', '##ing', ',', '##aff', '##able', 'low']
+const pieces = [
+  '[PAD]',
+  '[UNK]',
+  '[CLS]',
+  '[SEP]',
+  'want',
+  '##want',
+  '##ed',
+  'wa',
+  'un',
+  'runn',
+  '##ing',
+  ',',
+  '##aff',
+  '##able',
+  'low',
+]
 const vocabulary = vocabularyOf(pieces)
 const piecesOf = (text: string, length = 32) => {
   const { inputIds, attentionMask } = encode(text, length, vocabulary)
@@ -30,7 +51,14 @@ describe('pieces', () => {
   })
 
   test('a long text is cut to the length, and [SEP] stays', () => {
-    expect(piecesOf('unaffable unaffable', 6)).toEqual(['[CLS]', 'un', '##aff', '##able', 'un', '[SEP]'])
+    expect(piecesOf('unaffable unaffable', 6)).toEqual([
+      '[CLS]',
+      'un',
+      '##aff',
+      '##able',
+      'un',
+      '[SEP]',
+    ])
     expect(piecesOf('unaffable', 2)).toEqual(['[CLS]', '[SEP]'])
   })
 })
@@ -51,7 +79,13 @@ describe('basic tokens', () => {
 
   test('the way for plain texts gives what the general one gives', () => {
     // A trailing accent alone is dropped, and takes the text the general way.
-    const plainText = fc.string({ unit: fc.constantFrom(...Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i)), '\t', '\n') })
+    const plainText = fc.string({
+      unit: fc.constantFrom(
+        ...Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i)),
+        '\t',
+        '\n',
+      ),
+    })
     fc.assert(
       fc.property(plainText, (text) => {
         expect([...basicTokens(text)]).toEqual([...basicTokens(`${text} \u0301`)])
@@ -67,20 +101,30 @@ describe('the synthetic vocabulary', () => {
   test("has BERT's size and special ids, no piece twice, and is always the same", () => {
     expect(synthetic).toHaveLength(syntheticVocabularySize)
     expect(new Set(synthetic).size).toBe(syntheticVocabularySize)
-    expect(['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'].map((piece) => synthetic.indexOf(piece))).toEqual([0, 100, 101, 102, 103])
+    expect(
+      ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'].map((piece) => synthetic.indexOf(piece)),
+    ).toEqual([0, 100, 101, 102, 103])
     expect(syntheticPieces()).toEqual(synthetic)
   })
 
   test('any text becomes [CLS] … [SEP] and zeros, masked as such', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 2, max: 64 }), (text, length) => {
-        const { inputIds, attentionMask } = tokenizer.encode(text, length)
-        const used = attentionMask.reduce((a, b) => a + b, 0)
-        expect([inputIds.length, attentionMask.length]).toEqual([length, length])
-        expect([inputIds[0], inputIds[used - 1]]).toEqual([101, 102])
-        expect(inputIds.every((id, i) => id >= 0 && id < syntheticVocabularySize && id > 0 === i < used)).toBe(true)
-        expect(attentionMask.every((one, i) => one === (i < used ? 1 : 0))).toBe(true)
-      }),
+      fc.property(
+        fc.string({ unit: 'binary' }),
+        fc.integer({ min: 2, max: 64 }),
+        (text, length) => {
+          const { inputIds, attentionMask } = tokenizer.encode(text, length)
+          const used = attentionMask.reduce((a, b) => a + b, 0)
+          expect([inputIds.length, attentionMask.length]).toEqual([length, length])
+          expect([inputIds[0], inputIds[used - 1]]).toEqual([101, 102])
+          expect(
+            inputIds.every(
+              (id, i) => id >= 0 && id < syntheticVocabularySize && id > 0 === i < used,
+            ),
+          ).toBe(true)
+          expect(attentionMask.every((one, i) => one === (i < used ? 1 : 0))).toBe(true)
+        },
+      ),
     )
   })
 
@@ -115,14 +159,20 @@ describe('a vocab.txt', () => {
     for (const end of ['\n', '\r\n']) {
       const path = join(folder, 'vocab.txt')
       writeFileSync(path, pieces.join(end) + end)
-      expect(createTokenizer(path).encode('unaffable', 6).inputIds).toEqual(encode('unaffable', 6, vocabulary).inputIds)
+      expect(createTokenizer(path).encode('unaffable', 6).inputIds).toEqual(
+        encode('unaffable', 6, vocabulary).inputIds,
+      )
     }
   })
 
   test('that is missing or no vocabulary is named', () => {
     const path = join(folder, 'bad.txt')
     writeFileSync(path, 'one\ntwo\n')
-    expect(() => readVocabulary(path)).toThrow(/bad\.txt': the vocabulary of 2 pieces has no \[UNK\]/)
-    expect(() => readVocabulary(join(folder, 'none.txt'))).toThrow(/cannot read the vocabulary '.*none\.txt'/)
+    expect(() => readVocabulary(path)).toThrow(
+      /bad\.txt': the vocabulary of 2 pieces has no \[UNK\]/,
+    )
+    expect(() => readVocabulary(join(folder, 'none.txt'))).toThrow(
+      /cannot read the vocabulary '.*none\.txt'/,
+    )
   })
 })

@@ -1,6 +1,7 @@
 /**
- * The tokeniser of uncased BERT models (Devlin et al. 2018; google-research/bert, tokenization.py): basic tokens by white space, punctuation and
- * CJK characters, lower case without accents; then each split greedily into the longest pieces of the vocabulary.
+ * The tokeniser of uncased BERT models (Devlin et al. 2018; google-research/bert, tokenization.py):
+ * basic tokens by white space, punctuation and CJK characters, lower case without accents; then
+ * each split greedily into the longest pieces of the vocabulary.
  */
 import type { EncodedText, Tokenizer } from '../preprocess.ts'
 import { readVocabulary, syntheticPieces, type Vocabulary, vocabularyOf } from './vocabulary.ts'
@@ -16,16 +17,21 @@ const ideograph =
   '\\u4e00-\\u9fff\\u3400-\\u4dbf\\u{20000}-\\u{2a6df}\\u{2a700}-\\u{2b73f}\\u{2b740}-\\u{2b81f}\\u{2b820}-\\u{2ceaf}\\uf900-\\ufaff\\u{2f800}-\\u{2fa1f}'
 /** Unicode punctuation, and every printable ASCII character that is neither letter nor digit. */
 const punctuation = '\\p{P}$+<=>^`|~'
-const basicToken = new RegExp(`[${punctuation}${ideograph}]|[^\\s${punctuation}${ideograph}]+`, 'gu')
+const basicToken = new RegExp(
+  `[${punctuation}${ideograph}]|[^\\s${punctuation}${ideograph}]+`,
+  'gu',
+)
 const plainToken = /[a-z0-9]+|[!-/:-@[-`{-~]/g
 const isPlain = /^[\t\n\r -~]*$/
 
 /**
  * A WordPiece tokeniser.
- * @param vocabularyPath a BERT model's vocab.txt; without it a synthetic vocabulary of 30,522 pieces, for models with seeded weights
+ * @param vocabularyPath a BERT model's vocab.txt; without it a synthetic vocabulary of 30,522
+ * pieces, for models with seeded weights
  */
 export function createTokenizer(vocabularyPath?: string): Tokenizer {
-  const vocabulary = vocabularyPath === undefined ? vocabularyOf(syntheticPieces()) : readVocabulary(vocabularyPath)
+  const vocabulary =
+    vocabularyPath === undefined ? vocabularyOf(syntheticPieces()) : readVocabulary(vocabularyPath)
   return { encode: (text, length) => encode(text, length, vocabulary) }
 }
 
@@ -43,15 +49,29 @@ export function encode(text: string, length: number, vocabulary: Vocabulary): En
   return { inputIds, attentionMask: new Int32Array(length).fill(1, 0, used + 1) }
 }
 
-/** Words, punctuation marks and ideographs in order, lower case, without accents. Lazy: a text is read no further than needed. */
+/**
+ * Words, punctuation marks and ideographs in order, lower case, without accents. Lazy: a text is
+ * read no further than needed.
+ */
 export function* basicTokens(text: string): Generator<string> {
   const plain = isPlain.test(text)
-  const cleaned = plain ? text.toLowerCase() : text.replace(controls, '').toLowerCase().normalize('NFD').replace(accents, '')
+  const cleaned = plain
+    ? text.toLowerCase()
+    : text.replace(controls, '').toLowerCase().normalize('NFD').replace(accents, '')
   for (const [token] of cleaned.matchAll(plain ? plainToken : basicToken)) yield token
 }
 
-/** Writes the ids of a token's pieces from `at` on, no further than `room`; the id of [UNK] when it cannot be put together. Returns the new end. */
-function appendPieces(token: string, ids: Int32Array, at: number, room: number, vocabulary: Vocabulary): number {
+/**
+ * Writes the ids of a token's pieces from `at` on, no further than `room`; the id of [UNK] when it
+ * cannot be put together. Returns the new end.
+ */
+function appendPieces(
+  token: string,
+  ids: Int32Array,
+  at: number,
+  room: number,
+  vocabulary: Vocabulary,
+): number {
   const whole = vocabulary.first.get(token)
   if (whole !== undefined) {
     ids[at] = whole

@@ -26,13 +26,26 @@ export function vocabularyOf(pieces: readonly string[]): Vocabulary {
   }
   const special = (piece: string) => {
     const id = first.get(piece)
-    if (id === undefined) throw new Error(`the vocabulary of ${pieces.length} pieces has no ${piece}; it is not one of a BERT model`)
+    if (id === undefined)
+      throw new Error(
+        `the vocabulary of ${pieces.length} pieces has no ${piece}; it is not one of a BERT model`,
+      )
     return id
   }
-  return { first, next, longestPiece, unknown: special('[UNK]'), start: special('[CLS]'), end: special('[SEP]') }
+  return {
+    first,
+    next,
+    longestPiece,
+    unknown: special('[UNK]'),
+    start: special('[CLS]'),
+    end: special('[SEP]'),
+  }
 }
 
-/** Reads a BERT model's vocab.txt: one piece a line, in the order of their ids. Throws when it cannot be read or is no such file. */
+/**
+ * Reads a BERT model's vocab.txt: one piece a line, in the order of their ids. Throws when it
+ * cannot be read or is no such file.
+ */
 export function readVocabulary(path: string): Vocabulary {
   let text: string
   try {
@@ -57,16 +70,24 @@ const commonWords =
     ' ',
   )
 
-/** Letters by their share in English texts, per cent, of those that have one (Norvig 2012, 'English Letter Frequency Counts'). */
-const letterShares = 'eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiiinnnnnnnsssssssrrrrrrhhhhhllllddddcccuuummmffppggwwyybbvk'
+/**
+ * Letters by their share in English texts, per cent, of those that have one (Norvig 2012, 'English
+ * Letter Frequency Counts').
+ */
+const letterShares =
+  'eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiiinnnnnnnsssssssrrrrrrhhhhhllllddddcccuuummmffppggwwyybbvk'
 
 /**
- * A synthetic vocabulary of BERT's size and layout (special pieces, characters, then words and parts of words) for models with seeded weights,
- * which know no language. Its pieces are common words and runs of letters drawn by their frequency in English, always the same ones.
+ * A synthetic vocabulary of BERT's size and layout (special pieces, characters, then words and
+ * parts of words) for models with seeded weights, which know no language. Its pieces are common
+ * words and runs of letters drawn by their frequency in English, always the same ones.
  */
 export function syntheticPieces(): string[] {
-  const unused = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `[unused${from + i}]`)
-  const printable = Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i)).filter((c) => !/[A-Z]/.test(c))
+  const unused = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, i) => `[unused${from + i}]`)
+  const printable = Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i)).filter(
+    (c) => !/[A-Z]/.test(c),
+  )
   const pieces = new Set([
     '[PAD]',
     ...unused(0, 99),
@@ -80,7 +101,8 @@ export function syntheticPieces(): string[] {
     ...commonWords,
   ])
   let state = 1
-  // Numerical Recipes' linear congruential generator; its high bits are good enough to draw letters.
+  // Numerical Recipes' linear congruential generator; its high bits are good enough to draw
+  // letters.
   const draw = (below: number) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0
     return Math.floor((state / 2 ** 32) * below)

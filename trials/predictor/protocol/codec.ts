@@ -10,7 +10,11 @@ type FormatOf<Name extends TensorProtocol> = Extract<ReplyFormat, { protocol: Na
 
 interface Codec<Format> {
   /** Throws RequestError 400. */
-  decode(body: string | Uint8Array, model: ServedModelInfo, headerLength: number | undefined): WireRequest
+  decode(
+    body: string | Uint8Array,
+    model: ServedModelInfo,
+    headerLength: number | undefined,
+  ): WireRequest
   /** Throws RequestError 500 for outputs that the format cannot express. */
   encode(format: Format, outputs: Tensors, model: ServedModelInfo): Reply
 }
@@ -18,9 +22,13 @@ interface Codec<Format> {
 type GrpcCodec = typeof import('./grpc/grpc-codec.ts')
 let grpcCodec: GrpcCodec | undefined
 
-/** To be awaited before the first message of a protocol: a predictor without gRPC starts without protocol buffers. */
+/**
+ * To be awaited before the first message of a protocol: a predictor without gRPC starts without
+ * protocol buffers.
+ */
 export async function loadCodec(protocol: TensorProtocol): Promise<void> {
-  if (protocolTable[protocol].transport === 'grpc') grpcCodec ??= await import('./grpc/grpc-codec.ts')
+  if (protocolTable[protocol].transport === 'grpc')
+    grpcCodec ??= await import('./grpc/grpc-codec.ts')
 }
 
 const grpc = (): GrpcCodec => {
@@ -29,7 +37,10 @@ const grpc = (): GrpcCodec => {
 }
 
 const codecs: { readonly [Name in TensorProtocol]: Codec<FormatOf<Name>> } = {
-  'oip-v2': { decode: (body, model, headerLength) => decodeOip(body, headerLength, model), encode: encodeOip },
+  'oip-v2': {
+    decode: (body, model, headerLength) => decodeOip(body, headerLength, model),
+    encode: encodeOip,
+  },
   'grpc-v2': {
     decode: (body, model) => grpc().decodeOipGrpc(body as Uint8Array, model),
     encode: (...reply) => grpc().encodeOipGrpc(...reply),
@@ -41,8 +52,10 @@ const codecs: { readonly [Name in TensorProtocol]: Codec<FormatOf<Name>> } = {
   },
 }
 
-export const decodeRequest = (protocol: TensorProtocol, ...request: Parameters<Codec<never>['decode']>): WireRequest =>
-  codecs[protocol].decode(...request)
+export const decodeRequest = (
+  protocol: TensorProtocol,
+  ...request: Parameters<Codec<never>['decode']>
+): WireRequest => codecs[protocol].decode(...request)
 
 export const encodeReply = (format: ReplyFormat, outputs: Tensors, model: ServedModelInfo): Reply =>
   (codecs[format.protocol] as Codec<ReplyFormat>).encode(format, outputs, model)

@@ -16,21 +16,37 @@ const model: ServedModelInfo = {
   provenance: 'measured',
   maxItems: 100,
 }
-const decode = (request: unknown, headerLength?: number) => decodeOip(JSON.stringify(request), headerLength, model)
-const x = (more: Record<string, unknown> = {}) => ({ name: 'x', shape: [1, 2], datatype: 'FP32', data: [1, 2], ...more })
+const decode = (request: unknown, headerLength?: number) =>
+  decodeOip(JSON.stringify(request), headerLength, model)
+const x = (more: Record<string, unknown> = {}) => ({
+  name: 'x',
+  shape: [1, 2],
+  datatype: 'FP32',
+  data: [1, 2],
+  ...more,
+})
 
 /** JSON, then raw bytes. */
 function binaryRequest(request: unknown, ...parts: Uint8Array[]) {
   const header = Buffer.from(JSON.stringify(request))
   return decodeOip(new Uint8Array(Buffer.concat([header, ...parts])), header.length, model)
 }
-const bytesOf = (data: Float32Array | BigInt64Array | Uint8Array) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+const bytesOf = (data: Float32Array | BigInt64Array | Uint8Array) =>
+  new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
 
 describe('JSON tensors', () => {
   test('flat or nested, with the outputs asked for', () => {
-    const { inputs, format } = decode({ id: 'r1', inputs: [x({ data: [[1, 2]] })], outputs: [{ name: 'label' }] })
+    const { inputs, format } = decode({
+      id: 'r1',
+      inputs: [x({ data: [[1, 2]] })],
+      outputs: [{ name: 'label' }],
+    })
     expect(inputs).toEqual([{ name: 'x', shape: [1, 2], datatype: 'FP32', values: [1, 2] }])
-    expect(format).toEqual({ protocol: 'oip-v2', id: 'r1', outputs: [{ name: 'label', binary: false }] })
+    expect(format).toEqual({
+      protocol: 'oip-v2',
+      id: 'r1',
+      outputs: [{ name: 'label', binary: false }],
+    })
   })
 
   test.each([
@@ -56,7 +72,11 @@ describe('JSON tensors', () => {
     ['fraction', { inputs: [x({ datatype: 'INT64', data: [1, 2.5] })] }, /2.5 is not INT64/],
     ['number as text', { inputs: [x({ datatype: 'BYTES' })] }, /must be strings/],
     ['outputs', { inputs: [x()], outputs: 'y' }, /'outputs' must be a list/],
-    ['unknown output', { inputs: [x()], outputs: [{ name: 'z' }] }, /unknown output "z"; model 'net' gives y, label/],
+    [
+      'unknown output',
+      { inputs: [x()], outputs: [{ name: 'z' }] },
+      /unknown output "z"; model 'net' gives y, label/,
+    ],
     [
       'binary without header',
       { inputs: [x({ data: undefined, parameters: { binary_data_size: 8 } })] },
@@ -65,7 +85,9 @@ describe('JSON tensors', () => {
   ])('refuses: %s', (_what, request, message) => {
     const body = typeof request === 'string' ? request : JSON.stringify(request)
     expect(() => decodeOip(body, undefined, model)).toThrow(message)
-    expect(() => decodeOip(body, undefined, model)).toThrow(expect.objectContaining({ status: 400 }))
+    expect(() => decodeOip(body, undefined, model)).toThrow(
+      expect.objectContaining({ status: 400 }),
+    )
   })
 
   test('property: whatever JSON comes, it is decoded or refused with 400', () => {
@@ -73,7 +95,12 @@ describe('JSON tensors', () => {
       fc.jsonValue(),
       fc.record({
         inputs: fc.array(
-          fc.record({ name: fc.constant('x'), shape: fc.jsonValue(), datatype: fc.constantFrom('FP32', 'BYTES'), data: fc.jsonValue() }),
+          fc.record({
+            name: fc.constant('x'),
+            shape: fc.jsonValue(),
+            datatype: fc.constantFrom('FP32', 'BYTES'),
+            data: fc.jsonValue(),
+          }),
         ),
       }),
     )
@@ -90,12 +117,20 @@ describe('JSON tensors', () => {
 })
 
 describe('the binary tensor data extension', () => {
-  const head = (size: number, more: Record<string, unknown> = {}) => x({ data: undefined, parameters: { binary_data_size: size }, ...more })
+  const head = (size: number, more: Record<string, unknown> = {}) =>
+    x({ data: undefined, parameters: { binary_data_size: size }, ...more })
 
   test('reads numbers, 64-bit integers and BYTES, in the order of the inputs', () => {
     const words = Buffer.from([2, 0, 0, 0, 104, 105, 0, 0, 0, 0])
     const { inputs } = binaryRequest(
-      { inputs: [head(8), x(), head(16, { name: 'ids', datatype: 'INT64' }), head(10, { name: 't', datatype: 'BYTES', shape: [2] })] },
+      {
+        inputs: [
+          head(8),
+          x(),
+          head(16, { name: 'ids', datatype: 'INT64' }),
+          head(10, { name: 't', datatype: 'BYTES', shape: [2] }),
+        ],
+      },
       bytesOf(new Float32Array([0.5, -1])),
       bytesOf(new BigInt64Array([5n, -6n])),
       words,
@@ -103,7 +138,9 @@ describe('the binary tensor data extension', () => {
     expect(Array.from(inputs[0]!.values as Float32Array)).toEqual([0.5, -1])
     expect(inputs[1]!.values).toEqual([1, 2])
     expect(Array.from(inputs[2]!.values as Float64Array)).toEqual([5, -6])
-    expect((inputs[3]!.values as Uint8Array[]).map((bytes) => Buffer.from(bytes).toString())).toEqual(['hi', ''])
+    expect(
+      (inputs[3]!.values as Uint8Array[]).map((bytes) => Buffer.from(bytes).toString()),
+    ).toEqual(['hi', ''])
   })
 
   test.each([
@@ -112,7 +149,12 @@ describe('the binary tensor data extension', () => {
     ['wrong size', { inputs: [head(4)] }, 4, /4 bytes of binary data; FP32 \[1,2\] needs 8/],
     ['size', { inputs: [head(-1)] }, 0, /'binary_data_size' must be/],
     ['both', { inputs: [{ ...head(8), data: [1, 2] }] }, 8, /both 'data' and/],
-    ['BYTES cut off', { inputs: [head(6, { datatype: 'BYTES', shape: [1] })] }, 6, /element 1 .* is cut off|element 0 .* is cut off/],
+    [
+      'BYTES cut off',
+      { inputs: [head(6, { datatype: 'BYTES', shape: [1] })] },
+      6,
+      /element 1 .* is cut off|element 0 .* is cut off/,
+    ],
   ])('refuses: %s', (_what, request, length, message) => {
     expect(() => binaryRequest(request, new Uint8Array(length).fill(1))).toThrow(message)
   })
@@ -153,12 +195,22 @@ describe('replies', () => {
 
   test('property: a float32 survives its JSON', () => {
     fc.assert(
-      fc.property(fc.array(fc.float({ noNaN: true, noDefaultInfinity: true }), { minLength: 2, maxLength: 2 }), (pair) => {
-        const data = new Float32Array(pair)
-        const { body } = encodeOip(format(false), { ...outputs, y: { ...outputs.y, data } }, model)
-        const back = new Float32Array(JSON.parse(body as string).outputs[0].data)
-        expect(Array.from(back, (v) => v + 0)).toEqual(Array.from(data, (v) => v + 0))
-      }),
+      fc.property(
+        fc.array(fc.float({ noNaN: true, noDefaultInfinity: true }), {
+          minLength: 2,
+          maxLength: 2,
+        }),
+        (pair) => {
+          const data = new Float32Array(pair)
+          const { body } = encodeOip(
+            format(false),
+            { ...outputs, y: { ...outputs.y, data } },
+            model,
+          )
+          const back = new Float32Array(JSON.parse(body as string).outputs[0].data)
+          expect(Array.from(back, (v) => v + 0)).toEqual(Array.from(data, (v) => v + 0))
+        },
+      ),
     )
   })
 
@@ -167,7 +219,12 @@ describe('replies', () => {
     expect(contentType).toBe('application/octet-stream')
     const bytes = Buffer.from(body as Uint8Array)
     const json = JSON.parse(bytes.subarray(0, headerLength).toString())
-    expect(json.outputs[0]).toEqual({ name: 'y', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } })
+    expect(json.outputs[0]).toEqual({
+      name: 'y',
+      datatype: 'FP32',
+      shape: [1, 2],
+      parameters: { binary_data_size: 8 },
+    })
     expect(bytes.subarray(headerLength).readFloatLE(4)).toBe(-3)
   })
 
@@ -180,5 +237,7 @@ describe('replies', () => {
 
 test('metadata names the simplest input of each task', () => {
   expect(oipMetadata(model, ['3'], 'p', {}).inputs).toEqual(model.inputs)
-  expect(oipMetadata({ ...model, task: 'image' }, ['3'], 'p', {}).inputs).toEqual([{ name: 'image', datatype: 'BYTES', shape: [-1] }])
+  expect(oipMetadata({ ...model, task: 'image' }, ['3'], 'p', {}).inputs).toEqual([
+    { name: 'image', datatype: 'BYTES', shape: [-1] },
+  ])
 })

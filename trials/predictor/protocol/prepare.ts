@@ -9,24 +9,40 @@ export interface Codecs {
   readonly decodeImage?: DecodeImage
 }
 
-/** Tokenises, decodes or checks the inputs; resolves with tensors of `items` rows. Throws RequestError 400. */
+/**
+ * Tokenises, decodes or checks the inputs; resolves with tensors of `items` rows. Throws
+ * RequestError 400.
+ */
 export async function prepare(
   inputs: readonly WireTensor[],
   model: ServedModelInfo,
   codecs: Codecs,
 ): Promise<{ items: number; tensors: Tensors }> {
-  const repeated = inputs.find((input, i) => inputs.findIndex((other) => other.name === input.name) < i)
+  const repeated = inputs.find(
+    (input, i) => inputs.findIndex((other) => other.name === input.name) < i,
+  )
   if (repeated) throw new RequestError(400, `input '${repeated.name}' is given twice`)
   const items = inputs[0]?.shape[0]
-  if (items === undefined || items < 1) throw new RequestError(400, 'a request must carry at least one item in its first dimension')
-  if (items > model.maxItems) throw new RequestError(400, `a request may carry ${model.maxItems} items, not ${items}`)
+  if (items === undefined || items < 1)
+    throw new RequestError(400, 'a request must carry at least one item in its first dimension')
+  if (items > model.maxItems)
+    throw new RequestError(400, `a request may carry ${model.maxItems} items, not ${items}`)
   const uneven = inputs.find((input) => input.shape[0] !== items)
-  if (uneven) throw new RequestError(400, `input '${uneven.name}' has ${uneven.shape[0] ?? 'no'} items, '${inputs[0]!.name}' has ${items}`)
+  if (uneven)
+    throw new RequestError(
+      400,
+      `input '${uneven.name}' has ${uneven.shape[0] ?? 'no'} items, '${inputs[0]!.name}' has ${items}`,
+    )
   const tensors = await preparers[model.task](inputs, items, model, codecs)
   return { items, tensors }
 }
 
-type Preparer = (inputs: readonly WireTensor[], items: number, model: ServedModelInfo, codecs: Codecs) => Promise<Tensors>
+type Preparer = (
+  inputs: readonly WireTensor[],
+  items: number,
+  model: ServedModelInfo,
+  codecs: Codecs,
+) => Promise<Tensors>
 
 const prepareText: Preparer = async (inputs, items, model, { tokenizer }) => {
   const length = model.sequenceLength
@@ -37,18 +53,31 @@ const prepareText: Preparer = async (inputs, items, model, { tokenizer }) => {
     if (!tokenizer) throw new Error('no tokenizer was loaded for a text model')
     checkOneEach(text, items)
     text.values.forEach((value, item) => {
-      const encoded = tokenizer.encode(typeof value === 'string' ? value : new TextDecoder().decode(value), length)
+      const encoded = tokenizer.encode(
+        typeof value === 'string' ? value : new TextDecoder().decode(value),
+        length,
+      )
       ids.set(encoded.inputIds, item * length)
       mask.set(encoded.attentionMask, item * length)
     })
   } else prepareTokens(inputs, model, ids, mask)
   const shape = [items, length]
-  return { input_ids: { datatype: 'INT32', shape, data: ids }, attention_mask: { datatype: 'INT32', shape, data: mask } }
+  return {
+    input_ids: { datatype: 'INT32', shape, data: ids },
+    attention_mask: { datatype: 'INT32', shape, data: mask },
+  }
 }
 
-function prepareTokens(inputs: readonly WireTensor[], model: ServedModelInfo, ids: Int32Array, mask: Int32Array): void {
+function prepareTokens(
+  inputs: readonly WireTensor[],
+  model: ServedModelInfo,
+  ids: Int32Array,
+  mask: Int32Array,
+): void {
   const accepted = ['input_ids', 'attention_mask', 'token_type_ids']
-  const strange = inputs.find((input) => !accepted.includes(input.name) || !/^U?INT/.test(input.datatype))
+  const strange = inputs.find(
+    (input) => !accepted.includes(input.name) || !/^U?INT/.test(input.datatype),
+  )
   const tokens = inputs.find((input) => input.name === 'input_ids')
   if (strange || !tokens)
     throw new RequestError(
@@ -57,10 +86,16 @@ function prepareTokens(inputs: readonly WireTensor[], model: ServedModelInfo, id
     )
   const [items = 0, width = 0] = tokens.shape
   if (tokens.shape.length !== 2 || width < 1 || width > model.sequenceLength)
-    throw new RequestError(400, `'input_ids' must be [items, 1 to ${model.sequenceLength}], not [${tokens.shape}]`)
+    throw new RequestError(
+      400,
+      `'input_ids' must be [items, 1 to ${model.sequenceLength}], not [${tokens.shape}]`,
+    )
   for (const other of inputs)
     if (other.shape.join() !== tokens.shape.join())
-      throw new RequestError(400, `'${other.name}' is [${other.shape}], 'input_ids' is [${tokens.shape}]`)
+      throw new RequestError(
+        400,
+        `'${other.name}' is [${other.shape}], 'input_ids' is [${tokens.shape}]`,
+      )
   const given = inputs.find((input) => input.name === 'attention_mask')
   const types = inputs.find((input) => input.name === 'token_type_ids')
   if (types && Array.from(types.values as ArrayLike<number>).some((type) => type !== 0))
@@ -68,9 +103,12 @@ function prepareTokens(inputs: readonly WireTensor[], model: ServedModelInfo, id
   for (let item = 0; item < items; item++)
     for (let i = 0; i < width; i++) {
       const id = tokens.values[item * width + i] as number
-      if (id < 0 || id > 0x7fffffff) throw new RequestError(400, `'input_ids' holds ${id}, which is no token`)
+      if (id < 0 || id > 0x7fffffff)
+        throw new RequestError(400, `'input_ids' holds ${id}, which is no token`)
       ids[item * model.sequenceLength + i] = id
-      mask[item * model.sequenceLength + i] = given ? Number(given.values[item * width + i] !== 0) : Number(id !== 0)
+      mask[item * model.sequenceLength + i] = given
+        ? Number(given.values[item * width + i] !== 0)
+        : Number(id !== 0)
     }
 }
 
@@ -78,8 +116,12 @@ const prepareImage: Preparer = async (inputs, items, model, { decodeImage }) => 
   const spec = model.inputs[0]!
   const input = inputs[0]!
   if (inputs.length !== 1 || (input.name !== 'image' && input.name !== spec.name))
-    throw new RequestError(400, `model '${model.name}' takes one input 'image', got ${inputs.map((i) => `'${i.name}'`).join(', ')}`)
-  if (input.datatype !== 'BYTES') return { [spec.name]: checkedTensor({ ...input, name: spec.name }, spec) }
+    throw new RequestError(
+      400,
+      `model '${model.name}' takes one input 'image', got ${inputs.map((i) => `'${i.name}'`).join(', ')}`,
+    )
+  if (input.datatype !== 'BYTES')
+    return { [spec.name]: checkedTensor({ ...input, name: spec.name }, spec) }
   if (!decodeImage) throw new Error('no image decoder was loaded for an image model')
   checkOneEach(input, items)
   const [, height = 0, width = 0] = spec.shape
@@ -89,7 +131,10 @@ const prepareImage: Preparer = async (inputs, items, model, { decodeImage }) => 
     try {
       data.set(await decodeImage(bytes, height, width), item * height * width * 3)
     } catch (error) {
-      throw new RequestError(400, `image ${item} cannot be decoded: ${error instanceof Error ? error.message : error}`)
+      throw new RequestError(
+        400,
+        `image ${item} cannot be decoded: ${error instanceof Error ? error.message : error}`,
+      )
     }
   }
   return { [spec.name]: { datatype: 'FP32', shape: [items, height, width, 3], data } }
@@ -115,20 +160,42 @@ const prepareTensors: Preparer = async (inputs, _items, model) => {
   return tensors
 }
 
-const preparers: Readonly<Record<ServedModelInfo['task'], Preparer>> = { text: prepareText, image: prepareImage, tensor: prepareTensors }
+const preparers: Readonly<Record<ServedModelInfo['task'], Preparer>> = {
+  text: prepareText,
+  image: prepareImage,
+  tensor: prepareTensors,
+}
 
 function checkOneEach(input: WireTensor, items: number): void {
-  if (input.values.length !== items) throw new RequestError(400, `input '${input.name}' must be [items] or [items,1], not [${input.shape}]`)
+  if (input.values.length !== items)
+    throw new RequestError(
+      400,
+      `input '${input.name}' must be [items] or [items,1], not [${input.shape}]`,
+    )
 }
 
 function checkedTensor(input: WireTensor, spec: TensorSpec): Tensor {
-  const fits = input.shape.length === spec.shape.length && spec.shape.every((size, i) => size === -1 || size === input.shape[i])
-  if (!fits) throw new RequestError(400, `input '${input.name}' must be [${spec.shape}], not [${input.shape}]`)
+  const fits =
+    input.shape.length === spec.shape.length &&
+    spec.shape.every((size, i) => size === -1 || size === input.shape[i])
+  if (!fits)
+    throw new RequestError(
+      400,
+      `input '${input.name}' must be [${spec.shape}], not [${input.shape}]`,
+    )
   if (input.datatype === 'BYTES' || (spec.datatype === 'INT32' && /^FP/.test(input.datatype)))
-    throw new RequestError(400, `input '${input.name}' must be ${spec.datatype}, not ${input.datatype}`)
-  if (spec.datatype === 'FP32') return { datatype: 'FP32', shape: input.shape, data: Float32Array.from(input.values) }
+    throw new RequestError(
+      400,
+      `input '${input.name}' must be ${spec.datatype}, not ${input.datatype}`,
+    )
+  if (spec.datatype === 'FP32')
+    return { datatype: 'FP32', shape: input.shape, data: Float32Array.from(input.values) }
   const data = Int32Array.from(input.values)
   const wide = data.findIndex((value, i) => value !== input.values[i])
-  if (wide >= 0) throw new RequestError(400, `input '${input.name}' holds ${input.values[wide]}, beyond the model's INT32`)
+  if (wide >= 0)
+    throw new RequestError(
+      400,
+      `input '${input.name}' holds ${input.values[wide]}, beyond the model's INT32`,
+    )
   return { datatype: 'INT32', shape: input.shape, data }
 }

@@ -44,8 +44,23 @@ export type WireDatatype =
   | 'FP64'
   | 'BYTES'
 
-export const integerDatatypes = ['BOOL', 'INT8', 'INT16', 'INT32', 'INT64', 'UINT8', 'UINT16', 'UINT32', 'UINT64'] as const
-export const datatypes: ReadonlySet<string> = new Set<WireDatatype>([...integerDatatypes, 'FP32', 'FP64', 'BYTES'])
+export const integerDatatypes = [
+  'BOOL',
+  'INT8',
+  'INT16',
+  'INT32',
+  'INT64',
+  'UINT8',
+  'UINT16',
+  'UINT32',
+  'UINT64',
+] as const
+export const datatypes: ReadonlySet<string> = new Set<WireDatatype>([
+  ...integerDatatypes,
+  'FP32',
+  'FP64',
+  'BYTES',
+])
 
 /** A named input as it came: `values` in row-major order, strings or bytes for BYTES. */
 export type WireTensor = { readonly name: string; readonly shape: readonly number[] } & (
@@ -55,9 +70,18 @@ export type WireTensor = { readonly name: string; readonly shape: readonly numbe
 
 /** How a reply is to be written. Plain data. */
 export type ReplyFormat =
-  | { readonly protocol: 'oip-v2'; readonly id?: string; readonly outputs: readonly { readonly name: string; readonly binary: boolean }[] }
+  | {
+      readonly protocol: 'oip-v2'
+      readonly id?: string
+      readonly outputs: readonly { readonly name: string; readonly binary: boolean }[]
+    }
   | { readonly protocol: 'tfserving'; readonly style: 'row' | 'columnar' }
-  | { readonly protocol: 'grpc-v2'; readonly id: string; readonly outputs: readonly string[]; readonly raw: boolean }
+  | {
+      readonly protocol: 'grpc-v2'
+      readonly id: string
+      readonly outputs: readonly string[]
+      readonly raw: boolean
+    }
   | { readonly protocol: 'tfserving-grpc'; readonly outputs: readonly string[] }
 
 /** A request's inputs before preparation, and how to answer it. */
@@ -94,7 +118,10 @@ export function parseJson(text: string): Record<string, unknown> {
     value = jsonFrom(text)
   } catch (error) {
     if (error instanceof BoundError) throw new RequestError(400, `the body is ${error.message}`)
-    throw new RequestError(400, `the body is not JSON: ${error instanceof Error ? error.message : error}`)
+    throw new RequestError(
+      400,
+      `the body is not JSON: ${error instanceof Error ? error.message : error}`,
+    )
   }
   if (!isRecord(value)) throw new RequestError(400, 'the body must be a JSON object')
   return value

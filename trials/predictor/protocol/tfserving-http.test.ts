@@ -1,7 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ServedModelInfo } from './tensors.ts'
-import { decodeTfServing, encodeTfServing, tfServingMetadata, tfServingStatus } from './tfserving-http.ts'
+import {
+  decodeTfServing,
+  encodeTfServing,
+  tfServingMetadata,
+  tfServingStatus,
+} from './tfserving-http.ts'
 
 const text: ServedModelInfo = {
   name: 'bert',
@@ -32,9 +37,14 @@ const decode = (request: unknown, model = text) => decodeTfServing(JSON.stringif
 
 describe('rows', () => {
   test('of one input, unnamed', () => {
-    const { inputs, format } = decode({ signature_name: 'serving_default', instances: ['one', { b64: 'dHdv' }] })
+    const { inputs, format } = decode({
+      signature_name: 'serving_default',
+      instances: ['one', { b64: 'dHdv' }],
+    })
     expect(format).toEqual({ protocol: 'tfserving', style: 'row' })
-    expect(inputs).toEqual([{ name: 'text', shape: [2], datatype: 'BYTES', values: ['one', Buffer.from('two')] }])
+    expect(inputs).toEqual([
+      { name: 'text', shape: [2], datatype: 'BYTES', values: ['one', Buffer.from('two')] },
+    ])
     expect(decode({ instances: [[101, 102]] }).inputs).toEqual([
       { name: 'input_ids', shape: [1, 2], datatype: 'INT64', values: [101, 102] },
     ])
@@ -76,9 +86,24 @@ test.each([
   ['no list', { instances: 'a' }, text, /at least one value/],
   ['columns not lists', { inputs: { a: 3, b: [1] } }, two, /"a" must be a list/],
   ['unnamed for two', { instances: [[1, 2]] }, two, /the model has 2 inputs: name them \(a, b\)/],
-  ['uneven rows', { instances: [{ a: [1, 2], b: 3 }, { a: [1, 2] }] }, two, /instance 1 does not have the same inputs/],
-  ['a first row unnamed', { instances: [null, { a: [1, 2], b: 3 }] }, two, /instance 0 does not name its inputs/],
-  ['mixed rows', { instances: [{ a: [1, 2], b: 3 }, 7] }, two, /instance 1 does not have the same inputs/],
+  [
+    'uneven rows',
+    { instances: [{ a: [1, 2], b: 3 }, { a: [1, 2] }] },
+    two,
+    /instance 1 does not have the same inputs/,
+  ],
+  [
+    'a first row unnamed',
+    { instances: [null, { a: [1, 2], b: 3 }] },
+    two,
+    /instance 0 does not name its inputs/,
+  ],
+  [
+    'mixed rows',
+    { instances: [{ a: [1, 2], b: 3 }, 7] },
+    two,
+    /instance 1 does not have the same inputs/,
+  ],
   ['ragged', { instances: [[1, 2], [3]] }, text, /not rectangular/],
   [
     'ragged deeper',
@@ -92,7 +117,12 @@ test.each([
     /not rectangular/,
   ],
   ['mixed', { instances: [[1, 'a']] }, text, /mixes numbers with "a"/],
-  ['deep', `{"instances":${'['.repeat(1e5)}1${']'.repeat(1e5)}}`, text, /nested deeper than 500 levels/],
+  [
+    'deep',
+    `{"instances":${'['.repeat(1e5)}1${']'.repeat(1e5)}}`,
+    text,
+    /nested deeper than 500 levels/,
+  ],
   ['null', { instances: [null] }, text, /null, which is neither/],
 ])('refuses: %s', (_what, request, model, message) => {
   const body = typeof request === 'string' ? request : JSON.stringify(request)
@@ -101,7 +131,11 @@ test.each([
 })
 
 test('property: whatever JSON comes, it is decoded or refused with 400', () => {
-  const request = fc.oneof(fc.jsonValue(), fc.record({ instances: fc.jsonValue() }), fc.record({ inputs: fc.jsonValue() }))
+  const request = fc.oneof(
+    fc.jsonValue(),
+    fc.record({ instances: fc.jsonValue() }),
+    fc.record({ inputs: fc.jsonValue() }),
+  )
   fc.assert(
     fc.property(request, fc.constantFrom(text, two), (value, model) => {
       try {
@@ -114,12 +148,15 @@ test('property: whatever JSON comes, it is decoded or refused with 400', () => {
 })
 
 describe('replies', () => {
-  const logits = { logits: { datatype: 'FP32', shape: [2, 2], data: new Float32Array([1, 2, 3, 4]) } } as const
+  const logits = {
+    logits: { datatype: 'FP32', shape: [2, 2], data: new Float32Array([1, 2, 3, 4]) },
+  } as const
   const both = {
     y: { datatype: 'FP32', shape: [2, 1, 2], data: new Float32Array([1, 2, 3, 4]) },
     n: { datatype: 'INT32', shape: [2], data: new Int32Array([5, 6]) },
   } as const
-  const json = (...args: Parameters<typeof encodeTfServing>) => JSON.parse(encodeTfServing(...args).body as string)
+  const json = (...args: Parameters<typeof encodeTfServing>) =>
+    JSON.parse(encodeTfServing(...args).body as string)
 
   test('rows: one output bare, several named', () => {
     expect(json({ protocol: 'tfserving', style: 'row' }, logits, text)).toEqual({
@@ -143,11 +180,16 @@ describe('replies', () => {
         [3, 4],
       ],
     })
-    expect(json({ protocol: 'tfserving', style: 'columnar' }, both, two)).toEqual({ outputs: { y: [[[1, 2]], [[3, 4]]], n: [5, 6] } })
+    expect(json({ protocol: 'tfserving', style: 'columnar' }, both, two)).toEqual({
+      outputs: { y: [[[1, 2]], [[3, 4]]], n: [5, 6] },
+    })
   })
 
   test('an emulated device is named', () => {
-    expect(json({ protocol: 'tfserving', style: 'row' }, logits, { ...text, provenance: 'emulated' }).parameters).toEqual({
+    expect(
+      json({ protocol: 'tfserving', style: 'row' }, logits, { ...text, provenance: 'emulated' })
+        .parameters,
+    ).toEqual({
       provenance: 'emulated',
     })
   })
@@ -155,12 +197,20 @@ describe('replies', () => {
 
 test('status and metadata have the shape of TensorFlow Serving', () => {
   expect(tfServingStatus(['2'])).toEqual({
-    model_version_status: [{ version: '2', state: 'AVAILABLE', status: { error_code: 'OK', error_message: '' } }],
+    model_version_status: [
+      { version: '2', state: 'AVAILABLE', status: { error_code: 'OK', error_message: '' } },
+    ],
   })
   const { model_spec, metadata } = tfServingMetadata(text)
   expect(model_spec).toEqual({ name: 'bert', signature_name: '', version: '1' })
   expect(metadata.signature_def.signature_def.serving_default).toEqual({
-    inputs: { text: { dtype: 'DT_STRING', tensor_shape: { dim: [{ size: '-1', name: '' }], unknown_rank: false }, name: 'text:0' } },
+    inputs: {
+      text: {
+        dtype: 'DT_STRING',
+        tensor_shape: { dim: [{ size: '-1', name: '' }], unknown_rank: false },
+        name: 'text:0',
+      },
+    },
     outputs: {
       logits: {
         dtype: 'DT_FLOAT',

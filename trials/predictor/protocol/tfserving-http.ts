@@ -23,23 +23,32 @@ export function decodeTfServing(body: string | Uint8Array, model: ServedModelInf
   const request = parseJson(typeof body === 'string' ? body : new TextDecoder().decode(body))
   const { instances, inputs, signature_name: signature } = request
   if (signature !== undefined && signature !== '' && signature !== signatureName)
-    throw new RequestError(400, `Serving signature name: "${signature}" not found in signature def; there is "${signatureName}"`)
+    throw new RequestError(
+      400,
+      `Serving signature name: "${signature}" not found in signature def; there is "${signatureName}"`,
+    )
   if ((instances === undefined) === (inputs === undefined))
     throw new RequestError(400, 'Request must have either "instances" (rows) or "inputs" (columns)')
-  if (instances === undefined) return { inputs: columns(inputs, model), format: { protocol: 'tfserving', style: 'columnar' } }
+  if (instances === undefined)
+    return { inputs: columns(inputs, model), format: { protocol: 'tfserving', style: 'columnar' } }
   return { inputs: rows(instances, model), format: { protocol: 'tfserving', style: 'row' } }
 }
 
 function rows(instances: unknown, model: ServedModelInfo): WireTensor[] {
-  if (!Array.isArray(instances) || instances.length === 0) throw new RequestError(400, '"instances" must be a list of at least one value')
+  if (!Array.isArray(instances) || instances.length === 0)
+    throw new RequestError(400, '"instances" must be a list of at least one value')
   if (!instances.some(isNamed)) return [wireTensor(soleInput(model, instances), instances)]
-  if (!isNamed(instances[0])) throw new RequestError(400, 'instance 0 does not name its inputs, as others do')
+  if (!isNamed(instances[0]))
+    throw new RequestError(400, 'instance 0 does not name its inputs, as others do')
   const names = Object.keys(instances[0])
   return names.map((name) => {
     const values = instances.map((instance, i) => {
       const value = isNamed(instance) ? instance[name] : undefined
       if (value === undefined || Object.keys(instance as object).length !== names.length)
-        throw new RequestError(400, `instance ${i} does not have the same inputs as instance 0: ${names.join(', ')}`)
+        throw new RequestError(
+          400,
+          `instance ${i} does not have the same inputs as instance 0: ${names.join(', ')}`,
+        )
       return value
     })
     return wireTensor(name, values)
@@ -47,33 +56,43 @@ function rows(instances: unknown, model: ServedModelInfo): WireTensor[] {
 }
 
 function columns(inputs: unknown, model: ServedModelInfo): WireTensor[] {
-  if (isNamed(inputs)) return Object.entries(inputs).map(([name, values]) => wireTensor(name, listOf(name, values)))
+  if (isNamed(inputs))
+    return Object.entries(inputs).map(([name, values]) => wireTensor(name, listOf(name, values)))
   const values = listOf('inputs', inputs)
   return [wireTensor(soleInput(model, values), values)]
 }
 
 const listOf = (name: string, values: unknown): unknown[] => {
-  if (!Array.isArray(values) || values.length === 0) throw new RequestError(400, `"${name}" must be a list of at least one value`)
+  if (!Array.isArray(values) || values.length === 0)
+    throw new RequestError(400, `"${name}" must be a list of at least one value`)
   return values
 }
 
 const isBase64 = (value: unknown): value is { b64: string } =>
   isRecord(value) && typeof value.b64 === 'string' && Object.keys(value).length === 1
-const isNamed = (value: unknown): value is Record<string, unknown> => isRecord(value) && !isBase64(value)
+const isNamed = (value: unknown): value is Record<string, unknown> =>
+  isRecord(value) && !isBase64(value)
 
 /** The input that unnamed values are meant for. */
 function soleInput(model: ServedModelInfo, values: readonly unknown[]): string {
-  if (model.task === 'text') return typeof values[0] === 'string' || isBase64(values[0]) ? 'text' : 'input_ids'
+  if (model.task === 'text')
+    return typeof values[0] === 'string' || isBase64(values[0]) ? 'text' : 'input_ids'
   if (model.inputs.length > 1)
-    throw new RequestError(400, `the model has ${model.inputs.length} inputs: name them (${model.inputs.map((i) => i.name).join(', ')})`)
+    throw new RequestError(
+      400,
+      `the model has ${model.inputs.length} inputs: name them (${model.inputs.map((i) => i.name).join(', ')})`,
+    )
   return model.inputs[0]!.name
 }
 
-/** A tensor from nested lists; text and {"b64": ...} make BYTES, whole numbers INT64, others FP32. */
+/**
+ * A tensor from nested lists; text and {"b64": ...} make BYTES, whole numbers INT64, others FP32.
+ */
 function wireTensor(name: string, values: readonly unknown[]): WireTensor {
   const shape: number[] = []
   for (let level: unknown = values; Array.isArray(level); level = level[0]) shape.push(level.length)
-  if (shape.length > mostDimensions) throw new RequestError(400, `"${name}" has more than ${mostDimensions} dimensions`)
+  if (shape.length > mostDimensions)
+    throw new RequestError(400, `"${name}" has more than ${mostDimensions} dimensions`)
   const flat: unknown[] = []
   const visit = (value: unknown, depth: number) => {
     if (!Array.isArray(value)) {
@@ -81,7 +100,8 @@ function wireTensor(name: string, values: readonly unknown[]): WireTensor {
       flat.push(value)
       return
     }
-    if (depth >= shape.length || value.length !== shape[depth]) throw new RequestError(400, `"${name}" is not rectangular`)
+    if (depth >= shape.length || value.length !== shape[depth])
+      throw new RequestError(400, `"${name}" is not rectangular`)
     for (const inner of value) visit(inner, depth + 1)
   }
   visit(values, 0)
@@ -89,28 +109,46 @@ function wireTensor(name: string, values: readonly unknown[]): WireTensor {
     const numbers = flat.map((value) => (typeof value === 'boolean' ? Number(value) : value))
     const bad = numbers.find((value) => typeof value !== 'number')
     if (bad !== undefined) throw new RequestError(400, `"${name}" mixes numbers with ${shown(bad)}`)
-    return { name, shape, datatype: numbers.every(Number.isInteger) ? 'INT64' : 'FP32', values: numbers as number[] }
+    return {
+      name,
+      shape,
+      datatype: numbers.every(Number.isInteger) ? 'INT64' : 'FP32',
+      values: numbers as number[],
+    }
   }
   const bytes = flat.map((value) => {
     if (typeof value === 'string') return value
     if (isBase64(value)) return Buffer.from(value.b64, 'base64')
-    throw new RequestError(400, `"${name}" holds ${shown(value)}, which is neither a number, nor text, nor {"b64": ...}`)
+    throw new RequestError(
+      400,
+      `"${name}" holds ${shown(value)}, which is neither a number, nor text, nor {"b64": ...}`,
+    )
   })
   return { name, shape, datatype: 'BYTES', values: bytes }
 }
 
-/** Writes a predict reply in the style of its request. Throws RequestError 500 for numbers that JSON cannot express. */
-export function encodeTfServing(format: TfServingFormat, outputs: Tensors, model: ServedModelInfo): Reply {
+/**
+ * Writes a predict reply in the style of its request. Throws RequestError 500 for numbers that JSON
+ * cannot express.
+ */
+export function encodeTfServing(
+  format: TfServingFormat,
+  outputs: Tensors,
+  model: ServedModelInfo,
+): Reply {
   const names = model.outputs.map((output) => output.name)
   const sole = names.length === 1 ? outputs[names[0]!]! : undefined
-  const provenance = model.provenance === 'emulated' ? ',"parameters":{"provenance":"emulated"}' : ''
+  const provenance =
+    model.provenance === 'emulated' ? ',"parameters":{"provenance":"emulated"}' : ''
   const json = (): string => {
     if (format.style === 'columnar')
       return `{"outputs":${sole ? nested(sole, names[0]!) : `{${names.map((name) => `${JSON.stringify(name)}:${nested(outputs[name]!, name)}`)}}`}${provenance}}`
     const rowsOf = names.map((name) => rowJson(outputs[name]!, name))
     const items = rowsOf[0]!.length
     const predictions = Array.from({ length: items }, (_, item) =>
-      sole ? rowsOf[0]![item]! : `{${names.map((name, i) => `${JSON.stringify(name)}:${rowsOf[i]![item]}`)}}`,
+      sole
+        ? rowsOf[0]![item]!
+        : `{${names.map((name, i) => `${JSON.stringify(name)}:${rowsOf[i]![item]}`)}}`,
     )
     return `{"predictions":[${predictions}]${provenance}}`
   }
@@ -121,7 +159,10 @@ const rowJson = (tensor: Tensor, name: string): string[] => {
   const [items = 0, ...shape] = tensor.shape
   const width = tensor.data.length / items
   return Array.from({ length: items }, (_, item) =>
-    nested({ ...tensor, shape, data: tensor.data.subarray(item * width, (item + 1) * width) }, name),
+    nested(
+      { ...tensor, shape, data: tensor.data.subarray(item * width, (item + 1) * width) },
+      name,
+    ),
   )
 }
 
@@ -133,19 +174,34 @@ function nested(tensor: Tensor, name: string): string {
   return `[${rowJson(tensor, name)}]`
 }
 
-const tfTypes = { FP32: 'DT_FLOAT', INT32: 'DT_INT32', INT64: 'DT_INT64', BYTES: 'DT_STRING' } as const
+const tfTypes = {
+  FP32: 'DT_FLOAT',
+  INT32: 'DT_INT32',
+  INT64: 'DT_INT64',
+  BYTES: 'DT_STRING',
+} as const
 
 /** GET /v1/models/M/metadata */
 export function tfServingMetadata(model: ServedModelInfo) {
-  const info = ({ name, shape, datatype }: Omit<TensorSpec, 'datatype'> & { datatype: keyof typeof tfTypes }) => [
+  const info = ({
+    name,
+    shape,
+    datatype,
+  }: Omit<TensorSpec, 'datatype'> & { datatype: keyof typeof tfTypes }) => [
     name,
     {
       dtype: tfTypes[datatype],
-      tensor_shape: { dim: shape.map((size) => ({ size: String(size), name: '' })), unknown_rank: false },
+      tensor_shape: {
+        dim: shape.map((size) => ({ size: String(size), name: '' })),
+        unknown_rank: false,
+      },
       name: `${name}:0`,
     },
   ]
-  const inputs = model.task === 'tensor' ? model.inputs : ([{ name: model.task, datatype: 'BYTES', shape: [-1] }] as const)
+  const inputs =
+    model.task === 'tensor'
+      ? model.inputs
+      : ([{ name: model.task, datatype: 'BYTES', shape: [-1] }] as const)
   return {
     model_spec: { name: model.name, signature_name: '', version: model.version },
     metadata: {
@@ -164,5 +220,9 @@ export function tfServingMetadata(model: ServedModelInfo) {
 
 /** GET /v1/models/M[/versions/V] */
 export const tfServingStatus = (versions: readonly string[]) => ({
-  model_version_status: versions.map((version) => ({ version, state: 'AVAILABLE', status: { error_code: 'OK', error_message: '' } })),
+  model_version_status: versions.map((version) => ({
+    version,
+    state: 'AVAILABLE',
+    status: { error_code: 'OK', error_message: '' },
+  })),
 })

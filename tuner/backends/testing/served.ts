@@ -1,4 +1,7 @@
-/** A server of this machine for the tests of backends: it serves one request at a time, some milliseconds each. */
+/**
+ * A server of this machine for the tests of backends: it serves one request at a time, some
+ * milliseconds each.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -8,13 +11,28 @@ import { fileURLToPath } from 'node:url'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import type { Experiment } from '../../experiment/types.ts'
 
-const script = fileURLToPath(new URL('../../../trials/launchers/testing/server.mjs', import.meta.url))
+const script = fileURLToPath(
+  new URL('../../../trials/launchers/testing/server.mjs', import.meta.url),
+)
 /** Time of one request, ms. */
 const usualMs = 2
 
-/** What every experiment on it says, with an SLO that a pause of a busy machine does not break; it is stated as a predictor by one of the following. */
-const brief = { model: 'm', slo: 'p75<100ms', devices: 'cpu', load: { trialTime: '1s', confirmTime: '1s' } } as const
-const plainJson = { protocol: 'json', path: '/predict', healthPath: '/healthz', body: '{}' } as const
+/**
+ * What every experiment on it says, with an SLO that a pause of a busy machine does not break; it
+ * is stated as a predictor by one of the following.
+ */
+const brief = {
+  model: 'm',
+  slo: 'p75<100ms',
+  devices: 'cpu',
+  load: { trialTime: '1s', confirmTime: '1s' },
+} as const
+const plainJson = {
+  protocol: 'json',
+  path: '/predict',
+  healthPath: '/healthz',
+  body: '{}',
+} as const
 
 /** `behaviour`: 'serve', or 'mortal': it ends after thirty answers. */
 export type Behaviour = 'serve' | 'mortal'

@@ -1,4 +1,5 @@
-// The Connect protocol: JSON to /PACKAGE.SERVICE/METHOD. Its messages are described here, as a compiler would from a .proto file.
+// The Connect protocol: JSON to /PACKAGE.SERVICE/METHOD. Its messages are described here, as a
+// compiler would from a .proto file.
 import { createServer } from 'node:http'
 import { create, createFileRegistry } from '@bufbuild/protobuf'
 import { FieldDescriptorProto_Label, FieldDescriptorProto_Type, FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt'

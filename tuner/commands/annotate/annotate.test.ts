@@ -9,10 +9,22 @@ const run = (...words: string[]) => tune.run(box, words)
 let [older, newer] = ['', '']
 
 beforeAll(async () => {
-  const simulated = ['--model', 'bert', '--backend', 'simulated', '--max-trials', '2', '--plain', '--slo', '50ms']
+  const simulated = [
+    '--model',
+    'bert',
+    '--backend',
+    'simulated',
+    '--max-trials',
+    '2',
+    '--plain',
+    '--slo',
+    '50ms',
+  ]
   await run(...simulated, '--name', 'older')
   await run(...simulated, '--name', 'newer')
-  ;[newer, older] = JSON.parse((await run('list', '--json')).stdout).map(({ id }: { id: string }) => id)
+  ;[newer, older] = JSON.parse((await run('list', '--json')).stdout).map(
+    ({ id }: { id: string }) => id,
+  )
 })
 afterAll(async () => {
   await box.end()
@@ -24,12 +36,25 @@ const listed = async (...words: string[]): Promise<string[]> =>
 
 describe('tune annotate', () => {
   test('writes what tune list and tune show tell, without what would move a cursor', async () => {
-    const { code, stdout } = await run('annotate', older, '--note', 'driver 560 \u001b[31mred', '--tag', 'nightly', '--tag', 'a100')
+    const { code, stdout } = await run(
+      'annotate',
+      older,
+      '--note',
+      'driver 560 \u001b[31mred',
+      '--tag',
+      'nightly',
+      '--tag',
+      'a100',
+    )
     expect([code, stdout]).toEqual([0, `${older}\n  tags: a100, nightly\n  note: driver 560 red\n`])
     await run('annotate', older, '--trial', '1', '--tag', 'odd')
-    expect((await run('show', older)).stdout).toMatch(/tags: a100, nightly\n +note: driver 560 red\n.*\n {4}tags: odd\n/)
+    expect((await run('show', older)).stdout).toMatch(
+      /tags: a100, nightly\n +note: driver 560 red\n.*\n {4}tags: odd\n/,
+    )
     expect((await run('list')).stdout).toContain('  tags: a100, nightly\n  note: driver 560 red\n')
-    expect(JSON.parse((await run('list', '--json', older)).stdout)).toMatchObject([{ note: expect.any(String), tags: ['a100', 'nightly'] }])
+    expect(JSON.parse((await run('list', '--json', older)).stdout)).toMatchObject([
+      { note: expect.any(String), tags: ['a100', 'nightly'] },
+    ])
   })
 
   test('what is asked for is found by words of name, verdict, note and tags, and by tag', async () => {
@@ -82,7 +107,10 @@ describe('tune delete', () => {
 
   test('removes it with its trials', async () => {
     const { code, stdout } = await run('delete', older, '--yes', '--json')
-    expect([code, JSON.parse(stdout)]).toEqual([0, { deleted: [older], trials: expect.any(Number) }])
+    expect([code, JSON.parse(stdout)]).toEqual([
+      0,
+      { deleted: [older], trials: expect.any(Number) },
+    ])
     expect(await listed('--all')).toEqual([newer])
     expect((await run('show', older)).code).toBe(2)
   })

@@ -3,11 +3,16 @@ import { severalTimes } from '../several-times.ts'
 import { storeOption } from '../store-option.ts'
 import type { AnnotateFlags } from './run.ts'
 
-/** `tune annotate`: a note and tags beside an experiment or one of its trials, and experiments put away. */
+/**
+ * `tune annotate`: a note and tags beside an experiment or one of its trials, and experiments put
+ * away.
+ */
 export function registerAnnotate(program: Command): void {
   program
     .command('annotate')
-    .description('write a note or tags beside an experiment or a trial, or put an experiment away; no figure changes')
+    .description(
+      'write a note or tags beside an experiment or a trial, or put an experiment away; no figure changes',
+    )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--trial <n>', 'beside this trial of it')
     .option('--note <text>', 'in place of the note that is there; an empty one removes it')

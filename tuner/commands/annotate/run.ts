@@ -17,16 +17,30 @@ export interface AnnotateFlags {
 }
 
 /** Returns the exit code. @throws UserError and StoreError */
-export async function annotateOne(given: string | undefined, flags: AnnotateFlags): Promise<number> {
+export async function annotateOne(
+  given: string | undefined,
+  flags: AnnotateFlags,
+): Promise<number> {
   existingStore(flags.db)
   const { note, tag: addTags, untag: removeTags, archive, restore } = flags
   const trial = trialOf(flags)
   const archived = archive || restore ? archive === true : undefined
   if ([note, addTags, removeTags, archived].every((one) => one === undefined))
-    throw usageError('tune annotate: nothing to write', 'give --note, --tag, --untag, --archive or --restore')
+    throw usageError(
+      'tune annotate: nothing to write',
+      'give --note, --tag, --untag, --archive or --restore',
+    )
   const id = given ?? (await newestIn(flags.db))
-  const kept = await annotate(flags.db, { experimentId: id, trial }, { note, addTags, removeTags, archived })
-  process.stdout.write(flags.json ? `${JSON.stringify({ experiment: id, trial, ...kept }, null, 2)}\n` : `${told(id, trial, kept)}\n`)
+  const kept = await annotate(
+    flags.db,
+    { experimentId: id, trial },
+    { note, addTags, removeTags, archived },
+  )
+  process.stdout.write(
+    flags.json
+      ? `${JSON.stringify({ experiment: id, trial, ...kept }, null, 2)}\n`
+      : `${told(id, trial, kept)}\n`,
+  )
   return exitCodes.ok
 }
 
@@ -43,11 +57,17 @@ async function newestIn(db: string): Promise<string> {
 }
 
 function trialOf({ trial, archive, restore }: AnnotateFlags): number | undefined {
-  if (archive && restore) throw usageError('tune annotate: --archive beside --restore', 'give one of them')
+  if (archive && restore)
+    throw usageError('tune annotate: --archive beside --restore', 'give one of them')
   if (trial === undefined) return undefined
-  if (archive || restore) throw usageError('tune annotate: a trial cannot be put away', 'leave --trial out, or give it a tag')
+  if (archive || restore)
+    throw usageError(
+      'tune annotate: a trial cannot be put away',
+      'leave --trial out, or give it a tag',
+    )
   const number = Number(trial)
-  if (!(Number.isSafeInteger(number) && number > 0)) throw usageError(`--trial ${trial} is no trial`, 'give its number, as in tune show')
+  if (!(Number.isSafeInteger(number) && number > 0))
+    throw usageError(`--trial ${trial} is no trial`, 'give its number, as in tune show')
   return number
 }
 

@@ -2,7 +2,9 @@ import { Command } from 'commander'
 import { addExperimentOptions } from '../../experiment/flags/flags.ts'
 import type { CalibrateFlags } from './run.ts'
 
-/** `tune calibrate`: a few sizes measured on a server, so that the device model is that server's. */
+/**
+ * `tune calibrate`: a few sizes measured on a server, so that the device model is that server's.
+ */
 export function registerCalibrate(program: Command): void {
   const command = new Command('calibrate')
     .description(

@@ -14,7 +14,10 @@ beforeEach(() => {
 })
 afterEach(() => box.end())
 
-/** A foreign server whose times are known: the built-in one, emulating a T4, which says so to nobody; its model under another of its names. */
+/**
+ * A foreign server whose times are known: the built-in one, emulating a T4, which says so to
+ * nobody; its model under another of its names.
+ */
 const foreign = (main: string) => `
 model: {name: bert-tiny, architecture: BERT_Tiny}
 slo: 200ms
@@ -25,7 +28,9 @@ space: {batchSize: [1, 4, 16]}
 db: tune.db
 `
 
-test('a server is measured, kept, listed, used by estimate and run, and forgotten', { timeout: 240_000 }, async () => {
+test('a server is measured, kept, listed, used by estimate and run, and forgotten', {
+  timeout: 240_000,
+}, async () => {
   const machine = plantGpus(box.folder, gpuMachines.a10)
   const run = (args: readonly string[]) => box.run([...args], machine)
   writeFileSync(join(box.folder, 'e.yaml'), foreign(cli))
@@ -37,7 +42,11 @@ test('a server is measured, kept, listed, used by estimate and run, and forgotte
   expect(measured.stderr).toMatch(/batch 1: .*ms\n.*batch 4: .*ms\n.*batch 16: .*ms/)
   expect(measured.code).toBe(0)
   const kept = JSON.parse(measured.stdout) as ServerCalibration
-  expect(kept).toMatchObject({ model: 'bert-tiny', device: 'A10', configuration: { gpu: 'A10', batchSize: 16 } })
+  expect(kept).toMatchObject({
+    model: 'bert-tiny',
+    device: 'A10',
+    configuration: { gpu: 'A10', batchSize: 16 },
+  })
   expect(kept.points.map((p) => p.batch)).toEqual([1, 4, 16])
 
   const listed = await run(['calibrate', '--list', '--db', 'tune.db'])
@@ -65,6 +74,8 @@ test('a server is measured, kept, listed, used by estimate and run, and forgotte
   const wrong = await run(['estimate', '-f', 'e.yaml', '--calibration', 'never'])
   expect(wrong.code).toBe(2)
   expect(wrong.stderr).toContain(`there are: ${kept.name}`)
-  expect((await run(['calibrate', '--clear', kept.name, '--db', 'tune.db'])).stdout).toBe(`removed ${kept.name}\n`)
+  expect((await run(['calibrate', '--clear', kept.name, '--db', 'tune.db'])).stdout).toBe(
+    `removed ${kept.name}\n`,
+  )
   expect((await run(['calibrate', '--list', '--db', 'tune.db'])).stdout).toBe('no calibrations\n')
 })

@@ -1,4 +1,7 @@
-/** `tune calibrate`: a server measured at a few batch sizes, kept in the store; what is kept listed and removed. */
+/**
+ * `tune calibrate`: a server measured at a few batch sizes, kept in the store; what is kept listed
+ * and removed.
+ */
 
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { latency, rate } from '../../../reports/format.ts'
@@ -39,7 +42,8 @@ const anySlo = '10s'
 export async function calibrate(flags: CalibrateFlags): Promise<number> {
   const machine = await inspectMachine()
   const slo = flags.file === undefined && flags.slo === undefined ? { slo: anySlo } : {}
-  const named = flags.model === undefined && flags.file === undefined && keeps(flags) ? { model: 'bert' } : {}
+  const named =
+    flags.model === undefined && flags.file === undefined && keeps(flags) ? { model: 'bert' } : {}
   const experiment = loadExperiment({
     file: flags.file,
     flags: { ...slo, ...named, ...flags },
@@ -54,13 +58,21 @@ export async function calibrate(flags: CalibrateFlags): Promise<number> {
 /** Of what is in the store no model has to be named. */
 const keeps = ({ list, clear }: CalibrateFlags) => list === true || clear !== undefined
 
-async function measure(experiment: Experiment, flags: CalibrateFlags, machine: MachineFacts): Promise<number> {
+async function measure(
+  experiment: Experiment,
+  flags: CalibrateFlags,
+  machine: MachineFacts,
+): Promise<number> {
   const batches = batchesOf(flags.batches ?? '')
   const configuration = configurationOf(experiment, flags.gpu, Math.max(...batches))
   const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
   const { name: protocolName, protocol } = protocolOf(experiment)
   if (protocolTable[protocolName].streams || architecture.kind === 'decoder')
-    throw new UserError('language models are not calibrated', 'their requests are no batches: run trials', exitCodes.usage)
+    throw new UserError(
+      'language models are not calibrated',
+      'their requests are no batches: run trials',
+      exitCodes.usage,
+    )
   const device = describeConfiguration(deviceOf(configuration), {}, experiment.own.gpus)
   const server = serverName(experiment.predictor)
   const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
@@ -77,7 +89,10 @@ async function measure(experiment: Experiment, flags: CalibrateFlags, machine: M
           payload: experiment.load.payload,
           batches,
           processes: Number(configuration.instances ?? 1),
-          onReading: (p) => process.stderr.write(`  batch ${p.batch}${p.processes > 1 ? ', two at once' : ''}: ${latency(p.latencyMs)}\n`),
+          onReading: (p) =>
+            process.stderr.write(
+              `  batch ${p.batch}${p.processes > 1 ? ', two at once' : ''}: ${latency(p.latencyMs)}\n`,
+            ),
         },
         signal,
       )
@@ -127,12 +142,21 @@ const leastSizes = 3
 
 function batchesOf(text: string): number[] {
   const sizes = [...new Set(text.split(',').map(Number))].sort((a, b) => a - b)
-  if (sizes.length >= leastSizes && sizes.every((size) => Number.isInteger(size) && size >= 1)) return sizes
-  throw new UserError(`--batches: '${text}' is no list of at least ${leastSizes} sizes`, '--batches 1,4,16,64', exitCodes.usage)
+  if (sizes.length >= leastSizes && sizes.every((size) => Number.isInteger(size) && size >= 1))
+    return sizes
+  throw new UserError(
+    `--batches: '${text}' is no list of at least ${leastSizes} sizes`,
+    '--batches 1,4,16,64',
+    exitCodes.usage,
+  )
 }
 
 /** The most of everything, one GPU, and two processes where processes can be chosen. */
-function configurationOf({ space, own, predictor }: Experiment, gpu: string | undefined, largest: number): Configuration {
+function configurationOf(
+  { space, own, predictor }: Experiment,
+  gpu: string | undefined,
+  largest: number,
+): Configuration {
   const chosen: Record<string, number | string> = {}
   for (const parameter of space.parameters) chosen[parameter.name] = mostOf(parameter, largest)
   if (gpu !== undefined) chosen.gpu = findGpu(gpu, own.gpus).name
@@ -146,8 +170,12 @@ function configurationOf({ space, own, predictor }: Experiment, gpu: string | un
 }
 
 function mostOf(parameter: Parameter, largest: number): number | string {
-  if (parameter.kind === 'categorical') return parameter.values.find((value) => value !== 'none') ?? parameter.values[0]!
-  const values = parameter.kind === 'ordinal' ? [...parameter.values].sort((a, b) => a - b) : [parameter.min, parameter.max]
+  if (parameter.kind === 'categorical')
+    return parameter.values.find((value) => value !== 'none') ?? parameter.values[0]!
+  const values =
+    parameter.kind === 'ordinal'
+      ? [...parameter.values].sort((a, b) => a - b)
+      : [parameter.min, parameter.max]
   const [least, most] = [values[0]!, values.at(-1)!]
   if (parameter.name === 'instances') return values.find((value) => value >= 2) ?? least
   if (parameter.name === 'batchSize') return values.find((value) => value >= largest) ?? most
@@ -167,7 +195,10 @@ const slug = (text: string) =>
     .replace(/[^a-z0-9.]+/g, '-')
     .replace(/^-+|-+$/g, '')
 
-function summary({ name, points, memory, saturation }: ServerCalibration, { at, perRequest }: AnchoredOn): string[] {
+function summary(
+  { name, points, memory, saturation }: ServerCalibration,
+  { at, perRequest }: AnchoredOn,
+): string[] {
   const [host, perItem, floor, level] = at as readonly [number, number, number, number]
   return [
     `Kept as ${name}: ${points.map(sized).join(', ')}${memory.length > 1 ? ', with their GPU memory' : ''}.`,
@@ -177,7 +208,10 @@ function summary({ name, points, memory, saturation }: ServerCalibration, { at, 
   ]
 }
 
-const saturationLine = ({ connections, rps }: NonNullable<ServerCalibration['saturation']>, perRequest: AnchoredOn['perRequest']) =>
+const saturationLine = (
+  { connections, rps }: NonNullable<ServerCalibration['saturation']>,
+  perRequest: AnchoredOn['perRequest'],
+) =>
   `${connections} requests at once: ${rate(rps)}${perRequest === undefined ? '' : `, less than its batches allow: the host takes about ${latency(perRequest.ms)} for each request`}.`
 
 const sized = ({ batch, latencyMs, processes }: ServerCalibration['points'][number]) =>
@@ -185,20 +219,40 @@ const sized = ({ batch, latencyMs, processes }: ServerCalibration['points'][numb
 
 async function list(path: string, json: boolean | undefined): Promise<number> {
   const known = await readCalibrations(path, tellDamage(path))
-  const rows = known.map((c) => [c.name, c.server, c.model, c.device, `${c.points.length} sizes`, c.measuredAt.slice(0, 10)])
-  const text = rows.length > 0 ? table([['name', 'server', 'model', 'device', '', 'measured'], ...rows]).join('\n') : 'no calibrations'
+  const rows = known.map((c) => [
+    c.name,
+    c.server,
+    c.model,
+    c.device,
+    `${c.points.length} sizes`,
+    c.measuredAt.slice(0, 10),
+  ])
+  const text =
+    rows.length > 0
+      ? table([['name', 'server', 'model', 'device', '', 'measured'], ...rows]).join('\n')
+      : 'no calibrations'
   process.stdout.write(json ? `${JSON.stringify(known, null, 2)}\n` : `${text}\n`)
   return exitCodes.ok
 }
 
-async function clear(path: string, which: boolean | string, json: boolean | undefined): Promise<number> {
+async function clear(
+  path: string,
+  which: boolean | string,
+  json: boolean | undefined,
+): Promise<number> {
   const names = (await readCalibrations(path)).map(({ name }) => name)
   if (typeof which === 'string' && !names.includes(which))
-    throw new UserError(`no calibration '${which}' in ${path}`, names.length > 0 ? `there are: ${names.join(', ')}` : '', exitCodes.usage)
+    throw new UserError(
+      `no calibration '${which}' in ${path}`,
+      names.length > 0 ? `there are: ${names.join(', ')}` : '',
+      exitCodes.usage,
+    )
   const removed = typeof which === 'string' ? [which] : names
   if (removed.length > 0) await dropCalibrations(path, removed)
   process.stdout.write(
-    json ? `${JSON.stringify({ removed })}\n` : `${removed.length > 0 ? `removed ${removed.join(', ')}` : 'no calibrations'}\n`,
+    json
+      ? `${JSON.stringify({ removed })}\n`
+      : `${removed.length > 0 ? `removed ${removed.join(', ')}` : 'no calibrations'}\n`,
   )
   return exitCodes.ok
 }

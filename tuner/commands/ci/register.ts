@@ -6,9 +6,14 @@ import type { CiFlags } from './run.ts'
 export function registerCi(program: Command): void {
   program
     .command('ci')
-    .description('compare an experiment with a baseline and fail the build where serving became dearer')
+    .description(
+      'compare an experiment with a baseline and fail the build where serving became dearer',
+    )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--baseline <id or file>', 'experiment of the store, or a recommendation.json that was kept')
+    .option(
+      '--baseline <id or file>',
+      'experiment of the store, or a recommendation.json that was kept',
+    )
     .option('--max-regression <share>', 'by how much it may cost more', '5%')
     .option('--save-baseline <file>', 'keep the recommendation as the baseline of later builds')
     .option('--junit <file>', "write the checks as JUnit's XML")

@@ -7,9 +7,21 @@ import { WarmCli } from '../../testing/warm-cli.ts'
 
 const tune = new WarmCli()
 const box = new CliBox()
-const run = (words: readonly string[], env: Readonly<Record<string, string>> = {}) => tune.run(box, words, env)
+const run = (words: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  tune.run(box, words, env)
 const at = (name: string) => join(box.folder, name)
-const simulated = ['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--max-trials', '3', '--seed', '1']
+const simulated = [
+  '--model',
+  'bert',
+  '--slo',
+  '50ms',
+  '--backend',
+  'simulated',
+  '--max-trials',
+  '3',
+  '--seed',
+  '1',
+]
 let good = ''
 
 beforeAll(async () => {
@@ -27,27 +39,41 @@ describe('tune ci', () => {
     const { code, stdout } = await run(['ci', '--baseline', 'baseline.json', '--json'])
     expect(code).toBe(0)
     const { checks } = JSON.parse(stdout)
-    expect(checks.map(({ name, state }: { name: string; state: string }) => `${name} ${state}`)).toEqual([
-      'slo passed',
-      'confirmed undecided',
-      'regression passed',
-    ])
+    expect(
+      checks.map(({ name, state }: { name: string; state: string }) => `${name} ${state}`),
+    ).toEqual(['slo passed', 'confirmed undecided', 'regression passed'])
   })
 
   test('fails what became dearer, in every form that a build server reads', async () => {
     await run([...simulated, '--gpus', 'V100', '--name', 'dear'])
     const env = { GITHUB_ACTIONS: 'true', GITHUB_STEP_SUMMARY: at('summary.md') }
-    const { code, stdout, stderr } = await run(['ci', '--baseline', good, '--junit', 'tune.xml'], env)
+    const { code, stdout, stderr } = await run(
+      ['ci', '--baseline', good, '--junit', 'tune.xml'],
+      env,
+    )
     expect(code).toBe(6)
     expect(stdout).toMatch(/regression: .* % dearer \(90 %: .*of the baseline/)
     expect(stderr).toMatch(/^::error title=tune dear%3A regression::/m)
     expect(readFileSync(at('summary.md'), 'utf8')).toContain('| regression | failed |')
-    expect(readFileSync(at('tune.xml'), 'utf8')).toMatch(/<testsuite name="dear" tests="3" failures="1" errors="0" skipped="1">/)
+    expect(readFileSync(at('tune.xml'), 'utf8')).toMatch(
+      /<testsuite name="dear" tests="3" failures="1" errors="0" skipped="1">/,
+    )
     expect((await run(['ci', good, '--baseline', 'baseline.json'])).code).toBe(0)
   })
 
   test('a limit that nothing keeps is exit code 3', async () => {
-    await run(['--model', 'bert', '--slo', '0.5ms', '--backend', 'simulated', '--max-trials', '2', '--name', 'none'])
+    await run([
+      '--model',
+      'bert',
+      '--slo',
+      '0.5ms',
+      '--backend',
+      'simulated',
+      '--max-trials',
+      '2',
+      '--name',
+      'none',
+    ])
     expect((await run(['ci', '--save-baseline', 'none.json'])).code).toBe(0)
     const { code, stdout } = await run(['ci', '--baseline', 'none.json'])
     expect(code).toBe(3)
@@ -56,7 +82,10 @@ describe('tune ci', () => {
 
   test.each([
     [[], 'compares with nothing'],
-    [['--baseline', 'baseline.json', '--max-regression', 'lots'], "--max-regression lots: 'lots' is not a share"],
+    [
+      ['--baseline', 'baseline.json', '--max-regression', 'lots'],
+      "--max-regression lots: 'lots' is not a share",
+    ],
     [['--baseline', 'gone.json'], 'cannot read the recommendation gone.json'],
     [['--baseline', 'gone'], 'no experiment "gone" in the store'],
     [['--baseline', 'broken.json'], 'broken.json: no JSON'],
@@ -80,7 +109,9 @@ describe('tune ci', () => {
 
 describe('tune compare', () => {
   test('has a block for each, and the change against the first', async () => {
-    const dear = JSON.parse((await run(['list', '--json'])).stdout).find(({ name }: { name: string }) => name === 'dear').id
+    const dear = JSON.parse((await run(['list', '--json'])).stdout).find(
+      ({ name }: { name: string }) => name === 'dear',
+    ).id
     const { code, stdout } = await run(['compare', good, dear, 'baseline.json'])
     expect(code).toBe(0)
     expect(stdout).toMatch(new RegExp(`dearer \\(90 %: .*\\) than ${good}`))

@@ -3,7 +3,11 @@ import { appendFileSync } from 'node:fs'
 import { type Check, checksOf } from '../../../reports/comparison/build-checks.ts'
 import { annotations, junitXml, summaryMarkdown } from '../../../reports/comparison/build-output.ts'
 import { otherQuestions } from '../../../reports/comparison/comparison.ts'
-import { documentOf, type RecommendationDocument, recommendationJson } from '../../../reports/report/recommendation-json.ts'
+import {
+  documentOf,
+  type RecommendationDocument,
+  recommendationJson,
+} from '../../../reports/report/recommendation-json.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes, usageError } from '../../exit-codes.ts'
 import { parseShare } from '../../experiment/units.ts'
@@ -25,12 +29,18 @@ export interface CiFlags {
 /** Returns the exit code. @throws UserError */
 export async function ci(id: string | undefined, flags: CiFlags): Promise<number> {
   if (flags.baseline === undefined && flags.saveBaseline === undefined)
-    throw usageError('tune ci compares with nothing', 'name a baseline (--baseline), or keep the first one: --save-baseline baseline.json')
+    throw usageError(
+      'tune ci compares with nothing',
+      'name a baseline (--baseline), or keep the first one: --save-baseline baseline.json',
+    )
   const mostWorse = share(flags.maxRegression)
   mustBeWritable({ '--junit': flags.junit, '--save-baseline': flags.saveBaseline })
   const { record, recommendation } = await reopen(id, flags)
   const now = documentOf(recommendation)
-  const checks = flags.baseline === undefined ? [] : checksAgainst(await recommended(flags.baseline, flags, '--baseline'), now, mostWorse)
+  const checks =
+    flags.baseline === undefined
+      ? []
+      : checksAgainst(await recommended(flags.baseline, flags, '--baseline'), now, mostWorse)
   await tell(record.name, checks, flags)
   if (flags.saveBaseline !== undefined) {
     await writeAtomically(flags.saveBaseline, recommendationJson(recommendation))
@@ -43,17 +53,31 @@ function share(text: string): number {
   try {
     return parseShare(text)
   } catch (error) {
-    throw usageError(`--max-regression ${text}: ${(error as Error).message}`, 'e.g. --max-regression 5%')
+    throw usageError(
+      `--max-regression ${text}: ${(error as Error).message}`,
+      'e.g. --max-regression 5%',
+    )
   }
 }
 
-function checksAgainst(baseline: RecommendationDocument, now: RecommendationDocument, mostWorse: number): Check[] {
+function checksAgainst(
+  baseline: RecommendationDocument,
+  now: RecommendationDocument,
+  mostWorse: number,
+): Check[] {
   const other = otherQuestions(baseline, now)
   if (other.length === 0) return checksOf(baseline, now, mostWorse)
-  throw usageError(`the baseline was asked another question: ${other.join('; ')}`, 'keep a new one: --save-baseline FILE')
+  throw usageError(
+    `the baseline was asked another question: ${other.join('; ')}`,
+    'keep a new one: --save-baseline FILE',
+  )
 }
 
-async function tell(name: string, checks: readonly Check[], { json, junit }: CiFlags): Promise<void> {
+async function tell(
+  name: string,
+  checks: readonly Check[],
+  { json, junit }: CiFlags,
+): Promise<void> {
   const { GITHUB_ACTIONS, GITHUB_STEP_SUMMARY } = process.env
   if (junit !== undefined) await writeAtomically(junit, junitXml(name, checks))
   if (json) process.stdout.write(`${JSON.stringify({ experiment: name, checks }, null, 2)}\n`)
@@ -68,9 +92,11 @@ async function tell(name: string, checks: readonly Check[], { json, junit }: CiF
 }
 
 function line({ name, state, message }: Check, style: Style): string {
-  const mark = { passed: paint(glyph('done', style), 'green', style), failed: paint(glyph('failed', style), 'red', style), undecided: '?' }[
-    state
-  ]
+  const mark = {
+    passed: paint(glyph('done', style), 'green', style),
+    failed: paint(glyph('failed', style), 'red', style),
+    undecided: '?',
+  }[state]
   return `${mark} ${name}: ${message}${state === 'undecided' ? ' (no pass)' : ''}`
 }
 

@@ -1,10 +1,26 @@
-/** `tune clean`: what killed tuners left running on this machine, what experiments have on a cluster, and the end of both. */
+/**
+ * `tune clean`: what killed tuners left running on this machine, what experiments have on a
+ * cluster, and the end of both.
+ */
 import { dirname, join, resolve } from 'node:path'
 import { connect } from '../../../trials/launchers/kubernetes/api.ts'
 import { labelNames } from '../../../trials/launchers/kubernetes/manifests.ts'
-import { type Found, findObjects, type Kind, removeObjects } from '../../../trials/launchers/kubernetes/sweep.ts'
-import { type Abandoned, endAbandoned, findAbandoned } from '../../../trials/launchers/local/abandoned.ts'
-import { endLeftGroups, type LeftGroup, leftGroups } from '../../../trials/launchers/local/left-groups.ts'
+import {
+  type Found,
+  findObjects,
+  type Kind,
+  removeObjects,
+} from '../../../trials/launchers/kubernetes/sweep.ts'
+import {
+  type Abandoned,
+  endAbandoned,
+  findAbandoned,
+} from '../../../trials/launchers/local/abandoned.ts'
+import {
+  endLeftGroups,
+  type LeftGroup,
+  leftGroups,
+} from '../../../trials/launchers/local/left-groups.ts'
 import { listeningLeft, wordsOfListening } from '../../../trials/launchers/local/leftovers.ts'
 import { inspectCgroups } from '../../../trials/machine/cgroups.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
@@ -24,20 +40,35 @@ const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'confi
 /** Lists without an experiment, removes with one or with --all. Returns the exit code. */
 export async function clean(experiment: string | undefined, flags: CleanFlags): Promise<number> {
   if (experiment !== undefined && flags.all)
-    throw new UserError('tune clean: an experiment beside --all', 'give one of them', exitCodes.usage)
+    throw new UserError(
+      'tune clean: an experiment beside --all',
+      'give one of them',
+      exitCodes.usage,
+    )
   if (flags.local && flags.namespace !== undefined)
-    throw new UserError('tune clean: a namespace beside --local', 'give one of them', exitCodes.usage)
+    throw new UserError(
+      'tune clean: a namespace beside --local',
+      'give one of them',
+      exitCodes.usage,
+    )
   const remove = experiment !== undefined || flags.all === true
-  const predictors = (findAbandoned() ?? []).filter((one) => experiment === undefined || one.experiment === experiment)
+  const predictors = (findAbandoned() ?? []).filter(
+    (one) => experiment === undefined || one.experiment === experiment,
+  )
   if (remove) await endAbandoned(predictors)
   const controlGroups = groupsBeside(predictors, experiment)
   if (remove) await endLeftGroups(controlGroups)
   const listening = await listeningLeft(join(dirname(resolve(flags.db)), 'running'))
   const cluster = flags.local ? undefined : await cleanCluster(experiment, remove, flags)
   if (flags.json)
-    process.stdout.write(`${JSON.stringify({ removed: remove, predictors, controlGroups, listening, ...cluster }, null, 2)}\n`)
+    process.stdout.write(
+      `${JSON.stringify({ removed: remove, predictors, controlGroups, listening, ...cluster }, null, 2)}\n`,
+    )
   else {
-    const local = [...localLines(predictors, controlGroups, experiment, remove), ...listening.map(wordsOfListening)]
+    const local = [
+      ...localLines(predictors, controlGroups, experiment, remove),
+      ...listening.map(wordsOfListening),
+    ]
     process.stdout.write(`${[...local, ...clusterLines(cluster, experiment, remove)].join('\n')}\n`)
   }
   return exitCodes.ok
@@ -45,8 +76,14 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
 
 const hint = 'remove with `tune clean EXPERIMENT` or `tune clean --all`'
 
-/** Left groups but those of predictors that are shown. They do not say of which experiment they are: one experiment has none. */
-function groupsBeside(predictors: readonly Abandoned[], experiment: string | undefined): LeftGroup[] {
+/**
+ * Left groups but those of predictors that are shown. They do not say of which experiment they are:
+ * one experiment has none.
+ */
+function groupsBeside(
+  predictors: readonly Abandoned[],
+  experiment: string | undefined,
+): LeftGroup[] {
   if (experiment !== undefined) return []
   const shown = new Set(predictors.flatMap(({ processes }) => processes.map(({ pid }) => pid)))
   return leftGroups(inspectCgroups()).filter(({ pids }) => !pids.some((pid) => shown.has(pid)))
@@ -58,13 +95,23 @@ function localLines(
   experiment: string | undefined,
   removed: boolean,
 ): string[] {
-  if (predictors.length + groups.length === 0) return [`nothing left of ${experiment ?? 'any killed experiment'} on this machine`]
+  if (predictors.length + groups.length === 0)
+    return [`nothing left of ${experiment ?? 'any killed experiment'} on this machine`]
   const rows = predictors.flatMap(({ experiment, processes }) =>
     processes.map(({ pid, command }) => [experiment, `process ${pid}`, command.slice(0, 120)]),
   )
   for (const { folders, pids } of groups)
-    rows.push(['control group', folders.join(', '), pids.length === 0 ? 'empty' : `with process ${pids.join(', ')}`])
-  return [...table(rows), removed ? 'ended on this machine' : `left running on this machine by a tuner that is gone; ${hint}`]
+    rows.push([
+      'control group',
+      folders.join(', '),
+      pids.length === 0 ? 'empty' : `with process ${pids.join(', ')}`,
+    ])
+  return [
+    ...table(rows),
+    removed
+      ? 'ended on this machine'
+      : `left running on this machine by a tuner that is gone; ${hint}`,
+  ]
 }
 
 interface OnCluster {
@@ -73,7 +120,11 @@ interface OnCluster {
 }
 
 /** Undefined, and said on stderr, where no cluster can be reached and none was named. */
-async function cleanCluster(experiment: string | undefined, remove: boolean, flags: CleanFlags): Promise<OnCluster | undefined> {
+async function cleanCluster(
+  experiment: string | undefined,
+  remove: boolean,
+  flags: CleanFlags,
+): Promise<OnCluster | undefined> {
   const api = await connect(flags.namespace).catch((error: Error) => {
     if (flags.namespace !== undefined) throw error
     process.stderr.write(`no cluster was looked at: ${error.message}\n`)
@@ -81,22 +132,39 @@ async function cleanCluster(experiment: string | undefined, remove: boolean, fla
   })
   if (api === undefined) return undefined
   try {
-    const objects = await findObjects(api, experiment === undefined ? '' : `${labelNames.experiment}=${experiment}`, kinds)
+    const objects = await findObjects(
+      api,
+      experiment === undefined ? '' : `${labelNames.experiment}=${experiment}`,
+      kinds,
+    )
     const experiments = [...new Set(objects.map((object) => object.experiment))]
-    if (remove) for (const id of experiments) await removeObjects(api, `${labelNames.experiment}=${id}`, { kinds })
+    if (remove)
+      for (const id of experiments)
+        await removeObjects(api, `${labelNames.experiment}=${id}`, { kinds })
     return { namespace: api.namespace, objects }
   } finally {
     api.close()
   }
 }
 
-function clusterLines(cluster: OnCluster | undefined, experiment: string | undefined, removed: boolean): string[] {
+function clusterLines(
+  cluster: OnCluster | undefined,
+  experiment: string | undefined,
+  removed: boolean,
+): string[] {
   if (cluster === undefined) return []
   const { namespace, objects } = cluster
-  if (objects.length === 0) return [`nothing of ${experiment ?? 'any experiment'} in namespace ${namespace}`]
-  const rows = objects.map(({ kind, name, createdAt, experiment }) => [experiment, `${kind}/${name}`, createdAt])
+  if (objects.length === 0)
+    return [`nothing of ${experiment ?? 'any experiment'} in namespace ${namespace}`]
+  const rows = objects.map(({ kind, name, createdAt, experiment }) => [
+    experiment,
+    `${kind}/${name}`,
+    createdAt,
+  ])
   return [
     ...table(rows),
-    removed ? `removed from namespace ${namespace}` : `in namespace ${namespace}; still running, or left behind: ${hint}`,
+    removed
+      ? `removed from namespace ${namespace}`
+      : `in namespace ${namespace}; still running, or left behind: ${hint}`,
   ]
 }

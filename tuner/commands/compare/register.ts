@@ -6,8 +6,13 @@ import type { CompareFlags } from './run.ts'
 export function registerCompare(program: Command): void {
   program
     .command('compare')
-    .description('what experiments came to, side by side: the later ones against the first, with how sure differences are')
-    .argument('<experiments...>', 'ids, as in tune list, or recommendation.json files; one alone is compared with the newest')
+    .description(
+      'what experiments came to, side by side: the later ones against the first, with how sure differences are',
+    )
+    .argument(
+      '<experiments...>',
+      'ids, as in tune list, or recommendation.json files; one alone is compared with the newest',
+    )
     .addOption(storeOption())
     .option('--slo <slo>', "all ranked by this SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'all ranked by the price of serving this demand, requests per second')

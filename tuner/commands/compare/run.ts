@@ -37,7 +37,8 @@ export async function compare(given: readonly string[], flags: CompareFlags): Pr
   const [first] = documents
   const sides = documents.map((document, i): Side => {
     const questions = i === 0 ? [] : otherQuestions(first!, document)
-    const change = i === 0 || questions.length > 0 ? undefined : changeOf(first!, document, 'measured')
+    const change =
+      i === 0 || questions.length > 0 ? undefined : changeOf(first!, document, 'measured')
     return {
       name: names[i]!,
       document,
@@ -47,7 +48,10 @@ export async function compare(given: readonly string[], flags: CompareFlags): Pr
     }
   })
   if (flags.json) process.stdout.write(`${JSON.stringify(sides.map(jsonOf), null, 2)}\n`)
-  else process.stdout.write(`${sides.flatMap((side) => linesOf(side, names[0]!, columnsOf(process.stdout))).join('\n')}\n`)
+  else
+    process.stdout.write(
+      `${sides.flatMap((side) => linesOf(side, names[0]!, columnsOf(process.stdout))).join('\n')}\n`,
+    )
   return exitCodes.ok
 }
 
@@ -67,19 +71,28 @@ const jsonOf = ({ name, document, questions, circumstances, change }: Side) => {
   }
 }
 
-function linesOf({ name, document, questions, circumstances, change }: Side, first: string, columns: number): string[] {
+function linesOf(
+  { name, document, questions, circumstances, change }: Side,
+  first: string,
+  columns: number,
+): string[] {
   const { slo, best, provenance, trials, verdict } = document
   const head = `${name}: ${sloText(slo)}, ${provenance}, ${counted(trials, 'trial')}`
   const found = best ? [`${best.status}: ${best.label}`, figures(document, best)] : [verdict]
   const lines = [
     ...found,
     ...(change
-      ? [`${changeText(change, document)} than ${first}${isOpen(change) ? ': the intervals leave open which is better' : ''}`]
+      ? [
+          `${changeText(change, document)} than ${first}${isOpen(change) ? ': the intervals leave open which is better' : ''}`,
+        ]
       : []),
     ...questions.map((text) => `not comparable: ${text}`),
     ...circumstances.map((text) => `not alike: ${text}`),
   ]
-  return [...wrap(head, columns, '    '), ...lines.flatMap((line) => wrap(line, columns - 2).map((part) => `  ${part}`))]
+  return [
+    ...wrap(head, columns, '    '),
+    ...lines.flatMap((line) => wrap(line, columns - 2).map((part) => `  ${part}`)),
+  ]
 }
 
 /** '7,635 req/s (90 %: 7,635 to 8,610) at p99 13 ms, $0.066 per million requests' */

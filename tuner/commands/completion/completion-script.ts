@@ -1,4 +1,7 @@
-/** Completion scripts, made from the commands themselves, so that no flag is missing. Where no command or flag fits, the shell completes files. */
+/**
+ * Completion scripts, made from the commands themselves, so that no flag is missing. Where no
+ * command or flag fits, the shell completes files.
+ */
 import type { Command, Option } from 'commander'
 
 /** Shells that complete. */
@@ -17,11 +20,16 @@ const longFlags = (command: Command): string =>
   flagsOf(command)
     .flatMap(({ long }) => long ?? [])
     .join(' ')
-const commandNames = (program: Command): string[] => [...program.commands.map((command) => command.name()), 'help']
+const commandNames = (program: Command): string[] => [
+  ...program.commands.map((command) => command.name()),
+  'help',
+]
 
 /** A branch for each command with its flags, for bash and zsh; `words` is what the rest offers. */
 function branches(program: Command): string {
-  const each = program.commands.map((command) => `    ${command.name()}) words="${longFlags(command)}" ;;`)
+  const each = program.commands.map(
+    (command) => `    ${command.name()}) words="${longFlags(command)}" ;;`,
+  )
   return [...each, `    help) words="${commandNames(program).join(' ')}" ;;`].join('\n')
 }
 
@@ -55,11 +63,20 @@ compdef _tune tune
 function fish(program: Command): string {
   const quoted = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
   const flag = (condition: string) => (option: Option) =>
-    option.long ? [`complete -c tune -n ${quoted(condition)} -l ${option.long.slice(2)} -d ${quoted(option.description)}`] : []
+    option.long
+      ? [
+          `complete -c tune -n ${quoted(condition)} -l ${option.long.slice(2)} -d ${quoted(option.description)}`,
+        ]
+      : []
   return `${[
-    ...program.commands.map((c) => `complete -c tune -n __fish_use_subcommand -a ${c.name()} -d ${quoted(c.description())}`),
+    ...program.commands.map(
+      (c) =>
+        `complete -c tune -n __fish_use_subcommand -a ${c.name()} -d ${quoted(c.description())}`,
+    ),
     `complete -c tune -n '__fish_seen_subcommand_from help' -a ${quoted(commandNames(program).join(' '))}`,
     ...flagsOf(program).flatMap(flag('__fish_use_subcommand')),
-    ...program.commands.flatMap((command) => flagsOf(command).flatMap(flag(`__fish_seen_subcommand_from ${command.name()}`))),
+    ...program.commands.flatMap((command) =>
+      flagsOf(command).flatMap(flag(`__fish_seen_subcommand_from ${command.name()}`)),
+    ),
   ].join('\n')}\n`
 }

@@ -7,14 +7,20 @@ import type { RequestBody } from '../../../profiler/types.ts'
 import type { Experiment } from '../../experiment/types.ts'
 
 /**
- * Two lines: how a server of its own protocol is called, and the first body. Undefined for protocols whose requests are made from what the server says.
+ * Two lines: how a server of its own protocol is called, and the first body. Undefined for
+ * protocols whose requests are made from what the server says.
  * @throws PayloadError for what cannot be made
  */
-export async function requestExample({ predictor, load: { payload } }: Experiment): Promise<string | undefined> {
+export async function requestExample({
+  predictor,
+  load: { payload },
+}: Experiment): Promise<string | undefined> {
   if (predictor.kind === 'builtin' || !protocolTable[predictor.protocol].needsPath) return undefined
   const { path, body, contentType, form } = predictor
   const [first] =
-    payload.kind === 'file' ? await bodiesFromFile(payload) : [await exampleRequest({ template: body, contentType, form }, payload)]
+    payload.kind === 'file'
+      ? await bodiesFromFile(payload)
+      : [await exampleRequest({ template: body, contentType, form }, payload)]
   return `A request: POST ${path}, ${first!.contentType.split(';')[0]}\n  ${shown(first!)}`
 }
 
@@ -39,5 +45,7 @@ const byteCount = (bytes: Buffer): string => `${bytes.length.toLocaleString('en-
 
 function valueText(bytes: Buffer): string {
   if (bytes.includes(0)) return byteCount(bytes)
-  return excerpt(bytes.toString().replace(/[A-Za-z0-9+/=]{60,}/g, (long) => `${long.slice(0, 20)}…`))
+  return excerpt(
+    bytes.toString().replace(/[A-Za-z0-9+/=]{60,}/g, (long) => `${long.slice(0, 20)}…`),
+  )
 }

@@ -11,18 +11,28 @@ import { requestExample } from './request-example.ts'
 
 /** A cell as a screen takes it; --json has them whole. */
 const mostShown = 200
-const cut = (text: string): string => (text.length > mostShown ? `${text.slice(0, mostShown)}… (${text.length} characters)` : text)
+const cut = (text: string): string =>
+  text.length > mostShown ? `${text.slice(0, mostShown)}… (${text.length} characters)` : text
 
-export async function showConfig(flags: FlagValues & { json?: boolean; schema?: boolean }): Promise<void> {
+export async function showConfig(
+  flags: FlagValues & { json?: boolean; schema?: boolean },
+): Promise<void> {
   if (flags.schema) {
     process.stdout.write(`${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
     return
   }
   const around = surroundings(await inspectMachine())
-  const experiment = loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around })
+  const experiment = loadExperiment({
+    file: flags.file as string | undefined,
+    flags,
+    environment: process.env,
+    ...around,
+  })
   for (const notice of experiment.notices) process.stderr.write(`${notice}\n`)
   const rows = describeExperiment(experiment)
-  const text = flags.json ? JSON.stringify(rows, null, 2) : table(rows.map((r) => [r.path, r.value, r.origin].map(cut))).join('\n')
+  const text = flags.json
+    ? JSON.stringify(rows, null, 2)
+    : table(rows.map((r) => [r.path, r.value, r.origin].map(cut))).join('\n')
   process.stdout.write(`${text}\n`)
   if (flags.json) return
   const example = await requestExample(experiment)

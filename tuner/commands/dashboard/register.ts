@@ -6,9 +6,15 @@ import type { DashboardFlags } from './run.ts'
 export function registerDashboard(program: Command): void {
   program
     .command('dashboard')
-    .description('experiments in the browser: verdict, Pareto front with a draggable SLO, capacity, trials; live while one runs')
+    .description(
+      'experiments in the browser: verdict, Pareto front with a draggable SLO, capacity, trials; live while one runs',
+    )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .addOption(storeOption('trial store (SQLite); of it only notes, tags and what is put away or deleted can be changed'))
+    .addOption(
+      storeOption(
+        'trial store (SQLite); of it only notes, tags and what is put away or deleted can be changed',
+      ),
+    )
     .option('--port <n>', 'port on 127.0.0.1; 0: any free one', '4455')
     .option('--read-only', 'nothing can be changed: no notes, no tags, nothing put away or deleted')
     .action(async (id: string | undefined, flags: DashboardFlags) => {

@@ -14,10 +14,17 @@ export interface DashboardFlags {
   readonly readOnly?: boolean
 }
 
-export async function dashboard(id: string | undefined, { db, port: asked, readOnly }: DashboardFlags): Promise<number> {
+export async function dashboard(
+  id: string | undefined,
+  { db, port: asked, readOnly }: DashboardFlags,
+): Promise<number> {
   const port = Number(asked)
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
-    throw new UserError(`--port ${asked} is no port`, 'give a number from 0 (any free one) to 65535', exitCodes.usage)
+    throw new UserError(
+      `--port ${asked} is no port`,
+      'give a number from 0 (any free one) to 65535',
+      exitCodes.usage,
+    )
   }
   const reader = await openExisting(db)
   const known = await reader.list()
@@ -34,13 +41,21 @@ export async function dashboard(id: string | undefined, { db, port: asked, readO
   try {
     await server.listen({ host: '127.0.0.1', port }).catch((error: NodeJS.ErrnoException) => {
       throw error.code === 'EADDRINUSE'
-        ? new UserError(`port ${port} is taken`, 'another dashboard may be running; choose another with --port, 0 for any free one')
+        ? new UserError(
+            `port ${port} is taken`,
+            'another dashboard may be running; choose another with --port, 0 for any free one',
+          )
         : error
     })
     const { port: given } = server.server.address() as AddressInfo
-    process.stdout.write(`http://127.0.0.1:${given}/${token === undefined ? '' : `#token=${token}`}\n`)
+    process.stdout.write(
+      `http://127.0.0.1:${given}/${token === undefined ? '' : `#token=${token}`}\n`,
+    )
     process.stderr.write(`Dashboard of ${db}; it follows experiments that run. Ctrl-C ends it.\n`)
-    if (!interrupt.signal.aborted) await new Promise((resolve) => interrupt.signal.addEventListener('abort', resolve, { once: true }))
+    if (!interrupt.signal.aborted)
+      await new Promise((resolve) =>
+        interrupt.signal.addEventListener('abort', resolve, { once: true }),
+      )
     return exitCodes.ok
   } finally {
     interrupt.dispose()

@@ -6,7 +6,9 @@ import type { DeleteFlags } from './run.ts'
 export function registerDelete(program: Command): void {
   program
     .command('delete')
-    .description('remove experiments with all their trials from the store, for good; tune annotate --archive only puts them away')
+    .description(
+      'remove experiments with all their trials from the store, for good; tune annotate --archive only puts them away',
+    )
     .argument('<experiments...>', 'ids, as in tune list')
     .option('--yes', 'do not ask')
     .addOption(storeOption())

@@ -46,7 +46,8 @@ async function isWanted(what: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY)
     throw usageError('tune delete: there is no terminal to ask whether it is meant', 'add --yes')
   const stop = new AbortController()
-  const interrupted = () => stop.abort(new UserError('interrupted: nothing was deleted', undefined, exitCodes.interrupted))
+  const interrupted = () =>
+    stop.abort(new UserError('interrupted: nothing was deleted', undefined, exitCodes.interrupted))
   const { say, close } = asker(true, stop.signal, interrupted)
   try {
     return /^y(es)?$/i.test(await say(`Delete ${what} for good? [y/N]`))

@@ -6,7 +6,9 @@ export function registerDoctor(program: Command): void {
     .command('doctor')
     .description('what this machine can do: cores, cgroups, GPUs, packages, cluster')
     .addOption(
-      new Option('--backend <name>', 'what to look at: this machine, or the cluster').choices(['local', 'kubernetes']).default('local'),
+      new Option('--backend <name>', 'what to look at: this machine, or the cluster')
+        .choices(['local', 'kubernetes'])
+        .default('local'),
     )
     .option('--namespace <name>', 'with --backend kubernetes: default that of the current context')
     .option('--json', 'print JSON')

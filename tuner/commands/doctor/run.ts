@@ -1,7 +1,12 @@
 /** `tune doctor`: what this machine can do, and what is missing for more. */
 import { gpuCatalogue } from '../../../trials/devices/catalogue.ts'
 import type { ClusterFacts } from '../../../trials/launchers/kubernetes/cluster-facts.ts'
-import { catalogueName, gpuWarnings, isWhole, shareBound } from '../../../trials/machine/gpu-offer.ts'
+import {
+  catalogueName,
+  gpuWarnings,
+  isWhole,
+  shareBound,
+} from '../../../trials/machine/gpu-offer.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { shareHint } from '../../experiment/gpus-here.ts'
@@ -18,10 +23,16 @@ interface Finding {
 
 function findingsOf(machine: MachineFacts): Finding[] {
   const { cgroups } = machine
-  const limits = [cgroups.cpuParent && 'CPU time', cgroups.memoryParent && 'memory'].filter((limit) => limit !== undefined)
+  const limits = [cgroups.cpuParent && 'CPU time', cgroups.memoryParent && 'memory'].filter(
+    (limit) => limit !== undefined,
+  )
   return [
     { ok: true, what: 'Node', found: process.version },
-    { ok: machine.cores > 1, what: 'CPU', found: `${machine.cores} cores, ${machine.affinity.length} usable (${machine.cpuModel})` },
+    {
+      ok: machine.cores > 1,
+      what: 'CPU',
+      found: `${machine.cores} cores, ${machine.affinity.length} usable (${machine.cpuModel})`,
+    },
     {
       ok: true,
       what: 'Memory',
@@ -30,7 +41,9 @@ function findingsOf(machine: MachineFacts): Finding[] {
     {
       ok: machine.taskset !== undefined,
       what: 'Core affinity',
-      found: machine.taskset ?? 'taskset not found (Debian: util-linux): cores are asked for by thread counts alone',
+      found:
+        machine.taskset ??
+        'taskset not found (Debian: util-linux): cores are asked for by thread counts alone',
     },
     {
       ok: limits.length > 0,
@@ -51,25 +64,44 @@ function findingsOf(machine: MachineFacts): Finding[] {
     {
       ok: machine.cluster !== undefined,
       what: 'Kubernetes',
-      found: machine.cluster ? `configuration at ${machine.cluster}` : 'no KUBECONFIG: trials run on this machine',
+      found: machine.cluster
+        ? `configuration at ${machine.cluster}`
+        : 'no KUBECONFIG: trials run on this machine',
     },
   ]
 }
 
-/** The GPUs, what is odd about each, how they can be shared, and whether the built-in server can use them. */
+/**
+ * The GPUs, what is odd about each, how they can be shared, and whether the built-in server can use
+ * them.
+ */
 function gpuFindings(machine: MachineFacts): Finding[] {
   const { gpus, gpuProblem, mps } = machine
-  const broken: Finding[] = gpuProblem === undefined ? [] : [{ ok: false, what: 'GPU', found: gpuProblem }]
+  const broken: Finding[] =
+    gpuProblem === undefined ? [] : [{ ok: false, what: 'GPU', found: gpuProblem }]
   if (gpus.length === 0)
     return gpuProblem === undefined
-      ? [{ ok: false, what: 'GPU', found: 'none found by nvidia-smi or rocm-smi: GPUs are emulated or simulated' }]
+      ? [
+          {
+            ok: false,
+            what: 'GPU',
+            found: 'none found by nvidia-smi or rocm-smi: GPUs are emulated or simulated',
+          },
+        ]
       : broken
   const found = gpus.flatMap((gpu): Finding[] => {
-    const slices = gpu.migEnabled ? `, MIG: ${gpu.migDevices.map((d) => d.profile).join(' ') || 'no slices'}` : ''
+    const slices = gpu.migEnabled
+      ? `, MIG: ${gpu.migDevices.map((d) => d.profile).join(' ') || 'no slices'}`
+      : ''
     const warnings = gpuWarnings(gpu, mps)
-    const unknown = catalogueName(gpu.name) === gpu.name && !gpuCatalogue.some(({ name }) => name === gpu.name)
+    const unknown =
+      catalogueName(gpu.name) === gpu.name && !gpuCatalogue.some(({ name }) => name === gpu.name)
     return [
-      { ok: warnings.length === 0, what: 'GPU', found: `${gpu.name}, ${memoryWords(gpu)}${slices}, driver ${gpu.driver}` },
+      {
+        ok: warnings.length === 0,
+        what: 'GPU',
+        found: `${gpu.name}, ${memoryWords(gpu)}${slices}, driver ${gpu.driver}`,
+      },
       ...warnings.map((warning) => ({ ok: false, what: '', found: warning })),
       ...(unknown
         ? [
@@ -96,17 +128,23 @@ function gpuFindings(machine: MachineFacts): Finding[] {
       ]
     : []
   const unused = whyUnused(['onnx', 'tfjs'], machine)
-  const builtin: Finding = { ok: unused === undefined, what: 'Built-in server', found: unused ?? 'uses the GPU' }
+  const builtin: Finding = {
+    ok: unused === undefined,
+    what: 'Built-in server',
+    found: unused ?? 'uses the GPU',
+  }
   return [...broken, ...found, ...sharing, builtin]
 }
 
-const memoryWords = ({ memoryMiB }: MachineFacts['gpus'][number]) => (memoryMiB === undefined ? 'memory not told' : `${memoryMiB} MiB`)
+const memoryWords = ({ memoryMiB }: MachineFacts['gpus'][number]) =>
+  memoryMiB === undefined ? 'memory not told' : `${memoryMiB} MiB`
 
 /** What the cluster offers, line by line. */
 export function clusterFindings(facts: ClusterFacts): Finding[] {
   const gpus = facts.gpus.map(({ product, gpu, scheme, nodes, divisible, resources }): Finding => {
     const held = Object.entries(resources).map(
-      ([name, { total, free }]) => `${name} ${free === undefined ? '' : `${free} free of `}${total}`,
+      ([name, { total, free }]) =>
+        `${name} ${free === undefined ? '' : `${free} free of `}${total}`,
     )
     return {
       ok: gpu !== undefined,
@@ -115,12 +153,18 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
     }
   })
   return [
-    { ok: true, what: 'Cluster', found: `${facts.server}, Kubernetes ${facts.version}, namespace ${facts.namespace}` },
+    {
+      ok: true,
+      what: 'Cluster',
+      found: `${facts.server}, Kubernetes ${facts.version}, namespace ${facts.namespace}`,
+    },
     {
       ok: facts.nodes > 0,
       what: 'Nodes',
       found:
-        facts.nodes > 0 ? `${facts.nodes}: ${facts.cpuCores} cores, ${Math.round(facts.memoryMiB / 1024)} GiB for pods` : 'none to be seen',
+        facts.nodes > 0
+          ? `${facts.nodes}: ${facts.cpuCores} cores, ${Math.round(facts.memoryMiB / 1024)} GiB for pods`
+          : 'none to be seen',
     },
     ...(facts.dra
       ? [
@@ -131,7 +175,15 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
           },
         ]
       : []),
-    ...(gpus.length > 0 ? gpus : [{ ok: false, what: 'GPU', found: 'no node offers any: tune CPU configurations, or emulated GPUs' }]),
+    ...(gpus.length > 0
+      ? gpus
+      : [
+          {
+            ok: false,
+            what: 'GPU',
+            found: 'no node offers any: tune CPU configurations, or emulated GPUs',
+          },
+        ]),
     ...(facts.migFaults ?? []).map((found) => ({ ok: false, what: 'MIG', found })),
     ...facts.problems.map((problem) => ({ ok: false, what: 'Not seen', found: problem })),
   ]
@@ -143,7 +195,8 @@ async function clusterDoctor(options: { json?: boolean; namespace?: string }): P
   const api = await connect(options.namespace)
   try {
     const facts = await inspectCluster(api)
-    const lines = () => doctorLines(clusterFindings(facts), styleOf(process.stdout, process.env)).join('\n')
+    const lines = () =>
+      doctorLines(clusterFindings(facts), styleOf(process.stdout, process.env)).join('\n')
     process.stdout.write(`${options.json ? JSON.stringify(facts, null, 2) : lines()}\n`)
     return exitCodes.ok
   } finally {
@@ -152,7 +205,11 @@ async function clusterDoctor(options: { json?: boolean; namespace?: string }): P
 }
 
 /** With backend 'kubernetes' it looks at the cluster in place of the machine. */
-export async function doctor(options: { json?: boolean; backend?: string; namespace?: string }): Promise<number> {
+export async function doctor(options: {
+  json?: boolean
+  backend?: string
+  namespace?: string
+}): Promise<number> {
   if (options.backend === 'kubernetes') return clusterDoctor(options)
   const machine = await inspectMachine()
   if (options.json) {

@@ -4,7 +4,9 @@ import { addExperimentOptions, type FlagValues } from '../../experiment/flags/fl
 /** `tune estimate`: predicted capacities with error bars, no trials. */
 export function registerEstimate(program: Command): void {
   const command = new Command('estimate')
-    .description('predict the capacity of every configuration with its error, by the device model; nothing is run')
+    .description(
+      'predict the capacity of every configuration with its error, by the device model; nothing is run',
+    )
     .option('--json', 'print JSON, every configuration')
     .option('--top <rows>', 'configurations to show', '10')
   addExperimentOptions(command)

@@ -21,7 +21,10 @@ test('every configuration of the space, the best first, each with its error', ()
   expect(rows.length).toBeGreaterThan(50)
   expect(rows.map((r) => r.logCost)).toEqual(rows.map((r) => r.logCost).sort((a, b) => a - b))
   expect(rows.every((r) => r.relativeError > 0 && r.capacityRps > 0 && r.idleMs <= 50)).toBe(true)
-  expect(rows[0]!.pricePerMillionRequests).toBeCloseTo((rows[0]!.pricePerHour / 3600 / rows[0]!.capacityRps) * 1e6, 6)
+  expect(rows[0]!.pricePerMillionRequests).toBeCloseTo(
+    (rows[0]!.pricePerHour / 3600 / rows[0]!.capacityRps) * 1e6,
+    6,
+  )
   expect(excluded.cannotServe).toBe(0)
 })
 
@@ -34,8 +37,12 @@ test('an SLO that nothing meets leaves no rows and says how many miss it', () =>
 
 test('a model that fits on no GPU is refused with the nearest configuration', () => {
   const { experiment, problem } = estimated({ model: 'vgg16', backend: 'simulated' })
-  const holds = (c: Configuration) => c.gpu === 'T4' && c.gpuMemoryPercent === 10 && c.batchSize === 128
-  const onT4: typeof problem = { ...problem, space: { ...problem.space, constraints: [{ text: 'a tenth of a T4, batch 128', holds }] } }
+  const holds = (c: Configuration) =>
+    c.gpu === 'T4' && c.gpuMemoryPercent === 10 && c.batchSize === 128
+  const onT4: typeof problem = {
+    ...problem,
+    space: { ...problem.space, constraints: [{ text: 'a tenth of a T4, batch 128', holds }] },
+  }
   expect(() => refuseWhatNeverServes(experiment, onT4)).toThrow(
     /no configuration of the space can serve vgg16; the nearest, .*T4.*: needs \d+ MiB of GPU memory, has 1536 MiB/,
   )
@@ -47,15 +54,25 @@ describe('refused, each with what is wrong and where', () => {
   const inFile = (space: string) => () => loadFile(`model: bert\nslo: 50ms\nspace: ${space}\n`)
   test.each([
     ['an unknown GPU', '{gpu: [T5]}', /^e\.yaml:3:\d+ .*unknown GPU 'T5'/],
-    ['a MIG profile on a GPU without any', '{gpu: [T4], migProfile: [1g.5gb]}', /^e\.yaml:3:\d+ .*none of T4 has the profile 1g\.5gb/],
-    ['a MIG profile that its GPU does not have', '{gpu: [A100-40GB], migProfile: [1g.7gb]}', /none of A100-40GB has the profile 1g\.7gb/],
+    [
+      'a MIG profile on a GPU without any',
+      '{gpu: [T4], migProfile: [1g.5gb]}',
+      /^e\.yaml:3:\d+ .*none of T4 has the profile 1g\.5gb/,
+    ],
+    [
+      'a MIG profile that its GPU does not have',
+      '{gpu: [A100-40GB], migProfile: [1g.7gb]}',
+      /none of A100-40GB has the profile 1g\.7gb/,
+    ],
   ])('%s', (_, space, message) => {
     expect(problemLines(inFile(space)).join('\n')).toMatch(message)
   })
 
   test('a GPU near in name is named', () => {
     expect(problemsOf(() => load({ ...bert, gpus: 'T5' }))[0]!.hint).toMatch(/did you mean T4/)
-    expect(problemsOf(inFile('{gpu: [A100-40GB], migProfile: [1g.7gb]}'))[0]!.hint).toMatch(/did you mean 1g\.5gb/)
+    expect(problemsOf(inFile('{gpu: [A100-40GB], migProfile: [1g.7gb]}'))[0]!.hint).toMatch(
+      /did you mean 1g\.5gb/,
+    )
   })
 
   test('an architecture file without a dimension', () => {
@@ -69,7 +86,9 @@ describe('refused, each with what is wrong and where', () => {
   })
 
   test('a GPU file that is not there, or leaves the peak out', () => {
-    expect(problemLines(() => load({ ...bert, gpuCatalogue: 'none.yaml' })).join()).toMatch(/the GPU file cannot be read: .*none\.yaml/)
+    expect(problemLines(() => load({ ...bert, gpuCatalogue: 'none.yaml' })).join()).toMatch(
+      /the GPU file cannot be read: .*none\.yaml/,
+    )
     write('gpus.yaml', 'Home Card: { memoryGiB: 16, bandwidthGBs: 500 }\n')
     expect(problemLines(() => load({ ...bert, gpuCatalogue: 'gpus.yaml' })).join()).toMatch(
       /gpus\.yaml:1: Home Card\.peakTflops: expected the dense TFLOP\/s of each precision/,
@@ -79,16 +98,31 @@ describe('refused, each with what is wrong and where', () => {
   test('a server of which nothing is known, and a model whose architecture is not', () => {
     const { experiment, problem } = estimated({})
     const url = { ...experiment, predictor: { ...experiment.predictor, kind: 'url' } } as Experiment
-    expect(() => estimateAll(url, problem)).toThrow(/a url predictor cannot be estimated: what it does is not known/)
-    const own = { ...experiment, model: { name: 'mine', path: 'mine.onnx', architecture: 'mine' } } as Experiment
-    expect(() => estimateAll(own, problem)).toThrow(/a model of your own cannot be estimated: its architecture is not known/)
+    expect(() => estimateAll(url, problem)).toThrow(
+      /a url predictor cannot be estimated: what it does is not known/,
+    )
+    const own = {
+      ...experiment,
+      model: { name: 'mine', path: 'mine.onnx', architecture: 'mine' },
+    } as Experiment
+    expect(() => estimateAll(own, problem)).toThrow(
+      /a model of your own cannot be estimated: its architecture is not known/,
+    )
   })
 })
 
 test('what the model cannot read is excluded with its reason: fp8 on a GPU without it', () => {
   const { experiment, problem } = estimated({ gpus: 'V100' })
-  const precision = { kind: 'categorical', name: 'precision', values: ['fp16', 'fp8'], category: 'env' } as const
-  const space = { ...problem.space, parameters: [...problem.space.parameters.filter((p) => p.name !== 'precision'), precision] }
+  const precision = {
+    kind: 'categorical',
+    name: 'precision',
+    values: ['fp16', 'fp8'],
+    category: 'env',
+  } as const
+  const space = {
+    ...problem.space,
+    parameters: [...problem.space.parameters.filter((p) => p.name !== 'precision'), precision],
+  }
   const { rows, excluded, reasons } = estimateAll(experiment, { ...problem, space })
   expect(rows.length).toBeGreaterThan(0)
   expect(rows.every((r) => r.configuration.precision === 'fp16')).toBe(true)
@@ -98,26 +132,50 @@ test('what the model cannot read is excluded with its reason: fp8 on a GPU witho
 
 test('of a calibrated server a parameter of which nothing is known has a factor of two where it differs', () => {
   const { experiment, problem } = estimated({ gpus: 'A10' })
-  const dtype = { kind: 'categorical', name: 'dtype', values: ['fp16', 'fp32'], category: 'server' } as const
+  const dtype = {
+    kind: 'categorical',
+    name: 'dtype',
+    values: ['fp16', 'fp32'],
+    category: 'server',
+  } as const
   const space = { ...problem.space, parameters: [...problem.space.parameters, dtype] }
   const calibrated = {
-    ...{ name: 'own', server: 'python3 serve.py', model: 'bert-base', device: 'A10', measuredAt: '2026-11-26T07:00:00.000Z' },
+    ...{
+      name: 'own',
+      server: 'python3 serve.py',
+      model: 'bert-base',
+      device: 'A10',
+      measuredAt: '2026-11-26T07:00:00.000Z',
+    },
     configuration: { gpu: 'A10', batchSize: 64, dtype: 'fp16' },
     points: [1, 4, 16, 64].map((batch) => ({ batch, latencyMs: 4 + batch, processes: 1 })),
     memory: [],
   }
   const { rows, caveat } = estimateAll({ ...experiment, space, calibrated }, { ...problem, space })
-  const errorsOf = (value: string) => rows.filter((row) => row.configuration.dtype === value).map((row) => row.relativeError)
+  const errorsOf = (value: string) =>
+    rows.filter((row) => row.configuration.dtype === value).map((row) => row.relativeError)
   expect(Math.min(...errorsOf('fp16'))).toBeLessThan(0.3)
   expect(Math.min(...errorsOf('fp32'))).toBeGreaterThan(0.5)
-  expect(caveat).toContain('What dtype other than fp16 changes is not known: there the error is a factor of two.')
+  expect(caveat).toContain(
+    'What dtype other than fp16 changes is not known: there the error is a factor of two.',
+  )
 })
 
 const box = new CliBox()
 afterAll(() => box.dispose())
 
 test('the command prints a table, says what it is, and exits with 3 where nothing meets the SLO', async () => {
-  const shown = await box.start(['estimate', '--model', 'bert', '--slo', '50ms', '--gpus', 'T4', '--top', '2']).result
+  const shown = await box.start([
+    'estimate',
+    '--model',
+    'bert',
+    '--slo',
+    '50ms',
+    '--gpus',
+    'T4',
+    '--top',
+    '2',
+  ]).result
   expect(shown.stderr).toBe('')
   expect(shown.code).toBe(0)
   expect(shown.stdout).toMatch(/^Expected best: .*T4.*req\/s ± [\d.]+ %, \$/)
@@ -126,10 +184,19 @@ test('the command prints a table, says what it is, and exits with 3 where nothin
   const nothing = await box.start(['estimate', '--model', 'bert', '--slo', '1ms', '--json']).result
   expect(nothing.code).toBe(3)
   expect(JSON.parse(nothing.stdout)).toMatchObject({ schema: 'tune.estimate/v1', rows: [] })
-  const wrong = await box.start(['estimate', '--model', 'bert', '--slo', '50ms', '--top', 'many']).result
+  const wrong = await box.start(['estimate', '--model', 'bert', '--slo', '50ms', '--top', 'many'])
+    .result
   expect(wrong.code).toBe(2)
   expect(wrong.stderr).toMatch(/--top: 'many' is not a number of rows/)
-  const unknown = await box.start(['estimate', '--model', 'bert', '--slo', '50ms', '--objective', 'min-energy']).result
+  const unknown = await box.start([
+    'estimate',
+    '--model',
+    'bert',
+    '--slo',
+    '50ms',
+    '--objective',
+    'min-energy',
+  ]).result
   expect([unknown.code, unknown.stdout]).toEqual([2, ''])
   expect(unknown.stderr).toMatch(/nothing of J per request/)
 })

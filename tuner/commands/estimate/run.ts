@@ -1,5 +1,16 @@
-/** `tune estimate`: what the device model expects of every configuration, with error bars; nothing is started or measured. */
-import { latency, percent, rate, significant, sloText, sloValue, writing } from '../../../reports/format.ts'
+/**
+ * `tune estimate`: what the device model expects of every configuration, with error bars; nothing
+ * is started or measured.
+ */
+import {
+  latency,
+  percent,
+  rate,
+  significant,
+  sloText,
+  sloValue,
+  writing,
+} from '../../../reports/format.ts'
 import { costText, learnsPlainly, unitOf } from '../../../search/objective.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { withCalibration } from '../../backends/calibrated.ts'
@@ -13,10 +24,17 @@ import { loadPriceBook, problemOf } from '../../loop/problem.ts'
 import { table } from '../../render/columns.ts'
 
 /** The command. Returns the exit code. */
-export async function estimate(flags: FlagValues & { json?: boolean; top?: string }): Promise<number> {
+export async function estimate(
+  flags: FlagValues & { json?: boolean; top?: string },
+): Promise<number> {
   const around = surroundings(await inspectMachine())
   const experiment = await withCalibration(
-    loadExperiment({ file: flags.file as string | undefined, flags, environment: process.env, ...around }),
+    loadExperiment({
+      file: flags.file as string | undefined,
+      flags,
+      environment: process.env,
+      ...around,
+    }),
   )
   if (!learnsPlainly(experiment.objective))
     throw new UserError(
@@ -26,11 +44,22 @@ export async function estimate(flags: FlagValues & { json?: boolean; top?: strin
     )
   const top = Number(flags.top ?? 10)
   if (!(Number.isInteger(top) && top >= 1))
-    throw new UserError(`--top: '${flags.top}' is not a number of rows`, 'give a whole number from 1', exitCodes.usage)
-  const problem = problemOf(experiment, await loadPriceBook(experiment.pricesPath, experiment.own.gpus))
+    throw new UserError(
+      `--top: '${flags.top}' is not a number of rows`,
+      'give a whole number from 1',
+      exitCodes.usage,
+    )
+  const problem = problemOf(
+    experiment,
+    await loadPriceBook(experiment.pricesPath, experiment.own.gpus),
+  )
   const estimates = estimateAll(experiment, problem)
   for (const notice of experiment.notices) process.stderr.write(`${notice}\n`)
-  process.stdout.write(flags.json ? `${JSON.stringify(estimates, null, 2)}\n` : `${lines(estimates, experiment, top).join('\n')}\n`)
+  process.stdout.write(
+    flags.json
+      ? `${JSON.stringify(estimates, null, 2)}\n`
+      : `${lines(estimates, experiment, top).join('\n')}\n`,
+  )
   return estimates.rows.length > 0 ? exitCodes.ok : exitCodes.sloUnmet
 }
 
@@ -50,7 +79,9 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: nu
   ]
   const best = rows[0]
   if (!best) return [`No configuration is expected to meet ${sloText(slo)}.`, ...tail]
-  const rivals = rows.filter((r) => r.logCost - best.logCost <= Math.hypot(r.relativeError, best.relativeError)).length - 1
+  const rivals =
+    rows.filter((r) => r.logCost - best.logCost <= Math.hypot(r.relativeError, best.relativeError))
+      .length - 1
   return [
     `Expected best: ${best.label}: ${rate(best.capacityRps)} ± ${percent(best.relativeError)}, ${costText(objective, best, writing)}`,
     rivals > 0

@@ -19,13 +19,25 @@ batch: {embed: {table: embed.csv, slo: 1m, perDay: 500000, image: 'registry.exam
 `,
     }))
       writeFileSync(join(box.folder, name), text)
-    const { code, stdout } = await box.run(['fleet', '-f', 'fleet.yaml', '--solver-time', '4s', '--out', 'out'])
+    const { code, stdout } = await box.run([
+      'fleet',
+      '-f',
+      'fleet.yaml',
+      '--solver-time',
+      '4s',
+      '--out',
+      'out',
+    ])
     expect(code).toBe(0)
     expect(stdout).toContain('Of low priority')
     const fleet = JSON.parse(readFileSync(join(box.folder, 'out/fleet.json'), 'utf8'))
-    expect(fleet.lowPriority).toMatchObject([{ name: 'embed', donePerDay: 500_000, places: [{ gpu: 'T4', slice: 'whole', replicas: 3 }] }])
+    expect(fleet.lowPriority).toMatchObject([
+      { name: 'embed', donePerDay: 500_000, places: [{ gpu: 'T4', slice: 'whole', replicas: 3 }] },
+    ])
     expect(fleet.gpus).toHaveLength(4)
-    const written = ['priority.yaml', 'models/embed-t4.yaml'].map((path) => readFileSync(join(box.folder, 'out', path), 'utf8'))
+    const written = ['priority.yaml', 'models/embed-t4.yaml'].map((path) =>
+      readFileSync(join(box.folder, 'out', path), 'utf8'),
+    )
     const { objects, problems } = checkManifests(written.join('---\n'))
     expect(problems).toEqual([])
     const [{ metadata, value, preemptionPolicy }] = objects as unknown as [
@@ -36,7 +48,9 @@ batch: {embed: {table: embed.csv, slo: 1m, perDay: 500000, image: 'registry.exam
       spec: { replicas: 3, template: { spec: { priorityClassName: metadata.name } } },
     })
     expect(objects.map(({ kind }) => kind)).not.toContain('PodDisruptionBudget')
-    expect(readFileSync(join(box.folder, 'out/models/web-t4.yaml'), 'utf8')).not.toContain('priorityClassName')
+    expect(readFileSync(join(box.folder, 'out/models/web-t4.yaml'), 'utf8')).not.toContain(
+      'priorityClassName',
+    )
   } finally {
     await box.end()
   }

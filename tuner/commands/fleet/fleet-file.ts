@@ -1,4 +1,7 @@
-/** What a fleet file says: models with their traffic and what was measured of them, and the GPUs to be had. */
+/**
+ * What a fleet file says: models with their traffic and what was measured of them, and the GPUs to
+ * be had.
+ */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import type { Slo } from '../../../profiler/types.ts'
@@ -6,7 +9,12 @@ import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/in
 import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
-import { type Demand, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
+import {
+  type Demand,
+  steadyDemand,
+  tableDemand,
+  traceDemand,
+} from '../../../reports/plan/demand.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { findGpu, type Gpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
@@ -30,7 +38,11 @@ const read = <T>(what: string, parse: (text: string | number) => T) =>
     try {
       return parse(value)
     } catch (error) {
-      context.addIssue({ code: 'custom', message: `${(error as Error).message} (${what})`, input: value })
+      context.addIssue({
+        code: 'custom',
+        message: `${(error as Error).message} (${what})`,
+        input: value,
+      })
       return z.NEVER
     }
   })
@@ -67,7 +79,10 @@ const gpu = z.strictObject({
   mps: z.boolean().default(false),
   perNode: z.number().int().min(1).max(64).default(1),
 })
-/** Whether models leave memory for one another: by the hours of their demand, or as requests come too. */
+/**
+ * Whether models leave memory for one another: by the hours of their demand, or as requests come
+ * too.
+ */
 const turns = z.enum(['byHour', 'onDemand', 'never'])
 
 /** GPUs that may be lost. */
@@ -85,12 +100,14 @@ const sloOrLimit = z.union([z.string(), z.number()]).transform((value, context):
 /** Of an SLO where nothing is said, as of experiments. */
 const maxErrorRate = 0.001
 
-const isPlain = ({ metric, limits, percentile }: Slo): boolean => metric === undefined && limits === undefined && percentile === 0.99
+const isPlain = ({ metric, limits, percentile }: Slo): boolean =>
+  metric === undefined && limits === undefined && percentile === 0.99
 
 /** What the built-in predictor serves on a GPU. */
 const builtin = read('a model of the built-in predictor', (text) => {
   const { kind, name } = architectureOf(String(text))
-  if (kind === 'decoder') throw new Error(`${name} generates text, and is not measured beside others`)
+  if (kind === 'decoder')
+    throw new Error(`${name} generates text, and is not measured beside others`)
   return String(text)
 })
 
@@ -115,48 +132,75 @@ const model = z
     endsEarly: duration.optional(),
     demand,
   })
-  .superRefine(({ experiment, table, classes, llm, slo, turns: inTurns, builtin: inPlace, server }, context) => {
-    if (inPlace !== undefined && server !== undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['server'],
-        message: 'starts it as it is, and builtin: another in its place: one of them',
-        input: server,
-      })
-    if ((classes ?? llm) !== undefined && inTurns === 'onDemand')
-      context.addIssue({
-        code: 'custom',
-        path: ['turns'],
-        message: 'models whose requests are told apart take turns by the hours: turns: byHour',
-        input: inTurns,
-      })
-    if ([experiment, table, classes, llm].filter((source) => source !== undefined).length !== 1)
-      context.addIssue({
-        code: 'custom',
-        message:
-          'needs what was measured of it: experiment: ID, table: FILE.csv or classes:, or llm: to estimate a language model (one of them)',
-      })
-    if (llm !== undefined && slo === undefined)
-      context.addIssue({ code: 'custom', path: ['slo'], message: "is needed by llm:, as in 'p90 tpot<80ms'" })
-    if (llm === undefined && slo !== undefined && !isPlain(slo))
-      context.addIssue({
-        code: 'custom',
-        path: ['slo'],
-        message: 'is a p99 of whole answers, such as 50ms: what was measured keeps the SLO of its experiment; others are of llm:',
-      })
-  })
+  .superRefine(
+    (
+      { experiment, table, classes, llm, slo, turns: inTurns, builtin: inPlace, server },
+      context,
+    ) => {
+      if (inPlace !== undefined && server !== undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['server'],
+          message: 'starts it as it is, and builtin: another in its place: one of them',
+          input: server,
+        })
+      if ((classes ?? llm) !== undefined && inTurns === 'onDemand')
+        context.addIssue({
+          code: 'custom',
+          path: ['turns'],
+          message: 'models whose requests are told apart take turns by the hours: turns: byHour',
+          input: inTurns,
+        })
+      if ([experiment, table, classes, llm].filter((source) => source !== undefined).length !== 1)
+        context.addIssue({
+          code: 'custom',
+          message:
+            'needs what was measured of it: experiment: ID, table: FILE.csv or classes:, or llm: to estimate a language model (one of them)',
+        })
+      if (llm !== undefined && slo === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['slo'],
+          message: "is needed by llm:, as in 'p90 tpot<80ms'",
+        })
+      if (llm === undefined && slo !== undefined && !isPlain(slo))
+        context.addIssue({
+          code: 'custom',
+          path: ['slo'],
+          message:
+            'is a p99 of whole answers, such as 50ms: what was measured keeps the SLO of its experiment; others are of llm:',
+        })
+    },
+  )
 /** Work of low priority: what was measured of it, and how much of it a day is to bring. */
 const batchJob = z
   .strictObject({
-    ...{ experiment: model.shape.experiment, table: model.shape.table, gpu: model.shape.gpu, slo: model.shape.slo },
-    ...{ image: model.shape.image, port: model.shape.port, health: model.shape.health, modelUri: model.shape.modelUri },
+    ...{
+      experiment: model.shape.experiment,
+      table: model.shape.table,
+      gpu: model.shape.gpu,
+      slo: model.shape.slo,
+    },
+    ...{
+      image: model.shape.image,
+      port: model.shape.port,
+      health: model.shape.health,
+      modelUri: model.shape.modelUri,
+    },
     perDay: positive,
   })
   .superRefine(({ experiment, table, slo }, context) => {
     if ((experiment === undefined) === (table === undefined))
-      context.addIssue({ code: 'custom', message: 'needs what was measured of it: experiment: ID or table: FILE.csv (one of them)' })
+      context.addIssue({
+        code: 'custom',
+        message: 'needs what was measured of it: experiment: ID or table: FILE.csv (one of them)',
+      })
     if (slo !== undefined && !isPlain(slo))
-      context.addIssue({ code: 'custom', path: ['slo'], message: 'is a p99 of whole answers, such as 10m' })
+      context.addIssue({
+        code: 'custom',
+        path: ['slo'],
+        message: 'is a p99 of whole answers, such as 10m',
+      })
   })
 
 /** It stands in the comments of manifests, and in tables. */
@@ -166,7 +210,12 @@ const fleet = z
   .strictObject({
     gpus: z.record(
       z.string(),
-      gpu.nullable().transform((given) => given ?? { price: undefined, count: undefined, mig: true, mps: false, perNode: 1 }),
+      gpu
+        .nullable()
+        .transform(
+          (given) =>
+            given ?? { price: undefined, count: undefined, mig: true, mps: false, perNode: 1 },
+        ),
     ),
     models: z.record(z.string(), model),
     batch: z.record(z.string(), batchJob).default({}),
@@ -175,15 +224,30 @@ const fleet = z
     endsEarly: duration.optional(),
     apart: z.array(z.array(z.string()).min(2)).default([]),
     pairs: z.string().min(1).optional(),
-    headroom: share.refine((part) => part < 1, 'all of a replica kept free leaves nothing to serve with').default(0),
+    headroom: share
+      .refine((part) => part < 1, 'all of a replica kept free leaves nothing to serve with')
+      .default(0),
     today: todaySchema(gpuName).optional(),
-    timezone: z.string().refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'").default('UTC'),
+    timezone: z
+      .string()
+      .refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'")
+      .default('UTC'),
   })
   .superRefine(({ models, batch, apart }, context) => {
     for (const name of Object.keys(batch).filter((one) => one in models || !isLine(one)))
-      context.addIssue({ code: 'custom', path: ['batch', name], message: 'has a name of its own, one line of text', input: name })
+      context.addIssue({
+        code: 'custom',
+        path: ['batch', name],
+        message: 'has a name of its own, one line of text',
+        input: name,
+      })
     for (const name of Object.keys(models).filter((one) => !isLine(one)))
-      context.addIssue({ code: 'custom', path: ['models', name], message: 'the name of a model is one line of text', input: name })
+      context.addIssue({
+        code: 'custom',
+        path: ['models', name],
+        message: 'the name of a model is one line of text',
+        input: name,
+      })
     for (const [i, group] of apart.entries())
       for (const [j, name] of group.entries()) {
         const message = !(name in models)
@@ -191,7 +255,8 @@ const fleet = z
           : group.indexOf(name) < j
             ? `'${name}' is named twice`
             : undefined
-        if (message !== undefined) context.addIssue({ code: 'custom', path: ['apart', i, j], message, input: name })
+        if (message !== undefined)
+          context.addIssue({ code: 'custom', path: ['apart', i, j], message, input: name })
       }
   })
 
@@ -202,7 +267,10 @@ export interface FleetModelEntry {
   /** Path of a table. */
   readonly table?: string
   /** Measured by themselves, each as a model of its own. */
-  readonly classes?: readonly (Pick<FleetModelEntry, 'name' | 'experiment' | 'table' | 'gpu' | 'sloMs'> & { readonly share: number })[]
+  readonly classes?: readonly (Pick<
+    FleetModelEntry,
+    'name' | 'experiment' | 'table' | 'gpu' | 'sloMs'
+  > & { readonly share: number })[]
   /** Estimated. */
   readonly llm?: { readonly entry: LlmEntry; readonly slo: Slo }
   /** What a table's rows were measured on, where they do not say. */
@@ -265,7 +333,22 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const models = Object.entries(given.models).map(
     ([
       name,
-      { slo, gpu: on, table, experiment, demand: asked, spare: _, classes, llm, turns, load, wake, endsEarly, server, ...deployed },
+      {
+        slo,
+        gpu: on,
+        table,
+        experiment,
+        demand: asked,
+        spare: _,
+        classes,
+        llm,
+        turns,
+        load,
+        wake,
+        endsEarly,
+        server,
+        ...deployed
+      },
     ]): FleetModelEntry => {
       const source = sourceOf(path, kinds)
       const inTurns = turns ?? given.turns
@@ -298,17 +381,28 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       exitCodes.usage,
     )
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
-  const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) => (spare > 0 ? [name] : []))
-  const pairs = given.pairs === undefined ? undefined : pairsAt(resolve(dirname(path), given.pairs), given.pairs)
-  const rules = { spared: new Set(spared), apart: given.apart, slows: interferenceOf(pairs?.measured) }
+  const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) =>
+    spare > 0 ? [name] : [],
+  )
+  const pairs =
+    given.pairs === undefined
+      ? undefined
+      : pairsAt(resolve(dirname(path), given.pairs), given.pairs)
+  const rules = {
+    spared: new Set(spared),
+    apart: given.apart,
+    slows: interferenceOf(pairs?.measured),
+  }
   return {
     folder: dirname(path),
     kinds,
     models,
-    batch: Object.entries(given.batch).map(([name, { slo, gpu: on, table, experiment, ...rest }]) => ({
-      ...{ name, ...rest },
-      ...sourceOf(path, kinds)({ table, experiment, gpu: on, slo: slo?.limitMs }),
-    })),
+    batch: Object.entries(given.batch).map(
+      ([name, { slo, gpu: on, table, experiment, ...rest }]) => ({
+        ...{ name, ...rest },
+        ...sourceOf(path, kinds)({ table, experiment, gpu: on, slo: slo?.limitMs }),
+      }),
+    ),
     rules,
     headroom: given.headroom,
     timezone: given.timezone,
@@ -346,7 +440,12 @@ const sourceOf =
 /** The solver tells costs apart to a millionth. */
 const leastPrice = 0.001
 
-function gpuKind(name: string, { price, count, mig, mps }: z.output<typeof gpu>, path: string, book: PriceBook): GpuKind {
+function gpuKind(
+  name: string,
+  { price, count, mig, mps }: z.output<typeof gpu>,
+  path: string,
+  book: PriceBook,
+): GpuKind {
   try {
     const found = findGpu(name)
     const pricePerHour = price ?? book.gpus[found.name]?.perHour
@@ -357,7 +456,11 @@ function gpuKind(name: string, { price, count, mig, mps }: z.output<typeof gpu>,
         exitCodes.usage,
       )
     if (pricePerHour === undefined)
-      throw new UserError(`${path}: no price is known for ${found.name}`, `give one: gpus: {${name}: {price: 2.50}}`, exitCodes.usage)
+      throw new UserError(
+        `${path}: no price is known for ${found.name}`,
+        `give one: gpus: {${name}: {price: 2.50}}`,
+        exitCodes.usage,
+      )
     return {
       name: found.name,
       pricePerHour,
@@ -375,4 +478,5 @@ function gpuKind(name: string, { price, count, mig, mps }: z.output<typeof gpu>,
   }
 }
 
-const tracedFrom = (path: string, model: string): Demand => traceDemand(givenText(path, `the trace of ${model}`, '--file', 'data'), path)
+const tracedFrom = (path: string, model: string): Demand =>
+  traceDemand(givenText(path, `the trace of ${model}`, '--file', 'data'), path)

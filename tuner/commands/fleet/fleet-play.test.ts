@@ -1,4 +1,7 @@
-/** A fleet as planned, played: every placement in virtual time under its share of the traffic, seen by a client that shares no code with the tuner. */
+/**
+ * A fleet as planned, played: every placement in virtual time under its share of the traffic, seen
+ * by a client that shares no code with the tuner.
+ */
 import { expect, test } from 'vitest'
 import type { Target } from '../../../profiler/types.ts'
 import { simulatedBackend } from '../../backends/simulated-backend.ts'
@@ -9,12 +12,19 @@ import { type PlayedModel, playedFleet } from './testing/played-fleet.ts'
 
 const day = { speed: 60, hours: 24 }
 
-/** Placed so, every request of a day of the trace goes to one of the replicas, as often as it can carry. */
-async function played({ experiment, placements, trace, ...slo }: PlayedModel, random: () => number) {
+/**
+ * Placed so, every request of a day of the trace goes to one of the replicas, as often as it can
+ * carry.
+ */
+async function played(
+  { experiment, placements, trace, ...slo }: PlayedModel,
+  random: () => number,
+) {
   const { launcher } = simulatedBackend(experiment.experiment)
   const weights = placements.map(({ rateRps }) => ({ weight: rateRps }))
   const shares = placements.map((): { atMs: number; traceS: number }[] => [])
-  for (const arrival of arrivalsOf(trace, day, random)) shares[choose(weights, random)]!.push(arrival)
+  for (const arrival of arrivalsOf(trace, day, random))
+    shares[choose(weights, random)]!.push(arrival)
   const answers = []
   for (const [i, { configuration }] of placements.entries()) {
     const { target } = await launcher.launch(configuration, i + 1, new AbortController().signal)
@@ -28,7 +38,12 @@ async function played({ experiment, placements, trace, ...slo }: PlayedModel, ra
       seed: 5,
     })
     expect(latencyMs.length).toBe(arrivals.atMs.length)
-    answers.push(...shares[i]!.map(({ traceS }, k) => ({ ms: Number.isNaN(latencyMs[k]!) ? undefined : latencyMs[k]!, traceS })))
+    answers.push(
+      ...shares[i]!.map(({ traceS }, k) => ({
+        ms: Number.isNaN(latencyMs[k]!) ? undefined : latencyMs[k]!,
+        traceS,
+      })),
+    )
   }
   return summaryOf(answers, slo)
 }
@@ -49,7 +64,11 @@ test('four models on two GPUs: every SLO is kept over a day, the money is as sai
     // Two models share a GPU at least, and no slice is given twice.
     const placed = fleet.models.flatMap(({ placements }) => placements)
     expect(placed.length).toBeLessThanOrEqual(fleet.gpus.flat().length)
-    expect(placed.every(({ configuration, slice }) => [slice, 'none'].includes(String(configuration.migProfile)))).toBe(true)
+    expect(
+      placed.every(({ configuration, slice }) =>
+        [slice, 'none'].includes(String(configuration.migProfile)),
+      ),
+    ).toBe(true)
     const random = randomOf(1)
     for (const model of fleet.models) {
       const saw = await played(model, random)
@@ -58,7 +77,10 @@ test('four models on two GPUs: every SLO is kept over a day, the money is as sai
       const rates = [...model.trace.matchAll(/,([\d.]+)/g)].map(([, rps]) => Number(rps))
       const carried = model.placements.reduce((sum, { rateRps }) => sum + rateRps, 0)
       const factor = (1.5 * carried) / Math.max(...rates)
-      const slower = { ...model, trace: model.trace.replace(/,([\d.]+)/g, (_, rps) => `,${Number(rps) * factor}`) }
+      const slower = {
+        ...model,
+        trace: model.trace.replace(/,([\d.]+)/g, (_, rps) => `,${Number(rps) * factor}`),
+      }
       expect((await played(slower, random)).kept, `${model.name}, overloaded`).toBe(false)
     }
   } finally {

@@ -1,11 +1,19 @@
-/** Models that a packing puts on one GPU under MPS, launched together on their shares and kept busy: how much longer a batch of each takes than alone. */
+/**
+ * Models that a packing puts on one GPU under MPS, launched together on their shares and kept busy:
+ * how much longer a batch of each takes than alone.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { HttpLoadGenerator, type Target } from '../../../profiler/index.ts'
 import type { MeasuredPair } from '../../../reports/fleet/measured-pairs.ts'
-import { FleetError, type PackedGpu, type Packing, type Segment } from '../../../reports/fleet/packing.ts'
+import {
+  FleetError,
+  type PackedGpu,
+  type Packing,
+  type Segment,
+} from '../../../reports/fleet/packing.ts'
 import { unmeasuredContents } from '../../../reports/fleet/sharing-blocks.ts'
 import { percent } from '../../../reports/format.ts'
 import { builtinMetrics } from '../../../trials/launchers/local/device-probes.ts'
@@ -27,7 +35,10 @@ interface PairsAsked {
   readonly machine?: MachineFacts
 }
 
-/** Contents one after the other; those of which all is known are left out. @throws FleetError for models that nothing says how to start */
+/**
+ * Contents one after the other; those of which all is known are left out. @throws FleetError for
+ * models that nothing says how to start
+ */
 export async function measurePairs(asked: PairsAsked): Promise<MeasuredPair[]> {
   const contents = unmeasuredContents(asked.atPeaks)
   const wanted = new Set(contents.flatMap(({ slots }) => slots.flatMap(({ model }) => model ?? [])))
@@ -51,7 +62,8 @@ export async function measurePairs(asked: PairsAsked): Promise<MeasuredPair[]> {
   return found
 }
 
-const entryOf = (models: readonly FleetModelEntry[], name: string): FleetModelEntry => models.find((of) => of.name === name)!
+const entryOf = (models: readonly FleetModelEntry[], name: string): FleetModelEntry =>
+  models.find((of) => of.name === name)!
 
 interface Running {
   readonly model: string
@@ -62,13 +74,24 @@ interface Running {
   readonly countsBatches: boolean
 }
 
-async function measuredOn(content: PackedGpu, asked: PairsAsked, machine: MachineFacts): Promise<MeasuredPair[]> {
+async function measuredOn(
+  content: PackedGpu,
+  asked: PairsAsked,
+  machine: MachineFacts,
+): Promise<MeasuredPair[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tune-pairs-'))
   const running: Running[] = []
   try {
     for (const { model, segment } of content.slots) {
       asked.say(`starting ${model} on ${segment!.slice} of a ${content.kind}`)
-      running.push(await started(model!, segment!, asked, { folder, machine, number: running.length, of: content.slots.length }))
+      running.push(
+        await started(model!, segment!, asked, {
+          folder,
+          machine,
+          number: running.length,
+          of: content.slots.length,
+        }),
+      )
     }
     const alone: Loaded[] = []
     for (const one of running) {
@@ -83,7 +106,10 @@ async function measuredOn(content: PackedGpu, asked: PairsAsked, machine: Machin
         kind: content.kind,
         model,
         others: running.flatMap((of, j) => (j === i ? [] : [of.model])),
-        othersShare: running.reduce((sum, { segment }, j) => sum + (j === i ? 0 : segment.share! * beside[j]!.busy), 0),
+        othersShare: running.reduce(
+          (sum, { segment }, j) => sum + (j === i ? 0 : segment.share! * beside[j]!.busy),
+          0,
+        ),
         aloneMs,
         besideMs,
         slowdown: besideMs / aloneMs,
@@ -98,11 +124,21 @@ async function measuredOn(content: PackedGpu, asked: PairsAsked, machine: Machin
   }
 }
 
-async function started(model: string, segment: Segment, { models, signal }: PairsAsked, place: Place): Promise<Running> {
-  const { launcher, configuration, connections, countsBatches } = pairServerOf(entryOf(models, model), segment, place)
+async function started(
+  model: string,
+  segment: Segment,
+  { models, signal }: PairsAsked,
+  place: Place,
+): Promise<Running> {
+  const { launcher, configuration, connections, countsBatches } = pairServerOf(
+    entryOf(models, model),
+    segment,
+    place,
+  )
   try {
     const predictor = await launcher.launch(configuration, place.number + 1, signal)
-    if (predictor.target.kind !== 'http') throw new TypeError(`${predictor.protocol} is not asked over a network`)
+    if (predictor.target.kind !== 'http')
+      throw new TypeError(`${predictor.protocol} is not asked over a network`)
     return { model, segment, predictor, target: predictor.target, connections, countsBatches }
   } catch (error) {
     if (!(error instanceof InfeasibleError || error instanceof LaunchError)) throw error
@@ -114,13 +150,19 @@ async function started(model: string, segment: Segment, { models, signal }: Pair
 }
 
 interface Loaded {
-  /** What a batch takes its GPU, mean; of a server that does not count them, the time from one answer to the next. */
+  /**
+   * What a batch takes its GPU, mean; of a server that does not count them, the time from one
+   * answer to the next.
+   */
   readonly batchMs: number
   /** Of the time, 0-1. */
   readonly busy: number
 }
 
-/** All at once, each with a next batch waiting. A server that does not count its batches is taken to be as busy as it gets. */
+/**
+ * All at once, each with a next batch waiting. A server that does not count its batches is taken to
+ * be as busy as it gets.
+ */
 async function loaded(all: readonly Running[], { seconds, signal }: PairsAsked): Promise<Loaded[]> {
   const generators = all.map(() => new HttpLoadGenerator())
   try {
@@ -132,13 +174,20 @@ async function loaded(all: readonly Running[], { seconds, signal }: PairsAsked):
         signal,
       ),
     )
-    const [[before, after], ...points] = await Promise.all([countedFor(all, seconds, signal), ...runs])
+    const [[before, after], ...points] = await Promise.all([
+      countedFor(all, seconds, signal),
+      ...runs,
+    ])
     return all.map(({ model }, i) => {
       const { errors, requests, achievedRps } = points[i]!
-      if (errors > 0) throw new FleetError(`--measure-pairs: of ${requests} requests to ${model} ${errors} failed`)
+      if (errors > 0)
+        throw new FleetError(
+          `--measure-pairs: of ${requests} requests to ${model} ${errors} failed`,
+        )
       const [first, last] = [before[i], after[i]]
       if (first === undefined || last === undefined) {
-        if (!(achievedRps > 0)) throw new FleetError(`--measure-pairs: ${model} answered nothing in ${seconds} s`)
+        if (!(achievedRps > 0))
+          throw new FleetError(`--measure-pairs: ${model} answered nothing in ${seconds} s`)
         return { batchMs: 1000 / achievedRps, busy: 1 }
       }
       const batches = last.batches - first.batches
@@ -163,7 +212,9 @@ async function countedFor(all: readonly Running[], seconds: number, signal: Abor
       all.map(async ({ model, target, countsBatches }) => {
         if (!countsBatches) return undefined
         return builtinMetrics(target.url).catch((error: Error) => {
-          throw new FleetError(`--measure-pairs: ${model} did not tell what it has done: ${error.message}`)
+          throw new FleetError(
+            `--measure-pairs: ${model} did not tell what it has done: ${error.message}`,
+          )
         })
       }),
     )
@@ -175,5 +226,7 @@ async function countedFor(all: readonly Running[], seconds: number, signal: Abor
 
 /** Loads begin and end one after the other: so long before and after what is counted. */
 const besideS = 2
-/** Of one that is less, what it does to the others when it is busy is guessed more than measured. */
+/**
+ * Of one that is less, what it does to the others when it is busy is guessed more than measured.
+ */
 const leastBusy = 0.5

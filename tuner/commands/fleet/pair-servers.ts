@@ -1,4 +1,7 @@
-/** How a model of a fleet is started to be measured beside others: the built-in predictor in its place, or the server of an experiment file of its own. */
+/**
+ * How a model of a fleet is started to be measured beside others: the built-in predictor in its
+ * place, or the server of an experiment file of its own.
+ */
 import { join } from 'node:path'
 import { protocolFor } from '../../../profiler/index.ts'
 import { FleetError, type Segment } from '../../../reports/fleet/packing.ts'
@@ -32,12 +35,18 @@ interface PairServer {
 
 /** @throws FleetError for a file that starts nothing, and a row that does not say how; ConfigError for what is wrong in the file */
 export const pairServerOf = (entry: FleetModelEntry, segment: Segment, place: Place): PairServer =>
-  entry.server === undefined ? builtinServer(entry.builtin!, segment, place) : ownServer(entry, segment, place)
+  entry.server === undefined
+    ? builtinServer(entry.builtin!, segment, place)
+    : ownServer(entry, segment, place)
 
 /** Batches under way: one that is computed, and others on their way. */
 const batchesUnderWay = 4
 
-function builtinServer(model: string, segment: Segment, { folder, machine, number }: Place): PairServer {
+function builtinServer(
+  model: string,
+  segment: Segment,
+  { folder, machine, number }: Place,
+): PairServer {
   const template: BuiltinTemplate = {
     kind: 'builtin',
     model,
@@ -50,10 +59,18 @@ function builtinServer(model: string, segment: Segment, { folder, machine, numbe
     parameters: [],
     protocol: protocolFor(spoken.tensors[0], {}),
     // A request is a batch: of another size it would take another time, however slow.
-    payload: { kind: 'generated', seed: 1, count: 64, items: { kind: 'fixed', items: Number(told.batchSize ?? 1) } },
+    payload: {
+      kind: 'generated',
+      seed: 1,
+      count: 64,
+      items: { kind: 'fixed', items: Number(told.batchSize ?? 1) },
+    },
     runDirectory: join(folder, `server-${number}`),
     // A core of its own as long as there are some: launchers do not know of one another.
-    machine: { ...machine, affinity: [machine.affinity.at(-1 - (number % machine.affinity.length))!] },
+    machine: {
+      ...machine,
+      affinity: [machine.affinity.at(-1 - (number % machine.affinity.length))!],
+    },
   })
   return {
     launcher,
@@ -63,7 +80,11 @@ function builtinServer(model: string, segment: Segment, { folder, machine, numbe
   }
 }
 
-function ownServer({ name, server }: FleetModelEntry, segment: Segment, { folder, machine, number, of }: Place): PairServer {
+function ownServer(
+  { name, server }: FleetModelEntry,
+  segment: Segment,
+  { folder, machine, number, of }: Place,
+): PairServer {
   const experiment = loadExperiment({ file: server!, ...surroundings(machine) })
   const { predictor: template, load, space, own } = experiment
   if (template.kind !== 'command')
@@ -89,23 +110,36 @@ function ownServer({ name, server }: FleetModelEntry, segment: Segment, { folder
   })
   return {
     launcher,
-    configuration: { ...valuesOf(name, space.parameters, segment), cpuCores: cores.length, ...onShare(segment) },
+    configuration: {
+      ...valuesOf(name, space.parameters, segment),
+      cpuCores: cores.length,
+      ...onShare(segment),
+    },
     // A request may be one of a batch: as many as fill the batches that are under way.
     connections: Math.max(batchesUnderWay, 2 * Number(batchSize) * Number(instances)),
     countsBatches: false,
   }
 }
 
-const onShare = ({ gpu, share }: Segment): Configuration => ({ gpu, gpuMemoryPercent: 100 * share! })
+const onShare = ({ gpu, share }: Segment): Configuration => ({
+  gpu,
+  gpuMemoryPercent: 100 * share!,
+})
 
-/** Cores but the first, which is the load generator's, in equal parts; where there are too few, one each. */
+/**
+ * Cores but the first, which is the load generator's, in equal parts; where there are too few, one
+ * each.
+ */
 function coresOf(affinity: readonly number[], number: number, of: number): readonly number[] {
   const each = Math.floor((affinity.length - 1) / of)
-  return each > 0 ? affinity.slice(1 + number * each, 1 + (number + 1) * each) : [affinity.at(-1 - (number % affinity.length))!]
+  return each > 0
+    ? affinity.slice(1 + number * each, 1 + (number + 1) * each)
+    : [affinity.at(-1 - (number % affinity.length))!]
 }
 
 const plain = (name: string): string => name.toLowerCase().replace(/[\s_-]/g, '')
-const cellValue = (cell: string): number | string => (Number.isNaN(Number(cell)) ? cell : Number(cell))
+const cellValue = (cell: string): number | string =>
+  Number.isNaN(Number(cell)) ? cell : Number(cell)
 
 /** Columns of tables by what the predictor calls them. */
 const settingOf: Readonly<Record<string, string>> = {
@@ -127,11 +161,23 @@ const toldOf = ({ row }: Segment): Configuration =>
   )
 
 /** What the launcher holds for it. */
-const held: ReadonlySet<string> = new Set(['cpuCores', 'gpu', 'gpus', 'gpuMemoryPercent', 'migProfile'])
+const held: ReadonlySet<string> = new Set([
+  'cpuCores',
+  'gpu',
+  'gpus',
+  'gpuMemoryPercent',
+  'migProfile',
+])
 
 /** What the server is started with: of each parameter what the row tells, or its only value. */
-function valuesOf(model: string, parameters: readonly Parameter[], { row }: Segment): Configuration {
-  const told = new Map(Object.entries(row?.values ?? {}).map(([column, value]) => [plain(column), value]))
+function valuesOf(
+  model: string,
+  parameters: readonly Parameter[],
+  { row }: Segment,
+): Configuration {
+  const told = new Map(
+    Object.entries(row?.values ?? {}).map(([column, value]) => [plain(column), value]),
+  )
   return Object.fromEntries(
     parameters.flatMap((parameter): [string, number | string][] => {
       const { name } = parameter

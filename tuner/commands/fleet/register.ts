@@ -6,11 +6,20 @@ import type { FleetFlags } from './run.ts'
 export function registerFleet(program: Command): void {
   program
     .command('fleet')
-    .description('which GPUs, cut by MIG, shared by MPS or in turns, serve several models at the least money')
+    .description(
+      'which GPUs, cut by MIG, shared by MPS or in turns, serve several models at the least money',
+    )
     .requiredOption('-f, --file <file>', 'fleet file: models, their demand, the GPUs to be had')
     .option('--prices <file>', 'price book (YAML), or a provider')
-    .option('--solver-time <time>', 'for the solver, after which the best that is known is taken', '40s')
-    .option('--out <file>', '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on the terminal)')
+    .option(
+      '--solver-time <time>',
+      'for the solver, after which the best that is known is taken',
+      '40s',
+    )
+    .option(
+      '--out <file>',
+      '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on the terminal)',
+    )
     .option('--target <name>', 'of the manifests: kubernetes | kserve (default: kubernetes)')
     .option(
       '--measure-pairs <file>',

@@ -21,22 +21,43 @@ const fileOf = (model: string) => {
 }
 
 test.each([
-  ['{classes: {x: {share: 60%, table: a.csv}, y: {share: 30%, table: b.csv}}, demand: 1}', /a.classes.*100 % together/],
+  [
+    '{classes: {x: {share: 60%, table: a.csv}, y: {share: 30%, table: b.csv}}, demand: 1}',
+    /a.classes.*100 % together/,
+  ],
   ['{classes: {x: {share: 100%, table: a.csv}}, demand: 1}', /one class is no class/],
-  ['{classes: {x: {share: 50%}, y: {share: 50%, table: b.csv}}, demand: 1}', /a.classes.x: needs what was measured of it/],
+  [
+    '{classes: {x: {share: 50%}, y: {share: 50%, table: b.csv}}, demand: 1}',
+    /a.classes.x: needs what was measured of it/,
+  ],
   ['{llm: {model: llama-3.1-8b, lengths: t.csv}, demand: 1}', /a.slo.*is needed by llm/],
-  ['{llm: {model: bert, lengths: t.csv}, slo: tpot<80ms, demand: 1}', /no language model is called 'bert'/],
+  [
+    '{llm: {model: bert, lengths: t.csv}, slo: tpot<80ms, demand: 1}',
+    /no language model is called 'bert'/,
+  ],
   ['{llm: {model: llama-3.1-8b}, slo: tpot<80ms, demand: 1}', /needs the lengths of its requests/],
-  ['{llm: {model: llama-3.1-8b, inputTokens: 90}, slo: tpot<80ms, demand: 1}', /needs the lengths of its requests/],
+  [
+    '{llm: {model: llama-3.1-8b, inputTokens: 90}, slo: tpot<80ms, demand: 1}',
+    /needs the lengths of its requests/,
+  ],
   ['{llm: {model: llama-3.1-8b, lengths: t.csv}, table: a.csv, slo: 5s, demand: 1}', /one of them/],
-  ['{llm: {model: llama-3.1-8b, lengths: t.csv, settings: {maxSeqs: 3}}, slo: 5s, demand: 1}', /unknown key 'maxSeqs'/],
+  [
+    '{llm: {model: llama-3.1-8b, lengths: t.csv, settings: {maxSeqs: 3}}, slo: 5s, demand: 1}',
+    /unknown key 'maxSeqs'/,
+  ],
   ['{table: a.csv, slo: p90 tpot<80ms, demand: 1}', /a.slo.*is a p99 of whole answers/],
 ])('%s is refused', (model, message) => {
   expect(() => fileOf(model)).toThrow(message)
 })
 
 test('a replica serves the classes that were measured in its configuration', () => {
-  const segment = (gpu: string, rateRps: number, label: string) => ({ gpu, slice: 'whole', gpus: 1, rateRps, label })
+  const segment = (gpu: string, rateRps: number, label: string) => ({
+    gpu,
+    slice: 'whole',
+    gpus: 1,
+    rateRps,
+    label,
+  })
   const { buckets, segments } = joinedClasses('m', [
     { name: 'x', share: 0.6, segments: [segment('L4', 10, 'c1'), segment('H100', 30, 'c1')] },
     { name: 'y', share: 0.4, segments: [segment('H100', 6, 'c1'), segment('H100', 8, 'c2')] },
@@ -46,7 +67,13 @@ test('a replica serves the classes that were measured in its configuration', () 
     { name: 'y', share: 0.4 },
   ])
   expect(
-    segments.map(({ gpu, label, bucketRps, rateRps, startedAs }) => [gpu, label, bucketRps, Number(rateRps.toFixed(3)), startedAs]),
+    segments.map(({ gpu, label, bucketRps, rateRps, startedAs }) => [
+      gpu,
+      label,
+      bucketRps,
+      Number(rateRps.toFixed(3)),
+      startedAs,
+    ]),
   ).toEqual([
     ['L4', 'c1', [10, 0], 0, 'x'],
     ['H100', 'c1', [30, 6], 11.538, 'x'],
@@ -58,8 +85,14 @@ test('a replica serves the classes that were measured in its configuration', () 
 test('classes of two tables: a mix cheaper than one kind, its routes in report, file and manifests', async () => {
   const box = new CliBox()
   try {
-    writeFileSync(join(box.folder, 'short.csv'), 'gpu,throughputRps,latencyMs\nL4,20,100\nH100,60,100\n')
-    writeFileSync(join(box.folder, 'long.csv'), 'gpu,throughputRps,latencyMs\nL4,0.5,900\nH100,9,900\n')
+    writeFileSync(
+      join(box.folder, 'short.csv'),
+      'gpu,throughputRps,latencyMs\nL4,20,100\nH100,60,100\n',
+    )
+    writeFileSync(
+      join(box.folder, 'long.csv'),
+      'gpu,throughputRps,latencyMs\nL4,0.5,900\nH100,9,900\n',
+    )
     const classes = '{short: {share: 80%, table: short.csv}, long: {share: 20%, table: long.csv}}'
     writeFileSync(
       join(box.folder, 'fleet.yaml'),
@@ -67,7 +100,8 @@ test('classes of two tables: a mix cheaper than one kind, its routes in report, 
     )
     const { code, stderr } = await box.run(['fleet', '-f', 'fleet.yaml', '--out', 'out'])
     expect({ code, stderr }).toMatchObject({ code: 0 })
-    // 32 a second of short ones take two L4, 8 of long ones one H100; alone: two H100, or eighteen L4.
+    // 32 a second of short ones take two L4, 8 of long ones one H100; alone: two H100, or eighteen
+    // L4.
     const json = JSON.parse(readFileSync(join(box.folder, 'out', 'fleet.json'), 'utf8'))
     expect(json).toMatchObject({ pricePerHour: 7, boundPerHour: 7 })
     expect(json.mixes).toMatchObject([
@@ -83,7 +117,9 @@ test('classes of two tables: a mix cheaper than one kind, its routes in report, 
     const html = readFileSync(join(box.folder, 'out', 'fleet.html'), 'utf8')
     expect(html).toContain('30 % cheaper than one kind')
     const l4 = readFileSync(join(box.folder, 'out', 'models', 'chat-l4.yaml'), 'utf8')
-    expect(l4).toContain('# Of the requests of chat these go to these replicas, and no others:\n#   short: ')
+    expect(l4).toContain(
+      '# Of the requests of chat these go to these replicas, and no others:\n#   short: ',
+    )
     expect(l4).toContain('replicas: 2')
     expect(checkManifests(l4).problems).toEqual([])
   } finally {

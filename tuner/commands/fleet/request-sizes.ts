@@ -1,4 +1,7 @@
-/** Models of a fleet whose requests are told apart by size: a language model that is estimated, or classes that were each measured by themselves. */
+/**
+ * Models of a fleet whose requests are told apart by size: a language model that is estimated, or
+ * classes that were each measured by themselves.
+ */
 import { resolve } from 'node:path'
 import { z } from 'zod'
 import { drawLength } from '../../../profiler/protocols/prompts.ts'
@@ -7,9 +10,18 @@ import { seeded } from '../../../profiler/seeded-random.ts'
 import type { Slo } from '../../../profiler/types.ts'
 import { unroutedRps } from '../../../reports/fleet/buckets.ts'
 import { estimatedModel } from '../../../reports/fleet/estimated-rates.ts'
-import { FleetError, type FleetModel, type GpuKind, type Segment } from '../../../reports/fleet/packing.ts'
+import {
+  FleetError,
+  type FleetModel,
+  type GpuKind,
+  type Segment,
+} from '../../../reports/fleet/packing.ts'
 import { poolOf } from '../../../reports/fleet/rules.ts'
-import { architectureOf, architectures, type Decoder } from '../../../trials/devices/architecture.ts'
+import {
+  architectureOf,
+  architectures,
+  type Decoder,
+} from '../../../trials/devices/architecture.ts'
 import type { Gpu } from '../../../trials/devices/catalogue.ts'
 import type { LlmRequest } from '../../../trials/launchers/simulated/llm-configuration.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
@@ -20,8 +32,12 @@ import { parseLengths } from '../../experiment/settings/prompt-settings.ts'
 const languageModels = architectures.flatMap(({ kind, name }) => (kind === 'decoder' ? [name] : []))
 const lengths = quantity(parseLengths, 'a length in tokens')
 const setting = (name: keyof typeof llmDefaults) =>
-  typeof llmDefaults[name] === 'number' ? z.number().positive().optional() : z.string().min(1).optional()
-const given = Object.keys(llmDefaults).filter((name) => name !== 'maxModelLen') as (keyof typeof llmDefaults)[]
+  typeof llmDefaults[name] === 'number'
+    ? z.number().positive().optional()
+    : z.string().min(1).optional()
+const given = Object.keys(llmDefaults).filter(
+  (name) => name !== 'maxModelLen',
+) as (keyof typeof llmDefaults)[]
 
 /** Shares are written to the per cent, and thirds do not come to a whole. */
 const shareTolerance = 0.005
@@ -40,7 +56,9 @@ export const llmSchema = z
       .record(z.string(), z.strictObject({ share, inputTokens: lengths, outputTokens: lengths }))
       .refine(comeToAll, notAll)
       .optional(),
-    settings: z.strictObject(Object.fromEntries(given.map((name) => [name, setting(name)]))).optional(),
+    settings: z
+      .strictObject(Object.fromEntries(given.map((name) => [name, setting(name)])))
+      .optional(),
   })
   .superRefine(({ model, lengths: file, inputTokens, outputTokens, classes }, context) => {
     if (!languageModels.includes(model))
@@ -50,12 +68,15 @@ export const llmSchema = z
         message: `no language model is called '${model}': ${languageModels.join(', ')}`,
         input: model,
       })
-    const ways = [file, inputTokens ?? outputTokens, classes].filter((way) => way !== undefined).length
+    const ways = [file, inputTokens ?? outputTokens, classes].filter(
+      (way) => way !== undefined,
+    ).length
     const half = (inputTokens === undefined) !== (outputTokens === undefined)
     if (ways !== 1 || half)
       context.addIssue({
         code: 'custom',
-        message: 'needs the lengths of its requests: lengths: FILE, or inputTokens: and outputTokens:, or classes: (one of the three)',
+        message:
+          'needs the lengths of its requests: lengths: FILE, or inputTokens: and outputTokens:, or classes: (one of the three)',
       })
   })
 
@@ -77,7 +98,10 @@ export const classesSchema = (gpu: z.ZodType<Gpu>) =>
           'needs what was measured of it: experiment: ID, or table: FILE.csv (one of the two)',
         ),
     )
-    .refine((classes) => Object.keys(classes).length > 1, 'one class is no class: give the model its experiment: or table:')
+    .refine(
+      (classes) => Object.keys(classes).length > 1,
+      'one class is no class: give the model its experiment: or table:',
+    )
     .refine(comeToAll, notAll)
 
 export type LlmEntry = z.output<typeof llmSchema>
@@ -95,15 +119,30 @@ export function estimatedFrom(
   perNode: (kind: string) => number,
 ): FleetModel {
   const architecture = architectureOf(entry.model) as Decoder
-  return estimatedModel({ name, architecture, slo, requests: requestsOf(entry, folder), settings: settingsOf(entry) }, kinds, perNode)
+  return estimatedModel(
+    { name, architecture, slo, requests: requestsOf(entry, folder), settings: settingsOf(entry) },
+    kinds,
+    perNode,
+  )
 }
 
 const settingsOf = ({ settings = {} }: LlmEntry) =>
-  Object.fromEntries(Object.entries(settings).flatMap(([key, value]) => (value === undefined ? [] : [[key, value as string | number]])))
+  Object.fromEntries(
+    Object.entries(settings).flatMap(([key, value]) =>
+      value === undefined ? [] : [[key, value as string | number]],
+    ),
+  )
 
-function requestsOf({ lengths: file, inputTokens, outputTokens, classes }: LlmEntry, folder: string): LlmRequest[] {
+function requestsOf(
+  { lengths: file, inputTokens, outputTokens, classes }: LlmEntry,
+  folder: string,
+): LlmRequest[] {
   if (file !== undefined)
-    return readLengths(resolve(folder, file), file).map(([promptTokens, output]) => ({ promptTokens, outputTokens: output, prefix: [] }))
+    return readLengths(resolve(folder, file), file).map(([promptTokens, output]) => ({
+      promptTokens,
+      outputTokens: output,
+      prefix: [],
+    }))
   const uniform = seeded(1)
   const kinds = classes
     ? Object.entries(classes).map(([requestClass, of]) => ({ requestClass, ...of }))
@@ -114,8 +153,16 @@ function requestsOf({ lengths: file, inputTokens, outputTokens, classes }: LlmEn
   )
   return kinds.flatMap((of, i) =>
     Array.from({ length: counts[i]! }, (): LlmRequest => {
-      const [promptTokens, output] = [drawLength(of.inputTokens, uniform), drawLength(of.outputTokens, uniform)]
-      return { promptTokens, outputTokens: output, prefix: [], ...('requestClass' in of && { requestClass: of.requestClass }) }
+      const [promptTokens, output] = [
+        drawLength(of.inputTokens, uniform),
+        drawLength(of.outputTokens, uniform),
+      ]
+      return {
+        promptTokens,
+        outputTokens: output,
+        prefix: [],
+        ...('requestClass' in of && { requestClass: of.requestClass }),
+      }
     }),
   )
 }
@@ -127,7 +174,8 @@ interface MeasuredClass {
 }
 
 /**
- * Classes that were measured one by one as one model: a replica serves those of them that were measured in its configuration.
+ * Classes that were measured one by one as one model: a replica serves those of them that were
+ * measured in its configuration.
  * @throws FleetError where no configuration that is known serves a class
  */
 export function joinedClasses(
@@ -137,7 +185,10 @@ export function joinedClasses(
   const total = classes.reduce((sum, of) => sum + of.share, 0)
   const buckets = classes.map((of) => ({ name: of.name, share: of.share / total }))
   const without = classes.find(({ segments }) => segments.length === 0)
-  if (without) throw new FleetError(`${name}: nothing that was measured of its class ${without.name} keeps its SLO`)
+  if (without)
+    throw new FleetError(
+      `${name}: nothing that was measured of its class ${without.name} keeps its SLO`,
+    )
   const pools = new Map<string, { first: Segment; startedAs: string; rates: number[] }>()
   for (const [c, { name: of, segments }] of classes.entries())
     for (const segment of segments) {
@@ -147,7 +198,12 @@ export function joinedClasses(
       pools.set(key, pool)
     }
   const segments = [...pools.values()].map(
-    ({ first, startedAs, rates }): Segment => ({ ...first, rateRps: unroutedRps(buckets, rates), bucketRps: rates, startedAs }),
+    ({ first, startedAs, rates }): Segment => ({
+      ...first,
+      rateRps: unroutedRps(buckets, rates),
+      bucketRps: rates,
+      startedAs,
+    }),
   )
   return { name, buckets, segments }
 }

@@ -1,17 +1,30 @@
-/** `tune fleet`: a packing of several models onto GPUs. Runs nothing but what `--measure-pairs` has measured. */
+/**
+ * `tune fleet`: a packing of several models onto GPUs. Runs nothing but what `--measure-pairs` has
+ * measured.
+ */
 import { existsSync, readdirSync } from 'node:fs'
 import { extname, join, resolve, sep } from 'node:path'
 import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
 import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
-import { type BatchJob, type Filled, fillValleys, lowPriorityBlocks } from '../../../reports/fleet/low-priority.ts'
+import {
+  type BatchJob,
+  type Filled,
+  fillValleys,
+  lowPriorityBlocks,
+} from '../../../reports/fleet/low-priority.ts'
 import { type MeasuredPair, readPairs, withPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { type Migration, planMigration } from '../../../reports/fleet/migration.ts'
 import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
 import { blocksOf } from '../../../reports/fleet/migration-places.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
-import { type LoosenedOf, type Sensitivity, sensitivityBlocks, sensitivityOf } from '../../../reports/fleet/sensitivity.ts'
+import {
+  type LoosenedOf,
+  type Sensitivity,
+  sensitivityBlocks,
+  sensitivityOf,
+} from '../../../reports/fleet/sensitivity.ts'
 import { askedOver, leadStepsOf } from '../../../reports/fleet/turning.ts'
 import { percent, writing } from '../../../reports/format.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
@@ -28,7 +41,12 @@ import { sayInPassing } from '../../render/passing-line.ts'
 import { interruptible } from '../../signals.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
-import { type BatchEntry, type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
+import {
+  type BatchEntry,
+  type FleetFile,
+  type FleetModelEntry,
+  readFleetFile,
+} from './fleet-file.ts'
 import { type FleetFiles, fleetFiles } from './fleet-files.ts'
 import { type ModelSource, measuredSource, openSource, turningOf } from './model-source.ts'
 import { todayBlocks } from './today.ts'
@@ -47,23 +65,46 @@ export interface FleetFlags {
 export async function fleet(flags: FleetFlags): Promise<number> {
   // What has no ending is a folder.
   const folder = flags.out !== undefined && extname(flags.out) === '' ? flags.out : undefined
-  const form = flags.json ? '.json' : flags.out === undefined || folder !== undefined ? '.txt' : extname(flags.out).toLowerCase()
+  const form = flags.json
+    ? '.json'
+    : flags.out === undefined || folder !== undefined
+      ? '.txt'
+      : extname(flags.out).toLowerCase()
   const render = forms[form]
   if (!render)
-    throw new UserError(`--out ${flags.out}: no fleet ends in '${form}'`, 'one of .md, .html, .json, .txt, or a folder', exitCodes.usage)
+    throw new UserError(
+      `--out ${flags.out}: no fleet ends in '${form}'`,
+      'one of .md, .html, .json, .txt, or a folder',
+      exitCodes.usage,
+    )
   const target = oneOf(flags.target ?? 'kubernetes', clusterTargets, '--target')
   if (flags.target !== undefined && folder === undefined)
-    throw new UserError('--target says how deployments are written, and none are', 'name a folder: --out fleet', exitCodes.usage)
+    throw new UserError(
+      '--target says how deployments are written, and none are',
+      'name a folder: --out fleet',
+      exitCodes.usage,
+    )
   mustBeWritable({ '--measure-pairs': flags.measurePairs })
   if (folder === undefined) mustBeWritable({ '--out': flags.out })
   else mustTakeFiles('--out', folder)
   const file = readFleetFile(flags.file, await loadPriceBook(flags.prices))
-  const models: (FleetModel & { readonly demand: Demand; readonly entry: FleetModelEntry; readonly source: ModelSource })[] = []
+  const models: (FleetModel & {
+    readonly demand: Demand
+    readonly entry: FleetModelEntry
+    readonly source: ModelSource
+  })[] = []
   for (const entry of file.models) {
     const source = await openSource(entry, flags.db, file)
     const { reopened: _, byClass: __, ...known } = source
     const turning = turningOf(entry, source)
-    models.push({ ...known, name: entry.name, demand: entry.demand, ...(turning && { turning }), entry, source })
+    models.push({
+      ...known,
+      name: entry.name,
+      demand: entry.demand,
+      ...(turning && { turning }),
+      entry,
+      source,
+    })
   }
   const jobs: (BatchJob & { readonly entry: BatchEntry; readonly source: ModelSource })[] = []
   for (const entry of file.batch) {
@@ -72,8 +113,12 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
-  const packed = (rules: Rules) => planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
-  const plan = flags.measurePairs === undefined ? await packed(file.rules) : await packedAsMeasured(flags.measurePairs, file, packed)
+  const packed = (rules: Rules) =>
+    planFleet(models, file.kinds, file.headroom, seconds, file.timezone, rules)
+  const plan =
+    flags.measurePairs === undefined
+      ? await packed(file.rules)
+      : await packedAsMeasured(flags.measurePairs, file, packed)
   if (plan === 'interrupted') return exitCodes.interrupted
   const migration = file.today && migrationTo(plan, file, models)
   const sensitivity = await sensitivityOf(
@@ -104,7 +149,8 @@ export async function fleet(flags: FleetFlags): Promise<number> {
       ...(migration ? migrationBlocks(migration) : []),
     ],
   }
-  if (folder !== undefined) await handOver(folder, await fleetFiles(plan, file, models, target, { jobs, filled }), found)
+  if (folder !== undefined)
+    await handOver(folder, await fleetFiles(plan, file, models, target, { jobs, filled }), found)
   const text = render(found)
   if (flags.out === undefined || folder !== undefined) process.stdout.write(text)
   else {
@@ -117,16 +163,21 @@ export async function fleet(flags: FleetFlags): Promise<number> {
 /** Seconds of each load: some hundred batches. */
 const pairSeconds = 5
 
-/** Packed with the pairs that are in the file; those that this packing rests on are measured and added, and it is packed once more. */
+/**
+ * Packed with the pairs that are in the file; those that this packing rests on are measured and
+ * added, and it is packed once more.
+ */
 async function packedAsMeasured(
   path: string,
   file: FleetFile,
   packed: (rules: Rules) => Promise<FleetPlan>,
 ): Promise<FleetPlan | 'interrupted'> {
-  const textOf = () => (existsSync(path) ? givenText(path, 'the measured pairs', '--measure-pairs', 'data') : undefined)
+  const textOf = () =>
+    existsSync(path) ? givenText(path, 'the measured pairs', '--measure-pairs', 'data') : undefined
   const text = textOf()
   withPairs(text, path, []) // What cannot be added to is told before anything is measured.
-  const own = file.pairs === undefined || file.pairs.path === resolve(path) ? [] : file.pairs.measured
+  const own =
+    file.pairs === undefined || file.pairs.path === resolve(path) ? [] : file.pairs.measured
   const known = [...own, ...(text === undefined ? [] : readPairs(text, path))]
   const knowing = (pairs: readonly MeasuredSlowdown[]): Rules => ({
     ...file.rules,
@@ -141,9 +192,18 @@ async function packedAsMeasured(
       await writeAtomically(path, withPairs(textOf(), path, pairs))
       for (const pair of pairs) process.stderr.write(`${pairSaid(pair)}\n`)
     }
-    const found = await measurePairs({ atPeaks: plan.atPeaks, models: file.models, seconds: pairSeconds, signal, say: sayInPassing, keep })
+    const found = await measurePairs({
+      atPeaks: plan.atPeaks,
+      models: file.models,
+      seconds: pairSeconds,
+      signal,
+      say: sayInPassing,
+      keep,
+    })
     if (found.length > 0) return packed(knowing([...known, ...found]))
-    process.stderr.write('nothing to measure: no models share a GPU by MPS here whose slowdown is not known\n')
+    process.stderr.write(
+      'nothing to measure: no models share a GPU by MPS here whose slowdown is not known\n',
+    )
     return plan
   } catch (error) {
     if (signal.aborted) return 'interrupted'
@@ -154,13 +214,25 @@ async function packedAsMeasured(
   }
 }
 
-const pairSaid = ({ kind, model, others, each, aloneMs, besideMs, slowdown, emulated }: MeasuredPair): string =>
+const pairSaid = ({
+  kind,
+  model,
+  others,
+  each,
+  aloneMs,
+  besideMs,
+  slowdown,
+  emulated,
+}: MeasuredPair): string =>
   `${model} beside ${others.join(' and ')} on ${kind}${emulated ? ' (emulated)' : ''}: ${each === 'batch' ? 'a batch takes' : 'an answer comes every'} ${writing.latency(aloneMs)} alone, ${writing.latency(besideMs)} there, ${percent(slowdown - 1)} slower`
 
 /** Of the solver's time, for what would be otherwise, beside it. */
 const sensitivityShare = 0.25
 
-/** Its measurements read again; a model that nothing limits, or that a longer limit lets serve nothing either, tells nothing. */
+/**
+ * Its measurements read again; a model that nothing limits, or that a longer limit lets serve
+ * nothing either, tells nothing.
+ */
 function loosenedOf(
   models: readonly { readonly entry: FleetModelEntry; readonly source: ModelSource }[],
   db: string,
@@ -171,7 +243,10 @@ function loosenedOf(
     const slo = source.reopened?.experiment.slo
     // Limits on parts of a stream are not one time.
     if (entry.classes || entry.llm) return undefined
-    const sloMs = slo?.metric === undefined && slo?.limits === undefined ? (entry.sloMs ?? slo?.limitMs) : undefined
+    const sloMs =
+      slo?.metric === undefined && slo?.limits === undefined
+        ? (entry.sloMs ?? slo?.limitMs)
+        : undefined
     if (sloMs === undefined) return undefined
     return (await openSource({ ...entry, sloMs: sloMs * factor }, db, file)).segments
   }
@@ -187,11 +262,17 @@ function migrationTo(
   models: readonly (FleetModel & { readonly demand: Demand })[],
 ): Migration {
   const asked = new Map(
-    models.map((model, i) => [model.name, turning ? askedOver(model, timezone) : hoursRps[i]!.map((rps) => rps * (1 - headroom))]),
+    models.map((model, i) => [
+      model.name,
+      turning ? askedOver(model, timezone) : hoursRps[i]!.map((rps) => rps * (1 - headroom)),
+    ]),
   )
   const turnOf = (name: string) => {
     const of = turning?.find((model) => model.name === name)
-    return { lead: atRises.some(({ model }) => model === name) ? 0 : leadStepsOf(of?.turning), askedAt: of?.overDay?.askedAt }
+    return {
+      lead: atRises.some(({ model }) => model === name) ? 0 : leadStepsOf(of?.turning),
+      askedAt: of?.overDay?.askedAt,
+    }
   }
   const limitOf = (kind: string) => {
     const known = kinds.find(({ name }) => name === kind)
@@ -211,8 +292,16 @@ interface Found {
 }
 
 /** Everything in one folder: what is said of the fleet, and what is applied. */
-async function handOver(folder: string, { files, leftOut }: FleetFiles, found: Found): Promise<void> {
-  const all = [{ path: 'fleet.html', text: forms['.html']!(found) }, { path: 'fleet.json', text: forms['.json']!(found) }, ...files]
+async function handOver(
+  folder: string,
+  { files, leftOut }: FleetFiles,
+  found: Found,
+): Promise<void> {
+  const all = [
+    { path: 'fleet.html', text: forms['.html']!(found) },
+    { path: 'fleet.json', text: forms['.json']!(found) },
+    ...files,
+  ]
   for (const { path, text } of all) {
     await writeAtomically(join(folder, path), text)
     process.stderr.write(`${join(folder, path)}\n`)
@@ -221,13 +310,20 @@ async function handOver(folder: string, { files, leftOut }: FleetFiles, found: F
   const written = new Set(files.map(({ path }) => path))
   for (const sub of ['models', 'nodes', 'turns'])
     for (const name of existsSync(join(folder, sub)) ? readdirSync(join(folder, sub)) : [])
-      if (![...written].some((path) => path === join(sub, name) || path.startsWith(join(sub, name) + sep)))
-        process.stderr.write(`${join(folder, sub, name)} is not of this fleet: it was there before\n`)
+      if (
+        ![...written].some(
+          (path) => path === join(sub, name) || path.startsWith(join(sub, name) + sep),
+        )
+      )
+        process.stderr.write(
+          `${join(folder, sub, name)} is not of this fleet: it was there before\n`,
+        )
 }
 
 const forms: Readonly<Record<string, (found: Found) => string>> = {
   '.txt': ({ blocks }) => toText(blocks()),
   '.md': ({ blocks }) => toMarkdown(blocks()),
   '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
-  '.json': ({ plan, models, sensitivity, migration, filled }) => fleetJson(plan, models, sensitivity, migration, filled),
+  '.json': ({ plan, models, sensitivity, migration, filled }) =>
+    fleetJson(plan, models, sensitivity, migration, filled),
 }

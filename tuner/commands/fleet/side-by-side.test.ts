@@ -10,13 +10,24 @@ import { readFleetFile } from './fleet-file.ts'
 import { fleetFiles } from './fleet-files.ts'
 
 test('models side by side under MPS have a claim on each GPU together, and each is held to its part of it', async () => {
-  const models = ['a', 'b'].map((name) => `${name}: {table: a.csv, demand: 20, slo: 1s, image: "x:1"}`)
+  const models = ['a', 'b'].map(
+    (name) => `${name}: {table: a.csv, demand: 20, slo: 1s, image: "x:1"}`,
+  )
   const path = join(mkdtempSync(join(tmpdir(), 'side-by-side-')), 'fleet.yaml')
   writeFileSync(path, `gpus: {T4: {mps: true}}\nmodels: {${models.join(', ')}}\n`)
   const file = readFleetFile(path, defaultPriceBook)
   rmSync(dirname(path), { recursive: true })
   const on = (share: number, memoryMiB: number) => ({
-    ...{ gpu: 'T4', slice: `${share}%`, share: share / 100, gpus: 1, rateRps: 9, latencyMs: 20, memoryMiB, label: '' },
+    ...{
+      gpu: 'T4',
+      slice: `${share}%`,
+      share: share / 100,
+      gpus: 1,
+      rateRps: 9,
+      latencyMs: 20,
+      memoryMiB,
+      label: '',
+    },
     row: { line: 2, values: { batchSize: '8' } },
   })
   const [half, less] = [on(50, 3000), on(40, 2000)]
@@ -27,7 +38,16 @@ test('models side by side under MPS have a claim on each GPU together, and each 
       { slice: '40%', model: 'b', segment: less },
     ],
   }
-  const own = { kind: 'T4', slots: [{ slice: 'whole', model: 'a', segment: { ...half, slice: 'whole', share: undefined, rateRps: 18 } }] }
+  const own = {
+    kind: 'T4',
+    slots: [
+      {
+        slice: 'whole',
+        model: 'a',
+        segment: { ...half, slice: 'whole', share: undefined, rateRps: 18 },
+      },
+    ],
+  }
   const plan = {
     atPeaks: { gpus: [content, own, content], pricePerHour: 1, boundPerHour: 1 },
     hoursRps: file.models.map(() => Array<number>(24).fill(5)),
@@ -37,7 +57,9 @@ test('models side by side under MPS have a claim on each GPU together, and each 
   const { files, leftOut } = await fleetFiles(plan, file, sources, 'kubernetes')
   expect(leftOut).toEqual([])
   expect(files.map(({ path }) => path)).toEqual([
-    ...['a-t4', 'a-t4-50', 'b-t4-40', 'a-t4-50-2', 'b-t4-40-2'].map((name) => join('models', `${name}.yaml`)),
+    ...['a-t4', 'a-t4-50', 'b-t4-40', 'a-t4-50-2', 'b-t4-40-2'].map((name) =>
+      join('models', `${name}.yaml`),
+    ),
     ...[1, 2].map((gpu) => join('shared', `shared-${gpu}-t4.yaml`)),
   ])
   const { objects, problems } = checkManifests(files.map(({ text }) => text).join('---\n'))
@@ -45,14 +67,21 @@ test('models side by side under MPS have a claim on each GPU together, and each 
   type Deployed = {
     spec: {
       replicas: number
-      template: { spec: { resourceClaims?: { resourceClaimName: string }[]; containers: { env: { name: string; value: string }[] }[] } }
+      template: {
+        spec: {
+          resourceClaims?: { resourceClaimName: string }[]
+          containers: { env: { name: string; value: string }[] }[]
+        }
+      }
     }
   }
   const claimed = objects
     .filter(({ kind }) => kind === 'Deployment')
     .map((one) => {
       const { replicas, template } = (one as unknown as Deployed).spec
-      const bounds = template.spec.containers[0]!.env.filter(({ name }) => name.startsWith('CUDA_MPS')).map(({ value }) => value)
+      const bounds = template.spec.containers[0]!.env.filter(({ name }) =>
+        name.startsWith('CUDA_MPS'),
+      ).map(({ value }) => value)
       return [replicas, template.spec.resourceClaims?.[0]?.resourceClaimName, bounds]
     })
   // The GPU's 15 GiB, three parts to two as they need.
@@ -64,9 +93,20 @@ test('models side by side under MPS have a claim on each GPU together, and each 
     ]),
   ])
   const claims = objects.filter(({ kind }) => String(kind).startsWith('ResourceClaim'))
-  expect(claims.map(({ kind, metadata }) => [kind, metadata])).toEqual([1, 2].map((gpu) => ['ResourceClaim', { name: `shared-${gpu}-t4` }]))
+  expect(claims.map(({ kind, metadata }) => [kind, metadata])).toEqual(
+    [1, 2].map((gpu) => ['ResourceClaim', { name: `shared-${gpu}-t4` }]),
+  )
   expect(claims[0]!.spec).toMatchObject({
-    devices: { config: [{ opaque: { driver: 'gpu.nvidia.com', parameters: { kind: 'GpuConfig', sharing: { strategy: 'MPS' } } } }] },
+    devices: {
+      config: [
+        {
+          opaque: {
+            driver: 'gpu.nvidia.com',
+            parameters: { kind: 'GpuConfig', sharing: { strategy: 'MPS' } },
+          },
+        },
+      ],
+    },
   })
   expect(files[1]!.text).toContain('by the claim shared-1-t4 of shared/: MPS holds each process')
   // 18 of 36 req/s are carried by the one on a GPU of its own.

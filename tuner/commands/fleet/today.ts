@@ -1,7 +1,16 @@
-/** What runs today, as a fleet file says it: replicas of models, taken as standing on as few GPUs as their slices fit on. */
+/**
+ * What runs today, as a fleet file says it: replicas of models, taken as standing on as few GPUs as
+ * their slices fit on.
+ */
 import { z } from 'zod'
 import { type Block, blocksOf } from '../../../reports/fleet/migration-places.ts'
-import { bestPerSlice, FleetError, type FleetModel, type PackedGpu, whole } from '../../../reports/fleet/packing.ts'
+import {
+  bestPerSlice,
+  FleetError,
+  type FleetModel,
+  type PackedGpu,
+  whole,
+} from '../../../reports/fleet/packing.ts'
 import type { Gpu } from '../../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../../trials/devices/mig.ts'
 import { fitTogether, partitionsOf } from '../../../trials/devices/mig-placements.ts'
@@ -23,15 +32,26 @@ export const todaySchema = (gpu: z.ZodType<Gpu>) =>
 
 /**
  * @param models with what was measured of them, for replicas whose rate is not said
- * @throws FleetError for a model that is none of the fleet, a slice that its GPU has not, and a rate that nobody knows
+ * @throws FleetError for a model that is none of the fleet, a slice that its GPU has not, and a
+ * rate that nobody knows
  */
-export function todayBlocks(today: Readonly<Record<string, readonly TodayEntry[]>>, models: readonly FleetModel[]): Block[] {
+export function todayBlocks(
+  today: Readonly<Record<string, readonly TodayEntry[]>>,
+  models: readonly FleetModel[],
+): Block[] {
   const gpus: PackedGpu[] = []
-  const slices: { readonly gpu: Gpu; readonly slot: PackedGpu['slots'][number]; readonly size: number }[] = []
+  const slices: {
+    readonly gpu: Gpu
+    readonly slot: PackedGpu['slots'][number]
+    readonly size: number
+  }[] = []
   for (const [name, entries] of Object.entries(today)) {
     const model = models.find((one) => one.name === name)
     if (model === undefined)
-      throw new FleetError(`today: ${name} is no model of this fleet`, `its models: ${models.map((one) => one.name).join(', ')}`)
+      throw new FleetError(
+        `today: ${name} is no model of this fleet`,
+        `its models: ${models.map((one) => one.name).join(', ')}`,
+      )
     for (const { gpu, slice, gpus: each, replicas, rate } of entries) {
       const profile = migProfilesOf(gpu).find((one) => one.name === slice)
       if (slice !== whole && (profile === undefined || each > 1))
@@ -40,15 +60,27 @@ export function todayBlocks(today: Readonly<Record<string, readonly TodayEntry[]
           `it has ${[whole, ...migProfilesOf(gpu).map((one) => one.name)].join(', ')}`,
         )
       const rateRps = rate ?? measuredRate(model, gpu, slice, each)
-      const slot = { slice, model: name, segment: { gpu: gpu.name, slice, gpus: each, rateRps, label: '' } }
-      if (profile === undefined) gpus.push(...Array.from({ length: replicas * each }, () => ({ kind: gpu.name, slots: [slot] })))
-      else slices.push(...Array.from({ length: replicas }, () => ({ gpu, slot, size: profile.memoryFraction })))
+      const slot = {
+        slice,
+        model: name,
+        segment: { gpu: gpu.name, slice, gpus: each, rateRps, label: '' },
+      }
+      if (profile === undefined)
+        gpus.push(
+          ...Array.from({ length: replicas * each }, () => ({ kind: gpu.name, slots: [slot] })),
+        )
+      else
+        slices.push(
+          ...Array.from({ length: replicas }, () => ({ gpu, slot, size: profile.memoryFraction })),
+        )
     }
   }
   const cut: { readonly gpu: Gpu; readonly slots: PackedGpu['slots'][number][] }[] = []
   for (const { gpu, slot } of slices.sort((a, b) => b.size - a.size)) {
     const open = cut.find(
-      (one) => one.gpu.name === gpu.name && fitTogether(partitionsOf(gpu), [...one.slots.map(({ slice }) => slice), slot.slice]),
+      (one) =>
+        one.gpu.name === gpu.name &&
+        fitTogether(partitionsOf(gpu), [...one.slots.map(({ slice }) => slice), slot.slice]),
     )
     if (open) open.slots.push(slot)
     else cut.push({ gpu, slots: [slot] })

@@ -1,4 +1,7 @@
-/** Models in turns as planned, played: servers of the built-in predictor on an emulated GPU in virtual time, seen by a client that shares no code with the tuner. */
+/**
+ * Models in turns as planned, played: servers of the built-in predictor on an emulated GPU in
+ * virtual time, seen by a client that shares no code with the tuner.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -26,7 +29,14 @@ const run = async (args: readonly string[]) => {
 
 beforeAll(async () => {
   for (const name of names) {
-    const space = { cpuCores: [1], memoryMiB: [1024], gpu: [gpu], batchSize: [1, 4], precision: ['fp32'], sequenceLength: [512] }
+    const space = {
+      cpuCores: [1],
+      memoryMiB: [1024],
+      gpu: [gpu],
+      batchSize: [1, 4],
+      precision: ['fp32'],
+      sequenceLength: [512],
+    }
     const experiment = {
       model: name,
       slo: `p99<${slos[name]}ms`,
@@ -69,30 +79,50 @@ interface Said {
 
 async function planned(turns: string, extra: string): Promise<Said> {
   const entries = names.map(
-    (name) => `  ${name}: {experiment: ${experiments.get(name)!.record.id}, demand: {trace: ${name}.csv}, ${extra}}`,
+    (name) =>
+      `  ${name}: {experiment: ${experiments.get(name)!.record.id}, demand: {trace: ${name}.csv}, ${extra}}`,
   )
   writeFileSync(
     path('fleet.yaml'),
     `gpus: {${gpu}: {mig: false, price: ${pricePerHour}}}\nheadroom: 15%\nturns: ${turns}\nmodels:\n${entries.join('\n')}\n`,
   )
-  return JSON.parse(await run(['fleet', '-f', path('fleet.yaml'), '--json', '--db', path('fleet.db'), '--solver-time', '4s'])) as Said
+  return JSON.parse(
+    await run([
+      'fleet',
+      '-f',
+      path('fleet.yaml'),
+      '--json',
+      '--db',
+      path('fleet.db'),
+      '--solver-time',
+      '4s',
+    ]),
+  ) as Said
 }
 
 async function serverOf(model: Name, words: string) {
   const { trials, label, experiment } = experiments.get(model)!
   const { configuration } = trials.find((trial) => label(trial.configuration) === words)!
-  const { target }: { readonly target: Target } = await simulatedBackend(experiment).launcher.launch(
-    configuration,
-    1,
-    new AbortController().signal,
-  )
+  const { target }: { readonly target: Target } = await simulatedBackend(
+    experiment,
+  ).launcher.launch(configuration, 1, new AbortController().signal)
   if (target.kind !== 'virtual') throw new TypeError('not a predictor in virtual time')
   return target.server
 }
 
 /** What each of these requests takes that come at these times, ms. */
-function answered(server: Awaited<ReturnType<typeof serverOf>>, atMs: readonly number[], durationS: number): ArrayLike<number> {
-  return server.play({ kind: 'open', rateRps: atMs.length / durationS, arrivals: { kind: 'trace', atMs }, durationS, seed: 5 }).latencyMs
+function answered(
+  server: Awaited<ReturnType<typeof serverOf>>,
+  atMs: readonly number[],
+  durationS: number,
+): ArrayLike<number> {
+  return server.play({
+    kind: 'open',
+    rateRps: atMs.length / durationS,
+    arrivals: { kind: 'trace', atMs },
+    durationS,
+    seed: 5,
+  }).latencyMs
 }
 
 const secondOf = (clock: string): number => {
@@ -106,7 +136,10 @@ test('one GPU for a model of the day and one of the night: as planned by hours e
     'roberta-base': (hour) => (hour >= 20.5 || hour < 7.5 ? 9 : 0),
   }
   for (const name of names)
-    writeFileSync(path(`${name}.csv`), Array.from({ length: 96 }, (_, i) => `${i * 900},${rates[name](i / 4)}\n`).join(''))
+    writeFileSync(
+      path(`${name}.csv`),
+      Array.from({ length: 96 }, (_, i) => `${i * 900},${rates[name](i / 4)}\n`).join(''),
+    )
   const said = await planned('byHour', `load: ${loadS}s`)
   expect(said.pricePerHour).toBeCloseTo(pricePerHour, 9)
   expect(said.compared.unturned!.pricePerHour).toBeCloseTo(2 * pricePerHour, 9)
@@ -115,7 +148,8 @@ test('one GPU for a model of the day and one of the night: as planned by hours e
   const played = async (name: Name, laterS: number) => {
     const turn = turns.find(({ model }) => model === name)!
     const [from, to] = [secondOf(turn.from) + loadS + laterS, secondOf(turn.to)]
-    const serves = (second: number) => (from < to ? second >= from && second < to : second >= from || second < to)
+    const serves = (second: number) =>
+      from < to ? second >= from && second < to : second >= from || second < to
     const came = arrivalsOf(readFileSync(path(`${name}.csv`), 'utf8'), day, randomOf(3))
     const met = came.filter(({ traceS }) => serves(traceS))
     const ms = answered(
@@ -123,8 +157,13 @@ test('one GPU for a model of the day and one of the night: as planned by hours e
       met.map(({ atMs }) => atMs),
       (day.hours * 3600) / day.speed,
     )
-    const missed = came.filter(({ traceS }) => !serves(traceS)).map(({ traceS }) => ({ ms: undefined, traceS }))
-    return summaryOf([...met.map(({ traceS }, i) => ({ ms: ms[i]!, traceS })), ...missed], { sloMs: slos[name], percentile: 0.99 })
+    const missed = came
+      .filter(({ traceS }) => !serves(traceS))
+      .map(({ traceS }) => ({ ms: undefined, traceS }))
+    return summaryOf([...met.map(({ traceS }, i) => ({ ms: ms[i]!, traceS })), ...missed], {
+      sloMs: slos[name],
+      percentile: 0.99,
+    })
   }
   // The GPU has one of them at a time, and each begins to load once the other has left.
   expect(turns.map(({ model, from, to }) => [model, from, to])).toEqual([
@@ -142,20 +181,33 @@ test('one GPU for a model of the day and one of the night: as planned by hours e
 test('one GPU on demand for batches of a few requests: who waits, and how often models are loaded, is as played by others', async () => {
   // A batch in a minute of each hour, the other's five minutes later.
   for (const [i, name] of names.entries()) {
-    const rows = Array.from({ length: 24 }, (_, hour) => hour * 3600 + 300 * i).map((second) => `${second},0.5\n${second + 60},0\n`)
+    const rows = Array.from({ length: 24 }, (_, hour) => hour * 3600 + 300 * i).map(
+      (second) => `${second},0.5\n${second + 60},0\n`,
+    )
     writeFileSync(path(`${name}.csv`), `${i > 0 ? '0,0\n' : ''}${rows.join('')}86400,0\n`)
   }
   const said = await planned('onDemand', 'load: 20s, wake: 400ms')
-  const [group] = said.gpus.flatMap(({ slices }) => slices.flatMap(({ onDemand }) => (onDemand ? [onDemand] : [])))
+  const [group] = said.gpus.flatMap(({ slices }) =>
+    slices.flatMap(({ onDemand }) => (onDemand ? [onDemand] : [])),
+  )
   expect(said.pricePerHour).toBeCloseTo(pricePerHour, 9)
   expect(group!.map(({ model }) => model)).toEqual(names)
   const day = { speed: 1, hours: 24 }
   const random = randomOf(9)
   const came = names
-    .flatMap((model) => arrivalsOf(readFileSync(path(`${model}.csv`), 'utf8'), day, random).map(({ atMs }) => ({ model, atMs })))
+    .flatMap((model) =>
+      arrivalsOf(readFileSync(path(`${model}.csv`), 'utf8'), day, random).map(({ atMs }) => ({
+        model,
+        atMs,
+      })),
+    )
     .sort((a, b) => a.atMs - b.atMs)
   const servers = new Map(
-    await Promise.all(group!.map(async ({ model, configuration }) => [model, await serverOf(model, configuration)] as const)),
+    await Promise.all(
+      group!.map(
+        async ({ model, configuration }) => [model, await serverOf(model, configuration)] as const,
+      ),
+    ),
   )
   const answers: { readonly model: Name; readonly ms: number; readonly waited: boolean }[] = []
   let [freeMs, loads] = [0, 0]
@@ -166,7 +218,11 @@ test('one GPU on demand for batches of a few requests: who waits, and how often 
     // Loaded once all before are answered.
     const readyMs = Math.max(turn[0]!.atMs, freeMs) + 400
     const admitted = turn.map(({ atMs }) => Math.max(atMs, readyMs) - readyMs)
-    const ms = answered(servers.get(turn[0]!.model)!, admitted, Math.max(1, admitted.at(-1)! / 1000 + 1))
+    const ms = answered(
+      servers.get(turn[0]!.model)!,
+      admitted,
+      Math.max(1, admitted.at(-1)! / 1000 + 1),
+    )
     for (const [k, { model, atMs }] of turn.entries()) {
       const answeredMs = readyMs + admitted[k]! + ms[k]!
       answers.push({ model, ms: answeredMs - atMs, waited: atMs < readyMs })
@@ -184,7 +240,11 @@ test('one GPU on demand for batches of a few requests: who waits, and how often 
       ),
       model,
     ).toMatchObject({ kept: true, failed: 0 })
-    expect(Math.abs(own.filter(({ waited }) => waited).length / own.length - waits.waiting)).toBeLessThan(0.03)
+    expect(
+      Math.abs(own.filter(({ waited }) => waited).length / own.length - waits.waiting),
+    ).toBeLessThan(0.03)
   }
-  expect(Math.abs(loads / group!.reduce((sum, { waits }) => sum + waits.loadsPerDay, 0) - 1)).toBeLessThan(0.1)
+  expect(
+    Math.abs(loads / group!.reduce((sum, { waits }) => sum + waits.loadsPerDay, 0) - 1),
+  ).toBeLessThan(0.1)
 }, 120_000)

@@ -6,14 +6,22 @@ import type { ImportFlags } from './run.ts'
 export function registerImport(program: Command): void {
   program
     .command('import')
-    .description('keep results of other load testers in the store, as an experiment that is finished: nothing is run or measured')
+    .description(
+      'keep results of other load testers in the store, as an experiment that is finished: nothing is run or measured',
+    )
     .argument(
       '<files...>',
       'results of Model Analyzer (its table of GPUs too), perf_analyzer, vllm bench serve, GuideLLM, AIPerf or k6; gpu=L4,batchSize=8@FILE says what a file is of',
     )
     .requiredOption('--slo <slo>', "latency SLO, one limit: 50ms, 'p95<80ms' or 'ttft p99<300ms'")
-    .option('--on <values>', 'what served, for its price: gpu=T4,cpuCores=4,memoryMiB=16GiB; FILE may say otherwise of itself')
-    .option('--one-server', 'several files are loads on one server; else each is a server of its own, where nothing tells them apart')
+    .option(
+      '--on <values>',
+      'what served, for its price: gpu=T4,cpuCores=4,memoryMiB=16GiB; FILE may say otherwise of itself',
+    )
+    .option(
+      '--one-server',
+      'several files are loads on one server; else each is a server of its own, where nothing tells them apart',
+    )
     .option('--model <name>', 'what was served, where the files do not say')
     .option('--name <name>', 'name of the experiment (default: the model)')
     .option('--rps <rate>', 'ranked by the price of serving this demand, requests per second')

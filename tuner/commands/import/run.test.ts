@@ -10,7 +10,8 @@ import { WarmCli } from '../../testing/warm-cli.ts'
 const tune = new WarmCli()
 const box = new CliBox()
 const run = (...words: string[]) => tune.run(box, words)
-const fixture = (name: string) => fileURLToPath(new URL(`../../../reports/imports/fixtures/${name}`, import.meta.url))
+const fixture = (name: string) =>
+  fileURLToPath(new URL(`../../../reports/imports/fixtures/${name}`, import.meta.url))
 const triton = [fixture('metrics-model-inference.csv'), fixture('metrics-model-gpu.csv')]
 const onT4 = ['--slo', '30ms', '--on', 'gpu=T4,cpuCores=4']
 let id = ''
@@ -24,7 +25,11 @@ beforeAll(async () => {
     conclusion: 'imported',
     measuredWith: { how: 'imported', server: 'imported', model: 'bert' },
   })
-  expect(document.best).toMatchObject({ status: 'imported', capacityRps: 420, configuration: { gpu: 'T4', instances: 2 } })
+  expect(document.best).toMatchObject({
+    status: 'imported',
+    capacityRps: 420,
+    configuration: { gpu: 'T4', instances: 2 },
+  })
   id = document.experimentId
 })
 afterAll(async () => {
@@ -46,13 +51,17 @@ describe('an imported experiment', () => {
     const unknown = await run('show', id, '--slo', 'p95<25ms')
     expect([unknown.code, unknown.stdout.replaceAll(/\s+/g, ' ')]).toEqual([
       1,
-      expect.stringContaining('what was imported does not tell its p95; import it again with that SLO'),
+      expect.stringContaining(
+        'what was imported does not tell its p95; import it again with that SLO',
+      ),
     ])
     expect((await run('show', id, '--slo', '1ms')).code).toBe(3)
   })
 
   test('is in the list and in the reports, its file beside its figures', async () => {
-    expect((await run('list')).stdout).toMatch(/imported: 4 cores, T4, .* imported from metrics-model-inference\.csv/s)
+    expect((await run('list')).stdout).toMatch(
+      /imported: 4 cores, T4, .* imported from metrics-model-inference\.csv/s,
+    )
     for (const name of ['r.md', 'r.csv', 'r.html']) {
       expect((await run('report', id, '--out', name)).code).toBe(0)
       const text = readFileSync(join(box.folder, name), 'utf8')
@@ -67,33 +76,60 @@ describe('an imported experiment', () => {
     expect((await run('ci', id, '--save-baseline', 'baseline.json')).code).toBe(0)
     const { code, stdout } = await run('ci', id, '--baseline', 'baseline.json', '--json')
     expect(code).toBe(0)
-    const states = JSON.parse(stdout).checks.map(({ name, state }: { name: string; state: string }) => `${name} ${state}`)
+    const states = JSON.parse(stdout).checks.map(
+      ({ name, state }: { name: string; state: string }) => `${name} ${state}`,
+    )
     expect(states).toEqual(['slo passed', 'confirmed undecided', 'regression undecided'])
   })
 
   test('is not run again, and deploys nothing that is not named', async () => {
     const again = await run('resume', id, '--max-trials', '20')
-    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('these are results of another tool')])
+    expect([again.code, again.stderr]).toEqual([
+      2,
+      expect.stringContaining('these are results of another tool'),
+    ])
     const spec = await run('spec', id)
-    expect([spec.code, spec.stderr]).toEqual([1, expect.stringContaining('say what is to serve, e.g. --server triton')])
+    expect([spec.code, spec.stderr]).toEqual([
+      1,
+      expect.stringContaining('say what is to serve, e.g. --server triton'),
+    ])
     const named = await run('spec', id, '--server', 'triton', '--target', 'triton')
-    expect(named.stdout).toMatch(/NOT MEASURED OF WHAT THIS DEPLOYS: imported: another tool measured it/)
+    expect(named.stdout).toMatch(
+      /NOT MEASURED OF WHAT THIS DEPLOYS: imported: another tool measured it/,
+    )
     expect(named.stdout).toContain('gpu = T4')
     expect(named.stdout).toMatch(/gpu = T4 +imported, trial 2/)
   })
 })
 
 test('files of servers that differ, each with its price', async () => {
-  const words = [`gpu=L4,cpuCores=4@${fixture('guidellm-benchmarks.json')}`, `gpu=H100,cpuCores=16@${fixture('guidellm-benchmarks.csv')}`]
-  const { code, stdout } = await run('import', ...words, '--slo', 'ttft p99<200ms', '--model', 'llama', '--rps', '50')
+  const words = [
+    `gpu=L4,cpuCores=4@${fixture('guidellm-benchmarks.json')}`,
+    `gpu=H100,cpuCores=16@${fixture('guidellm-benchmarks.csv')}`,
+  ]
+  const { code, stdout } = await run(
+    'import',
+    ...words,
+    '--slo',
+    'ttft p99<200ms',
+    '--model',
+    'llama',
+    '--rps',
+    '50',
+  )
   expect(code).toBe(0)
-  expect(stdout).toMatch(/4 cores, L4, imported from guidellm-benchmarks\.json: 22\.5 req\/s at TTFT p99 180 ms,\s+3\s+replicas/)
+  expect(stdout).toMatch(
+    /4 cores, L4, imported from guidellm-benchmarks\.json: 22\.5 req\/s at TTFT p99 180 ms,\s+3\s+replicas/,
+  )
   expect(stdout).toContain('16 cores, H100, imported from guidellm-benchmarks.csv')
 })
 
 describe('is refused, and keeps nothing', () => {
   test.each([
-    [[triton[0]!, '--slo', '30ms'], 'what the server of metrics-model-inference.csv ran on is not known, and with it its price'],
+    [
+      [triton[0]!, '--slo', '30ms'],
+      'what the server of metrics-model-inference.csv ran on is not known, and with it its price',
+    ],
     [[triton[0]!, '--slo', '30ms', '--on', 'instances=2'], 'name a gpu or cpuCores'],
     [[triton[0]!, '--slo', '30ms', '--on', 'gpu'], "--on: 'gpu' names no value"],
     [[triton[0]!, '--slo', '30ms', '--on', 'gpu=T5'], 'T5'],
@@ -112,12 +148,24 @@ describe('is refused, and keeps nothing', () => {
   })
 
   test('whatever is wrong with any of the files is told at once', async () => {
-    writeFileSync(join(box.folder, 'cut.json'), readFileSync(fixture('guidellm-benchmarks.json'), 'utf8').slice(0, 3000))
+    writeFileSync(
+      join(box.folder, 'cut.json'),
+      readFileSync(fixture('guidellm-benchmarks.json'), 'utf8').slice(0, 3000),
+    )
     writeFileSync(join(box.folder, 'else.csv'), 'batch,price\n1,2\n')
-    const { code, stderr } = await run('import', 'gone.csv', 'cut.json', 'else.csv', triton[0]!, ...onT4)
+    const { code, stderr } = await run(
+      'import',
+      'gone.csv',
+      'cut.json',
+      'else.csv',
+      triton[0]!,
+      ...onT4,
+    )
     expect(code).toBe(2)
     expect(stderr).toMatch(/^gone\.csv: cannot read the file gone\.csv: ENOENT/m)
     expect(stderr).toMatch(/^cut\.json: it begins like JSON, and is none/m)
-    expect(stderr).toMatch(/^else\.csv: it is no result of Model Analyzer, perf_analyzer, vllm bench serve/m)
+    expect(stderr).toMatch(
+      /^else\.csv: it is no result of Model Analyzer, perf_analyzer, vllm bench serve/m,
+    )
   })
 })

@@ -51,21 +51,33 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
   const imported = readAll(given, (files) => importTrials(files, slo, flags.oneServer === true), on)
   refuse(imported, flags)
   const model = flags.model ?? imported.model
-  if (model === undefined) throw usageError('the files do not tell which model was served', 'say it: --model bert')
+  if (model === undefined)
+    throw usageError('the files do not tell which model was served', 'say it: --model bert')
   const experiment = experimentOf(imported, model, flags)
   const trials = trialsOf(imported, new Date().toISOString())
-  const record: ExperimentRecord = { ...newRecord(experiment, experimentId(experiment.name)), state: 'done' }
+  const record: ExperimentRecord = {
+    ...newRecord(experiment, experimentId(experiment.name)),
+    state: 'done',
+  }
   const { recommendation } = await seenAgain({ experiment: record, trials })
   await keep(record, trials, recommendation, flags.db)
   if (flags.json) process.stdout.write(recommendationJson(recommendation))
   else {
-    const lines = resultLines(recommendation, [], styleOf(process.stdout, process.env), columnsOf(process.stdout))
+    const lines = resultLines(
+      recommendation,
+      [],
+      styleOf(process.stdout, process.env),
+      columnsOf(process.stdout),
+    )
     process.stdout.write(`${lines.slice(1).join('\n')}\n`)
   }
   return exitCodes.ok
 }
 
-/** What is wrong with all the files is told at once: those that cannot be read, and those that are no results. */
+/**
+ * What is wrong with all the files is told at once: those that cannot be read, and those that are
+ * no results.
+ */
 function readAll(
   given: readonly string[],
   read: (files: readonly { source: Source; configuration: Configuration }[]) => Imported,
@@ -75,10 +87,19 @@ function readAll(
   const files = given.flatMap((word) => {
     const { file, values } = fileOf(word)
     try {
-      return [{ source: { file, text: givenText(file, 'the file', 'FILE', 'data') }, configuration: { ...on, ...values } }]
+      return [
+        {
+          source: { file, text: givenText(file, 'the file', 'FILE', 'data') },
+          configuration: { ...on, ...values },
+        },
+      ]
     } catch (error) {
       if (!(error instanceof UserError)) throw error
-      problems.push({ where: file, what: error.message, ...(error.hint === undefined ? {} : { hint: error.hint }) })
+      problems.push({
+        where: file,
+        what: error.message,
+        ...(error.hint === undefined ? {} : { hint: error.hint }),
+      })
       return []
     }
   })
@@ -97,7 +118,8 @@ function readAll(
 /** 'gpu=L4,batchSize=8@run.json', or a file alone. */
 function fileOf(word: string): { file: string; values: Configuration } {
   const [, values, file] = /^([A-Za-z_]\w*=[^@]*)@(.+)$/s.exec(word) ?? []
-  if (values === undefined || file === undefined || existsSync(word)) return { file: word, values: {} }
+  if (values === undefined || file === undefined || existsSync(word))
+    return { file: word, values: {} }
   return { file, values: valuesOf(values, file) }
 }
 
@@ -126,8 +148,13 @@ function givenValue(name: string, text: string, where: string): number | string 
 /** A price that nobody named is no price. */
 function refuse({ trials }: Imported, { on }: ImportFlags): void {
   if (trials.length > mostConfigurations)
-    throw usageError(`${trials.length} configurations: at most ${mostConfigurations} are imported at once`, 'give fewer files')
-  const unpriced = trials.find(({ configuration }) => configuration.gpu === undefined && configuration.cpuCores === undefined)
+    throw usageError(
+      `${trials.length} configurations: at most ${mostConfigurations} are imported at once`,
+      'give fewer files',
+    )
+  const unpriced = trials.find(
+    ({ configuration }) => configuration.gpu === undefined && configuration.cpuCores === undefined,
+  )
   if (unpriced !== undefined)
     throw usageError(
       `what the server of ${unpriced.configuration[sourceParameter]} ran on is not known, and with it its price`,
@@ -137,7 +164,11 @@ function refuse({ trials }: Imported, { on }: ImportFlags): void {
     )
 }
 
-function experimentOf({ trials, from, language }: Imported, model: string, flags: ImportFlags): Experiment {
+function experimentOf(
+  { trials, from, language }: Imported,
+  model: string,
+  flags: ImportFlags,
+): Experiment {
   const names = new Set(trials.flatMap(({ configuration }) => Object.keys(configuration)))
   names.delete(sourceParameter)
   const space = Object.fromEntries(
@@ -145,7 +176,10 @@ function experimentOf({ trials, from, language }: Imported, model: string, flags
       const values = [...new Set(trials.flatMap(({ configuration }) => configuration[name] ?? []))]
       const numbers = values.every((value) => typeof value === 'number')
       const sorted = numbers ? values.sort((a, b) => a - b) : values.map(String)
-      return [name, { values: sorted, ...(knownParameter(name) ? {} : { category: 'server' as const }) }]
+      return [
+        name,
+        { values: sorted, ...(knownParameter(name) ? {} : { category: 'server' as const }) },
+      ]
     }),
   )
   return loadExperiment({
@@ -155,7 +189,11 @@ function experimentOf({ trials, from, language }: Imported, model: string, flags
       name: flags.name ?? model,
       model: { name: model },
       slo: flags.slo,
-      predictor: { kind: 'imported', from: [...from], ...(language && { protocol: 'openai' as const }) },
+      predictor: {
+        kind: 'imported',
+        from: [...from],
+        ...(language && { protocol: 'openai' as const }),
+      },
       space,
       budget: { maxTrials: trials.length },
       ...(flags.rps !== undefined && { demand: flags.rps }),

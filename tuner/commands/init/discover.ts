@@ -1,4 +1,7 @@
-/** What a server that runs tells of itself when it is asked: protocol, model, path and body of a call, and one answer. */
+/**
+ * What a server that runs tells of itself when it is asked: protocol, model, path and body of a
+ * call, and one answer.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
@@ -67,7 +70,8 @@ export async function discover(asked: Asked, signal: AbortSignal): Promise<Disco
 
 async function discoverCall(asked: Asked, signal: AbortSignal): Promise<Discovered> {
   const { url, options } = asked
-  const protocol = asked.protocol ?? (await detectProtocol(url, asked.model ?? 'model', options, signal))
+  const protocol =
+    asked.protocol ?? (await detectProtocol(url, asked.model ?? 'model', options, signal))
   const model = asked.model ?? (await modelAt(protocol, url, options, signal))
   if (protocolTable[protocol].needsPath) return jsonServer({ ...asked, model }, protocol, signal)
   const speaks = protocolFor(protocol, options)
@@ -81,12 +85,27 @@ async function discoverCall(asked: Asked, signal: AbortSignal): Promise<Discover
   } catch (error) {
     signal.throwIfAborted()
     if (!until.aborted) throw error
-    throw new ProtocolError(protocol, `${url} does not say that '${model}' is ready`, 'is that the name it is served by? Say --model NAME')
+    throw new ProtocolError(
+      protocol,
+      `${url} does not say that '${model}' is ready`,
+      'is that the name it is served by? Say --model NAME',
+    )
   }
-  const { target, knowsNoEos } = await prepared(asked.payload, (payload) => speaks.prepare(url, model, payload, signal))
+  const { target, knowsNoEos } = await prepared(asked.payload, (payload) =>
+    speaks.prepare(url, model, payload, signal),
+  )
   const { path, healthPath } = options
   const answer = await oneAnswer(protocol, options, target, signal)
-  return { protocol, model, path, healthPath, otherPaths: [], target, ...(knowsNoEos && { knowsNoEos }), ...answer }
+  return {
+    protocol,
+    model,
+    path,
+    healthPath,
+    otherPaths: [],
+    target,
+    ...(knowsNoEos && { knowsNoEos }),
+    ...answer,
+  }
 }
 
 /** As asked, or without `ignore_eos` where the server refuses it and nobody asked for it. */
@@ -97,8 +116,11 @@ async function prepared(
   try {
     return { target: await prepare(payload) }
   } catch (error) {
-    if (!refusesEos(error) || payload.kind !== 'generated' || payload.prompts?.ignoreEos) throw error
-    const prompts = payload.prompts ? { ...payload.prompts, ignoreEos: false } : promptsOf({ ignoreEos: false })
+    if (!refusesEos(error) || payload.kind !== 'generated' || payload.prompts?.ignoreEos)
+      throw error
+    const prompts = payload.prompts
+      ? { ...payload.prompts, ignoreEos: false }
+      : promptsOf({ ignoreEos: false })
     return { target: await prepare({ ...payload, prompts }), knowsNoEos: true }
   }
 }
@@ -115,7 +137,9 @@ async function oneAnswer(
   const answerMs = performance.now() - startedMs
   const { document } = await answers!.read(answer)
   const body = Buffer.from(target.bodies[0]!.body)
-  const request = /json/.test(target.bodies[0]!.contentType) ? body.toString() : `${body.length} bytes`
+  const request = /json/.test(target.bodies[0]!.contentType)
+    ? body.toString()
+    : `${body.length} bytes`
   return { request: shorter(request), answer: shorter(JSON.stringify(document)), answerMs }
 }
 
@@ -124,16 +148,33 @@ const shorter = (text: string): string => {
   return line.length > 160 ? `${line.slice(0, 159)}…` : line
 }
 
-/** The name that a model goes by, where its server tells. @throws ProtocolError where it does not */
-async function modelAt(protocol: ProtocolName, url: string, options: ProtocolOptions, signal: AbortSignal): Promise<string> {
+/**
+ * The name that a model goes by, where its server tells. @throws ProtocolError where it does not
+ */
+async function modelAt(
+  protocol: ProtocolName,
+  url: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<string> {
   if (protocolTable[protocol].needsPath) return 'model'
   const names = await namesAt(protocol, url, options, signal)
   if (names.length === 1) return names[0]!
-  const hint = names.length > 1 ? `it serves ${names.join(', ')}: say --model ${names[0]}` : 'say --model NAME'
-  throw new ProtocolError(protocol, `${url} speaks ${protocolTable[protocol].title}, and does not say which model is meant`, hint)
+  const hint =
+    names.length > 1 ? `it serves ${names.join(', ')}: say --model ${names[0]}` : 'say --model NAME'
+  throw new ProtocolError(
+    protocol,
+    `${url} speaks ${protocolTable[protocol].title}, and does not say which model is meant`,
+    hint,
+  )
 }
 
-async function namesAt(protocol: ProtocolName, url: string, options: ProtocolOptions, signal: AbortSignal): Promise<readonly string[]> {
+async function namesAt(
+  protocol: ProtocolName,
+  url: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
   const http = url.replace(/^grpc/, 'http')
   return modelNames(protocol, async ({ method, path }) => {
     try {
@@ -147,7 +188,14 @@ async function namesAt(protocol: ProtocolName, url: string, options: ProtocolOpt
         tls: options.tls,
         timeoutMs: 5_000,
       }
-      return JSON.parse(await postOnce(protocol, target, { body: Buffer.from('{}'), contentType: 'application/json' }, signal))
+      return JSON.parse(
+        await postOnce(
+          protocol,
+          target,
+          { body: Buffer.from('{}'), contentType: 'application/json' },
+          signal,
+        ),
+      )
     } catch {
       signal.throwIfAborted()
       return undefined // It has no such list.
@@ -156,21 +204,38 @@ async function namesAt(protocol: ProtocolName, url: string, options: ProtocolOpt
 }
 
 /** A path of the server at a URL. */
-const below = (url: string, path: string): string => hrefOf(serverAddress(url)!, pathBelow(serverAddress(url)!, path, path))
+const below = (url: string, path: string): string =>
+  hrefOf(serverAddress(url)!, pathBelow(serverAddress(url)!, path, path))
 
-async function jsonServer(asked: Asked & { readonly model: string }, protocol: ProtocolName, signal: AbortSignal): Promise<Discovered> {
+async function jsonServer(
+  asked: Asked & { readonly model: string },
+  protocol: ProtocolName,
+  signal: AbortSignal,
+): Promise<Discovered> {
   const { url, model, options, payload } = asked
   const described = await descriptionAt(url, options, signal)
   const calls = await callsOf(asked, described, signal)
   const healthPath = options.healthPath ?? (await healthOf(url, options, described, signal))
   let first: unknown
   for (const { path, template, form } of calls)
-    for (const body of template !== undefined || form !== undefined || payload.kind === 'file' ? [template] : usualTemplates) {
+    for (const body of template !== undefined || form !== undefined || payload.kind === 'file'
+      ? [template]
+      : usualTemplates) {
       const called = { ...options, path, healthPath, template: body, form }
       try {
         const target = await protocolFor(protocol, called).prepare(url, model, payload, signal)
         const otherPaths = calls.map((call) => call.path).filter((other) => other !== path)
-        return { protocol, model, path, healthPath, body, form, otherPaths, target, ...(await oneAnswer(protocol, called, target, signal)) }
+        return {
+          protocol,
+          model,
+          path,
+          healthPath,
+          body,
+          form,
+          otherPaths,
+          target,
+          ...(await oneAnswer(protocol, called, target, signal)),
+        }
       } catch (error) {
         signal.throwIfAborted()
         first ??= error
@@ -179,11 +244,18 @@ async function jsonServer(asked: Asked & { readonly model: string }, protocol: P
       }
     }
   const { message, hint } = first as ProtocolError
-  const say = calls[0]!.template === undefined ? `say its body: --body '{"...": "{{text}}"}'` : (hint ?? 'say another body with --body')
+  const say =
+    calls[0]!.template === undefined
+      ? `say its body: --body '{"...": "{{text}}"}'`
+      : (hint ?? 'say another body with --body')
   throw new ProtocolError(protocol, message, say)
 }
 
-async function descriptionAt(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
+async function descriptionAt(
+  url: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<unknown> {
   for (const path of descriptionPaths)
     try {
       const { status, text } = await get(below(url, path), options, signal)
@@ -196,12 +268,17 @@ async function descriptionAt(url: string, options: ProtocolOptions, signal: Abor
 }
 
 /** @throws ProtocolError where no path is to be found */
-async function callsOf({ url, options }: Asked, described: unknown, signal: AbortSignal): Promise<JsonCall[]> {
+async function callsOf(
+  { url, options }: Asked,
+  described: unknown,
+  signal: AbortSignal,
+): Promise<JsonCall[]> {
   const known = describedCalls(described)
   const pathname = serverAddress(url)!.path
   const isCall = pathname !== '/' && known.length === 0 && (await knows(url, options, signal))
   const path = options.path ?? (isCall ? pathname : undefined)
-  if (options.template !== undefined && templateFault(options.template)) return [{ path: path ?? '/predict', template: options.template }]
+  if (options.template !== undefined && templateFault(options.template))
+    return [{ path: path ?? '/predict', template: options.template }]
   const { template, form } = options
   const said = template === undefined && form === undefined ? undefined : { template, form }
   if (path !== undefined) return [{ ...(said ?? known.find((call) => call.path === path)), path }]
@@ -212,7 +289,8 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
     const { status } = answer
     // A gateway, whatever is asked of it.
     if (status >= 502 && status <= 504) throw refusal('json', below(url, usual), answer, true)
-    if (status === 404 && (await takesPost(below(url, usual), options, signal))) found.push({ ...said, path: usual })
+    if (status === 404 && (await takesPost(below(url, usual), options, signal)))
+      found.push({ ...said, path: usual })
     if (status === 401 || status === 403)
       throw new ProtocolError(
         'json',
@@ -231,13 +309,21 @@ async function callsOf({ url, options }: Asked, described: unknown, signal: Abor
   )
 }
 
-/** Whether a URL with a path is that of a call: one that is known nowhere, or leads on to its folder, is where the server's own paths begin. */
+/**
+ * Whether a URL with a path is that of a call: one that is known nowhere, or leads on to its
+ * folder, is where the server's own paths begin.
+ */
 async function knows(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
   const { status } = await get(url, options, signal)
   return status === 404 ? takesPost(url, options, signal) : status < 300 || status >= 400
 }
 
-async function healthOf(url: string, options: ProtocolOptions, described: unknown, signal: AbortSignal): Promise<string | undefined> {
+async function healthOf(
+  url: string,
+  options: ProtocolOptions,
+  described: unknown,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   const said = describedHealth(described)
   for (const path of [...(said === undefined ? [] : [said]), ...usualHealthPaths])
     if ((await get(below(url, path), options, signal)).status === 200) return path

@@ -18,7 +18,12 @@ export function experimentText({ document, comments, head, foot, schemaPath }: C
   const made = new Document(document)
   comment(made.contents, [], comments)
   const body = made.toString({ lineWidth: 0, flowCollectionPadding: false })
-  const lines = [`# yaml-language-server: $schema=${schemaPath}`, ...head.map((line) => `# ${line}`), '', body.trimEnd()]
+  const lines = [
+    `# yaml-language-server: $schema=${schemaPath}`,
+    ...head.map((line) => `# ${line}`),
+    '',
+    body.trimEnd(),
+  ]
   const end = foot.length > 0 ? ['', ...foot.map((line) => (line === '' ? '#' : `# ${line}`))] : []
   return `${[...lines, ...end].join('\n')}\n`
 }
@@ -30,9 +35,11 @@ function comment(node: unknown, path: readonly string[], comments: Commented['co
     const said = comments[here.join('.')]
     // Lists and short objects read better in one line, a command by its words.
     if (isMap(pair.value) && (here.length > 2 || path[0] === 'space')) pair.value.flow = true
-    if (isRecord(pair.value) && 'items' in pair.value && !isMap(pair.value)) (pair.value as { flow?: boolean }).flow = true
+    if (isRecord(pair.value) && 'items' in pair.value && !isMap(pair.value))
+      (pair.value as { flow?: boolean }).flow = true
     if (path.length === 0 && i > 0 && isMap(pair.value)) pair.key.spaceBefore = true
-    if (said !== undefined && (isScalar(pair.value) || path[0] === 'space')) (pair.value as Scalar).comment = ` ${said}`
+    if (said !== undefined && (isScalar(pair.value) || path[0] === 'space'))
+      (pair.value as Scalar).comment = ` ${said}`
     else if (said !== undefined) pair.key.commentBefore = said.replace(/^/gm, ' ')
     comment(pair.value, here, comments)
   }

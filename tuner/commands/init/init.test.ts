@@ -8,7 +8,10 @@ import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { boxed } from '../../testing/boxed.ts'
 import { type CliBox, cli } from '../../testing/run-cli.ts'
 
-/** As many servers are: one path that takes a POST, nothing that says it is ready. PORT_SAID: a port of its own, whatever it is given; 0 is any. */
+/**
+ * As many servers are: one path that takes a POST, nothing that says it is ready. PORT_SAID: a port
+ * of its own, whatever it is given; 0 is any.
+ */
 const source = `
 import { createServer } from 'node:http'
 const at = process.argv.indexOf('--port')
@@ -29,7 +32,10 @@ createServer((request, response) => {
 }).listen(port, '127.0.0.1')
 `
 
-/** What `transformers serve` 5.18 does: it takes the model of its command by that very name, lists others, refuses ignore_eos, and ends its streams without [DONE]. */
+/**
+ * What `transformers serve` 5.18 does: it takes the model of its command by that very name, lists
+ * others, refuses ignore_eos, and ends its streams without [DONE].
+ */
 const transformers = `#!/usr/bin/env node
 const { createServer } = require('node:http')
 const served = process.argv[3]
@@ -58,24 +64,47 @@ const test = boxed(({ folder }) => {
 const written = ({ folder }: CliBox) => readFileSync(join(folder, 'experiment.yaml'), 'utf8')
 
 describe.concurrent('a command', () => {
-  test('is started, asked and written as it is tuned; what was written loads, and is not overwritten', async ({ box }) => {
-    const first = await box.run(['init', '--slo', '50ms', '--no-smoke', process.execPath, 'server.mjs', '--port', '8080'])
+  test('is started, asked and written as it is tuned; what was written loads, and is not overwritten', async ({
+    box,
+  }) => {
+    const first = await box.run([
+      'init',
+      '--slo',
+      '50ms',
+      '--no-smoke',
+      process.execPath,
+      'server.mjs',
+      '--port',
+      '8080',
+    ])
     expect(first, first.stderr).toMatchObject({ code: 0 })
-    expect(first.stdout).toMatch(/\{"text":.*\n {2}→ \{"label":"(sp|h)am"\}\nWrote experiment\.yaml\.\nNext: tune -f experiment\.yaml/)
+    expect(first.stdout).toMatch(
+      /\{"text":.*\n {2}→ \{"label":"(sp|h)am"\}\nWrote experiment\.yaml\.\nNext: tune -f experiment\.yaml/,
+    )
     expect(written(box)).toContain('server.mjs, --port, "${port}"')
     expect(written(box)).toMatch(/protocol: json\n {2}path: \/classify\n/)
     expect(written(box)).toContain('# yaml-language-server: $schema=.tune/experiment.schema.json')
-    expect(JSON.parse(readFileSync(join(box.folder, '.tune/experiment.schema.json'), 'utf8'))).toHaveProperty('properties.predictor')
+    expect(
+      JSON.parse(readFileSync(join(box.folder, '.tune/experiment.schema.json'), 'utf8')),
+    ).toHaveProperty('properties.predictor')
     const config = await box.run(['config', '-f', 'experiment.yaml'])
     expect(config, config.stderr).toMatchObject({ code: 0 })
     const again = await box.run(['init', 'bert'])
-    expect(again).toMatchObject({ code: 2, stderr: expect.stringContaining('experiment.yaml is there already') })
+    expect(again).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('experiment.yaml is there already'),
+    })
   })
 
-  test('of a language model that knows no ignore_eos, and whose model is a folder', async ({ box }) => {
+  test('of a language model that knows no ignore_eos, and whose model is a folder', async ({
+    box,
+  }) => {
     const words = ['./transformers', 'serve', 'models/tiny', '--continuous-batching']
     const said = await box.run(['init', '--slo-ttft', '2s', '--no-smoke', ...words])
-    expect(said, said.stderr).toMatchObject({ code: 0, stderr: expect.stringContaining('Recognised Transformers: cbMaxBatchTokens.') })
+    expect(said, said.stderr).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('Recognised Transformers: cbMaxBatchTokens.'),
+    })
     expect(written(box)).toMatch(/^model:\n {2}name: models\/tiny$/m)
     expect(written(box)).toContain('ignoreEos: false # it refuses ignore_eos')
     const config = await box.run(['config', '-f', 'experiment.yaml'])
@@ -84,19 +113,47 @@ describe.concurrent('a command', () => {
   })
 
   test.for<[string, readonly string[], Record<string, string>, RegExp]>([
-    ['a program that is not there', ['pyhton3', 'server.mjs'], {}, /no program 'pyhton3' on the PATH\n {2}hint: did you mean.*python3/],
+    [
+      'a program that is not there',
+      ['pyhton3', 'server.mjs'],
+      {},
+      /no program 'pyhton3' on the PATH\n {2}hint: did you mean.*python3/,
+    ],
     [
       'a port of its own',
       [process.execPath, 'server.mjs', '--port', '8080'],
       { PORT_SAID: '0' },
       /it serves on port (\d+), and not on (?!\1)\d+/,
     ],
-    ['of a command in quotes, before flags of ours', ['pyhton3 server.mjs', '--protocol', 'json'], {}, /no program 'pyhton3' on the PATH/],
-    ['a token that is asked for', [process.execPath, 'server.mjs', '--port', '8080'], { TOKEN: 'abc' }, /answered 401: who are you\?/],
-    ['a program by its whole path', ['/bin/sh', '-c', 'exit 3', '--port', '80'], {}, /ended: exit code 3/],
-    ['a program that ends', [process.execPath, 'no-such.mjs', '--port', '8080'], {}, /ended: exit code 1/],
+    [
+      'of a command in quotes, before flags of ours',
+      ['pyhton3 server.mjs', '--protocol', 'json'],
+      {},
+      /no program 'pyhton3' on the PATH/,
+    ],
+    [
+      'a token that is asked for',
+      [process.execPath, 'server.mjs', '--port', '8080'],
+      { TOKEN: 'abc' },
+      /answered 401: who are you\?/,
+    ],
+    [
+      'a program by its whole path',
+      ['/bin/sh', '-c', 'exit 3', '--port', '80'],
+      {},
+      /ended: exit code 3/,
+    ],
+    [
+      'a program that ends',
+      [process.execPath, 'no-such.mjs', '--port', '8080'],
+      {},
+      /ended: exit code 1/,
+    ],
   ])('%s is said once, and nothing is written', async ([_, words, env, message], { box }) => {
-    const { code, stderr } = await box.run(['init', '--path', '/classify', '--slo', '50ms', '--no-smoke', ...words], env)
+    const { code, stderr } = await box.run(
+      ['init', '--path', '/classify', '--slo', '50ms', '--no-smoke', ...words],
+      env,
+    )
     expect(code, stderr).toBe(1)
     expect(stderr).toMatch(message)
     expect(stderr).not.toContain('\u001b')
@@ -105,11 +162,32 @@ describe.concurrent('a command', () => {
 })
 
 test.for<[string, readonly string[], Record<string, string>, string]>([
-  ['a token that is asked for', ['--path', '/classify'], { TOKEN: 'abc' }, 'answered 401: who are you?'],
-  ['a path that is none', ['--path', '/clasify', '--ready-timeout', '8s'], {}, 'as to any path that it does not know'],
+  [
+    'a token that is asked for',
+    ['--path', '/classify'],
+    { TOKEN: 'abc' },
+    'answered 401: who are you?',
+  ],
+  [
+    'a path that is none',
+    ['--path', '/clasify', '--ready-timeout', '8s'],
+    {},
+    'as to any path that it does not know',
+  ],
 ])('a search ends with its first trial: %s', async ([_, flags, env, message], { box }) => {
   const command = `${process.execPath} server.mjs --port \${port}`
-  const words = ['--model', 'm', '--slo', '50ms', '--protocol', 'json', '--cores', '1', '--command', command]
+  const words = [
+    '--model',
+    'm',
+    '--slo',
+    '50ms',
+    '--protocol',
+    'json',
+    '--cores',
+    '1',
+    '--command',
+    command,
+  ]
   const { code, stderr } = await box.run([...words, ...flags], env)
   expect(code, stderr).toBe(1)
   expect(stderr).toContain(message)
@@ -124,7 +202,13 @@ describe.concurrent('a server that runs', () => {
       paths: {
         '/v1/score': {
           post: {
-            requestBody: { content: { 'application/json': { schema: { type: 'object', properties: { n: { type: 'integer' } } } } } },
+            requestBody: {
+              content: {
+                'application/json': {
+                  schema: { type: 'object', properties: { n: { type: 'integer' } } },
+                },
+              },
+            },
           },
         },
         '/health': { get: {} },
@@ -132,7 +216,8 @@ describe.concurrent('a server that runs', () => {
     }
     server = createServer((request, response) => {
       const known = request.headers['x-api-key'] === 'k3y-of-mine'
-      const answer = (status: number, body: unknown) => response.writeHead(status).end(JSON.stringify(body))
+      const answer = (status: number, body: unknown) =>
+        response.writeHead(status).end(JSON.stringify(body))
       if (request.url === '/openapi.json') answer(200, document)
       else if (request.url === '/health') answer(200, {})
       else if (request.url !== '/v1/score') answer(404, {})
@@ -144,9 +229,17 @@ describe.concurrent('a server that runs', () => {
   afterAll(() => new Promise((resolve) => server.close(resolve)))
 
   test('is called as it describes itself; a secret becomes a reference', async ({ box }) => {
-    const { code, stdout, stderr } = await box.run(['init', '--no-smoke', '--header', 'X-Api-Key: k3y-of-mine', url])
+    const { code, stdout, stderr } = await box.run([
+      'init',
+      '--no-smoke',
+      '--header',
+      'X-Api-Key: k3y-of-mine',
+      url,
+    ])
     expect(code, stderr).toBe(0)
-    expect(written(box)).toMatch(/path: \/v1\/score\n {2}healthPath: \/health\n {2}body: '\{"n": \{\{int\}\}\}'/)
+    expect(written(box)).toMatch(
+      /path: \/v1\/score\n {2}healthPath: \/health\n {2}body: '\{"n": \{\{int\}\}\}'/,
+    )
     expect(written(box)).not.toContain('k3y-of-mine')
     const [, name] = /\$\{env:(\w+)\}/.exec(written(box))!
     expect(stdout).toContain(`export ${name}=`)
@@ -155,19 +248,27 @@ describe.concurrent('a server that runs', () => {
 
   test('without its token it says so in one sentence', async ({ box }) => {
     const { code, stderr } = await box.run(['init', '--no-smoke', url])
-    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringMatching(/answered 403: no key\n {2}hint: give the header/) })
+    expect({ code, stderr }).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/answered 403: no key\n {2}hint: give the header/),
+    })
   })
 
-  test('a path that only a POST knows is found, below a folder that redirects to itself', async ({ box }) => {
+  test('a path that only a POST knows is found, below a folder that redirects to itself', async ({
+    box,
+  }) => {
     const express = createServer((request, response) => {
-      const answer = (status: number, body: unknown, headers = {}) => response.writeHead(status, headers).end(JSON.stringify(body))
+      const answer = (status: number, body: unknown, headers = {}) =>
+        response.writeHead(status, headers).end(JSON.stringify(body))
       if (request.url === '/ml/prod') return answer(301, {}, { location: '/ml/prod/' })
       if (request.method !== 'POST' || request.url !== '/ml/prod/generate') return answer(404, {})
       let body = ''
       request.on('data', (chunk) => {
         body += chunk
       })
-      request.on('end', () => (JSON.parse(body).inputs ? answer(200, { summary: 'a' }) : answer(400, { error: 'inputs?' })))
+      request.on('end', () =>
+        JSON.parse(body).inputs ? answer(200, { summary: 'a' }) : answer(400, { error: 'inputs?' }),
+      )
     })
     await new Promise<void>((resolve) => express.listen(0, '127.0.0.1', resolve))
     try {
@@ -184,19 +285,33 @@ describe.concurrent('a server that runs', () => {
 
   test('and where nothing listens too', async ({ box }) => {
     const { code, stderr } = await box.run(['init', '--no-smoke', 'http://127.0.0.1:1'])
-    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing listens there') })
+    expect({ code, stderr }).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('nothing listens there'),
+    })
     expect(stderr.trim().split('\n')).toHaveLength(2)
   })
 })
 
 test('a model is written and tried once', async ({ box }) => {
-  const { code, stdout, stderr } = await box.run(['init', 'bert', '--slo', '50ms', '--devices', 'emulated', '--no-smoke'])
+  const { code, stdout, stderr } = await box.run([
+    'init',
+    'bert',
+    '--slo',
+    '50ms',
+    '--devices',
+    'emulated',
+    '--no-smoke',
+  ])
   expect(code, stderr).toBe(0)
   expect(stdout).toContain('Next: tune -f experiment.yaml')
   expect(written(box)).toMatch(/model: bert\n/)
 })
 
-/** Runs the command on a terminal, where each question is answered as said: \x03 is Ctrl-C, \x04 is Ctrl-D. Its last line is the exit code. */
+/**
+ * Runs the command on a terminal, where each question is answered as said: \x03 is Ctrl-C, \x04 is
+ * Ctrl-D. Its last line is the exit code.
+ */
 const onTerminal = `
 import os, pty, sys
 pid, fd = pty.fork()
@@ -220,7 +335,12 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 test.for<[string, string, number, boolean]>([
   ['Ctrl-C at the first question', "[(b'tuned?', b'\\x03')]", 130, false],
   ['Ctrl-C at the second', "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x03')]", 130, false],
-  ['the end of what is said leaves the rest as it is proposed', "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x04')]", 0, true],
+  [
+    'the end of what is said leaves the rest as it is proposed',
+    "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x04')]",
+    0,
+    true,
+  ],
   ['the end of what is said before anything was', "[(b'tuned?', b'\\x04')]", 2, false],
 ])('on a terminal: %s', async ([_, answers, code, file], { box }) => {
   const words = ['-c', onTerminal, answers, process.execPath, cli, 'init', '--no-smoke']
@@ -230,5 +350,8 @@ test.for<[string, string, number, boolean]>([
 })
 
 test('nothing said, and nobody to ask', async ({ box }) => {
-  expect(await box.run(['init'])).toMatchObject({ code: 2, stderr: expect.stringContaining('tune init: of what?') })
+  expect(await box.run(['init'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('tune init: of what?'),
+  })
 })

@@ -1,4 +1,7 @@
-/** How a server of plain JSON may be called: as its own description says (OpenAPI, as FastAPI, BentoML and Ray Serve write it), else by the usual paths. */
+/**
+ * How a server of plain JSON may be called: as its own description says (OpenAPI, as FastAPI,
+ * BentoML and Ray Serve write it), else by the usual paths.
+ */
 import { isRecord } from '../../../profiler/plain-record.ts'
 
 /** A call to try. */
@@ -31,10 +34,14 @@ export const usualTemplates = [
   '{"image": "{{image}}"}',
 ]
 
-const inference = /predict|infer|classif|embed|generat|score|invocation|complet|summar|translat|detect/i
+const inference =
+  /predict|infer|classif|embed|generat|score|invocation|complet|summar|translat|detect/i
 const deepest = 6
 
-/** Calls that an OpenAPI document names: POST with a JSON body or a form, the likeliest to be an inference first. */
+/**
+ * Calls that an OpenAPI document names: POST with a JSON body or a form, the likeliest to be an
+ * inference first.
+ */
 export function describedCalls(document: unknown): JsonCall[] {
   const paths = isRecord(document) && isRecord(document.paths) ? document.paths : {}
   const calls = Object.entries(paths).flatMap(([path, item]): JsonCall[] => {
@@ -42,23 +49,40 @@ export function describedCalls(document: unknown): JsonCall[] {
     const content = at(resolved(document, item.post.requestBody), 'content')
     if (!isRecord(content)) return []
     if (isRecord(content['application/json']))
-      return [{ path, template: templateOf(document, content['application/json'].schema, 'text', 0) }]
+      return [
+        { path, template: templateOf(document, content['application/json'].schema, 'text', 0) },
+      ]
     const form = at(content['multipart/form-data'], 'schema')
     return form === undefined ? [] : [{ path, form: formOf(document, form) }]
   })
   return calls.sort((a, b) => Number(inference.test(b.path)) - Number(inference.test(a.path)))
 }
 
-/** A body template of a JSON Schema: texts, pictures and whole numbers are filled in, the rest is an example. */
+/**
+ * A body template of a JSON Schema: texts, pictures and whole numbers are filled in, the rest is an
+ * example.
+ */
 function templateOf(document: unknown, given: unknown, name: string, depth: number): string {
   const schema = resolved(document, given)
   if (!isRecord(schema) || depth > deepest) return '{}'
-  const known = schema.example ?? schema.default ?? schema.const ?? (Array.isArray(schema.enum) ? schema.enum[0] : undefined)
+  const known =
+    schema.example ??
+    schema.default ??
+    schema.const ??
+    (Array.isArray(schema.enum) ? schema.enum[0] : undefined)
   const either = [schema.anyOf, schema.oneOf, schema.allOf].find(Array.isArray)
-  if (either) return templateOf(document, either.find((one) => at(one, 'type') !== 'null') ?? {}, name, depth + 1)
+  if (either)
+    return templateOf(
+      document,
+      either.find((one) => at(one, 'type') !== 'null') ?? {},
+      name,
+      depth + 1,
+    )
   switch (schema.type) {
     case 'string':
-      return known === undefined ? `"{{${/image|photo|picture|b64|base64/i.test(name) ? 'image' : 'text'}}}"` : JSON.stringify(known)
+      return known === undefined
+        ? `"{{${/image|photo|picture|b64|base64/i.test(name) ? 'image' : 'text'}}}"`
+        : JSON.stringify(known)
     case 'integer':
       return known === undefined ? '{{int}}' : JSON.stringify(known)
     case 'number':
@@ -78,11 +102,15 @@ function templateOf(document: unknown, given: unknown, name: string, depth: numb
   }
 }
 
-/** Its fields as templates: what is a file is sent a picture. Fields that need not be given are left out. */
+/**
+ * Its fields as templates: what is a file is sent a picture. Fields that need not be given are left
+ * out.
+ */
 function formOf(document: unknown, given: unknown): Record<string, string> {
   const schema = resolved(document, given)
   const properties = isRecord(schema) && isRecord(schema.properties) ? schema.properties : {}
-  const required: readonly unknown[] = isRecord(schema) && Array.isArray(schema.required) ? schema.required : []
+  const required: readonly unknown[] =
+    isRecord(schema) && Array.isArray(schema.required) ? schema.required : []
   const isFile = (field: unknown): boolean =>
     at(field, 'format') === 'binary' ||
     at(field, 'contentMediaType') !== undefined ||
@@ -91,15 +119,26 @@ function formOf(document: unknown, given: unknown): Record<string, string> {
     Object.entries(properties)
       .map(([name, field]) => [name, resolved(document, field)] as const)
       .filter(([name, field]) => isFile(field) || required.length === 0 || required.includes(name))
-      .map(([name, field]) => [name, isFile(field) ? '{{image}}' : templateOf(document, field, name, 1).replace(/^"(.*)"$/, '$1')]),
+      .map(([name, field]) => [
+        name,
+        isFile(field)
+          ? '{{image}}'
+          : templateOf(document, field, name, 1).replace(/^"(.*)"$/, '$1'),
+      ]),
   )
 }
 
-function listOf(document: unknown, schema: Record<string, unknown>, name: string, depth: number): string {
+function listOf(
+  document: unknown,
+  schema: Record<string, unknown>,
+  name: string,
+  depth: number,
+): string {
   const item = templateOf(document, schema.items, name, depth + 1)
   if (/^"\{\{(text|image)\}\}"$/.test(item)) return `{{${item.slice(3, -3)}s}}`
   if (item === '{{int}}') return '{{ints}}'
-  const length = typeof schema.minItems === 'number' ? Math.max(1, Math.min(schema.minItems, 4096)) : 1
+  const length =
+    typeof schema.minItems === 'number' ? Math.max(1, Math.min(schema.minItems, 4096)) : 1
   return `[${Array.from({ length }, () => item).join(', ')}]`
 }
 

@@ -19,7 +19,10 @@ describe('what is to be tuned', () => {
     [['grpc://h:8001'], { kind: 'url', url: 'grpc://h:8001' }],
     [['unix:/run/x.sock'], { kind: 'url', url: 'unix:/run/x.sock' }],
     [['localhost:8000/v1'], { kind: 'url', url: 'http://localhost:8000/v1' }],
-    [['gunicorn', '-w', '4', 'app:app'], { kind: 'command', words: ['gunicorn', '-w', '4', 'app:app'] }],
+    [
+      ['gunicorn', '-w', '4', 'app:app'],
+      { kind: 'command', words: ['gunicorn', '-w', '4', 'app:app'] },
+    ],
     [["python3 app.py 'a b'"], { kind: 'command', words: ['python3', 'app.py', 'a b'] }],
     [['serve.sh'], { kind: 'command', words: ['serve.sh'] }],
     [['tritonserver'], { kind: 'command', words: ['tritonserver'] }],
@@ -32,14 +35,34 @@ describe('what is to be tuned', () => {
 
 describe('a server of the table', () => {
   test.each(
-    ownServers.filter((server) => !('preset' in server)).map(({ title, programs, ...rest }) => [title, programs[0], rest] as const),
+    ownServers
+      .filter((server) => !('preset' in server))
+      .map(({ title, programs, ...rest }) => [title, programs[0], rest] as const),
   )('%s makes an experiment that loads', (_, program, rest) => {
     const words = [program, ...('subcommand' in rest ? [rest.subcommand as string] : []), 'app:app']
     const { predictor, space = {} } = commandPlan(words, folder)
-    const document = { model: 'm', slo: '50ms', predictor: { protocol: 'json', path: '/p', ...predictor }, space }
-    const text = experimentText({ document, comments: {}, head: [], foot: [], schemaPath: 's.json' })
-    const experiment = loadExperiment({ cwd: folder, machine: { cpuCores: 4, gpus: [] }, file: 'e.yaml', text })
-    expect(experiment.space.parameters.map(({ name }) => name)).toEqual(expect.arrayContaining(Object.keys(space)))
+    const document = {
+      model: 'm',
+      slo: '50ms',
+      predictor: { protocol: 'json', path: '/p', ...predictor },
+      space,
+    }
+    const text = experimentText({
+      document,
+      comments: {},
+      head: [],
+      foot: [],
+      schemaPath: 's.json',
+    })
+    const experiment = loadExperiment({
+      cwd: folder,
+      machine: { cpuCores: 4, gpus: [] },
+      file: 'e.yaml',
+      text,
+    })
+    expect(experiment.space.parameters.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(Object.keys(space)),
+    )
   })
 
   test('Triton and TensorFlow Serving are tuned by their files, over the model that they name', () => {
@@ -49,14 +72,26 @@ describe('a server of the table', () => {
       predictor: { server: 'triton', protocol: 'oip-v2' },
       space: { batchSize: '1..32' },
     })
-    const words = ['tensorflow_model_server', '--model_base_path=models/bert', '--model_name=mine', '--rest_api_port=8501']
-    expect(commandPlan(words, folder)).toMatchObject({ model: { path: 'models/bert', name: 'mine' }, predictor: { server: 'tfserving' } })
+    const words = [
+      'tensorflow_model_server',
+      '--model_base_path=models/bert',
+      '--model_name=mine',
+      '--rest_api_port=8501',
+    ]
+    expect(commandPlan(words, folder)).toMatchObject({
+      model: { path: 'models/bert', name: 'mine' },
+      predictor: { server: 'tfserving' },
+    })
     mkdirSync(join(folder, 'models/other'))
-    expect(() => commandPlan(['tritonserver', '--model-repository=models'], folder)).toThrow('models holds 2 models: which one is tuned?')
+    expect(() => commandPlan(['tritonserver', '--model-repository=models'], folder)).toThrow(
+      'models holds 2 models: which one is tuned?',
+    )
   })
 
   test('docs/servers.md has the table as it is (npm run docs)', () => {
-    expect(readFileSync(new URL('../../../docs/servers.md', import.meta.url), 'utf8')).toContain(ownServersReference())
+    expect(readFileSync(new URL('../../../docs/servers.md', import.meta.url), 'utf8')).toContain(
+      ownServersReference(),
+    )
   })
 })
 
@@ -82,7 +117,9 @@ describe('calls that a server describes', () => {
       prompt: { type: 'string' },
     },
   }
-  const post = (ref: unknown) => ({ post: { requestBody: { content: { 'application/json': { schema: ref } } } } })
+  const post = (ref: unknown) => ({
+    post: { requestBody: { content: { 'application/json': { schema: ref } } } },
+  })
   const document = {
     paths: {
       '/users': post({ type: 'object' }),
@@ -90,7 +127,13 @@ describe('calls that a server describes', () => {
       '/v1/classify': post({ $ref: '#/components/schemas/Request' }),
       '/readiness': { get: {} },
       '/upload': { post: { requestBody: { content: { 'multipart/form-data': {} } } } },
-      '/images': { post: { requestBody: { content: { 'multipart/form-data': { schema: { $ref: '#/components/schemas/Upload' } } } } } },
+      '/images': {
+        post: {
+          requestBody: {
+            content: { 'multipart/form-data': { schema: { $ref: '#/components/schemas/Upload' } } },
+          },
+        },
+      },
     },
     components: { schemas: { Request: schema, Upload: upload } },
   }
@@ -98,14 +141,21 @@ describe('calls that a server describes', () => {
   test('an inference comes first, its body as its schema asks', () => {
     const calls = describedCalls(document)
     expect(calls.map(({ path }) => path)).toEqual(['/v1/classify', '/users', '/images'])
-    expect(calls[2]).toEqual({ path: '/images', form: { file: '{{image}}', more: '{{image}}', top_k: '{{int}}' } })
-    expect(calls[0]!.template).toBe('{"texts": {{texts}}, "top_k": 3, "image_b64": "{{image}}", "pixels": [0.5, 0.5]}')
+    expect(calls[2]).toEqual({
+      path: '/images',
+      form: { file: '{{image}}', more: '{{image}}', top_k: '{{int}}' },
+    })
+    expect(calls[0]!.template).toBe(
+      '{"texts": {{texts}}, "top_k": 3, "image_b64": "{{image}}", "pixels": [0.5, 0.5]}',
+    )
     expect(describedHealth(document)).toBe('/readiness')
   })
 
   test('what is no description describes nothing, and one that refers to itself comes to an end', () => {
     expect(describedCalls(undefined)).toEqual([])
-    expect(describedCalls({ paths: { '/p': post({ $ref: '#/a' }) }, a: { $ref: '#/a' } })).toHaveLength(1)
+    expect(
+      describedCalls({ paths: { '/p': post({ $ref: '#/a' }) }, a: { $ref: '#/a' } }),
+    ).toHaveLength(1)
     const endless = { type: 'object', properties: { a: { $ref: '#/a' } } }
     expect(describedCalls({ paths: { '/p': post(endless) }, a: endless })).toHaveLength(1)
   })
@@ -121,8 +171,18 @@ test('the file keeps what it was made of, whatever stands in it, with a schema f
     predictor: { command: ['sh', '-c', 'a: #b {{x}}'], body: '{"text": "{{text}}"}' },
     space: { workers: { values: '1..4' } },
   }
-  const comments = { 'predictor.body': 'one request', 'space.workers': 'processes', predictor: 'what serves' }
-  const text = experimentText({ document, comments, head: ['head'], foot: ['a', '', 'b'], schemaPath: '.tune/s.json' })
+  const comments = {
+    'predictor.body': 'one request',
+    'space.workers': 'processes',
+    predictor: 'what serves',
+  }
+  const text = experimentText({
+    document,
+    comments,
+    head: ['head'],
+    foot: ['a', '', 'b'],
+    schemaPath: '.tune/s.json',
+  })
   expect(parse(text)).toEqual(document)
   expect(text.split('\n')[0]).toBe('# yaml-language-server: $schema=.tune/s.json')
   expect(text).toMatch(/workers: \{values: 1\.\.4\} # processes/)
@@ -130,6 +190,9 @@ test('the file keeps what it was made of, whatever stands in it, with a schema f
 })
 
 test('an answer that is no SLO is told before it is asked for again', () => {
-  for (const good of ['', '50ms', 'p95<80ms', 'ttft<500ms tpot<50ms']) expect(sloFault(good)).toBeUndefined()
-  expect(sloFault('fast')).toBe("'fast' is not a duration: write a duration such as 50ms, 2s, 10m, 1h30m")
+  for (const good of ['', '50ms', 'p95<80ms', 'ttft<500ms tpot<50ms'])
+    expect(sloFault(good)).toBeUndefined()
+  expect(sloFault('fast')).toBe(
+    "'fast' is not a duration: write a duration such as 50ms, 2s, 10m, 1h30m",
+  )
 })

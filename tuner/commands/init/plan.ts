@@ -1,7 +1,14 @@
-/** From a target and what is said of it to the settings of an experiment file, before anything is asked. Pure but for what lies at the paths named. */
+/**
+ * From a target and what is said of it to the settings of an experiment file, before anything is
+ * asked. Pure but for what lies at the paths named.
+ */
 import { existsSync, readdirSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import { ownServerOf, type TunedCommand, tunedCommand } from '../../../trials/launchers/own-command.ts'
+import {
+  ownServerOf,
+  type TunedCommand,
+  tunedCommand,
+} from '../../../trials/launchers/own-command.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { splitCommand } from '../../experiment/flags/command-line.ts'
 import { parseSlo } from '../../experiment/parse-slo.ts'
@@ -14,7 +21,10 @@ export type Target =
   | { readonly kind: 'command'; readonly words: readonly string[] }
   | { readonly kind: 'model'; readonly model: string }
 
-/** Which of the three the words are: a URL, a command of several words, else a program that is there, else a model. */
+/**
+ * Which of the three the words are: a URL, a command of several words, else a program that is
+ * there, else a model.
+ */
 export function targetOf(words: readonly string[], isProgram: (name: string) => boolean): Target {
   const [first = ''] = words
   if (words.length > 1) return { kind: 'command', words }
@@ -22,7 +32,8 @@ export function targetOf(words: readonly string[], isProgram: (name: string) => 
   if (/^[\w.-]+:\d{1,5}(\/|$)/.test(first)) return { kind: 'url', url: `http://${first}` }
   const split = splitCommand(first)
   if (split.length > 1) return { kind: 'command', words: split }
-  if (ownServerOf(split) || (isProgram(first) && !/\.(onnx|gguf|json)$/.test(first))) return { kind: 'command', words: split }
+  if (ownServerOf(split) || (isProgram(first) && !/\.(onnx|gguf|json)$/.test(first)))
+    return { kind: 'command', words: split }
   return { kind: 'model', model: first }
 }
 
@@ -36,14 +47,18 @@ export interface Plan {
 }
 
 /** A command as trials start it. */
-export function commandPlan(words: readonly string[], cwd: string): Plan & { readonly tuned: TunedCommand } {
+export function commandPlan(
+  words: readonly string[],
+  cwd: string,
+): Plan & { readonly tuned: TunedCommand } {
   const tuned = tunedCommand(words)
   const settings = settingsFile(tuned, cwd)
   const { server, env } = tuned
   const command = settings?.command ?? tuned.command
   const parameters: TunedCommand['parameters'] = settings?.knobs ?? tuned.parameters
   const comments: Record<string, string> = {}
-  for (const { name, what, was } of parameters) comments[`space.${name}`] = was === undefined ? what : `${what}; ${was} until now`
+  for (const { name, what, was } of parameters)
+    comments[`space.${name}`] = was === undefined ? what : `${what}; ${was} until now`
   const space = Object.fromEntries(
     parameters.map(({ name, values, args, env: variable, setting }) => [
       name,
@@ -55,22 +70,38 @@ export function commandPlan(words: readonly string[], cwd: string): Plan & { rea
     ]),
   )
   if (!tuned.saysPort && settings === undefined)
-    comments['predictor.env'] = 'it names no port: does it read this variable? Else write ${port} where it does'
+    comments['predictor.env'] =
+      'it names no port: does it read this variable? Else write ${port} where it does'
   const given = {
     ...(server?.preset ? { server: server.preset.kind } : {}),
-    ...(server?.preset && command.length === 1 && command[0] === server.programs[0] ? {} : { command: [...command] }),
+    ...(server?.preset && command.length === 1 && command[0] === server.programs[0]
+      ? {}
+      : { command: [...command] }),
     ...(Object.keys(env).length > 0 && settings === undefined ? { env } : {}),
     ...(settings && { files: settings.files, ...settings.predictor }),
     ...(server?.protocol ? { protocol: server.protocol } : {}),
   }
-  const model = server?.preset ? servedModel(tuned, cwd) : tuned.model === undefined ? undefined : servedAs(tuned.model)
-  return { predictor: given, space, comments, tuned: { ...tuned, parameters }, ...(model !== undefined && { model }) }
+  const model = server?.preset
+    ? servedModel(tuned, cwd)
+    : tuned.model === undefined
+      ? undefined
+      : servedAs(tuned.model)
+  return {
+    predictor: given,
+    space,
+    comments,
+    tuned: { ...tuned, parameters },
+    ...(model !== undefined && { model }),
+  }
 }
 
 /** A name that a server knows, which may look like a path, as an experiment file has it. */
 export const servedAs = (name: string): unknown => (isModelName(name) ? name : { name })
 
-/** The model that Triton's or TensorFlow Serving's own arguments name. @throws UserError where they do not say it */
+/**
+ * The model that Triton's or TensorFlow Serving's own arguments name. @throws UserError where they
+ * do not say it
+ */
 function servedModel({ server, models, model }: TunedCommand, cwd: string): unknown {
   const { kind, models: argument } = server!.preset!
   const folder = models === undefined ? undefined : resolve(cwd, models)
@@ -80,7 +111,11 @@ function servedModel({ server, models, model }: TunedCommand, cwd: string): unkn
       `say ${argument}=FOLDER`,
       exitCodes.usage,
     )
-  if (kind === 'tfserving') return { path: models, ...(model !== undefined && model !== basename(folder) && { name: model }) }
+  if (kind === 'tfserving')
+    return {
+      path: models,
+      ...(model !== undefined && model !== basename(folder) && { name: model }),
+    }
   const names = readdirSync(folder, { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name)
@@ -92,7 +127,11 @@ function servedModel({ server, models, model }: TunedCommand, cwd: string): unkn
           .map((name) => join(models, name))
           .join(', ')}`
       : 'put the model there'
-  throw new UserError(`${models} holds ${names.length} models: which one is tuned?`, `say --model, ${hint}`, exitCodes.usage)
+  throw new UserError(
+    `${models} holds ${names.length} models: which one is tuned?`,
+    `say --model, ${hint}`,
+    exitCodes.usage,
+  )
 }
 
 /** A latency that is easy to say, a few times what one answer took. */
@@ -103,7 +142,10 @@ export function sloGuess(answerMs: number): string {
   return ms >= 1000 ? `${ms / 1000}s` : `${ms}ms`
 }
 
-/** What is wrong with an answer to the question for an SLO, in words to be shown before it is asked again; undefined where nothing is, or nothing was said. */
+/**
+ * What is wrong with an answer to the question for an SLO, in words to be shown before it is asked
+ * again; undefined where nothing is, or nothing was said.
+ */
 export function sloFault(text: string): string | undefined {
   try {
     if (text !== '') parseSlo(text)

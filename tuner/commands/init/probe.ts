@@ -3,7 +3,11 @@ import { join } from 'node:path'
 import { statusOf } from '../../../profiler/protocols/http.ts'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
-import { type ProtocolName, protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import {
+  type ProtocolName,
+  protocolNames,
+  protocolTable,
+} from '../../../profiler/protocols/protocol-table.ts'
 import type { Protocol } from '../../../profiler/types.ts'
 import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
@@ -23,11 +27,20 @@ interface Said {
 }
 
 /** @param given with stand-ins where nothing was said @throws ProtocolError, LaunchError, InfeasibleError that say what is wrong */
-export async function probe(given: Experiment, said: Said, machine: MachineFacts, signal: AbortSignal): Promise<Discovered> {
+export async function probe(
+  given: Experiment,
+  said: Said,
+  machine: MachineFacts,
+  signal: AbortSignal,
+): Promise<Discovered> {
   const experiment = withSecretValues(given)
   const { predictor, load } = experiment
   const protocol = protocolNames.find((name) => name === said.protocol)
-  const options: ProtocolOptions = { ...protocolOf(experiment).options, path: said.path, timeoutMs: undefined }
+  const options: ProtocolOptions = {
+    ...protocolOf(experiment).options,
+    path: said.path,
+    timeoutMs: undefined,
+  }
   const asked = { protocol, model: said.model, options, payload: load.payload }
   if (predictor.kind === 'url') return discover({ ...asked, url: predictor.url }, signal)
   if (predictor.kind !== 'command') throw new Error(`a ${predictor.kind} predictor needs no asking`)

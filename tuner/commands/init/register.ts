@@ -5,13 +5,28 @@ import { serverFlags } from '../../experiment/flags/server-flags.ts'
 import type { InitFlags } from './run.ts'
 
 /** What else of an experiment a new file is asked for. */
-const asked = ['--model', '--slo', '--slo-ttft', '--slo-tpot', '--rps', '--devices', '--param', '--pin', '--payload'] as const
+const asked = [
+  '--model',
+  '--slo',
+  '--slo-ttft',
+  '--slo-tpot',
+  '--rps',
+  '--devices',
+  '--param',
+  '--pin',
+  '--payload',
+] as const
 
 /** `tune init`: from a server, a command or a model to an experiment file. */
 export function registerInit(program: Command): void {
   const command = new Command('init')
-    .description('write an experiment file for a server, a command or a model: asks it, proposes what to tune, tries it once')
-    .argument('[target...]', 'the URL of a server that runs, the command that starts one, or a model')
+    .description(
+      'write an experiment file for a server, a command or a model: asks it, proposes what to tune, tries it once',
+    )
+    .argument(
+      '[target...]',
+      'the URL of a server that runs, the command that starts one, or a model',
+    )
     .option('-f, --file <path>', 'file to write', 'experiment.yaml')
     .option('--force', 'overwrite it')
     .option('-y, --yes', 'ask nothing (as without a terminal)')
@@ -34,7 +49,8 @@ Exit codes: 0 written, and it served; 1 it did not; 2 usage.`,
     .action(async (target: string[]) => {
       const { init, startsCommand } = await import('./run.ts')
       const [first, ...rest] = target
-      // What stands behind a command is its own; behind a URL, a model or a command in quotes it is ours.
+      // What stands behind a command is its own; behind a URL, a model or a command in quotes it is
+      // ours.
       if (first === undefined || rest.length === 0 || startsCommand(first)) {
         process.exitCode = await init(target, command.opts<InitFlags>())
         return

@@ -25,7 +25,15 @@ import { interruptible } from '../../signals.ts'
 import { mustBeWritable } from '../../writable-places.ts'
 import type { Discovered } from './discover.ts'
 import { experimentText } from './experiment-text.ts'
-import { commandPlan, type Plan, servedAs, sloFault, sloGuess, type Target, targetOf } from './plan.ts'
+import {
+  commandPlan,
+  type Plan,
+  servedAs,
+  sloFault,
+  sloGuess,
+  type Target,
+  targetOf,
+} from './plan.ts'
 import { probe } from './probe.ts'
 import { smoke } from './smoke.ts'
 
@@ -45,7 +53,11 @@ type Draft = Record<string, unknown>
 export async function init(words: readonly string[], flags: InitFlags): Promise<number> {
   const cwd = process.cwd()
   if (existsSync(resolve(cwd, flags.file)) && !flags.force)
-    throw new UserError(`${flags.file} is there already`, 'write another with -f FILE, or over it with --force', exitCodes.usage)
+    throw new UserError(
+      `${flags.file} is there already`,
+      'write another with -f FILE, or over it with --force',
+      exitCodes.usage,
+    )
   mustBeWritable({ '-f': flags.file })
   const { layer, problems } = flagsToLayer(flags, cwd)
   if (problems.length > 0) throw new ConfigError(problems)
@@ -64,12 +76,23 @@ export async function init(words: readonly string[], flags: InitFlags): Promise<
   }
 }
 
-async function targetFrom(words: readonly string[], { url, command, model }: InitFlags, ask: Asker): Promise<Target> {
+async function targetFrom(
+  words: readonly string[],
+  { url, command, model }: InitFlags,
+  ask: Asker,
+): Promise<Target> {
   if (words.length === 0 && url !== undefined) return { kind: 'url', url }
-  if (words.length === 0 && command !== undefined) return { kind: 'command', words: splitCommand(command) }
+  if (words.length === 0 && command !== undefined)
+    return { kind: 'command', words: splitCommand(command) }
   if (words.length === 0 && model !== undefined) return { kind: 'model', model }
   const said =
-    words.length > 0 ? words : [await ask.say('What is to be tuned? The URL of a server, the command that starts one, or a model')]
+    words.length > 0
+      ? words
+      : [
+          await ask.say(
+            'What is to be tuned? The URL of a server, the command that starts one, or a model',
+          ),
+        ]
   if (said[0] === '')
     throw new UserError(
       'tune init: of what?',
@@ -84,11 +107,17 @@ const isProgram = (name: string): boolean =>
     ? isProgramFile(resolve(process.cwd(), name))
     : programIn((process.env.PATH ?? '').split(delimiter), name) !== undefined
 
-/** Whether it is the first word of a command, and no URL, model or whole command. A word that is none of them is one too: of a program that is missing. */
+/**
+ * Whether it is the first word of a command, and no URL, model or whole command. A word that is
+ * none of them is one too: of a program that is missing.
+ */
 export function startsCommand(word: string): boolean {
   const target = targetOf([word], isProgram)
   if (target.kind === 'command' && target.words.length > 1) return isProgram(word)
-  return target.kind === 'command' || (target.kind === 'model' && !/[/\\]|\.(onnx|gguf|json)$/.test(word) && !isArchitecture(word))
+  return (
+    target.kind === 'command' ||
+    (target.kind === 'model' && !/[/\\]|\.(onnx|gguf|json)$/.test(word) && !isArchitecture(word))
+  )
 }
 
 function isArchitecture(name: string): boolean {
@@ -124,8 +153,16 @@ class Initialised {
   async run(): Promise<number> {
     const { target } = this
     const plan = this.#plan()
-    this.#document = { ...this.#document, ...plan, ...this.#said, ...(this.#document.pin !== undefined && { pin: this.#document.pin }) }
-    this.#document.predictor = plan.predictor && { ...plan.predictor, ...(this.#said.predictor as Draft) }
+    this.#document = {
+      ...this.#document,
+      ...plan,
+      ...this.#said,
+      ...(this.#document.pin !== undefined && { pin: this.#document.pin }),
+    }
+    this.#document.predictor = plan.predictor && {
+      ...plan.predictor,
+      ...(this.#said.predictor as Draft),
+    }
     this.#document.space = merged(plan.space, this.#said.space)
     const preset = plan.predictor && 'server' in plan.predictor
     const found = target.kind === 'model' || preset ? undefined : await this.#probe()
@@ -135,9 +172,13 @@ class Initialised {
     const experiment = this.#load(text)
     this.#write(text)
     const next = `tune -f ${this.flags.file}`
-    const code = this.flags.smoke ? await smoke(experiment, this.machine, this.signal) : exitCodes.ok
+    const code = this.flags.smoke
+      ? await smoke(experiment, this.machine, this.signal)
+      : exitCodes.ok
     for (const variable of this.#variables)
-      say(`The secret is not in the file: export ${variable}=..., what you gave in its place, before you go on.`)
+      say(
+        `The secret is not in the file: export ${variable}=..., what you gave in its place, before you go on.`,
+      )
     say(code === exitCodes.ok ? `Next: ${next}` : `Correct ${this.flags.file}, then: ${next}`)
     return code
   }
@@ -163,10 +204,17 @@ class Initialised {
   }
 
   #urlPlan(url: string): Pick<Plan, 'predictor'> {
-    const { hostname, port, protocol } = URL.canParse(url) ? new URL(url) : { hostname: '', port: '', protocol: '' }
+    const { hostname, port, protocol } = URL.canParse(url)
+      ? new URL(url)
+      : { hostname: '', port: '', protocol: '' }
     const local = namesSocket(url) || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
-    const here = local && hostname !== '' ? serverOn(Number(port) || (/s:$/.test(protocol) ? 443 : 80)) : undefined
-    this.#comments.pin = local ? 'what it runs on, so that it has a price' : 'say what it runs on, so that it has a price'
+    const here =
+      local && hostname !== ''
+        ? serverOn(Number(port) || (/s:$/.test(protocol) ? 443 : 80))
+        : undefined
+    this.#comments.pin = local
+      ? 'what it runs on, so that it has a price'
+      : 'say what it runs on, so that it has a price'
     const server = here && ownServerOf(here.words)
     if (here && server) {
       note(`Recognised ${server.title}, process ${here.pid}.`)
@@ -195,7 +243,9 @@ class Initialised {
         ...predictor,
         ...(unknown && { protocol: 'json' }),
         ...(predictor.path === undefined &&
-          (unknown || protocolTable[predictor.protocol as ProtocolName]?.needsPath) && { path: '/predict' }),
+          (unknown || protocolTable[predictor.protocol as ProtocolName]?.needsPath) && {
+            path: '/predict',
+          }),
       },
     }
     const experiment = this.#load(this.#textOf({ model: 'model', slo: '1s', ...provisional }))
@@ -208,33 +258,57 @@ class Initialised {
   }
 
   #takeFound(found: Discovered): void {
-    const { protocol, model, path, healthPath, body, form, otherPaths, request, answer, answerMs } = found
-    note(`It speaks ${protocolTable[protocol].title}, and answers in ${answerMs < 10 ? answerMs.toFixed(1) : Math.round(answerMs)} ms:`)
+    const { protocol, model, path, healthPath, body, form, otherPaths, request, answer, answerMs } =
+      found
+    note(
+      `It speaks ${protocolTable[protocol].title}, and answers in ${answerMs < 10 ? answerMs.toFixed(1) : Math.round(answerMs)} ms:`,
+    )
     say(withoutSecrets(`  ${request}\n  → ${answer}`))
-    const server = this.target.kind === 'url' && this.#foot.length === 0 ? ownServerSaying(found.server) : undefined
+    const server =
+      this.target.kind === 'url' && this.#foot.length === 0
+        ? ownServerSaying(found.server)
+        : undefined
     if (server) {
       note(`Recognised ${server.title} by its answers.`)
       this.#foot.push(measuredAsItIs, `  tune init ${server.programs[0]} ...`)
     }
     const { streams, needsPath } = protocolTable[protocol]
-    // A server of plain JSON has no name for it: the folder's will do. A language model answers to the very name that it was asked by.
+    // A server of plain JSON has no name for it: the folder's will do. A language model answers to
+    // the very name that it was asked by.
     if (streams && !isRecord(this.#document.model)) this.#document.model = servedAs(model)
     else this.#document.model ??= needsPath ? basename(this.#cwd) : servedAs(model)
-    const known = { protocol, ...(path && { path }), ...(healthPath && { healthPath }), ...(body && { body }), ...(form && { form }) }
-    this.#document.predictor = { ...(this.#document.predictor as Draft), ...known, ...(this.#said.predictor as Draft) }
-    this.#comments['predictor.body'] = 'one request: {{text}}, {{image}} and {{int}} are filled in; --payload has your own'
+    const known = {
+      protocol,
+      ...(path && { path }),
+      ...(healthPath && { healthPath }),
+      ...(body && { body }),
+      ...(form && { form }),
+    }
+    this.#document.predictor = {
+      ...(this.#document.predictor as Draft),
+      ...known,
+      ...(this.#said.predictor as Draft),
+    }
+    this.#comments['predictor.body'] =
+      'one request: {{text}}, {{image}} and {{int}} are filled in; --payload has your own'
     if (found.knowsNoEos) {
       const load = this.#document.load as Draft | undefined
       this.#document.load = { ...load, payload: { ...(load?.payload as Draft), ignoreEos: false } }
-      this.#comments['load.payload.ignoreEos'] = 'it refuses ignore_eos: answers are as long as the model makes them'
+      this.#comments['load.payload.ignoreEos'] =
+        'it refuses ignore_eos: answers are as long as the model makes them'
     }
-    if (otherPaths.length > 0) this.#comments['predictor.path'] = `also there: ${otherPaths.slice(0, 5).join(', ')}`
+    if (otherPaths.length > 0)
+      this.#comments['predictor.path'] = `also there: ${otherPaths.slice(0, 5).join(', ')}`
   }
 
   async #slo(found: Discovered | undefined): Promise<void> {
     if (this.#document.slo !== undefined) return
     const streams = found && protocolTable[found.protocol].streams
-    const guess = streams ? { ttft: '500ms', tpot: '50ms' } : found ? sloGuess(found.answerMs) : '50ms'
+    const guess = streams
+      ? { ttft: '500ms', tpot: '50ms' }
+      : found
+        ? sloGuess(found.answerMs)
+        : '50ms'
     const text = streams ? "'ttft<500ms tpot<50ms'" : String(guess)
     const question = `Latency SLO, as 50ms or 'p95<80ms' [${text}]`
     let said = await this.ask.say(question)
@@ -251,7 +325,9 @@ class Initialised {
   #withoutSecrets(): Draft {
     const { predictor } = this.#document
     if (!isRecord(predictor)) return this.#document
-    const taken = takeSecrets({ predictor } as Parameters<typeof takeSecrets>[0], { folder: this.#cwd })
+    const taken = takeSecrets({ predictor } as Parameters<typeof takeSecrets>[0], {
+      folder: this.#cwd,
+    })
     for (const [reference, value] of taken.secrets) {
       const name = reference.replace(/^env:/, '')
       process.env[name] = value
@@ -261,14 +337,38 @@ class Initialised {
   }
 
   #textOf(document: Draft): string {
-    const order = ['name', 'model', 'slo', 'demand', 'devices', 'predictor', 'space', 'pin', 'load', 'expect']
+    const order = [
+      'name',
+      'model',
+      'slo',
+      'demand',
+      'devices',
+      'predictor',
+      'space',
+      'pin',
+      'load',
+      'expect',
+    ]
     const keys = [...order, ...Object.keys(document).filter((key) => !order.includes(key))]
-    const written: Draft = { ...document, slo: shortSlo(document.slo), predictor: inOrder(document.predictor) }
-    const isSaid = (value: unknown) => value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
+    const written: Draft = {
+      ...document,
+      slo: shortSlo(document.slo),
+      predictor: inOrder(document.predictor),
+    }
+    const isSaid = (value: unknown) =>
+      value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
     const entries = keys.flatMap((key) => (isSaid(written[key]) ? [[key, written[key]]] : []))
-    const head = [`tune -f ${this.flags.file} runs it; tune config -f ${this.flags.file} shows every value. Keys: docs/experiment-file.md`]
+    const head = [
+      `tune -f ${this.flags.file} runs it; tune config -f ${this.flags.file} shows every value. Keys: docs/experiment-file.md`,
+    ]
     const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#schemaFile())
-    return experimentText({ document: Object.fromEntries(entries), comments: this.#comments, head, foot: this.#foot, schemaPath })
+    return experimentText({
+      document: Object.fromEntries(entries),
+      comments: this.#comments,
+      head,
+      foot: this.#foot,
+      schemaPath,
+    })
   }
 
   #schemaFile(): string {
@@ -282,12 +382,15 @@ class Initialised {
   #write(text: string): void {
     makeFolder(dirname(this.#schemaFile()))
     writeFileSync(this.#schemaFile(), `${JSON.stringify(experimentJsonSchema(), null, 2)}\n`)
-    writeFileSync(resolve(this.#cwd, this.flags.file), text, { flag: this.flags.force ? 'w' : 'wx' })
+    writeFileSync(resolve(this.#cwd, this.flags.file), text, {
+      flag: this.flags.force ? 'w' : 'wx',
+    })
     say(`Wrote ${this.flags.file}.`)
   }
 }
 
-const measuredAsItIs = 'A server that runs already is measured as it is. To tune it, trials must start it themselves:'
+const measuredAsItIs =
+  'A server that runs already is measured as it is. To tune it, trials must start it themselves:'
 const ownKnobs = [
   'What else is to be tuned? Put ${workers} where the command, its environment or a file says how many, and name the values:',
   '  space: {workers: {values: 1..4, category: server}}',
@@ -296,21 +399,44 @@ const ownKnobs = [
 const say = (text: string) => process.stdout.write(`${text}\n`)
 const note = (text: string) => process.stderr.write(`${text}\n`)
 /** What is read first comes first. */
-const predictorOrder = ['url', 'server', 'command', 'env', 'protocol', 'path', 'healthPath', 'body', 'form', 'headers']
+const predictorOrder = [
+  'url',
+  'server',
+  'command',
+  'env',
+  'protocol',
+  'path',
+  'healthPath',
+  'body',
+  'form',
+  'headers',
+]
 function inOrder(predictor: unknown): unknown {
   if (!isRecord(predictor)) return predictor
   const rest = Object.keys(predictor).filter((key) => !predictorOrder.includes(key))
-  return Object.fromEntries([...predictorOrder, ...rest].flatMap((key) => (predictor[key] === undefined ? [] : [[key, predictor[key]]])))
+  return Object.fromEntries(
+    [...predictorOrder, ...rest].flatMap((key) =>
+      predictor[key] === undefined ? [] : [[key, predictor[key]]],
+    ),
+  )
 }
 
 /** {percentile: p95, limit: 80ms} as p95<80ms. */
 function shortSlo(slo: unknown): unknown {
   if (!isRecord(slo) || typeof slo.limit !== 'string') return slo
   const { percentile = 'p99', limit, ...rest } = slo
-  return Object.keys(rest).length > 0 ? slo : percentile === 'p99' ? limit : `${percentile}<${limit}`
+  return Object.keys(rest).length > 0
+    ? slo
+    : percentile === 'p99'
+      ? limit
+      : `${percentile}<${limit}`
 }
 
 const merged = (a: unknown, b: unknown): Draft | undefined =>
   a === undefined && b === undefined ? undefined : { ...(a as Draft), ...(b as Draft) }
 const modelName = (model: unknown): string | undefined =>
-  typeof model === 'string' ? model : isRecord(model) ? (model.name as string | undefined) : undefined
+  typeof model === 'string'
+    ? model
+    : isRecord(model)
+      ? (model.name as string | undefined)
+      : undefined

@@ -8,19 +8,27 @@ import { commandPlan } from './plan.ts'
 const folder = mkdtempSync(join(tmpdir(), 'tune-settings-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const planOf = (command: string) => commandPlan(command.split(' '), folder)
-const fileOf = (plan: ReturnType<typeof planOf>, name: string) => (plan.predictor.files as Record<string, string>)[name]!
+const fileOf = (plan: ReturnType<typeof planOf>, name: string) =>
+  (plan.predictor.files as Record<string, string>)[name]!
 
 test("TorchServe's config.properties: what stands there stays, but for the ports and what is tuned", () => {
   writeFileSync(
     join(folder, 'config.properties'),
     'inference_address=http://0.0.0.0:8080\nnumber_of_netty_threads=32\njob_queue_size=1000\n',
   )
-  const plan = planOf('torchserve --start --ncs --ts-config config.properties --model-store store --models bert=bert.mar')
+  const plan = planOf(
+    'torchserve --start --ncs --ts-config config.properties --model-store store --models bert=bert.mar',
+  )
   expect(plan.predictor.command).toEqual(
-    'torchserve --start --ncs --model-store store --foreground --ts-config=${dir}/config.properties'.split(' '),
+    'torchserve --start --ncs --model-store store --foreground --ts-config=${dir}/config.properties'.split(
+      ' ',
+    ),
   )
   const lines = fileOf(plan, 'config.properties').split('\n')
-  expect(lines.slice(0, 2)).toEqual(['job_queue_size=1000', 'inference_address=http://${host}:${port}'])
+  expect(lines.slice(0, 2)).toEqual([
+    'job_queue_size=1000',
+    'inference_address=http://${host}:${port}',
+  ])
   expect(lines).toContain('number_of_netty_threads=${nettyThreads}')
   const models = lines.find((line) => line.startsWith('models='))!.slice('models='.length)
   expect(JSON.parse(models.replaceAll(/\$\{\w+\}/g, '7'))).toEqual({
@@ -36,8 +44,17 @@ test("TorchServe's config.properties: what stands there stays, but for the ports
       },
     },
   })
-  expect(Object.keys(plan.space!)).toEqual(['nettyThreads', 'workers', 'batchSize', 'maxBatchDelay'])
-  expect(plan.predictor).toMatchObject({ protocol: 'json', path: '/predictions/bert', healthPath: '/ping' })
+  expect(Object.keys(plan.space!)).toEqual([
+    'nettyThreads',
+    'workers',
+    'batchSize',
+    'maxBatchDelay',
+  ])
+  expect(plan.predictor).toMatchObject({
+    protocol: 'json',
+    path: '/predictions/bert',
+    healthPath: '/ping',
+  })
   expect(plan.predictor).not.toHaveProperty('env')
 })
 
@@ -52,10 +69,20 @@ test("Ray Serve's configuration: the port, and every deployment's replicas, requ
     {
       name: 'app',
       import_path: 'app:app',
-      deployments: [{ name: 'Model', autoscaling_config: { max_replicas: 3 }, ray_actor_options: { num_gpus: 0 } }, { name: 'Ingress' }],
+      deployments: [
+        {
+          name: 'Model',
+          autoscaling_config: { max_replicas: 3 },
+          ray_actor_options: { num_gpus: 0 },
+        },
+        { name: 'Ingress' },
+      ],
     },
   ]
-  writeFileSync(join(folder, 'serve.yaml'), JSON.stringify({ http_options: { port: 8000, request_timeout_s: 5 }, applications }))
+  writeFileSync(
+    join(folder, 'serve.yaml'),
+    JSON.stringify({ http_options: { port: 8000, request_timeout_s: 5 }, applications }),
+  )
   const plan = planOf('serve run serve.yaml --blocking')
   expect(plan.predictor.command).toEqual(['serve', 'run', '${dir}/serve.yaml', '--blocking'])
   const filled = fileOf(plan, 'serve.yaml')
@@ -78,8 +105,11 @@ test("Ray Serve's configuration: the port, and every deployment's replicas, requ
   expect(Object.keys(plan.space!)).toEqual(['replicas', 'maxOngoingRequests', 'numCpus'])
 })
 
-test.each(['serve run app:app', 'serve run none.yaml'])('%s says no deployment: nothing of a file is made up', (command) => {
-  const plan = planOf(command)
-  expect(plan.predictor).not.toHaveProperty('files')
-  expect(plan.space).toEqual({})
-})
+test.each(['serve run app:app', 'serve run none.yaml'])(
+  '%s says no deployment: nothing of a file is made up',
+  (command) => {
+    const plan = planOf(command)
+    expect(plan.predictor).not.toHaveProperty('files')
+    expect(plan.space).toEqual({})
+  },
+)

@@ -1,4 +1,7 @@
-/** Servers whose tuning stands in a file of settings, not in arguments: the file as trials write it, from the one that the command names. */
+/**
+ * Servers whose tuning stands in a file of settings, not in arguments: the file as trials write it,
+ * from the one that the command names.
+ */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isMap, isSeq, parseDocument, type YAMLMap } from 'yaml'
@@ -15,8 +18,14 @@ interface SettingsFile {
   readonly predictor?: Readonly<Record<string, string>>
 }
 
-/** Undefined for servers without one, and for commands that do not say what is served: the table's note says what to do then. */
-export function settingsFile({ server, command }: Pick<TunedCommand, 'server' | 'command'>, cwd: string): SettingsFile | undefined {
+/**
+ * Undefined for servers without one, and for commands that do not say what is served: the table's
+ * note says what to do then.
+ */
+export function settingsFile(
+  { server, command }: Pick<TunedCommand, 'server' | 'command'>,
+  cwd: string,
+): SettingsFile | undefined {
   if (server?.settings === 'torchserve') return torchServe(command, server.knobs, cwd)
   return server?.settings === 'ray-serve' ? rayServe(command, server.knobs, cwd) : undefined
 }
@@ -28,11 +37,21 @@ function taken(words: readonly string[], name: string): { value?: string; rest: 
   const at = words.findIndex((word) => word === name || word.startsWith(`${name}=`))
   if (at < 0) return { rest: [...words] }
   const joined = words[at]!.startsWith(`${name}=`)
-  return { value: joined ? words[at]!.slice(name.length + 1) : words[at + 1], rest: words.toSpliced(at, joined ? 1 : 2) }
+  return {
+    value: joined ? words[at]!.slice(name.length + 1) : words[at + 1],
+    rest: words.toSpliced(at, joined ? 1 : 2),
+  }
 }
 
-/** Its config.properties: addresses, threads, and workers and batches of the model that --models names. */
-function torchServe(words: readonly string[], knobs: readonly ServerKnob[], cwd: string): SettingsFile {
+/**
+ * Its config.properties: addresses, threads, and workers and batches of the model that --models
+ * names.
+ */
+function torchServe(
+  words: readonly string[],
+  knobs: readonly ServerKnob[],
+  cwd: string,
+): SettingsFile {
   const { value: path, rest: plain } = taken(words, '--ts-config')
   const named = taken(plain, '--models')
   const [, name, archive] = /^([\w.-]+)=([^\s/]+\.mar)$/.exec(named.value ?? '') ?? []
@@ -49,23 +68,41 @@ function torchServe(words: readonly string[], knobs: readonly ServerKnob[], cwd:
   const own = knobs.filter(({ of }) => of === 'model')
   if (name !== undefined) {
     const [workers, ...batching] = own.map((knob) => [knob.setting!, placeholder(knob)] as const)
-    const values = [['maxWorkers', workers![1]], workers!, ...batching].map(([key, value]) => `"${key}": ${value}`).join(', ')
+    const values = [['maxWorkers', workers![1]], workers!, ...batching]
+      .map(([key, value]) => `"${key}": ${value}`)
+      .join(', ')
     settings.load_models = archive!
     settings.models = `{"${name}": {"1.0": {"defaultVersion": true, "marName": "${archive}", ${values}, "responseTimeout": 120}}}`
   }
-  const kept = given.filter((line) => !Object.keys(settings).some((key) => line.trim().startsWith(`${key}=`)))
-  const lines = [...kept.filter((line) => line.trim() !== ''), ...Object.entries(settings).map(([key, value]) => `${key}=${value}`)]
+  const kept = given.filter(
+    (line) => !Object.keys(settings).some((key) => line.trim().startsWith(`${key}=`)),
+  )
+  const lines = [
+    ...kept.filter((line) => line.trim() !== ''),
+    ...Object.entries(settings).map(([key, value]) => `${key}=${value}`),
+  ]
   const foreground = rest.includes('--foreground') ? [] : ['--foreground']
   return {
     command: [...rest, ...foreground, '--ts-config=${dir}/config.properties'],
     files: { 'config.properties': `${lines.join('\n')}\n` },
     knobs: name === undefined ? global : [...global, ...own],
-    predictor: { ...(name !== undefined && { protocol: 'json', path: `/predictions/${name}` }), healthPath: '/ping', readyTimeout: '3m' },
+    predictor: {
+      ...(name !== undefined && { protocol: 'json', path: `/predictions/${name}` }),
+      healthPath: '/ping',
+      readyTimeout: '3m',
+    },
   }
 }
 
-/** The configuration that `serve run FILE` is given: the port, and every deployment's replicas, requests at once and cores. */
-function rayServe(words: readonly string[], knobs: readonly ServerKnob[], cwd: string): SettingsFile | undefined {
+/**
+ * The configuration that `serve run FILE` is given: the port, and every deployment's replicas,
+ * requests at once and cores.
+ */
+function rayServe(
+  words: readonly string[],
+  knobs: readonly ServerKnob[],
+  cwd: string,
+): SettingsFile | undefined {
   const at = words.findIndex((word) => /\.ya?ml$/.test(word))
   const file = at < 0 ? undefined : resolve(cwd, words[at]!)
   if (file === undefined || !existsSync(file)) return undefined
@@ -86,10 +123,19 @@ function rayServe(words: readonly string[], knobs: readonly ServerKnob[], cwd: s
       deployment.flow = false
       setIn(document, deployment, knob.setting!.split('.'), placeholder(knob))
     }
-  return { command: words.with(at, '${dir}/serve.yaml'), files: { 'serve.yaml': document.toString({ lineWidth: 0 }) }, knobs }
+  return {
+    command: words.with(at, '${dir}/serve.yaml'),
+    files: { 'serve.yaml': document.toString({ lineWidth: 0 }) },
+    knobs,
+  }
 }
 
-function setIn(document: ReturnType<typeof parseDocument>, map: YAMLMap, [key = '', inner]: readonly string[], value: string): void {
+function setIn(
+  document: ReturnType<typeof parseDocument>,
+  map: YAMLMap,
+  [key = '', inner]: readonly string[],
+  value: string,
+): void {
   if (inner === undefined) {
     map.set(key, value)
     return

@@ -18,7 +18,11 @@ const mostSeconds = 20
 const enoughSaid = new Error('the time of a first look is over')
 
 /** Returns the exit code. What it finds goes to stdout, nothing into a store. */
-export async function smoke(experiment: Experiment, machine: MachineFacts, signal: AbortSignal): Promise<number> {
+export async function smoke(
+  experiment: Experiment,
+  machine: MachineFacts,
+  signal: AbortSignal,
+): Promise<number> {
   const { slo, load, budget } = experiment
   const parts = await assemble(experiment, 'init', memoryStore(), machine)
   let readySeconds = 0
@@ -56,11 +60,15 @@ export async function smoke(experiment: Experiment, machine: MachineFacts, signa
       return exitCodes.ok
     }
     if (trial.state !== 'complete') {
-      process.stdout.write(`It does not work yet: ${trial.state === 'failed' ? trial.error : trial.detail}\n`)
+      process.stdout.write(
+        `It does not work yet: ${trial.state === 'failed' ? trial.error : trial.detail}\n`,
+      )
       return exitCodes.failure
     }
     const { capacityRps, detail, outcome } = trial.measurement
-    const all = (budget.maxTrials * trial.seconds) / experiment.parallel + (experiment.confirm ? load.confirmSeconds + readySeconds : 0)
+    const all =
+      (budget.maxTrials * trial.seconds) / experiment.parallel +
+      (experiment.confirm ? load.confirmSeconds + readySeconds : 0)
     const found =
       capacityRps > 0
         ? `${significant(capacityRps)} requests per second at ${sloText(slo)}`
@@ -69,7 +77,9 @@ export async function smoke(experiment: Experiment, machine: MachineFacts, signa
           : `it answers, and how fast is not known yet: ${detail ?? outcome}`
     process.stdout.write(`It works: ${found}, a first look of ${duration(trial.seconds)}.\n`)
     if (experiment.predictor.kind !== 'url')
-      process.stdout.write(`At most ${budget.maxTrials} such trials and a confirmation: ${duration(all)}.\n`)
+      process.stdout.write(
+        `At most ${budget.maxTrials} such trials and a confirmation: ${duration(all)}.\n`,
+      )
     return exitCodes.ok
   } finally {
     clearTimeout(timer)

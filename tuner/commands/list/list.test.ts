@@ -23,12 +23,16 @@ afterAll(async () => {
 describe('tune list', () => {
   test('keeps to 80 columns on a terminal that says it has none', ({ skip }) => {
     if (process.platform !== 'linux') skip('needs the command script of util-linux')
-    const { stdout } = spawnSync('script', ['-qec', `'${process.execPath}' '${cli}' list`, '/dev/null'], {
-      cwd: box.folder,
-      env: { ...process.env, NO_COLOR: '1' },
-      stdio: ['ignore', 'pipe', 'ignore'],
-      encoding: 'utf8',
-    })
+    const { stdout } = spawnSync(
+      'script',
+      ['-qec', `'${process.execPath}' '${cli}' list`, '/dev/null'],
+      {
+        cwd: box.folder,
+        env: { ...process.env, NO_COLOR: '1' },
+        stdio: ['ignore', 'pipe', 'ignore'],
+        encoding: 'utf8',
+      },
+    )
     const lines = stdout.trimEnd().split(/\r?\n/)
     expect(lines.length).toBeGreaterThan(4)
     expect(lines.filter((line) => line.length > 80)).toEqual([])
@@ -38,14 +42,22 @@ describe('tune list', () => {
     const { stdout } = await run('list')
     const lines = stdout.trimEnd().split('\n')
     expect(lines).toHaveLength(4)
-    expect(lines[0]).toMatch(/^none-\w+ +done +(just now|\d+ (s|min) ago) +\d+ trials +simulated +p99 <= 0.5 ms$/)
+    expect(lines[0]).toMatch(
+      /^none-\w+ +done +(just now|\d+ (s|min) ago) +\d+ trials +simulated +p99 <= 0.5 ms$/,
+    )
     expect(lines[1]).toMatch(/^ {2}No configuration meets p99 <= 0.5 ms/)
-    expect(stdout).toMatch(/bert-\w+ .* p99 <= 50 ms\n {2}\w+: .*\$[\d.]+ +per\s+million\s+requests/s)
+    expect(stdout).toMatch(
+      /bert-\w+ .* p99 <= 50 ms\n {2}\w+: .*\$[\d.]+ +per\s+million\s+requests/s,
+    )
   })
 
   test('as JSON the same, one object for each', async () => {
     const [none, bert] = JSON.parse((await run('list', '--json')).stdout)
-    expect(none).toMatchObject({ slo: 'p99 <= 0.5 ms', conclusion: 'none', trials: expect.any(Number) })
+    expect(none).toMatchObject({
+      slo: 'p99 <= 0.5 ms',
+      conclusion: 'none',
+      trials: expect.any(Number),
+    })
     expect(bert).toMatchObject({
       slo: 'p99 <= 50 ms',
       status: expect.any(String),
@@ -86,6 +98,7 @@ describe('commands are found', () => {
 
   test.each(['zsh', 'fish'])('for %s every command and flag is named', async (shell) => {
     const { stdout } = await run('completion', shell)
-    for (const name of ['dashboard', 'completion', 'slo-ttft', 'patch']) expect(stdout).toContain(name)
+    for (const name of ['dashboard', 'completion', 'slo-ttft', 'patch'])
+      expect(stdout).toContain(name)
   })
 })

@@ -21,7 +21,9 @@ export async function list(words: readonly string[], flags: ListFlags): Promise<
   const store = await openExisting(flags.db)
   try {
     const stored = await store.list()
-    const wanted = stored.filter(({ annotation }) => (flags.all || !annotation?.archivedAt) && hasTags(annotation, flags.tag))
+    const wanted = stored.filter(
+      ({ annotation }) => (flags.all || !annotation?.archivedAt) && hasTags(annotation, flags.tag),
+    )
     const found: Row[] = []
     for (const record of [...wanted].reverse()) {
       const row = { record, outcome: await outcomeOf(store, record) }
@@ -45,24 +47,42 @@ const hasTags = (annotation: Annotation | undefined, tags: readonly string[] = [
 
 function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
   const { id, name, state, provenance, annotation } = record
-  const said = [id, name, state, provenance, outcomeSlo(outcome), outcomeText(outcome), annotation?.note, ...(annotation?.tags ?? [])]
+  const said = [
+    id,
+    name,
+    state,
+    provenance,
+    outcomeSlo(outcome),
+    outcomeText(outcome),
+    annotation?.note,
+    ...(annotation?.tags ?? []),
+  ]
   return wordsFound(words, said)
 }
 
 function textOf(found: readonly Row[], stored: number): string[] {
   if (stored === 0) return ['no experiments yet: tune --model bert --slo 50ms']
-  if (found.length === 0) return [`none of ${counted(stored, 'experiment')} is so (tune list --all has those that are put away too)`]
+  if (found.length === 0)
+    return [
+      `none of ${counted(stored, 'experiment')} is so (tune list --all has those that are put away too)`,
+    ]
   return linesOf(found, Date.now(), columnsOf(process.stdout))
 }
 
-function jsonOf({ record: { id, name, createdAt, state, trials, provenance, seed, annotation }, outcome }: Row): object {
+function jsonOf({
+  record: { id, name, createdAt, state, trials, provenance, seed, annotation },
+  outcome,
+}: Row): object {
   const row = { id, name, createdAt, state, trials, provenance, seed, ...annotation }
   if ('unreadable' in outcome) return { ...row, problem: outcome.unreadable }
   const { slo, conclusion, verdict, best } = outcome.recommendation
   return { ...row, slo: sloText(slo), conclusion, status: best?.status, verdict }
 }
 
-/** For each experiment a line of columns, and under it what it came to and what was written beside it, within so many columns. */
+/**
+ * For each experiment a line of columns, and under it what it came to and what was written beside
+ * it, within so many columns.
+ */
 function linesOf(rows: readonly Row[], now: number, columns: number): string[] {
   const heads = table(
     rows.map(({ record, outcome }) => [

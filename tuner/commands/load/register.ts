@@ -1,7 +1,9 @@
 import { type Command, Option } from 'commander'
 import type { LoadFlags } from './run.ts'
 
-/** `tune load`: what the load Job of a trial on Kubernetes runs. Not for people: `tune profile` is. */
+/**
+ * `tune load`: what the load Job of a trial on Kubernetes runs. Not for people: `tune profile` is.
+ */
 export function registerLoad(program: Command): void {
   program
     .command('load', { hidden: true })

@@ -8,7 +8,12 @@ export interface LoadFlags {
 }
 
 export async function load({ task }: LoadFlags): Promise<number> {
-  if (task === undefined) throw new UserError('tune load: nothing to measure', 'set TUNE_LOAD, as the tuner does', exitCodes.usage)
+  if (task === undefined)
+    throw new UserError(
+      'tune load: nothing to measure',
+      'set TUNE_LOAD, as the tuner does',
+      exitCodes.usage,
+    )
   const { signal, dispose } = interruptible(() => {})
   try {
     return await runLoadTask(task, (line) => process.stdout.write(line), signal)

@@ -36,7 +36,10 @@ const priceGiven = (text: string): GivenPrice =>
 
 /** On which terms spot may serve; undefined where none has a price. */
 export function spotTerms(flags: BuyingFlags, book: PriceBook): SpotTerms | undefined {
-  const priced = flags.spot !== undefined || book.shares?.spot !== undefined || book.instances?.some((i) => i.spotPerHour !== undefined)
+  const priced =
+    flags.spot !== undefined ||
+    book.shares?.spot !== undefined ||
+    book.instances?.some((i) => i.spotPerHour !== undefined)
   if (!priced) {
     if (flags.interruptions === undefined) return undefined
     throw refuse(
@@ -54,19 +57,26 @@ export function spotTerms(flags: BuyingFlags, book: PriceBook): SpotTerms | unde
   }
   return {
     interruptionsPerHour: interruptionsPerHour(flags.interruptions),
-    noticeSeconds: /^\s*0(s|ms)?\s*$/.test(flags.spotNotice) ? 0 : parseDurationMs(flags.spotNotice) / 1000,
+    noticeSeconds: /^\s*0(s|ms)?\s*$/.test(flags.spotNotice)
+      ? 0
+      : parseDurationMs(flags.spotNotice) / 1000,
     lostShare: parseShare(flags.spotLost),
     mostShare: parseShare(flags.spotShare),
     zones: parseCount(flags.zones, 1),
   }
 }
 
-/** Of each instance. A share p of those that run is gone after a month: exp(-rate × 720 h) = 1 - p. */
+/**
+ * Of each instance. A share p of those that run is gone after a month: exp(-rate × 720 h) = 1 - p.
+ */
 function interruptionsPerHour(text: string): number {
   if (!text.trim().endsWith('%')) return 3_600_000 / parseDurationMs(text)
   const share = someShare(text, 'a share of instances')
   if (share >= 1)
-    throw refuse(`--interruptions ${text} says not when they are taken`, 'give less than 100%, or the mean time until one is taken: 20h')
+    throw refuse(
+      `--interruptions ${text} says not when they are taken`,
+      'give less than 100%, or the mean time until one is taken: 20h',
+    )
   return -Math.log1p(-share) / hoursPerMonth
 }
 

@@ -9,7 +9,9 @@ import type { PlanFlags } from './run.ts'
 export function registerPlan(program: Command): void {
   program
     .command('plan')
-    .description('capacity plan: replicas over time, SLO hours, cost per month, spares, break-even, what a fleet can take')
+    .description(
+      'capacity plan: replicas over time, SLO hours, cost per month, spares, break-even, what a fleet can take',
+    )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--demand <rate>', "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'")
     .option('--trace <file>', 'CSV of timestamp and requests per second')
@@ -19,7 +21,10 @@ export function registerPlan(program: Command): void {
     .option('--months <n>', 'horizon (default: 12 with growth, else 1)')
     .option('--headroom <share>', 'share of the capacity kept free', defaults.headroom)
     .option('--trials <list>', 'trials to plan with, e.g. 3,7 (default: the best three)')
-    .option('--fleet <n x trial>', 'how much can the fleet that is there take? e.g. 6x3 = six replicas of trial 3')
+    .option(
+      '--fleet <n x trial>',
+      'how much can the fleet that is there take? e.g. 6x3 = six replicas of trial 3',
+    )
     .option('--zones <n>', 'zones; the plan stands the loss of one', '3')
     .option(
       '--startup <time>',
@@ -29,22 +34,48 @@ export function registerPlan(program: Command): void {
       '--node <time>',
       'from the order of a node until it takes replicas, images pulled; 0s: always there (default: as measured, else 2min; with a GPU 4min, for a language model 5min)',
     )
-    .option('--reaction <time>', "age of the autoscaler's rate: scrapes and adapter, before the minute that it is a mean of", '30s')
-    .option('--scale-down <time>', 'how long the autoscaler leaves replicas that are not needed (default: as the spec sets it)')
-    .option('--min-replicas <n>', 'least replicas of any fleet; 0: an autoscaler takes the last one, too', '1')
-    .option('--prices <file>', 'price book (YAML); repeat it to compare lists: on-demand, reserved, spot, other clouds', severalTimes, [])
+    .option(
+      '--reaction <time>',
+      "age of the autoscaler's rate: scrapes and adapter, before the minute that it is a mean of",
+      '30s',
+    )
+    .option(
+      '--scale-down <time>',
+      'how long the autoscaler leaves replicas that are not needed (default: as the spec sets it)',
+    )
+    .option(
+      '--min-replicas <n>',
+      'least replicas of any fleet; 0: an autoscaler takes the last one, too',
+      '1',
+    )
+    .option(
+      '--prices <file>',
+      'price book (YAML); repeat it to compare lists: on-demand, reserved, spot, other clouds',
+      severalTimes,
+      [],
+    )
     .option(
       '--committed <price>',
       'of committed capacity: a part of on demand (63%), or $ an hour for each instance (default: of the price list)',
     )
     .option('--spot <price>', 'of spot capacity, likewise; needs --interruptions')
-    .option('--interruptions <share or time>', 'of spot instances that are taken in a month (10%), or the mean time until one is (20h)')
+    .option(
+      '--interruptions <share or time>',
+      'of spot instances that are taken in a month (10%), or the mean time until one is (20h)',
+    )
     .option('--spot-lost <share>', 'of the minutes, that interruptions may lose', '0.1%')
     .option('--spot-share <share>', 'most of what is needed at any time that may be spot', '100%')
-    .option('--spot-notice <time>', 'between the notice of an interruption and the end of the instance', '0s')
+    .option(
+      '--spot-notice <time>',
+      'between the notice of an interruption and the end of the instance',
+      '0s',
+    )
     .option('--slo <slo>', "plan for another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--out <file>', '.md, .html, .csv or .json (default: text on the terminal)')
-    .option('--spec <folder>', 'write a deployment there whose autoscaler has the settings that lose no minute')
+    .option(
+      '--spec <folder>',
+      'write a deployment there whose autoscaler has the settings that lose no minute',
+    )
     .option('--json', 'print JSON')
     .addOption(storeOption())
     .addHelpText(

@@ -8,9 +8,16 @@ import { WarmCli } from '../../testing/warm-cli.ts'
 
 const tune = new WarmCli()
 const box = new CliBox()
-const fixture = (name: string) => fileURLToPath(new URL(`../../../reports/imports/fixtures/${name}`, import.meta.url))
+const fixture = (name: string) =>
+  fileURLToPath(new URL(`../../../reports/imports/fixtures/${name}`, import.meta.url))
 const planned = async (...words: string[]) => {
-  const { code, stdout, stderr } = await tune.run(box, ['plan', '--demand', '800', '--json', ...words])
+  const { code, stdout, stderr } = await tune.run(box, [
+    'plan',
+    '--demand',
+    '800',
+    '--json',
+    ...words,
+  ])
   expect(stderr).toBe('')
   expect(code).toBe(0)
   return JSON.parse(stdout).plan?.units[0] ?? JSON.parse(stdout).units[0]
@@ -32,13 +39,21 @@ test("it pays by the experiment's own prices, whole instances: three g4dn.xlarge
 })
 
 test('--prices of what is stored takes a provider by name', async () => {
-  expect(JSON.stringify(await planned('--prices', 'aws-reserved-instances'))).toContain(`${Math.round(3 * 0.331 * 720 * 100) / 100}`)
+  expect(JSON.stringify(await planned('--prices', 'aws-reserved-instances'))).toContain(
+    `${Math.round(3 * 0.331 * 720 * 100) / 100}`,
+  )
   const shown = await tune.run(box, ['show', '--prices', 'gcp'])
   expect(shown.stderr).not.toContain('cannot be read')
 })
 
 const mixOf = async (...words: string[]) => {
-  const { code, stdout, stderr } = await tune.run(box, ['plan', '--demand', '800', '--json', ...words])
+  const { code, stdout, stderr } = await tune.run(box, [
+    'plan',
+    '--demand',
+    '800',
+    '--json',
+    ...words,
+  ])
   expect([code, stderr]).toEqual([0, ''])
   return JSON.parse(stdout).mix
 }
@@ -54,8 +69,24 @@ test('committed prices of the list are known: three g4dn.xlarge that are needed 
 })
 
 test('spot is bought as its price, its interruptions and the zones say, and played', async () => {
-  const mix = await mixOf('--spot', '20%', '--interruptions', '20h', '--spot-notice', '2min', '--startup', '60s', '--node', '4min')
-  expect(mix.risk).toMatchObject({ interruptionsPerHour: 0.05, outSeconds: 180, zones: 3, lostShare: 0.001 })
+  const mix = await mixOf(
+    '--spot',
+    '20%',
+    '--interruptions',
+    '20h',
+    '--spot-notice',
+    '2min',
+    '--startup',
+    '60s',
+    '--node',
+    '4min',
+  )
+  expect(mix.risk).toMatchObject({
+    interruptionsPerHour: 0.05,
+    outSeconds: 180,
+    zones: 3,
+    lostShare: 0.001,
+  })
   // Three, and the two of the fullest zone.
   expect(mix.rows[0].mix.levels[0]).toMatchObject({ instances: 3, spotNeeded: 3, spot: 5 })
   expect(mix.played.lostMinutes / mix.played.minutes).toBeLessThanOrEqual(0.001)
@@ -71,7 +102,13 @@ test('a price file says what commitments and spot cost, of each instance or of a
     'extends: aws-instances\nspotShare: 0.3\ninstances:\n  mine: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 0.5, committed: 0.4, spot: 0.05}\n',
   )
   const [first] = (await mixOf('--prices', file, '--interruptions', '20h', '--zones', '1')).rows
-  expect(first.offer).toEqual({ instance: 'mine', replicasEach: 1, onDemandPerHour: 0.5, committedPerHour: 0.4, spotPerHour: 0.05 })
+  expect(first.offer).toEqual({
+    instance: 'mine',
+    replicasEach: 1,
+    onDemandPerHour: 0.5,
+    committedPerHour: 0.4,
+    spotPerHour: 0.05,
+  })
 })
 
 test.each([

@@ -1,9 +1,22 @@
 /** `tune plan`: a capacity plan from a stored experiment. */
 
 import { extname, join } from 'node:path'
-import { type Demand, demandPatterns, patternDemand, peakOf, steadyDemand, tableDemand, traceDemand } from '../../../reports/plan/demand.ts'
+import {
+  type Demand,
+  demandPatterns,
+  patternDemand,
+  peakOf,
+  steadyDemand,
+  tableDemand,
+  traceDemand,
+} from '../../../reports/plan/demand.ts'
 import { planBlocks, planCsv, planJson } from '../../../reports/plan/plan-blocks.ts'
-import { type Plan, type PlanInput, type PlanUnit, planCapacity } from '../../../reports/plan/plan-capacity.ts'
+import {
+  type Plan,
+  type PlanInput,
+  type PlanUnit,
+  planCapacity,
+} from '../../../reports/plan/plan-capacity.ts'
 import { assumedStartup, perNodeOf } from '../../../reports/plan/startup.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { judge } from '../../../reports/recommendation/judged.ts'
@@ -62,28 +75,51 @@ export interface PlanFlags {
 const planned = 3
 
 export async function plan(id: string | undefined, flags: PlanFlags): Promise<number> {
-  const form = flags.json ? '.json' : flags.out === undefined ? '.txt' : extname(flags.out).toLowerCase()
+  const form = flags.json
+    ? '.json'
+    : flags.out === undefined
+      ? '.txt'
+      : extname(flags.out).toLowerCase()
   const render = forms[form]
-  if (!render) throw new UserError(`--out ${flags.out}: no plan ends in '${form}'`, 'one of .md, .html, .csv, .json, .txt', exitCodes.usage)
+  if (!render)
+    throw new UserError(
+      `--out ${flags.out}: no plan ends in '${form}'`,
+      'one of .md, .html, .csv, .json, .txt',
+      exitCodes.usage,
+    )
   mustBeWritable({ '--out': flags.out })
   mustTakeFiles('--spec', flags.spec)
   const demand = await demandOf(flags)
   const reopened = await reopen(id, { db: flags.db, slo: flags.slo, prices: flags.prices[0] })
   const { gpus } = reopened.experiment.own
-  const books = [reopened.book, ...(await Promise.all(flags.prices.slice(1).map((path) => loadPriceBook(path, gpus))))]
+  const books = [
+    reopened.book,
+    ...(await Promise.all(flags.prices.slice(1).map((path) => loadPriceBook(path, gpus)))),
+  ]
   const growthPerMonth = parseShare(flags.growth)
   const fleet = flags.fleet === undefined ? undefined : fleetOf(flags.fleet)
   const wanted = flags.trials?.split(',').map((n) => parseCount(n.trim(), 1))
   const input: PlanInput = {
     recommended: reopened.recommendation.best?.trial,
-    units: unitsOf(reopened, books, wanted, fleet?.trial, timesOf(flags), givenPrices(flags, reopened.book)),
+    units: unitsOf(
+      reopened,
+      books,
+      wanted,
+      fleet?.trial,
+      timesOf(flags),
+      givenPrices(flags, reopened.book),
+    ),
     slo: reopened.experiment.slo,
     demand,
     headroom: parseShare(flags.headroom ?? '0%'),
     growthPerMonth,
-    months: flags.months === undefined ? (growthPerMonth === 0 ? 1 : 12) : parseCount(flags.months, 1),
+    months:
+      flags.months === undefined ? (growthPerMonth === 0 ? 1 : 12) : parseCount(flags.months, 1),
     zones: parseCount(flags.zones, 1),
-    surroundings: { timeoutSeconds: reopened.experiment.load.timeoutMs / 1000, reactionSeconds: secondsOf(flags.reaction)! },
+    surroundings: {
+      timeoutSeconds: reopened.experiment.load.timeoutMs / 1000,
+      reactionSeconds: secondsOf(flags.reaction)!,
+    },
     scaleDownSeconds: secondsOf(flags.scaleDown),
     minReplicas: parseCount(flags.minReplicas, 0),
     spot: spotTerms(flags, reopened.book),
@@ -104,16 +140,26 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
 const secondsOf = (text: string | undefined): number | undefined =>
   text === undefined ? undefined : /^\s*0(s|ms)?\s*$/.test(text) ? 0 : parseDurationMs(text) / 1000
 
-const timesOf = ({ startup, node }: PlanFlags) => ({ startup: secondsOf(startup), node: secondsOf(node) })
+const timesOf = ({ startup, node }: PlanFlags) => ({
+  startup: secondsOf(startup),
+  node: secondsOf(node),
+})
 
-/** The deployment with the autoscaler's settings of the plan: those that lose no minute, or as many replicas as do without. */
+/**
+ * The deployment with the autoscaler's settings of the plan: those that lose no minute, or as many
+ * replicas as do without.
+ */
 async function writeScaled(
   { experiment, recommendation, trials }: Reopened,
   { units, scaling, input }: Plan,
   folder: string,
 ): Promise<void> {
   const { unit, months } = units[0]!
-  const fixed = { ...scaling.given.settings, minReplicas: months[0]!.replicas, maxReplicas: months[0]!.replicas }
+  const fixed = {
+    ...scaling.given.settings,
+    minReplicas: months[0]!.replicas,
+    maxReplicas: months[0]!.replicas,
+  }
   const { minReplicas, maxReplicas, targetRps, behaviour } = scaling.lossless?.settings ?? fixed
   const candidate = candidatesOf(recommendation).find((c) => c.trial === unit.trial)!
   const made = servingFrom(experiment, recommendation, candidate, trials, {
@@ -141,7 +187,8 @@ async function writeScaled(
 const forms: Readonly<Record<string, (plan: Plan, about: readonly string[]) => Promise<string>>> = {
   '.txt': async (plan, about) => toText(await planBlocks(plan, about)),
   '.md': async (plan, about) => toMarkdown(await planBlocks(plan, about)),
-  '.html': async (plan, about) => toHtml('tune: capacity plan', await planBlocks(plan, about, renderSvg)),
+  '.html': async (plan, about) =>
+    toHtml('tune: capacity plan', await planBlocks(plan, about, renderSvg)),
   '.csv': async (plan) => planCsv(plan),
   '.json': async (plan) => planJson(plan),
 }
@@ -157,14 +204,22 @@ function checkedPlan(input: PlanInput): Plan {
 
 async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<Demand> {
   if ([demand, trace, pattern].filter((given) => given !== undefined).length !== 1) {
-    throw new UserError('one demand is needed', 'give --demand 500, --trace FILE, or --pattern daily --peak 500', exitCodes.usage)
+    throw new UserError(
+      'one demand is needed',
+      'give --demand 500, --trace FILE, or --pattern daily --peak 500',
+      exitCodes.usage,
+    )
   }
   if (trace !== undefined) {
     return traceDemand(givenText(trace, 'the trace', '--trace', 'data'), trace)
   }
   if (pattern !== undefined) {
     if (peak === undefined)
-      throw new UserError(`pattern ${pattern} needs its highest rate`, 'give --peak, requests per second', exitCodes.usage)
+      throw new UserError(
+        `pattern ${pattern} needs its highest rate`,
+        'give --peak, requests per second',
+        exitCodes.usage,
+      )
     return patternDemand(oneOf(pattern, demandPatterns, '--pattern'), parseRateRps(peak))
   }
   return demand?.includes(':') ? tableDemand(demand) : steadyDemand(parseRateRps(demand ?? ''))
@@ -172,7 +227,12 @@ async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<De
 
 function fleetOf(text: string): { trial: number; replicas: number } {
   const match = /^\s*(\d+)\s*x\s*(\d+)\s*$/.exec(text)
-  if (!match) throw new UserError(`--fleet ${text} is no fleet`, 'write 6x3 for six replicas of trial 3', exitCodes.usage)
+  if (!match)
+    throw new UserError(
+      `--fleet ${text} is no fleet`,
+      'write 6x3 for six replicas of trial 3',
+      exitCodes.usage,
+    )
   return { replicas: Number(match[1]), trial: Number(match[2]) }
 }
 
@@ -185,16 +245,25 @@ function unitsOf(
   bought: GivenPrices,
 ): PlanUnit[] {
   const judged = judge(trials, viewOf(experiment, { pricePerHour: price, label }))
-  // In the order of the recommendation: what is not known to keep the SLO at any rate is planned with only when asked for.
-  const ranked = candidatesOf(recommendation).flatMap((c) => judged.find((j) => j.candidate.trial === c.trial) ?? [])
+  // In the order of the recommendation: what is not known to keep the SLO at any rate is planned
+  // with only when asked for.
+  const ranked = candidatesOf(recommendation).flatMap(
+    (c) => judged.find((j) => j.candidate.trial === c.trial) ?? [],
+  )
   const serving = ranked.filter((j) => j.candidate.capacityRps > 0)
   const sure = serving.filter((j) => j.candidate.feasible)
-  const numbers = new Set([...(wanted ?? sure.slice(0, planned).map((j) => j.candidate.trial)), ...(fleet === undefined ? [] : [fleet])])
+  const numbers = new Set([
+    ...(wanted ?? sure.slice(0, planned).map((j) => j.candidate.trial)),
+    ...(fleet === undefined ? [] : [fleet]),
+  ])
   const chosen = serving.filter((j) => numbers.has(j.candidate.trial))
   const missing = [...numbers].filter((n) => !chosen.some((j) => j.candidate.trial === n))
   if (missing.length > 0 || chosen.length === 0) {
     const known = serving.map((j) => j.candidate.trial).join(', ')
-    const what = missing.length > 0 ? ` has no trial ${missing.join(', ')} that serves` : `: ${conclusions[recommendation.conclusion]}`
+    const what =
+      missing.length > 0
+        ? ` has no trial ${missing.join(', ')} that serves`
+        : `: ${conclusions[recommendation.conclusion]}`
     throw new UserError(
       `experiment ${record.id}${what}`,
       known ? `those that do: ${known}` : 'name another SLO with --slo',
@@ -205,10 +274,12 @@ function unitsOf(
     const resources = resourcesOf(candidate.configuration, {}, experiment.own.gpus)
     const assumed = assumedStartup(resources, candidate.tokens !== undefined)
     // A simulated launch takes no time, and an emulated one is not that of what it stands for.
-    const launched = experiment.devicesUsed === 'emulated' ? undefined : trial.usage?.launchSeconds || undefined
+    const launched =
+      experiment.devicesUsed === 'emulated' ? undefined : trial.usage?.launchSeconds || undefined
     const shared = resources.gpu !== undefined && resources.gpuShare < 1
     return {
-      label: candidate.bound === 'upper' ? `${candidate.label} (capacity at most)` : candidate.label,
+      label:
+        candidate.bound === 'upper' ? `${candidate.label} (capacity at most)` : candidate.label,
       trial: candidate.trial,
       status: candidate.status,
       capacityRps: candidate.capacityRps,
@@ -219,7 +290,8 @@ function unitsOf(
       saturationRps: measurement?.saturationRps,
       startupSeconds: given.startup ?? launched ?? assumed.startupSeconds,
       nodeSeconds: given.node ?? trial.usage?.nodeWaitSeconds ?? assumed.nodeSeconds,
-      perNode: cheapestPlace(resources, books[0]!.instances ?? [])?.replicasEach ?? perNodeOf(resources),
+      perNode:
+        cheapestPlace(resources, books[0]!.instances ?? [])?.replicasEach ?? perNodeOf(resources),
       measuredLaunchSeconds: launched,
       resources,
       prices: books.map((book) => ({

@@ -1,4 +1,7 @@
-/** What a stranger's server meets first, through the command: how it is called, what it refuses, and what one is told. */
+/**
+ * What a stranger's server meets first, through the command: how it is called, what it refuses, and
+ * what one is told.
+ */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -15,31 +18,47 @@ const loadsForMs = 2_600
 const answersInMs = 10
 let isLoaded = false
 let warmed = 0
-const answerOf: Record<string, (request: IncomingMessage, body: Buffer) => readonly [number, string | Buffer] | Promise<[number, string]>> =
-  {
-    '/lazy': async () => {
-      if (!isLoaded) await sleep(loadsForMs)
-      isLoaded = true
-      return [200, '{"label": "spam"}']
-    },
-    '/job': () => [202, '{"id": "job-1"}'],
-    '/key': ({ headers }) => (headers.authorization === 'Bearer secret-1' ? [200, '{"label": "spam"}'] : [401, '{"error": "who asks?"}']),
-    '/upload': ({ headers }, body) =>
-      /^multipart\/form-data/.test(headers['content-type']!) && body.includes('filename="image.jpg"')
-        ? [200, '{"label": "cat"}']
-        : [422, '{"detail": [{"type": "missing", "loc": ["body", "file"], "msg": "Field required"}]}'],
-    '/picture': ({ headers }, body) =>
-      headers['content-type'] === 'image/jpeg' && body.readUInt16BE() === 0xffd8 ? [200, '{"label": "cat"}'] : [415, 'image/jpeg alone'],
-    '/warm': () => (++warmed === 3 ? [500, '{"error": "no kernel for it"}'] : [200, '{"label": "spam"}']),
-    '/lines': () => [201, '{"token": "a"}\n{"token": "b"}\n'],
-  }
+const answerOf: Record<
+  string,
+  (
+    request: IncomingMessage,
+    body: Buffer,
+  ) => readonly [number, string | Buffer] | Promise<[number, string]>
+> = {
+  '/lazy': async () => {
+    if (!isLoaded) await sleep(loadsForMs)
+    isLoaded = true
+    return [200, '{"label": "spam"}']
+  },
+  '/job': () => [202, '{"id": "job-1"}'],
+  '/key': ({ headers }) =>
+    headers.authorization === 'Bearer secret-1'
+      ? [200, '{"label": "spam"}']
+      : [401, '{"error": "who asks?"}'],
+  '/upload': ({ headers }, body) =>
+    /^multipart\/form-data/.test(headers['content-type']!) && body.includes('filename="image.jpg"')
+      ? [200, '{"label": "cat"}']
+      : [
+          422,
+          '{"detail": [{"type": "missing", "loc": ["body", "file"], "msg": "Field required"}]}',
+        ],
+  '/picture': ({ headers }, body) =>
+    headers['content-type'] === 'image/jpeg' && body.readUInt16BE() === 0xffd8
+      ? [200, '{"label": "cat"}']
+      : [415, 'image/jpeg alone'],
+  '/warm': () =>
+    ++warmed === 3 ? [500, '{"error": "no kernel for it"}'] : [200, '{"label": "spam"}'],
+  '/lines': () => [201, '{"token": "a"}\n{"token": "b"}\n'],
+}
 
 const server = createServer((request: IncomingMessage, response: ServerResponse) => {
   const chunks: Buffer[] = []
   request.on('data', (chunk) => chunks.push(chunk))
   request.on('end', async () => {
     const answer = request.method === 'POST' ? answerOf[request.url!] : undefined
-    const [status, text] = answer ? await answer(request, Buffer.concat(chunks)) : [request.url === '/healthz' ? 200 : 404, '{}']
+    const [status, text] = answer
+      ? await answer(request, Buffer.concat(chunks))
+      : [request.url === '/healthz' ? 200 : 404, '{}']
     // As long as a small model takes: a server that takes nothing is sent more than a test needs.
     await sleep(answersInMs)
     response.writeHead(status).end(text)
@@ -58,9 +77,28 @@ afterAll(() => {
   server.close()
 })
 
-const asked = (path: string, ...flags: string[]) => ['--model', 'm', '--url', url, '--protocol', 'json', '--path', path, ...flags]
+const asked = (path: string, ...flags: string[]) => [
+  '--model',
+  'm',
+  '--url',
+  url,
+  '--protocol',
+  'json',
+  '--path',
+  path,
+  ...flags,
+]
 const profiled = (box: CliBox, path: string, ...flags: string[]) =>
-  box.run(['profile', '--slo', 'p50<2s', '--rate', '20rps', '--duration', '1s', ...asked(path, ...flags)])
+  box.run([
+    'profile',
+    '--slo',
+    'p50<2s',
+    '--rate',
+    '20rps',
+    '--duration',
+    '1s',
+    ...asked(path, ...flags),
+  ])
 const heard = (stdout: string) => JSON.parse(stdout) as { verdict: string }
 
 describe.concurrent('what it takes', () => {
@@ -78,9 +116,18 @@ describe.concurrent('what it takes', () => {
 
   test('a file that is the whole request, and what would be sent of a form', async ({ box }) => {
     writeFileSync(join(box.folder, 'cat.jpg'), Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0]))
-    expect((await profiled(box, '/picture', '--body-file', 'cat.jpg')).stderr).not.toContain('hint:')
-    const { stdout } = await box.run(['config', '--slo', '50ms', ...asked('/upload', '--form', 'file={{image}}', '--form', 'k=3')])
-    expect(stdout).toMatch(/\nA request: POST \/upload, multipart\/form-data\n {2}file=@image\.jpg \([\d,]+ bytes\), k=3\n$/)
+    expect((await profiled(box, '/picture', '--body-file', 'cat.jpg')).stderr).not.toContain(
+      'hint:',
+    )
+    const { stdout } = await box.run([
+      'config',
+      '--slo',
+      '50ms',
+      ...asked('/upload', '--form', 'file={{image}}', '--form', 'k=3'),
+    ])
+    expect(stdout).toMatch(
+      /\nA request: POST \/upload, multipart\/form-data\n {2}file=@image\.jpg \([\d,]+ bytes\), k=3\n$/,
+    )
   })
 })
 
@@ -89,19 +136,26 @@ test.for<[path: string, what: string, hint: string]>([
   ['/job', 'answered 202', 'answers them later, which is not measured here'],
   ['/upload', 'answered 422: body.file: Field required', "--form 'file={{image}}'"],
   ['/picture', 'answered 415: image/jpeg alone', '--content-type'],
-])('what %s refuses: one try, one sentence, what to change', async ([path, what, hint], { box }) => {
-  const { code, stderr } = await profiled(box, path)
-  expect(code).toBe(exitCodes.failure)
-  expect(stderr.split('\n').filter((line) => line.startsWith('tune: '))).toEqual([expect.stringContaining(what)])
-  expect(stderr).toMatch(/^ {2}hint: /m)
-  expect(stderr).toContain(hint)
-})
+])(
+  'what %s refuses: one try, one sentence, what to change',
+  async ([path, what, hint], { box }) => {
+    const { code, stderr } = await profiled(box, path)
+    expect(code).toBe(exitCodes.failure)
+    expect(stderr.split('\n').filter((line) => line.startsWith('tune: '))).toEqual([
+      expect.stringContaining(what),
+    ])
+    expect(stderr).toMatch(/^ {2}hint: /m)
+    expect(stderr).toContain(hint)
+  },
+)
 
 test('a run whose only trial failed ends with one sentence, and exit code 1', async ({ box }) => {
   const { code, stdout, stderr } = await box.run(['--slo', '50ms', ...asked('/key')])
   expect(code).toBe(exitCodes.failure)
   expect(stderr.match(/^trial \d+ of at most/gm)).toEqual(['trial 1 of at most'])
-  expect(stdout.split('\n').filter((line) => line !== '' && !line.startsWith('Experiment '))).toEqual([
+  expect(
+    stdout.split('\n').filter((line) => line !== '' && !line.startsWith('Experiment ')),
+  ).toEqual([
     `Not measured: no good answer: ${url}/key answered 401: who asks? (give the header it asks for: --header 'Name: value' (headers in an experiment file))`,
   ])
 })
@@ -121,7 +175,8 @@ test('a server that loads its model with the first request is waited for, and th
   expect(stderr).not.toContain('did not answer its first request')
   expect(code).not.toBe(exitCodes.failure)
   // What that took is known from then on: the start with it, and a confirmation on top.
-  const foretold = async (...more: string[]) => JSON.parse((await box.run([...flags, '--dry-run', '--json', ...more])).stdout)
+  const foretold = async (...more: string[]) =>
+    JSON.parse((await box.run([...flags, '--dry-run', '--json', ...more])).stdout)
   const { aboutSeconds, timeFrom } = await foretold('--no-confirm')
   expect(timeFrom).toMatch(/^as its last \d+ trials? took, /)
   expect((await foretold()).aboutSeconds).toBeGreaterThan(aboutSeconds + 15)

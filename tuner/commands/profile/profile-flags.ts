@@ -1,4 +1,7 @@
-/** The flags of `tune profile`, read into what the profiler takes; everything wrong with them at once. */
+/**
+ * The flags of `tune profile`, read into what the profiler takes; everything wrong with them at
+ * once.
+ */
 import {
   type Arrivals,
   efforts,
@@ -16,7 +19,12 @@ import type { TlsOptions } from '../../../profiler/tls-options.ts'
 import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { noCertificate, pairHint, readAuthority, readClientPair } from '../../experiment/authority.ts'
+import {
+  noCertificate,
+  pairHint,
+  readAuthority,
+  readClientPair,
+} from '../../experiment/authority.ts'
 import { headerOf, noHeader } from '../../experiment/header-text.ts'
 import { writtenSlo } from '../../experiment/parse-slo.ts'
 import { withVariables } from '../../experiment/secret-values.ts'
@@ -95,9 +103,18 @@ export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 
       return undefined
     }
   }
-  const oneOf = <T extends string>(flag: string, value: string, known: readonly T[]): T | undefined => {
+  const oneOf = <T extends string>(
+    flag: string,
+    value: string,
+    known: readonly T[],
+  ): T | undefined => {
     const found = known.find((name) => name === value)
-    if (found === undefined) problems.push({ where: `--${flag}`, what: `'${value}' is not known`, hint: `one of ${known.join(', ')}` })
+    if (found === undefined)
+      problems.push({
+        where: `--${flag}`,
+        what: `'${value}' is not known`,
+        hint: `one of ${known.join(', ')}`,
+      })
     return found
   }
   const errorRate = read('error-rate', () => parseShare(flags.errorRate))
@@ -108,26 +125,43 @@ export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 
   const url = read('url', () => readUrl(flags.url)) ?? flags.url
   const plain = tls && noCertificate(url)
   if (plain !== undefined)
-    problems.push({ where: flags.ca !== undefined ? '--ca' : flags.cert !== undefined ? '--cert' : '--insecure-skip-verify', ...plain })
+    problems.push({
+      where:
+        flags.ca !== undefined
+          ? '--ca'
+          : flags.cert !== undefined
+            ? '--cert'
+            : '--insecure-skip-verify',
+      ...plain,
+    })
   const prompts = read('input-tokens', () => readPrompts(flags))
   const payload = read('payload', () => readPayload(flags, seed ?? 1, arrivals?.order, prompts))
-  const loads = read(flags.concurrency === undefined ? 'rate' : 'concurrency', () => readLoads(flags))
+  const loads = read(flags.concurrency === undefined ? 'rate' : 'concurrency', () =>
+    readLoads(flags),
+  )
   const options = {
     url,
     model: flags.model,
-    protocol: flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocolNames),
+    protocol:
+      flags.protocol === undefined ? undefined : oneOf('protocol', flags.protocol, protocolNames),
     ...loads,
     arrivals: arrivals?.arrivals,
     durationS: read('duration', () => parseDurationMs(flags.duration) / 1000),
     effort: oneOf('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
-    connections: flags.connections === undefined ? undefined : read('connections', () => parseCount(flags.connections!, 1)),
+    connections:
+      flags.connections === undefined
+        ? undefined
+        : read('connections', () => parseCount(flags.connections!, 1)),
     template: flags.template,
     contentType: flags.contentType,
     form: read(flags.form === undefined ? 'body' : 'form', () => readForm(flags)),
     path: flags.path,
     headers: read('header', () => withAuthorization(url, readHeaders(flags.header ?? []))),
     tls,
-    timeoutMs: flags.timeout === undefined ? undefined : read('timeout', () => parseDurationMs(flags.timeout!)),
+    timeoutMs:
+      flags.timeout === undefined
+        ? undefined
+        : read('timeout', () => parseDurationMs(flags.timeout!)),
     http2: flags.http2,
     metric: slo?.metric,
     limits: slo?.limits,
@@ -144,8 +178,11 @@ export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 
 /** One rate is looked at in detail; several, and sizes of closed loops, are a sweep. */
 function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'rateRps' | 'sweep'> {
   if (concurrency !== undefined) {
-    if (rate !== undefined) throw new Error('a closed loop beside --rate, which is open load: keep one of the two')
-    return { sweep: concurrency.split(',').map((text) => ({ connections: parseCount(text.trim(), 1) })) }
+    if (rate !== undefined)
+      throw new Error('a closed loop beside --rate, which is open load: keep one of the two')
+    return {
+      sweep: concurrency.split(',').map((text) => ({ connections: parseCount(text.trim(), 1) })),
+    }
   }
   if (rate === undefined) return {}
   const rates = rate.split(',').map((text) => parseRateRps(text.trim()))
@@ -153,13 +190,19 @@ function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'r
 }
 
 /** Lengths of prompts and answers; the usual ones where one of the two is not said. */
-function readPrompts({ inputTokens, outputTokens, payload, protocol }: ProfileFlags): PromptSpec | undefined {
+function readPrompts({
+  inputTokens,
+  outputTokens,
+  payload,
+  protocol,
+}: ProfileFlags): PromptSpec | undefined {
   const prompts = promptsOf({
     ...(inputTokens !== undefined && { inputTokens: parseLengths(inputTokens) }),
     ...(outputTokens !== undefined && { outputTokens: parseLengths(outputTokens) }),
   })
   if (payload === undefined) return prompts
-  if (prompts !== undefined) throw new Error('lengths of prompts beside a file of them: keep one of the two')
+  if (prompts !== undefined)
+    throw new Error('lengths of prompts beside a file of them: keep one of the two')
   const named = protocolNames.find((name) => name === protocol)
   const streams = protocol === undefined || (named !== undefined && protocolTable[named].streams)
   return streams && isConversations(payload) ? promptsOf({}, { file: payload }) : undefined
@@ -172,20 +215,32 @@ function readPayload(
   prompts: PromptSpec | undefined,
 ): PayloadSource {
   const items = asked === undefined ? undefined : parseItems(asked)
-  if (items !== undefined && order?.items !== undefined) throw new Error('--items beside a trace that has them: keep one of the two')
+  if (items !== undefined && order?.items !== undefined)
+    throw new Error('--items beside a trace that has them: keep one of the two')
   const common = { seed, ...(items && { items }), ...(order && { order }) }
-  if (payload === undefined || prompts !== undefined) return { kind: 'generated', ...(prompts && { prompts }), ...common }
+  if (payload === undefined || prompts !== undefined)
+    return { kind: 'generated', ...(prompts && { prompts }), ...common }
   const kind = payloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
-  if (items !== undefined || order?.items !== undefined) throw new Error(`${payload} holds whole requests: their items cannot be chosen`)
+  if (items !== undefined || order?.items !== undefined)
+    throw new Error(`${payload} holds whole requests: their items cannot be chosen`)
   const whole = wholeType(payload, contentType)
   return { kind, path: payload, ...(whole && { contentType: whole }), ...(order && { order }) }
 }
 
 /** @throws PayloadError for what cannot be filled in */
-function readForm({ form, template, contentType }: ProfileFlags): Record<string, string> | undefined {
-  const fields = form && Object.fromEntries(form.map((text) => [text.split('=', 1)[0]!, text.slice(text.indexOf('=') + 1)]))
-  if (fields && (template !== undefined || contentType !== undefined)) throw new Error('a form beside a body: keep one of the two')
+function readForm({
+  form,
+  template,
+  contentType,
+}: ProfileFlags): Record<string, string> | undefined {
+  const fields =
+    form &&
+    Object.fromEntries(
+      form.map((text) => [text.split('=', 1)[0]!, text.slice(text.indexOf('=') + 1)]),
+    )
+  if (fields && (template !== undefined || contentType !== undefined))
+    throw new Error('a form beside a body: keep one of the two')
   const fault = requestFault({ template, contentType, form: fields })
   if (fault) throw new PayloadError(fault.what, fault.hint)
   return fields
@@ -204,21 +259,28 @@ function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder 
     }
     case 'on-off': {
       const [on, off] = rest.split('/')
-      if (on === undefined || off === undefined) throw new Error(`'${text}' names no two durations, as in on-off:1s/4s`)
-      return { arrivals: { kind, onS: parseDurationMs(on) / 1000, offS: parseDurationMs(off) / 1000 } }
+      if (on === undefined || off === undefined)
+        throw new Error(`'${text}' names no two durations, as in on-off:1s/4s`)
+      return {
+        arrivals: { kind, onS: parseDurationMs(on) / 1000, offS: parseDurationMs(off) / 1000 },
+      }
     }
     case 'trace': {
       const { atMs, order } = readTrace(rest, rest)
       return { arrivals: { kind, atMs }, order }
     }
     default:
-      throw new Error(`'${text}' is not known: poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE`)
+      throw new Error(
+        `'${text}' is not known: poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE`,
+      )
   }
 }
 
 function readTls({ ca, cert, key, insecureSkipVerify }: ProfileFlags): TlsOptions | undefined {
-  if ((cert === undefined) !== (key === undefined)) throw new Error(`--${cert === undefined ? 'key' : 'cert'} stands alone; ${pairHint}`)
-  if (ca === undefined && cert === undefined) return insecureSkipVerify ? { insecureSkipVerify } : undefined
+  if ((cert === undefined) !== (key === undefined))
+    throw new Error(`--${cert === undefined ? 'key' : 'cert'} stands alone; ${pairHint}`)
+  if (ca === undefined && cert === undefined)
+    return insecureSkipVerify ? { insecureSkipVerify } : undefined
   return {
     ...(ca !== undefined && { ca: readAuthority(ca) }),
     ...(cert !== undefined && key !== undefined && readClientPair(cert, key)),

@@ -1,16 +1,33 @@
 /** A profile as files: JSON, CSV of its load points, an HTML report. */
 import type { LoadPoint, Profile } from '../../../profiler/index.ts'
-import { percentileName, significant, sloAxis, sloName, sloText, sloValue } from '../../../reports/format.ts'
+import {
+  percentileName,
+  significant,
+  sloAxis,
+  sloName,
+  sloText,
+  sloValue,
+} from '../../../reports/format.ts'
 import { palette } from '../../../reports/report/charts/chart-options.ts'
 import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { csv } from '../../../reports/report/csv.ts'
-import { type Block, heading, list, paragraph, table } from '../../../reports/report/document/blocks.ts'
+import {
+  type Block,
+  heading,
+  list,
+  paragraph,
+  table,
+} from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { curvePoints, loadPoints } from './profile-text.ts'
 import { streamColumns, sweepTable } from './sweep-table.ts'
 
-/** Version 1. Figures that there are none of are null: the percentile without an answer, the end that nothing bounds (`bound` says which capacity has none). */
-export const profileJson = (profile: Profile): string => `${JSON.stringify({ schemaVersion: 1, ...profile }, null, 2)}\n`
+/**
+ * Version 1. Figures that there are none of are null: the percentile without an answer, the end
+ * that nothing bounds (`bound` says which capacity has none).
+ */
+export const profileJson = (profile: Profile): string =>
+  `${JSON.stringify({ schemaVersion: 1, ...profile }, null, 2)}\n`
 
 export function profileCsv(profile: Profile): string {
   const header =
@@ -72,7 +89,11 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
       ...table(['percentile', 'latency', 'from', 'to (95 %)'], rows, [1, 2, 3]),
     )
     if (steady.histogram.length > 0 && !slo.limits)
-      blocks.push({ kind: 'chart', svg: await histogramSvg(profile), alt: 'histogram of latencies' })
+      blocks.push({
+        kind: 'chart',
+        svg: await histogramSvg(profile),
+        alt: 'histogram of latencies',
+      })
   }
   if (profile.sweep !== undefined) {
     const { head, rows } = sweepTable(profile.sweep, slo)
@@ -87,11 +108,17 @@ export async function profileHtml(profile: Profile, at: Date): Promise<string> {
       String(p.errors),
       sloValue(slo, p.p50Ms),
       sloValue(slo, p.sloMs),
-      [p.cut ? 'cut short' : '', p.generatorSaturated ? 'generator saturated' : ''].filter(Boolean).join(', '),
+      [p.cut ? 'cut short' : '', p.generatorSaturated ? 'generator saturated' : '']
+        .filter(Boolean)
+        .join(', '),
     ])
     blocks.push(
       heading(2, 'Load points'),
-      ...table(['load', 'offered/s', 'achieved/s', 'requests', 'errors', 'p50', name, ''], rows, [1, 2, 3, 4, 5, 6]),
+      ...table(
+        ['load', 'offered/s', 'achieved/s', 'requests', 'errors', 'p50', name, ''],
+        rows,
+        [1, 2, 3, 4, 5, 6],
+      ),
     )
   }
   return toHtml(`Profile of ${profile.model}`, blocks)

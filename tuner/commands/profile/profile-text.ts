@@ -1,7 +1,25 @@
 /** A profile in the terminal: verdict, percentile table, latency histogram, load-latency curve. */
-import type { HistogramBin, LatencySummary, LoadPoint, Profile, Slo, SteadyWindow } from '../../../profiler/index.ts'
-import { type StreamLatency, streamLatencies, streamLatencyNames } from '../../../profiler/latency-metrics.ts'
-import { latency, percent, percentileName, significant, sloName, sloValue } from '../../../reports/format.ts'
+import type {
+  HistogramBin,
+  LatencySummary,
+  LoadPoint,
+  Profile,
+  Slo,
+  SteadyWindow,
+} from '../../../profiler/index.ts'
+import {
+  type StreamLatency,
+  streamLatencies,
+  streamLatencyNames,
+} from '../../../profiler/latency-metrics.ts'
+import {
+  latency,
+  percent,
+  percentileName,
+  significant,
+  sloName,
+  sloValue,
+} from '../../../reports/format.ts'
 import { table, wrap } from '../../render/columns.ts'
 import { glyph, paint, type Style } from '../../render/glyphs.ts'
 import { sweepTable } from './sweep-table.ts'
@@ -12,28 +30,46 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
     verdict === 'met'
       ? paint(glyph('done', style), 'green', style)
       : paint(glyph('infeasible', style), verdict === 'missed' ? 'yellow' : 'red', style)
-  const lines = [`${mark} ${paint(summary, 'bold', style)}`, `  ${profile.model} at ${profile.url}, ${profile.protocol}`]
+  const lines = [
+    `${mark} ${paint(summary, 'bold', style)}`,
+    `  ${profile.model} at ${profile.url}, ${profile.protocol}`,
+  ]
   if (measurement !== undefined) {
     const { idle, saturationRps, seconds, requests, slo } = measurement
-    const unloaded = idle.requests > 0 ? `unloaded p50 ${sloValue(slo, idle.p50Ms)}, p99 ${sloValue(slo, idle.p99Ms)}; ` : ''
+    const unloaded =
+      idle.requests > 0
+        ? `unloaded p50 ${sloValue(slo, idle.p50Ms)}, p99 ${sloValue(slo, idle.p99Ms)}; `
+        : ''
     const saturated = saturationRps > 0 ? `saturated at ${significant(saturationRps)} req/s; ` : ''
-    lines.push(`  ${unloaded}${saturated}${requests.toLocaleString('en-US')} requests in ${seconds.toFixed(1)} s`)
+    lines.push(
+      `  ${unloaded}${saturated}${requests.toLocaleString('en-US')} requests in ${seconds.toFixed(1)} s`,
+    )
   }
   if (profile.sweep !== undefined) {
     const { head, rows } = sweepTable(profile.sweep, profile.slo)
     lines.push('', ...table([head, ...rows].map(([first, ...rest]) => [`  ${first}`, ...rest])))
   }
-  if (steady !== undefined) lines.push('', ...steadyLines(steady, profile, style), ...streamLines(steady.point, profile.slo), '')
+  if (steady !== undefined)
+    lines.push(
+      '',
+      ...steadyLines(steady, profile, style),
+      ...streamLines(steady.point, profile.slo),
+      '',
+    )
   // Parts of several limits are no latencies.
-  if (steady !== undefined && !profile.slo.limits) lines.push(...histogramLines(steady.histogram, profile.slo.limitMs, style, columns))
+  if (steady !== undefined && !profile.slo.limits)
+    lines.push(...histogramLines(steady.histogram, profile.slo.limitMs, style, columns))
   const curve = curveLines(curvePoints(profile), profile, style, columns)
   if (curve.length > 0) lines.push('', ...curve)
-  if (profile.caveats.length > 0) lines.push('', ...profile.caveats.flatMap((caveat) => note(caveat, style, columns)))
+  if (profile.caveats.length > 0)
+    lines.push('', ...profile.caveats.flatMap((caveat) => note(caveat, style, columns)))
   return lines
 }
 
 const note = (caveat: string, style: Style, columns: number): string[] =>
-  wrap(`note: ${caveat}`, columns).map((line) => line.replace(/^note:/, paint('note:', 'yellow', style)))
+  wrap(`note: ${caveat}`, columns).map((line) =>
+    line.replace(/^note:/, paint('note:', 'yellow', style)),
+  )
 
 /** Every load point, in the order of time. */
 export const loadPoints = ({ measurement, below, steady, sweep }: Profile): LoadPoint[] => [
@@ -46,12 +82,20 @@ export const loadPoints = ({ measurement, below, steady, sweep }: Profile): Load
 /** Open load points, by offered rate: the load-latency curve. */
 export function curvePoints(profile: Profile): LoadPoint[] {
   const points = loadPoints(profile)
-  return points.filter((p) => p.load.kind === 'open' && p.requests > 0).sort((a, b) => a.offeredRps - b.offeredRps)
+  return points
+    .filter((p) => p.load.kind === 'open' && p.requests > 0)
+    .sort((a, b) => a.offeredRps - b.offeredRps)
 }
 
-function steadyLines({ point, percentiles, nEff, proven }: SteadyWindow, { slo }: Profile, style: Style): string[] {
+function steadyLines(
+  { point, percentiles, nEff, proven }: SteadyWindow,
+  { slo }: Profile,
+  style: Style,
+): string[] {
   const head = `At ${significant(point.offeredRps)} req/s for ${point.seconds.toFixed(1)} s: ${significant(point.achievedRps)} good answers a second, ${significant(point.goodputRps)} within the SLO, ${percent(point.errors / Math.max(1, point.requests))} failed`
-  const kinds = Object.entries(point.errorKinds).map(([kind, count]) => `${kind} ${glyph('times', style)} ${count}`)
+  const kinds = Object.entries(point.errorKinds).map(
+    ([kind, count]) => `${kind} ${glyph('times', style)} ${count}`,
+  )
   const rows = percentiles.map(({ percentile, ms, ci95Ms: [low, high] }) => [
     `  ${slo.metric || slo.limits ? sloName({ ...slo, percentile }) : percentileName(percentile)}`,
     sloValue(slo, ms),
@@ -67,7 +111,10 @@ function steadyLines({ point, percentiles, nEff, proven }: SteadyWindow, { slo }
   ]
 }
 
-/** Every latency of streamed answers, whichever the SLO is about, and which limits of a joint SLO were kept. */
+/**
+ * Every latency of streamed answers, whichever the SLO is about, and which limits of a joint SLO
+ * were kept.
+ */
 function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
   if (!stream) return []
   const row = (name: string, s: LatencySummary, metric: StreamLatency) => {
@@ -83,7 +130,9 @@ function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
     '',
     ...table([
       ['  Streams', 'p50', 'p90', 'p99', ''],
-      ...streamLatencyNames.map((metric) => row(streamLatencies[metric].title, stream[metric], metric)),
+      ...streamLatencyNames.map((metric) =>
+        row(streamLatencies[metric].title, stream[metric], metric),
+      ),
     ]),
     `  ${significant(stream.outputTokensPerSecond)} output tokens a second${requestTokens(stream)}${joint ? `; ${percent(joint.good)} of requests kept every limit` : ''}`,
   ]
@@ -95,20 +144,34 @@ const requestTokens = ({ inputTokens, outputTokens }: NonNullable<LoadPoint['str
     : `, ${significant(outputTokens)} a request${inputTokens === undefined ? '' : ` for ${significant(inputTokens)} of input`}`
 
 /** One bar a bin; bins over the SLO are marked. */
-export function histogramLines(bins: readonly HistogramBin[], limitMs: number, style: Style, columns: number): string[] {
+export function histogramLines(
+  bins: readonly HistogramBin[],
+  limitMs: number,
+  style: Style,
+  columns: number,
+): string[] {
   const most = Math.max(0, ...bins.map((bin) => bin.count))
   if (most === 0) return []
   const width = Math.max(10, Math.min(60, columns - 34))
-  const label = (ms: number) => (ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : Math.round(ms).toString())
+  const label = (ms: number) =>
+    ms < 10 ? ms.toFixed(2) : ms < 100 ? ms.toFixed(1) : Math.round(ms).toString()
   return bins.map((bin) => {
-    const bar = glyph('full', style).repeat(bin.count === 0 ? 0 : Math.max(1, Math.round((width * bin.count) / most)))
+    const bar = glyph('full', style).repeat(
+      bin.count === 0 ? 0 : Math.max(1, Math.round((width * bin.count) / most)),
+    )
     const range = `${label(bin.fromMs).padStart(7)} to ${label(bin.toMs).padStart(7)} ms `
     return `${range}${paint(bar, bin.fromMs > limitMs ? 'yellow' : 'cyan', style)} ${bin.count}`.trimEnd()
   })
 }
 
 /** Offered rate across, SLO percentile up (log), the limit a line. Empty without two points. */
-export function curveLines(points: readonly LoadPoint[], { slo }: Profile, style: Style, columns: number, height = 10): string[] {
+export function curveLines(
+  points: readonly LoadPoint[],
+  { slo }: Profile,
+  style: Style,
+  columns: number,
+  height = 10,
+): string[] {
   const finite = points.filter((p) => Number.isFinite(p.sloMs) && p.sloMs > 0)
   if (finite.length < 2) return []
   const gutter = 9
@@ -117,15 +180,27 @@ export function curveLines(points: readonly LoadPoint[], { slo }: Profile, style
   const low = Math.log(Math.min(slo.limitMs, ...finite.map((p) => p.sloMs)) * 0.9)
   const mostRps = finite.at(-1)!.offeredRps
   const rowOf = (ms: number) =>
-    Math.min(height - 1, Math.max(0, height - 1 - Math.round(((Math.log(ms) - low) / (high - low)) * (height - 1))))
+    Math.min(
+      height - 1,
+      Math.max(0, height - 1 - Math.round(((Math.log(ms) - low) / (high - low)) * (height - 1))),
+    )
   const grid = Array.from({ length: height }, () => new Array<string>(width).fill(' '))
   const limitRow = rowOf(slo.limitMs)
   grid[limitRow]!.fill(glyph('horizontal', style))
   for (const point of finite)
-    grid[rowOf(point.sloMs)]![Math.round((point.offeredRps / mostRps) * (width - 1))] = glyph(point.cut ? 'infeasible' : 'point', style)
+    grid[rowOf(point.sloMs)]![Math.round((point.offeredRps / mostRps) * (width - 1))] = glyph(
+      point.cut ? 'infeasible' : 'point',
+      style,
+    )
   const lines = grid.map((cells, row) => {
     const label =
-      row === limitRow ? latency(slo.limitMs) : row === 0 ? latency(Math.exp(high)) : row === height - 1 ? latency(Math.exp(low)) : ''
+      row === limitRow
+        ? latency(slo.limitMs)
+        : row === 0
+          ? latency(Math.exp(high))
+          : row === height - 1
+            ? latency(Math.exp(low))
+            : ''
     return `${label.padStart(gutter - 1)} ${glyph('vertical', style)}${cells.join('')}`.trimEnd()
   })
   const pad = ' '.repeat(gutter)

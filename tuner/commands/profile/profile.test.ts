@@ -72,7 +72,15 @@ const profile: Profile = {
 }
 
 test('flags become options', () => {
-  expect(readFlags({ ...flags, rate: '200rps', header: ['X-Key: a:b'], arrivals: 'on-off:1s/500ms', timeout: '250ms' })).toMatchObject({
+  expect(
+    readFlags({
+      ...flags,
+      rate: '200rps',
+      header: ['X-Key: a:b'],
+      arrivals: 'on-off:1s/500ms',
+      timeout: '250ms',
+    }),
+  ).toMatchObject({
     slo: { percentile: 0.95, limitMs: 80, maxErrorRate: 0.001 },
     rateRps: 200,
     headers: { 'x-key': 'a:b' },
@@ -133,7 +141,12 @@ test('the curve marks every point and the limit, in ASCII where need be', () => 
   const lines = curveLines(profile.measurement!.points, profile, plain, 100)
   expect(lines.join('\n').match(/•/g)).toHaveLength(3)
   expect(lines.some((line) => line.startsWith('   80 ms │──'))).toBe(true)
-  const ascii = curveLines(profile.measurement!.points, profile, { unicode: false, color: false }, 100)
+  const ascii = curveLines(
+    profile.measurement!.points,
+    profile,
+    { unicode: false, color: false },
+    100,
+  )
   expect(/^[\x20-\x7e]*$/.test(ascii.join(''))).toBe(true)
   expect(curveLines([point(1, 1)], profile, plain, 100)).toEqual([])
 })
@@ -147,7 +160,11 @@ test('the terminal shows verdict, percentiles and notes', () => {
 
 test('JSON has a version and no number that JSON cannot say', () => {
   const document = JSON.parse(profileJson(profile))
-  expect(document).toMatchObject({ schemaVersion: 1, verdict: 'met', steady: { percentiles: [{ ci95Ms: [50, null] }] } })
+  expect(document).toMatchObject({
+    schemaVersion: 1,
+    verdict: 'met',
+    steady: { percentiles: [{ ci95Ms: [50, null] }] },
+  })
 })
 
 test('CSV has a row for every load point', () => {
@@ -169,31 +186,67 @@ test('several rates, or sizes of closed loops, are a sweep; one rate is looked a
     return { rateRps, sweep }
   }
   expect(loads({ rate: '200rps' })).toEqual({ rateRps: 200, sweep: undefined })
-  expect(loads({ rate: '1rps, 2rps' })).toEqual({ rateRps: undefined, sweep: [{ rateRps: 1 }, { rateRps: 2 }] })
-  expect(loads({ concurrency: '1,2, 8' }).sweep).toEqual([{ connections: 1 }, { connections: 2 }, { connections: 8 }])
+  expect(loads({ rate: '1rps, 2rps' })).toEqual({
+    rateRps: undefined,
+    sweep: [{ rateRps: 1 }, { rateRps: 2 }],
+  })
+  expect(loads({ concurrency: '1,2, 8' }).sweep).toEqual([
+    { connections: 1 },
+    { connections: 2 },
+    { connections: 8 },
+  ])
   expect(() => loads({ concurrency: '0' })).toThrow(/--concurrency/)
   expect(() => loads({ concurrency: '4', rate: '9rps' })).toThrow(/keep one of the two/)
 })
 
 test('prompts and answers have the lengths that are asked for', () => {
-  expect(readFlags({ ...flags, inputTokens: '512', outputTokens: '100..200' }).payload).toMatchObject({
+  expect(
+    readFlags({ ...flags, inputTokens: '512', outputTokens: '100..200' }).payload,
+  ).toMatchObject({
     kind: 'generated',
-    prompts: { inputTokens: { kind: 'fixed', tokens: 512 }, outputTokens: { kind: 'uniform', from: 100, to: 200 } },
+    prompts: {
+      inputTokens: { kind: 'fixed', tokens: 512 },
+      outputTokens: { kind: 'uniform', from: 100, to: 200 },
+    },
   })
   expect(() => readFlags({ ...flags, inputTokens: 'long' })).toThrow(/no length in tokens/)
-  expect(() => readFlags({ ...flags, inputTokens: '9', payload: 'x.jsonl' })).toThrow(/beside a file/)
+  expect(() => readFlags({ ...flags, inputTokens: '9', payload: 'x.jsonl' })).toThrow(
+    /beside a file/,
+  )
 })
 
 test('a sweep is a table of its loads, with every latency of a stream, in text, report and CSV', async () => {
-  const of = (ms: number) => ({ requests: 9, meanMs: ms, p50Ms: ms, p90Ms: 2 * ms, p95Ms: 2 * ms, p99Ms: 3 * ms, maxMs: 3 * ms })
+  const of = (ms: number) => ({
+    requests: 9,
+    meanMs: ms,
+    p50Ms: ms,
+    p90Ms: 2 * ms,
+    p95Ms: 2 * ms,
+    p99Ms: 3 * ms,
+    maxMs: 3 * ms,
+  })
   const streamed = (connections: number, ms: number): LoadPoint => ({
     ...point(connections, ms),
     load: { kind: 'closed', connections, durationS: 1 },
-    stream: { ttft: of(ms), tpot: of(ms / 10), e2e: of(9 * ms), interToken: of(ms / 9), outputTokensPerSecond: 640, outputTokens: 64 },
+    stream: {
+      ttft: of(ms),
+      tpot: of(ms / 10),
+      e2e: of(9 * ms),
+      interToken: of(ms / 9),
+      outputTokensPerSecond: 640,
+      outputTokens: 64,
+    },
   })
-  const swept: Profile = { ...profile, measurement: undefined, steady: undefined, sweep: [streamed(1, 40), streamed(16, 90)] }
+  const swept: Profile = {
+    ...profile,
+    measurement: undefined,
+    steady: undefined,
+    sweep: [streamed(1, 40), streamed(16, 90)],
+  }
   const text = profileLines(swept, plain, 200).join('\n')
-  expect(text).toMatch(/load +req\/s +output tokens\/s +TTFT p50, p90, p99 +ITL p50, p90, p99 +TPOT p50, p90, p99 +E2E p50, p90, p99/)
+  expect(text).toMatch(
+    /load +req\/s +output tokens\/s +TTFT p50, p90, p99 +ITL p50, p90, p99 +TPOT p50, p90, p99 +E2E p50, p90, p99/,
+  )
   expect(text).toMatch(/1 at a time +1 +640 +40, 80, 120 ms .* 100 % +keeps it/)
   expect(text).toMatch(/16 at a time .*90 ms +100 %$/m)
   expect(await profileHtml(swept, new Date(0))).toContain('16 at a time')

@@ -6,12 +6,15 @@ import type { ProfileFlags } from './profile-flags.ts'
 export function registerProfile(program: Command): void {
   program
     .command('profile')
-    .description('load-test a server that is already there: its capacity under an SLO, or how it fares at one rate')
+    .description(
+      'load-test a server that is already there: its capacity under an SLO, or how it fares at one rate',
+    )
     .requiredOption('--url <url>', 'where it listens, e.g. http://127.0.0.1:8000')
     .requiredOption(
       '--slo <slo>',
       "the SLO, e.g. 50ms (p99) or 'p95<80ms'; of streamed answers also several, of which a good request keeps all: 'p90 ttft<200ms tpot<30ms'",
-      (value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`),
+      (value: string, before: string | undefined) =>
+        before === undefined ? value : `${before}, ${value}`,
     )
     .option('--model <name>', 'model it serves', 'model')
     .option('--protocol <name>', `${protocolNames.join(', ')} (default: asks the server)`)
@@ -20,34 +23,65 @@ export function registerProfile(program: Command): void {
       '--rate <rate>',
       'test only this rate, e.g. 200rps, or several one after the other: 1rps,2rps,4rps (default: search for the capacity)',
     )
-    .option('--concurrency <numbers>', 'closed loops of so many requests at a time, one after the other, e.g. 1,2,4,8,16')
+    .option(
+      '--concurrency <numbers>',
+      'closed loops of so many requests at a time, one after the other, e.g. 1,2,4,8,16',
+    )
     .option(
       '--arrivals <kind>',
       'of the steady window: poisson, constant, gamma:CV, on-off:ON/OFF (e.g. on-off:1s/4s), or trace:FILE',
       'poisson',
     )
     .option('--duration <time>', 'length of the steady window, and of each load of a sweep', '10s')
-    .option('--effort <name>', 'of the search: quick (3 s), standard (12 s) or thorough (90 s)', 'standard')
+    .option(
+      '--effort <name>',
+      'of the search: quick (3 s), standard (12 s) or thorough (90 s)',
+      'standard',
+    )
     .option('--connections <n>', 'most connections of the open loads (default: 512)')
     .option(
       '--payload <path>',
       'request bodies: JSON Lines, .txt (one text a line), a folder of pictures or conversations (ShareGPT) (default: made from what the server says of the model)',
     )
-    .option('--items <numbers>', "items of one request: 4, 1..16, '1:70, 8:30' (weights) or lognormal:4,0.6 (default: 1)")
-    .option('--input-tokens <length>', 'openai: of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)')
-    .option('--output-tokens <length>', 'openai: of an answer, likewise (default: lognormal:160,0.7)')
-    .option('--template <json>', 'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in, or {{texts}}, ... as lists')
+    .option(
+      '--items <numbers>',
+      "items of one request: 4, 1..16, '1:70, 8:30' (weights) or lognormal:4,0.6 (default: 1)",
+    )
+    .option(
+      '--input-tokens <length>',
+      'openai: of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)',
+    )
+    .option(
+      '--output-tokens <length>',
+      'openai: of an answer, likewise (default: lognormal:160,0.7)',
+    )
+    .option(
+      '--template <json>',
+      'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in, or {{texts}}, ... as lists',
+    )
     .option('--body <json>', 'another name of --template')
     .option(
       '--content-type <type>',
       "of --body or --body-file, e.g. image/jpeg with --body '{{image}}' (default: application/json; of a file by its name)",
     )
-    .option('--form <name=value...>', "fields of multipart/form-data in place of --body, e.g. 'file={{image}}'")
-    .option('--body-file <file>', 'another name of --payload: one file that is the whole request, e.g. image.jpg')
+    .option(
+      '--form <name=value...>',
+      "fields of multipart/form-data in place of --body, e.g. 'file={{image}}'",
+    )
+    .option(
+      '--body-file <file>',
+      'another name of --payload: one file that is the whole request, e.g. image.jpg',
+    )
     .option('--path <path>', "path of the inference call (default: the protocol's)")
-    .option('--header <header...>', "sent with every request, e.g. 'Authorization: Bearer x'; gRPC metadata alike")
+    .option(
+      '--header <header...>',
+      "sent with every request, e.g. 'Authorization: Bearer x'; gRPC metadata alike",
+    )
     .option('--ca <file>', 'https and grpcs: certificates of the authorities to trust, PEM')
-    .option('--cert <file>', "https and grpcs: the client's own certificate, PEM, where the server asks for one")
+    .option(
+      '--cert <file>',
+      "https and grpcs: the client's own certificate, PEM, where the server asks for one",
+    )
     .option('--key <file>', 'the key of --cert, PEM, not encrypted')
     .option('--insecure-skip-verify', 'https and grpcs: take any certificate for good')
     .option('--insecure', 'another name of --insecure-skip-verify')

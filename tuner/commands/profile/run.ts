@@ -21,14 +21,27 @@ export async function profile(flags: ProfileFlags): Promise<number> {
       ...options,
       signal,
       onStep: (point, phase) =>
-        process.stderr.write(live ? `\r\u001b[2K${stepLine(point, options.slo, phase)}` : `${stepLine(point, options.slo, phase)}\n`),
+        process.stderr.write(
+          live
+            ? `\r\u001b[2K${stepLine(point, options.slo, phase)}`
+            : `${stepLine(point, options.slo, phase)}\n`,
+        ),
     })
     if (live) process.stderr.write('\r\u001b[2K')
     const style = styleOf(process.stdout, process.env)
-    process.stdout.write(flags.json ? profileJson(found) : `${profileLines(found, style, columnsOf(process.stdout)).join('\n')}\n`)
-    if (flags.html !== undefined) await writeAtomically(flags.html, await profileHtml(found, new Date()))
+    process.stdout.write(
+      flags.json
+        ? profileJson(found)
+        : `${profileLines(found, style, columnsOf(process.stdout)).join('\n')}\n`,
+    )
+    if (flags.html !== undefined)
+      await writeAtomically(flags.html, await profileHtml(found, new Date()))
     if (flags.csv !== undefined) await writeAtomically(flags.csv, profileCsv(found))
-    return found.verdict === 'met' ? exitCodes.ok : found.verdict === 'missed' ? exitCodes.sloUnmet : exitCodes.failure
+    return found.verdict === 'met'
+      ? exitCodes.ok
+      : found.verdict === 'missed'
+        ? exitCodes.sloUnmet
+        : exitCodes.failure
   } catch (error) {
     if (signal.aborted) return exitCodes.interrupted
     throw error

@@ -2,17 +2,29 @@
 import type { LatencySummary, LoadPoint, Slo } from '../../../profiler/index.ts'
 import { streamLatencies, streamLatencyNames } from '../../../profiler/latency-metrics.ts'
 import { keeps } from '../../../profiler/slo.ts'
-import { latency, percent, percentileName, significant, sloName, sloValue } from '../../../reports/format.ts'
+import {
+  latency,
+  percent,
+  percentileName,
+  significant,
+  sloName,
+  sloValue,
+} from '../../../reports/format.ts'
 
 interface Table {
   readonly head: readonly string[]
   readonly rows: readonly (readonly string[])[]
 }
 
-/** Of streamed answers every latency and the tokens a second, else the latency of the whole answer; p50, p90 and p99. */
+/**
+ * Of streamed answers every latency and the tokens a second, else the latency of the whole answer;
+ * p50, p90 and p99.
+ */
 export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
   const streamed = points.some(({ stream }) => stream !== undefined)
-  const names = streamed ? streamLatencyNames.map((name) => streamLatencies[name].title) : ['latency']
+  const names = streamed
+    ? streamLatencyNames.map((name) => streamLatencies[name].title)
+    : ['latency']
   const summaries = (point: LoadPoint): (LatencySummary | undefined)[] =>
     streamed ? streamLatencyNames.map((name) => point.stream?.[name]) : [point]
   return {
@@ -26,10 +38,14 @@ export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
       '',
     ],
     rows: points.map((point) => [
-      point.load.kind === 'closed' ? `${point.load.connections} at a time` : `${significant(point.offeredRps)} req/s`,
+      point.load.kind === 'closed'
+        ? `${point.load.connections} at a time`
+        : `${significant(point.offeredRps)} req/s`,
       significant(point.achievedRps),
       ...(streamed ? [significant(point.stream?.outputTokensPerSecond ?? 0)] : []),
-      ...summaries(point).map((summary) => (summary === undefined || summary.requests === 0 ? 'no answer' : threeOf(summary))),
+      ...summaries(point).map((summary) =>
+        summary === undefined || summary.requests === 0 ? 'no answer' : threeOf(summary),
+      ),
       sloValue(slo, point.sloMs),
       percent(point.achievedRps > 0 ? point.goodputRps / point.achievedRps : 0),
       [
@@ -48,11 +64,17 @@ const threeOf = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): string =>
   `${[p50Ms, p90Ms].map((ms) => latency(ms).replace(' ms', '')).join(', ')}, ${latency(p99Ms)}`
 
 /** Columns of streamed answers in the CSV of load points. */
-export const streamColumns: readonly (readonly [name: string, of: (point: LoadPoint) => number | undefined])[] = [
+export const streamColumns: readonly (readonly [
+  name: string,
+  of: (point: LoadPoint) => number | undefined,
+])[] = [
   ...streamLatencyNames.flatMap((name) =>
     (['p50', 'p90', 'p99'] as const).map(
       (percentile) =>
-        [`${name === 'interToken' ? 'itl' : name}_${percentile}_ms`, ({ stream }: LoadPoint) => stream?.[name][`${percentile}Ms`]] as const,
+        [
+          `${name === 'interToken' ? 'itl' : name}_${percentile}_ms`,
+          ({ stream }: LoadPoint) => stream?.[name][`${percentile}Ms`],
+        ] as const,
     ),
   ),
   ['output_tokens_per_second', ({ stream }) => stream?.outputTokensPerSecond],

@@ -7,20 +7,38 @@ import type { ReplayFlags } from './run.ts'
 export function registerReplay(program: Command): void {
   program
     .command('replay')
-    .description('recommend from recorded measurements (tables of your own, results of other load testers), without running anything')
+    .description(
+      'recommend from recorded measurements (tables of your own, results of other load testers), without running anything',
+    )
     .argument(
       '[files...]',
       'a CSV table that --task explains; or results of Model Analyzer, perf_analyzer, GuideLLM or AIPerf (CSV, JSON), one file or one for each configuration',
     )
     .addOption(new Option('--table <file>', 'the same as a file').hideHelp())
-    .option('--task <file>', 'JSON or YAML that says what the columns of a table mean (docs/replay.md)')
-    .option('--slo <slo>', "for results of other tools: the limit, e.g. 50ms, 'p95<80ms' or 'ttft p99<300ms' (default: none)")
-    .option('--price-per-hour <money>', 'for the same: price of one server (default: $1, which ranks by throughput)')
+    .option(
+      '--task <file>',
+      'JSON or YAML that says what the columns of a table mean (docs/replay.md)',
+    )
+    .option(
+      '--slo <slo>',
+      "for results of other tools: the limit, e.g. 50ms, 'p95<80ms' or 'ttft p99<300ms' (default: none)",
+    )
+    .option(
+      '--price-per-hour <money>',
+      'for the same: price of one server (default: $1, which ranks by throughput)',
+    )
     .option('--sampler <name>', samplerNames.join(' | '), defaults.sampler)
     .option('--max-trials <n>', 'most look-ups', '40')
-    .option('--noise <share>', 'noise to draw on every reading, e.g. 5%: its standard deviation as a share')
+    .option(
+      '--noise <share>',
+      'noise to draw on every reading, e.g. 5%: its standard deviation as a share',
+    )
     .option('--seed <n>', 'seed of all randomness', String(defaults.seed))
-    .option('--seeds <n>', 'replay with so many seeds, from --seed on, and say how soon the search was near the cheapest', '1')
+    .option(
+      '--seeds <n>',
+      'replay with so many seeds, from --seed on, and say how soon the search was near the cheapest',
+      '1',
+    )
     .option('--json', 'print JSON')
     .addHelpText(
       'after',

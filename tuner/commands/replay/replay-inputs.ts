@@ -1,4 +1,7 @@
-/** From files and flags to a recording: a table of the user's own with its task, or results of other tools with an SLO. */
+/**
+ * From files and flags to a recording: a table of the user's own with its task, or results of other
+ * tools with an SLO.
+ */
 import { dirname, join } from 'node:path'
 import { significant } from '../../../reports/format.ts'
 import { type Recording, readOwnTable } from '../../../reports/imports/own-table.ts'
@@ -24,9 +27,16 @@ export function readRecording(files: readonly string[], flags: InputFlags): Reco
   return flags.task === undefined ? fromTools(given, flags) : fromTask(given, flags.task, flags)
 }
 
-const source = (file: string, flag: string) => ({ file, text: givenText(file, 'the file', flag, 'data') })
+const source = (file: string, flag: string) => ({
+  file,
+  text: givenText(file, 'the file', flag, 'data'),
+})
 
-function fromTask(files: readonly string[], path: string, { slo, pricePerHour }: InputFlags): Recording {
+function fromTask(
+  files: readonly string[],
+  path: string,
+  { slo, pricePerHour }: InputFlags,
+): Recording {
   if (slo !== undefined || pricePerHour !== undefined)
     throw usageError(
       `${slo === undefined ? '--price-per-hour' : '--slo'} is for results of other tools; a task has its own`,
@@ -35,9 +45,19 @@ function fromTask(files: readonly string[], path: string, { slo, pricePerHour }:
   if (files.length > 1) throw usageError('a task explains one table', 'give one file')
   const task = parseReplayTask(source(path, '--task'))
   const table = files[0] ?? (task.table && join(dirname(path), task.table))
-  if (table === undefined) throw usageError('no table is given', `tune replay FILE --task ${path}, or table: FILE in the task`)
+  if (table === undefined)
+    throw usageError(
+      'no table is given',
+      `tune replay FILE --task ${path}, or table: FILE in the task`,
+    )
   const recording = readOwnTable(task, source(table, 'FILE'))
-  return { ...recording, notes: [...recording.notes, ...miscounted(path, task, recordedTable(recording.task, recording.rows))] }
+  return {
+    ...recording,
+    notes: [
+      ...recording.notes,
+      ...miscounted(path, task, recordedTable(recording.task, recording.rows)),
+    ],
+  }
 }
 
 /** What whoever wrote the task counted otherwise. */
@@ -55,7 +75,9 @@ function miscounted(path: string, task: GivenTask, recorded: RecordedTable): str
   const costDiffers = task.bestCost !== undefined && !(Math.abs(best / task.bestCost - 1) < 1e-3)
   return [
     ...differing.map((key) => `${path}: ${key} is ${task[key]}, the table has ${found[key]}`),
-    ...(costDiffers ? [`${path}: bestCost is ${task.bestCost}, the table has ${significant(best)}`] : []),
+    ...(costDiffers
+      ? [`${path}: bestCost is ${task.bestCost}, the table has ${significant(best)}`]
+      : []),
   ]
 }
 

@@ -4,15 +4,24 @@ import { readOwnTable } from '../../../reports/imports/own-table.ts'
 import { parseReplayTask } from '../../../reports/imports/replay-task-schema.ts'
 import { configurationKey, createRng } from '../../../search/index.ts'
 import { recordedTable } from '../../../search/replay-table.ts'
-import { type ReplayOptions, searchAtRandom, searchTable, summary, truthOf } from './replay-outcome.ts'
+import {
+  type ReplayOptions,
+  searchAtRandom,
+  searchTable,
+  summary,
+  truthOf,
+} from './replay-outcome.ts'
 
 const options: ReplayOptions = { sampler: 'gp', maxTrials: 12, noisy: false }
 
 function outcomeOf(task: object, csv: string, given: ReplayOptions = options, seed = 1) {
-  const { task: read, rows } = readOwnTable(parseReplayTask({ file: 'task.json', text: JSON.stringify(task) }), {
-    file: 'runs.csv',
-    text: csv,
-  })
+  const { task: read, rows } = readOwnTable(
+    parseReplayTask({ file: 'task.json', text: JSON.stringify(task) }),
+    {
+      file: 'runs.csv',
+      text: csv,
+    },
+  )
   const recorded = recordedTable(given.noisy ? { ...read, relativeNoise: 0.1 } : read, rows)
   const truth = truthOf(recorded)
   return { recorded, truth, run: searchTable(recorded, truth, seed, given) }
@@ -37,19 +46,32 @@ describe('tables of which a grid would have many more configurations', () => {
   })
   const csv = `${columns.join(',')},ms,rps,price,failed\n${rows.join('\n')}\n`
 
-  test.each(['gp', 'random', 'grid', 'sobol', 'halton'])('%s searches 120 rows of ten million, and only those', (sampler) => {
-    const { recorded, run } = outcomeOf(taskOf(columns.map((name) => ({ name }))), csv, { ...options, sampler, maxTrials: 8 })
-    const there = new Set(recorded.configurations.map(configurationKey))
-    // A sample of the grid hits none to three of them.
-    expect(run.observations.length).toBeGreaterThan(6)
-    for (const { configuration } of run.observations) expect(there).toContain(configurationKey(configuration))
-  })
+  test.each(['gp', 'random', 'grid', 'sobol', 'halton'])(
+    '%s searches 120 rows of ten million, and only those',
+    (sampler) => {
+      const { recorded, run } = outcomeOf(taskOf(columns.map((name) => ({ name }))), csv, {
+        ...options,
+        sampler,
+        maxTrials: 8,
+      })
+      const there = new Set(recorded.configurations.map(configurationKey))
+      // A sample of the grid hits none to three of them.
+      expect(run.observations.length).toBeGreaterThan(6)
+      for (const { configuration } of run.observations)
+        expect(there).toContain(configurationKey(configuration))
+    },
+  )
 
   test('the search comes near the cheapest sooner than random search', () => {
     const given = { ...options, maxTrials: 30 }
-    const { recorded, truth } = outcomeOf(taskOf(columns.map((name) => ({ name }))), csv, { ...options, maxTrials: 1 })
+    const { recorded, truth } = outcomeOf(taskOf(columns.map((name) => ({ name }))), csv, {
+      ...options,
+      maxTrials: 1,
+    })
     const seeds = [1, 2, 3]
-    const ours = summary(seeds.map((seed) => searchTable(recorded, truth, seed, given).lookUpsToWithin))
+    const ours = summary(
+      seeds.map((seed) => searchTable(recorded, truth, seed, given).lookUpsToWithin),
+    )
     const random = summary(seeds.map((seed) => searchAtRandom(recorded, truth, seed, given)))
     expect(ours.median).toBeLessThan(random.median)
   })
@@ -72,16 +94,24 @@ test('median and 90th percentile of look-ups, those that never came near last', 
 
 const rowOf = (count: number) =>
   fc.record({
-    values: fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.constantFrom(0.25, 1.5, -3)), { minLength: count, maxLength: count }),
+    values: fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.constantFrom(0.25, 1.5, -3)), {
+      minLength: count,
+      maxLength: count,
+    }),
     ms: fc.oneof(fc.double({ min: 0, max: 200, noNaN: true }), fc.constantFrom(0, 50, 1e-9, 1e9)),
     rps: fc.oneof(fc.double({ min: 1e-3, max: 1e4, noNaN: true }), fc.constantFrom(1, 1e-9, 1e9)),
-    price: fc.oneof(fc.double({ min: 0.01, max: 100, noNaN: true }), fc.constantFrom(1, 1, 1e-9, 1e9)),
+    price: fc.oneof(
+      fc.double({ min: 0.01, max: 100, noNaN: true }),
+      fc.constantFrom(1, 1, 1e-9, 1e9),
+    ),
     failed: fc.constantFrom(0, 0, 0, 1),
   })
 const few = { minLength: 1, maxLength: 20 }
 const many = { minLength: 20, maxLength: 60, size: 'max' } as const
 
-/** Random tables: ordinal and named parameters, some failed launches, repeats where chance has them. */
+/**
+ * Random tables: ordinal and named parameters, some failed launches, repeats where chance has them.
+ */
 const tables = fc.integer({ min: 1, max: 6 }).chain((count) =>
   fc.record({
     count: fc.constant(count),
@@ -89,16 +119,27 @@ const tables = fc.integer({ min: 1, max: 6 }).chain((count) =>
     objective: fc.constantFrom('price', 'pricePerRequest'),
     noisy: fc.boolean(),
     sampler: fc.constantFrom('gp', 'gp', 'gp', 'random', 'grid', 'sobol', 'halton'),
-    rows: fc.oneof({ weight: 3, arbitrary: fc.array(rowOf(count), few) }, { weight: 1, arbitrary: fc.array(rowOf(count), many) }),
+    rows: fc.oneof(
+      { weight: 3, arbitrary: fc.array(rowOf(count), few) },
+      { weight: 1, arbitrary: fc.array(rowOf(count), many) },
+    ),
   }),
 )
 
-test('every table ends: a recorded row that is recommended, or none that keeps the limit', { timeout: 120_000 }, () => {
+test('every table ends: a recorded row that is recommended, or none that keeps the limit', {
+  timeout: 120_000,
+}, () => {
   fc.assert(
     fc.property(tables, ({ count, numeric, objective, noisy, sampler, rows }) => {
       const names = Array.from({ length: count }, (_, i) => `p${i}`)
       const lines = rows.map(({ values, ms, rps, price, failed }) =>
-        [...values.map((v, i) => (numeric[i] ? v : `n${v}`)), failed ? '' : ms, failed ? '' : rps, price, failed].join(','),
+        [
+          ...values.map((v, i) => (numeric[i] ? v : `n${v}`)),
+          failed ? '' : ms,
+          failed ? '' : rps,
+          price,
+          failed,
+        ].join(','),
       )
       const csv = `${names.join(',')},ms,rps,price,failed\n${lines.join('\n')}\n`
       const { recorded, truth, run } = outcomeOf(
@@ -111,7 +152,8 @@ test('every table ends: a recorded row that is recommended, or none that keeps t
       )
       expect(run.observations.length).toBeGreaterThan(0)
       const there = new Set(recorded.configurations.map(configurationKey))
-      for (const { configuration } of run.observations) expect(there.has(configurationKey(configuration))).toBe(true)
+      for (const { configuration } of run.observations)
+        expect(there.has(configurationKey(configuration))).toBe(true)
       if (run.best) expect(run.regret ?? 0).toBeGreaterThanOrEqual(0)
       else expect(noisy || truth.feasible < recorded.configurations.length).toBe(true)
       if (truth.feasible === 0) expect(run.regret).toBeUndefined()

@@ -1,6 +1,12 @@
 /** What a search makes of a recorded table, and how soon, beside random search. */
 import { likeliestAnswer } from '../../../search/answer.ts'
-import { bestObservation, configurationKey, createRng, createSampler, observedLogCost } from '../../../search/index.ts'
+import {
+  bestObservation,
+  configurationKey,
+  createRng,
+  createSampler,
+  observedLogCost,
+} from '../../../search/index.ts'
 import { type RecordedTable, replay, trueLogCosts } from '../../../search/replay-table.ts'
 import type { Observation } from '../../../search/types.ts'
 
@@ -17,17 +23,26 @@ export interface SeedRun {
   readonly observations: readonly Observation[]
   /** What it recommends, as it was read. */
   readonly best: Observation | undefined
-  /** Of the recommended row, by the recorded figures: share that it costs more than the cheapest; undefined where it does not keep the limit. */
+  /**
+   * Of the recommended row, by the recorded figures: share that it costs more than the cheapest;
+   * undefined where it does not keep the limit.
+   */
   readonly regret: number | undefined
   /** What the stop rule said last. */
   readonly probabilityBetterExists: number | undefined
-  /** Look-ups until one was within 5 % of the cheapest, the stop rule not obeyed; Infinity where none was. */
+  /**
+   * Look-ups until one was within 5 % of the cheapest, the stop rule not obeyed; Infinity where
+   * none was.
+   */
   readonly lookUpsToWithin: number
 }
 
 const TOLERANCE = 0.05
 
-/** The rows that keep the limit, and what the cheapest of them costs, ln; Infinity where there is none. */
+/**
+ * The rows that keep the limit, and what the cheapest of them costs, ln; Infinity where there is
+ * none.
+ */
 export interface Truth {
   readonly logCosts: ReadonlyMap<string, number>
   readonly feasible: number
@@ -45,20 +60,37 @@ export function truthOf(recorded: RecordedTable): Truth {
   return { logCosts, feasible, leastLogCost }
 }
 
-/** Goes on after its own stop until a look-up was near the cheapest, so that how soon that was is known; what it recommends is what it had when it stopped. */
-export function searchTable(recorded: RecordedTable, truth: Truth, seed: number, options: ReplayOptions): SeedRun {
+/**
+ * Goes on after its own stop until a look-up was near the cheapest, so that how soon that was is
+ * known; what it recommends is what it had when it stopped.
+ */
+export function searchTable(
+  recorded: RecordedTable,
+  truth: Truth,
+  seed: number,
+  options: ReplayOptions,
+): SeedRun {
   const { sampler, maxTrials, noisy } = options
   const near = nearest(truth)
-  const { observations: all, assessments } = replay(recorded, createSampler(sampler), createRng(seed), {
-    maxTrials,
-    noisy,
-    stop: 'assess',
-    until: (observations, asked) => asked.at(-1)?.stop === true && (truth.feasible === 0 || near(observations) <= observations.length),
-  })
+  const { observations: all, assessments } = replay(
+    recorded,
+    createSampler(sampler),
+    createRng(seed),
+    {
+      maxTrials,
+      noisy,
+      stop: 'assess',
+      until: (observations, asked) =>
+        asked.at(-1)?.stop === true &&
+        (truth.feasible === 0 || near(observations) <= observations.length),
+    },
+  )
   const stopped = assessments.findIndex((a) => a.stop)
   const observations = stopped < 0 ? all : all.slice(0, stopped + 1)
   const best = recommendation(recorded, observations, noisy, seed)
-  const cost = best ? truth.logCosts.get(configurationKey(best.configuration))! : Number.POSITIVE_INFINITY
+  const cost = best
+    ? truth.logCosts.get(configurationKey(best.configuration))!
+    : Number.POSITIVE_INFINITY
   return {
     seed,
     observations,
@@ -70,22 +102,37 @@ export function searchTable(recorded: RecordedTable, truth: Truth, seed: number,
 }
 
 /** Look-ups of random search until one was within 5 % of the cheapest, with the same seed. */
-export function searchAtRandom(recorded: RecordedTable, truth: Truth, seed: number, { maxTrials }: ReplayOptions): number {
+export function searchAtRandom(
+  recorded: RecordedTable,
+  truth: Truth,
+  seed: number,
+  { maxTrials }: ReplayOptions,
+): number {
   const near = nearest(truth)
   const until = (observations: readonly Observation[]) => near(observations) <= observations.length
-  return near(replay(recorded, createSampler('random'), createRng(seed), { maxTrials, stop: 'never', until }).observations)
+  return near(
+    replay(recorded, createSampler('random'), createRng(seed), { maxTrials, stop: 'never', until })
+      .observations,
+  )
 }
 
-/** Which look-up was the first within 5 % of the cheapest by the recorded figures, counted from 1. */
+/**
+ * Which look-up was the first within 5 % of the cheapest by the recorded figures, counted from 1.
+ */
 const nearest =
   ({ logCosts, leastLogCost }: Truth) =>
   (observations: readonly Observation[]): number => {
     const enough = leastLogCost + Math.log(1 + TOLERANCE)
-    const at = observations.findIndex((o) => logCosts.get(configurationKey(o.configuration))! <= enough)
+    const at = observations.findIndex(
+      (o) => logCosts.get(configurationKey(o.configuration))! <= enough,
+    )
     return at < 0 || leastLogCost === Number.POSITIVE_INFINITY ? Number.POSITIVE_INFINITY : at + 1
   }
 
-/** The cheapest that was read to keep the limit; of noisy readings the one likeliest to be the answer, so that a lucky one does not pass for it. */
+/**
+ * The cheapest that was read to keep the limit; of noisy readings the one likeliest to be the
+ * answer, so that a lucky one does not pass for it.
+ */
 function recommendation(
   { problem }: RecordedTable,
   observations: readonly Observation[],
@@ -93,11 +140,15 @@ function recommendation(
   seed: number,
 ): Observation | undefined {
   const asRead = bestObservation(problem, observations)
-  const chosen = (noisy && asRead && likeliestAnswer(problem, observations, createRng(seed))) || asRead
+  const chosen =
+    (noisy && asRead && likeliestAnswer(problem, observations, createRng(seed))) || asRead
   return observations.find((o) => o.configuration === chosen?.configuration)
 }
 
-/** How many look-ups it took over all seeds: median and 90th percentile, Infinity for those that never came near, and the share that did. */
+/**
+ * How many look-ups it took over all seeds: median and 90th percentile, Infinity for those that
+ * never came near, and the share that did.
+ */
 export interface LookUps {
   readonly median: number
   readonly p90: number
@@ -107,7 +158,11 @@ export interface LookUps {
 export function summary(lookUps: readonly number[]): LookUps {
   const ascending = [...lookUps].sort((a, b) => a - b)
   const at = (q: number) => ascending[Math.max(0, Math.ceil(q * ascending.length) - 1)]!
-  return { median: at(0.5), p90: at(0.9), reached: lookUps.filter(Number.isFinite).length / lookUps.length }
+  return {
+    median: at(0.5),
+    p90: at(0.9),
+    reached: lookUps.filter(Number.isFinite).length / lookUps.length,
+  }
 }
 
 /** In the unit of the objective; undefined for what does not keep the limit. */

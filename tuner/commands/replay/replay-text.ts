@@ -36,13 +36,23 @@ function outcome(task: ReplayTask, recorded: RecordedTable, o: Observation): str
   if (o.state === 'infeasible') return o.reason
   const cost = costOf(recorded, o)
   const { metric, max } = task.constraint
-  return cost === undefined ? `${metric} ${significant(o.constraint?.value ?? Number.NaN)} is over ${max}` : costWords(recorded, o, cost)
+  return cost === undefined
+    ? `${metric} ${significant(o.constraint?.value ?? Number.NaN)} is over ${max}`
+    : costWords(recorded, o, cost)
 }
 
 /** '$0.11 per million requests'. */
-function costWords({ problem }: RecordedTable, { configuration, ...observation }: Observation, cost: number): string {
+function costWords(
+  { problem }: RecordedTable,
+  { configuration, ...observation }: Observation,
+  cost: number,
+): string {
   const capacityRps = observation.state === 'complete' ? (observation.rate?.value ?? 0) : 0
-  return costText(problem.objective, { cost, ...priceOf(problem.pricePerHour, configuration), capacityRps }, writing)
+  return costText(
+    problem.objective,
+    { cost, ...priceOf(problem.pricePerHour, configuration), capacityRps },
+    writing,
+  )
 }
 
 function verdict({ task, recorded, truth, run }: Told): string {
@@ -53,7 +63,9 @@ function verdict({ task, recorded, truth, run }: Told): string {
     return `Nothing that was looked up keeps ${metric} <= ${max}: ${truth.feasible || 'none'} of ${all} recorded configurations can.`
   }
   const certainty =
-    probabilityBetterExists === undefined ? '' : `; P(something untried is more than 5 % cheaper) = ${significant(probabilityBetterExists)}`
+    probabilityBetterExists === undefined
+      ? ''
+      : `; P(something untried is more than 5 % cheaper) = ${significant(probabilityBetterExists)}`
   return `${words(best.configuration)}: ${outcome(task, recorded, best)}, found in ${observations.length} of ${all} recorded configurations${certainty}`
 }
 
@@ -61,10 +73,17 @@ function regret({ task, recorded, run: { best, regret: share } }: Told): string[
   if (!best) return []
   if (share === undefined) {
     const truly = recorded.measure(best.configuration)
-    const value = truly.state === 'complete' ? significant(truly.constraint?.value ?? Number.NaN) : 'none'
-    return [`By the recorded figures it does not keep the limit: ${task.constraint.metric} is ${value}, over ${task.constraint.max}.`]
+    const value =
+      truly.state === 'complete' ? significant(truly.constraint?.value ?? Number.NaN) : 'none'
+    return [
+      `By the recorded figures it does not keep the limit: ${task.constraint.metric} is ${value}, over ${task.constraint.max}.`,
+    ]
   }
-  return [share < 5e-4 ? 'It is the cheapest of the table.' : `It is within ${percent(share)} of the cheapest of the table.`]
+  return [
+    share < 5e-4
+      ? 'It is the cheapest of the table.'
+      : `It is within ${percent(share)} of the cheapest of the table.`,
+  ]
 }
 
 const noise = ({ noise: sd, run: { seed } }: Told): string[] =>

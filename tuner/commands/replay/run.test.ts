@@ -35,7 +35,16 @@ describe('tune replay', () => {
   writeFileSync(join(box.folder, 'runs.csv'), table)
 
   test('recommends the cheapest recorded configuration within the constraint', async () => {
-    const { code, stdout } = await tune.run(box, ['replay', '--table', 'runs.csv', '--task', 'task.json', '--sampler', 'grid', '--json'])
+    const { code, stdout } = await tune.run(box, [
+      'replay',
+      '--table',
+      'runs.csv',
+      '--task',
+      'task.json',
+      '--sampler',
+      'grid',
+      '--json',
+    ])
     expect(code).toBe(0)
     const document = JSON.parse(stdout)
     expect(document.recommended.configuration).toEqual({ batchSize: 2, gpu: 'L4' })
@@ -44,28 +53,61 @@ describe('tune replay', () => {
   })
 
   test('nothing within the constraint: exit 3', async () => {
-    writeFileSync(join(box.folder, 'tight.json'), JSON.stringify({ ...task, constraint: { metric: 'latencyMs', max: 1 } }))
-    const { code, stdout } = await tune.run(box, ['replay', '--table', 'runs.csv', '--task', 'tight.json'])
+    writeFileSync(
+      join(box.folder, 'tight.json'),
+      JSON.stringify({ ...task, constraint: { metric: 'latencyMs', max: 1 } }),
+    )
+    const { code, stdout } = await tune.run(box, [
+      'replay',
+      '--table',
+      'runs.csv',
+      '--task',
+      'tight.json',
+    ])
     expect(code).toBe(3)
     expect(stdout).toContain('latencyMs <= 1')
   })
 
   test.each([
-    ['a column that is missing', table.replace('latencyMs', 'latency'), task, /runs-bad\.csv: no column 'latencyMs'/],
-    ['a cell that is no number', table.replace('2,T4,40', '2,T4,slow'), task, /runs-bad\.csv:3: latencyMs is 'slow', not a number/],
+    [
+      'a column that is missing',
+      table.replace('latencyMs', 'latency'),
+      task,
+      /runs-bad\.csv: no column 'latencyMs'/,
+    ],
+    [
+      'a cell that is no number',
+      table.replace('2,T4,40', '2,T4,slow'),
+      task,
+      /runs-bad\.csv:3: latencyMs is 'slow', not a number/,
+    ],
     ['a task without a price', table, { ...task, price: undefined }, /task-bad\.json:\d+: price/],
   ])('%s: exit 2 with the place', async (_what, csv, badTask, message) => {
     writeFileSync(join(box.folder, 'runs-bad.csv'), csv)
     writeFileSync(join(box.folder, 'task-bad.json'), JSON.stringify(badTask, null, 1))
-    const { code, stderr } = await tune.run(box, ['replay', '--table', 'runs-bad.csv', '--task', 'task-bad.json'])
+    const { code, stderr } = await tune.run(box, [
+      'replay',
+      '--table',
+      'runs-bad.csv',
+      '--task',
+      'task-bad.json',
+    ])
     expect(stderr).toMatch(message)
     expect(code).toBe(2)
   })
 
   test('what is wrong with rows is told all at once, each with its line, and capped', async () => {
-    const rows = Array.from({ length: 300 }, (_, i) => `${2 ** (i % 3)},T4,${i % 2 ? -20 : 20},0,-1,2`)
+    const rows = Array.from(
+      { length: 300 },
+      (_, i) => `${2 ** (i % 3)},T4,${i % 2 ? -20 : 20},0,-1,2`,
+    )
     writeFileSync(join(box.folder, 'all-bad.csv'), `${table.split('\n')[0]}\n${rows.join('\n')}\n`)
-    const { code, stdout, stderr } = await tune.run(box, ['replay', 'all-bad.csv', '--task', 'task.json'])
+    const { code, stdout, stderr } = await tune.run(box, [
+      'replay',
+      'all-bad.csv',
+      '--task',
+      'task.json',
+    ])
     expect(code).toBe(2)
     expect(stdout).toBe('')
     const lines = stderr.trim().split('\n')
@@ -88,21 +130,32 @@ describe('tune replay', () => {
     )
     expect(stdout).toContain('It is the cheapest of the table.')
     const document = JSON.parse((await tune.run(box, [...args, '--json'])).stdout)
-    expect(document.within5Percent).toMatchObject({ seeds: 3, search: { reached: 1 }, random: { reached: 1 } })
+    expect(document.within5Percent).toMatchObject({
+      seeds: 3,
+      search: { reached: 1 },
+      random: { reached: 1 },
+    })
     expect(document.runs.map((run: { seed: number }) => run.seed)).toEqual([1, 2, 3])
     expect(document.noise).toBe(0.02)
-    expect(document.trials[0].constraint.value).not.toBeCloseTo(Math.round(document.trials[0].constraint.value), 9)
+    expect(document.trials[0].constraint.value).not.toBeCloseTo(
+      Math.round(document.trials[0].constraint.value),
+      9,
+    )
   })
 
   test('a task may name its table, and what it counted otherwise is told', async () => {
-    writeFileSync(join(box.folder, 'counting.json'), JSON.stringify({ ...task, table: 'runs.csv', feasible: 7, configurations: 6 }))
+    writeFileSync(
+      join(box.folder, 'counting.json'),
+      JSON.stringify({ ...task, table: 'runs.csv', feasible: 7, configurations: 6 }),
+    )
     const { code, stderr } = await tune.run(box, ['replay', '--task', 'counting.json'])
     expect(code).toBe(0)
     expect(stderr).toBe('counting.json: feasible is 7, the table has 4\n')
   })
 
   test("reads other tools' results with an SLO in place of a task", async () => {
-    const header = 'Model,Batch,Concurrency,Model Config Path,Instance Group,Max Batch Size,Throughput (infer/sec),p99 Latency (ms)'
+    const header =
+      'Model,Batch,Concurrency,Model Config Path,Instance Group,Max Batch Size,Throughput (infer/sec),p99 Latency (ms)'
     writeFileSync(
       join(box.folder, 'metrics.csv'),
       `${header}\nm,1,8,c0,1:GPU,8,300,20\nm,1,8,c1,2:GPU,8,420,22\nm,1,8,c2,2:GPU,16,500,41\n`,
@@ -122,7 +175,8 @@ describe('tune replay', () => {
     expect(recommended.configuration).toEqual({ maxBatchSize: 8, instances: 2 })
     expect(recommended.cost).toBeCloseTo((0.5 / 3600 / 420) * 1e6, 6)
     expect(
-      JSON.parse((await tune.run(box, ['replay', 'metrics.csv', '--slo', '30ms', '--json'])).stdout).recommended.configuration,
+      JSON.parse((await tune.run(box, ['replay', 'metrics.csv', '--slo', '30ms', '--json'])).stdout)
+        .recommended.configuration,
     ).toEqual({
       maxBatchSize: 8,
       instances: 2,
@@ -131,14 +185,30 @@ describe('tune replay', () => {
 
   test.each([
     ['no file', [], /no table is given/],
-    ["a table of one's own without a task", ['runs.csv'], /no result of Model Analyzer.*\n.*--task/],
+    [
+      "a table of one's own without a task",
+      ['runs.csv'],
+      /no result of Model Analyzer.*\n.*--task/,
+    ],
     ['a table of no tool', ['runs.csv', '--slo', '30ms'], /no result of Model Analyzer/],
     ['several limits', ['runs.csv', '--slo', 'ttft<1s tpot<30ms'], /several limits/],
-    ['an SLO beside a task', ['runs.csv', '--task', 'task.json', '--slo', '30ms'], /a task has its own/],
+    [
+      'an SLO beside a task',
+      ['runs.csv', '--task', 'task.json', '--slo', '30ms'],
+      /a task has its own/,
+    ],
     ['two tables of one task', ['runs.csv', 'runs.csv', '--task', 'task.json'], /one table/],
-    ['a sampler that is none', ['runs.csv', '--task', 'task.json', '--sampler', 'best'], /'best' is no sampler/],
+    [
+      'a sampler that is none',
+      ['runs.csv', '--task', 'task.json', '--sampler', 'best'],
+      /'best' is no sampler/,
+    ],
     ['noise that is none', ['runs.csv', '--task', 'task.json', '--noise', 'much'], /much/],
   ])('%s: exit 2', async (_what, args, message) => {
-    expect(await tune.run(box, ['replay', ...args])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(message) })
+    expect(await tune.run(box, ['replay', ...args])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(message),
+    })
   })
 })

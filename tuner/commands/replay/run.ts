@@ -8,7 +8,16 @@ import { parseShare } from '../../experiment/units.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { sayInPassing } from '../../render/passing-line.ts'
 import { type InputFlags, readRecording } from './replay-inputs.ts'
-import { costOf, type LookUps, type ReplayOptions, type SeedRun, searchAtRandom, searchTable, summary, truthOf } from './replay-outcome.ts'
+import {
+  costOf,
+  type LookUps,
+  type ReplayOptions,
+  type SeedRun,
+  searchAtRandom,
+  searchTable,
+  summary,
+  truthOf,
+} from './replay-outcome.ts'
 import { replayText, type Told } from './replay-text.ts'
 
 export interface ReplayFlags extends InputFlags {
@@ -56,7 +65,9 @@ export async function replayFiles(files: readonly string[], flags: ReplayFlags):
     ...(lookUps && { lookUps }),
   }
   const document = () => JSON.stringify(replayDocument(told, runs, recording.notes), null, 2)
-  process.stdout.write(`${flags.json ? document() : replayText(told, styleOf(process.stdout, process.env)).join('\n')}\n`)
+  process.stdout.write(
+    `${flags.json ? document() : replayText(told, styleOf(process.stdout, process.env)).join('\n')}\n`,
+  )
   return runs[0]!.regret === undefined ? exitCodes.sloUnmet : exitCodes.ok
 }
 
@@ -66,7 +77,11 @@ function replayDocument(
   runs: readonly SeedRun[],
   notes: readonly string[],
 ) {
-  const plain = ({ median, p90, reached }: LookUps) => ({ median: finite(median), p90: finite(p90), reached })
+  const plain = ({ median, p90, reached }: LookUps) => ({
+    median: finite(median),
+    p90: finite(p90),
+    reached,
+  })
   return {
     schema: 'tune.replay/v1',
     task: task.name,
@@ -81,7 +96,13 @@ function replayDocument(
     recommended: recommendedIn(recorded, run),
     regret: run.regret,
     probabilityBetterExists: run.probabilityBetterExists,
-    ...(lookUps && { within5Percent: { seeds: lookUps.seeds, search: plain(lookUps.ours), random: plain(lookUps.random) } }),
+    ...(lookUps && {
+      within5Percent: {
+        seeds: lookUps.seeds,
+        search: plain(lookUps.ours),
+        random: plain(lookUps.random),
+      },
+    }),
     runs: runs.map((one) => ({
       seed: one.seed,
       lookUps: one.observations.length,
@@ -98,12 +119,20 @@ const recommendedIn = (recorded: RecordedTable, { best }: SeedRun) =>
 
 function knownSampler(name: string): string {
   if (samplerNames.some((known) => known === name)) return name
-  throw new UserError(`--sampler: '${name}' is no sampler`, `known are ${samplerNames.join(', ')}`, exitCodes.usage)
+  throw new UserError(
+    `--sampler: '${name}' is no sampler`,
+    `known are ${samplerNames.join(', ')}`,
+    exitCodes.usage,
+  )
 }
 
 function wholeNumber(text: string, flag: string): number {
   const value = Number(text)
   if (!Number.isInteger(value) || value < 1)
-    throw new UserError(`${flag} must be a whole number above 0, not ${text}`, undefined, exitCodes.usage)
+    throw new UserError(
+      `${flag} must be a whole number above 0, not ${text}`,
+      undefined,
+      exitCodes.usage,
+    )
   return value
 }

@@ -10,14 +10,20 @@ export function registerReport(program: Command): void {
       'one self-contained file: verdict, reasons, charts, method, all trials (.html, .md, .csv or .json), or the latencies of every load step as an HDR histogram log (.hlog)',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--out <file>', 'the ending decides the form (default: tune-results/<experiment>/report.html)')
+    .option(
+      '--out <file>',
+      'the ending decides the form (default: tune-results/<experiment>/report.html)',
+    )
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
     .option('--min-quality <number>', 'leaves out model variants of less quality')
     .option('--prices <file>', 'another price book (YAML)')
     .addOption(storeOption())
-    .addHelpText('after', '\nExamples:\n  tune report --out bert.html\n  tune report bert-7f3a --slo 30ms --out bert-30ms.md')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  tune report --out bert.html\n  tune report bert-7f3a --slo 30ms --out bert-30ms.md',
+    )
     .action(async (id: string | undefined, flags: ReportFlags) => {
       const { report } = await import('./run.ts')
       process.exitCode = await report(id, flags)

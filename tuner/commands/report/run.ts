@@ -25,7 +25,11 @@ export async function report(id: string | undefined, flags: ReportFlags): Promis
   const form = extname(flags.out ?? 'report.html').toLowerCase()
   const render = forms[form]
   if (!render)
-    throw new UserError(`--out ${flags.out}: no report ends in '${form}'`, `one of ${Object.keys(forms).join(', ')}`, exitCodes.usage)
+    throw new UserError(
+      `--out ${flags.out}: no report ends in '${form}'`,
+      `one of ${Object.keys(forms).join(', ')}`,
+      exitCodes.usage,
+    )
   mustBeWritable({ '--out': flags.out })
   const reopened = await reopen(id, flags)
   const path = flags.out ?? join('tune-results', reopened.record.id, 'report.html')
@@ -36,14 +40,25 @@ export async function report(id: string | undefined, flags: ReportFlags): Promis
 }
 
 const forms: Readonly<Record<string, (reopened: Reopened) => Promise<string>>> = {
-  '.html': async (reopened) => toHtml(`tune: ${reopened.record.name}`, await reportBlocks(inputOf(reopened), renderSvg)),
+  '.html': async (reopened) =>
+    toHtml(`tune: ${reopened.record.name}`, await reportBlocks(inputOf(reopened), renderSvg)),
   '.md': async (reopened) => toMarkdown(await reportBlocks(inputOf(reopened))),
-  '.csv': async ({ trials, experiment, pricePerHour, label }) => trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
-  '.hlog': async ({ trials }) => (await import('../../../reports/report/latency-log.ts')).latencyLog(trials),
+  '.csv': async ({ trials, experiment, pricePerHour, label }) =>
+    trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
+  '.hlog': async ({ trials }) =>
+    (await import('../../../reports/report/latency-log.ts')).latencyLog(trials),
   '.json': async ({ recommendation }) => recommendationJson(recommendation),
 }
 
-function inputOf({ record, trials, experiment, pricePerHour, label, recommendation, book }: Reopened): ReportInput {
+function inputOf({
+  record,
+  trials,
+  experiment,
+  pricePerHour,
+  label,
+  recommendation,
+  book,
+}: Reopened): ReportInput {
   return {
     name: record.name,
     recommendation,

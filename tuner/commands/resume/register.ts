@@ -2,14 +2,20 @@ import type { Command } from 'commander'
 import { storeOption } from '../store-option.ts'
 import type { ResumeFlags } from './run.ts'
 
-/** `tune resume`: continues an interrupted experiment where it stood; finished trials are kept, an interrupted one runs again. */
+/**
+ * `tune resume`: continues an interrupted experiment where it stood; finished trials are kept, an
+ * interrupted one runs again.
+ */
 export function registerResume(program: Command): void {
   program
     .command('resume')
     .description('continue an interrupted experiment where it stood')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(storeOption())
-    .option('--max-trials <n>', 'allow this many trials in all, instead of the number given at the start')
+    .option(
+      '--max-trials <n>',
+      'allow this many trials in all, instead of the number given at the start',
+    )
     .option('--json', 'print one JSON document on stdout')
     .option('--events', 'print every event as a line of JSON on stdout')
     .option('--plain', 'plain lines instead of the live screen')

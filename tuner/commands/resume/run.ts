@@ -28,25 +28,45 @@ export async function resume(id: string | undefined, options: ResumeFlags): Prom
     const machine = await inspectMachine()
     const flags = options.maxTrials === undefined ? {} : { maxTrials: options.maxTrials }
     const experiment = {
-      ...experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(machine), flags),
+      ...experimentFromDocument(
+        record.spec as ExperimentDocument,
+        record.id,
+        surroundings(machine),
+        flags,
+      ),
       dbPath: resolve(options.db),
     }
     withSecretValues(experiment)
     await checkBeforeStart(experiment, resultsFolder(experiment, record.id))
-    // On a cluster its lease tells whether a tuner of another machine still runs it; elsewhere nobody can.
+    // On a cluster its lease tells whether a tuner of another machine still runs it; elsewhere
+    // nobody can.
     const leased = experiment.backend === 'kubernetes'
     if (!leased) await store.claim(record.id)
     const claimLeased = () => store.claim(record.id, { fromOtherHosts: true })
-    return await execute(experiment, record.id, store, machine, trials, options, leased ? claimLeased : undefined)
+    return await execute(
+      experiment,
+      record.id,
+      store,
+      machine,
+      trials,
+      options,
+      leased ? claimLeased : undefined,
+    )
   } finally {
     await store.close()
   }
 }
 
 /** A finished experiment says what it says until more is asked for. @throws UserError */
-function refuseFinished({ id, state }: ExperimentRecord, trials: readonly FinishedTrial[], { maxTrials }: ResumeFlags): void {
+function refuseFinished(
+  { id, state }: ExperimentRecord,
+  trials: readonly FinishedTrial[],
+  { maxTrials }: ResumeFlags,
+): void {
   if (state !== 'done') return
-  const counted = trials.filter((trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation').length
+  const counted = trials.filter(
+    (trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation',
+  ).length
   if (maxTrials !== undefined && parseCount(maxTrials, 1) > counted) return
   throw new UserError(
     `experiment ${id} is finished, with ${counted} trials`,

@@ -2,11 +2,16 @@ import type { Command } from 'commander'
 import { storeOption } from '../store-option.ts'
 import type { ShowOptions } from './run.ts'
 
-/** `tune show`: an experiment's verdict and trials, re-ranked under another SLO, demand or price book without running anything. */
+/**
+ * `tune show`: an experiment's verdict and trials, re-ranked under another SLO, demand or price
+ * book without running anything.
+ */
 export function registerShow(program: Command): void {
   program
     .command('show')
-    .description('show an experiment: verdict, trials; re-ranked by another SLO, demand or prices without new trials')
+    .description(
+      'show an experiment: verdict, trials; re-ranked by another SLO, demand or prices without new trials',
+    )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(storeOption())
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")

@@ -1,4 +1,7 @@
-/** `tune show`: a stored experiment seen again, under its own or another SLO, demand or price book. Runs nothing. */
+/**
+ * `tune show`: a stored experiment seen again, under its own or another SLO, demand or price book.
+ * Runs nothing.
+ */
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
 import { experimentItself } from '../../../trials/annotation.ts'
 import { exitCodeOf } from '../../exit-codes.ts'
@@ -19,12 +22,22 @@ export interface ShowOptions {
 }
 
 export async function show(id: string | undefined, options: ShowOptions): Promise<number> {
-  const { record, trials, recommendation, pricePerHour, label, annotations } = await reopen(id, options)
+  const { record, trials, recommendation, pricePerHour, label, annotations } = await reopen(
+    id,
+    options,
+  )
   if (options.json) process.stdout.write(recommendationJson(recommendation))
   else {
     const style = styleOf(process.stdout, process.env)
     const lines = trials.flatMap((trial) => {
-      const { mark, text } = trialLine({ trial, label: label(trial.configuration), pricePerHour: pricePerHour(trial.configuration) }, style)
+      const { mark, text } = trialLine(
+        {
+          trial,
+          label: label(trial.configuration),
+          pricePerHour: pricePerHour(trial.configuration),
+        },
+        style,
+      )
       return [`${mark} ${text}`, ...annotationLines(annotations.get(trial.number), '    ')]
     })
     const head = `${record.id}: ${record.name}, ${record.state}, ${record.provenance}, ${record.createdAt.slice(0, 16).replace('T', ' ')}`

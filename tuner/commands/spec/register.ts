@@ -15,13 +15,19 @@ export function registerSpec(program: Command): void {
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
     .option('--trial <n>', 'another trial than the recommended one')
     .option('--out <folder>', 'write the files there (default: print them)')
-    .option('--patch <file>', 'put the tuned values into this manifest of yours, changing nothing else; prints it, the changes on stderr')
+    .option(
+      '--patch <file>',
+      'put the tuned values into this manifest of yours, changing nothing else; prints it, the changes on stderr',
+    )
     .option('--write', 'with --patch: change the file itself')
     .option('--container <name>', 'with --patch: the container to tune, where a pod has several')
     .option('--image <image>', 'container image of the predictor')
     .option('--model-uri <uri>', 'where the weights are, e.g. s3://bucket/model')
     .option('--model-version <version>', 'version to serve: a number, latest or all')
-    .option('--server <kind>', `${['custom', ...chosenServers].join(' | ')}: which server the platform runs (default: the one measured)`)
+    .option(
+      '--server <kind>',
+      `${['custom', ...chosenServers].join(' | ')}: which server the platform runs (default: the one measured)`,
+    )
     .option('--gpu-scheme <name>', `${gpuSchemes.join(' | ')} (default: by the share)`)
     .option('--autoscaler <kind>', `kubernetes: ${autoscalers.join(' | ')} (default: hpa)`)
     .option('--variant <mode>', `kserve: ${kserveVariants.join(' | ')} (default: standard)`)
@@ -29,7 +35,10 @@ export function registerSpec(program: Command): void {
     .option('--prometheus <url>', 'where KEDA asks for the request rate')
     .option('--triton-backend <name>', "triton: the model's backend (default: onnxruntime)")
     .option('--import-path <module:app>', 'ray: the application')
-    .option('--gpus-per-node <n>', 'lws: GPUs of a node, over several of which one replica is spread (default: 8)')
+    .option(
+      '--gpus-per-node <n>',
+      'lws: GPUs of a node, over several of which one replica is spread (default: 8)',
+    )
     .option('--rps <rate>', 'demand to size the replicas for, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
     .option('--min-quality <number>', 'leaves out model variants of less quality')

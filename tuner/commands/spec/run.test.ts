@@ -19,10 +19,16 @@ test('a place that cannot be written is refused before anything is read, and not
   try {
     const file = join(folder, 'file')
     writeFileSync(file, '')
-    const ask = (flags: object) => spec(undefined, { db: join(folder, 'none.db'), target: 'kubernetes', ...flags })
+    const ask = (flags: object) =>
+      spec(undefined, { db: join(folder, 'none.db'), target: 'kubernetes', ...flags })
     for (const out of [join(file, 'specs'), file, '/dev/null', 'a'.repeat(300), ''])
-      await expect(ask({ out })).rejects.toMatchObject({ message: expect.stringMatching(/^--out "/), exitCode: 2 })
-    await expect(ask({ patch: '/dev/null', write: true })).rejects.toThrow('--patch /dev/null: is no file')
+      await expect(ask({ out })).rejects.toMatchObject({
+        message: expect.stringMatching(/^--out "/),
+        exitCode: 2,
+      })
+    await expect(ask({ patch: '/dev/null', write: true })).rejects.toThrow(
+      '--patch /dev/null: is no file',
+    )
     await expect(ask({ patch: join(folder, 'missing.yaml') })).rejects.toThrow('missing.yaml')
     await expect(ask({ out: join(folder, 'new', 'specs') })).rejects.toThrow('none.db')
     expect(readdirSync(folder)).toEqual(['file'])

@@ -1,4 +1,6 @@
-/** `tune spec`: from a stored experiment to deployment specs, or into a manifest that the user has. */
+/**
+ * `tune spec`: from a stored experiment to deployment specs, or into a manifest that the user has.
+ */
 
 import { join } from 'node:path'
 import { chosenServers } from '../../../reports/figures.ts'
@@ -44,48 +46,85 @@ export interface SpecFlags extends ReopenFlags {
 
 /** What is given here stands in the specs as it is. */
 function refuseSecretIn({ modelUri, image, prometheus }: SpecFlags): void {
-  for (const [flag, value] of Object.entries({ '--model-uri': modelUri, '--image': image, '--prometheus': prometheus })) {
+  for (const [flag, value] of Object.entries({
+    '--model-uri': modelUri,
+    '--image': image,
+    '--prometheus': prometheus,
+  })) {
     if (value === undefined || secretSpans(value).length === 0) continue
-    const hint = 'specs are files that others read: leave it out, and give it to the cluster as a Secret or a service account'
+    const hint =
+      'specs are files that others read: leave it out, and give it to the cluster as a Secret or a service account'
     throw new UserError(`${flag} holds a secret: ${withoutSecrets(value)}`, hint, exitCodes.usage)
   }
 }
 
 export async function spec(id: string | undefined, flags: SpecFlags): Promise<number> {
   const target = oneOf(flags.target, specTargets, '--target')
-  const variant = flags.variant === undefined ? undefined : oneOf(flags.variant, kserveVariants, '--variant')
-  const autoscaler = flags.autoscaler === undefined ? undefined : oneOf(flags.autoscaler, autoscalers, '--autoscaler')
-  const server = flags.server === undefined ? undefined : oneOf(flags.server, ['custom', ...chosenServers] as const, '--server')
-  const gpuScheme = flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
+  const variant =
+    flags.variant === undefined ? undefined : oneOf(flags.variant, kserveVariants, '--variant')
+  const autoscaler =
+    flags.autoscaler === undefined
+      ? undefined
+      : oneOf(flags.autoscaler, autoscalers, '--autoscaler')
+  const server =
+    flags.server === undefined
+      ? undefined
+      : oneOf(flags.server, ['custom', ...chosenServers] as const, '--server')
+  const gpuScheme =
+    flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
   refuseSecretIn(flags)
   if (flags.patch === undefined) mustTakeFiles('--out', flags.out)
   else if (flags.write) mustBeWritable({ '--patch': flags.patch })
-  const manifest = flags.patch === undefined ? undefined : givenText(flags.patch, 'the manifest', '--patch', 'document')
+  const manifest =
+    flags.patch === undefined
+      ? undefined
+      : givenText(flags.patch, 'the manifest', '--patch', 'document')
   // The demand sizes the replicas here; it does not rank the configurations.
   const { rps, headroom, ...view } = flags
   const reopened = await reopen(id, view)
   const { experiment, recommendation, trials } = reopened
-  const made = servingFrom(experiment, recommendation, candidateOf(recommendation, flags.trial), trials, {
-    image: flags.image,
-    demandRps: rps === undefined ? undefined : parseRateRps(rps),
-    modelUri: flags.modelUri,
-    modelVersion: flags.modelVersion,
-    namespace: flags.namespace,
-    headroom: headroom === undefined ? undefined : parseShare(headroom),
-    // A target that is a server deploys that one; 'custom' is what was measured.
-    server: server === 'custom' ? undefined : (server ?? (flags.patch === undefined ? (await specTarget(target)).implies : undefined)),
-    gpuScheme,
-    minReplicas: count(flags.minReplicas),
-    maxReplicas: count(flags.maxReplicas),
-  })
+  const made = servingFrom(
+    experiment,
+    recommendation,
+    candidateOf(recommendation, flags.trial),
+    trials,
+    {
+      image: flags.image,
+      demandRps: rps === undefined ? undefined : parseRateRps(rps),
+      modelUri: flags.modelUri,
+      modelVersion: flags.modelVersion,
+      namespace: flags.namespace,
+      headroom: headroom === undefined ? undefined : parseShare(headroom),
+      // A target that is a server deploys that one; 'custom' is what was measured.
+      server:
+        server === 'custom'
+          ? undefined
+          : (server ??
+            (flags.patch === undefined ? (await specTarget(target)).implies : undefined)),
+      gpuScheme,
+      minReplicas: count(flags.minReplicas),
+      maxReplicas: count(flags.maxReplicas),
+    },
+  )
   const serving = withOwnPod(experiment, made)
   if (flags.patch !== undefined) return patch(serving, flags.patch, manifest!, flags)
   const { prometheus, importPath, tritonBackend: backend } = flags
   const gpusPerNode = count(flags.gpusPerNode)
-  const files = await renderSpec(target, serving, { autoscaler, variant, prometheus, importPath, backend, gpusPerNode })
+  const files = await renderSpec(target, serving, {
+    autoscaler,
+    variant,
+    prometheus,
+    importPath,
+    backend,
+    gpusPerNode,
+  })
   if (flags.out === undefined) {
-    process.stdout.write(files.map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text)).join('\n'))
+    process.stdout.write(
+      files
+        .map((file) => (files.length > 1 ? `# file: ${file.name}\n${file.text}` : file.text))
+        .join('\n'),
+    )
     return exitCodes.ok
   }
   for (const file of files) {
@@ -96,11 +135,19 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   return exitCodes.ok
 }
 
-async function patch(serving: Serving, path: string, text: string, { container, write }: SpecFlags): Promise<number> {
+async function patch(
+  serving: Serving,
+  path: string,
+  text: string,
+  { container, write }: SpecFlags,
+): Promise<number> {
   const patched = patchManifests(text, serving, { container, file: path })
-  for (const doubt of serving.figures.doubts) process.stderr.write(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}\n`)
+  for (const doubt of serving.figures.doubts)
+    process.stderr.write(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}\n`)
   for (const { where, from, to } of patched.changes) {
-    process.stderr.write(`${where}: ${from === undefined ? 'added' : JSON.stringify(from)} -> ${JSON.stringify(to)}\n`)
+    process.stderr.write(
+      `${where}: ${from === undefined ? 'added' : JSON.stringify(from)} -> ${JSON.stringify(to)}\n`,
+    )
   }
   for (const left of patched.unplaced) process.stderr.write(`not set: ${left}\n`)
   if (patched.changes.length === 0) process.stderr.write(`${path} says it all already\n`)

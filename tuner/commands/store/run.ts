@@ -46,7 +46,8 @@ export async function backup(to: string, { db, json }: StoreFlags): Promise<numb
   return copy.damage.length === 0 ? exitCodes.ok : exitCodes.failure
 }
 
-const lines = (damage: readonly Damage[]): string[] => damage.map(({ where, what }) => `damaged: ${where}: ${what}`)
+const lines = (damage: readonly Damage[]): string[] =>
+  damage.map(({ where, what }) => `damaged: ${where}: ${what}`)
 
 const say = (json: boolean | undefined, document: object, text: readonly string[]): void => {
   process.stdout.write(json ? `${JSON.stringify(document, null, 2)}\n` : `${text.join('\n')}\n`)

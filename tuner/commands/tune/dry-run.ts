@@ -1,4 +1,7 @@
-/** `--dry-run`: what would be run, from where the values came, and the first suggestions. Nothing is started or written. */
+/**
+ * `--dry-run`: what would be run, from where the values came, and the first suggestions. Nothing is
+ * started or written.
+ */
 
 import { existsSync } from 'node:fs'
 import { money } from '../../../reports/format.ts'
@@ -17,7 +20,11 @@ import { expectedTime, neverStarted, tellings, toldBy } from './expected-time.ts
 /** Suggestions shown: those that do not depend on what is measured. */
 const shown = 5
 
-export async function dryRun(experiment: Experiment, machine: MachineFacts, flags: { json?: boolean }): Promise<number> {
+export async function dryRun(
+  experiment: Experiment,
+  machine: MachineFacts,
+  flags: { json?: boolean },
+): Promise<number> {
   const parts = await assemble(experiment, 'dry-run', memoryStore(), machine)
   try {
     const suggestions = firstSuggestions(parts, Math.min(shown, experiment.budget.maxTrials))
@@ -51,7 +58,9 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
       '',
       `At most ${counted(trials, 'trial')} of ${spaceText(parts.spaceSize)}${experiment.confirm ? ', and a confirmation' : ''}: about ${duration(time.aboutSeconds)}${trials > 1 ? ' if all are run' : ''}, at most ${duration(time.atMostSeconds)} (${time.said}).`,
       'It would start with:',
-      ...table(rows.map((row, i) => [`  ${i + 1}`, row.label, `${money(row.pricePerHour)}/h`, row.why])),
+      ...table(
+        rows.map((row, i) => [`  ${i + 1}`, row.label, `${money(row.pricePerHour)}/h`, row.why]),
+      ),
       'Nothing was started.',
     ]
     process.stdout.write(`${lines.join('\n')}\n`)
@@ -61,16 +70,22 @@ export async function dryRun(experiment: Experiment, machine: MachineFacts, flag
   }
 }
 
-/** Of the newest experiment that ran the same server, the one that tells most. A store that cannot be read is told of when one is run. */
+/**
+ * Of the newest experiment that ran the same server, the one that tells most. A store that cannot
+ * be read is told of when one is run.
+ */
 async function earlierTrials(experiment: Experiment): Promise<Parameters<typeof expectedTime>[2]> {
   if (!existsSync(experiment.dbPath)) return neverStarted
   const store = await openExisting(experiment.dbPath)
   try {
-    const newestFirst = [...(await store.list())].sort((a, b) => b.createdAt.localeCompare(a.createdAt))
+    const newestFirst = [...(await store.list())].sort((a, b) =>
+      b.createdAt.localeCompare(a.createdAt),
+    )
     for (const tells of tellings) {
       for (const record of newestFirst) {
         if (toldBy(record, experiment) !== tells) continue
-        const trials = (await store.load(record.id))?.trials.filter(({ state }) => state === 'complete') ?? []
+        const trials =
+          (await store.load(record.id))?.trials.filter(({ state }) => state === 'complete') ?? []
         if (trials.length > 0) return { trials, tells }
       }
     }
@@ -80,9 +95,16 @@ async function earlierTrials(experiment: Experiment): Promise<Parameters<typeof 
   }
 }
 
-function firstSuggestions(parts: LoopParts, count: number): { configuration: Configuration; why: string }[] {
+function firstSuggestions(
+  parts: LoopParts,
+  count: number,
+): { configuration: Configuration; why: string }[] {
   const found: { configuration: Configuration; why: string }[] = []
-  if (parts.defaultConfiguration) found.push({ configuration: parts.defaultConfiguration, why: 'default configuration, the yardstick' })
+  if (parts.defaultConfiguration)
+    found.push({
+      configuration: parts.defaultConfiguration,
+      why: 'default configuration, the yardstick',
+    })
   while (found.length < count) {
     const pending = found.map((f) => f.configuration)
     const next = parts.sampler.suggest(parts.problem, [], pending, parts.rng)

@@ -18,7 +18,10 @@ export interface OutputFlags {
   readonly plain?: boolean
 }
 
-/** Returns the exit code. `earlier`: the trials of the run that this one takes up. `whenSwept`: done once its lease, where it has one, is held. */
+/**
+ * Returns the exit code. `earlier`: the trials of the run that this one takes up. `whenSwept`: done
+ * once its lease, where it has one, is held.
+ */
 export async function execute(
   experiment: Experiment,
   id: string,
@@ -28,7 +31,11 @@ export async function execute(
   flags: OutputFlags,
   whenSwept?: () => Promise<void>,
 ): Promise<number> {
-  if (experiment.backend === 'kubernetes' && (experiment.kubernetes?.loadFrom ?? 'cluster') === 'cluster') staySmall()
+  if (
+    experiment.backend === 'kubernetes' &&
+    (experiment.kubernetes?.loadFrom ?? 'cluster') === 'cluster'
+  )
+    staySmall()
   const parts = await assemble(experiment, id, store, machine)
   const renderer = await createRenderer(chooseRenderer(flags, process.stderr, process.env), {
     stdout: process.stdout,
@@ -38,7 +45,11 @@ export async function execute(
     now: steadyNowMs,
   })
   const interrupt = interruptible((name) =>
-    renderer.handle(warningEvent(`${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`)),
+    renderer.handle(
+      warningEvent(
+        `${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`,
+      ),
+    ),
   )
   try {
     const listener = (event: TuneEvent) => renderer.handle(event)
@@ -60,8 +71,9 @@ export async function execute(
 }
 
 /**
- * Memory that is free goes back early, for collecting garbage oftener, and WebAssembly stays as it was first compiled: a third less memory with a hundred trials at
- * once. Only for a process that measures nothing itself. V8 reads both when it collects and compiles.
+ * Memory that is free goes back early, for collecting garbage oftener, and WebAssembly stays as it
+ * was first compiled: a third less memory with a hundred trials at once. Only for a process that
+ * measures nothing itself. V8 reads both when it collects and compiles.
  */
 function staySmall(): void {
   setFlagsFromString('--optimize-for-size')

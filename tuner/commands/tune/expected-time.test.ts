@@ -15,14 +15,22 @@ import { expectedTime, neverStarted, toldBy } from './expected-time.ts'
 
 const { load, loadFile } = useWorkspace()
 const took = (...seconds: number[]) => ({
-  trials: seconds.map((each) => ({ state: 'complete', seconds: each, usage: { launchSeconds: each / 10 } }) as FinishedTrial),
+  trials: seconds.map(
+    (each) =>
+      ({ state: 'complete', seconds: each, usage: { launchSeconds: each / 10 } }) as FinishedTrial,
+  ),
   tells: 'trials' as const,
 })
 
 describe('how long a run takes', () => {
   test('a server that was never started: its trials, its starts, and up to four confirmations', () => {
-    const { aboutSeconds, atMostSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, neverStarted)
-    // 10 trials of 3 s under open load, 4.5 s of loops and a start of 2 s; a confirmation of 30 s, 3 s of warm-up, and its start.
+    const { aboutSeconds, atMostSeconds, said } = expectedTime(
+      load({ ...bert, maxTrials: '10' }),
+      500,
+      neverStarted,
+    )
+    // 10 trials of 3 s under open load, 4.5 s of loops and a start of 2 s; a confirmation of 30 s,
+    // 3 s of warm-up, and its start.
     expect(aboutSeconds).toBeCloseTo(10 * 9.5 + 30 + 3 + 2)
     expect(atMostSeconds).toBeCloseTo(10 * 19 + 4 * (90 + 3 + 10 + 4))
     expect(said).toContain('for each of up to 14 starts')
@@ -34,29 +42,43 @@ describe('how long a run takes', () => {
       { state: 'failed', seconds: 1 },
       { state: 'complete', purpose: 'confirmation', seconds: 900 },
     ] as FinishedTrial[]
-    const found = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { trials: [...trials, ...others], tells: 'trials' })
+    const found = expectedTime(load({ ...bert, maxTrials: '10' }), 500, {
+      trials: [...trials, ...others],
+      tells: 'trials',
+    })
     expect(found.parts.start).toEqual({ about: 5, atMost: 6 })
     expect(found.aboutSeconds).toBeCloseTo(10 * 50 + 30 + 3 + 5)
     expect(found.atMostSeconds).toBeCloseTo(10 * 60 + 4 * (90 + 3 + 10 + 6))
     expect(found.said).toBe('as its last 2 trials took, 50 s each')
     // Confirmations of the same length are taken as they were, all together.
-    const alike = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { trials: [...trials, ...others], tells: 'confirmations' })
+    const alike = expectedTime(load({ ...bert, maxTrials: '10' }), 500, {
+      trials: [...trials, ...others],
+      tells: 'confirmations',
+    })
     expect(alike.aboutSeconds).toBeCloseTo(10 * 50 + 900)
     expect(alike.atMostSeconds).toBeCloseTo(10 * 60 + 900)
   })
 
   test('of a server whose trials were of another length its start is known', () => {
-    const { aboutSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, { ...took(400), tells: 'start' })
+    const { aboutSeconds, said } = expectedTime(load({ ...bert, maxTrials: '10' }), 500, {
+      ...took(400),
+      tells: 'start',
+    })
     expect(aboutSeconds).toBeCloseTo(10 * (3 + 4.5 + 40) + 30 + 3 + 40)
     expect(said).toBe('trials of 48 s each, 40 s of it the start, as when it was started last')
   })
 
   test('a server that runs is started by nobody; what is read of it takes its time', () => {
-    const url = (more = '') => loadFile(`model: m\nslo: 50ms\npredictor: {url: "http://h:1", protocol: json, path: /p}\n${more}`)
+    const url = (more = '') =>
+      loadFile(
+        `model: m\nslo: 50ms\npredictor: {url: "http://h:1", protocol: json, path: /p}\n${more}`,
+      )
     const { aboutSeconds, said } = expectedTime(url(), 1, neverStarted)
     expect(aboutSeconds).toBeCloseTo(7.5 + 33)
     expect(said).toContain('it runs already')
-    expect(expectedTime(url('metrics: depth\n'), 1, neverStarted).aboutSeconds).toBeCloseTo(7.5 + 33 + 2 * 3)
+    expect(expectedTime(url('metrics: depth\n'), 1, neverStarted).aboutSeconds).toBeCloseTo(
+      7.5 + 33 + 2 * 3,
+    )
   })
 
   test('what cannot be known is named', () => {
@@ -73,24 +95,33 @@ describe('how long a run takes', () => {
   test('a space smaller than the budget, trials at once, no confirmation', () => {
     const four = expectedTime(load({ ...bert, confirm: false }), 4, took(10))
     expect(four.aboutSeconds).toBe(40)
-    expect(expectedTime(load({ ...bert, confirm: false, parallel: '3' }), 4, took(10)).aboutSeconds).toBe(20)
+    expect(
+      expectedTime(load({ ...bert, confirm: false, parallel: '3' }), 4, took(10)).aboutSeconds,
+    ).toBe(20)
   })
 
   test('a limit ends the search, after the trials that are under way; the confirmation follows', () => {
-    const limited = (confirm: boolean) => expectedTime(load({ ...bert, timeLimit: '30s', confirm }), 400, took(10)).aboutSeconds
+    const limited = (confirm: boolean) =>
+      expectedTime(load({ ...bert, timeLimit: '30s', confirm }), 400, took(10)).aboutSeconds
     expect(limited(false)).toBe(40)
     expect(limited(true)).toBeCloseTo(40 + 30 + 3 + 1)
   })
 
   test('simulated time is not waited for', () => {
-    const { aboutSeconds, atMostSeconds, said } = expectedTime(load({ ...bert, backend: 'simulated' }), 500, took(90))
+    const { aboutSeconds, atMostSeconds, said } = expectedTime(
+      load({ ...bert, backend: 'simulated' }),
+      500,
+      took(90),
+    )
     expect(aboutSeconds).toBeLessThan(15)
     expect(atMostSeconds).toBeLessThan(60)
     expect(said).toContain('simulated')
   })
 
   test('the same server is one that is started in the same way; its trials tell of others of their length', () => {
-    const record = (flags: Record<string, string>) => ({ spec: JSON.parse(JSON.stringify(load({ ...bert, ...flags }).document)) })
+    const record = (flags: Record<string, string>) => ({
+      spec: JSON.parse(JSON.stringify(load({ ...bert, ...flags }).document)),
+    })
     expect(toldBy(record({}), load({ ...bert, slo: '90ms', maxTrials: '3' }))).toBe('confirmations')
     expect(toldBy(record({}), load({ ...bert, confirmTime: '9s' }))).toBe('trials')
     expect(toldBy(record({}), load({ ...bert, trialTime: '9s' }))).toBe('start')
@@ -103,11 +134,17 @@ describe('whole runs in virtual time', () => {
   const launchS = 40
   const flags = { ...bert, gpus: 'T4,V100', cores: '1,2', batch: '1,8,32' }
 
-  /** Trials have the search that real servers are measured by, and its length; starts and loads take the clock's time. */
+  /**
+   * Trials have the search that real servers are measured by, and its length; starts and loads take
+   * the clock's time.
+   */
   async function run(seed: number) {
     const experiment = load({ ...flags, backend: 'simulated', seed: String(seed) })
     const clock = new VirtualClock()
-    const launcher = createSimulatedLauncher({ architecture: architectureOf(experiment.model.architecture), seed })
+    const launcher = createSimulatedLauncher({
+      architecture: architectureOf(experiment.model.architecture),
+      seed,
+    })
     const parts = await assemble(experiment, `seed-${seed}`, fakeStore(), await inspectMachine())
     const backend: Backend = {
       ...simulatedBackend(experiment),
@@ -116,17 +153,27 @@ describe('whole runs in virtual time', () => {
         launch: async (...asked) => {
           await clock.sleep(launchS)
           const predictor = await launcher.launch(...asked)
-          return { ...predictor, usage: async () => ({ ...(await predictor.usage()), launchSeconds: launchS }) }
+          return {
+            ...predictor,
+            usage: async () => ({ ...(await predictor.usage()), launchSeconds: launchS }),
+          }
         },
       },
       measure: async ({ target }, task, { number, onStep }, signal) => {
-        const measurement = await doWork(workOf(experiment, task, number), { target, slo: experiment.slo, signal, onStep })
+        const measurement = await doWork(workOf(experiment, task, number), {
+          target,
+          slo: experiment.slo,
+          signal,
+          onStep,
+        })
         await clock.sleep(measurement.seconds)
         return measurement
       },
     }
     const looped = { ...parts, backend, now: () => clock.now, write: async () => [] }
-    const { trials } = await clock.pass(runLoop(experiment, looped, [], () => undefined, new AbortController().signal))
+    const { trials } = await clock.pass(
+      runLoop(experiment, looped, [], () => undefined, new AbortController().signal),
+    )
     return { trials, seconds: clock.now / 1000, spaceSize: parts.spaceSize }
   }
 
@@ -139,10 +186,15 @@ describe('whole runs in virtual time', () => {
       expect(confirmed.length).toBeGreaterThan(0)
       // As the first trial told of its start, with as many trials as there were.
       const planned = load({ ...flags, seed: String(seed), maxTrials: String(searched.length) })
-      const { parts, aboutSeconds, atMostSeconds } = expectedTime(planned, spaceSize, { trials: searched.slice(0, 1), tells: 'start' })
+      const { parts, aboutSeconds, atMostSeconds } = expectedTime(planned, spaceSize, {
+        trials: searched.slice(0, 1),
+        tells: 'start',
+      })
       expect(parts.start).toEqual({ about: launchS, atMost: launchS })
       for (const each of searched) expect(each.seconds).toBeLessThanOrEqual(parts.trial.atMost)
-      expect(confirmed.reduce((sum, each) => sum + each.seconds, 0)).toBeLessThanOrEqual(parts.confirmation.atMost)
+      expect(confirmed.reduce((sum, each) => sum + each.seconds, 0)).toBeLessThanOrEqual(
+        parts.confirmation.atMost,
+      )
       expect(seconds).toBeLessThanOrEqual(atMostSeconds)
       expect(aboutSeconds / seconds).toBeGreaterThan(0.75)
       expect(aboutSeconds / seconds).toBeLessThan(1.33)

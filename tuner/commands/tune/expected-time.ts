@@ -1,4 +1,7 @@
-/** How long a run takes, before it is started: from what the same server's trials took, where the store has some. */
+/**
+ * How long a run takes, before it is started: from what the same server's trials took, where the
+ * store has some.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
 import { metricsWindowS } from '../../backends/server-metrics.ts'
@@ -22,26 +25,44 @@ interface Span {
 }
 
 const nothing: Span = { about: 0, atMost: 0 }
-/** Of a trial beside its open load: the closed loops that warm a server up and look for its saturation, idle latency, stop; as the built-in predictor's took. */
+/**
+ * Of a trial beside its open load: the closed loops that warm a server up and look for its
+ * saturation, idle latency, stop; as the built-in predictor's took.
+ */
 const loops: Span = { about: 4.5, atMost: 9 }
-/** Until a server answers: the built-in predictor's, and what is taken for others until they have been started once. */
+/**
+ * Until a server answers: the built-in predictor's, and what is taken for others until they have
+ * been started once.
+ */
 const assumedStart: Span = { about: 2, atMost: 4 }
 /** A trial in virtual time, with the suggestion of the next. */
 const simulatedTrial: Span = { about: 0.6, atMost: 2.5 }
-/** Of `confirmTime`: what all confirmations of a run take on the mean (`npm run bench:main-job`), and one whose rates keep missing, or could still be proven. */
+/**
+ * Of `confirmTime`: what all confirmations of a run take on the mean (`npm run bench:main-job`),
+ * and one whose rates keep missing, or could still be proven.
+ */
 const usualShare = 1
 const mostShare = 3
-/** Of a confirmation before its first window: warm-up and idle latency, and rounds of warm-up at its rate (profiler/capacity/confirm/confirm.ts). */
+/**
+ * Of a confirmation before its first window: warm-up and idle latency, and rounds of warm-up at its
+ * rate (profiler/capacity/confirm/confirm.ts).
+ */
 const confirmLoops: Span = { about: 2, atMost: 3 }
 const warmUpShare: Span = { about: 1 / 30, atMost: 1 / 3 }
 
-const times = (factor: number, { about, atMost }: Span): Span => ({ about: factor * about, atMost: factor * atMost })
+const times = (factor: number, { about, atMost }: Span): Span => ({
+  about: factor * about,
+  atMost: factor * atMost,
+})
 const plus = (...spans: readonly Span[]): Span => ({
   about: spans.reduce((sum, { about }) => sum + about, 0),
   atMost: spans.reduce((sum, { atMost }) => sum + atMost, 0),
 })
 
-/** What a stored experiment tells of this one, the most first: confirmations of the same length too, trials of the same length, the start of the same server. */
+/**
+ * What a stored experiment tells of this one, the most first: confirmations of the same length too,
+ * trials of the same length, the start of the same server.
+ */
 export const tellings = ['confirmations', 'trials', 'start'] as const
 
 /** Trials of one experiment with the same server; none: it was never started. */
@@ -52,32 +73,48 @@ interface Earlier {
 export const neverStarted: Earlier = { trials: [], tells: 'start' }
 
 /** @param spaceSize configurations */
-export function expectedTime(experiment: Experiment, spaceSize: number, earlier: Earlier): ExpectedTime {
+export function expectedTime(
+  experiment: Experiment,
+  spaceSize: number,
+  earlier: Earlier,
+): ExpectedTime {
   const { budget, parallel, backend, confirm } = experiment
   const trials = Math.min(budget.maxTrials, spaceSize)
   const simulated = backend === 'simulated'
   const secondsOf = (confirmations: boolean): readonly number[] =>
     earlier.trials
-      .filter(({ state, purpose }) => state === 'complete' && (purpose === 'confirmation') === confirmations)
+      .filter(
+        ({ state, purpose }) =>
+          state === 'complete' && (purpose === 'confirmation') === confirmations,
+      )
       .map(({ seconds }) => seconds)
   const known = earlier.tells === 'start' ? [] : secondsOf(false)
-  const confirmed = earlier.tells === 'confirmations' ? secondsOf(true).reduce((sum, each) => sum + each, 0) : 0
+  const confirmed =
+    earlier.tells === 'confirmations' ? secondsOf(true).reduce((sum, each) => sum + each, 0) : 0
   const start = simulated ? nothing : startOf(experiment, earlier.trials)
-  const trial = simulated ? simulatedTrial : known.length > 0 ? spanOf(known) : plus(start, ownTime(experiment))
+  const trial = simulated
+    ? simulatedTrial
+    : known.length > 0
+      ? spanOf(known)
+      : plus(start, ownTime(experiment))
   const one = simulated ? simulatedTrial : plus(start, confirmationTime(experiment))
   const confirmation: Span = {
     about: simulated || confirmed === 0 ? one.about : confirmed,
     atMost: Math.max(confirmed, mostHeats * one.atMost),
   }
-  // A limit ends the search, not the trials that are under way, and what they found is confirmed all the same.
+  // A limit ends the search, not the trials that are under way, and what they found is confirmed
+  // all the same.
   const limit = budget.timeLimitS ?? Number.POSITIVE_INFINITY
-  const search = (which: keyof Span) => Math.min(Math.ceil(trials / parallel) * trial[which], limit + trial[which])
+  const search = (which: keyof Span) =>
+    Math.min(Math.ceil(trials / parallel) * trial[which], limit + trial[which])
   const total = (which: keyof Span) => search(which) + (confirm ? confirmation[which] : 0)
   return {
     aboutSeconds: total('about'),
     atMostSeconds: total('atMost'),
     parts: { start, trial, confirmation: confirm ? confirmation : nothing },
-    said: simulated ? 'time is simulated, only the search takes any' : reckonedFrom(experiment, trials, { start, trial, known }),
+    said: simulated
+      ? 'time is simulated, only the search takes any'
+      : reckonedFrom(experiment, trials, { start, trial, known }),
   }
 }
 
@@ -89,7 +126,8 @@ function reckonedFrom(
   const each = `${duration(trial.about)} each`
   if (known.length > 0) return `as its last ${counted(known.length, 'trial')} took, ${each}`
   if (start === nothing) return `trials of ${each}; it runs already`
-  if (start !== assumedStart) return `trials of ${each}, ${duration(start.about)} of it the start, as when it was started last`
+  if (start !== assumedStart)
+    return `trials of ${each}, ${duration(start.about)} of it the start, as when it was started last`
   const { predictor, load, confirm } = experiment
   const unknown = [
     ...(predictor.kind === 'command' && predictor.prepare ? ['its prepare step'] : []),
@@ -102,7 +140,9 @@ function reckonedFrom(
 /** A server that runs is started by nobody; that of earlier trials tells itself. */
 function startOf({ predictor }: Experiment, earlier: readonly FinishedTrial[]): Span {
   if (predictor.kind === 'url') return nothing
-  const seconds = earlier.flatMap((trial) => (trial.state === 'complete' ? (trial.usage?.launchSeconds ?? []) : []))
+  const seconds = earlier.flatMap((trial) =>
+    trial.state === 'complete' ? (trial.usage?.launchSeconds ?? []) : [],
+  )
   return seconds.length > 0 ? spanOf(seconds) : assumedStart
 }
 
@@ -125,10 +165,20 @@ const spanOf = (seconds: readonly number[]): Span => ({
 })
 
 /** Undefined: another server, or one that is started otherwise. */
-export function toldBy({ spec }: Pick<ExperimentRecord, 'spec'>, experiment: Experiment): Earlier['tells'] | undefined {
+export function toldBy(
+  { spec }: Pick<ExperimentRecord, 'spec'>,
+  experiment: Experiment,
+): Earlier['tells'] | undefined {
   type Document = Record<string, Record<string, unknown> | undefined>
-  const [stored, now] = [spec, experiment.document].map((document) => JSON.parse(JSON.stringify(document ?? {})) as Document)
-  const server = ({ predictor, model, backend, load }: Document) => [predictor, model, backend, load?.warmUp]
+  const [stored, now] = [spec, experiment.document].map(
+    (document) => JSON.parse(JSON.stringify(document ?? {})) as Document,
+  )
+  const server = ({ predictor, model, backend, load }: Document) => [
+    predictor,
+    model,
+    backend,
+    load?.warmUp,
+  ]
   const trial = ({ load, metrics }: Document) => [load?.trialTime, metrics !== undefined]
   if (!isDeepStrictEqual(server(stored!), server(now!))) return undefined
   if (!isDeepStrictEqual(trial(stored!), trial(now!))) return 'start'

@@ -23,7 +23,12 @@ export interface TuneFlags extends OutputFlags {
 /** `tune`: a new experiment. Returns the exit code. */
 export async function tune(flags: TuneFlags): Promise<number> {
   const machine = await inspectMachine()
-  const experiment = loadExperiment({ file: flags.file, flags, environment: process.env, ...surroundings(machine) })
+  const experiment = loadExperiment({
+    file: flags.file,
+    flags,
+    environment: process.env,
+    ...surroundings(machine),
+  })
   const id = experimentId(experiment.name, flags.once)
   await checkBeforeStart(experiment, resultsFolder(experiment, id))
   if (flags.dryRun) return dryRun(experiment, machine, flags)
@@ -32,7 +37,12 @@ export async function tune(flags: TuneFlags): Promise<number> {
   const begun = flags.once === undefined ? undefined : await store.load(id)
   if (begun !== undefined) {
     await store.close()
-    const stored = { db: experiment.dbPath, json: flags.json, events: flags.events, plain: flags.plain }
+    const stored = {
+      db: experiment.dbPath,
+      json: flags.json,
+      events: flags.events,
+      plain: flags.plain,
+    }
     return begun.experiment.state === 'done' ? show(id, stored) : resume(id, stored)
   }
   try {

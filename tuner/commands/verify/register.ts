@@ -28,15 +28,23 @@ const asked = [
 /** `tune verify`: whether a recommendation still holds, measured from now. */
 export function registerVerify(program: Command): void {
   const command = new Command('verify')
-    .description('measure the recommended configuration, or a service that runs, once more and say whether it holds')
+    .description(
+      'measure the recommended configuration, or a service that runs, once more and say whether it holds',
+    )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--trial <n>', 'another trial than the recommended one')
     .option('--rate <rate>', 'requests per second that must hold (default: what is recommended)')
-    .option('--confirm-time <duration>', 'time under load (default: that of the experiment, else 30 s)')
+    .option(
+      '--confirm-time <duration>',
+      'time under load (default: that of the experiment, else 30 s)',
+    )
     .addOption(storeOption())
     .option('--json', 'print one JSON document on stdout')
   command.optionsGroup('A service that runs, in place of an experiment:')
-  command.option('-f, --file <path>', 'experiment file that says how it is asked, headers and certificates too; flags win over it')
+  command.option(
+    '-f, --file <path>',
+    'experiment file that says how it is asked, headers and certificates too; flags win over it',
+  )
   addChosenOptions(command, asked)
   command
     .addHelpText(

@@ -43,7 +43,12 @@ describe('an experiment in virtual time', () => {
     expect(code, stderr).toBe(0)
     const found = json(stdout)
     const { experiment, trials } = await simulated.stored()
-    expect(found).toMatchObject({ schema: 'tune.verify/v1', finding: 'holds', experimentId: experiment.id, heldRps: found.askedRps })
+    expect(found).toMatchObject({
+      schema: 'tune.verify/v1',
+      finding: 'holds',
+      experimentId: experiment.id,
+      heldRps: found.askedRps,
+    })
     expect(trials).toHaveLength(before.trials.length + 1)
     expect(trials.at(-1)).toMatchObject({
       purpose: 'confirmation',
@@ -54,7 +59,9 @@ describe('an experiment in virtual time', () => {
     // Arrivals of its own: the confirmation's are not played again.
     const seedsOf = (i: number) => {
       const trial = trials.at(i)!
-      return trial.state === 'complete' ? trial.measurement.points.flatMap(({ load }) => (load.kind === 'open' ? [load.seed] : [])) : []
+      return trial.state === 'complete'
+        ? trial.measurement.points.flatMap(({ load }) => (load.kind === 'open' ? [load.seed] : []))
+        : []
     }
     for (const seed of seedsOf(-1)) expect(seedsOf(-2)).not.toContain(seed)
   })
@@ -77,22 +84,35 @@ describe('an experiment in virtual time', () => {
 })
 
 describe('an experiment on this machine', () => {
-  const server = fileURLToPath(new URL('../../../trials/launchers/testing/server.mjs', import.meta.url))
+  const server = fileURLToPath(
+    new URL('../../../trials/launchers/testing/server.mjs', import.meta.url),
+  )
   const document = {
     model: 'm',
     slo: 'p75<50ms',
     devices: 'cpu',
-    predictor: { command: ['sh', 'serve.sh', '${port}'], protocol: 'json', path: '/predict', healthPath: '/healthz', body: '{}' },
+    predictor: {
+      command: ['sh', 'serve.sh', '${port}'],
+      protocol: 'json',
+      path: '/predict',
+      healthPath: '/healthz',
+      body: '{}',
+    },
     space: { cpuCores: [1] },
     load: { trialTime: '1s', confirmTime: '1s' },
   }
   /** As an update of the server would: the command is the same. */
   const install = (serviceMs: number) => {
     writeFileSync(join(box.folder, 'e.yaml'), JSON.stringify(document))
-    writeFileSync(join(box.folder, 'serve.sh'), `SERVICE_MS=${serviceMs} exec '${process.execPath}' '${server}' --port=$1\n`)
+    writeFileSync(
+      join(box.folder, 'serve.sh'),
+      `SERVICE_MS=${serviceMs} exec '${process.execPath}' '${server}' --port=$1\n`,
+    )
   }
 
-  test('Ctrl-C leaves it as it was; a server that became slower since does not hold, and it says so from then on', async ({ skip }) => {
+  test('Ctrl-C leaves it as it was; a server that became slower since does not hold, and it says so from then on', async ({
+    skip,
+  }) => {
     install(2)
     const first = await box.run(['-f', 'e.yaml', '--no-confirm'])
     await box.skipIfDisturbed(skip)
@@ -121,33 +141,57 @@ describe('an experiment on this machine', () => {
 describe('a service that runs', () => {
   const asked = ['--slo', 'p75<100ms', '--protocol', 'json', '--confirm-time', '1s']
   const file = (port: number) => {
-    const predictor = { url: `http://127.0.0.1:${port}`, protocol: 'json', path: '/predict', healthPath: '/healthz', body: '{}' }
+    const predictor = {
+      url: `http://127.0.0.1:${port}`,
+      protocol: 'json',
+      path: '/predict',
+      healthPath: '/healthz',
+      body: '{}',
+    }
     writeFileSync(join(box.folder, 'service.yaml'), JSON.stringify({ model: 'm', predictor }))
     return ['verify', '-f', 'service.yaml', ...asked]
   }
 
-  test('holds at a rate that it serves, and not at one beyond it; nothing is kept', async ({ skip }) => {
+  test('holds at a rate that it serves, and not at one beyond it; nothing is kept', async ({
+    skip,
+  }) => {
     const server = await serve('serve', 5)
     servers.push(server)
     const holds = await box.run([...file(server.port), '--rate', '20rps', '--json'])
     skipIfUnknown(holds, skip)
     expect(holds.code, holds.stderr).toBe(0)
-    expect(json(holds.stdout)).toMatchObject({ finding: 'holds', heldRps: 20, label: `http://127.0.0.1:${server.port}` })
+    expect(json(holds.stdout)).toMatchObject({
+      finding: 'holds',
+      heldRps: 20,
+      label: `http://127.0.0.1:${server.port}`,
+    })
     expect(json(holds.stdout)).not.toHaveProperty('experimentId')
     const beyond = await box.run([...file(server.port), '--rate', '500rps', '--json'])
     skipIfUnknown(beyond, skip)
     expect(beyond.code, beyond.stderr).toBe(4)
-    expect(json(beyond.stdout)).toMatchObject({ finding: 'does not hold', verdict: expect.stringMatching(/^Does not hold: http/) })
+    expect(json(beyond.stdout)).toMatchObject({
+      finding: 'does not hold',
+      verdict: expect.stringMatching(/^Does not hold: http/),
+    })
   })
 
-  test('the command that a spec prints is all that a server of one’s own JSON takes', async ({ skip }) => {
+  test('the command that a spec prints is all that a server of one’s own JSON takes', async ({
+    skip,
+  }) => {
     const server = createServer((request, response) => {
       request
         .setEncoding('utf8')
         .toArray()
         .then((chunks: string[]) => {
-          const scored = request.method === 'POST' && request.url === '/api/score' && 'q' in JSON.parse(chunks.join(''))
-          response.writeHead(scored || request.url === '/alive?deep=1' ? 200 : 404, { 'content-type': 'application/json' }).end('{}')
+          const scored =
+            request.method === 'POST' &&
+            request.url === '/api/score' &&
+            'q' in JSON.parse(chunks.join(''))
+          response
+            .writeHead(scored || request.url === '/alive?deep=1' ? 200 : 404, {
+              'content-type': 'application/json',
+            })
+            .end('{}')
         })
     })
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
@@ -163,7 +207,9 @@ describe('a service that runs', () => {
         rateRps: 20,
         slo: { percentile: 0.75, limitMs: 400, maxErrorRate: 0.001 },
       })
-      const words = [...printed.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
+      const words = [...printed.matchAll(/'([^']*)'|(\S+)/g)].map(
+        ([, quoted, plain]) => quoted ?? plain!,
+      )
       expect(words.slice(0, 2)).toEqual(['tune', 'verify'])
       const verified = await box.run([...words.slice(1), '--confirm-time', '1s', '--json'])
       skipIfUnknown(verified, skip)
@@ -181,7 +227,17 @@ describe('a service that runs', () => {
     expect(code).toBe(1)
     expect(stdout).toMatch(/^Not known: /)
     // Asked what it speaks, it does not answer.
-    const asked = await box.run(['verify', '--url', 'http://127.0.0.1:1', '--model', 'm', '--slo', '50ms', '--rate', '10rps'])
+    const asked = await box.run([
+      'verify',
+      '--url',
+      'http://127.0.0.1:1',
+      '--model',
+      'm',
+      '--slo',
+      '50ms',
+      '--rate',
+      '10rps',
+    ])
     expect(asked.code).toBe(1)
     expect(asked.stderr).toMatch(/cannot be reached/)
   })
@@ -189,7 +245,10 @@ describe('a service that runs', () => {
 
 test.each([
   [['verify', '--url', 'http://127.0.0.1:1', '--model', 'm', '--slo', '50ms'], /--rate/],
-  [['verify', 'bert-7f3a', '--url', 'http://127.0.0.1:1', '--slo', '50ms', '--rate', '10rps'], /one of them/],
+  [
+    ['verify', 'bert-7f3a', '--url', 'http://127.0.0.1:1', '--slo', '50ms', '--rate', '10rps'],
+    /one of them/,
+  ],
   [['verify'], /no trial store/],
 ])('tune %j: exit 2, and what to say instead', async (args, words) => {
   const { code, stdout, stderr } = await tune.run(box, args)

@@ -45,9 +45,17 @@ export async function verify(id: string | undefined, flags: VerifyFlags): Promis
   try {
     const service = flags.url !== undefined || flags.file !== undefined
     if (service && (id ?? flags.trial) !== undefined)
-      throw new UserError('tune verify: an experiment beside a service', 'name one of them', exitCodes.usage)
-    const verified = service ? await verifyService(flags, signal) : await verifyExperiment(id, flags, signal)
-    process.stdout.write(flags.json ? `${JSON.stringify(verified, finite, 2)}\n` : `${linesOf(verified).join('\n')}\n`)
+      throw new UserError(
+        'tune verify: an experiment beside a service',
+        'name one of them',
+        exitCodes.usage,
+      )
+    const verified = service
+      ? await verifyService(flags, signal)
+      : await verifyExperiment(id, flags, signal)
+    process.stdout.write(
+      flags.json ? `${JSON.stringify(verified, finite, 2)}\n` : `${linesOf(verified).join('\n')}\n`,
+    )
     return exitOf[verified.finding]
   } catch (error) {
     if (signal.aborted) return exitCodes.interrupted
@@ -64,25 +72,38 @@ const exitOf: Readonly<Record<Verified['finding'], number>> = {
 }
 
 /** JSON has no Infinity: it becomes the string "Infinity", as in the store. */
-const finite = (_key: string, value: unknown) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value)
+const finite = (_key: string, value: unknown) =>
+  typeof value === 'number' && !Number.isFinite(value) ? String(value) : value
 
 const linesOf = ({ verdict, caveats, experimentId, verification }: Verified): string[] => [
   verdict,
   ...caveats.map((caveat) => `Note: ${caveat}`),
-  ...(experimentId === undefined ? [] : [`Kept as trial ${verification} of experiment ${experimentId}: tune show ${experimentId}`]),
+  ...(experimentId === undefined
+    ? []
+    : [`Kept as trial ${verification} of experiment ${experimentId}: tune show ${experimentId}`]),
 ]
 
 /** A server that runs already, at a rate. */
 async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<Verified> {
   const { rate } = flags
-  if (rate === undefined) throw new UserError('tune verify: at which rate?', 'say --rate 800rps', exitCodes.usage)
+  if (rate === undefined)
+    throw new UserError('tune verify: at which rate?', 'say --rate 800rps', exitCodes.usage)
   const askedRps = parseRateRps(rate)
   const machine = await inspectMachine()
   const asked = { ...flags, ...(await protocolAsked(flags, signal)) }
-  const experiment = loadExperiment({ file: flags.file, flags: asked, environment: process.env, ...surroundings(machine) })
+  const experiment = loadExperiment({
+    file: flags.file,
+    flags: asked,
+    environment: process.env,
+    ...surroundings(machine),
+  })
   const { predictor, slo } = experiment
   if (predictor.kind !== 'url')
-    throw new UserError(`${flags.file} names no service that runs`, 'give its address: --url http://HOST:PORT', exitCodes.usage)
+    throw new UserError(
+      `${flags.file} names no service that runs`,
+      'give its address: --url http://HOST:PORT',
+      exitCodes.usage,
+    )
   const backend = await openBackend(experiment, 'verify', machine)
   try {
     const request = { number: 1, configuration: {}, why: 'verification', attempt: 1 }
@@ -93,8 +114,10 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
       request,
       {
         now: steadyNowMs,
-        onReady: ({ seconds }) => say({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
-        onStep: (point, phase) => say({ type: 'load-step', number: 1, point, sloMs: slo.limitMs, phase }),
+        onReady: ({ seconds }) =>
+          say({ type: 'predictor-ready', number: 1, isolation: predictor.url, seconds }),
+        onStep: (point, phase) =>
+          say({ type: 'load-step', number: 1, point, sloMs: slo.limitMs, phase }),
       },
       signal,
     )
@@ -105,13 +128,20 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
 }
 
 /** Where nobody says how it is asked, the server does. @throws ProtocolError */
-async function protocolAsked({ url, file, model, protocol }: VerifyFlags, signal: AbortSignal): Promise<Pick<VerifyFlags, 'protocol'>> {
+async function protocolAsked(
+  { url, file, model, protocol }: VerifyFlags,
+  signal: AbortSignal,
+): Promise<Pick<VerifyFlags, 'protocol'>> {
   if (url === undefined || file !== undefined || protocol !== undefined) return {}
   return { protocol: await detectProtocol(url, model ?? 'model', {}, signal) }
 }
 
 /** A configuration of a stored experiment; what is measured joins it. */
-async function verifyExperiment(id: string | undefined, flags: VerifyFlags, signal: AbortSignal): Promise<Verified> {
+async function verifyExperiment(
+  id: string | undefined,
+  flags: VerifyFlags,
+  signal: AbortSignal,
+): Promise<Verified> {
   existingStore(flags.db)
   const store = await openToWrite(flags.db)
   try {
@@ -119,13 +149,20 @@ async function verifyExperiment(id: string | undefined, flags: VerifyFlags, sign
     const machine = await inspectMachine()
     const { confirmTime } = flags
     const experiment = {
-      ...experimentFromDocument(record.spec as ExperimentDocument, record.id, surroundings(machine), confirmTime ? { confirmTime } : {}),
+      ...experimentFromDocument(
+        record.spec as ExperimentDocument,
+        record.id,
+        surroundings(machine),
+        confirmTime ? { confirmTime } : {},
+      ),
       dbPath: resolve(flags.db),
     }
     const parts = await assemble(experiment, record.id, store, machine)
     try {
       const candidate = candidateOf(parts.recommend(trials, undefined), flags.trial)
-      return await asItsOwner(store, record, parts, trials, (log) => verifyCandidate(experiment, parts, log, candidate, flags.rate, signal))
+      return await asItsOwner(store, record, parts, trials, (log) =>
+        verifyCandidate(experiment, parts, log, candidate, flags.rate, signal),
+      )
     } finally {
       await parts.backend.close()
     }
@@ -134,7 +171,10 @@ async function verifyExperiment(id: string | undefined, flags: VerifyFlags, sign
   }
 }
 
-/** Takes the experiment over for as long as the work needs, and leaves it as it was but for what joined it. */
+/**
+ * Takes the experiment over for as long as the work needs, and leaves it as it was but for what
+ * joined it.
+ */
 async function asItsOwner<T>(
   store: TrialStore,
   record: ExperimentRecord,
@@ -145,13 +185,20 @@ async function asItsOwner<T>(
   await store.claim(experimentId)
   const { pricePerHour, objective } = problem
   const lastNumber = await store.lastNumber(experimentId)
-  const log = new TrialLog({ objective, pricePerHour, earlier, lastNumber, withheld: () => new Set() })
+  const log = new TrialLog({
+    objective,
+    pricePerHour,
+    earlier,
+    lastNumber,
+    withheld: () => new Set(),
+  })
   try {
     await backend.launcher.sweep(undefined, (left) => process.stderr.write(`${left}\n`))
     return await work(log)
   } finally {
     const state = record.state === 'running' ? 'interrupted' : record.state
-    const result: unknown = log.fresh.length > 0 ? recommend(log.trials, stopOf(record)) : record.result
+    const result: unknown =
+      log.fresh.length > 0 ? recommend(log.trials, stopOf(record)) : record.result
     await store.finish(experimentId, state, result)
   }
 }
@@ -166,9 +213,20 @@ async function verifyCandidate(
 ): Promise<Verified> {
   const askedRps = rate === undefined ? recommendedRps(candidate, experiment) : parseRateRps(rate)
   const task = { kind: 'verification', rateRps: askedRps } as const
-  const trial = await measureAgain(experiment, parts, log, sayProgress(experiment), task, candidate, signal)
+  const trial = await measureAgain(
+    experiment,
+    parts,
+    log,
+    sayProgress(experiment),
+    task,
+    candidate,
+    signal,
+  )
   const { experimentId } = parts
-  return verifiedOf({ experimentId, trial: candidate.trial, label: candidate.label, slo: experiment.slo, askedRps }, trial)
+  return verifiedOf(
+    { experimentId, trial: candidate.trial, label: candidate.label, slo: experiment.slo, askedRps },
+    trial,
+  )
 }
 
 /** What was confirmed must hold again; of an estimate, a rate a little below it. */

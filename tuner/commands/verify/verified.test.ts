@@ -5,7 +5,13 @@ import { loadPoint, measurement, slo } from '../../testing/fakes.ts'
 import { verifiedOf } from './verified.ts'
 
 const question = { experimentId: 'e', trial: 3, label: '2 cores, batch 8', slo, askedRps: 200 }
-const base = { number: 9, configuration: {}, why: '', startedAt: '2026-01-01T00:00:00Z', seconds: 30 }
+const base = {
+  number: 9,
+  configuration: {},
+  why: '',
+  startedAt: '2026-01-01T00:00:00Z',
+  seconds: 30,
+}
 const complete = (change: Partial<Measurement>): FinishedTrial => ({
   ...base,
   state: 'complete',
@@ -15,7 +21,14 @@ const points = [loadPoint(200, 70), loadPoint(190, 44)]
 
 test('it holds: the figure is of the window at that rate', () => {
   const found = verifiedOf(question, complete({ points: [loadPoint(200, 41)] }))
-  expect(found).toMatchObject({ finding: 'holds', heldRps: 200, sloMs: 41, experimentId: 'e', trial: 3, verification: 9 })
+  expect(found).toMatchObject({
+    finding: 'holds',
+    heldRps: 200,
+    sloMs: 41,
+    experimentId: 'e',
+    trial: 3,
+    verification: 9,
+  })
   expect(found.verdict).toBe('Holds: 2 cores, batch 8 serves 200 req/s: p99 41 ms (SLO 50 ms)')
 })
 
@@ -23,19 +36,38 @@ test('rounding is not a miss, a lower rate is', () => {
   expect(verifiedOf(question, complete({ capacityRps: 200 * (1 - 1e-9) })).finding).toBe('holds')
   const lower = verifiedOf(question, complete({ capacityRps: 190, points }))
   expect(lower).toMatchObject({ finding: 'does not hold', heldRps: 190, sloMs: 70 })
-  expect(lower.verdict).toBe('Does not hold: 2 cores, batch 8 at 200 req/s: p99 70 ms (SLO 50 ms); it holds at 190 req/s')
+  expect(lower.verdict).toBe(
+    'Does not hold: 2 cores, batch 8 at 200 req/s: p99 70 ms (SLO 50 ms); it holds at 190 req/s',
+  )
 })
 
 test('no rate held', () => {
-  const found = verifiedOf(question, complete({ outcome: 'budget', capacityRps: 0, points, detail: 'the SLO did not hold at 164 either' }))
+  const found = verifiedOf(
+    question,
+    complete({
+      outcome: 'budget',
+      capacityRps: 0,
+      points,
+      detail: 'the SLO did not hold at 164 either',
+    }),
+  )
   expect(found).toMatchObject({ finding: 'does not hold', heldRps: 0 })
   expect(found.verdict).toContain('the SLO did not hold at 164 either')
 })
 
-test.each(['generator-limit', 'disturbed'] as const)('a load that ended as %s tells nothing', (outcome) => {
-  const found = verifiedOf(question, complete({ outcome, capacityRps: 0, detail: 'eight others ran' }))
-  expect(found).toMatchObject({ finding: 'unknown', verdict: expect.stringMatching(/^Not known: .*eight others ran$/) })
-})
+test.each(['generator-limit', 'disturbed'] as const)(
+  'a load that ended as %s tells nothing',
+  (outcome) => {
+    const found = verifiedOf(
+      question,
+      complete({ outcome, capacityRps: 0, detail: 'eight others ran' }),
+    )
+    expect(found).toMatchObject({
+      finding: 'unknown',
+      verdict: expect.stringMatching(/^Not known: .*eight others ran$/),
+    })
+  },
+)
 
 test('what a clean window missed at the rate itself counts, whatever became of those at lower rates', () => {
   const saturated = (offeredRps: number, sloMs: number, latenessP99Ms = 30) => ({
@@ -44,21 +76,41 @@ test('what a clean window missed at the rate itself counts, whatever became of t
     latenessP99Ms,
   })
   const limited = { outcome: 'generator-limit', capacityRps: 0 } as const
-  const missed = verifiedOf(question, complete({ ...limited, points: [loadPoint(200, 70), saturated(190, 90)] }))
+  const missed = verifiedOf(
+    question,
+    complete({ ...limited, points: [loadPoint(200, 70), saturated(190, 90)] }),
+  )
   expect(missed).toMatchObject({ finding: 'does not hold', sloMs: 70 })
-  expect(verifiedOf(question, complete({ ...limited, points: [saturated(200, 70), loadPoint(190, 90)] })).finding).toBe('unknown')
+  expect(
+    verifiedOf(question, complete({ ...limited, points: [saturated(200, 70), loadPoint(190, 90)] }))
+      .finding,
+  ).toBe('unknown')
   // By more than its sends were late.
-  expect(verifiedOf(question, complete({ ...limited, points: [saturated(200, 70, 4)] })).finding).toBe('does not hold')
-  const again = verifiedOf(question, complete({ ...limited, points: [saturated(200, 20), loadPoint(200, 70), saturated(200, 30)] }))
+  expect(
+    verifiedOf(question, complete({ ...limited, points: [saturated(200, 70, 4)] })).finding,
+  ).toBe('does not hold')
+  const again = verifiedOf(
+    question,
+    complete({ ...limited, points: [saturated(200, 20), loadPoint(200, 70), saturated(200, 30)] }),
+  )
   expect(again).toMatchObject({ finding: 'does not hold', sloMs: 70 })
 })
 
 test('a predictor that no longer serves does not hold; one that could not be measured is not known', () => {
-  expect(verifiedOf(question, { ...base, state: 'infeasible', reason: 'crashed', detail: 'exit code 3' })).toMatchObject({
+  expect(
+    verifiedOf(question, {
+      ...base,
+      state: 'infeasible',
+      reason: 'crashed',
+      detail: 'exit code 3',
+    }),
+  ).toMatchObject({
     finding: 'does not hold',
     verdict: expect.stringContaining('no longer serves: exit code 3'),
   })
-  expect(verifiedOf(question, { ...base, state: 'failed', error: 'no port' })).toMatchObject({ finding: 'unknown' })
+  expect(verifiedOf(question, { ...base, state: 'failed', error: 'no port' })).toMatchObject({
+    finding: 'unknown',
+  })
 })
 
 test('a service has no experiment to join', () => {

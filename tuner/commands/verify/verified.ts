@@ -1,4 +1,7 @@
-/** What a verification comes to: whether the SLO held at the rate that was asked, in words and as a document. */
+/**
+ * What a verification comes to: whether the SLO held at the rate that was asked, in words and as a
+ * document.
+ */
 import { keeps, saysNothing } from '../../../profiler/slo.ts'
 import type { LoadPoint, Slo } from '../../../profiler/types.ts'
 import { latency, rate, sloFigure, sloText } from '../../../reports/format.ts'
@@ -40,7 +43,13 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
     ...(experimentId !== undefined && { verification: trial.number }),
   } as const
   if (trial.state === 'failed')
-    return { ...common, finding: 'unknown', heldRps: 0, verdict: `Not known: ${label} could not be measured: ${trial.error}`, caveats: [] }
+    return {
+      ...common,
+      finding: 'unknown',
+      heldRps: 0,
+      verdict: `Not known: ${label} could not be measured: ${trial.error}`,
+      caveats: [],
+    }
   if (trial.state === 'infeasible') {
     const verdict = `Does not hold: ${label} no longer serves: ${trial.detail}`
     return { ...common, finding: 'does not hold', heldRps: 0, verdict, caveats: [] }
@@ -48,20 +57,30 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
   const { measurement } = trial
   const { capacityRps: heldRps, outcome, caveats } = measurement
   const windows = measurement.points.filter((point) => isAt(point, askedRps))
-  const clean = windows.findLast(({ generatorSaturated, disturbed }) => !generatorSaturated && !disturbed)
+  const clean = windows.findLast(
+    ({ generatorSaturated, disturbed }) => !generatorSaturated && !disturbed,
+  )
   const at = clean ?? windows.findLast((point) => !saysNothing(point, slo)) ?? windows.at(-1)
   const figures = { heldRps, ...(at && { sloMs: at.sloMs }), caveats }
   const figure = at ? `: ${sloFigure(slo, at.sloMs)}` : ''
   const limit = slo.limits ? sloText(slo) : latency(slo.limitMs)
   if (outcome === 'converged' && heldRps >= askedRps * (1 - sameRate))
-    return { ...common, ...figures, finding: 'holds', verdict: `Holds: ${label} serves ${rate(askedRps)}${figure} (SLO ${limit})` }
+    return {
+      ...common,
+      ...figures,
+      finding: 'holds',
+      verdict: `Holds: ${label} serves ${rate(askedRps)}${figure} (SLO ${limit})`,
+    }
   // What a window missed at the rate itself is not taken back by those at lower rates.
   const missed = at !== undefined && !keeps(at, slo) && !saysNothing(at, slo)
   if (!missed && (outcome === 'generator-limit' || outcome === 'disturbed')) {
     const verdict = `Not known: the load on ${label} was disturbed${measurement.detail ? `: ${measurement.detail}` : ''}`
     return { ...common, ...figures, finding: 'unknown', verdict }
   }
-  const instead = heldRps > 0 ? `it holds at ${rate(heldRps)}` : (measurement.detail ?? 'nor at any lower rate that was tried')
+  const instead =
+    heldRps > 0
+      ? `it holds at ${rate(heldRps)}`
+      : (measurement.detail ?? 'nor at any lower rate that was tried')
   return {
     ...common,
     ...figures,
@@ -71,4 +90,5 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
 }
 
 /** A window of open load that was meant to have a rate; Poisson arrivals come near it. */
-const isAt = ({ load }: LoadPoint, rateRps: number): boolean => load.kind === 'open' && Math.abs(load.rateRps / rateRps - 1) < sameRate
+const isAt = ({ load }: LoadPoint, rateRps: number): boolean =>
+  load.kind === 'open' && Math.abs(load.rateRps / rateRps - 1) < sameRate

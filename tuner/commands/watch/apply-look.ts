@@ -1,4 +1,7 @@
-/** Where a look meets `--apply`: what was cut off is finished first, what is proposed is applied, and what became of it is kept and told. */
+/**
+ * Where a look meets `--apply`: what was cut off is finished first, what is proposed is applied,
+ * and what became of it is kept and told.
+ */
 import type { Option, Proposal } from '../../../reports/watch/replan.ts'
 import { nothingSeen } from '../../../reports/watch/watching.ts'
 import { keepWatch } from '../../../trials/store/index.ts'
@@ -51,7 +54,10 @@ export async function finishLeft(watch: Watch, signal: AbortSignal): Promise<voi
   )
 }
 
-/** `--step-back`: what the last change made is taken back, and the configuration before it watched again. */
+/**
+ * `--step-back`: what the last change made is taken back, and the configuration before it watched
+ * again.
+ */
 export async function stepBack(watch: Watch, signal: AbortSignal): Promise<number> {
   const { flags, name, nowS } = watch
   const { change } = await readRecord(flags.db, name, nowS())
@@ -61,7 +67,11 @@ export async function stepBack(watch: Watch, signal: AbortSignal): Promise<numbe
       'give the --name under which it was applied',
       exitCodes.usage,
     )
-  await told(await leftGoesOn(watch, change, true, signal), watch, change.phase === 'canary' ? undefined : change.from)
+  await told(
+    await leftGoesOn(watch, change, true, signal),
+    watch,
+    change.phase === 'canary' ? undefined : change.from,
+  )
   return exitCodes.ok
 }
 
@@ -73,7 +83,16 @@ async function leftGoesOn(
 ): Promise<ApplyOutcome> {
   const kept = await keptOf(flags.db, name, windowS)
   const deployed = deployedOf(reopened, { ...flags, trial: String(change.to) }, undefined)
-  const looked = { flags, name, windowS, reopened, deployed, nowS, untilS: kept?.state.untilS, place: kept?.place }
+  const looked = {
+    flags,
+    name,
+    windowS,
+    reopened,
+    deployed,
+    nowS,
+    untilS: kept?.state.untilS,
+    place: kept?.place,
+  }
   return goOn(applyContext(looked, deployed.server.capacityRps, change.port), change, back, signal)
 }
 
@@ -83,12 +102,23 @@ async function told(
   { flags, name, windowS }: Pick<Watch, 'flags' | 'name' | 'windowS'>,
   watched: number | undefined,
 ): Promise<void> {
-  if (watched !== undefined) await keepWatch(flags.db, name, { state: nothingSeen(watched), windowS }, new Date().toISOString())
+  if (watched !== undefined)
+    await keepWatch(
+      flags.db,
+      name,
+      { state: nothingSeen(watched), windowS },
+      new Date().toISOString(),
+    )
   const line = { schema: 'tune.watch-apply/v1', name, at: new Date().toISOString(), ...outcome }
-  process.stdout.write(flags.json ? `${JSON.stringify(line)}\n` : `  -> ${outcome.kind}: ${outcome.text}\n`)
+  process.stdout.write(
+    flags.json ? `${JSON.stringify(line)}\n` : `  -> ${outcome.kind}: ${outcome.text}\n`,
+  )
 }
 
-/** With --apply all but those that it stepped back from of late. @param deployed stays, whatever became of it */
+/**
+ * With --apply all but those that it stepped back from of late. @param deployed stays, whatever
+ * became of it
+ */
 export async function notSteppedBack(
   all: readonly Option[],
   deployed: number,
@@ -100,5 +130,7 @@ export async function notSteppedBack(
     process.stderr.write(
       `trial ${trial} is passed over for ${passedOverDays} days: stepped back from on ${at.slice(0, 16).replace('T', ' ')} UTC, ${why}\n`,
     )
-  return all.filter(({ trial }) => trial === deployed || !steppedBack.some((one) => one.trial === trial))
+  return all.filter(
+    ({ trial }) => trial === deployed || !steppedBack.some((one) => one.trial === trial),
+  )
 }

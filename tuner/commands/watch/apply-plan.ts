@@ -1,7 +1,15 @@
-/** What `tune watch --apply` would change, checked by the server before anything is: a dry run of every object, and whose the Deployment is. */
+/**
+ * What `tune watch --apply` would change, checked by the server before anything is: a dry run of
+ * every object, and whose the Deployment is.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { Api } from '../../../trials/launchers/kubernetes/api.ts'
-import { type AppliedKind, applyObject, existingObject, FieldConflict } from '../../../trials/launchers/kubernetes/field-manager.ts'
+import {
+  type AppliedKind,
+  applyObject,
+  existingObject,
+  FieldConflict,
+} from '../../../trials/launchers/kubernetes/field-manager.ts'
 import { type Json, manager } from '../../../trials/launchers/kubernetes/manifests.ts'
 import { laidOnto, ownedFields } from '../../../trials/launchers/kubernetes/owned-fields.ts'
 import { UserError, usageError } from '../../exit-codes.ts'
@@ -58,7 +66,11 @@ const fields: Readonly<Record<AppliedKind, readonly (readonly string[])[]>> = {
 export const leaseIdOf = (deployment: string): string => `canary-${deployment}`
 
 /** @throws UserError where it may not be changed, or not now */
-export async function applyPlan(api: Api, asked: PlanAsked, signal: AbortSignal): Promise<ApplyPlan> {
+export async function applyPlan(
+  api: Api,
+  asked: PlanAsked,
+  signal: AbortSignal,
+): Promise<ApplyPlan> {
   const { deployment, others } = toApply(asked.after, asked.before)
   const name = nameOf(deployment)
   const live = await existingObject<DeploymentObject>(api, 'Deployment', name, signal)
@@ -70,23 +82,49 @@ export async function applyPlan(api: Api, asked: PlanAsked, signal: AbortSignal)
   checkItsOurs(live, asked)
   await existingCanary(api, name, signal)
   if (!isRolledOut(live))
-    throw new UserError(`Deployment ${name} is not at rest: a rollout is under way, or replicas are not available`, 'look again once it is')
+    throw new UserError(
+      `Deployment ${name} is not at rest: a rollout is under way, or replicas are not available`,
+      'look again once it is',
+    )
   const present = await Promise.all(
-    others.map(async (object) => ({ object, live: await existingObject<Json>(api, object.kind as AppliedKind, nameOf(object), signal) })),
+    others.map(async (object) => ({
+      object,
+      live: await existingObject<Json>(api, object.kind as AppliedKind, nameOf(object), signal),
+    })),
   )
   const scaler = present.find((one) => one.object.kind === 'HorizontalPodAutoscaler')
-  // Of a manifest that is patched only what differs is given: what was applied before stands beside it, or it would be taken away.
+  // Of a manifest that is patched only what differs is given: what was applied before stands beside
+  // it, or it would be taken away.
   const besideOwn = (object: Json, before: Json | undefined): Json =>
-    asked.before === undefined || before === undefined ? object : (laidOnto(ownedFields(before, manager), object) as Json)
+    asked.before === undefined || before === undefined
+      ? object
+      : (laidOnto(ownedFields(before, manager), object) as Json)
   const changes = present
     .filter((one) => one.object.kind === 'ConfigMap' || one.live !== undefined)
-    .map((one) => ({ kind: one.object.kind as AppliedKind, object: besideOwn(one.object, one.live), live: one.live }))
-  const wanted = wantedDeployment(besideOwn(deployment, live as unknown as Json), live, asked, scaler?.live !== undefined)
+    .map((one) => ({
+      kind: one.object.kind as AppliedKind,
+      object: besideOwn(one.object, one.live),
+      live: one.live,
+    }))
+  const wanted = wantedDeployment(
+    besideOwn(deployment, live as unknown as Json),
+    live,
+    asked,
+    scaler?.live !== undefined,
+  )
   changes.push({ kind: 'Deployment', object: wanted, live: live as unknown as Json })
   const dryRun = { dryRun: true, takeOver: asked.takeOver, signal }
-  const dryRuns: { readonly kind: AppliedKind; readonly after: Json; readonly live: Json | undefined }[] = []
+  const dryRuns: {
+    readonly kind: AppliedKind
+    readonly after: Json
+    readonly live: Json | undefined
+  }[] = []
   for (const { kind, object, live: before } of changes)
-    dryRuns.push({ kind, after: await conflictsTold(() => applyObject(api, object, dryRun)), live: before })
+    dryRuns.push({
+      kind,
+      after: await conflictsTold(() => applyObject(api, object, dryRun)),
+      live: before,
+    })
   const whole = dryRuns.at(-1)!.after as unknown as DeploymentObject
   const configMaps = changes.filter(({ kind }) => kind === 'ConfigMap').map(({ object }) => object)
   const newPods = !isDeepStrictEqual(live.spec.template, whole.spec.template)
@@ -97,7 +135,9 @@ export async function applyPlan(api: Api, asked: PlanAsked, signal: AbortSignal)
       await conflictsTold(() => applyObject(api, object, dryRun))
   return {
     ...{ name, live, whole, configMaps, newPods, objects: changes.map(({ object }) => object) },
-    undo: dryRuns.flatMap(({ kind, after, live: before }) => undoing(kind, fields[kind], before, after)),
+    undo: dryRuns.flatMap(({ kind, after, live: before }) =>
+      undoing(kind, fields[kind], before, after),
+    ),
     notes:
       scaler !== undefined && scaler.live === undefined
         ? [`there is no HorizontalPodAutoscaler ${nameOf(scaler.object)}, and none is made`]
@@ -105,23 +145,45 @@ export async function applyPlan(api: Api, asked: PlanAsked, signal: AbortSignal)
   }
 }
 
-/** With the replicas that are asked for; an autoscaler's are left to it, and where they were `tune`'s kept as they are: a field that is let go falls back to one. */
-function wantedDeployment(object: Json, live: DeploymentObject, { experiment, to, before }: PlanAsked, scaled: boolean): Json {
-  const replicasIn = (one: Json | undefined) => (one?.spec as { readonly replicas?: number } | undefined)?.replicas
-  const own = () => (replicasIn(ownedFields(live as unknown as Json, manager)) === undefined ? undefined : live.spec.replicas)
+/**
+ * With the replicas that are asked for; an autoscaler's are left to it, and where they were
+ * `tune`'s kept as they are: a field that is let go falls back to one.
+ */
+function wantedDeployment(
+  object: Json,
+  live: DeploymentObject,
+  { experiment, to, before }: PlanAsked,
+  scaled: boolean,
+): Json {
+  const replicasIn = (one: Json | undefined) =>
+    (one?.spec as { readonly replicas?: number } | undefined)?.replicas
+  const own = () =>
+    replicasIn(ownedFields(live as unknown as Json, manager)) === undefined
+      ? undefined
+      : live.spec.replicas
   const replicas = scaled ? own() : before === undefined ? to.replicas : replicasIn(object)
   return withFigures(object, { experiment, trial: to.trial, replicas })
 }
 
-function checkItsOurs({ metadata: { name, annotations = {} } }: DeploymentObject, { experiment, from, before }: PlanAsked): void {
+function checkItsOurs(
+  { metadata: { name, annotations = {} } }: DeploymentObject,
+  { experiment, from, before }: PlanAsked,
+): void {
   const [written, trial] = [annotations[experimentAnnotation], annotations[trialAnnotation]]
   if (before === undefined && written !== experiment)
     throw new UserError(
       `Deployment ${name} is not touched: ${written === undefined ? 'no spec of tune wrote it' : `it was written from experiment ${written}`} (annotation ${experimentAnnotation})`,
       'give --patch the manifest that is deployed, or apply the spec of what is watched first',
     )
-  if (trial !== undefined && (written === undefined || written === experiment) && trial !== String(from))
-    throw usageError(`Deployment ${name} is of trial ${trial}, and trial ${from} is watched`, `give --trial ${trial}`)
+  if (
+    trial !== undefined &&
+    (written === undefined || written === experiment) &&
+    trial !== String(from)
+  )
+    throw usageError(
+      `Deployment ${name} is of trial ${trial}, and trial ${from} is watched`,
+      `give --trial ${trial}`,
+    )
 }
 
 /** @throws UserError that names what others hold */
@@ -156,7 +218,9 @@ export function planText(
           `then: ${one.kind} ${one.name}, ${one.path.join('.')}${one.path.at(-1) === 'replicas' ? ` ${one.before} -> ${one.after}` : ''}`,
       ),
     ...(takeOver.length > 0 ? [`fields may be taken from: ${takeOver.join(', ')}`] : []),
-    ...((whole.spec.replicas ?? 1) < n ? [`fewer replicas than now: ${whole.spec.replicas} of ${n}`] : []),
+    ...((whole.spec.replicas ?? 1) < n
+      ? [`fewer replicas than now: ${whole.spec.replicas} of ${n}`]
+      : []),
     ...notes,
   ]
 }

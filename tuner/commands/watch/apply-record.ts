@@ -1,4 +1,7 @@
-/** What `tune watch --apply` has under way or has done to a Deployment, kept in the store beside the watch: a process that is killed leaves it to the next look. */
+/**
+ * What `tune watch --apply` has under way or has done to a Deployment, kept in the store beside the
+ * watch: a process that is killed leaves it to the next look.
+ */
 import { keepWatch, readWatches } from '../../../trials/store/index.ts'
 import { tellDamage } from '../../tell-damage.ts'
 import type { Undoing } from './undo.ts'
@@ -7,7 +10,10 @@ const schema = 'tune.apply/v1'
 
 /** A change of a Deployment, from its canary on. */
 export interface Change {
-  /** `promoting`: the Deployment is about to be changed, or was; `judged`: it was, and what it serves is judged; `kept`: it was found to keep the SLO. */
+  /**
+   * `promoting`: the Deployment is about to be changed, or was; `judged`: it was, and what it
+   * serves is judged; `kept`: it was found to keep the SLO.
+   */
   readonly phase: 'canary' | 'promoting' | 'judged' | 'kept'
   readonly namespace: string
   readonly deployment: string
@@ -38,9 +44,13 @@ const keyOf = (watch: string): string => `${watch} (apply)`
 export const passedOverDays = 7
 
 export async function readRecord(db: string, watch: string, nowS: number): Promise<ApplyRecord> {
-  const found = (await readWatches(db, tellDamage(db))).get(keyOf(watch)) as (ApplyRecord & { readonly schema: string }) | undefined
+  const found = (await readWatches(db, tellDamage(db))).get(keyOf(watch)) as
+    | (ApplyRecord & { readonly schema: string })
+    | undefined
   if (found?.schema !== schema) return { steppedBack: [] }
-  const recent = found.steppedBack.filter(({ at }) => nowS - Date.parse(at) / 1000 < passedOverDays * 24 * 3600)
+  const recent = found.steppedBack.filter(
+    ({ at }) => nowS - Date.parse(at) / 1000 < passedOverDays * 24 * 3600,
+  )
   return { ...(found.change && { change: found.change }), steppedBack: recent }
 }
 

@@ -1,4 +1,7 @@
-/** `tune watch --apply` on a real cluster, with no more rights than deploy/ grants: what is kept, what is stepped back from, and what is left by whom. */
+/**
+ * `tune watch --apply` on a real cluster, with no more rights than deploy/ grants: what is kept,
+ * what is stepped back from, and what is left by whom.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +10,12 @@ import type { V1Deployment, V1Pod } from '@kubernetes/client-node'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { parseAllDocuments, stringify } from 'yaml'
 import type { Json } from '../../../trials/launchers/kubernetes/manifests.ts'
-import { createNamespace, type TestNamespace, testImage, until } from '../../../trials/launchers/kubernetes/testing/namespace.ts'
+import {
+  createNamespace,
+  type TestNamespace,
+  testImage,
+  until,
+} from '../../../trials/launchers/kubernetes/testing/namespace.ts'
 import { CliBox } from '../../testing/run-cli.ts'
 
 // Several rollouts and canaries each, one after the other, and a killed tuner's minute.
@@ -20,12 +28,23 @@ const path = (name: string) => join(box.folder, name)
 
 beforeAll(async () => {
   namespace = await createNamespace()
-  for (const file of ['base/rbac.yaml', 'apply.yaml']) for (const object of read(file)) await create(object)
+  for (const file of ['base/rbac.yaml', 'apply.yaml'])
+    for (const object of read(file)) await create(object)
   await asServiceAccount()
-  // Two configurations alike but for their memory, which costs more today: the deployed one is trial 2, the proposed one trial 1.
+  // Two configurations alike but for their memory, which costs more today: the deployed one is
+  // trial 2, the proposed one trial 1.
   const space = { cpuCores: [0.5], memoryMiB: [1200, 3000], batchSize: [1] }
-  const settings = { devices: 'cpu', sampler: 'grid', budget: { maxTrials: 2 }, confirm: false, space }
-  writeFileSync(path('e.yaml'), JSON.stringify({ model: 'bert-tiny', slo: 'p90<5s', backend: 'simulated', ...settings }))
+  const settings = {
+    devices: 'cpu',
+    sampler: 'grid',
+    budget: { maxTrials: 2 },
+    confirm: false,
+    space,
+  }
+  writeFileSync(
+    path('e.yaml'),
+    JSON.stringify({ model: 'bert-tiny', slo: 'p90<5s', backend: 'simulated', ...settings }),
+  )
   expect((await box.run(['-f', 'e.yaml', '--plain'])).code).toBe(0)
   writeFileSync(path('prices.yaml'), 'name: today\ncurrency: USD\nvcpu: 0.02\nmemoryGiB: 0.03\n')
 })
@@ -36,15 +55,22 @@ afterAll(async () => {
 })
 
 const read = (file: string): Json[] =>
-  parseAllDocuments(readFileSync(fileURLToPath(new URL(`../../../deploy/${file}`, import.meta.url)), 'utf8')).map(
-    (document) => document.toJS() as Json,
-  )
+  parseAllDocuments(
+    readFileSync(fileURLToPath(new URL(`../../../deploy/${file}`, import.meta.url)), 'utf8'),
+  ).map((document) => document.toJS() as Json)
 
 async function create(object: Json): Promise<void> {
   const group = object.apiVersion === 'v1' ? '/api/v1' : `/apis/${object.apiVersion}`
-  const subjects = (object.subjects as Json[] | undefined)?.map((subject) => ({ ...subject, namespace: namespace.name }))
+  const subjects = (object.subjects as Json[] | undefined)?.map((subject) => ({
+    ...subject,
+    namespace: namespace.name,
+  }))
   const body = { ...object, ...(subjects && { subjects }) }
-  await namespace.api.request('POST', `${group}/namespaces/${namespace.name}/${String(object.kind).toLowerCase()}s`, { body })
+  await namespace.api.request(
+    'POST',
+    `${group}/namespaces/${namespace.name}/${String(object.kind).toLowerCase()}s`,
+    { body },
+  )
 }
 
 /** KUBECONFIG of the tuner's service account, by its own token. */
@@ -55,23 +81,42 @@ async function asServiceAccount(): Promise<void> {
   }
   let found: Secret | undefined
   await until(async () => {
-    const { items } = await namespace.api.request<{ items: Secret[] }>('GET', `/api/v1/namespaces/${namespace.name}/secrets`)
-    found = items.find(({ metadata }) => metadata.annotations?.['kubernetes.io/service-account.name'] === 'tune')
+    const { items } = await namespace.api.request<{ items: Secret[] }>(
+      'GET',
+      `/api/v1/namespaces/${namespace.name}/secrets`,
+    )
+    found = items.find(
+      ({ metadata }) => metadata.annotations?.['kubernetes.io/service-account.name'] === 'tune',
+    )
     return found !== undefined
   })
-  const context = { name: 'lab', context: { cluster: 'lab', user: 'tune', namespace: namespace.name } }
+  const context = {
+    name: 'lab',
+    context: { cluster: 'lab', user: 'tune', namespace: namespace.name },
+  }
   const config = {
     apiVersion: 'v1',
     kind: 'Config',
     'current-context': 'lab',
-    clusters: [{ name: 'lab', cluster: { server: namespace.api.server, 'certificate-authority-data': found!.data['ca.crt'] } }],
+    clusters: [
+      {
+        name: 'lab',
+        cluster: {
+          server: namespace.api.server,
+          'certificate-authority-data': found!.data['ca.crt'],
+        },
+      },
+    ],
     users: [{ name: 'tune', user: { token: Buffer.from(found!.data.token, 'base64').toString() } }],
     contexts: [context],
   }
   writeFileSync(join(folder, 'kubeconfig'), stringify(config))
 }
 
-/** A model server in a few lines, of which a test says how it is when its pod is the canary's, or another's. */
+/**
+ * A model server in a few lines, of which a test says how it is when its pod is the canary's, or
+ * another's.
+ */
 const server = (canary: string, others = '') => `
 const { hostname } = require('os')
 let delay = 5
@@ -102,7 +147,10 @@ const deploymentOf = (container: Json): Json => ({
           {
             name: 'server',
             ports: [{ containerPort: 8000 }],
-            resources: { requests: { cpu: '500m', memory: '3000Mi' }, limits: { cpu: '500m', memory: '3000Mi' } },
+            resources: {
+              requests: { cpu: '500m', memory: '3000Mi' },
+              limits: { cpu: '500m', memory: '3000Mi' },
+            },
             readinessProbe: { httpGet: { path: '/v2/health/ready', port: 8000 }, periodSeconds: 1 },
             ...container,
           },
@@ -111,32 +159,55 @@ const deploymentOf = (container: Json): Json => ({
     },
   },
 })
-const withServer = (script: string) => deploymentOf({ image: 'lab/node:1', command: ['/usr/bin/node', '-e', script] })
+const withServer = (script: string) =>
+  deploymentOf({ image: 'lab/node:1', command: ['/usr/bin/node', '-e', script] })
 
-const deployment = () => namespace.api.request<V1Deployment>('GET', `/apis/apps/v1/namespaces/${namespace.name}/deployments/bert`)
+const deployment = () =>
+  namespace.api.request<V1Deployment>(
+    'GET',
+    `/apis/apps/v1/namespaces/${namespace.name}/deployments/bert`,
+  )
 const pods = async () => {
   const query = { labelSelector: 'app=bert' }
-  const { items } = await namespace.api.request<{ items: V1Pod[] }>('GET', `/api/v1/namespaces/${namespace.name}/pods`, { query })
+  const { items } = await namespace.api.request<{ items: V1Pod[] }>(
+    'GET',
+    `/api/v1/namespaces/${namespace.name}/pods`,
+    { query },
+  )
   return items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined)
 }
-const memoryOf = ({ spec }: V1Deployment) => spec!.template.spec!.containers[0]!.resources!.limits!.memory
+const memoryOf = ({ spec }: V1Deployment) =>
+  spec!.template.spec!.containers[0]!.resources!.limits!.memory
 
 /** It serves, applied under that field manager; and the manifest is the user's file. */
 async function serve(manifest: Json, manager = 'tune'): Promise<void> {
   const bert = `/apis/apps/v1/namespaces/${namespace.name}/deployments/bert`
-  await namespace.api.request('DELETE', bert, { query: { propagationPolicy: 'Foreground' } }).catch(() => undefined)
-  await until(async () => (await pods()).length === 0 && (await deployment().catch(() => undefined)) === undefined)
+  await namespace.api
+    .request('DELETE', bert, { query: { propagationPolicy: 'Foreground' } })
+    .catch(() => undefined)
+  await until(
+    async () =>
+      (await pods()).length === 0 && (await deployment().catch(() => undefined)) === undefined,
+  )
   writeFileSync(path('bert.yaml'), stringify(manifest))
-  await namespace.api.request('PATCH', bert, { patch: 'apply', body: manifest, query: { fieldManager: manager } })
+  await namespace.api.request('PATCH', bert, {
+    patch: 'apply',
+    body: manifest,
+    query: { fieldManager: manager },
+  })
   await until(async () => (await deployment()).status?.availableReplicas === 1)
 }
 
 let looks = 0
-/** A look of its own name at a production that keeps its SLO: what was seen and tried before is not known to it. */
+/**
+ * A look of its own name at a production that keeps its SLO: what was seen and tried before is not
+ * known to it.
+ */
 beforeEach(() => {
   looks++
   const nowS = Date.now() / 1000
-  const line = (i: number) => JSON.stringify({ ts: nowS - 600 + i, latency_ms: 20, status: 200, uri: '/v2' })
+  const line = (i: number) =>
+    JSON.stringify({ ts: nowS - 600 + i, latency_ms: 20, status: 200, uri: '/v2' })
   writeFileSync(path('a.log'), `${Array.from({ length: 500 }, (_, i) => line(i)).join('\n')}\n`)
 })
 const look = (...more: string[]) => [
@@ -155,11 +226,24 @@ const look = (...more: string[]) => [
     '--prices',
     'prices.yaml',
   ],
-  ...['--once', '--patch', 'bert.yaml', '--apply', '--probe-rate', '4rps', '--canary-time', '12s', ...more],
+  ...[
+    '--once',
+    '--patch',
+    'bert.yaml',
+    '--apply',
+    '--probe-rate',
+    '4rps',
+    '--canary-time',
+    '12s',
+    ...more,
+  ],
 ]
 const env = () => ({ KUBECONFIG: join(folder, 'kubeconfig') })
 
-/** A client that asks the Service again and again until it is told to end: how many were answered, and how many were not. */
+/**
+ * A client that asks the Service again and again until it is told to end: how many were answered,
+ * and how many were not.
+ */
 async function client() {
   await create({
     apiVersion: 'v1',
@@ -172,7 +256,10 @@ async function client() {
     `/api/v1/namespaces/${namespace.name}/services/bert-${looks}`,
   )
   const url = `http://${spec.clusterIP}/v2/models/bert-tiny`
-  const ask = () => fetch(url, { headers: { connection: 'close' }, signal: AbortSignal.timeout(5000) }).then(({ ok }) => ok)
+  const ask = () =>
+    fetch(url, { headers: { connection: 'close' }, signal: AbortSignal.timeout(5000) }).then(
+      ({ ok }) => ok,
+    )
   await until(() => ask().catch(() => false))
   const told = { answered: 0, failed: 0 }
   let going = true
@@ -191,10 +278,19 @@ async function client() {
 }
 
 test('a cheaper configuration of the built-in predictor: by canary, kept, and taken back when asked', async () => {
-  const set = { ENGINE: 'emulated', GPU: 'T4', MODEL: 'bert-tiny', HOST: '0.0.0.0', PORT: '8000', BATCH_SIZE: '1' }
+  const set = {
+    ENGINE: 'emulated',
+    GPU: 'T4',
+    MODEL: 'bert-tiny',
+    HOST: '0.0.0.0',
+    PORT: '8000',
+    BATCH_SIZE: '1',
+  }
   const containerEnv = Object.entries(set).map(([name, value]) => ({ name, value }))
   const lifecycle = { preStop: { exec: { command: ['sleep', '2'] } } }
-  await serve(deploymentOf({ image: testImage(), args: ['predictor'], env: containerEnv, lifecycle }))
+  await serve(
+    deploymentOf({ image: testImage(), args: ['predictor'], env: containerEnv, lifecycle }),
+  )
   const before = await deployment()
   const planned = await box.run(look('--dry-run'), env())
   expect(planned.stdout, planned.stderr).toContain('planned: the server accepts every object')
@@ -205,12 +301,18 @@ test('a cheaper configuration of the built-in predictor: by canary, kept, and ta
   const { code, stdout, stderr } = await box.run(look('--json'), env())
   const { answered, failed } = await end()
   expect(code, stderr + stdout).toBe(0)
-  expect(JSON.parse(stdout.trim().split('\n').at(-1)!)).toMatchObject({ schema: 'tune.watch-apply/v1', kind: 'kept', trial: 1 })
+  expect(JSON.parse(stdout.trim().split('\n').at(-1)!)).toMatchObject({
+    schema: 'tune.watch-apply/v1',
+    kind: 'kept',
+    trial: 1,
+  })
   expect(stderr).toContain('the canary keeps the SLO')
   const after = await deployment()
   expect(memoryOf(after)).toBe('1200Mi')
   expect(after.metadata!.annotations).toMatchObject({ 'tune/trial': '1' })
-  expect((await pods()).map(({ metadata }) => metadata!.labels)).toEqual([expect.not.objectContaining({ 'tune/canary': 'bert' })])
+  expect((await pods()).map(({ metadata }) => metadata!.labels)).toEqual([
+    expect.not.objectContaining({ 'tune/canary': 'bert' }),
+  ])
   expect(failed).toBe(0)
   expect(answered).toBeGreaterThan(50)
 
@@ -232,23 +334,26 @@ test.each([
     "setInterval(() => {}, 1e6); require('http').createServer = () => ({ listen() {} })",
     /its canary does not keep the SLO: .*(deadline|progress)/,
   ],
-])('a canary that %s: stepped back, the old one undisturbed, and not tried again', async (_, canary, why) => {
-  await serve(withServer(server(canary)))
-  const before = await deployment()
-  const [pod] = await pods()
-  const end = canary.startsWith('delay') ? undefined : await client()
-  const { code, stdout, stderr } = await box.run(look(), env())
-  expect(code, stderr + stdout).toBe(5)
-  expect(stdout).toMatch(why)
-  expect(stdout).toContain('Deployment bert was not changed')
-  const after = await deployment()
-  expect(after.metadata!.generation).toBe(before.metadata!.generation)
-  expect((await pods()).map(({ metadata }) => metadata!.uid)).toEqual([pod!.metadata!.uid])
-  if (end) expect((await end()).failed).toBe(0)
-  const again = await box.run(look(), env())
-  expect(again.stderr).toContain('trial 1 is passed over for 7 days')
-  expect(again.stdout).toContain('nothing to change')
-})
+])(
+  'a canary that %s: stepped back, the old one undisturbed, and not tried again',
+  async (_, canary, why) => {
+    await serve(withServer(server(canary)))
+    const before = await deployment()
+    const [pod] = await pods()
+    const end = canary.startsWith('delay') ? undefined : await client()
+    const { code, stdout, stderr } = await box.run(look(), env())
+    expect(code, stderr + stdout).toBe(5)
+    expect(stdout).toMatch(why)
+    expect(stdout).toContain('Deployment bert was not changed')
+    const after = await deployment()
+    expect(after.metadata!.generation).toBe(before.metadata!.generation)
+    expect((await pods()).map(({ metadata }) => metadata!.uid)).toEqual([pod!.metadata!.uid])
+    if (end) expect((await end()).failed).toBe(0)
+    const again = await box.run(look(), env())
+    expect(again.stderr).toContain('trial 1 is passed over for 7 days')
+    expect(again.stdout).toContain('nothing to change')
+  },
+)
 
 test('a change that is worse than its canary was: put back, with its own pods', async () => {
   // As slow as can be where it has the memory of the new configuration, and is not the canary.
@@ -257,7 +362,9 @@ test('a change that is worse than its canary was: put back, with its own pods', 
   const before = await deployment()
   const { code, stdout, stderr } = await box.run(look(), env())
   expect(code, stderr + stdout).toBe(5)
-  expect(stdout).toMatch(/trial 1: does not keep the SLO: .* over 5000 ms.*; Deployment bert is put back/)
+  expect(stdout).toMatch(
+    /trial 1: does not keep the SLO: .* over 5000 ms.*; Deployment bert is put back/,
+  )
   const after = await deployment()
   expect(after.spec!.template).toEqual(before.spec!.template)
   expect(after.status).toMatchObject({ availableReplicas: 1, updatedReplicas: 1 })
@@ -265,12 +372,16 @@ test('a change that is worse than its canary was: put back, with its own pods', 
 
 test('Ctrl-C takes the canary away; of a killed one the cluster does, and the next look says what was cut off', async () => {
   await serve(withServer(server('')))
-  const canaries = async () => (await pods()).filter(({ metadata }) => metadata!.labels!['tune/canary'] === 'bert').length
+  const canaries = async () =>
+    (await pods()).filter(({ metadata }) => metadata!.labels!['tune/canary'] === 'bert').length
   const stopped = box.start(look('--canary-time', '300s'), env())
   await stopped.said('judging bert-canary')
   expect(await canaries()).toBe(1)
   stopped.child.kill('SIGINT')
-  expect(await stopped.result).toMatchObject({ code: 130, stderr: expect.stringContaining('interrupted: stepping back') })
+  expect(await stopped.result).toMatchObject({
+    code: 130,
+    stderr: expect.stringContaining('interrupted: stepping back'),
+  })
   expect(await canaries()).toBe(0)
   expect((await namespace.leftovers()).filter((one) => /canary/.test(one))).toEqual([])
 
@@ -287,7 +398,9 @@ test('Ctrl-C takes the canary away; of a killed one the cluster does, and the ne
   expect(told.stderr).toContain('was cut off while its canary was judged')
   const { code, stdout, stderr } = await box.run(look(), env())
   expect(code, stderr + stdout).toBe(0)
-  expect(stdout).toMatch(/the canary of trial 1 is removed[\s\S]*kept: Deployment bert serves trial 1/)
+  expect(stdout).toMatch(
+    /the canary of trial 1 is removed[\s\S]*kept: Deployment bert serves trial 1/,
+  )
 })
 
 test('fields in other hands are named and not taken, unless these hands were named', async () => {
@@ -295,7 +408,9 @@ test('fields in other hands are named and not taken, unless these hands were nam
   const before = await deployment()
   const refused = await box.run(look(), env())
   expect(refused.code).toBe(1)
-  expect(refused.stderr).toMatch(/nothing is changed: Apply failed with \d+ conflict.*kubectl-client-side-apply.*resources.*memory/s)
+  expect(refused.stderr).toMatch(
+    /nothing is changed: Apply failed with \d+ conflict.*kubectl-client-side-apply.*resources.*memory/s,
+  )
   expect(refused.stderr).toContain('--take-over kubectl-client-side-apply')
   expect((await deployment()).metadata!.resourceVersion).toBe(before.metadata!.resourceVersion)
   const taken = await box.run(look('--take-over', 'kubectl-client-side-apply'), env())

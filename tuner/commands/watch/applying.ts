@@ -1,4 +1,7 @@
-/** From a look at production to `--apply`: what is asked of a canary, and whether production misses its SLO meanwhile. */
+/**
+ * From a look at production to `--apply`: what is asked of a canary, and whether production misses
+ * its SLO meanwhile.
+ */
 import { leastProbes } from '../../../reports/watch/canary.ts'
 import { usageError } from '../../exit-codes.ts'
 import { parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
@@ -57,9 +60,11 @@ export function applyContext(looked: Looked, capacityRps: number, port: number):
 
 function settingsOf(flags: WatchFlags, { slo }: Deployed, capacityRps: number): ApplySettings {
   const leastS = parseDurationMs(flags.canaryTime) / 1000
-  if (leastS < 1) throw usageError(`--canary-time ${flags.canaryTime}: a second or longer`, 'the default is 10m')
+  if (leastS < 1)
+    throw usageError(`--canary-time ${flags.canaryTime}: a second or longer`, 'the default is 10m')
   const risk = parseShare(flags.risk)
-  if (!(risk > 0 && risk < 0.5)) throw usageError(`--risk ${flags.risk}: above 0 and below 50%`, 'the default is 5%')
+  if (!(risk > 0 && risk < 0.5))
+    throw usageError(`--risk ${flags.risk}: above 0 and below 50%`, 'the default is 5%')
   const probeRps =
     flags.probeRate === undefined
       ? Math.min(mostProbeRps, Number((probedShare * capacityRps).toPrecision(2)))
@@ -79,9 +84,21 @@ function settingsOf(flags: WatchFlags, { slo }: Deployed, capacityRps: number): 
   }
 }
 
-/** With Prometheus the pods that are judged are told apart by their label `pod`, as its usual scrape configurations give it. */
-function besideIt({ flags, windowS, reopened, deployed, untilS, place, nowS }: Looked): ApplyContext['productionMissed'] {
-  const sourceWith = (changed: Partial<WatchFlags>) => sourceOf({ ...flags, ...changed }, windowS, reopened, deployed)
+/**
+ * With Prometheus the pods that are judged are told apart by their label `pod`, as its usual scrape
+ * configurations give it.
+ */
+function besideIt({
+  flags,
+  windowS,
+  reopened,
+  deployed,
+  untilS,
+  place,
+  nowS,
+}: Looked): ApplyContext['productionMissed'] {
+  const sourceWith = (changed: Partial<WatchFlags>) =>
+    sourceOf({ ...flags, ...changed }, windowS, reopened, deployed)
   return missedSince({
     ...{ windowS, watched: deployed, untilS, place, nowS },
     whole: sourceWith({}),

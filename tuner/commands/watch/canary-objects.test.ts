@@ -32,7 +32,12 @@ const deployment = {
     },
   },
 }
-const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'bert-files' }, data: { a: '1' } }
+const configMap = {
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name: 'bert-files' },
+  data: { a: '1' },
+}
 const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'bert' } }
 
 describe('what is applied', () => {
@@ -53,7 +58,17 @@ describe('what is applied', () => {
         metadata: { name: 'bert' },
         spec: {
           replicas: 5,
-          template: { spec: { containers: [{ name: 'server', env: [{ name: 'B', value: '8' }], resources: { limits: { cpu: '2' } } }] } },
+          template: {
+            spec: {
+              containers: [
+                {
+                  name: 'server',
+                  env: [{ name: 'B', value: '8' }],
+                  resources: { limits: { cpu: '2' } },
+                },
+              ],
+            },
+          },
         },
       },
       others: [],
@@ -62,7 +77,10 @@ describe('what is applied', () => {
 
   test.each([
     [[service], /one Deployment, and the spec has none \(Service\)/],
-    [[deployment, { ...deployment, metadata: { name: 'two' } }], /one Deployment, and the spec has 2/],
+    [
+      [deployment, { ...deployment, metadata: { name: 'two' } }],
+      /one Deployment, and the spec has 2/,
+    ],
     [[deployment, { kind: 'ScaledObject' }], /does not change ScaledObject/],
   ])('refused: %#', (objects, message) => {
     expect(() => toApply(objects)).toThrow(message)
@@ -71,27 +89,40 @@ describe('what is applied', () => {
   test('says which trial it is; replicas are set, or left to an autoscaler', () => {
     const figures = { experiment: 'e', trial: 4, replicas: undefined }
     const left = withFigures(deployment, figures)
-    expect(left).toMatchObject({ metadata: { name: 'bert', annotations: { 'tune/experiment': 'e', 'tune/trial': '4' } } })
+    expect(left).toMatchObject({
+      metadata: { name: 'bert', annotations: { 'tune/experiment': 'e', 'tune/trial': '4' } },
+    })
     expect(left.spec).not.toHaveProperty('replicas')
     expect(withFigures(deployment, { ...figures, replicas: 7 }).spec).toMatchObject({ replicas: 7 })
   })
 })
 
 test('the canary has the labels that requests are sent by, one of its own, and its own copy of what changes with it', () => {
-  const [files, canary] = canaryObjects(deployment as unknown as DeploymentObject, [configMap], { name: 'job', uid: 'u' }, 'canary-bert')
+  const [files, canary] = canaryObjects(
+    deployment as unknown as DeploymentObject,
+    [configMap],
+    { name: 'job', uid: 'u' },
+    'canary-bert',
+  )
   expect(files).toMatchObject({
     kind: 'ConfigMap',
     metadata: { name: 'bert-files-canary', ownerReferences: [{ uid: 'u' }] },
     data: { a: '1' },
   })
   expect(canary).toMatchObject({
-    metadata: { name: 'bert-canary', labels: { 'tune/experiment': 'canary-bert', 'tune/canary': 'bert' }, ownerReferences: [{ uid: 'u' }] },
+    metadata: {
+      name: 'bert-canary',
+      labels: { 'tune/experiment': 'canary-bert', 'tune/canary': 'bert' },
+      ownerReferences: [{ uid: 'u' }],
+    },
     spec: {
       replicas: 1,
       selector: { matchLabels: { app: 'bert', 'tune/canary': 'bert' } },
       template: {
         metadata: { labels: { app: 'bert', tier: 'web', 'tune/canary': 'bert' } },
-        spec: { volumes: [{ configMap: { name: 'bert-files-canary' } }, { configMap: { name: 'other' } }] },
+        spec: {
+          volumes: [{ configMap: { name: 'bert-files-canary' } }, { configMap: { name: 'other' } }],
+        },
       },
     },
   })

@@ -21,16 +21,32 @@ import type { WatchFlags } from './watch-flags.ts'
 import type { Deployed } from './watched.ts'
 
 /** @throws UserError */
-export function sourceOf(flags: WatchFlags, windowS: number, reopened: Reopened, deployed: Deployed): Source {
+export function sourceOf(
+  flags: WatchFlags,
+  windowS: number,
+  reopened: Reopened,
+  deployed: Deployed,
+): Source {
   if ((flags.prometheus === undefined) === (flags.log === undefined))
-    throw new UserError('one source is needed', 'give --prometheus http://prometheus:9090, or --log access.log', exitCodes.usage)
+    throw new UserError(
+      'one source is needed',
+      'give --prometheus http://prometheus:9090, or --log access.log',
+      exitCodes.usage,
+    )
   const { percentile } = deployed.slo
   if (flags.log !== undefined) {
     if (deployed.replicas === undefined)
-      throw new UserError('a log does not say how many replicas serve', 'give --replicas', exitCodes.usage)
+      throw new UserError(
+        'a log does not say how many replicas serve',
+        'give --replicas',
+        exitCodes.usage,
+      )
     return new LogSource({
       path: flags.log,
-      format: flags.logFormat === undefined ? undefined : oneOf(flags.logFormat, logFormats, '--log-format'),
+      format:
+        flags.logFormat === undefined
+          ? undefined
+          : oneOf(flags.logFormat, logFormats, '--log-format'),
       fields: fieldsWith(flags.field, flags.versionLabel),
       paths: flags.path,
       windowS,
@@ -63,20 +79,39 @@ export function sourceOf(flags: WatchFlags, windowS: number, reopened: Reopened,
 function addressOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url !== undefined && (url.username !== '' || url.password !== ''))
-    throw new UserError('--prometheus holds a password', 'give a bearer token in TUNE_PROMETHEUS_TOKEN in its place', exitCodes.usage)
+    throw new UserError(
+      '--prometheus holds a password',
+      'give a bearer token in TUNE_PROMETHEUS_TOKEN in its place',
+      exitCodes.usage,
+    )
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
-  throw new UserError(`--prometheus ${text} is no address`, 'write for example http://prometheus.monitoring:9090', exitCodes.usage)
+  throw new UserError(
+    `--prometheus ${text} is no address`,
+    'write for example http://prometheus.monitoring:9090',
+    exitCodes.usage,
+  )
 }
 
 /** Those of the server, with the user's own in their places. */
-function queriesOf({ server, query, versionLabel, replicas }: WatchFlags, { recommendation }: Reopened, { slo }: Deployed): Queries {
+function queriesOf(
+  { server, query, versionLabel, replicas }: WatchFlags,
+  { recommendation }: Reopened,
+  { slo }: Deployed,
+): Queries {
   const measured = recommendation.measuredWith && deployedFor(recommendation.measuredWith).server
-  const named = server === undefined ? tellingServers.find((one) => one === measured) : oneOf(server, tellingServers, '--server')
+  const named =
+    server === undefined
+      ? tellingServers.find((one) => one === measured)
+      : oneOf(server, tellingServers, '--server')
   const known = named === undefined ? {} : defaultQueries(named, slo.metric ?? 'e2e', versionLabel)
   const { replicas: counted, ...rest } = known
   const own = query.map((text): [FigureName, string] => {
     const [, name = '', promql = ''] = /^\s*(\w+)\s*=\s*(\S[\s\S]*)$/.exec(text) ?? []
     return [oneOf(name, figureNames, '--query'), promql]
   })
-  return { ...rest, ...(replicas === undefined && counted && { replicas: counted }), ...Object.fromEntries(own) }
+  return {
+    ...rest,
+    ...(replicas === undefined && counted && { replicas: counted }),
+    ...Object.fromEntries(own),
+  }
 }

@@ -22,5 +22,7 @@ test('window, labels and percentile are filled in wherever they stand', () => {
   expect(filledQuery(defaultQueries('vllm', 'ttft').latency!, asked)).toBe(
     'histogram_quantile(0.99, sum by (le) (rate(vllm:time_to_first_token_seconds_bucket{namespace="shop"}[300s]))) * 1000',
   )
-  expect(filledQuery(defaultQueries('builtin', 'e2e').errors!, { ...asked, selector: '' })).toContain('{status=~"5.."}[300s]')
+  expect(
+    filledQuery(defaultQueries('builtin', 'e2e').errors!, { ...asked, selector: '' }),
+  ).toContain('{status=~"5.."}[300s]')
 })

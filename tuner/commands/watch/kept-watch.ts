@@ -10,7 +10,10 @@ interface Kept {
   readonly windowS: number
 }
 
-/** What the last watch of that name left, where it was of the same windows. @throws UserError where it was of others */
+/**
+ * What the last watch of that name left, where it was of the same windows. @throws UserError where
+ * it was of others
+ */
 export async function keptOf(db: string, name: string, windowS: number): Promise<Kept | undefined> {
   const found = (await readWatches(db, tellDamage(db))).get(name) as Kept | undefined
   if (found?.state?.schema !== watchSchema) return undefined

@@ -1,4 +1,13 @@
-import { appendFileSync, copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -17,16 +26,31 @@ afterEach(() => rmSync(folder, { recursive: true }))
 const start = 1_790_000_040
 const line = (second: number, latency = 10, status = 200, uri = '/v2/a') =>
   `${JSON.stringify({ ts: start + second, latency_ms: latency, status, uri })}\n`
-const seconds = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => line(from + i)).join('')
+const seconds = (from: number, to: number) =>
+  Array.from({ length: to - from }, (_, i) => line(from + i)).join('')
 
-/** Looks one after the other, as a CronJob: each begins with what the last one left, written and read again. */
+/**
+ * Looks one after the other, as a CronJob: each begins with what the last one left, written and
+ * read again.
+ */
 class Looks {
-  readonly #source = new LogSource({ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 })
+  readonly #source = new LogSource({
+    path,
+    fields: usualFields,
+    paths: [],
+    windowS: 60,
+    percentile: 0.99,
+  })
   #place: unknown
   #since: number | undefined
 
   async at(second: number): Promise<readonly (readonly [from: number, requests: number])[]> {
-    const read: Reading = await this.#source.read(start + second, this.#since, this.#place, new AbortController().signal)
+    const read: Reading = await this.#source.read(
+      start + second,
+      this.#since,
+      this.#place,
+      new AbortController().signal,
+    )
     this.#place = JSON.parse(JSON.stringify(read.place))
     const last = read.windows.at(-1)
     if (last) this.#since = last.fromS + last.seconds
@@ -76,11 +100,26 @@ test('a log that is copied and cut loses nothing that the copy has', async () =>
 
 test('rate, percentile and failures: what a client got wrong is no failure, what the server did is in no percentile', async () => {
   writeFileSync(path, seconds(0, 57) + line(57, 900, 503) + line(58, 1, 404) + line(59, 40))
-  const source = new LogSource({ path, fields: usualFields, paths: ['/v2'], windowS: 60, percentile: 0.99 })
-  const { windows } = await source.read(start + 70, undefined, undefined, new AbortController().signal)
-  expect(windows).toEqual([{ fromS: start, seconds: 60, rateRps: 1, sloMs: 40, errorShare: 1 / 60 }])
+  const source = new LogSource({
+    path,
+    fields: usualFields,
+    paths: ['/v2'],
+    windowS: 60,
+    percentile: 0.99,
+  })
+  const { windows } = await source.read(
+    start + 70,
+    undefined,
+    undefined,
+    new AbortController().signal,
+  )
+  expect(windows).toEqual([
+    { fromS: start, seconds: 60, rateRps: 1, sloMs: 40, errorShare: 1 / 60 },
+  ])
   appendFileSync(path, 'what is this\n')
-  expect((await source.read(start + 70, undefined, undefined, new AbortController().signal)).notes[0]).toContain('1 of 61 lines')
+  expect(
+    (await source.read(start + 70, undefined, undefined, new AbortController().signal)).notes[0],
+  ).toContain('1 of 61 lines')
 })
 
 test('a log that begins within a window has a rate over what it has of it', async () => {
@@ -111,12 +150,26 @@ test('a line of megabytes is no request and keeps none from being read; a file w
   appendFileSync(path, seconds(70, 130))
   expect(await looks.at(130)).toEqual([[60, 60]])
   writeFileSync(path, 'y'.repeat(3 << 20))
-  const source = new LogSource({ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 })
-  await expect(source.read(start, undefined, undefined, new AbortController().signal)).rejects.toThrow(/no line that is known: yyy/)
+  const source = new LogSource({
+    path,
+    fields: usualFields,
+    paths: [],
+    windowS: 60,
+    percentile: 0.99,
+  })
+  await expect(
+    source.read(start, undefined, undefined, new AbortController().signal),
+  ).rejects.toThrow(/no line that is known: yyy/)
 })
 
 test('what is no log is refused, with what it needs', async () => {
-  const source = new LogSource({ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 })
+  const source = new LogSource({
+    path,
+    fields: usualFields,
+    paths: [],
+    windowS: 60,
+    percentile: 0.99,
+  })
   const read = () => source.read(start, undefined, undefined, new AbortController().signal)
   await expect(read()).rejects.toThrow('there is no log')
   writeFileSync(path, 'a\nb\n')

@@ -4,7 +4,13 @@ import { basename, dirname, join } from 'node:path'
 import { quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
 import type { ProductionWindow } from '../../../reports/watch/production-window.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { formatOf, type JsonFields, type LogFormat, type LoggedRequest, requestOf } from './access-log.ts'
+import {
+  formatOf,
+  type JsonFields,
+  type LogFormat,
+  type LoggedRequest,
+  requestOf,
+} from './access-log.ts'
 import type { Source } from './production-source.ts'
 
 interface LogOptions {
@@ -18,7 +24,10 @@ interface LogOptions {
   readonly percentile: number
 }
 
-/** Where reading goes on: which file, and behind which byte: the last one before the first request of a window that is not over. */
+/**
+ * Where reading goes on: which file, and behind which byte: the last one before the first request
+ * of a window that is not over.
+ */
 interface Place {
   readonly inode: number
   readonly offset: number
@@ -41,7 +50,10 @@ interface Open {
   failed: number
 }
 
-/** Reads from where the last look stopped: the rest of a file that was moved aside, then the file. The requests of a window that is not over are read again. */
+/**
+ * Reads from where the last look stopped: the rest of a file that was moved aside, then the file.
+ * The requests of a window that is not over are read again.
+ */
 export class LogSource implements Source {
   readonly #options: LogOptions
 
@@ -52,7 +64,12 @@ export class LogSource implements Source {
   async read(nowS: number, sinceS: number | undefined, place: unknown, signal: AbortSignal) {
     const { path, windowS } = this.#options
     const now = fileAt(path)
-    if (now === undefined) throw new UserError(`there is no log ${path}`, 'check the path given with --log', exitCodes.usage)
+    if (now === undefined)
+      throw new UserError(
+        `there is no log ${path}`,
+        'check the path given with --log',
+        exitCodes.usage,
+      )
     const open = new Map<number, Open>()
     const until = Math.floor((nowS - lateS) / windowS) * windowS
     const before = placeOf(place)
@@ -61,7 +78,10 @@ export class LogSource implements Source {
     let ahead = false
     let [strange, seen] = [0, 0]
     let example = ''
-    /** Of the first request of all, where nothing was read before: the log begins there, and its window with it. */
+    /**
+     * Of the first request of all, where nothing was read before: the log begins there, and its
+     * window with it.
+     */
     let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
     let format = this.#options.format
     for (const { file, inode, offset } of filesSince(path, now, before)) {
@@ -85,13 +105,24 @@ export class LogSource implements Source {
     if (seen > 0 && strange === seen) throw unreadable(path, example)
     const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
     return {
-      windows: closed.map(([fromS, window]) => this.#window(Math.max(fromS, beginsS), fromS + windowS, window)),
+      windows: closed.map(([fromS, window]) =>
+        this.#window(Math.max(fromS, beginsS), fromS + windowS, window),
+      ),
       place: next,
-      notes: strange > 0 ? [`${strange} of ${seen} lines of ${path} are no requests, e.g. ${example.slice(0, 120)}`] : [],
+      notes:
+        strange > 0
+          ? [
+              `${strange} of ${seen} lines of ${path} are no requests, e.g. ${example.slice(0, 120)}`,
+            ]
+          : [],
     }
   }
 
-  #count(open: Map<number, Open>, fromS: number, { path, status, latencyMs, version }: LoggedRequest): void {
+  #count(
+    open: Map<number, Open>,
+    fromS: number,
+    { path, status, latencyMs, version }: LoggedRequest,
+  ): void {
     const { paths } = this.#options
     if (paths.length > 0 && !paths.some((start) => path.startsWith(start))) return
     const window = open.get(fromS) ?? { latencies: [], versions: new Set(), requests: 0, failed: 0 }
@@ -103,13 +134,19 @@ export class LogSource implements Source {
     open.set(fromS, window)
   }
 
-  #window(fromS: number, untilS: number, { latencies, requests, failed, versions }: Open): ProductionWindow {
+  #window(
+    fromS: number,
+    untilS: number,
+    { latencies, requests, failed, versions }: Open,
+  ): ProductionWindow {
     const seconds = untilS - fromS
     return {
       fromS,
       seconds,
       rateRps: requests / seconds,
-      ...(latencies.length > 0 && { sloMs: quantileOfSorted(Float64Array.from(latencies).sort(), this.#options.percentile) }),
+      ...(latencies.length > 0 && {
+        sloMs: quantileOfSorted(Float64Array.from(latencies).sort(), this.#options.percentile),
+      }),
       errorShare: failed / requests,
       ...(versions.size > 0 && { versions: [...versions] }),
     }
@@ -130,11 +167,15 @@ const placeOf = (value: unknown): Place | undefined => {
 
 const fileAt = (path: string): Stats | undefined => {
   const about = statSync(path, { throwIfNoEntry: false })
-  if (about !== undefined && !about.isFile()) throw new UserError(`${path} is no file`, 'name the access log with --log', exitCodes.usage)
+  if (about !== undefined && !about.isFile())
+    throw new UserError(`${path} is no file`, 'name the access log with --log', exitCodes.usage)
   return about
 }
 
-/** Files with something new, oldest first: that of the last look, wherever it was moved to, those made between, and the log itself. */
+/**
+ * Files with something new, oldest first: that of the last look, wherever it was moved to, those
+ * made between, and the log itself.
+ */
 function filesSince(
   path: string,
   now: Stats,
@@ -145,23 +186,46 @@ function filesSince(
   if (place.inode === now.ino && place.offset <= now.size) return [{ ...log, offset: place.offset }]
   const folder = dirname(path)
   const aside = readdirSync(folder)
-    .filter((name) => name.startsWith(`${basename(path)}.`) && !/\.(?:gz|bz2|xz|zst|lz4)$/.test(name))
-    .map((name) => ({ file: join(folder, name), about: statSync(join(folder, name), { throwIfNoEntry: false }) }))
-    .flatMap(({ file, about }) => (!about?.isFile() ? [] : [{ file, inode: about.ino, size: about.size, mtimeMs: about.mtimeMs }]))
+    .filter(
+      (name) => name.startsWith(`${basename(path)}.`) && !/\.(?:gz|bz2|xz|zst|lz4)$/.test(name),
+    )
+    .map((name) => ({
+      file: join(folder, name),
+      about: statSync(join(folder, name), { throwIfNoEntry: false }),
+    }))
+    .flatMap(({ file, about }) =>
+      !about?.isFile()
+        ? []
+        : [{ file, inode: about.ino, size: about.size, mtimeMs: about.mtimeMs }],
+    )
     .sort((a, b) => a.mtimeMs - b.mtimeMs)
   const moved = aside.findIndex(({ inode }) => inode === place.inode && place.inode !== now.ino)
-  if (moved >= 0) return [...aside.slice(moved).map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? place.offset : 0 })), log]
+  if (moved >= 0)
+    return [
+      ...aside
+        .slice(moved)
+        .map(({ file, inode }, i) => ({ file, inode, offset: i === 0 ? place.offset : 0 })),
+      log,
+    ]
   // Copied and cut: the newest copy has what was not read.
   const copy = aside.filter(({ size }) => size >= place.offset).at(-1)
-  return place.inode === now.ino && copy ? [{ file: copy.file, inode: copy.inode, offset: place.offset }, log] : [log]
+  return place.inode === now.ino && copy
+    ? [{ file: copy.file, inode: copy.inode, offset: place.offset }, log]
+    : [log]
 }
 
-/** Whole lines from a byte on. What has no end yet is left for later, and of a line that is too long for a request its beginning is all that is told. */
+/**
+ * Whole lines from a byte on. What has no end yet is left for later, and of a line that is too long
+ * for a request its beginning is all that is told.
+ */
 async function* linesOf(file: string, offset: number, signal: AbortSignal): AsyncGenerator<Line> {
   let rest: Buffer = Buffer.alloc(0)
   let end = offset
   let tooLong = false
-  for await (const part of createReadStream(file, { start: offset, signal }) as AsyncIterable<Buffer>) {
+  for await (const part of createReadStream(file, {
+    start: offset,
+    signal,
+  }) as AsyncIterable<Buffer>) {
     let data = rest.length > 0 ? Buffer.concat([rest, part]) : part
     for (let at = data.indexOf(10); at >= 0; at = data.indexOf(10)) {
       end += at + 1

@@ -1,4 +1,7 @@
-/** Requests of the experiment's own kind, few and at random times, straight to pods that serve: how long each takes, as production's requests do there. */
+/**
+ * Requests of the experiment's own kind, few and at random times, straight to pods that serve: how
+ * long each takes, as production's requests do there.
+ */
 import type { V1Pod } from '@kubernetes/client-node'
 import { HttpLoadGenerator, type Slo, type Target } from '../../../profiler/index.ts'
 import { countedRun } from '../../../profiler/slo.ts'
@@ -29,16 +32,24 @@ export class Probes {
   constructor(private readonly options: ProbesOptions) {}
 
   /**
-   * A window of probes on one pod: what the SLO counts of each, ms, NaN where it failed. Empty where this machine was late with its own requests, which says
-   * nothing of the pod.
+   * A window of probes on one pod: what the SLO counts of each, ms, NaN where it failed. Empty
+   * where this machine was late with its own requests, which says nothing of the pod.
    * @throws what `untilServing` throws where the pod gives no good answer; GeneratorError
    */
   async window(pod: V1Pod, durationS: number, signal: AbortSignal): Promise<readonly number[]> {
     const { rateRps, detourMs, experiment } = this.options
     const { target } = await this.wayTo(pod, signal)
-    const load = { kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS, seed: experiment.seed + ++this.windows } as const
+    const load = {
+      kind: 'open',
+      rateRps,
+      arrivals: { kind: 'poisson' },
+      durationS,
+      seed: experiment.seed + ++this.windows,
+    } as const
     const run = countedRun(await this.generator.play(target, load, signal), experiment.slo)
-    return run.latenessP99Ms > mostLateMs(experiment.slo) ? [] : Array.from(run.latencyMs, (ms) => ms - detourMs)
+    return run.latenessP99Ms > mostLateMs(experiment.slo)
+      ? []
+      : Array.from(run.latencyMs, (ms) => ms - detourMs)
   }
 
   async close(): Promise<void> {
@@ -52,7 +63,10 @@ export class Probes {
     if (known) return known
     const { api, experiment, port } = this.options
     const reach =
-      process.env.KUBERNETES_SERVICE_HOST !== undefined || experiment.kubernetes?.loadFrom === 'here' ? 'direct' : 'port-forward'
+      process.env.KUBERNETES_SERVICE_HOST !== undefined ||
+      experiment.kubernetes?.loadFrom === 'here'
+        ? 'direct'
+        : 'port-forward'
     const way = await wayTo(api, reach, { name: metadata!.name!, ip: status!.podIP!, port })
     const { model, load } = experiment
     const endpoint = {
@@ -62,10 +76,12 @@ export class Probes {
       payload: load.payload,
       runsAlready: true,
     }
-    const target = await untilServing(endpoint, firstAnswerMs, signal).catch(async (error: unknown) => {
-      await way.close()
-      throw error
-    })
+    const target = await untilServing(endpoint, firstAnswerMs, signal).catch(
+      async (error: unknown) => {
+        await way.close()
+        throw error
+      },
+    )
     const made = { target, close: () => way.close() }
     this.ways.set(uid, made)
     return made

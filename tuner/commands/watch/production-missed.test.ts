@@ -32,7 +32,15 @@ const signal = new AbortController().signal
 
 function beside(whole: Source, own?: Source) {
   let nowS = 600
-  const missed = missedSince({ whole, ownOf: () => own, windowS: 60, watched, untilS: 540, place: undefined, nowS: () => nowS })
+  const missed = missedSince({
+    whole,
+    ownOf: () => own,
+    windowS: 60,
+    watched,
+    untilS: 540,
+    place: undefined,
+    nowS: () => nowS,
+  })
   return (atS: number) => {
     nowS = atS
     return missed(610, 'bert-canary', signal)
@@ -52,7 +60,9 @@ test('windows since then that miss the SLO by latency or errors; of too few requ
   expect(await beside(sourceOf(window(660, { sloMs: 71.23 })))(725)).toBe(
     'production misses the SLO in a window of 60 s: 71.2 ms at its percentile',
   )
-  expect(await beside(sourceOf(window(660, { errorShare: 0.025 })))(725)).toMatch(/20 ms at its percentile, 2.5 % of requests fail/)
+  expect(await beside(sourceOf(window(660, { errorShare: 0.025 })))(725)).toMatch(
+    /20 ms at its percentile, 2.5 % of requests fail/,
+  )
   expect(await beside(sourceOf(window(600, { sloMs: 71 })))(725)).toBeUndefined()
   expect(await beside(sourceOf(window(660, { sloMs: 71, rateRps: 2 })))(725)).toBeUndefined()
 })

@@ -19,5 +19,10 @@ export interface Source {
    * @param place what the last look left
    * @throws UserError where nothing can be read
    */
-  read(nowS: number, sinceS: number | undefined, place: unknown, signal: AbortSignal): Promise<Reading>
+  read(
+    nowS: number,
+    sinceS: number | undefined,
+    place: unknown,
+    signal: AbortSignal,
+  ): Promise<Reading>
 }

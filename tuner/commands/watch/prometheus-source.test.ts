@@ -1,4 +1,7 @@
-/** Against Prometheus itself (Debian's package `prometheus`), filled with what the built-in predictor tells of days in virtual time. */
+/**
+ * Against Prometheus itself (Debian's package `prometheus`), filled with what the built-in
+ * predictor tells of days in virtual time.
+ */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -7,7 +10,11 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PredictorMetrics } from '../../../trials/predictor/metrics.ts'
-import { type PrometheusItself, prometheusInstalled, startPrometheus } from '../../testing/prometheus-itself.ts'
+import {
+  type PrometheusItself,
+  prometheusInstalled,
+  startPrometheus,
+} from '../../testing/prometheus-itself.ts'
 import { CliBox, simulatedSearch } from '../../testing/run-cli.ts'
 import { WarmCli } from '../../testing/warm-cli.ts'
 import { defaultQueries, tellingServers } from './default-queries.ts'
@@ -26,9 +33,15 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
   const slowS = endS - 14 * hourS
 
   beforeAll(async () => {
-    expect((await tune.run(box, simulatedSearch('--max-trials', '6', '--seed', '1', '--rps', '500'))).code).toBe(0)
+    expect(
+      (await tune.run(box, simulatedSearch('--max-trials', '6', '--seed', '1', '--rps', '500')))
+        .code,
+    ).toBe(0)
     writeFileSync(join(box.folder, 'metrics.txt'), await history())
-    execFileSync('promtool', ['tsdb', 'create-blocks-from', 'openmetrics', 'metrics.txt', 'data'], { cwd: box.folder, stdio: 'ignore' })
+    execFileSync('promtool', ['tsdb', 'create-blocks-from', 'openmetrics', 'metrics.txt', 'data'], {
+      cwd: box.folder,
+      stdio: 'ignore',
+    })
     prometheus = await startPrometheus(box.folder, ['--storage.tsdb.retention.time=1y'])
     url = prometheus.url
   })
@@ -49,26 +62,33 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
     const series = new Map<string, string[]>()
     let next = 0
     for (let atS = startS; atS <= endS; atS += 60) {
-      for (; next < requests.length && requests[next]!.atS <= atS; next++) model.answered(requests[next]!.latencyMs)
+      for (; next < requests.length && requests[next]!.atS <= atS; next++)
+        model.answered(requests[next]!.latencyMs)
       for (const line of (await metrics.registry.metrics()).split('\n')) {
-        const [, series_ = '', value = ''] = /^(predictor_request(?:s_total|_seconds_\w+)\{[^}]*)\} (\S+)$/.exec(line) ?? []
+        const [, series_ = '', value = ''] =
+          /^(predictor_request(?:s_total|_seconds_\w+)\{[^}]*)\} (\S+)$/.exec(line) ?? []
         if (series_ === '') continue
         const known = series.get(series_) ?? []
         known.push(`${series_},instance="a:8000"} ${value} ${atS}`)
         series.set(series_, known)
       }
     }
-    const of = (start: string) => [...series].filter(([name]) => name.startsWith(start)).flatMap(([, lines]) => lines)
+    const of = (start: string) =>
+      [...series].filter(([name]) => name.startsWith(start)).flatMap(([, lines]) => lines)
     const counter = ['# TYPE predictor_requests counter', ...of('predictor_requests_total')]
     return `${[...counter, '# TYPE predictor_request_seconds histogram', ...of('predictor_request_seconds')].join('\n')}\n# EOF\n`
   }
 
-  const look = (...args: string[]) => tune.run(box, ['watch', '--prometheus', url, '--since', '98h', '--once', ...args])
+  const look = (...args: string[]) =>
+    tune.run(box, ['watch', '--prometheus', url, '--since', '98h', '--once', ...args])
 
   test('the 15 % by which the emulated predictor slows are seen by its own metrics, with the default queries', async () => {
     const { code, stdout, stderr } = await look('--json')
     const told = JSON.parse(stdout)
-    expect({ code, kinds: told.findings.map(({ kind }: { kind: string }) => kind) }, `${stdout}\n${stderr}`).toEqual({
+    expect(
+      { code, kinds: told.findings.map(({ kind }: { kind: string }) => kind) },
+      `${stdout}\n${stderr}`,
+    ).toEqual({
       code: 5,
       kinds: ['drift'],
     })
@@ -76,7 +96,10 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
     expect(told.findings[0].establishedS).toBeGreaterThan(slowS)
     expect(told.windows).toBeGreaterThan(94 * 12 - 3)
     // What was seen is not seen again.
-    expect(JSON.parse((await look('--json')).stdout)).toMatchObject({ windows: told.windows, findings: [{ kind: 'drift' }] })
+    expect(JSON.parse((await look('--json')).stdout)).toMatchObject({
+      windows: told.windows,
+      findings: [{ kind: 'drift' }],
+    })
   })
 
   test('every default query is one that Prometheus understands', async () => {
@@ -85,9 +108,11 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
         const queries = defaultQueries(server, metric)
         const options = { windowS: 300, percentile: 0.99, firstS: 3600, url: new URL(url) }
         for (const selector of ['', 'namespace="shop",job="bert"'])
-          await new PrometheusSource({ ...options, selector, queries: { latency: 'vector(1)', rate: 'vector(1)', ...queries } }).read(
-            ...([endS, undefined, undefined, new AbortController().signal] as const),
-          )
+          await new PrometheusSource({
+            ...options,
+            selector,
+            queries: { latency: 'vector(1)', rate: 'vector(1)', ...queries },
+          }).read(...([endS, undefined, undefined, new AbortController().signal] as const))
       }
   })
 
@@ -97,8 +122,12 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
       expect(code).toBe(2)
       return stderr
     }
-    expect(await refused('rate=predictor_request_seconds_bucket')).toMatch(/gives \d+ series, and one is asked for.*\n.*--query 'rate=sum/)
-    expect(await refused('rate=sum(')).toMatch(/Prometheus refuses --query rate=sum\(: .*parse error/)
+    expect(await refused('rate=predictor_request_seconds_bucket')).toMatch(
+      /gives \d+ series, and one is asked for.*\n.*--query 'rate=sum/,
+    )
+    expect(await refused('rate=sum(')).toMatch(
+      /Prometheus refuses --query rate=sum\(: .*parse error/,
+    )
   })
 
   test('where it has nothing the watch says of what', async () => {
@@ -126,14 +155,29 @@ async function readFrom(
   await once(server, 'listening')
   try {
     const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-    const options = { url, queries: { rate: 'r', latency: 'l', ...more }, windowS: 60, selector: '', percentile: 0.99, firstS }
-    return await new PrometheusSource(options).read(60_090, undefined, undefined, new AbortController().signal)
+    const options = {
+      url,
+      queries: { rate: 'r', latency: 'l', ...more },
+      windowS: 60,
+      selector: '',
+      percentile: 0.99,
+      firstS,
+    }
+    return await new PrometheusSource(options).read(
+      60_090,
+      undefined,
+      undefined,
+      new AbortController().signal,
+    )
   } finally {
     server.close()
   }
 }
 const series = (...values: readonly (string | number)[]) => [
-  { metric: {}, values: values.map((value, i) => [60_000 - 60 * (values.length - 1 - i), String(value)]) },
+  {
+    metric: {},
+    values: values.map((value, i) => [60_000 - 60 * (values.length - 1 - i), String(value)]),
+  },
 ]
 
 test('a figure that is never a number is named as missing where there were requests; an idle server has no percentile', async () => {
@@ -143,8 +187,13 @@ test('a figure that is never a number is named as missing where there were reque
     [5, undefined],
   ])
   expect(silent.notes).toEqual([expect.stringContaining('Prometheus has nothing of: latency')])
-  expect(await readFrom({ r: series(0, 0), l: series('NaN', 'NaN') })).toMatchObject({ notes: [], silent: false })
-  expect((await readFrom({ r: series('NaN', 5), l: series('+Inf', 7) })).windows).toMatchObject([{ rateRps: 5, sloMs: 7 }])
+  expect(await readFrom({ r: series(0, 0), l: series('NaN', 'NaN') })).toMatchObject({
+    notes: [],
+    silent: false,
+  })
+  expect((await readFrom({ r: series('NaN', 5), l: series('+Inf', 7) })).windows).toMatchObject([
+    { rateRps: 5, sloMs: 7 },
+  ])
 })
 
 test('more windows than Prometheus gives points of a series are asked for in parts, none twice and none left out', async () => {
@@ -168,7 +217,9 @@ test('per cent where a share is asked for, and figures below 0, are refused', as
   await expect(readFrom({ r: series(5, -5), l: series(7, 7) })).rejects.toThrow(
     'the query of rate gives -5, and a number from 0 on is asked for: r',
   )
-  await expect(readFrom({ r: series(5, 5), l: series(7, 7), g: series(0.5, 87) }, { gpu: 'g' })).rejects.toMatchObject({
+  await expect(
+    readFrom({ r: series(5, 5), l: series(7, 7), g: series(0.5, 87) }, { gpu: 'g' }),
+  ).rejects.toMatchObject({
     message: 'the query of gpu gives 87, and a share from 0 to 1 is asked for: g',
     hint: "of per cent: --query 'gpu=(...) / 100'",
   })
@@ -181,7 +232,9 @@ test('windows that are over without a word of them are silent, and series withou
     notes: [expect.stringContaining('nothing of: rate, latency')],
   })
   for (const odd of [[null], [{ metric: {} }], [{ values: [null] }], [{ histograms: [] }]])
-    await expect(readFrom({ r: odd, l: [] })).rejects.toThrow('a series of its answer has no values')
+    await expect(readFrom({ r: odd, l: [] })).rejects.toThrow(
+      'a series of its answer has no values',
+    )
 })
 
 test('what is no Prometheus, and one that asks who comes', async () => {
@@ -192,9 +245,21 @@ test('what is no Prometheus, and one that asks who comes', async () => {
   await once(server, 'listening')
   const options = {
     url: new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
-    ...{ queries: { rate: '1', latency: '1' }, windowS: 60, selector: '', percentile: 0.99, firstS: 600 },
+    ...{
+      queries: { rate: '1', latency: '1' },
+      windowS: 60,
+      selector: '',
+      percentile: 0.99,
+      firstS: 600,
+    },
   }
-  const read = (token?: string) => new PrometheusSource({ ...options, token }).read(1e9, undefined, undefined, new AbortController().signal)
+  const read = (token?: string) =>
+    new PrometheusSource({ ...options, token }).read(
+      1e9,
+      undefined,
+      undefined,
+      new AbortController().signal,
+    )
   await expect(read()).rejects.toMatchObject({
     message: expect.stringContaining('status 401'),
     hint: expect.stringContaining('TUNE_PROMETHEUS_TOKEN'),

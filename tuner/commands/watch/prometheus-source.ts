@@ -49,7 +49,11 @@ export class PrometheusSource implements Source {
     return { windows, notes: silent(figures, windows), silent: windows.length === 0 }
   }
 
-  #windows(figures: ReadonlyMap<FigureName, readonly Series[]>, first: number, last: number): ProductionWindow[] {
+  #windows(
+    figures: ReadonlyMap<FigureName, readonly Series[]>,
+    first: number,
+    last: number,
+  ): ProductionWindow[] {
     const { windowS } = this.#options
     const at = (name: FigureName, end: number) => figures.get(name)?.[0]?.values.get(end)
     const windows: ProductionWindow[] = []
@@ -62,25 +66,44 @@ export class PrometheusSource implements Source {
         replicas: at('replicas', end),
         gpuShare: at('gpu', end),
         pricePerHour: at('price', end),
-        versions: figures.get('version')?.flatMap(({ labels, values }) => (values.has(end) ? [versionOf(labels)] : [])),
+        versions: figures
+          .get('version')
+          ?.flatMap(({ labels, values }) => (values.has(end) ? [versionOf(labels)] : [])),
       }
-      const known = Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined))
+      const known = Object.fromEntries(
+        Object.entries(optional).filter(([, value]) => value !== undefined),
+      )
       windows.push({ fromS: end - windowS, seconds: windowS, rateRps, ...known })
     }
     return windows
   }
 
-  async #range(name: FigureName, query: string, start: number, end: number, signal: AbortSignal): Promise<readonly Series[]> {
+  async #range(
+    name: FigureName,
+    query: string,
+    start: number,
+    end: number,
+    signal: AbortSignal,
+  ): Promise<readonly Series[]> {
     const { url, token, ...rest } = this.#options
     const address = new URL(`${url.pathname.replace(/\/$/, '')}/api/v1/query_range`, url)
     const filled = filledQuery(query, rest)
     const parts: Series[] = []
     for (let from = start; from <= end; from += mostPoints * rest.windowS) {
       const to = Math.min(end, from + (mostPoints - 1) * rest.windowS)
-      const body = new URLSearchParams({ query: filled, start: String(from), end: String(to), step: String(rest.windowS) })
-      parts.push(...seriesOf(await answerOf(address, body, token, signal), `--query ${name}=${filled}`))
+      const body = new URLSearchParams({
+        query: filled,
+        start: String(from),
+        end: String(to),
+        step: String(rest.windowS),
+      })
+      parts.push(
+        ...seriesOf(await answerOf(address, body, token, signal), `--query ${name}=${filled}`),
+      )
     }
-    const series = [...grouped(parts, ({ labels }) => JSON.stringify(Object.entries(labels).sort())).values()].map((same) => ({
+    const series = [
+      ...grouped(parts, ({ labels }) => JSON.stringify(Object.entries(labels).sort())).values(),
+    ].map((same) => ({
       labels: same[0]!.labels,
       values: new Map(same.flatMap(({ values }) => [...values])),
     }))
@@ -90,11 +113,16 @@ export class PrometheusSource implements Source {
         `put sum(...), avg(...) or max(...) around it: --query '${name}=sum(...)'`,
         exitCodes.usage,
       )
-    const odd = name === 'version' ? undefined : series.flatMap(({ values }) => [...values.values()]).find((value) => !isOf(name, value))
+    const odd =
+      name === 'version'
+        ? undefined
+        : series.flatMap(({ values }) => [...values.values()]).find((value) => !isOf(name, value))
     if (odd !== undefined)
       throw new UserError(
         `the query of ${name} gives ${odd}, and ${isShare(name) ? 'a share from 0 to 1' : 'a number from 0 on'} is asked for: ${filled}`,
-        isShare(name) ? `of per cent: --query '${name}=(...) / 100'` : `write a query of your own: --query '${name}=...'`,
+        isShare(name)
+          ? `of per cent: --query '${name}=(...) / 100'`
+          : `write a query of your own: --query '${name}=...'`,
         exitCodes.usage,
       )
     return series
@@ -103,17 +131,28 @@ export class PrometheusSource implements Source {
 
 const isShare = (name: FigureName): boolean => name === 'errors' || name === 'gpu'
 /** Rates that are reckoned from counters may be a little off. */
-const isOf = (name: FigureName, value: number): boolean => value >= 0 && (!isShare(name) || value <= 1.05)
+const isOf = (name: FigureName, value: number): boolean =>
+  value >= 0 && (!isShare(name) || value <= 1.05)
 
 /** Figures of which there is nothing; NaN is no figure, and right where no request came. */
-function silent(figures: ReadonlyMap<FigureName, readonly Series[]>, windows: readonly ProductionWindow[]): string[] {
+function silent(
+  figures: ReadonlyMap<FigureName, readonly Series[]>,
+  windows: readonly ProductionWindow[],
+): string[] {
   const asked = windows.length === 0 || windows.some(({ rateRps }) => rateRps > 0)
   const empty = [...figures]
-    .filter(([name, series]) => !(name === 'gpu' || name === 'price') && asked && series.every(({ values }) => values.size === 0))
+    .filter(
+      ([name, series]) =>
+        !(name === 'gpu' || name === 'price') &&
+        asked &&
+        series.every(({ values }) => values.size === 0),
+    )
     .map(([name]) => name)
   return empty.length === 0
     ? []
-    : [`Prometheus has nothing of: ${empty.join(', ')} (--query NAME=..., --selector, --server change what is asked)`]
+    : [
+        `Prometheus has nothing of: ${empty.join(', ')} (--query NAME=..., --selector, --server change what is asked)`,
+      ]
 }
 
 const versionOf = (labels: Readonly<Record<string, string>>): string =>
@@ -122,7 +161,12 @@ const versionOf = (labels: Readonly<Record<string, string>>): string =>
     .map(([, value]) => value)
     .join(' ')
 
-async function answerOf(address: URL, body: URLSearchParams, token: string | undefined, signal: AbortSignal): Promise<string> {
+async function answerOf(
+  address: URL,
+  body: URLSearchParams,
+  token: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
   const where = withoutSecrets(address.href)
   const timeout = AbortSignal.timeout(timeoutMs)
   try {
@@ -142,8 +186,15 @@ async function answerOf(address: URL, body: URLSearchParams, token: string | und
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof UserError) throw error
-    const why = timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : error instanceof BoundError ? error.message : causeOf(error)
-    throw new UserError(`Prometheus at ${where} cannot be asked: ${why}`, 'check --prometheus, e.g. http://prometheus.monitoring:9090')
+    const why = timeout.aborted
+      ? `no answer within ${timeoutMs / 1000} s`
+      : error instanceof BoundError
+        ? error.message
+        : causeOf(error)
+    throw new UserError(
+      `Prometheus at ${where} cannot be asked: ${why}`,
+      'check --prometheus, e.g. http://prometheus.monitoring:9090',
+    )
   }
 }
 
@@ -152,23 +203,44 @@ const causeOf = (error: unknown): string => {
   return cause?.message || message
 }
 
-/** The series of an answer of query_range. @throws UserError for what Prometheus refuses, and for what is no such answer */
+/**
+ * The series of an answer of query_range. @throws UserError for what Prometheus refuses, and for
+ * what is no such answer
+ */
 function seriesOf(text: string, what: string): Series[] {
   const refused = (why: string) =>
-    new UserError(`Prometheus refuses ${what}: ${why}`, 'docs/watch.md has the default queries', exitCodes.usage)
-  let answer: { status?: unknown; error?: unknown; data?: { resultType?: unknown; result?: unknown } }
+    new UserError(
+      `Prometheus refuses ${what}: ${why}`,
+      'docs/watch.md has the default queries',
+      exitCodes.usage,
+    )
+  let answer: {
+    status?: unknown
+    error?: unknown
+    data?: { resultType?: unknown; result?: unknown }
+  }
   try {
     answer = (jsonFrom(text) ?? {}) as typeof answer
   } catch {
-    throw new UserError(`what answers ${what} is no JSON`, 'is it the address of Prometheus itself?')
+    throw new UserError(
+      `what answers ${what} is no JSON`,
+      'is it the address of Prometheus itself?',
+    )
   }
   if (answer.status !== 'success') throw refused(String(answer.error ?? 'no reason is given'))
   const { resultType, result } = answer.data ?? {}
-  if (resultType !== 'matrix' || !Array.isArray(result)) throw refused(`its answer is a ${String(resultType)}, no matrix`)
+  if (resultType !== 'matrix' || !Array.isArray(result))
+    throw refused(`its answer is a ${String(resultType)}, no matrix`)
   return result.map((series: { metric?: Record<string, string>; values?: unknown } | null) => {
     const pairs = Array.isArray(series?.values) ? (series.values as unknown[]) : []
-    if (!Array.isArray(series?.values) || !pairs.every(Array.isArray)) throw refused('a series of its answer has no values')
-    const numbers = (pairs as [number, string][]).map(([at, value]) => [Math.round(at), Number(value)] as const)
-    return { labels: series.metric ?? {}, values: new Map(numbers.filter(([, value]) => Number.isFinite(value))) }
+    if (!Array.isArray(series?.values) || !pairs.every(Array.isArray))
+      throw refused('a series of its answer has no values')
+    const numbers = (pairs as [number, string][]).map(
+      ([at, value]) => [Math.round(at), Number(value)] as const,
+    )
+    return {
+      labels: series.metric ?? {},
+      values: new Map(numbers.filter(([, value]) => Number.isFinite(value))),
+    }
   })
 }

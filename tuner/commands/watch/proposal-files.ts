@@ -36,7 +36,11 @@ interface NamedText {
 }
 
 /** The paths that were written: none where nothing is proposed. @throws SpecError and UserError */
-export async function writeProposal(reopened: Reopened, proposal: Proposal, options: ProposalOptions): Promise<readonly string[]> {
+export async function writeProposal(
+  reopened: Reopened,
+  proposal: Proposal,
+  options: ProposalOptions,
+): Promise<readonly string[]> {
   const files = await filesOf(reopened, proposal, options)
   if (files.length > 0) await mkdir(options.folder, { recursive: true })
   const paths = files.map(({ name }) => join(options.folder, name))
@@ -44,14 +48,24 @@ export async function writeProposal(reopened: Reopened, proposal: Proposal, opti
   return paths
 }
 
-async function filesOf(reopened: Reopened, proposal: Proposal, options: ProposalOptions): Promise<readonly NamedText[]> {
-  if (proposal.kind === 'tune again') return proposal.newModel ? [{ name: 'experiment.yaml', text: stringify(reopened.record.spec) }] : []
+async function filesOf(
+  reopened: Reopened,
+  proposal: Proposal,
+  options: ProposalOptions,
+): Promise<readonly NamedText[]> {
+  if (proposal.kind === 'tune again')
+    return proposal.newModel
+      ? [{ name: 'experiment.yaml', text: stringify(reopened.record.spec) }]
+      : []
   if (proposal.kind === 'nothing') return []
   const { to } = proposal
   const next = servingOf(reopened, to.trial, to.replicas, options)
   if (options.patch !== undefined) {
     const before = givenText(options.patch, 'the manifest', '--patch', 'document')
-    const { text } = patchManifests(before, next, { container: options.container, file: options.patch })
+    const { text } = patchManifests(before, next, {
+      container: options.container,
+      file: options.patch,
+    })
     const name = options.patch.split('/').at(-1)!
     return [
       { name, text },
@@ -59,12 +73,18 @@ async function filesOf(reopened: Reopened, proposal: Proposal, options: Proposal
     ]
   }
   const { trial, replicas = proposal.from?.replicas ?? 1 } = options.deployed
-  const before = await renderSpec(options.target, servingOf(reopened, trial, replicas, { ...options, slowness: 1 }))
+  const before = await renderSpec(
+    options.target,
+    servingOf(reopened, trial, replicas, { ...options, slowness: 1 }),
+  )
   const after = await renderSpec(options.target, next)
   return [...after, { name: 'changes.diff', text: differenceOf(before, after) }]
 }
 
-/** The objects of a proposed change, and the port that its pods serve at. @throws SpecError and UserError */
+/**
+ * The objects of a proposed change, and the port that its pods serve at. @throws SpecError and
+ * UserError
+ */
 export async function proposedObjects(
   reopened: Reopened,
   { to }: Change,
@@ -77,9 +97,16 @@ export async function proposedObjects(
       'leave --apply out: the files are written',
     )
   const { port } = next.container
-  if (options.patch === undefined) return { port, after: objectsOf((await renderSpec('kubernetes', next)).map(({ text }) => text)) }
+  if (options.patch === undefined)
+    return {
+      port,
+      after: objectsOf((await renderSpec('kubernetes', next)).map(({ text }) => text)),
+    }
   const before = givenText(options.patch, 'the manifest', '--patch', 'document')
-  const { text } = patchManifests(before, next, { container: options.container, file: options.patch })
+  const { text } = patchManifests(before, next, {
+    container: options.container,
+    file: options.patch,
+  })
   return { port, after: objectsOf([text]), before: objectsOf([before]) }
 }
 
@@ -120,6 +147,11 @@ function servingOf(
 /** Unified, one file after the other. */
 function differenceOf(before: readonly NamedText[], after: readonly NamedText[]): string {
   const names = [...new Set([...before, ...after].map(({ name }) => name))]
-  const textOf = (files: readonly NamedText[], name: string) => files.find((file) => file.name === name)?.text ?? ''
-  return names.map((name) => createTwoFilesPatch(`a/${name}`, `b/${name}`, textOf(before, name), textOf(after, name))).join('')
+  const textOf = (files: readonly NamedText[], name: string) =>
+    files.find((file) => file.name === name)?.text ?? ''
+  return names
+    .map((name) =>
+      createTwoFilesPatch(`a/${name}`, `b/${name}`, textOf(before, name), textOf(after, name)),
+    )
+    .join('')
 }

@@ -10,11 +10,22 @@ import type { WatchFlags } from './watch-flags.ts'
 export function registerWatch(program: Command): void {
   program
     .command('watch')
-    .description('look at production, by Prometheus or an access log, and say when a recommendation no longer holds')
+    .description(
+      'look at production, by Prometheus or an access log, and say when a recommendation no longer holds',
+    )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--prometheus <url>', 'Prometheus, e.g. http://prometheus:9090; a bearer token is read from TUNE_PROMETHEUS_TOKEN')
-    .option('--log <file>', 'an access log in place of it: it is followed as it grows and is rotated')
-    .option('--server <name>', `whose metrics are asked for: ${tellingServers.join(' | ')} (default: the one that was measured)`)
+    .option(
+      '--prometheus <url>',
+      'Prometheus, e.g. http://prometheus:9090; a bearer token is read from TUNE_PROMETHEUS_TOKEN',
+    )
+    .option(
+      '--log <file>',
+      'an access log in place of it: it is followed as it grows and is rotated',
+    )
+    .option(
+      '--server <name>',
+      `whose metrics are asked for: ${tellingServers.join(' | ')} (default: the one that was measured)`,
+    )
     .option('--selector <labels>', `labels of the series, e.g. 'namespace="shop",job="bert"'`, '')
     .option(
       '--query <name=promql>',
@@ -23,7 +34,12 @@ export function registerWatch(program: Command): void {
       [],
     )
     .option('--log-format <name>', `${logFormats.join(' | ')} (default: by its first lines)`)
-    .option('--field <name=field>', 'field of JSON lines, e.g. latency=took:us, status=code, time=at, path=route', severalTimes, [])
+    .option(
+      '--field <name=field>',
+      'field of JSON lines, e.g. latency=took:us, status=code, time=at, path=route',
+      severalTimes,
+      [],
+    )
     .option('--path <prefix>', 'of a log: only requests whose path begins so', severalTimes, [])
     .option('--version-label <name>', "label or JSON field that has the model's version")
     .option('--replicas <n>', 'deployed replicas, where the metrics do not say (a log never does)')
@@ -31,21 +47,43 @@ export function registerWatch(program: Command): void {
     .option('--window <time>', 'production is looked at in windows of this length', '5m')
     .option('--since <time>', 'how far back the first look at Prometheus goes', '1h')
     .option('--tolerance <share>', 'slower by less is no drift', '7%')
-    .option('--quiet-days <n>', 'a server that has not changed is called slow once in so many days on average, or more rarely', '365')
-    .option('--detour <time>', 'what the way to the server adds where it is observed, and trials did not have')
+    .option(
+      '--quiet-days <n>',
+      'a server that has not changed is called slow once in so many days on average, or more rarely',
+      '365',
+    )
+    .option(
+      '--detour <time>',
+      'what the way to the server adds where it is observed, and trials did not have',
+    )
     .option('--prices <file>', "today's price book (default: the experiment's)")
-    .option('--headroom <share>', "share of the capacity kept free when replicas are counted (default: the experiment's)")
+    .option(
+      '--headroom <share>',
+      "share of the capacity kept free when replicas are counted (default: the experiment's)",
+    )
     .option('--min-gain <share>', 'another configuration must cost so much less', '5%')
     .option('--out <folder>', 'write the new spec and its difference there when one is proposed')
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
-    .option('--patch <file>', 'with --out: the manifest that is deployed; the new spec is this with the tuned values put in')
+    .option(
+      '--patch <file>',
+      'with --out: the manifest that is deployed; the new spec is this with the tuned values put in',
+    )
     .option('--container <name>', 'with --patch: the container to tune, where a pod has several')
-    .option('--name <name>', 'under which what was seen is kept in the store (default: the experiment)')
+    .option(
+      '--name <name>',
+      'under which what was seen is kept in the store (default: the experiment)',
+    )
     .option('--reset', 'forget what was seen under that name')
     .option('--once', 'one look, then end with an exit code: for a CronJob')
     .option('--json', 'print a line of JSON for each look')
-    .option('--apply', 'bring what is proposed to the cluster of KUBECONFIG, by a canary, and step back where it does not keep the SLO')
-    .option('--dry-run', 'with --apply: have the cluster check what would be done, and change nothing')
+    .option(
+      '--apply',
+      'bring what is proposed to the cluster of KUBECONFIG, by a canary, and step back where it does not keep the SLO',
+    )
+    .option(
+      '--dry-run',
+      'with --apply: have the cluster check what would be done, and change nothing',
+    )
     .option('--step-back', 'put back what the last --apply changed, and end')
     .option('--namespace <name>', "of the Deployment (default: the context's)")
     .option(
@@ -53,9 +91,21 @@ export function registerWatch(program: Command): void {
       'a canary, and then the changed Deployment, is judged for so long at least, three times as long at most',
       '10m',
     )
-    .option('--risk <share>', 'how often at most a canary that misses the SLO may be kept, and one that keeps it sent back', '5%')
-    .option('--probe-rate <rate>', 'of requests that judge it (default: 5 % of what a replica can, 10rps at most)')
-    .option('--take-over <manager>', 'a field manager that may lose fields to tune, e.g. kubectl-client-side-apply', severalTimes, [])
+    .option(
+      '--risk <share>',
+      'how often at most a canary that misses the SLO may be kept, and one that keeps it sent back',
+      '5%',
+    )
+    .option(
+      '--probe-rate <rate>',
+      'of requests that judge it (default: 5 % of what a replica can, 10rps at most)',
+    )
+    .option(
+      '--take-over <manager>',
+      'a field manager that may lose fields to tune, e.g. kubectl-client-side-apply',
+      severalTimes,
+      [],
+    )
     .addOption(storeOption())
     .addHelpText(
       'after',

@@ -1,4 +1,7 @@
-/** A Deployment on its way: until all its pods are the new ones and ready, or what keeps them from it. */
+/**
+ * A Deployment on its way: until all its pods are the new ones and ready, or what keeps them from
+ * it.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
 import { type Api, ApiError } from '../../../trials/launchers/kubernetes/api.ts'
@@ -10,16 +13,27 @@ import { canaryLabel, canaryName, type DeploymentObject } from './canary-objects
 const lookMs = 1000
 
 /** Pods that a label selector finds, and that are not on their way out. */
-export async function livePods(api: Api, labelSelector: string, signal: AbortSignal): Promise<readonly V1Pod[]> {
+export async function livePods(
+  api: Api,
+  labelSelector: string,
+  signal: AbortSignal,
+): Promise<readonly V1Pod[]> {
   const path = `/api/v1/namespaces/${api.namespace}/pods`
-  const { items } = await api.request<{ readonly items: readonly V1Pod[] }>('GET', path, { query: { labelSelector }, signal })
+  const { items } = await api.request<{ readonly items: readonly V1Pod[] }>('GET', path, {
+    query: { labelSelector },
+    signal,
+  })
   return items.filter(({ metadata }) => metadata?.deletionTimestamp === undefined)
 }
 
 export const isReady = ({ status }: V1Pod): boolean =>
-  status?.podIP !== undefined && status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
+  status?.podIP !== undefined &&
+  status.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true
 
-/** Why a pod will not serve, or has stopped to; undefined while it may. Lost pods are the cluster's doing, and come again. */
+/**
+ * Why a pod will not serve, or has stopped to; undefined while it may. Lost pods are the cluster's
+ * doing, and come again.
+ */
 export function podTrouble(pod: V1Pod): string | undefined {
   for (const { name } of pod.spec?.containers ?? []) {
     const state = podState(pod, name)
@@ -69,16 +83,28 @@ export async function rolledOut(
     if (isRolledOut(deployment)) return undefined
     const { conditions = [], observedGeneration = 0 } = deployment.status ?? {}
     if (observedGeneration >= (deployment.metadata.generation ?? 0)) {
-      const late = conditions.find(({ type, reason }) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded')
-      const refused = conditions.find(({ type, status }) => type === 'ReplicaFailure' && status === 'True')
-      if (late) return `${late.message ?? 'it made no progress in time'}${refused?.message ? `: ${refused.message}` : waitsFor(now)}`
+      const late = conditions.find(
+        ({ type, reason }) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded',
+      )
+      const refused = conditions.find(
+        ({ type, status }) => type === 'ReplicaFailure' && status === 'True',
+      )
+      if (late)
+        return `${late.message ?? 'it made no progress in time'}${refused?.message ? `: ${refused.message}` : waitsFor(now)}`
     }
     await sleep(lookMs, undefined, { signal })
   }
 }
 
-/** The canary beside a Deployment, if there is one. @throws UserError where what has its name is somebody else's */
-export async function existingCanary(api: Api, deployment: string, signal: AbortSignal): Promise<DeploymentObject | undefined> {
+/**
+ * The canary beside a Deployment, if there is one. @throws UserError where what has its name is
+ * somebody else's
+ */
+export async function existingCanary(
+  api: Api,
+  deployment: string,
+  signal: AbortSignal,
+): Promise<DeploymentObject | undefined> {
   const name = canaryName(deployment)
   const found = await existingObject<DeploymentObject>(api, 'Deployment', name, signal)
   if (found !== undefined && found.metadata.labels?.[canaryLabel] !== deployment)
@@ -90,14 +116,24 @@ export async function existingCanary(api: Api, deployment: string, signal: Abort
 }
 
 /** Resolves once there is no canary, and none of its pods. */
-export async function removeCanary(api: Api, deployment: string, signal: AbortSignal): Promise<void> {
+export async function removeCanary(
+  api: Api,
+  deployment: string,
+  signal: AbortSignal,
+): Promise<void> {
   if ((await existingCanary(api, deployment, signal)) !== undefined)
     await api
-      .request('DELETE', objectPath(api, 'Deployment', canaryName(deployment)), { query: { propagationPolicy: 'Foreground' }, signal })
+      .request('DELETE', objectPath(api, 'Deployment', canaryName(deployment)), {
+        query: { propagationPolicy: 'Foreground' },
+        signal,
+      })
       .catch((error: unknown) => {
         if (!(error instanceof ApiError) || error.status !== 404) throw error
       })
-  while ((await livePods(api, ofCanary(deployment), signal)).length > 0 || (await existingCanary(api, deployment, signal)) !== undefined)
+  while (
+    (await livePods(api, ofCanary(deployment), signal)).length > 0 ||
+    (await existingCanary(api, deployment, signal)) !== undefined
+  )
     await sleep(lookMs / 2, undefined, { signal })
 }
 

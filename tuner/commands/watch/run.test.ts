@@ -15,7 +15,9 @@ const rateRps = 0.25
 let all: readonly PlayedRequest[]
 
 beforeAll(async () => {
-  expect((await tune.run(box, simulatedSearch('--max-trials', '6', '--seed', '1', '--rps', '500'))).code).toBe(0)
+  expect(
+    (await tune.run(box, simulatedSearch('--max-trials', '6', '--seed', '1', '--rps', '500'))).code,
+  ).toBe(0)
   all = await playedRequests(join(box.folder, '.tune/tune.db'), rateRps, startS, [
     { hours: 80, slowness: 1 },
     { hours: 24, slowness: 1.15 },
@@ -30,24 +32,35 @@ const path = (name: string) => join(box.folder, name)
 const line = ({ atS, latencyMs }: PlayedRequest, more: object = {}) =>
   `${JSON.stringify({ ts: atS, latency_ms: Number(latencyMs.toFixed(3)), status: 200, uri: '/v2', ...more })}\n`
 const between = (fromH: number, toH: number) =>
-  all.filter(({ atS }) => atS >= startS + fromH * 3600 && atS < startS + toH * 3600).map((one) => line(one))
-const look = (...args: string[]) => tune.run(box, ['watch', '--replicas', '1', '--window', '30m', '--once', ...args])
+  all
+    .filter(({ atS }) => atS >= startS + fromH * 3600 && atS < startS + toH * 3600)
+    .map((one) => line(one))
+const look = (...args: string[]) =>
+  tune.run(box, ['watch', '--replicas', '1', '--window', '30m', '--once', ...args])
 
 describe('a predictor that slows by 15 %', () => {
   test('is seen within 12 hours, by looks one after the other as by one, through a rotation of the log', async () => {
     writeFileSync(path('a.log'), between(0, 40).join(''))
-    expect(await look('--log', 'a.log')).toMatchObject({ code: 0, stdout: expect.stringContaining('of 72 hours of production') })
+    expect(await look('--log', 'a.log')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('of 72 hours of production'),
+    })
     appendFileSync(path('a.log'), between(40, 75).join(''))
     renameSync(path('a.log'), path('a.log.1'))
     writeFileSync(path('a.log'), between(75, 80).join(''))
-    expect(await look('--log', 'a.log')).toMatchObject({ code: 0, stdout: expect.stringContaining('drift: none') })
+    expect(await look('--log', 'a.log')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('drift: none'),
+    })
     appendFileSync(path('a.log'), between(80, 86).join(''))
     expect((await look('--log', 'a.log')).code).toBe(0)
     appendFileSync(path('a.log'), between(86, 93).join(''))
     const seen = await look('--log', 'a.log', '--json', '--out', 'proposal')
     expect(seen.code).toBe(5)
     const told = JSON.parse(seen.stdout)
-    expect(told.findings).toMatchObject([{ kind: 'drift', text: expect.stringContaining('once in 365 days') }])
+    expect(told.findings).toMatchObject([
+      { kind: 'drift', text: expect.stringContaining('once in 365 days') },
+    ])
     expect(told.findings[0].slowness).toBeGreaterThan(1.1)
     expect(told.findings[0].slowness).toBeLessThan(1.2)
     expect(told.findings[0].establishedS).toBeLessThanOrEqual(startS + 92 * 3600)
@@ -64,9 +77,23 @@ describe('a predictor that slows by 15 %', () => {
       expect(told.written).toEqual(['proposal/deployment.yaml', 'proposal/changes.diff'])
       const difference = readFileSync(path('proposal/changes.diff'), 'utf8')
       expect(difference).toContain(`+    tune/trial: "${told.proposal.to.trial}"`)
-      expect(readFileSync(path('proposal/deployment.yaml'), 'utf8')).toContain(`replicas: ${told.proposal.to.replicas}`)
+      expect(readFileSync(path('proposal/deployment.yaml'), 'utf8')).toContain(
+        `replicas: ${told.proposal.to.replicas}`,
+      )
     }
-    const dear = await look('--log', 'whole.log', '--json', '--min-gain', '99%', '--replicas', '3', '--name', 'three', '--out', 'other')
+    const dear = await look(
+      '--log',
+      'whole.log',
+      '--json',
+      '--min-gain',
+      '99%',
+      '--replicas',
+      '3',
+      '--name',
+      'three',
+      '--out',
+      'other',
+    )
     expect(JSON.parse(dear.stdout)).toMatchObject({ proposal: { kind: 'nothing' }, written: [] })
   })
 })
@@ -80,8 +107,20 @@ test('an SLO that is broken now is 3, and a new version 5 with the command that 
   })
   const half = all.slice(0, 2000).map((one, i) => line(one, { model: i < 1000 ? '1' : '2' }))
   writeFileSync(path('versions.log'), half.join(''))
-  const told = await look('--log', 'versions.log', '--name', 'versions', '--version-label', 'model', '--out', 'again')
-  expect(told).toMatchObject({ code: 5, stdout: expect.stringContaining('tune -f again/experiment.yaml') })
+  const told = await look(
+    '--log',
+    'versions.log',
+    '--name',
+    'versions',
+    '--version-label',
+    'model',
+    '--out',
+    'again',
+  )
+  expect(told).toMatchObject({
+    code: 5,
+    stdout: expect.stringContaining('tune -f again/experiment.yaml'),
+  })
   // What it names runs.
   expect((await tune.run(box, ['-f', 'again/experiment.yaml', '--dry-run'])).code).toBe(0)
 })
@@ -93,16 +132,40 @@ test('a Prometheus that falls silent is no word that the recommendation holds', 
     request.on('data', (part) => (body += part))
     request.on('end', () => {
       const asked = new URLSearchParams(body)
-      const [query, start, end, step] = ['query', 'start', 'end', 'step'].map((name) => asked.get(name)!)
-      const times = Array.from({ length: (Number(end) - Number(start)) / Number(step) + 1 }, (_, i) => Number(start) + i * Number(step))
-      const values = times.filter((at) => at <= untilS && (query === 'r' || query === 'l')).map((at) => [at, query === 'l' ? '5' : '10'])
-      response.end(JSON.stringify({ status: 'success', data: { resultType: 'matrix', result: values.length === 0 ? [] : [{ values }] } }))
+      const [query, start, end, step] = ['query', 'start', 'end', 'step'].map(
+        (name) => asked.get(name)!,
+      )
+      const times = Array.from(
+        { length: (Number(end) - Number(start)) / Number(step) + 1 },
+        (_, i) => Number(start) + i * Number(step),
+      )
+      const values = times
+        .filter((at) => at <= untilS && (query === 'r' || query === 'l'))
+        .map((at) => [at, query === 'l' ? '5' : '10'])
+      response.end(
+        JSON.stringify({
+          status: 'success',
+          data: { resultType: 'matrix', result: values.length === 0 ? [] : [{ values }] },
+        }),
+      )
     })
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   try {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const asked = () => look('--prometheus', url, '--query', 'rate=r', '--query', 'latency=l', '--window', '1m', '--name', 'silent')
+    const asked = () =>
+      look(
+        '--prometheus',
+        url,
+        '--query',
+        'rate=r',
+        '--query',
+        'latency=l',
+        '--window',
+        '1m',
+        '--name',
+        'silent',
+      )
     // It stopped half an hour ago.
     untilS = Date.now() / 1000 - 1800
     expect((await asked()).code).toBe(0)
@@ -118,7 +181,10 @@ test('a Prometheus that falls silent is no word that the recommendation holds', 
 })
 
 test('prices that have moved since are told', async () => {
-  writeFileSync(path('prices.yaml'), 'name: today\ncurrency: USD\nvcpu: 0.03\nmemoryGiB: 0.004\ngpus: {T4: 0.7}\n')
+  writeFileSync(
+    path('prices.yaml'),
+    'name: today\ncurrency: USD\nvcpu: 0.03\nmemoryGiB: 0.004\ngpus: {T4: 0.7}\n',
+  )
   writeFileSync(
     path('quiet.log'),
     all
@@ -126,7 +192,9 @@ test('prices that have moved since are told', async () => {
       .map((one) => line(one))
       .join(''),
   )
-  expect(await look('--log', 'quiet.log', '--name', 'prices', '--prices', 'prices.yaml')).toMatchObject({
+  expect(
+    await look('--log', 'quiet.log', '--name', 'prices', '--prices', 'prices.yaml'),
+  ).toMatchObject({
     code: 5,
     stdout: expect.stringContaining('PRICE CHANGE'),
   })
@@ -155,9 +223,15 @@ test('what is wrong is told before anything is read', async () => {
     [['--prometheus', 'http://127.0.0.1:1', '--query', 'speed=1'], /--query/],
     [['--log', 'a.log', '--dry-run'], /--dry-run shows what --apply would do/],
     [['--log', 'a.log', '--apply', '--step-back'], /--apply and --step-back/],
-    [['--log', 'a.log', '--apply', '--target', 'kserve'], /--apply changes Deployments, and --target is kserve/],
+    [
+      ['--log', 'a.log', '--apply', '--target', 'kserve'],
+      /--apply changes Deployments, and --target is kserve/,
+    ],
     [['--log', 'a.log', '--step-back'], /nothing to take back/],
-    [['--prometheus', 'http://127.0.0.1:1', '--server', 'torchserve'], /no query for the latency: TorchServe/],
+    [
+      ['--prometheus', 'http://127.0.0.1:1', '--server', 'torchserve'],
+      /no query for the latency: TorchServe/,
+    ],
   ]
   for (const [args, message] of wrong) {
     const { code, stderr } = await look(...args)
@@ -172,8 +246,23 @@ test('what is wrong is told before anything is read', async () => {
 
 test('Ctrl-C ends a watch, and what it saw is kept', async () => {
   writeFileSync(path('daemon.log'), between(0, 3).join(''))
-  const running = box.start(['watch', '--log', 'daemon.log', '--replicas', '1', '--window', '30m', '--name', 'daemon'])
+  const running = box.start([
+    'watch',
+    '--log',
+    'daemon.log',
+    '--replicas',
+    '1',
+    '--window',
+    '30m',
+    '--name',
+    'daemon',
+  ])
   running.child.stdout!.once('data', () => running.child.kill('SIGINT'))
-  expect(await running.result).toMatchObject({ code: 130, stdout: expect.stringContaining('of 72 hours') })
-  expect(JSON.parse((await look('--log', 'daemon.log', '--name', 'daemon', '--json')).stdout)).toMatchObject({ windows: 6 })
+  expect(await running.result).toMatchObject({
+    code: 130,
+    stdout: expect.stringContaining('of 72 hours'),
+  })
+  expect(
+    JSON.parse((await look('--log', 'daemon.log', '--name', 'daemon', '--json')).stdout),
+  ).toMatchObject({ windows: 6 })
 })

@@ -1,10 +1,19 @@
-/** `tune watch`: looks at production, decides whether the recommendation holds, tells it, and keeps what was seen in the store. */
+/**
+ * `tune watch`: looks at production, decides whether the recommendation holds, tells it, and keeps
+ * what was seen in the store.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import { specTargets } from '../../../reports/specs/index.ts'
 import { type Option, type Proposal, replan } from '../../../reports/watch/replan.ts'
 import { weekSeen } from '../../../reports/watch/traffic.ts'
 import { findingText, proposalText, statusLine } from '../../../reports/watch/watch-text.ts'
-import { asksForAPlan, nothingSeen, type Watching, watching, windowSeen } from '../../../reports/watch/watching.ts'
+import {
+  asksForAPlan,
+  nothingSeen,
+  type Watching,
+  watching,
+  windowSeen,
+} from '../../../reports/watch/watching.ts'
 import { demandOf } from '../../../search/objective.ts'
 import { dropWatch, keepWatch, StoreError } from '../../../trials/store/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
@@ -32,7 +41,11 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   checkApplyFlags(flags)
   const windowS = parseDurationMs(flags.window) / 1000
   if (windowS < 10 || windowS > 1800 || windowS % 1 !== 0)
-    throw new UserError(`--window ${flags.window}: windows are of 10 s to 30 min, in whole seconds`, 'the default is 5m', exitCodes.usage)
+    throw new UserError(
+      `--window ${flags.window}: windows are of 10 s to 30 min, in whole seconds`,
+      'the default is 5m',
+      exitCodes.usage,
+    )
   mustTakeFiles('--out', flags.out)
   existingStore(flags.db)
   const { signal, dispose } = interruptible(() => {})
@@ -40,15 +53,20 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
     // The experiment of the first look stays the one, whichever is the newest later.
     if (flags.stepBack) {
       const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
-      return await stepBack({ reopened, name: flags.name ?? reopened.record.id, windowS, flags, nowS: wallClockS }, signal)
+      return await stepBack(
+        { reopened, name: flags.name ?? reopened.record.id, windowS, flags, nowS: wallClockS },
+        signal,
+      )
     }
     const { experiment, seen, silent, applied } = await looked(id, flags, windowS, signal, true)
     if (flags.once) return applied?.kind === 'kept' ? exitCodes.ok : codeOf(seen, silent)
     for (;;) {
       await nextLook(windowS, signal)
       await looked(experiment, flags, windowS, signal, false).catch((error: unknown) => {
-        // What is wrong from the start stays wrong; a Prometheus that is away, and a store that is busy, come back.
-        if (signal.aborted || !(error instanceof UserError || error instanceof StoreError)) throw error
+        // What is wrong from the start stays wrong; a Prometheus that is away, and a store that is
+        // busy, come back.
+        if (signal.aborted || !(error instanceof UserError || error instanceof StoreError))
+          throw error
         reportError(error, process.stderr)
       })
     }
@@ -66,14 +84,22 @@ const wallClockS = (): number => Date.now() / 1000
 const nextLook = (windowS: number, signal: AbortSignal): Promise<void> =>
   wait((windowS - (wallClockS() % windowS) + comesLateS) * 1000, undefined, { signal })
 
-/** One look: the experiment and today's prices, what is new in production, what follows; kept and told. */
+/**
+ * One look: the experiment and today's prices, what is new in production, what follows; kept and
+ * told.
+ */
 async function looked(
   id: string | undefined,
   flags: WatchFlags,
   windowS: number,
   signal: AbortSignal,
   first: boolean,
-): Promise<{ readonly experiment: string; readonly seen: Watching; readonly silent: boolean; readonly applied?: ApplyOutcome }> {
+): Promise<{
+  readonly experiment: string
+  readonly seen: Watching
+  readonly silent: boolean
+  readonly applied?: ApplyOutcome
+}> {
   const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
@@ -82,30 +108,57 @@ async function looked(
   const kept = await keptOf(flags.db, name, windowS)
   const deployed = deployedOf(reopened, flags, kept?.state.trial)
   const source = sourceOf(flags, windowS, reopened, deployed)
-  const before = kept?.state.trial === deployed.trial ? kept : { state: nothingSeen(deployed.trial), windowS }
+  const before =
+    kept?.state.trial === deployed.trial ? kept : { state: nothingSeen(deployed.trial), windowS }
   if (first) process.stderr.write(introduction(name, deployed, kept?.state.trial))
   const nowS = wallClockS()
-  const { windows, place, notes, silent = false } = await source.read(nowS, before.state.untilS, before.place, signal)
+  const {
+    windows,
+    place,
+    notes,
+    silent = false,
+  } = await source.read(nowS, before.state.untilS, before.place, signal)
   const state = windows.reduce((seen, window) => windowSeen(seen, window, deployed), before.state)
-  await keepWatch(flags.db, name, { ...before, state, ...(place !== undefined && { place }) }, new Date(nowS * 1000).toISOString())
+  await keepWatch(
+    flags.db,
+    name,
+    { ...before, state, ...(place !== undefined && { place }) },
+    new Date(nowS * 1000).toISOString(),
+  )
   const seen = watching(state, deployed)
   const options = await notSteppedBack(optionsAt(reopened, slownessOf(seen)), deployed.trial, watch)
   const proposal = proposalOf(seen, reopened, deployed, flags, options)
   const asked = filesAsked(flags, seen, reopened, deployed)
-  const written = flags.out === undefined || !proposal ? [] : await writeProposal(reopened, proposal, { ...asked, folder: flags.out })
+  const written =
+    flags.out === undefined || !proposal
+      ? []
+      : await writeProposal(reopened, proposal, { ...asked, folder: flags.out })
   const told = { seen, proposal, notes, written, reopened, deployed, flags, name }
   tell(told)
-  if (!flags.apply || proposal?.kind !== 'change') return { experiment: reopened.record.id, seen, silent }
+  if (!flags.apply || proposal?.kind !== 'change')
+    return { experiment: reopened.record.id, seen, silent }
   const looked = { ...watch, deployed, untilS: before.state.untilS, place: before.place }
   const { capacityRps } = options.find(({ trial }) => trial === proposal.to.trial)!
-  const applied = await applyProposed(looked, proposal, await proposedObjects(reopened, proposal, asked), capacityRps, signal)
+  const applied = await applyProposed(
+    looked,
+    proposal,
+    await proposedObjects(reopened, proposal, asked),
+    capacityRps,
+    signal,
+  )
   return { experiment: reopened.record.id, seen, silent, applied }
 }
 
-const introduction = (name: string, { trial, label, recommended }: Deployed, before: number | undefined): string =>
+const introduction = (
+  name: string,
+  { trial, label, recommended }: Deployed,
+  before: number | undefined,
+): string =>
   [
     `${name}: trial ${trial}, ${label}\n`,
-    ...(before !== undefined && before !== trial ? [`until now trial ${before} was watched: this begins anew\n`] : []),
+    ...(before !== undefined && before !== trial
+      ? [`until now trial ${before} was watched: this begins anew\n`]
+      : []),
     ...(recommended !== undefined && recommended !== trial
       ? [`recommended is trial ${recommended}: give --trial ${recommended} once it is deployed\n`]
       : []),
@@ -129,7 +182,8 @@ function proposalOf(
   })
 }
 
-const slownessOf = ({ findings }: Watching): number => Math.max(1, findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1)
+const slownessOf = ({ findings }: Watching): number =>
+  Math.max(1, findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1)
 
 /** Before a week was seen, what was planned for counts too. */
 const peakOf = ({ peakRps, state }: Watching, { experiment }: Reopened): number =>
@@ -161,8 +215,21 @@ function tell({ seen, proposal, notes, written, reopened, deployed, flags, name 
   if (flags.json) {
     const { state, drift, findings, replicas, peakRps } = seen
     const line = {
-      ...{ schema: 'tune.watch-look/v1', name, experiment: reopened.record.id, trial: deployed.trial, at: new Date().toISOString() },
-      ...{ windows: state.windows, last: state.last, replicas, peakRps, drift, falseAlarmDays: deployed.drift.quietDays },
+      ...{
+        schema: 'tune.watch-look/v1',
+        name,
+        experiment: reopened.record.id,
+        trial: deployed.trial,
+        at: new Date().toISOString(),
+      },
+      ...{
+        windows: state.windows,
+        last: state.last,
+        replicas,
+        peakRps,
+        drift,
+        falseAlarmDays: deployed.drift.quietDays,
+      },
       ...{
         findings: findings.map((finding) => ({ ...finding, text: findingText(finding, deployed) })),
         proposal,
@@ -185,8 +252,13 @@ function tell({ seen, proposal, notes, written, reopened, deployed, flags, name 
 }
 
 /** The command that measures what is not known. */
-function commandOf(proposal: Extract<Proposal, { kind: 'tune again' }>, { record, trials }: Reopened, { db, out }: WatchFlags): string {
-  if (!proposal.newModel) return `tune resume ${record.id} --max-trials ${trials.length + 10} --db ${db}`
+function commandOf(
+  proposal: Extract<Proposal, { kind: 'tune again' }>,
+  { record, trials }: Reopened,
+  { db, out }: WatchFlags,
+): string {
+  if (!proposal.newModel)
+    return `tune resume ${record.id} --max-trials ${trials.length + 10} --db ${db}`
   return out === undefined
     ? 'give --out FOLDER: the experiment is written there, to be run again on the new version'
     : `tune -f ${out}/experiment.yaml --db ${db}`
@@ -195,7 +267,10 @@ function commandOf(proposal: Extract<Proposal, { kind: 'tune again' }>, { record
 /** @throws UserError where nothing was ever seen, or nothing since the last look though windows are over */
 function codeOf({ state, findings }: Watching, silent: boolean): number {
   if (state.windows === 0)
-    throw new UserError('nothing of production was seen: there is no whole window yet', 'see the notes above, or look again later')
+    throw new UserError(
+      'nothing of production was seen: there is no whole window yet',
+      'see the notes above, or look again later',
+    )
   if (silent)
     throw new UserError(
       `nothing of production was seen since ${new Date(state.untilS! * 1000).toISOString()}: whether it serves is not known`,

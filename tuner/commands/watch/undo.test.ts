@@ -2,7 +2,10 @@ import { expect, test } from 'vitest'
 import { type Api, ApiError } from '../../../trials/launchers/kubernetes/api.ts'
 import { undo, undoing } from './undo.ts'
 
-const before = { metadata: { name: 'bert', resourceVersion: '7', annotations: { a: 'x' } }, spec: { replicas: 2, template: { image: 1 } } }
+const before = {
+  metadata: { name: 'bert', resourceVersion: '7', annotations: { a: 'x' } },
+  spec: { replicas: 2, template: { image: 1 } },
+}
 const after = {
   metadata: { name: 'bert', resourceVersion: '8', annotations: { a: 'x', 'tune/trial': '4' } },
   spec: { replicas: 2, template: { image: 2 } },
@@ -14,8 +17,14 @@ const paths = [
 ]
 const changes = undoing('Deployment', paths, before, after)
 
-/** A server that has this one object, and what it was sent; the first so many changes come too late. */
-function serverWith(live: object | undefined, late = 0, refusal = new ApiError(409, 'Conflict', 'the object has been modified')) {
+/**
+ * A server that has this one object, and what it was sent; the first so many changes come too late.
+ */
+function serverWith(
+  live: object | undefined,
+  late = 0,
+  refusal = new ApiError(409, 'Conflict', 'the object has been modified'),
+) {
   const sent: unknown[] = []
   const request = async (method: string, _path: string, { body }: { body?: unknown }) => {
     if (method === 'GET') {
@@ -52,8 +61,12 @@ test('what was never changed, or is back already, is left; what somebody else ch
   expect(await undo(meanwhile.api, changes, never)).toEqual([])
   expect(meanwhile.sent).toHaveLength(5)
   await expect(undo(serverWith(after, 99).api, changes, never)).rejects.toThrow('has been modified')
-  await expect(undo(serverWith(after, 1, new ApiError(403, 'Forbidden', 'no')).api, changes, never)).rejects.toThrow('no')
-  expect(await undo(serverWith(undefined).api, changes.slice(0, 1), never)).toEqual(['Deployment bert is not there any more'])
+  await expect(
+    undo(serverWith(after, 1, new ApiError(403, 'Forbidden', 'no')).api, changes, never),
+  ).rejects.toThrow('no')
+  expect(await undo(serverWith(undefined).api, changes.slice(0, 1), never)).toEqual([
+    'Deployment bert is not there any more',
+  ])
 })
 
 test('an object that the change makes stays', () => {

@@ -23,7 +23,11 @@ type StoredCandidate = { readonly trial?: unknown; readonly pricePerHour?: unkno
  * @param before the trial that was watched until now: what is recommended since is not deployed yet
  * @throws UserError where nothing was recommended, or what was has no load curve
  */
-export function deployedOf(reopened: Reopened, flags: WatchFlags, before: number | undefined): Deployed {
+export function deployedOf(
+  reopened: Reopened,
+  flags: WatchFlags,
+  before: number | undefined,
+): Deployed {
   const { record, experiment, recommendation } = reopened
   const { slo } = experiment
   if (limitsOf(slo).length > 1 || slo.classes !== undefined)
@@ -32,46 +36,76 @@ export function deployedOf(reopened: Reopened, flags: WatchFlags, before: number
       'watch an experiment with a single limit',
       exitCodes.usage,
     )
-  const result = (record.result ?? {}) as { readonly best?: StoredCandidate; readonly alternatives?: readonly StoredCandidate[] }
+  const result = (record.result ?? {}) as {
+    readonly best?: StoredCandidate
+    readonly alternatives?: readonly StoredCandidate[]
+  }
   const asked = flags.trial === undefined ? undefined : parseCount(flags.trial, 1)
   const recommended = (result.best?.trial as number | undefined) ?? recommendation.best?.trial
   const trial = asked ?? before ?? recommended
-  const known = judgedAt(reopened, 1).filter(({ candidate, curve }) => candidate.capacityRps > 0 && curve !== undefined)
+  const known = judgedAt(reopened, 1).filter(
+    ({ candidate, curve }) => candidate.capacityRps > 0 && curve !== undefined,
+  )
   const found = known.find(({ candidate }) => candidate.trial === trial)
   if (!found) {
-    const what = trial === undefined ? 'recommends nothing' : `has no trial ${trial} that serves within its SLO under load`
+    const what =
+      trial === undefined
+        ? 'recommends nothing'
+        : `has no trial ${trial} that serves within its SLO under load`
     const hint =
-      known.length > 0 ? `those that do: ${known.map(({ candidate }) => candidate.trial).join(', ')}` : `to see why: tune show ${record.id}`
+      known.length > 0
+        ? `those that do: ${known.map(({ candidate }) => candidate.trial).join(', ')}`
+        : `to see why: tune show ${record.id}`
     throw new UserError(`experiment ${record.id} ${what}`, hint, exitCodes.usage)
   }
   const { candidate, measurement, curve } = found
-  const stored = [result.best, ...(result.alternatives ?? [])].find((one) => one?.trial === candidate.trial)?.pricePerHour
+  const stored = [result.best, ...(result.alternatives ?? [])].find(
+    (one) => one?.trial === candidate.trial,
+  )?.pricePerHour
   return {
     trial: candidate.trial,
     label: candidate.label,
     recommended,
-    server: { capacityRps: candidate.capacityRps, saturationRps: measurement?.saturationRps, curve: curve! },
+    server: {
+      capacityRps: candidate.capacityRps,
+      saturationRps: measurement?.saturationRps,
+      curve: curve!,
+    },
     slo,
     headroom: flags.headroom === undefined ? experiment.headroom : parseShare(flags.headroom),
     ...(flags.replicas !== undefined && { replicas: parseCount(flags.replicas, 1) }),
     ...(experiment.model.version !== undefined && { version: experiment.model.version }),
-    pricePerHour: { stored: typeof stored === 'number' ? stored : candidate.pricePerHour, today: candidate.pricePerHour },
+    pricePerHour: {
+      stored: typeof stored === 'number' ? stored : candidate.pricePerHour,
+      today: candidate.pricePerHour,
+    },
     ...(candidate.bundles && { bundles: candidate.bundles }),
     drift: { tolerance: parseShare(flags.tolerance), quietDays: parseCount(flags.quietDays, 1) },
     detourMs: flags.detour === undefined ? 0 : parseDurationMs(flags.detour),
   }
 }
 
-/** What was measured, if every step of every server takes `slowness` times as long: what kept a limit at a rate keeps that times the factor at the rate over it. */
-const judgedAt = ({ experiment, trials, pricePerHour, label }: Reopened, slowness: number): readonly Judged[] =>
-  judge(trials, { ...viewOf(experiment, { pricePerHour, label }), slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness } })
+/**
+ * What was measured, if every step of every server takes `slowness` times as long: what kept a
+ * limit at a rate keeps that times the factor at the rate over it.
+ */
+const judgedAt = (
+  { experiment, trials, pricePerHour, label }: Reopened,
+  slowness: number,
+): readonly Judged[] =>
+  judge(trials, {
+    ...viewOf(experiment, { pricePerHour, label }),
+    slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness },
+  })
 
 /** Every measured configuration, as slow as production is. */
 export const optionsAt = (reopened: Reopened, slowness: number): readonly Option[] =>
-  judgedAt(reopened, slowness).map(({ candidate: { trial, label, capacityRps, pricePerHour, bundles, feasible } }) => ({
-    trial,
-    label,
-    capacityRps: feasible ? capacityRps / slowness : 0,
-    pricePerHour,
-    ...(bundles && { bundles }),
-  }))
+  judgedAt(reopened, slowness).map(
+    ({ candidate: { trial, label, capacityRps, pricePerHour, bundles, feasible } }) => ({
+      trial,
+      label,
+      capacityRps: feasible ? capacityRps / slowness : 0,
+      pricePerHour,
+      ...(bundles && { bundles }),
+    }),
+  )

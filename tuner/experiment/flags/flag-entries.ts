@@ -1,4 +1,6 @@
-/** What a flag is, and how those that may stand several times become entries of the experiment file. */
+/**
+ * What a flag is, and how those that may stand several times become entries of the experiment file.
+ */
 import { Option } from 'commander'
 import { categoryNames } from '../../../search/categories.ts'
 import type { Draft } from '../draft.ts'
@@ -17,7 +19,9 @@ export interface Flag {
   readonly gather?: keyof typeof gathered
   /** What is written at the path, where it is not the text itself. */
   readonly value?: unknown
-  /** Splits a short form into entries below the path, so that another flag may set the rest of them. */
+  /**
+   * Splits a short form into entries below the path, so that another flag may set the rest of them.
+   */
   readonly parts?: (text: string) => Readonly<Record<string, unknown>>
   /** May stand several times: one text with commas. */
   readonly joined?: boolean
@@ -34,7 +38,10 @@ interface Entry {
   readonly value: unknown
 }
 
-/** Each text as an entry of its own below the path; undefined where it is none, with what it should be. */
+/**
+ * Each text as an entry of its own below the path; undefined where it is none, with what it should
+ * be.
+ */
 const gathered = {
   /** name=value */
   entries: (text: string) => pairOf(text),
@@ -59,7 +66,9 @@ const parameterPattern = new RegExp(`^(?:(${categoryNames.join('|')}):)?([^=:\\s
 
 function pairOf(text: string): { name: string; value: string } | undefined {
   const [, name, value] = /^([^=:\s]+)=(.*)$/s.exec(text) ?? []
-  return name === undefined || value === undefined || name === '__proto__' ? undefined : { name, value: value.trim() }
+  return name === undefined || value === undefined || name === '__proto__'
+    ? undefined
+    : { name, value: value.trim() }
 }
 
 function plainValue(text: string): unknown {
@@ -70,7 +79,10 @@ function plainValue(text: string): unknown {
   }
 }
 
-/** Sets what a flag that stands several times says. A text that is no entry is a problem; of a header only its name is repeated. */
+/**
+ * Sets what a flag that stands several times says. A text that is no entry is a problem; of a
+ * header only its name is repeated.
+ */
 export function gatherFlag(
   flag: Flag,
   texts: readonly string[],

@@ -3,7 +3,13 @@ import { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { loadExperiment } from '../load-experiment.ts'
 import { experimentJsonSchema } from '../schema/experiment-schema.ts'
-import { addExperimentOptions, environmentToLayer, exampleCommands, experimentFlags, flagsToLayer } from './flags.ts'
+import {
+  addExperimentOptions,
+  environmentToLayer,
+  exampleCommands,
+  experimentFlags,
+  flagsToLayer,
+} from './flags.ts'
 
 const parse = (...words: string[]) => {
   const command = addExperimentOptions(new Command('tune')).exitOverride()
@@ -19,7 +25,9 @@ test('nothing said is nothing set: no flag has a default of its own', () => {
 
 test('the help begins with examples and says a default for every flag that has one', () => {
   let help = ''
-  const command = addExperimentOptions(new Command('tune')).configureOutput({ writeOut: (text) => (help += text) })
+  const command = addExperimentOptions(new Command('tune')).configureOutput({
+    writeOut: (text) => (help += text),
+  })
   command.outputHelp()
   expect(help.indexOf('Examples:')).toBe(0)
   expect(help.indexOf('Examples:')).toBeLessThan(help.indexOf('Usage:'))
@@ -56,7 +64,9 @@ test('help needs nothing heavy: of packages, commander alone', () => {
   const follow = (file: URL): void => {
     if (seen.has(file.href)) return
     seen.add(file.href)
-    for (const [, from] of readFileSync(file, 'utf8').matchAll(/^(?:import|export) (?!type )[^'\n]*from '([^']+)'/gm)) {
+    for (const [, from] of readFileSync(file, 'utf8').matchAll(
+      /^(?:import|export) (?!type )[^'\n]*from '([^']+)'/gm,
+    )) {
       if (from!.startsWith('.')) follow(new URL(from!, file))
       else packages.add(from!)
     }
@@ -67,27 +77,45 @@ test('help needs nothing heavy: of packages, commander alone', () => {
 })
 
 test('every flag lands on a key that the schema knows', () => {
-  const properties = experimentJsonSchema().properties as Record<string, { properties?: object; anyOf?: { properties?: object }[] }>
+  const properties = experimentJsonSchema().properties as Record<
+    string,
+    { properties?: object; anyOf?: { properties?: object }[] }
+  >
   for (const { path, flags, parts } of experimentFlags) {
     if (!path) continue
     const [section, key] = (path.length > 0 ? path : Object.keys(parts!('results'))).map(String)
     const schema = properties[section!]
     expect(schema, flags).toBeDefined()
     if (key === undefined || section === 'space') continue
-    const keys = [schema!, ...(schema!.anyOf ?? [])].flatMap((part) => Object.keys(part.properties ?? {}))
+    const keys = [schema!, ...(schema!.anyOf ?? [])].flatMap((part) =>
+      Object.keys(part.properties ?? {}),
+    )
     expect(keys, flags).toContain(key)
   }
 })
 
-test.each(exampleCommands.filter(([text]) => !text.includes('-f ')))('the example works: %s', (text) => {
-  const words = text.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''))
-  const experiment = loadExperiment({ cwd: '/', machine, flags: parse(...words.slice(1)) })
-  expect(experiment.slo.limitMs).toBeGreaterThan(0)
-})
+test.each(exampleCommands.filter(([text]) => !text.includes('-f ')))(
+  'the example works: %s',
+  (text) => {
+    const words = text.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''))
+    const experiment = loadExperiment({ cwd: '/', machine, flags: parse(...words.slice(1)) })
+    expect(experiment.slo.limitMs).toBeGreaterThan(0)
+  },
+)
 
 test('flags that stand several times are gathered, each with its flag', () => {
   const { layer, problems } = flagsToLayer(
-    parse('--pin', 'a=1', '--pin', 'b=x=y', '--param', 'args:c=1..2', '--constraint', 'a < 2', '--no-confirm'),
+    parse(
+      '--pin',
+      'a=1',
+      '--pin',
+      'b=x=y',
+      '--param',
+      'args:c=1..2',
+      '--constraint',
+      'a < 2',
+      '--no-confirm',
+    ),
     '/',
   )
   expect(problems).toEqual([])
@@ -103,8 +131,15 @@ test('flags that stand several times are gathered, each with its flag', () => {
 })
 
 test('environment variables are named after their flags', () => {
-  const layer = environmentToLayer({ TUNE_MAX_TRIALS: '3', TUNE_SLO: 'p90<1s', TUNE_NO_CONFIRM: '1' }, '/')
-  expect(layer.raw).toEqual({ budget: { maxTrials: '3' }, slo: { percentile: 'p90', limit: '1s' }, confirm: false })
+  const layer = environmentToLayer(
+    { TUNE_MAX_TRIALS: '3', TUNE_SLO: 'p90<1s', TUNE_NO_CONFIRM: '1' },
+    '/',
+  )
+  expect(layer.raw).toEqual({
+    budget: { maxTrials: '3' },
+    slo: { percentile: 'p90', limit: '1s' },
+    confirm: false,
+  })
   expect(layer.originOf(['slo', 'limit'])).toEqual({ kind: 'environment', variable: 'TUNE_SLO' })
 })
 
@@ -121,22 +156,43 @@ test.each([
 
 test('headers are flags: each its own entry, and one that is none is named without its value', () => {
   const { layer, problems } = flagsToLayer(
-    parse('--header', 'X-Tenant: a', '--header', 'Authorization:Bearer b:c', '--header', 'no header: d'),
+    parse(
+      '--header',
+      'X-Tenant: a',
+      '--header',
+      'Authorization:Bearer b:c',
+      '--header',
+      'no header: d',
+    ),
     '/',
   )
-  expect(layer.raw).toEqual({ predictor: { headers: { 'X-Tenant': 'a', Authorization: 'Bearer b:c' } } })
-  expect(problems).toEqual([expect.objectContaining({ where: '--header', what: "'no header' is no header: write 'Name: value'" })])
+  expect(layer.raw).toEqual({
+    predictor: { headers: { 'X-Tenant': 'a', Authorization: 'Bearer b:c' } },
+  })
+  expect(problems).toEqual([
+    expect.objectContaining({
+      where: '--header',
+      what: "'no header' is no header: write 'Name: value'",
+    }),
+  ])
 })
 
 test('a flag whose key every object inherits is not there unless it is given', () => {
   expect(flagsToLayer({}, '/').layer.raw).toEqual({})
-  expect(flagsToLayer({ valueOf: '$5000' }, '/').layer.raw).toEqual({ stop: { yearlyBill: '$5000' } })
+  expect(flagsToLayer({ valueOf: '$5000' }, '/').layer.raw).toEqual({
+    stop: { yearlyBill: '$5000' },
+  })
 })
 
 test("everything that the file says of a server of one's own has a flag", () => {
-  const { predictor } = experimentJsonSchema().properties as Record<string, { anyOf: { properties?: Record<string, unknown> }[] }>
+  const { predictor } = experimentJsonSchema().properties as Record<
+    string,
+    { anyOf: { properties?: Record<string, unknown> }[] }
+  >
   const keys = predictor!.anyOf.flatMap(({ properties }) => Object.keys(properties ?? {}))
-  const set = experimentFlags.filter(({ path }) => path[0] === 'predictor').map(({ path }) => path[1])
+  const set = experimentFlags
+    .filter(({ path }) => path[0] === 'predictor')
+    .map(({ path }) => path[1])
   // What it is follows from the others, and of what was imported there are but results.
   expect(keys.filter((key) => !['kind', 'from'].includes(key) && !set.includes(key))).toEqual([])
 })
@@ -156,7 +212,14 @@ test('a command is described by flags as by a file', () => {
     '--cwd',
     '/tmp',
   ]
-  const flags = parse('--command', 'python3 x.py ${port} ${workers}', '--param', 'workers=1..2', ...words.split(' '), ...written)
+  const flags = parse(
+    '--command',
+    'python3 x.py ${port} ${workers}',
+    '--param',
+    'workers=1..2',
+    ...words.split(' '),
+    ...written,
+  )
   const { predictor, answers } = loadExperiment({ cwd: '/', machine, flags })
   expect(predictor).toMatchObject({
     env: { A: 'b=c' },

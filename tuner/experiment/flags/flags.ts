@@ -1,9 +1,15 @@
-/** Flags of the command line: a short form of the experiment file. Light, for `--help` must be quick: no schema, no YAML. */
+/**
+ * Flags of the command line: a short form of the experiment file. Light, for `--help` must be
+ * quick: no schema, no YAML.
+ */
 import { type Command, Option } from 'commander'
 import { latencyMetricNames, latencyMetrics } from '../../../profiler/latency-metrics.ts'
 import { defaultKind, kindsAsking, objectiveKinds } from '../../../search/objective.ts'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
-import { assumedAcceptance, speculativeMethods } from '../../../trials/predictor/llm/speculative-methods.ts'
+import {
+  assumedAcceptance,
+  speculativeMethods,
+} from '../../../trials/predictor/llm/speculative-methods.ts'
 import { providerNames } from '../../../trials/prices/providers.ts'
 import { createDraft, type Draft } from '../draft.ts'
 import { backends, defaults, deviceChoices, outputKinds } from '../names.ts'
@@ -99,9 +105,19 @@ export const experimentFlags: readonly Flag[] = [
     path: ['maxJoulesPerRequest'],
     what: 'most energy of a request, J, of what tells its power (default: any)',
   },
-  { flags: '--name <name>', group: model, path: ['name'], what: 'name of the experiment (default: the model)' },
+  {
+    flags: '--name <name>',
+    group: model,
+    path: ['name'],
+    what: 'name of the experiment (default: the model)',
+  },
 
-  { flags: '--backend <name>', group: where, path: ['backend'], what: `${list(backends)} (default: ${defaults.backend})` },
+  {
+    flags: '--backend <name>',
+    group: where,
+    path: ['backend'],
+    what: `${list(backends)} (default: ${defaults.backend})`,
+  },
   {
     flags: '--devices <name>',
     group: where,
@@ -248,9 +264,20 @@ export const experimentFlags: readonly Flag[] = [
     path: ['load', 'confirmTime'],
     what: `time under load at a rate that is confirmed; a clear case takes a third of it, a close one twice (default: ${defaults.confirmTime})`,
   },
-  { flags: '--no-confirm', group: load, path: ['confirm'], value: false, what: 'skip the confirmation of the winner' },
+  {
+    flags: '--no-confirm',
+    group: load,
+    path: ['confirm'],
+    value: false,
+    what: 'skip the confirmation of the winner',
+  },
 
-  { flags: '--max-trials <n>', group: budget, path: ['budget', 'maxTrials'], what: `most trials (default: ${defaults.maxTrials})` },
+  {
+    flags: '--max-trials <n>',
+    group: budget,
+    path: ['budget', 'maxTrials'],
+    what: `most trials (default: ${defaults.maxTrials})`,
+  },
   {
     flags: '--time-limit <duration>',
     group: budget,
@@ -281,8 +308,18 @@ export const experimentFlags: readonly Flag[] = [
     path: ['stop', 'yearlyBill'],
     what: 'yearly bill to save on: no trial that costs more than it may save (default: that of the demand, or of one replica)',
   },
-  { flags: '--parallel <n>', group: budget, path: ['parallel'], what: `trials at once (default: ${defaults.parallel})` },
-  { flags: '--sampler <name>', group: budget, path: ['sampler'], what: `${list(samplerNames)} (default: ${defaults.sampler})` },
+  {
+    flags: '--parallel <n>',
+    group: budget,
+    path: ['parallel'],
+    what: `trials at once (default: ${defaults.parallel})`,
+  },
+  {
+    flags: '--sampler <name>',
+    group: budget,
+    path: ['sampler'],
+    what: `${list(samplerNames)} (default: ${defaults.sampler})`,
+  },
   {
     flags: '--no-history',
     group: budget,
@@ -290,7 +327,12 @@ export const experimentFlags: readonly Flag[] = [
     value: false,
     what: 'do not learn from earlier experiments in the trial store',
   },
-  { flags: '--seed <n>', group: budget, path: ['seed'], what: `seed of all randomness (default: ${defaults.seed})` },
+  {
+    flags: '--seed <n>',
+    group: budget,
+    path: ['seed'],
+    what: `seed of all randomness (default: ${defaults.seed})`,
+  },
 
   {
     flags: '--gpu-catalogue <file>',
@@ -298,15 +340,30 @@ export const experimentFlags: readonly Flag[] = [
     path: ['gpuCatalogue'],
     what: 'GPUs of your own, YAML (default: the built-in catalogue alone)',
   },
-  { flags: '--calibration <name>', group: files, path: ['calibration'], what: 'of `tune calibrate`, or none (default: its own)' },
-  { flags: '--prices <file>', group: files, path: ['prices'], what: 'price book, YAML (default: on-demand list prices)' },
+  {
+    flags: '--calibration <name>',
+    group: files,
+    path: ['calibration'],
+    what: 'of `tune calibrate`, or none (default: its own)',
+  },
+  {
+    flags: '--prices <file>',
+    group: files,
+    path: ['prices'],
+    what: 'price book, YAML (default: on-demand list prices)',
+  },
   {
     flags: '--provider <name>',
     group: files,
     path: ['prices'],
     what: `prices of one provider: ${providerNames.join(', ')}, or a file (default: as --prices)`,
   },
-  { flags: '--db <file>', group: files, path: ['db'], what: `trial store (default: ${defaults.db})` },
+  {
+    flags: '--db <file>',
+    group: files,
+    path: ['db'],
+    what: `trial store (default: ${defaults.db})`,
+  },
   {
     flags: '-o, --out <where>',
     group: files,
@@ -322,38 +379,66 @@ export const exampleCommands: readonly (readonly [command: string, what: string]
   ["tune --model bert --slo 'p95<80ms' --rps 500", 'cheapest replicas for 500 requests a second'],
   ['tune --model bert --slo 50ms --gpus T4,L4 --batch 1..32', 'choose between two GPU models'],
   ['tune --model bert-tiny --slo 50ms --devices cpu', 'real inference on CPU alone'],
-  ['tune --model bert --slo 50ms --backend simulated', 'seconds instead of minutes: nothing is measured'],
+  [
+    'tune --model bert --slo 50ms --backend simulated',
+    'seconds instead of minutes: nothing is measured',
+  ],
   ['tune -f experiment.yaml --max-trials 10', 'an experiment file; flags win over it'],
 ]
 
 /** Flags of a parsed command line, as commander's `opts()` gives them. */
 export type FlagValues = Readonly<Record<string, unknown>>
 
-/** Adds the experiment's flags, `-f` and `--dry-run` to a command, and examples before everything else in its help. No defaults: what is not set must be seen. */
+/**
+ * Adds the experiment's flags, `-f` and `--dry-run` to a command, and examples before everything
+ * else in its help. No defaults: what is not set must be seen.
+ */
 export function addExperimentOptions(command: Command, examples = exampleCommands): Command {
   const width = Math.max(...examples.map(([text]) => text.length))
-  command.addHelpText('before', `Examples:\n${examples.map(([text, what]) => `  ${text.padEnd(width)}  # ${what}`).join('\n')}\n`)
+  command.addHelpText(
+    'before',
+    `Examples:\n${examples.map(([text, what]) => `  ${text.padEnd(width)}  # ${what}`).join('\n')}\n`,
+  )
   command.optionsGroup(`${model}:`)
   command.option('-f, --file <path>', 'experiment file (YAML); flags win over what it says')
   for (const flag of experimentFlags) command.addOption(optionOf(flag).helpGroup(`${flag.group}:`))
-  command.addOption(new Option('--dry-run', 'show the experiment and its first suggestions, start nothing').helpGroup(`${files}:`))
+  command.addOption(
+    new Option(
+      '--dry-run',
+      'show the experiment and its first suggestions, start nothing',
+    ).helpGroup(`${files}:`),
+  )
   return command
 }
 
-/** Adds some of the experiment's flags, by their long names, to a command that asks for no whole experiment. */
+/**
+ * Adds some of the experiment's flags, by their long names, to a command that asks for no whole
+ * experiment.
+ */
 export function addChosenOptions(command: Command, names: readonly string[]): void {
-  for (const flag of experimentFlags) if (names.includes(namesOf(flag).long)) command.addOption(optionOf(flag))
+  for (const flag of experimentFlags)
+    if (names.includes(namesOf(flag).long)) command.addOption(optionOf(flag))
 }
 
 function optionOf(flag: Flag): Option {
   const option = new Option(flag.flags, flag.what)
-  if (flag.joined) option.argParser((value: string, before: string | undefined) => (before === undefined ? value : `${before}, ${value}`))
-  if (flag.gather) option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
+  if (flag.joined)
+    option.argParser((value: string, before: string | undefined) =>
+      before === undefined ? value : `${before}, ${value}`,
+    )
+  if (flag.gather)
+    option.argParser((value: string, before: string[] | undefined) => [...(before ?? []), value])
   return option
 }
 
-/** The flags as a partial experiment file, and which flag each value came from. Relative paths start from the working directory. */
-export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer; problems: ConfigProblem[] } {
+/**
+ * The flags as a partial experiment file, and which flag each value came from. Relative paths start
+ * from the working directory.
+ */
+export function flagsToLayer(
+  values: FlagValues,
+  folder: string,
+): { layer: Layer; problems: ConfigProblem[] } {
   const draft = createDraft(folder)
   const problems: ConfigProblem[] = []
   for (const flag of experimentFlags) {
@@ -368,15 +453,22 @@ export function flagsToLayer(values: FlagValues, folder: string): { layer: Layer
   return { layer: draft.layer(), problems }
 }
 
-/** What switches a flag that takes no value, in an environment variable; with one of `off` it is as if the variable were not there. */
+/**
+ * What switches a flag that takes no value, in an environment variable; with one of `off` it is as
+ * if the variable were not there.
+ */
 const on = ['1', 'true', 'yes']
 const off = ['0', 'false', 'no']
 
 /**
- * TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_NO_CONFIRM, ...: every flag that takes one value or none, for CI and containers. They win over the file,
- * flags over them. What is neither on nor off is set as it stands, for the schema to refuse.
+ * TUNE_MODEL, TUNE_SLO, TUNE_MAX_TRIALS, TUNE_NO_CONFIRM, ...: every flag that takes one value or
+ * none, for CI and containers. They win over the file, flags over them. What is neither on nor off
+ * is set as it stands, for the schema to refuse.
  */
-export function environmentToLayer(environment: Readonly<Record<string, string | undefined>>, folder: string): Layer {
+export function environmentToLayer(
+  environment: Readonly<Record<string, string | undefined>>,
+  folder: string,
+): Layer {
   const draft = createDraft(folder)
   for (const flag of experimentFlags) {
     if (flag.gather) continue
@@ -385,12 +477,17 @@ export function environmentToLayer(environment: Readonly<Record<string, string |
     if (value === undefined || value === '') continue
     if (flag.value === undefined) setValue(draft, flag, value, { kind: 'environment', variable })
     else if (!off.includes(value.toLowerCase()))
-      setValue(draft, flag, on.includes(value.toLowerCase()) ? flag.value : value, { kind: 'environment', variable })
+      setValue(draft, flag, on.includes(value.toLowerCase()) ? flag.value : value, {
+        kind: 'environment',
+        variable,
+      })
   }
   return draft.layer()
 }
 
 function setValue(draft: Draft, flag: Flag, value: unknown, origin: Origin): void {
   if (!flag.parts) draft.set(flag.path, value, origin)
-  else for (const [key, part] of Object.entries(flag.parts(String(value)))) draft.set([...flag.path, key], part, origin)
+  else
+    for (const [key, part] of Object.entries(flag.parts(String(value))))
+      draft.set([...flag.path, key], part, origin)
 }

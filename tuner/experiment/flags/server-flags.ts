@@ -1,6 +1,7 @@
 /**
- * Flags of a server of one's own: everything that `predictor` and `expect` of the experiment file say of how it is started and asked. Commands that ask a
- * server without an experiment (init, verify) take theirs from here.
+ * Flags of a server of one's own: everything that `predictor` and `expect` of the experiment file
+ * say of how it is started and asked. Commands that ask a server without an experiment (init,
+ * verify) take theirs from here.
  */
 import { protocolNames } from '../../../profiler/protocols/protocol-table.ts'
 import { serverKinds } from '../../../trials/launchers/server-files/preset.ts'
@@ -16,7 +17,12 @@ export const serverFlags: readonly Flag[] = [
     path: ['predictor', 'command'],
     what: 'your own predictor: a command with ${port}, ${batchSize}, ... in it, run without a shell (default: the built-in one)',
   },
-  { flags: '--url <url>', group, path: ['predictor', 'url'], what: 'a predictor that runs already' },
+  {
+    flags: '--url <url>',
+    group,
+    path: ['predictor', 'url'],
+    what: 'a predictor that runs already',
+  },
   {
     flags: '--urls <url>',
     group,
@@ -36,7 +42,12 @@ export const serverFlags: readonly Flag[] = [
     path: ['predictor', 'protocol'],
     what: `${protocolNames.join(' | ')} (default: ${protocolNames[0]}; of language models openai)`,
   },
-  { flags: '--path <path>', group, path: ['predictor', 'path'], what: "path of the inference call (default: the protocol's)" },
+  {
+    flags: '--path <path>',
+    group,
+    path: ['predictor', 'path'],
+    what: "path of the inference call (default: the protocol's)",
+  },
   {
     flags: '--signature <name>',
     group,
@@ -62,7 +73,12 @@ export const serverFlags: readonly Flag[] = [
     path: ['predictor', 'body'],
     what: 'request body for --protocol json, with {{text}}, {{image}} and {{int}} filled in (default: {"text": "{{text}}"})',
   },
-  { flags: '--template <json>', group, path: ['predictor', 'body'], what: 'another name of --body' },
+  {
+    flags: '--template <json>',
+    group,
+    path: ['predictor', 'body'],
+    what: 'another name of --body',
+  },
   {
     flags: '--content-type <type>',
     group,
@@ -102,7 +118,12 @@ export const serverFlags: readonly Flag[] = [
     path: ['predictor', 'tls', 'cert'],
     what: "--url, https and grpcs: the client's own certificate, PEM, where the server asks for one (default: none)",
   },
-  { flags: '--key <file>', group, path: ['predictor', 'tls', 'key'], what: '--url: the key of --cert, PEM, not encrypted' },
+  {
+    flags: '--key <file>',
+    group,
+    path: ['predictor', 'tls', 'key'],
+    what: '--url: the key of --cert, PEM, not encrypted',
+  },
   {
     flags: '--insecure-skip-verify',
     group,
@@ -110,7 +131,13 @@ export const serverFlags: readonly Flag[] = [
     value: true,
     what: '--url, https and grpcs: takes any certificate for good',
   },
-  { flags: '--insecure', group, path: ['predictor', 'insecureSkipVerify'], value: true, what: 'another name of --insecure-skip-verify' },
+  {
+    flags: '--insecure',
+    group,
+    path: ['predictor', 'insecureSkipVerify'],
+    value: true,
+    what: 'another name of --insecure-skip-verify',
+  },
   {
     flags: '--env <name=value>',
     group,
@@ -151,7 +178,12 @@ export const serverFlags: readonly Flag[] = [
     path: ['predictor', 'reconfigure'],
     what: "--command: sets values on it while it runs, e.g. 'curl -fsS -X PUT http://${host}:${port}/limit/${limit}': of these another one needs no other start (default: nothing)",
   },
-  { flags: '--cwd <folder>', group, path: ['predictor', 'cwd'], what: '--command: its working directory (default: this one)' },
+  {
+    flags: '--cwd <folder>',
+    group,
+    path: ['predictor', 'cwd'],
+    what: '--command: its working directory (default: this one)',
+  },
   {
     flags: '--engine <name>',
     group,

@@ -1,4 +1,6 @@
-/** Short forms of parameter values: '1..32', '1..9 step 2', '1..64 x2', '1, 2, 4', 'T4, V100', 8. */
+/**
+ * Short forms of parameter values: '1..32', '1..9 step 2', '1..64 x2', '1, 2, 4', 'T4, V100', 8.
+ */
 import { UnitError } from '../units.ts'
 
 /** Listed values, or a range. */
@@ -11,11 +13,16 @@ export interface Values {
 }
 
 const number = String.raw`[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?`
-const rangePattern = new RegExp(String.raw`^\s*(${number})\s*(%?)\s*\.\.\s*(${number})\s*%?\s*(?:(step|x|\*)\s*(${number}))?\s*$`, 'i')
+const rangePattern = new RegExp(
+  String.raw`^\s*(${number})\s*(%?)\s*\.\.\s*(${number})\s*%?\s*(?:(step|x|\*)\s*(${number}))?\s*$`,
+  'i',
+)
 
 /**
- * Reads a short form. A range without a step or factor stays open: its parameter says what lies between (powers of two for batchSize, whole numbers else).
- * @throws UnitError for an empty list, a range the wrong way round, a step that is not above 0 or a factor not above 1.
+ * Reads a short form. A range without a step or factor stays open: its parameter says what lies
+ * between (powers of two for batchSize, whole numbers else).
+ * @throws UnitError for an empty list, a range the wrong way round, a step that is not above 0 or a
+ * factor not above 1.
  */
 export function parseShorthand(input: string | number): Values {
   if (typeof input === 'number') {
@@ -23,7 +30,14 @@ export function parseShorthand(input: string | number): Values {
     return { values: [input] }
   }
   const range = rangePattern.exec(input)
-  if (range) return readRange(input, Number(range[1]), Number(range[3]), range[4]?.toLowerCase(), Number(range[5]))
+  if (range)
+    return readRange(
+      input,
+      Number(range[1]),
+      Number(range[3]),
+      range[4]?.toLowerCase(),
+      Number(range[5]),
+    )
   if (input.includes('..')) throw new UnitError(`'${input}' is no range`, rangeHint)
   const values = input
     .split(',')
@@ -35,10 +49,18 @@ export function parseShorthand(input: string | number): Values {
 
 const rangeHint = "write a range such as 1..32, '1..9 step 2', '1..64 x2', or a list such as 1,2,4"
 
-function readRange(input: string, min: number, max: number, word: string | undefined, by: number): Values {
+function readRange(
+  input: string,
+  min: number,
+  max: number,
+  word: string | undefined,
+  by: number,
+): Values {
   if (min > max) throw new UnitError(`'${input}' runs backwards`, `write ${max}..${min}`)
-  if (word === 'step' && !(by > 0)) throw new UnitError(`the step of '${input}' must be more than 0`, rangeHint)
-  if ((word === 'x' || word === '*') && !(by > 1)) throw new UnitError(`the factor of '${input}' must be more than 1`, rangeHint)
+  if (word === 'step' && !(by > 0))
+    throw new UnitError(`the step of '${input}' must be more than 0`, rangeHint)
+  if ((word === 'x' || word === '*') && !(by > 1))
+    throw new UnitError(`the factor of '${input}' must be more than 1`, rangeHint)
   if (word === 'step') return { min, max, step: by }
   return word ? { min, max, factor: by } : { min, max }
 }
@@ -51,7 +73,8 @@ export function asNumber(value: string): number | string {
 /** min, min × factor, ... up to max, and max itself. */
 export function geometric(min: number, max: number, factor: number): number[] {
   const values: number[] = []
-  for (let value = min; value < max * (1 - 1e-9) && values.length < 10_000; value *= factor) values.push(Number(value.toPrecision(12)))
+  for (let value = min; value < max * (1 - 1e-9) && values.length < 10_000; value *= factor)
+    values.push(Number(value.toPrecision(12)))
   return [...values, max]
 }
 

@@ -3,7 +3,12 @@ import { z } from 'zod'
 import { share, text } from './schema-parts.ts'
 
 const expected = z.strictObject({
-  value: z.unknown().optional().describe('what stands there: a number, a text, a list, or an object of which all that it names must be so'),
+  value: z
+    .unknown()
+    .optional()
+    .describe(
+      'what stands there: a number, a text, a list, or an object of which all that it names must be so',
+    ),
   tolerance: z
     .number({ error: 'expected a number' })
     .nonnegative({ error: 'must not be negative' })
@@ -13,7 +18,8 @@ const expected = z.strictObject({
     ),
 })
 type ExpectedEntry = z.output<typeof expected>
-const isPlain = (value: unknown): boolean => typeof value !== 'object' || value === null || Array.isArray(value)
+const isPlain = (value: unknown): boolean =>
+  typeof value !== 'object' || value === null || Array.isArray(value)
 export const expectation = z.union(
   [
     z
@@ -25,12 +31,19 @@ export const expectation = z.union(
   { error: 'expected a value, or {value, tolerance}' },
 )
 const goldenKeys = z.strictObject({
-  from: text('first, off or a path').optional().describe('first, off, or a JSON Lines file of whole answers, relative to this file'),
+  from: text('first, off or a path')
+    .optional()
+    .describe('first, off, or a JSON Lines file of whole answers, relative to this file'),
   tolerance: share
     .optional()
-    .describe('how far numbers may be apart, of the largest; default by precision: fp32 1%, fp16 5%, int8 20%, 4 bits 30%'),
+    .describe(
+      'how far numbers may be apart, of the largest; default by precision: fp32 1%, fp16 5%, int8 20%, 4 bits 30%',
+    ),
 })
 type GoldenEntry = z.output<typeof goldenKeys>
-export const golden = z.union([text('first, off or a path').transform((from): GoldenEntry => ({ from })), goldenKeys], {
-  error: 'expected first, off, a path, or {from, tolerance}',
-})
+export const golden = z.union(
+  [text('first, off or a path').transform((from): GoldenEntry => ({ from })), goldenKeys],
+  {
+    error: 'expected first, off, a path, or {from, tolerance}',
+  },
+)

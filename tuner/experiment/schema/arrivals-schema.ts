@@ -24,7 +24,10 @@ export const arrivals = z.union(
   { error: 'expected poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE' },
 )
 
-/** 'poisson', 'constant', 'gamma:2' (coefficient of variation), 'on-off:1s,3s', 'trace:arrivals.csv'. */
+/**
+ * 'poisson', 'constant', 'gamma:2' (coefficient of variation), 'on-off:1s,3s',
+ * 'trace:arrivals.csv'.
+ */
 function parseArrivals(
   input: string | number,
 ):
@@ -33,11 +36,14 @@ function parseArrivals(
   | { kind: 'on-off'; on: number; off: number }
   | { kind: 'trace'; file: string } {
   const [, kind = '', rest = ''] = /^\s*([a-z-]+)\s*(?::\s*(.*))?$/i.exec(String(input)) ?? []
-  const hint = 'write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE'
+  const hint =
+    'write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE'
   if ((kind === 'poisson' || kind === 'constant') && rest === '') return { kind }
-  if (kind === 'gamma' && Number(rest) > 0 && Number.isFinite(Number(rest))) return { kind, cv: Number(rest) }
+  if (kind === 'gamma' && Number(rest) > 0 && Number.isFinite(Number(rest)))
+    return { kind, cv: Number(rest) }
   const [on, off, ...more] = rest.split(',')
-  if (kind === 'on-off' && on && off && more.length === 0) return { kind, on: parseDurationMs(on), off: parseDurationMs(off) }
+  if (kind === 'on-off' && on && off && more.length === 0)
+    return { kind, on: parseDurationMs(on), off: parseDurationMs(off) }
   if (kind === 'trace' && rest !== '') return { kind, file: rest.trim() }
   throw new UnitError(`'${input}' is no arrival pattern`, hint)
 }

@@ -1,6 +1,7 @@
 /**
- * The schema of the experiment file. What people write goes in ('50ms', '20%', '1..32'); base units come out:
- * durations in ms, rates per second, shares and percentiles 0-1, money in $, under the same keys.
+ * The schema of the experiment file. What people write goes in ('50ms', '20%', '1..32'); base units
+ * come out: durations in ms, rates per second, shares and percentiles 0-1, money in $, under the
+ * same keys.
  */
 
 import { z } from 'zod'
@@ -34,8 +35,12 @@ const modelKeys = z.strictObject({
     ),
   path: text('a path')
     .optional()
-    .describe('your own model: a folder or file, relative to this file; default: the architecture with seeded weights'),
-  version: quantity(String, 'a version').optional().describe('version folder to serve, default the latest'),
+    .describe(
+      'your own model: a folder or file, relative to this file; default: the architecture with seeded weights',
+    ),
+  version: quantity(String, 'a version')
+    .optional()
+    .describe('version folder to serve, default the latest'),
 })
 type ModelEntry = z.output<typeof modelKeys>
 const model = z.union([text('the name of a model').transform(readModel), modelKeys], {
@@ -48,15 +53,20 @@ function readModel(name: string): ModelEntry {
   return /[/\\]|\.(onnx|gguf)$/.test(name) ? { path: name } : { name }
 }
 
-/** Whether a model is read as a name where an experiment file says no more of it, and not as a path. */
+/**
+ * Whether a model is read as a name where an experiment file says no more of it, and not as a path.
+ */
 export const isModelName = (model: string): boolean => 'name' in readModel(model)
 
 /** Whether an architecture is a file of dimensions rather than a name. */
-export const isDimensionsFile = (architecture: string): boolean => /\.(json|ya?ml)$/i.test(architecture)
+export const isDimensionsFile = (architecture: string): boolean =>
+  /\.(json|ya?ml)$/i.test(architecture)
 
 const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
 const parameterKeys = z.strictObject({
-  kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind').optional().describe('default: what the values look like'),
+  kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind')
+    .optional()
+    .describe('default: what the values look like'),
   values: z
     .union(
       [
@@ -82,16 +92,24 @@ const parameterKeys = z.strictObject({
     .gt(1, { error: 'must be more than 1' })
     .optional()
     .describe('ratio of two values, e.g. 2 for powers of two'),
-  scale: choice(['linear', 'log'], 'a scale').optional().describe('how far apart values are for the search'),
-  category: choice(categoryNames, 'a category').optional().describe('how the value reaches the predictor'),
-  when: text('a condition').optional().describe("the parameter exists only while this holds, e.g. gpu != 'T4'"),
+  scale: choice(['linear', 'log'], 'a scale')
+    .optional()
+    .describe('how far apart values are for the search'),
+  category: choice(categoryNames, 'a category')
+    .optional()
+    .describe('how the value reaches the predictor'),
+  when: text('a condition')
+    .optional()
+    .describe("the parameter exists only while this holds, e.g. gpu != 'T4'"),
   monotone: choice(['up', 'down'], 'a direction')
     .optional()
     .describe('certain knowledge: more of it never lowers (up) or never raises (down) the rate'),
   concurrency: z
     .boolean({ error: 'expected true or false' })
     .optional()
-    .describe('how many requests are served at once (a batch size, a number of processes): rate and latency both rise with it'),
+    .describe(
+      'how many requests are served at once (a batch size, a number of processes): rate and latency both rise with it',
+    ),
   features: z
     .record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' })
     .optional()
@@ -102,7 +120,9 @@ const parameterKeys = z.strictObject({
 export interface ParameterEntry extends Omit<z.output<typeof parameterKeys>, 'values'> {
   readonly values?: readonly (number | string)[]
 }
-const parameterObject = parameterKeys.transform(({ values, ...rest }): ParameterEntry => ({ ...rest, ...values }))
+const parameterObject = parameterKeys.transform(
+  ({ values, ...rest }): ParameterEntry => ({ ...rest, ...values }),
+)
 
 const parameter = z.union(
   [
@@ -113,41 +133,62 @@ const parameter = z.union(
       .transform((values): ParameterEntry => ({ values })),
     parameterObject,
   ],
-  { error: 'expected values such as [1, 2, 4] or 1..32, or {kind, min, max, step, values, category, when}' },
+  {
+    error:
+      'expected values such as [1, 2, 4] or 1..32, or {kind, min, max, step, values, category, when}',
+  },
 )
 
 const promptClass = z.strictObject({
   share: share.describe('of all requests, e.g. 70%'),
   inputTokens: quantity(parseLengths, 'a length in tokens'),
   outputTokens: quantity(parseLengths, 'a length in tokens'),
-  slo: classSlo.optional().describe('limits of its own, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
+  slo: classSlo
+    .optional()
+    .describe('limits of its own, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
 })
 
 const payloadKeys = z.strictObject({
   file: text('a path')
     .optional()
-    .describe('JSON Lines (one request body a line), .txt (one text a line), a folder of JPEG and PNG files, or conversations (ShareGPT)'),
+    .describe(
+      'JSON Lines (one request body a line), .txt (one text a line), a folder of JPEG and PNG files, or conversations (ShareGPT)',
+    ),
   count: count(1, 'how many different bodies')
     .optional()
-    .describe('how many different bodies are made, default 64; of a file of texts as many as it takes'),
+    .describe(
+      'how many different bodies are made, default 64; of a file of texts as many as it takes',
+    ),
   items: quantity(parseItems, 'a number of items')
     .optional()
-    .describe("items of one request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default 1, or as the trace says"),
+    .describe(
+      "items of one request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default 1, or as the trace says",
+    ),
   inputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
     .describe('openai: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
-  outputTokens: quantity(parseLengths, 'a length in tokens').optional().describe('openai: likewise, default lognormal:160,0.7'),
+  outputTokens: quantity(parseLengths, 'a length in tokens')
+    .optional()
+    .describe('openai: likewise, default lognormal:160,0.7'),
   classes: z
-    .record(text('a name'), promptClass, { error: 'expected name: {share, inputTokens, outputTokens, slo} pairs' })
+    .record(text('a name'), promptClass, {
+      error: 'expected name: {share, inputTokens, outputTokens, slo} pairs',
+    })
     .optional()
     .describe(
       'openai: kinds of requests side by side, name → {share, inputTokens, outputTokens, slo}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200, slo: {ttft: 300ms}}, ...}; each must keep the percentile of `slo` by itself',
     ),
-  sharedPrefixTokens: count(0, 'tokens').optional().describe('openai: tokens that prompts begin with in common, default 0'),
-  prefixes: count(1, 'prefixes').optional().describe('openai: how many different such beginnings, default 1'),
+  sharedPrefixTokens: count(0, 'tokens')
+    .optional()
+    .describe('openai: tokens that prompts begin with in common, default 0'),
+  prefixes: count(1, 'prefixes')
+    .optional()
+    .describe('openai: how many different such beginnings, default 1'),
   turns: quantity(parseLengths, 'a number of turns')
     .optional()
-    .describe('openai: turns of a conversation, 4 or 1..6: each prompt is all that was said before and inputTokens more; default: none'),
+    .describe(
+      'openai: turns of a conversation, 4 or 1..6: each prompt is all that was said before and inputTokens more; default: none',
+    ),
   conversations: count(1, 'conversations')
     .optional()
     .describe('openai: how many take turns, default 32: so many requests are between two of one'),
@@ -156,31 +197,45 @@ const payloadKeys = z.strictObject({
     .describe(
       "openai: recorded lengths, a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens) or Mooncake's JSON Lines, relative to this file",
     ),
-  tokenizer: text('a path').optional().describe('openai: tokenizer.json of the model, for exact lengths; default: a token is a word'),
-  ignoreEos: z.boolean({ error: 'expected true or false' }).optional().describe('openai: answers of the drawn length, default true'),
+  tokenizer: text('a path')
+    .optional()
+    .describe('openai: tokenizer.json of the model, for exact lengths; default: a token is a word'),
+  ignoreEos: z
+    .boolean({ error: 'expected true or false' })
+    .optional()
+    .describe('openai: answers of the drawn length, default true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
-const payload = z.union([text('a payload').transform((file): PayloadEntry => ({ file })), payloadKeys], {
-  error: 'expected generated, the path of a file or folder, or {file, count, items}',
-})
+const payload = z.union(
+  [text('a payload').transform((file): PayloadEntry => ({ file })), payloadKeys],
+  {
+    error: 'expected generated, the path of a file or folder, or {file, count, items}',
+  },
+)
 
 const variant = z.strictObject({
   quality: z
     .number({ error: 'expected a number' })
     .describe('how good its answers are, as you measured it: accuracy, F1, ...; more is better'),
-  model: text('an architecture').optional().describe("architecture, where it is another than the model's, e.g. distilbert"),
+  model: text('an architecture')
+    .optional()
+    .describe("architecture, where it is another than the model's, e.g. distilbert"),
   path: text('a path').optional().describe('a model of your own, relative to this file'),
   values: z
     .record(z.string(), scalar, { error: 'expected name: value pairs' })
     .optional()
-    .describe('parameters that come with it, e.g. {precision: int8, sequenceLength: 64}; tuned ones win'),
+    .describe(
+      'parameters that come with it, e.g. {precision: int8, sequenceLength: 64}; tuned ones win',
+    ),
 })
 
 export const experimentFileSchema = z.strictObject({
   name: text('a name').optional().describe('name of the experiment; default: the model'),
   model: model
     .optional()
-    .describe('what is served: bert, resnet50, ..., a path of your own, a config.json, or {name, architecture, path, version}'),
+    .describe(
+      'what is served: bert, resnet50, ..., a path of your own, a config.json, or {name, architecture, path, version}',
+    ),
   slo: slo
     .optional()
     .describe(
@@ -197,10 +252,14 @@ export const experimentFileSchema = z.strictObject({
       `what the objectives ${kindsAsking('metric').join(' and ')} rank by: one of \`metrics\`, with its labels where several have the name; default the only one`,
     ),
   demand: rate.optional().describe('requests per second that the replicas must serve together'),
-  headroom: share.optional().describe(`share of the capacity kept free for peaks, default ${defaults.headroom}`),
+  headroom: share
+    .optional()
+    .describe(`share of the capacity kept free for peaks, default ${defaults.headroom}`),
   maxPricePerHour: money
     .optional()
-    .describe(`bound for the objectives ${kindsAsking('price bound').join(' and ')}, $ per hour of one replica`),
+    .describe(
+      `bound for the objectives ${kindsAsking('price bound').join(' and ')}, $ per hour of one replica`,
+    ),
   maxJoulesPerRequest: z.coerce
     .number({ error: 'expected a number' })
     .positive({ error: 'must be more than 0' })
@@ -208,7 +267,9 @@ export const experimentFileSchema = z.strictObject({
     .describe(
       'most energy of a request, J, of what tells its power (nvidia-smi, RAPL); over it, and where nothing tells it, a configuration is infeasible',
     ),
-  backend: choice(backends, 'a backend').optional().describe(`where trials run, default ${defaults.backend}`),
+  backend: choice(backends, 'a backend')
+    .optional()
+    .describe(`where trials run, default ${defaults.backend}`),
   devices: choice(deviceChoices, 'devices')
     .optional()
     .describe(`auto: GPUs that are there, else emulated ones; default ${defaults.devices}`),
@@ -217,7 +278,9 @@ export const experimentFileSchema = z.strictObject({
     .optional()
     .describe('parameters to tune, name: values; those of the built-in predictor have defaults'),
   constraints: z
-    .union([z.array(text('a condition')), text('a condition').transform((one) => [one])], { error: 'expected a list of conditions' })
+    .union([z.array(text('a condition')), text('a condition').transform((one) => [one])], {
+      error: 'expected a list of conditions',
+    })
     .optional()
     .describe("conditions that every configuration keeps, e.g. 'batchSize <= queueLimit'"),
   pin: z
@@ -230,32 +293,51 @@ export const experimentFileSchema = z.strictObject({
     .describe(
       "models to choose from, name → {quality, model, path, values}; the parameter 'variant' is tuned over them, the first is the yardstick",
     ),
-  minQuality: z.coerce.number({ error: 'expected a number' }).optional().describe('variants of less quality are not tried'),
-  predictor: predictor.optional().describe('what serves the model: builtin, {command: ...} or {url: ...}; default builtin'),
+  minQuality: z.coerce
+    .number({ error: 'expected a number' })
+    .optional()
+    .describe('variants of less quality are not tried'),
+  predictor: predictor
+    .optional()
+    .describe('what serves the model: builtin, {command: ...} or {url: ...}; default builtin'),
   kubernetes: z
     .strictObject({
-      namespace: text('a namespace').optional().describe('where trials run, default that of the current context'),
+      namespace: text('a namespace')
+        .optional()
+        .describe('where trials run, default that of the current context'),
       pod: z
-        .record(z.string(), z.unknown(), { error: 'expected a pod template with metadata and spec' })
+        .record(z.string(), z.unknown(), {
+          error: 'expected a pod template with metadata and spec',
+        })
         .optional()
         .describe(
           'pod template (metadata, spec) of your own predictor; tuned values go into its container, all else stays as it is. Without an image: laid over the pod of the built-in predictor, e.g. {spec: {tolerations: [...]}}',
         ),
       job: z
-        .record(z.string(), z.unknown(), { error: 'expected a pod template with metadata and spec' })
+        .record(z.string(), z.unknown(), {
+          error: 'expected a pod template with metadata and spec',
+        })
         .optional()
         .describe(
           'laid over the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
         ),
-      container: text('a name').optional().describe('container of the pod that is tuned, default its only one'),
-      port: count(1, 'a port').optional().describe('port it serves on, default the first of the container'),
+      container: text('a name')
+        .optional()
+        .describe('container of the pod that is tuned, default its only one'),
+      port: count(1, 'a port')
+        .optional()
+        .describe('port it serves on, default the first of the container'),
       image: text('an image')
         .optional()
-        .describe('image with `tune` as its entry point: the built-in predictor, and the load generator of every predictor'),
+        .describe(
+          'image with `tune` as its entry point: the built-in predictor, and the load generator of every predictor',
+        ),
       loadFrom: z
         .enum(loadOrigins)
         .optional()
-        .describe('cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses'),
+        .describe(
+          'cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses',
+        ),
       through: z
         .union(
           [
@@ -276,7 +358,9 @@ export const experimentFileSchema = z.strictObject({
                   sectionName: text('a name').optional(),
                 })
                 .optional()
-                .describe('a Gateway (gateway.networking.k8s.io) that an HTTPRoute of each trial hangs on'),
+                .describe(
+                  'a Gateway (gateway.networking.k8s.io) that an HTTPRoute of each trial hangs on',
+                ),
             }),
           ],
           { error: 'expected pod, service, or {gateway: URL, ...}' },
@@ -285,21 +369,31 @@ export const experimentFileSchema = z.strictObject({
         .describe(
           "by which way load takes to a predictor: its pod's address (default), a Service of each trial (default in a mesh), or a gateway before it; what the way adds to the latency is told",
         ),
-      mesh: z.enum(meshes).optional().describe("predictors and load generators get that mesh's sidecar"),
+      mesh: z
+        .enum(meshes)
+        .optional()
+        .describe("predictors and load generators get that mesh's sidecar"),
       scaleUpTimeout: duration
         .optional()
         .describe(
           'how long a pod without a place waits for a node, whatever the autoscaler says; default 10m while it says that it adds one',
         ),
       configureMig: migLayouts.optional(),
-      gpuScheme: z.enum(gpuSchemes).optional().describe('how GPUs are asked for, default: as the nodes that have them are set up'),
+      gpuScheme: z
+        .enum(gpuSchemes)
+        .optional()
+        .describe('how GPUs are asked for, default: as the nodes that have them are set up'),
       dra: z
         .strictObject({
-          deviceClass: text('a DeviceClass').optional().describe('default gpu.nvidia.com, and mig.nvidia.com for slices'),
+          deviceClass: text('a DeviceClass')
+            .optional()
+            .describe('default gpu.nvidia.com, and mig.nvidia.com for slices'),
           sharing: z
             .enum(draSharings)
             .optional()
-            .describe('how a part of a GPU is asked for, default capacity where the driver offers it, else mps'),
+            .describe(
+              'how a part of a GPU is asked for, default capacity where the driver offers it, else mps',
+            ),
         })
         .optional()
         .describe('GPUs by dynamic resource allocation (gpuScheme dra)'),
@@ -308,18 +402,32 @@ export const experimentFileSchema = z.strictObject({
     .describe('backend kubernetes: where and from what'),
   load: z
     .strictObject({
-      arrivals: arrivals.optional().describe(`poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default ${defaults.arrivals}`),
+      arrivals: arrivals
+        .optional()
+        .describe(
+          `poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default ${defaults.arrivals}`,
+        ),
       payload: payload
         .optional()
-        .describe('request bodies: generated, a file, a folder of pictures, or {file, count, items}; default generated'),
-      timeout: duration.optional().describe('deadline of one request; default 10 times the SLO, at least 2s'),
+        .describe(
+          'request bodies: generated, a file, a folder of pictures, or {file, count, items}; default generated',
+        ),
+      timeout: duration
+        .optional()
+        .describe('deadline of one request; default 10 times the SLO, at least 2s'),
       warmUp: warmUp
         .optional()
         .describe(
           'requests before anything is measured, counted in the time of the launch: a number, a file of them, or {requests, atOnce, payload}',
         ),
-      trialTime: duration.optional().describe(`time under open load of one trial, once its server is warm, default ${defaults.trialTime}`),
-      confirmTime: duration.optional().describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),
+      trialTime: duration
+        .optional()
+        .describe(
+          `time under open load of one trial, once its server is warm, default ${defaults.trialTime}`,
+        ),
+      confirmTime: duration
+        .optional()
+        .describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),
     })
     .optional()
     .describe('how trials are loaded'),
@@ -341,19 +449,35 @@ export const experimentFileSchema = z.strictObject({
     ),
   budget: z
     .strictObject({
-      maxTrials: count(1, 'trials').optional().describe(`most trials, default ${defaults.maxTrials}`),
-      timeLimit: duration.optional().describe('for the whole run: no trial begins after it, one under way ends; default none'),
-      cost: money.optional().describe('most that the trials may cost together by the price book, default no limit'),
+      maxTrials: count(1, 'trials')
+        .optional()
+        .describe(`most trials, default ${defaults.maxTrials}`),
+      timeLimit: duration
+        .optional()
+        .describe('for the whole run: no trial begins after it, one under way ends; default none'),
+      cost: money
+        .optional()
+        .describe('most that the trials may cost together by the price book, default no limit'),
     })
     .optional()
     .describe('what the run may spend'),
   stop: z
     .strictObject({
-      tolerance: share.optional().describe(`how much better something untried must be to matter, default ${defaults.tolerance}`),
-      certainty: share.optional().describe(`stop when it is this certain that nothing better is left, default ${defaults.certainty}`),
+      tolerance: share
+        .optional()
+        .describe(
+          `how much better something untried must be to matter, default ${defaults.tolerance}`,
+        ),
+      certainty: share
+        .optional()
+        .describe(
+          `stop when it is this certain that nothing better is left, default ${defaults.certainty}`,
+        ),
       yearlyBill: money
         .optional()
-        .describe('stop when a trial costs more than it may save of this in a year; default the bill of the demand, or of one replica'),
+        .describe(
+          'stop when a trial costs more than it may save of this in a year; default the bill of the demand, or of one replica',
+        ),
     })
     .optional()
     .describe('when the search has found enough'),
@@ -363,25 +487,47 @@ export const experimentFileSchema = z.strictObject({
       `trials at once, default ${defaults.parallel}; on this machine the next one's server starts meanwhile, where cores are left for it and none of its GPUs is used`,
     ),
   seed: count(0, 'a seed').optional().describe(`seed of all randomness, default ${defaults.seed}`),
-  sampler: choice(samplerNames, 'a sampler').optional().describe(`how the next configuration is chosen, default ${defaults.sampler}`),
+  sampler: choice(samplerNames, 'a sampler')
+    .optional()
+    .describe(`how the next configuration is chosen, default ${defaults.sampler}`),
   gpuCatalogue: text('a path')
     .optional()
-    .describe('GPUs of your own (YAML), name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file'),
-  calibration: text('a name').optional().describe('name of what `tune calibrate` measured, or none; default its own'),
+    .describe(
+      'GPUs of your own (YAML), name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file',
+    ),
+  calibration: text('a name')
+    .optional()
+    .describe('name of what `tune calibrate` measured, or none; default its own'),
   prices: text('a path or a provider')
     .optional()
-    .describe(`price book: ${providerNames.join(', ')}, or a file (YAML), relative to this file; default: on-demand list prices`),
-  db: text('a path').optional().describe(`trial store, relative to this file; default ${defaults.db} in the working directory`),
-  out: text('a path').optional().describe('folder for the result files, relative to this file; default tune-results/<experiment>'),
-  send: send.optional().describe('programs that the run is told to while it goes on, by kind; see docs/outputs.md'),
+    .describe(
+      `price book: ${providerNames.join(', ')}, or a file (YAML), relative to this file; default: on-demand list prices`,
+    ),
+  db: text('a path')
+    .optional()
+    .describe(
+      `trial store, relative to this file; default ${defaults.db} in the working directory`,
+    ),
+  out: text('a path')
+    .optional()
+    .describe(
+      'folder for the result files, relative to this file; default tune-results/<experiment>',
+    ),
+  send: send
+    .optional()
+    .describe('programs that the run is told to while it goes on, by kind; see docs/outputs.md'),
   history: z
-    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
+    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
+      error: 'expected true or false',
+    })
     .optional()
     .describe(
       'learn from earlier experiments in the trial store; default true (false: the same seed repeats a run whatever the store holds)',
     ),
   confirm: z
-    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], { error: 'expected true or false' })
+    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
+      error: 'expected true or false',
+    })
     .optional()
     .describe('measure the winner once more, independently; default true'),
 })

@@ -10,14 +10,23 @@ const metricKeys = z.strictObject({
     'as the server writes it: queue_depth, vllm:gpu_cache_usage_perc; of a histogram the name before _bucket',
   ),
   labels: z
-    .record(z.string(), z.union([z.string(), z.number().transform(String)]), { error: 'expected name: value pairs' })
+    .record(z.string(), z.union([z.string(), z.number().transform(String)]), {
+      error: 'expected name: value pairs',
+    })
     .optional()
     .describe('series that have all of these'),
-  max: z.number({ error: 'expected a number' }).optional().describe('over this a configuration is infeasible; default: it is only shown'),
-  from: text(fromForms)
-    .refine((from) => !from.startsWith(':') || ownPort.test(from), { error: `expected ${fromForms}` })
+  max: z
+    .number({ error: 'expected a number' })
     .optional()
-    .describe("where they are: a path on the server, ':8002/metrics' of another port of it, or a URL elsewhere, default /metrics"),
+    .describe('over this a configuration is infeasible; default: it is only shown'),
+  from: text(fromForms)
+    .refine((from) => !from.startsWith(':') || ownPort.test(from), {
+      error: `expected ${fromForms}`,
+    })
+    .optional()
+    .describe(
+      "where they are: a path on the server, ':8002/metrics' of another port of it, or a URL elsewhere, default /metrics",
+    ),
 })
 const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
 /** 'queue_depth', 'queue_depth{model="bert"} <= 20', 'queue_depth <= 20 from :8002/metrics'. */

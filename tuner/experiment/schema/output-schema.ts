@@ -8,7 +8,9 @@ const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canPar
 
 const address = text('a URL').refine((url) => url.includes('${') || isHttp(url), {
   error: 'no http URL',
-  params: { hint: 'write http://HOST:PORT/PATH: for Prometheus http://HOST:9090/api/v1/write, for MLflow http://HOST:5000' },
+  params: {
+    hint: 'write http://HOST:PORT/PATH: for Prometheus http://HOST:9090/api/v1/write, for MLflow http://HOST:5000',
+  },
 })
 
 const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
@@ -28,16 +30,16 @@ const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
 const what: Readonly<Record<OutputKind, string>> = {
   mlflow: 'URL of an MLflow tracking server, e.g. http://mlflow:5000',
   opentelemetry: 'URL of an OTLP/HTTP receiver, e.g. http://collector:4318',
-  prometheus: 'URL of a receiver of remote write (Prometheus with --web.enable-remote-write-receiver, Mimir, VictoriaMetrics, ...)',
+  prometheus:
+    'URL of a receiver of remote write (Prometheus with --web.enable-remote-write-receiver, Mimir, VictoriaMetrics, ...)',
 }
 
 type Entries = { readonly [K in OutputKind]?: OutputAddress }
 
 export const send = z.strictObject(
-  Object.fromEntries(outputKinds.map((kind) => [kind, target.optional().describe(what[kind])])) as Record<
-    OutputKind,
-    z.ZodOptional<typeof target>
-  >,
+  Object.fromEntries(
+    outputKinds.map((kind) => [kind, target.optional().describe(what[kind])]),
+  ) as Record<OutputKind, z.ZodOptional<typeof target>>,
 )
 
 export const outputTargets = (entries: Entries = {}): OutputTarget[] =>
@@ -45,4 +47,6 @@ export const outputTargets = (entries: Entries = {}): OutputTarget[] =>
 
 /** As the experiment file has them. */
 export const sendEntries = (targets: readonly OutputTarget[]): Entries | undefined =>
-  targets.length === 0 ? undefined : Object.fromEntries(targets.map(({ kind, ...rest }) => [kind, rest]))
+  targets.length === 0
+    ? undefined
+    : Object.fromEntries(targets.map(({ kind, ...rest }) => [kind, rest]))

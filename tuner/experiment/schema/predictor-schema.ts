@@ -1,29 +1,44 @@
-/** The experiment file's `predictor`: what serves the model, how it is started and how it is asked. */
+/**
+ * The experiment file's `predictor`: what serves the model, how it is started and how it is asked.
+ */
 import { z } from 'zod'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { serverKinds } from '../../../trials/launchers/server-files/preset.ts'
 import { engineNames } from '../../../trials/predictor/engines/engine-registry.ts'
-import { assumedAcceptance, speculativeMethods } from '../../../trials/predictor/llm/speculative-methods.ts'
+import {
+  assumedAcceptance,
+  speculativeMethods,
+} from '../../../trials/predictor/llm/speculative-methods.ts'
 import { spoken } from '../../../trials/predictor/protocol/spoken.ts'
 import { splitCommand } from '../flags/command-line.ts'
 import { parseBandwidthGBs, parseDurationMs, UnitError } from '../units.ts'
 import { choice, duration, quantity, share, text } from './schema-parts.ts'
 
-const texts = z.record(z.string(), z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]), {
-  error: 'expected name: value pairs',
-})
+const texts = z.record(
+  z.string(),
+  z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]),
+  {
+    error: 'expected name: value pairs',
+  },
+)
 /** Protocols that say nothing of their paths. */
 const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
 const flag = z.boolean({ error: 'expected true or false' })
 const command = z.union([
-  z.array(z.union([z.string(), z.number().transform(String)])).min(1, { error: 'expected a program' }),
+  z
+    .array(z.union([z.string(), z.number().transform(String)]))
+    .min(1, { error: 'expected a program' }),
   quantity(splitCommand, 'a command'),
 ])
 const prepareKeys = z.strictObject({
   command: command.describe(
     'program and arguments with ${prepared} (the folder to fill, which the server is told by the same name) and parameters; never run by a shell',
   ),
-  env: texts.optional().describe('its environment, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}'),
+  env: texts
+    .optional()
+    .describe(
+      'its environment, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}',
+    ),
   inputs: z
     .array(text('a path'))
     .optional()
@@ -33,9 +48,12 @@ const prepareKeys = z.strictObject({
   timeout: duration.optional().describe('how long it may take, default 30m'),
 })
 /** A command in short, or all of it. */
-const prepare = z.union([command.transform((words): z.output<typeof prepareKeys> => ({ command: words })), prepareKeys], {
-  error: 'expected a command, or {command, env, inputs, timeout}',
-})
+const prepare = z.union(
+  [command.transform((words): z.output<typeof prepareKeys> => ({ command: words })), prepareKeys],
+  {
+    error: 'expected a command, or {command, env, inputs, timeout}',
+  },
+)
 const weighted = z.strictObject({
   url: text('a URL').describe('one of the servers'),
   weight: z
@@ -57,27 +75,40 @@ const urls = z
   })
   .min(1, { error: 'expected at least one URL' })
 const kvTransferKeys = z.strictObject({
-  bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s').optional().describe('of each GPU'),
+  bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s')
+    .optional()
+    .describe('of each GPU'),
   latency: duration.optional().describe('of each request beside'),
 })
 /** '25 GB/s, 2ms', or the bandwidth alone. */
 const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
   const [bandwidth = '', latency] = String(given).split(',')
-  return { bandwidth: parseBandwidthGBs(bandwidth), ...(latency !== undefined && { latency: parseDurationMs(latency) }) }
+  return {
+    bandwidth: parseBandwidthGBs(bandwidth),
+    ...(latency !== undefined && { latency: parseDurationMs(latency) }),
+  }
 }, 'a bandwidth, and a latency: 25 GB/s, 2ms')
 const predictorKeys = z.strictObject({
-  kind: choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor').optional().describe('default: what the other keys say'),
+  kind: choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor')
+    .optional()
+    .describe('default: what the other keys say'),
   engine: choice(['auto', ...engineNames], 'an engine')
     .optional()
     .describe('builtin: what runs the model'),
-  command: command.optional().describe('command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell'),
+  command: command
+    .optional()
+    .describe(
+      'command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell',
+    ),
   server: choice(serverKinds, 'a server')
     .optional()
     .describe(
       'command: TensorFlow Serving, Triton, or vLLM, SGLang, TGI and TensorRT-LLM by stated versions; its flags and files are written for each trial, and `command` may be left out',
     ),
   kvTransfer: z
-    .union([kvTransferText, kvTransferKeys], { error: 'expected {bandwidth, latency}, or e.g. 25 GB/s, 2ms' })
+    .union([kvTransferText, kvTransferKeys], {
+      error: 'expected {bandwidth, latency}, or e.g. 25 GB/s, 2ms',
+    })
     .optional()
     .describe(
       'builtin: how keys and values move between simulated pools of prefill and decode servers; default 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms: an assumption',
@@ -87,7 +118,9 @@ const predictorKeys = z.strictObject({
     .array(text('a file'))
     .min(1, { error: 'expected at least one file' })
     .optional()
-    .describe('imported: what `tune import` writes, the files of another tool whose results the trials are; nothing can be run'),
+    .describe(
+      'imported: what `tune import` writes, the files of another tool whose results the trials are; nothing can be run',
+    ),
   urls: urls
     .optional()
     .describe(
@@ -95,18 +128,34 @@ const predictorKeys = z.strictObject({
     ),
   protocol: choice(protocolNames, 'a protocol')
     .optional()
-    .describe(`how it is asked; default ${spoken.tensors[0]}, openai where the SLO is about a stream`),
-  path: text('a path').optional().describe(`path of the inference call, for protocol '${pathNamed}'`),
+    .describe(
+      `how it is asked; default ${spoken.tensors[0]}, openai where the SLO is about a stream`,
+    ),
+  path: text('a path')
+    .optional()
+    .describe(`path of the inference call, for protocol '${pathNamed}'`),
   signature: text('a signature')
     .optional()
-    .describe("protocols 'tfserving': the signature that is called (signature_name); default serving_default, else the model's first"),
-  healthPath: text('a path').optional().describe("path that answers 200 once ready, where it is not the protocol's own"),
-  body: z
-    .union([text('a text'), z.record(z.string(), z.json()).transform((document) => JSON.stringify(document))], {
-      error: 'expected a text or a JSON object',
-    })
+    .describe(
+      "protocols 'tfserving': the signature that is called (signature_name); default serving_default, else the model's first",
+    ),
+  healthPath: text('a path')
     .optional()
-    .describe('request body for protocol \'json\', e.g. {"text": "{{text}}"}; {{text}}, {{image}} and {{int}} are filled in'),
+    .describe("path that answers 200 once ready, where it is not the protocol's own"),
+  body: z
+    .union(
+      [
+        text('a text'),
+        z.record(z.string(), z.json()).transform((document) => JSON.stringify(document)),
+      ],
+      {
+        error: 'expected a text or a JSON object',
+      },
+    )
+    .optional()
+    .describe(
+      'request body for protocol \'json\', e.g. {"text": "{{text}}"}; {{text}}, {{image}} and {{int}} are filled in',
+    ),
   contentType: text('a content type')
     .optional()
     .describe(
@@ -119,24 +168,53 @@ const predictorKeys = z.strictObject({
     ),
   headers: texts
     .optional()
-    .describe('url, command: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}'),
-  http2: flag.optional().describe('url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge'),
-  ca: text('a path').optional().describe('url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file'),
+    .describe(
+      'url, command: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}',
+    ),
+  http2: flag
+    .optional()
+    .describe(
+      'url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge',
+    ),
+  ca: text('a path')
+    .optional()
+    .describe(
+      'url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file',
+    ),
   tls: z
     .strictObject({
-      cert: text('a path').optional().describe("the client's own certificate, for servers that ask for one (PEM), relative to this file"),
-      key: text('a path').optional().describe("that certificate's key (PEM, not encrypted), relative to this file"),
+      cert: text('a path')
+        .optional()
+        .describe(
+          "the client's own certificate, for servers that ask for one (PEM), relative to this file",
+        ),
+      key: text('a path')
+        .optional()
+        .describe("that certificate's key (PEM, not encrypted), relative to this file"),
       ca: text('a path').optional().describe('another place for `ca`'),
     })
     .optional()
     .describe('url, https and grpcs: what the server is shown'),
-  insecureSkipVerify: flag.optional().describe('url, https and grpcs: takes any certificate for good'),
-  env: texts.optional().describe('builtin, command: fixed environment; tuned values win; a value may be ${env:NAME} or ${file:PATH}'),
+  insecureSkipVerify: flag
+    .optional()
+    .describe('url, https and grpcs: takes any certificate for good'),
+  env: texts
+    .optional()
+    .describe(
+      'builtin, command: fixed environment; tuned values win; a value may be ${env:NAME} or ${file:PATH}',
+    ),
   envNames: texts
     .optional()
-    .describe('command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads'),
-  argFormat: z.array(z.string()).optional().describe("command: how an 'args' parameter is written, default ['--${name}=${value}']"),
-  files: texts.optional().describe("command: files written into the trial's folder, path → text with placeholders"),
+    .describe(
+      'command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads',
+    ),
+  argFormat: z
+    .array(z.string())
+    .optional()
+    .describe("command: how an 'args' parameter is written, default ['--${name}=${value}']"),
+  files: texts
+    .optional()
+    .describe("command: files written into the trial's folder, path → text with placeholders"),
   prepare: prepare
     .optional()
     .describe(
@@ -147,15 +225,24 @@ const predictorKeys = z.strictObject({
     .describe(
       'command: sets values on the server while it runs, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; of those that stand nowhere else another value starts no other server',
     ),
-  cwd: text('a path').optional().describe('command: working directory, relative to this file; default: its folder'),
+  cwd: text('a path')
+    .optional()
+    .describe('command: working directory, relative to this file; default: its folder'),
   acceptance: share
     .optional()
     .describe(
       `builtin: of a language model that is simulated or emulated with speculative decoding, probability that a draft token is accepted; an assumption, default ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
     ),
-  readyTimeout: duration.optional().describe('how long it may take to be ready, default 60s, of vllm, sglang, tgi and tensorrt-llm 15m'),
+  readyTimeout: duration
+    .optional()
+    .describe(
+      'how long it may take to be ready, default 60s, of vllm, sglang, tgi and tensorrt-llm 15m',
+    ),
 })
 type PredictorEntry = z.output<typeof predictorKeys>
-export const predictor = z.union([z.literal('builtin').transform((): PredictorEntry => ({ kind: 'builtin' })), predictorKeys], {
-  error: 'expected builtin, or an object with engine, command or url',
-})
+export const predictor = z.union(
+  [z.literal('builtin').transform((): PredictorEntry => ({ kind: 'builtin' })), predictorKeys],
+  {
+    error: 'expected builtin, or an object with engine, command or url',
+  },
+)

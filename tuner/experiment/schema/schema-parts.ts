@@ -1,8 +1,20 @@
-/** What the schema of the experiment file is made of: quantities, texts and choices, each with an error that says what was expected. */
+/**
+ * What the schema of the experiment file is made of: quantities, texts and choices, each with an
+ * error that says what was expected.
+ */
 import { z } from 'zod'
-import { parseCount, parseDurationMs, parseMoney, parseRateRps, parseShare, UnitError } from '../units.ts'
+import {
+  parseCount,
+  parseDurationMs,
+  parseMoney,
+  parseRateRps,
+  parseShare,
+  UnitError,
+} from '../units.ts'
 
-/** Text or number in, whatever `parse` makes of it out; its UnitError becomes an issue with a hint. */
+/**
+ * Text or number in, whatever `parse` makes of it out; its UnitError becomes an issue with a hint.
+ */
 export function quantity<T>(parse: (input: string | number) => T, what: string) {
   return z
     .union([z.string(), z.number()], { error: `expected ${what}` })
@@ -18,8 +30,12 @@ export function quantity<T>(parse: (input: string | number) => T, what: string) 
     .describe(what)
 }
 
-/** A text of its own small language, or the long form. The long form's schema validates what the short one was read as. */
-export const text = (what: string) => z.string({ error: `expected ${what}` }).min(1, { error: `expected ${what}, found an empty text` })
+/**
+ * A text of its own small language, or the long form. The long form's schema validates what the
+ * short one was read as.
+ */
+export const text = (what: string) =>
+  z.string({ error: `expected ${what}` }).min(1, { error: `expected ${what}, found an empty text` })
 export const choice = <const T extends readonly [string, ...string[]]>(names: T, what: string) =>
   z.enum(names, { error: `expected ${what}: ${names.join(', ')}` })
 

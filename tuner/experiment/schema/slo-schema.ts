@@ -1,7 +1,14 @@
 /** The `slo` of the experiment file: a short form, an object, or a list of limits. */
 import { z } from 'zod'
 import { byMetric, latencyMetricNames, latencyMetrics } from '../../../profiler/latency-metrics.ts'
-import { joinedSlo, parseClassSlo, parseSlo, parseSloLimit, parseSloPercentile, type SloEntry } from '../parse-slo.ts'
+import {
+  joinedSlo,
+  parseClassSlo,
+  parseSlo,
+  parseSloLimit,
+  parseSloPercentile,
+  type SloEntry,
+} from '../parse-slo.ts'
 import { UnitError } from '../units.ts'
 import { choice, quantity, share } from './schema-parts.ts'
 
@@ -11,7 +18,9 @@ const latencyLimit = quantity(parseSloLimit, 'a duration such as 50ms, 2s')
 const sloKeys = z.strictObject({
   percentile: percentile
     .optional()
-    .describe('which percentile of the latencies must keep the limit, or share of requests every limit; default p99'),
+    .describe(
+      'which percentile of the latencies must keep the limit, or share of requests every limit; default p99',
+    ),
   limit: latencyLimit.optional().describe('the latency it must stay at or below, e.g. 50ms'),
   errorRate: share.optional().describe('highest tolerated share of failed requests, default 0.1%'),
   metric: choice(latencyMetricNames, 'a latency')
@@ -20,7 +29,11 @@ const sloKeys = z.strictObject({
       `of streamed answers: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default e2e`,
     ),
   ...byMetric((metric) =>
-    latencyLimit.optional().describe(`of streamed answers: limit of ${latencyMetrics[metric].what}; a request must keep all limits`),
+    latencyLimit
+      .optional()
+      .describe(
+        `of streamed answers: limit of ${latencyMetrics[metric].what}; a request must keep all limits`,
+      ),
   ),
 })
 const sloListed = z.strictObject({
@@ -30,7 +43,11 @@ const sloListed = z.strictObject({
   errorRate: share.optional(),
 })
 const sloList = z
-  .array(z.union([quantity(parseSlo, 'an SLO such as ttft<200ms'), sloListed], { error: 'expected {metric, limit} or ttft<200ms' }))
+  .array(
+    z.union([quantity(parseSlo, 'an SLO such as ttft<200ms'), sloListed], {
+      error: 'expected {metric, limit} or ttft<200ms',
+    }),
+  )
   .min(1, { error: 'expected at least one limit' })
   .transform((listed, context): SloEntry => {
     try {
@@ -42,15 +59,23 @@ const sloList = z
     }
   })
   .describe('limits of a joint SLO: a request must keep every one')
-export const slo = z.union([quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList], {
-  error: 'expected an SLO such as 50ms, p95<80ms, or {percentile, limit, errorRate}, or a list of {metric, limit}',
-})
+export const slo = z.union(
+  [quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList],
+  {
+    error:
+      'expected an SLO such as 50ms, p95<80ms, or {percentile, limit, errorRate}, or a list of {metric, limit}',
+  },
+)
 
 /** Of a class of requests. */
 export const classSlo = z.union(
   [
     quantity(parseClassSlo, 'limits such as ttft<300ms tpot<30ms'),
-    z.strictObject(byMetric((metric) => latencyLimit.optional().describe(`limit of ${latencyMetrics[metric].what}`))),
+    z.strictObject(
+      byMetric((metric) =>
+        latencyLimit.optional().describe(`limit of ${latencyMetrics[metric].what}`),
+      ),
+    ),
   ],
   { error: 'expected limits such as ttft<300ms tpot<30ms, or {ttft, tpot, e2e}' },
 )

@@ -10,13 +10,24 @@ test('a number, a file, or all of it; read again as it was kept', () => {
   expect(load(bert).load.warmUp).toBeUndefined()
   write('texts.txt', 'one\ntwo\n')
   const experiment = loadFile(file('{atOnce: 8, payload: texts.txt}'))
-  expect(experiment.load.warmUp).toEqual({ atOnce: 8, payload: { kind: 'texts', path: path('texts.txt'), seed: 1 } })
+  expect(experiment.load.warmUp).toEqual({
+    atOnce: 8,
+    payload: { kind: 'texts', path: path('texts.txt'), seed: 1 },
+  })
   const kept = JSON.parse(JSON.stringify(experiment.document))
-  expect(experimentFromDocument(kept, 'bert-1', { cwd: '/', machine }).load.warmUp).toEqual(experiment.load.warmUp)
+  expect(experimentFromDocument(kept, 'bert-1', { cwd: '/', machine }).load.warmUp).toEqual(
+    experiment.load.warmUp,
+  )
 })
 
 test('what cannot be sent is named', () => {
-  expect(problemLines(() => loadFile(file('none.jsonl')))).toEqual([expect.stringContaining('no payload file')])
-  expect(problemLines(() => loadFile(file('{atOnce: 2}')))).toEqual([expect.stringContaining('no requests to warm up with')])
-  expect(problemLines(() => load({ ...bert, warmUp: '3', backend: 'simulated' }))).toEqual([expect.stringContaining('always warm')])
+  expect(problemLines(() => loadFile(file('none.jsonl')))).toEqual([
+    expect.stringContaining('no payload file'),
+  ])
+  expect(problemLines(() => loadFile(file('{atOnce: 2}')))).toEqual([
+    expect.stringContaining('no requests to warm up with'),
+  ])
+  expect(problemLines(() => load({ ...bert, warmUp: '3', backend: 'simulated' }))).toEqual([
+    expect.stringContaining('always warm'),
+  ])
 })

@@ -3,11 +3,17 @@ import { z } from 'zod'
 import { count, quantity, text } from './schema-parts.ts'
 
 const warmUpKeys = z.strictObject({
-  requests: count(1, 'requests').optional().describe('how many; default: every request of its payload once'),
-  atOnce: count(1, 'requests').optional().describe('sent together, for servers that batch, default 1'),
+  requests: count(1, 'requests')
+    .optional()
+    .describe('how many; default: every request of its payload once'),
+  atOnce: count(1, 'requests')
+    .optional()
+    .describe('sent together, for servers that batch, default 1'),
   payload: text('a path')
     .optional()
-    .describe('requests of its own, as load.payload takes them, relative to this file; default: those that are measured'),
+    .describe(
+      'requests of its own, as load.payload takes them, relative to this file; default: those that are measured',
+    ),
 })
 /** 100, or the path of a file. */
 const short = quantity((given): z.output<typeof warmUpKeys> => {

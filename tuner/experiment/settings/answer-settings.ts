@@ -8,26 +8,44 @@ import type { Context } from '../context.ts'
 import { defaults } from '../names.ts'
 import { formatShare } from '../units.ts'
 
-export function resolveAnswers(context: Pick<Context, 'entries' | 'report' | 'pathAt'>): AnswerRules {
+export function resolveAnswers(
+  context: Pick<Context, 'entries' | 'report' | 'pathAt'>,
+): AnswerRules {
   const { entries, report } = context
   const { from = defaults.golden, tolerance } = entries.golden ?? {}
-  const expect = Object.entries(entries.expect ?? {}).map(([path, { value, tolerance }]): Expectation => {
-    const at = ['expect', path]
-    const steps = stepsOf(path)
-    if (steps === undefined || steps.length === 0)
-      report(at, `'${path}' is no path`, 'write e.g. outputs.logits.data[0] or predictions[0].label')
-    if (value === undefined && tolerance === undefined) report(at, `neither a value nor a tolerance at ${path}`, 'say what stands there')
-    return { path, value, tolerance }
-  })
-  if (from !== 'first' && from !== 'off') return { expect, golden: givenAnswers(context, from), tolerance }
+  const expect = Object.entries(entries.expect ?? {}).map(
+    ([path, { value, tolerance }]): Expectation => {
+      const at = ['expect', path]
+      const steps = stepsOf(path)
+      if (steps === undefined || steps.length === 0)
+        report(
+          at,
+          `'${path}' is no path`,
+          'write e.g. outputs.logits.data[0] or predictions[0].label',
+        )
+      if (value === undefined && tolerance === undefined)
+        report(at, `neither a value nor a tolerance at ${path}`, 'say what stands there')
+      return { path, value, tolerance }
+    },
+  )
+  if (from !== 'first' && from !== 'off')
+    return { expect, golden: givenAnswers(context, from), tolerance }
   if (from === 'off' && expect.some(({ value }) => value === undefined))
-    report(['expect'], 'a tolerance without a value, and no golden answers', 'give the value, or leave out golden: off')
+    report(
+      ['expect'],
+      'a tolerance without a value, and no golden answers',
+      'give the value, or leave out golden: off',
+    )
   return { expect, golden: from, tolerance }
 }
 
-function givenAnswers({ report, pathAt }: Pick<Context, 'report' | 'pathAt'>, from: string): AnswerRules['golden'] {
+function givenAnswers(
+  { report, pathAt }: Pick<Context, 'report' | 'pathAt'>,
+  from: string,
+): AnswerRules['golden'] {
   const file = pathAt(['golden'], from)
-  const hint = 'write first, off, or a JSON Lines file: the whole answer to each request of the payload, in its order'
+  const hint =
+    'write first, off, or a JSON Lines file: the whole answer to each request of the payload, in its order'
   try {
     if (!existsSync(file)) throw new Error(`no file ${file}`)
     const lines = readText(file, 'data')
@@ -51,7 +69,10 @@ function parsed(line: string, place: string): unknown {
 
 /** The keys `expect` and `golden` of the document. */
 export const answerEntries = ({ expect, golden, tolerance }: AnswerRules) => ({
-  expect: expect.length === 0 ? undefined : Object.fromEntries(expect.map(({ path, ...rest }) => [path, rest])),
+  expect:
+    expect.length === 0
+      ? undefined
+      : Object.fromEntries(expect.map(({ path, ...rest }) => [path, rest])),
   golden: {
     from: typeof golden === 'object' ? golden.file : golden,
     tolerance: tolerance === undefined ? undefined : formatShare(tolerance),

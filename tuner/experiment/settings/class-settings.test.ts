@@ -15,8 +15,12 @@ const two = withPayload(
 test('requests are of the classes, as often as their shares say, and the same again from the store', () => {
   const experiment = loadFile(two)
   const requests = llmRequests(experiment.load.payload)
-  const chats = requests.filter(({ promptTokens, outputTokens }) => promptTokens === 300 && outputTokens === 200)
-  const summaries = requests.filter(({ promptTokens, outputTokens }) => promptTokens > 1500 && outputTokens === 100)
+  const chats = requests.filter(
+    ({ promptTokens, outputTokens }) => promptTokens === 300 && outputTokens === 200,
+  )
+  const summaries = requests.filter(
+    ({ promptTokens, outputTokens }) => promptTokens > 1500 && outputTokens === 100,
+  )
   expect([requests.length, chats.length, summaries.length]).toEqual([2048, 1434, 614])
   expect(experiment.document.load).toMatchObject({
     payload: {
@@ -32,33 +36,54 @@ test('requests are of the classes, as often as their shares say, and the same ag
 
 describe('SLOs of their own', () => {
   const ofChat = (rest: string, slo = 'slo: p90 ttft<2s') =>
-    two.replace('slo: ttft<1s', slo).replace('outputTokens: 200}', `outputTokens: 200, slo: ${rest}}`)
+    two
+      .replace('slo: ttft<1s', slo)
+      .replace('outputTokens: 200}', `outputTokens: 200, slo: ${rest}}`)
   const chat = (metric: string, limitMs: number) => ({ metric, limitMs, requestClass: 'chat' })
 
   test('hold beside that of the classes without, and come back from the store', () => {
     const experiment = loadFile(ofChat('{ttft: 300ms, tpot: 30ms}'))
     const limits = [{ metric: 'ttft', limitMs: 2000 }, chat('ttft', 300), chat('tpot', 30)]
-    expect(experiment.slo).toEqual({ percentile: 0.9, limitMs: 2000, maxErrorRate: 0.001, limits, classes: ['chat', 'summary'] })
+    expect(experiment.slo).toEqual({
+      percentile: 0.9,
+      limitMs: 2000,
+      maxErrorRate: 0.001,
+      limits,
+      classes: ['chat', 'summary'],
+    })
     expect(experiment.document).toMatchObject({
       slo: { percentile: 'p90', ttft: '2s' },
       load: { payload: { classes: { chat: { slo: { ttft: '300ms', tpot: '30ms' } } } } },
     })
-    expect(experimentFromDocument(experiment.document, 'e-1', { cwd: '/', machine }).slo).toEqual(experiment.slo)
+    expect(experimentFromDocument(experiment.document, 'e-1', { cwd: '/', machine }).slo).toEqual(
+      experiment.slo,
+    )
     expect(loadFile(ofChat("'ttft<300ms tpot<30ms'")).slo).toEqual(experiment.slo)
   })
 
   test('without any, each class keeps the one SLO by itself', () => {
     const { slo } = loadFile(two)
-    expect(slo).toEqual({ percentile: 0.99, limitMs: 1000, maxErrorRate: 0.001, metric: 'ttft', classes: ['chat', 'summary'] })
+    expect(slo).toEqual({
+      percentile: 0.99,
+      limitMs: 1000,
+      maxErrorRate: 0.001,
+      metric: 'ttft',
+      classes: ['chat', 'summary'],
+    })
   })
 
   test('of every class need no other', () => {
-    const each = ofChat('{ttft: 300ms}', 'slo: {percentile: p90}').replace('outputTokens: 100}', 'outputTokens: 100, slo: 20s}')
+    const each = ofChat('{ttft: 300ms}', 'slo: {percentile: p90}').replace(
+      'outputTokens: 100}',
+      'outputTokens: 100, slo: 20s}',
+    )
     expect(loadFile(each).slo).toMatchObject({
       percentile: 0.9,
       limits: [chat('ttft', 300), { metric: 'e2e', limitMs: 20_000, requestClass: 'summary' }],
     })
-    expect(problemLines(() => loadFile(each.replace('{percentile: p90}', 'ttft<1s'))).join()).toMatch(/every class has its own/)
+    expect(
+      problemLines(() => loadFile(each.replace('{percentile: p90}', 'ttft<1s'))).join(),
+    ).toMatch(/every class has its own/)
   })
 
   test.each([
@@ -94,7 +119,10 @@ test('a class that cannot be read is told once', () => {
 
 test.each([
   ['model: llama-3.1-8b\nslo: ttft<1s\nload: {payload: {classes: {}}}\n', 'no class'],
-  ['model: bert\nslo: 50ms\nload: {payload: {classes: {a: {share: 100%, inputTokens: 3, outputTokens: 2}}}}\n', 'language models'],
+  [
+    'model: bert\nslo: 50ms\nload: {payload: {classes: {a: {share: 100%, inputTokens: 3, outputTokens: 2}}}}\n',
+    'language models',
+  ],
   [withPayload('classes: {a: {share: 100%, inputTokens: 3}}'), 'outputTokens'],
 ])('%j is refused', (text, message) => {
   expect(problemLines(() => loadFile(text)).join('\n')).toContain(message)

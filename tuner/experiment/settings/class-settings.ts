@@ -1,11 +1,16 @@
-/** Classes of requests as they are written in the experiment file: what each is, and what is wrong with them together. */
+/**
+ * Classes of requests as they are written in the experiment file: what each is, and what is wrong
+ * with them together.
+ */
 import type { LengthDistribution, PromptClass } from '../../../profiler/prompt-spec.ts'
 import { countsByShare } from '../../../profiler/protocols/request-classes.ts'
 import type { SloLimit } from '../../../profiler/types.ts'
 import type { Context } from '../context.ts'
 import { limitsOf, type SloEntry } from '../parse-slo.ts'
 
-type ClassEntries = Readonly<Record<string, Omit<PromptClass, 'name'> & { readonly slo?: SloEntry }>>
+type ClassEntries = Readonly<
+  Record<string, Omit<PromptClass, 'name'> & { readonly slo?: SloEntry }>
+>
 
 /** Shares are written to the per cent, and thirds do not come to a whole. */
 const shareTolerance = 0.005
@@ -30,11 +35,22 @@ export function resolveClasses(
   streamed: boolean,
 ): readonly PromptClass[] {
   const at = ['load', 'payload', 'classes']
-  const named = Object.entries(classes).map(([name, { slo: _, ...entry }]): PromptClass => ({ name, ...entry }))
-  if (!streamed) report(at, 'classes of requests are of prompts for language models', 'of other models write items: 1:70, 8:30, say')
+  const named = Object.entries(classes).map(
+    ([name, { slo: _, ...entry }]): PromptClass => ({ name, ...entry }),
+  )
+  if (!streamed)
+    report(
+      at,
+      'classes of requests are of prompts for language models',
+      'of other models write items: 1:70, 8:30, say',
+    )
   for (const key of ['inputTokens', 'outputTokens', 'turns', 'lengths'] as const)
     if (beside[key] !== undefined)
-      report(['load', 'payload', key], `${key} beside classes, which have lengths of their own`, 'keep one of the two')
+      report(
+        ['load', 'payload', key],
+        `${key} beside classes, which have lengths of their own`,
+        'keep one of the two',
+      )
   if (named.length === 0) {
     report(at, 'no class', 'write e.g. chat: {share: 70%, inputTokens: 300, outputTokens: 200}')
     return named
@@ -59,14 +75,23 @@ export function resolveClasses(
   return named
 }
 
-/** Limits that classes have of their own. @param general whether there are limits for those that have none */
+/**
+ * Limits that classes have of their own. @param general whether there are limits for those that
+ * have none
+ */
 export function classLimits({ report, broken, entries }: Context, general: boolean): SloLimit[] {
   const classes = Object.entries<ClassEntries[string]>(entries.load?.payload?.classes ?? {})
   const at = ['load', 'payload', 'classes']
-  const own = classes.map(([name, { slo = {} }]) => limitsOf(slo).map((limit): SloLimit => ({ ...limit, requestClass: name })))
+  const own = classes.map(([name, { slo = {} }]) =>
+    limitsOf(slo).map((limit): SloLimit => ({ ...limit, requestClass: name })),
+  )
   const without = classes.flatMap(([name], i) => (own[i]!.length > 0 ? [] : [name]))
   if (without.length < classes.length && without.length > 0 && !general && !broken.has('load'))
-    report([...at, without[0]!], `no SLO for ${without.join(', ')}`, 'give it limits of its own, or write `slo` for the classes without')
+    report(
+      [...at, without[0]!],
+      `no SLO for ${without.join(', ')}`,
+      'give it limits of its own, or write `slo` for the classes without',
+    )
   if (classes.length > 0 && without.length === 0 && general)
     report(
       ['slo'],

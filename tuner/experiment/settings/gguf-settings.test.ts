@@ -16,8 +16,12 @@ test('more sequences than llama.cpp takes are refused where they are written, be
     protocol: 'openai',
   })
   const asked = (more: object) => problemLines(() => load({ ...flags(), ...more }))
-  expect(asked({ param: ['maxNumSeqs=64,512'] })).toEqual([expect.stringMatching(/maxNumSeqs: 512 sequences, but llama.cpp takes 256/)])
-  expect(asked({ pin: ['maxNumSeqs=300'] })).toEqual([expect.stringMatching(/maxNumSeqs: 300 sequences, but llama.cpp takes 256/)])
+  expect(asked({ param: ['maxNumSeqs=64,512'] })).toEqual([
+    expect.stringMatching(/maxNumSeqs: 512 sequences, but llama.cpp takes 256/),
+  ])
+  expect(asked({ pin: ['maxNumSeqs=300'] })).toEqual([
+    expect.stringMatching(/maxNumSeqs: 300 sequences, but llama.cpp takes 256/),
+  ])
 })
 
 test('requests are cut to the context, unless its length is tuned: then all configurations get the same', () => {
@@ -27,5 +31,7 @@ test('requests are cut to the context, unless its length is tuned: then all conf
   expect(payload({ pin: ['maxModelLen=512'] })).not.toHaveProperty('asDrawn')
   const tuned = load({ ...flags(), param: ['maxModelLen=512,1024'] })
   expect(tuned.load.payload).toMatchObject({ asDrawn: true })
-  expect(experimentFromDocument(tuned.document, tuned.name, { cwd: path(), machine }).load.payload).toEqual(tuned.load.payload)
+  expect(
+    experimentFromDocument(tuned.document, tuned.name, { cwd: path(), machine }).load.payload,
+  ).toEqual(tuned.load.payload)
 })

@@ -4,12 +4,22 @@ import { useWorkspace } from '../testing/workspace.ts'
 
 const workspace = useWorkspace()
 const load = (kubernetes: object) =>
-  workspace.loadFile(stringify({ model: 'bert', slo: '50ms', backend: 'kubernetes', devices: 'cpu', kubernetes }))
+  workspace.loadFile(
+    stringify({ model: 'bert', slo: '50ms', backend: 'kubernetes', devices: 'cpu', kubernetes }),
+  )
 
 test('a pod with an image is the predictor; one without is laid over the built-in predictor’s', () => {
-  const own = load({ pod: { spec: { containers: [{ name: 'web', image: 'i', ports: [{ containerPort: 9 }] }] } } })
-  expect(own).toMatchObject({ predictor: { kind: 'command' }, kubernetes: { container: 'web', port: 9 } })
-  const overlay = { metadata: { labels: { team: 'a' } }, spec: { tolerations: [], containers: [{ name: 'predictor', tty: true }] } }
+  const own = load({
+    pod: { spec: { containers: [{ name: 'web', image: 'i', ports: [{ containerPort: 9 }] }] } },
+  })
+  expect(own).toMatchObject({
+    predictor: { kind: 'command' },
+    kubernetes: { container: 'web', port: 9 },
+  })
+  const overlay = {
+    metadata: { labels: { team: 'a' } },
+    spec: { tolerations: [], containers: [{ name: 'predictor', tty: true }] },
+  }
   const laidOver = load({ pod: overlay, job: { spec: { nodeSelector: { pool: 'load' } } } })
   expect(laidOver).toMatchObject({
     predictor: { kind: 'builtin' },
@@ -20,21 +30,36 @@ test('a pod with an image is the predictor; one without is laid over the built-i
 test('a way that leads to each trial is taken as it is written', () => {
   const through = { gateway: 'http://gw', headers: { host: '${service}.example' } }
   expect(load({ through }).kubernetes).toEqual({ through })
-  expect(load({ through: 'service', mesh: 'istio' }).kubernetes).toEqual({ through: 'service', mesh: 'istio' })
+  expect(load({ through: 'service', mesh: 'istio' }).kubernetes).toEqual({
+    through: 'service',
+    mesh: 'istio',
+  })
 })
 
 test.each([
-  [{ pod: { spec: { containers: [{ name: 'web' }] } } }, /container web has no image.*its own container is called predictor/s],
+  [
+    { pod: { spec: { containers: [{ name: 'web' }] } } },
+    /container web has no image.*its own container is called predictor/s,
+  ],
   [{ pod: { spec: { containers: [{ tty: true }] } } }, /a container without a name/],
   [
     { job: { spec: { containers: [{ name: 'predictor' }] } } },
     /kubernetes.job: container predictor has no image.*its own container is called load/s,
   ],
-  [{ job: { tolerations: [] } }, /kubernetes.job: 'tolerations' is no part of a pod template.*it has metadata and spec/s],
+  [
+    { job: { tolerations: [] } },
+    /kubernetes.job: 'tolerations' is no part of a pod template.*it has metadata and spec/s,
+  ],
   [{ pod: { spec: [] } }, /kubernetes.pod.spec: expected an object/],
-  [{ through: 'service', loadFrom: 'port-forward' }, /kubernetes.through with loadFrom port-forward.*leave loadFrom out/s],
+  [
+    { through: 'service', loadFrom: 'port-forward' },
+    /kubernetes.through with loadFrom port-forward.*leave loadFrom out/s,
+  ],
   [{ through: { gateway: 'gw' } }, /'gw' is no URL/],
-  [{ through: { gateway: 'http://gw' } }, /cannot know which trial is meant.*parent: \{name, namespace\}/s],
+  [
+    { through: { gateway: 'http://gw' } },
+    /cannot know which trial is meant.*parent: \{name, namespace\}/s,
+  ],
   [{ through: 'mesh' }, /expected pod, service, or \{gateway: URL/],
 ])('%j is an error with its place and what to do', (kubernetes, message) => {
   expect(() => load(kubernetes)).toThrow(message)

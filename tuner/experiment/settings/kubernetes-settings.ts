@@ -30,7 +30,11 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
     checkOverlay(given.pod, 'pod', builtinContainer, report)
     return given
   }
-  if (entries.predictor?.command !== undefined || entries.predictor?.engine !== undefined || serverUrlOf(entries.predictor) !== undefined)
+  if (
+    entries.predictor?.command !== undefined ||
+    entries.predictor?.engine !== undefined ||
+    serverUrlOf(entries.predictor) !== undefined
+  )
     report(
       ['predictor'],
       'a predictor beside a pod template',
@@ -40,23 +44,46 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
   const names = containers.map((container) => String(container.name))
   const container = given.container ?? (names.length === 1 ? names[0] : undefined)
   if (container === undefined)
-    report(['kubernetes', 'pod'], `kubernetes.pod: which of its containers is tuned: ${names.join(', ')}?`, 'say container: NAME')
+    report(
+      ['kubernetes', 'pod'],
+      `kubernetes.pod: which of its containers is tuned: ${names.join(', ')}?`,
+      'say container: NAME',
+    )
   else if (!names.includes(container))
-    report(['kubernetes', 'container'], `kubernetes.container: the pod has no container ${container}`, `it has ${names.join(', ')}`)
-  const port = given.port ?? containers.find(({ name }) => name === container)?.ports?.[0]?.containerPort
+    report(
+      ['kubernetes', 'container'],
+      `kubernetes.container: the pod has no container ${container}`,
+      `it has ${names.join(', ')}`,
+    )
+  const port =
+    given.port ?? containers.find(({ name }) => name === container)?.ports?.[0]?.containerPort
   return { ...given, container, port: typeof port === 'number' ? port : undefined }
 }
 
-/** A way beside the pod's own address is taken from inside the cluster, and has to lead to one trial among several. */
-function checkThrough({ through, loadFrom = 'cluster' }: Pick<KubernetesSpec, 'through' | 'loadFrom'>, report: Context['report']): void {
+/**
+ * A way beside the pod's own address is taken from inside the cluster, and has to lead to one trial
+ * among several.
+ */
+function checkThrough(
+  { through, loadFrom = 'cluster' }: Pick<KubernetesSpec, 'through' | 'loadFrom'>,
+  report: Context['report'],
+): void {
   if (through === undefined || through === 'pod') return
   const at = ['kubernetes', 'through']
   if (loadFrom !== 'cluster')
-    report(at, `kubernetes.through with loadFrom ${loadFrom}: from outside the cluster nobody takes that way`, 'leave loadFrom out')
+    report(
+      at,
+      `kubernetes.through with loadFrom ${loadFrom}: from outside the cluster nobody takes that way`,
+      'leave loadFrom out',
+    )
   if (through === 'service') return
   const url = through.gateway.replaceAll('${service}', 's').replaceAll('${namespace}', 'n')
   if (!URL.canParse(url) || !['http:', 'https:'].includes(new URL(url).protocol))
-    report([...at, 'gateway'], `kubernetes.through.gateway: '${through.gateway}' is no URL`, "e.g. 'http://gateway.istio-system.svc'")
+    report(
+      [...at, 'gateway'],
+      `kubernetes.through.gateway: '${through.gateway}' is no URL`,
+      "e.g. 'http://gateway.istio-system.svc'",
+    )
   else if (!tellsTrialsApart(through))
     report(
       at,
@@ -65,21 +92,42 @@ function checkThrough({ through, loadFrom = 'cluster' }: Pick<KubernetesSpec, 't
     )
 }
 
-/** A pod template with an image is the user's own predictor; one without is laid over the pod of the built-in predictor. */
+/**
+ * A pod template with an image is the user's own predictor; one without is laid over the pod of the
+ * built-in predictor.
+ */
 export const isOwnPredictor = (pod: Readonly<Record<string, unknown>> | undefined): boolean =>
   pod !== undefined && containersOf(pod).some(({ image }) => image !== undefined)
 
 /** Of a pod that is made here the user may say more, but adds no container by mistake. */
-function checkOverlay(over: Readonly<Record<string, unknown>>, key: 'pod' | 'job', container: string, report: Context['report']): void {
+function checkOverlay(
+  over: Readonly<Record<string, unknown>>,
+  key: 'pod' | 'job',
+  container: string,
+  report: Context['report'],
+): void {
   const at = ['kubernetes', key]
   for (const name of Object.keys(over).filter((name) => name !== 'metadata' && name !== 'spec'))
-    report([...at, name], `kubernetes.${key}: '${name}' is no part of a pod template`, 'it has metadata and spec')
+    report(
+      [...at, name],
+      `kubernetes.${key}: '${name}' is no part of a pod template`,
+      'it has metadata and spec',
+    )
   for (const part of ['metadata', 'spec'])
-    if (over[part] !== undefined && (typeof over[part] !== 'object' || over[part] === null || Array.isArray(over[part])))
-      report([...at, part], `kubernetes.${key}.${part}: expected an object`, `e.g. ${key}: {spec: {tolerations: [...]}}`)
+    if (
+      over[part] !== undefined &&
+      (typeof over[part] !== 'object' || over[part] === null || Array.isArray(over[part]))
+    )
+      report(
+        [...at, part],
+        `kubernetes.${key}.${part}: expected an object`,
+        `e.g. ${key}: {spec: {tolerations: [...]}}`,
+      )
   const listed = (over.spec as { containers?: unknown } | null | undefined)?.containers
   if (listed === undefined) return
-  for (const name of Array.isArray(listed) ? listed.map((one: Container | null) => one?.name) : [undefined])
+  for (const name of Array.isArray(listed)
+    ? listed.map((one: Container | null) => one?.name)
+    : [undefined])
     if (name !== container)
       report(
         [...at, 'spec', 'containers'],
@@ -92,12 +140,18 @@ function checkOverlay(over: Readonly<Record<string, unknown>>, key: 'pod' | 'job
 export function containersOf(pod: Readonly<Record<string, unknown>>): Container[] {
   const spec = pod.spec as { containers?: unknown } | null | undefined
   if (!Array.isArray(spec?.containers)) return []
-  return (spec.containers as (Container | null)[]).filter((container): container is Container => typeof container?.name === 'string')
+  return (spec.containers as (Container | null)[]).filter(
+    (container): container is Container => typeof container?.name === 'string',
+  )
 }
 
 /** A pod that holds GPUs has a price only if their model is known. */
 export function checkPodGpu({ report }: Context, space: SearchSpace): void {
   const has = (name: string) => space.parameters.some((parameter) => parameter.name === name)
   if (has('gpus') && !has('gpu'))
-    report(['kubernetes', 'pod'], 'the pod asks for a GPU, but not for which', 'say it: --gpus T4, or --pin gpu=T4')
+    report(
+      ['kubernetes', 'pod'],
+      'the pod asks for a GPU, but not for which',
+      'say it: --gpus T4, or --pin gpu=T4',
+    )
 }

@@ -1,4 +1,6 @@
-/** `metrics` of the experiment file: what of the server's own metrics is read, and what bounds it. */
+/**
+ * `metrics` of the experiment file: what of the server's own metrics is read, and what bounds it.
+ */
 import type { AskedMetric } from '../../../profiler/prometheus.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
@@ -6,16 +8,31 @@ import type { Context } from '../context.ts'
 
 const usualPlace = '/metrics'
 
-export function resolveMetrics({ entries, report }: Pick<Context, 'entries' | 'report'>, predictor: PredictorTemplate): AskedMetric[] {
-  const asked = (entries.metrics ?? []).map(({ from, ...rest }): AskedMetric => ({ ...rest, from: from ?? usualPlace }))
+export function resolveMetrics(
+  { entries, report }: Pick<Context, 'entries' | 'report'>,
+  predictor: PredictorTemplate,
+): AskedMetric[] {
+  const asked = (entries.metrics ?? []).map(
+    ({ from, ...rest }): AskedMetric => ({ ...rest, from: from ?? usualPlace }),
+  )
   if (asked.length === 0) return asked
   if (entries.backend === 'simulated')
-    report(['metrics'], 'metrics of a server are not read with backend simulated', 'leave them out, or use backend: local or kubernetes')
-  const grpc = predictor.kind !== 'builtin' && protocolTable[predictor.protocol].transport === 'grpc'
-  const forwarded = entries.backend === 'kubernetes' && entries.kubernetes?.loadFrom === 'port-forward'
+    report(
+      ['metrics'],
+      'metrics of a server are not read with backend simulated',
+      'leave them out, or use backend: local or kubernetes',
+    )
+  const grpc =
+    predictor.kind !== 'builtin' && protocolTable[predictor.protocol].transport === 'grpc'
+  const forwarded =
+    entries.backend === 'kubernetes' && entries.kubernetes?.loadFrom === 'port-forward'
   for (const { name, from } of asked) {
     if (grpc && !/^(https?)?:/i.test(from))
-      report(['metrics'], `${name}: a gRPC port has no ${from}`, 'give its HTTP port: from: ":8002/metrics"')
+      report(
+        ['metrics'],
+        `${name}: a gRPC port has no ${from}`,
+        'give its HTTP port: from: ":8002/metrics"',
+      )
     if (forwarded && from.startsWith(':'))
       report(
         ['metrics'],
@@ -26,4 +43,5 @@ export function resolveMetrics({ entries, report }: Pick<Context, 'entries' | 'r
   return asked
 }
 
-export const metricEntries = (asked: readonly AskedMetric[]) => (asked.length === 0 ? undefined : asked.map((metric) => ({ ...metric })))
+export const metricEntries = (asked: readonly AskedMetric[]) =>
+  asked.length === 0 ? undefined : asked.map((metric) => ({ ...metric }))

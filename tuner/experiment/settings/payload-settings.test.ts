@@ -18,26 +18,47 @@ describe('numbers of items', () => {
     [8, { kind: 'fixed', items: 8 }, '8'],
     ['1..16', { kind: 'uniform', from: 1, to: 16 }, '1..16'],
     ['1, 2,4', { kind: 'weighted', items: [1, 2, 4], weights: [1, 1, 1] }, '1:1, 2:1, 4:1'],
-    ['1:70%, 8:20, 32:0.5', { kind: 'weighted', items: [1, 8, 32], weights: [70, 20, 0.5] }, '1:70, 8:20, 32:0.5'],
+    [
+      '1:70%, 8:20, 32:0.5',
+      { kind: 'weighted', items: [1, 8, 32], weights: [70, 20, 0.5] },
+      '1:70, 8:20, 32:0.5',
+    ],
     ['lognormal:4,0.6', { kind: 'lognormal', median: 4, sigma: 0.6 }, 'lognormal:4,0.6'],
   ])('%s', (text, counts, written) => {
     expect(parseItems(text)).toEqual(counts)
     expect(formatItems(parseItems(text))).toBe(written)
     expect(parseItems(written)).toEqual(counts)
   })
-  test.each(['', '0', '-1', '1.5', '4..2', '1:', '1:0', '1:2:3', '5000', 'lognormal:0,1', 'normal:1,2'])("'%s' is none", (text) => {
+  test.each([
+    '',
+    '0',
+    '-1',
+    '1.5',
+    '4..2',
+    '1:',
+    '1:0',
+    '1:2:3',
+    '5000',
+    'lognormal:0,1',
+    'normal:1,2',
+  ])("'%s' is none", (text) => {
     expect(() => parseItems(text)).toThrow(`'${text}' is no number of items`)
   })
 })
 
 describe('traces', () => {
   test('times alone, with or without a header; other columns mean nothing without one', () => {
-    expect(readTrace(write('a.csv', '0\n10.5, 7\n\n20\n'), 'a.csv')).toEqual({ atMs: [0, 10.5, 20] })
+    expect(readTrace(write('a.csv', '0\n10.5, 7\n\n20\n'), 'a.csv')).toEqual({
+      atMs: [0, 10.5, 20],
+    })
     expect(readTrace(write('a.csv', 'time\n0\n10\n'), 'a.csv')).toEqual({ atMs: [0, 10] })
   })
   test('items and bodies by their columns', () => {
     const order = { file: join(folder, 'a.csv'), lines: [2, 4], items: [1, 8], bodies: [3, 0] }
-    expect(readTrace(write('a.csv', 'body;ms;size\n3;0;1\n\n0;5;8\n'), 'a.csv')).toEqual({ atMs: [0, 5], order })
+    expect(readTrace(write('a.csv', 'body;ms;size\n3;0;1\n\n0;5;8\n'), 'a.csv')).toEqual({
+      atMs: [0, 5],
+      order,
+    })
   })
   test.each([
     ['ms,items\n0,1\nx,1\n', "a.csv:3: 'x' is no time in ms"],

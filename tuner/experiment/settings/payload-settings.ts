@@ -4,7 +4,8 @@ import type { ItemCounts, PayloadSource } from '../../../profiler/payload-source
 import { typeOfFile } from '../../../profiler/protocols/request-forms.ts'
 import { UnitError } from '../units.ts'
 
-const itemsHint = "write 4, 1..16 (each as often), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
+const itemsHint =
+  "write 4, 1..16 (each as often), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
 const payloadHint =
   'JSON Lines (one request body a line), .txt (one text a line), a folder of JPEG and PNG files, or one file that is the whole request (.jpg, .wav, ...)'
 const mostItems = 4096
@@ -33,7 +34,9 @@ export function parseItems(input: string | number): ItemCounts {
   if (parts.length === 1 && parts[0]!.length === 1) return { kind: 'fixed', items: whole(text) }
   const weights = parts.map(([, weight, ...more]) => {
     const share = weight === undefined ? 1 : Number(weight.replace(/%$/, ''))
-    return weight !== '' && more.length === 0 && share > 0 && Number.isFinite(share) ? share : fail()
+    return weight !== '' && more.length === 0 && share > 0 && Number.isFinite(share)
+      ? share
+      : fail()
   })
   return { kind: 'weighted', items: parts.map(([items = '']) => whole(items)), weights }
 }
@@ -57,7 +60,8 @@ export function payloadKind(path: string): 'file' | 'texts' | 'images' {
   if (!existsSync(path)) throw new UnitError(`no payload file ${path}`, payloadHint)
   const about = statSync(path)
   if (about.isDirectory()) {
-    if (!readdirSync(path).some((name) => /\.(jpe?g|png)$/i.test(name))) throw new UnitError(`${path} holds no picture`, payloadHint)
+    if (!readdirSync(path).some((name) => /\.(jpe?g|png)$/i.test(name)))
+      throw new UnitError(`${path} holds no picture`, payloadHint)
     return 'images'
   }
   if (!about.isFile()) throw new UnitError(`${path} is no file`, payloadHint)
@@ -72,9 +76,15 @@ export const payloadKindByName = (path: string): ReturnType<typeof payloadKind> 
 /** The keys of `load.payload`. */
 export const payloadEntries = (payload: PayloadSource): Record<string, unknown> => ({
   ...(payload.kind !== 'generated' && { file: payload.path }),
-  ...(payload.kind !== 'file' && { count: payload.count, items: payload.items && formatItems(payload.items) }),
+  ...(payload.kind !== 'file' && {
+    count: payload.count,
+    items: payload.items && formatItems(payload.items),
+  }),
 })
 
-/** The content type of a file that is one whole request; undefined for one that holds requests. @param said as the user has it, for files that names do not tell */
+/**
+ * The content type of a file that is one whole request; undefined for one that holds requests.
+ * @param said as the user has it, for files that names do not tell
+ */
 export const wholeType = (path: string, said: string | undefined): string | undefined =>
   /\.jsonl?$|\.ndjson$/i.test(path) ? undefined : (said ?? typeOfFile(path))

@@ -1,8 +1,16 @@
-/** Pools of prefill and decode servers in a space: what goes together, where they can be had, and what is assumed of them. */
+/**
+ * Pools of prefill and decode servers in a space: what goes together, where they can be had, and
+ * what is assumed of them.
+ */
 import { parameterValues } from '../../../search/space.ts'
 import type { Parameter, SearchSpace } from '../../../search/types.ts'
 import type { LanguageServer } from '../../../trials/launchers/server-files/language-programs.ts'
-import { assumedTransfers, gpusOfMachine, pooledEngines, splitCondition } from '../../../trials/launchers/simulated/llm-pools.ts'
+import {
+  assumedTransfers,
+  gpusOfMachine,
+  pooledEngines,
+  splitCondition,
+} from '../../../trials/launchers/simulated/llm-pools.ts'
 import { isStarted, type PredictorTemplate } from '../../../trials/launchers/template.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { poolParameters } from '../../../trials/resources.ts'
@@ -10,19 +18,29 @@ import type { Context } from '../context.ts'
 import { defaults } from '../names.ts'
 import { splitParameters } from '../tensor-parallel.ts'
 
-const isOfPools = ({ name }: Parameter): boolean => (poolParameters as readonly string[]).includes(name)
+const isOfPools = ({ name }: Parameter): boolean =>
+  (poolParameters as readonly string[]).includes(name)
 
 /** The most servers that a parameter asks for. */
 const mostOf = (parameter: Parameter): number =>
   Math.max(...(parameterValues(parameter) ?? [(parameter as { max: number }).max]).map(Number))
 
 /** Whether any configuration has pools. */
-const hasPools = ({ parameters }: SearchSpace): boolean => parameters.some((parameter) => isOfPools(parameter) && mostOf(parameter) > 0)
+const hasPools = ({ parameters }: SearchSpace): boolean =>
+  parameters.some((parameter) => isOfPools(parameter) && mostOf(parameter) > 0)
 
-/** Leaves out servers of one kind without the other, and where both are choices, GPUs of theirs that cannot hand over to each other. @param server that is modelled */
-export function poolConditions(parameters: readonly Parameter[], server: LanguageServer = llmDefaults.engine): string[] {
+/**
+ * Leaves out servers of one kind without the other, and where both are choices, GPUs of theirs that
+ * cannot hand over to each other. @param server that is modelled
+ */
+export function poolConditions(
+  parameters: readonly Parameter[],
+  server: LanguageServer = llmDefaults.engine,
+): string[] {
   if (parameters.filter(isOfPools).length < poolParameters.length) return []
-  const split = splitParameters.every((name) => parameters.some((parameter) => parameter.name === name))
+  const split = splitParameters.every((name) =>
+    parameters.some((parameter) => parameter.name === name),
+  )
   return [
     '(prefillReplicas == 0 and decodeReplicas == 0) or (prefillReplicas > 0 and decodeReplicas > 0)',
     ...(split ? [splitCondition(server)] : []),
@@ -31,8 +49,15 @@ export function poolConditions(parameters: readonly Parameter[], server: Languag
 
 const example = '--param prefillReplicas=0,1,2 --param decodeReplicas=0,1,2'
 
-/** Pools are simulated, of the servers whose way of handing over is modelled; what runs already may be told by its numbers. */
-export function checkPools({ entries, report }: Context, predictor: PredictorTemplate, space: SearchSpace): void {
+/**
+ * Pools are simulated, of the servers whose way of handing over is modelled; what runs already may
+ * be told by its numbers.
+ */
+export function checkPools(
+  { entries, report }: Context,
+  predictor: PredictorTemplate,
+  space: SearchSpace,
+): void {
   const named = space.parameters.filter(isOfPools)
   if (!hasPools(space)) {
     const decodeGpus = space.parameters.find(({ name }) => name === 'decodeGpus')
@@ -43,17 +68,26 @@ export function checkPools({ entries, report }: Context, predictor: PredictorTem
         `tune them: ${example}`,
       )
     if (predictor.kind === 'builtin' && predictor.kvTransfer !== undefined)
-      report(['predictor', 'kvTransfer'], 'kvTransfer: no configuration has pools of prefill and decode servers', `tune them: ${example}`)
+      report(
+        ['predictor', 'kvTransfer'],
+        'kvTransfer: no configuration has pools of prefill and decode servers',
+        `tune them: ${example}`,
+      )
     return
   }
   const { name } = named.find((parameter) => mostOf(parameter) > 0)!
   const at = [Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space', name]
   if (named.length < poolParameters.length) {
     const other = poolParameters.find((one) => one !== name)
-    report(at, `${name} without ${other}: neither kind of servers answers alone`, `give both: ${example}`)
+    report(
+      at,
+      `${name} without ${other}: neither kind of servers answers alone`,
+      `give both: ${example}`,
+    )
   }
   if (!isStarted(predictor)) return
-  const standsFor = predictor.kind === 'builtin' ? (predictor.standsFor ?? llmDefaults.engine) : undefined
+  const standsFor =
+    predictor.kind === 'builtin' ? (predictor.standsFor ?? llmDefaults.engine) : undefined
   if (standsFor === undefined || (entries.backend ?? defaults.backend) !== 'simulated')
     report(
       at,

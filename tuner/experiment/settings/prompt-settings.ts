@@ -3,7 +3,8 @@ import type { LengthDistribution, PromptClass, PromptSpec } from '../../../profi
 import type { Slo } from '../../../profiler/types.ts'
 import { formatDuration, formatShare, UnitError } from '../units.ts'
 
-const hint = 'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'
+const hint =
+  'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'
 
 /** '512', '100..500', 'normal:512,128', 'lognormal:120,0.9'; throws a UnitError. */
 export function parseLengths(input: string | number): LengthDistribution {
@@ -13,11 +14,14 @@ export function parseLengths(input: string | number): LengthDistribution {
   const fixed = whole(text)
   if (fixed !== undefined) return { kind: 'fixed', tokens: fixed }
   const [from, to, ...more] = text.split('..').map(whole)
-  if (from !== undefined && to !== undefined && more.length === 0 && from <= to) return { kind: 'uniform', from, to }
+  if (from !== undefined && to !== undefined && more.length === 0 && from <= to)
+    return { kind: 'uniform', from, to }
   const [, kind, first, second] = /^(normal|lognormal):\s*([\d.]+)\s*,\s*([\d.]+)$/.exec(text) ?? []
   const [a, b] = [Number(first), Number(second)]
   if (kind !== undefined && a > 0 && b >= 0)
-    return kind === 'normal' ? { kind, mean: a, deviation: b } : { kind: 'lognormal', median: a, sigma: b }
+    return kind === 'normal'
+      ? { kind, mean: a, deviation: b }
+      : { kind: 'lognormal', median: a, sigma: b }
   throw new UnitError(`'${input}' is no length in tokens`, hint)
 }
 
@@ -61,14 +65,26 @@ const promptKeys = [
   'tokenizer',
 ] as const
 
-/** Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys and of what is given beside them. */
+/**
+ * Chat-like where nothing is said: the profiler's own default. Undefined without any of the keys
+ * and of what is given beside them.
+ */
 export function promptsOf(
   given: PromptEntries,
   { recorded, classes, file }: Pick<PromptSpec, 'recorded' | 'classes' | 'file'> = {},
 ): PromptSpec | undefined {
   const none = recorded === undefined && classes === undefined && file === undefined
   if (none && promptKeys.every((key) => given[key] === undefined)) return undefined
-  const { inputTokens, outputTokens, sharedPrefixTokens, prefixes, turns, conversations, ignoreEos, tokenizer } = given
+  const {
+    inputTokens,
+    outputTokens,
+    sharedPrefixTokens,
+    prefixes,
+    turns,
+    conversations,
+    ignoreEos,
+    tokenizer,
+  } = given
   return {
     ...(recorded && { recorded }),
     ...(classes && { classes }),
@@ -99,18 +115,30 @@ export const promptEntries = (
       : prompts.file === undefined && lengthsEntry({ inputTokens, outputTokens })),
 })
 
-const lengthsEntry = ({ inputTokens, outputTokens }: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>) => ({
+const lengthsEntry = ({
+  inputTokens,
+  outputTokens,
+}: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>) => ({
   inputTokens: formatLengths(inputTokens),
   outputTokens: formatLengths(outputTokens),
 })
 
 function classEntry(of: PromptClass, slo: Slo) {
   const own = limitEntries(slo, of.name)
-  return { share: formatShare(of.share), ...lengthsEntry(of), ...(Object.keys(own).length > 0 && { slo: own }) }
+  return {
+    share: formatShare(of.share),
+    ...lengthsEntry(of),
+    ...(Object.keys(own).length > 0 && { slo: own }),
+  }
 }
 
 /** The limits of a class, or of no class, as `slo` has them: latency → '300ms'. */
-export const limitEntries = ({ limits = [] }: Slo, requestClass: string | undefined): Record<string, string> =>
+export const limitEntries = (
+  { limits = [] }: Slo,
+  requestClass: string | undefined,
+): Record<string, string> =>
   Object.fromEntries(
-    limits.filter((limit) => limit.requestClass === requestClass).map(({ metric, limitMs }) => [metric, formatDuration(limitMs)]),
+    limits
+      .filter((limit) => limit.requestClass === requestClass)
+      .map(({ metric, limitMs }) => [metric, formatDuration(limitMs)]),
   )

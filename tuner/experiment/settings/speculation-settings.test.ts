@@ -11,15 +11,26 @@ import { acceptanceNotice } from './speculation-settings.ts'
 const { load, path } = useWorkspace()
 const modelled = { model: 'llama-3.1-8b', slo: 'tpot<20ms', backend: 'simulated', gpus: 'H100' }
 const started = { model: 'meta-llama/Llama-3.1-8B', slo: 'tpot<20ms' }
-const whatIsWrong = (flags: Record<string, unknown>) => problemsOf(() => load(flags)).map(({ what }) => what)
+const whatIsWrong = (flags: Record<string, unknown>) =>
+  problemsOf(() => load(flags)).map(({ what }) => what)
 
 test('tokens are tuned, method and model are said once, and an experiment of a store is the same', () => {
   const pin = ['speculativeMethod=eagle3', 'speculativeModel=org/eagle']
-  const experiment = load({ ...modelled, param: ['speculativeTokens=0,2,4'], pin, acceptance: '65%' })
+  const experiment = load({
+    ...modelled,
+    param: ['speculativeTokens=0,2,4'],
+    pin,
+    acceptance: '65%',
+  })
   expect(valuesOf(experiment, 'speculativeTokens')).toEqual([0, 2, 4])
-  expect(experiment.pins).toMatchObject({ speculativeMethod: 'eagle3', speculativeModel: 'org/eagle' })
+  expect(experiment.pins).toMatchObject({
+    speculativeMethod: 'eagle3',
+    speculativeModel: 'org/eagle',
+  })
   expect(experiment.predictor).toMatchObject({ kind: 'builtin', acceptance: 0.65 })
-  expect(experimentFromDocument(experiment.document, experiment.name, { cwd: path(), machine })).toMatchObject({
+  expect(
+    experimentFromDocument(experiment.document, experiment.name, { cwd: path(), machine }),
+  ).toMatchObject({
     predictor: experiment.predictor,
     space: { parameters: experiment.space.parameters },
   })
@@ -33,10 +44,13 @@ test('every figure of a modelled server says what it assumes', () => {
   const { caveat } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
   expect(caveat).toMatch(assumed)
   expect(caveat).not.toMatch(/\.$/)
-  expect(acceptanceNotice(load({ ...modelled, param, acceptance: '0.5' })).join()).toContain('with probability 0.5,')
+  expect(acceptanceNotice(load({ ...modelled, param, acceptance: '0.5' })).join()).toContain(
+    'with probability 0.5,',
+  )
   expect(acceptanceNotice(load(modelled))).toEqual([])
   expect(acceptanceNotice(load({ ...modelled, param: ['speculativeTokens=0'] }))).toEqual([])
-  const measured = (speculativeTokens: number) => measuredOf(experiment, 'simulated', { gpu: 'H100', speculativeTokens })
+  const measured = (speculativeTokens: number) =>
+    measuredOf(experiment, 'simulated', { gpu: 'H100', speculativeTokens })
   expect([measured(0).acceptance, measured(4).acceptance]).toEqual([undefined, 0.3])
   // Of a server that runs for real nothing is assumed.
   expect(acceptanceNotice(load({ ...started, server: 'vllm', param }))).toEqual([])
@@ -58,7 +72,11 @@ test.each<[string, Record<string, unknown>, string]>([
 })
 
 test.each<[string, Record<string, unknown>, string]>([
-  ['a method that what deploys does not have', { pin: ['speculativeMethod=draft'] }, 'vllm has no speculativeMethod draft'],
+  [
+    'a method that what deploys does not have',
+    { pin: ['speculativeMethod=draft'] },
+    'vllm has no speculativeMethod draft',
+  ],
   [
     'a draft model that is not known',
     { server: 'sglang', pin: ['speculativeMethod=draft', 'speculativeModel=org/unheard-of'] },
@@ -69,14 +87,24 @@ test.each<[string, Record<string, unknown>, string]>([
     { param: [], pin: ['speculativeMethod=ngram'] },
     'speculativeMethod means nothing where no tokens are drafted',
   ],
-  ['a name that is no method', { pin: ['speculativeMethod=medusa'] }, "speculativeMethod: unknown speculativeMethod 'medusa'"],
+  [
+    'a name that is no method',
+    { pin: ['speculativeMethod=medusa'] },
+    "speculativeMethod: unknown speculativeMethod 'medusa'",
+  ],
 ])('modelled: %s', (_, flags, what) => {
-  expect(whatIsWrong({ ...modelled, param: ['speculativeTokens=0,4'], ...flags })).toEqual([expect.stringContaining(what)])
+  expect(whatIsWrong({ ...modelled, param: ['speculativeTokens=0,4'], ...flags })).toEqual([
+    expect.stringContaining(what),
+  ])
 })
 
 test('it means nothing of what is no language model, and an acceptance nothing of what runs for real', () => {
-  expect(whatIsWrong({ model: 'bert', slo: '50ms', param: ['speculativeTokens=0,4'] }).join()).toMatch(/speculativeTokens/)
-  expect(whatIsWrong({ ...started, server: 'vllm', acceptance: '0.5' })).toEqual(["'acceptance' means nothing for a command predictor"])
+  expect(
+    whatIsWrong({ model: 'bert', slo: '50ms', param: ['speculativeTokens=0,4'] }).join(),
+  ).toMatch(/speculativeTokens/)
+  expect(whatIsWrong({ ...started, server: 'vllm', acceptance: '0.5' })).toEqual([
+    "'acceptance' means nothing for a command predictor",
+  ])
   expect(whatIsWrong({ model: 'bert', slo: '50ms', acceptance: '0.5' })).toEqual([
     'acceptance means nothing but of a language model that is modelled',
   ])
@@ -85,5 +113,11 @@ test('it means nothing of what is no language model, and an acceptance nothing o
 test('modelled, EAGLE-3 follows from the model itself, and servers differ in what they have', () => {
   const flags = { ...modelled, param: ['speculativeTokens=0,4'] }
   expect(() => load({ ...flags, pin: ['speculativeMethod=eagle3'] })).not.toThrow()
-  expect(() => load({ ...flags, server: 'sglang', pin: ['speculativeMethod=draft', 'speculativeModel=llama-3.2-1b'] })).not.toThrow()
+  expect(() =>
+    load({
+      ...flags,
+      server: 'sglang',
+      pin: ['speculativeMethod=draft', 'speculativeModel=llama-3.2-1b'],
+    }),
+  ).not.toThrow()
 })

@@ -1,17 +1,31 @@
-/** Speculative decoding in an experiment: whether the server can draft so, and what its figures rest on. */
+/**
+ * Speculative decoding in an experiment: whether the server can draft so, and what its figures rest
+ * on.
+ */
 import { parameterValues } from '../../../search/space.ts'
 import type { SearchSpace } from '../../../search/types.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
-import { draftsFault, isLanguageServer, type LanguageServer } from '../../../trials/launchers/server-files/language-programs.ts'
+import {
+  draftsFault,
+  isLanguageServer,
+  type LanguageServer,
+} from '../../../trials/launchers/server-files/language-programs.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { draftOf } from '../../../trials/predictor/llm/speculation.ts'
-import { assumedAcceptance, defaultMethod, type SpeculativeMethod } from '../../../trials/predictor/llm/speculative-methods.ts'
+import {
+  assumedAcceptance,
+  defaultMethod,
+  type SpeculativeMethod,
+} from '../../../trials/predictor/llm/speculative-methods.ts'
 import type { Context } from '../context.ts'
 import { languageModelOf } from '../predictor-template.ts'
 import type { Experiment } from '../types.ts'
 
-const valuesOf = ({ parameters }: Pick<SearchSpace, 'parameters'>, name: string): readonly (number | string)[] | undefined => {
+const valuesOf = (
+  { parameters }: Pick<SearchSpace, 'parameters'>,
+  name: string,
+): readonly (number | string)[] | undefined => {
   const found = parameters.find((parameter) => parameter.name === name)
   return found && (parameterValues(found) ?? [Number.POSITIVE_INFINITY])
 }
@@ -23,20 +37,36 @@ function methodsIn(space: Pick<SearchSpace, 'parameters'>): readonly Speculative
   return (valuesOf(space, 'speculativeMethod') ?? [defaultMethod]) as readonly SpeculativeMethod[]
 }
 
-/** The server of language models that is started, or modelled; undefined for one of the user's own, whose words these are not. */
+/**
+ * The server of language models that is started, or modelled; undefined for one of the user's own,
+ * whose words these are not.
+ */
 function serverOf(predictor: PredictorTemplate): LanguageServer | undefined {
   if (predictor.kind === 'builtin') return predictor.standsFor ?? llmDefaults.engine
   const kind = predictor.kind === 'command' ? predictor.server?.kind : undefined
   return kind !== undefined && isLanguageServer(kind) ? kind : undefined
 }
 
-/** A server must have the method, and the draft model must be known. Of a model that is no language model other checks tell. */
-export function checkSpeculation({ report, entries, own }: Context, predictor: PredictorTemplate, space: SearchSpace): void {
+/**
+ * A server must have the method, and the draft model must be known. Of a model that is no language
+ * model other checks tell.
+ */
+export function checkSpeculation(
+  { report, entries, own }: Context,
+  predictor: PredictorTemplate,
+  space: SearchSpace,
+): void {
   const at = (name: string) => [Object.hasOwn(entries.pin ?? {}, name) ? 'pin' : 'space', name]
-  const names = ['speculativeTokens', 'speculativeMethod', 'speculativeModel'].filter((name) => valuesOf(space, name) !== undefined)
+  const names = ['speculativeTokens', 'speculativeMethod', 'speculativeModel'].filter(
+    (name) => valuesOf(space, name) !== undefined,
+  )
   if (names.length === 0) return
   if (predictor.kind === 'builtin' && predictor.engine === 'gguf') {
-    report(at(names[0]!), `${names[0]}: the built-in predictor drafts nothing through llama.cpp`, 'leave it out')
+    report(
+      at(names[0]!),
+      `${names[0]}: the built-in predictor drafts nothing through llama.cpp`,
+      'leave it out',
+    )
     return
   }
   const server = serverOf(predictor)
@@ -45,18 +75,35 @@ export function checkSpeculation({ report, entries, own }: Context, predictor: P
   const methods = methodsIn(space)
   if (methods.length === 0)
     for (const name of names.filter((each) => each !== 'speculativeTokens'))
-      report(at(name), `${name} means nothing where no tokens are drafted`, 'say how many: speculativeTokens: [0, 2, 4]')
+      report(
+        at(name),
+        `${name} means nothing where no tokens are drafted`,
+        'say how many: speculativeTokens: [0, 2, 4]',
+      )
   const models = valuesOf(space, 'speculativeModel')
   for (const method of methods) {
     // Modelled, the layer of EAGLE-3 follows from the model itself.
     const model = models === undefined ? undefined : String(models[0])
-    const fault = draftsFault(server, method, method === 'eagle3' && target !== undefined ? (model ?? '') : model)
-    if (fault) report(at(valuesOf(space, 'speculativeMethod') ? 'speculativeMethod' : 'speculativeTokens'), fault.what, fault.hint)
+    const fault = draftsFault(
+      server,
+      method,
+      method === 'eagle3' && target !== undefined ? (model ?? '') : model,
+    )
+    if (fault)
+      report(
+        at(valuesOf(space, 'speculativeMethod') ? 'speculativeMethod' : 'speculativeTokens'),
+        fault.what,
+        fault.hint,
+      )
     else if (target !== undefined && method === 'draft')
       for (const name of models ?? []) {
         const unknown = problemOf(() => draftOf(method, target, String(name), own.architectures))
         if (unknown)
-          report(at('speculativeModel'), `speculativeModel: ${unknown.message}`, 'a model of the catalogue, or one under architectures')
+          report(
+            at('speculativeModel'),
+            `speculativeModel: ${unknown.message}`,
+            'a model of the catalogue, or one under architectures',
+          )
       }
   }
 }
@@ -71,13 +118,21 @@ function problemOf(find: () => unknown): DeviceModelError | undefined {
   }
 }
 
-/** What the figures of a modelled server with drafts rest on; none where nothing is drafted, or nothing modelled. */
-export function acceptanceNotice({ predictor, space }: Pick<Experiment, 'predictor' | 'space'>): string[] {
+/**
+ * What the figures of a modelled server with drafts rest on; none where nothing is drafted, or
+ * nothing modelled.
+ */
+export function acceptanceNotice({
+  predictor,
+  space,
+}: Pick<Experiment, 'predictor' | 'space'>): string[] {
   const methods = predictor.kind === 'builtin' ? methodsIn(space) : []
   if (predictor.kind !== 'builtin' || methods.length === 0) return []
   const { acceptance } = predictor
   const said =
-    acceptance === undefined ? methods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ') : String(acceptance)
+    acceptance === undefined
+      ? methods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')
+      : String(acceptance)
   return [
     `Speculative decoding rests on an ASSUMPTION: a draft token is accepted with probability ${said}, each by itself, whatever is asked. What it comes to, trials of the server itself tell: then say it as predictor.acceptance.`,
   ]

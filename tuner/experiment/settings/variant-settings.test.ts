@@ -22,26 +22,43 @@ describe('variants', () => {
     expect(valuesOf(strict, 'variant')).toEqual(['base', 'short'])
     expect(strict.notices).toEqual(['Left out, for less quality than 0.92: small (0.913)'])
     expect(qualityOf(strict.variants)!({ variant: 'small' })).toBe(0.913)
-    expect(loadFile('model: bert\nslo: 50ms\n').space.parameters.map(({ name }) => name)).not.toContain('variant')
+    expect(
+      loadFile('model: bert\nslo: 50ms\n').space.parameters.map(({ name }) => name),
+    ).not.toContain('variant')
   })
 
   test('change the model, its files, its engine and what comes with them', () => {
     write('int8.onnx', '')
-    const { predictor } = loadFile(`${three}  int8: {quality: 0.91, path: int8.onnx}\n`, { devices: 'cpu' })
+    const { predictor } = loadFile(`${three}  int8: {quality: 0.91, path: int8.onnx}\n`, {
+      devices: 'cpu',
+    })
     const launched = (variant: string) => withVariant(predictor, { variant, batchSize: 4 })
-    expect(launched('base')).toMatchObject({ template: { model: 'bert', engine: 'auto' }, configuration: { batchSize: 4 } })
+    expect(launched('base')).toMatchObject({
+      template: { model: 'bert', engine: 'auto' },
+      configuration: { batchSize: 4 },
+    })
     expect(launched('base').configuration).not.toHaveProperty('variant')
     expect(launched('short').configuration).toEqual({ batchSize: 4, sequenceLength: 64 })
     expect(launched('small').template.model).toBe('distilbert')
-    expect(launched('int8').template).toMatchObject({ model: 'bert', engine: 'onnx', env: { MODEL_PATH: path('int8.onnx') } })
-    expect(withVariant(predictor, { variant: 'short', sequenceLength: 32 }).configuration).toEqual({ sequenceLength: 32 })
+    expect(launched('int8').template).toMatchObject({
+      model: 'bert',
+      engine: 'onnx',
+      env: { MODEL_PATH: path('int8.onnx') },
+    })
+    expect(withVariant(predictor, { variant: 'short', sequenceLength: 32 }).configuration).toEqual({
+      sequenceLength: 32,
+    })
   })
 
   test('of an architecture leave the files of the model aside', () => {
     write('big.onnx', '')
-    const text = 'model: {path: big.onnx}\nslo: 50ms\nvariants: {big: {quality: 1}, tiny: {quality: 0.5, model: bert-tiny}}\n'
+    const text =
+      'model: {path: big.onnx}\nslo: 50ms\nvariants: {big: {quality: 1}, tiny: {quality: 0.5, model: bert-tiny}}\n'
     const { predictor } = loadFile(text, { devices: 'cpu' })
-    expect(withVariant(predictor, { variant: 'big' }).template).toMatchObject({ engine: 'onnx', env: { MODEL_PATH: path('big.onnx') } })
+    expect(withVariant(predictor, { variant: 'big' }).template).toMatchObject({
+      engine: 'onnx',
+      env: { MODEL_PATH: path('big.onnx') },
+    })
     const tiny = withVariant(predictor, { variant: 'tiny' }).template
     expect(tiny).toMatchObject({ model: 'bert-tiny', engine: 'auto' })
     expect(tiny).not.toHaveProperty('env.MODEL_PATH')
@@ -49,7 +66,8 @@ describe('variants', () => {
 
   test('have each their own physics: a smaller model is expected to serve more', () => {
     const { priorLogRate } = problemOf(loadFile(three, { devices: 'emulated' }), defaultPriceBook)
-    const rate = (variant: string) => priorLogRate!({ variant, cpuCores: 8, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 8 })!
+    const rate = (variant: string) =>
+      priorLogRate!({ variant, cpuCores: 8, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 8 })!
     expect(rate('small')).toBeGreaterThan(rate('base') + 0.3)
     expect(rate('short')).toBeGreaterThan(rate('base') + 0.3)
   })
@@ -67,11 +85,13 @@ describe('variants', () => {
 
   test('reach a command by their name', () => {
     const variants = 'variants: {org/large: {quality: 2}, org/small: {quality: 1}}\n'
-    const experiment = loadFile(`model: m\nslo: 50ms\npredictor: {command: 'serve \${variant}'}\n${variants}`)
+    const experiment = loadFile(
+      `model: m\nslo: 50ms\npredictor: {command: 'serve \${variant}'}\n${variants}`,
+    )
     expect(valuesOf(experiment, 'variant')).toEqual(['org/large', 'org/small'])
-    expect(problemLines(() => loadFile(`model: m\nslo: 50ms\npredictor: {command: serve}\n${variants}`))).toEqual([
-      expect.stringContaining('parameter variant (server) reaches the predictor nowhere'),
-    ])
+    expect(
+      problemLines(() => loadFile(`model: m\nslo: 50ms\npredictor: {command: serve}\n${variants}`)),
+    ).toEqual([expect.stringContaining('parameter variant (server) reaches the predictor nowhere')])
   })
 })
 
@@ -79,10 +99,18 @@ test.each([
   ['model: bert\nslo: 50ms\nminQuality: 0.9\n', 'e.yaml:3:13 a least quality without variants'],
   [`${three}minQuality: 0.99\n`, 'e.yaml:7:13 no variant has a quality of 0.99'],
   [`${three}space: {variant: [base, tall]}\n`, "e.yaml:7:18 no variant 'tall'"],
-  [`${three}  other: {quality: 1, model: bort}\n`, "e.yaml:7:30 variant other: unknown model 'bort'"],
-  [`${three}  other: {quality: 1, path: gone.onnx}\n`, expect.stringContaining('variant other: no file or folder')],
+  [
+    `${three}  other: {quality: 1, model: bort}\n`,
+    "e.yaml:7:30 variant other: unknown model 'bort'",
+  ],
+  [
+    `${three}  other: {quality: 1, path: gone.onnx}\n`,
+    expect.stringContaining('variant other: no file or folder'),
+  ],
   [
     'model: m\nslo: 50ms\npredictor: {url: "http://x"}\nvariants: {a: {quality: 1}}\n',
     'e.yaml:4:11 variants of a server that runs already',
   ],
-])('refused: %s', (text, problem) => expect(problemLines(() => loadFile(text))).toContainEqual(problem))
+])('refused: %s', (text, problem) =>
+  expect(problemLines(() => loadFile(text))).toContainEqual(problem),
+)

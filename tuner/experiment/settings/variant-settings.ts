@@ -1,4 +1,6 @@
-/** Model variants of an experiment: which there are, how good each is, and which are good enough. */
+/**
+ * Model variants of an experiment: which there are, how good each is, and which are good enough.
+ */
 import type { Configuration } from '../../../search/types.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError, namesNear } from '../../../trials/devices/device-model-error.ts'
@@ -16,24 +18,34 @@ export function resolveVariants(
   kind: string,
   devicesUsed: Experiment['devicesUsed'],
 ): readonly Variant[] {
-  const variants = Object.entries(entries.variants ?? {}).map(([name, { quality, model, path, values }]): Variant => {
-    const at = ['variants', name]
-    if (kind !== 'builtin' && (model ?? path ?? values) !== undefined)
-      report(
-        at,
-        `variant ${name}: model, path and values are of the built-in predictor`,
-        'put ${variant} into the command, and keep quality alone',
-      )
-    const absolute = path === undefined ? undefined : pathAt(at, path)
-    if (absolute !== undefined && isMissing(absolute, around))
-      report([...at, 'path'], `variant ${name}: no file or folder ${absolute}`, 'a path starts from the folder of the file that names it')
-    if (kind === 'builtin' && model !== undefined)
-      for (const hint of unknownArchitecture(model, devicesUsed, own))
-        report([...at, 'model'], `variant ${name}: unknown model '${model}'`, hint)
-    return { name, quality, architecture: model, path: absolute, values }
-  })
+  const variants = Object.entries(entries.variants ?? {}).map(
+    ([name, { quality, model, path, values }]): Variant => {
+      const at = ['variants', name]
+      if (kind !== 'builtin' && (model ?? path ?? values) !== undefined)
+        report(
+          at,
+          `variant ${name}: model, path and values are of the built-in predictor`,
+          'put ${variant} into the command, and keep quality alone',
+        )
+      const absolute = path === undefined ? undefined : pathAt(at, path)
+      if (absolute !== undefined && isMissing(absolute, around))
+        report(
+          [...at, 'path'],
+          `variant ${name}: no file or folder ${absolute}`,
+          'a path starts from the folder of the file that names it',
+        )
+      if (kind === 'builtin' && model !== undefined)
+        for (const hint of unknownArchitecture(model, devicesUsed, own))
+          report([...at, 'model'], `variant ${name}: unknown model '${model}'`, hint)
+      return { name, quality, architecture: model, path: absolute, values }
+    },
+  )
   if (kind === 'url' && variants.length > 0)
-    report(['variants'], 'variants of a server that runs already', 'it serves one model; give a command that starts it with ${variant}')
+    report(
+      ['variants'],
+      'variants of a server that runs already',
+      'it serves one model; give a command that starts it with ${variant}',
+    )
   const { minQuality } = entries
   if (minQuality !== undefined && variants.length === 0)
     report(
@@ -42,15 +54,24 @@ export function resolveVariants(
       'state the quality of each: variants: {base: {quality: 0.92}, small: {quality: 0.90, model: distilbert}}',
     )
   else if (minQuality !== undefined && variants.every(({ quality }) => quality < minQuality))
-    report(['minQuality'], `no variant has a quality of ${minQuality}`, `the best has ${Math.max(...variants.map((v) => v.quality))}`)
+    report(
+      ['minQuality'],
+      `no variant has a quality of ${minQuality}`,
+      `the best has ${Math.max(...variants.map((v) => v.quality))}`,
+    )
   return variants
 }
 
 /** What to use instead; nothing where the predictor can build it, or the device model knows it. */
-function unknownArchitecture(name: string, devicesUsed: Experiment['devicesUsed'], own: OwnDevices): string[] {
+function unknownArchitecture(
+  name: string,
+  devicesUsed: Experiment['devicesUsed'],
+  own: OwnDevices,
+): string[] {
   try {
     const architecture = architectureOf(name, own.architectures)
-    if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name)) return []
+    if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name))
+      return []
     return [`it can be emulated; the built-in predictor runs ${modelNames.join(', ')}`]
   } catch (error) {
     if (error instanceof DeviceModelError) return [error.hint ?? '']
@@ -58,17 +79,33 @@ function unknownArchitecture(name: string, devicesUsed: Experiment['devicesUsed'
   }
 }
 
-/** The entries with the variants that are good enough as a parameter; a list of the user's own keeps its choice and order. */
-export function withVariantParameter(entries: ExperimentEntries, variants: readonly Variant[], { report }: Context): ExperimentEntries {
+/**
+ * The entries with the variants that are good enough as a parameter; a list of the user's own keeps
+ * its choice and order.
+ */
+export function withVariantParameter(
+  entries: ExperimentEntries,
+  variants: readonly Variant[],
+  { report }: Context,
+): ExperimentEntries {
   if (variants.length === 0) return entries
   const names = variants.map(({ name }) => name)
   const chosen = entries.space?.[variantParameter]?.values?.map(String) ?? names
   for (const name of chosen.filter((one) => !names.includes(one)))
     report(['space', variantParameter], `no variant '${name}'`, namesNear(name, names))
-  const good = variants.filter(({ name, quality }) => chosen.includes(name) && quality >= (entries.minQuality ?? Number.NEGATIVE_INFINITY))
+  const good = variants.filter(
+    ({ name, quality }) =>
+      chosen.includes(name) && quality >= (entries.minQuality ?? Number.NEGATIVE_INFINITY),
+  )
   // Where none is left, that was reported.
   const values = good.length > 0 ? good.map(({ name }) => name) : names
-  return { ...entries, space: { ...entries.space, [variantParameter]: { kind: 'categorical', values, category: 'server' } } }
+  return {
+    ...entries,
+    space: {
+      ...entries.space,
+      [variantParameter]: { kind: 'categorical', values, category: 'server' },
+    },
+  }
 }
 
 /** What each variant changes of the built-in predictor, on the devices that are used. */
@@ -79,35 +116,64 @@ export function variantSettings(
   devicesUsed: Experiment['devicesUsed'],
 ): BuiltinTemplate {
   if (variants.length === 0) return template
-  const settings = variants.map(({ name, architecture, path, values }): [string, VariantSettings] => {
-    if (devicesUsed === 'emulated') return [name, { model: architecture ?? model.architecture, values }]
-    const engine = path?.endsWith('.onnx') ? ('onnx' as const) : architecture === undefined ? undefined : ('auto' as const)
-    return [name, path === undefined ? { model: architecture, engine, values } : { modelPath: path, engine, values }]
-  })
+  const settings = variants.map(
+    ({ name, architecture, path, values }): [string, VariantSettings] => {
+      if (devicesUsed === 'emulated')
+        return [name, { model: architecture ?? model.architecture, values }]
+      const engine = path?.endsWith('.onnx')
+        ? ('onnx' as const)
+        : architecture === undefined
+          ? undefined
+          : ('auto' as const)
+      return [
+        name,
+        path === undefined
+          ? { model: architecture, engine, values }
+          : { modelPath: path, engine, values },
+      ]
+    },
+  )
   return { ...template, variants: Object.fromEntries(settings) }
 }
 
 /** The quality of a configuration's variant; undefined where the experiment has no variants. */
-export function qualityOf(variants: readonly Variant[]): ((configuration: Configuration) => number | undefined) | undefined {
+export function qualityOf(
+  variants: readonly Variant[],
+): ((configuration: Configuration) => number | undefined) | undefined {
   if (variants.length === 0) return undefined
   const known = new Map(variants.map(({ name, quality }) => [name, quality]))
   return (configuration) => known.get(String(configuration[variantParameter]))
 }
 
 /** What was left out, for whoever reads the results. */
-export function variantNotices(variants: readonly Variant[], minQuality: number | undefined): string[] {
+export function variantNotices(
+  variants: readonly Variant[],
+  minQuality: number | undefined,
+): string[] {
   const left = variants.filter(({ quality }) => minQuality !== undefined && quality < minQuality)
   return left.length === 0
     ? []
-    : [`Left out, for less quality than ${minQuality}: ${left.map((v) => `${v.name} (${v.quality})`).join(', ')}`]
+    : [
+        `Left out, for less quality than ${minQuality}: ${left.map((v) => `${v.name} (${v.quality})`).join(', ')}`,
+      ]
 }
 
 /** The document's form of the variants. */
-export const variantEntries = (variants: readonly Variant[]): Record<string, unknown> | undefined =>
+export const variantEntries = (
+  variants: readonly Variant[],
+): Record<string, unknown> | undefined =>
   variants.length === 0
     ? undefined
-    : Object.fromEntries(variants.map(({ name, quality, architecture: model, path, values }) => [name, { quality, model, path, values }]))
+    : Object.fromEntries(
+        variants.map(({ name, quality, architecture: model, path, values }) => [
+          name,
+          { quality, model, path, values },
+        ]),
+      )
 
 /** Undefined for files whose architecture nobody named. */
-export const architectureNameOf = (variant: Variant | undefined, model: ModelSpec): string | undefined =>
+export const architectureNameOf = (
+  variant: Variant | undefined,
+  model: ModelSpec,
+): string | undefined =>
   variant?.architecture ?? (variant?.path === undefined ? model.architecture : undefined)

@@ -25,7 +25,8 @@ export function useWorkspace() {
   return {
     path: (name = '.') => join(cwd, name),
     write,
-    load: (flags: FlagValues, rest: Partial<ExperimentRequest> = {}): Experiment => loadExperiment({ cwd, machine, flags, ...rest }),
+    load: (flags: FlagValues, rest: Partial<ExperimentRequest> = {}): Experiment =>
+      loadExperiment({ cwd, machine, flags, ...rest }),
     loadFile: (text: string, flags: FlagValues = {}, facts = machine): Experiment => {
       write('e.yaml', text)
       return loadExperiment({ cwd, machine: facts, flags, file: 'e.yaml' })
@@ -45,11 +46,16 @@ export function problemsOf(make: () => unknown): readonly ConfigProblem[] {
 }
 
 /** 'e.yaml:3:1 what is wrong' */
-export const problemLines = (make: () => unknown): string[] => problemsOf(make).map(({ where, what }) => `${where} ${what}`)
+export const problemLines = (make: () => unknown): string[] =>
+  problemsOf(make).map(({ where, what }) => `${where} ${what}`)
 
 export function valuesOf(experiment: Experiment, name: string) {
   const parameter = experiment.space.parameters.find((candidate) => candidate.name === name)
-  return parameter && ('values' in parameter ? parameter.values : [parameter.min, parameter.max, parameter.step])
+  return (
+    parameter &&
+    ('values' in parameter ? parameter.values : [parameter.min, parameter.max, parameter.step])
+  )
 }
 
-export const originOf = (experiment: Experiment, path: string) => describeExperiment(experiment).find((row) => row.path === path)?.origin
+export const originOf = (experiment: Experiment, path: string) =>
+  describeExperiment(experiment).find((row) => row.path === path)?.origin

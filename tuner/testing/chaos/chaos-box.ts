@@ -1,4 +1,7 @@
-/** A folder in which the real command line runs, watched: its memory, and every process that it starts at whatever remove. */
+/**
+ * A folder in which the real command line runs, watched: its memory, and every process that it
+ * starts at whatever remove.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +13,9 @@ const cli = fileURLToPath(new URL('../../../dist/tuner/cli.js', import.meta.url)
 const mark = 'TUNE_CHAOS_BOX'
 
 export interface Ended {
-  /** Exit code; undefined for one that a signal ended, or that was ended because its time was up. */
+  /**
+   * Exit code; undefined for one that a signal ended, or that was ended because its time was up.
+   */
   readonly code: number | undefined
   readonly stdout: string
   readonly stderr: string
@@ -35,7 +40,10 @@ export class ChaosBox {
     this.folder = mkdtempSync(join(parent, 'tune-chaos-'))
   }
 
-  start(args: readonly string[], { env = {}, mostS = 240 }: { env?: Readonly<Record<string, string>>; mostS?: number } = {}): Running {
+  start(
+    args: readonly string[],
+    { env = {}, mostS = 240 }: { env?: Readonly<Record<string, string>>; mostS?: number } = {},
+  ): Running {
     const child = spawn(process.execPath, [cli, ...args], {
       cwd: this.folder,
       env: { ...process.env, CI: '', NO_COLOR: '1', [mark]: this.folder, ...env },
@@ -71,9 +79,15 @@ export class ChaosBox {
       .filter((name) => /^\d+$/.test(name))
       .flatMap((name) => {
         try {
-          if (!readFileSync(`/proc/${name}/environ`, 'latin1').includes(`${mark}=${this.folder}`)) return []
+          if (!readFileSync(`/proc/${name}/environ`, 'latin1').includes(`${mark}=${this.folder}`))
+            return []
           if (/^State:\s+Z/m.test(readFileSync(`/proc/${name}/status`, 'latin1'))) return []
-          return [{ pid: Number(name), command: readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ').trim() }]
+          return [
+            {
+              pid: Number(name),
+              command: readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ').trim(),
+            },
+          ]
         } catch {
           return [] // It ended meanwhile, or is another user's.
         }
@@ -102,7 +116,10 @@ export class ChaosBox {
 
 function residentMiB(pid: number): number {
   try {
-    return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) / 1024
+    return (
+      Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0) /
+      1024
+    )
   } catch {
     return 0
   }

@@ -1,4 +1,5 @@
-// Answers below HTTP: what is written to the socket of a request whose good answer is `text`. By kind (hostile-predictors.ts).
+// Answers below HTTP: what is written to the socket of a request whose good answer is `text`. By
+// kind (hostile-predictors.ts).
 import { gzipSync } from 'node:zlib'
 
 const json = 'content-type: application/json\r\n'
@@ -65,7 +66,10 @@ export const bytesOf = {
   },
 }
 
-/** Speaks HTTP/1.1 as far as the requests of a load go: GETs are answered by `answerGet(path)`, POSTs by `answerPost(body, socket)`. */
+/**
+ * Speaks HTTP/1.1 as far as the requests of a load go: GETs are answered by `answerGet(path)`,
+ * POSTs by `answerPost(body, socket)`.
+ */
 export function speak(socket, answerGet, answerPost) {
   let read = Buffer.alloc(0)
   socket.on('error', () => {})

@@ -1,4 +1,5 @@
-// Documents in the place of good answers. By kind (hostile-predictors.ts); `good` is the answer { model_name, id, outputs: [y] } and y its one output.
+// Documents in the place of good answers. By kind (hostile-predictors.ts); `good` is the answer {
+// model_name, id, outputs: [y] } and y its one output.
 
 export const documentOf = {
   'another model': (good) => ({ ...good, model_name: 'other' }),

@@ -1,4 +1,5 @@
-// The Open Inference Protocol, spoken by a server that misbehaves as BEHAVIOUR says (hostile-predictors.ts). y = the sum of each row of x.
+// The Open Inference Protocol, spoken by a server that misbehaves as BEHAVIOUR says
+// (hostile-predictors.ts). y = the sum of each row of x.
 import { spawn } from 'node:child_process'
 import { closeSync, ftruncateSync } from 'node:fs'
 import { createServer } from 'node:http'

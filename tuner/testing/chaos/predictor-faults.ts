@@ -1,4 +1,7 @@
-/** What is done to runs with real predictors: they are hostile, or something is killed at a random moment. */
+/**
+ * What is done to runs with real predictors: they are hostile, or something is killed at a random
+ * moment.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +15,8 @@ import { finishedTrials, wrongEnd } from './verdicts.ts'
 const server = fileURLToPath(new URL('./hostile-server.mjs', import.meta.url))
 
 /** A good one must be told from a bad one on a busy machine too. */
-const readyTimeout = (kind: string) => (['fails', 'refused', 'dies'].includes(hostilePredictors[kind]!) ? '4s' : '20s')
+const readyTimeout = (kind: string) =>
+  ['fails', 'refused', 'dies'].includes(hostilePredictors[kind]!) ? '4s' : '20s'
 
 const experiment = (kind: string, batches: string) => `
 name: chaos
@@ -61,15 +65,23 @@ export async function hostilePredictor(kind: string): Promise<Verdict> {
 
 function undeserved(fate: Fate, ended: Ended): Verdict {
   const trials = finishedTrials(ended)
-  if (!['serves', 'any'].includes(fate) && recommended.includes(ended.code!)) return `is recommended: ${ended.stderr.slice(-300)}`
-  if (fate === 'fails' && ended.code !== failure) return `ends with exit code ${ended.code}: ${ended.stderr.slice(-300)}`
+  if (!['serves', 'any'].includes(fate) && recommended.includes(ended.code!))
+    return `is recommended: ${ended.stderr.slice(-300)}`
+  if (fate === 'fails' && ended.code !== failure)
+    return `ends with exit code ${ended.code}: ${ended.stderr.slice(-300)}`
   const complete = trials.find(({ state }) => state === 'complete')
-  if (fate === 'dies' && complete !== undefined) return `trial ${complete.number} is complete: ${ended.stderr.slice(-300)}`
+  if (fate === 'dies' && complete !== undefined)
+    return `trial ${complete.number} is complete: ${ended.stderr.slice(-300)}`
   const bad = trials.find(({ state }) => state !== 'complete')
-  return fate === 'serves' && bad !== undefined ? `is ${bad.state}: ${bad.error ?? bad.detail}` : undefined
+  return fate === 'serves' && bad !== undefined
+    ? `is ${bad.state}: ${bad.error ?? bad.detail}`
+    : undefined
 }
 
-/** Something of a run is killed at a random moment: a predictor, the load generator, the tuner, or all of them. */
+/**
+ * Something of a run is killed at a random moment: a predictor, the load generator, the tuner, or
+ * all of them.
+ */
 export const killed = {
   predictor: (draw: Draw) => killing(draw, /hostile-server\.mjs/),
   'load generator': (draw: Draw) => killing(draw, /generator\/child/),
@@ -84,7 +96,8 @@ async function killing(draw: Draw, victims: RegExp | undefined): Promise<Verdict
     const { child, ended } = box.start(runArgs)
     await Promise.race([ended, untilServing(box)])
     await Promise.race([ended, sleep(draw.whole(0, 5_000))])
-    const found = victims === undefined ? [] : box.processes().filter(({ command }) => victims.test(command))
+    const found =
+      victims === undefined ? [] : box.processes().filter(({ command }) => victims.test(command))
     for (const { pid } of found) kill(pid)
     const tunerToo = victims === undefined || found.some(({ pid }) => pid === child.pid)
     if (tunerToo) child.kill('SIGKILL')
@@ -96,9 +109,12 @@ async function killing(draw: Draw, victims: RegExp | undefined): Promise<Verdict
     const list = await box.start(['list', '--json']).ended
     const wrong = wrongEnd(list, [0, 1, 2])
     if (wrong !== undefined) return `list ${wrong}`
-    const [kept] = list.code === 0 ? (JSON.parse(list.stdout) as { id: string; trials: number }[]) : []
-    if ((kept?.trials ?? 0) < seen) return `${seen} trials were finished, and ${kept?.trials ?? 0} are kept`
-    const again = await box.start(kept === undefined ? runArgs : ['resume', kept.id, '--events']).ended
+    const [kept] =
+      list.code === 0 ? (JSON.parse(list.stdout) as { id: string; trials: number }[]) : []
+    if ((kept?.trials ?? 0) < seen)
+      return `${seen} trials were finished, and ${kept?.trials ?? 0} are kept`
+    const again = await box.start(kept === undefined ? runArgs : ['resume', kept.id, '--events'])
+      .ended
     return wrongEnd(again, anyResult) ?? (await nothingLeft(box))
   } finally {
     box.dispose()
@@ -107,7 +123,11 @@ async function killing(draw: Draw, victims: RegExp | undefined): Promise<Verdict
 
 async function untilServing(box: ChaosBox): Promise<void> {
   const untilMs = performance.now() + 20_000
-  while (performance.now() < untilMs && !box.processes().some(({ command }) => command.includes('hostile-server'))) await sleep(100)
+  while (
+    performance.now() < untilMs &&
+    !box.processes().some(({ command }) => command.includes('hostile-server'))
+  )
+    await sleep(100)
 }
 
 function kill(pid: number): void {

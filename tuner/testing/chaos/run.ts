@@ -1,14 +1,21 @@
 /**
- * Chaos: `npm run chaos -- MINUTES [--seed S] [--only NAME]... [--once] [--jobs N]`. Faults of every kind, drawn by chance, are done to the real command line until
- * the time is up, or each has been played once, two at a time; the table says what was tried, and what came of it. Exit code 1 where anything was wrong. NAME is a
- * fault's, or a part of it.
+ * Chaos: `npm run chaos -- MINUTES [--seed S] [--only NAME]... [--once] [--jobs N]`. Faults of
+ * every kind, drawn by chance, are done to the real command line until the time is up, or each has
+ * been played once, two at a time; the table says what was tried, and what came of it. Exit code 1
+ * where anything was wrong. NAME is a fault's, or a part of it.
  */
 import { parseArgs } from 'node:util'
 import { seeded } from '../../../profiler/seeded-random.ts'
 import { Draw } from './draw.ts'
 import { hostilePredictors } from './hostile-predictors.ts'
 import { hostilePredictor, killed } from './predictor-faults.ts'
-import { clockSteps, diskFull, storeDamaged, tunerKilled, type Verdict } from './simulated-faults.ts'
+import {
+  clockSteps,
+  diskFull,
+  storeDamaged,
+  tunerKilled,
+  type Verdict,
+} from './simulated-faults.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -34,7 +41,11 @@ const faults: readonly Fault[] = [
   { group: 'full disk', name: 'disk full', run: diskFull },
   { group: 'clock steps', name: 'clock steps', run: clockSteps },
   { group: 'store damaged', name: 'store damaged', run: storeDamaged },
-  ...Object.entries(killed).map(([what, run]) => ({ group: `${what} killed (real predictors)`, name: `kill ${what}`, run })),
+  ...Object.entries(killed).map(([what, run]) => ({
+    group: `${what} killed (real predictors)`,
+    name: `kill ${what}`,
+    run,
+  })),
   ...Object.keys(hostilePredictors).map((kind) => ({
     group: hostile,
     name: `hostile: ${kind}`,
@@ -56,11 +67,16 @@ console.error(
   `${minutes} minutes, ${faults.length} kinds of faults, of them ${Object.keys(hostilePredictors).length} hostile predictors; seed ${seed}`,
 )
 let turn = 0
-/** Each round: all of them, in another order; those that are no predictors, and come out differently each time, several times. */
+/**
+ * Each round: all of them, in another order; those that are no predictors, and come out differently
+ * each time, several times.
+ */
 function* faultsInTurn(): Generator<Fault> {
   for (let round = 0; !(values.once && round > 0); round++) {
     const others = faults.filter(({ group }) => group !== hostile)
-    yield* new Draw(seeded(seed + round)).shuffled(values.once ? faults : [...faults, ...Array(othersMore).fill(others).flat()])
+    yield* new Draw(seeded(seed + round)).shuffled(
+      values.once ? faults : [...faults, ...Array(othersMore).fill(others).flat()],
+    )
   }
 }
 
@@ -70,8 +86,13 @@ async function play(fault: Fault): Promise<void> {
     .catch((error: Error) => `the fault itself failed: ${error.message}`)
   const { tried, wrong } = tally.get(fault.group) ?? { tried: 0, wrong: [] }
   if (fault.group === hostile) played.add(fault.name)
-  tally.set(fault.group, { tried: tried + 1, wrong: verdict === undefined ? wrong : [...wrong, `${fault.name}: ${verdict}`] })
-  console.error(`${verdict === undefined ? 'right' : 'WRONG'}  ${fault.name}${verdict === undefined ? '' : `: ${verdict}`}`)
+  tally.set(fault.group, {
+    tried: tried + 1,
+    wrong: verdict === undefined ? wrong : [...wrong, `${fault.name}: ${verdict}`],
+  })
+  console.error(
+    `${verdict === undefined ? 'right' : 'WRONG'}  ${fault.name}${verdict === undefined ? '' : `: ${verdict}`}`,
+  )
 }
 
 const turns = faultsInTurn()
@@ -83,11 +104,18 @@ const jobs = Array.from({ length: Number(values.jobs) }, async () => {
 })
 await Promise.all(jobs)
 
-const rows = [...tally].map(([group, { tried, wrong }]) => [group, tried, tried - wrong.length, wrong.length] as const)
+const rows = [...tally].map(
+  ([group, { tried, wrong }]) => [group, tried, tried - wrong.length, wrong.length] as const,
+)
 const sum = (column: 1 | 2 | 3) => rows.reduce((all, row) => all + row[column], 0)
 const total = [sum(1), sum(2), sum(3)]
 console.log('| fault | tried | right | wrong |\n|---|---|---|---|')
-for (const [group, ...counts] of [...rows, ['**all**', ...total] as const]) console.log(`| ${group} | ${counts.join(' | ')} |`)
-if (played.size > 0) console.log(`\n${played.size} of ${Object.keys(hostilePredictors).length} hostile kinds were played.`)
-for (const what of new Set([...tally.values()].flatMap(({ wrong }) => wrong))) console.log(`- ${what}`)
+for (const [group, ...counts] of [...rows, ['**all**', ...total] as const])
+  console.log(`| ${group} | ${counts.join(' | ')} |`)
+if (played.size > 0)
+  console.log(
+    `\n${played.size} of ${Object.keys(hostilePredictors).length} hostile kinds were played.`,
+  )
+for (const what of new Set([...tally.values()].flatMap(({ wrong }) => wrong)))
+  console.log(`- ${what}`)
 process.exitCode = total[2] === 0 ? 0 : 1

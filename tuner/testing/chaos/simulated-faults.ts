@@ -1,4 +1,7 @@
-/** What is done to runs whose trials take milliseconds: the tuner killed, its disk full, its clock set, its store damaged. */
+/**
+ * What is done to runs whose trials take milliseconds: the tuner killed, its disk full, its clock
+ * set, its store damaged.
+ */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +16,18 @@ export type Verdict = string | undefined
 
 const seeds = 3
 const runArgs = (seed: number) => [
-  ...['--model', 'bert', '--slo', '50ms', '--backend', 'simulated', '--no-history', '--no-confirm', '--max-trials', '16'],
+  ...[
+    '--model',
+    'bert',
+    '--slo',
+    '50ms',
+    '--backend',
+    'simulated',
+    '--no-history',
+    '--no-confirm',
+    '--max-trials',
+    '16',
+  ],
   ...['--seed', String(seed), '--certainty', '99.99%'],
 ]
 /** A run that found something, confirmed or not, or nothing. */
@@ -33,7 +47,10 @@ async function listed(box: ChaosBox): Promise<readonly Listed[] | string> {
 
 /** What a run comes to: its winner and how many trials it took. */
 const outcomeOf = ({ stdout }: Ended): string => {
-  const { best, trials } = JSON.parse(stdout) as { best?: { label: string; capacityRps: number }; trials: number }
+  const { best, trials } = JSON.parse(stdout) as {
+    best?: { label: string; capacityRps: number }
+    trials: number
+  }
   return `${best?.label} at ${best?.capacityRps} after ${trials}`
 }
 const undisturbed = new Map<number, Promise<string>>()
@@ -52,7 +69,10 @@ function undisturbedOutcome(seed: number): Promise<string> {
   return known
 }
 
-/** Killed at a random moment, as often as not once more when resumed; then it comes to what it would have come to. */
+/**
+ * Killed at a random moment, as often as not once more when resumed; then it comes to what it would
+ * have come to.
+ */
 export async function tunerKilled(draw: Draw): Promise<Verdict> {
   const seed = draw.whole(1, seeds)
   const expected = await undisturbedOutcome(seed)
@@ -72,20 +92,29 @@ export async function tunerKilled(draw: Draw): Promise<Verdict> {
     const kept = await listed(box)
     if (typeof kept === 'string') return kept
     const [experiment] = kept
-    if ((experiment?.trials ?? 0) < seen) return `${seen} trials were finished, and ${experiment?.trials ?? 0} are kept`
+    if ((experiment?.trials ?? 0) < seen)
+      return `${seen} trials were finished, and ${experiment?.trials ?? 0} are kept`
     // The kill may have come after its last word.
-    const args = experiment === undefined ? runArgs(seed) : [experiment.state === 'done' ? 'show' : 'resume', experiment.id]
+    const args =
+      experiment === undefined
+        ? runArgs(seed)
+        : [experiment.state === 'done' ? 'show' : 'resume', experiment.id]
     const end = await box.start([...args, '--json']).ended
     const wrong = wrongEnd(end, anyResult)
     if (wrong !== undefined) return `resumed, it ${wrong}`
     const outcome = outcomeOf(end)
-    return outcome === expected ? undefined : `resumed it came to ${outcome}, undisturbed to ${expected}`
+    return outcome === expected
+      ? undefined
+      : `resumed it came to ${outcome}, undisturbed to ${expected}`
   } finally {
     box.dispose()
   }
 }
 
-/** A file system that fills up while a run begins; then there is room again. Without the right to mount one: a limit on the size of files. */
+/**
+ * A file system that fills up while a run begins; then there is room again. Without the right to
+ * mount one: a limit on the size of files.
+ */
 export async function diskFull(draw: Draw): Promise<Verdict> {
   const outer = new ChaosBox()
   const mounted = mountSmall(outer.folder)
@@ -94,7 +123,9 @@ export async function diskFull(draw: Draw): Promise<Verdict> {
     const seed = draw.whole(1, seeds)
     const env: Record<string, string> = mounted
       ? {}
-      : { NODE_OPTIONS: `--import ${pathToFileURL(fullDisk(outer.folder, draw.whole(40, 400) * 1024))}` }
+      : {
+          NODE_OPTIONS: `--import ${pathToFileURL(fullDisk(outer.folder, draw.whole(40, 400) * 1024))}`,
+        }
     const { ended } = box.start([...runArgs(seed), '--events'], { env })
     if (mounted) await fillOnceItRuns(outer.folder, box, draw.whole(8, 200))
     const full = await ended
@@ -106,8 +137,12 @@ export async function diskFull(draw: Draw): Promise<Verdict> {
     const kept = await listed(box)
     if (typeof kept === 'string') return `with room again, ${kept}`
     const seen = finishedTrials(full).length
-    if ((kept[0]?.trials ?? 0) < seen) return `${seen} trials were finished, and ${kept[0]?.trials ?? 0} are kept`
-    const args = kept[0] === undefined ? runArgs(seed) : [kept[0].state === 'done' ? 'show' : 'resume', kept[0].id]
+    if ((kept[0]?.trials ?? 0) < seen)
+      return `${seen} trials were finished, and ${kept[0]?.trials ?? 0} are kept`
+    const args =
+      kept[0] === undefined
+        ? runArgs(seed)
+        : [kept[0].state === 'done' ? 'show' : 'resume', kept[0].id]
     const end = await box.start([...args, '--json']).ended
     const still = wrongEnd(end, anyResult)
     return still === undefined ? undefined : `with room again it ${still}`
@@ -118,10 +153,17 @@ export async function diskFull(draw: Draw): Promise<Verdict> {
   }
 }
 
-/** Leaves so much room, KiB, once there is a store: a disk that is full before is refused before anything starts. */
+/**
+ * Leaves so much room, KiB, once there is a store: a disk that is full before is refused before
+ * anything starts.
+ */
 async function fillOnceItRuns(folder: string, box: ChaosBox, kib: number): Promise<void> {
   const store = join(box.folder, '.tune', 'tune.db')
-  for (const untilMs = performance.now() + 20_000; performance.now() < untilMs && !existsSync(store); ) await sleep(20)
+  for (
+    const untilMs = performance.now() + 20_000;
+    performance.now() < untilMs && !existsSync(store);
+  )
+    await sleep(20)
   const { bavail, bsize } = statfsSync(folder)
   try {
     writeFileSync(join(folder, 'filler'), Buffer.alloc(Math.max(0, bavail * bsize - kib * 1024)))
@@ -140,7 +182,10 @@ function mountSmall(folder: string): boolean {
   }
 }
 
-/** A module that lets Node's own writes fail beyond so many bytes; the store's, which are SQLite's, it cannot reach. */
+/**
+ * A module that lets Node's own writes fail beyond so many bytes; the store's, which are SQLite's,
+ * it cannot reach.
+ */
 function fullDisk(folder: string, bytes: number): string {
   const path = join(folder, 'full-disk.mjs')
   writeFileSync(
@@ -170,29 +215,44 @@ export async function clockSteps(draw: Draw): Promise<Verdict> {
       `const hours = ${JSON.stringify(hours)}; let looks = 0; const now = Date.now; Date.now = () => now() + 3600_000 * hours[looks++ % hours.length]`,
     )
     const seed = draw.whole(1, seeds)
-    const ended = await box.start([...runArgs(seed), '--events'], { env: { NODE_OPTIONS: `--import ${pathToFileURL(steps)}` } }).ended
+    const ended = await box.start([...runArgs(seed), '--events'], {
+      env: { NODE_OPTIONS: `--import ${pathToFileURL(steps)}` },
+    }).ended
     const wrong = wrongEnd(ended, anyResult)
     if (wrong !== undefined) return wrong
     const negative = finishedTrials(ended).find(({ seconds }) => !(seconds >= 0 && seconds < 3_600))
     if (negative !== undefined) return `trial ${negative.number} took ${negative.seconds} s`
     const spent = eventsOf(ended).flatMap((event) => event.spent ?? [])
-    return spent.some((value, i) => !(value >= (spent[i - 1] ?? 0))) ? `the trials cost ${spent.join(', ')}` : undefined
+    return spent.some((value, i) => !(value >= (spent[i - 1] ?? 0)))
+      ? `the trials cost ${spent.join(', ')}`
+      : undefined
   } finally {
     box.dispose()
   }
 }
 
-/** Bits of the store flipped, or a part of it cut off or made zero: what is left can be read, repaired, and used. */
+/**
+ * Bits of the store flipped, or a part of it cut off or made zero: what is left can be read,
+ * repaired, and used.
+ */
 export async function storeDamaged(draw: Draw): Promise<Verdict> {
   const box = new ChaosBox()
   try {
-    for (const seed of [1, 2]) await box.start([...runArgs(seed), '--max-trials', '5', '--json']).ended
+    for (const seed of [1, 2])
+      await box.start([...runArgs(seed), '--max-trials', '5', '--json']).ended
     const known = await listed(box)
     if (typeof known === 'string') return `before any damage, ${known}`
     const db = join(box.folder, '.tune', 'tune.db')
     const how = damage(db, draw)
     const codes = [0, 1, 2, 3, 4]
-    for (const args of [['list'], ...known.map(({ id }) => ['show', id]), ['store', 'check'], ['store', 'repair'], ['list'], runArgs(3)]) {
+    for (const args of [
+      ['list'],
+      ...known.map(({ id }) => ['show', id]),
+      ['store', 'check'],
+      ['store', 'repair'],
+      ['list'],
+      runArgs(3),
+    ]) {
       const ended = await box.start(args, { mostS: 120 }).ended
       const wrong = wrongEnd(ended, codes)
       if (wrong !== undefined) return `${how}: tune ${args.slice(0, 2).join(' ')} ${wrong}`

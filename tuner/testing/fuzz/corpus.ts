@@ -7,5 +7,7 @@ export const corpusFolder = fileURLToPath(new URL('./corpus', import.meta.url))
 
 export function kept(reader: string): { readonly file: string; readonly input: Buffer }[] {
   const folder = join(corpusFolder, reader)
-  return existsSync(folder) ? readdirSync(folder).map((file) => ({ file, input: readFileSync(join(folder, file)) })) : []
+  return existsSync(folder)
+    ? readdirSync(folder).map((file) => ({ file, input: readFileSync(join(folder, file)) }))
+    : []
 }

@@ -1,4 +1,7 @@
-/** A server of HTTP/2 that answers with frames made beforehand, right or wrong, and what asks it: the client of HTTP/2 and that of gRPC, as probes and under load. */
+/**
+ * A server of HTTP/2 that answers with frames made beforehand, right or wrong, and what asks it:
+ * the client of HTTP/2 and that of gRPC, as probes and under load.
+ */
 import { createServer, type Socket } from 'node:net'
 import { GrpcSender } from '../../../profiler/generator/grpc-sender.ts'
 import { Http2Sender } from '../../../profiler/generator/http2-sender.ts'
@@ -6,12 +9,26 @@ import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import type { Target } from '../../../profiler/types.ts'
 import { listening } from './answering-server.ts'
 
-export const frameKind = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goaway: 7, window: 8, continuation: 9 } as const
+export const frameKind = {
+  data: 0,
+  headers: 1,
+  reset: 3,
+  settings: 4,
+  ping: 6,
+  goaway: 7,
+  window: 8,
+  continuation: 9,
+} as const
 /** On the stream or the headers. */
 export const ends = { stream: 1, headers: 4 }
 
 /** https://www.rfc-editor.org/rfc/rfc9113#section-4.1 */
-export function frame(kind: number, flags: number, stream: number, payload: Uint8Array = Buffer.of()): Buffer {
+export function frame(
+  kind: number,
+  flags: number,
+  stream: number,
+  payload: Uint8Array = Buffer.of(),
+): Buffer {
   const head = Buffer.alloc(9)
   head.writeUIntBE(payload.length, 0, 3)
   head[3] = kind
@@ -24,7 +41,9 @@ export function frame(kind: number, flags: number, stream: number, payload: Uint
 export const fields = (headers: Readonly<Record<string, string>>): Buffer =>
   Buffer.concat(
     Object.entries(headers).flatMap((pair) =>
-      [Buffer.of(0), ...pair.flatMap((text) => [Buffer.of(text.length), Buffer.from(text)])].slice(0),
+      [Buffer.of(0), ...pair.flatMap((text) => [Buffer.of(text.length), Buffer.from(text)])].slice(
+        0,
+      ),
     ),
   )
 
@@ -44,7 +63,8 @@ function hear(socket: Socket, asked: () => void): void {
   let at = preface
   socket.on('data', (chunk) => {
     heard = Buffer.concat([heard, chunk])
-    for (; heard.length >= at + 9; at += 9 + heard.readUIntBE(at, 3)) if (heard[at + 3] === frameKind.headers) asked()
+    for (; heard.length >= at + 9; at += 9 + heard.readUIntBE(at, 3))
+      if (heard[at + 3] === frameKind.headers) asked()
   })
 }
 
@@ -55,7 +75,8 @@ const waitMs = 150
 /** @param input what the first connection of two is answered, an empty line, and what the second is */
 export async function speaking(input: Buffer, transport: 'http2' | 'grpc'): Promise<void> {
   const cut = input.indexOf(separator)
-  const answers = cut < 0 ? [input] : [input.subarray(0, cut), input.subarray(cut + separator.length)]
+  const answers =
+    cut < 0 ? [input] : [input.subarray(0, cut), input.subarray(cut + separator.length)]
   let connections = 0
   const server = createServer((socket) => {
     const answer = answers[connections++ % answers.length]!
@@ -64,7 +85,10 @@ export async function speaking(input: Buffer, transport: 'http2' | 'grpc'): Prom
   })
   await listening(server, async (url) => {
     const name = transport === 'grpc' ? 'grpc-v2' : 'oip-v2'
-    const protocol = (await protocolTable[name].load()).create({ timeoutMs: waitMs, http2: transport === 'http2' })
+    const protocol = (await protocolTable[name].load()).create({
+      timeoutMs: waitMs,
+      http2: transport === 'http2',
+    })
     const signal = AbortSignal.timeout(mostMs)
     for (const probe of [
       () => protocol.prepare(url, 'm', { kind: 'generated', seed: 1, count: 1 }, signal),
@@ -74,11 +98,19 @@ export async function speaking(input: Buffer, transport: 'http2' | 'grpc'): Prom
         if (!signal.aborted && (error as Error).name !== 'ProtocolError') throw error
       })
     const bodies = [{ contentType: 'application/json', body: Buffer.from('{}') }]
-    const target = { kind: 'http', url, path: '/x/y', headers: {}, bodies, timeoutMs: waitMs, connections: 1 } as Extract<
-      Target,
-      { kind: 'http' }
-    >
-    const sender = transport === 'grpc' ? new GrpcSender({ ...target, transport }) : new Http2Sender({ ...target, http2: true })
+    const target = {
+      kind: 'http',
+      url,
+      path: '/x/y',
+      headers: {},
+      bodies,
+      timeoutMs: waitMs,
+      connections: 1,
+    } as Extract<Target, { kind: 'http' }>
+    const sender =
+      transport === 'grpc'
+        ? new GrpcSender({ ...target, transport })
+        : new Http2Sender({ ...target, http2: true })
     try {
       await Promise.all(
         [0, 1].map(

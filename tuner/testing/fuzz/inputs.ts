@@ -1,4 +1,7 @@
-/** What is fuzzed: each reader of something from outside, with inputs to begin from. What it throws must be an error for users, that says where. */
+/**
+ * What is fuzzed: each reader of something from outside, with inputs to begin from. What it throws
+ * must be an error for users, that says where.
+ */
 import type { EventEmitter } from 'node:events'
 import { copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +15,10 @@ import { checkPayload } from '../../../profiler/protocols/content.ts'
 import { readConversations } from '../../../profiler/protocols/conversations.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
-import { byteLevelTokenizer, sentencePieceTokenizer } from '../../../profiler/testing/tokenizer-files.ts'
+import {
+  byteLevelTokenizer,
+  sentencePieceTokenizer,
+} from '../../../profiler/testing/tokenizer-files.ts'
 import { wire } from '../../../profiler/testing/wire.ts'
 import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
@@ -51,7 +57,8 @@ export interface Fuzzed {
 const around = { cwd: tmpdir(), machine: { cpuCores: 2, gpus: [] } }
 const text = (input: Buffer) => input.toString('utf8')
 
-const ofRepository = (path: string) => readFileSync(fileURLToPath(new URL(`../../../${path}`, import.meta.url)), 'utf8')
+const ofRepository = (path: string) =>
+  readFileSync(fileURLToPath(new URL(`../../../${path}`, import.meta.url)), 'utf8')
 const experiment = `model: bert
 slo: p99<50ms
 predictor:
@@ -78,7 +85,8 @@ const flags = JSON.stringify({
   constraint: ['batchSize > 1'],
 })
 const trace = 'ms,items,body\n0,1,0\n12.5,2,1\n14,1,2\n'
-const answer = '{"model_name": "m", "id": "0", "outputs": [{"name": "y", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 1.5]}]}'
+const answer =
+  '{"model_name": "m", "id": "0", "outputs": [{"name": "y", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 1.5]}]}'
 const metadata =
   '{"name": "m", "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}], "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, 2]}]}'
 const predictions = '{"predictions": [[0.5, 1.5]]}'
@@ -86,14 +94,17 @@ const signatures =
   '{"model_spec": {"name": "m"}, "metadata": {"signature_def": {"signature_def": {"serving_default": {"inputs": {"x": {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, {"size": "3"}]}}}, "outputs": {"y": {"dtype": "DT_FLOAT", "tensor_shape": {"dim": [{"size": "-1"}, {"size": "2"}]}}}}}}}}'
 const stream =
   'data: {"model": "m", "choices": [{"delta": {"content": "a"}}]}\n\ndata: {"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}\n\ndata: [DONE]\n\n'
-const said = '[{"id": "a", "conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yes"}]}]'
-const http = (body: string) => `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+const said =
+  '[{"id": "a", "conversations": [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "yes"}]}]'
+const http = (body: string) =>
+  `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 const chunked = `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nkeep-alive: timeout=5\r\n\r\n5;x=y\r\nhello\r\n0\r\nt: u\r\n\r\n`
 
 const http1 = (input: Buffer) => {
   const read = new Http1Answer(() => {})
   // Cut at places that depend on the input alone.
-  for (let at = 0; at < input.length; at += 1 + (input[at]! % 64)) read.push(input.subarray(at, at + 1 + (input[at]! % 64)))
+  for (let at = 0; at < input.length; at += 1 + (input[at]! % 64))
+    read.push(input.subarray(at, at + 1 + (input[at]! % 64)))
   return read.ended()
 }
 const tokens = (input: Buffer) => {
@@ -113,25 +124,33 @@ function accessLog(input: Buffer): void {
     throw new TypeError(`read as ${JSON.stringify(request)}`)
 }
 
-/** Two looks at a server's metrics: each that has a name is read, and its series are told so that they are found again. */
+/**
+ * Two looks at a server's metrics: each that has a name is read, and its series are told so that
+ * they are found again.
+ */
 function metrics(input: Buffer): void {
   const [first = '', last = first] = text(input).split('\n\n')
   const looks = [first, last].map((page, atS) => ({ atS, text: page }))
   for (const name of metricNames(last)) {
     const value = readingOf({ name }, [looks])
-    if (value !== undefined && typeof value !== 'number') throw new TypeError(`${name} is read as ${typeof value}`)
-    if (metricOfText(metricText({ name, labels: { of: first } }))?.labels?.of !== first) throw new TypeError(`labels of ${name} are lost`)
+    if (value !== undefined && typeof value !== 'number')
+      throw new TypeError(`${name} is read as ${typeof value}`)
+    if (metricOfText(metricText({ name, labels: { of: first } }))?.labels?.of !== first)
+      throw new TypeError(`labels of ${name} are lost`)
   }
 }
 
-const store = readFileSync(fileURLToPath(new URL('../../../trials/store/fixtures/v1.db', import.meta.url)))
+const store = readFileSync(
+  fileURLToPath(new URL('../../../trials/store/fixtures/v1.db', import.meta.url)),
+)
 
 /** A store with the input's bytes written over it, at a place that they say. */
 async function damagedStore(input: Buffer) {
   const folder = mkdtempSync(join(tmpdir(), 'tune-fuzz-'))
   try {
     const bytes = Buffer.from(store)
-    for (let i = 0; i + 3 < input.length; i += 4) bytes[input.readUIntBE(i, 3) % bytes.length] = input[i + 3]!
+    for (let i = 0; i + 3 < input.length; i += 4)
+      bytes[input.readUIntBE(i, 3) % bytes.length] = input[i + 3]!
     writeFileSync(join(folder, 'a.db'), bytes)
     copyFileSync(join(folder, 'a.db'), join(folder, 'tune.db'))
     const reader = await openReader(join(folder, 'tune.db'), () => {})
@@ -171,7 +190,10 @@ spec: {minReplicas: 1, maxReplicas: 2}
 `
 const tuned = serving()
 
-/** Parsed as \`tune\` does, one word a line; an experiment's flags are read further, and nothing runs. */
+/**
+ * Parsed as \`tune\` does, one word a line; an experiment's flags are read further, and nothing
+ * runs.
+ */
 function words(input: Buffer): unknown {
   const program = commandLine().configureOutput({ writeErr: () => {}, writeOut: () => {} })
   let flags: FlagValues | undefined
@@ -191,18 +213,27 @@ function words(input: Buffer): unknown {
 
 const status = { ':status': '200', 'content-type': 'application/json' }
 const body = Buffer.from(`${metadata.slice(0, -1)}, ${answer.slice(1)}`)
-const http2Answer = [frame(frameKind.headers, ends.headers, 1, fields(status)), frame(frameKind.data, ends.stream, 1, body)]
+const http2Answer = [
+  frame(frameKind.headers, ends.headers, 1, fields(status)),
+  frame(frameKind.data, ends.stream, 1, body),
+]
 const http2Hostile: readonly Buffer[] = [
-  // Headers without an end; a length that is none; a message that resets; window and settings of nonsense; data before headers.
+  // Headers without an end; a length that is none; a message that resets; window and settings of
+  // nonsense; data before headers.
   Buffer.concat([
     frame(frameKind.headers, 0, 1, fields(status)),
-    ...Array.from({ length: 200 }, () => frame(frameKind.continuation, 0, 1, fields({ 'x-a': 'b'.repeat(100) }))),
+    ...Array.from({ length: 200 }, () =>
+      frame(frameKind.continuation, 0, 1, fields({ 'x-a': 'b'.repeat(100) })),
+    ),
   ]),
   Buffer.concat([
     frame(frameKind.headers, ends.headers, 1, fields({ ...status, 'content-length': '9' })),
     frame(frameKind.data, ends.stream, 1, body),
   ]),
-  Buffer.concat([frame(frameKind.headers, ends.headers, 1, fields(status)), frame(frameKind.reset, 0, 1, Buffer.of(0, 0, 0, 2))]),
+  Buffer.concat([
+    frame(frameKind.headers, ends.headers, 1, fields(status)),
+    frame(frameKind.reset, 0, 1, Buffer.of(0, 0, 0, 2)),
+  ]),
   Buffer.concat([
     frame(frameKind.window, 0, 0, Buffer.of(127, 255, 255, 255)),
     frame(frameKind.settings, 0, 0, Buffer.alloc(7)),
@@ -220,19 +251,29 @@ const dataFrames = (content: Buffer) =>
     frame(frameKind.data, 0, 1, content.subarray(i * mostInFrame, (i + 1) * mostInFrame)),
   )
 const grpcHeaders = { ':status': '200', 'content-type': 'application/grpc' }
-const reply = (message: Uint8Array, headers: Readonly<Record<string, string>> = grpcHeaders, compressed = 0) =>
+const reply = (
+  message: Uint8Array,
+  headers: Readonly<Record<string, string>> = grpcHeaders,
+  compressed = 0,
+) =>
   Buffer.concat([
     frame(frameKind.headers, ends.headers, 1, fields(headers)),
     ...dataFrames(grpcMessage(message, compressed)),
     frame(frameKind.headers, ends.headers + ends.stream, 1, fields({ 'grpc-status': '0' })),
   ])
-const twoReplies = (first: Buffer, second: Buffer) => Buffer.concat([first, Buffer.from('\n\n'), second])
+const twoReplies = (first: Buffer, second: Buffer) =>
+  Buffer.concat([first, Buffer.from('\n\n'), second])
 const grpcMetadata = wire([1, 'm'], [4, wire([1, 'x'], [2, 'FP32'], [3, Buffer.of(1, 3)])])
-const grpcAnswer = wire([1, 'm'], [5, wire([1, 'y'], [2, 'FP32'], [3, Buffer.of(1, 1)])], [6, Buffer.alloc(4)])
+const grpcAnswer = wire(
+  [1, 'm'],
+  [5, wire([1, 'y'], [2, 'FP32'], [3, Buffer.of(1, 1)])],
+  [6, Buffer.alloc(4)],
+)
 const bomb = gzipSync(Buffer.alloc(200 * 2 ** 20))
 const gzipped = { ...grpcHeaders, 'grpc-encoding': 'gzip' }
 const grpcHostile: readonly Buffer[] = [
-  // A bomb; a compression that is not; a length of 4 GiB; messages without an end; a status of words.
+  // A bomb; a compression that is not; a length of 4 GiB; messages without an end; a status of
+  // words.
   twoReplies(reply(grpcMetadata), reply(bomb, gzipped, 1)),
   twoReplies(reply(grpcMetadata), reply(grpcAnswer, gzipped, 1)),
   Buffer.concat([
@@ -243,7 +284,12 @@ const grpcHostile: readonly Buffer[] = [
     frame(frameKind.headers, ends.headers, 1, fields(grpcHeaders)),
     ...Array.from({ length: 300 }, () => frame(frameKind.data, 0, 1, grpcMessage(grpcAnswer))),
   ]),
-  frame(frameKind.headers, ends.headers + ends.stream, 1, fields({ ...grpcHeaders, 'grpc-status': 'fine', 'grpc-message': '%%%E0%A4%A' })),
+  frame(
+    frameKind.headers,
+    ends.headers + ends.stream,
+    1,
+    fields({ ...grpcHeaders, 'grpc-status': 'fine', 'grpc-message': '%%%E0%A4%A' }),
+  ),
 ]
 
 export const fuzzed: Readonly<Record<string, Fuzzed>> = {
@@ -263,7 +309,9 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
         return undefined // Not a command line's.
       }
       const strings = Object.entries(Object(given)).filter(
-        ([, value]) => typeof value === 'string' || (Array.isArray(value) && value.every((one) => typeof one === 'string')),
+        ([, value]) =>
+          typeof value === 'string' ||
+          (Array.isArray(value) && value.every((one) => typeof one === 'string')),
       )
       return loadExperiment({ flags: Object.fromEntries(strings), ...around })
     },
@@ -271,15 +319,24 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
   prices: {
     seeds: ['docs/files/on-demand.yaml', 'docs/files/home.yaml'].map(ofRepository),
     names: /input/,
-    read: (input) => parsePriceBook(text(input), 'input', parseGpus(ofRepository('docs/files/gpus.yaml'), 'gpus')),
+    read: (input) =>
+      parsePriceBook(text(input), 'input', parseGpus(ofRepository('docs/files/gpus.yaml'), 'gpus')),
   },
-  gpus: { seeds: [ofRepository('docs/files/gpus.yaml')], names: /input/, read: (input) => parseGpus(text(input), 'input') },
+  gpus: {
+    seeds: [ofRepository('docs/files/gpus.yaml')],
+    names: /input/,
+    read: (input) => parseGpus(text(input), 'input'),
+  },
   architecture: {
     seeds: [ofRepository('docs/files/sentence-encoder/config.json')],
     names: /input/,
     read: (input) => parseArchitecture(text(input), 'input', 'mine'),
   },
-  trace: { seeds: [trace, '0\n1\n2.5\n'], names: /input/, read: (_, file) => readTrace(file, 'input') },
+  trace: {
+    seeds: [trace, '0\n1\n2.5\n'],
+    names: /input/,
+    read: (_, file) => readTrace(file, 'input'),
+  },
   'mooncake-traces': {
     seeds: [
       '{"timestamp": 0, "input_length": 6755, "output_length": 500, "hash_ids": [0, 1, 2]}\n{"timestamp": 3000, "input_length": 7319, "output_length": 490, "hash_ids": [0, 3]}\n',
@@ -302,7 +359,8 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
   'fleet-files': {
     seeds: fleetSeeds.files,
     names: /input/,
-    read: (_, file) => readFleetFile(file, parsePriceBook(ofRepository('docs/files/on-demand.yaml'), 'prices')),
+    read: (_, file) =>
+      readFleetFile(file, parsePriceBook(ofRepository('docs/files/on-demand.yaml'), 'prices')),
   },
   'fleet-tables': {
     seeds: fleetSeeds.tables,
@@ -319,9 +377,17 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     names: /input/,
     read: (_, file) => recommended(file, { db: 'none' }, '--baseline'),
   },
-  'payload-lines': { seeds: ['{"a": 1}\n{"b": [1, 2]}\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'file', path }) },
+  'payload-lines': {
+    seeds: ['{"a": 1}\n{"b": [1, 2]}\n'],
+    names: /input/,
+    read: (_, path) => checkPayload({ kind: 'file', path }),
+  },
   conversations: { seeds: [said], names: /input/, read: (_, file) => [...readConversations(file)] },
-  'payload-texts': { seeds: ['one\ntwo words\n'], names: /input/, read: (_, path) => checkPayload({ kind: 'texts', path, seed: 1 }) },
+  'payload-texts': {
+    seeds: ['one\ntwo words\n'],
+    names: /input/,
+    read: (_, path) => checkPayload({ kind: 'texts', path, seed: 1 }),
+  },
   'tool-results': {
     seeds: [
       ...[
@@ -331,8 +397,18 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
         'guidellm-benchmarks.csv',
         'guidellm-benchmarks.json',
       ],
-      ...['profile_export_aiperf.csv', 'profile_export_aiperf.json', 'profile_export_aiperf_sweep.csv', 'profile_export_aiperf_sweep.json'],
-      ...['k6-summary-export.json', 'k6-handle-summary.json', 'vllm-bench-serve.json', 'vllm-bench-serve-appended.jsonl'],
+      ...[
+        'profile_export_aiperf.csv',
+        'profile_export_aiperf.json',
+        'profile_export_aiperf_sweep.csv',
+        'profile_export_aiperf_sweep.json',
+      ],
+      ...[
+        'k6-summary-export.json',
+        'k6-handle-summary.json',
+        'vllm-bench-serve.json',
+        'vllm-bench-serve-appended.jsonl',
+      ],
     ].map((name) => ofRepository(`reports/imports/fixtures/${name}`)),
     names: /input/,
     read: (input) =>
@@ -358,15 +434,33 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     ],
     read: accessLog,
   },
-  'metrics-pages': { seeds: [`${metricsPage}\n\n${metricsPage.replaceAll(' 3', ' 5.5')}`], read: metrics },
-  http1: { seeds: [http(answer), chunked, `HTTP/1.1 100 Continue\r\n\r\n${http('{}')}`], read: http1 },
+  'metrics-pages': {
+    seeds: [`${metricsPage}\n\n${metricsPage.replaceAll(' 3', ' 5.5')}`],
+    read: metrics,
+  },
+  http1: {
+    seeds: [http(answer), chunked, `HTTP/1.1 100 Continue\r\n\r\n${http('{}')}`],
+    read: http1,
+  },
   stream: { seeds: [stream], read: tokens },
-  store: { seeds: [Buffer.alloc(40, 7), Buffer.from(Array.from({ length: 80 }, (_, i) => (i * 37) % 256))], read: damagedStore },
+  store: {
+    seeds: [Buffer.alloc(40, 7), Buffer.from(Array.from({ length: 80 }, (_, i) => (i * 37) % 256))],
+    read: damagedStore,
+  },
   'answers-of-servers': {
-    seeds: [`${metadata}\n\n${answer}`, `${signatures}\n\n${predictions}`, `{}\n\n${predictions}`, `{}\n\n${stream}`],
+    seeds: [
+      `${metadata}\n\n${answer}`,
+      `${signatures}\n\n${predictions}`,
+      `{}\n\n${predictions}`,
+      `{}\n\n${stream}`,
+    ],
     read: answers,
   },
-  manifests: { seeds: [manifest], names: /input/, read: (input) => patchManifests(text(input), tuned, { file: 'input' }) },
+  manifests: {
+    seeds: [manifest],
+    names: /input/,
+    read: (input) => patchManifests(text(input), tuned, { file: 'input' }),
+  },
   'command-lines': {
     seeds: [
       '--model bert --slo 50ms --gpus T4,L4 --max-trials 5 --json',
@@ -385,10 +479,19 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     ],
     read: storeOfValues,
   },
-  'http2-frames': { seeds: [Buffer.concat(http2Answer), ...http2Hostile], read: (input) => speaking(input, 'http2') },
-  'grpc-frames': { seeds: [twoReplies(reply(grpcMetadata), reply(grpcAnswer)), ...grpcHostile], read: (input) => speaking(input, 'grpc') },
+  'http2-frames': {
+    seeds: [Buffer.concat(http2Answer), ...http2Hostile],
+    read: (input) => speaking(input, 'http2'),
+  },
+  'grpc-frames': {
+    seeds: [twoReplies(reply(grpcMetadata), reply(grpcAnswer)), ...grpcHostile],
+    read: (input) => speaking(input, 'grpc'),
+  },
   'grpc-answers': {
-    seeds: [Buffer.from('0a016d1a0130220a0a01791204465033321a0101', 'hex'), Buffer.from('0a0d0a01791208080112040a0208012a00', 'hex')],
+    seeds: [
+      Buffer.from('0a016d1a0130220a0a01791204465033321a0101', 'hex'),
+      Buffer.from('0a0d0a01791208080112040a0208012a00', 'hex'),
+    ],
     read: async (input) => {
       for (const name of protocolNames.filter((each) => protocolTable[each].transport === 'grpc')) {
         const { answers: reading } = (await protocolTable[name].load()).create({ timeoutMs: 1_000 })

@@ -9,7 +9,10 @@ const mostSeconds = 2
 const mostMiB = 300
 const mostMessage = 20_000
 
-/** Errors that are made for users: their message stands as it is. Any other is the program's own mistake. */
+/**
+ * Errors that are made for users: their message stands as it is. Any other is the program's own
+ * mistake.
+ */
 const forUsers: ReadonlySet<string> = new Set([
   ...[
     'ConfigError',
@@ -23,7 +26,15 @@ const forUsers: ReadonlySet<string> = new Set([
     'DemandError',
     'FleetError',
   ],
-  ...['BoundError', 'PayloadError', 'ProtocolError', 'StoreError', 'TableError', 'NotHttpError', 'CommanderError'],
+  ...[
+    'BoundError',
+    'PayloadError',
+    'ProtocolError',
+    'StoreError',
+    'TableError',
+    'NotHttpError',
+    'CommanderError',
+  ],
 ])
 
 /** Undefined where nothing is. */
@@ -53,11 +64,14 @@ function unfit(error: unknown, names: RegExp | undefined): string | undefined {
   const name = nameOf(error)
   if (!forUsers.has(name)) return `throws ${name}: ${error.message.slice(0, 200)}`
   const { problems } = error as { problems?: readonly (string | { where: string; what: string })[] }
-  const said = problems?.map((one) => (typeof one === 'string' ? one : `${one.where}: ${one.what}`)) ?? [error.message]
+  const said = problems?.map((one) =>
+    typeof one === 'string' ? one : `${one.where}: ${one.what}`,
+  ) ?? [error.message]
   if (said.join('\n').length > mostMessage * 10) return `says ${said.join('\n').length} characters`
   const nowhere = names && said.find((one) => !names.test(one))
   return nowhere === undefined ? undefined : `says not where: ${name}: ${nowhere.slice(0, 200)}`
 }
 
 /** Of the class, where it gives its errors no name. */
-const nameOf = (error: Error): string => (error.name === 'Error' ? error.constructor.name : error.name)
+const nameOf = (error: Error): string =>
+  error.name === 'Error' ? error.constructor.name : error.name

@@ -1,4 +1,7 @@
-/** Mutations that keep much of an input's structure: what is left is read further than noise would be. */
+/**
+ * Mutations that keep much of an input's structure: what is left is read further than noise would
+ * be.
+ */
 import type { Draw } from '../chaos/draw.ts'
 
 /** What parsers stumble over, in the places of words and numbers. */
@@ -101,7 +104,11 @@ const mutations: readonly Mutation[] = [
   lines((all, draw) => all.toSpliced(draw.whole(0, all.length), 0, pick(draw, all))),
   lines((all, draw, other) => all.toSpliced(draw.whole(0, all.length), 0, pick(draw, other))),
   lines((all, draw) => draw.shuffled(all)),
-  lines((all, draw) => all.map((line) => (draw.whole(0, 3) === 0 ? `${' '.repeat(draw.whole(0, 4))}${line.trimStart()}` : line))),
+  lines((all, draw) =>
+    all.map((line) =>
+      draw.whole(0, 3) === 0 ? `${' '.repeat(draw.whole(0, 4))}${line.trimStart()}` : line,
+    ),
+  ),
   (text, draw) => text.slice(0, draw.whole(0, text.length)),
   (text, draw) => {
     const [from, to] = slice(text, draw)
@@ -113,7 +120,11 @@ const mutations: readonly Mutation[] = [
   },
   (text, draw) => {
     const at = draw.whole(0, text.length)
-    return text.slice(0, at) + String.fromCharCode(draw.whole(0, 255)) + text.slice(at + draw.whole(0, 1))
+    return (
+      text.slice(0, at) +
+      String.fromCharCode(draw.whole(0, 255)) +
+      text.slice(at + draw.whole(0, 1))
+    )
   },
 ]
 
@@ -129,6 +140,7 @@ const mostLength = 200_000
 /** Bytes of an input changed in one to four ways. Latin-1 in between: every byte is a letter. */
 export function mutated(input: Buffer, draw: Draw, other: Buffer): Buffer {
   let text = input.toString('latin1')
-  for (let n = draw.whole(1, 4); n > 0; n--) text = pick(draw, mutations)(text, draw, other.toString('latin1')).slice(0, mostLength)
+  for (let n = draw.whole(1, 4); n > 0; n--)
+    text = pick(draw, mutations)(text, draw, other.toString('latin1')).slice(0, mostLength)
   return Buffer.from(text, draw.whole(0, 3) === 0 ? 'utf8' : 'latin1')
 }

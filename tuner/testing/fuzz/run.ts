@@ -1,6 +1,7 @@
 /**
- * Fuzzing: `npm run fuzz -- MINUTES [--seed S] [--only NAME]...`. Inputs of every reader in inputs.ts, from its seeds and the corpus, are mutated and read until the
- * time is up. An input that is read wrongly joins the corpus, which `npm test` reads again; exit code 1 then.
+ * Fuzzing: `npm run fuzz -- MINUTES [--seed S] [--only NAME]...`. Inputs of every reader in
+ * inputs.ts, from its seeds and the corpus, are mutated and read until the time is up. An input
+ * that is read wrongly joins the corpus, which `npm test` reads again; exit code 1 then.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -15,16 +16,28 @@ import { mutated } from './mutations.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { seed: { type: 'string', default: String(Date.now() % 1_000_000) }, only: { type: 'string', multiple: true, default: [] } },
+  options: {
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    only: { type: 'string', multiple: true, default: [] },
+  },
 })
 const minutes = Number(positionals[0] ?? 10)
 if (!(minutes > 0)) throw new Error(`npm run fuzz -- MINUTES, not '${positionals[0]}'`)
-const names = Object.keys(fuzzed).filter((name) => values.only.length === 0 || values.only.includes(name))
-if (names.length === 0) throw new Error(`there is no ${values.only.join(', ')}: ${Object.keys(fuzzed).join(', ')}`)
+const names = Object.keys(fuzzed).filter(
+  (name) => values.only.length === 0 || values.only.includes(name),
+)
+if (names.length === 0)
+  throw new Error(`there is no ${values.only.join(', ')}: ${Object.keys(fuzzed).join(', ')}`)
 
 const draw = new Draw(seeded(Number(values.seed)))
 const pools = new Map(
-  names.map((name) => [name, [...fuzzed[name]!.seeds.map((seed) => Buffer.from(seed)), ...kept(name).map(({ input }) => input)]]),
+  names.map((name) => [
+    name,
+    [
+      ...fuzzed[name]!.seeds.map((seed) => Buffer.from(seed)),
+      ...kept(name).map(({ input }) => input),
+    ],
+  ]),
 )
 const tried = new Map(names.map((name) => [name, 0]))
 const found = new Map<string, Set<string>>(names.map((name) => [name, new Set()]))

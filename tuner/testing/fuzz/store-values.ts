@@ -1,4 +1,7 @@
-/** A store whose rows hold values that no table of ours takes: bytes for texts, numbers beyond all bounds, NULL where none may be. */
+/**
+ * A store whose rows hold values that no table of ours takes: bytes for texts, numbers beyond all
+ * bounds, NULL where none may be.
+ */
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +12,17 @@ import { reopen } from '../../commands/reopened.ts'
 
 const sound = fileURLToPath(new URL('../../../trials/store/fixtures/v1.db', import.meta.url))
 const columns = {
-  experiments: ['id', 'name', 'created_at', 'provenance', 'seed', 'state', 'spec', 'result', 'owner'],
+  experiments: [
+    'id',
+    'name',
+    'created_at',
+    'provenance',
+    'seed',
+    'state',
+    'spec',
+    'result',
+    'owner',
+  ],
   trials: ['experiment_id', 'number', 'trial'],
   load_points: ['experiment_id', 'trial_number', 'position', 'point'],
 } as const
@@ -33,8 +46,12 @@ export async function storeOfValues(input: Buffer): Promise<void> {
       .slice(0, 8)
       .flatMap((line) => {
         const [table = '', column = '', ...rest] = line.split(' ')
-        const known = Object.hasOwn(columns, table) && (columns[table as keyof typeof columns] as readonly string[]).includes(column)
-        return known ? [`UPDATE OR IGNORE ${table} SET ${column} = ${sqlValue(rest.join(' '))}`] : []
+        const known =
+          Object.hasOwn(columns, table) &&
+          (columns[table as keyof typeof columns] as readonly string[]).includes(column)
+        return known
+          ? [`UPDATE OR IGNORE ${table} SET ${column} = ${sqlValue(rest.join(' '))}`]
+          : []
       })
     await change(path, changes)
     const stores = await openReader(path, () => {})

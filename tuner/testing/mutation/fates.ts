@@ -1,4 +1,6 @@
-/** Runs the pure tests over mutated sources in a warm vitest, and tells what became of each mutant. */
+/**
+ * Runs the pure tests over mutated sources in a warm vitest, and tells what became of each mutant.
+ */
 import { setMaxListeners } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,8 +16,12 @@ export type Fate = 'killed' | 'endless' | 'survived' | 'unreached'
 /** A test that says nothing for this long is in an endless loop. */
 const SILENCE_MS = 20_000
 
-/** Seconds that a test may take, round by round, the last one a mutant's budget: what a quick one notices no slow one is asked about. */
-const rounds = (budgetS: number): number[] => [0.03, 0.3, budgetS].filter((seconds) => seconds <= budgetS)
+/**
+ * Seconds that a test may take, round by round, the last one a mutant's budget: what a quick one
+ * notices no slow one is asked about.
+ */
+const rounds = (budgetS: number): number[] =>
+  [0.03, 0.3, budgetS].filter((seconds) => seconds <= budgetS)
 const anyLength = { shortestS: 0, longestS: Number.MAX_VALUE }
 
 export interface Options {
@@ -27,7 +33,10 @@ export interface Options {
   readonly tests: readonly string[]
 }
 
-/** The fate of each chosen mutant by number; a mutant that is left out was reached by no test. A test that fails without any mutant is named and left out. */
+/**
+ * The fate of each chosen mutant by number; a mutant that is left out was reached by no test. A
+ * test that fails without any mutant is named and left out.
+ */
 export async function fatesOf(
   root: string,
   sources: readonly MutatedSource[],
@@ -54,7 +63,10 @@ export async function fatesOf(
         .map((s) => [s.first, s.first + s.mutants.length - 1] as const)
     const count = Math.max(0, ...sources.flatMap((s) => s.mutants.map((m) => m.number)))
     const state = new Fates()
-    const play = (order: readonly string[], session: Pick<Session, 'pending' | 'alone' | 'shortestS' | 'longestS'>) => {
+    const play = (
+      order: readonly string[],
+      session: Pick<Session, 'pending' | 'alone' | 'shortestS' | 'longestS'>,
+    ) => {
       const byFile = new Map(specifications.map((s) => [relative(root, s.moduleId), s]))
       const wanted = order.map((file) => byFile.get(file)!)
       const settings: Session = {
@@ -72,20 +84,37 @@ export async function fatesOf(
     // Tests beside the sources first, then near ones, over all sources together.
     const folders = new Set(sources.map((s) => dirname(s.file)))
     const beside = (file: string) => (folders.has(dirname(file)) ? 0 : 1)
-    const least = (file: string) => Math.min(...sources.map((s) => near.get(s.file)!.get(file) ?? Infinity))
-    const order = files.filter((file) => least(file) <= steps).sort((a, b) => beside(a) - beside(b) || least(a) - least(b))
+    const least = (file: string) =>
+      Math.min(...sources.map((s) => near.get(s.file)!.get(file) ?? Infinity))
+    const order = files
+      .filter((file) => least(file) <= steps)
+      .sort((a, b) => beside(a) - beside(b) || least(a) - least(b))
     const living = () => chosen.map((m) => m.number).filter((number) => !state.dead(number))
     for (const [i, longestS] of rounds(budgetS).entries()) {
       for (let whole = false; !whole; ) {
-        whole = (await play(order, { pending: living(), shortestS: rounds(budgetS)[i - 1] ?? 0, longestS })).whole
-        if (!whole) console.error(`a worker went down with mutant ${state.tried.at(-1)}; ${living().length} live`)
+        whole = (
+          await play(order, { pending: living(), shortestS: rounds(budgetS)[i - 1] ?? 0, longestS })
+        ).whole
+        if (!whole)
+          console.error(
+            `a worker went down with mutant ${state.tried.at(-1)}; ${living().length} live`,
+          )
       }
     }
-    const outside = chosen.filter((m) => !state.dead(m.number) && state.outside.has(m.number) && !state.inside.has(m.number))
+    const outside = chosen.filter(
+      (m) => !state.dead(m.number) && state.outside.has(m.number) && !state.inside.has(m.number),
+    )
     for (const [i, { number, file }] of outside.entries()) {
-      if (i % 20 === 0) console.error(`${outside.length - i} mutants of constants and set-up left, each in a worker of its own`)
+      if (i % 20 === 0)
+        console.error(
+          `${outside.length - i} mutants of constants and set-up left, each in a worker of its own`,
+        )
       const tests = [...near.get(file)!].sort(([, a], [, b]) => a - b).map(([test]) => test)
-      const { whole, passed } = await play(state.within(tests, budgetS / 2), { pending: [], alone: number, ...anyLength })
+      const { whole, passed } = await play(state.within(tests, budgetS / 2), {
+        pending: [],
+        alone: number,
+        ...anyLength,
+      })
       state.fates.set(number, !whole ? 'endless' : passed ? 'survived' : 'killed')
     }
     return state.fates
@@ -130,7 +159,10 @@ class Fates {
     })
   }
 
-  /** The worker has died in the middle of a mutant, killed as endless or out of memory, or of what one left behind. Whether it was so. */
+  /**
+   * The worker has died in the middle of a mutant, killed as endless or out of memory, or of what
+   * one left behind. Whether it was so.
+   */
   takeDeath(): boolean {
     if (this.#poisoned) {
       this.#poisoned = false
@@ -145,10 +177,13 @@ class Fates {
   take(line: LogLine): void {
     switch (line.type) {
       case 'failed':
-        console.error(`left out, for it fails without any mutant: ${line.test}: ${line.message.slice(0, 300)}`)
+        console.error(
+          `left out, for it fails without any mutant: ${line.test}: ${line.message.slice(0, 300)}`,
+        )
         return
       case 'reached':
-        if (line.where === 'inside') this.#secondsOf.set(line.file, (this.#secondsOf.get(line.file) ?? 0) + line.seconds)
+        if (line.where === 'inside')
+          this.#secondsOf.set(line.file, (this.#secondsOf.get(line.file) ?? 0) + line.seconds)
         for (const number of line.mutants) {
           if (!this.fates.has(number)) this.fates.set(number, 'survived')
           this[line.where].add(number)
@@ -218,7 +253,10 @@ const openVitest = (root: string, sources: readonly MutatedSource[]): Promise<Vi
 const mostLosses = 5
 let losses = 0
 
-/** One run of the tests in a fresh worker. `whole`: it came to its end; else a mutant did not, and was taken down. */
+/**
+ * One run of the tests in a fresh worker. `whole`: it came to its end; else a mutant did not, and
+ * was taken down.
+ */
 async function playSession(
   vitest: Vitest,
   folder: string,
@@ -247,18 +285,29 @@ async function playSession(
   }
   const watch = setInterval(() => {
     listen()
-    if (performance.now() - heardMs < SILENCE_MS || worker === undefined || !(state.isTrying || session.alone !== undefined)) return
+    if (
+      performance.now() - heardMs < SILENCE_MS ||
+      worker === undefined ||
+      !(state.isTrying || session.alone !== undefined)
+    )
+      return
     killed = true
     process.kill(worker, 'SIGKILL')
     worker = undefined
   }, 200)
-  const result = await vitest.runTestSpecifications(specifications).finally(() => clearInterval(watch))
+  const result = await vitest
+    .runTestSpecifications(specifications)
+    .finally(() => clearInterval(watch))
   listen()
-  const passed = result.unhandledErrors.length === 0 && result.testModules.every((module) => module.ok())
+  const passed =
+    result.unhandledErrors.length === 0 && result.testModules.every((module) => module.ok())
   if (session.alone !== undefined) return { whole: !killed, passed }
   if (passed) return { whole: true, passed }
-  // A worker that dies for want of memory between two mutants leaves no test failed: once more, then.
-  const starved = result.testModules.every((module) => [...module.children.allTests('failed')].length === 0)
+  // A worker that dies for want of memory between two mutants leaves no test failed: once more,
+  // then.
+  const starved = result.testModules.every(
+    (module) => [...module.children.allTests('failed')].length === 0,
+  )
   if (!state.takeDeath() && !(starved && losses++ < mostLosses)) {
     const failures = result.testModules.flatMap((module) => [
       ...module.errors(),

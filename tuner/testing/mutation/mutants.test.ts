@@ -7,7 +7,8 @@ import { schemata } from './schemata.ts'
 import { Switch } from './switch.ts'
 
 const javaScript = (source: string) => transformSync(source, { loader: 'ts' }).code
-const faults = (source: string) => analyse(source).mutants.map(({ original, replacement }) => `${original} => ${replacement}`)
+const faults = (source: string) =>
+  analyse(source).mutants.map(({ original, replacement }) => `${original} => ${replacement}`)
 
 test('a decision line has a fault for each operator, boundary, constant and neighbour', () => {
   expect(faults('const spent = (seconds * price) / 3600')).toEqual([
@@ -15,7 +16,11 @@ test('a decision line has a fault for each operator, boundary, constant and neig
     'seconds * price => (seconds) / (price)',
     '3600 => 7200',
   ])
-  expect(faults('export const ok = (a: number, b?: number): boolean => !a && (b ?? 0) <= Math.min(a, 0.5)')).toEqual([
+  expect(
+    faults(
+      'export const ok = (a: number, b?: number): boolean => !a && (b ?? 0) <= Math.min(a, 0.5)',
+    ),
+  ).toEqual([
     '!a && (b ?? 0) <= Math.min(a, 0.5) => (!a) || ((b ?? 0) <= Math.min(a, 0.5))',
     '!a => a',
     '(b ?? 0) <= Math.min(a, 0.5) => (b ?? 0) < (Math.min(a, 0.5))',
@@ -51,11 +56,15 @@ test('a constant is switched where it is read; a table of figures has no faults'
   ])
   const switched = schemata(source, analyse(source), 1)
   expect(switched).toContain('const LIMIT = 2 * 30\n')
-  expect(switched).toContain('($switched(1)?(((2) / (30))):$switched(2)?((4) * 30):$switched(3)?(2 * (60)):LIMIT)')
+  expect(switched).toContain(
+    '($switched(1)?(((2) / (30))):$switched(2)?((4) * 30):$switched(3)?(2 * (60)):LIMIT)',
+  )
 })
 
 test('an optional chain is replaced whole or not at all', () => {
-  expect(faults('const kept = trial?.points.filter(good)')).toEqual(['trial?.points.filter(good) => trial?.points'])
+  expect(faults('const kept = trial?.points.filter(good)')).toEqual([
+    'trial?.points.filter(good) => trial?.points',
+  ])
   expect(faults('const first = trial?.points.filter(good).map(name)')).toEqual([])
 })
 
@@ -69,7 +78,9 @@ test('a switched source behaves as it stood, and as each mutant when that one is
   const wrapped = `function run() {${source}}`
   const analysis = analyse(wrapped)
   globalThis.mutation = new Switch(analysis.mutants.length)
-  const run = new Function(`${javaScript(schemata(wrapped, analysis, 1))}; return run`)() as () => string
+  const run = new Function(
+    `${javaScript(schemata(wrapped, analysis, 1))}; return run`,
+  )() as () => string
   const asItStood = run()
   expect(asItStood).toBe('5,4')
   const reached = globalThis.mutation.takeReached()
@@ -77,7 +88,9 @@ test('a switched source behaves as it stood, and as each mutant when that one is
     expect(reached[i + 1], original).toBeGreaterThan(0)
     const mutated = `${wrapped.slice(0, start)}${analysis.statements.has(start) ? ';' : ''}(${replacement})${wrapped.slice(end)}`
     globalThis.mutation.turnOn(i + 1)
-    expect(run(), `${original} => ${replacement}`).toBe((new Function(`${javaScript(mutated)}; return run()`) as () => string)())
+    expect(run(), `${original} => ${replacement}`).toBe(
+      (new Function(`${javaScript(mutated)}; return run()`) as () => string)(),
+    )
     globalThis.mutation.turnOff()
   }
   expect(analysis.mutants.length).toBeGreaterThan(8)

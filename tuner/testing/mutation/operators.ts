@@ -1,4 +1,7 @@
-/** The faults that are put into a source, one at a time: what a hand slips into when it writes a decision. */
+/**
+ * The faults that are put into a source, one at a time: what a hand slips into when it writes a
+ * decision.
+ */
 import { parseAst } from 'vitest/node'
 import { Constants } from './constants.ts'
 import { type Fault, Faults, isComparison } from './faults.ts'
@@ -12,18 +15,26 @@ export interface Mutant {
   readonly original: string
   readonly replacement: string
   readonly kind: string
-  /** Of a constant of the file: the places that read it, and its value there. It is computed once, before any switch could be thrown. */
+  /**
+   * Of a constant of the file: the places that read it, and its value there. It is computed once,
+   * before any switch could be thrown.
+   */
   readonly read?: { readonly at: readonly Place[]; readonly value: string }
 }
 
 export interface Analysis {
   /** In the order of the text, the outer before the inner. */
   readonly mutants: readonly Mutant[]
-  /** Where expressions begin that are statements in a block: after a line without a semicolon, perhaps. */
+  /**
+   * Where expressions begin that are statements in a block: after a line without a semicolon,
+   * perhaps.
+   */
   readonly statements: ReadonlySet<number>
 }
 
-/** Every mutant of a TypeScript source. Texts, types, errors thrown and loops' steps are left alone. */
+/**
+ * Every mutant of a TypeScript source. Texts, types, errors thrown and loops' steps are left alone.
+ */
 export function analyse(source: string): Analysis {
   const program = parseAst(source, { lang: 'ts' }) as unknown as Node
   const constants = new Constants(source, program)
@@ -63,18 +74,38 @@ class Walk {
 
   private add(node: Node, found: readonly Fault[]): void {
     const line = this.source.slice(0, node.start).split('\n').length
-    for (const fault of found) this.mutants.push({ start: node.start, end: node.end, line, original: this.faults.text(node), ...fault })
+    for (const fault of found)
+      this.mutants.push({
+        start: node.start,
+        end: node.end,
+        line,
+        original: this.faults.text(node),
+        ...fault,
+      })
   }
 
-  /** `spine`: a part of an optional chain, which cannot be cut out of it; `negated`: the operand of a minus. */
-  private visit(node: Node, { spine = false, negated = false }: { spine?: boolean; negated?: boolean } = {}): void {
+  /**
+   * `spine`: a part of an optional chain, which cannot be cut out of it; `negated`: the operand of
+   * a minus.
+   */
+  private visit(
+    node: Node,
+    { spine = false, negated = false }: { spine?: boolean; negated?: boolean } = {},
+  ): void {
     if (node.type.startsWith('TS')) {
       // `x as T`, `x!`, `x satisfies T`: the value within; everything else is a type.
-      if (isNode(node.expression) && !node.type.includes('Heritage')) this.visit(node.expression, { spine, negated })
+      if (isNode(node.expression) && !node.type.includes('Heritage'))
+        this.visit(node.expression, { spine, negated })
       return
     }
-    if (node.type === 'ThrowStatement' || node.type === 'TemplateLiteral' || node.type.startsWith('Import')) return
-    if (node.type === 'NewExpression' && /Error$/.test(this.faults.text(node.callee as Node))) return
+    if (
+      node.type === 'ThrowStatement' ||
+      node.type === 'TemplateLiteral' ||
+      node.type.startsWith('Import')
+    )
+      return
+    if (node.type === 'NewExpression' && /Error$/.test(this.faults.text(node.callee as Node)))
+      return
     if (node.type === 'Identifier' && !spine) this.constants.noteRead(node)
     if (!spine) this.add(node, this.faults.of(node, negated))
     for (const child of this.childrenOf(node)) this.visit(child.node, child)
@@ -82,7 +113,8 @@ class Walk {
 
   /** A condition that has no fault of its own is negated whole. */
   private negation(test: Node): void {
-    const bare = test.type === 'UnaryExpression' || test.type === 'LogicalExpression' || isComparison(test)
+    const bare =
+      test.type === 'UnaryExpression' || test.type === 'LogicalExpression' || isComparison(test)
     if (!bare) this.add(test, [{ kind: 'condition', replacement: `!${this.faults.wrap(test)}` }])
   }
 
@@ -97,7 +129,10 @@ class Walk {
       case 'ChainExpression':
         return chained(node.expression)
       case 'MemberExpression':
-        return [...(this.chained.has(node) ? chained(node.object) : of(node.object)), ...(node.computed ? of(node.property) : [])]
+        return [
+          ...(this.chained.has(node) ? chained(node.object) : of(node.object)),
+          ...(node.computed ? of(node.property) : []),
+        ]
       case 'CallExpression':
       case 'NewExpression':
         // A callee is replaced with its call; what it stands on is looked into.
@@ -131,7 +166,8 @@ class Walk {
       case 'BlockStatement':
       case 'SwitchCase': {
         const body = of(node.test, node.body, node.consequent)
-        for (const { node: statement } of body) if (statement.type === 'ExpressionStatement') this.statements.add(statement.start)
+        for (const { node: statement } of body)
+          if (statement.type === 'ExpressionStatement') this.statements.add(statement.start)
         return body
       }
       case 'ExpressionStatement':
@@ -142,26 +178,45 @@ class Walk {
         return []
       default:
         return Object.entries(node)
-          .filter(([key]) => !['typeAnnotation', 'returnType', 'typeParameters', 'typeArguments', 'key', 'label'].includes(key))
+          .filter(
+            ([key]) =>
+              ![
+                'typeAnnotation',
+                'returnType',
+                'typeParameters',
+                'typeArguments',
+                'key',
+                'label',
+              ].includes(key),
+          )
           .flatMap(([, value]) => of(value))
     }
   }
 
   /** What is left of an assignment is a place; only an index in it is a value. */
   private assigned(place: Node): Child[] {
-    if (place.type === 'MemberExpression') return place.computed && isNode(place.property) ? [{ node: place.property }] : []
+    if (place.type === 'MemberExpression')
+      return place.computed && isNode(place.property) ? [{ node: place.property }] : []
     return place.type === 'Identifier' ? [] : this.childrenOf(place)
   }
 
   private chainedCallee(node: Node): Child[] {
     const callee = node.callee as Node
     if (this.chained.has(node)) return [{ node: callee, spine: true }]
-    return callee.type === 'MemberExpression' ? this.childrenOf(callee) : callee.type === 'Identifier' ? [] : [{ node: callee }]
+    return callee.type === 'MemberExpression'
+      ? this.childrenOf(callee)
+      : callee.type === 'Identifier'
+        ? []
+        : [{ node: callee }]
   }
 
   private removal(expression: Node): void {
     if (isNode(expression.callee) && expression.callee.type === 'Super') return
-    if (expression.type === 'AssignmentExpression' || expression.type === 'CallExpression' || expression.type === 'AwaitExpression')
+    if (
+      expression.type === 'AssignmentExpression' ||
+      expression.type === 'CallExpression' ||
+      expression.type === 'AwaitExpression'
+    )
       this.add(expression, [{ kind: 'dropped statement', replacement: 'undefined' }])
   }
 }
@@ -175,6 +230,7 @@ function partsOfChains(node: Node, parts = new Set<Node>()): ReadonlySet<Node> {
       at = at.object ?? at.callee ?? (at.type === 'TSNonNullExpression' ? at.expression : undefined)
     }
   }
-  for (const value of Object.values(node)) for (const child of [value].flat()) if (isNode(child)) partsOfChains(child, parts)
+  for (const value of Object.values(node))
+    for (const child of [value].flat()) if (isNode(child)) partsOfChains(child, parts)
   return parts
 }

@@ -1,4 +1,7 @@
-/** Vitest's runner with a twist: each test, once it has passed, runs again with every mutant on that it reaches and that lives. */
+/**
+ * Vitest's runner with a twist: each test, once it has passed, runs again with every mutant on that
+ * it reaches and that lives.
+ */
 import { appendFileSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import type { RunnerTestCase, RunnerTestFile } from 'vitest'
@@ -6,7 +9,10 @@ import { TestRunner } from 'vitest'
 import { type LogLine, type Session, sessionVariable } from './session.ts'
 import { Switch } from './switch.ts'
 
-/** A mutant may be passed this many times as often as the code without it, and a test take this many times as long. */
+/**
+ * A mutant may be passed this many times as often as the code without it, and a test take this many
+ * times as long.
+ */
 const PATIENCE = 50
 
 /** One session to a worker: with isolation off, all test files share it. */
@@ -18,7 +24,8 @@ if (session.alone !== undefined) globalThis.mutation.turnOn(session.alone)
 const pending = new Set(session.pending)
 const tried = new Set(session.tried)
 const spentS = new Map(Object.entries(session.spentS).map(([number, s]) => [Number(number), s]))
-const numbersIn = (reached: Uint32Array): number[] => Array.from(reached.keys()).filter((number) => reached[number]! > 0)
+const numbersIn = (reached: Uint32Array): number[] =>
+  Array.from(reached.keys()).filter((number) => reached[number]! > 0)
 
 /** Computing time so far: what a test costs, however busy the machine is. */
 function cpuS(): number {
@@ -38,11 +45,14 @@ export default class MutationRunner extends TestRunner {
     const name = `${test.file.name} > ${test.name} ${test.id}`
     if (session.alone !== undefined) return this.#alone(test, name, session.alone, run)
     const near = session.near[test.file.name] ?? []
-    const isNear = (mutant: number) => near.some(([least, most]) => least <= mutant && mutant <= most)
+    const isNear = (mutant: number) =>
+      near.some(([least, most]) => least <= mutant && mutant <= most)
     const knownS = session.tooLongS[name] ?? 0
-    if (![...pending].some(isNear) || knownS > session.longestS || knownS < session.shortestS) return
+    if (![...pending].some(isNear) || knownS > session.longestS || knownS < session.shortestS)
+      return
     const reach = (where: 'inside' | 'outside', mutants: readonly number[], seconds = 0) =>
-      (mutants.length > 0 || seconds > 0) && log({ type: 'reached', where, file: test.file.name, mutants, seconds })
+      (mutants.length > 0 || seconds > 0) &&
+      log({ type: 'reached', where, file: test.file.name, mutants, seconds })
     reach('outside', numbersIn(globalThis.mutation.takeReached()))
     const beganS = cpuS()
     try {
@@ -69,9 +79,21 @@ export default class MutationRunner extends TestRunner {
     globalThis.mutation.takeReached()
   }
 
-  async #try(test: RunnerTestCase, name: string, run: () => unknown, mutant: number, passed: number, usualS: number): Promise<void> {
+  async #try(
+    test: RunnerTestCase,
+    name: string,
+    run: () => unknown,
+    mutant: number,
+    passed: number,
+    usualS: number,
+  ): Promise<void> {
     const spent = spentS.get(mutant) ?? 0
-    if (!pending.has(mutant) || tried.has(`${name}#${mutant}`) || (spent > 0 && spent + usualS > session.budgetS)) return
+    if (
+      !pending.has(mutant) ||
+      tried.has(`${name}#${mutant}`) ||
+      (spent > 0 && spent + usualS > session.budgetS)
+    )
+      return
     log({ type: 'begin', mutant, test: name })
     const startedS = cpuS()
     globalThis.mutation.turnOn(mutant, PATIENCE * passed + 1000)
@@ -88,7 +110,12 @@ export default class MutationRunner extends TestRunner {
     log({ type: 'end', mutant, test: name, killed: !survived, seconds })
   }
 
-  async #alone(test: RunnerTestCase, name: string, mutant: number, run: () => unknown): Promise<void> {
+  async #alone(
+    test: RunnerTestCase,
+    name: string,
+    mutant: number,
+    run: () => unknown,
+  ): Promise<void> {
     log({ type: 'begin', mutant, test: name })
     const startedS = cpuS()
     const survived = await passes(test, run)
@@ -97,8 +124,15 @@ export default class MutationRunner extends TestRunner {
   }
 }
 
-/** Whether the test passes, within a time where one is given. Soft assertions count, and leave no trace. */
-async function passes(test: RunnerTestCase, run: () => unknown, withinMs?: number): Promise<boolean> {
+/**
+ * Whether the test passes, within a time where one is given. Soft assertions count, and leave no
+ * trace.
+ */
+async function passes(
+  test: RunnerTestCase,
+  run: () => unknown,
+  withinMs?: number,
+): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     if (withinMs !== undefined) timer = setTimeout(() => reject(new Error('late')), withinMs)

@@ -1,9 +1,13 @@
-/** Mutant schemata (Untch, Offutt and Harrold, ISSTA 1993): one source that holds all its mutants, each behind a switch. */
+/**
+ * Mutant schemata (Untch, Offutt and Harrold, ISSTA 1993): one source that holds all its mutants,
+ * each behind a switch.
+ */
 import type { Analysis } from './operators.ts'
 
 /**
  * @param first number of the first mutant; the others follow in order.
- * @returns the source in which `$switched(number)` chooses between each mutant and what stood there.
+ * @returns the source in which `$switched(number)` chooses between each mutant and what stood
+ * there.
  */
 export function schemata(source: string, { mutants, statements }: Analysis, first: number): string {
   const places = new Map<string, { start: number; end: number; alternatives: string[] }>()
@@ -16,15 +20,20 @@ export function schemata(source: string, { mutants, statements }: Analysis, firs
       places.set(key, place)
     }
   }
-  // Outer places first, so that at one position the outer opens before the inner and closes after it.
+  // Outer places first, so that at one position the outer opens before the inner and closes after
+  // it.
   const outerFirst = [...places.values()].sort((a, b) => a.start - b.start || b.end - a.end)
   const opening = new Map<number, string>()
   const closing = new Map<number, string>()
   for (const { start, end, alternatives } of outerFirst) {
-    opening.set(start, `${opening.get(start) ?? (statements.has(start) ? ';' : '')}(${alternatives.join('')}`)
+    opening.set(
+      start,
+      `${opening.get(start) ?? (statements.has(start) ? ';' : '')}(${alternatives.join('')}`,
+    )
     closing.set(end, `)${closing.get(end) ?? ''}`)
   }
   let result = ''
-  for (let at = 0; at <= source.length; at++) result += (closing.get(at) ?? '') + (opening.get(at) ?? '') + (source[at] ?? '')
+  for (let at = 0; at <= source.length; at++)
+    result += (closing.get(at) ?? '') + (opening.get(at) ?? '') + (source[at] ?? '')
   return `const $switched = globalThis.mutation.switched;${result}`
 }

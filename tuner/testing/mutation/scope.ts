@@ -179,9 +179,19 @@ export const equivalents: readonly Equivalent[] = [
     reason: 'arrivals are divided by their total, sign and all',
   },
   ...Object.entries(seeds).flatMap(([file, pairs]) =>
-    pairs.map(([original = '', replacement = '']) => ({ file, original, replacement, reason: 'chance is as good from another seed' })),
+    pairs.map(([original = '', replacement = '']) => ({
+      file,
+      original,
+      replacement,
+      reason: 'chance is as good from another seed',
+    })),
   ),
-  { file: 'profiler/slo.ts', original: 'countsTheSame(a, b)', replacement: 'countsTheSame(b, a)', reason: eitherWay },
+  {
+    file: 'profiler/slo.ts',
+    original: 'countsTheSame(a, b)',
+    replacement: 'countsTheSame(b, a)',
+    reason: eitherWay,
+  },
   {
     file: 'reports/recommendation/second-look.ts',
     original: 'sameSlo(measurement.slo, slo)',

@@ -1,6 +1,9 @@
 /** The one switch of all mutants within a worker: which is on, which were reached. */
 
-/** Thrown when a mutant is passed far more often than the code is without it: it goes round and round. */
+/**
+ * Thrown when a mutant is passed far more often than the code is without it: it goes round and
+ * round.
+ */
 class Endless extends Error {}
 
 export class Switch {

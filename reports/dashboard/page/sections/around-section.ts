@@ -1,4 +1,7 @@
-/** Around the best: every configuration across its parameters, the capacity along each of them, and over any two. */
+/**
+ * Around the best: every configuration across its parameters, the capacity along each of them, and
+ * over any two.
+ */
 
 import type { Configuration } from '../../../../search/types.ts'
 import { rate } from '../../../format.ts'
@@ -60,9 +63,16 @@ export function aroundTheBest(app: App, asked: () => void) {
       offer(choices, shown, pair.length > 0 ? pair : [told.across.parameter, told.up.parameter])
       surface.set(() => surfaceOption(told, shown.theme))
       const most = told.cells
-        .flatMap((row, v) => row.map((cell, u) => ({ ...cell, at: `${told.across.values[u]} and ${told.up.values[v]}` })))
+        .flatMap((row, v) =>
+          row.map((cell, u) => ({
+            ...cell,
+            at: `${told.across.values[u]} and ${told.up.values[v]}`,
+          })),
+        )
         .sort((a, b) => b.median - a.median)[0]!
-      surface.describe(`Capacity over ${told.across.parameter} and ${told.up.parameter}: most at ${most.at}, ${rate(most.median)}`)
+      surface.describe(
+        `Capacity over ${told.across.parameter} and ${told.up.parameter}: most at ${most.at}, ${rate(most.median)}`,
+      )
     },
   }
 }
@@ -72,22 +82,39 @@ const sliceNote =
 const surfaceNote =
   'All other parameters as recommended. Darker is more capacity; a cell is the smaller the less is known of it, and framed where it was measured.'
 
-function showSlices(element: HTMLElement, charts: Map<string, Chart>, { slices }: Around, { theme }: Shown): void {
+function showSlices(
+  element: HTMLElement,
+  charts: Map<string, Chart>,
+  { slices }: Around,
+  { theme }: Shown,
+): void {
   const shown = slices.map((slice) => {
-    const chart = charts.get(slice.parameter) ?? new Chart(`slice-${slice.parameter}`, slice.parameter, 'small')
+    const chart =
+      charts.get(slice.parameter) ?? new Chart(`slice-${slice.parameter}`, slice.parameter, 'small')
     charts.set(slice.parameter, chart)
     chart.set(() => sliceOption(slice, theme))
-    chart.describe(`Capacity along ${slice.parameter}: ${slice.values.map(({ value, median }) => `${value}: ${rate(median)}`).join(', ')}`)
+    chart.describe(
+      `Capacity along ${slice.parameter}: ${slice.values.map(({ value, median }) => `${value}: ${rate(median)}`).join(', ')}`,
+    )
     return chart.element
   })
-  if (element.childElementCount !== shown.length || shown.some((one, i) => element.children[i] !== one)) fill(element, ...shown)
+  if (
+    element.childElementCount !== shown.length ||
+    shown.some((one, i) => element.children[i] !== one)
+  )
+    fill(element, ...shown)
 }
 
 /** Parameters that vary, with the two that are drawn chosen. */
-function offer(choices: readonly HTMLSelectElement[], { experiment }: Shown, drawn: readonly string[]): void {
+function offer(
+  choices: readonly HTMLSelectElement[],
+  { experiment }: Shown,
+  drawn: readonly string[],
+): void {
   const names = varyingOf(experiment.parameters).map(({ parameter }) => parameter.name)
   for (const [i, select] of choices.entries()) {
-    if (select.options.length !== names.length) fill(select, ...names.map((name) => h('option', { attributes: { value: name } }, name)))
+    if (select.options.length !== names.length)
+      fill(select, ...names.map((name) => h('option', { attributes: { value: name } }, name)))
     select.value = drawn[i]!
   }
 }
@@ -109,7 +136,17 @@ function parallelChart(app: App) {
     element: h('div', {}, h('h3', {}, 'Every configuration'), chart.element, note),
     show({ experiment, candidates, recommendation: { best }, whatIf, theme }: Shown): void {
       const served = candidates.filter(({ capacityRps }) => capacityRps > 0)
-      chart.set(() => parallelOption({ parameters: experiment.parameters, candidates: served, best, objective: whatIf.objective }, theme))
+      chart.set(() =>
+        parallelOption(
+          {
+            parameters: experiment.parameters,
+            candidates: served,
+            best,
+            objective: whatIf.objective,
+          },
+          theme,
+        ),
+      )
       chart.describe(
         `${served.length} configurations that served, a line each over their parameters, capacity, price and cost${best ? `; recommended: ${best.label}` : ''}`,
       )

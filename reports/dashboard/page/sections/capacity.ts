@@ -1,4 +1,7 @@
-/** Capacity: what a demand takes, what it costs, and how that changes when something is not as assumed. */
+/**
+ * Capacity: what a demand takes, what it costs, and how that changes when something is not as
+ * assumed.
+ */
 
 import { money, percent, rate } from '../../../format.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
@@ -36,19 +39,29 @@ export function capacitySection(): Section {
       const top = cheapestFor(candidates, best, demandRps, headroom)
       const fleet = fleetFor(best, demandRps, headroom)
       fill(body, planText(best, fleet, { demandRps, headroom, assumed }))
-      chart.set(() => billOption(top, demandRps, headroom, Math.max(demandRps * 3, best.capacityRps * 4), theme))
+      chart.set(() =>
+        billOption(top, demandRps, headroom, Math.max(demandRps * 3, best.capacityRps * 4), theme),
+      )
       chart.describe(
         `Price per month by demand. At ${rate(demandRps)}: ${top.map((c) => `trial ${c.trial} ${money(fleetFor(c, demandRps, headroom).pricePerMonth)}`).join(', ')}`,
       )
       fill(fleets, fleetTable(top, demandRps, headroom))
-      fill(sensitivity, h('h3', {}, 'Sensitivity'), sensitivityTable(best, fleet, demandRps, headroom))
+      fill(
+        sensitivity,
+        h('h3', {}, 'Sensitivity'),
+        sensitivityTable(best, fleet, demandRps, headroom),
+      )
     },
   }
 }
 
 type Fleet = ReturnType<typeof fleetFor>
 
-function planText(best: Candidate, fleet: Fleet, { demandRps, headroom, assumed }: Shown['planning']): HTMLElement {
+function planText(
+  best: Candidate,
+  fleet: Fleet,
+  { demandRps, headroom, assumed }: Shown['planning'],
+): HTMLElement {
   return h(
     'p',
     { class: 'plan' },
@@ -60,7 +73,11 @@ function planText(best: Candidate, fleet: Fleet, { demandRps, headroom, assumed 
   )
 }
 
-function fleetTable(candidates: readonly Candidate[], demandRps: number, headroom: number): HTMLElement {
+function fleetTable(
+  candidates: readonly Candidate[],
+  demandRps: number,
+  headroom: number,
+): HTMLElement {
   const rows = candidates.map((c) => {
     const f = fleetFor(c, demandRps, headroom)
     return [
@@ -73,22 +90,45 @@ function fleetTable(candidates: readonly Candidate[], demandRps: number, headroo
       oneLost(f.utilisationOneLost),
     ]
   })
-  const heads = ['configuration', 'replicas', 'N+1', 'per month', 'with N+1', 'utilised', 'one lost']
+  const heads = [
+    'configuration',
+    'replicas',
+    'N+1',
+    'per month',
+    'with N+1',
+    'utilised',
+    'one lost',
+  ]
   return table(heads, rows, [1, 2, 3, 4, 5, 6], 'Fleets for the demand')
 }
 
-function sensitivityTable(best: Candidate, fleet: Fleet, demandRps: number, headroom: number): HTMLElement {
+function sensitivityTable(
+  best: Candidate,
+  fleet: Fleet,
+  demandRps: number,
+  headroom: number,
+): HTMLElement {
   const rows = sensitivityOf(best, demandRps, headroom).map(({ what, replicas, pricePerMonth }) => [
     what,
     replicas,
     money(pricePerMonth),
     changeOf(pricePerMonth / fleet.pricePerMonth),
   ])
-  return table(['when', 'replicas', 'per month', 'change'], rows, [1, 2, 3], 'Sensitivity of the bill')
+  return table(
+    ['when', 'replicas', 'per month', 'change'],
+    rows,
+    [1, 2, 3],
+    'Sensitivity of the bill',
+  )
 }
 
 /** The recommended configuration first, then those that are cheapest for the demand. */
-function cheapestFor(candidates: readonly Candidate[], best: Candidate, demandRps: number, headroom: number): Candidate[] {
+function cheapestFor(
+  candidates: readonly Candidate[],
+  best: Candidate,
+  demandRps: number,
+  headroom: number,
+): Candidate[] {
   const others = candidates
     .filter((c) => c.feasible && c !== best)
     .map((c) => ({ c, bill: fleetFor(c, demandRps, headroom).pricePerMonth }))
@@ -97,6 +137,11 @@ function cheapestFor(candidates: readonly Candidate[], best: Candidate, demandRp
 }
 
 const oneLost = (utilisation: number): string =>
-  !Number.isFinite(utilisation) ? 'nothing left' : utilisation > 1 ? `SLO breaks (${percent(utilisation)})` : percent(utilisation)
+  !Number.isFinite(utilisation)
+    ? 'nothing left'
+    : utilisation > 1
+      ? `SLO breaks (${percent(utilisation)})`
+      : percent(utilisation)
 
-const changeOf = (ratio: number): string => (Math.abs(ratio - 1) < 1e-9 ? '' : `${ratio > 1 ? '+' : '-'}${percent(Math.abs(ratio - 1))}`)
+const changeOf = (ratio: number): string =>
+  Math.abs(ratio - 1) < 1e-9 ? '' : `${ratio > 1 ? '+' : '-'}${percent(Math.abs(ratio - 1))}`

@@ -19,7 +19,9 @@ export interface Side {
 export function sideBySide(sides: readonly Side[]): HTMLElement[] {
   const row = (name: string, of: (side: Side) => Child): Child[] => [name, ...sides.map(of)]
   const best = (of: (c: NonNullable<Recommendation['best']>) => string) => (side: Side) =>
-    side.recommendation.best ? of(side.recommendation.best) : conclusions[side.recommendation.conclusion]
+    side.recommendation.best
+      ? of(side.recommendation.best)
+      : conclusions[side.recommendation.conclusion]
   return [
     table(
       ['', ...sides.map(({ experiment }) => experiment.id)],
@@ -42,9 +44,15 @@ export function sideBySide(sides: readonly Side[]): HTMLElement[] {
         ),
         row(
           'price',
-          best((c) => `${money(c.pricePerHour)} / h, ${money(c.pricePerMillionRequests)} per million requests`),
+          best(
+            (c) =>
+              `${money(c.pricePerHour)} / h, ${money(c.pricePerMillionRequests)} per million requests`,
+          ),
         ),
-        row('what limits it', ({ recommendation: { binding } }) => `${binding.what}: ${binding.evidence}`),
+        row(
+          'what limits it',
+          ({ recommendation: { binding } }) => `${binding.what}: ${binding.evidence}`,
+        ),
         row('against its default', ({ recommendation: { gainOverDefault } }) =>
           gainOverDefault === undefined ? '' : times(gainOverDefault),
         ),
@@ -66,22 +74,39 @@ function apart({ experiment }: Side, { experiment: other }: Side): HTMLElement[]
   if (said.length === 0) return []
   const more = said.length > mostDifferences ? ` and ${said.length - mostDifferences} more` : ''
   const words = said.slice(0, mostDifferences).join(', ')
-  return [h('p', { class: 'note' }, `${other.id} ran with ${words}${more}; here it is ranked under the SLO and prices above.`)]
+  return [
+    h(
+      'p',
+      { class: 'note' },
+      `${other.id} ran with ${words}${more}; here it is ranked under the SLO and prices above.`,
+    ),
+  ]
 }
 
-/** Configurations that it and the first of the earlier ones that served its model have both measured. */
+/**
+ * Configurations that it and the first of the earlier ones that served its model have both
+ * measured.
+ */
 function inBoth(earlier: readonly Side[], right: Side): HTMLElement[] {
   const { id, model } = right.experiment
   const left = earlier.find(({ experiment }) => experiment.model === model)
   if (!left)
     return [
-      h('p', { class: 'note' }, `${id} served another model (${model}): its configurations are held against those of none before it.`),
+      h(
+        'p',
+        { class: 'note' },
+        `${id} served another model (${model}): its configurations are held against those of none before it.`,
+      ),
     ]
   const leftName = left === earlier[0] ? 'this one' : left.experiment.id
   const pairs = pairsOf(candidatesOf(left.recommendation), candidatesOf(right.recommendation))
   const served = pairs.filter((p) => Number.isFinite(p.ratio))
   return [
-    h('h3', {}, `Measured in both, ${leftName} and ${id}: ${pairs.length} configuration${pairs.length === 1 ? '' : 's'}`),
+    h(
+      'h3',
+      {},
+      `Measured in both, ${leftName} and ${id}: ${pairs.length} configuration${pairs.length === 1 ? '' : 's'}`,
+    ),
     served.length > 0
       ? table(
           ['configuration', left.experiment.id, id, 'change', 'intervals'],
@@ -98,7 +123,9 @@ function inBoth(earlier: readonly Side[], right: Side): HTMLElement[] {
           `Capacity of configurations measured in both, ${leftName} and ${id}`,
         )
       : h('p', {}, 'None of them served in both.'),
-    ...(served.length > mostPairs ? [h('p', { class: 'note' }, `and ${served.length - mostPairs} more, with smaller changes`)] : []),
+    ...(served.length > mostPairs
+      ? [h('p', { class: 'note' }, `and ${served.length - mostPairs} more, with smaller changes`)]
+      : []),
   ]
 }
 

@@ -1,4 +1,7 @@
-/** Trials that were picked in the table, side by side: their load curves in one chart, and where their configurations and figures differ. */
+/**
+ * Trials that were picked in the table, side by side: their load curves in one chart, and where
+ * their configurations and figures differ.
+ */
 import { latency, money, rateInterval, significant, sloName } from '../../../format.ts'
 import type { Judged } from '../../../recommendation/judged.ts'
 import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
@@ -25,7 +28,12 @@ export function compareTrialsSection(app: App): Section {
   const element = h(
     'section',
     { attributes: { id: 'compare-trials', 'aria-label': 'Trials side by side' } },
-    h('header', {}, h('h2', {}, 'Trials side by side'), h('button', { attributes: { type: 'button' }, on: { click: clear } }, 'Pick none')),
+    h(
+      'header',
+      {},
+      h('h2', {}, 'Trials side by side'),
+      h('button', { attributes: { type: 'button' }, on: { click: clear } }, 'Pick none'),
+    ),
     chart.element,
     body,
   )
@@ -43,7 +51,13 @@ export function compareTrialsSection(app: App): Section {
       chart.describe(
         `Load curves of ${drawn.map(({ candidate }) => `trial ${candidate.trial}: ${capacityText(candidate)}`).join('; ') || 'nothing'}`,
       )
-      fill(body, ...(picked.length < app.sideBySide.size ? [h('p', { class: 'note' }, leftOut(app, shown))] : []), tableOf(judged, shown))
+      fill(
+        body,
+        ...(picked.length < app.sideBySide.size
+          ? [h('p', { class: 'note' }, leftOut(app, shown))]
+          : []),
+        tableOf(judged, shown),
+      )
     },
   }
 }
@@ -57,13 +71,17 @@ interface Row {
 }
 
 /** A column for each trial; what is the same in all of them is pale. */
-function tableOf(judged: readonly Judged[], { experiment, whatIf, annotations }: Shown): HTMLElement {
+function tableOf(
+  judged: readonly Judged[],
+  { experiment, whatIf, annotations }: Shown,
+): HTMLElement {
   const knobs: Row[] = experiment.parameters.map(({ name }) => ({
     name,
     of: ({ candidate }) => String(candidate.configuration[name] ?? '-'),
   }))
   const figure = (name: string, of: Row['of']): Row => ({ name, of })
-  const served = (of: (judged: Judged) => string) => (one: Judged) => (one.candidate.capacityRps > 0 ? of(one) : '-')
+  const served = (of: (judged: Judged) => string) => (one: Judged) =>
+    one.candidate.capacityRps > 0 ? of(one) : '-'
   const figures: Row[] = [
     figure('status', ({ candidate }) => candidate.reason ?? candidate.status),
     figure(
@@ -78,7 +96,9 @@ function tableOf(judged: readonly Judged[], { experiment, whatIf, annotations }:
       `${sloName(whatIf.slo)} there`,
       served(({ candidate }) => atCapacityValue(whatIf.slo, candidate)),
     ),
-    figure('one request at a time', ({ candidate }) => (candidate.idleMs === undefined ? '-' : latency(candidate.idleMs))),
+    figure('one request at a time', ({ candidate }) =>
+      candidate.idleMs === undefined ? '-' : latency(candidate.idleMs),
+    ),
     figure('$ / h', ({ candidate }) => money(candidate.pricePerHour)),
     figure(
       '$ / M requests',
@@ -103,5 +123,10 @@ function tableOf(judged: readonly Judged[], { experiment, whatIf, annotations }:
       ],
     ]
   })
-  return table(['', ...judged.map(({ candidate }) => `trial ${candidate.trial}`)], lines, [], 'Trials side by side')
+  return table(
+    ['', ...judged.map(({ candidate }) => `trial ${candidate.trial}`)],
+    lines,
+    [],
+    'Trials side by side',
+  )
 }

@@ -32,12 +32,22 @@ export class CompareSection implements Section {
     on: { change: () => this.choose([...this.others.map(({ id }) => id), this.select.value]) },
   })
   private readonly chosen = h('span', { class: 'tags' })
-  private readonly chart = new Chart('experiments-compared', 'Experiments side by side', 'middle', (item) => this.hoverCard(item))
+  private readonly chart = new Chart(
+    'experiments-compared',
+    'Experiments side by side',
+    'middle',
+    (item) => this.hoverCard(item),
+  )
   private readonly body = h('div', {})
   readonly element = h(
     'section',
     { attributes: { id: 'compare', 'aria-label': 'Compare' } },
-    h('header', {}, h('h2', {}, 'Compare with other experiments'), h('span', {}, this.chosen, this.select)),
+    h(
+      'header',
+      {},
+      h('h2', {}, 'Compare with other experiments'),
+      h('span', {}, this.chosen, this.select),
+    ),
     this.chart.element,
     this.body,
   )
@@ -50,7 +60,9 @@ export class CompareSection implements Section {
   update(shown: Shown): void {
     const asked = this.address.takeCompared()
     if (asked.length > 0) {
-      const known = asked.filter((id) => this.app.experiments.some((e) => e.id === id) && id !== shown.experiment.id)
+      const known = asked.filter(
+        (id) => this.app.experiments.some((e) => e.id === id) && id !== shown.experiment.id,
+      )
       this.address.refuse(asked.filter((id) => !known.includes(id)).map((id) => `compare=${id}`))
       this.choose(known)
       return
@@ -65,7 +77,12 @@ export class CompareSection implements Section {
       problem === undefined ? [] : [h('p', { class: 'problem' }, `${id}: ${problem}`)],
     )
     const waiting = this.others.some(({ ranker, problem }) => !ranker && problem === undefined)
-    fill(this.body, ...problems, waiting && h('p', {}, 'loading'), ...(together ? sideBySide(this.sides) : []))
+    fill(
+      this.body,
+      ...problems,
+      waiting && h('p', {}, 'loading'),
+      ...(together ? sideBySide(this.sides) : []),
+    )
   }
 
   private choose(ids: readonly string[]): void {
@@ -103,24 +120,40 @@ export class CompareSection implements Section {
     const known = this.app.experiments.filter((e) => e.id !== shown.experiment.id)
     this.element.hidden = known.length === 0
     const ids = this.others.map(({ id }) => id)
-    const left = known.filter(({ id, annotation }) => !ids.includes(id) && annotation?.archivedAt === undefined)
+    const left = known.filter(
+      ({ id, annotation }) => !ids.includes(id) && annotation?.archivedAt === undefined,
+    )
     const key = JSON.stringify([left.map(({ id }) => id), ids])
     if (key === this.listed) return
     this.listed = key
     fill(
       this.select,
       h('option', { attributes: { value: '' } }, ids.length === 0 ? 'none' : 'add another'),
-      ...left.map((e) => h('option', { attributes: { value: e.id } }, `${e.id} (${e.trials} trials, ${e.provenance})`)),
+      ...left.map((e) =>
+        h(
+          'option',
+          { attributes: { value: e.id } },
+          `${e.id} (${e.trials} trials, ${e.provenance})`,
+        ),
+      ),
     )
     this.select.hidden = left.length === 0 || ids.length >= mostCompared
     fill(
       this.chosen,
-      ...ids.map((id) => tagOf(id, { label: `Compare no longer with ${id}`, remove: () => this.choose(ids.filter((one) => one !== id)) })),
+      ...ids.map((id) =>
+        tagOf(id, {
+          label: `Compare no longer with ${id}`,
+          remove: () => this.choose(ids.filter((one) => one !== id)),
+        }),
+      ),
     )
   }
 
   private draw({ theme }: Shown): void {
-    const compared = this.sides.map(({ experiment: { id }, recommendation }) => ({ id, recommendation }))
+    const compared = this.sides.map(({ experiment: { id }, recommendation }) => ({
+      id,
+      recommendation,
+    }))
     const [bill] = billsOf(compared[0]!.recommendation)
     this.chart.set(() => compareOption(compared, bill!, theme))
     this.chart.describe(`${compareWords(compared, bill!)} (${billName(bill!)})`)
@@ -143,5 +176,12 @@ export class CompareSection implements Section {
 
 function sideOf(one: Shown | Other, { whatIf }: Shown): Side[] {
   if ('recommendation' in one) return [one]
-  return one.ranker ? [{ experiment: one.ranker.experiment, recommendation: one.ranker.recommend(one.trials, whatIf) }] : []
+  return one.ranker
+    ? [
+        {
+          experiment: one.ranker.experiment,
+          recommendation: one.ranker.recommend(one.trials, whatIf),
+        },
+      ]
+    : []
 }

@@ -13,7 +13,12 @@ import { hoverCard } from './pareto.ts'
 const drawn = 4
 
 export function curvesSection(app: App): Section {
-  const chart = new Chart('load-curves', 'Load curves', 'middle', (item) => app.shown && hoverCard(app.shown, item))
+  const chart = new Chart(
+    'load-curves',
+    'Load curves',
+    'middle',
+    (item) => app.shown && hoverCard(app.shown, item),
+  )
   chart.onClick((item) => {
     const trial = item.value[2]
     if (trial !== undefined) app.actions.openTrial(trial)

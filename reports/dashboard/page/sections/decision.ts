@@ -1,6 +1,12 @@
 /** Money against capacity: the chart to decide on. */
 import { openRivalsOf } from '../../../recommendation/unsettled.ts'
-import { type Bill, billName, billsOf, decisionOption, decisionWords } from '../../charts/decision-chart.ts'
+import {
+  type Bill,
+  billName,
+  billsOf,
+  decisionOption,
+  decisionWords,
+} from '../../charts/decision-chart.ts'
 import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
 import { fill, h } from '../dom.ts'
@@ -8,7 +14,12 @@ import type { Section, Shown } from '../section.ts'
 import { hoverCard } from './pareto.ts'
 
 export function decisionSection(app: App): Section {
-  const chart = new Chart('decision', 'Money against capacity', 'tall', (item) => app.shown && hoverCard(app.shown, item))
+  const chart = new Chart(
+    'decision',
+    'Money against capacity',
+    'tall',
+    (item) => app.shown && hoverCard(app.shown, item),
+  )
   chart.onClick(({ value }) => value[2] !== undefined && app.actions.openTrial(value[2]))
   const choice = h('fieldset', { class: 'switch' })
   const note = h('p', { class: 'note' })
@@ -23,7 +34,9 @@ export function decisionSection(app: App): Section {
       choice,
       h('legend', { class: 'unseen' }, 'Money'),
       ...bills.map((value, i) => {
-        const input = h('input', { attributes: { type: 'radio', name: 'bill', value, checked: i === 0 } })
+        const input = h('input', {
+          attributes: { type: 'radio', name: 'bill', value, checked: i === 0 },
+        })
         input.addEventListener('change', () => {
           chosen = value
           if (app.shown) show(app.shown)
@@ -37,7 +50,8 @@ export function decisionSection(app: App): Section {
     const bills = billsOf(recommendation)
     offer(bills)
     const bill = chosen ?? bills[0]!
-    chart.element.hidden = recommendation.best === undefined && shown.candidates.every((c) => !(c.capacityRps > 0))
+    chart.element.hidden =
+      recommendation.best === undefined && shown.candidates.every((c) => !(c.capacityRps > 0))
     chart.set(() => decisionOption({ recommendation, bill, devices }, theme))
     chart.describe(decisionWords(recommendation, bill))
     fill(note, noteOf(shown))
@@ -55,15 +69,21 @@ export function decisionSection(app: App): Section {
 function noteOf({ recommendation: r, candidates, trials }: Shown): string {
   const served = candidates.filter((c) => c.capacityRps > 0)
   if (served.length === 0)
-    return trials.length === 0 ? 'No trial has finished yet.' : 'No configuration has served under this SLO: there is nothing to compare.'
+    return trials.length === 0
+      ? 'No trial has finished yet.'
+      : 'No configuration has served under this SLO: there is nothing to compare.'
   const { better, close } = openRivalsOf(r)
   const open = [...better, ...close].map((c) => c.trial)
   return [
     'Lower is cheaper, to the right is more. Outlined: a second measurement held; full: measured once; hollow: not to be relied on; crossed: its second measurement missed.',
     'Bars are 90 % intervals; the line is the cheapest of at least that capacity.',
     ...(open.length > 0
-      ? [`Ringed in red, and not settled against the recommended one: trial${open.length === 1 ? '' : 's'} ${open.join(', ')}.`]
+      ? [
+          `Ringed in red, and not settled against the recommended one: trial${open.length === 1 ? '' : 's'} ${open.join(', ')}.`,
+        ]
       : []),
-    ...(served.length < candidates.length ? [`${candidates.length - served.length} that cannot serve are not drawn.`] : []),
+    ...(served.length < candidates.length
+      ? [`${candidates.length - served.length} that cannot serve are not drawn.`]
+      : []),
   ].join(' ')
 }

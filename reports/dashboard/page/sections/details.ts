@@ -7,9 +7,24 @@ import { countsTheSame } from '../../../../profiler/slo.ts'
 import { joulesPerRequest, learnsPlainly } from '../../../../search/objective.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
-import { energy, latency, money, percent, rate, rateInterval, significant, sloFigure, sloName } from '../../../format.ts'
+import {
+  energy,
+  latency,
+  money,
+  percent,
+  rate,
+  rateInterval,
+  significant,
+  sloFigure,
+  sloName,
+} from '../../../format.ts'
 import { engineBinding, engineWords } from '../../../recommendation/engine-binding.ts'
-import { latencyRows, rateRows, type TokenFigures, windowText } from '../../../recommendation/token-figures.ts'
+import {
+  latencyRows,
+  rateRows,
+  type TokenFigures,
+  windowText,
+} from '../../../recommendation/token-figures.ts'
 import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
 import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
 import { annotationEditor } from '../annotation-editor.ts'
@@ -27,17 +42,35 @@ interface Details {
  * @param app says whether a server is there to ask for logs, and whether the page may write
  * @param opened told which trial is shown, and undefined when it is closed
  */
-export function trialDetails(app: () => Pick<App, 'actions' | 'writable'>, opened: (number: number | undefined) => void): Details {
+export function trialDetails(
+  app: () => Pick<App, 'actions' | 'writable'>,
+  opened: (number: number | undefined) => void,
+): Details {
   const content = h('div', {})
-  const close = h('button', { attributes: { type: 'button', 'aria-label': 'Close' }, on: { click: () => element.close() } }, 'Close')
-  const previous = h('button', { attributes: { type: 'button' }, on: { click: () => step(-1) } }, '← previous')
-  const next = h('button', { attributes: { type: 'button' }, on: { click: () => step(1) } }, 'next →')
+  const close = h(
+    'button',
+    { attributes: { type: 'button', 'aria-label': 'Close' }, on: { click: () => element.close() } },
+    'Close',
+  )
+  const previous = h(
+    'button',
+    { attributes: { type: 'button' }, on: { click: () => step(-1) } },
+    '← previous',
+  )
+  const next = h(
+    'button',
+    { attributes: { type: 'button' }, on: { click: () => step(1) } },
+    'next →',
+  )
   const element = h(
     'dialog',
     {
       class: 'trial',
       attributes: { 'aria-labelledby': 'trial-title' },
-      on: { click: (event) => event.target === element && element.close(), close: () => opened(undefined) },
+      on: {
+        click: (event) => event.target === element && element.close(),
+        close: () => opened(undefined),
+      },
     },
     h('nav', {}, previous, next, close),
     content,
@@ -72,25 +105,46 @@ export function trialDetails(app: () => Pick<App, 'actions' | 'writable'>, opene
   return { element, open }
 }
 
-/** Every window of open load that its configuration was measured in, also when it was measured again; undefined where there was none. */
-function latencyChart({ byTrial, ranker, trials, whatIf, theme }: Shown, trial: FinishedTrial): Chart | undefined {
+/**
+ * Every window of open load that its configuration was measured in, also when it was measured
+ * again; undefined where there was none.
+ */
+function latencyChart(
+  { byTrial, ranker, trials, whatIf, theme }: Shown,
+  trial: FinishedTrial,
+): Chart | undefined {
   if (trial.state !== 'complete') return undefined
   const candidate = byTrial.get(trial.number)
-  const whole = (candidate && ranker.judged(trials, [candidate], whatIf)[0]?.measurement) ?? trial.measurement
+  const whole =
+    (candidate && ranker.judged(trials, [candidate], whatIf)[0]?.measurement) ?? trial.measurement
   // Recorded latencies are those that the trial's own SLO counted.
   const { points } = countsTheSame(whole.slo, whatIf.slo) ? whole : seenUnder(whole, whatIf.slo)
   if (!points.some(isDrawn)) return undefined
-  const chart = new Chart(`trial-${trial.number}`, `Latency percentiles of trial ${trial.number} by offered rate`, 'small')
+  const chart = new Chart(
+    `trial-${trial.number}`,
+    `Latency percentiles of trial ${trial.number} by offered rate`,
+    'small',
+  )
   chart.set(() => percentilesOption(points, whatIf.slo, theme))
   return chart
 }
 
-function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Chart | undefined, written: HTMLElement): HTMLElement[] {
+function describe(
+  shown: Shown,
+  trial: FinishedTrial,
+  online: boolean,
+  chart: Chart | undefined,
+  written: HTMLElement,
+): HTMLElement[] {
   const { byTrial, ranker, whatIf } = shown
   const candidate = byTrial.get(trial.number)
   const m = trial.state === 'complete' ? trial.measurement : undefined
   return [
-    h('h2', { attributes: { id: 'trial-title' } }, `Trial ${trial.number}: ${ranker.label(trial.configuration)}`),
+    h(
+      'h2',
+      { attributes: { id: 'trial-title' } },
+      `Trial ${trial.number}: ${ranker.label(trial.configuration)}`,
+    ),
     h('p', { class: 'outcome' }, outcomeOf(shown, trial)),
     h(
       'p',
@@ -98,15 +152,25 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Ch
       `Tried because: ${trial.why}. Started ${trial.startedAt.slice(0, 19).replace('T', ' ')} UTC, took ${significant(trial.seconds)} s.`,
     ),
     written,
-    ...(m ? [h('h3', {}, 'Latency by load'), chart?.element ?? h('p', { class: 'note' }, noWindow)] : []),
+    ...(m
+      ? [h('h3', {}, 'Latency by load'), chart?.element ?? h('p', { class: 'note' }, noWindow)]
+      : []),
     facts([
       ...Object.entries(trial.configuration).map(([name, value]) => [name, String(value)] as const),
-      ...(candidate?.quality === undefined ? [] : [['quality', String(candidate.quality)] as const]),
-      ['price', `${money(candidate?.pricePerHour ?? ranker.view(whatIf).pricePerHour(trial.configuration))} / h`],
+      ...(candidate?.quality === undefined
+        ? []
+        : [['quality', String(candidate.quality)] as const]),
+      [
+        'price',
+        `${money(candidate?.pricePerHour ?? ranker.view(whatIf).pricePerHour(trial.configuration))} / h`,
+      ],
       ...(candidate && candidate.capacityRps > 0
         ? ([
             ['status', candidate.status],
-            ['capacity', `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`],
+            [
+              'capacity',
+              `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`,
+            ],
             [`interval (${intervalName(candidate)})`, rateInterval(candidate.capacityCi90Rps)],
             [sloName(whatIf.slo), `${atCapacityValue(whatIf.slo, candidate)}, at the capacity`],
             ...(candidate.tokens ? tokenFacts(candidate.tokens) : []),
@@ -119,7 +183,14 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Ch
               : [
                   [
                     'one request at a time',
-                    [0.5, 0.99].map((q) => sloFigure({ ...m.slo, percentile: q }, q === 0.5 ? m.idle.p50Ms : m.idle.p99Ms)).join(', '),
+                    [0.5, 0.99]
+                      .map((q) =>
+                        sloFigure(
+                          { ...m.slo, percentile: q },
+                          q === 0.5 ? m.idle.p50Ms : m.idle.p99Ms,
+                        ),
+                      )
+                      .join(', '),
                   ] as const,
                 ]),
             ...(isImported(m)
@@ -136,32 +207,44 @@ function describe(shown: Shown, trial: FinishedTrial, online: boolean, chart: Ch
       ...metricFacts(trial),
       ...(trial.predicted && learnsPlainly(shown.experiment.objective)
         ? ([
-            ['foretold', `${rate(trial.predicted.rate)} (${significant(trial.predicted.low)} to ${significant(trial.predicted.high)})`],
+            [
+              'foretold',
+              `${rate(trial.predicted.rate)} (${significant(trial.predicted.low)} to ${significant(trial.predicted.high)})`,
+            ],
           ] as const)
         : []),
       ...usage(trial),
     ]),
     ...(m ? [h('h3', {}, 'Load steps'), loadSteps(trial, m.points)] : []),
-    ...(m && m.caveats.length > 0 ? [h('ul', { class: 'caveats' }, ...m.caveats.map((c) => h('li', {}, c)))] : []),
-    ...(m?.points.some((point) => point.latencies) && online ? [latenciesLink(shown.experiment.id, trial.number)] : []),
+    ...(m && m.caveats.length > 0
+      ? [h('ul', { class: 'caveats' }, ...m.caveats.map((c) => h('li', {}, c)))]
+      : []),
+    ...(m?.points.some((point) => point.latencies) && online
+      ? [latenciesLink(shown.experiment.id, trial.number)]
+      : []),
     ...(trial.logPath && online ? [logOf(shown.experiment.id, trial.number)] : []),
   ]
 }
 
-const noWindow = 'No window of open load can be drawn: it was measured in a closed loop alone, or the load generator could not keep up.'
+const noWindow =
+  'No window of open load can be drawn: it was measured in a closed loop alone, or the load generator could not keep up.'
 
 function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial): string {
   if (trial.state === 'failed') return `Not measured: ${trial.error}`
   if (trial.state === 'infeasible') return `Cannot serve (${trial.reason}): ${trial.detail}`
   if (trial.purpose === 'confirmation') return 'Second, independent measurement of the winner.'
-  if (trial.number === r.best?.trial) return r.conclusion === 'unconfirmed' ? 'Best found, NOT confirmed.' : 'Recommended.'
+  if (trial.number === r.best?.trial)
+    return r.conclusion === 'unconfirmed' ? 'Best found, NOT confirmed.' : 'Recommended.'
   const other = r.alternatives.find((a) => a.trial === trial.number)
   if (other) return `${other.status}: ${other.whyNot}.`
   return byTrial.has(trial.number) ? 'Nearest to the SLO.' : 'Measured again later.'
 }
 
 const tokenFacts = (figures: TokenFigures): (readonly [string, string])[] => [
-  ...latencyRows(figures).map(([name, ...rest]) => [`${name} p50, p90, p99`, `${rest.join(', ')} ${windowText(figures)}`] as const),
+  ...latencyRows(figures).map(
+    ([name, ...rest]) =>
+      [`${name} p50, p90, p99`, `${rest.join(', ')} ${windowText(figures)}`] as const,
+  ),
   ...rateRows(figures),
 ]
 
@@ -176,30 +259,55 @@ const metricFacts = (trial: FinishedTrial): (readonly [string, string])[] =>
 
 function usage(trial: FinishedTrial): (readonly [string, string])[] {
   const { usage: u = {} } = trial
-  const joules = trial.state === 'complete' ? joulesPerRequest(u, trial.measurement.capacityRps) : undefined
+  const joules =
+    trial.state === 'complete' ? joulesPerRequest(u, trial.measurement.capacityRps) : undefined
   return [
-    ...(u.nodeWaitSeconds === undefined ? [] : [['waited for a node', `${significant(u.nodeWaitSeconds)} s`] as const]),
-    ...(u.prepareSeconds === undefined ? [] : [['prepared in', `${significant(u.prepareSeconds)} s`] as const]),
-    ...(u.launchSeconds === undefined ? [] : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
+    ...(u.nodeWaitSeconds === undefined
+      ? []
+      : [['waited for a node', `${significant(u.nodeWaitSeconds)} s`] as const]),
+    ...(u.prepareSeconds === undefined
+      ? []
+      : [['prepared in', `${significant(u.prepareSeconds)} s`] as const]),
+    ...(u.launchSeconds === undefined
+      ? []
+      : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
     ...(u.cpuCores === undefined ? [] : [['cores busy', significant(u.cpuCores)] as const]),
     ...(u.gpuUtilization === undefined ? [] : [['GPU busy', percent(u.gpuUtilization)] as const]),
-    ...(u.gpuMemoryMiB === undefined ? [] : [['GPU memory', `${significant(u.gpuMemoryMiB)} MiB`] as const]),
-    ...(u.peakRssMiB === undefined ? [] : [['memory', `${significant(u.peakRssMiB)} MiB`] as const]),
+    ...(u.gpuMemoryMiB === undefined
+      ? []
+      : [['GPU memory', `${significant(u.gpuMemoryMiB)} MiB`] as const]),
+    ...(u.peakRssMiB === undefined
+      ? []
+      : [['memory', `${significant(u.peakRssMiB)} MiB`] as const]),
     ...(u.gpuWatts === undefined ? [] : [['GPU power', `${significant(u.gpuWatts)} W`] as const]),
-    ...(u.cpuWatts === undefined ? [] : [['processors’ power', `${significant(u.cpuWatts)} W`] as const]),
-    ...(joules === undefined ? [] : [['energy of a request', `at most ${energy(joules)}`] as const]),
-    ...(u.realisedBatch === undefined ? [] : [['realised batch', significant(u.realisedBatch)] as const]),
-    ...(u.sequences === undefined ? [] : [['at its busiest', busiest(u, trial.configuration)] as const]),
+    ...(u.cpuWatts === undefined
+      ? []
+      : [['processors’ power', `${significant(u.cpuWatts)} W`] as const]),
+    ...(joules === undefined
+      ? []
+      : [['energy of a request', `at most ${energy(joules)}`] as const]),
+    ...(u.realisedBatch === undefined
+      ? []
+      : [['realised batch', significant(u.realisedBatch)] as const]),
+    ...(u.sequences === undefined
+      ? []
+      : [['at its busiest', busiest(u, trial.configuration)] as const]),
   ]
 }
 
 function busiest(used: Usage, configuration: Configuration): string {
   const engine = engineBinding(used, configuration)
-  return engine === undefined ? engineWords(used, configuration) : `${engine.what}: ${engine.evidence}`
+  return engine === undefined
+    ? engineWords(used, configuration)
+    : `${engine.what}: ${engine.evidence}`
 }
 
 const facts = (rows: readonly (readonly [string, string])[]): HTMLElement =>
-  h('dl', { class: 'facts' }, ...rows.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))))
+  h(
+    'dl',
+    { class: 'facts' },
+    ...rows.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))),
+  )
 
 type Points = readonly (FinishedTrial & { state: 'complete' })['measurement']['points'][number][]
 
@@ -211,7 +319,11 @@ function loadSteps(trial: FinishedTrial, points: Points): HTMLElement {
     : ['p50', 'p90', 'p95', 'p99']
   const latencies = (p: Points[number]) =>
     p.stream
-      ? streamLatencyNames.flatMap((name) => [p.stream![name].p50Ms, p.stream![name].p90Ms, p.stream![name].p99Ms])
+      ? streamLatencyNames.flatMap((name) => [
+          p.stream![name].p50Ms,
+          p.stream![name].p90Ms,
+          p.stream![name].p99Ms,
+        ])
       : streamed
         ? names.map(() => Number.NaN)
         : [p.p50Ms, p.p90Ms, p.p95Ms, p.p99Ms]
@@ -254,7 +366,10 @@ const latenciesLink = (id: string, number: number): HTMLElement =>
       'a',
       {
         class: 'button',
-        attributes: { href: `/api/experiments/${encodeURIComponent(id)}/trials/${number}/latencies.hlog`, download: true },
+        attributes: {
+          href: `/api/experiments/${encodeURIComponent(id)}/trials/${number}/latencies.hlog`,
+          download: true,
+        },
       },
       'Latencies of every load step (HDR histogram log)',
     ),

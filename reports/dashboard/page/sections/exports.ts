@@ -1,4 +1,6 @@
-/** What can be taken away: documents under the question that the page asks, and deployment specs. */
+/**
+ * What can be taken away: documents under the question that the page asks, and deployment specs.
+ */
 import { trialsCsv } from '../../../report/trials-csv.ts'
 import { download, fill, h } from '../dom.ts'
 import type { Section, Shown } from '../section.ts'
@@ -14,14 +16,29 @@ export function exportsSection(online: boolean): Section {
     h('h2', {}, 'Take away'),
     links,
     spec?.element,
-    h('details', { class: 'more' }, h('summary', {}, 'The experiment, to repeat it'), specification),
-    h('p', { class: 'note' }, 'Each chart saves as SVG by its own button. To print, use the browser.'),
+    h(
+      'details',
+      { class: 'more' },
+      h('summary', {}, 'The experiment, to repeat it'),
+      specification,
+    ),
+    h(
+      'p',
+      { class: 'note' },
+      'Each chart saves as SVG by its own button. To print, use the browser.',
+    ),
   )
   return {
     element,
     update(shown) {
       specification.textContent = shown.experiment.specification
-      fill(links, csvButton(shown), ...(online ? documents.flatMap(([file, text]) => [' ', documentLink(shown, file, text)]) : []))
+      fill(
+        links,
+        csvButton(shown),
+        ...(online
+          ? documents.flatMap(([file, text]) => [' ', documentLink(shown, file, text)])
+          : []),
+      )
       spec?.update(shown)
     },
   }
@@ -35,23 +52,42 @@ const documents = [
 ] as const
 
 const documentLink = (shown: Shown, file: string, text: string): HTMLElement =>
-  h('a', { class: 'button', attributes: { href: urlOf(shown, `export/${file}`), download: `${shown.experiment.id}-${file}` } }, text)
+  h(
+    'a',
+    {
+      class: 'button',
+      attributes: {
+        href: urlOf(shown, `export/${file}`),
+        download: `${shown.experiment.id}-${file}`,
+      },
+    },
+    text,
+  )
 
 function csvButton({ experiment, trials, ranker, whatIf }: Shown): HTMLElement {
-  const click = () => download(`${experiment.id}.csv`, 'text/csv', trialsCsv(trials, ranker.view(whatIf)))
+  const click = () =>
+    download(`${experiment.id}.csv`, 'text/csv', trialsCsv(trials, ranker.view(whatIf)))
   return h('button', { attributes: { type: 'button' }, on: { click } }, 'Trials (CSV)')
 }
 
-/** The deployment spec of the recommendation for a target that is chosen, to look at and to save. */
+/**
+ * The deployment spec of the recommendation for a target that is chosen, to look at and to save.
+ */
 function specPreview(): Section {
   let current: Shown | undefined
   let asked = ''
   const target = h(
     'select',
-    { attributes: { 'aria-label': 'Target of the deployment spec' }, on: { change: () => void show() } },
+    {
+      attributes: { 'aria-label': 'Target of the deployment spec' },
+      on: { change: () => void show() },
+    },
     h('option', { attributes: { value: '' } }, 'choose a target'),
   )
-  const spec = h('pre', { class: 'log', attributes: { tabindex: 0, id: 'spec', 'aria-label': 'Deployment spec' } })
+  const spec = h('pre', {
+    class: 'log',
+    attributes: { tabindex: 0, id: 'spec', 'aria-label': 'Deployment spec' },
+  })
   const click = () => download(`${target.value}.txt`, 'text/plain', spec.textContent ?? '')
   const save = h('button', { attributes: { type: 'button' }, on: { click } }, 'Save')
   spec.hidden = true
@@ -72,10 +108,17 @@ function specPreview(): Section {
     save.disabled = !answer.ok
   }
   return {
-    element: h('div', {}, h('h3', {}, 'Deployment spec of the recommendation'), h('p', {}, target, ' ', save), spec),
+    element: h(
+      'div',
+      {},
+      h('h3', {}, 'Deployment spec of the recommendation'),
+      h('p', {}, target, ' ', save),
+      spec,
+    ),
     update(shown) {
       current = shown
-      if (target.options.length === 1) target.append(...(shown.experiment.specTargets ?? []).map((name) => h('option', {}, name)))
+      if (target.options.length === 1)
+        target.append(...(shown.experiment.specTargets ?? []).map((name) => h('option', {}, name)))
       const key = JSON.stringify(shown.whatIf) + shown.recommendation.best?.trial
       if (key === asked) return
       asked = key

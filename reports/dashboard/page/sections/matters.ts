@@ -1,10 +1,18 @@
-/** What matters: importance and effect of the parameters, history, and predictions against measurements. */
+/**
+ * What matters: importance and effect of the parameters, history, and predictions against
+ * measurements.
+ */
 
 import { z90 } from '../../../../search/normal.ts'
 import { learnsPlainly } from '../../../../search/objective.ts'
 import { percent } from '../../../format.ts'
 import { historyOf } from '../../analysis.ts'
-import { effectOption, historyOption, importanceOption, predictedOption } from '../../charts/matters-chart.ts'
+import {
+  effectOption,
+  historyOption,
+  importanceOption,
+  predictedOption,
+} from '../../charts/matters-chart.ts'
 import type { Effects, ServedPoint } from '../../importance.ts'
 import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
@@ -56,7 +64,9 @@ function bestSoFar(app: App): Part {
   const chart = trialChart(app, 'history', 'Best so far')
   let against: 'trials' | 'money' = 'trials'
   const choose = (value: typeof against, text: string) => {
-    const input = h('input', { attributes: { type: 'radio', name: 'against', value, checked: value === against } })
+    const input = h('input', {
+      attributes: { type: 'radio', name: 'against', value, checked: value === against },
+    })
     input.addEventListener('change', () => {
       against = value
       if (app.shown) show(app.shown)
@@ -76,9 +86,16 @@ function bestSoFar(app: App): Part {
     chart.set(() => historyOption(points, against, whatIf.objective, theme))
     const last = points.findLast((p) => p.best !== undefined)
     const first = points.find((p) => p.best !== undefined && p.best === last?.best)
-    chart.describe(first ? `Best so far: found in trial ${first.trial} of ${trials.length}` : 'No trial has met the SLO yet')
+    chart.describe(
+      first
+        ? `Best so far: found in trial ${first.trial} of ${trials.length}`
+        : 'No trial has met the SLO yet',
+    )
   }
-  return { element: h('div', {}, h('header', {}, h('h3', {}, 'Best so far'), choice), chart.element), show }
+  return {
+    element: h('div', {}, h('header', {}, h('h3', {}, 'Best so far'), choice), chart.element),
+    show,
+  }
 }
 
 function predictedAgainstMeasured(app: App): Part {
@@ -88,26 +105,43 @@ function predictedAgainstMeasured(app: App): Part {
     {},
     h('h3', {}, 'Predicted against measured'),
     chart.element,
-    h('p', { class: 'note' }, 'Before each trial the model said what it expected, with a 90 % interval. On the diagonal it was right.'),
+    h(
+      'p',
+      { class: 'note' },
+      'Before each trial the model said what it expected, with a 90 % interval. On the diagonal it was right.',
+    ),
   )
   function show({ trials, theme, experiment }: Shown): void {
     // What is believed of another quantity than a rate is not compared with rates.
     const rates = learnsPlainly(experiment.objective)
     const pairs = trials.flatMap(({ number, predicted, ...t }) =>
       rates && predicted && t.state === 'complete' && t.measurement.capacityRps > 0
-        ? [{ trial: number, predicted: predicted.rate, low: predicted.low, high: predicted.high, measured: t.measurement.capacityRps }]
+        ? [
+            {
+              trial: number,
+              predicted: predicted.rate,
+              low: predicted.low,
+              high: predicted.high,
+              measured: t.measurement.capacityRps,
+            },
+          ]
         : [],
     )
     element.hidden = pairs.length === 0
     if (pairs.length === 0) return
     chart.set(() => predictedOption(pairs, theme))
     const inside = pairs.filter((p) => p.measured >= p.low && p.measured <= p.high).length
-    chart.describe(`${inside} of ${pairs.length} measurements lie within the 90 % interval foretold`)
+    chart.describe(
+      `${inside} of ${pairs.length} measurements lie within the 90 % interval foretold`,
+    )
   }
   return { element, show }
 }
 
-/** Asks the worker for the effects whenever what served has changed, and shows the last answer meanwhile. */
+/**
+ * Asks the worker for the effects whenever what served has changed, and shows the last answer
+ * meanwhile.
+ */
 function importanceAndEffects(app: App, around: ReturnType<typeof aroundTheBest>): Part {
   const importance = new Chart('importance', 'Importance of the parameters', 'small')
   const charts = new EffectCharts()
@@ -128,7 +162,10 @@ function importanceAndEffects(app: App, around: ReturnType<typeof aroundTheBest>
     around.show(shown, known?.around)
     ranked.hidden = known === undefined
     few.hidden = known !== undefined
-    few.textContent = answered === asked ? 'Too few trials have served yet to say what matters.' : 'What matters is being worked out.'
+    few.textContent =
+      answered === asked
+        ? 'Too few trials have served yet to say what matters.'
+        : 'What matters is being worked out.'
     if (!known) return
     const { effects } = known.effects
     importance.set(() => importanceOption(effects, theme))
@@ -142,15 +179,31 @@ function importanceAndEffects(app: App, around: ReturnType<typeof aroundTheBest>
     const served = servedPoints(shown)
     const [centre, pair] = [centreOf(shown), around.pair()]
     const { slo } = shown.whatIf
-    const key = JSON.stringify([served.length, slo.limitMs, slo.percentile, served.at(-1)?.capacityRps, centre, pair])
+    const key = JSON.stringify([
+      served.length,
+      slo.limitMs,
+      slo.percentile,
+      served.at(-1)?.capacityRps,
+      centre,
+      pair,
+    ])
     if (key === answered || (key === asked && !isPrinting()) || app.loading) return
     asked = key
-    askForEffects({ parameters: shown.experiment.parameters, served, seed: shown.experiment.seed, centre, pair }, (answer) => {
-      if (asked !== key || !app.shown) return
-      known = answer
-      answered = key
-      draw(app.shown)
-    })
+    askForEffects(
+      {
+        parameters: shown.experiment.parameters,
+        served,
+        seed: shown.experiment.seed,
+        centre,
+        pair,
+      },
+      (answer) => {
+        if (asked !== key || !app.shown) return
+        known = answer
+        answered = key
+        draw(app.shown)
+      },
+    )
   }
   return {
     element: h('div', {}, few, ranked),
@@ -168,7 +221,9 @@ class EffectCharts {
 
   show(effects: Effects['effects'], theme: Shown['theme']): void {
     const shown = effects.map((effect) => {
-      const chart = this.charts.get(effect.parameter) ?? new Chart(`effect-${effect.parameter}`, effect.parameter, 'small')
+      const chart =
+        this.charts.get(effect.parameter) ??
+        new Chart(`effect-${effect.parameter}`, effect.parameter, 'small')
       this.charts.set(effect.parameter, chart)
       chart.set(() => effectOption(effect, theme))
       chart.describe(
@@ -177,7 +232,11 @@ class EffectCharts {
       return chart.element
     })
     const { element } = this
-    if (element.childElementCount !== shown.length || shown.some((e, i) => element.children[i] !== e)) fill(element, ...shown)
+    if (
+      element.childElementCount !== shown.length ||
+      shown.some((e, i) => element.children[i] !== e)
+    )
+      fill(element, ...shown)
   }
 }
 
@@ -193,6 +252,8 @@ function servedPoints({ candidates }: Shown): ServedPoint[] {
       trial,
       configuration,
       capacityRps,
-      ...(low > 0 && Number.isFinite(high) && high > low ? { logSd: Math.log(high / low) / (2 * z90) } : {}),
+      ...(low > 0 && Number.isFinite(high) && high > low
+        ? { logSd: Math.log(high / low) / (2 * z90) }
+        : {}),
     }))
 }

@@ -2,7 +2,12 @@
 
 import { money, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
 import { conclusions } from '../../../recommendation/types.ts'
-import { type LatencyAxis, latencyAxis, paretoOption, type Throughput } from '../../charts/pareto-chart.ts'
+import {
+  type LatencyAxis,
+  latencyAxis,
+  paretoOption,
+  type Throughput,
+} from '../../charts/pareto-chart.ts'
 import { deviceOf } from '../../ranking.ts'
 import type { App } from '../app.ts'
 import { Chart, type Hovered } from '../chart.ts'
@@ -15,7 +20,12 @@ const curvesDrawn = 14
 export function paretoSection(app: App): Section {
   let throughput: Throughput = 'per-dollar'
   let latencies: LatencyAxis = { type: 'log', logBase: 2, min: 1, max: 128 }
-  const chart = new Chart('pareto', 'Latency against throughput', 'tall', (item) => app.shown && hoverCard(app.shown, item))
+  const chart = new Chart(
+    'pareto',
+    'Latency against throughput',
+    'tall',
+    (item) => app.shown && hoverCard(app.shown, item),
+  )
   const handle = new SloHandle(app, chart, () => latencies)
   chart.onClick((item) => {
     const trial = item.value[2]
@@ -23,7 +33,9 @@ export function paretoSection(app: App): Section {
   })
 
   const choose = (value: Throughput, text: string) => {
-    const input = h('input', { attributes: { type: 'radio', name: 'throughput', value, checked: value === throughput } })
+    const input = h('input', {
+      attributes: { type: 'radio', name: 'throughput', value, checked: value === throughput },
+    })
     input.addEventListener('change', () => {
       throughput = value
       if (app.shown) show(app.shown)
@@ -36,7 +48,15 @@ export function paretoSection(app: App): Section {
     const drawn = candidates.filter((c) => c.capacityRps > 0).slice(0, curvesDrawn)
     chart.set((still) =>
       paretoOption(
-        { recommendation: r, trials, latencies, curves: ranker.judged(trials, drawn, whatIf), throughput, devices, still },
+        {
+          recommendation: r,
+          trials,
+          latencies,
+          curves: ranker.judged(trials, drawn, whatIf),
+          throughput,
+          devices,
+          still,
+        },
         theme,
       ),
     )
@@ -65,7 +85,11 @@ export function paretoSection(app: App): Section {
       'p',
       { class: 'note' },
       'The bold steps are the front: what would win under each tighter or wider SLO. Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its load curve, hollow points on it are modelled, not measured.',
-      h('span', { class: 'screen-only' }, ' Drag the SLO line to ask for another SLO. Click a point to open its trial.'),
+      h(
+        'span',
+        { class: 'screen-only' },
+        ' Drag the SLO line to ask for another SLO. Click a point to open its trial.',
+      ),
     ),
   )
   return { element, update: show }
@@ -79,13 +103,34 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
   const c = shown.byTrial.get(trial.number)
   const lines: [string, string][] = c
     ? [
-        ['capacity', c.capacityRps > 0 ? `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})` : 'none'],
+        [
+          'capacity',
+          c.capacityRps > 0
+            ? `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`
+            : 'none',
+        ],
         [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
         ...(c.quality === undefined ? [] : [['quality', String(c.quality)] as [string, string]]),
-        ...(c.tokens ? [['output', `${significant(c.tokens.outputTokensPerSecond)} tokens/s`] as [string, string]] : []),
+        ...(c.tokens
+          ? [
+              ['output', `${significant(c.tokens.outputTokensPerSecond)} tokens/s`] as [
+                string,
+                string,
+              ],
+            ]
+          : []),
         ['price', `${money(c.pricePerHour)} / h`],
-        ...(c.capacityRps > 0 ? [['per million', money(c.pricePerMillionRequests)] as [string, string]] : []),
-        ...(c.tokens ? [['per million output tokens', money(c.tokens.pricePerMillionOutputTokens)] as [string, string]] : []),
+        ...(c.capacityRps > 0
+          ? [['per million', money(c.pricePerMillionRequests)] as [string, string]]
+          : []),
+        ...(c.tokens
+          ? [
+              ['per million output tokens', money(c.tokens.pricePerMillionOutputTokens)] as [
+                string,
+                string,
+              ],
+            ]
+          : []),
         ...(c.reason ? [['why not', c.reason] as [string, string]] : []),
       ]
     : [

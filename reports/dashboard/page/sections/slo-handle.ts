@@ -1,4 +1,7 @@
-/** The SLO as a line on a chart, which can be dragged or moved by keys. Several limits have a slider each beside the chart, and no line of their own. */
+/**
+ * The SLO as a line on a chart, which can be dragged or moved by keys. Several limits have a slider
+ * each beside the chart, and no line of their own.
+ */
 import { sloName } from '../../../format.ts'
 import type { LatencyAxis } from '../../charts/pareto-chart.ts'
 import type { App } from '../app.ts'
@@ -53,7 +56,10 @@ export class SloHandle {
     const { handle, label, chart } = this
     const { min, max } = this.axis()
     const slo = this.app.whatIf?.slo
-    const x = slo && slo.limits === undefined ? chart.pixelOf(Math.min(Math.max(slo.limitMs, min), max)) : undefined
+    const x =
+      slo && slo.limits === undefined
+        ? chart.pixelOf(Math.min(Math.max(slo.limitMs, min), max))
+        : undefined
     handle.hidden = x === undefined
     if (x === undefined || slo === undefined) return
     handle.style.left = `${x}px`
@@ -103,7 +109,9 @@ export class SloHandle {
   }
 
   private readonly drag = (event: PointerEvent): void => {
-    const limit = this.chart.valueAt(event.clientX - this.chart.element.getBoundingClientRect().left)
+    const limit = this.chart.valueAt(
+      event.clientX - this.chart.element.getBoundingClientRect().left,
+    )
     if (limit !== undefined && limit > 0) this.ask(limit, true)
   }
 

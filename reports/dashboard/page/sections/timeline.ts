@@ -12,10 +12,21 @@ import { hoverCard } from './pareto.ts'
 const most = 5_000
 
 export function timelineSection(app: App): Section {
-  const chart = new Chart('timeline', 'Timeline of the trials', 'strip', (item) => app.shown && hoverCard(app.shown, item))
+  const chart = new Chart(
+    'timeline',
+    'Timeline of the trials',
+    'strip',
+    (item) => app.shown && hoverCard(app.shown, item),
+  )
   chart.onClick(({ value }) => value[3] !== undefined && app.actions.openTrial(value[3]))
   const note = h('p', { class: 'note' })
-  const element = h('section', { attributes: { id: 'timeline', 'aria-label': 'Timeline' } }, h('h2', {}, 'Timeline'), chart.element, note)
+  const element = h(
+    'section',
+    { attributes: { id: 'timeline', 'aria-label': 'Timeline' } },
+    h('h2', {}, 'Timeline'),
+    chart.element,
+    note,
+  )
   return {
     element,
     update({ trials, theme }) {

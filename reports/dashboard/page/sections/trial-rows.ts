@@ -2,7 +2,15 @@
 import type { Slo } from '../../../../profiler/types.ts'
 import type { Annotation } from '../../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import { latency, money, percent, percentileName, rateInterval, significant, sloName } from '../../../format.ts'
+import {
+  latency,
+  money,
+  percent,
+  percentileName,
+  rateInterval,
+  significant,
+  sloName,
+} from '../../../format.ts'
 import type { Status } from '../../../recommendation/status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import type { Shown } from '../section.ts'
@@ -41,7 +49,11 @@ export interface TrialColumn {
 }
 
 export const absent = Number.POSITIVE_INFINITY
-const number = (name: string, of: (c: Candidate) => number | undefined, show: (value: number) => string): TrialColumn => ({
+const number = (
+  name: string,
+  of: (c: Candidate) => number | undefined,
+  show: (value: number) => string,
+): TrialColumn => ({
   name,
   numeric: true,
   key: ({ candidate }) => (candidate ? (of(candidate) ?? absent) : absent),
@@ -52,13 +64,23 @@ const number = (name: string, of: (c: Candidate) => number | undefined, show: (v
 })
 
 /** Under several limits the part of them, short for a narrow column. */
-const partOrLatency = ({ limits, limitMs }: Slo) => (limits ? (ms: number) => percent(ms / limitMs) : latency)
+const partOrLatency = ({ limits, limitMs }: Slo) =>
+  limits ? (ms: number) => percent(ms / limitMs) : latency
 
 export const columnsFor = (
   slo: Slo,
-  { qualities, tokens, tags }: { readonly qualities: boolean; readonly tokens: boolean; readonly tags: boolean },
+  {
+    qualities,
+    tokens,
+    tags,
+  }: { readonly qualities: boolean; readonly tokens: boolean; readonly tags: boolean },
 ): readonly TrialColumn[] => [
-  { name: 'rank', numeric: true, key: (r) => r.rank, cell: (r) => (r.rank < absent ? String(r.rank) : '') },
+  {
+    name: 'rank',
+    numeric: true,
+    key: (r) => r.rank,
+    cell: (r) => (r.rank < absent ? String(r.rank) : ''),
+  },
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
   { name: 'configuration', key: (r) => r.label, cell: (r) => r.label },
   { name: 'status', key: (r) => r.kind, cell: (r) => kinds[r.kind] },
@@ -84,7 +106,12 @@ export const columnsFor = (
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
   ...(tokens ? tokenColumns : []),
   ...(tags ? [{ name: 'tags', key: tagsOf, cell: tagsOf }] : []),
-  { name: 'took', numeric: true, key: (r) => r.trial.seconds, cell: (r) => `${significant(r.trial.seconds)} s` },
+  {
+    name: 'took',
+    numeric: true,
+    key: (r) => r.trial.seconds,
+    cell: (r) => `${significant(r.trial.seconds)} s`,
+  },
   { name: 'why', key: (r) => r.outcome, cell: (r) => r.outcome },
 ]
 
@@ -108,7 +135,14 @@ function intervalOf({ candidate: c }: TrialRow): string {
   return rateInterval(c.capacityCi90Rps)
 }
 
-export function rowsOf({ trials, annotations, byTrial, candidates, ranker, recommendation: r }: Shown): TrialRow[] {
+export function rowsOf({
+  trials,
+  annotations,
+  byTrial,
+  candidates,
+  ranker,
+  recommendation: r,
+}: Shown): TrialRow[] {
   const ranks = new Map<number, number>()
   for (const [i, c] of candidates.entries()) if (c.feasible) ranks.set(c.trial, i + 1)
   const whyNot = new Map(r.alternatives.map((a) => [a.trial, a.whyNot]))
@@ -134,7 +168,8 @@ export function rowsOf({ trials, annotations, byTrial, candidates, ranker, recom
 }
 
 const kindOf = (trial: FinishedTrial, candidate: Candidate | undefined): Kind =>
-  candidate?.status ?? (trial.purpose === 'confirmation' ? 'again' : trial.state === 'failed' ? 'failed' : 'later')
+  candidate?.status ??
+  (trial.purpose === 'confirmation' ? 'again' : trial.state === 'failed' ? 'failed' : 'later')
 
 const notCounted = (trial: FinishedTrial): string =>
   trial.purpose === 'confirmation'

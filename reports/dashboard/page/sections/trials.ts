@@ -37,7 +37,12 @@ interface Filters {
 
 function trialFilters(onChange: () => void): Filters {
   const search = h('input', {
-    attributes: { type: 'search', id: 'trial-filter', placeholder: 'batch 8, T4, out of memory', 'aria-label': 'Filter the trials' },
+    attributes: {
+      type: 'search',
+      id: 'trial-filter',
+      placeholder: 'batch 8, T4, out of memory',
+      'aria-label': 'Filter the trials',
+    },
     on: { input: onChange },
   })
   const state = h(
@@ -53,7 +58,14 @@ function trialFilters(onChange: () => void): Filters {
       const words = wordsOfField(search.value)
       if (words.length === 0 && state.value === '') return rows
       return rows.filter(({ trial, label, kind, outcome, annotation }) => {
-        const said = [String(trial.number), label, kinds[kind], outcome, ...(annotation?.tags ?? []), annotation?.note]
+        const said = [
+          String(trial.number),
+          label,
+          kinds[kind],
+          outcome,
+          ...(annotation?.tags ?? []),
+          annotation?.note,
+        ]
         return (state.value === '' || kind === state.value) && wordsFound(words, said)
       })
     },
@@ -73,13 +85,31 @@ class TrialTable {
   private drawn = ''
   private headed = ''
   private readonly head = h('tr', {})
-  private readonly above = h('tr', { class: 'spacer', attributes: { 'aria-hidden': 'true' } }, h('td', {}))
-  private readonly below = h('tr', { class: 'spacer', attributes: { 'aria-hidden': 'true' } }, h('td', {}))
+  private readonly above = h(
+    'tr',
+    { class: 'spacer', attributes: { 'aria-hidden': 'true' } },
+    h('td', {}),
+  )
+  private readonly below = h(
+    'tr',
+    { class: 'spacer', attributes: { 'aria-hidden': 'true' } },
+    h('td', {}),
+  )
   private readonly body = h('tbody', {})
-  private readonly grid = h('table', {}, h('caption', { class: 'unseen' }, 'Trials'), h('thead', {}, this.head), this.body)
+  private readonly grid = h(
+    'table',
+    {},
+    h('caption', { class: 'unseen' }, 'Trials'),
+    h('thead', {}, this.head),
+    this.body,
+  )
   readonly element = h(
     'div',
-    { class: 'scroller', attributes: { tabindex: 0, role: 'group', 'aria-label': 'Table of trials' }, on: { scroll: () => this.draw() } },
+    {
+      class: 'scroller',
+      attributes: { tabindex: 0, role: 'group', 'aria-label': 'Table of trials' },
+      on: { scroll: () => this.draw() },
+    },
     this.grid,
   )
 
@@ -110,7 +140,17 @@ class TrialTable {
     const direction = sort.descending ? -1 : 1
     const keyed = this.filters.kept(rows).map((row) => ({ row, key: key(row) }))
     // What has no value stands last, whichever way the rest is sorted.
-    keyed.sort((a, b) => (a.key === b.key ? 0 : a.key === absent ? 1 : b.key === absent ? -1 : a.key < b.key ? -direction : direction))
+    keyed.sort((a, b) =>
+      a.key === b.key
+        ? 0
+        : a.key === absent
+          ? 1
+          : b.key === absent
+            ? -1
+            : a.key < b.key
+              ? -direction
+              : direction,
+    )
     this.view = keyed.map(({ row }) => row)
     this.filters.tell(this.view.length, rows.length)
     setAttributes(this.grid, { 'aria-rowcount': this.view.length + 1 })
@@ -143,15 +183,27 @@ class TrialTable {
         column.name,
         sorted && (sort.descending ? ' ↓' : ' ↑'),
       )
-      // Chromium leaves buttons out of a table's head where a page repeats it: paper takes the name.
+      // Chromium leaves buttons out of a table's head where a page repeats it: paper takes the
+      // name.
       const order = sorted ? (sort.descending ? 'descending' : 'ascending') : 'none'
       return h(
         'th',
-        { class: column.numeric ? 'n' : undefined, attributes: { scope: 'col', 'aria-sort': order, 'data-name': column.name } },
+        {
+          class: column.numeric ? 'n' : undefined,
+          attributes: { scope: 'col', 'aria-sort': order, 'data-name': column.name },
+        },
         button,
       )
     })
-    fill(this.head, h('th', { class: 'pick', attributes: { scope: 'col' } }, h('span', { class: 'unseen' }, 'side by side')), ...heads)
+    fill(
+      this.head,
+      h(
+        'th',
+        { class: 'pick', attributes: { scope: 'col' } },
+        h('span', { class: 'unseen' }, 'side by side'),
+      ),
+      ...heads,
+    )
   }
 
   private sortBy(column: number): void {
@@ -167,14 +219,30 @@ class TrialTable {
       const text = column.cell(row)
       return h(
         'td',
-        { class: column.numeric ? 'n' : undefined, attributes: { title: text.length > 24 ? text : undefined } },
-        i === 1 ? h('button', { class: 'quiet link', attributes: { type: 'button', 'aria-label': `Open trial ${text}` } }, text) : text,
+        {
+          class: column.numeric ? 'n' : undefined,
+          attributes: { title: text.length > 24 ? text : undefined },
+        },
+        i === 1
+          ? h(
+              'button',
+              {
+                class: 'quiet link',
+                attributes: { type: 'button', 'aria-label': `Open trial ${text}` },
+              },
+              text,
+            )
+          : text,
       )
     })
     return h(
       'tr',
       { class: row.kind, attributes: { 'aria-rowindex': index + 2 }, on: { click: open } },
-      h('td', { class: 'pick', on: { click: (event) => event.stopPropagation() } }, this.pick(row.trial.number)),
+      h(
+        'td',
+        { class: 'pick', on: { click: (event) => event.stopPropagation() } },
+        this.pick(row.trial.number),
+      ),
       ...cells,
     )
   }

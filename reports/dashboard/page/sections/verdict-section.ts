@@ -25,17 +25,28 @@ const provenanceWords = {
   measured: ['●', 'measured', 'on the hardware that is named'],
   emulated: ['◐', 'emulated', 'real servers and real load, GPUs played by a model of them'],
   simulated: ['○', 'simulated', 'servers and load in virtual time, by models'],
-  imported: ['◇', 'imported', 'results of other load testers, in the files that are named; tune measured none of them'],
+  imported: [
+    '◇',
+    'imported',
+    'results of other load testers, in the files that are named; tune measured none of them',
+  ],
 } as const
 
 /** Badge that says by shape, word and colour how the figures came about. */
 export function provenanceBadge(provenance: keyof typeof provenanceWords): HTMLElement {
   const [glyph, word, meaning] = provenanceWords[provenance]
-  return h('span', { class: `badge ${provenance}`, attributes: { title: `${word}: ${meaning}` } }, `${glyph} ${word}`)
+  return h(
+    'span',
+    { class: `badge ${provenance}`, attributes: { title: `${word}: ${meaning}` } },
+    `${glyph} ${word}`,
+  )
 }
 
 export function verdictSection(): Section {
-  const sentence = h('p', { class: 'sentence', attributes: { id: 'verdict', 'aria-live': 'polite' } })
+  const sentence = h('p', {
+    class: 'sentence',
+    attributes: { id: 'verdict', 'aria-live': 'polite' },
+  })
   const facts = h('p', { class: 'facts' })
   const three = h('dl', { class: 'three' })
   const all = h('summary', {})
@@ -62,11 +73,19 @@ export function verdictSection(): Section {
         facts,
         provenanceBadge(r.provenance),
         ` ${experiment.hardware} · ${experiment.load} · seed ${experiment.seed} · ${trials.length.toLocaleString('en-US')} trial${trials.length === 1 ? '' : 's'}`,
-        !original && h('strong', { class: 'asked' }, ' · what if: re-ranked from the measured load curves, no new trials'),
+        !original &&
+          h(
+            'strong',
+            { class: 'asked' },
+            ' · what if: re-ranked from the measured load curves, no new trials',
+          ),
       )
       fill(three, ...figureElements(threeFacts(shown)))
       const notes = [...r.caveats, r.confidence.statement]
-      fill(all, `All figures, ${notes.length} note${notes.length === 1 ? '' : 's'} and the runners-up`)
+      fill(
+        all,
+        `All figures, ${notes.length} note${notes.length === 1 ? '' : 's'} and the runners-up`,
+      )
       fill(tiles, ...figureElements(figures(r)))
       fill(tokens, ...tokenBlock(r))
       fill(caveats, ...notes.map((text) => h('li', {}, text)))
@@ -78,7 +97,9 @@ export function verdictSection(): Section {
 type Figure = readonly [name: string, value: string, note?: string]
 
 const figureElements = (figures: readonly Figure[]): HTMLElement[] =>
-  figures.map(([name, value, note]) => h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note))))
+  figures.map(([name, value, note]) =>
+    h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note))),
+  )
 
 /** What a decision hangs on: how sure the figure is, what was gained, what is still open. */
 function threeFacts({ recommendation: r }: Shown): Figure[] {
@@ -94,7 +115,9 @@ function threeFacts({ recommendation: r }: Shown): Figure[] {
         ]
       : ['what limits it', bindings[r.binding.what], r.binding.evidence]
   const sure =
-    c.capacityRps > 0 ? `${statuses[c.status]}; ${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)} req/s` : statuses[c.status]
+    c.capacityRps > 0
+      ? `${statuses[c.status]}; ${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)} req/s`
+      : statuses[c.status]
   return [['how sure', c.status, sure], gain, ['not settled', ...openFact(r)]]
 }
 
@@ -113,7 +136,8 @@ function openFact(r: Recommendation): [string, string] {
 function figures(r: Recommendation): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
-  const interval = c.capacityRps > 0 ? `${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)}` : undefined
+  const interval =
+    c.capacityRps > 0 ? `${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)}` : undefined
   const gain = r.gainOverDefault
   return [
     ['status', c.status, statuses[c.status]],
@@ -129,7 +153,9 @@ function figures(r: Recommendation): Figure[] {
           [
             'output tokens a second',
             significant(c.tokens.outputTokensPerSecond),
-            c.tokens.outputTokensPerSecondPerGpu === undefined ? undefined : `${significant(c.tokens.outputTokensPerSecondPerGpu)} per GPU`,
+            c.tokens.outputTokensPerSecondPerGpu === undefined
+              ? undefined
+              : `${significant(c.tokens.outputTokensPerSecondPerGpu)} per GPU`,
           ],
           [
             'a million output tokens',
@@ -149,15 +175,31 @@ function figures(r: Recommendation): Figure[] {
           ] as const,
         ]
       : []),
-    ...(gain === undefined ? [] : [['against the default', times(gain), wordsOf(r.objective.kind).comparative] as const]),
+    ...(gain === undefined
+      ? []
+      : [['against the default', times(gain), wordsOf(r.objective.kind).comparative] as const]),
     ...(c.quality === undefined
       ? []
-      : [['quality', String(c.quality), `of ${String(c.configuration.variant)}, as the experiment states it`] as const]),
+      : [
+          [
+            'quality',
+            String(c.quality),
+            `of ${String(c.configuration.variant)}, as the experiment states it`,
+          ] as const,
+        ]),
     ...Object.entries(c.metrics ?? {}).map(
-      ([name, value]): Figure => [name, significant(value), `of the server's own, at ${rate(c.capacityRps)}`],
+      ([name, value]): Figure => [
+        name,
+        significant(value),
+        `of the server's own, at ${rate(c.capacityRps)}`,
+      ],
     ),
     ['what limits it', bindings[r.binding.what], r.binding.evidence],
-    ['nothing better left', certainty(r), `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`],
+    [
+      'nothing better left',
+      certainty(r),
+      `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`,
+    ],
     ...(r.confirmation
       ? [
           [
@@ -180,7 +222,16 @@ function tokenBlock({ best, nearest }: Recommendation): HTMLElement[] {
       'details',
       { class: 'tokens', attributes: { open: true } },
       h('summary', {}, ['Streams', ...(at === undefined ? [] : [at])].join(' ')),
-      ...(at === undefined ? [] : [table(['', 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3], 'Latencies of streams')]),
+      ...(at === undefined
+        ? []
+        : [
+            table(
+              ['', 'p50', 'p90', 'p99'],
+              latencyRows(figures),
+              [1, 2, 3],
+              'Latencies of streams',
+            ),
+          ]),
       h(
         'p',
         { class: 'facts' },
@@ -192,8 +243,11 @@ function tokenBlock({ best, nearest }: Recommendation): HTMLElement[] {
   ]
 }
 
-function certainty({ confidence: { probabilityWithinTolerance, tooFewTrials } }: Recommendation): string {
-  if (probabilityWithinTolerance !== undefined) return `${certaintyPercent(probabilityWithinTolerance)} %`
+function certainty({
+  confidence: { probabilityWithinTolerance, tooFewTrials },
+}: Recommendation): string {
+  if (probabilityWithinTolerance !== undefined)
+    return `${certaintyPercent(probabilityWithinTolerance)} %`
   return tooFewTrials ? 'too few trials to tell' : 'not assessed'
 }
 
@@ -206,7 +260,13 @@ function runnersUp(r: Recommendation): HTMLElement[] {
       'ol',
       { class: 'rivals' },
       ...next.map((a) =>
-        h('li', {}, h('span', {}, a.label), `: ${a.status}, ${capacityText(a)}, ${money(a.pricePerHour)} / h, `, h('em', {}, a.whyNot)),
+        h(
+          'li',
+          {},
+          h('span', {}, a.label),
+          `: ${a.status}, ${capacityText(a)}, ${money(a.pricePerHour)} / h, `,
+          h('em', {}, a.whyNot),
+        ),
       ),
     ),
   ]

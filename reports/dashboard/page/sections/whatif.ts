@@ -24,7 +24,10 @@ const percentiles = [0.5, 0.9, 0.95, 0.99] as const
 export function whatIfSection(app: App): Section {
   const slo = limitFields(app)
   const percentile = h('select', {
-    on: { change: () => app.whatIf && app.ask({ slo: { ...app.whatIf.slo, percentile: Number(percentile.value) } }) },
+    on: {
+      change: () =>
+        app.whatIf && app.ask({ slo: { ...app.whatIf.slo, percentile: Number(percentile.value) } }),
+    },
   })
   const kind = h(
     'select',
@@ -32,7 +35,8 @@ export function whatIfSection(app: App): Section {
     ...objectiveKinds.map((value) => h('option', { attributes: { value } }, wordsOf(value).choice)),
   )
   const demand = numberInput('demand', 0.001, () => {
-    if (['nothing', 'metric'].includes(asksOf(kind.value as ObjectiveKind))) kind.value = defaultKind.withDemand
+    if (['nothing', 'metric'].includes(asksOf(kind.value as ObjectiveKind)))
+      kind.value = defaultKind.withDemand
     setObjective()
   })
   const headroom = numberInput('headroom', 0, () => setObjective(), 99)
@@ -42,11 +46,18 @@ export function whatIfSection(app: App): Section {
   const metricField = field('Metric', metric)
   const quality = h('select', {
     attributes: { id: 'least-quality' },
-    on: { change: () => app.ask({ minQuality: quality.value === '' ? undefined : Number(quality.value) }) },
+    on: {
+      change: () =>
+        app.ask({ minQuality: quality.value === '' ? undefined : Number(quality.value) }),
+    },
   })
   const qualityField = field('Quality at least', quality)
   const prices = h('div', { class: 'prices' })
-  const reset = h('button', { attributes: { type: 'button', id: 'reset' }, on: { click: () => app.reset() } }, 'As measured')
+  const reset = h(
+    'button',
+    { attributes: { type: 'button', id: 'reset' }, on: { click: () => app.reset() } },
+    'As measured',
+  )
   const element = h(
     'form',
     {
@@ -69,11 +80,19 @@ export function whatIfSection(app: App): Section {
   function setObjective(): void {
     const { whatIf, shown } = app
     if (!whatIf || !shown) return
-    const maxPricePerHour = positive(mostPrice.value) ?? shown.recommendation.best?.pricePerHour ?? 1
+    const maxPricePerHour =
+      positive(mostPrice.value) ?? shown.recommendation.best?.pricePerHour ?? 1
     const demandRps = positive(demand.value) ?? shown.planning.demandRps
     const free = Math.min(0.99, Math.max(0, headroom.valueAsNumber / 100 || 0))
     app.plan({ demandRps, headroom: free })
-    app.ask({ objective: objectiveOf(kind.value as ObjectiveKind, { demandRps, headroom: free, maxPricePerHour, metric: metric.value }) })
+    app.ask({
+      objective: objectiveOf(kind.value as ObjectiveKind, {
+        demandRps,
+        headroom: free,
+        maxPricePerHour,
+        metric: metric.value,
+      }),
+    })
   }
 
   let bookShown = ''
@@ -106,7 +125,10 @@ export function whatIfSection(app: App): Section {
 /** Of a range input: from a tenth to ten times the experiment's own limit, in even ratios. */
 const ends = 500
 
-/** A number for each limit of the SLO, and of several limits a slider for each, for the chart has but one line. */
+/**
+ * A number for each limit of the SLO, and of several limits a slider for each, for the chart has
+ * but one line.
+ */
 function limitFields(app: App): { readonly element: HTMLElement; update(shown: Shown): void } {
   const element = h('div', { class: 'limits' })
   let made = ''
@@ -114,10 +136,14 @@ function limitFields(app: App): { readonly element: HTMLElement; update(shown: S
   return {
     element,
     update({ whatIf: { slo }, experiment: { slo: own } }) {
-      const titles = limitsOf(slo).map((limit) => (slo.limits || slo.metric ? limitTitle(limit) : 'SLO'))
+      const titles = limitsOf(slo).map((limit) =>
+        slo.limits || slo.metric ? limitTitle(limit) : 'SLO',
+      )
       if (made !== titles.join()) {
         made = titles.join()
-        const fields = titles.map((title, place) => limitField(app, title, place, titles.length > 1))
+        const fields = titles.map((title, place) =>
+          limitField(app, title, place, titles.length > 1),
+        )
         fill(element, ...fields.map((each) => each.element))
         updates = fields.map((each) => each.update)
       }
@@ -127,33 +153,54 @@ function limitFields(app: App): { readonly element: HTMLElement; update(shown: S
 }
 
 function limitField(app: App, title: string, place: number, slides: boolean) {
-  const ask = (limitMs: number, dragging = false) => app.whatIf && app.ask({ slo: withLimit(app.whatIf.slo, place, limitMs) }, dragging)
-  const number = numberInput(place === 0 ? 'slo-limit' : `slo-limit-${place}`, 0.1, (limitMs) => ask(limitMs))
+  const ask = (limitMs: number, dragging = false) =>
+    app.whatIf && app.ask({ slo: withLimit(app.whatIf.slo, place, limitMs) }, dragging)
+  const number = numberInput(place === 0 ? 'slo-limit' : `slo-limit-${place}`, 0.1, (limitMs) =>
+    ask(limitMs),
+  )
   const slider = h('input', {
-    attributes: { type: 'range', min: -ends, max: ends, step: 1, id: `slo-slider-${place}`, 'aria-label': `Limit of ${title}` },
+    attributes: {
+      type: 'range',
+      min: -ends,
+      max: ends,
+      step: 1,
+      id: `slo-slider-${place}`,
+      'aria-label': `Limit of ${title}`,
+    },
   })
   let ownMs = 1
-  slider.addEventListener('input', () => ask(Number((ownMs * 10 ** (slider.valueAsNumber / ends)).toPrecision(3)), true))
+  slider.addEventListener('input', () =>
+    ask(Number((ownMs * 10 ** (slider.valueAsNumber / ends)).toPrecision(3)), true),
+  )
   return {
     element: h('div', {}, field(title, number, 'ms'), slides && slider),
     update(slo: Slo, own: Slo) {
       const { limitMs } = limitsOf(slo)[place]!
       ownMs = limitsOf(own)[place]?.limitMs ?? limitMs
       put(number, limitMs)
-      if (document.activeElement !== slider) slider.value = String(Math.round(ends * Math.log10(limitMs / ownMs)))
+      if (document.activeElement !== slider)
+        slider.value = String(Math.round(ends * Math.log10(limitMs / ownMs)))
       slider.setAttribute('aria-valuetext', `${Number(limitMs.toPrecision(4))} milliseconds`)
     },
   }
 }
 
-function showQualities(select: HTMLSelectElement, around: HTMLElement, { experiment, whatIf: { minQuality } }: Shown): void {
+function showQualities(
+  select: HTMLSelectElement,
+  around: HTMLElement,
+  { experiment, whatIf: { minQuality } }: Shown,
+): void {
   const qualities = [...new Set(Object.values(experiment.qualities ?? {}))].sort((a, b) => b - a)
   around.hidden = qualities.length < 2
   if (select.options.length !== qualities.length + 1) {
-    const options = qualities.map((least) => h('option', { attributes: { value: least } }, String(least)))
+    const options = qualities.map((least) =>
+      h('option', { attributes: { value: least } }, String(least)),
+    )
     fill(select, h('option', { attributes: { value: '' } }, 'any'), ...options)
   }
-  select.value = String(qualities.filter((each) => minQuality !== undefined && each >= minQuality).at(-1) ?? '')
+  select.value = String(
+    qualities.filter((each) => minQuality !== undefined && each >= minQuality).at(-1) ?? '',
+  )
 }
 
 let lastRead: { last?: Shown['trials'][number]; names: readonly string[] } = { names: [] }
@@ -161,7 +208,8 @@ let lastRead: { last?: Shown['trials'][number]; names: readonly string[] } = { n
 /** Looked up again only once a trial has joined: a drag asks sixty times a second. */
 function namesRead(trials: Shown['trials']): readonly string[] {
   const last = trials.at(-1)
-  if (lastRead.last !== last) lastRead = { last, names: trials.flatMap((trial) => Object.keys(metricsRead([trial]) ?? {})) }
+  if (lastRead.last !== last)
+    lastRead = { last, names: trials.flatMap((trial) => Object.keys(metricsRead([trial]) ?? {})) }
   return lastRead.names
 }
 
@@ -174,7 +222,8 @@ function showMetrics(
 ): void {
   const own = metricOf(objective)
   const names = [...new Set([...(own === undefined ? [] : [own]), ...namesRead(trials)])].sort()
-  for (const option of kind.options) option.hidden = names.length === 0 && asksOf(option.value as ObjectiveKind) === 'metric'
+  for (const option of kind.options)
+    option.hidden = names.length === 0 && asksOf(option.value as ObjectiveKind) === 'metric'
   if ([...select.options].map(({ value }) => value).join('\n') !== names.join('\n'))
     fill(select, ...names.map((value) => h('option', { attributes: { value } }, value)))
   if (own !== undefined) select.value = own
@@ -185,13 +234,19 @@ function showMetrics(
 function showPercentiles(select: HTMLSelectElement, { experiment, whatIf }: Shown): void {
   const known = [...new Set([...percentiles, experiment.slo.percentile])].sort()
   if (select.options.length !== known.length)
-    fill(select, ...known.map((q) => h('option', { attributes: { value: q } }, `p${Number((q * 100).toFixed(3))}`)))
+    fill(
+      select,
+      ...known.map((q) =>
+        h('option', { attributes: { value: q } }, `p${Number((q * 100).toFixed(3))}`),
+      ),
+    )
   select.value = String(whatIf.slo.percentile)
 }
 
 function priceFields(app: App, { whatIf: { prices }, devices }: Shown): HTMLElement[] {
   const row = (name: string, { perHour, source }: PriceBook['vcpu'], unit = name) => {
-    const edit = (edited: number) => app.whatIf && app.ask({ prices: withPrice(app.whatIf.prices, name, edited) })
+    const edit = (edited: number) =>
+      app.whatIf && app.ask({ prices: withPrice(app.whatIf.prices, name, edited) })
     const input = numberInput(`price-${name}`, 0, edit)
     put(input, perHour)
     input.title = source
@@ -201,16 +256,31 @@ function priceFields(app: App, { whatIf: { prices }, devices }: Shown): HTMLElem
     h('p', {}, `${prices.name}, ${prices.currency}`),
     row('vCPU', prices.vcpu),
     row('GiB', prices.memoryGiB, 'GiB memory'),
-    ...(prices.instances?.filter(({ gpu }) => devices.includes(gpu)).map((instance) => row(instance.name, instance)) ??
+    ...(prices.instances
+      ?.filter(({ gpu }) => devices.includes(gpu))
+      .map((instance) => row(instance.name, instance)) ??
       devices.filter((gpu) => prices.gpus[gpu]).map((gpu) => row(gpu, prices.gpus[gpu]!))),
   ]
 }
 
-function numberInput(id: string, min: number, onValue: (value: number) => void, max?: number): HTMLInputElement {
-  const input = h('input', { attributes: { type: 'number', id, min, max, step: 'any', inputmode: 'decimal', required: true } })
+function numberInput(
+  id: string,
+  min: number,
+  onValue: (value: number) => void,
+  max?: number,
+): HTMLInputElement {
+  const input = h('input', {
+    attributes: { type: 'number', id, min, max, step: 'any', inputmode: 'decimal', required: true },
+  })
   input.addEventListener('input', () => {
     const value = input.valueAsNumber
-    if (Number.isFinite(value) && value >= min && (max === undefined || value <= max) && (min === 0 || value > 0)) onValue(value)
+    if (
+      Number.isFinite(value) &&
+      value >= min &&
+      (max === undefined || value <= max) &&
+      (min === 0 || value > 0)
+    )
+      onValue(value)
   })
   return input
 }

@@ -1,6 +1,7 @@
 /**
- * A small API server in this process: pods, Jobs, ConfigMaps, events, watches and logs of one namespace, enough to run trials against it and to
- * have it fail on purpose. Its pods are servers of this process. It validates nothing: what a real server accepts is tested on one.
+ * A small API server in this process: pods, Jobs, ConfigMaps, events, watches and logs of one
+ * namespace, enough to run trials against it and to have it fail on purpose. Its pods are servers
+ * of this process. It validates nothing: what a real server accepts is tested on one.
  */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -38,7 +39,10 @@ interface Stored {
 }
 
 /** What happens to a request in place of an answer. Return true when it was dealt with. */
-export type Fault = (request: { method: string; path: string; query: URLSearchParams }, response: ServerResponse) => boolean
+export type Fault = (
+  request: { method: string; path: string; query: URLSearchParams },
+  response: ServerResponse,
+) => boolean
 
 /** Decides what becomes of a pod that was created: called once for each. */
 export type Kubelet = (pod: V1Pod, set: (status: Partial<V1Pod['status']>) => void) => void
@@ -47,7 +51,10 @@ export type Kubelet = (pod: V1Pod, set: (status: Partial<V1Pod['status']>) => vo
 export type JobWork = (job: V1Job, print: (text: string) => void) => Promise<number>
 
 export class FakeApiServer {
-  readonly objects = Object.fromEntries(kinds.map((kind) => [kind, new Map()])) as Record<Kind, Map<string, Stored>>
+  readonly objects = Object.fromEntries(kinds.map((kind) => [kind, new Map()])) as Record<
+    Kind,
+    Map<string, Stored>
+  >
   readonly seen: string[] = []
   fault: Fault | undefined
   kubelet: Kubelet = () => {}
@@ -70,7 +77,10 @@ export class FakeApiServer {
   private readonly watchers = new Set<{ response: ServerResponse; kind: Kind; selector: string }>()
 
   async start(): Promise<void> {
-    this.server = createServer((request, response) => void this.handle(request, response)).listen(this.port, '127.0.0.1')
+    this.server = createServer((request, response) => void this.handle(request, response)).listen(
+      this.port,
+      '127.0.0.1',
+    )
     await once(this.server, 'listening')
     this.port = (this.server.address() as AddressInfo).port
   }
@@ -84,11 +94,15 @@ export class FakeApiServer {
     this.server = undefined
   }
 
-  /** Ends every watch with an event, or silently keeps them open and tells them nothing from now on. */
+  /**
+   * Ends every watch with an event, or silently keeps them open and tells them nothing from now on.
+   */
   endWatches(how: 'gone' | 'silence'): void {
     for (const { response } of this.watchers) {
       if (how === 'gone')
-        response.end(`${JSON.stringify({ type: 'ERROR', object: { kind: 'Status', code: 410, message: 'too old resource version' } })}\n`)
+        response.end(
+          `${JSON.stringify({ type: 'ERROR', object: { kind: 'Status', code: 410, message: 'too old resource version' } })}\n`,
+        )
     }
     this.watchers.clear()
   }
@@ -102,7 +116,12 @@ export class FakeApiServer {
       contexts: [{ name: 'fake', cluster: 'fake', user: 'me' }],
       currentContext: 'fake',
     })
-    return new Api(config, 'test', { requestMs: 2_000, retryMs: 5_000, firstBackoffMs: 10, ...patience })
+    return new Api(config, 'test', {
+      requestMs: 2_000,
+      retryMs: 5_000,
+      firstBackoffMs: 10,
+      ...patience,
+    })
   }
 
   setStatus(name: string, status: Partial<V1Pod['status']>): void {
@@ -126,16 +145,40 @@ export class FakeApiServer {
     const { template } = spec!
     const name = podOf(metadata!.name!)
     const labels = { ...template.metadata?.labels, 'batch.kubernetes.io/job-name': metadata!.name! }
-    const made = { name, uid: randomUUID(), resourceVersion: '', labels, creationTimestamp: new Date().toISOString() }
+    const made = {
+      name,
+      uid: randomUUID(),
+      resourceVersion: '',
+      labels,
+      creationTimestamp: new Date().toISOString(),
+    }
     const status = (phase: string, state: object) => ({
       phase,
       podIP: '127.0.0.1',
       conditions: [{ type: 'PodScheduled', status: 'True' }],
-      containerStatuses: [{ name: template.spec!.containers[0]!.name, image: 'i', imageID: '', ready: true, restartCount: 0, state }],
+      containerStatuses: [
+        {
+          name: template.spec!.containers[0]!.name,
+          image: 'i',
+          imageID: '',
+          ready: true,
+          restartCount: 0,
+          state,
+        },
+      ],
     })
-    this.put('pods', { metadata: made, spec: template.spec, status: status('Running', { running: {} }) }, 'ADDED')
+    this.put(
+      'pods',
+      { metadata: made, spec: template.spec, status: status('Running', { running: {} }) },
+      'ADDED',
+    )
     const exitCode = await this.jobWork!(job as unknown as V1Job, (text) => this.print(name, text))
-    this.setStatus(name, status(exitCode === 0 ? 'Succeeded' : 'Failed', { terminated: { exitCode } }) as V1Pod['status'] & object)
+    this.setStatus(
+      name,
+      status(exitCode === 0 ? 'Succeeded' : 'Failed', {
+        terminated: { exitCode },
+      }) as V1Pod['status'] & object,
+    )
   }
 
   private print(pod: string, text: string): void {
@@ -144,17 +187,34 @@ export class FakeApiServer {
   }
 
   private put(kind: Kind, object: Stored, type: 'ADDED' | 'MODIFIED'): Stored {
-    const stored = { ...object, metadata: { ...object.metadata, resourceVersion: String(++this.version) } }
+    const stored = {
+      ...object,
+      metadata: { ...object.metadata, resourceVersion: String(++this.version) },
+    }
     this.objects[kind].set(stored.metadata.name, stored)
     if (kind === 'pods' || kind === 'events') this.tell(kind, type, stored)
     return stored
   }
 
-  /** An event about an object, as the cluster says it. Of the same reason: the one before, said again. */
+  /**
+   * An event about an object, as the cluster says it. Of the same reason: the one before, said
+   * again.
+   */
   say(name: string, reason: string, message: string, more: object = {}): void {
     const event = `${name}.${reason}`
-    const said = { reason, message, lastTimestamp: new Date().toISOString(), involvedObject: { name }, ...more }
-    const metadata = { name: event, uid: '', resourceVersion: '', creationTimestamp: new Date().toISOString() }
+    const said = {
+      reason,
+      message,
+      lastTimestamp: new Date().toISOString(),
+      involvedObject: { name },
+      ...more,
+    }
+    const metadata = {
+      name: event,
+      uid: '',
+      resourceVersion: '',
+      creationTimestamp: new Date().toISOString(),
+    }
     this.put('events', { metadata, ...said }, this.objects.events.has(event) ? 'MODIFIED' : 'ADDED')
   }
 
@@ -166,7 +226,8 @@ export class FakeApiServer {
     }
     this.history.push({ version: this.version, kind, type, object })
     for (const { response, kind: watched, selector } of this.watchers)
-      if (watched === kind && matches(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`)
+      if (watched === kind && matches(object, selector))
+        response.write(`${JSON.stringify({ type, object })}\n`)
   }
 
   private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -177,7 +238,12 @@ export class FakeApiServer {
     const version = /^\/apis\/resource\.k8s\.io\/([^/]+)/.exec(url.pathname)?.[1]
     if (url.pathname === '/version') return answer(response, 200, { gitVersion: 'v1.34.0' })
     if (url.pathname === '/apis/resource.k8s.io' && this.draVersions.length > 0)
-      return answer(response, 200, { versions: this.draVersions.map((one) => ({ version: one, groupVersion: `resource.k8s.io/${one}` })) })
+      return answer(response, 200, {
+        versions: this.draVersions.map((one) => ({
+          version: one,
+          groupVersion: `resource.k8s.io/${one}`,
+        })),
+      })
     const [, kind, name, sub] = pathPattern.exec(url.pathname) ?? []
     if (kind === undefined || (version !== undefined && !this.draVersions.includes(version)))
       return answer(response, 404, status(404, 'NotFound', `the fake has no ${url.pathname}`))
@@ -192,26 +258,57 @@ export class FakeApiServer {
     if (method === 'POST') {
       const body = JSON.parse(await textOf(request)) as Stored
       if (all.has(body.metadata.name))
-        return answer(response, 409, status(409, 'AlreadyExists', `${kind} "${body.metadata.name}" already exists`))
-      const metadata = { ...body.metadata, uid: randomUUID(), creationTimestamp: new Date().toISOString() }
-      if (url.searchParams.get('dryRun') === 'All') return answer(response, 201, { ...body, metadata })
-      const stored = this.put(kind as Kind, { ...body, metadata, ...(kind === 'pods' && { status: { phase: 'Pending' } }) }, 'ADDED')
+        return answer(
+          response,
+          409,
+          status(409, 'AlreadyExists', `${kind} "${body.metadata.name}" already exists`),
+        )
+      const metadata = {
+        ...body.metadata,
+        uid: randomUUID(),
+        creationTimestamp: new Date().toISOString(),
+      }
+      if (url.searchParams.get('dryRun') === 'All')
+        return answer(response, 201, { ...body, metadata })
+      const stored = this.put(
+        kind as Kind,
+        { ...body, metadata, ...(kind === 'pods' && { status: { phase: 'Pending' } }) },
+        'ADDED',
+      )
       answer(response, 201, stored)
       if (kind === 'jobs') this.jobMade(stored.metadata.name)
-      if (kind === 'jobs' && this.jobWork && (stored.spec as { parallelism?: number }).parallelism !== 0) void this.work(stored)
-      if (kind === 'pods') this.kubelet(stored as unknown as V1Pod, (given) => this.setStatus(stored.metadata.name, given))
+      if (
+        kind === 'jobs' &&
+        this.jobWork &&
+        (stored.spec as { parallelism?: number }).parallelism !== 0
+      )
+        void this.work(stored)
+      if (kind === 'pods')
+        this.kubelet(stored as unknown as V1Pod, (given) =>
+          this.setStatus(stored.metadata.name, given),
+        )
       return
     }
     if (name !== undefined) {
       const object = all.get(name)
-      if (!object) return answer(response, 404, status(404, 'NotFound', `${kind} "${name}" not found`))
+      if (!object)
+        return answer(response, 404, status(404, 'NotFound', `${kind} "${name}" not found`))
       if (method === 'DELETE') this.remove(kind as Kind, name)
       if (method === 'PATCH') {
         const patch = JSON.parse(await textOf(request)) as Partial<Stored>
-        const { resourceVersion = object.metadata.resourceVersion, uid = object.metadata.uid } = patch.metadata ?? {}
+        const { resourceVersion = object.metadata.resourceVersion, uid = object.metadata.uid } =
+          patch.metadata ?? {}
         if (resourceVersion !== object.metadata.resourceVersion || uid !== object.metadata.uid)
-          return answer(response, 409, status(409, 'Conflict', `${kind} "${name}" has been modified`))
-        return answer(response, 200, this.put(kind as Kind, mergePatched(object, patch) as Stored, 'MODIFIED'))
+          return answer(
+            response,
+            409,
+            status(409, 'Conflict', `${kind} "${name}" has been modified`),
+          )
+        return answer(
+          response,
+          200,
+          this.put(kind as Kind, mergePatched(object, patch) as Stored, 'MODIFIED'),
+        )
       }
       return answer(response, 200, object)
     }
@@ -220,16 +317,24 @@ export class FakeApiServer {
       response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders()
       const from = Number(url.searchParams.get('resourceVersion'))
       for (const { version, kind: told, type, object } of this.history) {
-        if (told === kind && version > from && matches(object, selector)) response.write(`${JSON.stringify({ type, object })}\n`)
+        if (told === kind && version > from && matches(object, selector))
+          response.write(`${JSON.stringify({ type, object })}\n`)
       }
       const watcher = { response, kind: kind as Kind, selector }
       this.watchers.add(watcher)
       response.on('close', () => this.watchers.delete(watcher))
-      setTimeout(() => this.watchers.delete(watcher) && response.end(), Number(url.searchParams.get('timeoutSeconds')) * 1000).unref()
+      setTimeout(
+        () => this.watchers.delete(watcher) && response.end(),
+        Number(url.searchParams.get('timeoutSeconds')) * 1000,
+      ).unref()
       return
     }
     const items = [...all.values()].filter((object) => matches(object, selector))
-    answer(response, 200, { kind: 'List', metadata: { resourceVersion: String(this.version) }, items })
+    answer(response, 200, {
+      kind: 'List',
+      metadata: { resourceVersion: String(this.version) },
+      items,
+    })
   }
 }
 
@@ -238,7 +343,8 @@ const pathPattern = new RegExp(`/(${kinds.join('|')})(?:/([^/]+))?(?:/(log|statu
 /** RFC 7386. */
 function mergePatched(target: unknown, patch: unknown): unknown {
   if (typeof patch !== 'object' || patch === null || Array.isArray(patch)) return patch
-  const merged: Record<string, unknown> = typeof target === 'object' && target !== null ? { ...target } : {}
+  const merged: Record<string, unknown> =
+    typeof target === 'object' && target !== null ? { ...target } : {}
   for (const [key, value] of Object.entries(patch)) {
     if (value === null) delete merged[key]
     else merged[key] = mergePatched(merged[key], value)
@@ -253,10 +359,23 @@ const runs = (pod: Stored | undefined): boolean => {
   return containerStatuses?.some(({ state }) => state?.running) === true
 }
 
-export const status = (code: number, reason: string, message: string) => ({ kind: 'Status', status: 'Failure', code, reason, message })
+export const status = (code: number, reason: string, message: string) => ({
+  kind: 'Status',
+  status: 'Failure',
+  code,
+  reason,
+  message,
+})
 
-export const answer = (response: ServerResponse, code: number, body: unknown, headers: Record<string, string> = {}): void => {
-  response.writeHead(code, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
+export const answer = (
+  response: ServerResponse,
+  code: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void => {
+  response
+    .writeHead(code, { 'content-type': 'application/json', ...headers })
+    .end(JSON.stringify(body))
 }
 
 const matches = ({ metadata }: Stored, selector: string): boolean =>

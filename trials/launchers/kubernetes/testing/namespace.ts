@@ -21,7 +21,9 @@ export const testImage = (): string => {
 export async function createNamespace(): Promise<TestNamespace> {
   const name = `tune-test-${randomBytes(3).toString('hex')}`
   const api = await connect(name)
-  await api.request('POST', '/api/v1/namespaces', { body: { apiVersion: 'v1', kind: 'Namespace', metadata: { name } } })
+  await api.request('POST', '/api/v1/namespaces', {
+    body: { apiVersion: 'v1', kind: 'Namespace', metadata: { name } },
+  })
   // Pods are refused until the namespace has its service account.
   await until(async () => (await names(api, '/api/v1', 'serviceaccounts')).includes('default'))
   return {
@@ -37,7 +39,9 @@ export async function createNamespace(): Promise<TestNamespace> {
         ['/apis/coordination.k8s.io/v1', 'leases'],
       ] as const
       const found = await Promise.all(
-        kinds.map(async ([group, kind]) => (await names(api, group, kind)).map((object) => `${kind}/${object}`)),
+        kinds.map(async ([group, kind]) =>
+          (await names(api, group, kind)).map((object) => `${kind}/${object}`),
+        ),
       )
       return found.flat().filter((object) => object !== 'configmaps/kube-root-ca.crt')
     },
@@ -58,7 +62,10 @@ export async function createNamespace(): Promise<TestNamespace> {
 }
 
 async function names(api: Api, group: string, kind: string): Promise<string[]> {
-  const { items } = await api.request<{ items: { metadata: { name: string } }[] }>('GET', `${group}/namespaces/${api.namespace}/${kind}`)
+  const { items } = await api.request<{ items: { metadata: { name: string } }[] }>(
+    'GET',
+    `${group}/namespaces/${api.namespace}/${kind}`,
+  )
   return items.map(({ metadata }) => metadata.name)
 }
 

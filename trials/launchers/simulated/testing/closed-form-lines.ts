@@ -1,4 +1,7 @@
-/** What `bench:devices -- --llm` prints of the closed form: how far it is from the simulation that it stands for. */
+/**
+ * What `bench:devices -- --llm` prints of the closed form: how far it is from the simulation that
+ * it stands for.
+ */
 import { measureSimulatedCapacity } from '../../../../profiler/index.ts'
 import type { Slo } from '../../../../profiler/types.ts'
 import type { Configuration } from '../../../../search/types.ts'
@@ -17,7 +20,11 @@ const servers: readonly Configuration[] = [
   { gpu: 'L4', quantization: 'awq' },
 ]
 const requests = (prompt: (i: number) => number, output: (i: number) => number): LlmRequest[] =>
-  Array.from({ length: 200 }, (_, i) => ({ promptTokens: prompt(i), outputTokens: output(i), prefix: [] }))
+  Array.from({ length: 200 }, (_, i) => ({
+    promptTokens: prompt(i),
+    outputTokens: output(i),
+    prefix: [],
+  }))
 const loads = [
   requests(
     (i) => 50 + ((i * 37) % 300),
@@ -45,7 +52,11 @@ const limits: readonly NonNullable<Slo['limits']>[] = [
 const percent = (ln: number) => `${(100 * Math.expm1(ln)).toFixed(0)} %`
 
 /** One server for prompts and answers of each kind, and pools of those that have them. */
-const kinds: readonly { readonly engine: LlmEngineName; readonly pools: Configuration; readonly name: string }[] = [
+const kinds: readonly {
+  readonly engine: LlmEngineName
+  readonly pools: Configuration
+  readonly name: string
+}[] = [
   ...llmEngineNames.map((engine) => ({ engine, pools: {}, name: engine })),
   ...pooledEngines.flatMap((engine) =>
     [
@@ -60,7 +71,10 @@ const kinds: readonly { readonly engine: LlmEngineName; readonly pools: Configur
   ),
 ]
 
-/** A line for each server, and for pools of prefill and decode servers: four GPUs, two loads, five SLOs at p90, where both can serve. Takes some minutes. */
+/**
+ * A line for each server, and for pools of prefill and decode servers: four GPUs, two loads, five
+ * SLOs at p90, where both can serve. Takes some minutes.
+ */
 export async function* closedFormLines(): AsyncGenerator<string> {
   yield 'Capacity in closed form against the simulation, llama-3.1-8b'
   for (const { engine, pools, name } of kinds) {
@@ -68,7 +82,13 @@ export async function* closedFormLines(): AsyncGenerator<string> {
     for (const configuration of servers)
       for (const load of loads)
         for (const limit of limits) {
-          const slo: Slo = { percentile: 0.9, maxErrorRate: 0.001, limitMs: limit[0]!.limitMs, metric: limit[0]!.metric, limits: limit }
+          const slo: Slo = {
+            percentile: 0.9,
+            maxErrorRate: 0.001,
+            limitMs: limit[0]!.limitMs,
+            metric: limit[0]!.metric,
+            limits: limit,
+          }
           const server = modelledLlm(llama, { ...configuration, ...pools }, { engine })
           const { capacityRps } = await measureSimulatedCapacity({
             target: { kind: 'virtual', server: new SimulatedLlmServer({ server, requests: load }) },
@@ -77,7 +97,9 @@ export async function* closedFormLines(): AsyncGenerator<string> {
             signal: new AbortController().signal,
             arrivals: { kind: 'poisson' },
           })
-          const ln = Math.log(llmCapacities({ server, load: llmLoad(load) }, slo)().capacityRps / capacityRps)
+          const ln = Math.log(
+            llmCapacities({ server, load: llmLoad(load) }, slo)().capacityRps / capacityRps,
+          )
           if (Number.isFinite(ln)) logs.push(ln)
         }
     const sizes = logs.map(Math.abs).sort((a, b) => a - b)

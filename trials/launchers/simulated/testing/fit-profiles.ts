@@ -3,7 +3,10 @@ import { leastSquares } from '../../../devices/calibration/least-squares.ts'
 import type { EngineProfile } from '../../../predictor/llm/engine-profile.ts'
 import type { FigureName, MeasuredServer } from './measured-servers.ts'
 
-/** Where nothing is measured: hosts of a millisecond, kernels as composed; and how far from it a server may lie, in logarithms. Weights are read no faster than the datasheet says. */
+/**
+ * Where nothing is measured: hosts of a millisecond, kernels as composed; and how far from it a
+ * server may lie, in logarithms. Weights are read no faster than the datasheet says.
+ */
 const prior = {
   front: [2, 1.5],
   step: [1, 1],
@@ -25,18 +28,33 @@ const parts = Object.keys(prior) as Part[]
 /** A figure against the model, as a standard deviation of its logarithm. */
 const noise = 0.2
 
-/** What its rows alone tell: arithmetic in 8 bits from that in 16, both from what goes to memory, and what many GPUs exchange. */
+/**
+ * What its rows alone tell: arithmetic in 8 bits from that in 16, both from what goes to memory,
+ * and what many GPUs exchange.
+ */
 const manyRows: ReadonlySet<Part> = new Set(['flops8', 'activations', 'nvlink', 'pcie'])
 /** What is fitted of a server. */
-const partsOf = (engine: string): readonly Part[] => (engine === 'tensorrt-llm' ? parts : parts.filter((part) => !manyRows.has(part)))
+const partsOf = (engine: string): readonly Part[] =>
+  engine === 'tensorrt-llm' ? parts : parts.filter((part) => !manyRows.has(part))
 
 /** What a fit keeps of the profile that it is of, and begins from. */
 type Fitted = Pick<MeasuredServer, 'engine'> & Pick<EngineProfile, 'order'>
 
 /** @param logs of the parts that are fitted of the server, in the order of `prior` */
 export function profileOf({ engine, order }: Fitted, logs: readonly number[]): EngineProfile {
-  const of = Object.fromEntries(partsOf(engine).map((part, i) => [part, Math.exp(logs[i]!)])) as Record<Part, number>
-  const { weights, cache, flops, flops8 = flops, activations = 0, nvlink = 1, pcie = 1, ...hostMs } = of
+  const of = Object.fromEntries(
+    partsOf(engine).map((part, i) => [part, Math.exp(logs[i]!)]),
+  ) as Record<Part, number>
+  const {
+    weights,
+    cache,
+    flops,
+    flops8 = flops,
+    activations = 0,
+    nvlink = 1,
+    pcie = 1,
+    ...hostMs
+  } = of
   return { order, hostMs, level: { weights, cache, flops, flops8, activations, nvlink, pcie } }
 }
 
@@ -88,7 +106,8 @@ export function fitProfile(
       priorSd: own.map((part) => prior[part][1]),
       from,
       difference: 0.05,
-      data: (x) => Float64Array.from(departures(rows, profileOf(fitted, x)), ({ ln }) => ln / noise),
+      data: (x) =>
+        Float64Array.from(departures(rows, profileOf(fitted, x)), ({ ln }) => ln / noise),
     },
     iterations,
   )

@@ -8,7 +8,12 @@ import { seededNoise } from '../../models/weights.ts'
 import { convnetGraph } from './convnet-graph.ts'
 
 const head = [{ kind: 'global-pool' }, { kind: 'dense', out: 5 }] as const
-const small = (name: string, stages: Convnet['stages']): Convnet => ({ kind: 'convnet', name, imageSize: 16, stages })
+const small = (name: string, stages: Convnet['stages']): Convnet => ({
+  kind: 'convnet',
+  name,
+  imageSize: 16,
+  stages,
+})
 const networks: readonly Convnet[] = [
   small('resnet-small', [
     { kind: 'conv', out: 8, kernel: 7, stride: 2 },
@@ -30,14 +35,18 @@ test.each(networks.map((network) => [network.name, network] as const))(
   '%s computes what the built-in model computes, in fp32 and fp16',
   async (_, network) => {
     await tf.setBackend('cpu')
-    const { logits } = await buildConvnet(network, 3).run({ image: tf.tensor4d(image, [2, 16, 16, 3]) })
+    const { logits } = await buildConvnet(network, 3).run({
+      image: tf.tensor4d(image, [2, 16, 16, 3]),
+    })
     const expected = await logits!.data<'float32'>()
     for (const half of [false, true]) {
       const session = await runtime.InferenceSession.create(convnetGraph(network, 3, half), {
         executionProviders: ['cpu'],
         logSeverityLevel: 3,
       })
-      const given = (await session.run({ image: new runtime.Tensor('float32', image, [2, 16, 16, 3]) })).logits!
+      const given = (
+        await session.run({ image: new runtime.Tensor('float32', image, [2, 16, 16, 3]) })
+      ).logits!
       await session.release()
       expect(given.dims).toEqual([2, 5])
       for (const [i, value] of (given.data as Float32Array).entries())

@@ -1,4 +1,7 @@
-/** Image classifiers as ONNX graphs: what `models/convnet.ts` computes, with the same seeded weights. Images come as batch×side×side×3 and are turned to channels first. */
+/**
+ * Image classifiers as ONNX graphs: what `models/convnet.ts` computes, with the same seeded
+ * weights. Images come as batch×side×side×3 and are turned to channels first.
+ */
 import type { Convnet, Stage } from '../../../devices/convnets.ts'
 import { seededNoise } from '../../models/weights.ts'
 import { GraphWriter } from './onnx-writer.ts'
@@ -34,7 +37,10 @@ class ConvnetWriter {
     readonly half: boolean,
   ) {
     this.#clips = network.name.startsWith('mobilenet')
-    const blocks = network.stages.reduce((sum, s) => sum + (s.kind === 'bottleneck' || s.kind === 'inverted' ? s.repeat : 0), 0)
+    const blocks = network.stages.reduce(
+      (sum, s) => sum + (s.kind === 'bottleneck' || s.kind === 'inverted' ? s.repeat : 0),
+      0,
+    )
     this.#branchGain = 1 / Math.sqrt(Math.max(1, blocks))
   }
 
@@ -51,7 +57,11 @@ class ConvnetWriter {
   #stage(x: string, stage: Stage, name: string, last: boolean): string {
     switch (stage.kind) {
       case 'conv':
-        return this.#convolution(x, name, stage.out, stage.kernel, { stride: stage.stride, pad: stage.pad, active: true })
+        return this.#convolution(x, name, stage.out, stage.kernel, {
+          stride: stage.stride,
+          pad: stage.pad,
+          active: true,
+        })
       case 'pool':
         return this.graph.op('MaxPool', [x], {
           kernel_shape: [stage.kernel, stage.kernel],
@@ -64,7 +74,14 @@ class ConvnetWriter {
         return this.#convolution(x, name, stage.out, 1, { active: !last })
       case 'bottleneck':
         return repeated(x, stage.repeat, (y, i) =>
-          this.#bottleneck(y, `${name}/block${i}`, stage.mid, stage.out, i === 0 ? stage.stride : 1, i === 0),
+          this.#bottleneck(
+            y,
+            `${name}/block${i}`,
+            stage.mid,
+            stage.out,
+            i === 0 ? stage.stride : 1,
+            i === 0,
+          ),
         )
       case 'separable':
         return repeated(x, stage.repeat ?? 1, (y, i) =>
@@ -80,20 +97,35 @@ class ConvnetWriter {
         )
       case 'inverted':
         return repeated(x, stage.repeat, (y, i) =>
-          this.#inverted(y, `${name}/block${i}`, stage.expand, stage.out, i === 0 ? stage.stride : 1),
+          this.#inverted(
+            y,
+            `${name}/block${i}`,
+            stage.expand,
+            stage.out,
+            i === 0 ? stage.stride : 1,
+          ),
         )
       default:
         throw new Error(`no way to write a stage of kind '${(stage as Stage).kind}' (${name})`)
     }
   }
 
-  #bottleneck(x: string, name: string, mid: number, out: number, stride: number, projected: boolean): string {
+  #bottleneck(
+    x: string,
+    name: string,
+    mid: number,
+    out: number,
+    stride: number,
+    projected: boolean,
+  ): string {
     const from = this.channels
     const reduced = this.#convolution(x, `${name}/reduce`, mid, 1, { active: true })
     const spatial = this.#convolution(reduced, `${name}/spatial`, mid, 3, { stride, active: true })
     const branch = this.#convolution(spatial, `${name}/expand`, out, 1, { gain: this.#branchGain })
     this.channels = from
-    const shortcut = projected ? this.#convolution(x, `${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 }) : x
+    const shortcut = projected
+      ? this.#convolution(x, `${name}/shortcut`, out, 1, { stride, pad: 0, gain: 1 })
+      : x
     this.channels = out
     return this.graph.op('Relu', [this.graph.op('Add', [branch, shortcut])])
   }
@@ -101,9 +133,12 @@ class ConvnetWriter {
   #inverted(x: string, name: string, expand: number, out: number, stride: number): string {
     const from = this.channels
     const residual = stride === 1 && from === out
-    const wide = expand > 1 ? this.#convolution(x, `${name}/expand`, from * expand, 1, { active: true }) : x
+    const wide =
+      expand > 1 ? this.#convolution(x, `${name}/expand`, from * expand, 1, { active: true }) : x
     const spatial = this.#depthwise(wide, `${name}/depthwise`, stride)
-    const narrow = this.#convolution(spatial, `${name}/project`, out, 1, { gain: residual ? this.#branchGain : 1 })
+    const narrow = this.#convolution(spatial, `${name}/project`, out, 1, {
+      gain: residual ? this.#branchGain : 1,
+    })
     return residual ? this.graph.op('Add', [narrow, x]) : narrow
   }
 
@@ -112,7 +147,11 @@ class ConvnetWriter {
     const from = this.channels
     const filter = this.#filter(name, kernel, from, out, gain / Math.sqrt(kernel ** 2 * from))
     this.channels = out
-    const attributes = { kernel_shape: [kernel, kernel], strides: [stride, stride], pads: four(pad) }
+    const attributes = {
+      kernel_shape: [kernel, kernel],
+      strides: [stride, stride],
+      pads: four(pad),
+    }
     const made = this.graph.op('Conv', [x, filter, this.#bias(name, out)], attributes)
     return active ? this.#activated(made) : made
   }
@@ -120,25 +159,44 @@ class ConvnetWriter {
   /** One 3×3 filter a channel. */
   #depthwise(x: string, name: string, stride: number): string {
     const filter = this.#filter(name, 3, this.channels, 1, Math.SQRT2 / 3)
-    const attributes = { kernel_shape: [3, 3], strides: [stride, stride], pads: four(1), group: this.channels }
-    return this.#activated(this.graph.op('Conv', [x, filter, this.#bias(name, this.channels)], attributes))
+    const attributes = {
+      kernel_shape: [3, 3],
+      strides: [stride, stride],
+      pads: four(1),
+      group: this.channels,
+    }
+    return this.#activated(
+      this.graph.op('Conv', [x, filter, this.#bias(name, this.channels)], attributes),
+    )
   }
 
   #activated(x: string): string {
     return this.#clips
-      ? this.graph.op('Clip', [x, this.#typed('zero', [], Float32Array.of(0)), this.#typed('six', [], Float32Array.of(6))])
+      ? this.graph.op('Clip', [
+          x,
+          this.#typed('zero', [], Float32Array.of(0)),
+          this.#typed('six', [], Float32Array.of(6)),
+        ])
       : this.graph.op('Relu', [x])
   }
 
-  /** Kernel×kernel×from×out as it is seeded, to out×from×kernel×kernel; a depthwise one, of out 1, to from×1×kernel×kernel. */
+  /**
+   * Kernel×kernel×from×out as it is seeded, to out×from×kernel×kernel; a depthwise one, of out 1,
+   * to from×1×kernel×kernel.
+   */
   #filter(name: string, kernel: number, from: number, out: number, deviation: number): string {
     const area = kernel ** 2
     const seeded = seededNoise(this.seed, `${name}/filter`, area * from * out, deviation)
     const values = new Float32Array(seeded.length)
     for (let place = 0; place < area; place++)
       for (let i = 0; i < from; i++)
-        for (let o = 0; o < out; o++) values[(o * from + i) * area + place] = seeded[(place * from + i) * out + o]!
-    return this.#typed(`${name}/filter`, out === 1 ? [from, 1, kernel, kernel] : [out, from, kernel, kernel], values)
+        for (let o = 0; o < out; o++)
+          values[(o * from + i) * area + place] = seeded[(place * from + i) * out + o]!
+    return this.#typed(
+      `${name}/filter`,
+      out === 1 ? [from, 1, kernel, kernel] : [out, from, kernel, kernel],
+      values,
+    )
   }
 
   #bias(name: string, out: number): string {

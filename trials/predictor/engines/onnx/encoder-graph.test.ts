@@ -36,7 +36,8 @@ async function byOnnx(spec: Encoder, half: boolean): Promise<number[]> {
     executionProviders: ['cpu'],
     logSeverityLevel: 3,
   })
-  const tensor = (rows: number[][]) => new runtime.Tensor('int32', Int32Array.from(rows.flat()), [rows.length, length])
+  const tensor = (rows: number[][]) =>
+    new runtime.Tensor('int32', Int32Array.from(rows.flat()), [rows.length, length])
   const { logits } = await session.run({ input_ids: tensor(ids), attention_mask: tensor(masks) })
   await session.release()
   return [...(logits!.data as Float32Array)]
@@ -60,6 +61,7 @@ describe.each(kinds)('%s as an ONNX graph', (_, spec) => {
   })
   test('in fp16 the same to three digits', async () => {
     const expected = await byTfjs(spec)
-    for (const [i, value] of (await byOnnx(spec, true)).entries()) expect(Math.abs(value - expected[i]!)).toBeLessThan(2e-3)
+    for (const [i, value] of (await byOnnx(spec, true)).entries())
+      expect(Math.abs(value - expected[i]!)).toBeLessThan(2e-3)
   })
 })

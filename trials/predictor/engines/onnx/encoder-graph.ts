@@ -1,6 +1,7 @@
 /**
- * The BERT family as an ONNX graph: what `models/encoder.ts` computes, with the same seeded weights, for a runtime that has GPUs.
- * B: batch, S: sequence length, H: hidden width, A: heads, D = H / A.
+ * The BERT family as an ONNX graph: what `models/encoder.ts` computes, with the same seeded
+ * weights, for a runtime that has GPUs. B: batch, S: sequence length, H: hidden width, A: heads, D
+ * = H / A.
  */
 import type { Encoder } from '../../../devices/architecture.ts'
 import { classes, type EncoderVariant, variantOf, vocabularyOfTexts } from '../../models/encoder.ts'
@@ -10,11 +11,23 @@ import { GraphWriter } from './onnx-writer.ts'
 const deviation = 0.02
 
 /** @param half arithmetic in fp16: weights stay fp32 in the file, and the runtime folds their conversion when it loads them */
-export function encoderGraph(spec: Encoder, sequenceLength: number, seed: number, half: boolean): Uint8Array {
+export function encoderGraph(
+  spec: Encoder,
+  sequenceLength: number,
+  seed: number,
+  half: boolean,
+): Uint8Array {
   const writer = new EncoderWriter(spec, variantOf(spec), sequenceLength, seed, half)
   const output = writer.logits()
-  const text = (name: string) => ({ name, type: 'int32' as const, shape: ['batch', sequenceLength] })
-  return writer.graph.model([text('input_ids'), text('attention_mask')], [{ name: output, type: 'float', shape: ['batch', classes] }])
+  const text = (name: string) => ({
+    name,
+    type: 'int32' as const,
+    shape: ['batch', sequenceLength],
+  })
+  return writer.graph.model(
+    [text('input_ids'), text('attention_mask')],
+    [{ name: output, type: 'float', shape: ['batch', classes] }],
+  )
 }
 
 class EncoderWriter {
@@ -36,14 +49,23 @@ class EncoderWriter {
     let x = this.#embedded()
     for (let i = 0; i < layers; i++) {
       const layer = sharedLayers ? 'layer' : `layer${i}`
-      const attended = this.#dense(`${layer}/attention_output`, this.#attention(x, layer, mask), hidden, hidden)
+      const attended = this.#dense(
+        `${layer}/attention_output`,
+        this.#attention(x, layer, mask),
+        hidden,
+        hidden,
+      )
       const inner = this.#norm(`${layer}/attention_norm`, graph.op('Add', [attended, x]), hidden)
-      const wide = this.#activated(this.#dense(`${layer}/intermediate`, inner, hidden, spec.intermediate))
+      const wide = this.#activated(
+        this.#dense(`${layer}/intermediate`, inner, hidden, spec.intermediate),
+      )
       const fed = this.#dense(`${layer}/output`, wide, spec.intermediate, hidden)
       x = this.#norm(`${layer}/output_norm`, graph.op('Add', [fed, inner]), hidden)
     }
     const first = graph.op('Gather', [x, graph.weight('first', [], Int32Array.of(0))], { axis: 1 })
-    const pooled = graph.op(this.variant.pooler === 'tanh' ? 'Tanh' : 'Relu', [this.#dense('pooler', first, hidden, hidden)])
+    const pooled = graph.op(this.variant.pooler === 'tanh' ? 'Tanh' : 'Relu', [
+      this.#dense('pooler', first, hidden, hidden),
+    ])
     return graph.cast(this.#dense('classifier', pooled, hidden, classes), 'float', 'logits')
   }
 
@@ -53,25 +75,44 @@ class EncoderWriter {
     const width = spec.embedding ?? spec.hidden
     const known =
       spec.vocabulary < vocabularyOfTexts
-        ? graph.op('Mod', ['input_ids', graph.weight('vocabulary', [], Int32Array.of(spec.vocabulary))])
+        ? graph.op('Mod', [
+            'input_ids',
+            graph.weight('vocabulary', [], Int32Array.of(spec.vocabulary)),
+          ])
         : 'input_ids'
-    const words = graph.op('Gather', [this.#noise('embeddings/word', [spec.vocabulary, width]), known])
-    const positions = seededNoise(this.seed, 'embeddings/position', spec.maxSequenceLength * width, deviation).subarray(0, length * width)
-    const types = variant.tokenTypes === 0 ? undefined : seededNoise(this.seed, 'embeddings/type', variant.tokenTypes * width, deviation)
+    const words = graph.op('Gather', [
+      this.#noise('embeddings/word', [spec.vocabulary, width]),
+      known,
+    ])
+    const positions = seededNoise(
+      this.seed,
+      'embeddings/position',
+      spec.maxSequenceLength * width,
+      deviation,
+    ).subarray(0, length * width)
+    const types =
+      variant.tokenTypes === 0
+        ? undefined
+        : seededNoise(this.seed, 'embeddings/type', variant.tokenTypes * width, deviation)
     const places = types ? positions.map((value, i) => value + types[i % width]!) : positions
     const normed = this.#norm(
       'embeddings/norm',
       graph.op('Add', [words, this.#weight('embeddings/places', [length, width], () => places)]),
       width,
     )
-    return width === spec.hidden ? normed : this.#dense('embeddings/projection', normed, width, spec.hidden)
+    return width === spec.hidden
+      ? normed
+      : this.#dense('embeddings/projection', normed, width, spec.hidden)
   }
 
   /** B×1×1×S: 0 where a token is, -10000 where none is. */
   #mask(): string {
     const { graph } = this
     const here = graph.cast('attention_mask', this.half ? 'half' : 'float')
-    const hidden = graph.op('Mul', [graph.op('Sub', [this.#number(1), here]), this.#number(-10_000)])
+    const hidden = graph.op('Mul', [
+      graph.op('Sub', [this.#number(1), here]),
+      this.#number(-10_000),
+    ])
     return graph.op('Unsqueeze', [hidden, graph.shape(1, 2)])
   }
 
@@ -81,16 +122,24 @@ class EncoderWriter {
     const { hidden, heads } = spec
     const size = hidden / heads
     const part = (rows: string, perm: readonly number[]) =>
-      graph.op('Transpose', [graph.op('Reshape', [rows, graph.shape(0, length, heads, size)])], { perm })
+      graph.op('Transpose', [graph.op('Reshape', [rows, graph.shape(0, length, heads, size)])], {
+        perm,
+      })
     const queries = part(
-      graph.op('Mul', [this.#dense(`${layer}/query`, x, hidden, hidden), this.#number(1 / Math.sqrt(size))]),
+      graph.op('Mul', [
+        this.#dense(`${layer}/query`, x, hidden, hidden),
+        this.#number(1 / Math.sqrt(size)),
+      ]),
       [0, 2, 1, 3],
     )
     const keys = part(this.#dense(`${layer}/key`, x, hidden, hidden), [0, 2, 3, 1])
     const values = part(this.#dense(`${layer}/value`, x, hidden, hidden), [0, 2, 1, 3])
     const scores = graph.op('Add', [graph.op('MatMul', [queries, keys]), mask])
     const mixed = graph.op('MatMul', [graph.op('Softmax', [scores]), values])
-    return graph.op('Reshape', [graph.op('Transpose', [mixed], { perm: [0, 2, 1, 3] }), graph.shape(0, length, hidden)])
+    return graph.op('Reshape', [
+      graph.op('Transpose', [mixed], { perm: [0, 2, 1, 3] }),
+      graph.shape(0, length, hidden),
+    ])
   }
 
   /** GELU by the error function, or by tanh written as a sigmoid (see `models/encoder.ts`). */
@@ -98,10 +147,16 @@ class EncoderWriter {
     const { graph } = this
     if (this.variant.activation === 'gelu') {
       const erf = graph.op('Erf', [graph.op('Mul', [x, this.#number(Math.SQRT1_2)])])
-      return graph.op('Mul', [graph.op('Mul', [x, this.#number(0.5)]), graph.op('Add', [erf, this.#number(1)])])
+      return graph.op('Mul', [
+        graph.op('Mul', [x, this.#number(0.5)]),
+        graph.op('Add', [erf, this.#number(1)]),
+      ])
     }
     const c = 2 * Math.sqrt(2 / Math.PI)
-    const inner = graph.op('Add', [graph.op('Mul', [graph.op('Mul', [x, x]), this.#number(c * 0.044715)]), this.#number(c)])
+    const inner = graph.op('Add', [
+      graph.op('Mul', [graph.op('Mul', [x, x]), this.#number(c * 0.044715)]),
+      this.#number(c),
+    ])
     return graph.op('Mul', [x, graph.op('Sigmoid', [graph.op('Mul', [x, inner])])])
   }
 
@@ -113,7 +168,10 @@ class EncoderWriter {
   #norm(name: string, x: string, width: number): string {
     const gain = this.#weight(`${name}/gain`, [width], () => new Float32Array(width).fill(1))
     const bias = this.#weight(`${name}/bias`, [width], () => new Float32Array(width))
-    return this.graph.op('LayerNormalization', [x, gain, bias], { axis: 2, epsilon: { float: 1e-12 } })
+    return this.graph.op('LayerNormalization', [x, gain, bias], {
+      axis: 2,
+      epsilon: { float: 1e-12 },
+    })
   }
 
   #noise(name: string, shape: readonly number[]): string {

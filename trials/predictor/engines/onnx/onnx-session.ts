@@ -1,4 +1,6 @@
-/** Opens a user's ONNX file, or a graph in memory, in ONNX Runtime, which is an optional package. */
+/**
+ * Opens a user's ONNX file, or a graph in memory, in ONNX Runtime, which is an optional package.
+ */
 import type { InferenceSession } from 'onnxruntime-node'
 import { type EngineOptions, OutOfMemoryError } from '../../engine.ts'
 import { ModelError } from '../../models/model-registry.ts'
@@ -9,7 +11,9 @@ const runtimeName = 'onnxruntime-node'
 const install = `install it with 'npm install ${runtimeName}@1.30.0'`
 
 /** @throws Error saying how to install it */
-export async function importRuntime(load: () => Promise<Runtime> = () => import('onnxruntime-node')): Promise<Runtime> {
+export async function importRuntime(
+  load: () => Promise<Runtime> = () => import('onnxruntime-node'),
+): Promise<Runtime> {
   try {
     return await load()
   } catch (error) {
@@ -22,9 +26,10 @@ export async function importRuntime(load: () => Promise<Runtime> = () => import(
 }
 
 /**
- * On CPU with as many threads as the options say, one after the other through the graph; on a GPU through the CUDA provider, which takes nodes
- * that it cannot run back to the CPU.
- * @throws ModelError for a file that does not load, OutOfMemoryError, Error where the CUDA provider is not to be had
+ * On CPU with as many threads as the options say, one after the other through the graph; on a GPU
+ * through the CUDA provider, which takes nodes that it cannot run back to the CPU.
+ * @throws ModelError for a file that does not load, OutOfMemoryError, Error where the CUDA provider
+ * is not to be had
  */
 export async function openSession(
   runtime: Runtime,
@@ -39,7 +44,8 @@ export async function openSession(
       executionMode: 'sequential',
       graphOptimizationLevel: 'all',
       logSeverityLevel: 3,
-      // Instances, the web server and its workers share the cores: threads that wait by spinning would take them from one another.
+      // Instances, the web server and its workers share the cores: threads that wait by spinning
+      // would take them from one another.
       extra: { session: { intra_op: { allow_spinning: '0' } } },
     })
   } catch (error) {
@@ -59,4 +65,6 @@ export async function openSession(
 
 /** By the words of ONNX Runtime and CUDA. */
 export const isOutOfMemory = (message: string): boolean =>
-  /failed to allocate memory|out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|bad_alloc/i.test(message)
+  /failed to allocate memory|out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|bad_alloc/i.test(
+    message,
+  )

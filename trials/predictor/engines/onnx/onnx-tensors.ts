@@ -12,7 +12,10 @@ const datatypes: Readonly<Record<string, EngineDatatype>> = {
   bool: 'INT32',
 }
 
-/** How the server sees a tensor of the model. @throws ModelError for element types that it has none for */
+/**
+ * How the server sees a tensor of the model. @throws ModelError for element types that it has none
+ * for
+ */
 export function datatypeOf(type: string, name: string): EngineDatatype {
   const datatype = datatypes[type]
   if (datatype === undefined)
@@ -24,7 +27,10 @@ export function datatypeOf(type: string, name: string): EngineDatatype {
 }
 
 /** Elements as ONNX Runtime takes them: half floats as their bits, truth values as bytes. */
-export function toOnnx(data: Tensor['data'], type: string): Float32Array | Int32Array | BigInt64Array | Uint16Array | Uint8Array {
+export function toOnnx(
+  data: Tensor['data'],
+  type: string,
+): Float32Array | Int32Array | BigInt64Array | Uint16Array | Uint8Array {
   switch (type) {
     case 'int64':
       return widened(data)
@@ -38,13 +44,19 @@ export function toOnnx(data: Tensor['data'], type: string): Float32Array | Int32
 }
 
 /** @throws Error for 64-bit whole numbers beyond INT32 */
-export function fromOnnx(data: ArrayLike<number> | BigInt64Array, type: string, name: string): Tensor['data'] {
+export function fromOnnx(
+  data: ArrayLike<number> | BigInt64Array,
+  type: string,
+  name: string,
+): Tensor['data'] {
   switch (type) {
     case 'int64':
       return narrowed(data as BigInt64Array, name)
     case 'float16':
       // Where the platform has half floats of its own, they come as such; else as their bits.
-      return data instanceof Uint16Array ? Float32Array.from(data, halfValue) : Float32Array.from(data as ArrayLike<number>)
+      return data instanceof Uint16Array
+        ? Float32Array.from(data, halfValue)
+        : Float32Array.from(data as ArrayLike<number>)
     case 'bool':
       return Int32Array.from(data as ArrayLike<number>)
     default:
@@ -52,7 +64,10 @@ export function fromOnnx(data: ArrayLike<number> | BigInt64Array, type: string, 
   }
 }
 
-/** As pairs of low and high words, which costs a twentieth of making a BigInt of each; ONNX Runtime exists for little-endian machines alone. */
+/**
+ * As pairs of low and high words, which costs a twentieth of making a BigInt of each; ONNX Runtime
+ * exists for little-endian machines alone.
+ */
 function widened(data: Tensor['data']): BigInt64Array {
   const words = new Int32Array(2 * data.length)
   for (let i = 0; i < data.length; i++) {
@@ -68,7 +83,8 @@ function narrowed(data: BigInt64Array, name: string): Int32Array {
   const values = new Int32Array(data.length)
   for (let i = 0; i < values.length; i++) {
     values[i] = words[2 * i]!
-    if (words[2 * i + 1] !== values[i]! >> 31) throw new Error(`output '${name}' holds ${data[i]}, beyond INT32`)
+    if (words[2 * i + 1] !== values[i]! >> 31)
+      throw new Error(`output '${name}' holds ${data[i]}, beyond INT32`)
   }
   return values
 }

@@ -2,13 +2,25 @@
 
 type Bytes = readonly number[]
 
-const varint = (value: number): Bytes => (value < 128 ? [value] : [(value % 128) + 128, ...varint(Math.floor(value / 128))])
+const varint = (value: number): Bytes =>
+  value < 128 ? [value] : [(value % 128) + 128, ...varint(Math.floor(value / 128))]
 const whole = (field: number, value: number): Bytes => [...varint(field * 8), ...varint(value)]
-const block = (field: number, content: Bytes | Uint8Array): Bytes => [...varint(field * 8 + 2), ...varint(content.length), ...content]
+const block = (field: number, content: Bytes | Uint8Array): Bytes => [
+  ...varint(field * 8 + 2),
+  ...varint(content.length),
+  ...content,
+]
 const text = (field: number, value: string): Bytes => block(field, Buffer.from(value))
 
 /** Element types of TensorProto. */
-export const elementTypes = { float: 1, int32: 6, int64: 7, string: 8, bool: 9, float16: 10 } as const
+export const elementTypes = {
+  float: 1,
+  int32: 6,
+  int64: 7,
+  string: 8,
+  bool: 9,
+  float16: 10,
+} as const
 export type ElementType = keyof typeof elementTypes
 
 export interface Value {
@@ -32,13 +44,18 @@ export interface Weights {
 
 const valueInfo = ({ name, type, shape }: Value): Bytes => {
   const dims = shape.flatMap((d) => block(1, typeof d === 'number' ? whole(1, d) : text(2, d)))
-  return [...text(1, name), ...block(2, block(1, [...whole(1, elementTypes[type]), ...block(2, dims)]))]
+  return [
+    ...text(1, name),
+    ...block(2, block(1, [...whole(1, elementTypes[type]), ...block(2, dims)])),
+  ]
 }
 const node = ({ op, inputs, outputs, attributes = {} }: Node): Bytes => [
   ...inputs.flatMap((name) => text(1, name)),
   ...outputs.flatMap((name) => text(2, name)),
   ...text(4, op),
-  ...Object.entries(attributes).flatMap(([name, value]) => block(5, [...text(1, name), ...whole(3, value), ...whole(20, 2)])),
+  ...Object.entries(attributes).flatMap(([name, value]) =>
+    block(5, [...text(1, name), ...whole(3, value), ...whole(20, 2)]),
+  ),
 ]
 const weights = ({ name, shape, values }: Weights): Bytes => [
   ...shape.flatMap((d) => whole(1, d)),
@@ -61,7 +78,11 @@ export function onnxModel(graph: {
     ...graph.inputs.flatMap((one) => block(11, valueInfo(one))),
     ...graph.outputs.flatMap((one) => block(12, valueInfo(one))),
   ]
-  return Uint8Array.from([...whole(1, 8), ...block(7, body), ...block(8, [...text(1, ''), ...whole(2, 17)])])
+  return Uint8Array.from([
+    ...whole(1, 8),
+    ...block(7, body),
+    ...block(8, [...text(1, ''), ...whole(2, 17)]),
+  ])
 }
 
 /** relu(x W + b), x: batch × 3, W: 3 × 2. */
@@ -90,16 +111,38 @@ export const denseRow = (x: readonly number[]): number[] =>
     ),
   )
 
-/** Texts as exported from PyTorch: `tokens` = input_ids × attention_mask + token_type_ids, and the same as floats. */
+/**
+ * Texts as exported from PyTorch: `tokens` = input_ids × attention_mask + token_type_ids, and the
+ * same as floats.
+ */
 export const textModel = (withTypes: boolean): Uint8Array => {
-  const value = (name: string, type: ElementType = 'int64'): Value => ({ name, type, shape: ['batch', 'sequence'] })
+  const value = (name: string, type: ElementType = 'int64'): Value => ({
+    name,
+    type,
+    shape: ['batch', 'sequence'],
+  })
   return onnxModel({
-    inputs: [value('input_ids'), value('attention_mask'), ...(withTypes ? [value('token_type_ids')] : [])],
+    inputs: [
+      value('input_ids'),
+      value('attention_mask'),
+      ...(withTypes ? [value('token_type_ids')] : []),
+    ],
     outputs: [value('tokens'), value('logits', 'float')],
     nodes: [
-      { op: 'Mul', inputs: ['input_ids', 'attention_mask'], outputs: [withTypes ? 'masked' : 'tokens'] },
-      ...(withTypes ? [{ op: 'Add', inputs: ['masked', 'token_type_ids'], outputs: ['tokens'] }] : []),
-      { op: 'Cast', inputs: ['tokens'], outputs: ['logits'], attributes: { to: elementTypes.float } },
+      {
+        op: 'Mul',
+        inputs: ['input_ids', 'attention_mask'],
+        outputs: [withTypes ? 'masked' : 'tokens'],
+      },
+      ...(withTypes
+        ? [{ op: 'Add', inputs: ['masked', 'token_type_ids'], outputs: ['tokens'] }]
+        : []),
+      {
+        op: 'Cast',
+        inputs: ['tokens'],
+        outputs: ['logits'],
+        attributes: { to: elementTypes.float },
+      },
     ],
   })
 }

@@ -14,7 +14,9 @@ function plain(a: tf.Tensor3D, b: tf.Tensor3D): number[] {
   const [x, y] = [a.arraySync(), b.arraySync()]
   return Array.from({ length: Math.max(x.length, y.length) }, (_, i) => {
     const [left, right] = [x[i % x.length]!, y[i % y.length]!]
-    return left.flatMap((row) => right[0]!.map((_, n) => row.reduce((sum, value, k) => sum + value * right[k]![n]!, 0)))
+    return left.flatMap((row) =>
+      right[0]!.map((_, n) => row.reduce((sum, value, k) => sum + value * right[k]![n]!, 0)),
+    )
   }).flat()
 }
 
@@ -27,24 +29,34 @@ const values = (shape: [number, number, number]) =>
 
 test('products of batches are right, however they are transposed or broadcast, and leave nothing behind', () => {
   fc.assert(
-    fc.property(size, size, size, size, fc.boolean(), fc.boolean(), fc.boolean(), (batch, m, k, n, transposeA, transposeB, broadcast) => {
-      const before = { ...tf.memory() }
-      tf.tidy(() => {
-        const a = values([batch, m, k])
-        const b = values([broadcast ? 1 : batch, k, n])
-        const given = tf.matMul(
-          transposeA ? tf.transpose(a, [0, 2, 1]) : a,
-          transposeB ? tf.transpose(b, [0, 2, 1]) : b,
-          transposeA,
-          transposeB,
-        )
-        expect(given.shape).toEqual([batch, m, n])
-        const want = plain(a, b)
-        for (const [i, value] of [...given.dataSync()].entries()) expect(value).toBeCloseTo(want[i]!, 4)
-      })
-      expect(tf.memory().numTensors).toBe(before.numTensors)
-      expect(tf.memory().numDataBuffers).toBe(before.numDataBuffers)
-    }),
+    fc.property(
+      size,
+      size,
+      size,
+      size,
+      fc.boolean(),
+      fc.boolean(),
+      fc.boolean(),
+      (batch, m, k, n, transposeA, transposeB, broadcast) => {
+        const before = { ...tf.memory() }
+        tf.tidy(() => {
+          const a = values([batch, m, k])
+          const b = values([broadcast ? 1 : batch, k, n])
+          const given = tf.matMul(
+            transposeA ? tf.transpose(a, [0, 2, 1]) : a,
+            transposeB ? tf.transpose(b, [0, 2, 1]) : b,
+            transposeA,
+            transposeB,
+          )
+          expect(given.shape).toEqual([batch, m, n])
+          const want = plain(a, b)
+          for (const [i, value] of [...given.dataSync()].entries())
+            expect(value).toBeCloseTo(want[i]!, 4)
+        })
+        expect(tf.memory().numTensors).toBe(before.numTensors)
+        expect(tf.memory().numDataBuffers).toBe(before.numDataBuffers)
+      },
+    ),
     { numRuns: 60 },
   )
 })

@@ -1,8 +1,9 @@
 /**
  * Products of batches of matrices on the WebAssembly backend, at XNNPACK's speed.
  *
- * The backend gives XNNPACK only a single pair of matrices and multiplies batches in a scalar loop: 2 GFLOP/s where XNNPACK does 25.
- * Attention is such products, one for each head of each item. This kernel hands the pairs over one by one, each as a view into the batch.
+ * The backend gives XNNPACK only a single pair of matrices and multiplies batches in a scalar loop:
+ * 2 GFLOP/s where XNNPACK does 25. Attention is such products, one for each head of each item. This
+ * kernel hands the pairs over one by one, each as a view into the batch.
  */
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
 import {
@@ -17,7 +18,15 @@ import {
 
 const kernelName = 'BatchMatMul'
 
-type Product = (aId: number, aShape: Uint8Array, aRank: number, bId: number, bShape: Uint8Array, bRank: number, ...rest: number[]) => void
+type Product = (
+  aId: number,
+  aShape: Uint8Array,
+  aRank: number,
+  bId: number,
+  bShape: Uint8Array,
+  bRank: number,
+  ...rest: number[]
+) => void
 interface Wrapping {
   cwrap(name: string, returns: null, takes: readonly string[]): Product
 }
@@ -40,28 +49,49 @@ export function registerBatchMatMul(): void {
     ...own,
     setupFunc(backend) {
       own.setupFunc?.(backend)
-      const types = ['number', 'array', 'number', 'number', 'array', 'number', 'number', 'number', 'number']
+      const types = [
+        'number',
+        'array',
+        'number',
+        'number',
+        'array',
+        'number',
+        'number',
+        'number',
+        'number',
+      ]
       product = (backend as unknown as { wasm: Wrapping }).wasm.cwrap(kernelName, null, types)
     },
     kernelFunc: ((call: Call) =>
-      batchMatMul(call, product) ?? own.kernelFunc(call as unknown as Parameters<KernelFunc>[0])) as unknown as KernelFunc,
+      batchMatMul(call, product) ??
+      own.kernelFunc(call as unknown as Parameters<KernelFunc>[0])) as unknown as KernelFunc,
   })
 }
 
-/** a×b for each pair of a batch; undefined where the backend's own kernel is as good (a single pair) or needed (a transposed, batches that broadcast). */
-function batchMatMul({ inputs: { a, b }, attrs: { transposeA, transposeB }, backend }: Call, product: Product): TensorInfo | undefined {
+/**
+ * a×b for each pair of a batch; undefined where the backend's own kernel is as good (a single pair)
+ * or needed (a transposed, batches that broadcast).
+ */
+function batchMatMul(
+  { inputs: { a, b }, attrs: { transposeA, transposeB }, backend }: Call,
+  product: Product,
+): TensorInfo | undefined {
   const outer = a.shape.slice(0, -2)
   const batch = sizeOf(outer)
   if (transposeA || batch < 2 || outer.join() !== b.shape.slice(0, -2).join()) return undefined
   if (transposeB) {
     const straight = transposed(b, backend)
-    const out = batchMatMul({ inputs: { a, b: straight }, attrs: { transposeA, transposeB: false }, backend }, product)
+    const out = batchMatMul(
+      { inputs: { a, b: straight }, attrs: { transposeA, transposeB: false }, backend },
+      product,
+    )
     backend.disposeData(straight.dataId)
     return out
   }
   const [m, k] = a.shape.slice(-2) as [number, number]
   const n = b.shape.at(-1)!
-  if (k !== b.shape.at(-2)) throw new Error(`matMul: inner dimensions differ, ${a.shape} × ${b.shape}`)
+  if (k !== b.shape.at(-2))
+    throw new Error(`matMul: inner dimensions differ, ${a.shape} × ${b.shape}`)
   const out = backend.makeOutput([...outer, m, n], 'float32')
   const aShape = bytesOf([1, m, k])
   const bShape = bytesOf([1, k, n])
@@ -88,7 +118,11 @@ function batchMatMul({ inputs: { a, b }, attrs: { transposeA, transposeB }, back
 function transposed(x: TensorInfo, backend: BackendWasm): TensorInfo {
   const perm = x.shape.map((_, axis) => axis)
   perm.push(...perm.splice(-2).reverse())
-  return getKernel(Transpose, 'wasm').kernelFunc({ inputs: { x }, attrs: { perm }, backend: backend as object }) as TensorInfo
+  return getKernel(Transpose, 'wasm').kernelFunc({
+    inputs: { x },
+    attrs: { perm },
+    backend: backend as object,
+  }) as TensorInfo
 }
 
 const sizeOf = (shape: number[]) => shape.reduce((size, d) => size * d, 1)

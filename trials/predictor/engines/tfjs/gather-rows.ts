@@ -1,7 +1,8 @@
 /**
  * Rows of a table by their numbers on the WebAssembly backend, as whole copies.
  *
- * The backend's own kernel works out the place of every single element: 0.12 µs each, 12 ms for one text's embeddings of BERT-base.
+ * The backend's own kernel works out the place of every single element: 0.12 µs each, 12 ms for one
+ * text's embeddings of BERT-base.
  */
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
 import {
@@ -30,13 +31,26 @@ export function registerGatherRows(): void {
   unregisterKernel(GatherV2, 'wasm')
   registerKernel({
     ...own,
-    kernelFunc: ((call: Call) => gatherRows(call) ?? own.kernelFunc(call as unknown as Parameters<KernelFunc>[0])) as unknown as KernelFunc,
+    kernelFunc: ((call: Call) =>
+      gatherRows(call) ??
+      own.kernelFunc(call as unknown as Parameters<KernelFunc>[0])) as unknown as KernelFunc,
   })
 }
 
 /** Undefined where rows are not what is asked for. */
-function gatherRows({ inputs: { x, indices }, attrs: { axis, batchDims }, backend }: Call): TensorInfo | undefined {
-  if (x.shape.length !== 2 || axis !== 0 || batchDims !== 0 || x.dtype === 'string' || indices.dtype !== 'int32') return undefined
+function gatherRows({
+  inputs: { x, indices },
+  attrs: { axis, batchDims },
+  backend,
+}: Call): TensorInfo | undefined {
+  if (
+    x.shape.length !== 2 ||
+    axis !== 0 ||
+    batchDims !== 0 ||
+    x.dtype === 'string' ||
+    indices.dtype !== 'int32'
+  )
+    return undefined
   const [rows, width] = x.shape as [number, number]
   const out = backend.makeOutput([...indices.shape, width], x.dtype)
   // Views only now: making the output may have moved the memory.

@@ -11,9 +11,20 @@ export interface ModelFile {
   readonly handler: io.IOHandler
 }
 
-const manifest = z.array(z.object({ paths: z.array(z.string()), weights: z.array(z.object({ name: z.string() }).loose()) }).loose())
+const manifest = z.array(
+  z
+    .object({
+      paths: z.array(z.string()),
+      weights: z.array(z.object({ name: z.string() }).loose()),
+    })
+    .loose(),
+)
 const modelJson = z
-  .object({ format: z.string().optional(), modelTopology: z.record(z.string(), z.unknown()), weightsManifest: manifest })
+  .object({
+    format: z.string().optional(),
+    modelTopology: z.record(z.string(), z.unknown()),
+    weightsManifest: manifest,
+  })
   .loose()
 
 /** @throws ModelError naming the file that is missing, no JSON, not a model, or shorter than its weights. */
@@ -34,7 +45,10 @@ export async function readModelFile(path: string): Promise<ModelFile> {
   const { format, modelTopology } = json.data
   return {
     path,
-    format: format === 'graph-model' || (format !== 'layers-model' && 'node' in modelTopology) ? 'graph-model' : 'layers-model',
+    format:
+      format === 'graph-model' || (format !== 'layers-model' && 'node' in modelTopology)
+        ? 'graph-model'
+        : 'layers-model',
     handler: {
       load: () =>
         io.getModelArtifactsForJSON(json.data as unknown as io.ModelJSON, async (groups) => [
@@ -49,7 +63,10 @@ function parsed(path: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new ModelError(`'${path}' is not JSON: ${(error as Error).message}`, 'write it with tensorflowjs_converter')
+    throw new ModelError(
+      `'${path}' is not JSON: ${(error as Error).message}`,
+      'write it with tensorflowjs_converter',
+    )
   }
 }
 
@@ -58,7 +75,9 @@ function readWeights(path: string, groups: io.WeightsManifestConfig): ArrayBuffe
   const paths = files.map((file) => join(dirname(path), file))
   const whole = Buffer.concat(paths.map((file) => fileAt(file, () => readBytes(file, 'model'))))
   const wanted = io.getWeightSpecs(groups).reduce((bytes, { shape, dtype, quantization }) => {
-    const element = quantization ? { uint8: 1, uint16: 2, float16: 2 }[quantization.dtype] : ({ bool: 1, string: 0 }[dtype as string] ?? 4)
+    const element = quantization
+      ? { uint8: 1, uint16: 2, float16: 2 }[quantization.dtype]
+      : ({ bool: 1, string: 0 }[dtype as string] ?? 4)
     return bytes + element * shape.reduce((a, b) => a * b, 1)
   }, 0)
   if (whole.length < wanted)
@@ -75,6 +94,9 @@ function fileAt<T>(path: string, read: () => T): T {
     return read()
   } catch (error) {
     if (error instanceof BoundError) throw new ModelError(error.message, error.hint)
-    throw new ModelError(`cannot read '${path}'`, 'all weight files that model.json names must lie beside it')
+    throw new ModelError(
+      `cannot read '${path}'`,
+      'all weight files that model.json names must lie beside it',
+    )
   }
 }

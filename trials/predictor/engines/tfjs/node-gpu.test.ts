@@ -1,4 +1,7 @@
-/** The way to a GPU, against a stand-in for @tensorflow/tfjs-node-gpu that computes with the plain CPU kernels. */
+/**
+ * The way to a GPU, against a stand-in for @tensorflow/tfjs-node-gpu that computes with the plain
+ * CPU kernels.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -52,7 +55,11 @@ const options: EngineOptions = {
   seed: 3,
 }
 const text: Tensors = {
-  input_ids: { datatype: 'INT32', shape: [1, 8], data: Int32Array.of(101, 2000, 3000, 102, 0, 0, 0, 0) },
+  input_ids: {
+    datatype: 'INT32',
+    shape: [1, 8],
+    data: Int32Array.of(101, 2000, 3000, 102, 0, 0, 0, 0),
+  },
   attention_mask: { datatype: 'INT32', shape: [1, 8], data: Int32Array.of(1, 1, 1, 1, 0, 0, 0, 0) },
 }
 
@@ -64,7 +71,11 @@ test("on a GPU's backend a model answers as on WebAssembly", async () => {
   usesGpu = true
   const gpu = createEngine({ ...options, gpu: 'T4' })
   const info = await gpu.load()
-  expect([gpu.device, gpu.provenance, info.versions.backend]).toEqual(['T4 (TensorFlow)', 'measured', 'tensorflow'])
+  expect([gpu.device, gpu.provenance, info.versions.backend]).toEqual([
+    'T4 (TensorFlow)',
+    'measured',
+    'tensorflow',
+  ])
   const got = (await gpu.infer(text, 0)).logits!.data
   for (const [i, value] of want.entries()) expect(got[i]).toBeCloseTo(value, 5)
   await gpu.close()
@@ -72,7 +83,9 @@ test("on a GPU's backend a model answers as on WebAssembly", async () => {
 
 test('a library that computes on CPU for want of CUDA is refused', async () => {
   usesGpu = false
-  await expect(createEngine({ ...options, gpu: 'T4' }).load()).rejects.toThrow(/finds no GPU to use for 'T4'.*CUDA 11\.2/)
+  await expect(createEngine({ ...options, gpu: 'T4' }).load()).rejects.toThrow(
+    /finds no GPU to use for 'T4'.*CUDA 11\.2/,
+  )
 })
 
 test('a SavedModel runs under its own names', async () => {
@@ -81,8 +94,15 @@ test('a SavedModel runs under its own names', async () => {
   writeFileSync(join(folder, '1', 'saved_model.pb'), '')
   const engine = createEngine({ ...options, gpu: 'T4', modelPath: join(folder, '1') })
   const info = await engine.load()
-  expect(info).toMatchObject({ task: 'tensor', inputs: [{ name: 'x', shape: [-1, 2] }], outputs: [{ name: 'doubled' }] })
-  const { doubled } = await engine.infer({ x: { datatype: 'FP32', shape: [1, 2], data: Float32Array.of(1, 2) } }, 0)
+  expect(info).toMatchObject({
+    task: 'tensor',
+    inputs: [{ name: 'x', shape: [-1, 2] }],
+    outputs: [{ name: 'doubled' }],
+  })
+  const { doubled } = await engine.infer(
+    { x: { datatype: 'FP32', shape: [1, 2], data: Float32Array.of(1, 2) } },
+    0,
+  )
   expect([...doubled!.data]).toEqual([2, 4])
   await engine.close()
 })

@@ -12,7 +12,10 @@ export interface Backend {
   readonly loadSavedModel?: (path: string) => Promise<SavedModel>
   /** Lets go of kernels of which the backend keeps a rearranged copy. */
   readonly pack?: Pack
-  /** Memory in use, MiB: of the whole process on CPU; on a GPU of its tensors, beside which TensorFlow keeps a pool. */
+  /**
+   * Memory in use, MiB: of the whole process on CPU; on a GPU of its tensors, beside which
+   * TensorFlow keeps a pool.
+   */
   memoryMiB(): number
   /** Throws what the last batch's kernels did not. */
   check(): void
@@ -41,9 +44,13 @@ const nodeGpu = '@tensorflow/tfjs-node-gpu'
 
 /**
  * A GPU's backend where the options name a GPU, else WebAssembly.
- * Rejects when the GPU's cannot be had: an engine that is asked for a GPU never runs on CPU instead.
+ * Rejects when the GPU's cannot be had: an engine that is asked for a GPU never runs on CPU
+ * instead.
  */
-export async function startBackend({ gpu, cpuThreads }: Pick<EngineOptions, 'gpu' | 'cpuThreads'>): Promise<Backend> {
+export async function startBackend({
+  gpu,
+  cpuThreads,
+}: Pick<EngineOptions, 'gpu' | 'cpuThreads'>): Promise<Backend> {
   if (gpu !== undefined) return startNodeGpu(gpu)
   const wasm = await startWasm(Math.min(Math.max(1, Math.floor(cpuThreads)), maxWasmThreads))
   const { threads } = wasm
@@ -58,10 +65,12 @@ export async function startBackend({ gpu, cpuThreads }: Pick<EngineOptions, 'gpu
 }
 
 async function startNodeGpu(gpu: string): Promise<Backend> {
-  // TensorFlow takes all of the GPU's memory at once unless told otherwise, and instances may share one.
+  // TensorFlow takes all of the GPU's memory at once unless told otherwise, and instances may share
+  // one.
   process.env.TF_FORCE_GPU_ALLOW_GROWTH ??= 'true'
   const library = await importNodeGpu(gpu)
-  if (!(await tf.setBackend('tensorflow'))) throw new Error(`${nodeGpu} is installed but its backend did not start`)
+  if (!(await tf.setBackend('tensorflow')))
+    throw new Error(`${nodeGpu} is installed but its backend did not start`)
   // Without CUDA the library computes on CPU and says nothing.
   if (!(tf.backend() as { isUsingGpuDevice?: boolean }).isUsingGpuDevice)
     throw new Error(

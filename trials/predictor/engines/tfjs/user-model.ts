@@ -1,4 +1,7 @@
-/** A user's own model from the file system: TensorFlow.js graph and layers models anywhere, SavedModels where TensorFlow itself is installed. */
+/**
+ * A user's own model from the file system: TensorFlow.js graph and layers models anywhere,
+ * SavedModels where TensorFlow itself is installed.
+ */
 import { stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { type NamedTensorMap, type Tensor, zerosLike } from '@tensorflow/tfjs-core'
@@ -12,14 +15,25 @@ import type { Backend, SavedModelTensor } from './tfjs-backend.ts'
 /**
  * Loads a model.json, the folder that holds one, or a SavedModel's folder.
  * @param sequenceLength tokens that are fed to a text model whose own shape leaves it open
- * @throws ModelError saying which file is missing or wrong, or what the model needs that is not there.
+ * @throws ModelError saying which file is missing or wrong, or what the model needs that is not
+ * there.
  */
-export async function loadUserModel(path: string, backend: Backend, sequenceLength: number): Promise<Model> {
+export async function loadUserModel(
+  path: string,
+  backend: Backend,
+  sequenceLength: number,
+): Promise<Model> {
   const found = await stat(path).catch(() => undefined)
-  if (!found) throw new ModelError(`no model at '${path}'`, 'give the path of a model.json, of its folder, or of a SavedModel')
-  const has = async (file: string) => found.isDirectory() && (await stat(join(path, file)).catch(() => undefined)) !== undefined
+  if (!found)
+    throw new ModelError(
+      `no model at '${path}'`,
+      'give the path of a model.json, of its folder, or of a SavedModel',
+    )
+  const has = async (file: string) =>
+    found.isDirectory() && (await stat(join(path, file)).catch(() => undefined)) !== undefined
   const name = basename(found.isDirectory() ? path : dirname(path))
-  if (await has('saved_model.pb')) return withTokenTypes(await loadSavedModel(name, path, backend, sequenceLength))
+  if (await has('saved_model.pb'))
+    return withTokenTypes(await loadSavedModel(name, path, backend, sequenceLength))
   const file = found.isDirectory() ? join(path, 'model.json') : path
   if (found.isDirectory() ? !(await has('model.json')) : !file.endsWith('.json'))
     throw new ModelError(
@@ -49,7 +63,11 @@ function withTokenTypes(model: Model): Model {
   }
 }
 
-async function loadGraph(name: string, { handler, path }: ModelFile, sequenceLength: number): Promise<Model> {
+async function loadGraph(
+  name: string,
+  { handler, path }: ModelFile,
+  sequenceLength: number,
+): Promise<Model> {
   const { loadGraphModel } = await import('@tensorflow/tfjs-converter')
   const graph = await loadGraphModel(handler).catch((error: unknown) => {
     throw unloadable(path, error)
@@ -58,17 +76,22 @@ async function loadGraph(name: string, { handler, path }: ModelFile, sequenceLen
   const inputs = graph.inputs.map((tensor) => described(tensor, path, signature.inputs))
   const outputs = graph.outputs.map((tensor) => described(tensor, path, signature.outputs))
   const targets = outputs.map(({ tensorName }) => tensorName)
-  const feeds = (given: NamedTensorMap) => Object.fromEntries(inputs.map(({ tensorName, spec }) => [tensorName, given[spec.name]!]))
+  const feeds = (given: NamedTensorMap) =>
+    Object.fromEntries(inputs.map(({ tensorName, spec }) => [tensorName, given[spec.name]!]))
   let dynamic = false
   return {
     ...commonTo(name, inputs, outputs, sequenceLength),
-    parameters: Object.values(graph.weights).reduce((sum, tensors) => sum + tensors.reduce((s, t) => s + t.size, 0), 0),
+    parameters: Object.values(graph.weights).reduce(
+      (sum, tensors) => sum + tensors.reduce((s, t) => s + t.size, 0),
+      0,
+    ),
     async run(given) {
       if (!dynamic)
         try {
           return named(outputs, graph.execute(feeds(given), targets))
         } catch (error) {
-          // Control flow and operations whose shapes depend on values run only asynchronously; the library says so when it meets one.
+          // Control flow and operations whose shapes depend on values run only asynchronously; the
+          // library says so when it meets one.
           if (!(error instanceof Error && error.message.includes('executeAsync'))) throw error
           dynamic = true
         }
@@ -78,24 +101,38 @@ async function loadGraph(name: string, { handler, path }: ModelFile, sequenceLen
   }
 }
 
-async function loadLayers(name: string, { handler, path }: ModelFile, sequenceLength: number): Promise<Model> {
+async function loadLayers(
+  name: string,
+  { handler, path }: ModelFile,
+  sequenceLength: number,
+): Promise<Model> {
   const { loadLayersModel } = await import('@tensorflow/tfjs-layers')
   const layers = await loadLayersModel(handler).catch((error: unknown) => {
     throw unloadable(path, error)
   })
-  const tensors = (symbolic: readonly { name: string; dtype: string; shape: readonly (number | null)[] }[]) =>
-    symbolic.map(({ name: full, dtype, shape }) => described({ name: full, dtype, shape: shape.map((d) => d ?? -1) }, path))
+  const tensors = (
+    symbolic: readonly { name: string; dtype: string; shape: readonly (number | null)[] }[],
+  ) =>
+    symbolic.map(({ name: full, dtype, shape }) =>
+      described({ name: full, dtype, shape: shape.map((d) => d ?? -1) }, path),
+    )
   const inputs = tensors(layers.inputs)
   const outputs = tensors(layers.outputs)
   return {
     ...commonTo(name, inputs, outputs, sequenceLength),
     parameters: layers.countParams(),
-    run: (given) => named(outputs, layers.predictOnBatch(inputs.map(({ spec }) => given[spec.name]!))),
+    run: (given) =>
+      named(outputs, layers.predictOnBatch(inputs.map(({ spec }) => given[spec.name]!))),
     dispose: () => void layers.dispose(),
   }
 }
 
-async function loadSavedModel(name: string, path: string, backend: Backend, sequenceLength: number): Promise<Model> {
+async function loadSavedModel(
+  name: string,
+  path: string,
+  backend: Backend,
+  sequenceLength: number,
+): Promise<Model> {
   if (!backend.loadSavedModel)
     throw new ModelError(
       `'${path}' is a TensorFlow SavedModel, which needs @tensorflow/tfjs-node-gpu and a GPU`,
@@ -110,8 +147,12 @@ async function loadSavedModel(name: string, path: string, backend: Backend, sequ
     ...commonTo(name, inputs, outputs, sequenceLength),
     parameters: 0,
     run(given) {
-      const predicted = saved.predict(Object.fromEntries(inputs.map(({ tensorName, spec }) => [tensorName, given[spec.name]!])))
-      return 'dataId' in predicted ? named(outputs, predicted as Tensor) : (predicted as NamedTensorMap)
+      const predicted = saved.predict(
+        Object.fromEntries(inputs.map(({ tensorName, spec }) => [tensorName, given[spec.name]!])),
+      )
+      return 'dataId' in predicted
+        ? named(outputs, predicted as Tensor)
+        : (predicted as NamedTensorMap)
     },
     dispose: () => saved.dispose(),
   }
@@ -132,22 +173,43 @@ interface Described {
 }
 type Signature = Readonly<Record<string, { readonly name?: string }>>
 
-function described({ name, dtype, shape }: SavedModelTensor, path: string, signature: Signature = {}): Described {
+function described(
+  { name, dtype, shape }: SavedModelTensor,
+  path: string,
+  signature: Signature = {},
+): Described {
   const plain = name.replace(/:0$/, '')
-  const signed = Object.entries(signature).find(([, tensor]) => tensor.name?.replace(/:0$/, '') === plain)
-  const spec = { name: signed?.[0] ?? plain, datatype: datatypeOf(dtype, name, path), shape: [-1, ...(shape ?? []).slice(1)] }
+  const signed = Object.entries(signature).find(
+    ([, tensor]) => tensor.name?.replace(/:0$/, '') === plain,
+  )
+  const spec = {
+    name: signed?.[0] ?? plain,
+    datatype: datatypeOf(dtype, name, path),
+    shape: [-1, ...(shape ?? []).slice(1)],
+  }
   return { tensorName: name, spec }
 }
 
-/** Graphs without a signature leave outputs' types open: float32 then, which is checked when they come. */
+/**
+ * Graphs without a signature leave outputs' types open: float32 then, which is checked when they
+ * come.
+ */
 function datatypeOf(dtype: string | undefined, name: string, path: string): EngineDatatype {
   if (dtype === 'float32' || dtype === undefined) return 'FP32'
   if (dtype === 'int32') return 'INT32'
-  throw new ModelError(`tensor '${name}' of '${path}' holds ${dtype}`, 'inputs and outputs must hold float32 or int32')
+  throw new ModelError(
+    `tensor '${name}' of '${path}' holds ${dtype}`,
+    'inputs and outputs must hold float32 or int32',
+  )
 }
 
 /** What all kinds of user's models have in common. */
-function commonTo(name: string, inputs: readonly Described[], outputs: readonly Described[], sequenceLength: number) {
+function commonTo(
+  name: string,
+  inputs: readonly Described[],
+  outputs: readonly Described[],
+  sequenceLength: number,
+) {
   const specs = inputs.map(({ spec }) => spec)
   const task = taskOf(specs)
   return {

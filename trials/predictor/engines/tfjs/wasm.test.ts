@@ -17,7 +17,10 @@ const wave = (rows: number, columns: number) =>
 const product = () => tf.tidy(() => [...tf.matMul(wave(33, 40), wave(40, 21)).dataSync()])
 
 test('the process answers uncaught errors as before', async () => {
-  const listeners = () => [process.listenerCount('uncaughtException'), process.listenerCount('unhandledRejection')]
+  const listeners = () => [
+    process.listenerCount('uncaughtException'),
+    process.listenerCount('unhandledRejection'),
+  ]
   const before = listeners()
   for (const threads of [1, 2]) {
     backend = await startWasm(threads)
@@ -43,9 +46,18 @@ test('any number of threads gives the same products', async () => {
 describe('packed dense layers', () => {
   test('give what they gave before, and are disposed like others', async () => {
     backend = await startWasm(1)
-    const layer = { kernel: wave(7, 5), bias: tf.tensor1d([1, -2, 3, -4, 5]), activation: 'relu' as const }
+    const layer = {
+      kernel: wave(7, 5),
+      bias: tf.tensor1d([1, -2, 3, -4, 5]),
+      activation: 'relu' as const,
+    }
     const x = wave(3, 7)
-    const run = () => tf.tidy(() => [...tf.fused.matMul({ a: x, b: layer.kernel, bias: layer.bias, activation: 'relu' }).dataSync()])
+    const run = () =>
+      tf.tidy(() => [
+        ...tf.fused
+          .matMul({ a: x, b: layer.kernel, bias: layer.bias, activation: 'relu' })
+          .dataSync(),
+      ])
     const before = run()
     backend.pack(layer)
     // Whatever takes the freed memory must not show in the products.
@@ -59,7 +71,10 @@ describe('packed dense layers', () => {
 
 test('memory that is not to be had is an OutOfMemoryError, and the backend goes on', async () => {
   backend = await startWasm(1)
-  for (const values of [2 ** 30 - 2 ** 15, 2 ** 30, 2 ** 31]) expect(() => tf.fill([values], 1)).toThrow(OutOfMemoryError)
-  expect(() => tf.fill([2 ** 30], 1)).toThrow(/no room for 4096 MiB more beside \d+ MiB; WebAssembly can hold 4096 MiB/)
+  for (const values of [2 ** 30 - 2 ** 15, 2 ** 30, 2 ** 31])
+    expect(() => tf.fill([values], 1)).toThrow(OutOfMemoryError)
+  expect(() => tf.fill([2 ** 30], 1)).toThrow(
+    /no room for 4096 MiB more beside \d+ MiB; WebAssembly can hold 4096 MiB/,
+  )
   expect(product()).toHaveLength(33 * 21)
 })

@@ -1,10 +1,12 @@
 /**
  * The WebAssembly backend of TensorFlow.js in Node, with threads.
  *
- * The package switches its threaded build off in Node, for its workers are started from blob URLs, which Node does not run (tensorflow/tfjs#3830).
- * The build itself works there: here its worker starts from a data URL, and the backend is registered with that module. XNNPACK's kernels
- * (products of matrices, convolutions, element-wise arithmetic, softmax) use the threads; the others stay on one. Threads meet after every kernel:
- * they shorten large kernels on idle cores nearly in proportion, and lengthen small ones, most where other processes want the cores.
+ * The package switches its threaded build off in Node, for its workers are started from blob URLs,
+ * which Node does not run (tensorflow/tfjs#3830). The build itself works there: here its worker
+ * starts from a data URL, and the backend is registered with that module. XNNPACK's kernels
+ * (products of matrices, convolutions, element-wise arithmetic, softmax) use the threads; the
+ * others stay on one. Threads meet after every kernel: they shorten large kernels on idle cores
+ * nearly in proportion, and lengthen small ones, most where other processes want the cores.
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -32,7 +34,11 @@ const folder = '@tensorflow/tfjs-backend-wasm/wasm-out'
 export const maxWasmThreads = 8
 
 interface WasmModule {
-  cwrap(name: string, returns: 'number' | null, takes: readonly string[]): (...values: number[]) => number
+  cwrap(
+    name: string,
+    returns: 'number' | null,
+    takes: readonly string[],
+  ): (...values: number[]) => number
   _malloc(bytes: number): number
   _free(address: number): void
   HEAPU8: Uint8Array
@@ -42,7 +48,10 @@ interface WasmModule {
 interface FactoryConfig {
   locateFile?: (file: string, folder: string) => string | URL
   mainScriptUrlOrBlob?: string
-  instantiateWasm: (imports: WasmImports, received: (instance: unknown, module: unknown) => void) => object
+  instantiateWasm: (
+    imports: WasmImports,
+    received: (instance: unknown, module: unknown) => void,
+  ) => object
   print: (line: string) => void
   printErr: (line: string) => void
 }
@@ -52,7 +61,12 @@ interface WasmImports {
 /** Node's WebAssembly, as far as it is used: its types come only with those of browsers. */
 const { instantiate: instantiateBinary } = (
   globalThis as unknown as {
-    WebAssembly: { instantiate(bytes: Uint8Array, imports: WasmImports): Promise<{ instance: unknown; module: unknown }> }
+    WebAssembly: {
+      instantiate(
+        bytes: Uint8Array,
+        imports: WasmImports,
+      ): Promise<{ instance: unknown; module: unknown }>
+    }
   }
 ).WebAssembly
 type Factory = (config: FactoryConfig) => Promise<WasmModule>
@@ -60,9 +74,15 @@ type Factory = (config: FactoryConfig) => Promise<WasmModule>
 /** The backend once it runs. */
 export interface WasmBackend {
   readonly threads: number
-  /** Has XNNPACK make its rearranged copy of a dense layer's weights now, and frees the original: half the memory of a large model. */
+  /**
+   * Has XNNPACK make its rearranged copy of a dense layer's weights now, and frees the original:
+   * half the memory of a large model.
+   */
   readonly pack: Pack
-  /** Throws what the kernels have complained of since the last call; they only print it and leave garbage behind. */
+  /**
+   * Throws what the kernels have complained of since the last call; they only print it and leave
+   * garbage behind.
+   */
   check(): void
   close(): void
 }
@@ -86,18 +106,29 @@ export async function startWasm(threads: number): Promise<WasmBackend> {
     free = (kernel) => freeValues(kernel, backend, module)
     return backend
   })
-  if (!(await setBackend('wasm'))) throw new Error('the WebAssembly backend of TensorFlow.js did not start')
-  if (workers !== threads) throw new Error(`asked WebAssembly for ${threads} threads, got ${workers}`)
+  if (!(await setBackend('wasm')))
+    throw new Error('the WebAssembly backend of TensorFlow.js did not start')
+  if (workers !== threads)
+    throw new Error(`asked WebAssembly for ${threads} threads, got ${workers}`)
   return {
     threads,
     pack({ kernel, bias, activation }) {
-      tidy(() => void fused.matMul({ a: zeros<Rank.R2>([1, kernel.shape[0]]), b: kernel, bias, activation }))
+      tidy(
+        () =>
+          void fused.matMul({
+            a: zeros<Rank.R2>([1, kernel.shape[0]]),
+            b: kernel,
+            bias,
+            activation,
+          }),
+      )
       free(kernel)
     },
     check() {
       const said = complaints.splice(0).join('; ')
       // XNNPACK's xnn_status_out_of_memory.
-      if (/Got status 6/.test(said)) throw new OutOfMemoryError(`out of memory in WebAssembly, which can hold 4 GiB: ${said}`)
+      if (/Got status 6/.test(said))
+        throw new OutOfMemoryError(`out of memory in WebAssembly, which can hold 4 GiB: ${said}`)
       if (/XNN status/.test(said)) throw new Error(`a kernel failed: ${said}`)
     },
     close: () => keepingListeners(() => removeBackend('wasm')),
@@ -105,17 +136,25 @@ export async function startWasm(threads: number): Promise<WasmBackend> {
 }
 
 async function instantiate(threads: number, complain: (line: string) => void): Promise<WasmModule> {
-  const build = require.resolve(threads > 1 ? `${folder}/tfjs-backend-wasm-threaded-simd.js` : `${folder}/tfjs-backend-wasm.js`)
-  const binary = require.resolve(`${folder}/tfjs-backend-wasm${threads > 1 ? '-threaded' : ''}-simd.wasm`)
+  const build = require.resolve(
+    threads > 1 ? `${folder}/tfjs-backend-wasm-threaded-simd.js` : `${folder}/tfjs-backend-wasm.js`,
+  )
+  const binary = require.resolve(
+    `${folder}/tfjs-backend-wasm${threads > 1 ? '-threaded' : ''}-simd.wasm`,
+  )
   const loaded = require(build) as Factory & { default?: Factory }
   const factory = loaded.default ?? loaded
   const bytes = await readFile(binary)
   const module = await new Promise<WasmModule>((resolve, reject) => {
     const config: FactoryConfig = {
       instantiateWasm(imports, received) {
-        // The build halves the machine's cores to bound its threads; it shall have those it is given.
+        // The build halves the machine's cores to bound its threads; it shall have those it is
+        // given.
         imports.env.emscripten_num_logical_cores = () => 2 * threads
-        instantiateBinary(bytes, imports).then(({ instance, module }) => received(instance, module), reject)
+        instantiateBinary(bytes, imports).then(
+          ({ instance, module }) => received(instance, module),
+          reject,
+        )
         return {}
       },
       print: complain,
@@ -138,11 +177,16 @@ async function instantiate(threads: number, complain: (line: string) => void): P
   return module
 }
 
-/** Undoes what a call does to the process: the module answers uncaught errors by throwing them again, and ends by removing everyone's listeners. */
+/**
+ * Undoes what a call does to the process: the module answers uncaught errors by throwing them
+ * again, and ends by removing everyone's listeners.
+ */
 function keepingListeners<T>(call: () => T): T {
   const events = ['uncaughtException', 'unhandledRejection']
   const process: NodeJS.EventEmitter = globalThis.process
-  const before = events.map((event) => process.rawListeners(event) as ((...args: unknown[]) => void)[])
+  const before = events.map(
+    (event) => process.rawListeners(event) as ((...args: unknown[]) => void)[],
+  )
   const result = call()
   for (const [i, event] of events.entries()) {
     process.removeAllListeners(event)
@@ -163,8 +207,9 @@ new Function('require', '__filename', code)(require, path)`
 }
 
 /**
- * Frees the memory of a tensor's values but keeps the tensor, by whose number XNNPACK finds its own copy.
- * The values must not be asked for again. Disposing of the tensor then frees address 0, which does nothing, and the copy.
+ * Frees the memory of a tensor's values but keeps the tensor, by whose number XNNPACK finds its own
+ * copy. The values must not be asked for again. Disposing of the tensor then frees address 0, which
+ * does nothing, and the copy.
  */
 function freeValues(tensor: Tensor, backend: BackendWasm, module: WasmModule): void {
   const data = backend.dataIdMap.get(tensor.dataId)

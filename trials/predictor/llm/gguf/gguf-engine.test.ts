@@ -8,15 +8,23 @@ class CountingSequence implements LlamaSequence {
   contextTokens: Token[] = []
   constructor(private readonly computed: (tokens: number) => void) {}
 
-  async eraseContextTokenRanges([range]: readonly { readonly start: number; readonly end: number }[]) {
+  async eraseContextTokenRanges([range]: readonly {
+    readonly start: number
+    readonly end: number
+  }[]) {
     this.contextTokens = this.contextTokens.slice(0, range!.start)
   }
 
   async controlledEvaluate(input: readonly EvaluationInput[]) {
     this.computed(input.length)
     await new Promise((resolve) => setImmediate(resolve))
-    this.contextTokens = [...this.contextTokens, ...input.map((one) => (typeof one === 'number' ? one : one[0]))]
-    return input.map((one) => (typeof one === 'number' ? undefined : { next: { token: one[0] + 1 } }))
+    this.contextTokens = [
+      ...this.contextTokens,
+      ...input.map((one) => (typeof one === 'number' ? one : one[0])),
+    ]
+    return input.map((one) =>
+      typeof one === 'number' ? undefined : { next: { token: one[0] + 1 } },
+    )
   }
 }
 
@@ -41,13 +49,25 @@ function engineOf(places: number, batchSize: number) {
           steps.at(-1)!.push(tokens)
         }),
     ),
-    { device: 'none', maxModelLength: 100, batchSize, queueLimit: 100, prefixCaching: false, dispose: async () => {} },
+    {
+      device: 'none',
+      maxModelLength: 100,
+      batchSize,
+      queueLimit: 100,
+      prefixCaching: false,
+      dispose: async () => {},
+    },
   )
   return { engine, steps }
 }
 
 /** What is answered, once it has ended. */
-const answer = (engine: GgufEngine, prompt: readonly Token[], maxTokens: number, then = () => {}): Promise<string> =>
+const answer = (
+  engine: GgufEngine,
+  prompt: readonly Token[],
+  maxTokens: number,
+  then = () => {},
+): Promise<string> =>
   new Promise((resolve, reject) => {
     let text = ''
     const completion: Completion = {
@@ -67,7 +87,11 @@ const answer = (engine: GgufEngine, prompt: readonly Token[], maxTokens: number,
 describe('steps', () => {
   test('answers go first, prompts fill what is left of the batch in the order of their arrival', async () => {
     const { engine, steps } = engineOf(3, 4)
-    const texts = await Promise.all([answer(engine, [1], 3), answer(engine, [10, 11, 12, 13, 14], 2), answer(engine, [20, 21], 1)])
+    const texts = await Promise.all([
+      answer(engine, [1], 3),
+      answer(engine, [10, 11, 12, 13, 14], 2),
+      answer(engine, [20, 21], 1),
+    ])
     expect(texts).toEqual(['2 3 4 ', '15 16 ', '22 '])
     // The first is alone when it begins; the third's two tokens wait for the second's five.
     expect(steps).toEqual([[1], [1, 3], [1, 2, 1], [1, 1]])
@@ -77,7 +101,9 @@ describe('steps', () => {
   test('of more answers than a batch takes, those that waited longest go first', async () => {
     const { engine, steps } = engineOf(3, 2)
     const ended: number[] = []
-    await Promise.all([1, 10, 20].map((token, i) => answer(engine, [token], 4, () => ended.push(i))))
+    await Promise.all(
+      [1, 10, 20].map((token, i) => answer(engine, [token], 4, () => ended.push(i))),
+    )
     expect(steps.slice(1).every((step) => step.length === 2 || step === steps.at(-1))).toBe(true)
     expect(steps.flat().length).toBe(12)
     expect(steps.length).toBeLessThanOrEqual(7)
@@ -86,9 +112,13 @@ describe('steps', () => {
 
   test('every sequence says what it says alone, however many share the places', async () => {
     const { engine } = engineOf(3, 5)
-    const prompts = Array.from({ length: 12 }, (_, i) => Array.from({ length: 1 + (i % 7) }, (_, j) => 100 * i + j))
+    const prompts = Array.from({ length: 12 }, (_, i) =>
+      Array.from({ length: 1 + (i % 7) }, (_, j) => 100 * i + j),
+    )
     const texts = await Promise.all(prompts.map((prompt, i) => answer(engine, prompt, 1 + (i % 4))))
-    const alone = prompts.map((prompt, i) => Array.from({ length: 1 + (i % 4) }, (_, j) => `${prompt.at(-1)! + 1 + j} `).join(''))
+    const alone = prompts.map((prompt, i) =>
+      Array.from({ length: 1 + (i % 4) }, (_, j) => `${prompt.at(-1)! + 1 + j} `).join(''),
+    )
     expect(texts).toEqual(alone)
     await engine.drained()
     expect([engine.running, engine.waiting]).toEqual([0, 0])
@@ -112,7 +142,12 @@ describe('steps', () => {
 test('one whose client left gives its place to the next, and close ends the rest', async () => {
   const { engine } = engineOf(1, 4)
   const told: string[] = []
-  const completion = (name: string): Completion => ({ maxTokens: 1e6, ignoreEos: true, token: () => told.push(name), failed: () => {} })
+  const completion = (name: string): Completion => ({
+    maxTokens: 1e6,
+    ignoreEos: true,
+    token: () => told.push(name),
+    failed: () => {},
+  })
   const leave = engine.add([1], completion('first'))!
   engine.add([1], completion('second'))
   while (!told.includes('first')) await new Promise((resolve) => setImmediate(resolve))

@@ -1,6 +1,8 @@
 /**
- * Several sequences over llama.cpp, a place in the cache for each that may be under way. Every step of the device takes the next token of all that answer
- * and, in what is left of the batch, pieces of prompts in the order of their arrival: continuous batching with prompts in chunks, as language servers do.
+ * Several sequences over llama.cpp, a place in the cache for each that may be under way. Every step
+ * of the device takes the next token of all that answer and, in what is left of the batch, pieces
+ * of prompts in the order of their arrival: continuous batching with prompts in chunks, as language
+ * servers do.
  */
 import type { Completion, CompletionEngine } from '../completion-engine.ts'
 import type { EvaluationInput, LlamaModel, LlamaSequence, Token } from './llama-binding.ts'
@@ -152,7 +154,10 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     }
   }
 
-  /** The place that holds most of the prompt's beginning, and how much of it; its last token is always computed. The longest unused of equals. */
+  /**
+   * The place that holds most of the prompt's beginning, and how much of it; its last token is
+   * always computed. The longest unused of equals.
+   */
   #best(prompt: readonly Token[]): { readonly at: number; readonly shared: number } {
     if (!this.options.prefixCaching) return { at: 0, shared: 0 }
     const shared = this.#places.map(({ contextTokens }) => {
@@ -185,7 +190,9 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   #batch(): { readonly sequence: Sequence; readonly count: number }[] {
     let room = this.options.batchSize
     // Where they are more than a batch takes, those that waited longest.
-    const answering = this.#running.filter(({ rest }) => rest.length === 1).sort((a, b) => a.step - b.step)
+    const answering = this.#running
+      .filter(({ rest }) => rest.length === 1)
+      .sort((a, b) => a.step - b.step)
     const reading = this.#running.filter(({ rest }) => rest.length > 1)
     return [...answering, ...reading].flatMap((sequence) => {
       const count = Math.min(sequence.rest.length, room)
@@ -209,7 +216,8 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
 
   #fail(sequence: Sequence, error: unknown): void {
     this.#leave(sequence)
-    if (!sequence.job.left) sequence.job.completion.failed(error instanceof Error ? error : new Error(String(error)))
+    if (!sequence.job.left)
+      sequence.job.completion.failed(error instanceof Error ? error : new Error(String(error)))
   }
 
   /** Its place is the next one's. */
@@ -222,9 +230,14 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
 
 /** The first so many, and what follows them where they are the last. */
 const inputOf = (rest: readonly Token[], count: number): EvaluationInput[] =>
-  count < rest.length ? [...rest.slice(0, count)] : [...rest.slice(0, -1), [rest.at(-1)!, { generateNext: { token: true } }]]
+  count < rest.length
+    ? [...rest.slice(0, count)]
+    : [...rest.slice(0, -1), [rest.at(-1)!, { generateNext: { token: true } }]]
 
-/** Tokens as text, bit by bit: of a character of several byte tokens nothing is told until it is whole. */
+/**
+ * Tokens as text, bit by bit: of a character of several byte tokens nothing is told until it is
+ * whole.
+ */
 class TokenText {
   #told: Token[] = []
   #pending: Token[] = []

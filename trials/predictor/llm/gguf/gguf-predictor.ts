@@ -6,9 +6,10 @@ import { GgufEngine } from './gguf-engine.ts'
 import { type Llama, openContext, openModel, startLlama } from './llama-binding.ts'
 
 /**
- * Starts a GGUF file's language model behind the OpenAI protocol, on CPU or, where a GPU is asked for, on the GPU that llama.cpp finds.
- * Rejects with OutOfMemoryError where weights and the cache of all sequences do not fit, ModelError, the listen error, or Error where
- * node-llama-cpp is missing; nothing is left then.
+ * Starts a GGUF file's language model behind the OpenAI protocol, on CPU or, where a GPU is asked
+ * for, on the GPU that llama.cpp finds. Rejects with OutOfMemoryError where weights and the cache
+ * of all sequences do not fit, ModelError, the listen error, or Error where node-llama-cpp is
+ * missing; nothing is left then.
  */
 export async function startGgufPredictor(settings: Settings): Promise<RunningPredictor> {
   const { gpu, cpuThreads } = settings
@@ -23,7 +24,11 @@ export async function startGgufPredictor(settings: Settings): Promise<RunningPre
 
 async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor> {
   const { llm, gpu, cpuThreads } = settings
-  const model = await openModel(llama, settings.modelPath, gpu === undefined ? 0 : (llm.gpuLayers ?? 'max'))
+  const model = await openModel(
+    llama,
+    settings.modelPath,
+    gpu === undefined ? 0 : (llm.gpuLayers ?? 'max'),
+  )
   const maxModelLength = Math.min(llm.maxModelLength, model.trainContextSize)
   const kvCache = llm.kvCacheType.toUpperCase()
   const context = await openContext(model, {
@@ -37,7 +42,10 @@ async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor
     failedCreationRemedy: false,
   })
   const sequences = Array.from({ length: llm.maxSequences }, () => context.getSequence())
-  const where = gpu === undefined ? `${cpus()[0]?.model.trim() || 'CPU'}, ${threadsText(cpuThreads)}` : `${gpu}, ${model.gpuLayers} layers`
+  const where =
+    gpu === undefined
+      ? `${cpus()[0]?.model.trim() || 'CPU'}, ${threadsText(cpuThreads)}`
+      : `${gpu}, ${model.gpuLayers} layers`
   const engine = new GgufEngine(model, sequences, {
     device: `${where} (llama.cpp${llama.gpu === false ? '' : `, ${llama.gpu}`})`,
     maxModelLength,
@@ -46,16 +54,35 @@ async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor
     prefixCaching: llm.prefixCaching,
     dispose: () => llama.dispose(),
   })
-  const memoryBytes = gpu === undefined ? () => process.memoryUsage.rss() : () => model.memoryUsage.vram + context.memoryUsage.vram
+  const memoryBytes =
+    gpu === undefined
+      ? () => process.memoryUsage.rss()
+      : () => model.memoryUsage.vram + context.memoryUsage.vram
   return serveCompletions(engine, settings, [
     ['predictor_batches_total', 'Steps done', () => engine.steps],
-    ['predictor_items_total', 'Sequences over all steps; items / batches is the mean batch', () => engine.stepSequences],
+    [
+      'predictor_items_total',
+      'Sequences over all steps; items / batches is the mean batch',
+      () => engine.stepSequences,
+    ],
     ['predictor_waiting', 'Sequences that wait', () => engine.waiting],
     ['predictor_running', 'Sequences under way', () => engine.running],
     ['predictor_cache_use', 'Share of the cache that holds tokens, 0-1', () => engine.cacheUse],
-    ['predictor_prefix_hit_tokens_total', 'Prompt tokens found in the cache', () => engine.prefixHitTokens],
-    ['predictor_device_busy_seconds_total', 'Time with a sequence under way', () => engine.busyMs / 1000],
-    ['predictor_device_memory_bytes', 'Memory of weights, cache and buffers on the device; on CPU, of the process', memoryBytes],
+    [
+      'predictor_prefix_hit_tokens_total',
+      'Prompt tokens found in the cache',
+      () => engine.prefixHitTokens,
+    ],
+    [
+      'predictor_device_busy_seconds_total',
+      'Time with a sequence under way',
+      () => engine.busyMs / 1000,
+    ],
+    [
+      'predictor_device_memory_bytes',
+      'Memory of weights, cache and buffers on the device; on CPU, of the process',
+      memoryBytes,
+    ],
     ['predictor_devices', 'Devices', () => 1],
   ])
 }

@@ -10,22 +10,28 @@ test.each([
   ['True', 'true'],
   ['1', 'true'],
   ['woodpecker', 'true'],
-])("where CI is '%s' the binding is told '%s': it takes nothing but yes and no", async (ci, told) => {
-  vi.stubEnv('CI', ci)
-  let seen: string | undefined
-  const getLlama = async () => {
-    seen = process.env.CI
-    return { gpu: false, dispose: async () => {} }
-  }
-  await startLlama({ gpu: false, threads: 1 }, async () => ({ getLlama }))
-  expect(seen).toBe(told)
-})
+])(
+  "where CI is '%s' the binding is told '%s': it takes nothing but yes and no",
+  async (ci, told) => {
+    vi.stubEnv('CI', ci)
+    let seen: string | undefined
+    const getLlama = async () => {
+      seen = process.env.CI
+      return { gpu: false, dispose: async () => {} }
+    }
+    await startLlama({ gpu: false, threads: 1 }, async () => ({ getLlama }))
+    expect(seen).toBe(told)
+  },
+)
 
 describe('on a GPU', () => {
   const starting = (gpu: string | false, names: readonly string[]) => {
     const dispose = vi.fn(async () => {})
     const llama = { gpu, getGpuDeviceNames: async () => names, dispose }
-    return { started: startLlama({ gpu: true, threads: 1 }, async () => ({ getLlama: async () => llama })), dispose }
+    return {
+      started: startLlama({ gpu: true, threads: 1 }, async () => ({ getLlama: async () => llama })),
+      dispose,
+    }
   }
 
   test.each([
@@ -41,7 +47,9 @@ describe('on a GPU', () => {
   test('Vulkan beside other GPUs is not, for it would take them too, unless it is told which', async () => {
     const names = ['NVIDIA L4', 'NVIDIA T4']
     const { started, dispose } = starting('vulkan', names)
-    await expect(started).rejects.toThrow(/all 2 GPUs \(NVIDIA L4, NVIDIA T4\).*GGML_VK_VISIBLE_DEVICES/)
+    await expect(started).rejects.toThrow(
+      /all 2 GPUs \(NVIDIA L4, NVIDIA T4\).*GGML_VK_VISIBLE_DEVICES/,
+    )
     expect(dispose).toHaveBeenCalledOnce()
     vi.stubEnv('GGML_VK_VISIBLE_DEVICES', '1')
     await expect(starting('vulkan', names).started).resolves.toMatchObject({ gpu: 'vulkan' })

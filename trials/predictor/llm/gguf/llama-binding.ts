@@ -1,4 +1,7 @@
-/** Opens a GGUF file in llama.cpp through node-llama-cpp, which is an optional package. Nothing is built or downloaded: its npm packages hold the binaries. */
+/**
+ * Opens a GGUF file in llama.cpp through node-llama-cpp, which is an optional package. Nothing is
+ * built or downloaded: its npm packages hold the binaries.
+ */
 import { OutOfMemoryError } from '../../engine.ts'
 import { modelFile } from '../../models/model-file.ts'
 import { ModelError } from '../../models/model-registry.ts'
@@ -7,12 +10,16 @@ import { bindingInstall, bindingName, plainCi } from './gguf-knobs.ts'
 export type Token = number
 
 type Evaluated = readonly ({ readonly next?: { readonly token?: Token | null } } | undefined)[]
-export type EvaluationInput = Token | readonly [Token, { readonly generateNext: { readonly token: true } }]
+export type EvaluationInput =
+  | Token
+  | readonly [Token, { readonly generateNext: { readonly token: true } }]
 
 /** A place in the cache, and what is in it. */
 export interface LlamaSequence {
   readonly contextTokens: readonly Token[]
-  eraseContextTokenRanges(ranges: readonly { readonly start: number; readonly end: number }[]): Promise<void>
+  eraseContextTokenRanges(
+    ranges: readonly { readonly start: number; readonly end: number }[],
+  ): Promise<void>
   controlledEvaluate(input: readonly EvaluationInput[]): Promise<Evaluated>
 }
 
@@ -52,7 +59,10 @@ export interface LlamaModel {
 export interface Llama {
   readonly gpu: string | false
   getGpuDeviceNames(): Promise<readonly string[]>
-  loadModel(options: { readonly modelPath: string; readonly gpuLayers: number | 'max' }): Promise<LlamaModel>
+  loadModel(options: {
+    readonly modelPath: string
+    readonly gpuLayers: number | 'max'
+  }): Promise<LlamaModel>
   dispose(): Promise<void>
 }
 
@@ -78,9 +88,17 @@ export async function startLlama(
   try {
     binding = (await load()) as Binding
   } catch (error) {
-    throw new Error(`GGUF models need ${bindingName}, which cannot be imported (${firstLine(error)}); install it with '${bindingInstall}'`)
+    throw new Error(
+      `GGUF models need ${bindingName}, which cannot be imported (${firstLine(error)}); install it with '${bindingInstall}'`,
+    )
   }
-  const options = { build: 'never', skipDownload: true, progressLogs: false, maxThreads: threads, logLevel: 'error' } as const
+  const options = {
+    build: 'never',
+    skipDownload: true,
+    progressLogs: false,
+    maxThreads: threads,
+    logLevel: 'error',
+  } as const
   let llama: Llama
   try {
     llama = await binding.getLlama({ ...options, gpu: gpu ? 'auto' : false })
@@ -96,9 +114,13 @@ export async function startLlama(
   throw new Error(problem)
 }
 
-/** What keeps llama.cpp from the one GPU that the predictor was given, by CUDA_VISIBLE_DEVICES: Vulkan knows nothing of that variable. */
+/**
+ * What keeps llama.cpp from the one GPU that the predictor was given, by CUDA_VISIBLE_DEVICES:
+ * Vulkan knows nothing of that variable.
+ */
 async function gpuProblem(llama: Llama): Promise<string | undefined> {
-  if (llama.gpu === false) return `${bindingName} finds no GPU that it can use (CUDA, Vulkan or Metal); run on CPU, or see its driver`
+  if (llama.gpu === false)
+    return `${bindingName} finds no GPU that it can use (CUDA, Vulkan or Metal); run on CPU, or see its driver`
   if (llama.gpu !== 'vulkan' || process.env.GGML_VK_VISIBLE_DEVICES !== undefined) return undefined
   const names = await llama.getGpuDeviceNames()
   if (names.length < 2) return undefined
@@ -109,19 +131,30 @@ async function gpuProblem(llama: Llama): Promise<string | undefined> {
 }
 
 /** @throws ModelError for a file that is none or does not load, OutOfMemoryError */
-export async function openModel(llama: Llama, path: string | undefined, gpuLayers: number | 'max'): Promise<LlamaModel> {
-  if (path === undefined) throw new ModelError('the gguf engine has no model', '--model-path names a .gguf file')
+export async function openModel(
+  llama: Llama,
+  path: string | undefined,
+  gpuLayers: number | 'max',
+): Promise<LlamaModel> {
+  if (path === undefined)
+    throw new ModelError('the gguf engine has no model', '--model-path names a .gguf file')
   const modelPath = await modelFile(path, 'gguf')
   try {
     return await llama.loadModel({ modelPath, gpuLayers })
   } catch (error) {
     if (isOutOfMemory(error)) throw new OutOfMemoryError(firstLine(error))
-    throw new ModelError(`'${path}' does not load: ${firstLine(error)}`, 'is it a GGUF file of a language model, and whole?')
+    throw new ModelError(
+      `'${path}' does not load: ${firstLine(error)}`,
+      'is it a GGUF file of a language model, and whole?',
+    )
   }
 }
 
 /** @throws OutOfMemoryError where the cache of all sequences does not fit, Error for what llama.cpp refuses */
-export async function openContext(model: LlamaModel, options: ContextOptions): Promise<LlamaContext> {
+export async function openContext(
+  model: LlamaModel,
+  options: ContextOptions,
+): Promise<LlamaContext> {
   const { sequences, contextSize } = options
   try {
     return await model.createContext(options)
@@ -138,4 +171,5 @@ const isOutOfMemory = (error: unknown): boolean =>
   (error.constructor.name === 'InsufficientMemoryError' ||
     /out of memory|failed to allocate|too large for the available/i.test(error.message))
 
-const firstLine = (error: unknown): string => (error instanceof Error ? error.message : String(error)).split('\n')[0]!
+const firstLine = (error: unknown): string =>
+  (error instanceof Error ? error.message : String(error)).split('\n')[0]!

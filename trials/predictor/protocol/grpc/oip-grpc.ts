@@ -61,15 +61,25 @@ export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRe
   const { inputs, outputs, raw_input_contents: raw } = request
   if (inputs.length === 0) throw new RequestError(400, "'inputs' must have at least one tensor")
   if (raw.length > 0 && raw.length !== inputs.length)
-    throw new RequestError(400, `raw_input_contents has ${raw.length} entries for ${inputs.length} inputs`)
+    throw new RequestError(
+      400,
+      `raw_input_contents has ${raw.length} entries for ${inputs.length} inputs`,
+    )
   const tensors = inputs.map(({ name, datatype, shape, contents }, i): WireTensor => {
     if (!datatypes.has(datatype))
-      throw new RequestError(400, `input '${name}': 'datatype' must be one of ${[...datatypes].join(', ')}, not '${datatype}'`)
+      throw new RequestError(
+        400,
+        `input '${name}': 'datatype' must be one of ${[...datatypes].join(', ')}, not '${datatype}'`,
+      )
     if (shape.length > mostDimensions || !shape.every((n) => Number.isSafeInteger(n) && n >= 0))
-      throw new RequestError(400, `input '${name}': 'shape' must be at most ${mostDimensions} whole numbers from 0`)
+      throw new RequestError(
+        400,
+        `input '${name}': 'shape' must be at most ${mostDimensions} whole numbers from 0`,
+      )
     const type = datatype as WireDatatype
     if (raw.length > 0) return readBinaryTensor(name, type, shape, raw[i]!)
-    if (contents === null) throw new RequestError(400, `input '${name}' has neither contents nor raw_input_contents`)
+    if (contents === null)
+      throw new RequestError(400, `input '${name}' has neither contents nor raw_input_contents`)
     return typed(name, type, shape, contents)
   })
   const strange = outputs.find(({ name }) => !model.outputs.some((known) => known.name === name))
@@ -78,8 +88,12 @@ export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRe
       400,
       `unknown output '${strange.name}'; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
     )
-  const names = outputs.length > 0 ? outputs.map(({ name }) => name) : model.outputs.map(({ name }) => name)
-  return { inputs: tensors, format: { protocol: 'grpc-v2', id: request.id, outputs: names, raw: raw.length > 0 } }
+  const names =
+    outputs.length > 0 ? outputs.map(({ name }) => name) : model.outputs.map(({ name }) => name)
+  return {
+    inputs: tensors,
+    format: { protocol: 'grpc-v2', id: request.id, outputs: names, raw: raw.length > 0 },
+  }
 }
 
 function decoded(bytes: Uint8Array): InferRequest {
@@ -90,21 +104,38 @@ function decoded(bytes: Uint8Array): InferRequest {
   }
 }
 
-function typed(name: string, datatype: WireDatatype, shape: readonly number[], contents: Contents): WireTensor {
+function typed(
+  name: string,
+  datatype: WireDatatype,
+  shape: readonly number[],
+  contents: Contents,
+): WireTensor {
   const count = sizeOf(shape)
   const field = datatype === 'BYTES' ? 'bytes_contents' : fields[datatype]
   const values = contents[field]
   if (values.length !== count)
-    throw new RequestError(400, `input '${name}' has ${values.length} values in ${field}; its shape [${shape}] holds ${count}`)
+    throw new RequestError(
+      400,
+      `input '${name}' has ${values.length} values in ${field}; its shape [${shape}] holds ${count}`,
+    )
   if (datatype === 'BYTES') return { name, shape, datatype, values: contents.bytes_contents }
   return { name, shape, datatype, values: values.map(Number) }
 }
 
 /** Writes a ModelInferResponse: raw where the request was, else typed contents. */
-export function encodeOipGrpc({ id, outputs: names, raw }: Format, outputs: Tensors, model: ServedModelInfo): Reply {
+export function encodeOipGrpc(
+  { id, outputs: names, raw }: Format,
+  outputs: Tensors,
+  model: ServedModelInfo,
+): Reply {
   const written = names.map((name) => {
     const { datatype, shape, data } = outputs[name]!
-    return { name, datatype, shape, ...(!raw && { contents: { [fields[datatype]]: Array.from(data) } }) }
+    return {
+      name,
+      datatype,
+      shape,
+      ...(!raw && { contents: { [fields[datatype]]: Array.from(data) } }),
+    }
   })
   const body = encodeMessage('inference.ModelInferResponse', {
     model_name: model.name,

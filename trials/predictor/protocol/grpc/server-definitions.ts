@@ -1,11 +1,13 @@
 /**
- * The messages that the predictor speaks over gRPC; names, numbers and types are those of the published definitions.
- * The profiler has its own: a wrong number on either side shows against the other.
+ * The messages that the predictor speaks over gRPC; names, numbers and types are those of the
+ * published definitions. The profiler has its own: a wrong number on either side shows against the
+ * other.
  */
 import protobuf from 'protobufjs'
 
 /**
- * ModelSelector is what the server's thread reads of a request, and no message of the protocol: the tensors are left to CPU workers.
+ * ModelSelector is what the server's thread reads of a request, and no message of the protocol: the
+ * tensors are left to CPU workers.
  * https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/open_inference_grpc.proto
  */
 const openInference = `
@@ -62,8 +64,8 @@ message ModelInferResponse {
 `
 
 /**
- * https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis; tensors, shapes and signatures:
- * https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core
+ * https://github.com/tensorflow/serving/tree/master/tensorflow_serving/apis; tensors, shapes and
+ * signatures: https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core
  */
 const tensorflowServing = `
 syntax = "proto3";
@@ -108,7 +110,8 @@ message HealthCheckResponse { int32 status = 1; }
 `
 
 const root = new protobuf.Root()
-for (const text of [openInference, tensorflowServing, health]) protobuf.parse(text, root, { keepCase: true })
+for (const text of [openInference, tensorflowServing, health])
+  protobuf.parse(text, root, { keepCase: true })
 root.resolveAll() // Else lists are written unpacked.
 
 /** A message of the given type with its package, e.g. 'inference.ModelInferRequest'. */
@@ -117,7 +120,10 @@ export const encodeMessage = (name: string, value: object): Buffer => {
   return Buffer.from(type.encode(type.fromObject(value)).finish())
 }
 
-/** 64-bit numbers as numbers, absent fields with their defaults. Throws for bytes that are no such message. */
+/**
+ * 64-bit numbers as numbers, absent fields with their defaults. Throws for bytes that are no such
+ * message.
+ */
 export const decodeMessage = <T>(name: string, bytes: Uint8Array): T => {
   const type = root.lookupType(name)
   return type.toObject(type.decode(bytes), { longs: Number, bytes: Buffer, defaults: true }) as T

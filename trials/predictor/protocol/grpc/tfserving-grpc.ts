@@ -19,7 +19,10 @@ type Format = Extract<ReplyFormat, { protocol: 'tfserving-grpc' }>
 
 interface TensorMessage {
   readonly dtype: number
-  readonly tensor_shape: { readonly dim: readonly { readonly size: number }[]; readonly unknown_rank: boolean } | null
+  readonly tensor_shape: {
+    readonly dim: readonly { readonly size: number }[]
+    readonly unknown_rank: boolean
+  } | null
   readonly tensor_content: Uint8Array
   readonly float_val: readonly number[]
   readonly double_val: readonly number[]
@@ -59,14 +62,26 @@ export function decodeTfServingGrpc(bytes: Uint8Array, model: ServedModelInfo): 
   const request = decoded(bytes)
   const signature = request.model_spec?.signature_name ?? ''
   if (signature !== '' && signature !== signatureName)
-    throw new RequestError(400, `Serving signature name: "${signature}" not found in signature def; there is "${signatureName}"`)
+    throw new RequestError(
+      400,
+      `Serving signature name: "${signature}" not found in signature def; there is "${signatureName}"`,
+    )
   const inputs = Object.entries(request.inputs).map(([name, tensor]) => wireTensor(name, tensor))
   if (inputs.length === 0) throw new RequestError(400, "'inputs' must have at least one tensor")
   const known = model.outputs.map(({ name }) => name)
   const strange = request.output_filter.find((name) => !known.includes(name))
   if (strange !== undefined)
-    throw new RequestError(400, `output tensor alias not found in signature: ${strange}; there is ${known.join(', ')}`)
-  return { inputs, format: { protocol: 'tfserving-grpc', outputs: request.output_filter.length > 0 ? request.output_filter : known } }
+    throw new RequestError(
+      400,
+      `output tensor alias not found in signature: ${strange}; there is ${known.join(', ')}`,
+    )
+  return {
+    inputs,
+    format: {
+      protocol: 'tfserving-grpc',
+      outputs: request.output_filter.length > 0 ? request.output_filter : known,
+    },
+  }
 }
 
 function decoded(bytes: Uint8Array): PredictMessage {
@@ -82,29 +97,52 @@ function wireTensor(name: string, tensor: TensorMessage): WireTensor {
   if (datatype === undefined || field === undefined)
     throw new RequestError(400, `input '${name}': data type ${tensor.dtype} is not supported`)
   const shape = tensor.tensor_shape?.dim.map(({ size }) => size) ?? []
-  if (tensor.tensor_shape?.unknown_rank || shape.length > mostDimensions || shape.some((size) => size < 0))
-    throw new RequestError(400, `input '${name}' needs a known shape of at most ${mostDimensions} dimensions`)
-  if (datatype !== 'BYTES' && tensor.tensor_content.byteLength > 0) return readBinaryTensor(name, datatype, shape, tensor.tensor_content)
+  if (
+    tensor.tensor_shape?.unknown_rank ||
+    shape.length > mostDimensions ||
+    shape.some((size) => size < 0)
+  )
+    throw new RequestError(
+      400,
+      `input '${name}' needs a known shape of at most ${mostDimensions} dimensions`,
+    )
+  if (datatype !== 'BYTES' && tensor.tensor_content.byteLength > 0)
+    return readBinaryTensor(name, datatype, shape, tensor.tensor_content)
   const count = sizeOf(shape)
   const given = tensor[field] as readonly (number | boolean | Uint8Array)[]
   // One value stands for all: tensor.proto.
   const values = given.length === 1 ? Array.from({ length: count }, () => given[0]!) : given
   if (values.length !== count)
-    throw new RequestError(400, `input '${name}' has ${given.length} values; its shape [${shape}] holds ${count}`)
-  if (datatype === 'BYTES') return { name, shape, datatype, values: values as readonly Uint8Array[] }
+    throw new RequestError(
+      400,
+      `input '${name}' has ${given.length} values; its shape [${shape}] holds ${count}`,
+    )
+  if (datatype === 'BYTES')
+    return { name, shape, datatype, values: values as readonly Uint8Array[] }
   return { name, shape, datatype, values: values.map(Number) }
 }
 
 /** Writes a PredictResponse. */
-export function encodeTfServingGrpc({ outputs: names }: Format, outputs: Tensors, model: ServedModelInfo): Reply {
+export function encodeTfServingGrpc(
+  { outputs: names }: Format,
+  outputs: Tensors,
+  model: ServedModelInfo,
+): Reply {
   const written = names.map((name) => {
     const tensor = outputs[name]!
     return [
       name,
-      { dtype: numberOf[tensor.datatype], tensor_shape: { dim: tensor.shape.map((size) => ({ size })) }, tensor_content: binaryOf(tensor) },
+      {
+        dtype: numberOf[tensor.datatype],
+        tensor_shape: { dim: tensor.shape.map((size) => ({ size })) },
+        tensor_content: binaryOf(tensor),
+      },
     ] as const
   })
-  const body = encodeMessage('tensorflow.serving.PredictResponse', { outputs: Object.fromEntries(written), model_spec: modelSpec(model) })
+  const body = encodeMessage('tensorflow.serving.PredictResponse', {
+    outputs: Object.fromEntries(written),
+    model_spec: modelSpec(model),
+  })
   return { contentType: 'application/grpc', body }
 }
 
@@ -116,11 +154,26 @@ const modelSpec = (model: ServedModelInfo) => ({
 
 /** A GetModelMetadataResponse. */
 export function tfServingMetadataMessage(model: ServedModelInfo): Buffer {
-  const info = ({ name, shape, datatype }: { name: string; shape: readonly number[]; datatype: keyof typeof numberOf }) => [
+  const info = ({
     name,
-    { name: `${name}:0`, dtype: numberOf[datatype], tensor_shape: { dim: shape.map((size) => ({ size })) } },
+    shape,
+    datatype,
+  }: {
+    name: string
+    shape: readonly number[]
+    datatype: keyof typeof numberOf
+  }) => [
+    name,
+    {
+      name: `${name}:0`,
+      dtype: numberOf[datatype],
+      tensor_shape: { dim: shape.map((size) => ({ size })) },
+    },
   ]
-  const inputs = model.task === 'tensor' ? model.inputs : ([{ name: model.task, datatype: 'BYTES', shape: [-1] }] as const)
+  const inputs =
+    model.task === 'tensor'
+      ? model.inputs
+      : ([{ name: model.task, datatype: 'BYTES', shape: [-1] }] as const)
   const signatures = encodeMessage('tensorflow.serving.SignatureDefMap', {
     signature_def: {
       [signatureName]: {
@@ -132,6 +185,11 @@ export function tfServingMetadataMessage(model: ServedModelInfo): Buffer {
   })
   return encodeMessage('tensorflow.serving.GetModelMetadataResponse', {
     model_spec: modelSpec(model),
-    metadata: { signature_def: { type_url: 'type.googleapis.com/tensorflow.serving.SignatureDefMap', value: signatures } },
+    metadata: {
+      signature_def: {
+        type_url: 'type.googleapis.com/tensorflow.serving.SignatureDefMap',
+        value: signatures,
+      },
+    },
   })
 }

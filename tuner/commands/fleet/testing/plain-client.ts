@@ -1,7 +1,8 @@
 /**
- * A client of models that are served, which shares no code with the tuner: its own arrivals, its own HTTP, its own percentiles. As a program it reads
- * {speed, hours, models: [{name, sloMs, percentile, trace, replicas: [{url, weight}]}]} from stdin and prints what it saw of each model; `trace` is the text of
- * 'seconds,requests per second' lines.
+ * A client of models that are served, which shares no code with the tuner: its own arrivals, its
+ * own HTTP, its own percentiles. As a program it reads {speed, hours, models: [{name, sloMs,
+ * percentile, trace, replicas: [{url, weight}]}]} from stdin and prints what it saw of each model;
+ * `trace` is the text of 'seconds,requests per second' lines.
  */
 import http from 'node:http'
 import { fileURLToPath } from 'node:url'
@@ -35,10 +36,17 @@ function stepsOf(trace: string) {
     .split('\n')
     .map((line) => line.split(',').map(Number))
     .filter((row) => row.length === 2 && row.every(Number.isFinite))
-  return rows.map(([fromS = 0, rps = 0], i) => ({ fromS, rps, untilS: rows[i + 1]?.[0] ?? 2 * fromS - rows[i - 1]![0]! }))
+  return rows.map(([fromS = 0, rps = 0], i) => ({
+    fromS,
+    rps,
+    untilS: rows[i + 1]?.[0] ?? 2 * fromS - rows[i - 1]![0]!,
+  }))
 }
 
-/** Times of a Poisson process, ms from the beginning, of a trace that runs `speed` times as fast at the same rates; each with the second of the trace it belongs to. */
+/**
+ * Times of a Poisson process, ms from the beginning, of a trace that runs `speed` times as fast at
+ * the same rates; each with the second of the trace it belongs to.
+ */
 export function arrivalsOf(trace: string, { speed, hours }: Played, random: Random) {
   const arrivals: { readonly atMs: number; readonly traceS: number }[] = []
   for (const { fromS, rps, untilS } of stepsOf(trace)) {
@@ -64,8 +72,14 @@ export function choose(replicas: readonly Pick<Replica, 'weight'>[], random: Ran
   return 0
 }
 
-/** What a model's answers came to: percentile by counting, failed ones as slower than anything; and that of each hour of the trace that had enough of them. */
-export function summaryOf(answers: readonly Answer[], { sloMs, percentile }: Pick<ClientModel, 'sloMs' | 'percentile'>) {
+/**
+ * What a model's answers came to: percentile by counting, failed ones as slower than anything; and
+ * that of each hour of the trace that had enough of them.
+ */
+export function summaryOf(
+  answers: readonly Answer[],
+  { sloMs, percentile }: Pick<ClientModel, 'sloMs' | 'percentile'>,
+) {
   const at = (some: readonly Answer[]): number => {
     const sorted = some.map(({ ms }) => ms ?? Number.MAX_VALUE).sort((a, b) => a - b)
     return sorted[Math.ceil(percentile * sorted.length) - 1]!
@@ -86,16 +100,36 @@ export function summaryOf(answers: readonly Answer[], { sloMs, percentile }: Pic
   }
 }
 
-/** Sends one request; resolves with how long it took from the time at which it was due, undefined where it was not answered well. */
-function ask(agent: http.Agent, url: string, model: string, dueMs: number): Promise<number | undefined> {
-  const body = JSON.stringify({ inputs: [{ name: 'text', shape: [1], datatype: 'BYTES', data: ['how long does this take?'] }] })
+/**
+ * Sends one request; resolves with how long it took from the time at which it was due, undefined
+ * where it was not answered well.
+ */
+function ask(
+  agent: http.Agent,
+  url: string,
+  model: string,
+  dueMs: number,
+): Promise<number | undefined> {
+  const body = JSON.stringify({
+    inputs: [{ name: 'text', shape: [1], datatype: 'BYTES', data: ['how long does this take?'] }],
+  })
   return new Promise((resolve) => {
     const request = http.request(
       `${url}/v2/models/${model}/infer`,
-      { method: 'POST', agent, headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } },
+      {
+        method: 'POST',
+        agent,
+        headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+      },
       (response) => {
         response.resume()
-        response.on('end', () => resolve(response.statusCode === 200 && response.complete ? performance.now() - dueMs : undefined))
+        response.on('end', () =>
+          resolve(
+            response.statusCode === 200 && response.complete
+              ? performance.now() - dueMs
+              : undefined,
+          ),
+        )
         response.on('error', () => resolve(undefined))
       },
     )
@@ -105,7 +139,10 @@ function ask(agent: http.Agent, url: string, model: string, dueMs: number): Prom
   })
 }
 
-export type ClientSaw = ReturnType<typeof summaryOf> & { readonly name: string; readonly lateMs: number }
+export type ClientSaw = ReturnType<typeof summaryOf> & {
+  readonly name: string
+  readonly lateMs: number
+}
 
 async function playModel(model: ClientModel, plan: Played, startMs: number): Promise<ClientSaw> {
   const agent = new http.Agent({ keepAlive: true, maxSockets: 256 })
@@ -121,7 +158,11 @@ async function playModel(model: ClientModel, plan: Played, startMs: number): Pro
   }
   const all = await Promise.all(answers)
   agent.destroy()
-  return { name: model.name, lateMs, ...summaryOf(all, { sloMs: model.sloMs, percentile: model.percentile }) }
+  return {
+    name: model.name,
+    lateMs,
+    ...summaryOf(all, { sloMs: model.sloMs, percentile: model.percentile }),
+  }
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -1,4 +1,7 @@
-/** Four built-in language encoders on emulated A30s that are cut by MIG: measured in virtual time, packed by `tune fleet`, with what to launch where. */
+/**
+ * Four built-in language encoders on emulated A30s that are cut by MIG: measured in virtual time,
+ * packed by `tune fleet`, with what to launch where.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { seeded } from '../../../../profiler/seeded-random.ts'
@@ -6,7 +9,10 @@ import type { Configuration } from '../../../../search/types.ts'
 import type { CliResult } from '../../../testing/run-cli.ts'
 import { type Reopened, reopen } from '../../reopened.ts'
 
-/** Slow models at low rates, so that the emulated GPUs are the limit and not this machine's cores: a request of them takes the emulated GPU 30 to 200 ms, and a core some 2. */
+/**
+ * Slow models at low rates, so that the emulated GPUs are the limit and not this machine's cores: a
+ * request of them takes the emulated GPU 30 to 200 ms, and a core some 2.
+ */
 const models = {
   'bert-large': { sloMs: 2000, middayRps: 6 },
   'bert-base': { sloMs: 600, middayRps: 18 },
@@ -87,18 +93,46 @@ export async function playedFleet(folder: string, run: Run): Promise<PlayedFleet
     if (code !== 0) throw new Error(`tune ${args.join(' ')} ended with ${code}: ${stderr}`)
     return stdout
   }
-  writeFileSync(path('prices.yaml'), `name: made up\ncurrency: USD\nvcpu: 0.03\nmemoryGiB: 0.004\ngpus: {${gpu}: ${pricePerHour}}\n`)
+  writeFileSync(
+    path('prices.yaml'),
+    `name: made up\ncurrency: USD\nvcpu: 0.03\nmemoryGiB: 0.004\ngpus: {${gpu}: ${pricePerHour}}\n`,
+  )
   const db = path('fleet.db')
   const experiments = new Map<ModelName, Reopened>()
   for (const name of names) {
     writeFileSync(path(`${name}.yaml`), JSON.stringify(experimentOf(name)))
     writeFileSync(path(`${name}.csv`), traceOf(name))
-    await checked(['-f', path(`${name}.yaml`), '--prices', path('prices.yaml'), '--plain', '--db', db])
+    await checked([
+      '-f',
+      path(`${name}.yaml`),
+      '--prices',
+      path('prices.yaml'),
+      '--plain',
+      '--db',
+      db,
+    ])
     experiments.set(name, await reopen(undefined, { db }))
   }
-  const entries = names.map((name) => `  ${name}: {experiment: ${experiments.get(name)!.record.id}, demand: {trace: ${name}.csv}}`)
-  writeFileSync(path('fleet.yaml'), `gpus: {${gpu}: {count: 2, price: ${pricePerHour}}}\nheadroom: 15%\nmodels:\n${entries.join('\n')}\n`)
-  const said = JSON.parse(await checked(['fleet', '-f', path('fleet.yaml'), '--json', '--db', db, '--solver-time', '10s'])) as Said
+  const entries = names.map(
+    (name) =>
+      `  ${name}: {experiment: ${experiments.get(name)!.record.id}, demand: {trace: ${name}.csv}}`,
+  )
+  writeFileSync(
+    path('fleet.yaml'),
+    `gpus: {${gpu}: {count: 2, price: ${pricePerHour}}}\nheadroom: 15%\nmodels:\n${entries.join('\n')}\n`,
+  )
+  const said = JSON.parse(
+    await checked([
+      'fleet',
+      '-f',
+      path('fleet.yaml'),
+      '--json',
+      '--db',
+      db,
+      '--solver-time',
+      '10s',
+    ]),
+  ) as Said
   const placements = said.gpus.flatMap(({ slices }, i) =>
     slices.flatMap(({ slice, model, configuration, rateRps }) =>
       model === undefined
@@ -118,13 +152,19 @@ export async function playedFleet(folder: string, run: Run): Promise<PlayedFleet
   )
   return {
     models: names.map((name) => ({
-      ...{ name, sloMs: models[name].sloMs, percentile, trace: readFileSync(path(`${name}.csv`), 'utf8') },
+      ...{
+        name,
+        sloMs: models[name].sloMs,
+        percentile,
+        trace: readFileSync(path(`${name}.csv`), 'utf8'),
+      },
       experiment: experiments.get(name)!,
       placements: placements.flatMap(({ model, placement }) => (model === name ? [placement] : [])),
     })),
     gpus: said.gpus.map(({ slices }) => slices.map(({ slice }) => slice)),
     saidPerHour: said.pricePerHour,
-    countedPerHour: new Set(placements.map(({ placement }) => placement.gpuNumber)).size * pricePerHour,
+    countedPerHour:
+      new Set(placements.map(({ placement }) => placement.gpuNumber)).size * pricePerHour,
   }
 }
 

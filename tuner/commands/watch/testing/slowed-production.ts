@@ -1,4 +1,7 @@
-/** Requests to the emulated predictor that an experiment recommends, in virtual time: as fast as its trials had it, then slower. */
+/**
+ * Requests to the emulated predictor that an experiment recommends, in virtual time: as fast as its
+ * trials had it, then slower.
+ */
 import { simulatedBackend } from '../../../backends/simulated-backend.ts'
 import { reopen } from '../../reopened.ts'
 
@@ -15,16 +18,31 @@ export interface Part {
 }
 
 /** In order of their answers. @param startS when the first part begins, seconds since 1970 */
-export async function playedRequests(db: string, rateRps: number, startS: number, parts: readonly Part[]): Promise<PlayedRequest[]> {
+export async function playedRequests(
+  db: string,
+  rateRps: number,
+  startS: number,
+  parts: readonly Part[],
+): Promise<PlayedRequest[]> {
   const { experiment, recommendation } = await reopen(undefined, { db })
   const { signal } = new AbortController()
-  const predictor = await simulatedBackend(experiment).launcher.launch(recommendation.best!.configuration, 1, signal)
+  const predictor = await simulatedBackend(experiment).launcher.launch(
+    recommendation.best!.configuration,
+    1,
+    signal,
+  )
   if (predictor.target.kind !== 'virtual') throw new TypeError('not a predictor in virtual time')
   const { server } = predictor.target
   let fromS = startS
   return parts.flatMap(({ hours, slowness }, i) => {
-    // A server whose every step takes s times as long is the same one in time that is stretched by s.
-    const load = { kind: 'open', rateRps: rateRps * slowness, arrivals: { kind: 'poisson' }, seed: 7 + i } as const
+    // A server whose every step takes s times as long is the same one in time that is stretched by
+    // s.
+    const load = {
+      kind: 'open',
+      rateRps: rateRps * slowness,
+      arrivals: { kind: 'poisson' },
+      seed: 7 + i,
+    } as const
     const { sentMs, latencyMs } = server.play({ ...load, durationS: (hours * 3600) / slowness })
     const from = fromS
     fromS += hours * 3600
