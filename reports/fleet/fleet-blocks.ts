@@ -6,7 +6,6 @@ import type { Compared } from './comparisons.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
 import { type Filled, lowPriorityJson } from './low-priority.ts'
-import type { Migration } from './migration.ts'
 import { hourSpans, hoursSaid, type OverDay } from './over-day.ts'
 import {
   type FleetModel,
@@ -203,12 +202,11 @@ export const fleetJson = (
   all: FleetPlan,
   fleet: readonly FleetModel[],
   sensitivity: Sensitivity,
-  migration?: Migration,
   filled: readonly Filled[] = [],
 ): string => {
   const { atPeaks, byHour, hoursRps: _, turning: __, atRises, rules, mixes, ...plan } = all
   const { spared, apart } = rules
-  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(atRises.length > 0 && { atRises }), ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(migration && { migration }), ...(filled.length > 0 && { lowPriority: lowPriorityJson(filled) }) }, null, 2)}\n`
+  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(atRises.length > 0 && { atRises }), ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(filled.length > 0 && { lowPriority: lowPriorityJson(filled) }) }, null, 2)}\n`
 }
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({

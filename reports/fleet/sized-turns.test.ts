@@ -13,8 +13,6 @@ import { unroutedRps } from './buckets.ts'
 import { estimatedModel } from './estimated-rates.ts'
 import { fleetBlocks, fleetJson } from './fleet-blocks.ts'
 import { type FleetPlan, planFleet } from './fleet-plan.ts'
-import { planMigration } from './migration.ts'
-import { blocksOf } from './migration-places.ts'
 import { peaksOver } from './over-day.ts'
 import {
   type FleetModel,
@@ -26,7 +24,6 @@ import {
 } from './packing.ts'
 import { type Placement, placementsOf } from './placements.ts'
 import { routingComment } from './routing-blocks.ts'
-import { askedOver, leadStepsOf } from './turning.ts'
 
 const kindOf = (name: string, pricePerHour: number): GpuKind => ({
   name,
@@ -216,19 +213,6 @@ test('where fewer replicas are there its requests go other ways, and it is said 
   expect(pictures.join()).toMatch(
     /H100 1: whole chat 6:45-20:00, jobs 20:45-6:00, 100 % busy at most/,
   )
-  // The way there from today's, with a GPU to spare: nothing is short, as it is not in the end.
-  const today = blocksOf([
-    { kind: 'H100', slots: [{ slice: whole, model: 'chat', segment: { ...on('H100', 20) } }] },
-    { kind: 'H100', slots: [{ slice: whole, model: 'jobs', segment: on('H100', 10) }] },
-  ])
-  const turnOf = (name: string) => ({
-    lead: leadStepsOf(turning),
-    askedAt: plan.turning!.find((model) => model.name === name)!.overDay!.askedAt,
-  })
-  const asked = new Map(models.map((model) => [model.name, askedOver(model, 'UTC')]))
-  const { steps } = planMigration(today, blocksOf(plan.atPeaks.gpus, turnOf), () => 9, asked)
-  expect(steps.flatMap(({ short }) => short)).toEqual([])
-  expect(steps.at(-1)!.gpusInUse).toEqual({ H100: 1, L4: 1 })
   const commentOf = (gpu: string) => {
     const { segment } = placementsOf(plan.atPeaks.gpus, () => []).find(
       (one) => one.model === 'chat' && one.segment.gpu === gpu,

@@ -9,7 +9,6 @@ import {
   type OverDay,
   overDayOf,
   peaksOver,
-  stepSeconds,
   stepsOfDay,
 } from './over-day.ts'
 import { FleetError, type FleetModel, slackOf } from './packing.ts'
@@ -76,16 +75,6 @@ export function turningOver(
   })
   return { turning, atRises }
 }
-
-/** What is asked of a model in each step of its day, what comes after it has left not counted. */
-export const askedOver = (
-  { demand, turning }: FleetModel & { readonly demand: Demand },
-  timezone: string,
-): number[] => endedEarly(peaksOver(demand, stepsOfDay, timezone), turning?.endsEarlyS ?? 0)
-
-/** Steps of the day for which one that takes turns has its slice before it serves. */
-export const leadStepsOf = (turning: FleetModel['turning']): number =>
-  turning ? Math.ceil((turning.loadS + handOverS) / stepSeconds - 1e-9) : 0
 
 const sumOf = (rates: readonly number[]): number => rates.reduce((sum, rps) => sum + rps, 0)
 

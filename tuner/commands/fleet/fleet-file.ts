@@ -29,7 +29,6 @@ import { duration, share } from '../../experiment/schema/schema-parts.ts'
 import { UnitError } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { classesSchema, type LlmEntry, llmSchema } from './request-sizes.ts'
-import { type TodayEntry, todaySchema } from './today.ts'
 
 const positive = z.number().positive()
 /** A value as some function of this product reads it. */
@@ -227,7 +226,6 @@ const fleet = z
     headroom: share
       .refine((part) => part < 1, 'all of a replica kept free leaves nothing to serve with')
       .default(0),
-    today: todaySchema(gpuName).optional(),
     timezone: z
       .string()
       .refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'")
@@ -313,8 +311,6 @@ export interface FleetFile {
   readonly pairs?: { readonly path: string; readonly measured: readonly MeasuredSlowdown[] }
   /** Of its hours. */
   readonly timezone: string
-  /** What runs now, by model. */
-  readonly today?: Readonly<Record<string, readonly TodayEntry[]>>
   /** GPUs of a node, of a kind. */
   readonly perNode: (kind: string) => number
 }
@@ -407,7 +403,6 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     headroom: given.headroom,
     timezone: given.timezone,
     ...(pairs && { pairs }),
-    ...(given.today && { today: given.today }),
     perNode: (kind) => sizes.get(kind) ?? 1,
   }
 }

@@ -11,7 +11,6 @@ import { CliBox, type CliResult } from '../../testing/run-cli.ts'
 import { readFleetFile } from './fleet-file.ts'
 import { fleetFiles } from './fleet-files.ts'
 import { turningOf } from './model-source.ts'
-import { todayBlocks } from './today.ts'
 
 let folder: string
 beforeAll(() => {
@@ -205,10 +204,6 @@ test('the files that it hands over are valid; what is not written, or was there 
         path,
       ).toEqual([])
     const document = await box.run(['fleet', '-f', 'fleet.yaml', '--out', 'fleet.md'])
-    expect(
-      JSON.parse(readFileSync(join(box.folder, 'out', 'fleet.json'), 'utf8')).migration.steps
-        .length,
-    ).toBeGreaterThan(0)
     expect(document).toMatchObject({ code: 0, stdout: 'fleet.md\n', stderr: '' })
     expect((await box.run(['fleet', '-f', 'fleet.yaml', '--target', 'kserve'])).stderr).toContain(
       'name a folder',
@@ -457,51 +452,4 @@ test('a replica that no node has GPUs for is not written, and says what would he
   expect(leftOut).toEqual([
     'a-4x-a100-80gb: a replica stands on 4 GPUs, and a node has 2 (say how many it has: gpus: {A100-80GB: {perNode: 4}})',
   ])
-})
-
-describe('what runs today', () => {
-  const segment = (slice: string, rateRps: number) => ({
-    gpu: 'A100-80GB',
-    slice,
-    gpus: 1,
-    rateRps,
-    label: '',
-  })
-  const models = [
-    { name: 'a', segments: [segment('1g.10gb', 10), segment('3g.40gb', 40)] },
-    { name: 'b', segments: [] },
-  ]
-  const today = (text: string) =>
-    todayBlocks(
-      fileOf(`gpus: {A100-80GB: }\nmodels: {a: {table: a.csv, demand: 5}}\ntoday: ${text}\n`)
-        .today!,
-      models,
-    )
-
-  test('stands on as few GPUs as its slices fit on, at the rate that is said or was measured', () => {
-    const blocks = today(
-      '{a: [{gpu: A100-80GB, slice: 1g.10gb, replicas: 3}, {gpu: A100-80GB, slice: 3g.40gb, replicas: 2, rate: 33}], b: {gpu: L4, gpus: 2, replicas: 2, rate: 5}}',
-    )
-    expect(
-      blocks.map(({ kind, gpus, places }) => [
-        kind,
-        gpus,
-        places.map(({ slice, replica }) => `${replica!.model} ${slice} ${replica!.rateRps}`),
-      ]),
-    ).toEqual([
-      ['L4', 2, ['b whole 5']],
-      ['L4', 2, ['b whole 5']],
-      ['A100-80GB', 1, ['a 3g.40gb 33', 'a 3g.40gb 33']],
-      ['A100-80GB', 1, ['a 1g.10gb 10', 'a 1g.10gb 10', 'a 1g.10gb 10']],
-    ])
-  })
-
-  test.each([
-    ['{c: {gpu: L4, replicas: 1}}', 'c is no model of this fleet'],
-    ['{a: {gpu: L4, slice: 1g.5gb, replicas: 1}}', "a L4 has no slice '1g.5gb'"],
-    ['{a: {gpu: L4, replicas: 1}}', 'what a replica of a carries on L4 was not measured'],
-    ['{a: {gpu: L4, replicas: 0}}', 'today.a'],
-  ])('%s is refused', (text, message) => {
-    expect(() => today(text)).toThrow(message)
-  })
 })

@@ -14,9 +14,6 @@ import {
   lowPriorityBlocks,
 } from '../../../reports/fleet/low-priority.ts'
 import { type MeasuredPair, readPairs, withPairs } from '../../../reports/fleet/measured-pairs.ts'
-import { type Migration, planMigration } from '../../../reports/fleet/migration.ts'
-import { migrationBlocks } from '../../../reports/fleet/migration-blocks.ts'
-import { blocksOf } from '../../../reports/fleet/migration-places.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
 import {
@@ -25,7 +22,6 @@ import {
   sensitivityBlocks,
   sensitivityOf,
 } from '../../../reports/fleet/sensitivity.ts'
-import { askedOver, leadStepsOf } from '../../../reports/fleet/turning.ts'
 import { percent, writing } from '../../../reports/format.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
 import type { Block } from '../../../reports/report/document/blocks.ts'
@@ -49,7 +45,6 @@ import {
 } from './fleet-file.ts'
 import { type FleetFiles, fleetFiles } from './fleet-files.ts'
 import { type ModelSource, measuredSource, openSource, turningOf } from './model-source.ts'
-import { todayBlocks } from './today.ts'
 
 export interface FleetFlags {
   readonly file: string
@@ -120,7 +115,6 @@ export async function fleet(flags: FleetFlags): Promise<number> {
       ? await packed(file.rules)
       : await packedAsMeasured(flags.measurePairs, file, packed)
   if (plan === 'interrupted') return exitCodes.interrupted
-  const migration = file.today && migrationTo(plan, file, models)
   const sensitivity = await sensitivityOf(
     plan,
     plan.turning ?? models,
@@ -141,12 +135,10 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     models,
     filled,
     sensitivity,
-    ...(migration && { migration }),
     blocks: (pictured) => [
       ...fleetBlocks(plan, models, file.headroom, pictured),
       ...lowPriorityBlocks(filled),
       ...sensitivityBlocks(sensitivity, plan),
-      ...(migration ? migrationBlocks(migration) : []),
     ],
   }
   if (folder !== undefined)
@@ -255,38 +247,11 @@ function loosenedOf(
 /** Targets of a cluster that deploy whatever was measured. */
 const clusterTargets = ['kubernetes', 'kserve'] as const satisfies readonly SpecTargetName[]
 
-/** From what runs today, without a break at the rates that are asked, nothing kept free. */
-function migrationTo(
-  { atPeaks, hoursRps, turning, atRises }: FleetPlan,
-  { today = {}, kinds, headroom, timezone }: FleetFile,
-  models: readonly (FleetModel & { readonly demand: Demand })[],
-): Migration {
-  const asked = new Map(
-    models.map((model, i) => [
-      model.name,
-      turning ? askedOver(model, timezone) : hoursRps[i]!.map((rps) => rps * (1 - headroom)),
-    ]),
-  )
-  const turnOf = (name: string) => {
-    const of = turning?.find((model) => model.name === name)
-    return {
-      lead: atRises.some(({ model }) => model === name) ? 0 : leadStepsOf(of?.turning),
-      askedAt: of?.overDay?.askedAt,
-    }
-  }
-  const limitOf = (kind: string) => {
-    const known = kinds.find(({ name }) => name === kind)
-    return known ? (known.count ?? Number.POSITIVE_INFINITY) : 0
-  }
-  return planMigration(todayBlocks(today, models), blocksOf(atPeaks.gpus, turnOf), limitOf, asked)
-}
-
 interface Found {
   readonly plan: FleetPlan
   readonly models: readonly FleetModel[]
   readonly filled: readonly Filled[]
   readonly sensitivity: Sensitivity
-  readonly migration?: Migration
   /** @param pictured with every GPU drawn */
   readonly blocks: (pictured?: boolean) => readonly Block[]
 }
@@ -324,6 +289,5 @@ const forms: Readonly<Record<string, (found: Found) => string>> = {
   '.txt': ({ blocks }) => toText(blocks()),
   '.md': ({ blocks }) => toMarkdown(blocks()),
   '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
-  '.json': ({ plan, models, sensitivity, migration, filled }) =>
-    fleetJson(plan, models, sensitivity, migration, filled),
+  '.json': ({ plan, models, sensitivity, filled }) => fleetJson(plan, models, sensitivity, filled),
 }

@@ -2,7 +2,7 @@
 export const fleetSeeds = {
   files: [
     `gpus:\n  A100-80GB: {count: 8}\n  L4:\nmodels:\n  bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}\n  resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}\nheadroom: 10%\nspare: 1\napart: [[bert, resnet50]]\n`,
-    `gpus: {A100-80GB: {perNode: 4}}\nmodels:\n  bert: {table: bert.csv, slo: 200ms, demand: 20, image: 'x:1', port: 9000, health: /h}\ntimezone: Europe/Berlin\ntoday:\n  bert: [{gpu: A100-80GB, slice: 2g.20gb, replicas: 3, rate: 60}, {gpu: T4, gpus: 2, replicas: 1}]\n`,
+    `gpus: {A100-80GB: {perNode: 4}}\nmodels:\n  bert: {table: bert.csv, slo: 200ms, demand: 20, image: 'x:1', port: 9000, health: /h}\ntimezone: Europe/Berlin\n`,
     `gpus: {L4: {mps: true}, H100: }\nmodels:\n  a: {llm: {model: llama-3.1-8b, inputTokens: 300, outputTokens: 100..300, settings: {maxNumSeqs: 64}}, slo: p90 tpot<80ms, demand: 20}\n  c: {table: c.csv, builtin: bert, demand: 9}\n  b: {classes: {short: {share: 70%, table: s.csv}, long: {share: 30%, experiment: long-1, slo: 2s}}, demand: 5}\n`,
     `gpus: {L4: }\nturns: byHour\nendsEarly: 15m\nmodels:\n  a: {table: a.csv, slo: 2s, demand: '0-8:0, 8-24:5', load: 1m30s}\n  b: {table: b.csv, slo: 30s, demand: 0.01, turns: onDemand, load: 90s, wake: 1500ms}\n  c: {experiment: c-1, demand: 3, turns: never}\n`,
   ],
