@@ -5,7 +5,6 @@ import { type Block, heading, list, paragraph, table } from '../report/document/
 import type { Compared } from './comparisons.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
-import { type Filled, lowPriorityJson } from './low-priority.ts'
 import { hourSpans, hoursSaid, type OverDay } from './over-day.ts'
 import {
   type FleetModel,
@@ -18,7 +17,6 @@ import {
 import { type Placement, placementsOf } from './placements.ts'
 import { mixBlocks, mixesJson } from './routing-blocks.ts'
 import { inMemoryOver, poolOf } from './rules.ts'
-import { type Sensitivity, sensitivityJson } from './sensitivity.ts'
 import { sharesGpus, sharingBlocks } from './sharing-blocks.ts'
 import { takesTurnsIn, turnBlocks, turnsJson, turnsOn } from './turn-blocks.ts'
 
@@ -198,15 +196,10 @@ function carriedByHour(model: string, { gpus }: Packing, pool?: string): number[
   )
 }
 
-export const fleetJson = (
-  all: FleetPlan,
-  fleet: readonly FleetModel[],
-  sensitivity: Sensitivity,
-  filled: readonly Filled[] = [],
-): string => {
+export const fleetJson = (all: FleetPlan, fleet: readonly FleetModel[]): string => {
   const { atPeaks, byHour, hoursRps: _, turning: __, atRises, rules, mixes, ...plan } = all
   const { spared, apart } = rules
-  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(atRises.length > 0 && { atRises }), ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }), sensitivity: sensitivityJson(sensitivity), ...(filled.length > 0 && { lowPriority: lowPriorityJson(filled) }) }, null, 2)}\n`
+  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(atRises.length > 0 && { atRises }), ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }) }, null, 2)}\n`
 }
 
 const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({

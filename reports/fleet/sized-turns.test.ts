@@ -157,7 +157,7 @@ test('a language model leaves its GPUs to others at night; the same parts of its
   expect(text).toContain('no packing of these costs less')
   // What the table of routes says, and the file.
   expect(text).toMatch(/requests +of all +rate +2 on L4 +1 on H100/)
-  const json = JSON.parse(fleetJson(plan, [chat, jobs], { changes: [], loosened: 0, untried: 0 }))
+  const json = JSON.parse(fleetJson(plan, [chat, jobs]))
   expect(
     json.mixes[0].pools.map(({ gpu, replicas }: { gpu: string; replicas: number }) => [
       gpu,
@@ -195,7 +195,7 @@ test('where fewer replicas are there its requests go other ways, and it is said 
   const text = toText(fleetBlocks(plan, models, 0, true))
   expect(text).toContain('requests of chat go other ways at other hours, as is said below')
   expect(text).toMatch(/in hours +of the highest rate.*\n20:00-7:00 +8.3 %.*\n7:00-20:00 +100 %/)
-  const json = JSON.parse(fleetJson(plan, models, { changes: [], loosened: 0, untried: 0 }))
+  const json = JSON.parse(fleetJson(plan, models))
   expect(json.mixes[0].levels.map(({ hours }: { hours: string }) => hours)).toEqual([
     '20:00-7:00',
     '7:00-20:00',

@@ -117,7 +117,7 @@ describe('by the hours', () => {
       [806.6, 149.4],
       [0, 298.8],
     ])
-    const json = JSON.parse(fleetJson(plan, models, { changes: [], loosened: 0, untried: 0 }))
+    const json = JSON.parse(fleetJson(plan, models))
     expect(json.gpus[0].slices[0].inTurns[1]).toEqual({
       model: 'night',
       configuration: '',

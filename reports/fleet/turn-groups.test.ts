@@ -94,9 +94,7 @@ describe('as requests come', () => {
     expect(two.text).toContain('whole: a, b, c in turns, loaded as requests come, 2 in memory')
     expect(two.text).toContain('whose SLO leaves most time to wait leaves first')
     expect(three.text).toContain('whole: a, b, c in turns, all in memory')
-    const { gpus } = JSON.parse(
-      fleetJson(two.plan, models(7000), { changes: [], loosened: 0, untried: 0 }),
-    )
+    const { gpus } = JSON.parse(fleetJson(two.plan, models(7000)))
     expect(gpus[0].slices[0]).toMatchObject({ inMemoryAtOnce: 2, together: pairs, leaving })
   })
 

@@ -3,14 +3,7 @@
  * it.
  */
 import type { Demand } from '../plan/demand.ts'
-import {
-  beginsAt,
-  endedEarly,
-  type OverDay,
-  overDayOf,
-  peaksOver,
-  stepsOfDay,
-} from './over-day.ts'
+import { beginsAt, endedEarly, type OverDay, overDayOf, peaksOver, stepsOfDay } from './over-day.ts'
 import { FleetError, type FleetModel, slackOf } from './packing.ts'
 import { partForLoads, type Waits, waitsAtRises } from './waits.ts'
 

@@ -7,7 +7,7 @@ import { chosenServers } from '../figures.ts'
 import { disruptionBudget, labelsOf, leastReplicas } from './available.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile } from './manifest.ts'
 import { podStorage, storageOf } from './model-storage.ts'
-import { cronScaled, placedNotes, placedStrategy, priorityOf } from './placed.ts'
+import { cronScaled, placedNotes, placedStrategy } from './placed.ts'
 import { fileMounts } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { type PodParts, podNotes, podTemplate, portsOf } from './pod-template.ts'
@@ -53,7 +53,7 @@ function kubernetesSpec(
   const container = wholeContainer(serving, backend)
   const storage = podStorage(serving.pod ? undefined : storageOf(serving))
   const files = fileMounts(serving, serving.pod ? [] : container.files)
-  const several = leastReplicas(serving, scaler !== 'none') > 1 && !serving.placed?.lowPriority
+  const several = leastReplicas(serving, scaler !== 'none') > 1
   const parts = {
     container,
     storage,
@@ -108,7 +108,7 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
       selector: { matchLabels: labels },
       progressDeadlineSeconds: serving.held.progressSeconds,
       template: serving.pod
-        ? ownTemplate(serving.pod, labels, priorityOf(serving))
+        ? ownTemplate(serving.pod, labels)
         : podTemplate(serving, parts, labels),
     },
   }
@@ -118,7 +118,6 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
 function ownTemplate(
   { metadata, spec }: OwnPod,
   labels: Readonly<Record<string, string>>,
-  more: Manifest,
 ): Manifest {
   // What names one pod has no place in a template.
   const {
@@ -129,7 +128,7 @@ function ownTemplate(
   } = (metadata ?? {}) as { labels?: Manifest; name?: unknown; namespace?: unknown }
   return {
     metadata: { ...rest, labels: { ...own, ...labels } },
-    spec: { ...(spec as Manifest), ...more },
+    spec: spec as Manifest,
   }
 }
 

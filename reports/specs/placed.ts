@@ -77,24 +77,6 @@ export const placedStrategy: Manifest = {
 export const roomNote =
   'the fleet has room for exactly these replicas: an update ends one before the next begins, and nothing else may ask for these slices'
 
-const lowPriority = 'tune-fleet-low'
-
-/**
- * Below what a cluster autoscaler brings nodes for (its cutoff is -10), and it puts out nobody
- * itself.
- */
-export const lowPriorityClass: Manifest = {
-  apiVersion: 'scheduling.k8s.io/v1',
-  kind: 'PriorityClass',
-  metadata: { name: lowPriority },
-  value: -100,
-  preemptionPolicy: 'Never',
-}
-
-/** A field of a pod's spec. */
-export const priorityOf = ({ placed }: Serving): Manifest =>
-  placed?.lowPriority ? { priorityClassName: lowPriority } : {}
-
 /**
  * What the reader of a placed deployment must know. @param scaled its replicas follow the hours, by
  * KEDA
@@ -102,10 +84,6 @@ export const priorityOf = ({ placed }: Serving): Manifest =>
 export function placedNotes(serving: Serving, scaled: boolean): string[] {
   const { placed } = serving
   if (placed === undefined) return []
-  if (placed.lowPriority)
-    return [
-      `of low priority (${lowPriority} of priority.yaml): as many run as have a free slice, the others are pending; a model that wants its slice back puts one out within ${serving.held.graceSeconds} s, with what it has under way`,
-    ]
   const together = placed.claim
     ? [
         placed.mps

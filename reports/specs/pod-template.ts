@@ -7,7 +7,6 @@ import { lastingOverZones, lifecycle, scrapeAnnotations } from './available.ts'
 import { laidOver, overlayNotes } from './laid-over.ts'
 import type { Manifest } from './manifest.ts'
 import type { podStorage } from './model-storage.ts'
-import { priorityOf } from './placed.ts'
 import { environment, type fileMounts, placement, probes, resourcesBlock, scratch } from './pod.ts'
 import { specGpus } from './pod-gpus.ts'
 import { secretNotes } from './secret-variables.ts'
@@ -49,7 +48,6 @@ export function podTemplate(
     metadata: { labels, ...(Object.keys(annotations).length > 0 ? { annotations } : {}) },
     spec: {
       ...lastingOverZones(serving, labels, parts.several),
-      ...priorityOf(serving),
       ...placement(serving, gpu, labels),
       ...(storage.initContainers.length > 0 ? { initContainers: storage.initContainers } : {}),
       containers: [

@@ -112,8 +112,6 @@ export interface Placed {
   readonly inTurns?: readonly number[]
   /** None is up until this proxy, of that name, asks for it. */
   readonly onDemand?: string
-  /** It takes what the others leave, and is put out for them. */
-  readonly lowPriority?: true
   /**
    * The claim, by dynamic resource allocation, on the GPU that it has together with other models.
    */

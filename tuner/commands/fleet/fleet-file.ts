@@ -171,37 +171,6 @@ const model = z
         })
     },
   )
-/** Work of low priority: what was measured of it, and how much of it a day is to bring. */
-const batchJob = z
-  .strictObject({
-    ...{
-      experiment: model.shape.experiment,
-      table: model.shape.table,
-      gpu: model.shape.gpu,
-      slo: model.shape.slo,
-    },
-    ...{
-      image: model.shape.image,
-      port: model.shape.port,
-      health: model.shape.health,
-      modelUri: model.shape.modelUri,
-    },
-    perDay: positive,
-  })
-  .superRefine(({ experiment, table, slo }, context) => {
-    if ((experiment === undefined) === (table === undefined))
-      context.addIssue({
-        code: 'custom',
-        message: 'needs what was measured of it: experiment: ID or table: FILE.csv (one of them)',
-      })
-    if (slo !== undefined && !isPlain(slo))
-      context.addIssue({
-        code: 'custom',
-        path: ['slo'],
-        message: 'is a p99 of whole answers, such as 10m',
-      })
-  })
-
 /** It stands in the comments of manifests, and in tables. */
 const isLine = (name: string): boolean => name.trim() !== '' && !/\p{Cc}/u.test(name)
 
@@ -217,7 +186,6 @@ const fleet = z
         ),
     ),
     models: z.record(z.string(), model),
-    batch: z.record(z.string(), batchJob).default({}),
     spare: spare.default(0),
     turns: turns.default('never'),
     endsEarly: duration.optional(),
@@ -231,14 +199,7 @@ const fleet = z
       .refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'")
       .default('UTC'),
   })
-  .superRefine(({ models, batch, apart }, context) => {
-    for (const name of Object.keys(batch).filter((one) => one in models || !isLine(one)))
-      context.addIssue({
-        code: 'custom',
-        path: ['batch', name],
-        message: 'has a name of its own, one line of text',
-        input: name,
-      })
+  .superRefine(({ models, apart }, context) => {
     for (const name of Object.keys(models).filter((one) => !isLine(one)))
       context.addIssue({
         code: 'custom',
@@ -293,18 +254,11 @@ export interface FleetModelEntry {
   readonly server?: string
 }
 
-/** Work of low priority. */
-export type BatchEntry = Omit<FleetModelEntry, 'demand' | 'classes' | 'llm'> & {
-  /** Requests, or steps. */
-  readonly perDay: number
-}
-
 export interface FleetFile {
   /** Where it stands: paths in it are relative to that. */
   readonly folder: string
   readonly kinds: readonly GpuKind[]
   readonly models: readonly FleetModelEntry[]
-  readonly batch: readonly BatchEntry[]
   readonly headroom: number
   readonly rules: Rules
   /** Slowdowns under MPS that are known, and where they stand. */
@@ -393,12 +347,6 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     folder: dirname(path),
     kinds,
     models,
-    batch: Object.entries(given.batch).map(
-      ([name, { slo, gpu: on, table, experiment, ...rest }]) => ({
-        ...{ name, ...rest },
-        ...sourceOf(path, kinds)({ table, experiment, gpu: on, slo: slo?.limitMs }),
-      }),
-    ),
     rules,
     headroom: given.headroom,
     timezone: given.timezone,

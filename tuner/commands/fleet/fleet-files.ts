@@ -4,7 +4,6 @@
  */
 import { basename, join } from 'node:path'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
-import type { Filled } from '../../../reports/fleet/low-priority.ts'
 import { migLayoutsYaml, nodeLayouts } from '../../../reports/fleet/node-layouts.ts'
 import { type FleetModel, type PackedGpu, whole } from '../../../reports/fleet/packing.ts'
 import { type Placement, placementsOf } from '../../../reports/fleet/placements.ts'
@@ -19,13 +18,11 @@ import { tableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
-import { yamlOf } from '../../../reports/specs/manifest.ts'
-import { lowPriorityClass } from '../../../reports/specs/placed.ts'
 import { dnsLabel, mostOfLabel, type Placed, type Serving } from '../../../reports/specs/serving.ts'
 import { SpecError } from '../../../reports/specs/spec-error.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
-import type { BatchEntry, FleetFile, FleetModelEntry } from './fleet-file.ts'
+import type { FleetFile, FleetModelEntry } from './fleet-file.ts'
 import type { ModelSource } from './model-source.ts'
 
 export interface FleetFiles {
@@ -38,7 +35,7 @@ const unpinned =
   'on which GPU each replica stands. spare: and apart: hold as the plan places them, and a cluster gives a pod any free slice of its kind: hold its places against the table of GPUs'
 
 interface Deployable {
-  readonly entry: FleetModelEntry | BatchEntry
+  readonly entry: FleetModelEntry
   readonly source: ModelSource
 }
 
@@ -57,10 +54,6 @@ export async function fleetFiles(
   { headroom, perNode, timezone, kinds }: FleetFile,
   models: readonly Deployable[],
   target: SpecTargetName,
-  batch: { readonly jobs: readonly Deployable[]; readonly filled: readonly Filled[] } = {
-    jobs: [],
-    filled: [],
-  },
 ): Promise<FleetFiles> {
   const { atPeaks, hoursRps, rules, turning } = plan
   const layouts = nodeLayouts(atPeaks.gpus, perNode)
@@ -83,20 +76,13 @@ export async function fleetFiles(
       longestS: waits.longestS,
     })),
   )
-  const filling = batch.filled.flatMap(({ name, places }) =>
-    places.map(
-      ({ segment, replicas }): Placement => ({ model: name, segment, replicas, share: 1 }),
-    ),
-  )
-  const all: readonly Placement[] = [...placements, ...swapped.flat(), ...filling]
+  const all: readonly Placement[] = [...placements, ...swapped.flat()]
   const names = deploymentNames(all)
   const files: { path: string; text: string }[] = []
   const leftOut: string[] = []
   if (rules.spared.size > 0 || rules.apart.length > 0) leftOut.push(unpinned)
   const deployed = async (placement: Placement, placed: Placed): Promise<Deployed> => {
-    const { entry, source } = [...models, ...batch.jobs].find(
-      (one) => one.entry.name === placement.model,
-    )!
+    const { entry, source } = models.find((one) => one.entry.name === placement.model)!
     const overDay = turning?.find(({ name }) => name === placement.model)?.overDay
     const name = names[all.indexOf(placement)]!
     const serving = servingOf(
@@ -181,19 +167,6 @@ export async function fleetFiles(
       },
     )
   }
-  for (const placement of filling)
-    await orLeftOut(names[all.indexOf(placement)]!, async () => {
-      if (target !== 'kubernetes')
-        throw new SpecError(
-          `it is put out for others by its pods' priority, and ${target} keeps its replicas`,
-          'use --target kubernetes',
-        )
-      return (
-        await deployed(placement, { replicas: placement.replicas, lowPriority: true, timezone })
-      ).files
-    })
-  if (filling.length > 0 && target === 'kubernetes')
-    files.push({ path: 'priority.yaml', text: yamlOf(lowPriorityClass) })
   const cuts = migLayoutsYaml(layouts, perNode)
   return {
     files: [
@@ -260,7 +233,7 @@ function mustSwap(
 }
 
 function servingOf(
-  entry: FleetModelEntry | BatchEntry,
+  entry: FleetModelEntry,
   source: ModelSource,
   { segment }: Placement,
   name: string,
@@ -268,8 +241,7 @@ function servingOf(
   placed: Placed,
   gpusOfNode: number,
 ): Serving {
-  const { image, port, health, modelUri } = entry
-  const { classes, llm }: Pick<FleetModelEntry, 'classes' | 'llm'> = 'demand' in entry ? entry : {}
+  const { image, port, health, modelUri, classes, llm } = entry
   if (segment.gpus > gpusOfNode)
     throw new SpecError(
       `a replica stands on ${segment.gpus} GPUs, and a node has ${gpusOfNode}`,

@@ -7,21 +7,9 @@ import { extname, join, resolve, sep } from 'node:path'
 import { fleetBlocks, fleetJson } from '../../../reports/fleet/fleet-blocks.ts'
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
 import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
-import {
-  type BatchJob,
-  type Filled,
-  fillValleys,
-  lowPriorityBlocks,
-} from '../../../reports/fleet/low-priority.ts'
 import { type MeasuredPair, readPairs, withPairs } from '../../../reports/fleet/measured-pairs.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
 import type { Rules } from '../../../reports/fleet/rules.ts'
-import {
-  type LoosenedOf,
-  type Sensitivity,
-  sensitivityBlocks,
-  sensitivityOf,
-} from '../../../reports/fleet/sensitivity.ts'
 import { percent, writing } from '../../../reports/format.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
 import type { Block } from '../../../reports/report/document/blocks.ts'
@@ -37,14 +25,9 @@ import { sayInPassing } from '../../render/passing-line.ts'
 import { interruptible } from '../../signals.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
-import {
-  type BatchEntry,
-  type FleetFile,
-  type FleetModelEntry,
-  readFleetFile,
-} from './fleet-file.ts'
+import { type FleetFile, type FleetModelEntry, readFleetFile } from './fleet-file.ts'
 import { type FleetFiles, fleetFiles } from './fleet-files.ts'
-import { type ModelSource, measuredSource, openSource, turningOf } from './model-source.ts'
+import { type ModelSource, openSource, turningOf } from './model-source.ts'
 
 export interface FleetFlags {
   readonly file: string
@@ -101,11 +84,6 @@ export async function fleet(flags: FleetFlags): Promise<number> {
       source,
     })
   }
-  const jobs: (BatchJob & { readonly entry: BatchEntry; readonly source: ModelSource })[] = []
-  for (const entry of file.batch) {
-    const source = await measuredSource(entry, flags.db)
-    jobs.push({ name: entry.name, segments: source.segments, perDay: entry.perDay, entry, source })
-  }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
   const packed = (rules: Rules) =>
@@ -115,34 +93,14 @@ export async function fleet(flags: FleetFlags): Promise<number> {
       ? await packed(file.rules)
       : await packedAsMeasured(flags.measurePairs, file, packed)
   if (plan === 'interrupted') return exitCodes.interrupted
-  const sensitivity = await sensitivityOf(
-    plan,
-    plan.turning ?? models,
-    file.kinds,
-    loosenedOf(models, flags.db, file),
-    seconds * sensitivityShare,
-    (what) => sayInPassing(`what if: ${what}`),
-  )
   sayInPassing('')
-  const filled = fillValleys(
-    jobs,
-    plan,
-    models.map(({ name }) => name),
-    file.kinds,
-  )
   const found: Found = {
     plan,
     models,
-    filled,
-    sensitivity,
-    blocks: (pictured) => [
-      ...fleetBlocks(plan, models, file.headroom, pictured),
-      ...lowPriorityBlocks(filled),
-      ...sensitivityBlocks(sensitivity, plan),
-    ],
+    blocks: (pictured) => fleetBlocks(plan, models, file.headroom, pictured),
   }
   if (folder !== undefined)
-    await handOver(folder, await fleetFiles(plan, file, models, target, { jobs, filled }), found)
+    await handOver(folder, await fleetFiles(plan, file, models, target), found)
   const text = render(found)
   if (flags.out === undefined || folder !== undefined) process.stdout.write(text)
   else {
@@ -218,40 +176,12 @@ const pairSaid = ({
 }: MeasuredPair): string =>
   `${model} beside ${others.join(' and ')} on ${kind}${emulated ? ' (emulated)' : ''}: ${each === 'batch' ? 'a batch takes' : 'an answer comes every'} ${writing.latency(aloneMs)} alone, ${writing.latency(besideMs)} there, ${percent(slowdown - 1)} slower`
 
-/** Of the solver's time, for what would be otherwise, beside it. */
-const sensitivityShare = 0.25
-
-/**
- * Its measurements read again; a model that nothing limits, or that a longer limit lets serve
- * nothing either, tells nothing.
- */
-function loosenedOf(
-  models: readonly { readonly entry: FleetModelEntry; readonly source: ModelSource }[],
-  db: string,
-  file: FleetFile,
-): LoosenedOf {
-  return async (name, factor) => {
-    const { entry, source } = models.find((model) => model.entry.name === name)!
-    const slo = source.reopened?.experiment.slo
-    // Limits on parts of a stream are not one time.
-    if (entry.classes || entry.llm) return undefined
-    const sloMs =
-      slo?.metric === undefined && slo?.limits === undefined
-        ? (entry.sloMs ?? slo?.limitMs)
-        : undefined
-    if (sloMs === undefined) return undefined
-    return (await openSource({ ...entry, sloMs: sloMs * factor }, db, file)).segments
-  }
-}
-
 /** Targets of a cluster that deploy whatever was measured. */
 const clusterTargets = ['kubernetes', 'kserve'] as const satisfies readonly SpecTargetName[]
 
 interface Found {
   readonly plan: FleetPlan
   readonly models: readonly FleetModel[]
-  readonly filled: readonly Filled[]
-  readonly sensitivity: Sensitivity
   /** @param pictured with every GPU drawn */
   readonly blocks: (pictured?: boolean) => readonly Block[]
 }
@@ -289,5 +219,5 @@ const forms: Readonly<Record<string, (found: Found) => string>> = {
   '.txt': ({ blocks }) => toText(blocks()),
   '.md': ({ blocks }) => toMarkdown(blocks()),
   '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
-  '.json': ({ plan, models, sensitivity, filled }) => fleetJson(plan, models, sensitivity, filled),
+  '.json': ({ plan, models }) => fleetJson(plan, models),
 }
