@@ -57,7 +57,6 @@ const measured = [
   'trials/launchers/simulated/agreement',
   'trials/launchers/local/control-group',
   'trials/predictor/llm/llm',
-  'tuner/commands/fleet/measure-pairs',
   'tuner/main-job',
 ].map((files) => `${files}.test.{ts,tsx}`)
 

@@ -81,6 +81,6 @@ test('every spec target is documented', () => {
 
 test('the fleet files that are shown are those that the page reads', () => {
   const shown = [...doc('fleet.md').matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, yaml]) => yaml)
-  for (const name of ['fleet.yaml', 'sizes.yaml', 'shared.yaml', 'turns.yaml'])
+  for (const name of ['fleet.yaml', 'shared.yaml'])
     expect(shown).toContain(doc(join('files', name)))
 })

@@ -1,62 +1,65 @@
 /** What the same models would cost without a plan for all of them. */
 import { fitTogether } from '../../trials/devices/mig-placements.ts'
-import { pack, unshared } from './pack.ts'
+import { type Constraints, noConstraints } from './constraints.ts'
+import { pack } from './pack.ts'
 import {
-  bestPerSlice,
-  FleetError,
   type FleetModel,
   type GpuKind,
   type Packing,
   type Segment,
+  selectBestPerSlice,
   whole,
 } from './packing.ts'
-import { noRules, type Rules } from './rules.ts'
 
-export interface Compared {
+export interface Comparison {
   readonly gpus: number
   readonly pricePerHour: number
 }
 
+export const summarise = ({ gpus, pricePerHour }: Packing): Comparison => ({
+  gpus: gpus.length,
+  pricePerHour,
+})
+
 /**
- * Whole GPUs for each model, of the kind that serves it at the least money; undefined where one has
- * no figure on a whole GPU.
+ * Whole GPUs for each model, of the kind that serves it at the least money; undefined where one was
+ * not measured on a whole GPU.
  */
-export function aGpuEach(
+export function compareWholeGpus(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { spared } = noRules,
-): Compared | undefined {
+  { redundant } = noConstraints,
+): Comparison | undefined {
   const each = models.map((model, i) => {
-    const fleets = bestPerSlice(model, kinds)
-      .filter((segment) => segment.rateRps > 0 && takesAll(segment, kinds))
+    const fleets = selectBestPerSlice(model, kinds)
+      .filter((segment) => takesWholeGpu(segment, kinds))
       .map((segment) => {
         const replicas =
           Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) +
-          (spared.has(model.name) && demandRps[i]! > 0 ? 1 : 0)
+          (redundant.has(model.name) && demandRps[i]! > 0 ? 1 : 0)
         const gpus = replicas * segment.gpus
         return { gpus, pricePerHour: gpus * kindOf(segment, kinds).pricePerHour }
       })
     return fleets.sort((a, b) => a.pricePerHour - b.pricePerHour)[0]
   })
-  return each.every((fleet) => fleet !== undefined) ? added(each) : undefined
+  return each.every((fleet) => fleet !== undefined) ? sumUp(each) : undefined
 }
 
+/** One model takes the solver milliseconds. */
+const maxSecondsAlone = 5
+
 /** Each model on GPUs of its own, cut as is best for it alone; the bound is of that. */
-export async function eachAlone(
+export async function packEachAlone(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { spared, slows }: Rules = noRules,
+  { redundant } = noConstraints,
 ): Promise<Packing> {
   const alone: Packing[] = []
   for (const [i, model] of models.entries()) {
-    const own = {
-      spared: new Set([model.name].filter((name) => spared.has(name))),
-      apart: [],
-      slows,
-    }
-    alone.push(await pack([model], [demandRps[i]!], kinds, secondsAlone, own))
+    const own = { redundant, apart: [] }
+    alone.push(await pack([model], [demandRps[i]!], kinds, maxSecondsAlone, own))
   }
   return {
     gpus: alone.flatMap(({ gpus }) => gpus),
@@ -66,101 +69,51 @@ export async function eachAlone(
 }
 
 /**
- * A fleet with nothing spare, and one whole GPU of each of its kinds beside it, to be cut as the
- * one that is lost was.
- * @returns undefined where there is no such GPU
+ * A fleet without redundancy, and the same with one whole GPU of each of its kinds as a spare, to
+ * be cut as the one that is lost; that is absent where there are too few GPUs.
  */
-export async function spareGpus(
+export async function compareSpareGpus(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { apart, slows }: Rules,
-  seconds: number,
+  { apart }: Constraints,
+  maxSeconds: number,
   known: Packing,
-): Promise<{ readonly without: Compared; readonly beside?: Compared }> {
-  const { gpus, pricePerHour } = await pack(
-    models,
-    demandRps,
-    kinds,
-    seconds,
-    { spared: new Set(), apart, slows },
-    known,
+): Promise<{ readonly without: Comparison; readonly withSpares?: Comparison }> {
+  const constraints = { redundant: new Set<string>(), apart }
+  const packing = await pack(models, demandRps, kinds, maxSeconds, constraints, known)
+  const countOf = (name: string) => packing.gpus.filter(({ kind }) => kind === name).length
+  const used = kinds.filter(({ name }) => countOf(name) > 0)
+  const without = summarise(packing)
+  const spares = used.map(({ pricePerHour }) => ({ gpus: 1, pricePerHour }))
+  const areThere = used.every(
+    ({ name, count }) => countOf(name) < (count ?? Number.POSITIVE_INFINITY),
   )
-  const used = kinds.filter(({ name }) => gpus.some(({ kind }) => kind === name))
-  const there = used.every(
-    ({ name, count = Number.POSITIVE_INFINITY }) =>
-      gpus.filter(({ kind }) => kind === name).length < count,
-  )
-  const without = { gpus: gpus.length, pricePerHour }
-  const spare = {
-    gpus: used.length,
-    pricePerHour: used.reduce((sum, kind) => sum + kind.pricePerHour, 0),
-  }
-  return { without, ...(there && { beside: added([without, spare]) }) }
+  return { without, ...(areThere && { withSpares: sumUp([without, ...spares]) }) }
 }
-
-/** The same models with no GPU under MPS; undefined where one has nothing else. */
-export async function withoutMps(
-  models: readonly FleetModel[],
-  demandRps: readonly number[],
-  kinds: readonly GpuKind[],
-  rules: Rules,
-  seconds: number,
-): Promise<Compared | undefined> {
-  return ifAny(() => pack(models, demandRps, kinds.map(unshared), seconds, rules))
-}
-
-export const comparedOf = ({ gpus, pricePerHour }: Packing): Compared => ({
-  gpus: gpus.length,
-  pricePerHour,
-})
-
-/** Undefined where there is no such packing. */
-export async function ifAny(packing: () => Promise<Packing>): Promise<Compared | undefined> {
-  const found = await packedIfAny(packing)
-  return found && comparedOf(found)
-}
-
-/** Likewise, the packing itself. */
-export async function packedIfAny(packing: () => Promise<Packing>): Promise<Packing | undefined> {
-  try {
-    return await packing()
-  } catch (error) {
-    if (error instanceof FleetError) return undefined
-    throw error
-  }
-}
-
-/** One model takes the solver milliseconds. */
-const secondsAlone = 5
 
 /**
  * First fit decreasing: each model takes as many of the slice that carries most per money as it
- * needs, and slices go, the largest first, to the first GPU on which they fit beside what it has.
- * Undefined where no slice serves all of a model's requests.
+ * needs, and slices go, the largest first, to the first GPU on which they fit.
  */
-export function firstFitDecreasing(
+export function compareFirstFitDecreasing(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-): Compared | undefined {
+): Comparison | undefined {
   const each = models.map((model, i) => {
     const perMoney = (segment: Segment) =>
       segment.rateRps /
-      (segment.gpus * partOf(segment, kinds) * kindOf(segment, kinds).pricePerHour)
-    const [best] = bestPerSlice(model, kinds)
-      .filter(({ rateRps }) => rateRps > 0)
-      .sort((a, b) => perMoney(b) - perMoney(a))
+      (segment.gpus * partOfGpu(segment, kinds) * kindOf(segment, kinds).pricePerHour)
+    const [best] = selectBestPerSlice(model, kinds).sort((a, b) => perMoney(b) - perMoney(a))
     if (best === undefined) return demandRps[i]! > 0 ? undefined : []
-    return Array.from(
-      { length: Math.ceil(demandRps[i]! / best.rateRps - 1e-9) * best.gpus },
-      () => best,
-    )
+    const replicas = Math.ceil(demandRps[i]! / best.rateRps - 1e-9)
+    return Array.from({ length: replicas * best.gpus }, () => best)
   })
   if (each.some((slices) => slices === undefined)) return undefined
   const slices = each.flatMap((one) => one ?? [])
   const open: { readonly kind: GpuKind; readonly slices: string[] }[] = []
-  for (const segment of slices.sort((a, b) => partOf(b, kinds) - partOf(a, kinds))) {
+  for (const segment of slices.sort((a, b) => partOfGpu(b, kinds) - partOfGpu(a, kinds))) {
     const kind = kindOf(segment, kinds)
     const fits = open.find(
       (gpu) => gpu.kind === kind && fitTogether(kind.partitions, [...gpu.slices, segment.slice]),
@@ -168,30 +121,27 @@ export function firstFitDecreasing(
     if (fits) fits.slices.push(segment.slice)
     else open.push({ kind, slices: [segment.slice] })
   }
-  return {
-    gpus: open.length,
-    pricePerHour: open.reduce((sum, { kind }) => sum + kind.pricePerHour, 0),
-  }
+  return sumUp(open.map(({ kind: { pricePerHour } }) => ({ gpus: 1, pricePerHour })))
 }
 
 const kindOf = ({ gpu }: Segment, kinds: readonly GpuKind[]): GpuKind =>
   kinds.find(({ name }) => name === gpu)!
 
-const takesAll = (segment: Segment, kinds: readonly GpuKind[]): boolean =>
+const takesWholeGpu = (segment: Segment, kinds: readonly GpuKind[]): boolean =>
   segment.slice === whole ||
   kindOf(segment, kinds).partitions.some(
     (partition) => partition.length === 1 && partition[0] === segment.slice,
   )
 
-/** Of a GPU: as many of the slice as fit on one. */
-function partOf(segment: Segment, kinds: readonly GpuKind[]): number {
-  const most = kindOf(segment, kinds).partitions.map(
+/** One over how many of the slice fit on a GPU. */
+function partOfGpu(segment: Segment, kinds: readonly GpuKind[]): number {
+  const counts = kindOf(segment, kinds).partitions.map(
     (partition) => partition.filter((slice) => slice === segment.slice).length,
   )
-  return 1 / Math.max(...most)
+  return 1 / Math.max(...counts)
 }
 
-const added = (all: readonly Compared[]): Compared => ({
+const sumUp = (all: readonly Comparison[]): Comparison => ({
   gpus: all.reduce((sum, { gpus }) => sum + gpus, 0),
   pricePerHour: all.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0),
 })

@@ -2,328 +2,279 @@
 import { grouped } from '../../trials/grouped.ts'
 import { money, percent, rate } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
-import type { Compared } from './comparisons.ts'
+import type { Comparison } from './comparisons.ts'
+import { isConstrained } from './constraints.ts'
+import { formatByHour, groupHours } from './demand-by-hour.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import { type BusyByHour, pictureBlocks } from './gpu-pictures.ts'
-import { hourSpans, hoursSaid, type OverDay } from './over-day.ts'
-import {
-  type FleetModel,
-  type PackedGpu,
-  type Packing,
-  placeOf,
-  routedAt,
-  type Segment,
-} from './packing.ts'
-import { type Placement, placementsOf } from './placements.ts'
-import { mixBlocks, mixesJson } from './routing-blocks.ts'
-import { inMemoryOver, poolOf } from './rules.ts'
-import { sharesGpus, sharingBlocks } from './sharing-blocks.ts'
-import { takesTurnsIn, turnBlocks, turnsJson, turnsOn } from './turn-blocks.ts'
+import { pictureGpus } from './gpu-pictures.ts'
+import { slowdownPerGpu } from './mps-shares.ts'
+import { type FleetModel, formatPlace, type PackedGpu, type Packing } from './packing.ts'
+import { listPlacements } from './placements.ts'
 
 const hoursPerMonth = 730
 
 /** @param pictured draws every GPU */
-export function fleetBlocks(
+export function renderFleet(
   plan: FleetPlan,
-  fleet: readonly FleetModel[],
+  models: readonly Pick<FleetModel, 'name'>[],
   headroom: number,
   pictured = false,
 ): Block[] {
-  const models = fleet.map(({ name }) => name)
-  const { atPeaks, byHour, compared, peaksRps, hoursRps, rules } = plan
-  const ruled = rules.spared.size > 0 || rules.apart.length > 0
-  const perHour = atPeaks.pricePerHour
-  const beside = ([what, other]: readonly [string, Compared | undefined]) =>
-    other === undefined
-      ? [what, '-', '-', 'a model has no figure for all its requests there']
-      : [
-          what,
-          String(other.gpus),
-          money(other.pricePerHour),
-          other.pricePerHour > 0 ? percent(1 - perHour / other.pricePerHour) : '-',
-        ]
+  const names = models.map(({ name }) => name)
+  const { atPeaks, byHour, peaksRps } = plan
+  const { pricePerHour } = atPeaks
+  const shared = renderShares(atPeaks)
   return [
     heading(1, 'Fleet'),
     {
       kind: 'paragraph',
       strong: true,
-      text: `${gpusOf(atPeaks)} for ${models.length} ${models.length === 1 ? 'model' : 'models'}: ${money(perHour)}/h, ${money(perHour * hoursPerMonth)} a month; ${boundOf(atPeaks)}`,
+      text: `${formatGpus(atPeaks)} for ${names.length} ${names.length === 1 ? 'model' : 'models'}: ${money(pricePerHour)}/h, ${money(pricePerHour * hoursPerMonth)} a month; ${formatBound(atPeaks)}`,
     },
     ...list([
-      `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${models.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
-      `prices of GPUs alone; slices of MIG do not slow one another down${sharesGpus(atPeaks) ? '; models under MPS do, as is said below' : takesTurnsIn(atPeaks) ? '; models that take turns are there as is said below' : ', and nothing else shares a GPU'}`,
-      ...fleet.flatMap(({ name, estimated }) =>
-        estimated ? [`rates of ${name} are ${estimated}`] : [],
-      ),
-      ...ruleLines(plan, models),
+      `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${names.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
+      `prices of GPUs alone; MIG slices do not slow one another down${shared.length > 0 ? ', neighbours under MPS do (see Shared by MPS)' : ''}`,
+      ...formatConstraints(plan, names),
     ]),
     heading(2, 'GPUs'),
     ...table(
       ['GPUs', 'kind', 'slices'],
-      groupsOf(atPeaks.gpus).map(({ count, gpu }) => [String(count), gpu.kind, slotsOf(gpu)]),
+      [...grouped(atPeaks.gpus, (gpu) => `${gpu.kind} ${formatSlots(gpu)}`).values()].map(
+        (alike) => [String(alike.length), alike[0]!.kind, formatSlots(alike[0]!)],
+      ),
       [0],
     ),
     ...(pictured
-      ? pictureBlocks(atPeaks.gpus, models, headroom, busyByHour(plan, models, headroom))
+      ? pictureGpus(atPeaks.gpus, names, headroom, (model) =>
+          loadByHour(plan, model, names.indexOf(model), headroom),
+        )
       : []),
     heading(2, 'Models'),
     ...table(
-      ['model', 'demand', 'replicas', 'carry', 'busy at the peak'],
-      models.map((name, i) => modelRow(name, peaksRps[i]!, atPeaks)),
+      ['model', 'demand', 'replicas', 'capacity', 'busy at the peak'],
+      names.map((name, i) => modelRow(name, peaksRps[i]!, atPeaks)),
       [1, 2, 3, 4],
     ),
-    ...sharingBlocks(atPeaks),
-    ...turnBlocks(plan),
-    ...mixBlocks(plan, fleet),
-    heading(2, 'Beside it'),
+    ...shared,
+    heading(2, 'Compared with'),
     ...table(
       ['fleet', 'GPUs', 'per hour', 'saved by this one'],
-      (
-        [
-          ['whole GPUs for each model', compared.aGpuEach],
-          ['each model alone on GPUs cut for it', compared.eachAlone],
-          [
-            `the best slice of each, first fit decreasing${ruled ? ', nothing spare and none apart' : ''}`,
-            compared.firstFit,
-          ],
-          ...(compared.unshared
-            ? [['the same with none side by side under MPS', compared.unshared] as const]
-            : []),
-          ...(compared.unturned
-            ? [['the same with every model in memory all day', compared.unturned] as const]
-            : []),
-          ...spareRows(plan),
-        ] as const
-      ).map(beside),
+      listComparisons(plan).map(([what, other]) => compareRow(what, other, pricePerHour)),
       [1, 2, 3],
     ),
-    ...(byHour ? hourBlocks(byHour, perHour, takesTurnsIn(atPeaks)) : []),
-    ...(byHour
-      ? replicaBlocks(
-          placementsOf(
-            atPeaks.gpus,
-            (model) => hoursRps[models.indexOf(model)]!,
-            rules.spared,
-          ).filter(({ inTurns }) => !inTurns),
-          rules.spared,
-        )
+    ...(byHour ? renderHours(plan, byHour, names) : []),
+  ]
+}
+
+function formatConstraints(
+  { constraints: { redundant, apart } }: FleetPlan,
+  names: readonly string[],
+): string[] {
+  const kept = names.every((name) => redundant.has(name))
+    ? 'every model'
+    : names.filter((name) => redundant.has(name)).join(', ')
+  return [
+    redundant.size === 0
+      ? 'no redundancy: the loss of a GPU loses what stood on it (spare: 1 plans for that)'
+      : `any one GPU may be lost: the others still carry the demand of ${kept}, with nothing cut or moved`,
+    ...apart.map((group) => `never on one GPU: ${group.join(', ')}`),
+  ]
+}
+
+function listComparisons({
+  compared,
+  redundancy,
+  constraints,
+}: FleetPlan): (readonly [what: string, other: Comparison | undefined])[] {
+  const firstFit = `first fit decreasing, the best slice of each model${isConstrained(constraints) ? ', without spare: and apart:' : ''}`
+  return [
+    ['whole GPUs for each model', compared.wholeGpus],
+    ['each model alone on GPUs cut for it', compared.eachAlone],
+    [firstFit, compared.firstFit],
+    ...(compared.withoutMps ? [['no GPU shared by MPS', compared.withoutMps] as const] : []),
+    ...(redundancy ? [['no redundancy', redundancy.without] as const] : []),
+    ...(redundancy?.withSpares
+      ? [
+          [
+            'no redundancy, and a whole spare GPU of each kind, cut after a loss: SLOs are violated until it serves',
+            redundancy.withSpares,
+          ] as const,
+        ]
       : []),
   ]
 }
 
-function ruleLines(
-  { rules: { spared, apart }, atPeaks }: FleetPlan,
-  models: readonly string[],
-): string[] {
-  const kept = models.every((name) => spared.has(name))
-    ? 'every model'
-    : models.filter((name) => spared.has(name)).join(', ')
-  return [
-    spared.size === 0
-      ? 'no GPU is spare: the loss of one loses what stood on it'
-      : takesTurnsIn(atPeaks)
-        ? `any one GPU may be lost at any hour, and what is left in memory carries what is asked of ${kept} then, nothing cut, moved or loaded for it; further losses are not borne`
-        : `any one GPU may be lost, and what is left carries the demand of ${kept} at once, nothing cut or moved; further losses are not borne`,
-    ...apart.map((group) => `on no GPU together: ${group.join(', ')}`),
-  ]
-}
+const compareRow = (what: string, other: Comparison | undefined, perHour: number): string[] =>
+  other === undefined
+    ? [what, '-', '-', 'a model was not measured there']
+    : [
+        what,
+        String(other.gpus),
+        money(other.pricePerHour),
+        other.pricePerHour > 0 ? percent(1 - perHour / other.pricePerHour) : '-',
+      ]
 
-/** What the loss of a GPU costs to bear, and another way to bear it. */
-function spareRows({ spare }: FleetPlan): (readonly [string, Compared | undefined])[] {
-  if (spare === undefined) return []
-  const beside =
-    'nothing spare, and a whole GPU of each kind beside it, cut anew for what is lost: SLOs are broken until it is cut and serves'
+/** Models on shares of GPUs, each kind of replica once: empty where no GPU is shared. */
+function renderShares({ gpus }: Packing): Block[] {
+  const all = gpus.flatMap(({ slots }) =>
+    slots.flatMap(({ model, segment }) =>
+      model !== undefined && segment?.unsharedRps !== undefined
+        ? [{ model, segment, unsharedRps: segment.unsharedRps }]
+        : [],
+    ),
+  )
+  const alike = grouped(all, ({ model, segment }) => `${model}\n${formatPlace(segment)}`)
+  const once = [...alike.values()].map((some) => some[0]!)
+  if (once.length === 0) return []
   return [
-    ['the same with nothing spare', spare.without],
-    ...(spare.beside === undefined ? [] : [[beside, spare.beside] as const]),
-  ]
-}
-
-/** Asked for of what all replicas of a model carry, 0-1. */
-function busyByHour(
-  { atPeaks, hoursRps, turning = [] }: FleetPlan,
-  models: readonly string[],
-  headroom: number,
-): BusyByHour {
-  return (model, segment) => {
-    const overDay = turning.find(({ name }) => name === model)?.overDay
-    if (segment?.routed?.levels && overDay)
-      return busyAtLevels(
-        segment,
+    heading(2, 'Shared by MPS'),
+    paragraph(
+      `Neighbours under MPS slow a model down. Planned for: ${percent(slowdownPerGpu)} for each whole GPU that they take, so ${percent(slowdownPerGpu / 2)} beside a half. That is the mean of 24 measured pairs plus two standard deviations; your models were not measured beside one another.`,
+    ),
+    ...table(
+      ['model', 'on', 'capacity alone', 'capacity planned', 'slower by'],
+      once.map(({ model, segment, unsharedRps }) => [
         model,
-        overDay,
-        hoursRps[models.indexOf(model)]!,
-        atPeaks,
-        headroom,
-      )
-    const carries = carriedByHour(model, atPeaks, segment?.routed && poolOf(segment))
-    return hoursRps[models.indexOf(model)]!.map((rps, hour) =>
-      rps === 0 ? 0 : (rps * (segment?.routed?.share ?? 1) * (1 - headroom)) / carries[hour]!,
-    )
-  }
+        formatPlace(segment),
+        rate(unsharedRps),
+        rate(segment.rateRps),
+        percent(unsharedRps / segment.rateRps - 1),
+      ]),
+      [2, 3, 4],
+    ),
+  ]
 }
 
-/** Of a pool to which requests go that change over the day. */
-function busyAtLevels(
-  segment: Segment,
+const carriedRps = (name: string, { gpus }: Packing): number =>
+  gpus
+    .flatMap(({ slots }) => slots)
+    .reduce(
+      (sum, { model, segment }) =>
+        sum + (model === name && segment ? segment.rateRps / segment.gpus : 0),
+      0,
+    )
+
+/** Requests over what all replicas of a model carry, 0-1, in each hour of the day. */
+function loadByHour(
+  { atPeaks, hoursRps }: FleetPlan,
   model: string,
-  { levels, askedAt }: OverDay,
-  hourly: readonly number[],
-  { gpus }: Packing,
+  at: number,
   headroom: number,
 ): number[] {
-  const there = inMemoryOver(gpus, model, () => 1, poolOf(segment))
-  const most = Math.max(...hourly)
-  const busy = askedAt.map((level, step) => {
-    const { share, rateRps } = routedAt(segment, level)
-    const asked =
-      level === 0
-        ? 0
-        : share *
-          Math.min(hourly[Math.floor((step * 24) / askedAt.length)]!, levels[level - 1]! * most)
-    return asked > 0 ? (asked * (1 - headroom)) / (there[step]! * rateRps) : 0
-  })
-  return hourly.map((_, hour) =>
-    Math.max(...busy.filter((__, step) => Math.floor((step * 24) / busy.length) === hour)),
+  const carried = carriedRps(model, atPeaks)
+  return hoursRps[at]!.map((rps) => (rps === 0 ? 0 : (rps * (1 - headroom)) / carried))
+}
+
+function modelRow(name: string, demandRps: number, packing: Packing): string[] {
+  const slots = packing.gpus.flatMap((gpu) => gpu.slots).filter(({ model }) => model === name)
+  const replicas = slots.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0)
+  const carried = carriedRps(name, packing)
+  return [
+    name,
+    rate(demandRps),
+    String(Math.round(replicas)),
+    rate(carried),
+    carried > 0 ? percent(demandRps / carried) : '-',
+  ]
+}
+
+function renderHours(
+  { atPeaks, hoursRps, constraints: { redundant } }: FleetPlan,
+  byHour: readonly Packing[],
+  names: readonly string[],
+): Block[] {
+  const day = byHour.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0)
+  const placements = listPlacements(
+    atPeaks.gpus,
+    (model) => hoursRps[names.indexOf(model)]!,
+    redundant,
   )
+  return [
+    heading(2, 'By hour'),
+    paragraph(
+      `Cut anew and rented for each hour, the GPUs would cost ${money(day)} a day instead of ${money(24 * atPeaks.pricePerHour)}, without the cost of cutting and moving.`,
+    ),
+    ...table(
+      ['hours', 'GPUs', 'per hour'],
+      groupHours(byHour, formatGpus).map(({ from, to, value }) => [
+        `${from}-${to}`,
+        formatGpus(value),
+        money(value.pricePerHour),
+      ]),
+      [2],
+    ),
+    paragraph(
+      `On the GPUs of the peaks each hour needs these replicas; the other slices are free for other work.${placements.some(({ model }) => redundant.has(model)) ? ' Models with spare: 1 keep all of theirs.' : ''}`,
+    ),
+    ...table(
+      ['model', 'on', 'replicas by hours'],
+      placements.map(({ model, segment, replicas, byHour: counts }) => [
+        model,
+        formatPlace(segment),
+        formatByHour(counts ?? Array<number>(24).fill(replicas)),
+      ]),
+    ),
+  ]
 }
 
-/** What is in memory of a model carries, the most in each hour of the day, requests per second. */
-function carriedByHour(model: string, { gpus }: Packing, pool?: string): number[] {
-  const carried = inMemoryOver(gpus, model, ({ rateRps }) => rateRps, pool)
-  return Array.from({ length: 24 }, (_, hour) =>
-    Math.max(...carried.filter((__, step) => Math.floor((step * 24) / carried.length) === hour)),
-  )
+export function toFleetJson({
+  atPeaks,
+  byHour,
+  hoursRps: _,
+  constraints,
+  ...plan
+}: FleetPlan): string {
+  const { redundant, apart } = constraints
+  const document = {
+    schemaVersion: 1,
+    ...toPackingJson(atPeaks),
+    ...plan,
+    constraints: { spare: [...redundant], apart },
+    ...(byHour && { byHour: byHour.map(toPackingJson) }),
+  }
+  return `${JSON.stringify(document, null, 2)}\n`
 }
 
-export const fleetJson = (all: FleetPlan, fleet: readonly FleetModel[]): string => {
-  const { atPeaks, byHour, hoursRps: _, turning: __, atRises, rules, mixes, ...plan } = all
-  const { spared, apart } = rules
-  return `${JSON.stringify({ schemaVersion: 1, ...packed(atPeaks), ...plan, ...(atRises.length > 0 && { atRises }), ...(mixes.length > 0 && { mixes: mixesJson(all, fleet) }), spared: [...spared], apart, ...(byHour && { byHour: byHour.map(packed) }) }, null, 2)}\n`
-}
-
-const packed = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
+const toPackingJson = ({ gpus, pricePerHour, boundPerHour }: Packing) => ({
   pricePerHour,
   boundPerHour,
   gpus: gpus.map(({ kind, slots }) => ({
     kind,
-    slices: slots.map(({ slice, model, segment, ...turns }) => ({
+    slices: slots.map(({ slice, model, segment }) => ({
       slice,
       ...(segment && {
         model,
         configuration: segment.label,
         rateRps: segment.rateRps,
-        ...(segment.beside && { beside: segment.beside }),
+        ...(segment.unsharedRps && { unsharedRps: segment.unsharedRps }),
       }),
-      ...turnsJson({ slice, ...turns }),
     })),
   })),
 })
 
-/** '3 A100-80GB and 1 L4'. */
-function gpusOf({ gpus }: Packing): string {
-  const kinds = [...new Set(gpus.map(({ kind }) => kind))]
-  return (
-    kinds
-      .map((kind) => `${gpus.filter((gpu) => gpu.kind === kind).length} ${kind}`)
-      .join(' and ') || 'no GPU'
-  )
+/** '3 A100-80GB and 1 L4' */
+function formatGpus({ gpus }: Packing): string {
+  const kinds = [...grouped(gpus, ({ kind }) => kind)]
+  return kinds.map(([kind, alike]) => `${alike.length} ${kind}`).join(' and ') || 'no GPU'
 }
 
-function boundOf({ pricePerHour, boundPerHour }: Packing): string {
+function formatBound({ pricePerHour, boundPerHour }: Packing): string {
   if (pricePerHour > 0 && !(boundPerHour > 0))
-    return 'the solver had no time to say how far from the best possible: --solver-time gives more'
+    return 'the solver found no lower bound in its time: --solver-time gives more'
   const above = pricePerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
   return above < 1e-4
     ? 'no packing of these costs less'
     : `within ${percent(above)} of the best possible`
 }
 
-const slotsOf = ({ slots }: PackedGpu): string =>
-  counted(
-    slots.map(({ slice, model, segment, ...turns }) => {
-      const there =
-        model === undefined
-          ? (turnsOn({ slice, ...turns }) ?? 'free')
-          : `${model}${segment?.label ? ` (${segment.label})` : ''}`
-      return `${slice}: ${there}`
-    }),
-  ).join('; ')
-
-/** '2 × a', 'b': those that are alike once. */
-export const counted = (all: readonly string[]): string[] =>
-  [...new Set(all)].map((one) => {
-    const count = all.filter((other) => other === one).length
-    return count === 1 ? one : `${count} × ${one}`
-  })
-
-function groupsOf(
-  gpus: readonly PackedGpu[],
-): { readonly count: number; readonly gpu: PackedGpu }[] {
-  return [...grouped(gpus, (gpu) => `${gpu.kind} ${slotsOf(gpu)}`).values()].map((alike) => ({
-    count: alike.length,
-    gpu: alike[0]!,
-  }))
-}
-
-/**
- * Replicas of a model, and what they carry together, requests per second; of those that come and go
- * the most at once. @param pool those alone
- */
-function standingOf(
-  name: string,
-  { gpus }: Packing,
-  pool?: string,
-): { readonly replicas: number; readonly carries: number } {
-  const most = (weigh: (replica: Segment) => number) =>
-    Math.max(...inMemoryOver(gpus, name, weigh, pool))
-  return { replicas: Math.round(most(() => 1)), carries: most(({ rateRps }) => rateRps) }
-}
-
-function modelRow(name: string, demandRps: number, packing: Packing): string[] {
-  const { replicas, carries } = standingOf(name, packing)
-  return [
-    name,
-    rate(demandRps),
-    String(replicas),
-    rate(carries),
-    carries > 0 ? percent(demandRps / carries) : '-',
-  ]
-}
-
-function hourBlocks(byHour: readonly Packing[], perHour: number, turns: boolean): Block[] {
-  const day = byHour.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0)
-  return [
-    heading(2, 'By hour'),
-    paragraph(
-      `Cut anew each hour, and rented by it, the same would be ${money(day)} a day in place of ${money(24 * perHour)}; what cutting and moving costs is not in it${turns ? ', and no model takes turns within an hour' : ''}.`,
-    ),
-    ...table(
-      ['hours', 'GPUs', 'per hour'],
-      hourSpans(byHour, gpusOf).map(({ from, to, value }) => [
-        `${from}-${to}`,
-        gpusOf(value),
-        money(value.pricePerHour),
-      ]),
-      [2],
-    ),
-  ]
-}
-
-/** Those that take turns are told by themselves. */
-function replicaBlocks(placements: readonly Placement[], spared: ReadonlySet<string>): Block[] {
-  if (placements.length === 0) return []
-  return [
-    paragraph(
-      `On the GPUs of the peaks, cut as they are, so many replicas do in each hour; the slices of the others are free for other work.${placements.some(({ model }) => spared.has(model)) ? ' Models that bear the loss of a GPU keep all of theirs.' : ''}`,
-    ),
-    ...table(
-      ['model', 'on', 'replicas by hours'],
-      placements.map(({ model, segment, replicas, byHour = Array<number>(24).fill(replicas) }) => [
-        model,
-        placeOf(segment),
-        hoursSaid(byHour),
-      ]),
-    ),
-  ]
+/** '2 × 3g.40gb: bert (batch 8); 1g.10gb: free' */
+const formatSlots = ({ slots }: PackedGpu): string => {
+  const texts = slots.map(({ slice, model, segment }) =>
+    model === undefined
+      ? `${slice}: free`
+      : `${slice}: ${model}${segment?.label ? ` (${segment.label})` : ''}`,
+  )
+  return [...grouped(texts, (text) => text)]
+    .map(([text, alike]) => (alike.length === 1 ? text : `${alike.length} × ${text}`))
+    .join('; ')
 }

@@ -3,22 +3,18 @@
  */
 import type { Demand } from '../plan/demand.ts'
 import {
-  aGpuEach,
-  type Compared,
-  comparedOf,
-  eachAlone,
-  firstFitDecreasing,
-  packedIfAny,
-  spareGpus,
-  withoutMps,
+  type Comparison,
+  compareFirstFitDecreasing,
+  compareSpareGpus,
+  compareWholeGpus,
+  packEachAlone,
+  summarise,
 } from './comparisons.ts'
-import { type Mix, mixOf } from './mixes.ts'
-import { peaksOver } from './over-day.ts'
+import { type Constraints, noConstraints } from './constraints.ts'
+import { hoursPerDay, peaksByHour } from './demand-by-hour.ts'
+import { cutIntoShares } from './mps-shares.ts'
 import { pack } from './pack.ts'
-import type { FleetModel, GpuKind, Packing } from './packing.ts'
-import { noRules, type Rules } from './rules.ts'
-import { sharesGpus } from './sharing-blocks.ts'
-import { type AtRises, turningOver } from './turning.ts'
+import { FleetError, type FleetModel, type GpuKind, type Packing } from './packing.ts'
 
 export interface FleetPlan {
   /** For the highest rate of each model at once. */
@@ -26,127 +22,86 @@ export interface FleetPlan {
   /** What each hour of the day would take by itself; absent where all are alike. */
   readonly byHour?: readonly Packing[]
   readonly peaksRps: readonly number[]
-  /**
-   * Of each model, what its replicas must carry in each hour of the day, what is kept free counted
-   * in.
-   */
+  /** Of each model, what its replicas must carry in each hour of the day, headroom included. */
   readonly hoursRps: readonly (readonly number[])[]
-  readonly rules: Rules
-  /** As they were packed, where some may take turns: with what of them is in memory when. */
-  readonly turning?: readonly FleetModel[]
-  /** Of models that begin to load only when they are asked for, what waits. */
-  readonly atRises: readonly AtRises[]
-  /**
-   * Where the loss of a GPU is borne: what the fleet would be if none were lost, and with whole
-   * GPUs as spares.
-   */
-  readonly spare?: { readonly without: Compared; readonly beside?: Compared }
+  readonly constraints: Constraints
+  /** With redundancy: the fleet without it, and that fleet with whole GPUs as spares. */
+  readonly redundancy?: { readonly without: Comparison; readonly withSpares?: Comparison }
   readonly compared: {
-    readonly aGpuEach?: Compared
-    readonly eachAlone: Compared
-    readonly firstFit?: Compared
-    readonly unshared?: Compared
-    /**
-     * Every model in memory all day; `undefined` though models may take turns: these GPUs do not
-     * carry that.
-     */
-    readonly unturned?: Compared
+    readonly wholeGpus?: Comparison
+    readonly eachAlone: Comparison
+    readonly firstFit?: Comparison
+    /** Where GPUs are shared by MPS: the same without it. */
+    readonly withoutMps?: Comparison
   }
-  /** Of the models whose requests are told apart by size. */
-  readonly mixes: readonly Mix[]
 }
-
-const hoursOfDay = 24
 
 /**
  * @param headroom share of each replica's rate that is kept free
- * @param seconds for the solver, half of them for the peaks (with turns and without, where there
- * may be any), the others for the hours that differ; a fleet with nothing spare to compare with
- * takes half as much again
+ * @param maxSeconds for the solver: half for the peaks, half for the hours; comparisons with a
+ * fleet without redundancy or without MPS take up to half as much again each
  * @param timezone of the hours, IANA
  * @throws FleetError as `pack` does
  */
 export async function planFleet(
-  models: readonly (FleetModel & { readonly demand: Demand })[],
-  kinds: readonly GpuKind[],
+  measured: readonly (FleetModel & { readonly demand: Demand })[],
+  uncut: readonly GpuKind[],
   headroom = 0,
-  seconds = 40,
+  maxSeconds = 40,
   timezone = 'UTC',
-  rules = noRules,
+  constraints = noConstraints,
 ): Promise<FleetPlan> {
-  const hours = models.map(({ demand }) =>
-    peaksOver(demand, hoursOfDay, timezone).map((rps) => rps / (1 - headroom)),
+  const { models, kinds } = cutIntoShares(measured, uncut)
+  const hoursRps = models.map(({ demand }) =>
+    peaksByHour(demand, timezone).map((rps) => rps / (1 - headroom)),
   )
-  const peaks = hours.map((rates) => Math.max(...rates))
+  const peaks = hoursRps.map((rates) => Math.max(...rates))
   // Comparisons have as many GPUs as they want.
-  const endless = kinds.map(({ count: _, ...kind }) => kind)
-  const alone = await eachAlone(models, peaks, endless, rules)
-  const { turning, atRises } = turningOver(models, headroom, timezone)
-  const known = isWithin(alone, kinds) ? alone : undefined
-  const always = turning
-    ? await packedIfAny(() => pack(models, peaks, kinds, seconds / 4, rules, known))
-    : undefined
-  const atPeaks = await pack(
-    turning ?? models,
-    peaks,
-    kinds,
-    turning ? seconds / 4 : seconds / 2,
-    rules,
-    always ?? known,
-  )
-  const ratesOf = Array.from({ length: hoursOfDay }, (_, hour) =>
-    hours.map((rates) => rates[hour]!),
-  )
-  const distinct = new Map(ratesOf.map((rates) => [rates.join(), rates]))
-  const spare =
-    rules.spared.size > 0
-      ? await spareGpus(turning ?? models, peaks, kinds, rules, seconds / 2, atPeaks)
-      : undefined
-  // Each hour by itself has its models in memory throughout: of those that change within one there
-  // may be too few GPUs for that.
-  const byHour = turning && !always ? endless : kinds
+  const unlimited = kinds.map(({ count: _, ...kind }) => kind)
+  const alone = await packEachAlone(models, peaks, unlimited, constraints)
+  const known = isAvailable(alone, kinds) ? alone : undefined
+  const half = maxSeconds / 2
+  const atPeaks = await pack(models, peaks, kinds, half, constraints, known)
+  const rates = Array.from({ length: hoursPerDay }, (_, hour) => hoursRps.map((of) => of[hour]!))
+  const distinct = new Map(rates.map((of) => [of.join(), of]))
   const packed = new Map<string, Packing>()
   if (distinct.size > 1)
-    for (const [key, rates] of distinct)
-      packed.set(
-        key,
-        await pack(
-          models,
-          rates,
-          byHour,
-          seconds / 2 / distinct.size,
-          rules,
-          always ?? (turning ? undefined : atPeaks),
-        ),
-      )
-  const mixes: Mix[] = []
-  for (const [i, model] of models.entries())
-    if (model.buckets && peaks[i]! > 0) mixes.push(await mixOf(model, peaks[i]!, endless))
-  const unshared = sharesGpus(atPeaks)
-    ? await withoutMps(turning ?? models, peaks, kinds, rules, seconds / 2)
-    : undefined
+    for (const [key, of] of distinct)
+      packed.set(key, await pack(models, of, kinds, half / distinct.size, constraints, atPeaks))
+  const { redundant } = constraints
+  const redundancy =
+    redundant.size > 0 && (await compareSpareGpus(models, peaks, kinds, constraints, half, atPeaks))
+  const isShared = atPeaks.gpus.some(({ slots }) => slots.some(({ segment }) => segment?.share))
+  const withoutMps =
+    isShared && (await summariseIfAny(() => pack(measured, peaks, uncut, half, constraints)))
   return {
     atPeaks,
-    mixes,
-    ...(packed.size > 0 && { byHour: ratesOf.map((rates) => packed.get(rates.join())!) }),
-    peaksRps: hours.map((rates) => Math.max(...rates) * (1 - headroom)),
-    hoursRps: hours,
-    rules,
-    ...(turning && { turning }),
-    atRises,
-    ...(spare && { spare }),
+    ...(packed.size > 0 && { byHour: rates.map((of) => packed.get(of.join())!) }),
+    peaksRps: peaks.map((rps) => rps * (1 - headroom)),
+    hoursRps,
+    constraints,
+    ...(redundancy && { redundancy }),
     compared: {
-      aGpuEach: aGpuEach(models, peaks, endless, rules),
-      eachAlone: { gpus: alone.gpus.length, pricePerHour: alone.pricePerHour },
-      firstFit: firstFitDecreasing(models, peaks, endless),
-      ...(unshared && { unshared }),
-      ...(always && { unturned: comparedOf(always) }),
+      wholeGpus: compareWholeGpus(measured, peaks, uncut, constraints),
+      eachAlone: summarise(alone),
+      firstFit: compareFirstFitDecreasing(measured, peaks, uncut),
+      ...(withoutMps && { withoutMps }),
     },
   }
 }
 
-const isWithin = ({ gpus }: Packing, kinds: readonly GpuKind[]): boolean =>
+const isAvailable = ({ gpus }: Packing, kinds: readonly GpuKind[]): boolean =>
   kinds.every(
     ({ name, count = Number.POSITIVE_INFINITY }) =>
       gpus.filter(({ kind }) => kind === name).length <= count,
   )
+
+/** Undefined where there is no such packing. */
+async function summariseIfAny(packing: () => Promise<Packing>): Promise<Comparison | undefined> {
+  try {
+    return summarise(await packing())
+  } catch (error) {
+    if (error instanceof FleetError) return undefined
+    throw error
+  }
+}

@@ -1,8 +1,7 @@
 /**
  * How good packings are, and how long they take: `npm run bench:fleet -- [folder of tables]
- * [scenarios.csv]`. Without arguments 50 made-up models on six kinds of GPUs over 24 hours, and
- * with `turns` such fleets whose models are asked for in some hours only, with all of them in
- * memory all day and in turns. With both, ParvaGPU's scenarios (A100 with MIG; a table MODEL.csv
+ * [scenarios.csv]`. Without arguments 50 made-up models on six kinds of GPUs over 24 hours. With
+ * both, ParvaGPU's scenarios (A100 with MIG; a table MODEL.csv
  * each, columns as in `tune fleet`'s tables) on GPUs of one price: the GPUs that are needed, beside
  * a GPU for each model, each alone, first fit decreasing, and ParvaGPU's own packing.
  */
@@ -13,16 +12,15 @@ import { findGpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
 import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
 import { percent } from '../format.ts'
-import { steadyDemand, tableDemand } from '../plan/demand.ts'
+import { steadyDemand } from '../plan/demand.ts'
 import { parseCsv } from '../report/testing/parsed-csv.ts'
 import { planFleet } from './fleet-plan.ts'
 import {
-  bestPerSlice,
   type FleetModel,
   type GpuKind,
   type Packing,
   type Segment,
-  type Turning,
+  selectBestPerSlice,
   whole,
 } from './packing.ts'
 import { readSegments } from './segment-table.ts'
@@ -53,7 +51,7 @@ function asParvaPacks(
     readonly rps: number
   }
   const placed = models.flatMap((model, i): Placed[] => {
-    const slices = bestPerSlice(model, [kind])
+    const slices = selectBestPerSlice(model, [kind])
       .filter(({ slice, rateRps }) => slice !== whole && rateRps > 0)
       .sort((a, b) => sizeOf(a) - sizeOf(b))
     const [best] = slices.toSorted((a, b) => b.rateRps / sizeOf(b) - a.rateRps / sizeOf(a))
@@ -110,7 +108,7 @@ async function published(folder: string, path: string): Promise<void> {
     const startMs = performance.now()
     const { atPeaks, compared } = await planFleet(models, [kind])
     const ms = (performance.now() - startMs).toFixed(0)
-    const beside = `a GPU each ${compared.aGpuEach?.gpus ?? '-'}, each alone ${compared.eachAlone.gpus}, first fit decreasing ${compared.firstFit?.gpus}, as ParvaGPU packs ${asParvaPacks(
+    const beside = `a GPU each ${compared.wholeGpus?.gpus ?? '-'}, each alone ${compared.eachAlone.gpus}, first fit decreasing ${compared.firstFit?.gpus}, as ParvaGPU packs ${asParvaPacks(
       models,
       models.map(({ rps }) => rps),
       kind,
@@ -177,61 +175,9 @@ async function madeUp(): Promise<void> {
     `50 models, 6 kinds, 25 packings: ${seconds} s; at the peaks within ${percent(above(atPeaks))} of the best, hours within ${percent(worst)}`,
   )
   console.log(
-    `per hour: $${atPeaks.pricePerHour.toFixed(2)}, a GPU each $${compared.aGpuEach?.pricePerHour.toFixed(2)}, each alone $${compared.eachAlone.pricePerHour.toFixed(2)}, first fit decreasing $${compared.firstFit?.pricePerHour.toFixed(2)}`,
-  )
-}
-
-/**
- * A model of the working day, of the night, or of a few hours, or one that is there all day, three
- * times as busy by day; hours begin at whole ones and end a half before.
- */
-function drawnDay(mostRps: number, uniform: () => number): string {
-  const hour = (from: number, to: number) => Math.floor(from + (to - from) * uniform())
-  const within = (from: number, to: number) =>
-    `${from > 0 ? `0-${from}:0, ` : ''}${from}-${to - 0.5}:${mostRps}, ${to - 0.5}-24:0`
-  const shape = uniform()
-  if (shape < 0.3) return within(hour(6, 10), hour(17, 21))
-  if (shape < 0.55) return within(hour(0, 2), hour(4, 7))
-  if (shape < 0.75) {
-    const from = hour(0, 20)
-    return within(from, from + hour(2, 5))
-  }
-  const [from, to] = [hour(6, 10), hour(17, 23)]
-  return `0-${from}:${mostRps / 3}, ${from}-${to}:${mostRps}, ${to}-24:${mostRps / 3}`
-}
-
-async function inTurns(): Promise<void> {
-  const uniform = seeded(17)
-  const turning: Turning = { loadS: 120, loadFrom: 'as given' }
-  const drawn = (count: number) =>
-    Array.from({ length: count }, (_, i) => {
-      const fastest = 50 * Math.exp(3 * uniform())
-      const segments = segmentsOf(fastest, uniform() < 0.2, uniform)
-      return {
-        name: `model ${i}`,
-        segments,
-        turning,
-        demand: tableDemand(drawnDay(fastest * (0.1 + 2 * uniform()), uniform)),
-      }
-    })
-  const fleets = []
-  for (let i = 0; i < 20; i++) fleets.push(await planFleet(drawn(8), kinds, 0, 16))
-  const saved = fleets
-    .map(({ atPeaks, compared }) => 1 - atPeaks.pricePerHour / compared.unturned!.pricePerHour)
-    .sort((a, b) => a - b)
-  const proven = fleets.filter(({ atPeaks }) => above(atPeaks) < 1e-4).length
-  const mean = saved.reduce((sum, share) => sum + share, 0) / saved.length
-  console.log(
-    `20 fleets of 8 models: turns by the hours save ${percent(mean)} on the mean (${percent(saved[0]!)} to ${percent(saved.at(-1)!)}) of the same with all models in memory; ${proven} proven, the others within ${percent(Math.max(...fleets.map(({ atPeaks }) => above(atPeaks))))}`,
-  )
-  const startMs = performance.now()
-  const { atPeaks, compared } = await planFleet(drawn(50), kinds)
-  const seconds = ((performance.now() - startMs) / 1000).toFixed(1)
-  console.log(
-    `50 models, 6 kinds, 24 hours: ${seconds} s; $${atPeaks.pricePerHour.toFixed(2)} an hour in turns, within ${percent(above(atPeaks))} of the best, $${compared.unturned!.pricePerHour.toFixed(2)} with all in memory`,
+    `per hour: $${atPeaks.pricePerHour.toFixed(2)}, a GPU each $${compared.wholeGpus?.pricePerHour.toFixed(2)}, each alone $${compared.eachAlone.pricePerHour.toFixed(2)}, first fit decreasing $${compared.firstFit?.pricePerHour.toFixed(2)}`,
   )
 }
 
 if (tables !== undefined && scenarios !== undefined) await published(tables, scenarios)
-else if (tables === 'turns') await inTurns()
 else await madeUp()

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { pictureBlocks } from './gpu-pictures.ts'
+import { pictureGpus } from './gpu-pictures.ts'
 import { type PackedGpu, whole } from './packing.ts'
 
 const evil = `</title></svg>"'><script>alert(1)</script>`
@@ -19,9 +19,9 @@ const cut: PackedGpu = {
   ],
 }
 const half = Array.from({ length: 24 }, (_, hour) => (hour < 12 ? 0 : 0.5))
-const busyOf = (model: string) => (model === 'b' ? half : Array<number>(24).fill(0.9))
-const drawn = (gpus: readonly PackedGpu[], busy: (model: string) => readonly number[] = busyOf) =>
-  pictureBlocks(gpus, [evil, 'b'], 0.1, busy).flatMap((block) =>
+const loadOf = (model: string) => (model === 'b' ? half : Array<number>(24).fill(0.9))
+const drawn = (gpus: readonly PackedGpu[], load: (model: string) => readonly number[] = loadOf) =>
+  pictureGpus(gpus, [evil, 'b'], 0.1, load).flatMap((block) =>
     block.kind === 'chart' ? [block] : [],
   )
 const numbers = (svg: string, pattern: RegExp) =>
@@ -72,5 +72,5 @@ test('each GPU has its number; of many those alike are drawn once', () => {
     drawn([...Array<PackedGpu>(60).fill(cut), other]).map(({ alt }) => alt.split(':')[0]),
   ).toEqual(['A100-80GB × 60', 'L4 1'])
   expect(drawn([other])[0]!.svg).toContain('one of the 2 GPUs of a replica')
-  expect(pictureBlocks([], [], 0, busyOf)).toEqual([])
+  expect(pictureGpus([], [], 0, loadOf)).toEqual([])
 })

@@ -1,7 +1,4 @@
-/**
- * Every GPU of a fleet drawn: its slices as wide as their part of its memory, who lives there, and
- * how busy by the hour.
- */
+/** Every GPU of a fleet as a picture: its slices, the models on them, and their load by hour. */
 import { mean } from 'simple-statistics'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
@@ -9,53 +6,47 @@ import { percent } from '../format.ts'
 import { palette } from '../report/charts/chart-options.ts'
 import { type Block, heading, paragraph } from '../report/document/blocks.ts'
 import { escapeHtml } from '../report/document/html.ts'
-import { stepsOfDay } from './over-day.ts'
-import { type PackedGpu, type Segment, type Stay, whole } from './packing.ts'
-import { turnsOn } from './turn-blocks.ts'
+import { hoursPerDay } from './demand-by-hour.ts'
+import { type PackedGpu, type Slot, whole } from './packing.ts'
 
-/**
- * What a slice carries that is asked of it, 0-1, in each hour of the day; all replicas of a model
- * share its requests by what they carry, or as they are routed to those of a segment.
- */
-export type BusyByHour = (model: string, segment?: Segment) => readonly number[]
+/** Requests over capacity of a model, 0-1, in each hour of the day: the same on all its replicas. */
+type LoadByHour = (model: string) => readonly number[]
 
 /** Sizes in CSS pixels. */
 const [width, titleHeight, nameHeight, barHeight, axisHeight, gap] = [960, 26, 34, 52, 18, 4]
 const letterWidth = 6.3
-/** More are drawn once for all that are alike. */
-const mostSingly = 48
+/** With more GPUs, those that are alike are drawn once. */
+const maxDrawnSingly = 48
 
-export function pictureBlocks(
+export function pictureGpus(
   gpus: readonly PackedGpu[],
   models: readonly string[],
   headroom: number,
-  busyOf: BusyByHour,
+  loadOf: LoadByHour,
 ): Block[] {
   if (gpus.length === 0) return []
   const numbered = gpus.map((gpu, i) => ({
     gpu,
     number: gpus.slice(0, i + 1).filter(({ kind }) => kind === gpu.kind).length,
   }))
-  const steady = models.every((model) => new Set(busyOf(model)).size === 1)
+  const steady = models.every((model) => new Set(loadOf(model)).size === 1)
   const all =
-    gpus.length <= mostSingly ? numbered.map((one) => ({ ...one, count: 1 })) : onceEach(numbered)
+    gpus.length <= maxDrawnSingly
+      ? numbered.map((one) => ({ ...one, count: 1 }))
+      : onceEach(numbered)
   const kept =
-    headroom > 0
-      ? ` The dashed line is at ${percent(1 - headroom)}: what is above it is kept free.`
-      : ''
-  const hours = steady
-    ? 'how much of what it carries is asked for'
-    : 'how much of what it carries is asked for in each hour of the day'
+    headroom > 0 ? ` The dashed line is at ${percent(1 - headroom)}: the headroom is above it.` : ''
+  const bars = steady ? 'how busy it is' : 'how busy it is in each hour of the day'
   return [
-    heading(2, gpus.length <= mostSingly ? 'Every GPU' : 'Every GPU, those alike drawn once'),
+    heading(2, gpus.length <= maxDrawnSingly ? 'Every GPU' : 'Every GPU, those alike drawn once'),
     paragraph(
-      `Slices are as wide as their part of the GPU's memory, those under MPS as their part of its threads. The bars of a slice: ${hours}, all replicas of a model taking its requests in proportion to what they carry.${kept} Beside a slice stands the share of its busiest hour. What is blank is spare.${gpus.some(({ slots }) => slots.some(({ stays, waiting }) => stays || waiting)) ? ' Models that take turns on a slice have colours of their own; pale is who is in memory.' : ''}`,
+      `Slices are as wide as their part of the GPU's memory, shares under MPS as their part of its threads. The bars of a slice: ${bars}, as a part of its capacity.${kept} Beside a slice stands how busy its busiest hour is. What is blank is free.`,
     ),
     ...all.map(({ gpu, number, count }) =>
       pictureOf(gpu, `${gpu.kind} ${count > 1 ? `× ${count}` : number}`, {
         models,
         headroom,
-        busyOf,
+        loadOf,
         steady,
       }),
     ),
@@ -72,12 +63,7 @@ function onceEach(numbered: readonly Numbered[]): (Numbered & { readonly count: 
   for (const one of numbered) {
     const key = JSON.stringify([
       one.gpu.kind,
-      one.gpu.slots.map(({ slice, model, segment, ...turns }) => [
-        slice,
-        model,
-        segment?.label,
-        turns,
-      ]),
+      one.gpu.slots.map(({ slice, model, segment }) => [slice, model, segment?.label]),
     ])
     const known = alike.get(key) ?? { ...one, count: 0 }
     known.count++
@@ -89,7 +75,7 @@ function onceEach(numbered: readonly Numbered[]): (Numbered & { readonly count: 
 interface Drawn {
   readonly models: readonly string[]
   readonly headroom: number
-  readonly busyOf: BusyByHour
+  readonly loadOf: LoadByHour
   readonly steady: boolean
 }
 
@@ -113,32 +99,29 @@ function pictureOf(gpu: PackedGpu, title: string, drawn: Drawn): Block {
       : ''
   const height = nameHeight + barHeight + axisHeight
   const said = parts.map((slot) => {
-    const who = slot.model ?? turnsOn(slot)
-    return `${slot.slice} ${who === undefined ? 'free' : `${who}, ${percent(Math.max(...busyOn(slot, drawn)))} busy at most`}`
+    const { slice, model } = slot
+    return `${slice} ${model === undefined ? 'free' : `${model}, ${percent(Math.max(...drawn.loadOf(model)))} busy at most`}`
   })
   return {
     kind: 'chart',
     themed: true,
     alt: `${title}: ${said.join('; ')}`,
-    svg: `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 ${-titleHeight} ${width} ${height + titleHeight}" width="${width}" height="${height + titleHeight}" font-size="12"><text x="0" y="${14 - titleHeight}" font-size="14"><tspan class="name">${escapeHtml(title)}</tspan><tspan class="soft" font-size="12" dx="10">${escapeHtml(busySaid(parts, drawn))}</tspan></text>${boxes.join('')}${unused}</svg>`,
+    svg: `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 ${-titleHeight} ${width} ${height + titleHeight}" width="${width}" height="${height + titleHeight}" font-size="12"><text x="0" y="${14 - titleHeight}" font-size="14"><tspan class="name">${escapeHtml(title)}</tspan><tspan class="soft" font-size="12" dx="10">${escapeHtml(formatLoad(parts, drawn))}</tspan></text>${boxes.join('')}${unused}</svg>`,
   }
 }
 
 /** Of the memory; under MPS, where no part of that is anyone's, of the threads. */
-const partOf = (kind: string, { slice, segment }: PackedGpu['slots'][number]): number =>
+const partOf = (kind: string, { slice, segment }: Slot): number =>
   segment?.share ??
   (slice === whole
     ? 1
     : (migProfilesOf(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1))
 
 /** Of the whole GPU, by the parts of its memory. */
-function busySaid(
-  parts: readonly (PackedGpu['slots'][number] & { readonly part: number })[],
-  drawn: Drawn,
-): string {
-  const busy = parts.map((slot) => busyOn(slot, drawn))
-  const hours = Array.from({ length: hoursOfDay }, (_, hour) =>
-    parts.reduce((sum, { part }, i) => sum + part * busy[i]![hour]!, 0),
+function formatLoad(parts: readonly (Slot & { readonly part: number })[], drawn: Drawn): string {
+  const loads = parts.map(({ model }) => (model === undefined ? undefined : drawn.loadOf(model)))
+  const hours = Array.from({ length: hoursPerDay }, (_, hour) =>
+    parts.reduce((sum, { part }, i) => sum + part * (loads[i]?.[hour] ?? 0), 0),
   )
   const most = Math.max(...hours)
   const steady = Math.min(...hours) > most - 1e-9
@@ -147,102 +130,31 @@ function busySaid(
     : `${percent(most)} busy at ${hours.indexOf(most)} o'clock, ${percent(mean([...hours]))} over the day`
 }
 
-const hoursOfDay = 24
-const hourOf = (step: number): number => Math.floor(((step % stepsOfDay) * hoursOfDay) / stepsOfDay)
-
-/** Of what is on it, in each hour of the day. */
-function busyOn(
-  { model, segment, stays, waiting = [] }: PackedGpu['slots'][number],
-  { busyOf }: Drawn,
-): readonly number[] {
-  if (model !== undefined) return busyOf(model, segment)
-  const busy = new Array<number>(hoursOfDay).fill(0)
-  for (const stay of stays ?? [])
-    for (let step = stay.from; step < stay.to; step++)
-      busy[hourOf(step)] = Math.max(
-        busy[hourOf(step)]!,
-        busyOf(stay.model, stay.segment)[hourOf(step)]!,
-      )
-  for (const one of waiting)
-    for (const [hour, share] of busyOf(one.model, one.segment).entries()) busy[hour]! += share
-  return busy
-}
-
-/** Several models in turns: who is there when, pale, and how busy, or how busy each makes it. */
-function turnsBox(slot: PackedGpu['slots'][number], x: number, wide: number, drawn: Drawn): string {
-  const busy = busyOn(slot, drawn)
-  const who = turnsOn(slot)!
-  const frame = `<rect class="frame" x="${px(x)}" y="${nameHeight}" width="${px(wide)}" height="${barHeight}"/>`
-  const there = (slot.stays ?? []).flatMap((stay) =>
-    piecesOf(stay).map((piece) => stayShape(stay, piece, x, wide, drawn)),
-  )
-  const below = new Array<number>(hoursOfDay).fill(0)
-  const shared = (slot.waiting ?? []).map(({ model, segment }) => {
-    for (const [hour, share] of drawn.busyOf(model, segment).entries()) below[hour]! += share
-    return `<path fill="${colourOf(model, drawn)}" d="${stepsOf(below, x, wide)}"/>`
-  })
-  // The last is the tallest, and stands behind the others.
-  const shapes = [...there, ...shared.reverse()].join('')
-  return `<g><title>${escapeHtml(`${who} on ${slot.slice}: ${percent(Math.max(...busy))} busy at most`)}</title>${texts(x, wide, who, `${slot.slice}, ${percent(Math.max(...busy))}`)}${shapes}${frame}${hourAxis(x, wide)}</g>`
-}
-
-/** Times of the day, one over midnight in two. */
-const piecesOf = ({ from, to }: Stay): { readonly from: number; readonly to: number }[] =>
-  to <= stepsOfDay
-    ? [{ from, to }]
-    : [
-        { from, to: stepsOfDay },
-        { from: 0, to: to - stepsOfDay },
-      ]
-
-function stayShape(
-  { model, segment }: Stay,
-  { from, to }: { readonly from: number; readonly to: number },
-  x: number,
-  wide: number,
-  drawn: Drawn,
-): string {
-  const at = (step: number) => x + (wide * step) / stepsOfDay
-  const bottom = nameHeight + barHeight
-  const colour = colourOf(model, drawn)
-  const busy = drawn.busyOf(model, segment)
-  const steps = Array.from(
-    { length: to - from },
-    (_, i) =>
-      `V${px(bottom - Math.min(1, busy[hourOf(from + i)]!) * barHeight)}H${px(at(from + i + 1))}`,
-  )
-  const pale = `<rect fill="${colour}" fill-opacity="0.2" x="${px(at(from))}" y="${nameHeight}" width="${px(at(to) - at(from))}" height="${barHeight}"/>`
-  return `${pale}<path fill="${colour}" d="M${px(at(from))} ${bottom}${steps.join('')}V${bottom}Z"/>`
-}
-
 const colourOf = (model: string, { models }: Drawn): string =>
   colours[models.indexOf(model) % colours.length]!
 
-function boxOf(slot: PackedGpu['slots'][number], x: number, wide: number, drawn: Drawn): string {
+function boxOf(slot: Slot, x: number, wide: number, drawn: Drawn): string {
   const { slice, model, segment } = slot
   const whichOf =
     segment !== undefined && segment.gpus > 1
       ? `, one of the ${segment.gpus} GPUs of a replica`
       : ''
-  if (model === undefined)
-    return turnsOn(slot) === undefined
-      ? nothing(x, wide, 'free', slice)
-      : turnsBox(slot, x, wide, drawn)
-  const busy = drawn.busyOf(model, segment)
-  const title = `${model} on ${slice}${segment?.label ? ` (${segment.label})` : ''}: ${percent(Math.max(...busy))} busy at most, ${percent(mean([...busy]))} on the mean${whichOf}`
+  if (model === undefined) return nothing(x, wide, 'free', slice)
+  const load = drawn.loadOf(model)
+  const title = `${model} on ${slice}${segment?.label ? ` (${segment.label})` : ''}: ${percent(Math.max(...load))} busy at most, ${percent(mean([...load]))} on average${whichOf}`
   const kept =
     drawn.headroom > 0 ? line(x, x + wide, nameHeight + drawn.headroom * barHeight, 'dash') : ''
   const frame = `<rect class="frame" x="${px(x)}" y="${nameHeight}" width="${px(wide)}" height="${barHeight}"/>`
   const colour = colourOf(model, drawn)
-  return `<g><title>${escapeHtml(title)}</title>${texts(x, wide, model, `${slice}, ${percent(Math.max(...busy))}`)}${frame}<path fill="${colour}" d="${stepsOf(busy, x, wide)}"/>${kept}${drawn.steady ? '' : hourAxis(x, wide)}</g>`
+  return `<g><title>${escapeHtml(title)}</title>${texts(x, wide, model, `${slice}, ${percent(Math.max(...load))}`)}${frame}<path fill="${colour}" d="${traceLoad(load, x, wide)}"/>${kept}${drawn.steady ? '' : hourAxis(x, wide)}</g>`
 }
 
-/** From hour to hour, as one shape. */
-function stepsOf(busy: readonly number[], x: number, wide: number): string {
+/** One shape over all hours. */
+function traceLoad(load: readonly number[], x: number, wide: number): string {
   const bottom = nameHeight + barHeight
-  const steps = busy.map(
+  const steps = load.map(
     (share, hour) =>
-      `V${px(bottom - Math.min(1, share) * barHeight)}H${px(x + (wide * (hour + 1)) / busy.length)}`,
+      `V${px(bottom - Math.min(1, share) * barHeight)}H${px(x + (wide * (hour + 1)) / load.length)}`,
   )
   return `M${px(x)} ${bottom}${steps.join('')}V${bottom}Z`
 }

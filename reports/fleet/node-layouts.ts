@@ -30,7 +30,7 @@ const configMapName = 'tune-fleet-mig-layouts'
  * shares nodes.
  * @param perNode GPUs of a node, of a kind
  */
-export function nodeLayouts(
+export function planNodes(
   gpus: readonly PackedGpu[],
   perNode: (kind: string) => number,
 ): NodeLayout[] {
@@ -112,9 +112,9 @@ function cutsOf(node: readonly PackedGpu[]): Cut[] {
 
 /**
  * A ConfigMap of these layouts for the MIG manager of NVIDIA's GPU operator; undefined where
- * nothing is cut. @param perNode as nodeLayouts was told
+ * nothing is cut. @param perNode as for `planNodes`
  */
-export function migLayoutsYaml(
+export function renderMigLayouts(
   layouts: readonly NodeLayout[],
   perNode: (kind: string) => number,
 ): string | undefined {

@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
-import { aGpuEach, eachAlone, firstFitDecreasing } from './comparisons.ts'
+import { compareFirstFitDecreasing, compareWholeGpus, packEachAlone } from './comparisons.ts'
+import type { Constraints } from './constraints.ts'
 import { pack } from './pack.ts'
 import { FleetError, type FleetModel, type GpuKind, type Packing, whole } from './packing.ts'
-import type { Rules } from './rules.ts'
 
 const small: GpuKind = { name: 'small', pricePerHour: 1, partitions: [[whole]] }
 const cut: GpuKind = {
@@ -40,7 +40,7 @@ function carried(
  * The least money by trying every number of GPUs in every way to cut them, and every use of their
  * slices.
  */
-function leastMoney(
+function findMinPrice(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
@@ -85,11 +85,11 @@ function leastMoney(
 }
 
 /** What is wrong with a packing, GPU by GPU; every replica is on one. */
-function brokenRules(
+function findViolations(
   gpus: Packing['gpus'],
   models: readonly FleetModel[],
   demandRps: readonly number[],
-  { spared, apart }: Rules,
+  { redundant, apart }: Constraints,
 ): string[] {
   const rateOf = (name: string, of: Packing['gpus']) =>
     of.reduce(
@@ -100,7 +100,7 @@ function brokenRules(
     )
   const short = models.flatMap(({ name }, i) => [
     ...(rateOf(name, gpus) < demandRps[i]! ? [`${name} is short`] : []),
-    ...(spared.has(name)
+    ...(redundant.has(name)
       ? gpus.filter(
           (lost) =>
             rateOf(
@@ -118,11 +118,11 @@ function brokenRules(
 }
 
 /** The least money by trying every number of GPUs with every content. */
-function leastByRules(
+function findMinPriceUnderConstraints(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  rules: Rules,
+  constraints: Constraints,
   most: number,
 ): number {
   const contents = kinds.flatMap(({ name: kind, pricePerHour, partitions }) =>
@@ -140,8 +140,10 @@ function leastByRules(
       )
       const kept = filled.filter(
         (slots) =>
-          brokenRules([{ kind, slots }], models, [0, 0], { ...rules, spared: new Set() }).length ===
-          0,
+          findViolations([{ kind, slots }], models, [0, 0], {
+            ...constraints,
+            redundant: new Set(),
+          }).length === 0,
       )
       // Slots of one slice may be exchanged.
       const distinct = new Map(
@@ -159,7 +161,7 @@ function leastByRules(
   let best = Number.POSITIVE_INFINITY
   const buy = (from: number, money: number, gpus: Packing['gpus']): void => {
     if (money >= best) return
-    if (brokenRules(gpus, models, demandRps, rules).length === 0) best = money
+    if (findViolations(gpus, models, demandRps, constraints).length === 0) best = money
     else if (gpus.length < most)
       for (let next = from; next < contents.length; next++) {
         const { gpu, pricePerHour } = contents[next]!
@@ -171,17 +173,19 @@ function leastByRules(
   return best
 }
 
-test('what the rules alone make too much is said to be so', async () => {
+test('too few GPUs under the constraints are reported as such', async () => {
   const one = [{ ...small, count: 1 }]
   const of = (name: string): FleetModel => ({ name, segments: [segment('small', whole, 9)] })
-  const message = 'by what spare: and apart: ask: 1 × small'
-  await expect(pack([of('a')], [5], one, 5, { spared: new Set(['a']), apart: [] })).rejects.toThrow(
-    message,
-  )
+  const message = 'under spare: and apart:: 1 × small'
   await expect(
-    pack([of('a'), of('b')], [5, 5], one, 5, { spared: new Set(), apart: [['a', 'b']] }),
+    pack([of('a')], [5], one, 5, { redundant: new Set(['a']), apart: [] }),
   ).rejects.toThrow(message)
-  await expect(pack([of('a')], [50], one, 5)).rejects.toThrow('do not carry all of it: 1 × small')
+  await expect(
+    pack([of('a'), of('b')], [5, 5], one, 5, { redundant: new Set(), apart: [['a', 'b']] }),
+  ).rejects.toThrow(message)
+  await expect(pack([of('a')], [50], one, 5)).rejects.toThrow(
+    'these GPUs cannot carry all demands: 1 × small',
+  )
   await expect(pack([of('a')], [50_000], [small], 5)).rejects.toThrow(
     'a would take more than 2000 replicas for 50000 requests per second',
   )
@@ -217,7 +221,7 @@ describe('a packing', () => {
             [small, cut],
           ]
           const packing = await pack(models, demandRps, kinds)
-          const brute = leastMoney(models, demandRps, kinds, 5)
+          const brute = findMinPrice(models, demandRps, kinds, 5)
           // The cheapest of at most five GPUs: more of the small ones may be cheaper still.
           expect(packing.pricePerHour).toBeLessThanOrEqual(brute + 1e-9)
           if (packing.gpus.length <= 5) expect(packing.pricePerHour).toBeCloseTo(brute, 9)
@@ -236,16 +240,16 @@ describe('a packing', () => {
     )
   })
 
-  test('keeps every demand when any GPU is lost, and groups apart, at the least money', async () => {
+  test('carries every demand without any one GPU, and keeps groups apart, at the lowest price', async () => {
     const demand = fc.integer({ min: 0, max: 9 })
-    const spared = fc.subarray(['a', 'b'])
+    const redundant = fc.subarray(['a', 'b'])
     await fc.assert(
       fc.asyncProperty(
         model('a'),
         model('b'),
         demand,
         demand,
-        spared,
+        redundant,
         fc.boolean(),
         async (a, b, ofA, ofB, lossOf, parted) => {
           const [models, demandRps, kinds] = [
@@ -253,14 +257,17 @@ describe('a packing', () => {
             [ofA, ofB],
             [small, halved],
           ]
-          const rules: Rules = { spared: new Set(lossOf), apart: parted ? [['a', 'b']] : [] }
-          const packing = await pack(models, demandRps, kinds, 60, rules)
-          expect(brokenRules(packing.gpus, models, demandRps, rules)).toEqual([])
+          const constraints: Constraints = {
+            redundant: new Set(lossOf),
+            apart: parted ? [['a', 'b']] : [],
+          }
+          const packing = await pack(models, demandRps, kinds, 60, constraints)
+          expect(findViolations(packing.gpus, models, demandRps, constraints)).toEqual([])
           for (const { kind, slots } of packing.gpus)
             expect(kinds.find(({ name }) => name === kind)!.partitions).toContainEqual(
               slots.map(({ slice }) => slice),
             )
-          const brute = leastByRules(models, demandRps, kinds, rules, 4)
+          const brute = findMinPriceUnderConstraints(models, demandRps, kinds, constraints, 4)
           expect(packing.pricePerHour).toBeLessThanOrEqual(brute + 1e-9)
           if (packing.gpus.length <= 4) expect(packing.pricePerHour).toBeCloseTo(brute, 9)
           expect(packing.boundPerHour).toBeLessThanOrEqual(packing.pricePerHour)
@@ -270,24 +277,25 @@ describe('a packing', () => {
     )
   })
 
-  test('rules that counts alone do not keep: two models on one GPU of halves, parted, and with one to lose', async () => {
+  test('constraints that counts alone do not meet: two models on one GPU of halves, apart, and with redundancy', async () => {
     const halves = ['a', 'b'].map((name) => ({ name, segments: [segment('cut', 'half', 5)] }))
-    const gpusBy = async (rules: Partial<Rules>, kinds = [cut]) =>
-      (await pack(halves, [5, 5], kinds, 60, { spared: new Set(), apart: [], ...rules })).gpus
+    const gpusBy = async (constraints: Partial<Constraints>, kinds = [cut]) =>
+      (await pack(halves, [5, 5], kinds, 60, { redundant: new Set(), apart: [], ...constraints }))
+        .gpus
     expect(await gpusBy({})).toHaveLength(1)
     expect(await gpusBy({ apart: [['a', 'b']] })).toHaveLength(2)
-    expect(await gpusBy({ spared: new Set(['a', 'b']) })).toHaveLength(2)
-    const all = { spared: new Set(['a', 'b']), apart: [['a', 'b']] }
+    expect(await gpusBy({ redundant: new Set(['a', 'b']) })).toHaveLength(2)
+    const all = { redundant: new Set(['a', 'b']), apart: [['a', 'b']] }
     expect(await gpusBy(all)).toHaveLength(4)
     await expect(gpusBy(all, [{ ...cut, count: 3 }])).rejects.toThrow(
-      'the GPUs that there are do not carry all of it by what spare: and apart: ask: 3 × cut',
+      'these GPUs cannot carry all demands under spare: and apart:: 3 × cut',
     )
   })
 
   test('the loss of a GPU loses all of a replica on several', async () => {
     const models = [{ name: 'large', segments: [segment('small', whole, 10, 2)] }]
     const { gpus } = await pack(models, [10], [small], 60, {
-      spared: new Set(['large']),
+      redundant: new Set(['large']),
       apart: [],
     })
     expect(gpus).toHaveLength(4)
@@ -314,9 +322,9 @@ describe('a packing', () => {
       [small],
     )
     await expect(missing).rejects.toThrow(FleetError)
-    await expect(missing).rejects.toThrow('nothing that is known of b, c serves')
+    await expect(missing).rejects.toThrow('no measurement of b, c meets its SLO on these GPUs')
     await expect(pack([a], [11], [{ ...small, count: 2 }])).rejects.toThrow(
-      'the GPUs that there are do not carry all of it: 2 × small',
+      'these GPUs cannot carry all demands: 2 × small',
     )
     expect(await pack([a], [0], [small])).toEqual({ gpus: [], pricePerHour: 0, boundPerHour: 0 })
   })
@@ -329,15 +337,15 @@ test('beside it: whole GPUs for each, each alone, and first fit decreasing', asy
   ]
   const demandRps = [5, 8]
   expect((await pack(models, demandRps, [cut])).gpus).toHaveLength(1)
-  expect(aGpuEach(models, demandRps, [cut])).toEqual({ gpus: 2, pricePerHour: 6 })
-  expect(await eachAlone(models, demandRps, [cut])).toMatchObject({
+  expect(compareWholeGpus(models, demandRps, [cut])).toEqual({ gpus: 2, pricePerHour: 6 })
+  expect(await packEachAlone(models, demandRps, [cut])).toMatchObject({
     gpus: { length: 2 },
     pricePerHour: 6,
   })
   // By itself the whole GPU carries most per money.
-  expect(firstFitDecreasing(models, demandRps, [cut])).toEqual({ gpus: 2, pricePerHour: 6 })
+  expect(compareFirstFitDecreasing(models, demandRps, [cut])).toEqual({ gpus: 2, pricePerHour: 6 })
   expect(
-    aGpuEach([{ name: 'c', segments: [segment('cut', 'half', 5)] }], [5], [cut]),
+    compareWholeGpus([{ name: 'c', segments: [segment('cut', 'half', 5)] }], [5], [cut]),
   ).toBeUndefined()
 })
 

@@ -1,102 +1,64 @@
 /**
- * What a packing deploys: each model's replicas on each kind of slice, how its requests are to be
- * split over them, and how many an hour needs.
+ * What a packing deploys: each model's replicas on each kind of slice, their part of its requests,
+ * and how many an hour needs.
  */
-import { stepsOfDay } from './over-day.ts'
-import type { PackedGpu, Segment, Stay } from './packing.ts'
-import { poolOf } from './rules.ts'
+import { keyOfReplica } from './constraints.ts'
+import type { PackedGpu, Segment } from './packing.ts'
 
 export interface Placement {
   readonly model: string
   readonly segment: Segment
-  /** The most at once. */
   readonly replicas: number
-  /**
-   * Of the model's requests: what is routed to it, or its replicas' part of what all of the model
-   * carry, when all are there.
-   */
+  /** Part of the model's requests, 0-1: its replicas' part of what all of the model carry. */
   readonly share: number
-  /** Replicas that each hour of the day needs, of those that are there; absent: all alike. */
+  /** Replicas that each hour of the day needs; absent: all of them at all hours. */
   readonly byHour?: readonly number[]
-  /**
-   * Replicas that are in memory in each quarter of an hour, those that load counted: the others'
-   * room is another model's.
-   */
-  readonly inTurns?: readonly number[]
-}
-
-interface Pool {
-  readonly model: string
-  readonly segment: Segment
-  slots: number
-  readonly stays: Stay[]
 }
 
 /**
- * What is loaded as requests come is no part of it.
- * @param gpus as they are packed
- * @param hourlyRps of a model, what its replicas must carry in each hour of the day, what is kept
- * free counted in
- * @param spared models that bear the loss of a GPU: which replicas would go at night nobody says,
- * so that all of them stay
+ * @param hourlyRps of a model, what its replicas must carry in each hour, headroom included
+ * @param redundant models that bear the loss of a GPU: all their replicas stay at all hours
  */
-export function placementsOf(
+export function listPlacements(
   gpus: readonly PackedGpu[],
   hourlyRps: (model: string) => readonly number[],
-  spared: ReadonlySet<string> = new Set(),
+  redundant: ReadonlySet<string> = new Set(),
 ): Placement[] {
-  const found = new Map<string, Pool>()
-  const poolAt = (model: string, segment: Segment): Pool => {
-    const key = `${model}\n${poolOf(segment)}`
-    const known = found.get(key) ?? { model, segment, slots: 0, stays: [] }
+  const found = new Map<string, { model: string; segment: Segment; slots: number }>()
+  for (const { model, segment } of gpus.flatMap(({ slots }) => slots)) {
+    if (model === undefined || segment === undefined) continue
+    const key = `${model}\n${keyOfReplica(segment)}`
+    const known = found.get(key) ?? { model, segment, slots: 0 }
+    known.slots++
     found.set(key, known)
-    return known
   }
-  for (const { model, segment, stays = [] } of gpus.flatMap(({ slots }) => slots)) {
-    if (model !== undefined && segment !== undefined) poolAt(model, segment).slots++
-    for (const stay of stays) poolAt(stay.model, stay.segment).stays.push(stay)
-  }
-  const all = [...found.values()].map(({ model, segment, slots, stays }) => {
-    const always = Math.round(slots / segment.gpus)
-    const inTurns = stays.length > 0 ? thereOver(stays).map((count) => always + count) : undefined
-    return { model, segment, replicas: Math.max(always, ...(inTurns ?? [])), inTurns }
+  const all = [...found.values()].map(({ slots, ...of }) => ({
+    ...of,
+    replicas: Math.round(slots / of.segment.gpus),
+  }))
+  const models = [...new Set(all.map(({ model }) => model))]
+  const inOrder = models.flatMap((name) => all.filter(({ model }) => model === name))
+  return inOrder.map(({ model, segment, replicas }): Placement => {
+    const carriedRps = all
+      .filter((one) => one.model === model)
+      .reduce((sum, one) => sum + one.replicas * one.segment.rateRps, 0)
+    const share = (replicas * segment.rateRps) / carriedRps
+    const byHour = countByHour(
+      replicas,
+      hourlyRps(model).map((rps) => (share * rps) / segment.rateRps),
+    )
+    const varies = !redundant.has(model) && byHour.some((count) => count !== replicas)
+    return { model, segment, replicas, share, ...(varies && { byHour }) }
   })
-  return [...new Set(all.map(({ model }) => model))].flatMap((model) => {
-    const own = all.filter((placement) => placement.model === model)
-    const turns = own.some(({ inTurns }) => inTurns !== undefined)
-    const carried = own.reduce((sum, { segment, replicas }) => sum + replicas * segment.rateRps, 0)
-    return own.map(({ segment, replicas, inTurns }): Placement => {
-      const share = segment.routed?.share ?? (replicas * segment.rateRps) / carried
-      const placement = { model, segment, replicas, share }
-      // What of it leaves memory was counted; the others are there all day.
-      if (turns) return { ...placement, ...(inTurns && { inTurns }) }
-      const byHour = neededByHour(
-        replicas,
-        hourlyRps(model).map((rps) => (share * rps) / segment.rateRps),
-      )
-      return {
-        ...placement,
-        ...(!spared.has(model) && byHour.some((count) => count !== replicas) && { byHour }),
-      }
-    })
-  })
-}
-
-/** How many of them are there in each step of the day. */
-function thereOver(stays: readonly Stay[]): number[] {
-  const there = new Array<number>(stepsOfDay).fill(0)
-  for (const { from, to } of stays)
-    for (let step = from; step < to; step++) there[step % stepsOfDay]!++
-  return there
 }
 
 /**
- * One always stays, for its share of the requests goes there at every hour; what the peak does not
- * need either is spare by intent, and stays.
- * @param busy replicas that would be busy to the last in each hour
+ * At least one replica stays, because its part of the requests comes at every hour. What the peak
+ * does not need is spare, and stays too.
+ * @param needed replicas that each hour would use fully
  */
-function neededByHour(replicas: number, busy: readonly number[]): number[] {
-  const needed = busy.map((count) => Math.max(1, Math.ceil(count - 1e-9)))
-  const spare = replicas - Math.max(...needed)
-  return needed.map((count) => count + spare)
+function countByHour(replicas: number, needed: readonly number[]): number[] {
+  const counts = needed.map((count) => Math.max(1, Math.ceil(count - 1e-9)))
+  const spare = replicas - Math.max(...counts)
+  return counts.map((count) => count + spare)
 }

@@ -16,7 +16,6 @@ const known = {
   infeasible: ['infeasible'],
   share: ['gpusharepercent', 'mpspercent'],
   memory: ['memorymib', 'gpumemorymib'],
-  load: ['loads', 'loadseconds', 'launchs', 'launchseconds'],
 } as const
 const unread = ['priceperhour']
 const hint =
@@ -50,7 +49,7 @@ export function readSegments(
     Object.values(at).includes(i) || unread.includes(name) ? undefined : header!.cells[i],
   )
   return records.flatMap(({ cells, line }) => {
-    const number = (column: 'rate' | 'latency' | 'share' | 'memory' | 'load'): number => {
+    const number = (column: 'rate' | 'latency' | 'share' | 'memory'): number => {
       const cell = cells[at[column]] ?? ''
       const value = cell.trim() === '' ? Number.NaN : Number(cell)
       if (!(value > 0 && Number.isFinite(value)))
@@ -69,13 +68,9 @@ export function readSegments(
     const label = Object.entries(values)
       .map(([name, value]) => `${name} ${value}`)
       .join(', ')
-    const loadS = cells[at.load]?.trim() ? number('load') : undefined
     const memoryMiB = cells[at.memory]?.trim() ? number('memory') : undefined
-    const started = {
-      ...(loadS !== undefined && { loadS }),
-      ...(memoryMiB !== undefined && { memoryMiB }),
-    }
-    const row = { gpu: gpu.name, gpus: 1, rateRps, label, ...started, row: { line, values } }
+    const memory = memoryMiB === undefined ? {} : { memoryMiB }
+    const row = { gpu: gpu.name, gpus: 1, rateRps, label, ...memory, row: { line, values } }
     const limited =
       at.latency >= 0 && Number.isFinite(sloMs)
         ? { latencyMs: number('latency'), limitMs: sloMs }

@@ -10,7 +10,7 @@ import { percent, rate } from '../format.ts'
 import { heldOf } from '../specs/held.ts'
 import { withSecretVariables } from '../specs/secret-variables.ts'
 import { dnsLabel, type Placed, type Serving } from '../specs/serving.ts'
-import { placeOf, type Segment, whole } from './packing.ts'
+import { formatPlace, type Segment, whole } from './packing.ts'
 
 interface TableImage {
   readonly image: string
@@ -34,7 +34,7 @@ interface TableReplica {
 /**
  * Nothing of it is claimed as measured by tune: how the table's server was started is not known.
  */
-export function tableServing(
+export function describeTableServing(
   { name, model, table, segment, headroom, sloMs, placed }: TableReplica,
   { image, port, health }: TableImage,
 ): Serving {
@@ -101,7 +101,7 @@ export function tableServing(
       table: line,
       seed: 0,
       slo,
-      verdict: `${rate(rateRps)} per replica of ${model}${segment.label ? ` (${segment.label})` : ''} on ${segment.slice === whole ? `a whole ${segment.gpu}` : placeOf(segment)}`,
+      verdict: `${rate(rateRps)} per replica of ${model}${segment.label ? ` (${segment.label})` : ''} on ${segment.slice === whole ? `a whole ${segment.gpu}` : formatPlace(segment)}`,
       status: 'imported',
       measured,
     },

@@ -32,8 +32,7 @@ export const target: SpecTarget = {
   takesOwnPod: true,
   takesPools: true,
   namespaced: true,
-  host: ({ name, placed }) =>
-    placed?.onDemand === undefined ? name : `${placed.onDemand}/upstream/${name}`,
+  host: ({ name }) => name,
   render: kubernetesSpec,
 }
 
@@ -101,9 +100,7 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
     metadata: { name: serving.name, labels, annotations: annotationsOf(serving) },
     spec: {
       // The autoscaler owns the number; set here as well, each apply would set it back.
-      ...(parts.scaled || parts.scheduled
-        ? {}
-        : { replicas: serving.placed?.onDemand ? 0 : serving.replicas }),
+      ...(parts.scaled || parts.scheduled ? {} : { replicas: serving.replicas }),
       ...(serving.placed ? { strategy: placedStrategy } : {}),
       selector: { matchLabels: labels },
       progressDeadlineSeconds: serving.held.progressSeconds,

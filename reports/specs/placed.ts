@@ -1,9 +1,6 @@
-/**
- * Replicas that a fleet has room for, by the hour where fewer do or others have their room: KEDA's
- * cron triggers, of which the highest holds.
- */
+/** Replicas of a fleet, by the hour where fewer are enough: KEDA's cron triggers. */
 import type { Manifest } from './manifest.ts'
-import type { Placed, Serving } from './serving.ts'
+import type { Serving } from './serving.ts'
 
 /**
  * Replicas start before the hour that needs them: by the measured launch, rounded up. Assumed where
@@ -12,15 +9,10 @@ import type { Placed, Serving } from './serving.ts'
 const assumedLeadMinutes = 5
 const mostLeadMinutes = 30
 
-const leadOf = ({ figures, placed, evidence: { launchSeconds } }: Serving): number =>
-  placed?.inTurns
-    ? 0
-    : launchSeconds === undefined || !figures.hold
-      ? assumedLeadMinutes
-      : Math.min(mostLeadMinutes, Math.max(1, Math.ceil(launchSeconds / 60)))
-
-/** Of equal parts of the day. */
-const countsOf = ({ byHour, inTurns }: Placed): readonly number[] => inTurns ?? byHour ?? []
+const leadOf = ({ figures, evidence: { launchSeconds } }: Serving): number =>
+  launchSeconds === undefined || !figures.hold
+    ? assumedLeadMinutes
+    : Math.min(mostLeadMinutes, Math.max(1, Math.ceil(launchSeconds / 60)))
 
 /**
  * A ScaledObject with a trigger for each span of time that needs more than the least; nothing where
@@ -28,7 +20,7 @@ const countsOf = ({ byHour, inTurns }: Placed): readonly number[] => inTurns ?? 
  */
 export function cronScaled(serving: Serving): Manifest[] {
   const { placed } = serving
-  const counts = placed ? countsOf(placed) : []
+  const counts = placed?.byHour ?? []
   const least = Math.min(...counts)
   if (placed === undefined || counts.every((count) => count === least)) return []
   const minutes = (hoursOfDay * 60) / counts.length
@@ -39,7 +31,6 @@ export function cronScaled(serving: Serving): Manifest[] {
       metadata: { name: serving.name },
       spec: {
         scaleTargetRef: { name: serving.name },
-        ...(placed.inTurns && handedOver),
         minReplicaCount: least,
         maxReplicaCount: placed.replicas,
         triggers: spansAbove(counts, least).map(({ from, to, replicas }) => ({
@@ -54,18 +45,6 @@ export function cronScaled(serving: Serving): Manifest[] {
       },
     },
   ]
-}
-
-/**
- * The next waits for the room: no five minutes until the last is put out, and none until an
- * autoscaler dares to end others (KEDA's and the HPA's defaults).
- */
-const handedOver: Manifest = {
-  pollingInterval: 15,
-  cooldownPeriod: 0,
-  advanced: {
-    horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } },
-  },
 }
 
 /** No slice is there for one more, so an update ends one first. */
@@ -86,24 +65,9 @@ export function placedNotes(serving: Serving, scaled: boolean): string[] {
   if (placed === undefined) return []
   const together = placed.claim
     ? [
-        placed.mps
-          ? `it has its GPU together with others, by the claim ${placed.claim} of shared/: MPS holds each process of it to what CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT say`
-          : `it has its GPU together with others, by the claim ${placed.claim} of turns/: nothing holds it to its part of memory but its server`,
+        `it shares its GPU by the claim ${placed.claim} of shared/: MPS holds each of its processes to CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`,
       ]
     : []
-  if (placed.onDemand)
-    return [
-      `others have its room when it is out of memory: ${placed.onDemand} brings it up when its requests come, and they are to be sent there`,
-      ...together,
-    ]
-  if (placed.inTurns)
-    return [
-      'others have its room when it is out of memory: nothing but the models of this fleet may ask for these slices, and an update ends a replica before the next begins',
-      `needs KEDA: replicas come and go by the clock of ${placed.timezone}, the time that they load in counted`,
-      ...(Math.min(...placed.inTurns) === 0
-        ? ['out of memory it answers nothing: its Service refuses what comes then']
-        : []),
-    ]
   return [
     roomNote,
     ...together,

@@ -61,7 +61,7 @@ export function podTemplate(
             ports: portsOf(container).map(({ name, port }) => ({ name, containerPort: port })),
             ...probes(serving, container, 'http'),
             // A proxy puts it away, once nothing comes.
-            ...(serving.placed?.onDemand ? {} : { lifecycle }),
+            lifecycle,
           }),
           resources: resourcesBlock(serving, gpu),
           ...(volumeMounts.length > 0 ? { volumeMounts } : {}),

@@ -106,13 +106,6 @@ export interface Placed {
   /** Of each hour of the day, by the clock of `timezone`, 24; absent: all the same. */
   readonly byHour?: readonly number[]
   /**
-   * Likewise of each quarter of an hour, where their room is another model's meanwhile: begun early
-   * enough already, and 0 where none is in memory.
-   */
-  readonly inTurns?: readonly number[]
-  /** None is up until this proxy, of that name, asks for it. */
-  readonly onDemand?: string
-  /**
    * The claim, by dynamic resource allocation, on the GPU that it has together with other models.
    */
   readonly claim?: string

@@ -116,16 +116,12 @@ export const claimTemplate = (
   spec: { spec: claimSpec(claim, version) },
 })
 
-/** Likewise under MPS, whose limits are each container's own. */
-export const mpsClaim = (claim: DeviceClaim, metadata: Json): Json =>
-  sharedClaim({ ...claim, config: driverConfig({ strategy: 'MPS' }) }, metadata)
-
-/** One claim: all pods that name it have its device among them. */
-export const sharedClaim = (claim: DeviceClaim, metadata: Json): Json => ({
+/** One claim under MPS, whose limits are each container's own: all pods that name it share its GPU. */
+export const mpsClaim = (claim: DeviceClaim, metadata: Json): Json => ({
   apiVersion: 'resource.k8s.io/v1',
   kind: 'ResourceClaim',
   metadata,
-  spec: claimSpec(claim, 'v1'),
+  spec: claimSpec({ ...claim, config: driverConfig({ strategy: 'MPS' }) }, 'v1'),
 })
 
 /** v1beta1 has no `exactly`. */

@@ -143,7 +143,7 @@ export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
 }
 
 /** What a built-in predictor has counted so far. @throws where it does not answer */
-export async function builtinMetrics(url: string): Promise<Metrics> {
+async function builtinMetrics(url: string): Promise<Metrics> {
   const response = await fetch(new URL('/metrics', url), {
     signal: AbortSignal.timeout(scrapeTimeoutMs),
   })

@@ -61,11 +61,6 @@ export function cacheSize(
   return { tokens, memoryMiB }
 }
 
-/** All of its weights as they are kept and read, MiB. */
-export const weightsMiB = (device: LlmDevice): number =>
-  (parameterCount(device.architecture) * bytesPerElement(device.precision)) / 2 ** 20 -
-  savedMiB(device)
-
 /**
  * What quantisation saves of the weights in the arithmetic's precision; embeddings stay in 16 bits.
  */

@@ -1,37 +1,28 @@
-/**
- * What a fleet file says: models with their traffic and what was measured of them, and the GPUs to
- * be had.
- */
+/** The fleet file: models with their demand and measurements, and the GPUs that are available. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
-import type { Slo } from '../../../profiler/types.ts'
-import { interferenceOf, type MeasuredSlowdown } from '../../../reports/fleet/interference.ts'
-import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
+import type { Constraints } from '../../../reports/fleet/constraints.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
-import type { Rules } from '../../../reports/fleet/rules.ts'
 import {
   type Demand,
   steadyDemand,
   tableDemand,
   traceDemand,
 } from '../../../reports/plan/demand.ts'
-import { architectureOf } from '../../../trials/devices/architecture.ts'
-import { findGpu, type Gpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
+import { findGpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
-import { migProfilesOf } from '../../../trials/devices/mig.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { secretSpans } from '../../../trials/secrets.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { writtenSlo } from '../../experiment/parse-slo.ts'
-import { duration, share } from '../../experiment/schema/schema-parts.ts'
+import { share } from '../../experiment/schema/schema-parts.ts'
 import { UnitError } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
-import { classesSchema, type LlmEntry, llmSchema } from './request-sizes.ts'
 
 const positive = z.number().positive()
-/** A value as some function of this product reads it. */
+/** A value that a parser of this product reads. */
 const read = <T>(what: string, parse: (text: string | number) => T) =>
   z.union([z.string(), z.number()]).transform((value, context): T => {
     try {
@@ -54,7 +45,7 @@ const demand = z.union([
   ),
 ])
 
-/** It stands in manifests as it is. */
+/** It is copied into manifests. */
 const withoutSecret = z
   .string()
   .min(1)
@@ -78,100 +69,45 @@ const gpu = z.strictObject({
   mps: z.boolean().default(false),
   perNode: z.number().int().min(1).max(64).default(1),
 })
-/**
- * Whether models leave memory for one another: by the hours of their demand, or as requests come
- * too.
- */
-const turns = z.enum(['byHour', 'onDemand', 'never'])
-
 /** GPUs that may be lost. */
 const spare = z.number().int().min(0).max(1)
-/** A time that whole answers keep, or limits on parts of a stream. */
-const sloOrLimit = z.union([z.string(), z.number()]).transform((value, context): Slo => {
+/** A limit of whole answers at p99; experiments have SLOs of their own. */
+const sloLimit = z.union([z.string(), z.number()]).transform((value, context): number => {
   try {
-    return writtenSlo(String(value), maxErrorRate)
+    const { metric, limits, percentile, limitMs } = writtenSlo(String(value), maxErrorRate)
+    if (metric === undefined && limits === undefined && percentile === 0.99) return limitMs
+    context.addIssue({
+      code: 'custom',
+      message: "is a p99 of whole answers, as in '50ms'; for another SLO name an experiment",
+      input: value,
+    })
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
     context.addIssue({ code: 'custom', message: `${error.message} (${error.hint})`, input: value })
-    return z.NEVER
   }
+  return z.NEVER
 })
-/** Of an SLO where nothing is said, as of experiments. */
+/** The default of experiments. */
 const maxErrorRate = 0.001
-
-const isPlain = ({ metric, limits, percentile }: Slo): boolean =>
-  metric === undefined && limits === undefined && percentile === 0.99
-
-/** What the built-in predictor serves on a GPU. */
-const builtin = read('a model of the built-in predictor', (text) => {
-  const { kind, name } = architectureOf(String(text))
-  if (kind === 'decoder')
-    throw new Error(`${name} generates text, and is not measured beside others`)
-  return String(text)
-})
 
 const model = z
   .strictObject({
     experiment: z.string().min(1).optional(),
     table: z.string().min(1).optional(),
-    classes: classesSchema(gpuName).optional(),
-    llm: llmSchema.optional(),
     gpu: gpuName.optional(),
-    slo: sloOrLimit.optional(),
+    slo: sloLimit.optional(),
     image: withoutSecret.optional(),
     port: z.number().int().min(1).max(65_535).optional(),
     health: z.string().startsWith('/').optional(),
     modelUri: withoutSecret.optional(),
-    builtin: builtin.optional(),
-    server: z.string().min(1).optional(),
     spare: spare.optional(),
-    turns: turns.optional(),
-    load: duration.optional(),
-    wake: duration.optional(),
-    endsEarly: duration.optional(),
     demand,
   })
-  .superRefine(
-    (
-      { experiment, table, classes, llm, slo, turns: inTurns, builtin: inPlace, server },
-      context,
-    ) => {
-      if (inPlace !== undefined && server !== undefined)
-        context.addIssue({
-          code: 'custom',
-          path: ['server'],
-          message: 'starts it as it is, and builtin: another in its place: one of them',
-          input: server,
-        })
-      if ((classes ?? llm) !== undefined && inTurns === 'onDemand')
-        context.addIssue({
-          code: 'custom',
-          path: ['turns'],
-          message: 'models whose requests are told apart take turns by the hours: turns: byHour',
-          input: inTurns,
-        })
-      if ([experiment, table, classes, llm].filter((source) => source !== undefined).length !== 1)
-        context.addIssue({
-          code: 'custom',
-          message:
-            'needs what was measured of it: experiment: ID, table: FILE.csv or classes:, or llm: to estimate a language model (one of them)',
-        })
-      if (llm !== undefined && slo === undefined)
-        context.addIssue({
-          code: 'custom',
-          path: ['slo'],
-          message: "is needed by llm:, as in 'p90 tpot<80ms'",
-        })
-      if (llm === undefined && slo !== undefined && !isPlain(slo))
-        context.addIssue({
-          code: 'custom',
-          path: ['slo'],
-          message:
-            'is a p99 of whole answers, such as 50ms: what was measured keeps the SLO of its experiment; others are of llm:',
-        })
-    },
+  .refine(
+    ({ experiment, table }) => (experiment === undefined) !== (table === undefined),
+    'needs its measurements: experiment: ID or table: FILE.csv (one of them)',
   )
-/** It stands in the comments of manifests, and in tables. */
+/** Names stand in comments of manifests, and in tables. */
 const isLine = (name: string): boolean => name.trim() !== '' && !/\p{Cc}/u.test(name)
 
 const fleet = z
@@ -187,10 +123,7 @@ const fleet = z
     ),
     models: z.record(z.string(), model),
     spare: spare.default(0),
-    turns: turns.default('never'),
-    endsEarly: duration.optional(),
     apart: z.array(z.array(z.string()).min(2)).default([]),
-    pairs: z.string().min(1).optional(),
     headroom: share
       .refine((part) => part < 1, 'all of a replica kept free leaves nothing to serve with')
       .default(0),
@@ -225,54 +158,34 @@ export interface FleetModelEntry {
   readonly experiment?: string
   /** Path of a table. */
   readonly table?: string
-  /** Measured by themselves, each as a model of its own. */
-  readonly classes?: readonly (Pick<
-    FleetModelEntry,
-    'name' | 'experiment' | 'table' | 'gpu' | 'sloMs'
-  > & { readonly share: number })[]
-  /** Estimated. */
-  readonly llm?: { readonly entry: LlmEntry; readonly slo: Slo }
-  /** What a table's rows were measured on, where they do not say. */
+  /** GPU of a table without a column for it. */
   readonly gpu?: string
   readonly sloMs?: number
   readonly demand: Demand
-  /** How it is deployed, as far as its experiment does not say. */
+  /** How it is deployed where its experiment does not say. */
   readonly image?: string
   readonly port?: number
   readonly health?: string
   readonly modelUri?: string
-  /** It leaves memory for others; absent: it stays. */
-  readonly turns?: 'byHour' | 'onDemand'
-  /** Until it serves, as the user knows it; and where its weights wait in the host's memory. */
-  readonly loadS?: number
-  readonly wakeS?: number
-  /** It may leave so long before its hours end. */
-  readonly endsEarlyS?: number
-  /** What the built-in predictor serves in its place, where pairs are measured. */
-  readonly builtin?: string
-  /** Path of an experiment file that says how its own server is started and asked, likewise. */
-  readonly server?: string
 }
 
 export interface FleetFile {
-  /** Where it stands: paths in it are relative to that. */
-  readonly folder: string
   readonly kinds: readonly GpuKind[]
   readonly models: readonly FleetModelEntry[]
   readonly headroom: number
-  readonly rules: Rules
-  /** Slowdowns under MPS that are known, and where they stand. */
-  readonly pairs?: { readonly path: string; readonly measured: readonly MeasuredSlowdown[] }
-  /** Of its hours. */
+  readonly constraints: Constraints
+  /** IANA name. */
   readonly timezone: string
-  /** GPUs of a node, of a kind. */
+  /** GPUs of a node by kind. */
   readonly perNode: (kind: string) => number
 }
 
 /** @throws UserError, and YamlFileError with every problem */
 export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
-  const kinds = Object.entries(given.gpus).map(([name, entry]) => gpuKind(name, entry, path, book))
+  const kinds = Object.entries(given.gpus).map(([name, entry]) =>
+    toGpuKind(name, entry, path, book),
+  )
   const twice = kinds.findIndex(({ name }, i) => kinds.findIndex((kind) => kind.name === name) < i)
   if (twice >= 0)
     throw new UserError(
@@ -280,47 +193,17 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       'name each kind once, with the count of all of it',
       exitCodes.usage,
     )
+  const inFolder = (file: string) => resolve(dirname(path), file)
   const models = Object.entries(given.models).map(
-    ([
-      name,
-      {
-        slo,
-        gpu: on,
-        table,
-        experiment,
-        demand: asked,
-        spare: _,
-        classes,
-        llm,
-        turns,
-        load,
-        wake,
-        endsEarly,
-        server,
-        ...deployed
-      },
-    ]): FleetModelEntry => {
-      const source = sourceOf(path, kinds)
-      const inTurns = turns ?? given.turns
-      const early = endsEarly ?? given.endsEarly
+    ([name, { slo, gpu: on, table, demand: asked, spare: _, ...rest }]): FleetModelEntry => {
+      const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
       return {
         name,
-        ...deployed,
-        ...(server !== undefined && { server: resolve(dirname(path), server) }),
-        ...(inTurns !== 'never' && { turns: inTurns }),
-        ...(load !== undefined && { loadS: load / 1000 }),
-        ...(wake !== undefined && { wakeS: wake / 1000 }),
-        ...(early !== undefined && { endsEarlyS: early / 1000 }),
-        ...source({ table, experiment, gpu: on, slo: llm ? undefined : slo?.limitMs }),
-        ...(classes && {
-          classes: Object.entries(classes).map(([of, { share, ...entry }]) => ({
-            name: of,
-            share,
-            ...source({ ...entry, slo: entry.slo ?? slo?.limitMs }),
-          })),
-        }),
-        ...(llm && { llm: { entry: llm, slo: slo! } }),
-        demand: 'trace' in asked ? tracedFrom(resolve(dirname(path), asked.trace), name) : asked,
+        ...rest,
+        ...(table !== undefined && { table: inFolder(table) }),
+        ...(measuredOn !== undefined && { gpu: measuredOn }),
+        ...(slo !== undefined && { sloMs: slo }),
+        demand: 'trace' in asked ? readTrace(inFolder(asked.trace), name) : asked,
       }
     },
   )
@@ -331,59 +214,23 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       exitCodes.usage,
     )
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
-  const spared = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) =>
+  const redundant = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) =>
     spare > 0 ? [name] : [],
   )
-  const pairs =
-    given.pairs === undefined
-      ? undefined
-      : pairsAt(resolve(dirname(path), given.pairs), given.pairs)
-  const rules = {
-    spared: new Set(spared),
-    apart: given.apart,
-    slows: interferenceOf(pairs?.measured),
-  }
   return {
-    folder: dirname(path),
     kinds,
     models,
-    rules,
+    constraints: { redundant: new Set(redundant), apart: given.apart },
     headroom: given.headroom,
     timezone: given.timezone,
-    ...(pairs && { pairs }),
     perNode: (kind) => sizes.get(kind) ?? 1,
   }
 }
 
-const pairsAt = (path: string, shown: string) => ({
-  path,
-  measured: readPairs(givenText(path, 'the measured pairs', '--file', 'data'), shown),
-})
-
-interface GivenSource {
-  readonly table?: string
-  readonly experiment?: string
-  readonly gpu?: Gpu
-  readonly slo?: number
-}
-
-/** What was measured of a model or a class, and on what where its table does not say. */
-const sourceOf =
-  (path: string, kinds: readonly GpuKind[]) =>
-  ({ table, experiment, gpu: on, slo }: GivenSource) => {
-    const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
-    return {
-      ...(experiment !== undefined && { experiment }),
-      ...(table !== undefined && { table: resolve(dirname(path), table) }),
-      ...(measuredOn !== undefined && { gpu: measuredOn }),
-      ...(slo !== undefined && { sloMs: slo }),
-    }
-  }
-
 /** The solver tells costs apart to a millionth. */
-const leastPrice = 0.001
+const minPricePerHour = 0.001
 
-function gpuKind(
+function toGpuKind(
   name: string,
   { price, count, mig, mps }: z.output<typeof gpu>,
   path: string,
@@ -392,15 +239,15 @@ function gpuKind(
   try {
     const found = findGpu(name)
     const pricePerHour = price ?? book.gpus[found.name]?.perHour
-    if (pricePerHour !== undefined && pricePerHour < leastPrice)
+    if (pricePerHour !== undefined && pricePerHour < minPricePerHour)
       throw new UserError(
-        `${path}: gpus: ${name} at ${pricePerHour} an hour is less than money can be told apart by`,
-        `give what an hour costs, ${leastPrice} at the least`,
+        `${path}: gpus: ${name} at ${pricePerHour} an hour is below the solver's precision`,
+        `give the price of an hour, at least ${minPricePerHour}`,
         exitCodes.usage,
       )
     if (pricePerHour === undefined)
       throw new UserError(
-        `${path}: no price is known for ${found.name}`,
+        `${path}: the price book has no price for ${found.name}`,
         `give one: gpus: {${name}: {price: 2.50}}`,
         exitCodes.usage,
       )
@@ -408,10 +255,6 @@ function gpuKind(
       name: found.name,
       pricePerHour,
       ...(count !== undefined && { count }),
-      memoryMiB: {
-        [whole]: usableMemoryMiB(found),
-        ...Object.fromEntries(migProfilesOf(found).map((slice) => [slice.name, slice.memoryMiB])),
-      },
       partitions: [[whole], ...(mig ? partitionsOf(found) : [])],
       ...(mps && { mps: { memoryMiB: usableMemoryMiB(found) } }),
     }
@@ -421,5 +264,5 @@ function gpuKind(
   }
 }
 
-const tracedFrom = (path: string, model: string): Demand =>
+const readTrace = (path: string, model: string): Demand =>
   traceDemand(givenText(path, `the trace of ${model}`, '--file', 'data'), path)

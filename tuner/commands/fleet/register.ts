@@ -6,25 +6,22 @@ import type { FleetFlags } from './run.ts'
 export function registerFleet(program: Command): void {
   program
     .command('fleet')
-    .description(
-      'which GPUs, cut by MIG, shared by MPS or in turns, serve several models at the least money',
+    .description('find the cheapest GPUs, cut by MIG or shared by MPS, that serve several models')
+    .requiredOption(
+      '-f, --file <file>',
+      'fleet file: models, their demand, the GPUs that are available',
     )
-    .requiredOption('-f, --file <file>', 'fleet file: models, their demand, the GPUs to be had')
     .option('--prices <file>', 'price book (YAML), or a provider')
     .option(
       '--solver-time <time>',
-      'for the solver, after which the best that is known is taken',
+      'time for the solver; then the best packing found so far is taken',
       '40s',
     )
     .option(
       '--out <file>',
-      '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on the terminal)',
+      '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on stdout)',
     )
     .option('--target <name>', 'of the manifests: kubernetes | kserve (default: kubernetes)')
-    .option(
-      '--measure-pairs <file>',
-      'measure what models on one GPU under MPS do to one another, where the packing rests on it; adds to a CSV',
-    )
     .option('--json', 'print JSON')
     .addOption(storeOption('trial store (SQLite), for models that name an experiment'))
     .addHelpText(
@@ -32,17 +29,16 @@ export function registerFleet(program: Command): void {
       `
 A fleet file:
   gpus:
-    A100-80GB: {count: 8}                # count, price, mig: false and mps: true are optional
+    A100-80GB: {count: 8, perNode: 2}    # optional: count, price, perNode, mig: false, mps: true
     L4:
   models:
     bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}
     resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}
-    nightly: {table: nightly.csv, slo: 30s, demand: '0-6:25, 6-24:0', turns: byHour, load: 4m}
-    chat: {llm: {model: llama-3.1-8b, lengths: requests.csv}, slo: 'p90 tpot<80ms', demand: 20}
+  headroom: 10%                          # also: timezone, spare: 1, apart: [[bert, resnet50]]
 
 Examples:
   tune fleet -f fleet.yaml
-  tune fleet -f fleet.yaml --out fleet            # what is said of it, and what is applied
+  tune fleet -f fleet.yaml --out fleet            # a folder with report and manifests
   tune fleet -f fleet.yaml --json`,
     )
     .action(async (flags: FleetFlags) => {

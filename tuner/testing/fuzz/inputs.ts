@@ -20,7 +20,6 @@ import {
   sentencePieceTokenizer,
 } from '../../../profiler/testing/tokenizer-files.ts'
 import { wire } from '../../../profiler/testing/wire.ts'
-import { readPairs } from '../../../reports/fleet/measured-pairs.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
 import { importTrials } from '../../../reports/imports/imported-trials.ts'
 import { recommend } from '../../../reports/recommendation/recommend.ts'
@@ -366,11 +365,6 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     seeds: fleetSeeds.tables,
     names: /input/,
     read: (input) => readSegments(text(input), 'input', undefined, 50),
-  },
-  'measured-pairs': {
-    seeds: fleetSeeds.pairs,
-    names: /input/,
-    read: (input) => readPairs(text(input), 'input'),
   },
   recommendations: {
     seeds: [JSON.stringify(documentOf(recommend(sampleInput)))],

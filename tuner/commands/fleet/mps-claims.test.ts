@@ -2,18 +2,18 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { noConstraints } from '../../../reports/fleet/constraints.ts'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
-import { noRules } from '../../../reports/fleet/rules.ts'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { readFleetFile } from './fleet-file.ts'
 import { fleetFiles } from './fleet-files.ts'
 
-test('models side by side under MPS have a claim on each GPU together, and each is held to its part of it', async () => {
+test('models that share a GPU by MPS have one claim on it, and each is held to its part', async () => {
   const models = ['a', 'b'].map(
     (name) => `${name}: {table: a.csv, demand: 20, slo: 1s, image: "x:1"}`,
   )
-  const path = join(mkdtempSync(join(tmpdir(), 'side-by-side-')), 'fleet.yaml')
+  const path = join(mkdtempSync(join(tmpdir(), 'mps-claims-')), 'fleet.yaml')
   writeFileSync(path, `gpus: {T4: {mps: true}}\nmodels: {${models.join(', ')}}\n`)
   const file = readFleetFile(path, defaultPriceBook)
   rmSync(dirname(path), { recursive: true })
@@ -51,7 +51,7 @@ test('models side by side under MPS have a claim on each GPU together, and each 
   const plan = {
     atPeaks: { gpus: [content, own, content], pricePerHour: 1, boundPerHour: 1 },
     hoursRps: file.models.map(() => Array<number>(24).fill(5)),
-    rules: noRules,
+    constraints: noConstraints,
   } as unknown as FleetPlan
   const sources = file.models.map((entry) => ({ entry, source: { segments: [] } }))
   const { files, leftOut } = await fleetFiles(plan, file, sources, 'kubernetes')
@@ -108,9 +108,11 @@ test('models side by side under MPS have a claim on each GPU together, and each 
       ],
     },
   })
-  expect(files[1]!.text).toContain('by the claim shared-1-t4 of shared/: MPS holds each process')
+  expect(files[1]!.text).toContain(
+    'by the claim shared-1-t4 of shared/: MPS holds each of its processes',
+  )
   // 18 of 36 req/s are carried by the one on a GPU of its own.
-  expect(files[1]!.text).toContain('# Of the requests of a these replicas are to get 25 %')
-  expect(files[5]!.text).toContain('a-t4-50, b-t4-40 side by side on a T4')
+  expect(files[1]!.text).toContain('# Route 25 % of the requests of a to these replicas')
+  expect(files[5]!.text).toContain('a-t4-50, b-t4-40 share a T4 by MPS')
   expect((await fleetFiles(plan, file, sources, 'kserve')).leftOut).toEqual([])
 })

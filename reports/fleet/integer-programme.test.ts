@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { type Programme, solve } from './programme.ts'
+import { type Programme, solve } from './integer-programme.ts'
 
-/** The least of 12 numbers of which every three come to two at the least. */
+/** Twelve integers of which every three sum to at least two, at minimal cost. */
 const triples = Array.from({ length: 12 }, (_, i) => i)
 const cover: Programme = {
   cost: triples.map((i) => [1 + (i % 5) / 7, `v${i}`]),
@@ -21,7 +21,7 @@ const cover: Programme = {
   integers: triples.map((i) => `v${i}`),
 }
 
-test('a programme that has no time gives back what it began with, and with time it finds the best from there as from nothing', async () => {
+test('without time the start is returned; with time the optimum is found from any start', async () => {
   const start = new Map(triples.map((i) => [`v${i}`, 2]))
   const begun = await solve(cover, 0, start)
   expect(begun).toMatchObject({ values: Array(12).fill(2) })
@@ -32,6 +32,6 @@ test('a programme that has no time gives back what it began with, and with time 
   const best = await solve(cover, 10)
   expect(costOf(await solve(cover, 10, start))).toBeCloseTo(costOf(best), 9)
   expect(costOf(best)).toBeLessThan(costOf(begun))
-  // What keeps no row is no beginning.
+  // An infeasible start is ignored.
   expect(costOf(await solve(cover, 10, new Map()))).toBeCloseTo(costOf(best), 9)
 })

@@ -1,12 +1,12 @@
-/** What a fleet hands over: cuts of nodes, deployments, replicas by hour. */
+/** Manifests of a fleet: cuts of nodes, deployments, replicas by hour. */
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { renderSpec } from '../specs/index.ts'
 import { checkManifests } from '../specs/validate.contract.ts'
-import { migLayoutsYaml, nodeLayouts } from './node-layouts.ts'
+import { planNodes, renderMigLayouts } from './node-layouts.ts'
 import { type PackedGpu, type Segment, whole } from './packing.ts'
-import { placementsOf } from './placements.ts'
-import { tableServing } from './table-serving.ts'
+import { listPlacements } from './placements.ts'
+import { describeTableServing } from './table-serving.ts'
 
 const segment = (slice: string, rateRps: number, gpus = 1): Segment => ({
   gpu: 'A100-80GB',
@@ -25,7 +25,7 @@ const halves = gpuOf({ slice: '3g.40gb', model: 'a', segment: half }, { slice: '
 const uncut = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, 2) })
 
 test('every slot of a packing stands in one placement, and the shares of a model are one', () => {
-  const placements = placementsOf([sevenths, sevenths, halves, uncut, uncut], () =>
+  const placements = listPlacements([sevenths, sevenths, halves, uncut, uncut], () =>
     Array(24).fill(1),
   )
   expect(placements.map(({ model, replicas }) => [model, replicas])).toEqual([
@@ -38,11 +38,11 @@ test('every slot of a packing stands in one placement, and the shares of a model
 
 test('each hour has what its share of the requests takes, one at least, and what is spare at the peak', () => {
   const hours = Array.from({ length: 24 }, (_, hour) => (hour < 8 ? 0 : hour < 20 ? 170 : 90))
-  const [a, b] = placementsOf([sevenths, sevenths, halves], () => hours)
+  const [a, b] = listPlacements([sevenths, sevenths, halves], () => hours)
   expect(a!.byHour).toEqual([...Array(8).fill(1), ...Array(12).fill(14), ...Array(4).fill(7)])
   expect(b!.byHour).toBeUndefined()
   // With nine at the peak, five of fourteen are spare at every hour.
-  const [spared] = placementsOf([sevenths, sevenths], () => hours.map((rps) => rps / 2))
+  const [spared] = listPlacements([sevenths, sevenths], () => hours.map((rps) => rps / 2))
   expect(spared!.byHour).toEqual([...Array(8).fill(6), ...Array(12).fill(14), ...Array(4).fill(10)])
   for (const [i, rps] of hours.entries())
     expect(
@@ -57,14 +57,14 @@ const plain = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100) })
 
 test('nodes are filled with GPUs that are cut alike; what the MIG manager is told has exactly the cuts of the packing', () => {
   const gpus = [sevenths, halves, sevenths, plain, sevenths, { ...plain, kind: 'L4' }]
-  const layouts = nodeLayouts(gpus, (kind) => (kind === 'L4' ? 1 : 2))
+  const layouts = planNodes(gpus, (kind) => (kind === 'L4' ? 1 : 2))
   expect(layouts.map(({ kind, config, nodes }) => [kind, config, nodes])).toEqual([
     ['A100-80GB', 'fleet-a100-80gb-1', 1],
     ['A100-80GB', 'fleet-a100-80gb-2', 1],
     ['A100-80GB', undefined, 1],
     ['L4', undefined, 1],
   ])
-  const text = migLayoutsYaml(layouts, () => 2)!
+  const text = renderMigLayouts(layouts, () => 2)!
   const { objects, problems } = checkManifests(text)
   expect(problems).toEqual([])
   const { version, 'mig-configs': configs } = parse(
@@ -96,8 +96,8 @@ test('nodes are filled with GPUs that are cut alike; what the MIG manager is tol
       .sort(),
   )
   expect(
-    migLayoutsYaml(
-      nodeLayouts([uncut], () => 1),
+    renderMigLayouts(
+      planNodes([uncut], () => 1),
       () => 1,
     ),
   ).toBeUndefined()
@@ -107,7 +107,7 @@ test('a replica on several GPUs stands in one node, what is left over beside it'
   const on = (gpus: number) =>
     gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, gpus) })
   const two = Array.from({ length: 4 }, () => on(2))
-  const layouts = nodeLayouts([sevenths, ...two, on(3), on(3), on(3), halves], () => 4)
+  const layouts = planNodes([sevenths, ...two, on(3), on(3), on(3), halves], () => 4)
   // Three and one cut in sevenths; two and two; one in halves.
   expect(
     layouts.map(({ nodes, cuts }) => [
@@ -131,8 +131,8 @@ test('a node that is not full says what the rest of it is', () => {
   const told = parse(
     (
       checkManifests(
-        migLayoutsYaml(
-          nodeLayouts([halves], () => 4),
+        renderMigLayouts(
+          planNodes([halves], () => 4),
           () => 4,
         )!,
       ).objects[0]!.data as Record<string, string>
@@ -144,8 +144,8 @@ test('a node that is not full says what the rest of it is', () => {
   ])
 })
 
-const replica = (byHour?: readonly number[], inTurns?: readonly number[]) =>
-  tableServing(
+const replica = (byHour?: readonly number[]) =>
+  describeTableServing(
     {
       name: 'a A100 1g',
       model: 'a',
@@ -156,14 +156,13 @@ const replica = (byHour?: readonly number[], inTurns?: readonly number[]) =>
       placed: {
         replicas: 14,
         ...(byHour && { byHour }),
-        ...(inTurns && { inTurns }),
         timezone: 'Europe/Berlin',
       },
     },
     { image: 'registry.example/a:1', port: 9000, health: '/healthz' },
   )
-const manifestsOf = async (byHour?: readonly number[], inTurns?: readonly number[]) => {
-  const { text } = (await renderSpec('kubernetes', replica(byHour, inTurns)))[0]!
+const manifestsOf = async (byHour?: readonly number[]) => {
+  const { text } = (await renderSpec('kubernetes', replica(byHour)))[0]!
   const { objects, problems } = checkManifests(text)
   expect(problems).toEqual([])
   return {
@@ -236,29 +235,4 @@ test('replicas follow the hours by cron, over midnight too, begun before their h
     maxReplicaCount: 14,
     triggers: [cron('55 7 * * *', '0 20 * * *', '7'), cron('55 19 * * *', '0 2 * * *', '14')],
   })
-})
-
-test('in turns a model is put out of memory at once when its time is over, and begins when the room is its own', async () => {
-  const quarters = Array.from({ length: 96 }, (_, step) =>
-    step >= 81 || step < 30 ? (step >= 4 && step < 12 ? 14 : 2) : 0,
-  )
-  const { of, text } = await manifestsOf(undefined, quarters)
-  expect(of('Deployment')!.spec).not.toHaveProperty('replicas')
-  expect(of('ScaledObject')!.spec).toEqual({
-    scaleTargetRef: { name: 'a-a100-1g' },
-    pollingInterval: 15,
-    cooldownPeriod: 0,
-    advanced: {
-      horizontalPodAutoscalerConfig: { behavior: { scaleDown: { stabilizationWindowSeconds: 0 } } },
-    },
-    minReplicaCount: 0,
-    maxReplicaCount: 14,
-    triggers: [
-      cron('15 20 * * *', '0 1 * * *', '2'),
-      cron('0 1 * * *', '0 3 * * *', '14'),
-      cron('0 3 * * *', '30 7 * * *', '2'),
-    ],
-  })
-  expect(text).toContain('out of memory it answers nothing')
-  expect(text).toContain('by the clock of Europe/Berlin')
 })

@@ -1,0 +1,89 @@
+/**
+ * Shares of a GPU under MPS as slices, so that the programme of counts packs them as it packs
+ * slices of MIG: a slice is a share of the threads and a part of the memory.
+ *
+ * Under MPS a model is slower beside others. One factor stands for all neighbours: how much slower
+ * it gets for each whole GPU that they take. It is the mean of 24 measured pairs plus two standard
+ * deviations (`mps-pull.ts`: iGniter, TPDS 2022, on a V100, and our own on an H200 and an H100).
+ * Neighbours count as taking all that the model leaves.
+ */
+import { mpsPull } from '../../trials/devices/mps-pull.ts'
+import type { FleetModel, GpuKind, Segment } from './packing.ts'
+
+export const slowdownPerGpu = mpsPull.mean + 2 * mpsPull.deviation
+
+/** Latency beside neighbours over that alone, for a replica on a share of the threads, 0-1. */
+export const slowdownBesideNeighbours = (share: number): number => 1 + slowdownPerGpu * (1 - share)
+
+/** Memory is given out in steps of this part of the GPU, which bounds the number of slices. */
+const memorySteps = 16
+/** More processes are beyond what the slowdown was measured for: pairs. */
+const maxReplicasPerGpu = 3
+/** With more kinds of slices only pairs are considered, which keeps partitions below 2,000. */
+const maxSlicesForTriples = 20
+
+interface MpsSlice {
+  readonly name: string
+  readonly share: number
+  readonly memorySteps: number
+}
+
+/**
+ * The same models and GPUs, where GPUs with `mps` may also be cut into shares, and segments on
+ * shares carry what they carry beside neighbours. A replica whose batch gets slower than the SLO
+ * allows, or does not fit, is left out.
+ */
+export function cutIntoShares<Model extends FleetModel>(
+  models: readonly Model[],
+  kinds: readonly GpuKind[],
+): { readonly models: readonly Model[]; readonly kinds: readonly GpuKind[] } {
+  if (kinds.every(({ mps }) => mps === undefined)) return { models, kinds }
+  const slices = new Map<GpuKind, Map<string, MpsSlice>>()
+  const shared = models.map((model) => ({
+    ...model,
+    segments: model.segments.flatMap((segment): Segment[] => {
+      const kind = kinds.find(({ name, mps }) => name === segment.gpu && mps)
+      if (segment.share === undefined || kind === undefined) return [segment]
+      const slice = findSlice(segment, kind.mps!.memoryMiB)
+      const slowdown = slowdownBesideNeighbours(segment.share)
+      const latencyMs = segment.latencyMs! * slowdown
+      if (slice === undefined || latencyMs > (segment.limitMs ?? Number.POSITIVE_INFINITY))
+        return []
+      const known = slices.get(kind) ?? new Map<string, MpsSlice>()
+      slices.set(kind, known.set(slice.name, slice))
+      const { rateRps } = segment
+      return [{ ...segment, slice: slice.name, rateRps: rateRps / slowdown, unsharedRps: rateRps }]
+    }),
+  }))
+  const cut = kinds.map((kind) => {
+    const own = [...(slices.get(kind)?.values() ?? [])]
+    return { ...kind, partitions: [...kind.partitions, ...partitionByShares(own)] }
+  })
+  return { models: shared, kinds: cut }
+}
+
+/** The slice that a segment needs, its memory rounded up; undefined where the GPU has less. */
+function findSlice({ share = 1, memoryMiB = 0 }: Segment, gpuMiB: number): MpsSlice | undefined {
+  const steps = Math.ceil((memoryMiB / gpuMiB) * memorySteps - 1e-9)
+  if (steps > memorySteps) return undefined
+  const gib = ((steps / memorySteps) * gpuMiB) / 1024
+  const name = `${Number((100 * share).toFixed(1))}%, ${gib.toFixed(1)} GiB`
+  return { name, share, memorySteps: steps }
+}
+
+/** All sets of slices that fit on one GPU together and to which no slice could be added. */
+function partitionByShares(slices: readonly MpsSlice[]): string[][] {
+  const maxSize = slices.length > maxSlicesForTriples ? 2 : maxReplicasPerGpu
+  const found: string[][] = []
+  const extend = (names: readonly string[], from: number, share: number, memory: number): void => {
+    const fits = (slice: MpsSlice) =>
+      share + slice.share <= 1 + 1e-9 && memory + slice.memorySteps <= memorySteps
+    if (names.length > 0 && (names.length === maxSize || !slices.some(fits))) found.push([...names])
+    if (names.length === maxSize) return
+    for (const [i, slice] of slices.entries())
+      if (i >= from && fits(slice))
+        extend([...names, slice.name], i, share + slice.share, memory + slice.memorySteps)
+  }
+  extend([], 0, 0, 0)
+  return found
+}
