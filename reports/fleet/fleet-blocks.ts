@@ -7,7 +7,7 @@ import { isConstrained } from './constraints.ts'
 import { formatByHour, groupHours } from './demand-by-hour.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { pictureGpus } from './gpu-pictures.ts'
-import { slowdownPerGpu } from './mps-shares.ts'
+import { slowdownPerGpu } from './mps-slowdown.ts'
 import { type FleetModel, formatPlace, type PackedGpu, type Packing } from './packing.ts'
 import { listPlacements } from './placements.ts'
 

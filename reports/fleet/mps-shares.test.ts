@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Constraints } from './constraints.ts'
-import { cutIntoShares, slowdownBesideNeighbours } from './mps-shares.ts'
+import { cutIntoShares } from './mps-shares.ts'
+import { slowdownBesideNeighbours } from './mps-slowdown.ts'
 import { pack } from './pack.ts'
 import {
   FleetError,

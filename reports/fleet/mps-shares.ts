@@ -1,19 +1,9 @@
 /**
  * Shares of a GPU under MPS as slices, so that the programme of counts packs them as it packs
  * slices of MIG: a slice is a share of the threads and a part of the memory.
- *
- * Under MPS a model is slower beside others. One factor stands for all neighbours: how much slower
- * it gets for each whole GPU that they take. It is the mean of 24 measured pairs plus two standard
- * deviations (`mps-pull.ts`: iGniter, TPDS 2022, on a V100, and our own on an H200 and an H100).
- * Neighbours count as taking all that the model leaves.
  */
-import { mpsPull } from '../../trials/devices/mps-pull.ts'
+import { slowdownBesideNeighbours } from './mps-slowdown.ts'
 import type { FleetModel, GpuKind, Segment } from './packing.ts'
-
-export const slowdownPerGpu = mpsPull.mean + 2 * mpsPull.deviation
-
-/** Latency beside neighbours over that alone, for a replica on a share of the threads, 0-1. */
-export const slowdownBesideNeighbours = (share: number): number => 1 + slowdownPerGpu * (1 - share)
 
 /** Memory is given out in steps of this part of the GPU, which bounds the number of slices. */
 const memorySteps = 16

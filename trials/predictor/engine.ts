@@ -81,8 +81,6 @@ export interface EngineOptions {
   readonly gpuMemoryPercent: number
   /** What that share bounds. */
   readonly gpuSharing: Sharing
-  /** Of an emulated engine under MPS: a folder in common with others on its GPU. */
-  readonly neighbours?: string
   /** A hardware slice of the GPU, e.g. '1g.5gb'; the share then says nothing. */
   readonly migProfile?: string
   /** Engine instances of this predictor that share the device; each holds its own weights. */

@@ -197,7 +197,7 @@ function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersi
     gpuSharing,
     migProfile,
   } = settings
-  const { instances, warmUpBatch, cpuThreads, seed, emulatedNeighbours } = settings
+  const { instances, warmUpBatch, cpuThreads, seed } = settings
   return {
     model,
     ...(path !== undefined && { modelPath: path }),
@@ -209,7 +209,6 @@ function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersi
     precision,
     gpuMemoryPercent,
     gpuSharing,
-    ...(emulatedNeighbours !== undefined && { neighbours: emulatedNeighbours }),
     instances,
     warmUpBatch,
     cpuThreads,

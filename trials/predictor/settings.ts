@@ -119,10 +119,6 @@ const table = {
     help: `what the share bounds: ${sharings.join(', ')}`,
     schema: z.enum(sharings).default('time-slice'),
   },
-  EMULATED_NEIGHBOURS: {
-    help: 'emulated: folder through which predictors on one GPU under MPS slow one another down',
-    schema: word.optional(),
-  },
   MIG_PROFILE: {
     help: 'hardware slice of the GPU instead of a share, e.g. 1g.5gb; none: no slice',
     schema: word.optional(),
@@ -304,7 +300,6 @@ export interface Settings {
   readonly architectureFile?: string
   readonly gpuMemoryPercent: number
   readonly gpuSharing: Sharing
-  readonly emulatedNeighbours?: string
   readonly migProfile?: string
   readonly instances: number
   readonly cpuThreads: number
@@ -425,7 +420,6 @@ const named = (raw: RawSettings): Settings => ({
   architectureFile: raw.ARCHITECTURE_FILE,
   gpuMemoryPercent: raw.GPU_MEMORY_PERCENT,
   gpuSharing: raw.GPU_SHARING,
-  emulatedNeighbours: raw.EMULATED_NEIGHBOURS,
   migProfile: raw.MIG_PROFILE === 'none' ? undefined : raw.MIG_PROFILE,
   instances: instancesOf(raw),
   cpuThreads:

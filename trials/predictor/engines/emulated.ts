@@ -16,7 +16,6 @@ import {
   type Tensors,
 } from '../engine.ts'
 import { machineNowMs } from '../machine-clock.ts'
-import { Neighbours } from './neighbours.ts'
 
 export function createEngine(options: EngineOptions): Engine {
   const architecture = architectureOf(options.model, options.own?.architectures)
@@ -38,7 +37,6 @@ export function createEngine(options: EngineOptions): Engine {
   })
   const device = new EmulatedDevice()
   let sleeper: Sleeper | undefined
-  let neighbours: Neighbours | undefined
   const availableMiB = mig?.memoryMiB ?? (usableMemoryMiB(gpu) * options.gpuMemoryPercent) / 100
   const held = mig
     ? `a ${gpu.name} slice ${mig.name}`
@@ -73,24 +71,18 @@ export function createEngine(options: EngineOptions): Engine {
       memoryMiB = allocate(Math.max(1, options.warmUpBatch))
       latencyOf(options.batchSize)
       sleeper = new Sleeper()
-      if (options.neighbours !== undefined && options.gpuSharing === 'mps')
-        neighbours = new Neighbours(options.neighbours, options.gpuMemoryPercent / 100)
       return { ...tensors, versions: { emulated: '1' }, memoryMiB }
     },
     async infer(inputs, sentAtMs) {
       const batch = Object.values(inputs)[0]!.shape[0]!
       memoryMiB = Math.max(memoryMiB, allocate(batch))
-      const end = device.occupy(
-        sentAtMs,
-        latencyOf(batch) * (neighbours?.slowdownAt(sentAtMs) ?? 1),
-      )
-      neighbours?.tell(end)
+      const end = device.occupy(sentAtMs, latencyOf(batch))
       const outputs = seededOutputs(tensors.outputs, inputs, batch, options.seed)
       sleeper?.sleepUntil(end)
       return outputs
     },
     utilization: () => ({ busyMs: device.busyMs, memoryMiB }),
-    close: async () => neighbours?.close(),
+    close: async () => {},
   }
 }
 
