@@ -10,8 +10,6 @@ import { afterAll, expect, test } from 'vitest'
 import { defaultPriceBook } from '../trials/prices/book.ts'
 import { readFleetFile } from './commands/fleet/fleet-file.ts'
 import { openSource } from './commands/fleet/model-source.ts'
-import { reopen } from './commands/reopened.ts'
-import { proposedObjects } from './commands/watch/proposal-files.ts'
 import { tune } from './library/tune-experiment.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-pools-'))
@@ -49,20 +47,7 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
   expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toContain(
     '--disaggregation-mode=prefill',
   )
-  // Who knows one Deployment, or one node, refuses them.
-  const to = { trial: 1, label: best.label, replicas: 1, perHour: 60 }
-  const options = {
-    target: 'kubernetes',
-    deployed: { trial: 1 },
-    peakRps: 1,
-    headroom: 0.2,
-    slowness: 1,
-  } as const
-  await expect(
-    proposedObjects(await reopen(experimentId, { db }), { kind: 'change', to }, options),
-  ).rejects.toThrow(
-    /--apply changes one Deployment, and pools of prefill and decode servers are several/,
-  )
+  // Who knows one node refuses them.
   const fleet = join(folder, 'fleet.yaml')
   writeFileSync(fleet, `gpus: {H100: {}}\nmodels: {a: {experiment: ${experimentId}, demand: 1}}\n`)
   const read = readFleetFile(fleet, defaultPriceBook)

@@ -32,19 +32,9 @@ export class ApiError extends Error {
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
-const patchTypes = {
-  merge: 'application/merge-patch+json',
-  /** RFC 6902. */
-  operations: 'application/json-patch+json',
-  /** Server-side apply; JSON is YAML. */
-  apply: 'application/apply-patch+yaml',
-} as const
-
 interface RequestOptions {
   readonly query?: Query
   readonly body?: unknown
-  /** How a PATCH is meant; default: a merge patch (RFC 7386). */
-  readonly patch?: keyof typeof patchTypes
   readonly signal?: AbortSignal
   /** Not asked again, whatever the answer: for what is nice to know. */
   readonly once?: boolean
@@ -166,7 +156,7 @@ export class Api {
   private async send(
     method: string,
     path: string,
-    { query = {}, body, patch = 'merge', signal }: RequestOptions,
+    { query = {}, body, signal }: RequestOptions,
     timeoutMs?: number,
   ): Promise<http.IncomingMessage> {
     const url = new URL(this.server.replace(/\/$/, '') + path)
@@ -177,7 +167,8 @@ export class Api {
     await this.pace.turn(signal)
     this.requests++
     const text = body === undefined ? undefined : JSON.stringify(body)
-    const contentType = method === 'PATCH' ? patchTypes[patch] : 'application/json'
+    // RFC 7386.
+    const contentType = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
     const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
       const request = (url.protocol === 'https:' ? https : http).request(
         url,

@@ -2,16 +2,13 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createTwoFilesPatch } from 'diff'
-import { parseAllDocuments, stringify } from 'yaml'
+import { stringify } from 'yaml'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
 import { patchManifests } from '../../../reports/specs/patch.ts'
 import type { Serving } from '../../../reports/specs/serving.ts'
-import { SpecError } from '../../../reports/specs/spec-error.ts'
 import type { Proposal } from '../../../reports/watch/replan.ts'
-import type { Json } from '../../../trials/launchers/kubernetes/manifests.ts'
-import { mostAliases } from '../../../trials/yaml.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
 import { givenText } from '../../given-file.ts'
@@ -80,50 +77,6 @@ async function filesOf(
   const after = await renderSpec(options.target, next)
   return [...after, { name: 'changes.diff', text: differenceOf(before, after) }]
 }
-
-/**
- * The objects of a proposed change, and the port that its pods serve at. @throws SpecError and
- * UserError
- */
-export async function proposedObjects(
-  reopened: Reopened,
-  { to }: Change,
-  options: Omit<ProposalOptions, 'folder'>,
-): Promise<ProposedObjects> {
-  const next = servingOf(reopened, to.trial, to.replicas, options)
-  if (next.resources.pools !== undefined)
-    throw new SpecError(
-      '--apply changes one Deployment, and pools of prefill and decode servers are several',
-      'leave --apply out: the files are written',
-    )
-  const { port } = next.container
-  if (options.patch === undefined)
-    return {
-      port,
-      after: objectsOf((await renderSpec('kubernetes', next)).map(({ text }) => text)),
-    }
-  const before = givenText(options.patch, 'the manifest', '--patch', 'document')
-  const { text } = patchManifests(before, next, {
-    container: options.container,
-    file: options.patch,
-  })
-  return { port, after: objectsOf([text]), before: objectsOf([before]) }
-}
-
-type Change = Extract<Proposal, { kind: 'change' }>
-
-export interface ProposedObjects {
-  readonly port: number
-  readonly after: readonly Json[]
-  /** The manifest that is deployed, with --patch. */
-  readonly before?: readonly Json[]
-}
-
-const objectsOf = (texts: readonly string[]): readonly Json[] =>
-  texts
-    .flatMap((text) => parseAllDocuments(text, { version: '1.1' }))
-    .map((document) => document.toJS({ maxAliasCount: mostAliases }) as Json | null)
-    .filter((object) => object !== null)
 
 function servingOf(
   { experiment, recommendation, trials }: Reopened,

@@ -76,48 +76,17 @@ export function registerWatch(program: Command): void {
     .option('--reset', 'forget what was seen under that name')
     .option('--once', 'one look, then end with an exit code: for a CronJob')
     .option('--json', 'print a line of JSON for each look')
-    .option(
-      '--apply',
-      'bring what is proposed to the cluster of KUBECONFIG, by a canary, and step back where it does not keep the SLO',
-    )
-    .option(
-      '--dry-run',
-      'with --apply: have the cluster check what would be done, and change nothing',
-    )
-    .option('--step-back', 'put back what the last --apply changed, and end')
-    .option('--namespace <name>', "of the Deployment (default: the context's)")
-    .option(
-      '--canary-time <time>',
-      'a canary, and then the changed Deployment, is judged for so long at least, three times as long at most',
-      '10m',
-    )
-    .option(
-      '--risk <share>',
-      'how often at most a canary that misses the SLO may be kept, and one that keeps it sent back',
-      '5%',
-    )
-    .option(
-      '--probe-rate <rate>',
-      'of requests that judge it (default: 5 % of what a replica can, 10rps at most)',
-    )
-    .option(
-      '--take-over <manager>',
-      'a field manager that may lose fields to tune, e.g. kubectl-client-side-apply',
-      severalTimes,
-      [],
-    )
     .addOption(storeOption())
     .addHelpText(
       'after',
       `
 Exit codes of --once: 0 the recommendation holds; 3 the SLO is broken now; 5 it no longer holds for another reason; 1 production could not be read; 2 usage.
-Nothing is ever changed but the store and --out, without --apply.
+Nothing is changed but the store and --out.
 
 Examples:
   tune watch --prometheus http://prometheus:9090 --selector 'namespace="shop"'
   tune watch --log /var/log/nginx/access.log --path /v2/models/bert --replicas 3
-  tune watch --prometheus http://prometheus:9090 --once --json --out proposal
-  tune watch --prometheus http://prometheus:9090 --once --apply --dry-run`,
+  tune watch --prometheus http://prometheus:9090 --once --json --out proposal`,
     )
     .action(async (id: string | undefined, flags: WatchFlags) => {
       const { watch } = await import('./run.ts')

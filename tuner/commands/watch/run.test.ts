@@ -221,13 +221,6 @@ test('what is wrong is told before anything is read', async () => {
     [['--prometheus', 'prometheus:9090'], /is no address/],
     [['--prometheus', 'http://me:secret@x:9090'], /^(?!.*secret).*holds a password/s],
     [['--prometheus', 'http://127.0.0.1:1', '--query', 'speed=1'], /--query/],
-    [['--log', 'a.log', '--dry-run'], /--dry-run shows what --apply would do/],
-    [['--log', 'a.log', '--apply', '--step-back'], /--apply and --step-back/],
-    [
-      ['--log', 'a.log', '--apply', '--target', 'kserve'],
-      /--apply changes Deployments, and --target is kserve/,
-    ],
-    [['--log', 'a.log', '--step-back'], /nothing to take back/],
     [
       ['--prometheus', 'http://127.0.0.1:1', '--server', 'torchserve'],
       /no query for the latency: TorchServe/,

@@ -4,7 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import { specTargets } from '../../../reports/specs/index.ts'
-import { type Option, type Proposal, replan } from '../../../reports/watch/replan.ts'
+import { type Proposal, replan } from '../../../reports/watch/replan.ts'
 import { weekSeen } from '../../../reports/watch/traffic.ts'
 import { findingText, proposalText, statusLine } from '../../../reports/watch/watch-text.ts'
 import {
@@ -24,12 +24,9 @@ import { mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { existingStore } from '../open-existing.ts'
 import { type Reopened, reopen } from '../reopened.ts'
-import type { ApplyOutcome } from './apply.ts'
-import { applyProposed, finishLeft, notSteppedBack, stepBack } from './apply-look.ts'
-import { checkApplyFlags } from './applying.ts'
 import { sourceOf } from './chosen-source.ts'
 import { keptOf } from './kept-watch.ts'
-import { proposedObjects, writeProposal } from './proposal-files.ts'
+import { writeProposal } from './proposal-files.ts'
 import type { WatchFlags } from './watch-flags.ts'
 import { type Deployed, deployedOf, optionsAt } from './watched.ts'
 
@@ -38,7 +35,6 @@ const comesLateS = 35
 
 export async function watch(id: string | undefined, flags: WatchFlags): Promise<number> {
   oneOf(flags.target, specTargets, '--target')
-  checkApplyFlags(flags)
   const windowS = parseDurationMs(flags.window) / 1000
   if (windowS < 10 || windowS > 1800 || windowS % 1 !== 0)
     throw new UserError(
@@ -51,15 +47,8 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   const { signal, dispose } = interruptible(() => {})
   try {
     // The experiment of the first look stays the one, whichever is the newest later.
-    if (flags.stepBack) {
-      const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
-      return await stepBack(
-        { reopened, name: flags.name ?? reopened.record.id, windowS, flags, nowS: wallClockS },
-        signal,
-      )
-    }
-    const { experiment, seen, silent, applied } = await looked(id, flags, windowS, signal, true)
-    if (flags.once) return applied?.kind === 'kept' ? exitCodes.ok : codeOf(seen, silent)
+    const { experiment, seen, silent } = await looked(id, flags, windowS, signal, true)
+    if (flags.once) return codeOf(seen, silent)
     for (;;) {
       await nextLook(windowS, signal)
       await looked(experiment, flags, windowS, signal, false).catch((error: unknown) => {
@@ -98,13 +87,10 @@ async function looked(
   readonly experiment: string
   readonly seen: Watching
   readonly silent: boolean
-  readonly applied?: ApplyOutcome
 }> {
   const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
   const name = flags.name ?? reopened.record.id
   if (first && flags.reset) await dropWatch(flags.db, name)
-  const watch = { reopened, name, windowS, flags, nowS: wallClockS }
-  await finishLeft(watch, signal)
   const kept = await keptOf(flags.db, name, windowS)
   const deployed = deployedOf(reopened, flags, kept?.state.trial)
   const source = sourceOf(flags, windowS, reopened, deployed)
@@ -126,27 +112,17 @@ async function looked(
     new Date(nowS * 1000).toISOString(),
   )
   const seen = watching(state, deployed)
-  const options = await notSteppedBack(optionsAt(reopened, slownessOf(seen)), deployed.trial, watch)
-  const proposal = proposalOf(seen, reopened, deployed, flags, options)
-  const asked = filesAsked(flags, seen, reopened, deployed)
+  const proposal = proposalOf(seen, reopened, deployed, flags)
   const written =
     flags.out === undefined || !proposal
       ? []
-      : await writeProposal(reopened, proposal, { ...asked, folder: flags.out })
+      : await writeProposal(reopened, proposal, {
+          ...filesAsked(flags, seen, reopened, deployed),
+          folder: flags.out,
+        })
   const told = { seen, proposal, notes, written, reopened, deployed, flags, name }
   tell(told)
-  if (!flags.apply || proposal?.kind !== 'change')
-    return { experiment: reopened.record.id, seen, silent }
-  const looked = { ...watch, deployed, untilS: before.state.untilS, place: before.place }
-  const { capacityRps } = options.find(({ trial }) => trial === proposal.to.trial)!
-  const applied = await applyProposed(
-    looked,
-    proposal,
-    await proposedObjects(reopened, proposal, asked),
-    capacityRps,
-    signal,
-  )
-  return { experiment: reopened.record.id, seen, silent, applied }
+  return { experiment: reopened.record.id, seen, silent }
 }
 
 const introduction = (
@@ -169,12 +145,11 @@ function proposalOf(
   reopened: Reopened,
   { trial, headroom }: Deployed,
   flags: WatchFlags,
-  options: readonly Option[],
 ): Proposal | undefined {
   if (!seen.findings.some(({ kind }) => asksForAPlan(kind))) return undefined
   return replan({
     findings: seen.findings,
-    options,
+    options: optionsAt(reopened, slownessOf(seen)),
     deployed: { trial, ...(seen.replicas !== undefined && { replicas: seen.replicas }) },
     peakRps: peakOf(seen, reopened),
     headroom,

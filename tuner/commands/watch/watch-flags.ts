@@ -28,12 +28,4 @@ export interface WatchFlags {
   readonly reset?: boolean
   readonly once?: boolean
   readonly json?: boolean
-  readonly apply?: boolean
-  readonly dryRun?: boolean
-  readonly stepBack?: boolean
-  readonly namespace?: string
-  readonly canaryTime: string
-  readonly risk: string
-  readonly probeRate?: string
-  readonly takeOver: readonly string[]
 }
