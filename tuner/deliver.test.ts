@@ -151,9 +151,6 @@ describe('tune plan', () => {
     zones: '3',
     reaction: '30s',
     minReplicas: '1',
-    spotLost: '0.1%',
-    spotShare: '100%',
-    spotNotice: '0s',
     prices: [],
   }
 

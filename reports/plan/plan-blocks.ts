@@ -10,7 +10,6 @@ import { leastOf, peakOf } from './demand.ts'
 import type { FleetOutcome } from './fleet.ts'
 import { defaultBehaviour, syncSeconds, tolerance } from './hpa.ts'
 import type { ScaledFleet } from './lossless.ts'
-import { mixBlocks } from './mix-blocks.ts'
 import type { Plan, UnitPlan } from './plan-capacity.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
@@ -63,14 +62,14 @@ export async function planBlocks(
     ...(plan.input.months > 1 ? growthBlocks(best) : []),
     ...existingBlocks(plan),
     ...priceBlocks(plan),
-    ...mixBlocks(plan),
+    ...commitmentBlocks(plan),
     ...breakEvenBlocks(plan),
     heading(2, 'How this was reckoned'),
     ...list(assumptions(plan)),
   ]
 }
 
-function verdict({ units, input, demand, scaling, mix }: Plan): string {
+function verdict({ units, input, demand, scaling, commitment }: Plan): string {
   const [best] = units
   const month = best!.months[0]!
   const total = input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
@@ -79,10 +78,10 @@ function verdict({ units, input, demand, scaling, mix }: Plan): string {
     scaled < month.staticPerMonth * 0.98
       ? `, or ${money(scaled)} when autoscaled so that no minute is lost`
       : ''
-  const mixed = mix?.rows[0]?.perMonth.all ?? Number.POSITIVE_INFINITY
+  const committed = commitment?.perMonth ?? Number.POSITIVE_INFINITY
   const bought =
-    mixed < Math.min(scaled, month.staticPerMonth) * 0.98
-      ? `, or ${money(mixed)} in the cheapest mix of ways to buy${mix?.played ? ` (interruptions may lose ${percent(mix.risk!.lostShare)} of the minutes)` : ''}`
+    committed < Math.min(scaled, month.staticPerMonth) * 0.98
+      ? `, or ${money(committed)} with committed capacity`
       : ''
   const cheapest = units.reduce((a, b) =>
     b.months[0]!.staticPerMonth < a.months[0]!.staticPerMonth * 0.98 ? b : a,
@@ -92,6 +91,31 @@ function verdict({ units, input, demand, scaling, mix }: Plan): string {
       ? ''
       : `; for this demand ${cheapest.unit.label} (${cheapest.unit.status}) costs ${money(cheapest.months[0]!.staticPerMonth)}`
   return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}${bought}${rival}`
+}
+
+function commitmentBlocks({ commitment, units }: Plan): Block[] {
+  if (!commitment) return []
+  const { offer, committed, minOnDemand, maxOnDemand } = commitment
+  const { committedPerHour, onDemandPerHour } = offer
+  const onDemand = minOnDemand === maxOnDemand ? maxOnDemand : `${minOnDemand} to ${maxOnDemand}`
+  const what =
+    offer.instance === undefined
+      ? 'replicas by themselves'
+      : `${offer.instance}, ${offer.replicasEach} replica${offer.replicasEach === 1 ? '' : 's'} on each`
+  const breakEven =
+    committedPerHour === undefined
+      ? []
+      : [
+          `an instance is committed to where it is needed more than ${percent(committedPerHour / onDemandPerHour)} of the time (${money(committedPerHour)}/h committed, ${money(onDemandPerHour)}/h on demand); a commitment lasts longer than a month: look at the months after growth, too`,
+        ]
+  return [
+    heading(2, `Committed capacity for ${units[0]!.unit.label}, month 1`),
+    ...list([
+      `${committed} committed and ${onDemand} on demand, of ${what}: ${money(commitment.committedPerMonth)} and ${money(commitment.onDemandPerMonth)} a month, ${money(commitment.perMonth)} together`,
+      `all on demand ${money(commitment.allOnDemandPerMonth)} a month, all committed ${money(commitment.allCommittedPerMonth)}`,
+      ...breakEven,
+    ]),
+  ]
 }
 
 function fleetRow({ unit, months }: UnitPlan, slo: Slo): string[] {
@@ -349,5 +373,5 @@ export function planCsv({ units }: Plan): string {
 export function planJson(plan: Plan): string {
   const units = plan.units.map(({ unit: { curve: _, ...unit }, ...rest }) => ({ ...unit, ...rest }))
   const { units: __, demand: ___, ...settings } = plan.input
-  return `${JSON.stringify({ schema: 'tune.plan/v1', demand: plan.demand, settings, units, scaling: plan.scaling, mix: plan.mix, breakEven: plan.breakEven, existing: plan.existing }, null, 2)}\n`
+  return `${JSON.stringify({ schema: 'tune.plan/v1', demand: plan.demand, settings, units, scaling: plan.scaling, commitment: plan.commitment, breakEven: plan.breakEven, existing: plan.existing }, null, 2)}\n`
 }

@@ -6,7 +6,8 @@ import type { Offer } from '../../trials/prices/offers.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
-import { type Demand, meanOf, peakOf, repeated, scaled } from './demand.ts'
+import { type Commitment, planCommitment } from './commitment.ts'
+import { type Demand, meanOf, peakOf, periodSeconds, repeated, scaled } from './demand.ts'
 import {
   autoscaledFleet,
   type FleetOutcome,
@@ -16,7 +17,6 @@ import {
 } from './fleet.ts'
 import { behaviourOf, defaultBehaviour, type HpaSettings } from './hpa.ts'
 import { losslessSettings, type ScaledFleet } from './lossless.ts'
-import { type MixPlan, planMix, type SpotTerms } from './mix-plan.ts'
 import {
   type BreakEven,
   breakEven,
@@ -27,7 +27,7 @@ import {
 } from './plan-costs.ts'
 import { type FleetUnit, shareOver } from './replica.ts'
 
-/** One price list: on-demand, reserved, spot, of one cloud or another. */
+/** One price list: on-demand or reserved, of one cloud or another. */
 interface PriceList {
   readonly name: string
   readonly currency: string
@@ -80,8 +80,6 @@ export interface PlanInput {
   readonly scaleDownSeconds?: number
   /** 0: the last one goes, too. */
   readonly minReplicas: number
-  /** On which terms spot instances may serve; absent: none. */
-  readonly spot?: SpotTerms
   /** A fleet there is already: the trial and how many of it. */
   readonly existing?: { readonly trial: number; readonly replicas: number }
 }
@@ -163,10 +161,10 @@ export interface Plan {
   readonly units: readonly UnitPlan[]
   readonly scaling: Scaling
   /**
-   * Of committed, on-demand and spot capacity for the configuration that the plan is made with,
-   * month 1; absent: on demand is all that has a price.
+   * For the configuration that the plan is made with, month 1; absent: on demand is all that has a
+   * price.
    */
-  readonly mix?: MixPlan
+  readonly commitment?: Commitment
   readonly breakEven: readonly BreakEven[]
   readonly existing?: ExistingFleet
 }
@@ -194,13 +192,13 @@ export function planCapacity(given: PlanInput): Plan {
     ...priceIn(first!),
   }))
   const scaling = scalingOf(units[0]!, input)
-  const mix = mixOf(units[0]!, scaling, input)
+  const commitment = commitmentOf(units[0]!, scaling, input)
   return {
     demand: given.demand,
     input,
     units,
     scaling,
-    ...(mix && { mix }),
+    ...(commitment && { commitment }),
     breakEven: breakEven(rivals, 4 * lastPeak, input.headroom),
     ...(input.existing ? { existing: existingFleet(input, input.existing) } : {}),
   }
@@ -357,21 +355,13 @@ function scalingOf({ unit, months: [first] }: UnitPlan, input: PlanInput): Scali
   }
 }
 
-function mixOf(
+function commitmentOf(
   { unit, months: [first] }: UnitPlan,
   { lossless }: Scaling,
-  { demand, surroundings, zones, spot }: PlanInput,
+  { demand, surroundings }: PlanInput,
 ) {
-  const outcome = lossless?.outcome ?? staticFleet(unit, demand, first!.replicas, surroundings)
-  return planMix({
-    unit,
-    offers: unit.offers ?? [],
-    demand,
-    surroundings,
-    zones,
-    outcome,
-    ...(spot && { spot }),
-  })
+  const { paid } = lossless?.outcome ?? staticFleet(unit, demand, first!.replicas, surroundings)
+  return planCommitment(unit.offers ?? [], paid, periodSeconds(demand))
 }
 
 function tokensOf({ outputTokens, inputTokens }: TokenFigures, meanRps: number, perMonth: number) {

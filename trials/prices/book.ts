@@ -25,10 +25,10 @@ export interface PriceBook {
    */
   readonly instances?: readonly SoldInstance[]
   /**
-   * What committed and spot capacity costs, as parts of the prices above, where an instance has no
-   * price of its own.
+   * What committed capacity costs, as a part of the prices above, where an instance has no price of
+   * its own.
    */
-  readonly shares?: { readonly committed?: number; readonly spot?: number }
+  readonly committedShare?: number
   /** The prices above are themselves those of capacity that is committed to. */
   readonly isCommitted?: true
 }

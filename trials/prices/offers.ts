@@ -1,4 +1,4 @@
-/** Ways to buy what replicas run on: on demand, committed, spot, each at its price. */
+/** Ways to buy what replicas run on: on demand or committed, each at its price. */
 import type { Resources } from '../resources.ts'
 import { type PriceBook, pricePerHour } from './book.ts'
 import { fitting } from './whole-instances.ts'
@@ -12,52 +12,39 @@ export interface Offer {
   readonly onDemandPerHour: number
   /** $ per hour of the whole term; absent: not known. */
   readonly committedPerHour?: number
-  readonly spotPerHour?: number
 }
 
 /** A price of one instance, $ per hour, or as a part of the on-demand price. */
 export type GivenPrice = { readonly perHour: number } | { readonly share: number }
 
-export interface GivenPrices {
-  readonly committed?: GivenPrice
-  readonly spot?: GivenPrice
-}
-
 /**
- * What can be bought by a book; prices given go before its own. @throws PriceError as
- * `pricePerHour`
+ * What can be bought by a book. @param committed goes before the book's own prices of committed
+ * capacity @throws PriceError as `pricePerHour`
  */
 export function offersOf(
   resources: Resources,
   book: PriceBook,
-  given: GivenPrices,
+  committed?: GivenPrice,
 ): readonly Offer[] {
-  const priced = (onDemand: number, of: 'committed' | 'spot', listed: number | undefined) => {
-    const said = given[of]
-    const share = book.shares?.[of]
-    const perHour =
-      said === undefined
-        ? (listed ?? (share === undefined ? undefined : share * onDemand))
-        : 'share' in said
-          ? said.share * onDemand
-          : said.perHour
-    return perHour === undefined ? {} : { [`${of}PerHour`]: perHour }
+  const given = committed ?? (book.committedShare && { share: book.committedShare })
+  const offer = (onDemandPerHour: number, rest: Omit<Offer, 'onDemandPerHour'>): Offer => {
+    const listed = committed === undefined ? rest.committedPerHour : undefined
+    const committedPerHour =
+      listed ?? (given && ('share' in given ? given.share * onDemandPerHour : given.perHour))
+    return {
+      ...rest,
+      onDemandPerHour,
+      ...(committedPerHour !== undefined && { committedPerHour }),
+    }
   }
-  const offer = (onDemandPerHour: number, rest: Omit<Offer, 'onDemandPerHour'>): Offer => ({
-    ...rest,
-    onDemandPerHour,
-    ...priced(onDemandPerHour, 'committed', rest.committedPerHour),
-    ...priced(onDemandPerHour, 'spot', rest.spotPerHour),
-  })
   if (book.instances === undefined || resources.gpu === undefined)
     return [offer(pricePerHour(resources, book), { replicasEach: 1 })]
   return fitting(resources, book.instances).map(
-    ({ instance: { name, perHour, committedPerHour, spotPerHour }, replicasEach }) =>
+    ({ instance: { name, perHour, committedPerHour }, replicasEach }) =>
       offer(perHour, {
         instance: name,
         replicasEach,
         ...(committedPerHour !== undefined && { committedPerHour }),
-        ...(spotPerHour !== undefined && { spotPerHour }),
       }),
   )
 }

@@ -64,7 +64,6 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
           memoryGiB: above,
           price: perHour,
           committed: perHour.optional(),
-          spot: perHour.optional(),
           /** `node.kubernetes.io/instance-type` of its nodes: specs ask for them. */
           instanceType: z
             .string()
@@ -89,29 +88,9 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
       .optional(),
     vcpu: perHour.optional(),
     memoryGiB: perHour.optional(),
-    /**
-     * Of all prices here that have none of their own: committed and spot as parts of them, 0.63 =
-     * 63 %.
-     */
+    /** Committed capacity as a part of all prices here that have none of their own: 0.63 = 63 %. */
     committedShare: share.optional(),
-    spotShare: share.optional(),
   })
-
-const sharesOf = ({
-  committedShare,
-  spotShare,
-}: {
-  committedShare?: number | undefined
-  spotShare?: number | undefined
-}) =>
-  committedShare === undefined && spotShare === undefined
-    ? {}
-    : {
-        shares: {
-          ...(committedShare !== undefined && { committed: committedShare }),
-          ...(spotShare !== undefined && { spot: spotShare }),
-        },
-      }
 
 /**
  * Reads a price book such as `gpus: { T4: 0.30 }`, `vcpu: 0.03`, `memoryGiB: 0.004`; what it leaves
@@ -171,17 +150,16 @@ export function parsePriceBook(
     currency: book.currency ?? defaultPriceBook.currency,
     vcpu: book.vcpu === undefined ? base.vcpu : priced(book.vcpu),
     memoryGiB: book.memoryGiB === undefined ? base.memoryGiB : priced(book.memoryGiB),
-    ...sharesOf(book),
+    ...(book.committedShare !== undefined && { committedShare: book.committedShare }),
     ...(base.isCommitted && { isCommitted: true as const }),
   }
   const sold = Object.entries(book.instances ?? {}).map(
-    ([name, { gpu, price, committed, spot, instanceType, ...shape }]): SoldInstance => ({
+    ([name, { gpu, price, committed, instanceType, ...shape }]): SoldInstance => ({
       name,
       gpu: findGpu(gpu, ownGpus).name,
       ...shape,
       perHour: price,
       ...(committed !== undefined && { committedPerHour: committed }),
-      ...(spot !== undefined && { spotPerHour: spot }),
       ...(instanceType !== undefined && { instanceType }),
       source,
     }),

@@ -6,7 +6,7 @@ import { resourcesOf } from '../resources.ts'
 import { bundlesIn, defaultPriceBook, pricePerHour } from './book.ts'
 import { instanceNamed, instances, listedAt } from './instances.ts'
 import { keptBy } from './node-keeps.ts'
-import { offersOf } from './offers.ts'
+import { type GivenPrice, offersOf } from './offers.ts'
 import { parsePriceBook } from './parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from './providers.ts'
 import { cheapestPlace, replicasPerInstance } from './whole-instances.ts'
@@ -273,32 +273,27 @@ test('fleets on instances: whole ones, never below the part of a replica or of t
   )
 })
 
-test('ways to buy: prices of an instance before those of all, prices given before both', () => {
+test('ways to buy: prices of an instance before those of all, the price given before both', () => {
   const book = parsePriceBook(
-    'extends: nothing\nvcpu: 0.03\nmemoryGiB: 0\nspotShare: 0.5\ninstances:\n  a: {gpu: T4, gpus: 2, vcpus: 8, memoryGiB: 32, price: 2, committed: 1.2}\n  b: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 3, spot: 0.4}\n  c: {gpu: L4, vcpus: 8, memoryGiB: 32, price: 1}',
+    'extends: nothing\nvcpu: 0.03\nmemoryGiB: 0\ncommittedShare: 0.5\ninstances:\n  a: {gpu: T4, gpus: 2, vcpus: 8, memoryGiB: 32, price: 2, committed: 1.2}\n  b: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 3}\n  c: {gpu: L4, vcpus: 8, memoryGiB: 32, price: 1}',
     'mine.yaml',
   )
   const t4 = resourcesOf({ gpu: 'T4', cpuCores: 1 })
-  expect(offersOf(t4, book, {})).toEqual([
-    { instance: 'a', replicasEach: 2, onDemandPerHour: 2, committedPerHour: 1.2, spotPerHour: 1 },
-    { instance: 'b', replicasEach: 1, onDemandPerHour: 3, spotPerHour: 0.4 },
+  expect(offersOf(t4, book)).toEqual([
+    { instance: 'a', replicasEach: 2, onDemandPerHour: 2, committedPerHour: 1.2 },
+    { instance: 'b', replicasEach: 1, onDemandPerHour: 3, committedPerHour: 1.5 },
   ])
-  expect(
-    offersOf(t4, book, { committed: { share: 0.5 }, spot: { perHour: 0.1 } }).map((o) => [
-      o.committedPerHour,
-      o.spotPerHour,
-    ]),
-  ).toEqual([
-    [1, 0.1],
-    [1.5, 0.1],
-  ])
-  // Without a GPU a replica is sold by itself, at the book's shares.
-  expect(offersOf(resourcesOf({ cpuCores: 2, memoryMiB: 1024 }), book, {})).toEqual([
-    { replicasEach: 1, onDemandPerHour: 0.06, spotPerHour: 0.03 },
+  const committed = (given: GivenPrice) =>
+    offersOf(t4, book, given).map(({ committedPerHour }) => committedPerHour)
+  expect(committed({ share: 0.4 })).toEqual([0.8, 1.2000000000000002])
+  expect(committed({ perHour: 0.1 })).toEqual([0.1, 0.1])
+  // Without a GPU a replica is sold by itself, at the book's share.
+  expect(offersOf(resourcesOf({ cpuCores: 2, memoryMiB: 1024 }), book)).toEqual([
+    { replicasEach: 1, onDemandPerHour: 0.06, committedPerHour: 0.03 },
   ])
   // A provider's commitments are those of its own list, and stand beside on-demand prices alone.
   const ofT4 = (name: string) =>
-    offersOf(t4, providerBook(name)!, {}).find((o) => o.instance === 'g4dn.xlarge')
+    offersOf(t4, providerBook(name)!).find((o) => o.instance === 'g4dn.xlarge')
   expect(ofT4('aws-instances')).toEqual({
     instance: 'g4dn.xlarge',
     replicasEach: 1,
@@ -310,7 +305,7 @@ test('ways to buy: prices of an instance before those of all, prices given befor
     replicasEach: 1,
     onDemandPerHour: 0.331,
   })
-  expect(() => parsePriceBook('spotShare: 1.5', 'mine.yaml')).toThrow('at most 1')
+  expect(() => parsePriceBook('committedShare: 1.5', 'mine.yaml')).toThrow('at most 1')
 })
 
 test('bundles know how nodes are labelled, and whether the replicas fill them', () => {
@@ -409,7 +404,7 @@ test('a file sells instances of its own, alone or beside a provider’s', () => 
   expect(beside.gpus.T4!.perHour).toBe(0.25)
   const cheaper = parsePriceBook(
     'extends: aws-instances\ninstances:\n  g4dn.xlarge: {gpu: T4, vcpus: 4, memoryGiB: 16, price: 0.16}\n',
-    'spot.yaml',
+    'rented.yaml',
   )
   expect(
     cheaper.instances!.filter(({ name }) => name === 'g4dn.xlarge').map(({ perHour }) => perHour),

@@ -17,7 +17,6 @@ export interface SoldInstance {
   readonly perHour: number
   /** Committed for a year or more; absent: not known. */
   readonly committedPerHour?: number
-  readonly spotPerHour?: number
   /**
    * As the provider's nodes are labelled, `node.kubernetes.io/instance-type`; absent: not known.
    */

@@ -214,9 +214,6 @@ const planFlags = {
   reaction: '30s',
   scaleDown: '5min',
   minReplicas: '1',
-  spotLost: '0.1%',
-  spotShare: '100%',
-  spotNotice: '0s',
   headroom: defaults.headroom,
   prices: [],
 }

@@ -50,25 +50,13 @@ export function registerPlan(program: Command): void {
     )
     .option(
       '--prices <file>',
-      'price book (YAML); repeat it to compare lists: on-demand, reserved, spot, other clouds',
+      'price book (YAML); repeat it to compare lists: on-demand, reserved, other clouds',
       severalTimes,
       [],
     )
     .option(
       '--committed <price>',
       'of committed capacity: a part of on demand (63%), or $ an hour for each instance (default: of the price list)',
-    )
-    .option('--spot <price>', 'of spot capacity, likewise; needs --interruptions')
-    .option(
-      '--interruptions <share or time>',
-      'of spot instances that are taken in a month (10%), or the mean time until one is (20h)',
-    )
-    .option('--spot-lost <share>', 'of the minutes, that interruptions may lose', '0.1%')
-    .option('--spot-share <share>', 'most of what is needed at any time that may be spot', '100%')
-    .option(
-      '--spot-notice <time>',
-      'between the notice of an interruption and the end of the instance',
-      '0s',
     )
     .option('--slo <slo>', "plan for another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--out <file>', '.md, .html, .csv or .json (default: text on the terminal)')
@@ -84,8 +72,8 @@ export function registerPlan(program: Command): void {
 Examples:
   tune plan --demand 500
   tune plan --pattern evening-bursts --peak 2000 --growth 5% --out plan.html
-  tune plan --trace last-month.csv --prices on-demand.yaml --prices spot.yaml
-  tune plan --pattern daily --peak 2000 --committed 63% --spot 35% --interruptions 10%
+  tune plan --trace last-month.csv --prices aws --prices aws-reserved
+  tune plan --pattern daily --peak 2000 --committed 63%
   tune plan --demand 300 --fleet 6x3`,
     )
     .action(async (id: string | undefined, flags: PlanFlags) => {

@@ -46,7 +46,7 @@ test('--prices of what is stored takes a provider by name', async () => {
   expect(shown.stderr).not.toContain('cannot be read')
 })
 
-const mixOf = async (...words: string[]) => {
+const commitmentOf = async (...words: string[]) => {
   const { code, stdout, stderr } = await tune.run(box, [
     'plan',
     '--demand',
@@ -55,67 +55,37 @@ const mixOf = async (...words: string[]) => {
     ...words,
   ])
   expect([code, stderr]).toEqual([0, ''])
-  return JSON.parse(stdout).mix
+  return JSON.parse(stdout).commitment
 }
 
 test('committed prices of the list are known: three g4dn.xlarge that are needed all the time are committed to', async () => {
-  const [first] = (await mixOf()).rows
-  expect(first).toMatchObject({
+  const commitment = await commitmentOf()
+  expect(commitment).toMatchObject({
     offer: { instance: 'g4dn.xlarge', onDemandPerHour: 0.526, committedPerHour: 0.331 },
-    mix: { committed: 3 },
+    committed: 3,
+    maxOnDemand: 0,
   })
-  expect(first.perMonth.all).toBeCloseTo(3 * 0.331 * 720, 9)
-  expect(first.allOnDemandPerMonth).toBeCloseTo(3 * 0.526 * 720, 9)
+  expect(commitment.perMonth).toBeCloseTo(3 * 0.331 * 720, 9)
+  expect(commitment.allOnDemandPerMonth).toBeCloseTo(3 * 0.526 * 720, 9)
 })
 
-test('spot is bought as its price, its interruptions and the zones say, and played', async () => {
-  const mix = await mixOf(
-    '--spot',
-    '20%',
-    '--interruptions',
-    '20h',
-    '--spot-notice',
-    '2min',
-    '--startup',
-    '60s',
-    '--node',
-    '4min',
-  )
-  expect(mix.risk).toMatchObject({
-    interruptionsPerHour: 0.05,
-    outSeconds: 180,
-    zones: 3,
-    lostShare: 0.001,
-  })
-  // Three, and the two of the fullest zone.
-  expect(mix.rows[0].mix.levels[0]).toMatchObject({ instances: 3, spotNeeded: 3, spot: 5 })
-  expect(mix.played.lostMinutes / mix.played.minutes).toBeLessThanOrEqual(0.001)
-  const share = await mixOf('--spot', '20%', '--interruptions', '10%', '--spot-share', '30%')
-  expect(share.rows[0].mix.levels[0].spot).toBe(0)
-  expect(share.risk.interruptionsPerHour).toBeCloseTo(-Math.log(0.9) / 720, 12)
-})
-
-test('a price file says what commitments and spot cost, of each instance or of all', async () => {
+test('a price file says what commitments cost, and --committed before it', async () => {
   const file = join(box.folder, 'mine.yaml')
   writeFileSync(
     file,
-    'extends: aws-instances\nspotShare: 0.3\ninstances:\n  mine: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 0.5, committed: 0.4, spot: 0.05}\n',
+    'extends: aws-instances\ncommittedShare: 0.3\ninstances:\n  mine: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 0.2, committed: 0.05}\n',
   )
-  const [first] = (await mixOf('--prices', file, '--interruptions', '20h', '--zones', '1')).rows
-  expect(first.offer).toEqual({
+  const { offer } = await commitmentOf('--prices', file)
+  expect(offer).toMatchObject({
     instance: 'mine',
-    replicasEach: 1,
-    onDemandPerHour: 0.5,
-    committedPerHour: 0.4,
-    spotPerHour: 0.05,
+    onDemandPerHour: 0.2,
+    committedPerHour: 0.05,
   })
+  expect((await commitmentOf('--committed', '90%')).offer.committedPerHour).toBeCloseTo(0.4734, 9)
 })
 
 test.each([
-  [['--spot', '35%'], '--interruptions 10%'],
-  [['--interruptions', '20h'], 'no price'],
-  [['--spot', '35%', '--interruptions', '100%'], 'says not when'],
-  [['--spot', '0%', '--interruptions', '20h'], 'no price'],
+  [['--committed', '0%'], 'is no price'],
   [['--committed', '60%', '--prices', 'aws-reserved-instances'], 'those of committed capacity'],
 ])('%j is refused', async (words, why) => {
   const { code, stderr } = await tune.run(box, ['plan', '--demand', '800', ...words])

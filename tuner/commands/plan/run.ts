@@ -27,19 +27,24 @@ import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../../reports/specs/index.ts'
 import { bundlesIn, type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
-import { type GivenPrices, offersOf } from '../../../trials/prices/offers.ts'
+import { type GivenPrice, offersOf } from '../../../trials/prices/offers.ts'
 import { cheapestPlace } from '../../../trials/prices/whole-instances.ts'
 import { type Resources, resourcesOf } from '../../../trials/resources.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
 import { exitCodeOf, exitCodes, UserError } from '../../exit-codes.ts'
-import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
+import {
+  parseCount,
+  parseDurationMs,
+  parseMoney,
+  parseRateRps,
+  parseShare,
+} from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { loadPriceBook, viewOf } from '../../loop/problem.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type Reopened, reopen } from '../reopened.ts'
-import { givenPrices, spotTerms } from './buying.ts'
 
 export interface PlanFlags {
   readonly db: string
@@ -61,11 +66,6 @@ export interface PlanFlags {
   readonly minReplicas: string
   readonly prices: readonly string[]
   readonly committed?: string
-  readonly spot?: string
-  readonly interruptions?: string
-  readonly spotLost: string
-  readonly spotShare: string
-  readonly spotNotice: string
   readonly out?: string
   readonly spec?: string
   readonly json?: boolean
@@ -107,7 +107,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
       wanted,
       fleet?.trial,
       timesOf(flags),
-      givenPrices(flags, reopened.book),
+      committedPrice(flags.committed, reopened.book),
     ),
     slo: reopened.experiment.slo,
     demand,
@@ -122,7 +122,6 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
     },
     scaleDownSeconds: secondsOf(flags.scaleDown),
     minReplicas: parseCount(flags.minReplicas, 0),
-    spot: spotTerms(flags, reopened.book),
     existing: fleet,
   }
   const made = checkedPlan(input)
@@ -134,6 +133,22 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
     process.stdout.write(`${flags.out}\n`)
   }
   return exitCodes.ok
+}
+
+/** The price that `--committed` gives; undefined: that of the price book. @throws UserError */
+function committedPrice(text: string | undefined, book: PriceBook): GivenPrice | undefined {
+  if (text === undefined) return undefined
+  if (book.isCommitted)
+    throw new UserError(
+      `the prices of '${book.name}' are those of committed capacity, of which nothing is bought on demand`,
+      'plan with on-demand prices: --prices aws-instances has the committed ones beside them',
+      exitCodes.usage,
+    )
+  if (!text.trim().endsWith('%')) return { perHour: parseMoney(text) }
+  const share = parseShare(text)
+  if (share <= 0)
+    throw new UserError(`--committed ${text} is no price`, 'give more than 0%', exitCodes.usage)
+  return { share }
 }
 
 /** Nodes may be there, and rates be known, at once. */
@@ -242,7 +257,7 @@ function unitsOf(
   wanted: readonly number[] | undefined,
   fleet: number | undefined,
   given: { readonly startup?: number; readonly node?: number },
-  bought: GivenPrices,
+  committed: GivenPrice | undefined,
 ): PlanUnit[] {
   const judged = judge(trials, viewOf(experiment, { pricePerHour: price, label }))
   // In the order of the recommendation: what is not known to keep the SLO at any rate is planned
@@ -300,7 +315,7 @@ function unitsOf(
         perHour: pricePerHour(resources, book),
         bundles: bundlesIn(resources, book),
       })),
-      offers: offersOf(resources, books[0]!, bought),
+      offers: offersOf(resources, books[0]!, committed),
       ...(shared ? wholePrice({ ...resources, gpuShare: 1 }, books[0]!) : {}),
     }
   })

@@ -16,10 +16,7 @@ export const decisions = [
   'trials/prices',
   'reports/recommendation',
   'reports/plan/plan-costs.ts',
-  'reports/plan/interruptions.ts',
-  'reports/plan/mix.ts',
-  'reports/plan/mix-plan.ts',
-  'reports/plan/played-spot.ts',
+  'reports/plan/commitment.ts',
   'reports/watch',
   'tuner/loop',
 ] as const

@@ -1,0 +1,82 @@
+/**
+ * How many of the instances of a plan to commit to. A committed instance is paid every hour, an
+ * on-demand one while it is needed. So the k-th is worth a commitment where at least k are needed
+ * for a larger share of the time than the committed price is of the on-demand price.
+ */
+import type { Offer } from '../../trials/prices/offers.ts'
+import type { FleetOutcome } from './fleet.ts'
+import { hoursPerMonth } from './plan-costs.ts'
+
+export interface Commitment {
+  /** What is bought: the offer for which the total is lowest. */
+  readonly offer: Offer
+  /** Instances that are committed to. */
+  readonly committed: number
+  /** On-demand instances beside them, at the least and at the busiest time. */
+  readonly minOnDemand: number
+  readonly maxOnDemand: number
+  readonly committedPerMonth: number
+  readonly onDemandPerMonth: number
+  readonly perMonth: number
+  /** Of the offer that is cheapest so. */
+  readonly allOnDemandPerMonth: number
+  /** For as many as the busiest time needs, of the offer that is cheapest so. */
+  readonly allCommittedPerMonth: number
+}
+
+/**
+ * @param paid replicas that are paid for, by the second at which their number changes
+ * @param periodSeconds when the last of these steps ends
+ * @returns undefined where no offer has a committed price
+ */
+export function planCommitment(
+  offers: readonly Offer[],
+  paid: FleetOutcome['paid'],
+  periodSeconds: number,
+): Commitment | undefined {
+  const ways = offers.map((offer) => commit(offer, paid, periodSeconds))
+  const allCommitted = ways.flatMap(({ allCommittedPerMonth }) => allCommittedPerMonth ?? [])
+  if (allCommitted.length === 0) return undefined
+  return {
+    // Of two that cost the same, the first.
+    ...ways.reduce((a, b) => (b.perMonth < a.perMonth * (1 - 1e-9) ? b : a)),
+    allOnDemandPerMonth: Math.min(...ways.map((way) => way.allOnDemandPerMonth)),
+    allCommittedPerMonth: Math.min(...allCommitted),
+  }
+}
+
+function commit(offer: Offer, paid: FleetOutcome['paid'], periodSeconds: number) {
+  const { replicasEach, onDemandPerHour, committedPerHour } = offer
+  const needs = paid.map(({ replicas, seconds }, i) => ({
+    instances: Math.ceil(replicas / replicasEach - 1e-9),
+    share: ((paid[i + 1]?.seconds ?? periodSeconds) - seconds) / periodSeconds,
+  }))
+  const counts = needs.map(({ instances }) => instances)
+  const [min, max] = [Math.min(...counts), Math.max(...counts)]
+  const shareOfTimeNeeding = (n: number) =>
+    needs.reduce((sum, { instances, share }) => sum + (instances >= n ? share : 0), 0)
+  let committed = 0
+  if (committedPerHour !== undefined)
+    while (
+      committed < max &&
+      shareOfTimeNeeding(committed + 1) > committedPerHour / onDemandPerHour + 1e-9
+    )
+      committed++
+  const onDemandPerMonth = (beside: number) =>
+    onDemandPerHour *
+    hoursPerMonth *
+    needs.reduce((sum, { instances, share }) => sum + share * Math.max(0, instances - beside), 0)
+  const committedPerMonth = committed * (committedPerHour ?? 0) * hoursPerMonth
+  return {
+    offer,
+    committed,
+    minOnDemand: Math.max(0, min - committed),
+    maxOnDemand: max - committed,
+    committedPerMonth,
+    onDemandPerMonth: onDemandPerMonth(committed),
+    perMonth: committedPerMonth + onDemandPerMonth(committed),
+    allOnDemandPerMonth: onDemandPerMonth(0),
+    allCommittedPerMonth:
+      committedPerHour === undefined ? undefined : max * committedPerHour * hoursPerMonth,
+  }
+}
