@@ -177,19 +177,32 @@ export const figuresWord = ({ how, hold }: Figures): Provenance | 'of-another-se
  * A rate at one address under an SLO, measured again: settles what figures of something else leave
  * open.
  */
-export function verifyCommand(at: Verifiable): string {
+export function verifyCommand(service: VerifiableService): string {
   const word = (text: string) => (/^[\w./:-]+$/.test(text) ? text : quoted(text))
-  const grpc = protocolTable[at.protocol].transport === 'grpc'
-  const url = grpc ? `grpc://${at.host}:${at.grpcPort ?? 8001}` : `http://${at.host}`
-  const protocol = at.protocol === defaultProtocol ? '' : ` --protocol ${at.protocol}`
-  const { path, healthPath, body } = at
-  const asked = Object.entries({ '--path': path, '--health-path': healthPath, '--body': body })
-    .map(([flag, text]) => (text === undefined ? '' : ` ${flag} ${word(text)}`))
-    .join('')
-  return `tune verify --url ${url}${protocol}${asked} --model ${word(at.model)} --rate ${rateFlag(at.rateRps)} --slo ${quoted(sloFlag(at.slo))}`
+  return `tune ${verifyArguments(service).map(word).join(' ')}`
 }
 
-interface Verifiable extends Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> {
+/** Arguments of `tune` for the same. */
+export function verifyArguments(service: VerifiableService): string[] {
+  const { host, grpcPort = 8001, protocol, path, healthPath, body, model, rateRps, slo } = service
+  const isGrpc = protocolTable[protocol].transport === 'grpc'
+  const flags = {
+    '--url': isGrpc ? `grpc://${host}:${grpcPort}` : `http://${host}`,
+    '--protocol': protocol === defaultProtocol ? undefined : protocol,
+    '--path': path,
+    '--health-path': healthPath,
+    '--body': body,
+    '--model': model,
+    '--rate': rateFlag(rateRps),
+    '--slo': sloFlag(slo),
+  }
+  return [
+    'verify',
+    ...Object.entries(flags).flatMap(([flag, text]) => (text === undefined ? [] : [flag, text])),
+  ]
+}
+
+export interface VerifiableService extends Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> {
   readonly host: string
   readonly grpcPort?: number
   readonly protocol: ProtocolName

@@ -6,6 +6,7 @@ import { checkOptions, checkServing, type SpecOptions, type SpecTarget } from '.
 /** Each is one file, loaded when it is asked for. */
 const registry = {
   kubernetes: () => import('./kubernetes-deployment.ts'),
+  rollout: () => import('./rollout.ts'),
   kserve: () => import('./kserve.ts'),
   seldon: () => import('./seldon.ts'),
   kubedl: () => import('./kubedl.ts'),

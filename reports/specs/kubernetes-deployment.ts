@@ -45,6 +45,23 @@ function kubernetesSpec(
   { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions,
 ): SpecFile[] {
   if (serving.resources.pools !== undefined) return prefillDecodeSpec(serving, asked !== 'none')
+  const { objects, notes, namespace } = kubernetesObjects(serving, {
+    autoscaler: asked,
+    prometheus,
+    backend,
+  })
+  return [{ name: 'deployment.yaml', text: manifestsYaml(serving, objects, notes, namespace) }]
+}
+
+/** The objects, what must be known before they are applied, and the namespace that they name. */
+export function kubernetesObjects(
+  serving: Serving,
+  { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions,
+): {
+  readonly objects: readonly Manifest[]
+  readonly notes: readonly string[]
+  readonly namespace: string | undefined
+} {
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const scheduled = cronScaled(serving)
   // Its targets are figures of what scales, or they are not there.
@@ -84,12 +101,7 @@ function kubernetesSpec(
     ...placedNotes(serving, scheduled.length > 0),
   ]
   const namespace = scaler === 'keda' ? queriedNamespace(serving) : serving.namespace
-  return [
-    {
-      name: 'deployment.yaml',
-      text: manifestsYaml(serving, objects, notes, namespace),
-    },
-  ]
+  return { objects, notes, namespace }
 }
 
 function deployment(serving: Serving, parts: PodParts): Manifest {

@@ -1,7 +1,7 @@
 /** Kubernetes objects as YAML, under a header that says where each figure comes from. */
 import { stringify } from 'yaml'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
-import { figuresWord, protocolOfServer, verifyCommand } from '../figures.ts'
+import { figuresWord, protocolOfServer, type VerifiableService, verifyCommand } from '../figures.ts'
 import { statuses } from '../recommendation/status.ts'
 import type { Serving } from './serving.ts'
 
@@ -60,15 +60,17 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
 
 export const weightsHint = 'Write it again with --model-uri.'
 
-function verifyOf({
-  host = 'ADDRESS',
-  model,
-  evidence,
-  deployed,
-  container,
-  perReplicaRps,
-  replicas,
-}: Serving): string {
+const verifyOf = (serving: Serving): string =>
+  verifyCommand(
+    verifiableService(serving, serving.host ?? 'ADDRESS', serving.perReplicaRps * serving.replicas),
+  )
+
+/** What is deployed, as `tune verify` asks it at an address and a rate. */
+export function verifiableService(
+  { model, evidence, deployed, container }: Serving,
+  host: string,
+  rateRps: number,
+): VerifiableService {
   const { measured, slo } = evidence
   const protocol = protocolOfServer(deployed.server, measured.protocol)
   // Of another server the paths and bodies are its own.
@@ -78,8 +80,7 @@ function verifyOf({
       : {}
   const { path, healthPath, body }: Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> =
     protocol === measured.protocol && deployed.server !== 'torchserve' ? measured : own
-  const rateRps = perReplicaRps * replicas
-  return verifyCommand({
+  return {
     host,
     grpcPort: container.grpcPort,
     protocol,
@@ -89,7 +90,7 @@ function verifyOf({
     model,
     rateRps,
     slo,
-  })
+  }
 }
 
 /** Of the object that serves: which measurement stands behind it, and whether it was of this. */

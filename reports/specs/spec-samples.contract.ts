@@ -146,6 +146,11 @@ export const podOf: Readonly<Record<string, (spec: Tree) => readonly [Tree, Tree
     template!.spec!,
     template!.spec!.containers![0]!,
   ],
+  Rollout: ({ template }) => [
+    template!.metadata!,
+    template!.spec!,
+    template!.spec!.containers![0]!,
+  ],
   InferenceService: ({ predictor }) => [
     predictor!,
     predictor!,

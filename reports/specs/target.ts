@@ -25,6 +25,8 @@ export interface SpecOptions {
   readonly importPath?: string
   /** GPUs of a node, where one replica takes several nodes. Default 8. */
   readonly gpusPerNode?: number
+  /** Of `tune` itself, which judges what is deployed. Default `tune:0.1.0`. */
+  readonly tunerImage?: string
 }
 
 export interface SpecTarget {
@@ -178,6 +180,7 @@ const flags: Readonly<Record<keyof SpecOptions, string>> = {
   backend: '--triton-backend',
   importPath: '--import-path',
   gpusPerNode: '--gpus-per-node',
+  tunerImage: '--tuner-image',
 }
 
 const kinds = {

@@ -21,6 +21,8 @@ const byKind: Readonly<Record<string, string>> = {
   LeaderWorkerSet: 'lws-v1-leaderworkerset.json',
   SeldonDeployment: 'seldon-v1-seldondeployment.json',
   Inference: 'kubedl-v1alpha1-inference.json',
+  Rollout: 'argo-v1alpha1-rollout.json',
+  AnalysisTemplate: 'argo-v1alpha1-analysistemplate.json',
   ScaledObject: 'keda-v1alpha1-scaledobject.json',
 }
 const compiled = new Map<string, ValidateFunction>()

@@ -245,7 +245,7 @@ function faultsOf(
   for (const { name, text } of files) {
     if (name === 'compose.yaml') faults.push(...checkCompose(parse(text)))
     else if (
-      /^(deployment|inferenceservice|seldondeployment|inference|rayservice|leaderworkerset)\.yaml$/.test(
+      /^(deployment|rollout|inferenceservice|seldondeployment|inference|rayservice|leaderworkerset)\.yaml$/.test(
         name,
       )
     )
@@ -350,7 +350,9 @@ test.each(kindNames)(
 
 /** Targets that write without `--server`: with no place for the weights, and with one. */
 function expected(kind: Kind): { none: string[]; uri: string[] } {
-  const listed = (...names: string[]) => specTargets.filter((target) => names.includes(target))
+  // A Rollout has the pods of plain Kubernetes.
+  const listed = (...names: string[]) =>
+    specTargets.filter((target) => names.includes(target === 'rollout' ? 'kubernetes' : target))
   const ofOwn = listed('kubernetes', 'kserve', 'compose')
   const servers = listed('tfserving', 'triton')
   if (kind.startsWith('own pod'))

@@ -39,6 +39,10 @@ export function registerSpec(program: Command): void {
       '--gpus-per-node <n>',
       'lws: GPUs of a node, over several of which one replica is spread (default: 8)',
     )
+    .option(
+      '--tuner-image <image>',
+      'rollout: the image with tune that judges the canary (default: tune:0.1.0, built by deploy/Dockerfile)',
+    )
     .option('--rps <rate>', 'demand to size the replicas for, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
     .option('--min-quality <number>', 'leaves out model variants of less quality')
@@ -53,6 +57,7 @@ export function registerSpec(program: Command): void {
 Examples:
   tune spec --target kubernetes --rps 500 --image registry.example/bert:7 > deployment.yaml
   tune spec --target kserve --variant keda --server triton --model-uri s3://models/bert
+  tune spec --target rollout --rps 500 --image registry.example/bert:7 --tuner-image registry.example/tune:0.1.0
   tune spec --patch deployment.yaml --container server --write`,
     )
     .action(async (id: string | undefined, flags: SpecFlags) => {

@@ -40,16 +40,18 @@ export interface SpecFlags extends ReopenFlags {
   readonly tritonBackend?: string
   readonly importPath?: string
   readonly gpusPerNode?: string
+  readonly tunerImage?: string
   readonly minReplicas?: string
   readonly maxReplicas?: string
 }
 
 /** What is given here stands in the specs as it is. */
-function refuseSecretIn({ modelUri, image, prometheus }: SpecFlags): void {
+function refuseSecretIn({ modelUri, image, prometheus, tunerImage }: SpecFlags): void {
   for (const [flag, value] of Object.entries({
     '--model-uri': modelUri,
     '--image': image,
     '--prometheus': prometheus,
+    '--tuner-image': tunerImage,
   })) {
     if (value === undefined || secretSpans(value).length === 0) continue
     const hint =
@@ -109,7 +111,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
   )
   const serving = withOwnPod(experiment, made)
   if (flags.patch !== undefined) return patch(serving, flags.patch, manifest!, flags)
-  const { prometheus, importPath, tritonBackend: backend } = flags
+  const { prometheus, importPath, tritonBackend: backend, tunerImage } = flags
   const gpusPerNode = count(flags.gpusPerNode)
   const files = await renderSpec(target, serving, {
     autoscaler,
@@ -118,6 +120,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
     importPath,
     backend,
     gpusPerNode,
+    tunerImage,
   })
   if (flags.out === undefined) {
     process.stdout.write(
