@@ -62,13 +62,8 @@ export function registerWatch(program: Command): void {
       "share of the capacity kept free when replicas are counted (default: the experiment's)",
     )
     .option('--min-gain <share>', 'another configuration must cost so much less', '5%')
-    .option('--out <folder>', 'write the new spec and its difference there when one is proposed')
+    .option('--out <folder>', 'write the new spec there when one is proposed')
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
-    .option(
-      '--patch <file>',
-      'with --out: the manifest that is deployed; the new spec is this with the tuned values put in',
-    )
-    .option('--container <name>', 'with --patch: the container to tune, where a pod has several')
     .option(
       '--name <name>',
       'under which what was seen is kept in the store (default: the experiment)',

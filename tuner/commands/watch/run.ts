@@ -117,8 +117,11 @@ async function looked(
     flags.out === undefined || !proposal
       ? []
       : await writeProposal(reopened, proposal, {
-          ...filesAsked(flags, seen, reopened, deployed),
           folder: flags.out,
+          target: oneOf(flags.target, specTargets, '--target'),
+          peakRps: peakOf(seen, reopened),
+          headroom: deployed.headroom,
+          slowness: slownessOf(seen),
         })
   const told = { seen, proposal, notes, written, reopened, deployed, flags, name }
   tell(told)
@@ -163,16 +166,6 @@ const slownessOf = ({ findings }: Watching): number =>
 /** Before a week was seen, what was planned for counts too. */
 const peakOf = ({ peakRps, state }: Watching, { experiment }: Reopened): number =>
   Math.max(peakRps, !weekSeen(state.traffic) ? (demandOf(experiment.objective)?.demandRps ?? 0) : 0)
-
-const filesAsked = (flags: WatchFlags, seen: Watching, reopened: Reopened, deployed: Deployed) => ({
-  target: oneOf(flags.target, specTargets, '--target'),
-  patch: flags.patch,
-  container: flags.container,
-  deployed: { trial: deployed.trial, replicas: seen.replicas },
-  peakRps: peakOf(seen, reopened),
-  headroom: deployed.headroom,
-  slowness: slownessOf(seen),
-})
 
 interface Told {
   readonly seen: Watching

@@ -22,8 +22,6 @@ export interface WatchFlags {
   readonly minGain: string
   readonly out?: string
   readonly target: string
-  readonly patch?: string
-  readonly container?: string
   readonly name?: string
   readonly reset?: boolean
   readonly once?: boolean
