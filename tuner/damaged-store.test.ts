@@ -3,7 +3,7 @@
  * process.
  */
 import { spawnSync } from 'node:child_process'
-import { cpSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Connection } from '../trials/store/connection.ts'
@@ -82,36 +82,67 @@ describe('a damaged row', () => {
     }
     const { stderr } = await tune.run(box, ['show', 'other'])
     expect(stderr).toContain('trial 2 of experiment other')
-    expect(stderr).toContain('tune store repair')
+    expect(stderr).toContain('tune store backup')
   })
 
-  test('is found by check, gone after repair, and a backup can be taken', async () => {
+  test('is found by check, and a backup is sound without it', async () => {
     await damage()
     const check = await tune.run(box, ['store', 'check'])
     expect([check.code, check.stdout.includes('trial 2 of experiment other')]).toEqual([1, true])
-    const repair = await tune.run(box, ['store', 'repair', '--json'])
-    expect(JSON.parse(repair.stdout)).toMatchObject({
-      repaired: true,
+    const backup = await tune.run(box, ['store', 'backup', 'copy.db', '--json'])
+    expect(backup.code).toBe(1)
+    expect(JSON.parse(backup.stdout)).toMatchObject({
+      complete: false,
       experiments: 2,
-      kept: `${db}.damaged`,
+      damage: [{ where: 'trial 2 of experiment other' }],
     })
-    expect((await tune.run(box, ['store', 'check'])).code).toBe(0)
-    expect((await tune.run(box, ['store', 'backup', 'copy.db'])).code).toBe(0)
+    expect((await tune.run(box, ['store', 'check', '--db', 'copy.db'])).code).toBe(0)
     expect(
       JSON.parse((await tune.run(box, ['list', '--json', '--db', 'copy.db'])).stdout),
     ).toHaveLength(2)
     const again = await tune.run(box, ['store', 'backup', 'copy.db'])
     expect([again.code, again.stderr.includes('there already')]).toEqual([1, true])
   })
+})
 
-  test('of the file itself does not keep a new experiment from running', async () => {
+describe('a damaged file', () => {
+  test.each([
+    ['its header is', 0, 20],
+    ['a page is', 4096, 8192],
+    ['half of it is', 3 * 4096 + 100, undefined],
+  ])(
+    'of which %s garbage: what can be read is read, and nothing is written',
+    async (_, from, to) => {
+      const bytes = readFileSync(db).fill(0xa5, from, to)
+      writeFileSync(db, bytes)
+      for (const args of [['list'], ['show', id], ['store', 'check'], simulated, ['resume', id]]) {
+        const { code, stderr, stdout } = await tune.run(box, args)
+        expect(stderr + stdout).toMatch(/damaged/)
+        expect(stderr, args.join(' ')).not.toMatch(/newer|^\s+at /m)
+        if (args[0] === 'resume' || args === simulated) {
+          expect(code).toBe(1)
+          expect(stderr).toContain('tune store backup')
+        }
+        expect(readFileSync(db).equals(bytes)).toBe(true)
+        expect(readdirSync(join(db, '..')).filter((name) => name.startsWith('tune.db'))).toEqual([
+          'tune.db',
+        ])
+      }
+    },
+  )
+
+  test('is told as damage where the header says another version, and its copy goes on', async () => {
     const bytes = readFileSync(db)
-    bytes.fill(0xff, 0, 20)
+    bytes.writeUInt32BE(4_000, 60)
     writeFileSync(db, bytes)
-    expect((await tune.run(box, ['show', id])).code).toBe(0)
-    const { code, stderr } = await tune.run(box, simulated)
+    const refused = await tune.run(box, simulated)
+    expect([refused.code, refused.stderr.includes('damaged')]).toEqual([1, true])
+    expect((await tune.run(box, ['store', 'backup', 'copy.db'])).stdout).toContain('1 experiments')
+    const { code, stderr } = await tune.run(box, [...simulated, '--db', 'copy.db'])
     expect(code, stderr).toBe(0)
-    expect(JSON.parse((await tune.run(box, ['list', '--json'])).stdout)).toHaveLength(2)
+    expect(
+      JSON.parse((await tune.run(box, ['list', '--json', '--db', 'copy.db'])).stdout),
+    ).toHaveLength(2)
   })
 })
 

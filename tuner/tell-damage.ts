@@ -18,7 +18,7 @@ export function tellDamage(
     say(`tune: damaged in ${path} and left out: ${where}: ${what}`)
     if (first)
       say(
-        `  hint: tune store check --db ${path} names all; tune store repair --db ${path} makes a sound file of the rest`,
+        `  hint: tune store check --db ${path} names all; tune store backup NEW --db ${path} copies the rest into a sound file`,
       )
     first = false
   }

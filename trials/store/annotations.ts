@@ -15,7 +15,7 @@ import { StoreError } from './store-error.ts'
 import { digestOf, documentOf, hasTable, need, type OnDamage, shown } from './stored-rows.ts'
 import { writing } from './writing.ts'
 
-export interface AnnotationRow {
+interface AnnotationRow {
   readonly experiment_id: string
   readonly trial_number: number
   readonly updated_at: string
@@ -54,18 +54,21 @@ export async function annotationsOf(
 }
 
 /** Undefined, and told to `onDamage`, for a damaged row. */
-export function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation | undefined {
+function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation | undefined {
   const { annotation: text, digest } = row
   const read = documentOf(
-    { where: `the annotation of ${placeOf(row)}`, text, digest, parts: partsOf(row) },
+    { where: nameAnnotation({ ...row }), text, digest, parts: partsOf(row) },
     onDamage,
     (document) => (isAnnotation(document) ? undefined : 'it is no annotation'),
   )
   return read?.document as Annotation | undefined
 }
 
-const placeOf = ({ experiment_id, trial_number }: AnnotationRow): string =>
-  `${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${shown(experiment_id)}`
+export const nameAnnotation = ({
+  experiment_id,
+  trial_number,
+}: Readonly<Record<string, unknown>>): string =>
+  `the annotation of ${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${shown(experiment_id)}`
 
 const partsOf = ({
   experiment_id,
@@ -164,7 +167,7 @@ export async function annotate(
   return after
 }
 
-export const insertAnnotation = (sql: Transaction, row: AnnotationRow): Promise<void> =>
+const insertAnnotation = (sql: Transaction, row: AnnotationRow): Promise<void> =>
   sql.run(
     'INSERT OR REPLACE INTO annotations (experiment_id, trial_number, updated_at, annotation, digest) VALUES (?, ?, ?, ?, ?)',
     [...partsOf(row), row.digest],

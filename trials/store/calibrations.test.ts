@@ -6,9 +6,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { ServerCalibration } from '../devices/server-calibration.ts'
 import { dropCalibrations, keepCalibration, readCalibrations } from './calibrations.ts'
 import { Connection } from './connection.ts'
-import { repairStore } from './salvage.ts'
 import { openStore } from './sqlite-store.ts'
-import { checkStore } from './store-care.ts'
+import { backupStore, checkStore } from './store-care.ts'
 import type { Damage } from './stored-rows.ts'
 
 let folder: string
@@ -54,7 +53,7 @@ test('beside the experiments of a store of version 1, which has none of them yet
   expect(await readCalibrations(path)).toEqual([calibration('a')])
 })
 
-test('a damaged one is named and left out, and repaired away; the others stay', async () => {
+test('a damaged one is named, left out, and not copied; the others stay', async () => {
   for (const name of ['a', 'b', 'c', 'd']) await keepCalibration(path, calibration(name))
   await keepCalibration(path, {
     ...calibration('c2'),
@@ -86,17 +85,20 @@ test('a damaged one is named and left out, and repaired away; the others stay', 
     'calibration c2: what many requests at once came to is unreadable',
   ])
   expect((await checkStore(path)).damage).toEqual(damage)
-  expect((await repairStore(path)).damage).toEqual(damage)
-  expect((await checkStore(path)).damage).toEqual([])
-  expect(await readCalibrations(path)).toEqual([calibration('d')])
+  const copy = `${path}.copy`
+  expect((await backupStore(path, copy)).damage).toEqual(damage)
+  expect((await checkStore(copy)).damage).toEqual([])
+  expect(await readCalibrations(copy)).toEqual([calibration('d')])
 })
 
-test('of a file whose pages are damaged, or that is no store, a run learns instead of ending', async () => {
+test('of a file with damaged pages those that can be read are used, and the file stays as it is', async () => {
   await keepCalibration(path, calibration('a'))
   const bytes = readFileSync(path)
   bytes.fill(0xa5, 4096, 8192)
   writeFileSync(path, bytes)
   const damage: Damage[] = []
-  expect(await readCalibrations(path, (one) => damage.push(one))).toEqual([])
+  expect(await readCalibrations(path, (one) => damage.push(one))).toEqual([calibration('a')])
   expect(damage[0]!.where).toContain(path)
+  await expect(keepCalibration(path, calibration('b'))).rejects.toMatchObject({ fault: 'corrupt' })
+  expect(readFileSync(path).equals(bytes)).toBe(true)
 })

@@ -5,7 +5,6 @@ import type { ServerCalibration } from '../devices/server-calibration.ts'
 import type { Transaction } from './connection.ts'
 import { calibrationProblem } from './document-shape.ts'
 import { encode } from './infinity-json.ts'
-import { pagesAreDamaged } from './page-check.ts'
 import { reading } from './reading.ts'
 import { digestOf, documentOf, hasTable, type OnDamage, shown } from './stored-rows.ts'
 import { writing } from './writing.ts'
@@ -19,9 +18,8 @@ interface CalibrationRow {
 }
 
 /**
- * By name; none where there is no store, or one of before there were any. One that is damaged, or
- * all of a file whose pages are, is told to `onDamage` and left out: it is measured again in
- * seconds. Throws StoreError.
+ * By name; none where there is no store, or one of before there were any. One that is damaged is
+ * told to `onDamage` and left out. Throws StoreError.
  */
 export async function readCalibrations(
   path: string,
@@ -31,17 +29,11 @@ export async function readCalibrations(
   if (!existsSync(file)) return []
   // An empty one is a store to be.
   if (statSync(file).isFile() && statSync(file).size === 0) return []
-  try {
-    return await reading(file, (sql) => calibrationsOf(sql, onDamage))
-  } catch (error) {
-    if (!pagesAreDamaged(error) || error.fault === 'not-a-store') throw error
-    onDamage({ where: `calibrations of ${file}`, what: error.message })
-    return []
-  }
+  return reading(file, onDamage, (sql) => calibrationsOf(sql, onDamage))
 }
 
 /** Those that are whole. */
-async function calibrationsOf(
+export async function calibrationsOf(
   sql: Transaction,
   onDamage: OnDamage,
 ): Promise<readonly ServerCalibration[]> {

@@ -48,11 +48,13 @@ export class Connection {
    * Opens or creates the file; `read-only` opens what is there and can never write to it;
    * `immutable` reads a file that nobody changes meanwhile, and so needs no lock and no file beside
    * it. Throws StoreError.
+   * @param shownPath the file's name in errors
    */
   static open(
     path: string,
     busyTimeoutMs: number,
     access: 'read-write' | 'read-only' | 'immutable' = 'read-write',
+    shownPath = path,
   ): Promise<Connection> {
     const mode =
       access === 'read-write' ? sqlite3.OPEN_READWRITE | sqlite3.OPEN_CREATE : sqlite3.OPEN_READONLY
@@ -62,9 +64,9 @@ export class Connection {
         name,
         access === 'immutable' ? mode | sqlite3.OPEN_URI : mode,
         (error) => {
-          if (error) return reject(storeErrorOf(error, path))
+          if (error) return reject(storeErrorOf(error, shownPath))
           database.configure('busyTimeout', busyTimeoutMs)
-          resolve(new Connection(database, path, busyTimeoutMs))
+          resolve(new Connection(database, shownPath, busyTimeoutMs))
         },
       )
     })
@@ -80,7 +82,9 @@ export class Connection {
     for (;;) {
       try {
         return await this.direct((sql) =>
-          sql.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL'),
+          sql.exec(
+            'PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1',
+          ),
         )
       } catch (error) {
         if (

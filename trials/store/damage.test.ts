@@ -1,7 +1,7 @@
 import {
-  existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -14,15 +14,9 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { FinishedTrial } from '../types.ts'
 import { Connection } from './connection.ts'
-import {
-  backupStore,
-  checkStore,
-  type Damage,
-  openReader,
-  openStore,
-  repairStore,
-} from './index.ts'
+import { backupStore, checkStore, type Damage, openReader, openStore } from './index.ts'
 import { completeTrial } from './samples.contract.ts'
+import { StoreError } from './store-error.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-damage-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -171,7 +165,7 @@ async function withoutTypes(path: string, change: string): Promise<void> {
   await strict(') /*was*/', ') STRICT')
 }
 
-describe.each(ways)('a value of another type, in a store that is %s', (_, open) => {
+describe('a value of another type', () => {
   test.each([
     [
       'bytes for a text',
@@ -185,7 +179,7 @@ describe.each(ways)('a value of another type, in a store that is %s', (_, open) 
   ])('%s: its row is named, and the rest is there', async (_name, change, where) => {
     const path = copy()
     await withoutTypes(path, change)
-    const { trials, damage } = await read(open, path)
+    const { trials, damage } = await read(openReader, path)
     expect(damage.map((one) => one.where)).toContain(where)
     expect(numbers(trials.c)).toEqual(all)
   })
@@ -198,22 +192,24 @@ test('a trial number beyond all bounds takes neither memory nor time', async () 
     `UPDATE trials SET number = 9007199254740991, digest = NULL, trial = json_set(trial, '$.number', 9007199254740991)
     WHERE experiment_id = 'a' AND number = 8; DELETE FROM experiments WHERE id = 'b'`,
   )
-  const repaired = await repairStore(path)
-  expect(repaired.damage.map((one) => one.what).join()).toMatch(/1, 2|8, 9, 10/)
+  const { trials } = await backupStore(path, `${path}.copy`)
+  expect(trials).toBe(7 + perExperiment + 1)
 })
 
-test('of one that was cut off before its first whole experiment nothing can be saved, and nobody is sent to repair it', async () => {
-  const path = copy(bytes.subarray(0, 6_000))
-  for (const open of [openReader, checkStore, repairStore]) {
-    const refused = open(path)
+test('of one that was cut off before its first row nothing can be read, which is said', async () => {
+  const path = copy(bytes.subarray(0, 4_096))
+  const attempts = [
+    openReader(path),
+    checkStore(path),
+    backupStore(path, `${path}.copy`),
+    openStore(path),
+  ]
+  for (const refused of attempts)
     await expect(refused).rejects.toMatchObject({
-      message: expect.stringContaining('nothing can be saved'),
+      fault: 'corrupt',
+      message: expect.stringContaining('damaged'),
       hint: expect.stringContaining('--db'),
     })
-    await expect(refused).rejects.not.toMatchObject({
-      hint: expect.stringContaining('store repair'),
-    })
-  }
 })
 
 test('what stands beside it as its log and is no file is refused', async () => {
@@ -251,114 +247,206 @@ test('a store of version 1 with a document that is no JSON is read, migrated and
   }
 })
 
-/** Nothing that is wrong is shown, and nothing is missing without being named. */
-async function confined(path: string, open: typeof openReader): Promise<void> {
-  const { list, trials, damage } = await read(open, path)
-  const truth = await read(openReader, sound)
-  for (const id of ids) {
-    for (const trial of trials[id]!)
-      expect(trial).toEqual(truth.trials[id]!.find((t) => t.number === trial.number))
-    if (trials[id]!.length < perExperiment) expect(damage).not.toEqual([])
+/** What stands in the folder of a store, and what it holds. */
+const filesOf = (path: string) =>
+  readdirSync(folder)
+    .filter((name) => join(folder, name).startsWith(`${path}`))
+    .map((name) => [name, readFileSync(join(folder, name)).toString('latin1')])
+
+/**
+ * Nothing that is wrong is shown, nothing is missing without being named, and nothing is written:
+ * neither into the file nor beside it.
+ */
+async function staysConfined(content: Uint8Array): Promise<void> {
+  const path = copy(content)
+  const before = filesOf(path)
+  const truth = await read(openReader, copy())
+  const found = await read(openReader, path).catch((error: unknown) => error as Error)
+  expect(filesOf(path)).toEqual(before)
+  if (found instanceof Error) expect(found).toBeInstanceOf(StoreError)
+  else {
+    const { list, trials, damage } = found
+    for (const id of ids) {
+      for (const trial of trials[id]!)
+        expect(trial).toEqual(truth.trials[id]!.find((t) => t.number === trial.number))
+      if (trials[id]!.length < perExperiment) expect(damage).not.toEqual([])
+    }
+    if (list.length < ids.length) expect(damage).not.toEqual([])
+    for (const { result: _, state: __, trials: ___, ...record } of list)
+      expect(truth.list.find((e) => e.id === record.id)).toMatchObject(record)
+    const check = await checkStore(path)
+    expect(check.damage.length).toBeGreaterThanOrEqual(damage.length === 0 ? 0 : 1)
+    const target = join(folder, `backup-${copies}.db`)
+    const backup = await backupStore(path, target)
+    expect(backup.trials).toBe(ids.reduce((sum, id) => sum + trials[id]!.length, 0))
+    expect((await checkStore(target)).damage).toEqual([])
+    expect(filesOf(path)).toEqual(before)
   }
-  if (list.length < ids.length) expect(damage).not.toEqual([])
-  for (const { result: _, state: __, trials: ___, ...record } of list)
-    expect(truth.list.find((e) => e.id === record.id)).toMatchObject(record)
+  // What is damaged within a row alone can be written to.
+  const written = await openStore(path).then(
+    (store) => store.close(),
+    (error: unknown) => error,
+  )
+  if (written === undefined) return
+  expect(written).toBeInstanceOf(StoreError)
+  expect(filesOf(path)).toEqual(before)
 }
 
-describe('a file with flipped bits', () => {
-  const flip = fc.tuple(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), fc.nat(7))
-
-  test.each(ways)(
-    'anywhere, %s: what is shown is true, and what is lost is named',
-    async (_, open) => {
-      await fc.assert(
-        fc.asyncProperty(fc.array(flip, { minLength: 1, maxLength: 3 }), async (flips) => {
-          const damaged = Buffer.from(bytes)
-          for (const [share, bit] of flips) damaged[Math.floor(share * damaged.length)]! ^= 1 << bit
-          await confined(copy(damaged), open)
-        }),
-        { numRuns: 40 },
-      )
-    },
-  )
-
-  test.each(ways)('in the header of the file and of its pages, %s', async (_, open) => {
-    for (let page = 0; page < bytes.length / 4096; page++) {
-      const damaged = Buffer.from(bytes)
-      damaged[page * 4096 + (page === 0 ? 16 : 3)]! ^= 0x41
-      await confined(copy(damaged), open)
-    }
-  })
-
-  test.each(ways)('a page of it overwritten, %s', async (_, open) => {
-    for (let page = 0; page < bytes.length / 4096; page++) {
-      const damaged = Buffer.from(bytes)
-      damaged.fill(0xa5, page * 4096, (page + 1) * 4096)
-      await confined(copy(damaged), open)
-    }
-  })
-
-  test('a new experiment runs in it, and the damaged file is kept', async () => {
+describe('a file of which', () => {
+  /** The first ones, which hold the roots, and some of the others. */
+  const pages = () =>
+    Array.from({ length: bytes.length / 4096 }, (_, page) => page).filter(
+      (page) => page < 6 || page % 7 === 0,
+    )
+  const changed = (change: (damaged: Buffer) => void) => {
     const damaged = Buffer.from(bytes)
-    damaged.fill(0xa5, 0, 4096)
-    const path = copy(damaged)
-    const told: Damage[] = []
-    const store = await openStore(path, { onDamage: (one) => told.push(one) })
-    await store.create(experiment('d'))
-    await store.append('d', completeTrial(1))
-    expect((await store.list()).map((e) => e.id)).toEqual(['a', 'b', 'c', 'd'])
-    await store.close()
-    expect(told[0]).toEqual({ where: path, what: expect.stringContaining(`${path}.damaged`) })
-    expect(readFileSync(`${path}.damaged`).equals(damaged)).toBe(true)
+    change(damaged)
+    return damaged
+  }
+
+  test('bits are flipped anywhere: what is shown is true, and what is lost is named', async () => {
+    const flip = fc.tuple(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), fc.nat(7))
+    await fc.assert(
+      fc.asyncProperty(fc.array(flip, { minLength: 1, maxLength: 3 }), (flips) =>
+        staysConfined(
+          changed((damaged) => {
+            for (const [share, bit] of flips)
+              damaged[Math.floor(share * damaged.length)]! ^= 1 << bit
+          }),
+        ),
+      ),
+      { numRuns: 15 },
+    )
   })
 
   test.each([
-    ['header', 20],
-    ['first frame', 32 + 24 + 2000],
-    ['first salt', 32 + 9],
-    ['page number', 32 + 4],
-    ['later frame', 32 + 5 * (24 + 4096) + 500],
-  ])(
-    'or with one in the log beside it, in its %s: what SQLite would drop is saved or named',
-    async (_name, at) => {
-      const path = copy()
-      const store = await openStore(path)
-      await store.create(experiment('d'))
-      for (let n = 1; n <= 6; n++) await store.append('d', completeTrial(n))
-      const log = readFileSync(`${path}-wal`)
-      const main = readFileSync(path)
-      await store.close()
-      log[at]! ^= 4
-      for (const open of [openReader, forWriting]) {
-        const crashed = copy(main)
-        writeFileSync(`${crashed}-wal`, log)
-        const damage: Damage[] = []
-        const opened = await open(crashed, (one) => damage.push(one))
-        const kept = (await opened.load('d'))?.trials ?? []
-        expect(damage[0]?.what).toMatch(/log/)
-        expect(kept.length + damage.length).toBeGreaterThanOrEqual(6)
-        expect(kept).toEqual(kept.map((trial) => completeTrial(trial.number)))
-        await opened.close()
-      }
-    },
-  )
+    ['zeros', 0],
+    ['garbage', 0xa5],
+  ])('a page is %s', async (_, byte) => {
+    for (const page of pages())
+      await staysConfined(changed((damaged) => damaged.fill(byte, page * 4096, (page + 1) * 4096)))
+  })
 
-  test('a log whose last transaction is torn is no damage', async () => {
+  test('the header of a page is damaged', async () => {
+    for (const page of pages())
+      await staysConfined(
+        changed((damaged) => {
+          damaged[page * 4096 + (page === 0 ? 16 : 3)]! ^= 0x41
+        }),
+      )
+  })
+
+  test('the end is cut off', async () => {
+    for (const share of [0.05, 0.3, 0.6, 0.9, 0.99])
+      await staysConfined(bytes.subarray(0, Math.floor(share * bytes.length)))
+  })
+
+  test('one leaf of trials is damaged: all others are there, and those on it are named', async () => {
+    const connection = await Connection.open(sound, 100)
+    const leaves = await connection.direct((statements) =>
+      statements.all<{ pageno: number }>(
+        "SELECT pageno FROM dbstat WHERE name = 'trials' AND pagetype = 'leaf'",
+      ),
+    )
+    await connection.close()
+    for (const { pageno } of leaves.slice(0, 3)) {
+      const damaged = changed((to) => to.fill(0, (pageno - 1) * 4096, pageno * 4096))
+      const { list, trials, damage } = await read(openReader, copy(damaged))
+      expect(list).toHaveLength(ids.length)
+      const lost = ids.flatMap((id) => all.filter((n) => !numbers(trials[id])!.includes(n)))
+      expect(lost.length).toBeGreaterThan(0)
+      expect(lost.length).toBeLessThan(2 * perExperiment)
+      const told = damage.map(({ where, what }) => `${where}: ${what}`).join()
+      for (const number of lost) expect(told).toContain(`${number}`)
+    }
+  })
+
+  test.each([
+    ['the first 100 bytes', 0, 100],
+    ['the file’s magic', 0, 16],
+    ['the size of pages', 16, 18],
+    ['the encoding of texts', 56, 60],
+    ['the version', 60, 64],
+    ['the program', 68, 72],
+    ['the whole first page', 0, 4096],
+  ])('the header is damaged in %s: it is damage, and every row is read', async (_, from, to) => {
+    // No encoding is UTF-8 to SQLite.
+    for (const byte of from === 56 ? [0x33] : [0, 0x33]) {
+      const damaged = changed((it) => it.fill(byte, from, to))
+      const path = copy(damaged)
+      const { list, trials, damage } = await read(openReader, path)
+      expect(list.map((e) => e.id)).toEqual(ids)
+      for (const id of ids) expect(numbers(trials[id])).toEqual(all)
+      expect(damage[0]!.what).toMatch(/damaged/)
+      await expect(openStore(path)).rejects.toMatchObject({
+        message: expect.stringMatching(/damaged/),
+      })
+      expect(readFileSync(path).equals(damaged)).toBe(true)
+    }
+  })
+
+  test('the version is newer in truth: it is no damage', async () => {
+    const path = copy()
+    await sql(path, 'PRAGMA user_version = 99; ALTER TABLE trials ADD COLUMN note TEXT')
+    await expect(openReader(path)).rejects.toMatchObject({ fault: 'newer-version' })
+  })
+
+  test('damage in it shows after it was opened: what can be read is read', async () => {
+    const path = copy()
+    const damage: Damage[] = []
+    const reader = await openReader(path, (one) => damage.push(one))
+    const damaged = changed((it) => it.fill(0, 3 * 4096, 4 * 4096))
+    writeFileSync(path, damaged)
+    await reader.list()
+    for (const id of ids) await reader.load(id)
+    await reader.close()
+    expect(damage[0]?.what).toMatch(/damaged/)
+  })
+})
+
+describe('a log that a crash left', () => {
+  /** The files as a killed process leaves them. */
+  async function crashed(): Promise<{ main: Buffer; log: Buffer }> {
     const path = copy()
     const store = await openStore(path)
     await store.create(experiment('d'))
-    await store.append('d', completeTrial(1))
-    const log = readFileSync(`${path}-wal`)
-    const main = readFileSync(path)
+    for (let n = 1; n <= 6; n++) await store.append('d', completeTrial(n))
+    const [main, log] = [readFileSync(path), readFileSync(`${path}-wal`)]
     await store.close()
-    log.fill(0, log.length - 2000)
-    const crashed = copy(main)
-    writeFileSync(`${crashed}-wal`, log)
-    const damage: Damage[] = []
-    const reader = await openReader(crashed, (one) => damage.push(one))
-    expect((await reader.load('d'))?.trials).toEqual([])
-    expect(damage).toEqual([])
-    await reader.close()
+    return { main, log }
+  }
+
+  test.each([
+    ['header', (log: Buffer) => log.fill(0, 0, 32)],
+    ['first frame', (log: Buffer) => log.fill(0xa5, 32, 32 + 24 + 4096)],
+    ['middle', (log: Buffer) => log.fill(0xa5, log.length / 2, log.length / 2 + 5000)],
+    ['end', (log: Buffer) => log.fill(0, log.length - 2000)],
+    ['whole', (log: Buffer) => log.fill(0xa5)],
+  ])('damaged in its %s loses no trial that is in the file', async (_, change) => {
+    const { main, log } = await crashed()
+    change(log)
+    for (const open of [openReader, forWriting]) {
+      const path = copy(main)
+      writeFileSync(`${path}-wal`, log)
+      const opened = await open(path)
+      expect(numbers((await opened.load('d'))?.trials)).toEqual([1, 2, 3, 4, 5, 6])
+      await opened.close()
+      if (open === openReader) {
+        expect(readFileSync(path).equals(main)).toBe(true)
+        expect(readFileSync(`${path}-wal`).equals(log)).toBe(true)
+      }
+    }
+  })
+
+  test('beside a damaged file stays with it', async () => {
+    const { main, log } = await crashed()
+    const path = copy(main.fill(0, 0, 4096))
+    writeFileSync(`${path}-wal`, log.fill(0xa5, 0, 40))
+    const before = filesOf(path)
+    const { list } = await read(openReader, path)
+    expect(list.map((one) => one.id)).toContain('d')
+    await expect(openStore(path)).rejects.toMatchObject({ fault: 'no-database' })
+    expect(filesOf(path)).toEqual(before)
   })
 })
 
@@ -373,33 +461,21 @@ describe('care of a store', () => {
     expect((await checkStore(sound)).damage).toEqual([])
   })
 
-  test('repair leaves a sound store of what was whole', async () => {
+  test('a backup is a sound store of what was whole, for its owner alone', async () => {
     const path = copy()
     await sql(
       path,
       `UPDATE trials SET trial = 'x' WHERE experiment_id = 'a' AND number = 2; UPDATE experiments SET spec = '' WHERE id = 'b'`,
     )
-    expect(await repairStore(path)).toMatchObject({
-      kept: `${path}.damaged`,
-      experiments: 2,
-      trials: 15,
-    })
-    expect(await checkStore(path)).toEqual({ experiments: 2, trials: 15, damage: [] })
-    expect(statSync(path).mode & 0o777).toBe(0o600)
-  })
-
-  test('a store whose experiment a live process runs is not repaired under its feet', async () => {
-    const path = copy()
-    const store = await openStore(path)
-    await store.create(experiment('running'))
-    // This process counts as another one would: it lives.
-    await sql(
-      path,
-      `UPDATE experiments SET owner = json_set(owner, '$.pid', 1, '$.startedAt', 'x', '$.host', 'elsewhere') WHERE id = 'running'`,
-    )
-    await store.close()
-    await expect(repairStore(path)).rejects.toMatchObject({ fault: 'owned-elsewhere' })
-    expect(existsSync(`${path}.damaged`)).toBe(false)
+    const to = `${path}.copy`
+    const { experiments, trials, damage } = await backupStore(path, to)
+    expect([experiments, trials]).toEqual([2, 15])
+    expect(damage.map(({ where }) => where).sort()).toEqual([
+      'experiment b',
+      'trial 2 of experiment a',
+    ])
+    expect(await checkStore(to)).toEqual({ experiments: 2, trials: 15, damage: [] })
+    expect(statSync(to).mode & 0o777).toBe(0o600)
   })
 
   test('a backup is taken while a transaction is open, and is never laid over a file', async () => {

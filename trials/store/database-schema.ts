@@ -15,7 +15,8 @@ const finite = (document: string, path: string) =>
   `iif(json_type(${document}, '$.${path}') IN ('integer', 'real'), ${document} ->> '$.${path}', NULL)`
 
 /**
- * migrations[k] leads from version k to k + 1. Documents are JSON (see infinity-json.ts) and hold
+ * migrations[k] leads from version k to k + 1, and changes the definition of a table: the tables
+ * tell the version even where the header is damaged. Documents are JSON (see infinity-json.ts) and hold
  * the whole truth; the generated columns are for people with SQL in hand.
  */
 export const migrations: readonly string[] = [
@@ -125,7 +126,7 @@ export async function migrate(
 ): Promise<void> {
   await keepOlder(connection, steps.length)
   await connection.write(async (sql) => {
-    const version = await versionOf(sql, connection.path, steps.length)
+    const version = await versionOf(sql, connection.path, steps)
     for (const [index, step] of steps.entries()) {
       if (index < version) continue
       await sql.exec(step)
@@ -156,60 +157,72 @@ async function keepOlder(connection: Connection, newest: number): Promise<void> 
 
 /**
  * The version of a store; 0: nothing is in it yet. Throws StoreError for one that is newer than
- * `newest`, and for what is no store of ours.
+ * `steps`, for what is no store of ours, and for a header that disagrees with the tables.
  */
 export async function versionOf(
   sql: Transaction,
   path: string,
-  newest = migrations.length,
+  steps: readonly string[] = migrations,
 ): Promise<number> {
-  const [{ user_version: version } = { user_version: 0 }] = await sql.all<{ user_version: number }>(
-    'PRAGMA user_version',
-  )
-  const [{ application_id: application } = { application_id: 0 }] = await sql.all<{
-    application_id: number
-  }>('PRAGMA application_id')
-  const tables = await sql.all<{ name: string }>(
-    "SELECT name FROM sqlite_schema WHERE type = 'table'",
-  )
-  if (application !== applicationId && (tables.length > 0 || version !== 0)) {
+  const stated = await headerNumber(sql, 'user_version')
+  const isOurs = (await headerNumber(sql, 'application_id')) === applicationId
+  const tables = await tablesOf(sql)
+  const isSame = (other: unknown) => JSON.stringify(other) === JSON.stringify(tables)
+  if (isOurs || stated === 0) {
+    const [expected] = (await tablesByVersion(steps.slice(0, stated))).slice(-1)
+    if (stated <= steps.length && isSame(expected)) return stated
+  }
+  const known = await tablesByVersion(steps)
+  const damaged = (problem: string) =>
+    new StoreError('corrupt', `the trial store ${path} is damaged (${problem})`, corruptHint)
+  const actual = known.findIndex(isSame)
+  if (actual > 0)
+    throw damaged(`its header does not say that it is a store of version ${actual}, as it is`)
+  const names = Object.keys(tables)
+  if (!isOurs && !names.some((name) => name in known.at(-1)!))
     throw new StoreError(
       'not-a-store',
-      `${path} is a SQLite database of another program (tables: ${tables.map((t) => t.name).join(', ') || 'none'})`,
+      `${path} is a SQLite database of another program (tables: ${names.join(', ') || 'none'})`,
       'check the path, or use another file with --db',
     )
-  }
-  if (version === 0 && tables.length > 0)
-    throw new StoreError(
-      'corrupt',
-      `the trial store ${path} has tables and no version`,
-      corruptHint,
-    )
-  if (version > newest) {
+  if (isOurs && stated > steps.length)
     throw new StoreError(
       'newer-version',
-      `the trial store ${path} has version ${version}, and this program knows versions up to ${newest}`,
+      `the trial store ${path} has version ${stated}, and this program knows versions up to ${steps.length}`,
       'update tune, or use another file with --db',
     )
-  }
-  return version
+  throw damaged('its tables are not defined as they were made')
 }
 
-/** The statements that made the tables of a version, as SQLite keeps them. */
-export async function schemaOf(sql: Transaction): Promise<Readonly<Record<string, string>>> {
+async function headerNumber(
+  sql: Transaction,
+  name: 'user_version' | 'application_id',
+): Promise<number> {
+  const [row] = await sql.all<Readonly<Record<string, number>>>(`PRAGMA ${name}`)
+  return row?.[name] ?? 0
+}
+
+/** The statements that made the tables, as SQLite keeps them. */
+async function tablesOf(sql: Transaction): Promise<Readonly<Record<string, string>>> {
   const rows = await sql.all<{ name: string; sql: string }>(
-    "SELECT name, sql FROM sqlite_schema WHERE name IN ('experiments', 'trials', 'load_points') ORDER BY name",
+    "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name",
   )
   return Object.fromEntries(rows.map((row) => [row.name, row.sql]))
 }
 
-/** What `schemaOf` says of a sound store of that version. */
-export async function expectedSchema(version: number): Promise<Readonly<Record<string, string>>> {
+/** What `tablesOf` says of a sound store of each version, from 0. */
+async function tablesByVersion(
+  steps: readonly string[],
+): Promise<readonly Readonly<Record<string, string>>[]> {
   const model = await Connection.open(':memory:', 0)
   try {
     return await model.direct(async (sql) => {
-      for (const step of migrations.slice(0, version)) await sql.exec(step)
-      return schemaOf(sql)
+      const tables = [await tablesOf(sql)]
+      for (const step of steps) {
+        await sql.exec(step)
+        tables.push(await tablesOf(sql))
+      }
+      return tables
     })
   } finally {
     await model.close()

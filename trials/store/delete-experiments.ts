@@ -5,14 +5,11 @@ import { writing } from './writing.ts'
 
 /**
  * Removes experiments with their trials, load curves and annotations: all of them or, where one
- * cannot go, none. What they held is overwritten in the file, so that repairing it does not bring
- * them back. Throws StoreError for one that is unknown or that a process runs.
+ * cannot go, none. What they held is overwritten in the file. Throws StoreError for one that is unknown or that a process runs.
  */
 export const deleteExperiments = (path: string, ids: readonly string[]): Promise<void> =>
   writing(path, async (connection) => {
-    await connection.direct((sql) =>
-      sql.exec('PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON'),
-    )
+    await connection.direct((sql) => sql.exec('PRAGMA secure_delete = ON'))
     await connection.write(async (sql) => {
       for (const id of ids) {
         const holder = holderOf(await need(sql, id))

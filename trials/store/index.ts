@@ -3,7 +3,6 @@ export { dropCalibrations, keepCalibration, readCalibrations } from './calibrati
 export { deleteExperiments } from './delete-experiments.ts'
 export { memoryStore } from './memory-store.ts'
 export { type ListedExperiment, openReader, type StoreReader } from './reader.ts'
-export { repairStore } from './salvage.ts'
 export { openStore } from './sqlite-store.ts'
 export { backupStore, checkStore, type StoreCheck } from './store-care.ts'
 export { StoreError } from './store-error.ts'

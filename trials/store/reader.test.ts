@@ -54,7 +54,7 @@ describe('a store read while it is written', () => {
   test('refuses what is no store', async () => {
     const text = join(folder, 'text')
     writeFileSync(text, 'no database, however long it may be: '.repeat(100))
-    await expect(openReader(text)).rejects.toMatchObject({ fault: 'not-a-store' })
+    await expect(openReader(text)).rejects.toMatchObject({ fault: 'no-database' })
     await expect(openReader(join(folder, 'missing.db'))).rejects.toMatchObject({
       fault: 'cannot-open',
     })

@@ -2,16 +2,13 @@
  * A store seen from outside, while another process may be writing to it: opened read-only, so that
  * nothing can be changed through it.
  */
-import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Annotation, type Annotations, experimentItself } from '../annotation.ts'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
 import { annotationsOf } from './annotations.ts'
-import type { Connection, Transaction } from './connection.ts'
-import { openSound } from './open-sound.ts'
-import { pagesAreDamaged } from './page-check.ts'
-import { nothingToSave, rebuilt, salvage } from './salvage.ts'
-import { StoreError } from './store-error.ts'
+import type { Transaction } from './connection.ts'
+import { isDamage } from './integrity-check.ts'
+import { openReadable, readIntoMemory } from './reading.ts'
 import {
   experimentOf,
   experimentsOf,
@@ -63,16 +60,16 @@ export interface StoreReader {
 export async function openReader(path: string, given?: OnDamage): Promise<StoreReader> {
   const file = resolve(path)
   const onDamage = onceEach(given)
-  let connection = await openSound(file).catch((error: unknown) => salvaged(file, error, onDamage))
+  let connection = await openReadable(file, onDamage)
   /** Damage in a large file shows only when it is read. */
   const read = async <T>(work: (sql: Transaction) => Promise<T>): Promise<T> => {
     const used = connection
     try {
       return await used.read(work)
     } catch (error) {
-      if (!pagesAreDamaged(error) || used.path === memory) throw error
+      if (!isDamage(error) || used.path !== file) throw error
       if (connection === used) {
-        connection = await salvaged(file, error, onDamage)
+        connection = await readIntoMemory(file, error, onDamage)
         await used.close()
       }
       return connection.read(work)
@@ -116,30 +113,4 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
       }),
     close: () => connection.close(),
   }
-}
-
-const memory = ':memory:'
-/**
- * What can be read of a file that SQLite does not open, page by page; the error itself where that
- * is nothing.
- */
-async function salvaged(file: string, error: unknown, onDamage: OnDamage): Promise<Connection> {
-  const damaged = pagesAreDamaged(error)
-  if (
-    !damaged &&
-    !(error instanceof StoreError && (error.fault === 'cannot-open' || error.fault === 'read-only'))
-  )
-    throw error
-  if (!existsSync(file) || !statSync(file).isFile()) throw error
-  const saved = salvage(file)
-  // What is no store of ours is left to itself.
-  if (saved.experiments.length === 0)
-    throw damaged && error.fault === 'corrupt' ? nothingToSave(file) : error
-  if (damaged)
-    onDamage({
-      where: file,
-      what: `its pages are damaged (${error.message}); shown is what can be read`,
-    })
-  for (const one of saved.damage) onDamage(one)
-  return rebuilt(saved)
 }

@@ -110,7 +110,7 @@ describe('the file', () => {
     const path = fresh()
     writeFileSync(path, 'model: bert\n'.repeat(500))
     await expect(openStore(path)).rejects.toMatchObject({
-      fault: 'not-a-store',
+      fault: 'no-database',
       hint: expect.stringContaining('--db'),
     })
   })

@@ -1,18 +1,14 @@
 /**
  * The trial store on disk: SQLite in write-ahead mode, every commit flushed before it is reported.
  */
-import { accessSync, constants, existsSync } from 'node:fs'
-import { dirname, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import type { ClaimOptions, ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
-import { Connection, type Transaction } from './connection.ts'
-import { migrate } from './database-schema.ts'
+import type { Connection, Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
+import { openForWriting } from './open-sound.ts'
 import { ownedElsewhere } from './owned-elsewhere.ts'
 import { type Owner, ownerState, thisProcess } from './owner.ts'
-import { checkLog, checkPages, pagesAreDamaged } from './page-check.ts'
-import { repairStore } from './salvage.ts'
-import { readOnlyHint, StoreError, storeErrorOf } from './store-error.ts'
-import { makeStoreFile } from './store-files.ts'
+import { StoreError } from './store-error.ts'
 import {
   experimentDigest,
   experimentOf,
@@ -32,69 +28,18 @@ import {
 interface StoreOptions {
   /** How long a statement waits for another process's lock, ms. */
   readonly busyTimeoutMs?: number
-  /** Hears of every row that is damaged and left out, and of a damaged file that was replaced. */
+  /** Hears of every row that is damaged and left out. */
   readonly onDamage?: OnDamage
 }
 
 /**
  * Opens the store at `path`, creating file and folder when missing and bringing older versions up
- * to date. A file whose pages are damaged is replaced by one of all that could be read of it, and
- * kept beside it. Throws StoreError: newer version, another program's database, nothing to be
- * saved, locked, read-only, full disk, no such folder.
+ * to date. Throws StoreError: damaged pages or a newer version (nothing is written then), another
+ * program's database, locked, read-only, full disk, no such folder.
  */
 export async function openStore(path: string, options: StoreOptions = {}): Promise<TrialStore> {
-  const file = resolve(path)
-  makeStoreFile(file)
-  const onDamage = onceEach(options.onDamage)
-  const busyTimeoutMs = options.busyTimeoutMs ?? 5_000
-  const connection = await openSound(file, busyTimeoutMs).catch(async (error: unknown) => {
-    if (!pagesAreDamaged(error)) throw error
-    const { kept, damage } = await repairStore(file).catch((cause: unknown) => {
-      // Nothing of ours is in it: what was wrong with it at first says more.
-      throw cause instanceof StoreError && cause.fault === 'corrupt' ? error : cause
-    })
-    onDamage({
-      where: file,
-      what: `its pages are damaged (${error.message}); what could be read is kept, the damaged file is now ${kept}`,
-    })
-    for (const one of damage) onDamage(one)
-    return openSound(file, busyTimeoutMs)
-  })
-  return sqliteStore(connection, onDamage)
-}
-
-async function openSound(file: string, busyTimeoutMs: number): Promise<Connection> {
-  checkLog(file)
-  const connection = await Connection.open(file, busyTimeoutMs).catch((error: unknown) =>
-    Promise.reject(refusal(error, file)),
-  )
-  try {
-    await connection.writeAhead()
-    await connection.direct((sql) => sql.exec('PRAGMA foreign_keys = ON'))
-    await migrate(connection)
-    await checkPages(connection)
-    return connection
-  } catch (error) {
-    await connection.close()
-    throw refusal(storeErrorOf(error, file), file)
-  }
-}
-
-/** SQLite says 'cannot open' also of a read-only disk or folder; the file system knows better. */
-function refusal(error: unknown, file: string): unknown {
-  if (!(error instanceof StoreError) || error.fault !== 'cannot-open') return error
-  try {
-    accessSync(existsSync(file) ? file : dirname(file), constants.W_OK)
-    accessSync(dirname(file), constants.W_OK)
-    return error
-  } catch (cause) {
-    return new StoreError(
-      'read-only',
-      `the trial store ${file} cannot be written (${(cause as Error).message})`,
-      readOnlyHint,
-      { cause },
-    )
-  }
+  const connection = await openForWriting(resolve(path), options.busyTimeoutMs)
+  return sqliteStore(connection, onceEach(options.onDamage))
 }
 
 function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {

@@ -2,12 +2,13 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { privateFile } from '../private-files.ts'
-import { readCalibrations } from './calibrations.ts'
-import { openSound } from './open-sound.ts'
-import { openReader } from './reader.ts'
+import { annotationsOf } from './annotations.ts'
+import { calibrationsOf } from './calibrations.ts'
+import { readRows, storeOfRows } from './readable-rows.ts'
+import { openReadable } from './reading.ts'
 import { StoreError } from './store-error.ts'
-import type { Damage } from './stored-rows.ts'
-import { readWatches } from './watches.ts'
+import { type Damage, experimentsOf, onceEach, trialsOf } from './stored-rows.ts'
+import { watchesOf } from './watches.ts'
 
 export interface StoreCheck {
   readonly experiments: number
@@ -17,50 +18,54 @@ export interface StoreCheck {
 }
 
 /**
- * Reads every row of a store and names what is damaged; changes nothing. Throws StoreError for what
- * cannot be read at all.
+ * Checks the file and reads every row of a store; names what is damaged and changes nothing. Throws
+ * StoreError for what cannot be read at all.
  */
 export async function checkStore(path: string): Promise<StoreCheck> {
   const damage: Damage[] = []
-  const reader = await openReader(path, (one) => damage.push(one))
+  const tell = onceEach((one) => damage.push(one))
+  const connection = await openReadable(resolve(path), tell, 'full')
   try {
-    const experiments = await reader.list()
-    let trials = 0
-    for (const { id } of experiments) trials += (await reader.load(id))?.trials.length ?? 0
-    await reader.annotations()
-    await readCalibrations(path, (one) => damage.push(one))
-    await readWatches(path, (one) => damage.push(one))
-    return { experiments: experiments.length, trials, damage }
+    return await connection.read(async (sql) => {
+      const experiments = await experimentsOf(sql, tell)
+      let trials = 0
+      for (const { id } of experiments) trials += (await trialsOf(sql, id, tell)).length
+      await annotationsOf(sql, tell)
+      await calibrationsOf(sql, tell)
+      await watchesOf(sql, tell)
+      return { experiments: experiments.length, trials, damage }
+    })
   } finally {
-    await reader.close()
+    await connection.close()
   }
 }
 
 /**
- * Copies a store, as of one moment, to a new file, and checks the copy; others may use the store
- * meanwhile. Throws StoreError.
+ * Copies all that can be read of a store, as of one moment, into a new file; others may use the
+ * store meanwhile. The copy is read again, and what it lacks is named. Throws StoreError.
  */
 export async function backupStore(path: string, to: string): Promise<StoreCheck> {
   const target = resolve(to)
   if (existsSync(target))
     throw new StoreError('cannot-open', `${target} is there already`, 'name a file that is not')
   const unfinished = `${target}.${process.pid}`
-  const source = await openSound(resolve(path))
+  const lost: Damage[] = []
+  const tell = onceEach((one) => lost.push(one))
+  const source = await openReadable(resolve(path), tell, 'full')
   try {
     closeSync(openSync(unfinished, 'wx', privateFile))
-    await source.backup(unfinished)
-    const check = await checkStore(unfinished)
+    const rows = await source.read((sql) => readRows(sql, tell))
+    await (await storeOfRows(rows, unfinished)).close()
+    const { damage, ...counts } = await checkStore(unfinished)
     renameSync(unfinished, target)
-    return check
+    return { ...counts, damage: [...lost, ...damage] }
   } catch (error) {
     if (error instanceof StoreError) throw error
     throw new StoreError(
       'cannot-open',
       `cannot write the copy ${target}: ${(error as Error).message}`,
       'name another file',
-      {
-        cause: error,
-      },
+      { cause: error },
     )
   } finally {
     await source.close()

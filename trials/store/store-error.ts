@@ -6,6 +6,7 @@ type StoreFault =
   | 'owned-elsewhere'
   | 'newer-version'
   | 'not-a-store'
+  | 'no-database'
   | 'corrupt'
   | 'locked'
   | 'read-only'
@@ -38,7 +39,15 @@ export const readOnlyHint =
   'give yourself write permission on the file and its folder (the -wal and -shm files stand beside it), or use another file with --db'
 
 export const corruptHint =
-  '`tune store check --db FILE` names the damage, `tune store repair --db FILE` replaces the file by one of all that can be read'
+  '`tune store check --db FILE` names the damage, `tune store backup NEW --db FILE` copies all that can be read: go on with --db NEW'
+
+/** Of a file whose damage left nothing whole. */
+export const nothingReadable = (path: string): StoreError =>
+  new StoreError(
+    'corrupt',
+    `${path} is damaged or no trial store: no row of it can be read`,
+    'check the path, restore a backup, or use another file with --db',
+  )
 
 const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: string }>> = {
   SQLITE_BUSY: {
@@ -67,9 +76,9 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
     hint: corruptHint,
   },
   SQLITE_NOTADB: {
-    fault: 'not-a-store',
-    what: 'is not a SQLite database',
-    hint: 'check the path, or use another file with --db',
+    fault: 'no-database',
+    what: 'is not a SQLite database, or its header is damaged',
+    hint: 'check the path, restore a backup, or use another file with --db',
   },
   SQLITE_CANTOPEN: {
     fault: 'cannot-open',

@@ -1,6 +1,15 @@
 /** The store's files: regular ones, readable by their owner alone. */
-import { closeSync, existsSync, openSync, renameSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { makePrivateFolder, privateFile } from '../private-files.ts'
 import { StoreError } from './store-error.ts'
 
@@ -44,14 +53,23 @@ export function mustBeFile(file: string): void {
 const kindOf = (found: { isDirectory(): boolean; isFIFO(): boolean }): string =>
   found.isDirectory() ? 'folder' : found.isFIFO() ? 'pipe' : 'device or socket'
 
-/** The first of NAME, NAME.2, NAME.3, ... that is not taken. */
-export function unused(name: string): string {
-  for (let n = 1; ; n++) {
-    const candidate = n === 1 ? name : `${name}.${n}`
-    if (!existsSync(candidate)) return candidate
-  }
-}
+/** Whether committed pages may stand in the log beside the file. */
+export const hasLog = (file: string): boolean =>
+  (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
 
-export function moveIfThere(from: string, to: string): void {
-  if (existsSync(from)) renameSync(from, to)
+/** Whether a process has it open, or ended without closing it. */
+export const isInUse = (file: string): boolean =>
+  existsSync(`${file}-shm`) || existsSync(`${file}-journal`)
+
+/** Works on a copy of a store and of its log, in a private folder of its own. */
+export async function withCopy<T>(file: string, work: (copy: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'tune-store-'))
+  try {
+    const copy = join(folder, 'tune.db')
+    for (const suffix of ['', '-wal'])
+      if (existsSync(file + suffix)) copyFileSync(file + suffix, copy + suffix)
+    return await work(copy)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 }

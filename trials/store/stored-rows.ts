@@ -245,7 +245,7 @@ export function split(trial: FinishedTrial): {
   return { document: encode({ ...trial, measurement }), points: points.map(encode) }
 }
 
-async function hasDigests(sql: Transaction): Promise<boolean> {
+export async function hasDigests(sql: Transaction): Promise<boolean> {
   const columns = await sql.all<{ name: string }>('PRAGMA table_info(trials)')
   return columns.some((column) => column.name === 'digest')
 }

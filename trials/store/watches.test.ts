@@ -3,9 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Connection } from './connection.ts'
-import { repairStore } from './salvage.ts'
 import { openStore } from './sqlite-store.ts'
-import { checkStore } from './store-care.ts'
+import { backupStore, checkStore } from './store-care.ts'
 import type { Damage } from './stored-rows.ts'
 import { dropWatch, keepWatch, readWatches } from './watches.ts'
 
@@ -42,7 +41,7 @@ test('kept by name, the later in the place of the earlier, and dropped by name',
   expect([...(await readWatches(path)).keys()]).toEqual(['bank'])
 })
 
-test('a damaged one is named, left out and repaired away; the others stay', async () => {
+test('a damaged one is named, left out and not copied; the others stay', async () => {
   for (const name of ['a', 'b', 'c']) await keepWatch(path, name, { name, windows: 5 }, at)
   const connection = await Connection.open(path, 100)
   await connection.direct((sql) =>
@@ -55,7 +54,8 @@ test('a damaged one is named, left out and repaired away; the others stay', asyn
   expect([...(await readWatches(path, (one) => damage.push(one))).keys()]).toEqual(['c'])
   expect(damage.map(({ where }) => where)).toEqual(['watch a', 'watch b'])
   expect((await checkStore(path)).damage).toEqual(damage)
-  expect((await repairStore(path)).damage).toEqual(damage)
-  expect((await checkStore(path)).damage).toEqual([])
-  expect((await readWatches(path)).get('c')).toEqual({ name: 'c', windows: 5 })
+  const copy = `${path}.copy`
+  expect((await backupStore(path, copy)).damage).toEqual(damage)
+  expect((await checkStore(copy)).damage).toEqual([])
+  expect((await readWatches(copy)).get('c')).toEqual({ name: 'c', windows: 5 })
 })

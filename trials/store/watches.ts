@@ -24,9 +24,10 @@ export const readWatches = (
   path: string,
   onDamage: OnDamage = () => {},
 ): Promise<ReadonlyMap<string, unknown>> =>
-  reading(resolve(path), (sql) => watchesOf(sql, onDamage))
+  reading(resolve(path), onDamage, (sql) => watchesOf(sql, onDamage))
 
-async function watchesOf(
+/** Those that are whole. */
+export async function watchesOf(
   sql: Transaction,
   onDamage: OnDamage,
 ): Promise<ReadonlyMap<string, unknown>> {

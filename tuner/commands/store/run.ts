@@ -1,6 +1,6 @@
-/** `tune store`: check, repair and backup of a trial store. */
+/** `tune store`: check and backup of a trial store. */
 import { resolve } from 'node:path'
-import { backupStore, checkStore, type Damage, repairStore } from '../../../trials/store/index.ts'
+import { backupStore, checkStore, type Damage } from '../../../trials/store/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { existingStore } from '../open-existing.ts'
 
@@ -20,28 +20,13 @@ export async function check({ db, json }: StoreFlags): Promise<number> {
   return found.damage.length === 0 ? exitCodes.ok : exitCodes.failure
 }
 
-/** A sound store is left as it is. */
-export async function repair({ db, json }: StoreFlags): Promise<number> {
-  existingStore(db)
-  const { damage } = await checkStore(db)
-  if (damage.length === 0) {
-    say(json, { file: resolve(db), repaired: false }, [`${db} is sound: nothing to repair`])
-    return exitCodes.ok
-  }
-  const done = await repairStore(resolve(db))
-  say(json, { file: resolve(db), repaired: true, ...done }, [
-    ...lines(done.damage),
-    `${db}: ${done.experiments} experiments and ${done.trials} trials were saved; the damaged file is ${done.kept}`,
-  ])
-  return exitCodes.ok
-}
-
+/** Returns the exit code: 1 when something could not be copied. */
 export async function backup(to: string, { db, json }: StoreFlags): Promise<number> {
   existingStore(db)
   const copy = await backupStore(db, to)
-  say(json, { file: resolve(to), sound: copy.damage.length === 0, ...copy }, [
+  say(json, { file: resolve(to), complete: copy.damage.length === 0, ...copy }, [
     ...lines(copy.damage),
-    `${to}: ${copy.experiments} experiments and ${copy.trials} trials, read again from the copy`,
+    `${to}: ${copy.experiments} experiments and ${copy.trials} trials, read again from the copy${copy.damage.length === 0 ? '' : `; what is named above is not in it`}`,
   ])
   return copy.damage.length === 0 ? exitCodes.ok : exitCodes.failure
 }

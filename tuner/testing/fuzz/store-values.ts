@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Connection } from '../../../trials/store/connection.ts'
-import { checkStore, openReader, repairStore } from '../../../trials/store/index.ts'
+import { backupStore, checkStore, openReader } from '../../../trials/store/index.ts'
 import { reopen } from '../../commands/reopened.ts'
 
 const sound = fileURLToPath(new URL('../../../trials/store/fixtures/v1.db', import.meta.url))
@@ -58,9 +58,10 @@ export async function storeOfValues(input: Buffer): Promise<void> {
     const ids = (await stores.list()).map(({ id }) => id)
     await stores.close()
     await checkStore(path)
-    await repairStore(path)
-    // What is sound by now is shown without a word of damage.
-    for (const id of ids) await reopen(id, { db: path })
+    const copy = join(folder, 'copy.db')
+    await backupStore(path, copy)
+    // The copy is sound: it is shown without a word of damage.
+    for (const id of ids) await reopen(id, { db: copy })
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -1,0 +1,59 @@
+/** Whether a store is sound, by SQLite's own check and by the definitions of its tables. */
+import { statSync } from 'node:fs'
+import type { Connection, Transaction } from './connection.ts'
+import { versionOf } from './database-schema.ts'
+import { corruptHint, StoreError } from './store-error.ts'
+
+/**
+ * `quick` is what every command does first. It leaves out files of this size and more, of which
+ * damage shows when it is read: 32 MB take about a second.
+ */
+export type CheckDepth = 'quick' | 'full'
+const maxQuickBytes = 32e6
+const maxProblems = 5
+
+/**
+ * Throws StoreError: 'corrupt' for a store whose pages do not hang together, and what `versionOf`
+ * throws. Returns the version; 0: nothing is in it yet.
+ */
+export async function checkIntegrity(
+  connection: Connection,
+  depth: CheckDepth = 'quick',
+): Promise<number> {
+  const { path } = connection
+  return connection.direct(async (sql) => {
+    const damaged = (problem: string) =>
+      new StoreError('corrupt', `the trial store ${path} is damaged (${problem})`, corruptHint)
+    let version: number
+    try {
+      version = await versionOf(sql, path)
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.fault !== 'newer-version') throw error
+      // A damaged file may say any version.
+      const problem = await findProblem(sql, 'full')
+      throw problem === undefined ? error : damaged(problem)
+    }
+    if (version === 0 || (depth === 'quick' && statSync(path).size >= maxQuickBytes)) return version
+    const problem = await findProblem(sql, depth)
+    if (problem !== undefined) throw damaged(problem)
+    return version
+  })
+}
+
+async function findProblem(sql: Transaction, depth: CheckDepth): Promise<string | undefined> {
+  const pragma = depth === 'full' ? `integrity_check(${maxProblems})` : 'quick_check(1)'
+  try {
+    const rows = await sql.all<Readonly<Record<string, string>>>(`PRAGMA ${pragma}`)
+    const problems = rows.flatMap((row) => Object.values(row)).filter((text) => text !== 'ok')
+    return problems.length === 0 ? undefined : problems.join('; ')
+  } catch (error) {
+    // In stores of version 1 a document that is no JSON ends the check with an error of its own;
+    // its row is named when it is read.
+    if ((error as { code?: string }).code === 'SQLITE_ERROR') return undefined
+    throw error
+  }
+}
+
+/** The file itself is damaged, or is no database to SQLite, as with a damaged header. */
+export const isDamage = (error: unknown): error is StoreError =>
+  error instanceof StoreError && (error.fault === 'corrupt' || error.fault === 'no-database')

@@ -1,0 +1,420 @@
+/**
+ * Rows of a store, read one at a time: one that lies on a damaged page is named and left out, and
+ * costs no other. What is read is whole by its digest.
+ */
+import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { nameAnnotation } from './annotations.ts'
+import { Connection, type SqlValue, type Transaction } from './connection.ts'
+import { migrate } from './database-schema.ts'
+import { calibrationProblem } from './document-shape.ts'
+import { isDamage } from './integrity-check.ts'
+import { storeErrorOf } from './store-error.ts'
+import { withCopy } from './store-files.ts'
+import {
+  type Damage,
+  digestOf,
+  documentOf,
+  type ExperimentRow,
+  experimentDigest,
+  experimentOf,
+  hasDigests,
+  type OnDamage,
+  resultDigest,
+  shown,
+  type TrialRow,
+  trialDigest,
+  trialOf,
+} from './stored-rows.ts'
+
+interface ReadableRows {
+  readonly experiments: readonly ExperimentRow[]
+  readonly trials: readonly { readonly row: TrialRow; readonly points: readonly string[] }[]
+  /** Of the tables that hold one document a row, by table. */
+  readonly documents: ReadonlyMap<DocumentTable, readonly DocumentRow[]>
+}
+type DocumentRow = Readonly<Record<string, SqlValue>>
+
+interface DocumentTableShape {
+  /** The digest of a row is of these in this order; the last is the document. */
+  readonly columns: readonly string[]
+  readonly name: (row: DocumentRow) => string
+  /** What is wrong with a document. */
+  readonly problem?: (document: unknown, row: DocumentRow) => string | undefined
+}
+const documentTables = {
+  annotations: {
+    columns: ['experiment_id', 'trial_number', 'updated_at', 'annotation'],
+    name: nameAnnotation,
+  },
+  calibrations: {
+    columns: ['name', 'measured_at', 'calibration'],
+    name: ({ name }: DocumentRow) => `calibration ${shown(name)}`,
+    problem: (document: unknown, { name }: DocumentRow) =>
+      calibrationProblem(document, String(name)),
+  },
+  watches: {
+    columns: ['name', 'updated_at', 'state'],
+    name: ({ name }: DocumentRow) => `watch ${shown(name)}`,
+  },
+} satisfies Readonly<Record<string, DocumentTableShape>>
+type DocumentTable = keyof typeof documentTables
+
+/**
+ * What can be read of a file that SQLite finds damaged, and what was lost; the file stays as it is.
+ * Throws StoreError and the file system's errors.
+ */
+export function readableRowsOf(
+  file: string,
+): Promise<{ rows: ReadableRows; damage: readonly Damage[] }> {
+  return withCopy(file, async (copy) => {
+    const read = async () => {
+      const damage: Damage[] = []
+      const connection = await Connection.open(copy, 0, 'read-only', file)
+      try {
+        // No transaction: SQLite commits none in which it met damage.
+        const rows = await connection.direct(async (sql) => {
+          // It lets SQLite open a file that was cut short.
+          await sql.exec('PRAGMA writable_schema = ON')
+          return readRows(sql, (one) => damage.push(one), true)
+        })
+        return { rows, damage }
+      } finally {
+        await connection.close()
+      }
+    }
+    const asItIs = await read().catch(emptyIfDamaged)
+    // The header and the definitions of the tables are the same in every store of this version.
+    await overlaySchemaPages(copy)
+    const mended = await read().catch(emptyIfDamaged)
+    return countRows(mended.rows) > countRows(asItIs.rows) ? mended : asItIs
+  })
+}
+
+/** What a file comes to that SQLite does not open at all. */
+function emptyIfDamaged(error: unknown): { rows: ReadableRows; damage: readonly Damage[] } {
+  if (!isDamage(error)) throw error
+  return { rows: { experiments: [], trials: [], documents: new Map() }, damage: [] }
+}
+
+export const countRows = ({ experiments, trials, documents }: ReadableRows): number =>
+  [experiments, trials, ...documents.values()].reduce((sum, { length }) => sum + length, 0)
+
+/** Byte of the header: sqlite.org/fileformat2.html, section 1.3. */
+const pageCountAt = 28
+
+/** Lays the pages that a new store has for its header and schema over those of a store. */
+async function overlaySchemaPages(path: string): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'tune-store-'))
+  try {
+    const fresh = join(folder, 'fresh.db')
+    const connection = await Connection.open(fresh, 0)
+    await connection.direct((sql) => sql.exec('PRAGMA synchronous = OFF'))
+    await migrate(connection)
+    const pages = await connection.direct((sql) =>
+      sql.all<{ pageno: number; pgsize: number }>(
+        "SELECT pageno, pgsize FROM dbstat WHERE name = 'sqlite_schema'",
+      ),
+    )
+    await connection.close()
+    const [from, to] = [openSync(fresh, 'r'), openSync(path, 'r+')]
+    for (const { pageno, pgsize } of pages) {
+      const page = Buffer.alloc(pgsize)
+      readSync(from, page, 0, pgsize, (pageno - 1) * pgsize)
+      writeSync(to, page, 0, pgsize, (pageno - 1) * pgsize)
+    }
+    // How many pages there are SQLite then takes from the size of the file.
+    writeSync(to, Buffer.alloc(4), 0, 4, pageCountAt)
+    for (const open of [from, to]) closeSync(open)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/**
+ * Every row that is whole.
+ * @param onDamage told of every other, by name as far as it has one
+ * @param areGapsDamage whether a trial number that is not there may be a row that was lost
+ */
+export async function readRows(
+  sql: Transaction,
+  onDamage: OnDamage,
+  areGapsDamage = false,
+): Promise<ReadableRows> {
+  const experiments = await readExperiments(sql, onDamage)
+  const trials: { row: TrialRow; points: readonly string[] }[] = []
+  for (const { id } of experiments)
+    trials.push(...(await readTrials(sql, id, onDamage, areGapsDamage)))
+  const ids = experiments.map(({ id }) => id)
+  const documents = new Map<DocumentTable, readonly DocumentRow[]>()
+  for (const table of Object.keys(documentTables) as DocumentTable[])
+    documents.set(table, await readDocuments(sql, table, ids, onDamage))
+  return { experiments, trials, documents }
+}
+
+async function readExperiments(sql: Transaction, onDamage: OnDamage): Promise<ExperimentRow[]> {
+  const found = await readByKey<ExperimentRow>(sql, 'experiments', '*', 'rowid', '', [])
+  const rows = new Map(found.rows.map(({ row }) => [row.id, row]))
+  const named = new Set<string>()
+  for (const [table, column] of [
+    ['experiments', 'id'],
+    ['trials', 'experiment_id'],
+  ] as const)
+    for (const id of await readDistinct(sql, table, column)) if (!rows.has(id)) named.add(id)
+  for (const id of named)
+    onDamage({
+      where: `experiment ${shown(id)}`,
+      what: 'its own row cannot be read; its trials are left out with it',
+    })
+  if (found.unreadable.length > named.size)
+    onDamage({
+      where: 'experiments',
+      what: `rows that cannot be read and whose names are lost: ${found.unreadable.length - named.size}${found.isOpenEnded ? ' or more' : ''}`,
+    })
+  return [...rows.values()].filter((row) => experimentOf(row, onDamage) !== undefined)
+}
+
+async function readTrials(
+  sql: Transaction,
+  id: string,
+  onDamage: OnDamage,
+  areGapsDamage: boolean,
+): Promise<{ row: TrialRow; points: readonly string[] }[]> {
+  const where = `experiment ${shown(id)}`
+  const columns = `experiment_id, number, trial${(await attempt(() => hasDigests(sql))) === true ? ', digest' : ''}`
+  const condition = 'experiment_id = ? AND'
+  const lastPoint = await attempt(() =>
+    sql.all<{ last: number | null }>(
+      'SELECT max(trial_number) AS last FROM load_points WHERE experiment_id = ?',
+      [id],
+    ),
+  )
+  const last = lastPoint === unreadable ? undefined : (lastPoint[0]?.last ?? undefined)
+  const found = await readByKey<TrialRow>(sql, 'trials', columns, 'number', condition, [id], last)
+  const trials: { row: TrialRow; points: readonly string[] }[] = []
+  for (const { row } of found.rows) {
+    const points = await attempt(() =>
+      sql.all<{ point: string }>(
+        'SELECT point FROM load_points WHERE experiment_id = ? AND trial_number = ? ORDER BY position',
+        [id, row.number],
+      ),
+    )
+    if (points === unreadable)
+      onDamage({
+        where: `trial ${row.number} of ${where}`,
+        what: 'its load curve lies on a damaged page',
+      })
+    else {
+      const texts = points.map(({ point }) => point)
+      if (trialOf(row, texts, onDamage)) trials.push({ row, points: texts })
+    }
+  }
+  if (found.unreadable.length > 0)
+    onDamage({
+      where: `trials of ${where}`,
+      what: `on a damaged page: ${listNumbers(found.unreadable)}${found.isOpenEnded ? ' and any after them' : ''}`,
+    })
+  if (areGapsDamage && found.absent.length > 0)
+    onDamage({
+      where: `trials of ${where}`,
+      what: `not there, lost or never finished: ${listNumbers(found.absent)}`,
+    })
+  return trials
+}
+
+async function readDocuments(
+  sql: Transaction,
+  table: DocumentTable,
+  ids: readonly string[],
+  onDamage: OnDamage,
+): Promise<DocumentRow[]> {
+  const { columns, name, problem }: DocumentTableShape = documentTables[table]
+  const found =
+    table === 'annotations'
+      ? await Promise.all(
+          ids.map((id) =>
+            readByKey<DocumentRow>(sql, table, '*', 'trial_number', 'experiment_id = ? AND', [id]),
+          ),
+        )
+      : [await readByKey<DocumentRow>(sql, table, '*', 'rowid', '', [])]
+  const lost = found.reduce((sum, { unreadable }) => sum + unreadable.length, 0)
+  if (lost > 0) onDamage({ where: table, what: `rows on a damaged page: ${lost} or more` })
+  return found.flatMap(({ rows }) =>
+    rows.flatMap(({ row }) => {
+      const parts = columns.map((column) => row[column] ?? null)
+      const digest = (row.digest as string | null | undefined) ?? digestOf(parts)
+      const document = { where: name(row), text: parts.at(-1), digest, parts }
+      return documentOf(document, onDamage, (one) => problem?.(one, row))
+        ? [{ ...Object.fromEntries(columns.map((column, i) => [column, parts[i]!])), digest }]
+        : []
+    }),
+  )
+}
+
+const maxListed = 20
+
+const listNumbers = (numbers: readonly number[]): string =>
+  `${numbers.slice(0, maxListed).join(', ')}${numbers.length > maxListed ? ', ...' : ''}`
+
+/** Where so many keys in a row have no row that can be read, SQLite is asked for the next key. */
+const maxMisses = 500
+
+interface RowsByKey<Row> {
+  readonly rows: readonly { readonly key: number; readonly row: Row }[]
+  readonly unreadable: readonly number[]
+  /** Between rows, or up to `last`. */
+  readonly absent: readonly number[]
+  /** Whether it is unknown how many of the last rows cannot be read. */
+  readonly isOpenEnded: boolean
+}
+
+/**
+ * Reads the rows of a table key by key, from 0.
+ * @param condition SQL before the key's, with `values` for its parameters
+ * @param atLeast a key that is known to have been written
+ */
+async function readByKey<Row>(
+  sql: Transaction,
+  table: string,
+  columns: string,
+  keyColumn: string,
+  condition: string,
+  values: readonly SqlValue[],
+  atLeast = -1,
+): Promise<RowsByKey<Row>> {
+  const nextKey = async (after: number) => {
+    const query = `SELECT min(${keyColumn}) AS key FROM ${table} WHERE ${condition} ${keyColumn} > ?`
+    const found = await attempt(() => sql.all<{ key: number | null }>(query, [...values, after]))
+    return found === unreadable ? unreadable : (found[0]?.key ?? undefined)
+  }
+  const rowAt = (key: number) =>
+    attempt(() =>
+      sql.all<Row>(`SELECT ${columns} FROM ${table} WHERE ${condition} ${keyColumn} = ?`, [
+        ...values,
+        key,
+      ]),
+    )
+  const rows: { key: number; row: Row }[] = []
+  const lost: number[] = []
+  const absent: number[] = []
+  let misses = 0
+  let isOpenEnded = false
+  for (let key = 0; ; key++) {
+    const found = await rowAt(key)
+    if (found === unreadable) lost.push(key)
+    else if (found[0] === undefined) absent.push(key)
+    else rows.push({ key, row: found[0] })
+    misses = found !== unreadable && found[0] !== undefined ? 0 : misses + 1
+    if (misses % maxMisses !== 1) continue
+    // The first miss of a run, and every so many after it: is there anything more?
+    const next = await nextKey(key)
+    if (next === undefined && key >= atLeast) break
+    if (misses <= maxMisses) continue
+    isOpenEnded = next === unreadable
+    if (typeof next !== 'number' || !Number.isSafeInteger(next)) break
+    key = next - 1
+  }
+  const last = Math.max(rows.at(-1)?.key ?? -1, atLeast)
+  return {
+    rows,
+    // Of those behind the last row nobody knows how many were rows: the page answers for any key.
+    unreadable: isOpenEnded ? lost.filter((key) => key <= last + 1) : lost,
+    absent: absent.filter((key) => key > 0 && key <= last),
+    isOpenEnded,
+  }
+}
+
+/** Values of a text column that leads a key, from both ends up to what cannot be read. */
+async function readDistinct(
+  sql: Transaction,
+  table: string,
+  column: string,
+): Promise<ReadonlySet<string>> {
+  const values = new Set<string>()
+  for (const [order, comparison] of [
+    ['ASC', '>'],
+    ['DESC', '<'],
+  ] as const) {
+    let condition = ''
+    for (let from: string[] = []; ; ) {
+      const query = `SELECT ${column} AS value FROM ${table} ${condition} ORDER BY ${column} ${order} LIMIT 1`
+      const found = await attempt(() => sql.all<{ value: string }>(query, from))
+      const value = found === unreadable ? undefined : found[0]?.value
+      // A page with a damaged key may lead back to where it was.
+      if (typeof value !== 'string' || values.has(value)) break
+      values.add(value)
+      from = [value]
+      condition = `WHERE ${column} ${comparison} ?`
+    }
+  }
+  return values
+}
+
+const unreadable = Symbol('unreadable')
+
+/** `unreadable` where the pages behind an answer are damaged. Throws other errors. */
+async function attempt<T>(read: () => Promise<T>): Promise<T | typeof unreadable> {
+  try {
+    return await read()
+  } catch (error) {
+    if (damageCodes.has((error as { code?: string }).code ?? '')) return unreadable
+    throw error
+  }
+}
+
+/** SQLITE_ERROR: the table is not there, for its definition could not be read. */
+const damageCodes: ReadonlySet<string> = new Set([
+  'SQLITE_CORRUPT',
+  'SQLITE_NOTADB',
+  'SQLITE_IOERR',
+  'SQLITE_ERROR',
+  'SQLITE_FORMAT',
+  'SQLITE_TOOBIG',
+  'SQLITE_MISMATCH',
+])
+
+/**
+ * A store of these rows, in memory or in the empty file at `path`. Rows get the digests they
+ * lacked. Throws StoreError.
+ */
+export async function storeOfRows(
+  { experiments, trials, documents }: ReadableRows,
+  path = ':memory:',
+): Promise<Connection> {
+  const connection = await Connection.open(path, 5_000)
+  try {
+    await migrate(connection)
+    await connection.write(async (sql) => {
+      const insert = (table: string, row: DocumentRow) =>
+        sql.run(
+          `INSERT INTO ${table} (${Object.keys(row).join(', ')}) VALUES (${Object.keys(row)
+            .map(() => '?')
+            .join(', ')})`,
+          Object.values(row),
+        )
+      for (const row of experiments) {
+        const { id, name, created_at, provenance, seed, spec, owner } = row
+        const { state, result: known } = experimentOf(row, () => {})!
+        const result = known === undefined ? null : row.result
+        await insert('experiments', {
+          ...{ id, name, created_at, provenance, seed, spec, owner, result },
+          state: state === 'interrupted' ? state : row.state,
+          digest: experimentDigest(row),
+          result_digest: result && resultDigest(id, result),
+        })
+      }
+      for (const { row, points } of trials) {
+        const { experiment_id, number, trial } = row
+        await insert('trials', { experiment_id, number, trial, digest: trialDigest(row, points) })
+        for (const [position, point] of points.entries())
+          await insert('load_points', { experiment_id, trial_number: number, position, point })
+      }
+      for (const [table, rows] of documents) for (const row of rows) await insert(table, row)
+    })
+    return connection
+  } catch (error) {
+    await connection.close()
+    throw storeErrorOf(error, path)
+  }
+}
