@@ -16,7 +16,7 @@ export const loadOrigins = ['cluster', 'port-forward', 'here'] as const
 export type LoadOrigin = (typeof loadOrigins)[number]
 
 /** Programs that a run can be sent to while it goes on. */
-export const outputKinds = ['prometheus', 'mlflow', 'opentelemetry'] as const
+export const outputKinds = ['otlp', 'mlflow'] as const
 export type OutputKind = (typeof outputKinds)[number]
 
 /**

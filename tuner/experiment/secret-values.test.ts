@@ -156,18 +156,18 @@ test('secrets of what a run is sent to are kept nowhere, from the command line a
   const model = { model: 'bert', slo: '50ms', backend: 'simulated' }
   const flagged = workspace.load({
     ...model,
-    out: 'results, prometheus=http://u:planted-flag@h:9090/write?token=planted-token',
+    out: 'results, otlp=http://u:planted-flag@h:9090/write?token=planted-token',
   })
   expect(flagged.outDir).toBe(workspace.path('results'))
   expect(JSON.stringify(flagged)).not.toContain('planted')
   expect(withSecretValues(flagged).outputs).toEqual([
-    { kind: 'prometheus', url: 'http://u:planted-flag@h:9090/write?token=planted-token' },
+    { kind: 'otlp', url: 'http://u:planted-flag@h:9090/write?token=planted-token' },
   ])
   const filed = workspace.loadFile(
-    'model: bert\nslo: 50ms\nsend: {prometheus: {url: "https://h/write", headers: {X-Scope-OrgID: planted-tenant}}}\n',
+    'model: bert\nslo: 50ms\nsend: {otlp: {url: "https://h/write", headers: {X-Scope-OrgID: planted-tenant}}}\n',
   )
   expect(JSON.stringify(filed.document)).not.toContain('planted')
   expect(withSecretValues(resumed(filed.document)).outputs).toEqual([
-    { kind: 'prometheus', url: 'https://h/write', headers: { 'X-Scope-OrgID': 'planted-tenant' } },
+    { kind: 'otlp', url: 'https://h/write', headers: { 'X-Scope-OrgID': 'planted-tenant' } },
   ])
 })

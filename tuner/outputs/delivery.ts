@@ -17,7 +17,7 @@ const mostAnswerBytes = 65_536
  * Once a receiver is not to be had, messages are lost without a try for this long: a run does not
  * wait for it.
  */
-const restMs = 30_000
+export const restMs = 30_000
 
 interface Message {
   /** Below the target's URL, a query with it; absent: the URL itself. */
@@ -33,19 +33,41 @@ interface Message {
   readonly absentAs?: string
 }
 
-export class Delivery {
-  readonly #target: OutputTarget
+/** What of the messages to a receiver was lost. */
+export class Losses {
+  readonly #shown: string
   readonly #warn: (message: string) => void
-  readonly #now: () => number
-  #last: Promise<unknown> = Promise.resolve()
-  #lost = 0
-  #restingUntilMs = 0
-  #told = false
+  #count = 0
 
   /** @param warn told once when messages begin to be lost, and at the end how many were */
+  constructor({ kind, url }: OutputTarget, warn: (message: string) => void) {
+    this.#shown = `${kind}=${withoutSecrets(withoutUser(url))}`
+    this.#warn = warn
+  }
+
+  /** Something was lost, and why: what is said once, and counted. */
+  add(fault: string): void {
+    this.#count++
+    if (this.#count === 1)
+      this.#warn(`${this.#shown}: ${fault}; the run goes on, and what is not delivered is lost`)
+  }
+
+  report(): void {
+    if (this.#count > 1)
+      this.#warn(`${this.#shown}: ${this.#count} messages were lost; the result itself is complete`)
+  }
+}
+
+export class Delivery {
+  readonly #target: OutputTarget
+  readonly losses: Losses
+  readonly #now: () => number
+  #last: Promise<unknown> = Promise.resolve()
+  #restingUntilMs = 0
+
   constructor(target: OutputTarget, warn: (message: string) => void, now: () => number) {
     this.#target = target
-    this.#warn = warn
+    this.losses = new Losses(target, warn)
     this.#now = now
   }
 
@@ -62,12 +84,7 @@ export class Delivery {
   /** Waits for what is under way, and says what was lost. */
   async close(): Promise<void> {
     await this.#last
-    if (this.#lost > 1)
-      this.#warn(`${this.#shown}: ${this.#lost} messages were lost; the result itself is complete`)
-  }
-
-  get #shown(): string {
-    return `${this.#target.kind}=${withoutSecrets(withoutUser(this.#target.url))}`
+    this.losses.report()
   }
 
   async #deliver(message: Message): Promise<string | undefined> {
@@ -84,16 +101,8 @@ export class Delivery {
         await sleep(pausesMs[attempt]!)
       }
     }
-    this.lost(fault)
+    this.losses.add(fault)
     return undefined
-  }
-
-  /** Something was lost, and why: what is said once, and counted. */
-  lost(fault: string): void {
-    this.#lost++
-    if (!this.#told)
-      this.#warn(`${this.#shown}: ${fault}; the run goes on, and what is not delivered is lost`)
-    this.#told = true
   }
 
   async #try(message: Message): Promise<{ text?: string; refused: boolean; problem: string }> {
@@ -139,7 +148,8 @@ function withoutUser(text: string): string {
   return url.href
 }
 
-function addressOf(base: string, path: string | undefined): string {
+/** @param path below the target's URL, a query with it */
+export function addressOf(base: string, path: string | undefined): string {
   const url = new URL(withoutUser(base))
   if (path === undefined) return url.href
   const [below, query] = path.split('?')

@@ -22,9 +22,8 @@ const started: TuneEvent = {
 test('secrets that errors repeat are not sent on', async () => {
   rememberSecret('hush-hush-4')
   const receiver = await startReceiver(() => ({ status: 200, body: '{}' }))
-  const outputs = await openOutputs(
-    [{ kind: 'opentelemetry', url: `http://${receiver.address}` }],
-    () => expect.unreachable(),
+  const outputs = await openOutputs([{ kind: 'otlp', url: `http://${receiver.address}` }], () =>
+    expect.unreachable(),
   )
   outputs.handle(started)
   outputs.handle({
@@ -40,7 +39,7 @@ test('secrets that errors repeat are not sent on', async () => {
 })
 
 test('a URL that is none once its references are filled in is refused', async () => {
-  await expect(openOutputs([{ kind: 'prometheus', url: 'nowhere' }], () => {})).rejects.toThrow(
-    "send.prometheus: 'nowhere' is no http URL",
+  await expect(openOutputs([{ kind: 'otlp', url: 'nowhere' }], () => {})).rejects.toThrow(
+    "send.otlp: 'nowhere' is no http URL",
   )
 })

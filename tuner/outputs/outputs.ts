@@ -15,8 +15,7 @@ type OpenOutput = (
 
 const openers: Readonly<Record<OutputKind, () => Promise<OpenOutput>>> = {
   mlflow: async () => (await import('./mlflow.ts')).mlflow,
-  opentelemetry: async () => (await import('./opentelemetry.ts')).openTelemetry,
-  prometheus: async () => (await import('./remote-write.ts')).remoteWrite,
+  otlp: async () => (await import('./otlp.ts')).otlp,
 }
 
 /**

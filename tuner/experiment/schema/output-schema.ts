@@ -9,7 +9,7 @@ const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canPar
 const address = text('a URL').refine((url) => url.includes('${') || isHttp(url), {
   error: 'no http URL',
   params: {
-    hint: 'write http://HOST:PORT/PATH: for Prometheus http://HOST:9090/api/v1/write, for MLflow http://HOST:5000',
+    hint: 'write http://HOST:PORT/PATH: for a collector http://HOST:4318, for Prometheus http://HOST:9090/api/v1/otlp, for MLflow http://HOST:5000',
   },
 })
 
@@ -29,9 +29,7 @@ const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
 
 const what: Readonly<Record<OutputKind, string>> = {
   mlflow: 'URL of an MLflow tracking server, e.g. http://mlflow:5000',
-  opentelemetry: 'URL of an OTLP/HTTP receiver, e.g. http://collector:4318',
-  prometheus:
-    'URL of a receiver of remote write (Prometheus with --web.enable-remote-write-receiver, Mimir, VictoriaMetrics, ...)',
+  otlp: 'URL of an OTLP/HTTP receiver, e.g. http://collector:4318; of Prometheus http://prometheus:9090/api/v1/otlp',
 }
 
 type Entries = { readonly [K in OutputKind]?: OutputAddress }

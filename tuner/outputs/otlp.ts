@@ -1,78 +1,155 @@
 /**
- * OpenTelemetry: OTLP over HTTP, as JSON (https://opentelemetry.io/docs/specs/otlp/). A run is a
- * trace: the run a span, each trial and confirmation a span below it. Its figures, load steps among
- * them, are the gauges that Prometheus is written (prometheus-series.ts), by OpenTelemetry's names.
+ * OTLP over HTTP, as JSON, by OpenTelemetry's own exporters. A run is a trace: the run a span, each
+ * trial and confirmation a span below it. Its figures, load steps among them, are gauges
+ * (prometheus-series.ts), named so that Prometheus' translation gives the documented names.
  */
 import {
   type Attributes,
   type Context,
+  DiagLogLevel,
+  diag,
   ROOT_CONTEXT,
   type Span,
   SpanStatusCode,
   trace,
   ValueType,
 } from '@opentelemetry/api'
-import { JsonMetricsSerializer, JsonTraceSerializer } from '@opentelemetry/otlp-transformer'
+import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import { resourceFromAttributes } from '@opentelemetry/resources'
-import { AggregationTemporality, DataPointType, type MetricData } from '@opentelemetry/sdk-metrics'
+import {
+  AggregationTemporality,
+  DataPointType,
+  type MetricData,
+  type ResourceMetrics,
+} from '@opentelemetry/sdk-metrics'
 import { type ReadableSpan, TracerProvider } from '@opentelemetry/sdk-trace'
-import { jsonFrom } from '../../profiler/bounded-reader.ts'
 import { plainText } from '../../profiler/plain-text.ts'
 import { sloText } from '../../profiler/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import { withoutSecrets } from '../../trials/secrets.ts'
+import { withAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../experiment/output-target.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { Batches } from './batches.ts'
-import { Delivery } from './delivery.ts'
+import { addressOf, Losses, restMs } from './delivery.ts'
 import type { Output } from './output.ts'
 import { RunSeries, type Sample, seriesHelp } from './prometheus-series.ts'
 
 const scope = { name: 'tune' }
 const resource = resourceFromAttributes({ 'service.name': 'tune' })
 
+/** Of a message with all its tries, so that the end of a run waits no longer for a receiver. */
+const timeoutMs = 5_000
+
 /** @param warn told of what is lost */
-export function openTelemetry(
+export function otlp(
   target: OutputTarget,
   warn: (message: string) => void,
   now: () => number,
 ): Output {
-  const delivery = new Delivery(target, warn, now)
-  const send = async (path: string, body: Uint8Array) => {
-    const answer = await delivery.send({ path, contentType: 'application/json', body })
-    const refused = answer === undefined ? undefined : refusedOf(answer)
-    if (refused !== undefined) delivery.lost(`${path} took a part alone: ${refused}`)
-  }
-  const samples = new Batches<Sample>((batch) => send('/v1/metrics', metricsOf(batch)))
-  const ended = new Batches<ReadableSpan>((batch) =>
-    send('/v1/traces', JsonTraceSerializer.serializeRequest([...batch])!),
+  const losses = new Losses(target, warn)
+  const options = (path: string) => ({
+    url: addressOf(target.url, path),
+    headers: withAuthorization(target.url, target.headers),
+    timeoutMillis: timeoutMs,
+    concurrencyLimit: 1,
+  })
+  // The exporters report there, and nowhere else, what a receiver left out of what it took.
+  diag.setLogger(
+    {
+      ...silent,
+      warn: (message, ...more) => {
+        if (/partial success/i.test(message)) losses.add(`${message} ${more.map(String).join(' ')}`)
+      },
+    },
+    { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   )
+  const metricExporter = new OTLPMetricExporter(options('/v1/metrics'))
+  const traceExporter = new OTLPTraceExporter(options('/v1/traces'))
+  const sendMetrics = sender<ResourceMetrics>(metricExporter, losses, now)
+  const sendSpans = sender<ReadableSpan[]>(traceExporter, losses, now, true)
+  const samples = new Batches<Sample>((batch) => sendMetrics(metricsOf(batch)))
+  const ended = new Batches<ReadableSpan>((batch) => sendSpans([...batch]))
   const series = new RunSeries()
+  const times = new IncreasingTimes()
   const spans = new RunSpans((span) => ended.add(span))
   return {
     handle(event: TuneEvent) {
-      samples.add(...series.samplesOf(event).filter(({ value }) => Number.isFinite(value)))
+      const finite = series.samplesOf(event).filter(({ value }) => Number.isFinite(value))
+      samples.add(...finite.map((sample) => times.after(sample)))
       spans.take(event)
     },
     async close() {
       spans.end(now())
       await Promise.all([samples.sent(), ended.sent()])
-      await delivery.close()
+      await Promise.all([metricExporter.shutdown(), traceExporter.shutdown()])
+      diag.disable()
+      losses.report()
     },
   }
 }
 
-/** What a receiver says that it left out of a message which it took. */
-function refusedOf(answer: string): string | undefined {
-  try {
-    const { partialSuccess } = jsonFrom(answer || '{}') as {
-      partialSuccess?: { errorMessage?: unknown }
+const silent = { error() {}, warn() {}, info() {}, debug() {}, verbose() {} }
+
+interface Exporter<Item> {
+  export(
+    item: Item,
+    done: (result: { readonly code: number; readonly error?: Error }) => void,
+  ): void
+}
+
+/**
+ * Sends by an exporter, which tries again itself. Once a receiver is not to be had, messages are
+ * lost without a try for a while: a run does not wait for it. Never rejects.
+ * @param isOptional whether a receiver without such a path (404, as Prometheus for traces) is right
+ */
+function sender<Item>(
+  exporter: Exporter<Item>,
+  losses: Losses,
+  now: () => number,
+  isOptional = false,
+): (item: Item) => Promise<void> {
+  let restingUntilMs = 0
+  let isWanted = true
+  return async (item) => {
+    if (!isWanted) return
+    if (now() < restingUntilMs) return losses.add('')
+    const error = await new Promise<(Error & { code?: unknown; data?: string }) | undefined>(
+      (resolve) => exporter.export(item, (result) => resolve(result.error)),
+    )
+    if (error === undefined) return
+    const status = typeof error.code === 'number' ? error.code : undefined
+    if (isOptional && status === 404) {
+      isWanted = false
+      return
     }
-    return partialSuccess?.errorMessage
-      ? plainText(withoutSecrets(String(partialSuccess.errorMessage))).slice(0, 200)
-      : undefined
-  } catch {
-    return undefined // Its state said that it took it.
+    if (status === undefined || status >= 500) restingUntilMs = now() + restMs
+    const words = plainText(
+      withoutSecrets((status === undefined ? error.message : error.data) ?? ''),
+    )
+      .trim()
+      .slice(0, 200)
+    losses.add(
+      status === undefined
+        ? `not to be reached (${words})`
+        : `status ${status}${words === '' ? '' : `: ${words}`}`,
+    )
+  }
+}
+
+/**
+ * Prometheus refuses two samples of a series at one time, as steps in virtual time have them: later
+ * ones are moved on by a millisecond each.
+ */
+class IncreasingTimes {
+  readonly #last = new Map<string, number>()
+
+  after(sample: Sample): Sample {
+    const key = JSON.stringify([sample.name, sample.labels])
+    const atMs = Math.max(sample.atMs, (this.#last.get(key) ?? Number.NEGATIVE_INFINITY) + 1)
+    this.#last.set(key, atMs)
+    return { ...sample, atMs }
   }
 }
 
@@ -198,28 +275,31 @@ class RunSpans {
   }
 }
 
-/** Unit by the end of a Prometheus name, which says it in words. */
+/**
+ * Ends of the documented names, what of them stays in OpenTelemetry's name, and the unit from which
+ * Prometheus makes the rest: `s` becomes `_seconds`, `/h` `_per_hour`, `1` `_ratio`, and what
+ * stands in braces nothing.
+ */
 const units = [
-  ['_requests_per_second', '{request}/s'],
-  ['_dollars_per_hour', '{USD}/h'],
-  ['_seconds', 's'],
-  ['_dollars', '{USD}'],
-  ['_ratio', '1'],
-  ['', '1'],
+  ['_requests_per_second', '_requests', '{request}/s'],
+  ['_dollars_per_hour', '_dollars', '{USD}/h'],
+  ['_seconds', '', 's'],
+  ['_dollars', '_dollars', '{USD}'],
+  ['_ratio', '', '1'],
+  ['', '', ''],
 ] as const
 
 /** tune_load_slo_latency_seconds: tune.load.slo_latency, in s. */
 function nameOf(series: Sample['name']): { name: string; unit: string } {
-  const [ending, unit] = units.find(([end]) => series.endsWith(end))!
+  const [ending, kept, unit] = units.find(([end]) => series.endsWith(end))!
+  const name = `${series.slice(0, series.length - ending.length)}${kept}`
   return {
-    name: series
-      .slice(0, series.length - ending.length)
-      .replace(/^tune_(?:(load|trial|best)_)?/, (_, of) => `tune.${of ? `${of}.` : ''}`),
+    name: name.replace(/^tune_(?:(load|trial|best)_)?/, (_, of) => `tune.${of ? `${of}.` : ''}`),
     unit,
   }
 }
 
-function metricsOf(samples: readonly Sample[]): Uint8Array {
+function metricsOf(samples: readonly Sample[]): ResourceMetrics {
   const bySeries = new Map<Sample['name'], Sample[]>()
   for (const sample of samples)
     bySeries.set(sample.name, [...(bySeries.get(sample.name) ?? []), sample])
@@ -240,7 +320,7 @@ function metricsOf(samples: readonly Sample[]): Uint8Array {
       })),
     }),
   )
-  return JsonMetricsSerializer.serializeRequest({ resource, scopeMetrics: [{ scope, metrics }] })!
+  return { resource, scopeMetrics: [{ scope, metrics }] }
 }
 
 /** Seconds and nanoseconds. */

@@ -102,14 +102,10 @@ test('a run is a trace, its trials the spans below it, its load steps metrics', 
       : { status: 400, body: parsed.error.message.replace(/\s+/g, ' ') }
   })
   const box = new CliBox()
-  const { code, stderr } = await box.run([
-    ...search,
-    '--out',
-    `opentelemetry=http://${receiver.address}`,
-  ])
+  const { code, stderr } = await box.run([...search, '--out', `otlp=http://${receiver.address}`])
   receiver.stop()
   expect(code, stderr).toBe(0)
-  expect(stderr).not.toContain('opentelemetry=')
+  expect(stderr).not.toContain('otlp=')
   const { experiment, trials } = await box.stored()
   await box.end()
 
@@ -145,12 +141,12 @@ test('a run is a trace, its trials the spans below it, its load steps metrics', 
   const units = new Map(gauges.map(({ name, unit }) => [name, unit]))
   expect(Object.fromEntries(units)).toMatchObject({
     'tune.load.slo_latency': 's',
-    'tune.load.offered': '{request}/s',
+    'tune.load.offered_requests': '{request}/s',
     'tune.load.error': '1',
-    'tune.trial.price': '{USD}/h',
-    'tune.best.capacity': '{request}/s',
-    'tune.spent': '{USD}',
-    'tune.trials': '1',
+    'tune.trial.price_dollars': '{USD}/h',
+    'tune.best.capacity_requests': '{request}/s',
+    'tune.spent_dollars': '{USD}',
+    'tune.trials': '',
   })
   const counted = gauges
     .filter(({ name }) => name === 'tune.trials')
@@ -168,13 +164,11 @@ test('what a receiver leaves out of what it takes is told, and the result is who
   const { code, stdout, stderr } = await box.run([
     ...search,
     '--out',
-    `opentelemetry=http://${receiver.address}`,
+    `otlp=http://${receiver.address}`,
   ])
   receiver.stop()
   await box.end()
   expect(code).toBe(0)
-  expect(stderr).toMatch(
-    /opentelemetry=http:\/\/127.0.0.1:\d+\/: \/v1\/\w+ took a part alone: too old/,
-  )
+  expect(stderr).toMatch(/otlp=http:\/\/127.0.0.1:\d+\/: .*[Pp]artial.*too old/)
   expect(stdout).toContain('batch')
 })

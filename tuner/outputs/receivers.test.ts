@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import protobuf from 'protobufjs'
-import snappy from 'snappyjs'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { freePort } from '../../profiler/testing/free-port.ts'
 import { prometheusInstalled, startPrometheus } from '../testing/prometheus-itself.ts'
@@ -46,17 +46,17 @@ describe.skipIf(!prometheusInstalled)('Prometheus itself', () => {
   afterAll(() => box.end())
 
   test('takes a run as it goes on, and answers with every series of it', async () => {
-    const prometheus = await startPrometheus(box.folder, ['--web.enable-remote-write-receiver'])
+    const prometheus = await startPrometheus(box.folder, ['--web.enable-otlp-receiver'])
     try {
       const { code, stderr } = await box.run([
         ...search,
         '--out',
         'results',
         '--out',
-        `prometheus=${prometheus.url}/api/v1/write`,
+        `otlp=${prometheus.url}/api/v1/otlp`,
       ])
       expect(code, stderr).toBe(0)
-      expect(stderr).not.toContain('prometheus=')
+      expect(stderr).not.toContain('otlp=')
       const ask = async (query: string) => {
         const response = await fetch(
           `${prometheus.url}/api/v1/query?query=${encodeURIComponent(query)}`,
@@ -121,48 +121,64 @@ describe('a receiver', () => {
     }
   }
 
-  test('is sent what the protocol asks for: headers, sorted labels, samples in the order of time', async () => {
+  test('is sent the credentials of the URL, and once more what failed for the moment', async () => {
     const { heard, address } = await receiver([503])
     const { code, stderr } = await run(
-      `prometheus=http://me:hush-hush-2@${address}/write`,
+      `otlp=http://me:hush-hush-2@${address}/below?tenant=7`,
       new CliBox(),
     )
     expect(code, stderr).toBe(0)
-    // What failed for the moment came once more.
-    expect(stderr).not.toContain('prometheus=')
-    expect(heard[1]?.body).toEqual(heard[0]?.body)
-    for (const { headers } of heard)
+    expect(stderr).not.toContain('otlp=')
+    const again = heard.slice(1).some(({ body }) => body.equals(heard[0]!.body))
+    expect(again).toBe(true)
+    for (const { path, headers } of heard) {
+      expect(path).toMatch(/^\/below\/v1\/(metrics|traces)\?tenant=7$/)
       expect(headers).toMatchObject({
-        'content-type': 'application/x-protobuf',
-        'content-encoding': 'snappy',
-        'x-prometheus-remote-write-version': '0.1.0',
+        'content-type': 'application/json',
         authorization: `Basic ${Buffer.from('me:hush-hush-2').toString('base64')}`,
       })
-    const last = new Map<string, number>()
-    for (const { body } of heard.slice(1))
-      for (const { labels, samples } of read(body)) {
-        const names = labels.map(({ name }) => name)
-        expect(names).toEqual([...names].sort())
-        expect(names[0]).toBe('__name__')
-        for (const { timestamp } of samples) {
-          const key = JSON.stringify(labels)
-          expect(Number(timestamp)).toBeGreaterThan(last.get(key) ?? 0)
-          last.set(key, Number(timestamp))
-        }
+    }
+  })
+
+  test('that takes no traces, as Prometheus, is sent metrics alone, without a word', async () => {
+    open = await startReceiver(({ path }) => ({ status: path.endsWith('/traces') ? 404 : 200 }))
+    const { code, stderr } = await run(`otlp=http://${open.address}/api/v1/otlp`, new CliBox())
+    expect(code, stderr).toBe(0)
+    expect(stderr).not.toContain('otlp=')
+    const times = new Map<string, number>()
+    for (const { body } of open.heard.filter(({ path }) => path.endsWith('/metrics')))
+      for (const { name, attributes, timeUnixNano } of pointsOf(body)) {
+        const key = JSON.stringify([name, attributes])
+        // A receiver refuses two points of a series at one time.
+        expect(Number(BigInt(timeUnixNano) / 1_000_000n)).toBeGreaterThan(times.get(key) ?? 0)
+        times.set(key, Number(BigInt(timeUnixNano) / 1_000_000n))
       }
-    expect(last.size).toBeGreaterThan(20)
+    expect(times.size).toBeGreaterThan(20)
+  })
+
+  test('that never answers holds up neither the run nor its end for long', async () => {
+    const silent = createServer(() => {})
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    const { port } = silent.address() as AddressInfo
+    const startedMs = performance.now()
+    const { code, stderr } = await run(`otlp=http://127.0.0.1:${port}`, new CliBox())
+    silent.closeAllConnections()
+    silent.close()
+    expect(code, stderr).toBe(0)
+    expect(stderr).toMatch(/otlp=.*not to be reached \(.*timed out/)
+    expect(performance.now() - startedMs).toBeLessThan(45_000)
   })
 
   test.each([
     [
       'that refuses is named, without secrets, and the result is whole',
       400,
-      /prometheus=http:\/\/127.0.0.1:\d+\/write: status 400: out of quota/,
+      /otlp=http:\/\/127.0.0.1:\d+\/write: status 400: out of quota/,
     ],
     [
       'that is not there is named, and the result is whole',
       undefined,
-      /prometheus=http:\/\/127.0.0.1:\d+\/write: not to be reached \(.*ECONNREFUSED/,
+      /otlp=http:\/\/127.0.0.1:\d+\/write: not to be reached \(.*ECONNREFUSED/,
     ],
   ])('%s', async (_, state, words) => {
     const { address } =
@@ -170,10 +186,7 @@ describe('a receiver', () => {
         ? { address: `127.0.0.1:${await freePort()}` }
         : await receiver(Array(1000).fill(state))
     const box = new CliBox()
-    const { code, stdout, stderr } = await run(
-      `prometheus=http://me:hush-hush-2@${address}/write`,
-      box,
-    )
+    const { code, stdout, stderr } = await run(`otlp=http://me:hush-hush-2@${address}/write`, box)
     expect(code).toBe(0)
     expect(stderr).toMatch(words)
     expect(stderr).toMatch(/messages were lost; the result itself is complete/)
@@ -184,8 +197,9 @@ describe('a receiver', () => {
 
 test.each([
   ['grafana=http://127.0.0.1:3000', "unknown key 'send.grafana'"],
-  ['prometheus=ftp://127.0.0.1/write', 'no http URL'],
-  ['prometheus=', 'found an empty text'],
+  ['otlp=ftp://127.0.0.1/write', 'no http URL'],
+  ['otlp=', 'found an empty text'],
+  ['prometheus=http://127.0.0.1:9090/api/v1/write', "unknown key 'send.prometheus'"],
 ])('--out %s is refused before anything runs', async (out, words) => {
   const box = new CliBox()
   const { code, stderr } = await box.run([...search, '--out', out])
@@ -220,16 +234,48 @@ test('docs/outputs.md names every series', () => {
     expect(text).toContain(`| \`${name}\` | ${help} |`)
 })
 
-interface Read {
-  readonly labels: { readonly name: string; readonly value: string }[]
-  readonly samples: { readonly timestamp: string }[]
+interface Point {
+  readonly name: string
+  readonly attributes: unknown
+  readonly timeUnixNano: string
 }
 
-/** By definitions of their own. */
-function read(body: Buffer): Read[] {
-  const { root } = protobuf.parse(
-    'syntax = "proto3"; message W { repeated T t = 1; } message T { repeated L labels = 1; repeated S samples = 2; } message L { string name = 1; string value = 2; } message S { double value = 1; int64 timestamp = 2; }',
+function pointsOf(body: Buffer): Point[] {
+  const { resourceMetrics } = JSON.parse(body.toString()) as {
+    resourceMetrics: {
+      scopeMetrics: { metrics: { name: string; gauge: { dataPoints: Omit<Point, 'name'>[] } }[] }[]
+    }[]
+  }
+  return resourceMetrics.flatMap(({ scopeMetrics }) =>
+    scopeMetrics.flatMap(({ metrics }) =>
+      metrics.flatMap(({ name, gauge }) => gauge.dataPoints.map((point) => ({ name, ...point }))),
+    ),
   )
-  const type = root.lookupType('W')
-  return (type.toObject(type.decode(snappy.uncompress(body)), { longs: String }) as { t: Read[] }).t
 }
+
+/**
+ * Prometheus' own translation (prometheus/otlptranslator: BuildCompliantMetricName), as far as the
+ * units of a run go.
+ */
+test('Prometheus makes the documented names of what is sent', async () => {
+  const receiver = await startReceiver(() => ({ status: 200, body: '{}' }))
+  const box = new CliBox()
+  expect((await box.run([...search, '--out', `otlp=http://${receiver.address}`])).code).toBe(0)
+  receiver.stop()
+  await box.end()
+  const ends: Readonly<Record<string, string>> = {
+    s: '_seconds',
+    '{request}/s': '_per_second',
+    '{USD}/h': '_per_hour',
+    '{USD}': '',
+    '1': '_ratio',
+    '': '',
+  }
+  const names = receiver.heard
+    .filter(({ path }) => path === '/v1/metrics')
+    .flatMap(({ body }) => [
+      ...body.toString().matchAll(/"name":"(tune\.[^"]+)","description":"[^"]*","unit":"([^"]*)"/g),
+    ])
+    .map(([, name, unit]) => `${name!.replaceAll('.', '_')}${ends[unit!]}`)
+  expect([...new Set(names)].sort()).toEqual(Object.keys(seriesHelp).sort())
+})
