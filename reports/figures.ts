@@ -10,13 +10,7 @@ import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'
 
 /** Servers that a spec may start in place of the one that was measured. */
-export const chosenServers = [
-  'tfserving',
-  'triton',
-  'torchserve',
-  'mlserver',
-  ...languageServers,
-] as const
+export const chosenServers = ['tfserving', 'triton', 'mlserver', ...languageServers] as const
 
 export type DeployedServer = MeasuredServer | (typeof chosenServers)[number] | 'ray'
 
@@ -55,7 +49,6 @@ export const serverTitles: Readonly<Record<DeployedServer, string>> = {
   sglang: 'SGLang',
   tgi: 'Text Generation Inference',
   'tensorrt-llm': 'TensorRT-LLM',
-  torchserve: 'TorchServe',
   mlserver: 'MLServer',
   ray: 'Ray Serve',
 }
@@ -68,7 +61,6 @@ const programs: Readonly<Partial<Record<DeployedServer, string>>> = {
   sglang: 'sglang.launch_server',
   tgi: 'text-generation-launcher',
   'tensorrt-llm': 'trtllm-serve',
-  torchserve: 'torchserve',
   mlserver: 'mlserver',
   ray: 'serve',
 }
@@ -223,7 +215,6 @@ export function protocolOfServer(server: DeployedServer, measured: ProtocolName)
 const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>> = {
   tfserving: ['tfserving', 'tfserving-grpc'],
   triton: ['oip-v2', 'grpc-v2'],
-  torchserve: ['json'],
   mlserver: ['oip-v2', 'grpc-v2'],
   vllm: ['openai'],
   sglang: ['openai'],

@@ -6,12 +6,11 @@ import { header, type SpecFile, yamlOf } from './manifest.ts'
 import { composeStorage, storageOf } from './model-storage.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
-import { fetchesArchive, type SpecOptions, type SpecTarget } from './target.ts'
+import type { SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'Docker Compose',
   servers: ['builtin', 'command', 'url', ...chosenServers],
-  needsModelUri: fetchesArchive,
   takes: ['backend'],
   render: composeSpec,
 }

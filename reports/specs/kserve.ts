@@ -38,7 +38,7 @@ import {
 import { secretNotes } from './secret-variables.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { Serving } from './serving.ts'
-import { fetchesArchive, type KserveVariant, type SpecOptions, type SpecTarget } from './target.ts'
+import type { KserveVariant, SpecOptions, SpecTarget } from './target.ts'
 
 /**
  * By a runtime that KServe brings: vLLM's is its Hugging Face server, which has vLLM in it, where
@@ -53,7 +53,7 @@ export const target: SpecTarget = {
   namespaced: true,
   takes: ['variant', 'prometheus', 'backend'],
   host: ({ name }, { variant }) => (variant === 'llm' ? undefined : `${name}-predictor`),
-  needsModelUri: (serving) => byRuntime(serving) || fetchesArchive(serving),
+  needsModelUri: byRuntime,
   render: (serving, { variant = 'standard', prometheus, backend }) => {
     if (variant === 'llm') return [llmInferenceService(serving)]
     const { objects, notes, namespace } = kserveObjects(serving, { variant, prometheus, backend })

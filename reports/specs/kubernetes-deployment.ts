@@ -22,12 +22,11 @@ import {
 } from './scaling.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { OwnPod, Serving } from './serving.ts'
-import { type Autoscaler, fetchesArchive, type SpecOptions, type SpecTarget } from './target.ts'
+import type { Autoscaler, SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'plain Kubernetes',
   servers: ['builtin', 'command', 'url', ...chosenServers],
-  needsModelUri: fetchesArchive,
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,
   takesPools: true,

@@ -74,12 +74,8 @@ export function verifiableService(
   const { measured, slo } = evidence
   const protocol = protocolOfServer(deployed.server, measured.protocol)
   // Of another server the paths and bodies are its own.
-  const own =
-    deployed.server === 'torchserve'
-      ? { path: `/predictions/${model}`, healthPath: container.readyPath }
-      : {}
   const { path, healthPath, body }: Pick<MeasuredWith, 'path' | 'healthPath' | 'body'> =
-    protocol === measured.protocol && deployed.server !== 'torchserve' ? measured : own
+    protocol === measured.protocol ? measured : {}
   return {
     host,
     grpcPort: container.grpcPort,

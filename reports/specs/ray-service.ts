@@ -1,16 +1,17 @@
 /**
- * RayService v1 of KubeRay: the application of `--target ray` and a cluster with a worker for each
- * replica.
+ * RayService v1 of KubeRay: a Ray Serve application of the user's own, with the tuned values in its
+ * user_config, and a cluster with a worker for each replica.
  */
-
+import { resourceParameters } from '../../trials/resources.ts'
 import { disruptionBudget, labelsOf, lasting } from './available.ts'
 import { laidOver, overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile, yamlOf } from './manifest.ts'
 import { resourcesBlock } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
-import { serveConfig } from './ray-serve.ts'
+import { behaviour, unscaledNote } from './scaling.ts'
 import { imageToFill } from './server-pod.ts'
 import type { Serving } from './serving.ts'
+import { SpecError } from './spec-error.ts'
 import type { SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
@@ -113,3 +114,81 @@ const headPod = (serving: Serving, image: string) =>
     },
     'ray-head',
   )
+
+/**
+ * What Ray calls a GPU's kind (ray.util.accelerators), of which it knows no sizes; absent: it knows
+ * none by that name.
+ */
+const acceleratorKinds: ReadonlySet<string> = new Set(
+  'K80 P4 P100 T4 V100 L4 L40 L40S A10G A10 A30 A40 A100 H100 H200 H20 B200 B300 GB200'.split(' '),
+)
+const acceleratorOf = (gpu: string): string | undefined => {
+  const [kind = ''] = gpu.split('-')
+  return acceleratorKinds.has(kind) ? kind : undefined
+}
+
+/**
+ * The Ray Serve application with the tuned values, as `serveConfigV2` takes it.
+ * @throws SpecError where its import path is not given
+ */
+function serveConfig(
+  serving: Serving,
+  { importPath }: SpecOptions,
+): { readonly config: Manifest; readonly notes: readonly string[] } {
+  if (!importPath)
+    throw new SpecError(
+      'Ray Serve needs the place of the application',
+      'give --import-path, e.g. serve_app:app',
+    )
+  const { gpu, gpus, gpuShare } = serving.resources
+  const { cpuCores, memoryMiB } = serving.held
+  const tuned = Object.fromEntries(
+    Object.entries(serving.configuration).filter(
+      ([name]) => !(resourceParameters as readonly string[]).includes(name),
+    ),
+  )
+  const { inFlight } = serving
+  const scales = serving.scalable && inFlight !== undefined
+  const config = {
+    applications: [
+      {
+        name: serving.name,
+        route_prefix: `/${serving.name}`,
+        import_path: importPath,
+        deployments: [
+          {
+            name: serving.model,
+            ...(scales
+              ? {
+                  max_ongoing_requests: inFlight,
+                  autoscaling_config: {
+                    min_replicas: serving.minReplicas,
+                    max_replicas: serving.maxReplicas,
+                    target_ongoing_requests: Math.max(
+                      1,
+                      Math.round(inFlight * (1 - serving.headroom)),
+                    ),
+                    downscale_delay_s:
+                      behaviour(serving).behavior?.scaleDown.stabilizationWindowSeconds,
+                  },
+                }
+              : { num_replicas: serving.replicas }),
+            graceful_shutdown_timeout_s: serving.held.graceSeconds,
+            ray_actor_options: {
+              num_cpus: cpuCores,
+              ...(gpu
+                ? { num_gpus: gpuShare < 1 ? gpuShare : gpus, accelerator_type: acceleratorOf(gpu) }
+                : {}),
+              memory: memoryMiB === undefined ? undefined : memoryMiB * 1024 * 1024,
+            },
+            ...(Object.keys(tuned).length > 0 ? { user_config: tuned } : {}),
+          },
+        ],
+      },
+    ],
+  }
+  const notes = scales
+    ? [`max_ongoing_requests ${inFlight} is Little's law at the capacity: rate x mean latency`]
+    : [unscaledNote]
+  return { config, notes }
+}

@@ -9,7 +9,6 @@ import { mlserverContainer } from './mlserver-pod.ts'
 import { modelFolder, storageOf } from './model-storage.ts'
 import type { Serving, WholeContainer } from './serving.ts'
 import { tfservingConfig } from './tfserving-deployment.ts'
-import { torchserveContainer } from './torchserve-config.ts'
 import { tritonConfig } from './triton-config.ts'
 
 const tunedFolder = '/etc/tuned'
@@ -83,8 +82,6 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
         sharedMemory: true,
       }
     }
-    case 'torchserve':
-      return torchserveContainer(serving, folder, tunedFolder)
     case 'mlserver':
       return mlserverContainer(serving, folder)
     case 'vllm':

@@ -122,11 +122,11 @@ describe('serving platforms', () => {
     )
     expect(problems).toEqual([])
     const { serveConfigV2, rayClusterConfig } = (objects.at(-1) as unknown as Tree).spec!
-    expect(
-      parse(String(serveConfigV2)).applications[0].deployments[0].ray_actor_options,
-    ).toMatchObject({
-      num_gpus: 1,
-      accelerator_type: 'T4',
+    expect(parse(String(serveConfigV2)).applications[0].deployments[0]).toMatchObject({
+      max_ongoing_requests: 6,
+      autoscaling_config: { min_replicas: 6, max_replicas: 12, target_ongoing_requests: 5 },
+      ray_actor_options: { num_cpus: 2, num_gpus: 1, accelerator_type: 'T4' },
+      user_config: { batchSize: 8, maxDelayMs: 2.5, instances: 2 },
     })
     const [group] = rayClusterConfig!.workerGroupSpecs!
     expect(group).toMatchObject({ minReplicas: 6, maxReplicas: 12 })
@@ -219,47 +219,24 @@ describe('serving platforms', () => {
     },
   )
 
-  test.each([
-    ['torchserve', /^http:\/\/x$|\/ping/, ['--model-store'], 'config.properties'],
-    ['mlserver', /\/v2\/health\/ready/, ['MLSERVER_MODEL_MAX_BATCH_SIZE'], undefined],
-  ] as const)(
-    '%s on Kubernetes is whole: weights, tuned values, probes, metrics',
-    async (server, ready, needles, file) => {
-      const paths = {
-        torchserve: { readyPath: '/ping' },
-        mlserver: { readyPath: '/v2/health/ready' },
-      }[server]
-      const text = textOf(
-        await renderSpec(
-          'kubernetes',
-          serving({ server, modelUri: 's3://bucket/bert' }, whole, paths),
-        ),
+  test('MLServer on Kubernetes is whole: weights, tuned values, probes', async () => {
+    const options = { server: 'mlserver', modelUri: 's3://bucket/bert' } as const
+    const { objects, problems } = checkManifests(
+      textOf(
+        await renderSpec('kubernetes', serving(options, whole, { readyPath: '/v2/health/ready' })),
         'deployment.yaml',
-      )
-      const { objects, problems } = checkManifests(text)
-      expect(problems).toEqual([])
-      const pod = (objects.find(({ kind }) => kind === 'Deployment') as unknown as Tree).spec!
-        .template!
-      expect(pod.spec!.initContainers![0]).toMatchObject({
-        args: ['s3://bucket/bert', '/mnt/models'],
-      })
-      expect(String(pod.spec!.containers![0]!.startupProbe!.httpGet!.path)).toMatch(ready)
-      for (const needle of needles)
-        expect(JSON.stringify(pod.spec!.containers![0])).toContain(needle)
-      const [map] = objects as unknown as [Tree]
-      if (file !== undefined) {
-        const properties = String(
-          Object.entries(map.data!).find(([name]) => name.endsWith(file))![1],
-        )
-        expect(properties).toContain(
-          '"marName":"bert.mar","minWorkers":2,"maxWorkers":2,"batchSize":8,"maxBatchDelay":3',
-        )
-      }
-      const bare = renderSpec('kubernetes', serving({ server, modelUri: undefined }, whole))
-      if (server === 'torchserve')
-        await expect(bare).rejects.toThrow(/where the model of TorchServe comes from is not known/)
-    },
-  )
+      ),
+    )
+    expect(problems).toEqual([])
+    const pod = (objects.find(({ kind }) => kind === 'Deployment') as unknown as Tree).spec!
+      .template!
+    expect(pod.spec!.initContainers![0]).toMatchObject({
+      args: ['s3://bucket/bert', '/mnt/models'],
+    })
+    const [container] = pod.spec!.containers!
+    expect(String(container!.startupProbe!.httpGet!.path)).toMatch(/\/v2\/health\/ready/)
+    expect(JSON.stringify(container)).toContain('MLSERVER_MODEL_MAX_BATCH_SIZE')
+  })
 
   test('KServe Standard keeps a fixed number where CPU usage was not measured', async () => {
     const s = {
@@ -387,7 +364,7 @@ describe('model servers', () => {
     )
   })
 
-  test('vLLM, TorchServe and Ray say what was tuned, in their own words', async () => {
+  test('vLLM says what was tuned in its own words', async () => {
     const llm = {
       ...serving({ server: 'vllm' }),
       configuration: {
@@ -404,33 +381,6 @@ describe('model servers', () => {
       `exec vllm serve '/models/o'\\''model' \\\n  --served-model-name bert \\\n  --max-num-seqs 64 \\\n  --max-num-batched-tokens 8192 \\\n  --gpu-memory-utilization 0.25 \\\n  --dtype bfloat16`,
     )
     expect(vllm).toContain('no field for it: blockSize = 16')
-    expect(
-      parse(
-        textOf(
-          await renderSpec('torchserve', serving({ server: 'torchserve' })),
-          'model-config.yaml',
-        ),
-      ),
-    ).toEqual({
-      minWorkers: 2,
-      maxWorkers: 2,
-      batchSize: 8,
-      maxBatchDelay: 3,
-      startupTimeout: 93,
-      deviceType: 'gpu',
-    })
-    const ray = parse(
-      textOf(
-        await renderSpec('ray', serving({ server: 'ray' }), { importPath: 'app:bert' }),
-        'serve.yaml',
-      ),
-    )
-    expect(ray.applications[0].deployments[0]).toMatchObject({
-      max_ongoing_requests: 6,
-      autoscaling_config: { min_replicas: 6, max_replicas: 12, target_ongoing_requests: 5 },
-      ray_actor_options: { num_cpus: 2, num_gpus: 0.25 },
-      user_config: { batchSize: 8, maxDelayMs: 2.5, instances: 2 },
-    })
   })
 
   test('Compose is valid against its schema', async () => {

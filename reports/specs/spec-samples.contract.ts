@@ -107,8 +107,7 @@ export function serving(
   resources: Resources = quarter,
   change: Partial<Container> = {},
 ): Serving {
-  const ours =
-    server === 'command' || server === 'url' || server === 'ray' || server === 'torchserve'
+  const ours = server === 'command' || server === 'url' || server === 'ray'
   const modelUri = ours ? undefined : 's3://bucket/bert'
   const measured = {
     ...ownCommand,
@@ -116,7 +115,7 @@ export function serving(
       ? { modelKind: 'decoder', command: languageContainer(server, 'bert', undefined).command }
       : server === 'ray'
         ? { command: ['serve'] }
-        : server === 'torchserve' || server === 'mlserver'
+        : server === 'mlserver'
           ? { command: [server] }
           : { server }),
   } as MeasuredWith

@@ -115,14 +115,7 @@ const slice: Resources = {
 }
 
 const servingHere = (server: DeployedServer, resources: Resources) =>
-  serving(
-    {
-      server,
-      namespace: namespace.name,
-      ...(server === 'torchserve' && { modelUri: 's3://bucket/bert.mar' }),
-    },
-    resources,
-  )
+  serving({ server, namespace: namespace.name }, resources)
 
 const loaded = await Promise.all(
   specTargets.map(async (name) => ({ name, target: await specTarget(name) })),

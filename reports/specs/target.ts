@@ -129,15 +129,7 @@ function checkPools(target: SpecTarget, server: DeployedServer): void {
 }
 
 /** Servers whose files say how requests are gathered into batches, not how tokens are scheduled. */
-const batching: ReadonlySet<DeployedServer> = new Set([
-  'tfserving',
-  'triton',
-  'torchserve',
-  'mlserver',
-])
-
-/** TorchServe's archive names the model, and nothing stands in for it. */
-export const fetchesArchive = ({ deployed }: Serving): boolean => deployed.server === 'torchserve'
+const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'mlserver'])
 
 /** @throws SpecError for an option that would be ignored */
 export function checkOptions(target: SpecTarget, serving: Serving, options: SpecOptions): void {

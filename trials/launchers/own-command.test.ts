@@ -14,7 +14,6 @@ describe('who a command starts', () => {
     ['hypercorn app:app', 'hypercorn'],
     ['tritonserver --model-repository=/models', 'NVIDIA Triton'],
     ['tensorflow_model_server --model_base_path=/m/half', 'TensorFlow Serving'],
-    ['torchserve --start', 'TorchServe'],
     ['vllm serve meta-llama/Llama-3.1-8B', 'vLLM'],
     ['python -m vllm.entrypoints.openai.api_server --model m', 'vLLM'],
     ['python3 -m sglang.launch_server --model-path m', 'SGLang'],

@@ -14,9 +14,8 @@ export interface ServerKnob {
   /** As the server spells it, the one that is written first; absent for a variable. */
   readonly args?: readonly [string, ...string[]]
   readonly env?: string
-  /** Or as a file of its settings has it; of the model's part of that file where `of` says so. */
+  /** Or as a file of its settings has it. */
   readonly setting?: string
-  readonly of?: 'model'
   /** As an experiment file has them: 1..4, '16..256 x2', [0.8, 0.9]. */
   readonly values: string | readonly (number | string)[]
   readonly what: string
@@ -51,7 +50,7 @@ export interface OwnServer {
   /** The word after that one is the model, which it does not tell when it is asked. */
   readonly modelNext?: true
   /** Its tuning stands in a file of settings, which is written for each trial. */
-  readonly settings?: 'torchserve' | 'ray-serve'
+  readonly settings?: 'ray-serve'
   /** What tuning it takes beside its arguments. */
   readonly note?: string
   /**
@@ -188,27 +187,6 @@ export const ownServers = [
       presetKnob('maxDelayMs', [0, 1, 5], '`batch_timeout_micros`, in ms'),
       presetKnob('numBatchThreads', '1..4', '`num_batch_threads`'),
     ],
-  },
-  {
-    title: 'TorchServe',
-    programs: ['torchserve'],
-    listens: [],
-    settings: 'torchserve',
-    knobs: [
-      settingKnob(
-        'nettyThreads',
-        'number_of_netty_threads',
-        '1..4 x2',
-        'threads that take requests',
-      ),
-      { ...settingKnob('workers', 'minWorkers', '1..4', 'processes of the model'), of: 'model' },
-      { ...settingKnob('batchSize', 'batchSize', '1..16 x2', 'requests of a batch'), of: 'model' },
-      {
-        ...settingKnob('maxBatchDelay', 'maxBatchDelay', [1, 5, 20], 'ms that it waits'),
-        of: 'model',
-      },
-    ],
-    note: 'its config.properties is written for each trial; the model by --models NAME=FILE.mar',
   },
   {
     title: 'vLLM',

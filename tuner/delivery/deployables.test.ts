@@ -357,54 +357,37 @@ function expected(kind: Kind): { none: string[]; uri: string[] } {
   const servers = listed('tfserving', 'triton')
   if (kind.startsWith('own pod'))
     return {
-      none: listed('kubernetes', 'tfserving', 'triton', 'torchserve', 'ray', 'rayservice'),
+      none: listed('kubernetes', 'tfserving', 'triton', 'rayservice'),
       uri: servers,
     }
   if (kind === 'own command' || kind === 'own command with secrets' || kind === 'runs already')
     return {
-      none: listed(
-        'kubernetes',
-        'kserve',
-        'compose',
-        'tfserving',
-        'triton',
-        'torchserve',
-        'ray',
-        'rayservice',
-      ),
+      none: listed('kubernetes', 'kserve', 'compose', 'tfserving', 'triton', 'rayservice'),
       uri: servers,
     }
   if (kind === 'own command, language model')
     return {
-      none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'ray', 'rayservice'),
+      none: listed('kubernetes', 'kserve', 'compose', 'vllm', 'rayservice'),
       uri: listed('vllm'),
     }
   // KServe has no runtime of its own for it: a container, with a placeholder for the weights.
   if (kind === 'language model on SGLang, simulated')
-    return { none: listed(...ofOwn, 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
+    return { none: listed(...ofOwn, 'vllm', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
   // Trials of a server that fetched its weights by their name on the Hub say which these are.
   if (kind === 'language model on vLLM')
-    return { none: listed(...ofOwn, 'vllm', 'ray', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
+    return { none: listed(...ofOwn, 'vllm', 'rayservice'), uri: listed(...ofOwn, 'vllm') }
   if (isLanguage(kind))
     return {
-      none: listed('kubernetes', 'compose', 'vllm', 'ray', 'rayservice'),
+      none: listed('kubernetes', 'compose', 'vllm', 'rayservice'),
       uri: listed(...ofOwn, 'vllm'),
     }
   if (kind === 'TensorFlow Serving' || kind === 'Triton')
     return {
-      none: listed(
-        'kubernetes',
-        'compose',
-        'tfserving',
-        'triton',
-        'torchserve',
-        'ray',
-        'rayservice',
-      ),
+      none: listed('kubernetes', 'compose', 'tfserving', 'triton', 'rayservice'),
       uri: listed(...ofOwn, 'seldon', 'kubedl', ...servers),
     }
   return {
-    none: listed(...ofOwn, ...servers, 'torchserve', 'ray', 'rayservice'),
+    none: listed(...ofOwn, ...servers, 'rayservice'),
     uri: listed(...ofOwn, ...servers),
   }
 }

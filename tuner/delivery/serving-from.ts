@@ -18,7 +18,6 @@ import {
   servingOf,
 } from '../../reports/specs/serving.ts'
 import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
-import { torchserveImage } from '../../reports/specs/torchserve-config.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
 import { demandOf } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -113,13 +112,7 @@ const hubPlace = ({ weightsPath = '' }: MeasuredWith): string | undefined =>
   hubName(weightsPath) === undefined ? undefined : weightsPath
 
 /** Servers that know where their weights are, each in its own way. */
-const findsOwn: ReadonlySet<DeployedServer> = new Set([
-  'command',
-  'url',
-  'imported',
-  'ray',
-  'torchserve',
-])
+const findsOwn: ReadonlySet<DeployedServer> = new Set(['command', 'url', 'imported', 'ray'])
 
 /** A flag that was not given must not undo what the experiment says. */
 const defined = (options: Partial<ServingOptions>): Partial<ServingOptions> =>
@@ -155,13 +148,6 @@ function platformContainer(
       requestsMetric: 'nv_inference_request_success',
     }
   }
-  if (server === 'torchserve')
-    return {
-      image: torchserveImage(gpu),
-      port: 8080,
-      readyPath: '/ping',
-      requestsMetric: 'ts_inference_requests_total',
-    }
   if (server === 'mlserver') {
     const paths = { readyPath: '/v2/health/ready', livePath: '/v2/health/live' }
     return {

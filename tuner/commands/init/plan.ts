@@ -78,7 +78,7 @@ export function commandPlan(
       ? {}
       : { command: [...command] }),
     ...(Object.keys(env).length > 0 && settings === undefined ? { env } : {}),
-    ...(settings && { files: settings.files, ...settings.predictor }),
+    ...(settings && { files: settings.files }),
     ...(server?.protocol ? { protocol: server.protocol } : {}),
   }
   const model = server?.preset

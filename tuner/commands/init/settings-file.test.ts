@@ -11,59 +11,6 @@ const planOf = (command: string) => commandPlan(command.split(' '), folder)
 const fileOf = (plan: ReturnType<typeof planOf>, name: string) =>
   (plan.predictor.files as Record<string, string>)[name]!
 
-test("TorchServe's config.properties: what stands there stays, but for the ports and what is tuned", () => {
-  writeFileSync(
-    join(folder, 'config.properties'),
-    'inference_address=http://0.0.0.0:8080\nnumber_of_netty_threads=32\njob_queue_size=1000\n',
-  )
-  const plan = planOf(
-    'torchserve --start --ncs --ts-config config.properties --model-store store --models bert=bert.mar',
-  )
-  expect(plan.predictor.command).toEqual(
-    'torchserve --start --ncs --model-store store --foreground --ts-config=${dir}/config.properties'.split(
-      ' ',
-    ),
-  )
-  const lines = fileOf(plan, 'config.properties').split('\n')
-  expect(lines.slice(0, 2)).toEqual([
-    'job_queue_size=1000',
-    'inference_address=http://${host}:${port}',
-  ])
-  expect(lines).toContain('number_of_netty_threads=${nettyThreads}')
-  const models = lines.find((line) => line.startsWith('models='))!.slice('models='.length)
-  expect(JSON.parse(models.replaceAll(/\$\{\w+\}/g, '7'))).toEqual({
-    bert: {
-      '1.0': {
-        defaultVersion: true,
-        marName: 'bert.mar',
-        minWorkers: 7,
-        maxWorkers: 7,
-        batchSize: 7,
-        maxBatchDelay: 7,
-        responseTimeout: 120,
-      },
-    },
-  })
-  expect(Object.keys(plan.space!)).toEqual([
-    'nettyThreads',
-    'workers',
-    'batchSize',
-    'maxBatchDelay',
-  ])
-  expect(plan.predictor).toMatchObject({
-    protocol: 'json',
-    path: '/predictions/bert',
-    healthPath: '/ping',
-  })
-  expect(plan.predictor).not.toHaveProperty('env')
-})
-
-test('TorchServe that names no model is tuned by its threads alone', () => {
-  const plan = planOf('torchserve --start --model-store store --models all')
-  expect(Object.keys(plan.space!)).toEqual(['nettyThreads'])
-  expect(fileOf(plan, 'config.properties')).not.toContain('models=')
-})
-
 test("Ray Serve's configuration: the port, and every deployment's replicas, requests at once and cores", () => {
   const applications = [
     {

@@ -14,8 +14,6 @@ interface SettingsFile {
   /** Path in the folder of a trial → text with placeholders. */
   readonly files: Readonly<Record<string, string>>
   readonly knobs: readonly ServerKnob[]
-  /** How it is asked, where that follows. */
-  readonly predictor?: Readonly<Record<string, string>>
 }
 
 /**
@@ -26,73 +24,10 @@ export function settingsFile(
   { server, command }: Pick<TunedCommand, 'server' | 'command'>,
   cwd: string,
 ): SettingsFile | undefined {
-  if (server?.settings === 'torchserve') return torchServe(command, server.knobs, cwd)
   return server?.settings === 'ray-serve' ? rayServe(command, server.knobs, cwd) : undefined
 }
 
 const placeholder = ({ name }: ServerKnob): string => `\${${name}}`
-
-/** The value of an argument, and the words without it. */
-function taken(words: readonly string[], name: string): { value?: string; rest: string[] } {
-  const at = words.findIndex((word) => word === name || word.startsWith(`${name}=`))
-  if (at < 0) return { rest: [...words] }
-  const joined = words[at]!.startsWith(`${name}=`)
-  return {
-    value: joined ? words[at]!.slice(name.length + 1) : words[at + 1],
-    rest: words.toSpliced(at, joined ? 1 : 2),
-  }
-}
-
-/**
- * Its config.properties: addresses, threads, and workers and batches of the model that --models
- * names.
- */
-function torchServe(
-  words: readonly string[],
-  knobs: readonly ServerKnob[],
-  cwd: string,
-): SettingsFile {
-  const { value: path, rest: plain } = taken(words, '--ts-config')
-  const named = taken(plain, '--models')
-  const [, name, archive] = /^([\w.-]+)=([^\s/]+\.mar)$/.exec(named.value ?? '') ?? []
-  const rest = name === undefined ? plain : named.rest
-  const file = path && resolve(cwd, path)
-  const given = file && existsSync(file) ? readText(file, 'document').split(/\r?\n/) : []
-  const global = knobs.filter(({ of }) => of !== 'model')
-  const settings: Record<string, string> = {
-    inference_address: 'http://${host}:${port}',
-    management_address: 'http://127.0.0.1:8081',
-    metrics_address: 'http://127.0.0.1:8082',
-    ...Object.fromEntries(global.map((knob) => [knob.setting!, placeholder(knob)])),
-  }
-  const own = knobs.filter(({ of }) => of === 'model')
-  if (name !== undefined) {
-    const [workers, ...batching] = own.map((knob) => [knob.setting!, placeholder(knob)] as const)
-    const values = [['maxWorkers', workers![1]], workers!, ...batching]
-      .map(([key, value]) => `"${key}": ${value}`)
-      .join(', ')
-    settings.load_models = archive!
-    settings.models = `{"${name}": {"1.0": {"defaultVersion": true, "marName": "${archive}", ${values}, "responseTimeout": 120}}}`
-  }
-  const kept = given.filter(
-    (line) => !Object.keys(settings).some((key) => line.trim().startsWith(`${key}=`)),
-  )
-  const lines = [
-    ...kept.filter((line) => line.trim() !== ''),
-    ...Object.entries(settings).map(([key, value]) => `${key}=${value}`),
-  ]
-  const foreground = rest.includes('--foreground') ? [] : ['--foreground']
-  return {
-    command: [...rest, ...foreground, '--ts-config=${dir}/config.properties'],
-    files: { 'config.properties': `${lines.join('\n')}\n` },
-    knobs: name === undefined ? global : [...global, ...own],
-    predictor: {
-      ...(name !== undefined && { protocol: 'json', path: `/predictions/${name}` }),
-      healthPath: '/ping',
-      readyTimeout: '3m',
-    },
-  }
-}
 
 /**
  * The configuration that `serve run FILE` is given: the port, and every deployment's replicas,

@@ -34,7 +34,7 @@ export function registerSpec(program: Command): void {
     .option('--namespace <name>', 'namespace of the objects (default: where they are applied)')
     .option('--prometheus <url>', 'where KEDA asks for the request rate')
     .option('--triton-backend <name>', "triton: the model's backend (default: onnxruntime)")
-    .option('--import-path <module:app>', 'ray: the application')
+    .option('--import-path <module:app>', 'rayservice: the application')
     .option(
       '--gpus-per-node <n>',
       'lws: GPUs of a node, over several of which one replica is spread (default: 8)',

@@ -9,9 +9,7 @@ import {
   defaultQueries,
   type FigureName,
   figureNames,
-  noPercentile,
   type Queries,
-  type TellingServer,
   tellingServers,
 } from './default-queries.ts'
 import { LogSource } from './log-source.ts'
@@ -56,9 +54,8 @@ export function sourceOf(
   const { rate, latency, ...others } = queriesOf(flags, reopened, deployed)
   if (rate === undefined || latency === undefined) {
     const missing = rate === undefined ? 'rate' : 'latency'
-    const why = noPercentile[flags.server as TellingServer]
     throw new UserError(
-      `there is no query for the ${missing}${why === undefined ? '' : `: ${why}`}`,
+      `there is no query for the ${missing}`,
       `name the server or mesh that tells it with --server (${tellingServers.join(', ')}), or write it: --query '${missing}=...'`,
       exitCodes.usage,
     )

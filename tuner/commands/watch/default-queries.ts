@@ -60,7 +60,6 @@ const told = {
     gpu: 'avg(nv_gpu_utilization{$selector})',
     version: 'version',
   },
-  torchserve: { requests: 'ts_inference_requests_total', latency: {}, version: 'model_version' },
   mlserver: {
     requests: 'rest_server_requests_total',
     failed: { labels: 'status_code=~"5.."' },
@@ -121,7 +120,7 @@ const told = {
 } as const satisfies Readonly<Record<string, Told>>
 
 /** Servers, platforms and meshes whose metrics are known. */
-export type TellingServer = keyof typeof told
+type TellingServer = keyof typeof told
 export const tellingServers = Object.keys(told) as TellingServer[]
 
 /** The queries of a server; what it does not tell is left out. */
@@ -156,11 +155,6 @@ export function defaultQueries(
     ...(gpu && { gpu }),
     ...(label && { version: `sum by (${label}) (rate(${requests}{$selector}[$window])) > 0` }),
   }
-}
-
-/** Why a server has no percentile of its own, in words; undefined where it has one. */
-export const noPercentile: Readonly<Partial<Record<TellingServer, string>>> = {
-  torchserve: 'TorchServe tells Prometheus no percentile, only a sum',
 }
 
 /** A query with what it asks for filled in. */

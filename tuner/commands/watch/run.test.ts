@@ -219,10 +219,7 @@ test('what is wrong is told before anything is read', async () => {
     [['--prometheus', 'prometheus:9090'], /is no address/],
     [['--prometheus', 'http://me:secret@x:9090'], /^(?!.*secret).*holds a password/s],
     [['--prometheus', 'http://127.0.0.1:1', '--query', 'speed=1'], /--query/],
-    [
-      ['--prometheus', 'http://127.0.0.1:1', '--server', 'torchserve'],
-      /no query for the latency: TorchServe/,
-    ],
+    [['--prometheus', 'http://127.0.0.1:1', '--server', 'apache'], /--server/],
   ]
   for (const [args, message] of wrong) {
     const { code, stderr } = await look(...args)
