@@ -2,7 +2,6 @@
  * The vocabulary of the profiler: SLOs, loads, load points, targets, measurements. Latencies in ms,
  * rates per second.
  */
-import type { Detour } from './detour.ts'
 import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { PayloadSource } from './payload-source.ts'
 import type { MetricReading } from './prometheus.ts'
@@ -463,8 +462,6 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly warmUp?: { readonly requests: number; readonly steadyAfter: number }
   /** Evidence in one line for outcomes other than 'converged'. */
   readonly detail?: string
-  /** Where load took a way that is not the server's own address: one request at a time by both. */
-  readonly detour?: Detour
   /** Things the reader of the figure must know (generator shared the cores, ...). */
   readonly caveats: readonly string[]
 }

@@ -11,8 +11,6 @@ import { loadJobOf } from '../../trials/launchers/kubernetes/load-run.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
 import type { PayloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
 import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
-import { pathOf } from '../../trials/launchers/kubernetes/sweep.ts'
-import { wayKind, wayRefused } from '../../trials/launchers/kubernetes/trial-objects.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { JobBase } from './load-from-inside.ts'
@@ -73,17 +71,17 @@ async function unknownInPods(
   for (const model of gpu?.kind === 'categorical' ? gpu.values : [undefined]) {
     try {
       const configuration = { ...middle, ...(model !== undefined && { gpu: model }) }
-      const {
-        pod,
-        secret,
-        claimTemplate,
-        way = [],
-      } = launcher.objectsFor(configuration, 0, checkOwner, 'tune-check')
+      const { pod, secret, claimTemplate, service } = launcher.objectsFor(
+        configuration,
+        0,
+        checkOwner,
+        'tune-check',
+      )
       for (const field of await tryPod(api, pod, 'kubernetes.pod')) unknown.push(`pod ${field}`)
       if (secret !== undefined)
         await dryRun(api, `/api/v1/namespaces/${api.namespace}/secrets`, secret)
-      for (const object of way)
-        for (const field of await tryWay(api, object)) unknown.push(`${object.kind} ${field}`)
+      if (service !== undefined)
+        await dryRun(api, `/api/v1/namespaces/${api.namespace}/services`, service)
       if (claimTemplate === undefined) continue
       const path = `/apis/${claimTemplate.apiVersion}/namespaces/${api.namespace}/resourceclaimtemplates`
       for (const field of await dryRun(api, path, claimTemplate))
@@ -93,13 +91,6 @@ async function unknownInPods(
     }
   }
   return unknown
-}
-
-async function tryWay(api: Api, object: Json): Promise<string[]> {
-  const path = (await pathOf(api, wayKind(object)))!
-  return dryRun(api, path, object).catch((error: unknown) => {
-    throw wayRefused(error, object)
-  })
 }
 
 async function unknownInJob({ api }: KubernetesLauncher, job: JobBase): Promise<string[]> {

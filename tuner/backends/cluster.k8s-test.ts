@@ -124,6 +124,14 @@ describe('tune on a cluster', () => {
     expect(stderr).toContain('through the API server')
   })
 
+  test('load through a Service of the trial, by its name', async () => {
+    const args = experiment({ budget: { maxTrials: 1 } }, { through: 'service' })
+    const { code, stdout, stderr } = await box.run([...args, '--events'])
+    expect(code, stderr).toBe(0)
+    expect(stdout + stderr).toContain('through a Service of each trial')
+    expect(eventsOf(stdout).flatMap(({ trial }) => trial?.state ?? [])).toEqual(['complete'])
+  })
+
   test('a ProfilingExperiment of Morphling, to a recommendation; the bodies of its load are a file’s', async () => {
     const example = readFileSync(
       new URL('../experiment/fixtures/experiment-mnist-grid.yaml', import.meta.url),

@@ -1,23 +1,11 @@
-/**
- * Against an API server of this process; its predictors' pods are one server of this machine, its
- * load Jobs' work is done in this process.
- */
-import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { request as ask, createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { V1Job, V1JobSpec, V1Pod } from '@kubernetes/client-node'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import {
-  answer,
-  FakeApiServer,
-  status,
-} from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
+import { FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
 import { LaunchError } from '../../trials/types.ts'
 import { backendContract, skipIfSpoilt } from './backend.contract.ts'
-import type { MeasureTask } from './backend.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
 import { runLoadTask } from './load-task.ts'
 import { asPod, type Behaviour, experimentIn, type Served, serve } from './testing/served.ts'
@@ -108,42 +96,6 @@ backendContract('a cluster', {
   openMortal: () => open('mortal', 'cluster'),
   leftovers: left,
 })
-
-/** A gateway as a proxy of this process: the header says which Service of the cluster is meant. */
-async function gateway(port: () => number) {
-  const called: string[] = []
-  const server = createServer((request, response) => {
-    const service = String(request.headers['x-service'])
-    called.push(service)
-    const { spec } = (fake.objects.services.get(service) ?? {}) as {
-      spec?: { selector: Record<string, string> }
-    }
-    const pod = [...fake.objects.pods.values()].find(({ metadata: { labels } }) =>
-      Object.entries(spec?.selector ?? { none: '' }).every(
-        ([name, value]) => labels?.[name] === value,
-      ),
-    )
-    if (pod === undefined) return response.writeHead(503).end()
-    request.pipe(
-      ask(
-        { port: port(), method: request.method, path: request.url, headers: request.headers },
-        (answer) => {
-          response.writeHead(answer.statusCode!, answer.headers)
-          answer.pipe(response)
-        },
-      ),
-    )
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    called,
-    close: () => {
-      server.closeAllConnections()
-      server.close()
-    },
-  }
-}
 
 describe('load', () => {
   afterEach(() => {
@@ -238,79 +190,34 @@ describe('load', () => {
     expect(left()).toEqual([])
   })
 
-  test('through a gateway: to the Service of the trial, which is gone afterwards, and what the way adds is told', async () => {
-    const way = await gateway(() => servers.at(-1)!.port)
-    const { backend, configuration } = await open(
-      'serve',
-      'cluster',
-      {},
-      { through: { gateway: way.url, headers: { 'x-service': '${service}' } } },
-    )
+  test('through a Service: the load generator calls its name, and it is gone afterwards', async () => {
+    const asked: { url: string; metrics: { directUrl: string } }[] = []
+    fake.jobWork = async (job, print) => {
+      const task = taskOf(job.spec!)
+      if (task === undefined) return measure(job, print)
+      asked.push(JSON.parse(task))
+      print('{"measurement": {"caveats": []}}\n')
+      return 0
+    }
+    const { backend, configuration } = await open('serve', 'cluster', {}, { through: 'service' })
     try {
       const predictor = await backend.launcher.launch(configuration, 1, never)
       const [service] = fake.objects.services.keys()
-      const measure = (task: MeasureTask) =>
-        backend.measure(predictor, task, { number: 1, onStep: () => {} }, never)
-      const found = await measure({ kind: 'trial' })
-      expect(new Set(way.called)).toEqual(new Set([service]))
-      expect(way.called.length).toBeGreaterThan(20)
-      expect(found.detour).toMatchObject({
-        by: `the gateway ${way.url}`,
-        way: { requests: expect.any(Number) },
-        direct: expect.anything(),
-      })
-      expect(found.detour!.direct!.requests).toBeGreaterThan(0)
-      expect(found.caveats.join()).toContain('than straight to the pod')
-      // Told once: a confirmation adds its own figures to what the trial said.
-      expect((await measure({ kind: 'confirmation', rateRps: 20 })).detour).toBeUndefined()
+      const options = { number: 1, onStep: () => {} }
+      await backend.measure(predictor, { kind: 'trial' }, options, never)
+      const { port } = servers.at(-1)!
+      expect(asked).toMatchObject([
+        {
+          url: `http://${service}.${backend.launcher.api.namespace}.svc:${port}`,
+          throughService: true,
+          metrics: { directUrl: `http://127.0.0.1:${port}` },
+        },
+      ])
       await predictor.stop()
       expect([...fake.objects.services.keys()]).toEqual([])
     } finally {
       await backend.close()
-      way.close()
     }
-  })
-
-  test('in a mesh predictors get its sidecar, and load takes a Service unless the pod is asked for', async () => {
-    const planned = async (kubernetes: object) => {
-      const { backend } = await open('serve', 'cluster', {}, { mesh: 'istio', ...kubernetes })
-      const { pod, way } = backend.launcher.objectsFor(
-        { cpuCores: 1 },
-        1,
-        { name: 'o', uid: 'u' },
-        'n',
-      )
-      await backend.close()
-      return { pod, way: way?.map(({ kind }) => kind) }
-    }
-    expect(await planned({})).toMatchObject({
-      pod: { metadata: { labels: { 'sidecar.istio.io/inject': 'true' } } },
-      way: ['Service'],
-    })
-    expect((await planned({ through: 'pod' })).way).toBeUndefined()
-  })
-
-  test('a Gateway where the cluster has no Gateway API is told before the first trial', async () => {
-    fake.fault = ({ path }, response) => {
-      if (!path.endsWith('/httproutes')) return false
-      answer(
-        response,
-        404,
-        status(404, 'NotFound', 'the server could not find the requested resource'),
-      )
-      return true
-    }
-    const opened = open(
-      'serve',
-      'cluster',
-      {},
-      { through: { gateway: 'http://gw', parent: { name: 'g' } } },
-    )
-    await expect(opened).rejects.toMatchObject({
-      message: 'the API server has no HTTPRoute (gateway.networking.k8s.io/v1)',
-      hint: expect.stringContaining('CRDs of the Gateway API'),
-    })
-    expect(left()).toEqual([])
   })
 
   test('an image that is none of tune is told before any predictor is launched', async () => {

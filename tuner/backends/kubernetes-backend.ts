@@ -15,7 +15,6 @@ import {
 import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernetes/planned-objects.ts'
 import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
 import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
-import { inMesh, type Through } from '../../trials/launchers/kubernetes/through.ts'
 import {
   type BuiltinTemplate,
   type CommandTemplate,
@@ -25,7 +24,7 @@ import {
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { LoadOrigin } from '../experiment/names.ts'
 import { isOwnPredictor } from '../experiment/settings/kubernetes-settings.ts'
-import type { Experiment, KubernetesSpec } from '../experiment/types.ts'
+import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
 import { checkObjects } from './cluster-check.ts'
 import { fitToCluster } from './cluster-space.ts'
@@ -105,7 +104,7 @@ async function openOn(
           experimentId,
           image: experiment.kubernetes?.image ?? builtinImage,
           imagePullSecrets: pullSecretsOf(experiment),
-          overlay: inMesh(kubernetes.mesh, kubernetes.job),
+          overlay: kubernetes.job,
           payload: files && { configMap: files.name, folder: payloadFolder },
         }
       : undefined
@@ -132,7 +131,7 @@ async function openOn(
     notices: [
       ...notices,
       ...(usageSource ? [] : [usageUnknown]),
-      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}${throughWords(throughOf(kubernetes))}`,
+      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}${kubernetes.through === 'service' ? ', through a Service of each trial' : ''}`,
     ],
     ...(here ??
       loadFromInside(experiment, launcher, { job: job!, files, deadlineS: loadDeadlineS })),
@@ -157,10 +156,6 @@ function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate |
   return predictor
 }
 
-/** A mesh encrypts what goes to Services; undefined: load goes to the pods' own addresses. */
-const throughOf = ({ through, mesh }: KubernetesSpec): Through | undefined =>
-  through === 'pod' ? undefined : (through ?? (mesh === undefined ? undefined : 'service'))
-
 /** What the experiment says of its pods; what the cluster says is added. */
 function launcherOptionsOf(
   experiment: Experiment,
@@ -168,7 +163,7 @@ function launcherOptionsOf(
   experimentId: string,
 ): Omit<KubernetesLauncherOptions, 'api'> {
   const { kubernetes = {}, load, own, space, dbPath } = experiment
-  const pod = inMesh(kubernetes.mesh, kubernetes.pod)
+  const { pod } = kubernetes
   const inCluster = process.env.KUBERNETES_SERVICE_HOST !== undefined
   const readyS = Math.ceil(template.readyTimeoutS ?? defaultReadyTimeoutS)
   return {
@@ -183,13 +178,8 @@ function launcherOptionsOf(
     protocol: protocolOf(experiment).protocol,
     payload: load.payload,
     runDirectory: join(dbPath, '..', experimentId),
-    // A sidecar may turn away who comes without one; what the API server forwards reaches the pod's
-    // own loopback.
-    reach:
-      kubernetes.loadFrom === 'here' || (inCluster && kubernetes.mesh === undefined)
-        ? 'direct'
-        : 'port-forward',
-    through: throughOf(kubernetes),
+    reach: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
+    ...(kubernetes.through === 'service' && { throughService: true as const }),
     lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
     podDeadlineS: startS + readyS + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
     ownGpus: own.gpus,
@@ -228,11 +218,6 @@ const pullSecretsOf = ({ kubernetes }: Experiment): unknown =>
 
 const usageUnknown =
   'CPU and memory that trials use stay unknown: the cluster has no metrics.k8s.io, and nodes/proxy is not allowed'
-
-const throughWords = (through: Through | undefined): string =>
-  through === undefined
-    ? ''
-    : `, through ${through === 'service' ? 'a Service of each trial' : through.gateway}`
 
 const loadWords: Readonly<Record<LoadOrigin, string>> = {
   cluster: 'load from a Job inside the cluster',

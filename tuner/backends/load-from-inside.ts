@@ -83,7 +83,7 @@ const secondsOf = ({ measure }: LoadWork, { load }: Experiment): number =>
 
 function taskOf(
   experiment: Experiment,
-  { pod: { ip, port, way }, answers }: PodPredictor,
+  { pod: { ip, port, serviceUrl }, answers }: PodPredictor,
   work: LoadWork,
   files: PayloadMap | undefined,
 ) {
@@ -92,8 +92,8 @@ function taskOf(
   const directUrl = `http://${ip.includes(':') ? `[${ip}]` : ip}:${port}`
   return {
     ...work,
-    url: way?.url ?? directUrl,
-    way: way && { name: way.name, headers: way.headers, directUrl },
+    url: serviceUrl ?? directUrl,
+    ...(serviceUrl !== undefined && { throughService: true as const }),
     model: predictor.model,
     protocol: name,
     protocolOptions: options,
@@ -104,7 +104,7 @@ function taskOf(
       asked: experiment.metrics,
       arrivals: load.arrivals,
       seed: work.seed,
-      directUrl: way && directUrl,
+      directUrl: serviceUrl && directUrl,
     },
   }
 }

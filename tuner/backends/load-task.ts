@@ -19,7 +19,6 @@ import { untilServing } from '../../trials/launchers/readiness.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { type Finality, LaunchError } from '../../trials/types.ts'
 import { doWork, type LoadWork } from './load-work.ts'
-import { detourSentence, measureDetour } from './measure-detour.ts'
 import { type MetricsAsked, withMetrics } from './server-metrics.ts'
 
 interface LoadTask extends LoadWork {
@@ -29,14 +28,8 @@ interface LoadTask extends LoadWork {
   readonly protocolOptions: ProtocolOptions
   readonly payload: PayloadSource
   readonly slo: Slo
-  /**
-   * `url` is a way to the predictor, in words; its own address is what the way is compared with.
-   */
-  readonly way?: {
-    readonly name: string
-    readonly headers: Readonly<Record<string, string>>
-    readonly directUrl: string
-  }
+  /** `url` is the predictor's Service, which may lead to it only seconds later. */
+  readonly throughService?: true
   /** What answers are held against, of these requests by number. */
   readonly answers?: { readonly spec: AnswerSpec; readonly bodies: readonly number[] }
   readonly metrics: MetricsAsked
@@ -63,32 +56,14 @@ export type LoadLine =
 export const encodeTask = (task: LoadTask): string => encode(task)
 export const decodeLine = (text: string): LoadLine => decode(text) as LoadLine
 
-/**
- * How long a way may take to lead to a pod that serves: names, routes and endpoints are told of
- * within seconds.
- */
-const wayMs = 60_000
+/** How long a Service may take to lead to a pod that serves: its name and endpoints spread within seconds. */
+const serviceReadyMs = 60_000
 
-function wayClosed(error: unknown, name: string): unknown {
+function serviceUnreached(error: unknown): unknown {
   if (!(error instanceof Error) || error.name === 'AbortError') return error
   return new LaunchError(
-    `the predictor is not reached through ${name}, though its pod serves: ${error.message}`,
+    `the predictor is not reached through the Service, though its pod serves: ${error.message}`,
   )
-}
-
-async function withDetour(
-  measured: Measurement,
-  way: NonNullable<LoadTask['way']>,
-  target: Target,
-  asked: Promise<Target>,
-  signal: AbortSignal,
-): Promise<Measurement> {
-  const direct = await asked.catch(() => {
-    signal.throwIfAborted()
-    return undefined
-  })
-  const detour = await measureDetour({ by: way.name, way: target, direct }, signal)
-  return { ...measured, detour, caveats: [...measured.caveats, detourSentence(detour)] }
 }
 
 async function readMetrics(
@@ -114,20 +89,25 @@ export async function runLoadTask(
 ): Promise<number> {
   const say = (line: LoadLine) => print(`${encode(line)}\n`)
   try {
-    const { url, model, protocol, protocolOptions, payload, slo, way, answers, metrics, ...work } =
-      decode(text) as LoadTask
-    const speaking = protocolFor(protocol, {
-      ...protocolOptions,
-      headers: { ...protocolOptions.headers, ...way?.headers },
-    })
-    const target =
-      way === undefined
-        ? await speaking.prepare(url, model, payload, signal)
-        : await untilServing({ protocol: speaking, url, model, payload }, wayMs, signal).catch(
-            (error: unknown) => {
-              throw wayClosed(error, way.name)
-            },
-          )
+    const {
+      url,
+      model,
+      protocol,
+      protocolOptions,
+      payload,
+      slo,
+      throughService,
+      answers,
+      metrics,
+      ...work
+    } = decode(text) as LoadTask
+    const speaking = protocolFor(protocol, protocolOptions)
+    const endpoint = { protocol: speaking, url, model, payload }
+    const target = throughService
+      ? await untilServing(endpoint, serviceReadyMs, signal).catch((error: unknown) => {
+          throw serviceUnreached(error)
+        })
+      : await speaking.prepare(url, model, payload, signal)
     const check =
       answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
     const sample = check && {
@@ -140,19 +120,7 @@ export async function runLoadTask(
       signal,
       onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }),
     }
-    const measured = await doWork(work, place)
-    // A confirmation is of what a trial has told of already.
-    const direct =
-      way && work.measure.kind === 'capacity' ? protocolFor(protocol, protocolOptions) : undefined
-    const measurement = direct
-      ? await withDetour(
-          measured,
-          way!,
-          target,
-          direct.prepare(way!.directUrl, model, payload, signal),
-          signal,
-        )
-      : measured
+    const measurement = await doWork(work, place)
     const answersDiffer = await check?.fault()
     if (answersDiffer !== undefined) say({ answersDiffer })
     else say({ measurement: await readMetrics(measurement, metrics, target, signal) })

@@ -83,7 +83,7 @@ test('the Role of deploy/base grants what a run with everything in it asks for, 
       image: 'i',
       pod: { spec: { containers: [container] } },
       gpuScheme: 'dra',
-      through: { gateway: 'http://gw', parent: { name: 'g' } },
+      through: 'service',
       loadFrom: 'cluster',
     },
     space: { cpuCores: [1], gpu: ['T4'] },
@@ -115,7 +115,7 @@ test('the Role of deploy/base grants what a run with everything in it asks for, 
     'core configmaps get',
     'core configmaps list',
     'coordination.k8s.io leases list',
-    'core pods/portforward get', // kubernetes.mesh
+    'core pods/portforward get', // loadFrom: port-forward
     'core pods/portforward create',
     'metrics.k8s.io pods get', // where there is a metrics server
     'resource.k8s.io resourceclaimtemplates get',

@@ -15,7 +15,6 @@ import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
 import type { AnswerRules } from '../../trials/launchers/checked-answers.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import type { Mesh, Through } from '../../trials/launchers/kubernetes/through.ts'
 import type { MachineCores } from '../../trials/launchers/simulated/cpu-stage.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
@@ -78,10 +77,8 @@ export interface KubernetesSpec {
   readonly image?: string
   /** Where load comes from, default 'cluster'. */
   readonly loadFrom?: LoadOrigin
-  /** By which way load takes to predictors, default 'pod', in a mesh 'service'. */
-  readonly through?: 'pod' | Through
-  /** Whose sidecars predictors and load generators get. */
-  readonly mesh?: Mesh
+  /** Where load goes: to the pod's own address (default), or a Service of each trial. */
+  readonly through?: 'pod' | 'service'
   /** How long a pod without a place waits for a node, whatever the autoscaler says. */
   readonly scaleUpTimeoutMs?: number
   /** Nodes whose GPUs are cut before the first trial, and into which layout of the MIG manager. */

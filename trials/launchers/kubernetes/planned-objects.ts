@@ -26,7 +26,7 @@ import { withPodSecrets } from './pod-secrets.ts'
 import type { UsageSource } from './pod-usage.ts'
 import type { Reach } from './reach.ts'
 import type { StartPatience } from './start.ts'
-import { type Through, trialRoute, trialService } from './through.ts'
+import { trialService } from './trial-service.ts'
 
 export interface KubernetesLauncherOptions {
   readonly api: Api
@@ -70,8 +70,8 @@ export interface KubernetesLauncherOptions {
    */
   readonly podDeadlineS?: number
   readonly patience?: Partial<StartPatience>
-  /** By which way load takes; absent: to the pod's own address. */
-  readonly through?: Through
+  /** Load goes through a Service of each trial; absent: to the pod's own address. */
+  readonly throughService?: true
   /** What the Job that owns the experiment's objects is made like. */
   readonly lease?: Partial<Omit<LeaseOptions, 'api' | 'experimentId'>>
 }
@@ -83,8 +83,8 @@ export interface TrialObjects {
   /** With GPUs by DRA: what the pod claims, and the template that its claim is made from. */
   readonly claim?: DeviceClaim
   readonly claimTemplate?: Json
-  /** Where load takes a way: what it leads over, the Service first. */
-  readonly way?: readonly Json[]
+  /** Where load goes through one. */
+  readonly service?: Json
 }
 
 /** @throws InfeasibleError where no GPU can be asked for so; LaunchError where the space asks for what there is not */
@@ -119,27 +119,18 @@ export function plannedObjects(
   })
   const objects = {
     ...withPodSecrets(whole, metadata),
-    ...wayObjects(options, { name, labels, owner, port: options.port }),
+    ...(options.throughService && {
+      service: trialService(
+        { name, labels, owner, port: options.port },
+        protocolTable[options.protocol.name as ProtocolName].transport,
+      ),
+    }),
   }
   if (gpu.claim === undefined) return objects
   return {
     ...objects,
     claim: gpu.claim,
     claimTemplate: claimTemplate(gpu.claim, metadata, options.draVersion),
-  }
-}
-
-function wayObjects(
-  { through, protocol, api }: KubernetesLauncherOptions,
-  of: Parameters<typeof trialService>[0],
-): Pick<TrialObjects, 'way'> {
-  if (through === undefined) return {}
-  const route = trialRoute(through, of, api.namespace)
-  return {
-    way: [
-      trialService(of, protocolTable[protocol.name as ProtocolName].transport),
-      ...(route ? [route] : []),
-    ],
   }
 }
 

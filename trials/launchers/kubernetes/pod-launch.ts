@@ -26,15 +26,14 @@ import type { PodWatch } from './pod-watch.ts'
 import { wayTo } from './reach.ts'
 import { defaultStartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
-import { type Way, wayOf } from './through.ts'
 import {
   createClaimTemplate,
   createPod,
   createSecret,
-  createWay,
+  createService,
   removePod,
-  wayKind,
 } from './trial-objects.ts'
+import { serviceUrl } from './trial-service.ts'
 
 /** A predictor in a pod, and where the cluster has it. */
 export interface PodPredictor extends Predictor {
@@ -44,8 +43,8 @@ export interface PodPredictor extends Predictor {
     readonly port: number
     readonly node: string
     readonly trial: number
-    /** The way that load takes to it; absent: to its own address. */
-    readonly way?: Way
+    /** Of its Service, where load goes through one; absent: load goes to its own address. */
+    readonly serviceUrl?: string
   }
 }
 export const isPodPredictor = (predictor: Predictor): predictor is PodPredictor =>
@@ -110,7 +109,16 @@ export async function launchPod(
     }),
     restartUsage,
     died: followed.died(),
-    pod: { name: followed.name, ip, port, node, trial, way: wayTaken(options, followed.name) },
+    pod: {
+      name: followed.name,
+      ip,
+      port,
+      node,
+      trial,
+      ...(options.throughService && {
+        serviceUrl: serviceUrl(followed.name, options.api.namespace, port),
+      }),
+    },
     stop: () => {
       followed.stop()
       return cleanup.run()
@@ -145,9 +153,9 @@ async function makePod({
     cleanup.add(() => remove(api, { kind: 'secrets', name }))
     await createSecret(api, objects.secret, signal)
   }
-  for (const object of objects.way ?? []) {
-    cleanup.add(() => remove(api, { kind: wayKind(object), name }))
-    await createWay(api, object, signal)
+  if (objects.service) {
+    cleanup.add(() => remove(api, { kind: 'services', name }))
+    await createService(api, objects.service, signal)
   }
   // Before it is made: an answer may be lost on its way.
   cleanup.add(() => removePod(api, watch, name))
@@ -163,11 +171,6 @@ async function makePod({
   cleanup.add(() => followed.stop())
   return { followed, objects }
 }
-
-const wayTaken = (
-  { through, port, api }: KubernetesLauncherOptions,
-  service: string,
-): Way | undefined => through && wayOf(through, { service, namespace: api.namespace, port })
 
 async function untilItRuns(
   { shared, signal, onWaiting }: Launch,

@@ -4,7 +4,6 @@ import { LaunchError } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { draVersionOf } from './dra.ts'
 import { graceSeconds, labelNames, manager } from './manifests.ts'
-import { gatewayGroup } from './through.ts'
 
 const groups = {
   pods: '/api/v1',
@@ -17,13 +16,12 @@ export type Kind = keyof typeof groups | 'resourceclaimtemplates'
  * Made and removed by name, never listed: who may list Secrets may read all of a namespace, and of
  * the others what a killed tuner left goes with the Job that owns it.
  */
-type Removable = Kind | 'secrets' | 'services' | 'httproutes'
+type Removable = Kind | 'secrets' | 'services'
 
 /** Where objects of a kind are; undefined: the server has no such kind. */
-export async function pathOf(api: Api, kind: Removable): Promise<string | undefined> {
+async function pathOf(api: Api, kind: Removable): Promise<string | undefined> {
   if (kind === 'secrets' || kind === 'services')
     return `/api/v1/namespaces/${api.namespace}/${kind}`
-  if (kind === 'httproutes') return `/apis/${gatewayGroup}/namespaces/${api.namespace}/${kind}`
   if (kind !== 'resourceclaimtemplates')
     return `${groups[kind]}/namespaces/${api.namespace}/${kind}`
   const version = await draVersionOf(api)

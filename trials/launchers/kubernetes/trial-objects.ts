@@ -5,7 +5,6 @@ import { type Api, ApiError } from './api.ts'
 import { podRefused } from './failures.ts'
 import { graceSeconds, type Json } from './manifests.ts'
 import type { PodWatch } from './pod-watch.ts'
-import { pathOf } from './sweep.ts'
 
 /** Longer than a watch may be silent. */
 const removalMs = 20_000
@@ -24,31 +23,9 @@ export async function createClaimTemplate(
 export const createSecret = (api: Api, body: Json, signal: AbortSignal): Promise<unknown> =>
   api.request('POST', `/api/v1/namespaces/${api.namespace}/secrets`, { body, signal })
 
-/** Of an object that load is led over. */
-export const wayKind = ({ kind }: Json): 'services' | 'httproutes' =>
-  kind === 'Service' ? 'services' : 'httproutes'
-
-/** @throws LaunchError where the server has no such kind or it may not be made; ApiError */
-export async function createWay(api: Api, body: Json, signal: AbortSignal): Promise<void> {
-  const path = await pathOf(api, wayKind(body))
-  await api.request('POST', path!, { body, signal }).catch((error: unknown) => {
-    throw wayRefused(error, body)
-  })
-}
-
-/** In words of what the user wrote, where the server has no such kind or it may not be made. */
-export function wayRefused(error: unknown, { kind, apiVersion }: Json): unknown {
-  if (!(error instanceof ApiError) || (error.status !== 404 && error.status !== 403)) return error
-  if (error.status === 403)
-    return new LaunchError(error.message, error.hint, undefined, 'experiment')
-  const hint = 'install the CRDs of the Gateway API, or leave `parent` of kubernetes.through out'
-  return new LaunchError(
-    `the API server has no ${kind} (${apiVersion})`,
-    hint,
-    undefined,
-    'experiment',
-  )
-}
+/** @throws ApiError */
+export const createService = (api: Api, body: Json, signal: AbortSignal): Promise<unknown> =>
+  api.request('POST', `/api/v1/namespaces/${api.namespace}/services`, { body, signal })
 
 /** Makes a ConfigMap, unless one of that name is there. */
 export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal): Promise<void> {

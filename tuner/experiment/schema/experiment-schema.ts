@@ -10,7 +10,6 @@ import { defaultKind, kindsAsking, objectiveKinds } from '../../../search/object
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { draSharings } from '../../../trials/launchers/kubernetes/dra.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { meshes } from '../../../trials/launchers/kubernetes/through.ts'
 import { providerNames } from '../../../trials/prices/providers.ts'
 import { parseShorthand, type Values } from '../flags/shorthand.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from '../names.ts'
@@ -339,40 +338,9 @@ export const experimentFileSchema = z.strictObject({
           'cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses',
         ),
       through: z
-        .union(
-          [
-            z.literal('pod'),
-            z.literal('service'),
-            z.strictObject({
-              gateway: text('a URL').describe(
-                "the gateway's address as pods call it; ${service} and ${namespace} stand for the trial's own",
-              ),
-              headers: z
-                .record(z.string(), z.string(), { error: 'expected name: value pairs' })
-                .optional()
-                .describe('of every request, `host` among them, with the same placeholders'),
-              parent: z
-                .strictObject({
-                  name: text('a name'),
-                  namespace: text('a namespace').optional(),
-                  sectionName: text('a name').optional(),
-                })
-                .optional()
-                .describe(
-                  'a Gateway (gateway.networking.k8s.io) that an HTTPRoute of each trial hangs on',
-                ),
-            }),
-          ],
-          { error: 'expected pod, service, or {gateway: URL, ...}' },
-        )
+        .enum(['pod', 'service'], { error: 'expected pod or service' })
         .optional()
-        .describe(
-          "by which way load takes to a predictor: its pod's address (default), a Service of each trial (default in a mesh), or a gateway before it; what the way adds to the latency is told",
-        ),
-      mesh: z
-        .enum(meshes)
-        .optional()
-        .describe("predictors and load generators get that mesh's sidecar"),
+        .describe("where load goes: the pod's address (default), or a Service of each trial"),
       scaleUpTimeout: duration
         .optional()
         .describe(

@@ -27,13 +27,8 @@ test('a pod with an image is the predictor; one without is laid over the built-i
   })
 })
 
-test('a way that leads to each trial is taken as it is written', () => {
-  const through = { gateway: 'http://gw', headers: { host: '${service}.example' } }
-  expect(load({ through }).kubernetes).toEqual({ through })
-  expect(load({ through: 'service', mesh: 'istio' }).kubernetes).toEqual({
-    through: 'service',
-    mesh: 'istio',
-  })
+test('load goes through a Service of each trial where the file says so', () => {
+  expect(load({ through: 'service' }).kubernetes).toEqual({ through: 'service' })
 })
 
 test.each([
@@ -55,12 +50,7 @@ test.each([
     { through: 'service', loadFrom: 'port-forward' },
     /kubernetes.through with loadFrom port-forward.*leave loadFrom out/s,
   ],
-  [{ through: { gateway: 'gw' } }, /'gw' is no URL/],
-  [
-    { through: { gateway: 'http://gw' } },
-    /cannot know which trial is meant.*parent: \{name, namespace\}/s,
-  ],
-  [{ through: 'mesh' }, /expected pod, service, or \{gateway: URL/],
+  [{ through: 'mesh' }, /expected pod or service/],
 ])('%j is an error with its place and what to do', (kubernetes, message) => {
   expect(() => load(kubernetes)).toThrow(message)
 })

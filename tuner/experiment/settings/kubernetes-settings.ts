@@ -1,7 +1,6 @@
 /** The cluster part of an experiment: the pod template and which of its containers is tuned. */
 import type { SearchSpace } from '../../../search/types.ts'
 import { builtinContainer, loadContainer } from '../../../trials/launchers/kubernetes/manifests.ts'
-import { tellsTrialsApart } from '../../../trials/launchers/kubernetes/through.ts'
 import type { Context } from '../context.ts'
 import { defaults } from '../names.ts'
 import { serverUrlOf } from '../server-urls.ts'
@@ -60,35 +59,16 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
   return { ...given, container, port: typeof port === 'number' ? port : undefined }
 }
 
-/**
- * A way beside the pod's own address is taken from inside the cluster, and has to lead to one trial
- * among several.
- */
+/** Outside the cluster a Service's name is unknown. */
 function checkThrough(
   { through, loadFrom = 'cluster' }: Pick<KubernetesSpec, 'through' | 'loadFrom'>,
   report: Context['report'],
 ): void {
-  if (through === undefined || through === 'pod') return
-  const at = ['kubernetes', 'through']
-  if (loadFrom !== 'cluster')
+  if (through === 'service' && loadFrom !== 'cluster')
     report(
-      at,
-      `kubernetes.through with loadFrom ${loadFrom}: from outside the cluster nobody takes that way`,
+      ['kubernetes', 'through'],
+      `kubernetes.through with loadFrom ${loadFrom}: a Service is reached from inside the cluster alone`,
       'leave loadFrom out',
-    )
-  if (through === 'service') return
-  const url = through.gateway.replaceAll('${service}', 's').replaceAll('${namespace}', 'n')
-  if (!URL.canParse(url) || !['http:', 'https:'].includes(new URL(url).protocol))
-    report(
-      [...at, 'gateway'],
-      `kubernetes.through.gateway: '${through.gateway}' is no URL`,
-      "e.g. 'http://gateway.istio-system.svc'",
-    )
-  else if (!tellsTrialsApart(through))
-    report(
-      at,
-      'kubernetes.through: the gateway cannot know which trial is meant',
-      "name the Gateway that routes hang on (parent: {name, namespace}), or put '${service}' into its URL or a header",
     )
 }
 

@@ -23,7 +23,6 @@ const kinds = [
   'resourceslices',
   'deviceclasses',
   'services',
-  'httproutes',
 ] as const
 type Kind = (typeof kinds)[number]
 interface Stored {

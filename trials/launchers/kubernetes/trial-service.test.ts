@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest'
+import { checkManifests } from '../../../reports/specs/validate.contract.ts'
+import { labelsOf } from './manifests.ts'
+import { serviceUrl, trialService } from './trial-service.ts'
+
+test('a Service is called by its name, and selects the pod of its trial alone', () => {
+  const name = 'tune-e-3-abc'
+  expect(serviceUrl(name, 'serving', 8000)).toBe('http://tune-e-3-abc.serving.svc:8000')
+  const labels = labelsOf('e', 'predictor', 3)
+  const service = trialService({ name, labels, owner: { name: 'o', uid: 'u' }, port: 8000 }, 'http')
+  expect(checkManifests(JSON.stringify(service)).problems).toEqual([])
+  expect(service.spec).toMatchObject({
+    selector: { 'tune/experiment': 'e', 'tune/trial': '3', 'tune/role': 'predictor' },
+    ports: [{ name: 'http', port: 8000, appProtocol: 'http' }],
+  })
+})
