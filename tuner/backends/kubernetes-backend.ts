@@ -1,17 +1,12 @@
 /** Predictors as pods of a cluster, under load from inside it or from here. */
 import { join } from 'node:path'
 import { builtinImage, builtinImageFor } from '../../trials/launchers/builtin-image.ts'
-import { type Api, connect } from '../../trials/launchers/kubernetes/api.ts'
+import { connect } from '../../trials/launchers/kubernetes/api.ts'
 import {
   createKubernetesLauncher,
   type KubernetesLauncher,
 } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
-import { cutNodes } from '../../trials/launchers/kubernetes/mig-layout.ts'
-import {
-  type PayloadMap,
-  payloadFolder,
-  payloadMap,
-} from '../../trials/launchers/kubernetes/payload-map.ts'
+import { payloadFolder, payloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
 import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernetes/planned-objects.ts'
 import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
 import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
@@ -48,8 +43,8 @@ const startS = defaultStartPatience.startMs / 1000
 const loadDeadlineS = (loadSeconds: number) => Math.ceil(startS + 3 * loadSeconds + 60)
 
 /**
- * Connects, cuts the GPUs of nodes where the user wants it, holds the space to what the cluster
- * has, and has the API server check every object that trials will make, before the first of them.
+ * Connects, holds the space to what the cluster has, and has the API server check every object that
+ * trials will make, before the first of them.
  * @throws UserError for what cannot run on a cluster; ApiError, LaunchError for what the cluster
  * refuses
  */
@@ -62,38 +57,6 @@ export async function openKubernetes(
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
   const files = loadFrom === 'cluster' ? await payloadMap(experimentId, load.payload) : undefined
   const api = await connect(kubernetes.namespace)
-  if (kubernetes.configureMig === undefined)
-    return openOn(api, experiment, experimentId, template, files)
-  const cut = await cutNodes(api, kubernetes.configureMig)
-  const restore = async () => {
-    await cut.restore()
-    api.close()
-  }
-  const backend = await openOn(api, experiment, experimentId, template, files).catch(
-    async (error: unknown) => {
-      await restore()
-      throw error
-    },
-  )
-  return {
-    ...backend,
-    notices: [...cut.notices, ...backend.notices],
-    close: async () => {
-      await backend.close()
-      await restore()
-    },
-  }
-}
-
-async function openOn(
-  api: Api,
-  experiment: Experiment,
-  experimentId: string,
-  template: BuiltinTemplate | CommandTemplate,
-  files: PayloadMap | undefined,
-): Promise<KubernetesBackend> {
-  const { kubernetes = {} } = experiment
-  const loadFrom = kubernetes.loadFrom ?? 'cluster'
   const { space, notices, ...gpus } = await fitToCluster(api, experiment)
   const usageSource = await usageSourceOf(api)
   const options = launcherOptionsOf(experiment, template, experimentId)

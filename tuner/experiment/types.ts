@@ -81,8 +81,6 @@ export interface KubernetesSpec {
   readonly through?: 'pod' | 'service'
   /** How long a pod without a place waits for a node, whatever the autoscaler says. */
   readonly scaleUpTimeoutMs?: number
-  /** Nodes whose GPUs are cut before the first trial, and into which layout of the MIG manager. */
-  readonly configureMig?: Readonly<Record<string, string>>
   readonly gpuScheme?: GpuScheme
   /** How GPUs are claimed by dynamic resource allocation. */
   readonly dra?: DraOptions

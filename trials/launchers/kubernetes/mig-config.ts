@@ -8,9 +8,9 @@ import { migProfilesOf } from '../../devices/mig.ts'
 import { quantity } from './failures.ts'
 import { gpuOfProduct } from './gpu-names.ts'
 
-export const configLabel = 'nvidia.com/mig.config'
+const configLabel = 'nvidia.com/mig.config'
 /** What its manager says of it: pending, rebooting, success, failed. */
-export const stateLabel = 'nvidia.com/mig.config.state'
+const stateLabel = 'nvidia.com/mig.config.state'
 
 /**
  * What is wrong with the slices of nodes, a sentence for each; a custom layout of the user's own is
@@ -53,22 +53,10 @@ function gpuOf(labels: Labels) {
 }
 
 /** Why the GPUs of a node cannot be cut so; undefined: they can, or it is not known. */
-export function impossibleLayout(labels: Labels, layout: string): string | undefined {
+function impossibleLayout(labels: Labels, layout: string): string | undefined {
   const [profile, gpu] = [profileOf(layout), gpuOf(labels)]
   if (profile === undefined || gpu === undefined) return undefined
   const known = migProfilesOf(gpu).map((one) => one.name)
   if (known.includes(profile)) return undefined
   return `a ${gpu.name} has no such slice${known.length > 0 ? `; it has ${known.join(', ')}` : ''}`
-}
-
-/**
- * Whether the device plugin offers what a layout cuts, and no longer what was there before; of a
- * layout of the user's own nobody knows.
- */
-export function offersLayout({ metadata, status }: V1Node, layout: string): boolean {
-  const profile = profileOf(layout)
-  if (profile === undefined) return true
-  const has = (resource: string) => quantity(status?.allocatable?.[resource] ?? '0') > 0
-  const single = metadata?.labels?.['nvidia.com/gpu.product']?.endsWith(`-MIG-${profile}`)
-  return has(`nvidia.com/mig-${profile}`) || (single === true && has('nvidia.com/gpu'))
 }

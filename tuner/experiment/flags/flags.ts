@@ -148,12 +148,6 @@ export const experimentFlags: readonly Flag[] = [
     path: ['kubernetes', 'image'],
     what: 'backend kubernetes: image with `tune` as its entry point, the built-in predictor and load generator (default: tune-predictor:0.1.0, for trials on GPUs its build with CUDA)',
   },
-  {
-    flags: '--configure-mig <list>',
-    group: where,
-    path: ['kubernetes', 'configureMig'],
-    what: 'backend kubernetes: has the GPUs of these nodes cut for the run, node=layout: gpu-1=all-1g.5gb (default: no node is touched)',
-  },
   ...serverFlags,
 
   {

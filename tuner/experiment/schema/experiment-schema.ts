@@ -18,7 +18,6 @@ import { parseLengths } from '../settings/prompt-settings.ts'
 import { expectation, golden } from './answer-schema.ts'
 import { arrivals } from './arrivals-schema.ts'
 import { metrics } from './metric-schema.ts'
-import { migLayouts } from './mig-schema.ts'
 import { send } from './output-schema.ts'
 import { predictor } from './predictor-schema.ts'
 import { choice, count, duration, money, quantity, rate, share, text } from './schema-parts.ts'
@@ -346,7 +345,6 @@ export const experimentFileSchema = z.strictObject({
         .describe(
           'how long a pod without a place waits for a node, whatever the autoscaler says; default 10m while it says that it adds one',
         ),
-      configureMig: migLayouts.optional(),
       gpuScheme: z
         .enum(gpuSchemes)
         .optional()
