@@ -76,8 +76,6 @@ export interface PlanInput {
   readonly zones: number
   /** Between requests and replicas, and how old an autoscaler's rates are. */
   readonly surroundings: Surroundings
-  /** In place of the autoscaler's own: how long it lets replicas be that are not needed. */
-  readonly scaleDownSeconds?: number
   /** 0: the last one goes, too. */
   readonly minReplicas: number
   /** A fleet there is already: the trial and how many of it. */
@@ -306,20 +304,12 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
 }
 
 /** As given, at the pace that a spec sets. */
-function settingsOf(
-  unit: PlanUnit,
-  { headroom, minReplicas, scaleDownSeconds }: PlanInput,
-): HpaSettings {
-  const behaviour = behaviourOf(unit.measuredLaunchSeconds) ?? defaultBehaviour
-  const stabilizationWindowSeconds = scaleDownSeconds
+function settingsOf(unit: PlanUnit, { headroom, minReplicas }: PlanInput): HpaSettings {
   return {
     targetRps: unit.capacityRps * (1 - headroom),
     minReplicas,
     maxReplicas: Number.POSITIVE_INFINITY,
-    behaviour:
-      stabilizationWindowSeconds === undefined
-        ? behaviour
-        : { ...behaviour, scaleDown: { ...behaviour.scaleDown, stabilizationWindowSeconds } },
+    behaviour: behaviourOf(unit.measuredLaunchSeconds) ?? defaultBehaviour,
     counts: minReplicas === 0 ? 'came' : 'answered',
   }
 }

@@ -8,9 +8,8 @@ export function registerEstimate(program: Command): void {
       'predict the capacity of every configuration with its error, by the device model; nothing is run',
     )
     .option('--json', 'print JSON, every configuration')
-    .option('--top <rows>', 'configurations to show', '10')
   addExperimentOptions(command)
-  command.action(async (flags: FlagValues & { json?: boolean; top?: string }) => {
+  command.action(async (flags: FlagValues & { json?: boolean }) => {
     const { estimate } = await import('./run.ts')
     process.exitCode = await estimate(flags)
   })

@@ -24,9 +24,7 @@ import { loadPriceBook, problemOf } from '../../loop/problem.ts'
 import { table } from '../../render/columns.ts'
 
 /** The command. Returns the exit code. */
-export async function estimate(
-  flags: FlagValues & { json?: boolean; top?: string },
-): Promise<number> {
+export async function estimate(flags: FlagValues & { json?: boolean }): Promise<number> {
   const around = surroundings(await inspectMachine())
   const experiment = await withCalibration(
     loadExperiment({
@@ -42,13 +40,6 @@ export async function estimate(
       'estimate by another objective: --objective price-per-request',
       exitCodes.usage,
     )
-  const top = Number(flags.top ?? 10)
-  if (!(Number.isInteger(top) && top >= 1))
-    throw new UserError(
-      `--top: '${flags.top}' is not a number of rows`,
-      'give a whole number from 1',
-      exitCodes.usage,
-    )
   const problem = problemOf(
     experiment,
     await loadPriceBook(experiment.pricesPath, experiment.own.gpus),
@@ -58,12 +49,15 @@ export async function estimate(
   process.stdout.write(
     flags.json
       ? `${JSON.stringify(estimates, null, 2)}\n`
-      : `${lines(estimates, experiment, top).join('\n')}\n`,
+      : `${lines(estimates, experiment).join('\n')}\n`,
   )
   return estimates.rows.length > 0 ? exitCodes.ok : exitCodes.sloUnmet
 }
 
-function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: number): string[] {
+/** Rows of the table; --json prints every configuration. */
+const maxRows = 10
+
+function lines(estimates: EstimateTable, { objective, slo }: Experiment): string[] {
   const { rows, excluded, reasons, complete, caveat } = estimates
   const left = [
     excluded.sloUnattainable > 0
@@ -91,7 +85,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: nu
     ...table([
       ['', 'configuration', 'capacity', 'idle', 'bound by', 'cost', 'P(out of memory)'],
       ...rows
-        .slice(0, top)
+        .slice(0, maxRows)
         .map((row, i) => [
           `${i + 1}`,
           row.label,
@@ -102,7 +96,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment, top: nu
           row.outOfMemory < 0.001 ? '-' : percent(row.outOfMemory),
         ]),
     ]),
-    ...(rows.length > top ? [`... ${rows.length - top} more (--top N)`] : []),
+    ...(rows.length > maxRows ? [`... ${rows.length - maxRows} more (--json prints all)`] : []),
     '',
     ...tail,
   ]

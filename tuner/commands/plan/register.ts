@@ -40,10 +40,6 @@ export function registerPlan(program: Command): void {
       '30s',
     )
     .option(
-      '--scale-down <time>',
-      'how long the autoscaler leaves replicas that are not needed (default: as the spec sets it)',
-    )
-    .option(
       '--min-replicas <n>',
       'least replicas of any fleet; 0: an autoscaler takes the last one, too',
       '1',

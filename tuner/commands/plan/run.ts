@@ -62,7 +62,6 @@ export interface PlanFlags {
   readonly startup?: string
   readonly node?: string
   readonly reaction: string
-  readonly scaleDown?: string
   readonly minReplicas: string
   readonly prices: readonly string[]
   readonly committed?: string
@@ -120,7 +119,6 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
       timeoutSeconds: reopened.experiment.load.timeoutMs / 1000,
       reactionSeconds: secondsOf(flags.reaction)!,
     },
-    scaleDownSeconds: secondsOf(flags.scaleDown),
     minReplicas: parseCount(flags.minReplicas, 0),
     existing: fleet,
   }

@@ -116,9 +116,7 @@ describe.concurrent('what it takes', () => {
 
   test('a file that is the whole request, and what would be sent of a form', async ({ box }) => {
     writeFileSync(join(box.folder, 'cat.jpg'), Buffer.from([0xff, 0xd8, 0xff, 0xe0, 0]))
-    expect((await profiled(box, '/picture', '--body-file', 'cat.jpg')).stderr).not.toContain(
-      'hint:',
-    )
+    expect((await profiled(box, '/picture', '--payload', 'cat.jpg')).stderr).not.toContain('hint:')
     const { stdout } = await box.run([
       'config',
       '--slo',

@@ -44,16 +44,11 @@ export interface ProfileFlags {
   readonly arrivals: string
   readonly duration: string
   readonly effort: string
-  readonly connections?: string
   readonly payload?: string
   readonly items?: string
   readonly inputTokens?: string
   readonly outputTokens?: string
-  readonly template?: string
-  /** Other names of `template`, `payload` and `insecureSkipVerify`. */
   readonly body?: string
-  readonly bodyFile?: string
-  readonly insecure?: boolean
   readonly contentType?: string
   readonly form?: readonly string[]
   readonly path?: string
@@ -86,13 +81,7 @@ export class FlagError extends Error {
 }
 
 /** Throws a FlagError. */
-export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 'onStep'> {
-  const flags = {
-    ...given,
-    template: given.template ?? given.body,
-    payload: given.payload ?? given.bodyFile,
-    insecureSkipVerify: given.insecureSkipVerify ?? given.insecure,
-  }
+export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 'onStep'> {
   const problems: Problem[] = []
   const read = <T>(flag: string, parse: () => T): T | undefined => {
     try {
@@ -148,11 +137,7 @@ export function readFlags(given: ProfileFlags): Omit<ProfileOptions, 'signal' | 
     arrivals: arrivals?.arrivals,
     durationS: read('duration', () => parseDurationMs(flags.duration) / 1000),
     effort: oneOf('effort', flags.effort, Object.keys(efforts) as (keyof typeof efforts)[]),
-    connections:
-      flags.connections === undefined
-        ? undefined
-        : read('connections', () => parseCount(flags.connections!, 1)),
-    template: flags.template,
+    template: flags.body,
     contentType: flags.contentType,
     form: read(flags.form === undefined ? 'body' : 'form', () => readForm(flags)),
     path: flags.path,
@@ -229,19 +214,15 @@ function readPayload(
 }
 
 /** @throws PayloadError for what cannot be filled in */
-function readForm({
-  form,
-  template,
-  contentType,
-}: ProfileFlags): Record<string, string> | undefined {
+function readForm({ form, body, contentType }: ProfileFlags): Record<string, string> | undefined {
   const fields =
     form &&
     Object.fromEntries(
       form.map((text) => [text.split('=', 1)[0]!, text.slice(text.indexOf('=') + 1)]),
     )
-  if (fields && (template !== undefined || contentType !== undefined))
+  if (fields && (body !== undefined || contentType !== undefined))
     throw new Error('a form beside a body: keep one of the two')
-  const fault = requestFault({ template, contentType, form: fields })
+  const fault = requestFault({ template: body, contentType, form: fields })
   if (fault) throw new PayloadError(fault.what, fault.hint)
   return fields
 }

@@ -105,7 +105,6 @@ test('every wrong flag is named at once', () => {
     header: ['nonsense'],
     effort: 'huge',
     protocol: 'grpc',
-    connections: '0',
     payload: 'none.jsonl',
     insecureSkipVerify: true,
   }
@@ -116,7 +115,6 @@ test('every wrong flag is named at once', () => {
     expect(error).toBeInstanceOf(FlagError)
     expect((error as FlagError).problems.map((p) => p.where).sort()).toEqual([
       '--arrivals',
-      '--connections',
       '--effort',
       '--header',
       '--insecure-skip-verify',

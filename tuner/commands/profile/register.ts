@@ -38,10 +38,9 @@ export function registerProfile(program: Command): void {
       'of the search: quick (3 s), standard (12 s) or thorough (90 s)',
       'standard',
     )
-    .option('--connections <n>', 'most connections of the open loads (default: 512)')
     .option(
       '--payload <path>',
-      'request bodies: JSON Lines, .txt (one text a line), a folder of pictures or conversations (ShareGPT) (default: made from what the server says of the model)',
+      'request bodies: JSON Lines, .txt (one text a line), a folder of pictures, conversations (ShareGPT), or one file that is the whole request, e.g. clip.wav (default: made from what the server says of the model)',
     )
     .option(
       '--items <numbers>',
@@ -56,21 +55,16 @@ export function registerProfile(program: Command): void {
       'openai: of an answer, likewise (default: lognormal:160,0.7)',
     )
     .option(
-      '--template <json>',
+      '--body <json>',
       'body for --protocol json, with {{text}}, {{image}} and {{int}} filled in, or {{texts}}, ... as lists',
     )
-    .option('--body <json>', 'another name of --template')
     .option(
       '--content-type <type>',
-      "of --body or --body-file, e.g. image/jpeg with --body '{{image}}' (default: application/json; of a file by its name)",
+      "of --body, or of a --payload that is one whole request, e.g. image/jpeg with --body '{{image}}' (default: application/json; of a file by its name)",
     )
     .option(
       '--form <name=value...>',
       "fields of multipart/form-data in place of --body, e.g. 'file={{image}}'",
-    )
-    .option(
-      '--body-file <file>',
-      'another name of --payload: one file that is the whole request, e.g. image.jpg',
     )
     .option('--path <path>', "path of the inference call (default: the protocol's)")
     .option(
@@ -84,7 +78,6 @@ export function registerProfile(program: Command): void {
     )
     .option('--key <file>', 'the key of --cert, PEM, not encrypted')
     .option('--insecure-skip-verify', 'https and grpcs: take any certificate for good')
-    .option('--insecure', 'another name of --insecure-skip-verify')
     .option('--timeout <time>', 'deadline of a request (default: 10s, of a streamed answer 2m)')
     .option('--http2', 'HTTP/2: over TLS by ALPN, over plain TCP by prior knowledge')
     .option('--seed <n>', 'seed of arrivals and payload', '1')

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { defaults } from '../../experiment/names.ts'
 import type { ReplayFlags } from './run.ts'
@@ -14,7 +14,6 @@ export function registerReplay(program: Command): void {
       '[files...]',
       'a CSV table that --task explains; or results of Model Analyzer, perf_analyzer, GuideLLM or AIPerf (CSV, JSON), one file or one for each configuration',
     )
-    .addOption(new Option('--table <file>', 'the same as a file').hideHelp())
     .option(
       '--task <file>',
       'JSON or YAML that says what the columns of a table mean (docs/replay.md)',

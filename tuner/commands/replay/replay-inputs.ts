@@ -16,15 +16,13 @@ import { parseMoney, parsePercentile, parseShare } from '../../experiment/units.
 import { givenText } from '../../given-file.ts'
 
 export interface InputFlags {
-  readonly table?: string
   readonly task?: string
   readonly slo?: string
   readonly pricePerHour?: string
 }
 
 export function readRecording(files: readonly string[], flags: InputFlags): Recording {
-  const given = [...files, ...(flags.table === undefined ? [] : [flags.table])]
-  return flags.task === undefined ? fromTools(given, flags) : fromTask(given, flags.task, flags)
+  return flags.task === undefined ? fromTools(files, flags) : fromTask(files, flags.task, flags)
 }
 
 const source = (file: string, flag: string) => ({

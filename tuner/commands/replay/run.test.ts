@@ -37,7 +37,6 @@ describe('tune replay', () => {
   test('recommends the cheapest recorded configuration within the constraint', async () => {
     const { code, stdout } = await tune.run(box, [
       'replay',
-      '--table',
       'runs.csv',
       '--task',
       'task.json',
@@ -57,13 +56,7 @@ describe('tune replay', () => {
       join(box.folder, 'tight.json'),
       JSON.stringify({ ...task, constraint: { metric: 'latencyMs', max: 1 } }),
     )
-    const { code, stdout } = await tune.run(box, [
-      'replay',
-      '--table',
-      'runs.csv',
-      '--task',
-      'tight.json',
-    ])
+    const { code, stdout } = await tune.run(box, ['replay', 'runs.csv', '--task', 'tight.json'])
     expect(code).toBe(3)
     expect(stdout).toContain('latencyMs <= 1')
   })
@@ -87,7 +80,6 @@ describe('tune replay', () => {
     writeFileSync(join(box.folder, 'task-bad.json'), JSON.stringify(badTask, null, 1))
     const { code, stderr } = await tune.run(box, [
       'replay',
-      '--table',
       'runs-bad.csv',
       '--task',
       'task-bad.json',
@@ -162,7 +154,6 @@ describe('tune replay', () => {
     )
     const { code, stdout } = await tune.run(box, [
       'replay',
-      '--table',
       'metrics.csv',
       '--slo',
       '30ms',

@@ -14,7 +14,6 @@ const asked = [
   '--health-path',
   '--header',
   '--body',
-  '--template',
   '--expect',
   '--http2',
   '--ca',

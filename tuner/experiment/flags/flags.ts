@@ -213,14 +213,7 @@ export const experimentFlags: readonly Flag[] = [
     group: load,
     path: ['load', 'payload'],
     parts: (text) => ({ file: text }),
-    what: 'request bodies: JSON Lines, .txt (one text a line), a folder of pictures or conversations (ShareGPT) (default: generated for the model)',
-  },
-  {
-    flags: '--body-file <file>',
-    group: load,
-    path: ['load', 'payload'],
-    parts: (text) => ({ file: text }),
-    what: 'another name of --payload: one file that is the whole request, e.g. image.jpg, clip.wav, request.json',
+    what: 'request bodies: JSON Lines, .txt (one text a line), a folder of pictures, conversations (ShareGPT), or one file that is the whole request, e.g. clip.wav (default: generated for the model)',
   },
   {
     flags: '--items <numbers>',

@@ -74,16 +74,10 @@ export const serverFlags: readonly Flag[] = [
     what: 'request body for --protocol json, with {{text}}, {{image}} and {{int}} filled in (default: {"text": "{{text}}"})',
   },
   {
-    flags: '--template <json>',
-    group,
-    path: ['predictor', 'body'],
-    what: 'another name of --body',
-  },
-  {
     flags: '--content-type <type>',
     group,
     path: ['predictor', 'contentType'],
-    what: "of --body or --body-file, e.g. image/jpeg with --body '{{image}}' (default: application/json; of a file by its name)",
+    what: "of --body, or of a --payload that is one whole request, e.g. image/jpeg with --body '{{image}}' (default: application/json; of a file by its name)",
   },
   {
     flags: '--form <name=value>',
@@ -130,13 +124,6 @@ export const serverFlags: readonly Flag[] = [
     path: ['predictor', 'insecureSkipVerify'],
     value: true,
     what: '--url, https and grpcs: takes any certificate for good',
-  },
-  {
-    flags: '--insecure',
-    group,
-    path: ['predictor', 'insecureSkipVerify'],
-    value: true,
-    what: 'another name of --insecure-skip-verify',
   },
   {
     flags: '--env <name=value>',
