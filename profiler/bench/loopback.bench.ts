@@ -1,5 +1,6 @@
 /**
- * How true the load generator is on this machine: `npm run bench:loopback`, about 100 s. Best on a
+ * How true the load generator is on this machine: `npm run bench:loopback`, about 100 s (then
+ * streams.bench.ts). Best on a
  * machine that does nothing else. Servers on loopback with known latencies, seen by the open loop,
  * the closed loop, where they are to be had wrk, and a plain open-loop client in C (plain-client.c)
  * that shares no code with the generator. They take turns: what disturbs the machine disturbs all

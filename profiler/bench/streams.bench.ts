@@ -1,7 +1,7 @@
 /**
  * TTFT and TPOT of the load generator beside those of a plain client that shares no code with it
- * (plain-stream-client.mjs), and beside what the server was told to do: `npm run bench:streams`,
- * about half a minute. Best on a machine that does nothing else. Both send the same requests at
+ * (plain-stream-client.mjs), and beside what the server was told to do: the second half
+ * of `npm run bench:loopback`, about half a minute. Best on a machine that does nothing else. Both send the same requests at
  * once. Prints p50, p90 and p99, and exits with 1 where they are further apart than 5 % and 1 ms;
  * windows that the machine disturbed are marked, and say nothing.
  */

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:suggest`: CPU milliseconds of one suggestion by the default sampler, and of asking
+ * `node --import tsx search/bench/suggest.bench.ts`: CPU milliseconds of one suggestion by the default sampler, and of asking
  * once whether to stop, by size of the space and number of trials; each after one trial more, so
  * that the fit is part of it.
  */

@@ -1,6 +1,6 @@
 /**
  * How fast a core of this machine is, for what the device model expects of CPUs: its costs are
- * those of one core (`npm run bench:cpu`, `npm run bench:inference`).
+ * those of one core (`npm run bench:predictor -- cpu`, and `-- inference`).
  */
 
 const side = 48

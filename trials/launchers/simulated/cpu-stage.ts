@@ -39,7 +39,7 @@ const loadMs = 0.06
 
 /**
  * The built-in predictor on one 2.x GHz server core near saturation, by the CPU time of its threads
- * (`npm run bench:cpu`): of a text 0.07 ms on the event loop and 0.04 ms elsewhere (128 tokens); of
+ * (`npm run bench:predictor -- cpu`): of a text 0.07 ms on the event loop and 0.04 ms elsewhere (128 tokens); of
  * a 640 × 480 JPEG 1 ms and 7 ms. For comparison, published tokenisers take 0.008 to 0.22 ms a text
  * (devices/tables/cpu-tokenizer.csv). Few requests at a time cost two to four times as much, for
  * threads then wake for each.

@@ -17,11 +17,11 @@ const onCoresMs = (
     sequenceLength,
     instances: 1,
   }).batchLatency(batch).ms
-/** What each request costs around its batch (`npm run bench:cpu`). */
+/** What each request costs around its batch (`npm run bench:predictor -- cpu`). */
 const handOverMs = 2.5
 
 /**
- * Medians of `npm run bench:inference` on a core of 2.x GHz; the last two models are not those that
+ * Medians of `npm run bench:predictor -- inference` on a core of 2.x GHz; the last two models are not those that
  * the constants were chosen on.
  */
 it.each([

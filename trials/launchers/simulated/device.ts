@@ -161,7 +161,7 @@ const serialBytesPerMs = 2.3e6
 const callMs = 0.2
 /**
  * Of each request, around its batch: in the process that it comes to, in that of the instance, and
- * between them; 2 to 3 ms (`npm run bench:cpu`).
+ * between them; 2 to 3 ms (`npm run bench:predictor -- cpu`).
  */
 const handOverMs = 2.5
 /** How far off such a time may be, two cases of three. */
@@ -170,7 +170,7 @@ export const cpuError = 0.4
 /**
  * Inference on the CPU itself: instances side by side, as many as cores unless said, each with its
  * part of them. Where that is several, part of the work is not divided among them (`npm run
- * bench:inference`).
+ * bench:predictor -- inference`).
  */
 function onCores(
   architecture: Architecture,

@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { chromium, type Page } from 'playwright-core'
 import { openReader } from '../../trials/store/index.ts'
-import { createDashboard } from './dashboard-server.ts'
-import { storeManyTrials } from './many-trials.contract.ts'
-import { around } from './samples.contract.ts'
+import { createDashboard } from '../dashboard/dashboard-server.ts'
+import { storeManyTrials } from '../dashboard/many-trials.contract.ts'
+import { around } from '../dashboard/samples.contract.ts'
 
 const count = Number(process.argv[2] ?? 100_000)
 const folder = mkdtempSync(join(tmpdir(), 'tune-bench-'))

@@ -1,59 +1,9 @@
-/**
- * npm run bench:predictor. Start-up, accuracy of the emulated device's time, and throughput with
- * the CPU cost of a request, of the built predictor where there is a build, else from sources.
- */
-import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
+/** Start-up, accuracy of the emulated device's time, throughput and CPU time of a request. */
 import autocannon from 'autocannon'
-import { processEntry } from '../../profiler/module-entry.ts'
-import { nodeFlags } from './node-flags.ts'
+import { isBuilt, startPredictor } from './started-predictor.ts'
 
-const built = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
-const entry = existsSync(built)
-  ? { path: built, execArgv: [] }
-  : processEntry('./main', import.meta.url)
-
-interface Started {
-  readonly url: string
-  readonly startMs: number
-  stop(): Promise<void>
-}
-
-async function start(...args: string[]): Promise<Started> {
-  const startedAt = performance.now()
-  const child = spawn(
-    process.execPath,
-    [
-      ...nodeFlags,
-      ...entry.execArgv,
-      entry.path,
-      '--engine',
-      'emulated',
-      '--gpu',
-      'T4',
-      '--precision',
-      'fp16',
-      '--port',
-      '0',
-      ...args,
-    ],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  )
-  const line = await new Promise<string>((resolve, reject) => {
-    child.stdout.once('data', (chunk) => resolve(String(chunk)))
-    child.once('exit', (code) => reject(new Error(`the predictor ended with ${code}`)))
-  })
-  const exit = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  return {
-    url: JSON.parse(line).url,
-    startMs: performance.now() - startedAt,
-    stop: () => {
-      child.kill('SIGTERM')
-      return exit
-    },
-  }
-}
+const startEmulated = (...args: readonly string[]) =>
+  startPredictor('--engine', 'emulated', '--gpu', 'T4', '--precision', 'fp16', ...args)
 
 const value = (metrics: string, name: string) =>
   Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(metrics)?.[1])
@@ -73,18 +23,18 @@ const median = (values: number[]) => values.sort((a, b) => a - b)[values.length 
 async function startUp(): Promise<void> {
   const times: number[] = []
   for (let i = 0; i < 5; i++) {
-    const { startMs, stop } = await start('--model', 'bert')
+    const { startMs, stop } = await startEmulated('--model', 'bert')
     times.push(startMs)
     await stop()
   }
   console.log(
-    `start to ready (${existsSync(built) ? 'build' : 'sources'}): median of 5 ${median(times).toFixed(0)} ms`,
+    `start to ready (${isBuilt ? 'build' : 'sources'}): median of 5 ${median(times).toFixed(0)} ms`,
   )
 }
 
 /** One request at a time: what a batch takes beyond the modelled time. */
 async function accuracy(model: string): Promise<void> {
-  const { url, stop } = await start('--model', model, '--max-delay-ms', '0')
+  const { url, stop } = await startEmulated('--model', model, '--max-delay-ms', '0')
   const late: number[] = []
   let [busy, compute] = [0, 0]
   for (let i = 0; i < 200; i++) {
@@ -107,7 +57,7 @@ async function accuracy(model: string): Promise<void> {
 }
 
 async function throughput(connections: number, ...args: string[]): Promise<void> {
-  const { url, stop } = await start('--model', 'bert-tiny', '--batch-size', '8', ...args)
+  const { url, stop } = await startEmulated('--model', 'bert-tiny', '--batch-size', '8', ...args)
   const load = (duration: number) =>
     autocannon({
       url: `${url}/v2/models/bert-tiny/infer`,
@@ -131,9 +81,11 @@ async function throughput(connections: number, ...args: string[]): Promise<void>
   )
 }
 
-await startUp()
-await accuracy('bert-tiny')
-await accuracy('bert-base')
-await throughput(16)
-await throughput(64)
-await throughput(64, '--cpu-cores', '2')
+export async function printServedRequests(): Promise<void> {
+  await startUp()
+  await accuracy('bert-tiny')
+  await accuracy('bert-base')
+  await throughput(16)
+  await throughput(64)
+  await throughput(64, '--cpu-cores', '2')
+}

@@ -1,13 +1,12 @@
 /**
- * `npm run bench:cpu` (Linux): CPU time of a request in each thread of the built predictor, texts
- * and photographs, from the kernel's own accounts: what `trials/launchers/simulated/cpu-stage.ts`
- * says of it. Then the same where it infers on a core, its instance's threads too: less what `npm
- * run bench:inference` says of the batch, it is what `trials/launchers/simulated/device.ts` has
- * around it.
+ * CPU time of a request in each thread of the predictor, texts and photographs, from the kernel's
+ * accounts (Linux): what `trials/launchers/simulated/cpu-stage.ts` says of it. Then the same where
+ * it infers on a core: less the batch's own time (engine-time.ts), that is what
+ * `trials/launchers/simulated/device.ts` has around it.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { HttpLoadGenerator, protocolFor } from '../../profiler/index.ts'
-import { withBuiltPredictor } from './built-predictor.ts'
+import { startPredictor } from './started-predictor.ts'
 
 /** CPU time of each thread, of its instances' processes too, ms, by thread id. */
 function threadsMs(pid: number): Map<number, number> {
@@ -35,8 +34,12 @@ async function measured(
   connections: number,
   engine = emulated,
 ): Promise<void> {
-  const settings = [...engine, '--model', model, ...args]
-  await withBuiltPredictor(settings, (url, pid) => measuredAt(url, pid, model, args, connections))
+  const { url, pid, stop } = await startPredictor(...engine, '--model', model, ...args)
+  try {
+    await measuredAt(url, pid, model, args, connections)
+  } finally {
+    await stop()
+  }
 }
 
 const emulated = ['--engine', 'emulated', '--gpu', 'H100', '--batch-size', '8']
@@ -79,17 +82,19 @@ async function measuredAt(
   }
 }
 
-await measured('bert-tiny', ['--cpu-cores', '1', '--sequence-length', '128'], 32)
-await measured('bert-tiny', ['--cpu-cores', '1', '--sequence-length', '512'], 32)
-await measured('bert-tiny', ['--cpu-cores', '2', '--sequence-length', '128'], 32)
-await measured('bert-tiny', ['--cpu-cores', '1', '--sequence-length', '128'], 4)
-await measured('mobilenet', ['--cpu-cores', '1'], 16)
-await measured('mobilenet', ['--cpu-cores', '2'], 16)
-for (const [model, batch, connections] of [
-  ['bert-tiny', '1', 1],
-  ['bert-tiny', '1', 4],
-  ['bert-tiny', '8', 8],
-  ['bert-mini', '1', 1],
-  ['bert-mini', '1', 4],
-] as const)
-  await measured(model, ['--cpu-cores', '1', '--batch-size', batch], connections, onCores)
+export async function printThreadTimes(): Promise<void> {
+  await measured('bert-tiny', ['--cpu-cores', '1', '--sequence-length', '128'], 32)
+  await measured('bert-tiny', ['--cpu-cores', '1', '--sequence-length', '512'], 32)
+  await measured('bert-tiny', ['--cpu-cores', '2', '--sequence-length', '128'], 32)
+  await measured('bert-tiny', ['--cpu-cores', '1', '--sequence-length', '128'], 4)
+  await measured('mobilenet', ['--cpu-cores', '1'], 16)
+  await measured('mobilenet', ['--cpu-cores', '2'], 16)
+  for (const [model, batch, connections] of [
+    ['bert-tiny', '1', 1],
+    ['bert-tiny', '1', 4],
+    ['bert-tiny', '8', 8],
+    ['bert-mini', '1', 1],
+    ['bert-mini', '1', 4],
+  ] as const)
+    await measured(model, ['--cpu-cores', '1', '--batch-size', batch], connections, onCores)
+}

@@ -4,8 +4,6 @@
  * for GPUs and models left out whole; with --tables, the committed model on tables it has not seen.
  */
 import { parseArgs } from 'node:util'
-import { closedFormLines } from '../launchers/simulated/testing/closed-form-lines.ts'
-import { languageServerLines } from '../launchers/simulated/testing/language-server-lines.ts'
 import {
   bareErrors,
   coefficientsFrom,
@@ -18,8 +16,8 @@ import {
   memoryOf,
   shareErrors,
   slowdownErrors,
-} from './calibration/coefficients-from.ts'
-import { isCompiled } from './calibration/fit-coefficients.ts'
+} from '../devices/calibration/coefficients-from.ts'
+import { isCompiled } from '../devices/calibration/fit-coefficients.ts'
 import {
   heldOut,
   heldOutTables,
@@ -27,16 +25,18 @@ import {
   publishedTables,
   readTables,
   type Tables,
-} from './calibration/published-tables.ts'
-import { type Coefficients, calibration } from './coefficients.ts'
+} from '../devices/calibration/published-tables.ts'
+import { type Coefficients, calibration } from '../devices/coefficients.ts'
 import {
   type Foretold,
   foretoldFrameworks,
   foretoldLlmServers,
   foretoldProcesses,
   foretoldShortages,
-} from './testing/anchored-tables.ts'
-import { coverageOf, statedErrors } from './testing/stated-errors.ts'
+} from '../devices/testing/anchored-tables.ts'
+import { coverageOf, statedErrors } from '../devices/testing/stated-errors.ts'
+import { closedFormLines } from '../launchers/simulated/testing/closed-form-lines.ts'
+import { languageServerLines } from '../launchers/simulated/testing/language-server-lines.ts'
 
 const { values: options } = parseArgs({
   options: { tables: { type: 'string' }, llm: { type: 'boolean', default: false } },
