@@ -45,6 +45,9 @@ export interface Decoder {
     readonly count: number
     readonly active: number
     readonly sharedIntermediate?: number
+    /** Layers without experts, of `denseIntermediate`. Default 0. */
+    readonly denseLayers?: number
+    readonly denseIntermediate?: number
   }
   /** How its file says that its weights are quantised: awq, gptq, fp8, mxfp4, ... */
   readonly quantizedBy?: string
@@ -248,7 +251,8 @@ export function parameterCount(architecture: Architecture): number {
     case 'decoder':
       return (
         architecture.vocabulary * architecture.hidden * (architecture.tiedEmbeddings ? 1 : 2) +
-        architecture.layers * decoderLayer(architecture)
+        architecture.layers * (attentionWeights(architecture) + 2 * architecture.hidden) +
+        feedForwardWeights(architecture)
       )
     case 'convnet':
       return convolutionsOf(architecture).reduce((sum, layer) => sum + layer.weights, 0)
@@ -257,22 +261,24 @@ export function parameterCount(architecture: Architecture): number {
   }
 }
 
-const decoderLayer = (a: Decoder) => attentionWeights(a) + feedForwardWeights(a) + 2 * a.hidden
-
 /** Of the projections of one layer of a decoder. */
 export const attentionWeights = (a: Decoder): number =>
   a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads)
 
 /**
- * Of the feed-forward part of one layer: gated, three products.
- * @param counted how many experts, all by default
+ * Of the feed-forward parts of all layers: gated, three products each.
+ * @param counted how many experts of a layer, all by default
  */
-export const feedForwardWeights = (
-  { hidden, intermediate, experts }: Decoder,
+export function feedForwardWeights(
+  { hidden, intermediate, experts, layers }: Decoder,
   counted = experts?.count ?? 1,
-): number =>
-  3 * hidden * (intermediate * counted + (experts?.sharedIntermediate ?? 0)) +
-  hidden * (experts?.count ?? 0)
+): number {
+  const { denseLayers = 0, denseIntermediate = intermediate } = experts ?? {}
+  const layerWithExperts =
+    3 * hidden * (intermediate * counted + (experts?.sharedIntermediate ?? 0)) +
+    hidden * (experts?.count ?? 0)
+  return (layers - denseLayers) * layerWithExperts + denseLayers * 3 * hidden * denseIntermediate
+}
 
 /** Numbers of keys and values that one token keeps in the cache. */
 export const kvElementsPerToken = (a: Decoder): number => 2 * a.layers * a.kvHeads * a.headSize

@@ -1,5 +1,5 @@
 import { Matrix, solve } from 'ml-matrix'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { architectureOf, type Decoder, parameterCount } from './architecture.ts'
 import { findGpu, type Gpu, gpuCatalogue } from './catalogue.ts'
 import { deviceLatencyMs, fits } from './device-model.ts'
@@ -144,7 +144,7 @@ test('a mixture of experts: Mixtral by its names, Qwen by its own; what a token 
 })
 
 test('experts that every token goes through count, as DeepSeek and GLM name them', () => {
-  // GLM-4.5-Air as published, 106 billion: one of its 46 layers is dense, which is left out here.
+  // GLM-4.5-Air as published, 106 billion: one of its 46 layers is dense.
   const air = parseArchitecture(
     JSON.stringify({
       model_type: 'glm4_moe',
@@ -161,12 +161,23 @@ test('experts that every token goes through count, as DeepSeek and GLM name them
         intermediate_size: 10944,
         moe_intermediate_size: 1408,
       },
-      ...{ n_routed_experts: 128, n_shared_experts: 1, num_experts_per_tok: 8 },
+      ...{
+        n_routed_experts: 128,
+        n_shared_experts: 1,
+        num_experts_per_tok: 8,
+        first_k_dense_replace: 1,
+      },
     }),
     'config.json',
     'air',
   ) as Decoder
-  expect(air.experts).toEqual({ count: 128, active: 8, sharedIntermediate: 1408 })
+  expect(air.experts).toEqual({
+    count: 128,
+    active: 8,
+    sharedIntermediate: 1408,
+    denseLayers: 1,
+    denseIntermediate: 10944,
+  })
   expect(parameterCount(air) / 106e9).toBeCloseTo(1, 1)
 })
 
@@ -205,6 +216,89 @@ test('a model of texts and images is read by its language model; layers of other
   expect(() => read({ ...layers, layer_types: ['linear_attention', 'full_attention'] })).toThrow(
     /layer_types: layers of linear_attention/,
   )
+})
+
+describe('layers that are not all alike', () => {
+  const dimensions = {
+    hidden_size: 4096,
+    num_hidden_layers: 32,
+    num_attention_heads: 32,
+    num_key_value_heads: 8,
+    intermediate_size: 14336,
+    vocab_size: 65536,
+    max_position_embeddings: 262144,
+  }
+  const read = (more: Record<string, unknown>) =>
+    parseArchitecture(
+      JSON.stringify({ model_type: 'llama', ...dimensions, ...more }, null, 1),
+      'config.json',
+      'mine',
+    ) as Decoder
+
+  test.each([
+    ['Qwen3-Next', { full_attention_interval: 4 }, 'linear attention'],
+    ['Jamba', { attn_layer_period: 8, attn_layer_offset: 4, mamba_d_state: 16 }, 'hybrid model'],
+    ['Bamba', { attn_layer_indices: [9, 18, 27] }, 'hybrid model'],
+    ['MiniMax-Text-01', { attn_type_list: [0, 0, 1] }, 'hybrid model'],
+    ['LFM2', { full_attn_idxs: [2, 5], conv_L_cache: 3 }, 'convolution layers'],
+    ['Nemotron-H', { hybrid_override_pattern: 'M-M*-' }, 'state space layers'],
+    ['Zamba 2', { layers_block_type: ['mamba', 'hybrid'] }, 'state space layers'],
+    ['Falcon-H1', { mamba_d_ssm: 1536 }, 'state space layers'],
+    ['RecurrentGemma', { block_types: ['recurrent', 'attention'] }, 'recurrent'],
+    ['Kimi Linear', { linear_attn_config: { kda_layers: [1] } }, 'linear attention'],
+    ['Granite 4', { layer_types: ['mamba', 'attention'] }, 'layers of mamba'],
+    ['Nemotron-NAS', { block_configs: [{ attention: { no_op: true } }] }, 'different sizes'],
+    ['Gemma 3n', { num_kv_shared_layers: 15 }, 'share the cache'],
+  ])('%s is refused by the key that says so', (_, more, layers) => {
+    expect(() => read(more)).toThrow(
+      new RegExp(`config\\.json:\\d+: \\w+: .*${layers}.* not modelled`),
+    )
+  })
+
+  test('a model whose every layer is attention is read, whatever its file names', () => {
+    for (const more of [
+      { full_attention_interval: 1 },
+      { num_kv_shared_layers: 0, mamba_d_state: null, block_configs: [] },
+      { layer_types: ['attention', 'sliding_attention', 'full_attention'] },
+    ])
+      expect(read(more).layers).toBe(32)
+  })
+
+  test.each([
+    ['the first are dense', { first_k_dense_replace: 3 }, 3],
+    ['each second has experts', { decoder_sparse_step: 2 }, 16],
+    ['listed ones are dense', { mlp_only_layers: [0, 5] }, 2],
+    ['Llama 4: each second, and of a width of their own', { interleave_moe_layer_step: 2 }, 16],
+    ['DeepSeek: a frequency after the first', { first_k_dense_replace: 1, moe_layer_freq: 2 }, 17],
+    ['a list of which have experts', { moe_layer_freq: [0, ...Array(31).fill(1)] }, 1],
+    ['all have experts', { first_k_dense_replace: 0, decoder_sparse_step: 1 }, undefined],
+  ])('experts in some layers only: %s', (_, more, denseLayers) => {
+    const mixture = { num_experts: 16, num_experts_per_tok: 2, moe_intermediate_size: 1024 }
+    const { experts } = read({ ...mixture, ...more })
+    expect(experts?.denseLayers).toBe(denseLayers)
+    if (denseLayers !== undefined) expect(experts?.denseIntermediate).toBe(14336)
+  })
+
+  test('dense layers count with their own width', () => {
+    // Of 2 layers one is dense: 3·8·32 weights; the other has 4 experts of 3·8·16 and a router of 8·4.
+    const small = {
+      hidden_size: 8,
+      num_hidden_layers: 2,
+      num_attention_heads: 2,
+      num_key_value_heads: 2,
+    }
+    const model = read({
+      ...small,
+      vocab_size: 10,
+      intermediate_size: 32,
+      moe_intermediate_size: 16,
+      num_experts: 4,
+      num_experts_per_tok: 1,
+      first_k_dense_replace: 1,
+    })
+    const attentionAndNorms = 2 * (4 * 8 * 8 + 2 * 8)
+    expect(parameterCount(model)).toBe(2 * 10 * 8 + attentionAndNorms + 768 + 4 * 384 + 32)
+  })
 })
 
 test('a missing dimension is named', () => {

@@ -132,8 +132,16 @@ const architectureSchema = z
     kv_lora_rank: told(whole),
     compress_ratios: told(z.array(z.number())),
     layer_types: told(z.array(z.string())),
+    first_k_dense_replace: told(z.int()),
+    moe_layer_freq: told(z.union([z.int(), z.array(z.int())])),
+    decoder_sparse_step: told(z.int()),
+    mlp_only_layers: told(z.array(z.int())),
+    interleave_moe_layer_step: told(z.int()),
+    intermediate_size_mlp: told(whole),
     quantization_config: quantizationSchema,
   })
+  // Other keys are kept only to recognise layers that are not attention.
+  .loose()
   .superRefine((config, context) => {
     if (config.hidden_size % config.num_attention_heads !== 0 && config.head_dim === undefined)
       context.addIssue({
@@ -165,17 +173,70 @@ const architectureSchema = z
           message: 'attention over a compressed cache (MLA) is not modelled',
           input: config[path],
         })
-    const others = config.layer_types?.find(
-      (type) => !/^(full|sliding|chunked)_attention$/.test(type),
-    )
-    if (others !== undefined)
+    for (const { key, layers } of unmodelledLayers(config))
       context.addIssue({
         code: 'custom',
-        path: ['layer_types'],
-        message: `layers of ${others} are not modelled`,
-        input: others,
+        path: [key],
+        message: `${layers} are not modelled`,
+        input: config[key],
       })
   })
+
+/**
+ * Keys of published configurations whose presence says that some layers are not attention over a
+ * full cache, or that layers differ in size: Qwen3-Next, Jamba, Bamba, Zamba, Nemotron-H and -NAS,
+ * Granite 4, MiniMax, Kimi Linear, LFM2, RecurrentGemma, RWKV, Falcon-H1, Gemma 3n.
+ */
+const unmodelledKeys: readonly (readonly [key: RegExp, layers: string])[] = [
+  [
+    /^(full_attention_interval|linear_(attn_config|conv_.*|(key|value|num)_.*))$/,
+    'layers of linear attention',
+  ],
+  [
+    /^(attn_type_list|full_attn_idxs|attn_layer_(period|offset|indices))$/,
+    'layers without attention (hybrid model)',
+  ],
+  [
+    /^(mamba|ssm)_|^(state_size|time_step_rank|hybrid_(layer_ids|override_pattern)|mb_per_layer|layers_block_type|_?block_types?)$/,
+    'state space layers (Mamba, recurrent)',
+  ],
+  [
+    /^(conv_L_cache|conv_dim|lru_width|attention_hidden_size|rescale_every)$/,
+    'recurrent or convolution layers',
+  ],
+  [
+    /^(block_configs|num_key_value_heads_per_layer|num_query_heads_per_layer)$/,
+    'layers of different sizes',
+  ],
+  [/^num_kv_shared_layers$/, 'layers that share the cache of another'],
+]
+
+/**
+ * What of a configuration the device model cannot count, by the key that says so. A key with a
+ * value of nothing (null, false, 0, an empty list) says nothing, and a period of 1 means every layer.
+ */
+function unmodelledLayers(
+  config: Readonly<Record<string, unknown>>,
+): { readonly key: string; readonly layers: string }[] {
+  const types = config.layer_types as readonly string[] | undefined
+  const other = types?.find((type) => !/^((full|sliding|chunked)_)?attention$/.test(type))
+  if (other !== undefined) return [{ key: 'layer_types', layers: `layers of ${other}` }]
+  const isSaid = (value: unknown) =>
+    value !== undefined &&
+    value !== null &&
+    value !== false &&
+    value !== 0 &&
+    !(Array.isArray(value) && value.length === 0)
+  const everyLayer = ['full_attention_interval', 'attn_layer_period']
+  const found = Object.keys(config).flatMap((key) => {
+    const [, layers] = unmodelledKeys.find(([pattern]) => pattern.test(key)) ?? []
+    if (layers === undefined || !isSaid(config[key])) return []
+    if (everyLayer.includes(key) && config[key] === 1) return []
+    return [{ key, layers }]
+  })
+  // One sentence names the model's kind; a dozen keys of the same kind add nothing.
+  return found.filter(({ layers }, i) => found.findIndex((one) => one.layers === layers) === i)
+}
 /** A model of texts and images names that which generates so. */
 const nestedSchema = z.looseObject({
   text_config: z.looseObject({}).optional(),
@@ -194,6 +255,26 @@ function sharedOf(config: z.output<typeof architectureSchema>): {
     config.shared_expert_intermediate_size ??
     (config.n_shared_experts ?? 0) * (config.moe_intermediate_size ?? 0)
   return width > 0 ? { sharedIntermediate: width } : {}
+}
+
+/**
+ * Layers of a mixture of experts whose feed-forward part is an ordinary one: the first (DeepSeek,
+ * GLM), listed ones and all but each n-th (Qwen), all but each n-th (Llama 4).
+ */
+function countDenseLayers(config: z.output<typeof architectureSchema>): number {
+  const { moe_layer_freq: frequency, num_hidden_layers: layers } = config
+  const step =
+    config.decoder_sparse_step ??
+    config.interleave_moe_layer_step ??
+    (typeof frequency === 'number' ? frequency : 1)
+  const hasExperts = (layer: number): boolean =>
+    Array.isArray(frequency)
+      ? frequency[layer] !== 0
+      : layer >= (config.first_k_dense_replace ?? 0) &&
+        !config.mlp_only_layers?.includes(layer) &&
+        (layer + (typeof frequency === 'number' ? 0 : 1)) % Math.max(1, step) === 0
+  return Array.from({ length: layers }, (_, layer) => layer).filter((layer) => !hasExperts(layer))
+    .length
 }
 
 const encoderTypes = [
@@ -256,6 +337,7 @@ export function parseArchitecture(text: string, fileName: string, name: string):
       sharedLayers: config.model_type === 'albert',
     }
   const experts = expertsOf(config)
+  const denseLayers = experts === undefined ? 0 : countDenseLayers(config)
   const quantizedBy = (document.quantization_config ?? config.quantization_config)?.quant_method
   return {
     kind: 'decoder',
@@ -267,6 +349,10 @@ export function parseArchitecture(text: string, fileName: string, name: string):
         count: experts,
         active: config.num_experts_per_tok!,
         ...sharedOf(config),
+        ...(denseLayers > 0 && {
+          denseLayers,
+          denseIntermediate: config.intermediate_size_mlp ?? config.intermediate_size,
+        }),
       },
     }),
     kvHeads: config.num_key_value_heads ?? config.num_attention_heads,

@@ -192,11 +192,11 @@ const before = (generation: string, gpu: Gpu): boolean => {
  * as they are.
  */
 export const layerWeights = (a: Decoder): number =>
-  a.layers * (attentionWeights(a) + feedForwardWeights(a))
+  a.layers * attentionWeights(a) + feedForwardWeights(a)
 
 /** Of them those that a token is multiplied with. */
 const activeWeights = (a: Decoder): number =>
-  a.layers * (attentionWeights(a) + feedForwardWeights(a, a.experts?.active))
+  a.layers * attentionWeights(a) + feedForwardWeights(a, a.experts?.active)
 
 /**
  * Of them those that so many tokens read: experts are chosen evenly, and one that several choose is
@@ -206,8 +206,8 @@ function readWeights(a: Decoder, tokens: number): number {
   if (a.experts === undefined) return layerWeights(a)
   const { count, active } = a.experts
   return (
-    a.layers *
-    (attentionWeights(a) + feedForwardWeights(a, count * (1 - (1 - active / count) ** tokens)))
+    a.layers * attentionWeights(a) +
+    feedForwardWeights(a, count * (1 - (1 - active / count) ** tokens))
   )
 }
 
