@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { metricNames, metricOfText, metricText, readingOf, seriesValue } from './prometheus.ts'
+import {
+  hasMetric,
+  metricNames,
+  metricOfText,
+  metricText,
+  readingOf,
+  seriesValue,
+} from './prometheus.ts'
 
 const before = `# HELP queue_depth Requests that wait.
 # TYPE queue_depth gauge
@@ -58,6 +65,72 @@ test('a histogram that observed nothing says nothing', () => {
     readingOf({ name: 'wait_seconds' }, [[scrapes[0]!, { ...scrapes[0]!, atS: 12 }]]),
   ).toBeUndefined()
 })
+
+describe('a summary', () => {
+  const page = (sum: number, count: number, p50: string, p99: string) =>
+    `# TYPE request_us summary
+request_us{model="m",quantile="0.5"} ${p50}
+request_us{model="m",quantile="0.99"} ${p99}
+request_us_sum{model="m"} ${sum}
+request_us_count{model="m"} ${count}
+`
+  const looks = (...pages: string[]) => [pages.map((text, i) => ({ atS: i, text }))]
+  const read = (labels?: Record<string, string>, ...pages: string[]) =>
+    readingOf({ name: 'request_us', labels }, looks(...pages))
+  const [first, last] = [page(5000, 5, '900', '23340'), page(25000, 25, '1100', '23340')]
+
+  test('is the mean of what it observed in the window, whatever its quantiles say', () =>
+    expect([read(undefined, first, last), read({ model: 'm' }, first, last)]).toEqual([1000, 1000]))
+
+  test('a quantile that was named is that series', () =>
+    expect(read({ quantile: '0.5' }, first, last)).toBe(1000))
+
+  test('nothing observed is not known, and neither is a quantile of NaN', () => {
+    expect(read(undefined, first, first)).toBeUndefined()
+    const silent = page(0, 0, 'NaN', 'NaN')
+    expect(read({ quantile: '0.99' }, silent, silent)).toBeUndefined()
+  })
+
+  test('one of quantiles alone has no mean: the largest of its series would be another figure', () => {
+    const quantilesAlone = '# TYPE request_us summary\nrequest_us{quantile="0.5"} 7\n'
+    expect(read(undefined, quantilesAlone, quantilesAlone)).toBeUndefined()
+    expect(read({ quantile: '0.5' }, quantilesAlone, quantilesAlone)).toBe(7)
+  })
+
+  test('a server whose process was restarted meanwhile counts on from nothing', () =>
+    expect(read(undefined, first, page(2000, 1, '1', '1'))).toBe(2000))
+})
+
+test('a quantile of a histogram is that of what it observed in the window', () => {
+  const page = (counts: readonly number[]) =>
+    ['0.1', '0.5', '1', '+Inf'].map((le, i) => `wait_bucket{le="${le}"} ${counts[i]}\n`).join('')
+  const read = (quantile: string, first: number[], last: number[]) =>
+    readingOf({ name: 'wait', labels: { quantile } }, [
+      [first, last].map((counts, atS) => ({ atS, text: page(counts) })),
+    ])
+  // 10 in the window: 4 up to 0.1, 4 between 0.1 and 0.5, 2 between 0.5 and 1.
+  const [first, last] = [
+    [100, 100, 100, 100],
+    [104, 108, 110, 110],
+  ]
+  expect(read('0.5', first, last)).toBeCloseTo(0.2)
+  expect(read('0.9', first, last)).toBeCloseTo(0.75)
+  expect(read('0.5', first, first)).toBeUndefined()
+  expect(read('0.99', [0, 0, 0, 0], [0, 0, 0, 5])).toBe(1)
+})
+
+test.each([
+  ['a series', { name: 'depth' }, true],
+  ['what was observed', { name: 'wait' }, true],
+  ['a type of which nothing was counted yet', { name: 'errors_total' }, true],
+  ['other labels', { name: 'depth', labels: { m: 'b' } }, false],
+  ['another name', { name: 'dept' }, false],
+  ['a quantile of what has buckets', { name: 'wait', labels: { quantile: '0.9' } }, false],
+] as const)('whether a page has it: %s', (_, asked, has) =>
+  expect(
+    hasMetric(asked, '# TYPE errors_total counter\ndepth{m="a"} 1\nwait_sum 0\nwait_count 0\n'),
+  ).toBe(has),
+)
 
 describe('of several servers', () => {
   const page = (depth: number, tokens: number, sum: number, count: number) =>

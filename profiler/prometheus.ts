@@ -17,7 +17,7 @@ export interface AskedMetric {
 export interface MetricReading extends Pick<AskedMetric, 'name' | 'labels' | 'max'> {
   /**
    * A gauge's mean over the window, a counter's increase per second, a histogram's or summary's
-   * mean of what was observed in it.
+   * mean of what was observed in it. NaN: the server's page does not say.
    */
   readonly value: number
 }
@@ -91,8 +91,11 @@ function seriesIn(line: string): Series[] {
   const { name, labels, rest } = series
   const [value = '', time = '0', ...more] = rest.split(' # ', 1)[0]!.trim().split(/\s+/)
   if (value === '' || more.length > 0 || Number.isNaN(Number(time))) return []
-  return [{ name, labels, value: Number(value.replace(/^([+-]?)Inf$/i, '$1Infinity')) }]
+  return [{ name, labels, value: numberOf(value) }]
 }
+
+/** '+Inf', '-Inf', 'NaN' or a number as Prometheus writes them. */
+const numberOf = (text: string): number => Number(text.replace(/^([+-]?)Inf$/i, '$1Infinity'))
 
 const seriesOf = (text: string): Series[] => text.split('\n').flatMap(seriesIn)
 
@@ -128,6 +131,22 @@ export function metricOfText(text: string): Pick<AskedMetric, 'name' | 'labels'>
   return { name, ...(Object.keys(labels).length > 0 && { labels }) }
 }
 
+/**
+ * Whether a page has a metric, be it without a number yet: a series of that name and labels, what a
+ * histogram or summary observed, or a declared type of which there is no series yet.
+ */
+export function hasMetric(
+  { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
+  text: string,
+): boolean {
+  const { quantile, ...others } = labels
+  const parts = quantile === undefined ? [`${name}_sum`, `${name}_count`] : [`${name}_bucket`]
+  const series = seriesOf(text)
+  const named = series.filter((one) => one.name === name || parts.includes(one.name))
+  if (named.length === 0) return typeOf(text, name) !== undefined
+  return named.some((one) => labelsMatch(one, one.name === name ? labels : others))
+}
+
 /** Names that can be asked for. */
 export const metricNames = (text: string): string[] => [
   ...new Set(seriesOf(text).map(({ name }) => name)),
@@ -138,54 +157,129 @@ export type Looks = readonly Scrape[]
 
 /**
  * What a metric was between the first and the last look, of one server or of several that share a
- * load. Several series of a gauge: the largest; of a counter, histogram or summary: all together;
- * and so of several servers. Undefined where there is no such metric, or nothing was observed in
- * that time, or one of the servers lacks a gauge: what it would say is not known, where what a
- * server has not counted is nothing.
+ * load.
+ *
+ * - gauge: mean over the looks of the largest series (and server);
+ * - counter: increase per second, all series and servers together;
+ * - histogram, summary: mean of what was observed in between, from `_sum` and `_count`;
+ * - with a label `quantile`: of a summary the mean of that series, of a histogram the quantile of
+ *   what was observed in between, interpolated in its bucket as Prometheus does.
+ *
+ * @returns undefined where the pages do not say: no such metric or labels, nothing observed, no
+ *   number (NaN), or one of several servers lacks the gauge
  */
 export function readingOf(
   asked: Pick<AskedMetric, 'name' | 'labels'>,
   servers: readonly Looks[],
 ): number | undefined {
-  const { name } = asked
-  const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0)
-  const grown = (of: string) => sum(servers.map((looks) => grownOf({ ...asked, name: of }, looks)))
-  const having = (of: string) =>
-    servers.filter((looks) => valuesOf({ ...asked, name: of }, looks.at(-1)!.text).length > 0)
-  const [there] = having(name)
-  if (there === undefined) {
-    const observed = having(`${name}_count`).length > 0 ? grown(`${name}_count`) : 0
-    return observed > 0 ? grown(`${name}_sum`) / observed : undefined
-  }
+  const { name, labels = {} } = asked
+  const hasSeries = (of: string, looks: Looks) =>
+    valuesOf({ name: of, labels }, looks.at(-1)!.text).length > 0
+  const having = servers.filter((looks) => hasSeries(name, looks))
+  if (labels.quantile !== undefined && having.length === 0) return observedQuantile(asked, servers)
+  if (labels.quantile === undefined && servers.some((looks) => isObserved(name, looks)))
+    return observedMean(asked, servers)
+  const [there] = having
+  if (there === undefined) return undefined
+  if (labels.quantile === undefined && typeOf(there.at(-1)!.text, name) === 'summary')
+    return undefined
   if (counts(name, there.at(-1)!.text))
     return sum(servers.map((looks) => grownOf(asked, looks) / (looks.at(-1)!.atS - looks[0]!.atS)))
-  return having(name).length < servers.length
-    ? undefined
-    : Math.max(...servers.map((looks) => meanOf(asked, looks)))
+  if (having.length < servers.length) return undefined
+  const means = servers.map((looks) => meanOf(asked, looks))
+  return means.some(Number.isNaN) ? undefined : Math.max(...means)
 }
+
+const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0)
+
+/** Whether pages have a sum and a count of what a histogram or summary observed. */
+const isObserved = (name: string, looks: Looks): boolean =>
+  [`${name}_sum`, `${name}_count`].every((part) =>
+    seriesOf(looks.at(-1)!.text).some((one) => one.name === part),
+  )
+
+function observedMean(
+  { name, labels }: Pick<AskedMetric, 'name' | 'labels'>,
+  servers: readonly Looks[],
+): number | undefined {
+  const [total, observed] = [`${name}_sum`, `${name}_count`].map((part) =>
+    sum(servers.map((looks) => grownOf({ name: part, labels }, looks))),
+  ) as [number, number]
+  return observed > 0 && Number.isFinite(total) ? total / observed : undefined
+}
+
+/** Of a histogram's buckets. @returns undefined without buckets, observations or a quantile 0-1 */
+function observedQuantile(
+  { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
+  servers: readonly Looks[],
+): number | undefined {
+  const { quantile, ...others } = labels
+  const bucket = `${name}_bucket`
+  const bounds = new Set(
+    servers.flatMap((looks) =>
+      seriesOf(looks.at(-1)!.text).flatMap((one) => (one.name === bucket ? [one.labels.le!] : [])),
+    ),
+  )
+  const cumulative = [...bounds]
+    .map((le) => ({
+      upper: numberOf(le),
+      count: sum(
+        servers.map((looks) => grownOf({ name: bucket, labels: { ...others, le } }, looks)),
+      ),
+    }))
+    .sort((a, b) => a.upper - b.upper)
+  const all = cumulative.at(-1)?.count ?? 0
+  const rank = Number(quantile) * all
+  if (!(all > 0 && rank >= 0 && rank <= all)) return undefined
+  const at = cumulative.findIndex(({ count }) => count >= rank)
+  const below = cumulative[at - 1] ?? { upper: 0, count: 0 }
+  const { upper, count } = cumulative[at]!
+  if (!Number.isFinite(upper)) return below.upper
+  return count === below.count
+    ? upper
+    : below.upper + ((upper - below.upper) * (rank - below.count)) / (count - below.count)
+}
+
+const labelsMatch = ({ labels }: Series, asked: Readonly<Record<string, string>>): boolean =>
+  Object.entries(asked).every(([key, value]) => labels[key] === value)
 
 const valuesOf = (
   { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
   text: string,
 ): number[] =>
   seriesOf(text)
-    .filter(
-      (one) =>
-        one.name === name &&
-        Object.entries(labels).every(([key, value]) => one.labels[key] === value),
-    )
+    .filter((one) => one.name === name && labelsMatch(one, labels))
     .map(({ value }) => value)
 
-/** Of all series together. */
-function grownOf(asked: Pick<AskedMetric, 'name' | 'labels'>, looks: Looks): number {
-  const total = ({ text }: Scrape) => valuesOf(asked, text).reduce((sum, value) => sum + value, 0)
-  return total(looks.at(-1)!) - total(looks[0]!)
+/**
+ * Increase of all series together. A series that fell began anew, as where one of a server's
+ * processes was restarted: what it counts since then is its increase.
+ */
+function grownOf(
+  { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
+  looks: Looks,
+): number {
+  const totals = ({ text }: Scrape) =>
+    new Map(
+      seriesOf(text)
+        .filter((one) => one.name === name && labelsMatch(one, labels))
+        .map((one) => [JSON.stringify(Object.entries(one.labels).sort()), one.value]),
+    )
+  const pages = looks.map(totals)
+  let grown = 0
+  for (const [i, page] of pages.entries())
+    if (i > 0)
+      for (const [series, value] of page) {
+        const before = pages[i - 1]!.get(series) ?? 0
+        grown += value >= before ? value - before : value
+      }
+  return grown
 }
 
-/** Of the largest series. */
+/** Of the largest series; NaN where a page has it without a number. */
 function meanOf(asked: Pick<AskedMetric, 'name' | 'labels'>, looks: Looks): number {
   const seen = looks.map(({ text }) => valuesOf(asked, text)).filter((values) => values.length > 0)
-  return seen.reduce((sum, values) => sum + largest(values), 0) / seen.length
+  return sum(seen.map(largest)) / seen.length
 }
 
 /** Whether it is a counter: by its type, else by its name. */

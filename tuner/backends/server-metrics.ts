@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type AskedMetric,
+  hasMetric,
   type Looks,
   type MetricReading,
   metricNames,
@@ -102,8 +103,17 @@ async function metricsUnderLoad(
     return asked.map(({ name, labels, max, from }) => {
       const underLoad = seen.get(from)!.map((all) => meanwhile(all, run, endS))
       const value = readingOf({ name, labels }, underLoad)
-      if (value === undefined) throw absent({ name, labels }, places.get(from)!, underLoad)
-      return { name, ...(labels && { labels }), ...(max !== undefined && { max }), value }
+      if (
+        value === undefined &&
+        !underLoad.every((looks) => hasMetric({ name, labels }, looks.at(-1)!.text))
+      )
+        throw absent({ name, labels }, places.get(from)!, underLoad)
+      return {
+        name,
+        ...(labels && { labels }),
+        ...(max !== undefined && { max }),
+        value: value ?? Number.NaN,
+      }
     })
   } finally {
     await played.catch(() => undefined)
@@ -125,15 +135,29 @@ function meanwhile(
 }
 
 /**
- * A trial over a bound is infeasible: throws InfeasibleError with the first; a confirmation says it
- * in a caveat.
+ * A trial over a bound is infeasible; a confirmation says it in a caveat. A metric that is not known
+ * is over no bound: a caveat says that the bound was not checked.
+ * @throws InfeasibleError with the first bound that a trial is over
  */
 export function heldToBounds(
   measured: Measurement,
   task: MeasureTask['kind'],
   logPath: string | undefined,
 ): Measurement {
-  const over = measured.metrics?.find(({ value, max }) => max !== undefined && !(value <= max))
+  const bounded = measured.metrics?.filter(({ max }) => max !== undefined) ?? []
+  const unknown = bounded.filter(({ value }) => typeof value !== 'number' || Number.isNaN(value))
+  if (unknown.length > 0)
+    measured = {
+      ...measured,
+      caveats: [
+        ...measured.caveats,
+        ...unknown.map(
+          (one) =>
+            `${metricText(one)} is not known: the server did not report it under load, so its bound of ${one.max} was not checked`,
+        ),
+      ],
+    }
+  const over = bounded.find(({ value, max }) => value > max!)
   if (over === undefined) return measured
   const words = `${metricText(over)} is ${Number(over.value.toPrecision(4))} at ${Number(measured.capacityRps.toPrecision(3))} requests per second, over its bound of ${over.max}`
   if (task === 'trial') throw new InfeasibleError('over-bound', words, logPath)

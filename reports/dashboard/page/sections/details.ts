@@ -254,7 +254,7 @@ const metricFacts = (trial: FinishedTrial): (readonly [string, string])[] =>
     ? []
     : (trial.measurement.metrics ?? []).map((reading) => [
         metricText(reading),
-        `${significant(reading.value ?? Number.NaN)} at ${rate(trial.measurement.capacityRps)}${reading.max === undefined ? '' : `, at most ${reading.max} asked for`}`,
+        `${Number.isFinite(reading.value ?? Number.NaN) ? significant(reading.value) : 'not known'} at ${rate(trial.measurement.capacityRps)}${reading.max === undefined ? '' : `, at most ${reading.max} asked for`}`,
       ])
 
 function usage(trial: FinishedTrial): (readonly [string, string])[] {
