@@ -46,13 +46,15 @@ export interface PromptClass {
 }
 
 /**
- * What a trace tells of a request: its lengths, and which blocks of `recordedBlockTokens` it begins
- * with, where it does (equal numbers are equal text).
+ * What a trace tells of a request: its lengths, and which blocks it begins with, where it does
+ * (equal numbers are equal text), with the tokens of a block where they are not
+ * `recordedBlockTokens`.
  */
 export type RecordedPrompt = readonly [
   inputTokens: number,
   outputTokens: number,
   blocks?: readonly number[],
+  blockTokens?: number,
 ]
 
 /** Of Mooncake's traces (Qin et al., FAST 2025). */

@@ -85,7 +85,8 @@ export type Arrivals =
    * both.
    */
   | { readonly kind: 'sweep'; readonly fromRps: number; readonly toRps: number }
-  | { readonly kind: 'trace'; readonly atMs: readonly number[] }
+  /** `readAs`: the unit of the times in the file, and where it comes from. */
+  | { readonly kind: 'trace'; readonly atMs: readonly number[]; readonly readAs?: string }
 
 /** What one load did: the row of a load curve. */
 export interface LoadPoint extends LatencySummary {

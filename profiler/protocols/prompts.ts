@@ -260,10 +260,10 @@ function asRecorded(
   { beginning, count, uniform, text, fit }: Making,
 ): Prompt[] {
   return Array.from({ length: count }, (_, i) => {
-    const [input, output, blocks] = recorded[i % recorded.length]!
+    const [input, output, blocks, blockTokens] = recorded[i % recorded.length]!
     const shared = blocks === undefined ? beginning(i) : undefined
     const lengths = lengthsWithin(fit, Math.max(input, (shared?.tokens ?? 0) + 1), output)
-    const from = shared ?? before(lengths.inputTokens, blocks!)
+    const from = shared ?? before(lengths.inputTokens, blocks!, blockTokens)
     return { ...lengths, ...prompt(from, lengths.inputTokens - from.tokens, uniform, text) }
   })
 }
@@ -275,22 +275,19 @@ function asRecorded(
 function blocksBefore(
   seed: number,
   text: MakeText,
-): (inputTokens: number, blocks: readonly number[]) => Beginning {
+): (inputTokens: number, blocks: readonly number[], blockTokens?: number) => Beginning {
   const known = new Map<number, string>()
-  const block = (id: number): string => {
-    const found = known.get(id) ?? text(seeded(seed + 1 + id), recordedBlockTokens, '')
+  const block = (id: number, blockTokens: number): string => {
+    const found = known.get(id) ?? text(seeded(seed + 1 + id), blockTokens, '')
     known.set(id, found)
     return found
   }
-  return (inputTokens, blocks) => {
-    const whole = blocks.slice(
-      0,
-      Math.max(0, Math.floor((inputTokens - leastOwn) / recordedBlockTokens)),
-    )
+  return (inputTokens, blocks, blockTokens = recordedBlockTokens) => {
+    const whole = blocks.slice(0, Math.max(0, Math.floor((inputTokens - leastOwn) / blockTokens)))
     return {
       said: [],
-      text: whole.map(block).join(' '),
-      tokens: whole.length * recordedBlockTokens,
+      text: whole.map((id) => block(id, blockTokens)).join(' '),
+      tokens: whole.length * blockTokens,
     }
   }
 }

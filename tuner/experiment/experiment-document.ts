@@ -16,6 +16,7 @@ import { metricEntries } from './settings/metric-settings.ts'
 import { payloadEntries } from './settings/payload-settings.ts'
 import { limitEntries, promptEntries } from './settings/prompt-settings.ts'
 import { variantEntries } from './settings/variant-settings.ts'
+import type { TraceFile } from './sources.ts'
 import type { ConfigRow, Experiment, ExperimentDocument, Origin } from './types.ts'
 import { formatDuration, formatPercentile, formatShare } from './units.ts'
 import type { Path } from './yaml-file.ts'
@@ -23,7 +24,7 @@ import type { Path } from './yaml-file.ts'
 /** JSON-safe; `undefined` entries are left out. Paths are absolute. */
 export function documentOf(
   experiment: Omit<Experiment, 'document' | 'origins'>,
-  tracePath?: string,
+  trace?: TraceFile,
   lengthsPath?: string,
 ): ExperimentDocument {
   const { name, architecture, architecturePath, path, version } = experiment.model
@@ -67,7 +68,7 @@ export function documentOf(
     predictor: predictorEntry(experiment),
     kubernetes: experiment.kubernetes && { ...experiment.kubernetes },
     load: {
-      arrivals: arrivalsEntry(load.arrivals, tracePath),
+      arrivals: arrivalsEntry(load.arrivals, trace),
       payload: {
         ...payloadEntries(load.payload),
         ...(load.payload.kind === 'generated' &&
@@ -233,7 +234,7 @@ const transferEntry = ({ gbPerS, latencyMs }: NonNullable<BuiltinTemplate['kvTra
 /** A trace stays a path: its arrivals would be the largest part of the document. */
 function arrivalsEntry(
   arrivals: Experiment['load']['arrivals'],
-  tracePath: string | undefined,
+  trace: TraceFile | undefined,
 ): unknown {
   switch (arrivals.kind) {
     case 'on-off':
@@ -243,7 +244,7 @@ function arrivalsEntry(
         off: formatDuration(arrivals.offS * 1000),
       }
     case 'trace':
-      return { kind: 'trace', file: tracePath }
+      return { kind: 'trace', ...trace }
     case 'gamma':
       return { kind: 'gamma', cv: arrivals.cv }
     default:

@@ -4,7 +4,7 @@
  */
 import type { RecordedPrompt } from '../../profiler/prompt-spec.ts'
 import { readRows } from './delimited.ts'
-import { isMooncake, readMooncake } from './mooncake.ts'
+import { isRequestTrace, readRequestTrace } from './request-trace.ts'
 import { UnitError } from './units.ts'
 
 /**
@@ -37,9 +37,10 @@ export function lengthColumns(header: readonly string[]): readonly [input: numbe
  * @throws UnitError that names the line
  */
 export function readLengths(path: string, shown: string): RecordedPrompt[] {
-  if (isMooncake(path))
-    return readMooncake(path, shown)
-      .slice(0, most)
+  // Times mean nothing here, whatever their unit.
+  if (isRequestTrace(path))
+    return readRequestTrace(path, shown, 'ms')
+      .requests.slice(0, most)
       .map(({ prompt }) => prompt)
   const rows = readRows(path, 'lengths', hint)
   if (/^\s*[[{]/.test(rows[0]![0]!))

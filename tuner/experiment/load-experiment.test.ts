@@ -452,11 +452,12 @@ describe('traces', () => {
     expect(load({ ...bert, arrivals: 'trace:trace.csv' }).load.arrivals).toEqual({
       kind: 'trace',
       atMs: [0, 1.5, 9],
+      readAs: 'ms (by its header)',
     })
   })
   test.each([
     ['3\n1\n', "trace.csv:2: '1' is before the line above"],
-    ['0\nx\n', "trace.csv:2: 'x' is no time in ms"],
+    ['0\nx\n', "trace.csv:2: 'x' is no time"],
     ['0\n', 'the trace trace.csv has 1 arrivals'],
   ])('%j is refused', (text, problem) => {
     write('trace.csv', text)

@@ -77,6 +77,7 @@ import {
   resolvePrices,
   resolveWarmUp,
 } from './sources.ts'
+import { describeTrace } from './trace.ts'
 import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs, parseShare } from './units.ts'
 import type { Path } from './yaml-file.ts'
@@ -133,7 +134,7 @@ export function resolveExperiment(
   const spaceNotices = checkSpace(context, serving, model, space, prices.book)
   if (catalogue?.path !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
   else if (model.architecturePath !== undefined) checkReach(context, devicesUsed, 'model')
-  const { load, tracePath } = resolveLoad(context, slo, traitsOf(predictor))
+  const { load, trace } = resolveLoad(context, slo, traitsOf(predictor))
   const withoutSources: Omit<Experiment, 'document' | 'origins'> = {
     name: checkedName(context, model),
     model,
@@ -177,12 +178,15 @@ export function resolveExperiment(
       ...dimensionsNotice(model),
       ...graphNotice(own.architectures),
       ...spaceNotices,
+      ...(load.arrivals.kind === 'trace' && load.arrivals.readAs !== undefined
+        ? describeTrace(load.arrivals, load.arrivals.readAs, load.confirmSeconds)
+        : []),
     ],
   }
   // An unreadable GPU file may have explained them.
   if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
   if (problems.length > 0) return { problems }
-  const document = documentOf(withoutSources, tracePath, lengthsPathOf(files))
+  const document = documentOf(withoutSources, trace, lengthsPathOf(files))
   return {
     experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) },
     problems,
@@ -381,7 +385,7 @@ function resolveLoad(
   { streams, timeoutMs }: ReturnType<typeof traitsOf>,
 ) {
   const { entries, report } = context
-  const { arrivals, tracePath, order } = resolveArrivals(context)
+  const { arrivals, trace, order } = resolveArrivals(context)
   const load: Experiment['load'] = {
     arrivals,
     payload: resolvePayload(context, order, streams),
@@ -397,7 +401,7 @@ function resolveLoad(
       `a timeout of ${load.timeoutMs} ms cuts off requests that keep the SLO of ${longestMs} ms`,
       'make it several times the SLO',
     )
-  return { load, tracePath }
+  return { load, trace }
 }
 
 /**

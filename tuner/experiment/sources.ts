@@ -21,6 +21,7 @@ import { defaults } from './names.ts'
 import { resolveClasses } from './settings/class-settings.ts'
 import { payloadKind, payloadKindByName, wholeType } from './settings/payload-settings.ts'
 import { promptsOf } from './settings/prompt-settings.ts'
+import type { TimeUnit } from './time-unit.ts'
 import { readTrace } from './trace.ts'
 import { UnitError } from './units.ts'
 import type { Path } from './yaml-file.ts'
@@ -101,10 +102,16 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): {
   }
 }
 
-/** @returns the arrivals, and of a trace its absolute path and what it says of the requests */
+/** The file of a trace, absolute, and the unit of its times where the user named it. */
+export interface TraceFile {
+  readonly file: string
+  readonly unit?: TimeUnit
+}
+
+/** @returns the arrivals, and of a trace its file and what it says of the requests */
 export function resolveArrivals({ entries, report, pathAt }: Context): {
   arrivals: Arrivals
-  tracePath?: string
+  trace?: TraceFile
   order?: PayloadOrder
 } {
   const given = entries.load?.arrivals ?? { kind: 'poisson' as const }
@@ -113,8 +120,12 @@ export function resolveArrivals({ entries, report, pathAt }: Context): {
   if (given.kind !== 'trace') return { arrivals: given }
   const tracePath = pathAt(['load', 'arrivals'], given.file)
   try {
-    const { atMs, order } = readTrace(tracePath, given.file)
-    return { arrivals: { kind: 'trace', atMs }, tracePath, order }
+    const { atMs, order, readAs } = readTrace(tracePath, given.file, given.unit)
+    return {
+      arrivals: { kind: 'trace', atMs, readAs },
+      trace: { file: tracePath, unit: given.unit },
+      order,
+    }
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
     report(['load', 'arrivals'], error.message, error.hint)

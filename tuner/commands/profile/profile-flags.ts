@@ -30,6 +30,7 @@ import { writtenSlo } from '../../experiment/parse-slo.ts'
 import { withVariables } from '../../experiment/secret-values.ts'
 import { parseItems, payloadKind, wholeType } from '../../experiment/settings/payload-settings.ts'
 import { parseLengths, promptsOf } from '../../experiment/settings/prompt-settings.ts'
+import { parseTraceName } from '../../experiment/time-unit.ts'
 import { readTrace } from '../../experiment/trace.ts'
 import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
 
@@ -247,12 +248,13 @@ function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder 
       }
     }
     case 'trace': {
-      const { atMs, order } = readTrace(rest, rest)
-      return { arrivals: { kind, atMs }, order }
+      const { file, unit } = parseTraceName(rest)
+      const { atMs, order, readAs } = readTrace(file, file, unit)
+      return { arrivals: { kind, atMs, readAs }, order }
     }
     default:
       throw new Error(
-        `'${text}' is not known: poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE`,
+        `'${text}' is not known: poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE (trace:FILE:UNIT)`,
       )
   }
 }

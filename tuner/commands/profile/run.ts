@@ -1,5 +1,6 @@
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes } from '../../exit-codes.ts'
+import { describeTrace } from '../../experiment/trace.ts'
 import { profileWithoutSecrets } from '../../library/profile-server.ts'
 import { columnsOf } from '../../render/columns.ts'
 import { styleOf } from '../../render/glyphs.ts'
@@ -14,6 +15,10 @@ import { profileLines } from './profile-text.ts'
 export async function profile(flags: ProfileFlags): Promise<number> {
   const options = readFlags(flags)
   mustBeWritable({ '--html': flags.html, '--csv': flags.csv })
+  const { arrivals, durationS } = options
+  if (arrivals?.kind === 'trace' && arrivals.readAs !== undefined && durationS !== undefined)
+    for (const line of describeTrace(arrivals, arrivals.readAs, durationS))
+      process.stderr.write(`${line}\n`)
   const { signal, dispose } = interruptible(() => process.stderr.write('stopping\n'))
   const live = process.stderr.isTTY === true && !process.env.CI && process.env.TERM !== 'dumb'
   try {

@@ -1,5 +1,6 @@
 /** `load.arrivals`: how requests of an open load come. */
 import { z } from 'zod'
+import { parseTraceName, type TimeUnit, timeUnits } from '../time-unit.ts'
 import { parseDurationMs, UnitError } from '../units.ts'
 import { duration, quantity, text } from './schema-parts.ts'
 
@@ -16,17 +17,21 @@ export const arrivals = z.union(
           cv: z.number({ error: 'expected a number' }).positive({ error: 'must be more than 0' }),
         }),
         z.strictObject({ kind: z.literal('on-off'), on: duration, off: duration }),
-        z.strictObject({ kind: z.literal('trace'), file: text('a path') }),
+        z.strictObject({
+          kind: z.literal('trace'),
+          file: text('a path'),
+          unit: z.enum(timeUnits, { error: `expected ${timeUnits.join(', ')}` }).optional(),
+        }),
       ],
       { error: 'expected kind: poisson, constant, gamma, on-off or trace' },
     ),
   ],
-  { error: 'expected poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE' },
+  { error: 'expected poisson, constant, gamma:CV, on-off:ON,OFF, trace:FILE or trace:FILE:UNIT' },
 )
 
 /**
  * 'poisson', 'constant', 'gamma:2' (coefficient of variation), 'on-off:1s,3s',
- * 'trace:arrivals.csv'.
+ * 'trace:arrivals.csv', 'trace:arrivals.csv:s'.
  */
 function parseArrivals(
   input: string | number,
@@ -34,7 +39,7 @@ function parseArrivals(
   | { kind: 'poisson' | 'constant' }
   | { kind: 'gamma'; cv: number }
   | { kind: 'on-off'; on: number; off: number }
-  | { kind: 'trace'; file: string } {
+  | { kind: 'trace'; file: string; unit?: TimeUnit } {
   const [, kind = '', rest = ''] = /^\s*([a-z-]+)\s*(?::\s*(.*))?$/i.exec(String(input)) ?? []
   const hint =
     'write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE'
@@ -44,6 +49,6 @@ function parseArrivals(
   const [on, off, ...more] = rest.split(',')
   if (kind === 'on-off' && on && off && more.length === 0)
     return { kind, on: parseDurationMs(on), off: parseDurationMs(off) }
-  if (kind === 'trace' && rest !== '') return { kind, file: rest.trim() }
+  if (kind === 'trace' && rest !== '') return { kind, ...parseTraceName(rest) }
   throw new UnitError(`'${input}' is no arrival pattern`, hint)
 }

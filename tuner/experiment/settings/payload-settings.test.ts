@@ -48,20 +48,19 @@ describe('numbers of items', () => {
 
 describe('traces', () => {
   test('times alone, with or without a header; other columns mean nothing without one', () => {
-    expect(readTrace(write('a.csv', '0\n10.5, 7\n\n20\n'), 'a.csv')).toEqual({
-      atMs: [0, 10.5, 20],
-    })
-    expect(readTrace(write('a.csv', 'time\n0\n10\n'), 'a.csv')).toEqual({ atMs: [0, 10] })
+    expect(readTrace(write('a.csv', '0\n10, 7\n\n20\n'), 'a.csv').atMs).toEqual([0, 10, 20])
+    expect(readTrace(write('a.csv', 'time_ms\n0\n10.5\n'), 'a.csv').atMs).toEqual([0, 10.5])
   })
   test('items and bodies by their columns', () => {
     const order = { file: join(folder, 'a.csv'), lines: [2, 4], items: [1, 8], bodies: [3, 0] }
     expect(readTrace(write('a.csv', 'body;ms;size\n3;0;1\n\n0;5;8\n'), 'a.csv')).toEqual({
       atMs: [0, 5],
+      readAs: 'ms (by its header)',
       order,
     })
   })
   test.each([
-    ['ms,items\n0,1\nx,1\n', "a.csv:3: 'x' is no time in ms"],
+    ['ms,items\n0,1\nx,1\n', "a.csv:3: 'x' is no time"],
     ['ms,items\n0,1\n1,0\n', "a.csv:3: '0' is no number of items, from 1"],
     ['ms,body\n0,1\n1\n', "a.csv:3: '' is no number of a body, from 0"],
     ['5\n4\n', "a.csv:2: '4' is before the line above"],

@@ -36,7 +36,7 @@ import { formatOf, requestOf, usualFields } from '../../commands/watch/access-lo
 import type { FlagValues } from '../../experiment/flags/flags.ts'
 import { readLengths } from '../../experiment/lengths.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
-import { readMooncake } from '../../experiment/mooncake.ts'
+import { readRequestTrace } from '../../experiment/request-trace.ts'
 import { readTrace } from '../../experiment/trace.ts'
 import { commandLine } from '../../tune-program.ts'
 import { serving as answering } from './answering-server.ts'
@@ -336,14 +336,14 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     names: /input/,
     read: (_, file) => readTrace(file, 'input'),
   },
-  'mooncake-traces': {
+  'request-traces': {
     seeds: [
       '{"timestamp": 0, "input_length": 6755, "output_length": 500, "hash_ids": [0, 1, 2]}\n{"timestamp": 3000, "input_length": 7319, "output_length": 490, "hash_ids": [0, 3]}\n',
     ],
     names: /input/,
     read: (_, file) => {
       renameSync(file, `${file}.jsonl`)
-      return [readMooncake(`${file}.jsonl`, 'input'), readTrace(`${file}.jsonl`, 'input')]
+      return [readRequestTrace(`${file}.jsonl`, 'input'), readTrace(`${file}.jsonl`, 'input')]
     },
   },
   'token-lengths': {

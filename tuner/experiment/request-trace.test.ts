@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { llmRequests } from '../backends/llm-requests.ts'
 import { readLengths } from './lengths.ts'
 import { loadExperiment } from './load-experiment.ts'
-import { readMooncake } from './mooncake.ts'
-import { readTrace } from './trace.ts'
+import { readRequestTrace } from './request-trace.ts'
+import { describeTrace, readTrace } from './trace.ts'
 
 let folder: string
 beforeAll(() => {
@@ -32,7 +32,10 @@ test('lengths, blocks and times of one file, failed requests left out of all', (
     [6758, 500, [0, 1, 2]],
     [1200, 9, [0, 1, 5]],
   ])
-  expect(readTrace(path, 't.jsonl')).toEqual({ atMs: [0, 3500] })
+  expect(readTrace(path, 't.jsonl')).toEqual({
+    atMs: [0, 3500],
+    readAs: 'ms (Mooncake: whole numbers)',
+  })
 })
 
 test.each([
@@ -47,7 +50,94 @@ test.each([
   ],
   ['\n', 't.jsonl has no request with tokens on both sides'],
 ])('%j names its line', (text, message) => {
-  expect(() => readMooncake(write('t.jsonl', text), 't.jsonl')).toThrow(message)
+  expect(() => readRequestTrace(write('t.jsonl', text), 't.jsonl')).toThrow(message)
+})
+
+describe('times and blocks are read by what the file says of them', () => {
+  const request = (timestamp: number, input_length: number, blocks: number, more = {}) => ({
+    timestamp,
+    input_length,
+    output_length: 16,
+    hash_ids: Array.from({ length: blocks }, (_, i) => i),
+    ...more,
+  })
+  const read = (requests: readonly object[], unit?: 's' | 'ms') =>
+    readRequestTrace(write('u.jsonl', lines(requests)), 'u.jsonl', unit)
+
+  test('Bailian: seconds, blocks of 16 tokens', () => {
+    const { requests, readAs } = read([
+      request(0.114, 230, 15, { chat_id: 7000 }),
+      request(8.45, 33, 3, { chat_id: 7001 }),
+    ])
+    expect(readAs).toBe('s (Bailian: it has chat_id)')
+    expect(requests.map(({ atMs }) => atMs)).toEqual([114, 8450])
+    expect(requests[1]!.prompt).toEqual([33, 16, [0, 1, 2], 16])
+  })
+
+  test('another block size is found by what fills it, and its times are asked for', () => {
+    const requests = [request(0, 200, 4), request(3, 130, 3)]
+    expect(() => read(requests)).toThrow(/unit of timestamp is not known \(blocks of 64 tokens/)
+    expect(read(requests, 's').requests.map(({ atMs, prompt }) => [atMs, prompt[3]])).toEqual([
+      [0, 64],
+      [3000, 64],
+    ])
+  })
+
+  test('fractions are not Mooncake: the unit is asked for', () => {
+    const requests = [request(0.5, 100, 1), request(2.25, 100, 1)]
+    expect(() => read(requests)).toThrow(
+      expect.objectContaining({ hint: expect.stringContaining('trace:u.jsonl:s for seconds') }),
+    )
+    expect(read(requests, 's').requests.map(({ atMs }) => atMs)).toEqual([500, 2250])
+  })
+
+  test('blocks that fit no size are refused with an example', () =>
+    expect(() => read([request(0, 100, 90)])).toThrow(/a request of 100 tokens has 90 blocks/))
+})
+
+describe('a CSV of times', () => {
+  const read = (text: string, unit?: 's' | 'ms') => readTrace(write('t.csv', text), 't.csv', unit)
+  test.each([
+    ['a header names the unit', 'arrival_s,items\n0,1\n1.5,2\n', [0, 1500], 's (by its header)'],
+    ['in brackets', 'Time (us)\n0\n2500\n', [0, 2.5], 'us (by its header)'],
+    ['as a word', 'id,offsetSeconds\na,0\nb,2\n', [0, 2000], 's (by its header)'],
+    ['dates', 'TIMESTAMP\n2023-11-16 18:17:03.5\n2023-11-16 18:17:05.0\n', [0, 1500], 'dates'],
+    ['since 1970', 'timestamp\n1700000000.0\n1700000002\n', [0, 2000], 's (since 1970)'],
+    ['since 1970 in ms', 'timestamp\n1700000000000\n1700000002000\n', [0, 2000], 'ms (since 1970)'],
+    [
+      'BurstGPT',
+      'Timestamp,Model,Request tokens,Response tokens\n5,m,10,4\n45,m,10,4\n',
+      [0, 40_000],
+      's (BurstGPT)',
+    ],
+    ['times alone', '0\n12\n', [0, 12], 'ms (no header)'],
+  ])('%s', (_, text, atMs, readAs) => expect(read(text)).toMatchObject({ atMs, readAs }))
+
+  test.each([
+    ['a column of times without a unit', 'timestamp,items\n0,1\n7,2\n', "its column 'timestamp'"],
+    ['fractions without a header', '0\n0.25\n', 'it has fractions and no header'],
+  ])('%s asks for it', (_, text, why) => {
+    expect(() => read(text)).toThrow(`t.csv: the unit of its times is not known: ${why}`)
+    expect(read(text, 's').readAs).toBe('s (as requested)')
+  })
+
+  test('a header without times names its columns', () =>
+    expect(() => read('who,what\na,b\n')).toThrow('t.csv:1: no column of times among who, what'))
+})
+
+test('a run says over which time it sends how many requests, and doubts a span that fits badly', () => {
+  expect(describeTrace({ atMs: [0, 4000, 8336] }, 's (Bailian)', 10)).toEqual([
+    'trace: 3 requests over 8.34 s, times read as s (Bailian)',
+  ])
+  expect(describeTrace({ atMs: [0, 4, 8.3] }, 'ms (no header)', 10)).toEqual([
+    'trace: 3 requests over 0.0083 s, times read as ms (no header)',
+    expect.stringMatching(
+      /^warning: a trace over 0\.0083 s for a window of 10 s: are its times in ms\?/,
+    ),
+  ])
+  expect(describeTrace({ atMs: [0, 4000, 50_000] }, 'ms', 10)[0]).toContain(
+    'the first 2 are sent in a window of 10 s',
+  )
 })
 
 test('as load of an experiment: what requests share is known to the simulated cache', () => {
@@ -101,7 +191,7 @@ test("times of Azure's and BurstGPT's traces", () => {
   const later =
     'TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,2162,5\n2024-05-10 01:00:01+01:00,2399,6\n'
   expect(readTrace(write('azure.csv', later), 'azure.csv').atMs).toEqual([0, 991])
-  expect(() => readTrace(write('odd.csv', 'timestamp\n9\n5\n'), 'odd.csv')).toThrow(
+  expect(() => readTrace(write('odd.csv', 'timestamp_s\n9\n5\n'), 'odd.csv')).toThrow(
     "odd.csv:3: '5' is before the line above",
   )
   expect(() => readTrace(write('odd.csv', 'timestamp\nsoon\nlater\n'), 'odd.csv')).toThrow(
