@@ -28,7 +28,7 @@ export class GrpcSender implements Sender {
 
   constructor(private readonly target: HttpTarget) {
     this.clients = Array.from({ length: target.connections ?? defaultConnections }, () =>
-      grpcClient(target.url, target.tls),
+      grpcClient(target.url, target.tls, target.headers),
     )
     this.messages = oncePerBody(target, ({ body }) => Buffer.from(body as Uint8Array))
     this.sampler = new AnswerSampler(target)
@@ -91,11 +91,14 @@ const asIs = (message: Buffer): Buffer => message
 /**
  * A client with a connection of its own. `url`: http://host:port, https:// for TLS, or
  * unix:/run/x.sock. Messages may be of any size, the server's limit being its own; answers are
- * bounded. Throws for a `ca` that is no PEM.
+ * bounded.
+ * @param headers of which Host, or :authority, is the authority of its calls: gateways route by it
+ * @throws Error for a `ca` that is no PEM
  */
 export function grpcClient(
   url: string,
   { ca, cert, key, insecureSkipVerify }: TlsOptions = {},
+  headers: Readonly<Record<string, string>> = {},
 ): Client {
   setLogVerbosity(logVerbosity.NONE) // What a server says wrongly is an error of the call, and no line of its own on stderr.
   const { hostname, host, port, protocol } = new URL(url)
@@ -109,7 +112,9 @@ export function grpcClient(
     : credentials.createInsecure()
   // Without a port grpc-js takes 443 for both.
   const place = namesSocket(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
+  const authority = Object.entries(headers).find(([name]) => isAuthority(name))?.[1]
   return new Client(place, how, {
+    ...(authority !== undefined && { 'grpc.default_authority': authority }),
     'grpc.use_local_subchannel_pool': 1,
     'grpc.enable_http_proxy': 0,
     // Transparent ones alone, of calls that no server has taken
@@ -124,11 +129,15 @@ export function grpcClient(
   })
 }
 
+const isAuthority = (header: string): boolean => /^(host|:authority)$/i.test(header)
+
+/** Headers as metadata, but for the authority, which belongs to the connection. */
 export function grpcMetadata(headers: Readonly<Record<string, string>>): Metadata {
   const metadata = new Metadata()
   // Values of '-bin' keys are bytes, base64 as they travel.
   for (const [name, value] of Object.entries(headers))
-    metadata.set(name, name.endsWith('-bin') ? Buffer.from(value, 'base64') : value)
+    if (!isAuthority(name))
+      metadata.set(name, name.endsWith('-bin') ? Buffer.from(value, 'base64') : value)
   return metadata
 }
 

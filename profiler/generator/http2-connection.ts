@@ -88,7 +88,7 @@ export class Http2Connection {
   ): ClientHttp2Stream {
     const sent = new Sent(performance.now() - this.usedMs)
     this.usedMs = performance.now()
-    const stream = this.session.request(headers)
+    const stream = this.session.request(withAuthority(headers))
     let answer: IncomingHttpHeaders | undefined
     let complete = false
     let error: Error | undefined
@@ -138,4 +138,12 @@ export class Http2Connection {
       return 'reset'
     return errorKind(cause)
   }
+}
+
+/** HTTP/2 says :authority for what HTTP/1.1 calls Host; gateways route by it. */
+function withAuthority(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
+  const name = Object.keys(headers).find((key) => key.toLowerCase() === 'host')
+  if (name === undefined) return headers
+  const { [name]: authority, ...others } = headers
+  return { ':authority': authority, ...others }
 }

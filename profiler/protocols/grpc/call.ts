@@ -34,7 +34,7 @@ export function callRaw(
   let client: Client | undefined
   return new Promise<Buffer>((resolve, reject) => {
     signal.throwIfAborted()
-    client = grpcClient(to.url, to.tls)
+    client = grpcClient(to.url, to.tls, to.headers)
     const call = client.makeUnaryRequest(
       path,
       asIs,

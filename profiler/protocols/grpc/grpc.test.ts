@@ -1,9 +1,12 @@
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
+import { createServer as createHttp2Server } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { grpcClient, grpcMetadata } from '../../generator/grpc-sender.ts'
 import { HttpLoadGenerator } from '../../generator/http-generator.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import { loadPointOf } from '../../statistics/load-point.ts'
@@ -50,6 +53,53 @@ const oipAnswer = wire(
   [5, wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1, 1])])],
   [6, Buffer.alloc(4)],
 )
+
+describe('the authority, by which gateways route', () => {
+  /** An ingress that answers nobody and keeps what it was called by. */
+  const startIngress = async () => {
+    const seen: { authority?: string; host?: string | string[] }[] = []
+    const ingress = createHttp2Server().on('stream', (stream, headers) => {
+      seen.push({ authority: headers[':authority'], host: headers.host })
+      stream.respond({ ':status': 404 })
+      stream.end()
+    })
+    ingress.listen(0, '127.0.0.1')
+    await once(ingress, 'listening')
+    const { port } = ingress.address() as AddressInfo
+    return { seen, ingress, url: `grpc://127.0.0.1:${port}` }
+  }
+
+  test.each(['Host', 'host', ':authority'])(
+    'is the header %s in probes and loads',
+    async (name) => {
+      const { seen, ingress, url } = await startIngress()
+      const headers = { [name]: 'bert.ns.example.com', 'x-tenant': 'a' }
+      try {
+        await protocolFor('grpc-v2', { headers }).ready(url, 'bert', signal)
+        await expect(
+          protocolFor('grpc-v2', { headers }).prepare(url, 'bert', generated, signal),
+        ).rejects.toThrow()
+        const client = grpcClient(url.replace('grpc:', 'http:'), {}, headers)
+        await new Promise((resolve) =>
+          client.makeUnaryRequest(
+            '/a/b',
+            (bytes: Buffer) => bytes,
+            (bytes: Buffer) => bytes,
+            Buffer.alloc(0),
+            grpcMetadata(headers),
+            resolve,
+          ),
+        )
+        client.close()
+        expect(seen.length).toBeGreaterThanOrEqual(3)
+        for (const call of seen)
+          expect(call).toEqual({ authority: 'bert.ns.example.com', host: undefined })
+      } finally {
+        ingress.close()
+      }
+    },
+  )
+})
 
 describe('Open Inference Protocol over gRPC, against messages made by hand', () => {
   test('ready only when the server and the model are', async () => {
