@@ -18,7 +18,7 @@ import type { Usage } from '../../trials/types.ts'
 import { gpuUsage, isGpuTable } from './gpu-table.ts'
 import { TableError } from './table-error.ts'
 import type { Source } from './table-text.ts'
-import { each, type ImportOptions, type ToolPoint } from './tool-point.ts'
+import { describeUnknownFailures, each, type ImportOptions, type ToolPoint } from './tool-point.ts'
 import { distinguished, labelsOf, readOne } from './tool-results.ts'
 
 /** A file of results, and what the user says of the server that they are of. */
@@ -183,9 +183,6 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
   const alone = points.find(({ load }) => load.kind === 'closed' && load.connections === 1)
   const sum = (values: readonly number[]) =>
     values.reduce((total, value) => total + (Number.isNaN(value) ? 0 : value), 0)
-  const silent = [
-    ...new Set(loads.flatMap(({ point, tool }) => (point.requests === undefined ? [tool] : []))),
-  ]
   const measurement: Measurement = {
     outcome: 'imported',
     capacityRps: 0,
@@ -197,7 +194,7 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
     requests: sum(points.map(({ requests }) => requests)),
     seconds: sum(points.map(({ seconds }) => seconds)),
     detail: where,
-    caveats: silent.map((tool) => `${tool} does not say how many requests failed`),
+    caveats: describeUnknownFailures(loads),
   }
   const { capacityRps, capacityCi90Rps, known } = importedCapacity(
     measurement,

@@ -1,5 +1,6 @@
 /**
- * k6: what `--summary-export` writes, and what `handleSummary` is given. One run, one load; its
+ * k6: what `--summary-export` writes, what `handleSummary` is given, and the structured summary
+ * (`--new-machine-readable-summary` from 1.5 on, the default of 2.x). One run, one load; its
  * metrics are of HTTP requests.
  */
 import { percentileName } from '../../profiler/slo.ts'
@@ -15,15 +16,27 @@ import {
 } from './tool-point.ts'
 
 type Figures = Readonly<Record<string, number | undefined>>
-/**
- * Only what is read of it. `handleSummary` has the figures of a metric under `values`,
- * `--summary-export` has them at once.
- */
+
+/** A summary in one form, whichever k6 wrote it. */
 interface Summary {
+  readonly metrics: Readonly<Record<string, Figures>>
+  readonly durationS?: number
+}
+
+/** Only what is read of it. */
+interface Document {
+  /**
+   * Figures of a metric under `values` (`handleSummary`), or at once (`--summary-export`).
+   */
   readonly metrics?: Readonly<
     Record<string, (Figures & { readonly values?: undefined }) | { readonly values: Figures }>
   >
   readonly state?: { readonly testRunDurationMs?: number }
+  /** The structured summary: a list of metrics with their names. */
+  readonly results?: {
+    readonly metrics?: readonly { readonly name?: string; readonly values?: Figures }[]
+  }
+  readonly config?: { readonly duration?: number }
 }
 
 const latencyName = 'http_req_duration'
@@ -33,28 +46,43 @@ export const k6: ToolReader = {
   tool: 'k6',
   read(source, options) {
     if (!/^\s*\{/.test(source.text)) return undefined
-    const summary = jsonOf(source) as Summary
-    const { metrics } = summary
-    if (typeof metrics !== 'object' || !metrics[requestsName] || !metrics[latencyName])
-      return undefined
+    const summary = summaryIn(jsonOf(source) as Document)
+    if (!summary?.metrics[requestsName] || !summary.metrics[latencyName]) return undefined
     return [readSummary(source, summary, options)]
   },
 }
 
+function summaryIn({ metrics, state, results, config }: Document): Summary | undefined {
+  if (Array.isArray(results?.metrics))
+    return {
+      metrics: Object.fromEntries(
+        results.metrics.map(({ name, values }) => [name ?? '', values ?? {}]),
+      ),
+      durationS: typeof config?.duration === 'number' ? config.duration : undefined,
+    }
+  if (typeof metrics !== 'object') return undefined
+  const duration = state?.testRunDurationMs
+  return {
+    metrics: Object.fromEntries(
+      Object.entries(metrics).map(([name, found]) => [
+        name,
+        found?.values ?? (found as Figures | undefined) ?? {},
+      ]),
+    ),
+    durationS: duration === undefined ? undefined : duration / 1000,
+  }
+}
+
 function readSummary(
   { file }: Source,
-  { metrics = {}, state }: Summary,
+  { metrics, durationS }: Summary,
   { metric, percentile }: ImportOptions,
 ): ToolPoint {
   if (metric !== 'e2e')
     throw new TableError([
       { where: file, what: `k6 reports no ${metric}, only whole answers`, hint: 'it has e2e' },
     ])
-  const of = (name: string): Figures => {
-    const found = metrics[name]
-    return found?.values ?? (found as Figures | undefined) ?? {}
-  }
-  const latency = of(latencyName)
+  const latency = metrics[latencyName]!
   const name = percentileName(percentile)
   const key = name === 'p50' ? 'med' : `p(${name.slice(1)})`
   const there = Object.keys(latency).filter((one) => /^(med|p\()/.test(one))
@@ -64,21 +92,38 @@ function readSummary(
     file,
     there,
   )
-  const requests = figure(of(requestsName).count, `${requestsName}.count`, file)
-  const failed = of('http_req_failed')
-  // The rate of requests that failed; --summary-export calls it value.
-  const errorRate = failed.rate ?? failed.value ?? 0
-  const vus = of('vus_max').max ?? of('vus_max').value
-  const rate = figure(of(requestsName).rate, `${requestsName}.rate`, file)
+  const { count, rate: written } = metrics[requestsName]!
+  const requests = figure(count, `${requestsName}.count`, file)
+  const rate = figure(
+    written ?? (durationS === undefined ? undefined : requests / durationS),
+    `${requestsName}.rate`,
+    file,
+  )
+  const errorRate = failedShare(metrics.http_req_failed)
+  const vus = metrics.vus_max?.max ?? metrics.vus_max?.value
   return {
     where: file,
     configuration: {},
     load: vus === undefined ? {} : { vus },
-    ratePerSecond: rate * (1 - errorRate),
+    ratePerSecond: rate * (1 - (errorRate ?? 0)),
     latencyMs: figure(told, key, file),
-    errorRate,
+    ...(errorRate === undefined ? describeChecks(metrics.checks) : { errorRate }),
     requests,
-    seconds:
-      state?.testRunDurationMs === undefined ? requests / rate : state.testRunDurationMs / 1000,
+    seconds: durationS ?? requests / rate,
   }
+}
+
+/** Share of requests that failed; undefined for k6 before 0.31, which does not count them. */
+function failedShare(failed: Figures | undefined): number | undefined {
+  if (failed === undefined) return undefined
+  // --summary-export calls the rate its value.
+  const { rate = failed.value, matches, total } = failed
+  return rate ?? (matches !== undefined && total ? matches / total : undefined)
+}
+
+function describeChecks(checks: Figures | undefined): Pick<ToolPoint, 'failureHint'> {
+  const { passes, fails } = checks ?? {}
+  return passes === undefined || fails === undefined
+    ? {}
+    : { failureHint: `of its checks ${fails} of ${passes + fails} failed` }
 }

@@ -29,6 +29,8 @@ export interface ToolPoint {
   readonly latencyMs: number
   /** Share of requests that failed, where the file says. */
   readonly errorRate?: number
+  /** What the file says of failures where it does not count them: 'its checks: 6 of 12 failed'. */
+  readonly failureHint?: string
   /** All of them, failed ones too, where the file says. */
   readonly requests?: number
   /** How long the load lasted, where the file says. */
@@ -99,15 +101,24 @@ export function entry<T extends object>(value: T | undefined, where: string): T 
   throw new TableError([{ where, what: `it is ${JSON.stringify(value) ?? 'null'}, not an object` }])
 }
 
-/** JSON whose nulls are as good as absent. Throws SyntaxError. */
-const withoutNulls = (text: string): unknown =>
-  JSON.parse(text, (_key, value) => value ?? undefined)
+/**
+ * JSON whose nulls are as good as absent, and so are NaN and Infinity, which Python's json.dump
+ * writes for what was not measured.
+ * @throws SyntaxError
+ */
+const parseKnown = (text: string): unknown =>
+  JSON.parse(
+    text.replace(/"(?:\\.|[^"\\])*"|-?\b(?:NaN|Infinity)\b/g, (token) =>
+      token.startsWith('"') ? token : 'null',
+    ),
+    (_key, value) => value ?? undefined,
+  )
 
 const documents = new WeakMap<Source, unknown>()
 
-/** The JSON of a file, nulls as good as absent; parsed once, whoever asks. Throws SyntaxError. */
+/** The JSON of a file, as `parseKnown` reads it; parsed once, whoever asks. Throws SyntaxError. */
 export function jsonOf(source: Source): unknown {
-  if (!documents.has(source)) documents.set(source, withoutNulls(source.text))
+  if (!documents.has(source)) documents.set(source, parseKnown(source.text))
   return documents.get(source)
 }
 
@@ -115,7 +126,23 @@ export function jsonOf(source: Source): unknown {
 export function jsonLinesOf({ text }: Source): unknown[] | undefined {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   if (lines.length < 2 || !lines.every((line) => /^\s*\{.*\}\s*$/.test(line))) return undefined
-  return lines.map(withoutNulls)
+  return lines.map(parseKnown)
+}
+
+/** Tools that do not say of every load how many requests failed, in words for a person. */
+export function describeUnknownFailures(
+  loads: readonly { readonly tool: string; readonly point: ToolPoint }[],
+): string[] {
+  return [
+    ...new Set(
+      loads
+        .filter(({ point }) => point.errorRate === undefined)
+        .map(
+          ({ tool, point: { failureHint } }) =>
+            `${tool} does not say how many requests failed${failureHint === undefined ? '' : ` (${failureHint})`}`,
+        ),
+    ),
+  ]
 }
 
 /** How many requests there were, and which share of them failed; nothing where neither is told. */

@@ -79,6 +79,7 @@ describe("Model Analyzer's table", () => {
     ])
     expect(notes).toEqual([
       expect.stringMatching(/^no --slo is given.*Model Analyzer says does not satisfy/),
+      'Model Analyzer does not say how many requests failed',
     ])
     expect(read('perf-analyzer.csv', { limitMs: undefined }).rows.map((row) => row.failed)).toEqual(
       [0, 0],
@@ -277,6 +278,50 @@ describe('k6', () => {
     },
   )
 
+  /** As k6 1.5 and later write it: metrics in a list, no rate of requests. */
+  const structured = {
+    config: { duration: 60, execution: 'local' },
+    results: {
+      metrics: [
+        { name: 'http_reqs', type: 'counter', values: { count: 12_000 } },
+        { name: 'http_req_duration', type: 'trend', values: { med: 20.1, 'p(95)': 34.4 } },
+        { name: 'http_req_failed', type: 'rate', values: { matches: 120, total: 12_000 } },
+        { name: 'vus_max', type: 'gauge', values: { max: 8 } },
+      ],
+    },
+  }
+  const readText = (document: object, more: Partial<typeof options> = {}) =>
+    importResults([{ file: 'k6.json', text: JSON.stringify(document) }], {
+      ...options,
+      percentile: 0.95,
+      maxErrorRate: 0.05,
+      limitMs: 50,
+      ...more,
+    })
+
+  test('the structured summary: its rate is its count over its duration', () => {
+    const { rows, notes } = readText(structured)
+    expect(rows).toMatchObject([{ vus: 8, p95Ms: 34.4, failed: 0 }])
+    expect(rows[0]!.ratePerSecond).toBeCloseTo(200 * 0.99)
+    expect(notes).toEqual([])
+    expect(() => readText({ ...structured, config: {} })).toThrow(
+      /http_reqs\.rate is '', not a number/,
+    )
+  })
+
+  test('a summary that does not count failures says so, with what its checks say', () => {
+    const old = {
+      metrics: {
+        http_reqs: { count: 12_000, rate: 200 },
+        http_req_duration: { med: 20.1, 'p(95)': 34.4 },
+        checks: { passes: 6000, fails: 6000 },
+      },
+    }
+    expect(readText(old).notes).toEqual([
+      'k6 does not say how many requests failed (of its checks 6000 of 12000 failed)',
+    ])
+  })
+
   test('a percentile that its run did not keep is refused with the flag that keeps it', () => {
     expect(() => read('k6-summary-export.json', { percentile: 0.999 })).toThrow(
       /no p\(99\.9\) of http_req_duration \(k6 run --summary-trend-stats/,
@@ -286,6 +331,17 @@ describe('k6', () => {
 })
 
 describe('vllm bench serve', () => {
+  test.each(['NaN', 'Infinity', '-Infinity', 'null'])(
+    "%s is Python's word for not known: refused where it is asked for, and nothing elsewhere",
+    (unknown) => {
+      const text = `{"num_prompts": 400, "label": "NaN", "completed": 400, "request_throughput": 19.6, "p99_ttft_ms": 92.4, "p99_tpot_ms": ${unknown}}`
+      const ask = (metric: 'ttft' | 'tpot') =>
+        importResults([{ file: 'a.json', text }], { ...options, metric })
+      expect(ask('ttft').rows).toMatchObject([{ ratePerSecond: 19.6, p99TtftMs: 92.4 }])
+      expect(() => ask('tpot')).toThrow(/a\.json: no p99_tpot_ms/)
+    },
+  )
+
   test('is a run a file: its throughput at the rate that was asked', () => {
     const { task, rows } = read('vllm-bench-serve.json', { metric: 'ttft', limitMs: 100 })
     expect(task.parameters).toMatchObject([{ name: 'requestRate', values: [2] }])

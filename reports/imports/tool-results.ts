@@ -15,7 +15,12 @@ import { type PlacedRow, type Recording, recordingOf } from './own-table.ts'
 import { perfAnalyzer } from './perf-analyzer.ts'
 import { TableError } from './table-error.ts'
 import type { Source } from './table-text.ts'
-import type { ImportOptions, ToolPoint, ToolReader } from './tool-point.ts'
+import {
+  describeUnknownFailures,
+  type ImportOptions,
+  type ToolPoint,
+  type ToolReader,
+} from './tool-point.ts'
 import { vllmBench } from './vllm-bench.ts'
 
 /**
@@ -78,6 +83,9 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
             `${failing.length} of ${points.length} loads failed more than ${share} of their requests and count as not served, for example ${failing[0]!.where}`,
           ]
         : []),
+      ...describeUnknownFailures(
+        read.flatMap(({ tool, points }) => points.map((point) => ({ tool, point }))),
+      ),
       ...recording.notes,
     ],
   }
