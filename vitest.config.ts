@@ -32,7 +32,7 @@ export const pure = [
   'tuner/testing/two-lanes',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{cluster-space,load-work,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
-  'tuner/{names,pools-search}',
+  'tuner/{exported-tables,names,pools-search}',
   'tuner/commands/{init/plan,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/expected-time,watch/access-log,watch/default-queries}',
   'tuner/delivery/own-pod',
   'tuner/commands/verify/verified',

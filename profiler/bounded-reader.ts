@@ -31,8 +31,10 @@ const MiB = 2 ** 20
 const fileBytes = {
   /** What people write: experiments, price books, catalogues, certificates, manifests. */
   document: 4 * MiB,
-  /** What machines write: traces, request bodies, recorded tables. */
+  /** What machines write: request bodies, vocabularies, recorded answers. */
   data: 256 * MiB,
+  /** Traces, recorded tables, results of other tools: also in UTF-16, as Excel exports them. */
+  table: 256 * MiB,
   /** Graphs with their weights. */
   model: 1024 * MiB,
 } as const
@@ -160,19 +162,30 @@ const objectsHint = '[{...}, {...}], or one object a line'
 
 /**
  * The text of a regular file in UTF-8, with or without its mark; one that holds NUL or another
- * encoding is refused.
+ * encoding is refused. A table may be in UTF-16 with its mark, as Excel and PowerShell write it.
  * @throws BoundError, and the file system's own errors
  */
-export const readText = (path: string, kind: FileKind): string =>
-  textOf(readBytes(path, kind), path)
+export function readText(path: string, kind: FileKind): string {
+  const bytes = readBytes(path, kind)
+  const encoding = wideEncoding(bytes)
+  if (encoding === undefined || kind !== 'table') return textOf(bytes, path)
+  try {
+    return new TextDecoder(encoding, { fatal: true }).decode(bytes)
+  } catch {
+    throw new BoundError(path, 'is not the UTF-16 that its first bytes say', 'save it as UTF-8')
+  }
+}
+
+const wideEncoding = (bytes: Buffer): 'utf-16le' | 'utf-16be' | undefined =>
+  bytes[0] === 0xff && bytes[1] === 0xfe
+    ? 'utf-16le'
+    : bytes[0] === 0xfe && bytes[1] === 0xff
+      ? 'utf-16be'
+      : undefined
 
 /** @throws BoundError for what is no UTF-8 */
 function textOf(bytes: Buffer, path: string): string {
-  const wide = [
-    [0xff, 0xfe],
-    [0xfe, 0xff],
-  ].some(([a, b]) => bytes[0] === a && bytes[1] === b)
-  if (wide) throw new BoundError(path, 'is in UTF-16', 'save it as UTF-8')
+  if (wideEncoding(bytes)) throw new BoundError(path, 'is in UTF-16', 'save it as UTF-8')
   const zero = bytes.indexOf(0)
   if (zero >= 0)
     throw new BoundError(

@@ -11,9 +11,9 @@ import { seeded } from '../../profiler/seeded-random.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
 import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
+import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { percent } from '../format.ts'
 import { steadyDemand } from '../plan/demand.ts'
-import { parseCsv } from '../report/testing/parsed-csv.ts'
 import { planFleet } from './fleet-plan.ts'
 import {
   type FleetModel,

@@ -4,7 +4,7 @@
  */
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
-import { CsvError, type CsvRecord, csvRecords } from '../report/csv.ts'
+import { isUnknown, readNumber, readTable } from '../../trials/table-text.ts'
 import { FleetError, type Segment, whole } from './packing.ts'
 
 /** Names of columns, in lower case and without separators; ParvaGPU's among them. */
@@ -27,7 +27,7 @@ const sharedHint =
 /**
  * @param onGpu what rows ran on that do not say
  * @param sloMs rows that took longer serve nothing; absent: all serve
- * @throws FleetError that names the line
+ * @throws FleetError and TableError that name the line
  */
 export function readSegments(
   text: string,
@@ -35,54 +35,56 @@ export function readSegments(
   onGpu: string | undefined,
   sloMs = Number.POSITIVE_INFINITY,
 ): Segment[] {
-  const [header, ...records] = recordsIn(text, shown)
-  const names = (header?.cells ?? []).map((cell) => cell.toLowerCase().replace(/[\s_-]/g, ''))
+  const { columns, rows } = readTable({ file: shown, text })
+  const plain = (name: string) => name.toLowerCase().replace(/[\s_-]/g, '')
   const at = Object.fromEntries(
     Object.entries(known).map(([column, all]) => [
       column,
-      names.findIndex((name) => (all as readonly string[]).includes(name)),
+      columns.find((name) => (all as readonly string[]).includes(plain(name))),
     ]),
-  ) as Record<keyof typeof known, number>
-  if (at.rate < 0 || (Number.isFinite(sloMs) && at.latency < 0))
-    throw new FleetError(`${shown} has no column of ${at.rate < 0 ? 'rates' : 'latencies'}`, hint)
-  const told = names.map((name, i) =>
-    Object.values(at).includes(i) || unread.includes(name) ? undefined : header!.cells[i],
-  )
-  return records.flatMap(({ cells, line }) => {
-    const number = (column: 'rate' | 'latency' | 'share' | 'memory'): number => {
-      const cell = cells[at[column]] ?? ''
-      const value = cell.trim() === '' ? Number.NaN : Number(cell)
-      if (!(value > 0 && Number.isFinite(value)))
-        throw new FleetError(`${shown}:${line}: '${cell}' is no ${column} above 0`, hint)
-      return value
-    }
-    if (isTrue(cells[at.infeasible])) return []
-    const rateRps = number('rate')
-    if (at.latency >= 0 && number('latency') > sloMs) return []
-    const gpu = gpuOf(cells[at.gpu] ?? onGpu, `${shown}:${line}`)
-    const values = Object.fromEntries(
-      told.flatMap((name, i) =>
-        name === undefined || cells[i] === undefined ? [] : [[name, cells[i]]],
-      ),
+  ) as Record<keyof typeof known, string | undefined>
+  if (at.rate === undefined || (Number.isFinite(sloMs) && at.latency === undefined))
+    throw new FleetError(
+      `${shown} has no column of ${at.rate === undefined ? 'rates' : 'latencies'}`,
+      hint,
     )
+  const told = columns.filter(
+    (name) => !Object.values(at).includes(name) && !unread.includes(plain(name)),
+  )
+  return rows.flatMap(({ where, line, cells }) => {
+    const cell = (column: keyof typeof known) => {
+      const name = at[column]
+      return name === undefined ? undefined : cells[name]
+    }
+    const number = (column: 'rate' | 'latency' | 'share' | 'memory'): number => {
+      const value = readNumber(cell(column))
+      if (value > 0) return value
+      throw new FleetError(`${where}: '${cell(column) ?? ''}' is no ${column} above 0`, hint)
+    }
+    const optional = (column: 'share' | 'memory') =>
+      isUnknown(cell(column)) ? undefined : number(column)
+    if (isTrue(cell('infeasible'))) return []
+    const rateRps = number('rate')
+    if (at.latency !== undefined && number('latency') > sloMs) return []
+    const gpu = gpuOf(cell('gpu') ?? onGpu, where)
+    const values = Object.fromEntries(told.map((name) => [name, cells[name]!]))
     const label = Object.entries(values)
       .map(([name, value]) => `${name} ${value}`)
       .join(', ')
-    const memoryMiB = cells[at.memory]?.trim() ? number('memory') : undefined
+    const memoryMiB = optional('memory')
     const memory = memoryMiB === undefined ? {} : { memoryMiB }
     const row = { gpu: gpu.name, gpus: 1, rateRps, label, ...memory, row: { line, values } }
     const limited =
-      at.latency >= 0 && Number.isFinite(sloMs)
+      at.latency !== undefined && Number.isFinite(sloMs)
         ? { latencyMs: number('latency'), limitMs: sloMs }
         : {}
-    const percent = cells[at.share]?.trim() ? number('share') : 100
+    const percent = optional('share') ?? 100
     if (percent > 100)
-      throw new FleetError(`${shown}:${line}: '${cells[at.share]}' is no share of a GPU`, hint)
-    if (percent === 100)
-      return [{ ...row, ...limited, slice: sliceOf(cells[at.slice], gpu, `${shown}:${line}`) }]
-    if (at.latency < 0 || at.memory < 0)
+      throw new FleetError(`${where}: '${cell('share')}' is no share of a GPU`, hint)
+    if (percent === 100) return [{ ...row, ...limited, slice: sliceOf(cell('slice'), gpu, where) }]
+    if (at.latency === undefined || at.memory === undefined)
       throw new FleetError(
-        `${shown}: rows on shares of a GPU need ${at.latency < 0 ? 'latencyMs' : 'memoryMiB'}`,
+        `${shown}: rows on shares of a GPU need ${at.latency === undefined ? 'latencyMs' : 'memoryMiB'}`,
         sharedHint,
       )
     const shared = {
@@ -94,16 +96,6 @@ export function readSegments(
     }
     return [{ ...row, ...shared }]
   })
-}
-
-function recordsIn(text: string, shown: string): CsvRecord[] {
-  try {
-    return csvRecords(text)
-  } catch (error) {
-    if (error instanceof CsvError)
-      throw new FleetError(`${shown}:${error.line}: ${error.what}`, hint)
-    throw error
-  }
 }
 
 const isTrue = (cell: string | undefined): boolean =>

@@ -6,8 +6,7 @@
 
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
-import type { CsvRecord } from '../report/csv.ts'
-import { recordsOf, type Source } from './table-text.ts'
+import { readHeaderLine, readRows, type Source, type TextRow } from '../../trials/table-text.ts'
 import {
   each,
   entry,
@@ -39,15 +38,16 @@ export const aiperf: ToolReader = {
   language: true,
   read(source, options) {
     if (/^\s*\{/.test(source.text)) return readJson(source, options)
-    if (/^\uFEFF?"?Metric"?,/.test(source.text)) return [runOf(source, options)]
-    if (/^[^\n]*request_throughput_avg_mean/.test(source.text)) return sweepOf(source, options)
+    if (/^"?Metric"?[,;\t|]/.test(readHeaderLine(source))) return [runOf(source, options)]
+    if (readHeaderLine(source).includes('request_throughput_avg_mean'))
+      return sweepOf(source, options)
     return undefined
   },
 }
 
 /** Two tables, one above the other: percentiles of what each request has, and totals. */
 function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint {
-  const sections = recordsOf(source).reduce<CsvRecord[][]>((all, record) => {
+  const sections = readRows(source).rows.reduce<TextRow[][]>((all, record) => {
     if (record.cells[0] === 'Metric') all.push([record])
     else all.at(-1)!.push(record)
     return all
@@ -86,7 +86,7 @@ function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint
 
 /** The first table of the file; below it stand what AIPerf makes of it and a description. */
 function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] {
-  const [header, ...records] = recordsOf(source)
+  const [header, ...records] = readRows(source).rows
   const columns = header!.cells
   const parameters = columns.filter((name) => !sweptMetric.test(name))
   const column = (tags: readonly string[], statistic: string) => {

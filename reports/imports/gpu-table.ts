@@ -2,11 +2,12 @@
  * Model Analyzer's metrics-model-gpu.csv: what its GPUs held and did, a row for each GPU,
  * configuration and load. It stands beside metrics-model-inference.csv.
  */
+
+import { readHeaderLine, readTable, type Source } from '../../trials/table-text.ts'
 import type { Usage } from '../../trials/types.ts'
-import { type Source, tableOf } from './table-text.ts'
 import { each, figure, wanted } from './tool-point.ts'
 
-export const isGpuTable = ({ text }: Source): boolean => /^[^\n]*GPU UUID/.test(text)
+export const isGpuTable = (source: Source): boolean => readHeaderLine(source).includes('GPU UUID')
 
 type GpuUsage = Pick<Usage, 'gpuMemoryMiB' | 'gpuUtilization' | 'gpuWatts'>
 
@@ -22,7 +23,7 @@ const columns = {
  * @throws TableError
  */
 export function gpuUsage(source: Source): ReadonlyMap<string, GpuUsage> {
-  const table = tableOf(source)
+  const table = readTable(source)
   const known = (name: string) =>
     wanted(
       table.columns.find((column) => column === name),

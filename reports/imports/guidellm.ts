@@ -5,8 +5,7 @@
 
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
 import { percentileName } from '../../profiler/slo.ts'
-import { TableError } from './table-error.ts'
-import { recordsOf, type Source } from './table-text.ts'
+import { readHeaderLine, readRows, type Source, TableError } from '../../trials/table-text.ts'
 import {
   each,
   entry,
@@ -62,8 +61,8 @@ export const guidellm: ToolReader = {
   language: true,
   read(source, options) {
     if (/^\s*\{/.test(source.text)) return readJson(source, options)
-    if (/^\uFEFF?Run Info,/.test(source.text)) return readCsv(source, options, 3)
-    if (/^[^\n]*Successful Requests per second mean/.test(source.text))
+    if (/^"?Run Info"?[,;\t|]/.test(readHeaderLine(source))) return readCsv(source, options, 3)
+    if (readHeaderLine(source).includes('Successful Requests per second mean'))
       return readCsv(source, options, 1)
     return undefined
   },
@@ -74,7 +73,7 @@ function readCsv(
   { metric, percentile }: ImportOptions,
   headings: 1 | 3,
 ): ToolPoint[] {
-  const records = recordsOf(source)
+  const records = readRows(source).rows
   const columns = records[0]!.cells.map((_, i) =>
     records.slice(0, headings).map((row) => row.cells[i] ?? ''),
   )

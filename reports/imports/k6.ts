@@ -4,8 +4,7 @@
  * metrics are of HTTP requests.
  */
 import { percentileName } from '../../profiler/slo.ts'
-import { TableError } from './table-error.ts'
-import type { Source } from './table-text.ts'
+import { type Source, TableError } from '../../trials/table-text.ts'
 import {
   figure,
   type ImportOptions,

@@ -4,7 +4,7 @@
  */
 
 import { percentileName } from '../../profiler/slo.ts'
-import { tableOf } from './table-text.ts'
+import { readHeaderLine, readTable } from '../../trials/table-text.ts'
 import { each, figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 const throughput = 'Throughput (infer/sec)'
@@ -14,8 +14,8 @@ const satisfies = 'Satisfies Constraints'
 export const modelAnalyzer: ToolReader = {
   tool: 'Model Analyzer',
   read(source, { metric, percentile }) {
-    if (!/^[^\n]*Model Config Path/.test(source.text)) return undefined
-    const { columns, rows } = tableOf(source)
+    if (!readHeaderLine(source).includes(mark)) return undefined
+    const { columns, rows } = readTable(source)
     const name =
       metric === 'e2e' ? `${percentileName(percentile)} Latency (ms)` : `column of ${metric}`
     const latency = wanted(

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { recordedTable } from '../../search/replay-table.ts'
+import type { TableError } from '../../trials/table-text.ts'
 import { readOwnTable } from './own-table.ts'
 import { parseReplayTask } from './replay-task-schema.ts'
-import type { TableError } from './table-error.ts'
 
 const task = (changes: object = {}) =>
   parseReplayTask({

@@ -10,9 +10,14 @@ import {
 } from '../../search/recorded-rows.ts'
 import type { ReplayParameter, ReplayRow, ReplayTask } from '../../search/replay-task.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
+import {
+  isUnknown,
+  type Problem,
+  readEvenRows,
+  type Source,
+  TableError,
+} from '../../trials/table-text.ts'
 import type { GivenTask } from './replay-task-schema.ts'
-import { type Problem, TableError } from './table-error.ts'
-import { evenTable, type Source, withDecimalPoints } from './table-text.ts'
 
 /**
  * What a replay needs: a task, rows that are fit for it, one a configuration, and what was done to
@@ -42,8 +47,7 @@ const SHOWN = 5
 
 /** Throws TableError naming every row that is wrong, with its line. */
 export function readOwnTable(given: GivenTask, source: Source): Recording {
-  const read = evenTable(source)
-  const { table, note } = withDecimalPoints(source, read.table)
+  const { table, ragged } = readEvenRows(source)
   if (table.rows.length > MOST_ROWS)
     throw new TableError([
       {
@@ -51,26 +55,34 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
         what: `${table.rows.length} rows; a replay takes ${MOST_ROWS.toLocaleString('en-US')} at most`,
       },
     ])
+  const readings = [given.constraint.metric, rateColumn(given as ReplayTask)]
+  const withoutUnknown = (cells: Readonly<Record<string, string>>) =>
+    Object.fromEntries(
+      Object.entries(cells).map(([name, cell]) => [
+        name,
+        readings.includes(name) && isUnknown(cell) ? '' : cell,
+      ]),
+    )
   const price = typeof given.price === 'string' ? given.price : 'price per hour'
   const columns = typeof given.price === 'string' ? {} : { [price]: given.price }
   const placed = table.rows.map(
-    ({ where, cells }): PlacedRow => ({ where, cells: { ...cells, ...columns } }),
+    ({ where, cells }): PlacedRow => ({ where, cells: { ...withoutUnknown(cells), ...columns } }),
   )
   const ambiguous = given.parameters.flatMap((p) =>
     p.kind === undefined && p.values === undefined ? mixed(p.name, placed) : [],
   )
-  if (ambiguous.length > 0) throw new TableError([...read.ragged, ...ambiguous])
+  if (ambiguous.length > 0) throw new TableError([...ragged, ...ambiguous])
   const task: ReplayTask = {
     ...given,
     price,
     parameters: given.parameters.map((p) => completed(p, placed)),
   }
   const unused = table.columns.filter((column) => !namedColumns(task).includes(column))
-  const recording = recordingOf(source.file, task, placed, read.ragged)
+  const recording = recordingOf(source.file, task, placed, ragged)
   return {
     ...recording,
     notes: [
-      ...(note ? [note] : []),
+      ...table.notes,
       ...task.parameters.flatMap((p) => withUnits(source.file, p)),
       ...(unused.length > 0
         ? [`${source.file}: columns that the task does not name: ${unused.join(', ')}`]

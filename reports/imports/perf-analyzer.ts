@@ -1,7 +1,7 @@
 /** `perf_analyzer -f FILE`: a row for each load on one server. */
 
 import { percentileName } from '../../profiler/slo.ts'
-import { tableOf } from './table-text.ts'
+import { readHeaderLine, readTable } from '../../trials/table-text.ts'
 import { each, figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 
 const throughput = 'Inferences/Second'
@@ -9,8 +9,8 @@ const throughput = 'Inferences/Second'
 export const perfAnalyzer: ToolReader = {
   tool: 'perf_analyzer',
   read(source, { metric, percentile }) {
-    if (!/^[^\n]*Inferences\/Second/.test(source.text)) return undefined
-    const { columns, rows } = tableOf(source)
+    if (!readHeaderLine(source).includes(throughput)) return undefined
+    const { columns, rows } = readTable(source)
     const name = metric === 'e2e' ? `${percentileName(percentile)} latency` : `column of ${metric}`
     const latency = wanted(
       columns.find((column) => column === name),

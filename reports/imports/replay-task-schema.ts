@@ -1,8 +1,8 @@
 /** The file that says what a recorded table means: `tune replay --task`. */
 import { z } from 'zod'
 import { taskObjectives } from '../../search/replay-task.ts'
+import type { Source } from '../../trials/table-text.ts'
 import { parseYaml } from '../../trials/yaml.ts'
-import type { Source } from './table-text.ts'
 
 const column = z
   .string({ error: 'expected the name of a column' })

@@ -3,8 +3,7 @@
  * requests a second with such a latency.
  */
 import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
-import { TableError } from './table-error.ts'
-import type { Source } from './table-text.ts'
+import { type Source, TableError } from '../../trials/table-text.ts'
 
 export interface ImportOptions {
   /** Which latency the limit is of. */

@@ -7,14 +7,13 @@ import { dirname, sep } from 'node:path'
 import { percentileName } from '../../profiler/slo.ts'
 import type { ReplayParameter, ReplayTask } from '../../search/replay-task.ts'
 import { configurationKey } from '../../search/space.ts'
+import { type Source, TableError } from '../../trials/table-text.ts'
 import { aiperf } from './aiperf.ts'
 import { guidellm } from './guidellm.ts'
 import { k6 } from './k6.ts'
 import { modelAnalyzer } from './model-analyzer.ts'
 import { type PlacedRow, type Recording, recordingOf } from './own-table.ts'
 import { perfAnalyzer } from './perf-analyzer.ts'
-import { TableError } from './table-error.ts'
-import type { Source } from './table-text.ts'
 import {
   describeUnknownFailures,
   type ImportOptions,

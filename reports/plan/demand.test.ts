@@ -47,7 +47,7 @@ test('a third column is not passed over: it may be the rate', () => {
   expect(problem(() => read('time,p99_ms,rps\n0,12,900\n60,13,950\n'))).toMatch(
     /^t.csv:2: '0,12,900' has 3 columns, and a trace has 2/,
   )
-  expect(problem(() => read('0;1\n60;2\n'))).toMatch(/'60;2' has 1 column, and a trace has 2/)
+  expect(problem(() => read('0:1\n60:2\n'))).toMatch(/'60:2' has 1 column, and a trace has 2/)
   expect(read('0,1,\r\n60,2,\r\n').spans.map(({ rps }) => rps)).toEqual([1, 2])
 })
 
@@ -55,10 +55,31 @@ test('byte order mark, CRLF and quotes are read, one that never closes is told',
   expect(read('\uFEFF"time","rps"\r\n"0","1"\r\n"60","2"\r\n').spans.map(({ rps }) => rps)).toEqual(
     [1, 2],
   )
-  expect(problem(() => read('time,rps\n0,1\n60,"2\n'))).toMatch(
+  expect(() => read('time,rps\n0,1\n60,"2\n')).toThrow(
     /^t.csv:3: a quote is opened and never closed/,
   )
   expect(problem(() => read('0,5\n'))).toMatch(/t.csv has one row/)
+})
+
+test('a time without a rate, as monitoring exports it, leaves the one before, and is told', () => {
+  const { spans, what } = read('time,rps\n0,1\n60,\n120,NaN\n180,2\n240,3\n')
+  expect(spans).toEqual([
+    { rps: 1, seconds: 180 },
+    { rps: 2, seconds: 60 },
+    { rps: 3, seconds: 60 },
+  ])
+  expect(what).toBe(
+    'the trace t.csv (3 rates over 5 min; 2 without a rate, where the one before holds)',
+  )
+  expect(problem(() => read('0,1\n,\nx,NaN\n60,2\n'))).toMatch(
+    /^t.csv:3: 'x,NaN' is no timestamp and rate/,
+  )
+})
+
+test('decimal commas beside semicolons are read, and that is told', () => {
+  const { spans, what } = read('time;rps\n0;1,5\n60;2\n')
+  expect(spans.map(({ rps }) => rps)).toEqual([1.5, 2])
+  expect(what).toMatch(/; decimal commas are read as points: 1,5 as 1\.5\)$/)
 })
 
 test('a rate that is held for long where rows are missing is told', () => {

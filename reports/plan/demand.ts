@@ -1,7 +1,7 @@
 /** Demand over time: one period (a day, or a trace) that repeats. */
 
+import { isUnknown, readNumber, readRows } from '../../trials/table-text.ts'
 import { rate, significant } from '../format.ts'
-import { CsvError, type CsvRecord, csvRecords } from '../report/csv.ts'
 
 /** A rate, requests per second, and how long it holds. */
 interface DemandSpan {
@@ -90,16 +90,21 @@ export function tableDemand(text: string): Demand {
  */
 export function traceDemand(text: string, file: string): Demand {
   const hint = 'give two columns: timestamp (seconds or ISO 8601), requests per second'
-  const rows = rowsOf(text, file, hint)
+  const { rows, notes } = readRows({ file, text })
   const [first] = rows
   const header =
-    first !== undefined && !isSample(first.cells) && !first.cells.some((cell) => isRate(cell))
+    first !== undefined &&
+    Number.isNaN(timeOf(first.cells[0]!)) &&
+    !first.cells.some((cell) => isRate(cell))
       ? 1
       : 0
   const unit = unitOf(rows[header]?.cells[0] ?? '')
-  const samples = rows.slice(header).map(({ cells, line }) => {
+  const all = rows.slice(header)
+  const known = all.filter(({ cells }) => !isGap(cells))
+  const gaps = all.length - known.length
+  const samples = known.map(({ cells, line }) => {
     const at = `${file}:${line}: '${cells.join(',')}'`
-    const columns = cells.findLastIndex((cell) => cell.trim() !== '') + 1
+    const columns = cells.findLastIndex((cell) => cell !== '') + 1
     if (columns !== 2)
       throw new DemandError(
         `${at} has ${columns} column${columns === 1 ? '' : 's'}, and a trace has 2`,
@@ -113,15 +118,17 @@ export function traceDemand(text: string, file: string): Demand {
       `${file} has ${samples.length === 1 ? 'one row' : 'no rows'}`,
       `${hint}, at least two rows`,
     )
-  const gaps = samples.slice(1).map((s, i) => s.at - samples[i]!.at)
-  const backwards = gaps.findIndex((gap) => gap <= 0)
+  const steps = samples.slice(1).map((s, i) => s.at - samples[i]!.at)
+  const backwards = steps.findIndex((step) => step <= 0)
   if (backwards >= 0)
     throw new DemandError(
       `${file}:${samples[backwards + 1]!.line}: the time does not go on`,
       'sort the trace by time, each time once; where clocks are put back, name the zone: 2026-10-25T02:00:00+02:00',
     )
   const days = (samples.at(-1)!.at - samples[0]!.at) / daySeconds
-  const spans = samples.map(({ rps }, i): DemandSpan => ({ rps, seconds: gaps[i] ?? gaps.at(-1)! }))
+  const spans = samples.map(
+    ({ rps }, i): DemandSpan => ({ rps, seconds: steps[i] ?? steps.at(-1)! }),
+  )
   const closes =
     days >= 1 &&
     Math.abs(days - Math.round(days)) < 1e-9 &&
@@ -138,9 +145,10 @@ export function traceDemand(text: string, file: string): Demand {
       }),
   }
   const lasts = timeSaid(periodSeconds(demand))
+  const withoutRate = gaps > 0 ? `; ${gaps} without a rate, where the one before holds` : ''
   return checked({
     ...demand,
-    what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)})`,
+    what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)}${withoutRate}${notes.map((note) => note.replace(`${file}:`, ';')).join('')})`,
   })
 }
 
@@ -163,24 +171,16 @@ function holeIn({ spans }: Pick<Demand, 'spans'>): string {
 /** Times as long as most rates: rows are missing, or were written when the rate changed. */
 const mostHeld = 10
 
-function rowsOf(text: string, file: string, hint: string): CsvRecord[] {
-  try {
-    return csvRecords(text)
-  } catch (error) {
-    if (error instanceof CsvError)
-      throw new DemandError(`${file}:${error.line}: ${error.what}`, hint)
-    throw error
-  }
-}
-
-const isRate = (cell: string): boolean =>
-  cell.trim() !== '' && Number(cell) >= 0 && Number.isFinite(Number(cell))
+const isRate = (cell: string): boolean => readNumber(cell) >= 0
 const isSample = ([time = '', rps = '']: readonly string[]): boolean =>
   !Number.isNaN(timeOf(time)) && isRate(rps)
+/** A time without a value, as monitoring exports it. */
+const isGap = ([time = '', ...others]: readonly string[]): boolean =>
+  others.length > 0 && others.every(isUnknown) && !Number.isNaN(timeOf(time))
 
 const asClocksShow = { asClocksShow: true } as const
 const isOfClock = (text: string): boolean =>
-  Number.isNaN(Number(text)) && isoParts(text)?.zone === undefined
+  Number.isNaN(readNumber(text)) && isoParts(text)?.zone === undefined
 
 /** ISO 8601 as exports have it: a blank for the T, the zone's colon left out, a date alone. */
 function isoParts(
@@ -200,7 +200,7 @@ function isoParts(
  * unit of numbers, so many in a second
  */
 function timeOf(text: string, unit = 1): number {
-  const number = text.trim() === '' ? Number.NaN : Number(text)
+  const number = readNumber(text)
   if (!Number.isNaN(number)) return number / unit
   const iso = isoParts(text)
   return iso === undefined

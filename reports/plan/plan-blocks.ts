@@ -1,10 +1,10 @@
 /** The capacity plan in words and tables, as JSON, and as CSV. */
 import type { EChartsOption } from 'echarts'
 import type { Slo } from '../../profiler/types.ts'
+import { type Cell, formatCsv } from '../../trials/csv.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
 import { latencyRows, rateRows, windowText } from '../recommendation/token-figures.ts'
 import { demandOption } from '../report/charts/chart-options.ts'
-import { type Cell, csv } from '../report/csv.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import { leastOf, peakOf } from './demand.ts'
 import type { FleetOutcome } from './fleet.ts'
@@ -366,7 +366,7 @@ export function planCsv({ units }: Plan): string {
       m.staticPerMillionOutputTokens,
     ]),
   )
-  return csv(head, rows)
+  return formatCsv(head, rows)
 }
 
 /** 'tune.plan/v1': every figure of the plan, without the load curves. */

@@ -4,17 +4,17 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Configuration } from '../../search/types.ts'
+import { formatCsv } from '../../trials/csv.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
+import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { complete, measured, sampleInput, sampleTrials } from '../samples.contract.ts'
-import { csv } from './csv.ts'
 import {
   documentOf,
   recommendationDocument,
   recommendationJson,
   recommendationJsonSchema,
 } from './recommendation-json.ts'
-import { parseCsv } from './testing/parsed-csv.ts'
 import { trialColumns, trialsCsv } from './trials-csv.ts'
 import { writeAtomically } from './write-atomically.ts'
 
@@ -71,15 +71,15 @@ describe('CSV', () => {
       .filter((t) => !/^[=+\-@\t\r]/.test(t) && !t.includes('\0'))
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.constant('x'), text, text), { minLength: 1 }), (rows) => {
-        expect(parseCsv(csv(['a', 'b', 'c'], rows)).slice(1)).toEqual(rows)
+        expect(parseCsv(formatCsv(['a', 'b', 'c'], rows)).slice(1)).toEqual(rows)
       }),
     )
   })
 
   test('cannot make a spreadsheet run a formula', () => {
     for (const evil of ['=1+1', '+1', '-1', '@SUM(A1)', '\tx', '\rx'])
-      expect(parseCsv(csv(['a'], [[evil]]))[1]![0]).toBe(`'${evil}`)
-    expect(csv(['a'], [[-5]])).toBe('a\r\n-5\r\n')
+      expect(parseCsv(formatCsv(['a'], [[evil]]))[1]![0]).toBe(`'${evil}`)
+    expect(formatCsv(['a'], [[-5]])).toBe('a\r\n-5\r\n')
   })
 
   test('with bare line ends, a byte order mark or an open quote is read or refused', () => {
@@ -87,7 +87,7 @@ describe('CSV', () => {
       ['a', 'b'],
       ['1', 'x\ny'],
     ])
-    expect(() => parseCsv('a\nb\n"c')).toThrow(/line 3/)
+    expect(() => parseCsv('a\nb\n"c')).toThrow(/csv:3:/)
   })
 
   test('of trials has a row per trial and a documented column each', () => {

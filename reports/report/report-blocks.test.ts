@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { money } from '../format.ts'
 import { patternDemand, steadyDemand } from '../plan/demand.ts'
 import { planBlocks, planCsv, planJson } from '../plan/plan-blocks.ts'
@@ -11,7 +12,6 @@ import { toHtml } from './document/html.ts'
 import { toMarkdown, toText } from './document/markdown.ts'
 import { recommendationDocument } from './recommendation-json.ts'
 import { type ReportInput, reportBlocks } from './report-blocks.ts'
-import { parseCsv } from './testing/parsed-csv.ts'
 
 const input: ReportInput = {
   ...sampleInput,

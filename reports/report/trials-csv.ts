@@ -3,11 +3,11 @@ import { metricText } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import { joulesPerRequest } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
+import { type Cell, formatCsv } from '../../trials/csv.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { judge, type View } from '../recommendation/judged.ts'
 import { tokenFigures } from '../recommendation/token-figures.ts'
 import type { Candidate } from '../recommendation/types.ts'
-import { type Cell, csv } from './csv.ts'
 
 interface Row {
   readonly trial: FinishedTrial
@@ -237,7 +237,7 @@ export function trialsCsv(trials: readonly FinishedTrial[], view: View): string 
       ...read,
     ]
   })
-  return csv(
+  return formatCsv(
     [
       ...head.map((c) => c.name),
       ...parameters.map((name) => `parameter.${name}`),

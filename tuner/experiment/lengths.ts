@@ -3,8 +3,9 @@
  * traces have them.
  */
 import type { RecordedPrompt } from '../../profiler/prompt-spec.ts'
-import { readRows } from './delimited.ts'
+import { isUnknown } from '../../trials/table-text.ts'
 import { isRequestTrace, readRequestTrace } from './request-trace.ts'
+import { readTraceRows } from './trace-rows.ts'
 import { UnitError } from './units.ts'
 
 /**
@@ -31,9 +32,13 @@ export function lengthColumns(header: readonly string[]): readonly [input: numbe
   return [at(inputNames), at(outputNames)]
 }
 
+/** Of a failed request. */
+export const hasNoTokens = (cell: string | undefined): boolean =>
+  isUnknown(cell) || Number(cell) === 0
+
 /**
- * [input, output] tokens of each line, in order, the first 20,000; lines with 0 tokens on either
- * side are left out, as failed requests are recorded so.
+ * [input, output] tokens of each line, in order, the first 20,000; lines with 0 or unknown tokens on
+ * either side are left out, as failed requests are recorded so.
  * @throws UnitError that names the line
  */
 export function readLengths(path: string, shown: string): RecordedPrompt[] {
@@ -42,22 +47,17 @@ export function readLengths(path: string, shown: string): RecordedPrompt[] {
     return readRequestTrace(path, shown, 'ms')
       .requests.slice(0, most)
       .map(({ prompt }) => prompt)
-  const rows = readRows(path, 'lengths', hint)
-  if (/^\s*[[{]/.test(rows[0]![0]!))
-    throw new UnitError(
-      `${shown} is JSON, and no list of lengths`,
-      'a file of JSON Lines (Mooncake) ends in .jsonl; conversations (ShareGPT) are given as the payload itself, `file: ShareGPT.json`',
-    )
-  const [input, output] = lengthColumns(rows[0]!)
+  const [header, ...rows] = readTraceRows(path, shown, 'lengths', hint)
+  const [input, output] = lengthColumns(header?.cells ?? [])
   if (input < 0 || output < 0)
     throw new UnitError(`${shown} has no column of ${input < 0 ? 'input' : 'output'} tokens`, hint)
   const lengths: RecordedPrompt[] = []
-  for (let i = 1; i < rows.length && lengths.length < most; i++) {
-    const row = rows[i]!
-    if (row.every((cell) => cell === '')) continue
-    const pair = [row[input], row[output]].map((cell) => {
-      if (!/^\d+(\.0+)?$/.test(cell ?? ''))
-        throw new UnitError(`${shown}:${i + 1}: '${cell ?? ''}' is no number of tokens`, hint)
+  for (const { where, cells } of rows) {
+    if (lengths.length === most) break
+    const pair = [cells[input], cells[output]].map((cell) => {
+      if (hasNoTokens(cell)) return 0
+      if (!/^\d+(\.0+)?$/.test(cell!))
+        throw new UnitError(`${where}: '${cell}' is no number of tokens`, hint)
       return Number(cell)
     }) as [number, number]
     if (pair[0] > 0 && pair[1] > 0) lengths.push(pair)

@@ -4,10 +4,11 @@
  */
 
 import type { PayloadOrder } from '../../profiler/payload-source.ts'
-import { readRows } from './delimited.ts'
-import { lengthColumns } from './lengths.ts'
+import { readNumber, type TextRow } from '../../trials/table-text.ts'
+import { hasNoTokens, lengthColumns } from './lengths.ts'
 import { isRequestTrace, readRequestTrace } from './request-trace.ts'
 import { millisecondsPer, parseTimeHeader, type TimeUnit } from './time-unit.ts'
+import { readTraceRows } from './trace-rows.ts'
 import { UnitError } from './units.ts'
 
 export interface Trace {
@@ -49,40 +50,27 @@ export function readTrace(path: string, shown: string, unit?: TimeUnit): Trace {
       readAs,
     }
   }
-  const rows = readRows(path, 'trace', hint)
-  const first = rows[0]?.[0] ?? ''
-  return first !== '' && !Number.isFinite(Number(first))
-    ? readTableWithHeader(path, rows, shown, unit)
+  const rows = readTraceRows(path, shown, 'trace', hint)
+  const first = rows[0]?.cells[0] ?? ''
+  return first !== '' && Number.isNaN(readNumber(first))
+    ? readTableWithHeader(path, rows[0]!.cells, rows.slice(1), shown, unit)
     : readTimesAlone(rows, shown, unit)
 }
 
-/** Lines of a table that say something, with their number from 1. */
-const filledRows = (
-  rows: readonly (readonly string[])[],
-): { readonly row: readonly string[]; readonly line: number }[] =>
-  rows.flatMap((row, i) => (row.every((cell) => cell === '') ? [] : [{ row, line: i + 1 }]))
-
 function readTimesAlone(
-  rows: readonly (readonly string[])[],
+  rows: readonly TextRow[],
   shown: string,
   unit: TimeUnit | undefined,
 ): Trace {
-  const times = filledRows(rows).map(({ row, line }) => {
-    const time = row[0] === '' ? Number.NaN : Number(row[0])
-    if (!Number.isFinite(time) || time < 0)
-      throw new UnitError(`${shown}:${line}: '${row[0]}' is no time`, hint)
-    return { time, line }
+  const times = rows.map(({ where, cells }) => {
+    const time = readNumber(cells[0])
+    if (!(time >= 0)) throw new UnitError(`${where}: '${cells[0]}' is no time`, hint)
+    return time
   })
-  if (unit === undefined && times.some(({ time }) => !Number.isInteger(time)))
+  if (unit === undefined && times.some((time) => !Number.isInteger(time)))
     throw askForUnit(shown, 'it has fractions and no header')
-  const atMs = times.map(({ time }) => time * millisecondsPer[unit ?? 'ms'])
-  checkAscending(
-    atMs,
-    times.map(({ line }) => line),
-    rows,
-    0,
-    shown,
-  )
+  const atMs = times.map((time) => time * millisecondsPer[unit ?? 'ms'])
+  checkAscending(atMs, rows, 0)
   atLeastTwo(atMs, shown)
   return { atMs, readAs: unit === undefined ? 'ms (no header)' : `${unit} (as requested)` }
 }
@@ -95,11 +83,11 @@ const askForUnit = (shown: string, why: string): UnitError =>
 
 function readTableWithHeader(
   path: string,
-  rows: readonly (readonly string[])[],
+  header: readonly string[],
+  all: readonly TextRow[],
   shown: string,
   unit: TimeUnit | undefined,
 ): Trace {
-  const header = rows[0]!
   const at = header.findIndex((cell) => parseTimeHeader(cell) !== undefined)
   if (at < 0)
     throw new UnitError(
@@ -108,24 +96,20 @@ function readTableWithHeader(
     )
   const names = header.map((cell) => columns[cell.toLowerCase()])
   const [itemsAt, bodiesAt] = [names.indexOf('items'), names.indexOf('bodies')]
-  // Failed requests are recorded with 0 tokens.
+  // Failed requests are recorded without tokens.
   const lengths = lengthColumns(header).filter((column) => column >= 0)
-  const filled = filledRows(rows)
-    .slice(1)
-    .filter(({ row }) => !lengths.some((column) => Number(row[column]) === 0))
-  const cells = filled.map(({ row }) => row[at] ?? '')
-  const lines = filled.map(({ line }) => line)
-  const { times, readAs } = readTimes(cells, lines, header, at, shown, unit)
-  checkAscending(times, lines, rows, at, shown)
+  const rows = all.filter(({ cells }) => !lengths.some((column) => hasNoTokens(cells[column])))
+  const { times, readAs } = readTimes(rows, header, at, shown, unit)
+  checkAscending(times, rows, at)
   const startsAtZero = parseTimeHeader(header[at]!)?.unit !== undefined && lengths.length === 0
   const atMs = startsAtZero ? times : countedFromFirst(times, shown)
   atLeastTwo(atMs, shown)
   if (itemsAt < 0 && bodiesAt < 0) return { atMs, readAs }
   const wholeNumbers = (column: number, min: number, what: string) =>
-    filled.map(({ row, line }) => {
-      const cell = row[column] ?? ''
+    rows.map(({ where, cells }) => {
+      const cell = cells[column] ?? ''
       if (!/^\d+$/.test(cell) || Number(cell) < min)
-        throw new UnitError(`${shown}:${line}: '${cell}' is no ${what}`, hint)
+        throw new UnitError(`${where}: '${cell}' is no ${what}`, hint)
       return Number(cell)
     })
   return {
@@ -133,7 +117,7 @@ function readTableWithHeader(
     readAs,
     order: {
       file: path,
-      lines,
+      lines: rows.map(({ line }) => line),
       ...(itemsAt >= 0 && { items: wholeNumbers(itemsAt, 1, 'number of items, from 1') }),
       ...(bodiesAt >= 0 && { bodies: wholeNumbers(bodiesAt, 0, 'number of a body, from 0') }),
     },
@@ -145,27 +129,24 @@ function readTableWithHeader(
  * which tell their unit by their size; or those of BurstGPT, which has seconds.
  */
 function readTimes(
-  cells: readonly string[],
-  lines: readonly number[],
+  rows: readonly TextRow[],
   header: readonly string[],
   at: number,
   shown: string,
   unit: TimeUnit | undefined,
 ): { readonly times: number[]; readonly readAs: string } {
-  const isNumber = (cell: string) => /^\d+(\.\d+)?(e[+-]?\d+)?$/i.test(cell)
-  const wrong = (i: number): never => {
-    throw new UnitError(`${shown}:${lines[i]}: '${cells[i]}' is no time`, hint)
-  }
-  if (!cells.some(isNumber)) {
-    const times = cells.map((cell) => Date.parse(withZone(cell)))
-    const bad = times.findIndex((ms) => !Number.isFinite(ms))
-    return bad < 0 ? { times, readAs: 'dates' } : wrong(bad)
-  }
-  const bad = cells.findIndex((cell) => !isNumber(cell))
-  if (bad >= 0) return wrong(bad)
-  const numbers = cells.map(Number)
+  const cells = rows.map((row) => row.cells[at] ?? '')
+  const numbers = cells.map(readNumber)
+  const isDates = numbers.every(Number.isNaN)
+  const times = isDates ? cells.map((cell) => Date.parse(withZone(cell))) : numbers
+  const bad = times.findIndex((time) => !(time >= 0))
+  if (bad >= 0) throw new UnitError(`${rows[bad]!.where}: '${cells[bad]}' is no time`, hint)
+  if (isDates) return { times, readAs: 'dates' }
   const named = parseTimeHeader(header[at]!)?.unit
-  const known = unit ?? named ?? unitSince1970(Math.min(...numbers))
+  const known =
+    unit ??
+    named ??
+    unitSince1970(numbers.reduce((min, time) => Math.min(min, time), Number.POSITIVE_INFINITY))
   if (known !== undefined) {
     const source =
       unit !== undefined ? 'as requested' : named !== undefined ? 'by its header' : 'since 1970'
@@ -200,17 +181,11 @@ function unitSince1970(time: number): TimeUnit | undefined {
 const withZone = (cell: string): string =>
   cell.replace(' ', 'T') + (/(Z|[+-]\d\d:?\d\d)$/.test(cell) ? '' : 'Z')
 
-function checkAscending(
-  times: readonly number[],
-  lines: readonly number[],
-  rows: readonly (readonly string[])[],
-  column: number,
-  shown: string,
-): void {
+function checkAscending(times: readonly number[], rows: readonly TextRow[], column: number): void {
   const at = times.findIndex((time, i) => i > 0 && time < times[i - 1]!)
   if (at >= 0)
     throw new UnitError(
-      `${shown}:${lines[at]}: '${rows[lines[at]! - 1]![column]}' is before the line above`,
+      `${rows[at]!.where}: '${rows[at]!.cells[column]}' is before the line above`,
       'sort its lines by time',
     )
 }

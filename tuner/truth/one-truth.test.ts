@@ -11,9 +11,9 @@ import {
   documentOf,
   type RecommendationDocument,
 } from '../../reports/report/recommendation-json.ts'
-import { parseCsv } from '../../reports/report/testing/parsed-csv.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import { openStore } from '../../trials/store/index.ts'
+import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { plan } from '../commands/plan/run.ts'
 import { reopen } from '../commands/reopened.ts'
 import { report } from '../commands/report/run.ts'

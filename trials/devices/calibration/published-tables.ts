@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { readTable } from '../../table-text.ts'
 import { type Architecture, architectureOf } from '../architecture.ts'
 import { findGpu, type Gpu, type Precision, precisions } from '../catalogue.ts'
 import { DeviceModelError } from '../device-model-error.ts'
@@ -46,11 +47,11 @@ export function readTables(directory: string): Tables {
   for (const file of readdirSync(directory)
     .filter((f) => f.endsWith('.csv'))
     .sort()) {
-    const rows = parseCsv(readFileSync(join(directory, file), 'utf8'))
-    if (rows.length === 0 || !('latencyMs' in rows[0]!) || !('gpu' in rows[0]!)) continue
-    for (const row of rows) {
+    const { columns, rows } = readTable({ file, text: readFileSync(join(directory, file), 'utf8') })
+    if (!columns.includes('latencyMs') || !columns.includes('gpu')) continue
+    for (const { cells } of rows) {
       try {
-        add(tables, file, row)
+        add(tables, file, cells)
       } catch (error) {
         if (!(error instanceof DeviceModelError)) throw error
         const reason = `${file}: ${error.message}`
@@ -70,7 +71,7 @@ export const heldOutTables = (): Tables => readTables(join(own, 'held-out'))
 export const heldOut = (table: string): LatencyRow[] =>
   heldOutTables().latency.filter((row) => row.table === table)
 
-function add(tables: Tables, table: string, row: Record<string, string>): void {
+function add(tables: Tables, table: string, row: Readonly<Record<string, string>>): void {
   const architecture = architectureOfRow(row)
   const gpu = findGpu(row.gpu!)
   const batch = Number(row.batch)
@@ -143,15 +144,4 @@ function fastest(rows: readonly LatencyRow[]): LatencyRow[] {
     if (known === undefined || row.latencyMs < known.latencyMs) best.set(key, row)
   }
   return [...best.values()]
-}
-
-function parseCsv(text: string): Record<string, string>[] {
-  const [header, ...lines] = text.trim().split(/\r?\n/)
-  const names = header!.split(',')
-  return lines.map((line) => {
-    const cells = line
-      .match(/("[^"]*"|[^,]*)(,|$)/g)!
-      .map((cell) => cell.replace(/,$/, '').replace(/^"|"$/g, ''))
-    return Object.fromEntries(names.map((name, i) => [name, cells[i] ?? '']))
-  })
 }

@@ -265,4 +265,4 @@ function toGpuKind(
 }
 
 const readTrace = (path: string, model: string): Demand =>
-  traceDemand(givenText(path, `the trace of ${model}`, '--file', 'data'), path)
+  traceDemand(givenText(path, `the trace of ${model}`, '--file', 'table'), path)

@@ -20,7 +20,7 @@ export async function openSource(
   db: string,
 ): Promise<ModelSource> {
   if (table !== undefined) {
-    const text = givenText(table, `the table of ${name}`, '--file', 'data')
+    const text = givenText(table, `the table of ${name}`, '--file', 'table')
     return { segments: readSegments(text, table, gpu, sloMs) }
   }
   const reopened = await reopen(experiment, {

@@ -1,11 +1,10 @@
 /** `tune import`: results of other load testers as an experiment of the store. Runs nothing. */
 import { existsSync } from 'node:fs'
 import { importTrials } from '../../../reports/imports/imported-trials.ts'
-import { TableError } from '../../../reports/imports/table-error.ts'
-import type { Source } from '../../../reports/imports/table-text.ts'
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { sourceParameter } from '../../../trials/resources.ts'
+import { type Source, TableError } from '../../../trials/table-text.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
 import { exitCodes, UserError, usageError } from '../../exit-codes.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
@@ -89,7 +88,7 @@ function readAll(
     try {
       return [
         {
-          source: { file, text: givenText(file, 'the file', 'FILE', 'data') },
+          source: { file, text: givenText(file, 'the file', 'FILE', 'table') },
           configuration: { ...on, ...values },
         },
       ]

@@ -224,7 +224,7 @@ async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<De
     )
   }
   if (trace !== undefined) {
-    return traceDemand(givenText(trace, 'the trace', '--trace', 'data'), trace)
+    return traceDemand(givenText(trace, 'the trace', '--trace', 'table'), trace)
   }
   if (pattern !== undefined) {
     if (peak === undefined)

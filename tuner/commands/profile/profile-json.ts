@@ -10,7 +10,6 @@ import {
 } from '../../../reports/format.ts'
 import { palette } from '../../../reports/report/charts/chart-options.ts'
 import { renderSvg } from '../../../reports/report/charts/svg.ts'
-import { csv } from '../../../reports/report/csv.ts'
 import {
   type Block,
   heading,
@@ -19,6 +18,7 @@ import {
   table,
 } from '../../../reports/report/document/blocks.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
+import { formatCsv } from '../../../trials/csv.ts'
 import { curvePoints, loadPoints } from './profile-text.ts'
 import { streamColumns, sweepTable } from './sweep-table.ts'
 
@@ -55,7 +55,7 @@ export function profileCsv(profile: Profile): string {
     p.latenessP99Ms,
     ...more.map(([, of]) => of(p)),
   ]
-  return csv([...header.split(','), ...more.map(([name]) => name)], points.map(row))
+  return formatCsv([...header.split(','), ...more.map(([name]) => name)], points.map(row))
 }
 
 export async function profileHtml(profile: Profile, at: Date): Promise<string> {

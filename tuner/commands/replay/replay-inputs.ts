@@ -27,7 +27,7 @@ export function readRecording(files: readonly string[], flags: InputFlags): Reco
 
 const source = (file: string, flag: string) => ({
   file,
-  text: givenText(file, 'the file', flag, 'data'),
+  text: givenText(file, 'the file', flag, 'table'),
 })
 
 function fromTask(
