@@ -9,8 +9,9 @@ import {
   sharings,
   usableMemoryMiB,
 } from './devices/catalogue.ts'
-import { DeviceModelError, namesNear } from './devices/device-model-error.ts'
+import { DeviceModelError } from './devices/device-model-error.ts'
 import { findMigProfile, paidFraction } from './devices/mig.ts'
+import { namesNear } from './near-names.ts'
 
 /** Servers of a replica where prompts and answers are computed apart. */
 interface Pools {

@@ -11,7 +11,7 @@ import {
   parseDocument,
 } from 'yaml'
 import type { z } from 'zod'
-import { namesNear } from './devices/device-model-error.ts'
+import { namesNear } from './near-names.ts'
 
 /** Those that help: who has more of them has another file. */
 const mostProblems = 20

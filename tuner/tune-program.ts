@@ -3,7 +3,7 @@
  * run, so that help is instant.
  */
 import { Command, CommanderError } from 'commander'
-import { namesNear } from '../trials/devices/device-model-error.ts'
+import { namesNear } from '../trials/near-names.ts'
 import { registerAnnotate } from './commands/annotate/register.ts'
 import { registerCalibrate } from './commands/calibrate/register.ts'
 import { registerCi } from './commands/ci/register.ts'

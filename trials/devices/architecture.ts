@@ -1,8 +1,9 @@
 /** Model architectures by their dimensions. */
 
+import { namesNear } from '../near-names.ts'
 import type { Precision } from './catalogue.ts'
 import { bytesPerElement, type Convnet, convnets, convolutionsOf } from './convnets.ts'
-import { DeviceModelError, namesNear } from './device-model-error.ts'
+import { DeviceModelError } from './device-model-error.ts'
 import type { GraphArchitecture } from './onnx/graph-architecture.ts'
 import type { Takes } from './onnx/graph-inputs.ts'
 

@@ -5,7 +5,9 @@
  * unit of AMD's, an Xe core of Intel's; the last-level cache stands for the second. RTX cards and
  * the A10G accumulate fp16 in fp32 at half the tensor rate, and that is the rate listed.
  */
-import { DeviceModelError, namesNear } from './device-model-error.ts'
+
+import { namesNear } from '../near-names.ts'
+import { DeviceModelError } from './device-model-error.ts'
 
 export const precisions = ['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8'] as const
 export type Precision = (typeof precisions)[number]

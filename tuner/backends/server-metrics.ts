@@ -17,7 +17,7 @@ import {
 import { get } from '../../profiler/protocols/http.ts'
 import { hrefOf, serverAddress } from '../../profiler/server-address.ts'
 import type { Arrivals, LoadGenerator, LoadRun, Measurement, Target } from '../../profiler/types.ts'
-import { closest } from '../../trials/devices/device-model-error.ts'
+import { closest } from '../../trials/near-names.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import type { MeasureTask } from './backend.ts'
 

@@ -13,7 +13,7 @@
  * JavaScript.
  */
 import type { Condition, Configuration } from '../../search/types.ts'
-import { namesNear } from '../../trials/devices/device-model-error.ts'
+import { namesNear } from '../../trials/near-names.ts'
 
 /** Name → 'number', or the values of a categorical parameter. */
 export type ConditionNames = ReadonlyMap<string, 'number' | readonly string[]>

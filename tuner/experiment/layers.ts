@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
-import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
+import { closest, namesNear } from '../../trials/near-names.ts'
 import { meantIssues } from '../../trials/yaml.ts'
 import {
   type ExperimentEntries,

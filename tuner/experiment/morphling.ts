@@ -4,8 +4,8 @@
  * no meaning here is named in a notice; what Morphling itself gets wrong is refused.
  */
 import { isRecord } from '../../profiler/plain-record.ts'
-import { closest, namesNear } from '../../trials/devices/device-model-error.ts'
 import { environmentName } from '../../trials/launchers/fill.ts'
+import { closest, namesNear } from '../../trials/near-names.ts'
 import { createDraft } from './draft.ts'
 import { asNumber } from './flags/shorthand.ts'
 import { showOrigin, valueAt } from './layers.ts'

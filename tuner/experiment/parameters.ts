@@ -10,8 +10,9 @@ import type {
   Scale,
 } from '../../search/types.ts'
 import { findGpu, type Gpu, precisions, sharings } from '../../trials/devices/catalogue.ts'
-import { DeviceModelError, namesNear } from '../../trials/devices/device-model-error.ts'
+import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
+import { namesNear } from '../../trials/near-names.ts'
 import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'

@@ -4,8 +4,8 @@
  */
 import { readdirSync } from 'node:fs'
 import { delimiter, resolve } from 'node:path'
-import { closest } from '../../devices/device-model-error.ts'
 import { isProgram, programIn } from '../../machine/programs.ts'
+import { closest } from '../../near-names.ts'
 import { type Finality, LaunchError } from '../../types.ts'
 
 /**

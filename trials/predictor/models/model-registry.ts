@@ -1,6 +1,6 @@
 /** The models the predictor can build without files, by the names the rest of the project uses. */
 import { type Architecture, architectureOf } from '../../devices/architecture.ts'
-import { namesNear } from '../../devices/device-model-error.ts'
+import { namesNear } from '../../near-names.ts'
 import { buildConvnet } from './convnet.ts'
 import { buildEncoder } from './encoder.ts'
 import type { Model } from './model.ts'

@@ -3,10 +3,11 @@
  */
 import type { Configuration } from '../../../search/types.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
-import { DeviceModelError, namesNear } from '../../../trials/devices/device-model-error.ts'
+import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import type { OwnDevices } from '../../../trials/devices/own.ts'
 import type { BuiltinTemplate, VariantSettings } from '../../../trials/launchers/template.ts'
 import { variantParameter } from '../../../trials/launchers/variants.ts'
+import { namesNear } from '../../../trials/near-names.ts'
 import { modelNames } from '../../../trials/predictor/models/model-names.ts'
 import { type Context, isMissing } from '../context.ts'
 import type { ExperimentEntries } from '../schema/experiment-schema.ts'
