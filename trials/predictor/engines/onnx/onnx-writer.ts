@@ -1,48 +1,36 @@
 /**
  * Writes ONNX models (onnx.proto, IR version 8, opset 17): nodes, weights and named inputs and
- * outputs, as chunks that are joined once.
+ * outputs.
  */
+import protobuf from 'protobufjs'
+
+const { Writer } = protobuf
+type Writer = protobuf.Writer
 
 /** Element types of TensorProto. */
 const elementTypes = { float: 1, int32: 6, int64: 7, half: 10 } as const
 type ElementType = keyof typeof elementTypes
 
-type Chunks = readonly Uint8Array[]
-
-const varint = (value: number): Uint8Array => {
-  const bytes: number[] = []
-  for (let rest = value; ; rest = Math.floor(rest / 128)) {
-    if (rest < 128) return Uint8Array.from([...bytes, rest])
-    bytes.push((rest % 128) + 128)
-  }
-}
-const sizeOf = (chunks: Chunks): number => chunks.reduce((sum, { length }) => sum + length, 0)
-const whole = (field: number, value: number): Chunks => [varint(field * 8), varint(value)]
-const block = (field: number, content: Chunks): Chunks => [
-  varint(field * 8 + 2),
-  varint(sizeOf(content)),
-  ...content,
-]
-const text = (field: number, value: string): Chunks =>
-  block(field, [new TextEncoder().encode(value)])
+/** Tags of fields by how their values are encoded. */
+const varintField = (field: number) => field << 3
+const bytesField = (field: number) => (field << 3) | 2
+const floatField = (field: number) => (field << 3) | 5
 
 type Attribute = number | { readonly float: number } | readonly number[]
 
 /** AttributeProto: type 1 is a float, 2 an integer, 7 integers. */
-const attribute = (name: string, value: Attribute): Chunks => {
-  if (typeof value === 'number')
-    return block(5, [...text(1, name), ...whole(3, value), ...whole(20, 2)])
-  if ('float' in value) {
-    const bytes = new Uint8Array(Float32Array.of(value.float).buffer)
-    return block(5, [...text(1, name), varint(2 * 8 + 5), bytes, ...whole(20, 1)])
-  }
-  return block(5, [...text(1, name), ...value.flatMap((one) => whole(8, one)), ...whole(20, 7)])
+function writeAttribute(writer: Writer, name: string, value: Attribute): void {
+  writer.uint32(bytesField(5)).fork().uint32(bytesField(1)).string(name)
+  if (typeof value === 'number') writer.uint32(varintField(3)).int64(value)
+  else if ('float' in value) writer.uint32(floatField(2)).float(value.float)
+  else for (const one of value) writer.uint32(varintField(8)).int64(one)
+  const type = typeof value === 'number' ? 2 : 'float' in value ? 1 : 7
+  writer.uint32(varintField(20)).int32(type).ldelim()
 }
 
 /** Collects a graph; every operation returns the name of what it makes. */
 export class GraphWriter {
-  readonly #nodes: Uint8Array[] = []
-  readonly #weights: Uint8Array[] = []
+  readonly #graph = Writer.create()
   #made = 0
 
   op(
@@ -51,15 +39,11 @@ export class GraphWriter {
     attributes: Readonly<Record<string, Attribute>> = {},
     output = `v${this.#made++}`,
   ): string {
-    const named = Object.entries(attributes).flatMap(([name, value]) => attribute(name, value))
-    this.#nodes.push(
-      ...block(1, [
-        ...inputs.flatMap((name) => text(1, name)),
-        ...text(2, output),
-        ...text(4, type),
-        ...named,
-      ]),
-    )
+    const node = this.#graph.uint32(bytesField(1)).fork()
+    for (const name of inputs) node.uint32(bytesField(1)).string(name)
+    node.uint32(bytesField(2)).string(output).uint32(bytesField(4)).string(type)
+    for (const [name, value] of Object.entries(attributes)) writeAttribute(node, name, value)
+    node.ldelim()
     return output
   }
 
@@ -76,14 +60,10 @@ export class GraphWriter {
     const type: ElementType =
       values instanceof Float32Array ? 'float' : values instanceof Int32Array ? 'int32' : 'int64'
     const raw = new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
-    this.#weights.push(
-      ...block(5, [
-        ...shape.flatMap((d) => whole(1, d)),
-        ...whole(2, elementTypes[type]),
-        ...text(8, name),
-        ...block(9, [raw]),
-      ]),
-    )
+    const tensor = this.#graph.uint32(bytesField(5)).fork()
+    for (const size of shape) tensor.uint32(varintField(1)).int64(size)
+    tensor.uint32(varintField(2)).int32(elementTypes[type])
+    tensor.uint32(bytesField(8)).string(name).uint32(bytesField(9)).bytes(raw).ldelim()
     return name
   }
 
@@ -94,18 +74,13 @@ export class GraphWriter {
 
   /** @param inputs and outputs: a text is a dimension that varies */
   model(inputs: readonly GraphValue[], outputs: readonly GraphValue[]): Uint8Array {
-    const graph = [
-      ...this.#nodes,
-      ...text(2, 'built-in'),
-      ...this.#weights,
-      ...inputs.flatMap((value) => valueInfo(11, value)),
-      ...outputs.flatMap((value) => valueInfo(12, value)),
-    ]
-    return Buffer.concat([
-      ...whole(1, 8),
-      ...block(7, graph),
-      ...block(8, [...text(1, ''), ...whole(2, 17)]),
-    ])
+    this.#graph.uint32(bytesField(2)).string('built-in')
+    for (const value of inputs) writeValue(this.#graph, 11, value)
+    for (const value of outputs) writeValue(this.#graph, 12, value)
+    const model = Writer.create().uint32(varintField(1)).int64(8)
+    model.uint32(bytesField(7)).bytes(this.#graph.finish())
+    model.uint32(bytesField(8)).fork().uint32(bytesField(1)).string('')
+    return model.uint32(varintField(2)).int64(17).ldelim().finish()
   }
 }
 
@@ -115,10 +90,15 @@ interface GraphValue {
   readonly shape: readonly (number | string)[]
 }
 
-const valueInfo = (field: number, { name, type, shape }: GraphValue): Chunks => {
-  const dims = shape.flatMap((d) => block(1, typeof d === 'number' ? whole(1, d) : text(2, d)))
-  return block(field, [
-    ...text(1, name),
-    ...block(2, block(1, [...whole(1, elementTypes[type]), ...block(2, dims)])),
-  ])
+function writeValue(writer: Writer, field: number, { name, type, shape }: GraphValue): void {
+  writer.uint32(bytesField(field)).fork().uint32(bytesField(1)).string(name)
+  const tensor = writer.uint32(bytesField(2)).fork().uint32(bytesField(1)).fork()
+  tensor.uint32(varintField(1)).int32(elementTypes[type]).uint32(bytesField(2)).fork()
+  for (const size of shape) {
+    const dimension = tensor.uint32(bytesField(1)).fork()
+    if (typeof size === 'number') dimension.uint32(varintField(1)).int64(size)
+    else dimension.uint32(bytesField(2)).string(size)
+    dimension.ldelim()
+  }
+  tensor.ldelim().ldelim().ldelim().ldelim()
 }
