@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { traceDemand } from '../reports/plan/demand.ts'
-import { measuredSource } from './commands/fleet/model-source.ts'
+import { openSource } from './commands/fleet/model-source.ts'
 import { readRecording } from './commands/replay/replay-inputs.ts'
 import { readLengths } from './experiment/lengths.ts'
 import { readTrace } from './experiment/trace.ts'
@@ -51,7 +51,7 @@ const commands: Readonly<Record<string, Command>> = {
       ['L4', '20', '30'],
     ],
     read: async (table) =>
-      (await measuredSource({ name: 'bert', table, sloMs: 50 } as never, 'none')).segments.map(
+      (await openSource({ name: 'bert', table, sloMs: 50 } as never, 'none')).segments.map(
         ({ rateRps }) => rateRps,
       ),
   },

@@ -55,24 +55,39 @@ function overAt(
 }
 
 /** Runs of so many requests at each rate: of further and drawn servers, which are many, fewer. */
-const exactly = { runs: 24, requests: 150_000 }
-const nearly = { runs: 6, requests: 100_000 }
-const nearlySame = 1.004
-/** Of a run, as far as three runs are left. */
-const leastS = 200
+const long = { minRunS: 200, bracketRequests: 60_000, maxBracket: 1.004 }
+const exactly = { runs: 24, requests: 150_000, ...long }
+const nearly = { runs: 6, requests: 100_000, ...long }
 const fewestRuns = 3
 
-function trueCapacity(of: VirtualCase, { runs, requests }: typeof exactly): number {
+/** How long the servers are played, for how exact a capacity. */
+interface TruthEffort {
+  /** At each rate that is tried, of as many requests. */
+  readonly runs: number
+  readonly requests: number
+  /** Of a run, as far as three runs are left. */
+  readonly minRunS: number
+  /** Of the one run at each rate while the capacity is looked for. */
+  readonly bracketRequests: number
+  /** Ratio of the two rates, one that holds and one that does not, between which it is interpolated. */
+  readonly maxBracket: number
+}
+
+/** Requests per second. @throws Error where one run at each rate led astray */
+export function trueCapacity(
+  of: VirtualCase,
+  { runs, requests, minRunS, bracketRequests, maxBracket }: TruthEffort,
+): number {
   /** The larger of both shares, each as a part of what is allowed. */
   const worst = ({ over, failed }: { over: number; failed: number }) =>
     Math.max(over / (1 - of.slo.percentile), failed / of.slo.maxErrorRate)
   let [low, high] = [1, 10_000]
   for (let i = 0; i < 9; i++) {
     const middle = Math.sqrt(low * high)
-    if (worst(overAt(of, middle, 60_000, 1)) <= 1) low = middle
+    if (worst(overAt(of, middle, bracketRequests, 1)) <= 1) low = middle
     else high = middle
   }
-  const each = Math.max(requests, Math.round(leastS * low))
+  const each = Math.max(requests, Math.round(minRunS * low))
   const several = Math.max(fewestRuns, Math.min(runs, Math.round((runs * requests) / each)))
   const logOver = (rateRps: number) => Math.log(worst(overAt(of, rateRps, each, several)) + 1e-6)
   let below = { rateRps: 0.88 * low, over: logOver(0.88 * low) }
@@ -81,7 +96,7 @@ function trueCapacity(of: VirtualCase, { runs, requests }: typeof exactly): numb
     throw new Error(`${of.name}: the bracket missed the capacity`)
   // The share over the limit of a server that has next to no variance is a cliff: no line from far
   // off meets its edge.
-  while (above.rateRps / below.rateRps > nearlySame) {
+  while (above.rateRps / below.rateRps > maxBracket) {
     const rateRps = Math.sqrt(above.rateRps * below.rateRps)
     const between = { rateRps, over: logOver(rateRps) }
     if (between.over > 0) above = between

@@ -12,7 +12,7 @@ import { StagedServer } from './staged-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 
 /** Numbers of a server, drawn one after the other. */
-class Draws {
+export class Draws {
   private readonly uniform: Uniform
   constructor(seed: number) {
     this.uniform = seeded(seed)
@@ -33,20 +33,20 @@ class Draws {
 }
 
 /** A server of a kind: what it is, a time to hold its SLO against (ms), and itself. */
-interface Drawn {
+export interface Drawn {
   readonly what: string
   readonly busyMs: number
   readonly batching?: boolean
   readonly server: (seed: number) => VirtualServer
 }
 
-const percent = (share: number) => `${(100 * share).toPrecision(2)} %`
-const jitter = (uniform: Uniform, cv: number) => (cv === 0 ? 1 : gamma(uniform, 1 / cv ** 2))
+export const percent = (share: number) => `${(100 * share).toPrecision(2)} %`
+export const jitter = (uniform: Uniform, cv: number) => (cv === 0 ? 1 : gamma(uniform, 1 / cv ** 2))
 const queue = (options: Omit<QueueServerOptions, 'seed'>) => (seed: number) =>
   new QueueServer({ ...options, seed })
 
 /** Batches of `most` in a + b n ms, varying by `cv`. */
-function batchTimes(draws: Draws) {
+export function batchTimes(draws: Draws) {
   const most = draws.of(4, 8, 16, 32, 64)
   const [baseMs, eachMs, cv] = [
     draws.between(3, 30),
@@ -152,7 +152,9 @@ export function windowLimit(most: number, windowMs: number): (atMs: number) => b
   }
 }
 
-const kinds: readonly ((draws: Draws) => Drawn)[] = [
+export type DrawServer = (draws: Draws) => Drawn
+
+export const kinds: readonly DrawServer[] = [
   (draws) => {
     const [ms, cv] = [draws.between(2, 40), draws.of(0, 0.1, 0.3, 0.6)]
     return {
@@ -304,8 +306,13 @@ const kinds: readonly ((draws: Draws) => Drawn)[] = [
 
 const perKind = 3
 
-function casesOf(name: string, firstSeed: number): VirtualCase[] {
-  return kinds.flatMap((kind, k) =>
+/** Three servers of each kind. */
+export function casesOf(
+  name: string,
+  firstSeed: number,
+  of: readonly DrawServer[] = kinds,
+): VirtualCase[] {
+  return of.flatMap((kind, k) =>
     Array.from({ length: perKind }, (_, i) => {
       const draws = new Draws(firstSeed + 100 * k + i)
       const { what, busyMs, batching = false, server } = kind(draws)

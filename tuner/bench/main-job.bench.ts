@@ -13,31 +13,22 @@
  * configuration are a few percent apart, so that it counts with their median, and how sure that is
  * stands beside it.
  */
-import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { median } from 'simple-statistics'
 import { compilePlainClient } from '../../profiler/bench/plain-client.ts'
-import type { LoadPoint } from '../../profiler/index.ts'
-import type { Recommendation } from '../../reports/recommendation/types.ts'
 import { quantile } from '../../search/bench/score.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
-import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { Experiment } from '../experiment/types.ts'
-import type { TuneEvent } from '../loop/events.ts'
 import { table } from '../render/columns.ts'
-import { advance, etaSeconds, noProgress } from '../render/progress.ts'
-import { type Cost, costAt, experimentIn, measuredCost, modelledCosts } from './emulated-truth.ts'
+import { type Cost, costAt, experimentIn, measuredCost } from './emulated-truth.ts'
+import { isNearCheapest, type MainJobRun, modelledSpace, runMainJob, WITHIN } from './main-job.ts'
 import { plainlyHeldRps, underPlainLoad } from './plain-load.ts'
 import { regretOf, sureWithin } from './rounds.ts'
 
-const cli = fileURLToPath(new URL('../../dist/tuner/cli.js', import.meta.url))
-if (!existsSync(cli)) throw new Error('build first: npm run build')
 const [, , seedsAsked = '10', ...rest] = process.argv
 /** The number after a flag of this bench, which is taken off those of `tune`. */
 function own(name: string, fallback: number, of: string[]): number {
@@ -53,95 +44,8 @@ if (!(foreignS >= 0 && realBest >= 0 && realRounds >= 1 && firstSeed >= 0))
   throw new Error(
     '--foreign takes seconds, --real a number of configurations, --rounds how often each is measured, --from a seed',
   )
-/** As a share: what is near enough to the cheapest. */
-const WITHIN = 0.05
 const flags = given.length > 0 ? given : ['--model', 'bert', '--slo', '50ms']
 const folder = mkdtempSync(join(tmpdir(), 'main-job-'))
-
-/** Where seconds go: launching, each phase of a trial, choosing, confirming. */
-type Spent = Map<string, number>
-
-interface Run {
-  readonly seconds: number
-  readonly spent: Spent
-  readonly recommendation: Recommendation
-  readonly exitCode: number | null
-  /** Of the first confirmation: the rate that was asked, and whether it held. */
-  readonly first?: {
-    readonly rateRps: number
-    readonly held: boolean
-    readonly estimateRps?: number
-    readonly believedRps?: number
-  }
-  /** Said on the terminal after each trial, beside what it took from there, seconds. */
-  readonly etas: readonly { readonly saidS: number; readonly tookS: number }[]
-  readonly cwd: string
-}
-
-/** What the time before an event was spent on. */
-function purposeOf(event: TuneEvent, confirming: boolean): string {
-  if (confirming) return 'confirmation'
-  if (event.type === 'predictor-ready') return 'launch'
-  if (event.type === 'load-step') return event.phase
-  if (event.type === 'trial-started') return 'choosing'
-  return 'else'
-}
-
-async function runOnce(seed: number): Promise<Run> {
-  const cwd = mkdtempSync(join(folder, 'run-'))
-  const startMs = Date.now()
-  const child = spawn(process.execPath, [cli, ...flags, '--seed', String(seed), '--events'], {
-    cwd,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
-  const exit = new Promise<number | null>((resolve) => child.once('exit', resolve))
-  const spent: Spent = new Map()
-  let lastMs = startMs
-  let confirming = false
-  let asked: LoadPoint | undefined
-  let first: Run['first']
-  /** Of each configuration: what its trial told, and what the search had believed of it. */
-  const told = new Map<string, Pick<NonNullable<Run['first']>, 'estimateRps' | 'believedRps'>>()
-  let toConfirm = ''
-  let recommendation: Recommendation | undefined
-  let progress = noProgress
-  const said: { readonly atMs: number; readonly saidS: number }[] = []
-  for await (const line of createInterface({ input: child.stdout })) {
-    const event = JSON.parse(line) as TuneEvent
-    const atMs = Date.parse(event.at)
-    if (event.type === 'confirming') {
-      confirming = true
-      toConfirm = configurationKey(event.configuration)
-    }
-    if (event.type === 'trial-finished' && event.trial.state === 'complete') {
-      const { configuration, measurement, predicted } = event.trial
-      told.set(configurationKey(configuration), {
-        estimateRps: measurement.capacityRps,
-        believedRps: predicted?.rate,
-      })
-    }
-    const purpose = purposeOf(event, confirming)
-    spent.set(purpose, (spent.get(purpose) ?? 0) + (atMs - lastMs) / 1000)
-    lastMs = atMs
-    if (event.type === 'load-step' && event.phase === 'confirm') asked ??= event.point
-    if (event.type === 'confirmed' && first === undefined && asked?.load.kind === 'open')
-      first = {
-        rateRps: asked.load.rateRps,
-        held: event.held && event.rateRps >= asked.load.rateRps,
-        ...told.get(toConfirm),
-      }
-    if (event.type === 'trial-started') confirming = false
-    if (event.type === 'recommended') recommendation = event.recommendation
-    progress = advance(progress, event)
-    const saidS = event.type === 'trial-finished' ? etaSeconds(progress, atMs) : undefined
-    if (saidS !== undefined) said.push({ atMs, saidS })
-  }
-  const exitCode = await exit
-  if (recommendation === undefined)
-    throw new Error(`seed ${seed} ended with ${exitCode} and recommended nothing`)
-  const etas = said.map(({ atMs, saidS }) => ({ saidS, tookS: (lastMs - atMs) / 1000 }))
-  return { seconds: (lastMs - startMs) / 1000, spent, recommendation, exitCode, first, etas, cwd }
-}
 
 const plainClient = compilePlainClient(folder)
 
@@ -149,7 +53,7 @@ const plainClient = compilePlainClient(folder)
  * Percentile of the SLO that the plain client finds at the confirmed rate, ms, on a predictor
  * started anew, on CPU or with an emulated GPU; undefined for others.
  */
-async function foreign({ recommendation, cwd }: Run): Promise<number | undefined> {
+async function foreign({ recommendation, cwd }: MainJobRun): Promise<number | undefined> {
   const { best, confirmation, slo } = recommendation
   if (foreignS === 0 || plainClient === undefined || best === undefined || !confirmation?.held)
     return undefined
@@ -168,7 +72,7 @@ async function foreign({ recommendation, cwd }: Run): Promise<number | undefined
   })
 }
 
-const runs: Run[] = []
+const runs: MainJobRun[] = []
 const coreSpeeds: number[] = []
 const foreignMs: number[] = []
 const rows = [
@@ -190,7 +94,7 @@ const rows = [
 for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
   const coreSpeed = measureCoreSpeed()
   coreSpeeds.push(coreSpeed)
-  const run = await runOnce(seed)
+  const run = await runMainJob(flags, seed, folder)
   runs.push(run)
   const { best, trials, confirmation } = run.recommendation
   const found = await foreign(run)
@@ -213,7 +117,8 @@ for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
 }
 console.log(`tune ${flags.join(' ')}\n${table(rows).join('\n')}`)
 const seconds = runs.map((run) => run.seconds)
-const share = (holds: (run: Run) => boolean) => `${runs.filter(holds).length} of ${runs.length}`
+const share = (holds: (run: MainJobRun) => boolean) =>
+  `${runs.filter(holds).length} of ${runs.length}`
 console.log(
   `\nmedian ${quantile(seconds, 0.5).toFixed(0)} s, p90 ${quantile(seconds, 0.9).toFixed(0)} s; confirmed ${share((r) => r.recommendation.best?.status === 'confirmed')}; the rate first asked held ${share((r) => r.first?.held === true)}`,
 )
@@ -269,25 +174,19 @@ async function costUnderLoad(
  * under real load those that matter.
  */
 async function compareWithCheapest(): Promise<void> {
-  const cores = {
-    speed: quantile(coreSpeeds, 0.5),
-    count: (await inspectMachine()).affinity.length,
-  }
-  const experiment = { ...(await experimentIn(runs[0]!.cwd)), cores }
-  const modelled = await modelledCosts(experiment)
+  const coreSpeed = quantile(coreSpeeds, 0.5)
+  const { experiment, modelled } = await modelledSpace(runs[0]!.cwd, coreSpeed)
   const recommended = new Map(
     runs.flatMap(({ recommendation: { best } }) =>
       best ? [[configurationKey(best.configuration), best] as const] : [],
     ),
   )
   if (modelled.size === 0 || recommended.size === 0) return
-  const keyOf = ({ recommendation: { best } }: Run) => best && configurationKey(best.configuration)
+  const keyOf = ({ recommendation: { best } }: MainJobRun) =>
+    best && configurationKey(best.configuration)
   const [cheapest] = modelled.values()
-  const nearBy = (run: Run) =>
-    (modelled.get(keyOf(run) ?? '')?.cost ?? Number.POSITIVE_INFINITY) <=
-    (1 + WITHIN) * cheapest!.cost
   console.log(
-    `\nof ${modelled.size} configurations that serve, by the device model on cores of ${cores.speed.toFixed(2)} x: cheapest ${cheapest!.label}, ${cheapest!.capacityRps.toFixed(0)} req/s; recommended within 5 % of it: ${share(nearBy)}`,
+    `\nof ${modelled.size} configurations that serve, by the device model on cores of ${coreSpeed.toFixed(2)} x: cheapest ${cheapest!.label}, ${cheapest!.capacityRps.toFixed(0)} req/s; recommended within 5 % of it: ${share((run) => isNearCheapest(run, modelled))}`,
   )
   if (realBest === 0) return
   const contenders = [...new Map([...[...modelled].slice(0, realBest), ...recommended])]

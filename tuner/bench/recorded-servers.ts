@@ -7,12 +7,18 @@ import type { Configuration, Observation } from '../../search/types.ts'
 /** Standard deviation of ln(rate) of one measurement. */
 const noise = 0.03
 
+export interface RecordedServer {
+  /** Of the task: parvagpu/MODEL@LIMIT. */
+  readonly name: string
+  readonly table: RecordedTable
+}
+
 /**
  * The recorded batch servers as a load test would see them: the rate that a server of some largest
  * batch serves within the limit is the best of the batches up to it whose recorded latency keeps
  * it, none where even one request misses it; the constraint is the latency of one request.
  */
-export function recordedServers(): { readonly name: string; readonly table: RecordedTable }[] {
+export function recordedServers(): RecordedServer[] {
   const tasks = readTasks(
     fileURLToPath(new URL('../../search/bench/tables', import.meta.url)),
   ).filter((t) => t.family === 'parvagpu')

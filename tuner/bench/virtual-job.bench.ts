@@ -14,29 +14,18 @@
  * bench:product`.
  */
 import { parseArgs } from 'node:util'
-import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { quantile } from '../../search/bench/score.ts'
-import { cost } from '../../search/objective.ts'
-import { configurationKey, enumerate } from '../../search/space.ts'
-import type { Configuration, Outlook, Problem } from '../../search/types.ts'
-import { architectureOf } from '../../trials/devices/architecture.ts'
-import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
-import { inspectMachine } from '../../trials/machine/machine-facts.ts'
-import { type FinishedTrial, InfeasibleError, type Launcher } from '../../trials/types.ts'
-import { assemble } from '../backends/assemble.ts'
-import type { Backend } from '../backends/backend.ts'
-import { doWork, workOf } from '../backends/load-work.ts'
-import { simulatedBackend } from '../backends/simulated-backend.ts'
-import { loadExperiment } from '../experiment/load-experiment.ts'
-import type { Experiment } from '../experiment/types.ts'
+import { enumerate } from '../../search/space.ts'
+import type { Configuration } from '../../search/types.ts'
 import { parseDurationMs } from '../experiment/units.ts'
-import { runLoop } from '../loop/loop.ts'
-import type { LoopParts } from '../loop/parts.ts'
-import { expectationOf } from '../loop/problem.ts'
-import { notWorth, worthOfTrial } from '../loop/trial-worth.ts'
 import { table } from '../render/columns.ts'
-import { fakeStore } from '../testing/fakes.ts'
-import { VirtualClock } from '../testing/virtual-clock.ts'
+import {
+  type VirtualJobRun as Run,
+  runVirtualJob,
+  type VirtualJobSettings,
+  virtualJobs,
+  virtualJobTruth,
+} from './virtual-job.ts'
 
 const { values: options } = parseArgs({
   options: {
@@ -52,217 +41,16 @@ const { values: options } = parseArgs({
     ahead: { type: 'boolean', default: false },
   },
 })
-/** What a trial takes where its figures are those of long windows. */
-const longTrialS = 4
-const launchS = parseDurationMs(options.launch) / 1000
-const coreSpeed = Number(options['core-speed'])
-const cpuCostFactor = Number(options.cpu) / coreSpeed
-const machine = await inspectMachine()
-const confirm = options.figures !== 'long' && !options.gains
-const common = {
-  param: [],
-  pin: [],
-  constraint: [],
-  backend: 'simulated',
-  parallel: options.parallel,
-  confirm,
-}
-const morphling = {
-  gpus: 'T4,M60,V100',
-  cores: '1,2,3,4,5',
-  gpuMemory: '5,10,15,20,30,40',
-  batch: '1,2,4,8,16,32,64,128',
-}
-
-interface Job {
-  readonly name: string
-  readonly flags: object
-  readonly cpuCores: number
-}
-const jobs: readonly Job[] = [
-  { name: 'bert 50ms', flags: { ...morphling, model: 'bert', slo: '50ms' }, cpuCores: 64 },
-  {
-    name: 'resnet50 100ms',
-    flags: { ...morphling, model: 'resnet50', slo: '100ms' },
-    cpuCores: 64,
-  },
-  {
-    name: 'bert-large 200ms',
-    flags: { ...morphling, model: 'bert-large', slo: '200ms' },
-    cpuCores: 64,
-  },
-  {
-    name: 'README: bert 50ms, two cores',
-    flags: { model: 'bert', slo: '50ms', cores: '1,2' },
-    cpuCores: 2,
-  },
-].filter(({ name }) => name.includes(options.only))
-const never = new AbortController().signal
-
-const experimentOf = ({ flags, cpuCores }: Job, seed: number): Experiment => ({
-  ...loadExperiment({
-    cwd: '.',
-    machine: { cpuCores, gpus: [] },
-    environment: {},
-    flags: { ...common, ...flags, seed: String(seed) },
-  }),
-  cores: { speed: coreSpeed, count: cpuCores },
-})
-
-/**
- * Servers of the device model, whose CPU may cost more than it expects; trials as of real servers,
- * on this clock.
- */
-function onClock(experiment: Experiment, job: Job, clock: VirtualClock): Backend {
-  const backend = simulatedBackend(experiment)
-  const launcher = serversOf(experiment, job)
-  return {
-    ...backend,
-    ...(options.ahead && { launchesBeside: () => true }),
-    launcher: {
-      ...launcher,
-      launch: async (...asked) => {
-        await clock.sleep(launchS)
-        return launcher.launch(...asked)
-      },
-    },
-    measure: async (predictor, task, told, signal) => {
-      if (options.figures === 'long' && task.kind === 'trial') {
-        await clock.sleep(longTrialS)
-        return backend.measure(predictor, task, told, signal)
-      }
-      const { target } = predictor
-      const steps: Parameters<typeof told.onStep>[] = []
-      const onStep: typeof told.onStep = (...step) => void steps.push(step)
-      const measurement = await doWork(workOf(experiment, task, told.number), {
-        target,
-        slo: experiment.slo,
-        signal,
-        onStep,
-      })
-      // Its load begins now, by this clock.
-      for (const step of steps) told.onStep(...step)
-      await clock.sleep(measurement.seconds)
-      return measurement
-    },
-  }
-}
-
-/**
- * A server that has all cores of a machine shares one with the load, which costs it as much more.
- */
-const sharedCostFactor = 1.5
-
-function serversOf({ model, seed }: Experiment, { cpuCores }: Job): Launcher {
-  const architecture = architectureOf(model.architecture)
-  const alone = createSimulatedLauncher({ architecture, seed, cpuCostFactor })
-  const beside = createSimulatedLauncher({
-    architecture,
-    seed,
-    cpuCostFactor: sharedCostFactor * cpuCostFactor,
-  })
-  return {
-    ...alone,
-    launch: (configuration, ...asked) =>
-      (Number(configuration.cpuCores) < cpuCores ? alone : beside).launch(configuration, ...asked),
-  }
-}
-
-/** What the search believed after a trial, and what it would have recommended. */
-interface Belief {
-  readonly outlook?: Outlook
-  readonly stops: boolean
-  readonly best?: Configuration
-}
-
-/**
- * What the loop is told of stopping, and what is written down of it; with `--gains` nothing ends a
- * run but its cap.
- */
-function listening(
-  parts: LoopParts,
-  { stop, objective }: Experiment,
-  beliefs: Belief[],
-): Pick<LoopParts, 'assessStop' | 'store'> {
-  const trials: FinishedTrial[] = []
-  const append: LoopParts['store']['append'] = async (id, trial) => {
-    trials.push(trial)
-    await parts.store.append(id, trial)
-  }
-  const assessStop: LoopParts['assessStop'] = (problem, observations, rng) => {
-    const assessment = parts.assessStop(problem, observations, rng)
-    const { best } = parts.recommend(trials, undefined)
-    const worth = best && worthOfTrial({ stop, objective }, { trials, spent: 0, best })
-    const { outlook } = assessment
-    const stops = assessment.stop || (worth !== undefined && notWorth(outlook, worth) !== undefined)
-    beliefs.push({ stops, best: best?.configuration, ...(outlook && { outlook }) })
-    return options.gains ? { ...assessment, stop: false, outlook: undefined } : assessment
-  }
-  return { assessStop, store: { ...parts.store, append } }
-}
-
-async function runOnce(job: Job, seed: number) {
-  const experiment = experimentOf(job, seed)
-  const clock = new VirtualClock()
-  const parts = await assemble(experiment, `seed-${seed}`, fakeStore(), machine)
-  const beliefs: Belief[] = []
-  const ran = {
-    ...parts,
-    ...listening(parts, experiment, beliefs),
-    backend: onClock(experiment, job, clock),
-    expectation: expectationOf({ ...experiment, backend: 'local' }),
-    now: () => clock.now,
-    write: async () => [],
-  }
-  const { recommendation, trials, reason } = await clock.pass(
-    runLoop(experiment, ran, [], () => undefined, never),
-  )
-  const searched = trials.filter(({ purpose }) => purpose !== 'confirmation')
-  const price = trials.reduce(
-    (sum, { configuration, seconds }) =>
-      sum + (parts.problem.pricePerHour(configuration) * seconds) / 3600,
-    0,
-  )
-  const loadS = searched.map((trial) =>
-    trial.state === 'complete' ? trial.measurement.seconds : 0,
-  )
-  return {
-    recommended: recommendation.best?.configuration,
-    trials: searched.length,
-    hours: clock.now / 3_600_000,
-    price,
-    reason,
-    beliefs,
-    loadS: loadS.reduce((sum, each) => sum + each, 0) / Math.max(1, searched.length),
-  }
-}
-type Run = Awaited<ReturnType<typeof runOnce>>
-
-/**
- * What every configuration costs by long windows, by its key; those that cannot serve are left out.
- */
-async function truthOf(
-  experiment: Experiment,
-  job: Job,
-  problem: Problem,
-): Promise<Map<string, number>> {
-  const launcher = serversOf(experiment, job)
-  const { slo, objective, seed } = experiment
-  const costs = new Map<string, number>()
-  for (const [i, configuration] of enumerate(problem.space).entries()) {
-    try {
-      const { target } = await launcher.launch(configuration, i, never)
-      if (target.kind !== 'virtual') throw new TypeError('not in virtual time')
-      const { capacityRps } = await measureSimulatedCapacity({ target, slo, seed, signal: never })
-      costs.set(
-        configurationKey(configuration),
-        cost(objective, { pricePerHour: problem.pricePerHour(configuration), capacityRps }),
-      )
-    } catch (error) {
-      if (!(error instanceof InfeasibleError)) throw error
-    }
-  }
-  return costs
+if (options.figures !== 'trials' && options.figures !== 'long')
+  throw new RangeError(`--figures takes trials or long, not '${options.figures}'`)
+const settings: VirtualJobSettings = {
+  launchS: parseDurationMs(options.launch) / 1000,
+  parallel: Number(options.parallel),
+  ahead: options.ahead,
+  figures: options.figures,
+  cpuFactor: Number(options.cpu),
+  coreSpeed: Number(options['core-speed']),
+  gains: options.gains,
 }
 
 const percent = (share: number) => `${(100 * share).toFixed(2)} %`
@@ -340,26 +128,21 @@ const rows = [
     'price',
   ],
 ]
-for (const job of jobs) {
-  const experiment = experimentOf(job, 1)
-  const { problem } = await assemble(experiment, 'truth', fakeStore(), machine)
-  const truth = await truthOf(experiment, job, problem)
-  const least = Math.min(...truth.values())
+for (const job of virtualJobs.filter(({ name }) => name.includes(options.only))) {
+  const { problem, excessOf: over } = await virtualJobTruth(job, settings)
   const all = enumerate(problem.space)
   const runs: Run[] = []
   const from = Number(options.from)
   for (let seed = from; seed < from + Number(options.seeds); seed++) {
-    runs.push(await runOnce(job, seed))
+    runs.push(await runVirtualJob(job, seed, settings))
     const { trials, reason, hours } = runs.at(-1)!
     console.error(`${job.name} seed ${seed}: ${trials} trials, ${reason}, ${hours.toFixed(2)} h`)
   }
-  const over = (found: Configuration | undefined) =>
-    (found ? truth.get(configurationKey(found))! : Infinity) / least - 1
   if (options.gains)
     console.log([`\n${job.name}, CPU costs × ${options.cpu}`, ...gainsTable(runs, over)].join('\n'))
   const regrets = runs.map(({ recommended }) => over(recommended))
   const median = (of: (run: Run) => number) => quantile(runs.map(of), 0.5)
-  const trialHours = (launchS + median((run) => run.loadS)) / 3600
+  const trialHours = (settings.launchS + median((run) => run.loadS)) / 3600
   rows.push([
     job.name,
     `${regrets.filter((r) => r <= 0.05).length} of ${runs.length}`,

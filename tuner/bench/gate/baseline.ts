@@ -1,0 +1,47 @@
+/** The file of figures that the gate compares with. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import type { Cases, GateFigures } from './types.ts'
+
+/** Enough to tell two runs apart, few enough to read. */
+const digits = 6
+
+/** Empty where there is no file. */
+export const readBaseline = (file: string): GateFigures =>
+  existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
+
+/** Readings as the file has them, in the order of their names. */
+export const roundCases = (cases: Cases): Cases =>
+  Object.fromEntries(
+    Object.keys(cases)
+      .sort()
+      .map((name) => [
+        name,
+        Object.fromEntries(
+          Object.entries(cases[name]!).map(([reading, value]) => [
+            reading,
+            Number(value.toPrecision(digits)),
+          ]),
+        ),
+      ]),
+  )
+
+/**
+ * Writes figures beside those of other parts that the file has. One line a case.
+ * @throws Error where it has one of these parts, unless forced
+ */
+export function writeBaseline(file: string, figures: GateFigures, force: boolean): void {
+  const known = readBaseline(file)
+  const there = Object.keys(figures).filter((part) => known[part] !== undefined)
+  if (there.length > 0 && !force)
+    throw new Error(
+      `${file} has figures of ${there.join(', ')}: --force replaces them, and with them what every later version is judged by`,
+    )
+  const parts = Object.entries({ ...known, ...figures }).map(([part, cases]) => {
+    const lines = Object.entries(cases).map(([name, readings]) => {
+      const values = Object.entries(readings).map(([key, value]) => `"${key}": ${value}`)
+      return `    ${JSON.stringify(name)}: { ${values.join(', ')} }`
+    })
+    return `  ${JSON.stringify(part)}: {\n${lines.join(',\n')}\n  }`
+  })
+  writeFileSync(file, `{\n${parts.join(',\n')}\n}\n`)
+}
