@@ -30,6 +30,7 @@ export const pure = [
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/testing/{chaos,mutation}/**/*',
   'tuner/testing/two-lanes',
+  'tuner/bench/gate/*',
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{cluster-space,load-work,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
   'tuner/{exported-tables,names,pools-search}',

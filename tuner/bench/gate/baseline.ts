@@ -25,23 +25,18 @@ export const roundCases = (cases: Cases): Cases =>
       ]),
   )
 
-/**
- * Writes figures beside those of other parts that the file has. One line a case.
- * @throws Error where it has one of these parts, unless forced
- */
-export function writeBaseline(file: string, figures: GateFigures, force: boolean): void {
+/** @throws Error where the file has one of these parts, unless forced */
+export function refuseToReplace(file: string, parts: readonly string[], force: boolean): void {
   const known = readBaseline(file)
-  const there = Object.keys(figures).filter((part) => known[part] !== undefined)
+  const there = parts.filter((part) => known[part] !== undefined)
   if (there.length > 0 && !force)
     throw new Error(
       `${file} has figures of ${there.join(', ')}: --force replaces them, and with them what every later version is judged by`,
     )
-  const parts = Object.entries({ ...known, ...figures }).map(([part, cases]) => {
-    const lines = Object.entries(cases).map(([name, readings]) => {
-      const values = Object.entries(readings).map(([key, value]) => `"${key}": ${value}`)
-      return `    ${JSON.stringify(name)}: { ${values.join(', ')} }`
-    })
-    return `  ${JSON.stringify(part)}: {\n${lines.join(',\n')}\n  }`
-  })
-  writeFileSync(file, `{\n${parts.join(',\n')}\n}\n`)
+}
+
+/** Writes figures beside those of other parts that the file has. @throws as refuseToReplace */
+export function writeBaseline(file: string, figures: GateFigures, force: boolean): void {
+  refuseToReplace(file, Object.keys(figures), force)
+  writeFileSync(file, `${JSON.stringify({ ...readBaseline(file), ...figures }, null, 2)}\n`)
 }

@@ -2,16 +2,15 @@
  * `npm run gate`: what a change must not make worse, compared with docs/research/baseline.json.
  * docs/research/gate.md says what it measures and how it judges.
  */
-import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { runParallel } from '../../../search/bench/parallel.ts'
 import { duration, table } from '../../render/columns.ts'
-import { readBaseline, roundCases, writeBaseline } from './baseline.ts'
+import { readBaseline, refuseToReplace, roundCases, writeBaseline } from './baseline.ts'
 import { virtualParts } from './parts.ts'
 import { realJob } from './real-job.ts'
 import type { Cases, GateFigures, Piece, Row } from './types.ts'
-import { compareWith, countChanged, exitCodeOf, summaryOf } from './verdict.ts'
+import { checkBaseline, compareWith, countChanged, exitCodeOf, summaryOf } from './verdict.ts'
 import type { Done } from './worker.ts'
 
 const names = [...virtualParts, realJob].map(({ name }) => name)
@@ -45,12 +44,13 @@ for (const name of wanted)
   if (!names.includes(name))
     throw new RangeError(`--only: no part is called '${name}'; known are ${names.join(', ')}`)
 
+const isRealWanted = wanted.includes(realJob.name) && !options['skip-real']
 const file = options.baseline
-if (!options['write-baseline'] && !existsSync(file))
-  throw new Error(`${file} is missing: write it at the version to compare with (--write-baseline)`)
+const toRun = wanted.filter((name) => name !== realJob.name || isRealWanted)
+if (options['write-baseline']) refuseToReplace(file, toRun, options.force)
+else checkBaseline(readBaseline(file), toRun)
 
 /** Before the virtual parts, which keep the machine busy. Undefined: skipped. */
-const isRealWanted = wanted.includes(realJob.name) && !options['skip-real']
 const real = isRealWanted ? await realJob.run((line) => console.error(line)) : undefined
 const figures: GateFigures = {
   ...(await runVirtual()),

@@ -12,7 +12,7 @@ import { aTenthMore, casesFrom, geometricMean, readingsOf, shareRight, shown } f
 import { gateSeeds, seedsFrom } from './seeds.ts'
 import type { Cases, Part, Row } from './types.ts'
 
-const seeds = 4
+const seeds = 8
 /** When a run of `tune` ends at the latest by default. */
 const maxTrials = 12
 
@@ -79,7 +79,7 @@ function compare(baseline: Cases, now: Cases): Row[] {
 
 export const searchOnTables: Part = {
   name: 'search',
-  pieceSeconds: 3,
+  pieceSeconds: 1.5,
   pieces: tables.length,
   run: replayTable,
   compare,

@@ -10,7 +10,7 @@ import { gateSeeds, seedsFrom } from './seeds.ts'
 import type { Cases, Part } from './types.ts'
 
 /** Seeds of each job. */
-const seeds = 6
+const seeds = 5
 /** As a share: what is near enough to the cheapest. */
 const within = 0.05
 /** Servers that take two minutes to start, and cost on the CPU what the device model expects. */
@@ -48,7 +48,7 @@ const means = (baseline: Cases, now: Cases, reading: string) => ({
 
 export const simulatedJob: Part = {
   name: 'simulated-job',
-  pieceSeconds: 40,
+  pieceSeconds: 30,
   pieces: virtualJobs.length,
   run: runJob,
   compare: (baseline, now) => [

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { readBaseline, roundCases, writeBaseline } from './baseline.ts'
 import { aTenthMore, readingsOf, shareRight, shown, upTo } from './rows.ts'
 import type { Cases, Row } from './types.ts'
-import { compareWith, countChanged, exitCodeOf, summaryOf } from './verdict.ts'
+import { checkBaseline, compareWith, countChanged, exitCodeOf, summaryOf } from './verdict.ts'
 
 const figures = { measure: 'm', baseline: 10, now: 11, cases: 3 }
 const rowOf = (verdict: Row['verdict']): Row => ({
@@ -65,7 +65,12 @@ describe('comparison', () => {
   })
 
   test('a part that the baseline lacks is an error, not a pass', () => {
-    expect(() => compareWith({}, { part: cases(9) }, parts)).toThrow(/no figures of 'part'/)
+    expect(() => compareWith({}, { part: cases(9) }, parts)).toThrow(/no figures of part/)
+  })
+
+  test('what the baseline lacks is named before anything is run', () => {
+    expect(() => checkBaseline({ a: cases(1) }, ['a', 'b', 'c'])).toThrow(/no figures of b, c/)
+    expect(() => checkBaseline({ a: cases(1) }, ['a'])).not.toThrow()
   })
 
   test('other cases than those of the baseline are an error', () => {

@@ -1,23 +1,26 @@
 /** From figures to the gate's table and its exit code. */
 import type { Cases, GateFigures, Part, Row } from './types.ts'
 
-/**
- * @throws Error where the baseline lacks a part, or has it of other cases: that is no comparison,
- * and no pass
- */
+/** @throws Error where the baseline lacks one of these parts: that is no comparison, and no pass */
+export function checkBaseline(baseline: GateFigures, parts: readonly string[]): void {
+  const missing = parts.filter((part) => baseline[part] === undefined)
+  if (missing.length > 0)
+    throw new Error(
+      `the baseline has no figures of ${missing.join(', ')}: write them at the version to compare with (--write-baseline --only ${missing.join(',')}), or leave them out (--only, --skip-real)`,
+    )
+}
+
+/** @throws Error where the baseline lacks a part that was run, or has it of other cases */
 export function compareWith(
   baseline: GateFigures,
   now: GateFigures,
   parts: readonly Pick<Part, 'name' | 'compare'>[],
 ): Row[] {
+  checkBaseline(baseline, Object.keys(now))
   return parts
     .filter(({ name }) => now[name] !== undefined)
     .flatMap(({ name, compare }) => {
-      const [was, is] = [baseline[name], now[name]!]
-      if (was === undefined)
-        throw new Error(
-          `the baseline has no figures of '${name}': write them at the version to compare with (--write-baseline --only ${name})`,
-        )
+      const [was, is] = [baseline[name]!, now[name]!]
       const differing = differingCases(was, is)
       if (differing.length > 0)
         throw new Error(
