@@ -160,15 +160,18 @@ function objectOf(bytes: Buffer, place: string): unknown {
 
 const objectsHint = '[{...}, {...}], or one object a line'
 
+/** The mark of UTF-8 at the beginning of a file: taken away, or kept as the first character. */
+export type ByteOrderMark = 'dropped' | 'kept'
+
 /**
  * The text of a regular file in UTF-8, with or without its mark; one that holds NUL or another
  * encoding is refused. A table may be in UTF-16 with its mark, as Excel and PowerShell write it.
  * @throws BoundError, and the file system's own errors
  */
-export function readText(path: string, kind: FileKind): string {
+export function readText(path: string, kind: FileKind, mark: ByteOrderMark = 'dropped'): string {
   const bytes = readBytes(path, kind)
   const encoding = wideEncoding(bytes)
-  if (encoding === undefined || kind !== 'table') return textOf(bytes, path)
+  if (encoding === undefined || kind !== 'table') return textOf(bytes, path, mark)
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch {
@@ -184,7 +187,7 @@ const wideEncoding = (bytes: Buffer): 'utf-16le' | 'utf-16be' | undefined =>
       : undefined
 
 /** @throws BoundError for what is no UTF-8 */
-function textOf(bytes: Buffer, path: string): string {
+function textOf(bytes: Buffer, path: string, mark: ByteOrderMark = 'dropped'): string {
   if (wideEncoding(bytes)) throw new BoundError(path, 'is in UTF-16', 'save it as UTF-8')
   const zero = bytes.indexOf(0)
   if (zero >= 0)
@@ -194,7 +197,7 @@ function textOf(bytes: Buffer, path: string): string {
       'name a text file, in UTF-8',
     )
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: mark === 'kept' }).decode(bytes)
   } catch {
     throw new BoundError(
       `${path}:${lineAt(bytes, firstInvalid(bytes))}:`,

@@ -75,6 +75,22 @@ export const wasMeasured = (
     programOf(command) !== undefined &&
     programOf(command) === programs[deployed])
 
+/**
+ * The known server that a command starts, wherever in its words; undefined for another. `serve` of
+ * Ray stands for it as the first word alone, for other programs have such a command too.
+ */
+export function serverOfCommand(words: readonly string[]): DeployedServer | undefined {
+  const names = words.map((word) => word.split('/').at(-1)!)
+  const [first, second] = names
+  if (first === 'tune' && second === 'predictor') return 'builtin'
+  const known = Object.entries(programs).find(
+    ([server, program]) => server !== 'ray' && names.includes(program),
+  )
+  if (known) return known[0] as DeployedServer
+  if (names.some((name) => name.startsWith('vllm.entrypoints'))) return 'vllm'
+  return first === programs.ray ? 'ray' : undefined
+}
+
 /** Of 'python3 -m sglang.launch_server' the module. */
 const programOf = ([program, flag, module]: readonly string[]): string | undefined =>
   flag === '-m' ? module : program?.split('/').at(-1)
@@ -101,10 +117,16 @@ export function deployedFor({
   return { server, engine: engine === 'onnx' ? 'onnx' : (runsIn ?? 'tfjs') }
 }
 
-/** How the figures of a measurement stand to what is deployed. */
-export function figuresOf(measured: MeasuredWith, deployed: Deployed): Figures {
+/**
+ * How the figures of a measurement stand to what is deployed.
+ * @param deploys what is deployed, in words, where its server's name does not say it
+ */
+export function figuresOf(
+  measured: MeasuredWith,
+  deployed: Deployed,
+  deploys: string = titleOf(deployed.server, deployed.engine),
+): Figures {
   const { how, server, engine, gpu = 'CPU', url } = measured
-  const deploys = titleOf(deployed.server, deployed.engine)
   const doubts: string[] = []
   if (how === 'imported')
     doubts.push(

@@ -215,7 +215,7 @@ function got(input: unknown): string {
 }
 
 /** The first key that stands twice in one map. */
-function repeatedKey(root: unknown): Node | undefined {
+export function repeatedKey(root: unknown): Node | undefined {
   const children = isMap(root)
     ? root.items.map((pair) => pair.value)
     : isSeq(root)

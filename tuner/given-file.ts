@@ -1,4 +1,9 @@
-import { BoundError, type FileKind, readText } from '../profiler/bounded-reader.ts'
+import {
+  BoundError,
+  type ByteOrderMark,
+  type FileKind,
+  readText,
+} from '../profiler/bounded-reader.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 
 /**
@@ -6,9 +11,15 @@ import { exitCodes, UserError } from './exit-codes.ts'
  * @param what the file is, for the error, e.g. 'the trace'
  * @throws UserError
  */
-export function givenText(path: string, what: string, flag: string, kind: FileKind): string {
+export function givenText(
+  path: string,
+  what: string,
+  flag: string,
+  kind: FileKind,
+  mark: ByteOrderMark = 'dropped',
+): string {
   try {
-    return readText(path, kind)
+    return readText(path, kind, mark)
   } catch (error) {
     if (error instanceof BoundError)
       throw new UserError(`cannot read ${what}: ${error.message}`, error.hint, exitCodes.usage)

@@ -1,6 +1,7 @@
 /** Result files, written whole or not at all. */
 import { randomBytes } from 'node:crypto'
-import { open, rename, rm, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { access, open, realpath, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { makeFolder } from '../../trials/private-files.ts'
 
@@ -22,6 +23,26 @@ class WriteError extends Error {
  * nothing behind.
  */
 export async function writeAtomically(path: string, text: string): Promise<void> {
+  await writeBeside(path, text)
+}
+
+/**
+ * The same for a file of the user's that is there: it keeps its mode, and where a symbolic link
+ * stands, the file that it leads to is replaced. Throws WriteError.
+ */
+export async function replaceAtomically(path: string, text: string): Promise<void> {
+  let file: { readonly target: string; readonly mode: number }
+  try {
+    await access(path, constants.W_OK)
+    const target = await realpath(path)
+    file = { target, mode: (await stat(target)).mode & 0o7777 }
+  } catch (error) {
+    throw new WriteError(path, 'let it be written to, or print the patch without --write', error)
+  }
+  await writeBeside(file.target, text, file.mode)
+}
+
+async function writeBeside(path: string, text: string, mode?: number): Promise<void> {
   const temporary = join(dirname(path), `.${randomBytes(6).toString('hex')}.tmp`)
   try {
     const there = await stat(path).catch(() => undefined)
@@ -31,6 +52,8 @@ export async function writeAtomically(path: string, text: string): Promise<void>
     const file = await open(temporary, 'wx')
     try {
       await file.writeFile(text)
+      // That of the creation is narrowed by the process's mask.
+      if (mode !== undefined) await file.chmod(mode)
       await file.sync()
     } finally {
       await file.close()

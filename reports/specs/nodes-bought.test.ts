@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { renderSpec, type SpecTargetName } from './index.ts'
-import { patchManifests } from './patch.ts'
+import { patchManifests } from './patch/patch-manifests.ts'
 import { type Serving, type ServingOptions, servingOf } from './serving.ts'
 import { best, found, podOf, type Tree, whole } from './spec-samples.contract.ts'
 import type { SpecOptions } from './target.ts'

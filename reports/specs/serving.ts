@@ -53,6 +53,8 @@ export interface Container {
   readonly tunedEnv?: readonly string[]
   /** Those of the arguments that were tuned, likewise. */
   readonly tunedArgs?: readonly string[]
+  /** Parameters that reach its server by neither: in files, or once it runs. */
+  readonly tunedElsewhere?: readonly string[]
 }
 
 /** With what its server takes of what was tuned. */
@@ -187,6 +189,8 @@ export interface Serving {
   readonly sized: boolean
   readonly minReplicas: number
   readonly maxReplicas: number
+  /** Those of the bounds that were given, and not computed. */
+  readonly asked: Pick<ServingOptions, 'minReplicas' | 'maxReplicas'>
   readonly scaling?: ScalingBehaviour
   readonly headroom: number
   /** Capacity × (1 − headroom): what one replica is planned to carry. */
@@ -298,6 +302,7 @@ export function servingOf(
     ].some((given) => given !== undefined),
     minReplicas,
     maxReplicas,
+    asked: { minReplicas: options.minReplicas, maxReplicas: options.maxReplicas },
     ...(options.scaling ? { scaling: options.scaling } : {}),
     headroom,
     perReplicaRps,

@@ -136,6 +136,36 @@ export const reconfigurable = (
 }
 
 /**
+ * Of a template the arguments and variables that a parameter has a placeholder in, each with the
+ * flag before it, and the names of the parameters that the server takes in another way: in files,
+ * by its preset, or once it runs.
+ */
+export const tunedParts = (
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+): { readonly template: CommandTemplate; readonly elsewhere: readonly string[] } => {
+  const names = new Set(parameters.map(({ name }) => name))
+  const isTuned = (text: string) => placeholdersIn(text).some((name) => names.has(name))
+  const isFlag = (word: string | undefined) => word !== undefined && /^--?[^=\s]+$/.test(word)
+  const command = template.command.flatMap((word, i) => {
+    if (!isTuned(word)) return []
+    const before = template.command[i - 1]
+    return !word.startsWith('-') && isFlag(before) ? [before!, word] : [word]
+  })
+  const env = Object.fromEntries(
+    Object.entries(template.env ?? {}).filter(([, text]) => isTuned(text)),
+  )
+  const told = new Set([...command, ...Object.values(env)].flatMap(placeholdersIn))
+  const taken = template.server && takenBy(template.server.kind, [...names])
+  return {
+    template: { ...template, command, env, files: [], server: undefined },
+    elsewhere: parameters.flatMap(({ name, category }) =>
+      !told.has(name) && (category === 'server' || taken?.has(name)) ? [name] : [],
+    ),
+  }
+}
+
+/**
  * @throws LaunchError naming every placeholder without a value
  */
 export const fillCommand = (

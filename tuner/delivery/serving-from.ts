@@ -32,6 +32,7 @@ import {
   fillReconfigure,
   type LauncherValues,
   preparedPlaceholder,
+  tunedParts,
 } from '../../trials/launchers/fill.ts'
 import { hubName, isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import type { CommandTemplate } from '../../trials/launchers/template.ts'
@@ -232,12 +233,8 @@ export function containerOf(
         prepared: preparedPlace,
       }
       const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
-      const tuned = fillCommand(
-        { ...predictor, command: [], env: {}, files: [], server: undefined },
-        space.parameters,
-        configuration,
-        values,
-      )
+      const parts = tunedParts(predictor, space.parameters)
+      const tuned = fillCommand(parts.template, space.parameters, configuration, values)
       return {
         image: imageToFill,
         ...notesOf(predictor, configuration, values),
@@ -245,6 +242,7 @@ export function containerOf(
         env,
         tunedEnv: Object.keys(tuned.env),
         tunedArgs: tuned.argv,
+        tunedElsewhere: parts.elsewhere,
         files: files.map((file) => ({
           path: `/etc/predictor/${file.path}`,
           contents: file.contents,

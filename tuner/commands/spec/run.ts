@@ -4,16 +4,16 @@
 
 import { join } from 'node:path'
 import { chosenServers } from '../../../reports/figures.ts'
-import { writeAtomically } from '../../../reports/report/write-atomically.ts'
+import { replaceAtomically, writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec, specTarget, specTargets } from '../../../reports/specs/index.ts'
-import { patchManifests } from '../../../reports/specs/patch.ts'
+import { patchManifests } from '../../../reports/specs/patch/patch-manifests.ts'
 import type { Serving } from '../../../reports/specs/serving.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
 import { secretSpans, withoutSecrets } from '../../../trials/secrets.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
-import { exitCodes, UserError } from '../../exit-codes.ts'
+import { exitCodes, UserError, usageError } from '../../exit-codes.ts'
 import { parseCount, parseRateRps, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
@@ -60,6 +60,39 @@ function refuseSecretIn({ modelUri, image, prometheus, tunerImage }: SpecFlags):
   }
 }
 
+/** Flags that say how a new spec is written. */
+const specFlags: Readonly<Partial<Record<keyof SpecFlags, string>>> = {
+  out: '--out',
+  autoscaler: '--autoscaler',
+  variant: '--variant',
+  prometheus: '--prometheus',
+  tritonBackend: '--triton-backend',
+  importPath: '--import-path',
+  gpusPerNode: '--gpus-per-node',
+  namespace: '--namespace',
+}
+
+/** What a flag asks for is done, or it is refused. */
+function refuseOutOfPlace(flags: SpecFlags): void {
+  if (flags.patch === undefined) {
+    const only = flags.write ? '--write' : flags.container === undefined ? undefined : '--container'
+    if (only !== undefined)
+      throw usageError(
+        `${only} means nothing without --patch`,
+        'name the manifest with --patch FILE',
+      )
+    return
+  }
+  for (const [name, flag] of Object.entries(specFlags))
+    if (flags[name as keyof SpecFlags] !== undefined)
+      throw usageError(
+        `${flag} means nothing to --patch, which sets tuned values in the manifest as it is`,
+        flag === '--out'
+          ? '--write changes the file; without it the patch is printed'
+          : `leave ${flag} out`,
+      )
+}
+
 export async function spec(id: string | undefined, flags: SpecFlags): Promise<number> {
   const target = oneOf(flags.target, specTargets, '--target')
   const variant =
@@ -76,12 +109,13 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
     flags.gpuScheme === undefined ? undefined : oneOf(flags.gpuScheme, gpuSchemes, '--gpu-scheme')
   const count = (text: string | undefined) => (text === undefined ? undefined : parseCount(text, 1))
   refuseSecretIn(flags)
+  refuseOutOfPlace(flags)
   if (flags.patch === undefined) mustTakeFiles('--out', flags.out)
   else if (flags.write) mustBeWritable({ '--patch': flags.patch })
   const manifest =
     flags.patch === undefined
       ? undefined
-      : givenText(flags.patch, 'the manifest', '--patch', 'document')
+      : givenText(flags.patch, 'the manifest', '--patch', 'document', 'kept')
   // The demand sizes the replicas here; it does not rank the configurations.
   const { rps, headroom, ...view } = flags
   const reopened = await reopen(id, view)
@@ -145,16 +179,19 @@ async function patch(
   { container, write }: SpecFlags,
 ): Promise<number> {
   const patched = patchManifests(text, serving, { container, file: path })
-  for (const doubt of serving.figures.doubts)
-    process.stderr.write(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}\n`)
-  for (const { where, from, to } of patched.changes) {
-    process.stderr.write(
-      `${where}: ${from === undefined ? 'added' : JSON.stringify(from)} -> ${JSON.stringify(to)}\n`,
+  const tell = (line: string) => process.stderr.write(`${line}\n`)
+  tell(`container: ${patched.container}`)
+  for (const doubt of patched.figures.doubts) tell(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}`)
+  for (const { where, from, to } of patched.changes)
+    tell(
+      `${where}: ${from === undefined ? 'added' : wordsFor(from)} -> ${to === undefined ? 'removed' : wordsFor(to)}`,
     )
-  }
-  for (const left of patched.unplaced) process.stderr.write(`not set: ${left}\n`)
-  if (patched.changes.length === 0) process.stderr.write(`${path} says it all already\n`)
+  for (const left of patched.unplaced) tell(`not set: ${left}`)
+  for (const left of patched.remaining) tell(`stays: ${left}`)
+  if (patched.changes.length === 0) tell(`${path}: nothing to change`)
   if (!write) process.stdout.write(patched.text)
-  else if (patched.changes.length > 0) await writeAtomically(path, patched.text)
+  else if (patched.changes.length > 0) await replaceAtomically(path, patched.text)
   return exitCodes.ok
 }
+
+const wordsFor = (value: unknown): string => withoutSecrets(JSON.stringify(value))

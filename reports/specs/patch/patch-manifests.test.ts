@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import { patchManifests } from './patch.ts'
-import { specGpus } from './pod-gpus.ts'
-import { type Serving, servingOf } from './serving.ts'
-import { evidence, found } from './spec-samples.contract.ts'
-import { checkManifests } from './validate.contract.ts'
+import type { GpuScheme } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
+import { specGpus } from '../pod-gpus.ts'
+import { type Serving, servingOf } from '../serving.ts'
+import { evidence, found } from '../spec-samples.contract.ts'
+import { checkManifests } from '../validate.contract.ts'
+import { patchManifests } from './patch-manifests.ts'
 
 const resources = { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 1 }
 const container = {
@@ -14,6 +14,7 @@ const container = {
   tunedEnv: ['BATCH_SIZE', 'MAX_DELAY_MS'],
   args: ['--workers=2', '--new=1', '--log=none'],
   tunedArgs: ['--workers=2', '--new=1'],
+  tunedElsewhere: [],
   port: 8000,
   readyPath: '/',
 }
@@ -52,6 +53,7 @@ kind: Service
 metadata: {name: bert}
 spec: {selector: {app: bert}, ports: [{port: 80}]}
 `
+const newFlag = '--new=1: the container has no such argument: add it'
 const patch = (text: string, container?: string, of = serving) =>
   patchManifests(text, of, { container, file: 'deployment.yaml' })
 
@@ -205,6 +207,7 @@ describe('patching a manifest', () => {
       expect(podOf(text).spec).toMatchObject({ schedulerName: 'mine' })
       expect(text).toContain(affinity)
       expect(unplaced).toEqual([
+        newFlag,
         expect.stringMatching(
           /^nodes with a T4 = nvidia\.com\/gpu\.product In \(.*Tesla-T4.*a nodeAffinity of its own$/,
         ),
@@ -212,7 +215,7 @@ describe('patching a manifest', () => {
       expect(patch(own, 'server', under('volcano', half)).unplaced).toContain(
         'schedulerName = volcano: the manifest has mine, and volcano gives the share of the GPU',
       )
-      expect(patch(patch(manifest, 'server').text, 'server').unplaced).toEqual([])
+      expect(patch(patch(manifest, 'server').text, 'server').unplaced).toEqual([newFlag])
     })
   })
 
@@ -221,18 +224,31 @@ describe('patching a manifest', () => {
       'apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: bert}\nspec:\n  predictor:\n    minReplicas: 1\n    model:\n      modelFormat: {name: triton}\n      resources: {}\n'
     const result = patch(service)
     expect(checkManifests(result.text).problems).toEqual([])
-    expect(result.text).toContain('minReplicas: 6')
     expect(result.text).toContain('cpu: "2"')
+    // Of Triton nothing was measured.
+    expect(result.text).toContain('minReplicas: 1')
+    expect(result.unplaced).toContainEqual(
+      expect.stringMatching(/^minReplicas = 6 of InferenceService bert: .*--min-replicas/),
+    )
+    const own = patch(
+      service.replace(
+        / {4}model:[\s\S]*/,
+        '    containers: [{name: kserve-container, image: x}]\n',
+      ),
+    )
+    expect(own.text).toContain('minReplicas: 6')
   })
 
   test('is refused where it would guess', () => {
-    expect(() => patch(manifest)).toThrow(/several containers: proxy, server/)
+    expect(() => patch(manifest.replace('BATCH_SIZE', 'B').replace('--workers', '-w'))).toThrow(
+      /several containers that may be the server: Deployment\/bert\/proxy, Deployment\/bert\/server/,
+    )
     expect(() => patch(manifest, 'web')).toThrow(/no container web/)
     expect(() => patch('kind: Service\n')).toThrow(/no workload \(Service\)/)
     expect(() => patch('a: [1')).toThrow(/not valid YAML/)
     const anchored =
       'kind: Deployment\nspec:\n  replicas: &n 3\n  other: *n\n  template: {spec: {containers: [{name: a, resources: *r}]}}'
-    expect(() => patch(anchored.replace('*r', '*n'))).toThrow(/alias/)
+    expect(() => patch(anchored.replace('*r', '*n'))).toThrow(/spec\.replicas is shared: \*n/)
   })
 
   const withConfiguration = (
@@ -248,15 +264,15 @@ describe('patching a manifest', () => {
   test('leaves what was not tuned as the user has it: memory, cores, GPU, nodes, and replicas that no demand sizes', () => {
     const batchAlone = patch(manifest, 'server', withConfiguration({ batchSize: 8 }))
     expect(batchAlone.changes.map(({ where }) => where)).toEqual([
+      'Deployment bert: spec.template.spec.containers.1.args.0',
       'Deployment bert: spec.template.spec.containers.1.env.0.value',
       'Deployment bert: spec.template.spec.containers.1.env.2',
-      'Deployment bert: spec.template.spec.containers.1.args.0',
     ])
     const cores = patch(manifest, 'server', withConfiguration({ batchSize: 8, cpuCores: 2 }))
     expect(cores.text).toContain('limits: {cpu: "2", memory: 16Gi}\n')
     expect(cores.text).toContain('replicas: 2 ')
     expect(cores.text).not.toContain('nvidia.com')
-    const scaled = `${manifest}---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: bert}\nspec:\n  minReplicas: 1\n  maxReplicas: 3\n`
+    const scaled = `${manifest}---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: bert}\nspec:\n  minReplicas: 1\n  maxReplicas: 3\n  scaleTargetRef: {kind: Deployment, name: bert}\n`
     expect(patch(scaled, 'server', withConfiguration({ batchSize: 8 })).text).toContain(
       '  minReplicas: 1\n  maxReplicas: 3\n',
     )
@@ -294,11 +310,12 @@ describe('patching a manifest', () => {
     ).toContainEqual(['env.0.value', '8'])
     expect(foreign.text).not.toMatch(/MODEL|ENGINE|PORT|MAX_DELAY_MS|HOST/)
     expect(foreign.unplaced).toEqual([
+      newFlag,
       'MAX_DELAY_MS = 2: this container is not the built-in predictor, which was measured',
     ])
     for (const own of ['image: "registry.example/tune-predictor:0.1.0"', 'image: "tune:1"']) {
       const ours = patch(manifest.replace('image: "registry.example/bert:7"', own), 'server', of)
-      expect(ours.unplaced).toEqual([])
+      expect(ours.unplaced).toEqual([newFlag])
       expect(ours.text).toContain('MAX_DELAY_MS')
       expect(ours.text).not.toMatch(/ENGINE|HOST|PORT/)
     }
@@ -311,7 +328,8 @@ describe('patching a manifest', () => {
     )
     const result = patch(elsewhere, 'server')
     expect(result.unplaced).toEqual([
-      'BATCH_SIZE = 8: the manifest takes it from elsewhere (valueFrom)',
+      newFlag,
+      'BATCH_SIZE = 8: the manifest takes BATCH_SIZE from elsewhere (valueFrom)',
     ])
     expect(checkManifests(result.text).problems).toEqual([])
   })

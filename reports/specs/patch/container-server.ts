@@ -1,0 +1,96 @@
+/** Which known model server a container of a manifest starts. */
+import { type DeployedServer, serverOfCommand } from '../../figures.ts'
+import { listAt, type Plain, valueAt } from './plain.ts'
+
+/** Fields of KServe's predictor that stand for a server, without a list of containers. */
+export const kserveFields: Readonly<Record<string, DeployedServer | undefined>> = {
+  model: undefined,
+  triton: 'triton',
+  tensorflow: 'tfserving',
+  pytorch: 'torchserve',
+  huggingface: 'vllm',
+  sklearn: undefined,
+  xgboost: undefined,
+  lightgbm: undefined,
+  onnx: undefined,
+  pmml: undefined,
+  paddle: undefined,
+}
+
+/** KServe's runtimes and formats, by parts of their names. */
+const kserveRuntimes: readonly (readonly [RegExp, DeployedServer])[] = [
+  [/huggingface|vllm/, 'vllm'],
+  [/triton/, 'triton'],
+  [/mlserver/, 'mlserver'],
+  [/tensorflow|tf-?serving/, 'tfserving'],
+  [/torchserve|pytorch/, 'torchserve'],
+]
+
+/** Names of images, without their registry, folder, tag and digest. */
+const imageNames: readonly (readonly [RegExp, DeployedServer])[] = [
+  [/tritonserver/, 'triton'],
+  [/tensorrt-?llm|trt-?llm/, 'tensorrt-llm'],
+  [/vllm|huggingfaceserver/, 'vllm'],
+  [/sglang/, 'sglang'],
+  [/text-generation-inference|^tgi$/, 'tgi'],
+  [/torchserve/, 'torchserve'],
+  [/mlserver/, 'mlserver'],
+  [/tensorflow-?serving|tf-?serving/, 'tfserving'],
+  [/^tune(-predictor)?$/, 'builtin'],
+]
+/** Programs beside a server, named after it. */
+const isBesideServer = /router|gateway|proxy|exporter|bench|operator|controller|client|ui$/
+
+/** 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; of a `release` its folder. */
+export function imageNameOf(image: string): string {
+  const parts = image.replace(/@.*$/, '').split('/')
+  const last = parts.at(-1)!.replace(/:.*$/, '')
+  const folder = parts.at(-2) ?? ''
+  if (folder === 'tensorflow' && last === 'serving') return 'tensorflow-serving'
+  return last === 'release' ? folder : last
+}
+
+/** Every word that its command and arguments hold, those of a shell's text apart. */
+export const wordsOf = (container: Plain): string[] =>
+  ['command', 'args'].flatMap((field) =>
+    [valueAt(container, [field])]
+      .flat()
+      .flatMap((text) => (text === undefined ? [] : String(text).split(/[\s"'\\;&|()]+/)))
+      .filter((word) => word !== ''),
+  )
+
+/**
+ * By the program in its command, then its image, then KServe's field and runtime. Undefined for a
+ * server that is not known here.
+ * @param field of KServe's predictor
+ */
+export function serverOfContainer(container: Plain, field?: string): DeployedServer | undefined {
+  const words = wordsOf(container)
+  const started = serverOfCommand(words)
+  if (started !== undefined) return started
+  const image = valueAt(container, ['image'])
+  if (typeof image === 'string') {
+    const name = imageNameOf(image)
+    const known = imageNames.find(([pattern]) => pattern.test(name))?.[1]
+    return known !== undefined && !isBesideServer.test(name) ? known : builtinBySettings(container)
+  }
+  if (field === undefined) return undefined
+  const runtime = [
+    valueAt(container, ['runtime']),
+    valueAt(container, ['modelFormat', 'name']),
+  ].find((name) => typeof name === 'string')
+  const byRuntime = kserveRuntimes.find(([pattern]) => pattern.test(String(runtime ?? '')))?.[1]
+  return kserveFields[field] ?? byRuntime
+}
+
+/** An image of the user's that starts the built-in predictor: by variables that only it has. */
+function builtinBySettings(container: Plain): 'builtin' | undefined {
+  const env = listAt(container, ['env'])
+  const valueOf = (name: string) =>
+    valueAt(
+      env.find((one) => valueAt(one, ['name']) === name),
+      ['value'],
+    )
+  const isEngine = ['tfjs', 'onnx', 'gguf'].includes(String(valueOf('ENGINE')))
+  return isEngine && valueOf('MODEL') !== undefined ? 'builtin' : undefined
+}

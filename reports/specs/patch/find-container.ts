@@ -1,0 +1,220 @@
+/** The container of a manifest file that serves the model. */
+
+import type { DeployedServer } from '../../figures.ts'
+import { serverOfCommand } from '../../figures.ts'
+import { imageToFill } from '../server-pod.ts'
+import type { Serving } from '../serving.ts'
+import { SpecError } from '../spec-error.ts'
+import { imageNameOf, kserveFields, serverOfContainer, wordsOf } from './container-server.ts'
+import type { ManifestObject } from './manifest-objects.ts'
+import { entriesAt, isPlainObject, listAt, type Path, type Plain, valueAt } from './plain.ts'
+
+export interface ServerContainer {
+  readonly object: ManifestObject
+  /** Of the pod's spec in the object, and of the container. */
+  readonly podPath: Path
+  readonly path: Path
+  readonly value: Plain
+  readonly name: string
+  /** 'Deployment/bert/server': what --container takes. */
+  readonly label: string
+  /** Undefined: not known. */
+  readonly server: DeployedServer | undefined
+  /** Why it was chosen, in words. */
+  readonly reason: string
+}
+
+interface Candidate extends Omit<ServerContainer, 'reason' | 'label'> {
+  /** Another part of a service than its predictor. */
+  readonly isBeside: boolean
+}
+
+/**
+ * Throws SpecError with every candidate's name where the file has none, or several and none is
+ * named.
+ * @param asked a container's name, behind those of its object where it has namesakes
+ */
+export function findContainer(
+  objects: readonly ManifestObject[],
+  serving: Serving,
+  { asked, file }: { readonly asked?: string; readonly file: string },
+): ServerContainer {
+  const candidates = withLabels(objects.flatMap(containersOf))
+  if (candidates.length === 0) {
+    const kinds = objects.map(({ kind }) => kind)
+    throw new SpecError(
+      `${file} holds no workload (${kinds.join(', ') || 'no Kubernetes objects'})`,
+      'give a file with a Deployment, a StatefulSet, an InferenceService or another object that has containers',
+    )
+  }
+  if (asked !== undefined) {
+    const named = candidates.filter((candidate) => namesOf(candidate).includes(asked))
+    if (named.length === 1) return { ...named[0]!, reason: 'by --container' }
+    if (named.length === 0)
+      throw new SpecError(
+        `${file} has no container ${asked}: it has ${labelsOf(candidates)}`,
+        'name one of them with --container',
+      )
+    throw askedFor(file, named)
+  }
+  const servers = candidates.filter(({ isBeside }) => !isBeside)
+  const among = servers.length > 0 ? servers : candidates
+  if (among.length === 1) return { ...among[0]!, reason: 'the only one' }
+  for (const [reason, isServer] of evidenceFor(serving)) {
+    const found = among.filter(isServer)
+    if (found.length === 1) return { ...found[0]!, reason }
+    if (found.length > 1) throw askedFor(file, found)
+  }
+  throw askedFor(file, among)
+}
+
+const labelsOf = (candidates: readonly { readonly label: string }[]): string =>
+  candidates.map(({ label }) => label).join(', ')
+
+function askedFor(file: string, among: readonly { readonly label: string }[]): SpecError {
+  return new SpecError(
+    `${file} has several containers that may be the server: ${labelsOf(among)}`,
+    `name the one to tune with --container, such as --container ${among[0]!.label}`,
+  )
+}
+
+type Evidence = readonly [reason: string, isServer: (candidate: Candidate) => boolean]
+
+/** What tells the server's container, the surest first. */
+function evidenceFor(serving: Serving): readonly Evidence[] {
+  const { container, deployed, evidence } = serving
+  const measured = serverOfCommand(evidence.measured.command ?? []) ?? deployed.server
+  const program = ownProgramOf(evidence.measured.command ?? [])
+  const flags = (container.tunedArgs ?? [])
+    .filter((word) => /^--?[a-z]/i.test(word))
+    .map((word) => word.split('=')[0]!)
+  return [
+    [
+      'by its image and command',
+      ({ value, server, name }) =>
+        name === 'kserve-container' ||
+        server === measured ||
+        hasImage(value, container.image) ||
+        (program !== undefined &&
+          wordsOf(value).some((word) => word.split('/').at(-1) === program)),
+    ],
+    [
+      'by its arguments and variables',
+      ({ value }) =>
+        wordsOf(value).some((word) => flags.includes(word.split('=')[0]!)) ||
+        listAt(value, ['env']).some((one) =>
+          container.tunedEnv?.includes(String(valueAt(one, ['name']))),
+        ),
+    ],
+    ['as the only known model server', ({ server }) => server !== undefined],
+    [
+      'by its port',
+      ({ value }) =>
+        listAt(value, ['ports']).some((one) => valueAt(one, ['containerPort']) === container.port),
+    ],
+  ]
+}
+
+const hasImage = (value: Plain, image: string): boolean => {
+  const own = valueAt(value, ['image'])
+  return image !== imageToFill && typeof own === 'string' && imageNameOf(own) === imageNameOf(image)
+}
+
+/** Program of the measured command, or the script of an interpreter. */
+function ownProgramOf(command: readonly string[]): string | undefined {
+  const names = command.map((word) => word.split('/').at(-1)!)
+  return /^(python[\d.]*|node|java|ruby|bash|sh|env|uv|poetry)$/.test(names[0] ?? '')
+    ? names.slice(1).find((name) => !name.startsWith('-'))
+    : names[0]
+}
+
+/** Kinds that hold patterns of pods, not pods. */
+const patterns: ReadonlySet<string> = new Set([
+  'Policy',
+  'ClusterPolicy',
+  'CustomResourceDefinition',
+])
+
+/** The containers of every pod in an object, and KServe's predictors that name none. */
+function containersOf(object: ManifestObject): Candidate[] {
+  if (patterns.has(object.kind)) return []
+  return podsIn(object.value, []).flatMap((podPath) => {
+    const isBeside =
+      object.kind === 'InferenceService' && (podPath[1] !== 'predictor' || podPath.length > 2)
+    const fields =
+      object.kind === 'InferenceService' && !isBeside
+        ? entriesAt(object.value, podPath).filter(
+            ([field, value]) => Object.hasOwn(kserveFields, field) && isPlainObject(value),
+          )
+        : []
+    const inFields = fields.map(
+      ([field, value]): Candidate => ({
+        object,
+        podPath,
+        path: [...podPath, field],
+        value,
+        name: field,
+        server: serverOfContainer(value, field),
+        isBeside: false,
+      }),
+    )
+    const inList = listAt(object.value, [...podPath, 'containers']).flatMap(
+      (value, i): Candidate[] =>
+        isPlainObject(value)
+          ? [
+              {
+                object,
+                podPath,
+                path: [...podPath, 'containers', i],
+                value,
+                name: String(valueAt(value, ['name'])),
+                server: serverOfContainer(value),
+                // Beside a predictor by a framework's name all others are sidecars.
+                isBeside: isBeside || fields.length > 0,
+              },
+            ]
+          : [],
+    )
+    return [...inFields, ...inList]
+  })
+}
+
+/** Paths of every block that has containers, or is KServe's predictor. */
+function podsIn(value: Plain, path: Path): Path[] {
+  if (Array.isArray(value)) return (value as Plain[]).flatMap((one, i) => podsIn(one, [...path, i]))
+  if (!isPlainObject(value)) return []
+  const isPod =
+    Array.isArray(value.containers) ||
+    (path.at(-1) === 'predictor' &&
+      Object.keys(value).some((key) => Object.hasOwn(kserveFields, key)))
+  const inner = Object.entries(value)
+    .filter(([key]) => key !== 'containers' && key !== 'status' && key !== 'metadata')
+    .flatMap(([key, one]) => podsIn(one, [...path, key]))
+  return isPod ? [path, ...inner] : inner
+}
+
+/** A name of its own for each: with its line where several have the same. */
+function withLabels<T extends Candidate>(candidates: readonly T[]): (T & { label: string })[] {
+  const plain = candidates.map(({ object, name }) => `${object.kind}/${object.name}/${name}`)
+  return candidates.map((candidate, i) => {
+    const label = plain[i]!
+    const isUnique = plain.filter((other) => other === label).length === 1
+    return {
+      ...candidate,
+      label: isUnique ? label : `${label}@${candidate.object.lineOf(candidate.path)}`,
+    }
+  })
+}
+
+/** What a user may call it. */
+function namesOf({ object, name, label, isBeside }: Candidate & { readonly label: string }) {
+  const isPredictor = object.kind === 'InferenceService' && !isBeside
+  return [
+    label,
+    ...[name, ...(isPredictor ? ['kserve-container'] : [])].flatMap((one) => [
+      one,
+      `${object.name}/${one}`,
+      `${object.kind}/${object.name}/${one}`,
+    ]),
+  ]
+}

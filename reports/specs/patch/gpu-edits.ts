@@ -1,0 +1,177 @@
+/**
+ * What lets a pod find its GPU, as trials had it: scheduler, annotations, tolerations and nodes.
+ * What the user has of it otherwise stays, and is reported.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { isProductOf, productsOf } from '../../../trials/launchers/kubernetes/gpu-names.ts'
+import {
+  type GpuSelection,
+  gpuTolerations,
+} from '../../../trials/launchers/kubernetes/gpu-selection.ts'
+import { nodesBought, specGpus } from '../pod-gpus.ts'
+import type { Serving } from '../serving.ts'
+import { type Edit, type Edits, joinEdits } from './edits.ts'
+import type { ServerContainer } from './find-container.ts'
+import { entriesAt, listAt, type Path, type Plain, valueAt } from './plain.ts'
+
+export function gpuEdits(target: ServerContainer, serving: Serving): Edits {
+  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
+  return joinEdits([
+    annotationEdits(target, gpu),
+    schedulerEdits(target, gpu),
+    tolerationEdits(target, serving, gpu),
+    boughtNodeEdits(target, serving),
+    nodeEdits(target, serving, gpu),
+  ])
+}
+
+const only = (edits: readonly Edit[]): Edits => ({ edits, unplaced: [], remaining: [] })
+
+/** Where the labels and annotations of the pods are. */
+function metadataPath({ object, podPath }: ServerContainer): Path {
+  if (object.kind === 'LLMInferenceService') return ['spec']
+  const hasOwn = podPath.at(-1) === 'spec' && !object.kind.endsWith('ServingRuntime')
+  return hasOwn ? [...podPath.slice(0, -1), 'metadata'] : podPath
+}
+
+/** Annotations by which schedulers choose and share GPUs. */
+const isGpuAnnotation = (name: string): boolean =>
+  /(use|nouse)-gpu(type|uuid)$|^gpu-(fraction|memory)$|vgpu/.test(name)
+
+function annotationEdits(target: ServerContainer, { annotations }: GpuSelection): Edits {
+  const { object } = target
+  const at: Path = [...metadataPath(target), 'annotations']
+  return {
+    edits: Object.entries(annotations)
+      .filter(([name, value]) => valueAt(object.value, [...at, name]) !== value)
+      .map(([name, value]) => ({ object, path: [...at, name], value })),
+    unplaced: [],
+    remaining: entriesAt(object.value, at)
+      .filter(([name]) => isGpuAnnotation(name) && !(name in annotations))
+      .map(([name, value]) => `annotation ${name} = ${String(value)} of ${object.title}`),
+  }
+}
+
+function schedulerEdits(
+  { object, podPath }: ServerContainer,
+  { schedulerName: wanted }: GpuSelection,
+): Edits {
+  const path = [...podPath, 'schedulerName']
+  const present = valueAt(object.value, path)
+  if (wanted === undefined || present === wanted) return only([])
+  if (present === undefined) return only([{ object, path, value: wanted }])
+  return {
+    ...only([]),
+    unplaced: [
+      `schedulerName = ${wanted}: the manifest has ${String(present)}, and ${wanted} gives the share of the GPU`,
+    ],
+  }
+}
+
+function tolerationEdits(
+  { object, podPath }: ServerContainer,
+  { resources }: Serving,
+  gpu: GpuSelection,
+): Edits {
+  if (resources.gpu === undefined) return only([])
+  const path = [...podPath, 'tolerations']
+  const present = listAt(object.value, path)
+  const missing = gpuTolerations(gpu).filter(
+    ({ key }) => !present.some((one) => [key, undefined].includes(valueAt(one, ['key']) as string)),
+  )
+  return only(missing.map((value, i) => ({ object, path: [...path, present.length + i], value })))
+}
+
+/** The nodes that the price was for, where the manifest does not name others. */
+function boughtNodeEdits({ object, podPath }: ServerContainer, serving: Serving): Edits {
+  const [bought] = Object.entries(nodesBought(serving))
+  if (bought === undefined) return only([])
+  const [label, type] = bought
+  const path = [...podPath, 'nodeSelector', label]
+  const present = valueAt(object.value, path)
+  if (present === type) return only([])
+  if (present === undefined) return only([{ object, path, value: type }])
+  return {
+    ...only([]),
+    unplaced: [
+      `nodeSelector ${label} = ${type}, which was paid for: the manifest has ${String(present)}`,
+    ],
+  }
+}
+
+const productLabel = 'nvidia.com/gpu.product'
+/** Labels by which clouds and vendors name the GPU of a node. */
+const gpuLabels: ReadonlySet<string> = new Set([
+  'cloud.google.com/gke-accelerator',
+  'cloud.google.com/gke-gpu-partition-size',
+  'karpenter.k8s.aws/instance-gpu-name',
+  'k8s.amazonaws.com/accelerator',
+  'kubernetes.azure.com/accelerator',
+  'amd.com/gpu.product-name',
+  'gpu.intel.com/product',
+  'nvidia.com/mig.config',
+  'accelerator',
+])
+
+/**
+ * Which nodes: by the user's own nodeSelector where that names the GPU product, else by affinity
+ * where there is none.
+ */
+function nodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection): Edits {
+  const { object, podPath } = target
+  const { gpu: wanted } = serving.resources
+  const selector = entriesAt(object.value, [...podPath, 'nodeSelector'])
+  const remaining = selector
+    .filter(([label, value]) => {
+      if (!gpuLabels.has(label) && !(label === productLabel && wanted === undefined)) return false
+      return wanted === undefined || !isProductOf(String(value), wanted)
+    })
+    .map(
+      ([label, value]) =>
+        `nodeSelector ${label} = ${String(value)} of ${object.title}: what was tuned is ${wanted ?? 'no GPU'}`,
+    )
+  const product = selector.find(([label]) => label === productLabel)?.[1]
+  if (product !== undefined && wanted !== undefined) {
+    const allowed = gpu.requirements.find(({ key }) => key === productLabel)?.values
+    const fits = allowed?.includes(String(product)) ?? isProductOf(String(product), wanted)
+    const value = allowed?.[0] ?? productsOf(wanted)[0]!
+    const path = [...podPath, 'nodeSelector', productLabel]
+    return { edits: fits ? [] : [{ object, path, value }], unplaced: [], remaining }
+  }
+  return { ...affinityEdits(target, serving, gpu), remaining }
+}
+
+function affinityEdits(
+  { object, podPath }: ServerContainer,
+  { resources }: Serving,
+  { requirements }: GpuSelection,
+): Edits {
+  if (requirements.length === 0) return only([])
+  const wanted = JSON.parse(JSON.stringify(requirements)) as Plain[]
+  const path = [...podPath, 'affinity', 'nodeAffinity']
+  const required = 'requiredDuringSchedulingIgnoredDuringExecution'
+  const present = valueAt(object.value, path)
+  const terms = listAt(present, [required, 'nodeSelectorTerms'])
+  if (present === undefined || present === null)
+    return only([
+      {
+        object,
+        path,
+        value: { [required]: { nodeSelectorTerms: [{ matchExpressions: wanted }] } },
+      },
+    ])
+  const isAsked = (term: Plain) =>
+    wanted.every((one) =>
+      listAt(term, ['matchExpressions']).some((other) => isDeepStrictEqual(other, one)),
+    )
+  if (terms.length > 0 && terms.every(isAsked)) return only([])
+  const words = requirements.map(
+    ({ key, operator, values }) => `${key} ${operator}${values ? ` (${values.join(', ')})` : ''}`,
+  )
+  return {
+    ...only([]),
+    unplaced: [
+      `nodes with a ${resources.gpu} = ${words.join(' and ')}: the manifest has a nodeAffinity of its own`,
+    ],
+  }
+}

@@ -1,0 +1,95 @@
+/** The text of a manifest file: its documents, and places in it. */
+import { type Document, LineCounter, type Node, parseAllDocuments } from 'yaml'
+import {
+  mostAliases,
+  plainYaml,
+  repeatedKey,
+  withoutTraces,
+  yamlExcess,
+} from '../../../trials/yaml.ts'
+import { SpecError } from '../spec-error.ts'
+import type { Plain } from './plain.ts'
+
+/** As Kubernetes reads it: merge keys are resolved. */
+export const parseDocuments = (text: string, lineCounter?: LineCounter): Document.Parsed[] =>
+  withoutTraces(() =>
+    parseAllDocuments(text, { ...plainYaml, merge: true, lineCounter }),
+  ) as Document.Parsed[]
+
+/**
+ * The data of each document of a YAML or JSON file, and the lines of places in it. Throws SpecError
+ * for text that is no YAML, names that stand twice in one block, and aliases that multiply.
+ */
+export function readDocuments(
+  text: string,
+  file: string,
+): {
+  readonly values: readonly Plain[]
+  readonly lineOf: (node: Node) => number
+  readonly documents: readonly Document[]
+} {
+  const excess = yamlExcess(text)
+  if (excess !== undefined)
+    throw new SpecError(
+      `${file} is too much for a manifest: ${excess}`,
+      'give a file with the workload alone',
+    )
+  const lines = new LineCounter()
+  const documents = parseDocuments(text, lines)
+  const lineAt = (offset: number) => lines.linePos(offset).line
+  const [error] = documents.flatMap((d) => [...d.errors, ...d.warnings])
+  if (error)
+    throw new SpecError(
+      `${file}:${lineAt(error.pos[0])}: not valid YAML: ${error.message.slice(0, 300)}`,
+      'correct it first',
+    )
+  for (const { contents } of documents) {
+    const again = repeatedKey(contents)
+    if (again)
+      throw new SpecError(
+        `${file}:${lineAt(again.range![0])}: ${String(again)} stands twice in one block`,
+        'take one of them out: programs differ in which of them they read',
+      )
+  }
+  return {
+    documents,
+    values: documents.map((document) => plainOf(document, file)),
+    lineOf: (node) => lineAt(node.range![0]),
+  }
+}
+
+/** @throws SpecError for aliases that multiply what they stand for */
+function plainOf(document: Document, file: string): Plain {
+  try {
+    return document.toJS({ maxAliasCount: mostAliases }) as Plain
+  } catch (error) {
+    throw new SpecError(
+      `${file} cannot be read: ${(error as Error).message}`,
+      'write the values out instead of aliases (*name)',
+    )
+  }
+}
+
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text.replace(/^\uFEFF/, ''))
+    return true
+  } catch {
+    return false
+  }
+}
+
+export const rangeOf = (node: Node): [number, number] => [node.range![0], node.range![1]]
+
+export const splice = (
+  text: string,
+  [from, to]: readonly [number, number],
+  insert: string,
+): string => text.slice(0, from) + insert + text.slice(to)
+
+/** How the line before a place ends; the first of the text where there is none before. */
+export function lineEndOf(text: string, at: number): '\n' | '\r\n' {
+  const before = text.lastIndexOf('\n', at - 1)
+  const line = before >= 0 ? before : text.indexOf('\n')
+  return line > 0 && text[line - 1] === '\r' ? '\r\n' : '\n'
+}

@@ -1,0 +1,144 @@
+/**
+ * The tuned values put into a manifest that the user has. Comments, order and every other byte stay
+ * as they are: find the container, list the edits, apply them, and check that nothing else changed.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { type Figures, figuresOf } from '../../figures.ts'
+import type { Serving } from '../serving.ts'
+import { SpecError } from '../spec-error.ts'
+import { type Edit, joinEdits } from './edits.ts'
+import { findContainer, type ServerContainer } from './find-container.ts'
+import { gpuEdits } from './gpu-edits.ts'
+import { readObjects } from './manifest-objects.ts'
+import { isJson, readDocuments } from './manifest-text.ts'
+import { isPlainObject, type Path, type Plain, valueAt, withValue } from './plain.ts'
+import { replicaEdits } from './replica-edits.ts'
+import { resourceEdits, tunesGpu } from './resource-edits.ts'
+import { settingEdits } from './setting-edits.ts'
+import { removeAt, replaceWithin, setAt } from './text-edit.ts'
+
+interface PatchOptions {
+  /** The container to tune, where the file has several: its name, or KIND/NAME/CONTAINER. */
+  readonly container?: string
+  /** For messages. */
+  readonly file: string
+}
+
+/** One change, for people. */
+export interface Change {
+  /** 'Deployment bert: spec.replicas' */
+  readonly where: string
+  readonly from: Plain | undefined
+  /** Undefined: removed. */
+  readonly to: Plain | undefined
+}
+
+interface Patched {
+  readonly text: string
+  /** 'Deployment/bert/server, by its image and command' */
+  readonly container: string
+  readonly changes: readonly Change[]
+  /** 'BATCH_SIZE = 8: why it was not set', of tuned values that the container has no place for. */
+  readonly unplaced: readonly string[]
+  /** What was left in place and stands against the tuned values. */
+  readonly remaining: readonly string[]
+  /** Whether the measurement's figures hold of the container that the manifest has. */
+  readonly figures: Figures
+}
+
+/**
+ * Sets what was tuned, and nothing else: cores, memory, GPU, variables and arguments of the server's
+ * container; where a demand sizes them the replicas, or the bounds of an autoscaler. Throws
+ * SpecError where the file has no workload, or several that may be meant.
+ */
+export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
+  if (serving.resources.pools !== undefined)
+    throw new SpecError(
+      'a patch sets one container, and this has pools of prefill and decode servers',
+      'choose --target kubernetes --server sglang, or another --trial',
+    )
+  const { file, container: asked } = options
+  const objects = readObjects(text, file)
+  const target = findContainer(objects, serving, { file, ...(asked !== undefined && { asked }) })
+  const figures = figuresFor(target, serving)
+  const { edits, unplaced, remaining } = joinEdits([
+    replicaEdits(objects, target, serving, figures.hold),
+    resourceEdits(target, serving),
+    settingEdits(target, serving),
+    ...(tunesGpu(serving) ? [gpuEdits(target, serving)] : []),
+  ])
+  const patched = edits.reduce((edited, edit) => applyEdit(edited, edit, file), text)
+  checkNothingElse(text, patched, edits, file)
+  return {
+    text: patched,
+    container: `${target.label}, ${target.reason}`,
+    changes: edits.map(({ object, path, value }) => ({
+      where: `${object.title}: ${path.join('.')}`,
+      from: valueAt(object.value, path),
+      to: value,
+    })),
+    unplaced,
+    remaining,
+    figures,
+  }
+}
+
+/** The image of the manifest is what deploys, not what a spec of `tune` would have started. */
+function figuresFor({ value, server, label }: ServerContainer, serving: Serving): Figures {
+  const { evidence, deployed } = serving
+  if (server === deployed.server) return serving.figures
+  const image = valueAt(value, ['image'])
+  const what = typeof image === 'string' ? `the image ${image}` : `the server`
+  if (server !== undefined) return figuresOf(evidence.measured, { ...deployed, server })
+  const isBuiltin = deployed.server === 'builtin'
+  return figuresOf(
+    evidence.measured,
+    isBuiltin ? { server: 'command', weights: deployed.weights } : deployed,
+    `${what} of ${label}`,
+  )
+}
+
+function applyEdit(text: string, { object, path, value, spans }: Edit, file: string): string {
+  const place = { index: object.document, file }
+  const at = [...object.base, ...path]
+  if (value === undefined) return removeAt(text, place, at)
+  return spans ? replaceWithin(text, place, at, spans) : setAt(text, place, at, value)
+}
+
+/** @throws SpecError where an edit changed more than it says: aliases and merge keys may share it */
+function checkNothingElse(
+  before: string,
+  after: string,
+  edits: readonly Edit[],
+  file: string,
+): void {
+  const wanted = edits.reduce<readonly Plain[]>((documents, { object, path, value }) => {
+    const { document, base } = object
+    return documents.map((one, i) =>
+      i === document ? withValue(one, [...base, ...path], value) : one,
+    )
+  }, readDocuments(before, file).values)
+  const found = readDocuments(after, file).values
+  const where = firstDifference(wanted, found, [])
+  if (where === undefined && isJson(before) === isJson(after)) return
+  throw new SpecError(
+    `${file} cannot be patched: ${where?.join('.') ?? 'its JSON'} would change too`,
+    'write out the values that it shares by aliases (*name) or merge keys (<<)',
+  )
+}
+
+function firstDifference(a: Plain | undefined, b: Plain | undefined, path: Path): Path | undefined {
+  if (isDeepStrictEqual(a, b)) return undefined
+  const bothLists = Array.isArray(a) && Array.isArray(b)
+  if (!bothLists && !(isPlainObject(a) && isPlainObject(b))) return path
+  const keys = [...new Set([...Object.keys(a as object), ...Object.keys(b as object)])]
+  for (const key of keys) {
+    const found = firstDifference(
+      (a as Record<string, Plain>)[key],
+      (b as Record<string, Plain>)[key],
+      [...path, key],
+    )
+    if (found) return found
+  }
+  return path
+}

@@ -1,0 +1,148 @@
+/** Replicas of the workload, or the bounds of the autoscalers that scale it. */
+import type { Serving } from '../serving.ts'
+import { type Edits, joinEdits, noEdits } from './edits.ts'
+import type { ServerContainer } from './find-container.ts'
+import { isReferenceTo, type ManifestObject } from './manifest-objects.ts'
+import { type Path, valueAt } from './plain.ts'
+
+/**
+ * Replicas where a demand or the user sizes them. An autoscaler's bounds are set from figures that
+ * were measured of what is deployed, or by the user, and from nothing else.
+ * @param isMeasured of the container that the manifest has
+ */
+export function replicaEdits(
+  objects: readonly ManifestObject[],
+  target: ServerContainer,
+  serving: Serving,
+  isMeasured: boolean,
+): Edits {
+  const verticals = objects.filter(
+    (one) =>
+      one.kind === 'VerticalPodAutoscaler' &&
+      isReferenceTo(valueAt(one.value, ['spec', 'targetRef']), one, target.object),
+  )
+  const remaining = verticals.map(
+    ({ title }) => `${title}: it sets cores and memory of ${target.object.title} by itself`,
+  )
+  return { ...sizeEdits(objects, target, serving, isMeasured), remaining }
+}
+
+function sizeEdits(
+  objects: readonly ManifestObject[],
+  target: ServerContainer,
+  serving: Serving,
+  isMeasured: boolean,
+): Edits {
+  if (!serving.sized) return noEdits
+  const owner = rolloutOf(objects, target.object) ?? target.object
+  const scalers = objects.filter((one) => scales(one, target.object) || scales(one, owner))
+  const bounds = isMeasured && serving.scalable
+  if (scalers.length > 0)
+    return joinEdits(
+      scalers.map((one) => boundEdits(one, scalerBounds(one.kind)!, serving, bounds)),
+    )
+  if (owner.kind === 'InferenceService') {
+    const names = ['minReplicas', 'maxReplicas'].map((name) => ['spec', 'predictor', name])
+    return boundEdits(owner, names as [string[], string[]], serving, bounds)
+  }
+  const path = replicasPath(owner, target)
+  const { replicas } = serving
+  if (path === undefined)
+    return replicas === 1
+      ? noEdits
+      : { ...noEdits, unplaced: [`replicas = ${replicas}: ${owner.title} has no number of them`] }
+  if (valueAt(owner.value, path) === replicas) return noEdits
+  return { ...noEdits, edits: [{ object: owner, path, value: replicas }] }
+}
+
+/** Argo's Rollout that runs the pods of a Deployment in its place. */
+const rolloutOf = (
+  objects: readonly ManifestObject[],
+  workload: ManifestObject,
+): ManifestObject | undefined =>
+  objects.find(
+    (one) =>
+      one.kind === 'Rollout' &&
+      isReferenceTo(valueAt(one.value, ['spec', 'workloadRef']), one, workload),
+  )
+
+/** Where an autoscaler has its bounds, the lower one first; undefined for what is none. */
+function scalerBounds(kind: string): [Path, Path] | undefined {
+  const names = (
+    {
+      HorizontalPodAutoscaler: ['minReplicas', 'maxReplicas'],
+      ScaledObject: ['minReplicaCount', 'maxReplicaCount'],
+    } as Readonly<Record<string, [string, string]>>
+  )[kind]
+  return names?.map((name) => ['spec', name]) as [Path, Path] | undefined
+}
+
+function scales(scaler: ManifestObject, workload: ManifestObject): boolean {
+  if (scalerBounds(scaler.kind) === undefined) return false
+  const reference = valueAt(scaler.value, ['spec', 'scaleTargetRef'])
+  // KServe makes a Deployment of its own for each predictor.
+  const made = {
+    ...workload,
+    kind: 'Deployment',
+  }
+  const madeNames = ['', '-default'].map((end) => `${workload.name}-predictor${end}`)
+  return (
+    isReferenceTo(reference, scaler, workload) ||
+    (workload.kind === 'InferenceService' && isReferenceTo(reference, scaler, made, madeNames))
+  )
+}
+
+function boundEdits(
+  object: ManifestObject,
+  paths: readonly [Path, Path],
+  serving: Serving,
+  isMeasured: boolean,
+): Edits {
+  const { asked, figures } = serving
+  const found = [serving.minReplicas, serving.maxReplicas]
+  const wanted = [asked.minReplicas, asked.maxReplicas].map(
+    (given, i) => given ?? (isMeasured ? found[i] : undefined),
+  )
+  const named = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`
+  const present = paths.map((path) => valueAt(object.value, path))
+  const [min = present[0], max = present[1]] = wanted
+  if (typeof min === 'number' && typeof max === 'number' && min > max)
+    return {
+      ...noEdits,
+      unplaced: [
+        `${named(0, min)} of ${object.title}: ${named(1, max)} is below it; give --min-replicas and --max-replicas`,
+      ],
+    }
+  const edits = paths.flatMap((path, i) =>
+    wanted[i] === undefined || present[i] === wanted[i] ? [] : [{ object, path, value: wanted[i] }],
+  )
+  const why = figures.how === 'measured' ? 'not measured of what this deploys' : figures.how
+  const unplaced = wanted.flatMap((value, i) =>
+    value !== undefined || present[i] === found[i]
+      ? []
+      : [
+          `${named(i, found[i])} of ${object.title}: the figures are ${why}; give ${['--min-replicas', '--max-replicas'][i]} to set it`,
+        ],
+  )
+  return { edits, unplaced, remaining: [] }
+}
+
+const withReplicas: ReadonlySet<string> = new Set([
+  'Deployment',
+  'StatefulSet',
+  'ReplicaSet',
+  'ReplicationController',
+  'DeploymentConfig',
+  'Rollout',
+  'CloneSet',
+  'LeaderWorkerSet',
+  'LLMInferenceService',
+])
+
+function replicasPath(owner: ManifestObject, { podPath }: ServerContainer): Path | undefined {
+  if (withReplicas.has(owner.kind)) return ['spec', 'replicas']
+  const inPredictor = ['SeldonDeployment', 'Inference'].includes(owner.kind)
+  return inPredictor && podPath[1] === 'predictors'
+    ? [...podPath.slice(0, 3), 'replicas']
+    : undefined
+}

@@ -1,0 +1,163 @@
+/** Cores, memory and GPU of the server's container, in requests and limits alike. */
+import { cpuQuantity, memoryQuantity } from '../pod.ts'
+import { refuseClaim, specGpus } from '../pod-gpus.ts'
+import type { Serving } from '../serving.ts'
+import type { Edit, Edits } from './edits.ts'
+import type { ServerContainer } from './find-container.ts'
+import { entriesAt, listAt, type Path, type Plain, valueAt } from './plain.ts'
+
+export const tunesGpu = ({ configuration }: Serving): boolean =>
+  ['gpu', 'gpus', 'gpuMemoryPercent', 'migProfile'].some((name) => name in configuration)
+
+/**
+ * Requests and limits of what was tuned, and nothing else: what a trial held beside that was not
+ * chosen. GPU resources of another scheme or profile are removed.
+ */
+export function resourceEdits(target: ServerContainer, serving: Serving): Edits {
+  const { configuration, held } = serving
+  const tuned: Readonly<Record<string, string>> = {
+    ...('cpuCores' in configuration &&
+      held.cpuCores !== undefined && { cpu: cpuQuantity(held.cpuCores) }),
+    ...('memoryMiB' in configuration &&
+      held.memoryMiB !== undefined && { memory: memoryQuantity(held.memoryMiB) }),
+  }
+  const remaining = podResources(target, Object.keys(tuned))
+  const gpus = tunesGpu(serving) ? gpuResources(target, serving) : undefined
+  return {
+    edits: [
+      ...(['requests', 'limits'] as const).flatMap((field) =>
+        quantityEdits(target, field, {
+          ...tuned,
+          ...(gpus && wantedGpus(target, field, gpus.limits)),
+        }),
+      ),
+      // Last, so that no block is empty in between.
+      ...(gpus ? removedGpus(target, gpus.limits) : []),
+    ],
+    unplaced: gpus?.unplaced ?? [],
+    remaining: [...remaining, ...(gpus?.remaining ?? [])],
+  }
+}
+
+function quantityEdits(
+  { object, path }: ServerContainer,
+  field: 'requests' | 'limits',
+  wanted: Readonly<Record<string, string>>,
+): Edit[] {
+  return Object.entries(wanted).flatMap(([name, value]) => {
+    const at: Path = [...path, 'resources', field, name]
+    return isSameQuantity(valueAt(object.value, at), value) ? [] : [{ object, path: at, value }]
+  })
+}
+
+/** 2, '2' and '2000m' are the same. */
+function isSameQuantity(present: Plain | undefined, wanted: string): boolean {
+  if (present === undefined || present === null) return false
+  return String(present) === wanted || amountOf(String(present)) === amountOf(wanted)
+}
+
+const units: Readonly<Record<string, number>> = {
+  m: 1e-3,
+  '': 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+}
+/** The text itself where it is no quantity. */
+function amountOf(text: string): number | string {
+  const [, number, unit = ''] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? []
+  const factor = units[unit]
+  return number === undefined || factor === undefined ? text : Number(number) * factor
+}
+
+interface GpuResources {
+  readonly limits: Readonly<Record<string, string>>
+  readonly unplaced: readonly string[]
+  readonly remaining: readonly string[]
+}
+
+function gpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
+  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
+  refuseClaim(gpu, 'a patch writes')
+  const pods = podsPerReplica(target)
+  const wanted = Object.entries(gpu.limits).map(([name, value]) => `${name} = ${value}`)
+  const claims = listAt(target.value, ['resources', 'claims']).map((one) =>
+    String(valueAt(one, ['name'])),
+  )
+  const remaining = claims.map(
+    (name) =>
+      `resources.claims ${name} of ${target.label}: it claims a device beside the GPU that was tuned`,
+  )
+  if (pods > 1)
+    return {
+      limits: presentGpus(target),
+      unplaced: wanted.map(
+        (one) => `${one}: ${target.object.title} spreads each replica over ${pods} pods`,
+      ),
+      remaining,
+    }
+  return { limits: gpu.limits, unplaced: [], remaining }
+}
+
+/** Pods that are one replica together. */
+const podsPerReplica = ({ object }: ServerContainer): number =>
+  object.kind === 'LeaderWorkerSet'
+    ? Number(valueAt(object.value, ['spec', 'leaderWorkerTemplate', 'size']) ?? 1)
+    : 1
+
+/** Resources that are GPUs, parts of them, or other accelerators: of every vendor and scheduler. */
+const isGpuResource = (name: string): boolean =>
+  name.includes('/') &&
+  (/^nvidia\.com\/(?!hostdev|.*(rdma|roce|nic))/.test(name) ||
+    /gpu|\/mig-|vcuda|neuron|\/tpu|gaudi|ascend|\/mlu|\/npu|\/dcu/i.test(name))
+
+const gpusIn = ({ object, path }: ServerContainer, field: 'requests' | 'limits') =>
+  entriesAt(object.value, [...path, 'resources', field]).filter(([name]) => isGpuResource(name))
+
+const presentGpus = (target: ServerContainer): Record<string, string> =>
+  Object.fromEntries(
+    [...gpusIn(target, 'requests'), ...gpusIn(target, 'limits')].map(([name, value]) => [
+      name,
+      String(value),
+    ]),
+  )
+
+/** Limits are enough; a request has to be the same where there is one. */
+function wantedGpus(
+  target: ServerContainer,
+  field: 'requests' | 'limits',
+  limits: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  if (field === 'limits') return limits
+  const requested = gpusIn(target, 'requests').map(([name]) => name)
+  return Object.fromEntries(Object.entries(limits).filter(([name]) => requested.includes(name)))
+}
+
+const removedGpus = (target: ServerContainer, limits: Readonly<Record<string, string>>): Edit[] =>
+  (['requests', 'limits'] as const).flatMap((field) =>
+    gpusIn(target, field)
+      .filter(([name]) => !(name in limits))
+      .map(([name]) => ({
+        object: target.object,
+        path: [...target.path, 'resources', field, name],
+      })),
+  )
+
+/** Resources of the pod as a whole bound those of its containers. */
+const podResources = (
+  { object, podPath, label }: ServerContainer,
+  names: readonly string[],
+): string[] =>
+  (['requests', 'limits'] as const).flatMap((field) =>
+    entriesAt(object.value, [...podPath, 'resources', field])
+      .filter(([name]) => names.includes(name))
+      .map(
+        ([name, value]) =>
+          `${[...podPath, 'resources', field, name].join('.')} = ${String(value)}: it is of the whole pod of ${label}`,
+      ),
+  )

@@ -1,0 +1,244 @@
+/** Tuned variables and arguments of the server, set wherever its container has them. */
+import type { Serving } from '../serving.ts'
+import { type Edit, type Edits, joinEdits } from './edits.ts'
+import type { ServerContainer } from './find-container.ts'
+import {
+  type ArgumentText,
+  type FoundSwitch,
+  type FoundValue,
+  findAssignments,
+  findSwitches,
+  findValues,
+  replacementFor,
+  unquoted,
+  variableOf,
+} from './flag-text.ts'
+import { listAt, type Path, type Plain, valueAt } from './plain.ts'
+import type { Span } from './text-edit.ts'
+import { type FlagSetting, isSame, tunedSettings, type VariableSetting } from './tuned-settings.ts'
+
+/**
+ * Variables and arguments are changed where they stand, in lists of two, with `=`, in the text of a
+ * shell, or in a variable that the text refers to. Variables are added where the server is known to
+ * read them. Everything without a place is reported.
+ */
+export function settingEdits(target: ServerContainer, serving: Serving): Edits {
+  const settings = tunedSettings(serving, target.server)
+  const change = new ContainerChange(target)
+  const unplaced = [
+    ...settings.flags.flatMap((flag) => setFlag(change, flag)),
+    ...settings.variables.flatMap((variable) =>
+      setVariable(change, variable, settings.readsVariables, serving),
+    ),
+    ...settings.contrary.flatMap(([setting, flag]) => {
+      const [found] = [...findValues(change.texts, flag), ...findSwitches(change.texts, flag)]
+      return found === undefined
+        ? []
+        : [`${setting}: the container has ${lineOf(found)}, which is for another value`]
+    }),
+    ...settings.elsewhere,
+  ]
+  return joinEdits([{ edits: change.edits(), unplaced, remaining: [] }])
+}
+
+const lineOf = ({ text, start, end }: FoundValue): string =>
+  text.content.length < 80 ? text.content : text.content.slice(Math.max(0, start - 40), end)
+
+/** The edits of one container, so that two of one text become one. */
+class ContainerChange {
+  readonly texts: readonly ArgumentText[]
+  readonly variables: readonly Plain[]
+  readonly #spans = new Map<string, { readonly text: ArgumentText; readonly spans: Span[] }>()
+  readonly #added: Plain[] = []
+
+  constructor(readonly target: ServerContainer) {
+    this.variables = listAt(target.value, ['env'])
+    const argumentTexts = ['command', 'args'].flatMap((field): ArgumentText[] => {
+      const words = valueAt(target.value, [field])
+      if (typeof words === 'string') return [{ path: [field], content: words, isArgument: false }]
+      return listAt(target.value, [field]).map((word, i) => ({
+        path: [field, i],
+        content: String(word),
+        isArgument: true,
+      }))
+    })
+    this.texts = [...argumentTexts, ...this.variables.flatMap((_, i) => this.#valueText(i))]
+  }
+
+  /** The value of a variable, where the manifest itself gives it. */
+  #valueText(index: number): ArgumentText[] {
+    const value = valueAt(this.variables[index], ['value'])
+    if (value === undefined || value === null) return []
+    return [{ path: ['env', index, 'value'], content: String(value), isArgument: false }]
+  }
+
+  valueOf(index: number): ArgumentText | undefined {
+    return this.#valueText(index)[0]
+  }
+
+  indexesOf(isNamed: (name: string) => boolean): number[] {
+    return this.variables.flatMap((one, i) => (isNamed(String(valueAt(one, ['name']))) ? [i] : []))
+  }
+
+  /** False where another value has been put there already. */
+  replace(text: ArgumentText, span: Span): boolean {
+    const key = text.path.join('.')
+    const { spans } = this.#spans.get(key) ?? { spans: [] }
+    const same = spans.find(({ start, end }) => start < span.end && span.start < end)
+    if (same) return same.insert === span.insert
+    this.#spans.set(key, { text, spans: [...spans, span] })
+    return true
+  }
+
+  replaceAll(text: ArgumentText, value: string): boolean {
+    return this.replace(text, { start: 0, end: text.content.length, insert: value })
+  }
+
+  add(entry: Plain): void {
+    this.#added.push(entry)
+  }
+
+  edits(): Edit[] {
+    const { object, path } = this.target
+    const changed = [...this.#spans.values()].flatMap(({ text, spans }): Edit[] => {
+      const at: Path = [...path, ...text.path]
+      const value = withSpans(text.content, spans)
+      const isWhole = spans.length === 1 && spans[0]!.end - spans[0]!.start === text.content.length
+      if (valueAt(object.value, at) === value) return []
+      return [{ object, path: at, value, ...(!isWhole && { spans }) }]
+    })
+    const added = this.#added.map(
+      (value, i): Edit => ({ object, path: [...path, 'env', this.variables.length + i], value }),
+    )
+    return [...changed, ...added]
+  }
+}
+
+const withSpans = (content: string, spans: readonly Span[]): string =>
+  [...spans]
+    .sort((a, b) => b.start - a.start)
+    .reduce(
+      (text, { start, end, insert }) => text.slice(0, start) + insert + text.slice(end),
+      content,
+    )
+
+/** Why it found no place: nothing where it did. */
+function setFlag(change: ContainerChange, flag: FlagSetting): string[] {
+  const { value } = flag
+  if (value === undefined) return setSwitch(change, flag)
+  const found = findValues(change.texts, flag)
+  const problems = found.flatMap((one) => setValue(change, one, value))
+  const variables = change.indexesOf((name) => flag.names.some((own) => isNamedAfter(name, own)))
+  const inVariables = variables.flatMap((i) => setWholeVariable(change, i, value))
+  const places = found.length + variables.length
+  if (places === 0)
+    return flag.isOptional ? [] : [`${flag.text}: the container has no such argument: add it`]
+  return [...problems, ...inVariables].map((why) => `${flag.text}: ${why}`)
+}
+
+/** MAX_NUM_SEQS and VLLM_MAX_NUM_SEQS are where images take --max-num-seqs from. */
+const isNamedAfter = (variable: string, flag: string): boolean =>
+  flag.length > 2 &&
+  isSame(variable.replace(/^(VLLM|SGLANG|SGL|TGI|TRTLLM|ENGINE|SERVER)_/, ''), flag)
+
+function setValue(change: ContainerChange, found: FoundValue, value: string, depth = 0): string[] {
+  const variable = variableOf(found.written)
+  if (variable === undefined) {
+    if (isSameValue(unquoted(found.written), value)) return []
+    const isSet = change.replace(found.text, replacementFor(found, value))
+    return isSet ? [] : [`${lineOf(found)} is of another value too`]
+  }
+  const { name, hasDefault } = variable
+  const indexes = change.indexesOf((own) => own === name)
+  if (indexes.length > 0) return indexes.flatMap((i) => setWholeVariable(change, i, value))
+  const assigned = depth > 2 ? [] : findAssignments(change.texts, name)
+  if (assigned.length > 0) return assigned.flatMap((one) => setValue(change, one, value, depth + 1))
+  const isFromElsewhere = listAt(change.target.value, ['envFrom']).length > 0
+  if (hasDefault && !isFromElsewhere)
+    return change.replace(found.text, replacementFor(found, value)) ? [] : ['it is set twice']
+  return [`it stands as ${found.written}, which the container does not set itself`]
+}
+
+function setWholeVariable(change: ContainerChange, index: number, value: string): string[] {
+  const text = change.valueOf(index)
+  const name = String(valueAt(change.variables[index], ['name']))
+  if (text === undefined) return [`the manifest takes ${name} from elsewhere (valueFrom)`]
+  if (isSameValue(text.content, value) && isText(change, index)) return []
+  return change.replaceAll(text, value) ? [] : [`${name} is of another value too`]
+}
+
+/** Kubernetes takes texts alone as values of variables. */
+const isText = (change: ContainerChange, index: number): boolean =>
+  typeof valueAt(change.variables[index], ['value']) === 'string'
+
+/** '0.90' and '0.9' are the same. */
+const isSameValue = (present: string, wanted: string): boolean =>
+  present === wanted ||
+  (present.trim() !== '' && !Number.isNaN(Number(present)) && Number(present) === Number(wanted))
+
+/** '--enable-x' and '--no-enable-x' exclude each other. */
+function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
+  const [name] = flag.names
+  const isOn = !name!.startsWith('no-')
+  const positive = isOn ? name! : name!.slice('no-'.length)
+  const spelled = { ...flag, names: [positive] }
+  const found = findSwitches(change.texts, { ...flag, names: [positive, `no-${positive}`] })
+  if (found.length === 0) return [`${flag.text}: the container has no such argument: add it`]
+  return found.flatMap((one) => {
+    const isPositive = findSwitches([{ ...one.text, content: one.written }], spelled).length > 0
+    const span = one.value
+      ? boolSpan(one.value, isOn === isPositive)
+      : wordSpan(one, isOn, isPositive)
+    if (span === undefined) return []
+    const text = one.value?.text ?? one.text
+    return change.replace(text, span) ? [] : [`${flag.text}: it is set twice`]
+  })
+}
+
+function boolSpan({ start, end, written }: FoundValue, isTrue: boolean): Span | undefined {
+  if ((written.toLowerCase() === 'true') === isTrue) return undefined
+  const word = String(isTrue)
+  return {
+    start,
+    end,
+    insert: /^[TF]/.test(written) ? word[0]!.toUpperCase() + word.slice(1) : word,
+  }
+}
+
+function wordSpan(
+  { start, end, written }: FoundSwitch,
+  isOn: boolean,
+  isPositive: boolean,
+): Span | undefined {
+  if (isOn === isPositive) return undefined
+  const insert = isOn
+    ? written.replace(/^(--?)no[-_]/, '$1')
+    : written.replace(
+        /^(--?)(\w+)([-_]?)/,
+        (_, dashes, word, blank) => `${dashes}no${blank || '-'}${word}${blank}`,
+      )
+  return { start, end, insert }
+}
+
+/** Why a variable found no place: nothing where it did. */
+function setVariable(
+  change: ContainerChange,
+  { name, value }: VariableSetting,
+  isRead: boolean,
+  { deployed }: Serving,
+): string[] {
+  const indexes = change.indexesOf((own) => own === name)
+  if (indexes.length > 0)
+    return indexes
+      .flatMap((i) => setWholeVariable(change, i, value))
+      .map((why) => `${name} = ${value}: ${why}`)
+  if (isRead) {
+    change.add({ name, value })
+    return []
+  }
+  const why =
+    deployed.server === 'builtin'
+      ? 'this container is not the built-in predictor, which was measured'
+      : 'whether this container reads it is not known'
+  return [`${name} = ${value}: ${why}`]
+}

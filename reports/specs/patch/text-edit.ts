@@ -1,0 +1,312 @@
+/**
+ * Edits of a YAML or JSON text at the places of its values. Every other character stays as the user
+ * wrote it, line endings and comments included.
+ */
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  type Node,
+  type Pair,
+  Scalar,
+  stringify,
+  visit,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml'
+import { SpecError } from '../spec-error.ts'
+import { insertIntoFlow, removeFromFlow } from './flow-edit.ts'
+import { lineEndOf, parseDocuments, rangeOf, splice } from './manifest-text.ts'
+import { isPlainObject, type Path, type Plain, valueAt, withValue } from './plain.ts'
+
+/** A document of a file, as an edit finds it. */
+export interface DocumentPlace {
+  readonly index: number
+  /** For messages. */
+  readonly file: string
+}
+
+/** Characters of a text value, and what takes their place. */
+export interface Span {
+  readonly start: number
+  readonly end: number
+  readonly insert: string
+}
+
+/**
+ * Sets the value at a path of one document. A scalar is replaced where it stands, in its own
+ * quotes. What is missing is added at the end of the innermost block on the path, in the style of
+ * that block. Values behind an alias or a merge key are written out first. Throws SpecError for a
+ * value that an alias uses elsewhere, and for shapes that do not fit.
+ */
+export function setAt(text: string, place: DocumentPlace, path: Path, value: Plain): string {
+  const { document, node, rest, inherited } = find(text, place, path)
+  if (isAlias(node)) return writeOutAlias(text, document, node, rest, value)
+  if (rest.length === 0) {
+    if (isScalar(node) && node.value === null && typeof value === 'object' && value !== null)
+      return fillEmpty(text, place, path, value)
+    if (isScalar(node)) return replaceScalar(text, node, value)
+    throw new SpecError(`${whereOf(place, path)} is no single value`, 'edit it by hand')
+  }
+  const [key, ...deeper] = rest
+  const content = withValue(inherited, deeper, value)
+  if (isMap(node)) return insertIntoMap(text, node, String(key), content)
+  if (isSeq(node) && key === node.items.length) return insertIntoSeq(text, node, content)
+  const reached = path.slice(0, path.length - rest.length)
+  if (isScalar(node) && node.value === null)
+    return fillEmpty(text, place, reached, withValue(undefined, rest, value))
+  throw new SpecError(`${whereOf(place, reached)} is no block of named values`, 'edit it by hand')
+}
+
+/**
+ * Replaces parts of a text value where they stand, in any style of quotes or blocks. Throws
+ * SpecError where its block cannot hold them.
+ */
+export function replaceWithin(
+  text: string,
+  place: DocumentPlace,
+  path: Path,
+  spans: readonly Span[],
+): string {
+  return [...spans]
+    .sort((a, b) => b.start - a.start)
+    .reduce((edited, span) => replaceSpan(edited, place, path, span), text)
+}
+
+function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span): string {
+  const { node, rest } = find(text, place, path)
+  const content = String(valueAt(documentValue(text, place), path))
+  const wanted = content.slice(0, span.start) + span.insert + content.slice(span.end)
+  if (rest.length > 0 || !isScalar(node)) return setAt(text, place, path, wanted)
+  const [from, to] = rangeOf(node)
+  const old = escapedFor(node, content.slice(span.start, span.end))
+  const before = countOf(escapedFor(node, content.slice(0, span.start)), old)
+  const starts = startsOf(text.slice(from, to), old)
+  // The occurrence of the same number first; what is read back decides.
+  const likely = [...starts.slice(before, before + 1), ...starts]
+  for (const start of likely) {
+    const at = from + start
+    const edited = splice(text, [at, at + old.length], escapedFor(node, span.insert))
+    if (readsAs(edited, place, path, wanted)) return edited
+  }
+  if (isBlock(node))
+    throw new SpecError(`${whereOf(place, path)} cannot be edited in its block`, 'edit it by hand')
+  return replaceScalar(text, node, wanted)
+}
+
+/** Removes a named value with its line. Throws SpecError for one that an alias or a merge gives. */
+export function removeAt(text: string, place: DocumentPlace, path: Path): string {
+  const { node: map, rest } = find(text, place, path.slice(0, -1))
+  const key = path.at(-1)
+  const pair = isMap(map) && rest.length === 0 ? pairOf(map, key!) : undefined
+  if (!isMap(map) || pair === undefined)
+    throw new SpecError(
+      `${whereOf(place, path)} comes from an alias or a merge key`,
+      'write it out where it is used, or take it out by hand',
+    )
+  if (pair.value) refuseSharedAnchor(text, place, pair.value, path)
+  if (map.flow) return removeFromFlow(text, map, pair)
+  const start = pair.key.range![0]
+  const lineStart = text.lastIndexOf('\n', start - 1) + 1
+  const line: [number, number] = [lineStart, afterLineOf(text, endOf(pair))]
+  if (text.slice(lineStart, start).trim() !== '')
+    throw new SpecError(`${whereOf(place, path)} cannot be taken out`, 'edit it by hand')
+  if (map.items.length > 1) return splice(text, line, '')
+  // Nothing is left: '{}' behind the name of the block.
+  const { node: outer } = find(text, place, path.slice(0, -2))
+  const holder = isMap(outer) ? pairOf(outer, path.at(-2)!) : undefined
+  if (holder === undefined)
+    throw new SpecError(`${whereOf(place, path)} cannot be taken out`, 'edit it by hand')
+  const colon = text.indexOf(':', holder.key.range![1]) + 1
+  return splice(splice(text, line, ''), [colon, colon], ' {}')
+}
+
+const whereOf = ({ file }: DocumentPlace, path: Path): string => `${file}: ${path.join('.')}`
+
+interface Found {
+  readonly document: Document
+  /** The deepest node on the path. */
+  readonly node: Node | null
+  /** What of the path is left. */
+  readonly rest: Path
+  /** What a merge key gives at the first key of `rest`. */
+  readonly inherited: Plain | undefined
+}
+
+function find(text: string, place: DocumentPlace, path: Path): Found {
+  const document = parseDocuments(text)[place.index]!
+  let node = document.contents as Node | null
+  for (const [depth, key] of path.entries()) {
+    if (node) refuseShared(document, place, node, path.slice(0, depth))
+    const inner = isMap(node)
+      ? pairOf(node, key)?.value
+      : isSeq(node)
+        ? (node.items[Number(key)] as Node | undefined)
+        : undefined
+    if (inner === undefined) {
+      const inherited = isMap(node) ? valueAt(node.toJS(document) as Plain, [key]) : undefined
+      return { document, node, rest: path.slice(depth), inherited }
+    }
+    node = inner
+  }
+  if (node) refuseShared(document, place, node, path)
+  return { document, node, rest: [], inherited: undefined }
+}
+
+const pairOf = (map: YAMLMap, key: string | number): Pair<Node, Node | null> | undefined =>
+  map.items.find(({ key: own }) => isScalar(own) && String(own.value) === String(key)) as
+    | Pair<Node, Node | null>
+    | undefined
+
+function refuseSharedAnchor(text: string, place: DocumentPlace, node: Node, path: Path): void {
+  refuseShared(parseDocuments(text)[place.index]!, place, node, path)
+}
+
+/** @throws SpecError where an alias says the same elsewhere */
+function refuseShared(document: Document, place: DocumentPlace, node: Node, path: Path): void {
+  const { anchor } = node as { anchor?: string }
+  if (anchor === undefined) return
+  let isUsed = false
+  visit(document, {
+    Alias(_, { source }) {
+      isUsed ||= source === anchor
+    },
+  })
+  if (isUsed)
+    throw new SpecError(
+      `${whereOf(place, path)} is shared: *${anchor} stands for it elsewhere, and would change too`,
+      `write the value out there in place of *${anchor}`,
+    )
+}
+
+/** The value that an alias stands for, written out with the change in it. */
+function writeOutAlias(
+  text: string,
+  document: Document,
+  alias: Alias,
+  rest: Path,
+  value: Plain,
+): string {
+  const resolved = alias.toJS(document) as Plain
+  return splice(text, rangeOf(alias), flow(withValue(resolved, rest, value)))
+}
+
+const documentValue = (text: string, { index }: DocumentPlace): Plain =>
+  parseDocuments(text)[index]!.toJS() as Plain
+
+function readsAs(text: string, place: DocumentPlace, path: Path, wanted: string): boolean {
+  try {
+    return valueAt(documentValue(text, place), path) === wanted
+  } catch {
+    return false // No longer a document that can be read.
+  }
+}
+
+const isBlock = ({ type }: Scalar): boolean =>
+  type === Scalar.BLOCK_LITERAL || type === Scalar.BLOCK_FOLDED
+
+/** Characters as they stand between the quotes of a scalar. */
+function escapedFor({ type }: Scalar, characters: string): string {
+  if (type === Scalar.QUOTE_DOUBLE) return JSON.stringify(characters).slice(1, -1)
+  return type === Scalar.QUOTE_SINGLE ? characters.replaceAll("'", "''") : characters
+}
+
+function startsOf(text: string, part: string): number[] {
+  const starts: number[] = []
+  if (part === '') return starts
+  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) starts.push(at)
+  return starts
+}
+const countOf = (text: string, part: string): number => startsOf(text, part).length
+
+function replaceScalar(text: string, old: Scalar, value: Plain): string {
+  const range = rangeOf(old as Node)
+  const lineEnd = isBlock(old) ? (/\r?\n$/.exec(text.slice(...range))?.[0] ?? '') : ''
+  return splice(text, range, scalarText(value, old) + lineEnd)
+}
+
+/** A new value in the quotes of the old one, where it had any. */
+function scalarText(value: Plain, old?: Scalar): string {
+  if (old?.type === Scalar.QUOTE_DOUBLE && typeof value === 'string') return JSON.stringify(value)
+  const scalar = new Scalar(value)
+  if (old?.type === Scalar.QUOTE_SINGLE && typeof value === 'string')
+    scalar.type = Scalar.QUOTE_SINGLE
+  return stringify(scalar, { lineWidth: 0, version: '1.1' }).trimEnd()
+}
+
+const columnOf = (text: string, at: number): number => at - (text.lastIndexOf('\n', at - 1) + 1)
+
+/** The place after the line on which a node ends, its comment included. */
+function afterLineOf(text: string, end: number): number {
+  if (text[end - 1] === '\n') return end
+  const line = text.indexOf('\n', end)
+  return line === -1 ? text.length : line + 1
+}
+
+const endOf = ({ key, value }: Pair<Node, Node | null>): number =>
+  value?.range?.[1] ?? key.range![1]
+
+const indented = (lines: string, column: number): string =>
+  lines
+    .trimEnd()
+    .split('\n')
+    .map((line) => `${' '.repeat(column)}${line}\n`)
+    .join('')
+
+/** Inserts whole lines. A text without a line end at its end stays without one. */
+function insertLines(text: string, at: number, lines: string): string {
+  const lineEnd = lineEndOf(text, at)
+  const inserted = lines.replaceAll('\n', lineEnd)
+  const before = text.slice(0, at)
+  return before === '' || before.endsWith('\n')
+    ? before + inserted + text.slice(at)
+    : before + lineEnd + inserted.slice(0, -lineEnd.length) + text.slice(at)
+}
+
+const block = (value: Plain): string => stringify(value, { lineWidth: 0, version: '1.1' })
+const flow = (value: Plain): string =>
+  stringify(value, { lineWidth: 0, version: '1.1', collectionStyle: 'flow' }).trimEnd()
+
+function insertIntoMap(text: string, map: YAMLMap, key: string, content: Plain): string {
+  if (map.flow) return insertIntoFlow(text, map, [key, content])
+  const [first, last] = [map.items[0], map.items.at(-1)] as Pair<Node, Node | null>[]
+  return insertLines(
+    text,
+    afterLineOf(text, endOf(last!)),
+    indented(block({ [key]: content }), columnOf(text, first!.key.range![0])),
+  )
+}
+
+function insertIntoSeq(text: string, seq: YAMLSeq, content: Plain): string {
+  if (seq.flow) return insertIntoFlow(text, seq, content)
+  const end = (seq.items.at(-1) as Node).range![1]
+  return insertLines(
+    text,
+    afterLineOf(text, end),
+    indented(block([content]), columnOf(text, seq.range![0])),
+  )
+}
+
+/** 'resources:' with nothing behind it, and 'null' in its place. */
+function fillEmpty(text: string, place: DocumentPlace, path: Path, content: Plain): string {
+  const { node: parent } = find(text, place, path.slice(0, -1))
+  const pair = isMap(parent) ? pairOf(parent, path.at(-1)!) : undefined
+  const isWritten = isNode(pair?.value) && pair.value.range![1] > pair.value.range![0]
+  if (pair && isWritten) {
+    const inFlow = text[pair.key.range![0]] === '"' ? JSON.stringify(content) : flow(content)
+    return splice(text, rangeOf(pair.value!), inFlow)
+  }
+  if (!pair || !isMap(parent) || parent.flow)
+    throw new SpecError(`${whereOf(place, path)} is empty`, 'edit it by hand')
+  const at = pair.key.range![0]
+  const isList = !isPlainObject(content)
+  return insertLines(
+    text,
+    afterLineOf(text, at),
+    indented(block(content), columnOf(text, at) + (isList ? 0 : 2)),
+  )
+}

@@ -1,0 +1,236 @@
+/** What was tuned, in the words of the server that a manifest starts. */
+
+import type { Configuration } from '../../../search/types.ts'
+import { Knobs } from '../../../trials/launchers/server-files/knobs.ts'
+import {
+  isLanguageServer,
+  languagePrograms,
+} from '../../../trials/launchers/server-files/language-programs.ts'
+import { tfservingTuning } from '../../../trials/launchers/server-files/tfserving-files.ts'
+import { resourceParameters } from '../../../trials/resources.ts'
+import { type DeployedServer, serverOfCommand, serverTitles } from '../../figures.ts'
+import { mlserverContainer } from '../mlserver-pod.ts'
+import type { Serving } from '../serving.ts'
+import type { FlagPattern } from './flag-text.ts'
+import { tunesGpu } from './resource-edits.ts'
+
+/** A flag that was tuned. */
+export interface FlagSetting extends FlagPattern {
+  /** '--max-num-seqs=64', for messages. */
+  readonly text: string
+  /** Absent: a switch. */
+  readonly value?: string
+  /** It is set where it stands, and not missed where it does not. */
+  readonly isOptional?: boolean
+}
+
+export interface VariableSetting {
+  readonly name: string
+  readonly value: string
+}
+
+export interface TunedSettings {
+  readonly flags: readonly FlagSetting[]
+  readonly variables: readonly VariableSetting[]
+  /** Its server reads the variables, so that they are added where they are missing. */
+  readonly readsVariables: boolean
+  /** Flags by which the container would undo what was tuned, by 'NAME = VALUE' of that. */
+  readonly contrary: readonly (readonly [setting: string, flags: FlagPattern])[]
+  /** 'NAME = VALUE: why', of what its server takes by neither. */
+  readonly elsewhere: readonly string[]
+}
+
+/** @param server that the container starts; undefined: it is not known */
+export function tunedSettings(serving: Serving, server: DeployedServer | undefined): TunedSettings {
+  const { container, deployed } = serving
+  const own = {
+    flags: ownFlags(container.tunedArgs ?? []),
+    variables: (container.tunedEnv ?? []).flatMap((name) => {
+      const value = container.env?.[name]
+      return value === undefined ? [] : [{ name, value }]
+    }),
+  }
+  const isMeasured = server === undefined || server === deployed.server
+  const measured = serverOfCommand(serving.evidence.measured.command ?? [])
+  const read = server ?? (deployed.server === 'builtin' ? undefined : (measured ?? deployed.server))
+  const known = knownSettings(serving, read)
+  const isOwn = isMeasured && (deployed.server === 'builtin' || deployed.server === 'command')
+  const names = nonResources(serving.configuration).filter(
+    (name) =>
+      !known.taken.has(name) &&
+      (container.tunedElsewhere?.includes(name) ?? !isTold(name, serving)),
+  )
+  return {
+    flags: [
+      ...known.flags,
+      ...own.flags.filter(
+        ({ names }) =>
+          !known.flags.some((flag) => flag.names.some((one) => isSame(one, names[0]!))),
+      ),
+    ],
+    variables: [
+      ...known.variables,
+      ...own.variables.filter(({ name }) => ![...known.taken].some((one) => isSame(one, name))),
+    ],
+    readsVariables:
+      known.variables.length > 0 ||
+      server === 'builtin' ||
+      (isOwn && deployed.server === 'command'),
+    contrary: known.contrary,
+    elsewhere: names.map(
+      (name) =>
+        `${name} = ${serving.configuration[name]}: ${read === undefined ? 'the server' : serverTitles[read]} takes it by no argument and no variable`,
+    ),
+  }
+}
+
+const nonResources = (configuration: Configuration): string[] => {
+  const resources = new Set<string>(resourceParameters)
+  return Object.keys(configuration).filter((name) => !resources.has(name))
+}
+
+const normalised = (name: string): string => name.toLowerCase().replace(/[^a-z0-9]/g, '')
+export const isSame = (a: string, b: string): boolean => normalised(a) === normalised(b)
+
+/** Whether the measured container has it in a tuned variable or argument. */
+const isTold = (name: string, { container }: Serving): boolean =>
+  [
+    ...(container.tunedEnv ?? []),
+    ...(container.tunedArgs ?? []).map((arg) => arg.split('=')[0]!),
+  ].some((one) => isSame(one, name))
+
+/** Of arguments as a trial had them: '--a=1', '--a 1', or two words. */
+function ownFlags(words: readonly string[]): FlagSetting[] {
+  return words.flatMap((word, i): FlagSetting[] => {
+    const [, name, value] = /^--?([a-zA-Z][\w.-]*)(?:[=\s]([\s\S]*))?$/.exec(word) ?? []
+    if (name === undefined) return []
+    const next = words[i + 1]
+    const paired = value ?? (next !== undefined && !/^--?[a-z]/i.test(next) ? next : undefined)
+    const text = value === undefined && paired !== undefined ? `${word} ${paired}` : word
+    return [{ names: [name], isLoose: false, text, ...(paired !== undefined && { value: paired }) }]
+  })
+}
+
+interface KnownSettings extends Pick<TunedSettings, 'flags' | 'variables' | 'contrary'> {
+  /** Parameters that are told so. */
+  readonly taken: ReadonlySet<string>
+}
+
+function knownSettings(serving: Serving, server: DeployedServer | undefined): KnownSettings {
+  const nothing = { flags: [], variables: [], contrary: [], taken: new Set<string>() }
+  const { configuration } = serving
+  if (server === 'mlserver') {
+    const { env = {}, tunedEnv = [] } = mlserverContainer(serving, '')
+    const knobs = [
+      'batchSize',
+      'maxBatchSize',
+      'maxDelayMs',
+      'maxBatchTime',
+      'parallelWorkers',
+      'instances',
+      'workers',
+    ]
+    return {
+      ...nothing,
+      variables: tunedEnv.map((name) => ({ name, value: env[name]! })),
+      taken: new Set(knobs),
+    }
+  }
+  if (server !== 'tfserving' && (server === undefined || !isLanguageServer(server))) return nothing
+  const flagsOf = server === 'tfserving' ? tfservingFlags : languageFlags(serving, server)
+  const flags = flagsOf(configuration)
+  const contrary = nonResources(configuration).flatMap((name) => {
+    if (changedBy(name, configuration, flagsOf).length > 0) return []
+    const could = possibleFlags(name, configuration, flagsOf)
+    return could.length === 0 ? [] : [[name, could] as const]
+  })
+  const taken = nonResources(configuration).filter(
+    (name) =>
+      changedBy(name, configuration, flagsOf).length > 0 ||
+      contrary.some(([other]) => other === name),
+  )
+  return {
+    ...nothing,
+    flags: [
+      ...flags.map(flagSetting),
+      ...(server === 'tfserving' ? [] : splitSetting(serving, flags)),
+    ],
+    contrary: contrary.map(([name, could]) => [
+      `${name} = ${configuration[name]}`,
+      { names: could.flatMap(spellings), isLoose: true },
+    ]),
+    taken: new Set(taken),
+  }
+}
+
+type Flag = readonly [name: string, value?: string]
+
+const languageFlags =
+  (serving: Serving, server: keyof typeof languagePrograms) =>
+  (configuration: Configuration): readonly Flag[] => {
+    const { gpu, gpus, gpuShare } = serving.resources
+    const isTuned = tunesGpu(serving)
+    return languagePrograms[server].flags(new Knobs(configuration), {
+      gpus: isTuned ? gpus : 1,
+      ...(gpu !== undefined && { gpu }),
+      ...(isTuned && gpu !== undefined && gpuShare < 1 && { share: gpuShare }),
+    })
+  }
+
+const tfservingFlags = (configuration: Configuration): readonly Flag[] =>
+  tfservingTuning(new Knobs(configuration), '')
+    .flags.map((flag): Flag => {
+      const [name, value] = flag.slice(2).split('=')
+      return [name!, value]
+    })
+    // These name a file that only the user has.
+    .filter(([name]) => !/batching/.test(name))
+
+type FlagsOf = (configuration: Configuration) => readonly Flag[]
+
+/** Flags that are others without a parameter. */
+function changedBy(name: string, configuration: Configuration, flagsOf: FlagsOf): readonly Flag[] {
+  const { [name]: _, ...others } = configuration
+  const without = flagsOf(others).map((flag) => flag.join('='))
+  return flagsOf(configuration).filter((flag) => !without.includes(flag.join('=')))
+}
+
+/** Names of flags that a parameter has for other values than the tuned one. */
+function possibleFlags(name: string, configuration: Configuration, flagsOf: FlagsOf): string[] {
+  const values = [7, 'on', 'off', 'fp8', 'ngram']
+  const drafting = { speculativeTokens: 4, ...configuration }
+  return [
+    ...new Set(
+      values.flatMap((value) =>
+        changedBy(name, { ...drafting, [name]: value }, flagsOf).map(([flag]) => flag),
+      ),
+    ),
+  ]
+}
+
+const flagSetting = ([name, value]: Flag): FlagSetting => ({
+  names: spellings(name),
+  isLoose: true,
+  text: value === undefined ? `--${name}` : `--${name}=${value}`,
+  ...(value !== undefined && { value }),
+})
+
+/** The GPUs that one copy is split over are those of the pod, one or several. */
+function splitSetting(serving: Serving, flags: readonly Flag[]): FlagSetting[] {
+  if (!tunesGpu(serving) || serving.resources.gpus !== 1) return []
+  const split = spellings('tensor-parallel-size')
+  if (flags.some(([name]) => split.includes(name))) return []
+  return [{ ...flagSetting(['tensor-parallel-size', '1']), isOptional: true }]
+}
+
+/** What servers take for the same flag. */
+const synonyms: readonly (readonly string[])[] = [
+  ['tensor-parallel-size', 'tp-size', 'tp', 'num-shard'],
+  ['pipeline-parallel-size', 'pp-size', 'pp'],
+  ['data-parallel-size', 'dp-size', 'dp'],
+  ['quantization', 'q'],
+]
+const spellings = (name: string): readonly string[] => {
+  const kebab = name.replaceAll('_', '-')
+  return synonyms.find((names) => names.includes(kebab)) ?? [kebab]
+}
