@@ -86,11 +86,11 @@ export function serverOfContainer(container: Plain, field?: string): DeployedSer
 /** An image of the user's that starts the built-in predictor: by variables that only it has. */
 function builtinBySettings(container: Plain): 'builtin' | undefined {
   const env = listAt(container, ['env'])
-  const valueOf = (name: string) =>
+  const variable = (name: string) =>
     valueAt(
       env.find((one) => valueAt(one, ['name']) === name),
       ['value'],
     )
-  const isEngine = ['tfjs', 'onnx', 'gguf'].includes(String(valueOf('ENGINE')))
-  return isEngine && valueOf('MODEL') !== undefined ? 'builtin' : undefined
+  const isEngine = ['tfjs', 'onnx', 'gguf'].includes(String(variable('ENGINE')))
+  return isEngine && variable('MODEL') !== undefined ? 'builtin' : undefined
 }

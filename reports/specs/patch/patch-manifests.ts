@@ -15,7 +15,7 @@ import { isPlainObject, type Path, type Plain, valueAt, withValue } from './plai
 import { replicaEdits } from './replica-edits.ts'
 import { resourceEdits, tunesGpu } from './resource-edits.ts'
 import { settingEdits } from './setting-edits.ts'
-import { removeAt, replaceWithin, setAt } from './text-edit.ts'
+import { removeAt, replaceWithin, SharedValueError, setAt } from './text-edit.ts'
 
 interface PatchOptions {
   /** The container to tune, where the file has several: its name, or KIND/NAME/CONTAINER. */
@@ -67,7 +67,7 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
     settingEdits(target, serving),
     ...(tunesGpu(serving) ? [gpuEdits(target, serving)] : []),
   ])
-  const patched = edits.reduce((edited, edit) => applyEdit(edited, edit, file), text)
+  const patched = applyEdits(text, edits, file)
   checkNothingElse(text, patched, edits, file)
   return {
     text: patched,
@@ -88,14 +88,34 @@ function figuresFor({ value, server, label }: ServerContainer, serving: Serving)
   const { evidence, deployed } = serving
   if (server === deployed.server) return serving.figures
   const image = valueAt(value, ['image'])
-  const what = typeof image === 'string' ? `the image ${image}` : `the server`
-  if (server !== undefined) return figuresOf(evidence.measured, { ...deployed, server })
+  const what = typeof image === 'string' ? `the image ${image}` : 'the server'
+  const { weights } = deployed
+  if (server !== undefined) return figuresOf(evidence.measured, { server, weights })
   const isBuiltin = deployed.server === 'builtin'
   return figuresOf(
     evidence.measured,
-    isBuiltin ? { server: 'command', weights: deployed.weights } : deployed,
+    isBuiltin ? { server: 'command', weights } : deployed,
     `${what} of ${label}`,
   )
+}
+
+/**
+ * Edits of what stands for an alias come first: once that is written out, its anchor may be shared
+ * with nobody. Throws SharedValueError where it still is.
+ */
+function applyEdits(text: string, edits: readonly Edit[], file: string): string {
+  const waiting: Edit[] = []
+  let [edited, shared] = [text, undefined as SharedValueError | undefined]
+  for (const edit of edits)
+    try {
+      edited = applyEdit(edited, edit, file)
+    } catch (error) {
+      if (!(error instanceof SharedValueError)) throw error
+      waiting.push(edit)
+      shared = error
+    }
+  if (waiting.length === edits.length && shared !== undefined) throw shared
+  return waiting.length === 0 ? edited : applyEdits(edited, waiting, file)
 }
 
 function applyEdit(text: string, { object, path, value, spans }: Edit, file: string): string {

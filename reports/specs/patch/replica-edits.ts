@@ -45,8 +45,11 @@ function sizeEdits(
     const names = ['minReplicas', 'maxReplicas'].map((name) => ['spec', 'predictor', name])
     return boundEdits(owner, names as [string[], string[]], serving, bounds)
   }
-  const path = replicasPath(owner, target)
   const { replicas } = serving
+  const beside = [...target.podPath.slice(0, -1), 'hpaSpec']
+  if (valueAt(target.object.value, beside) !== undefined)
+    return { ...noEdits, unplaced: [`replicas = ${replicas}: ${beside.join('.')} scales them`] }
+  const path = replicasPath(owner, target)
   if (path === undefined)
     return replicas === 1
       ? noEdits

@@ -105,7 +105,7 @@ function gpuResources(target: ServerContainer, serving: Serving): GpuResources |
 }
 
 /** Pods that are one replica together. */
-const podsPerReplica = ({ object }: ServerContainer): number =>
+export const podsPerReplica = ({ object }: ServerContainer): number =>
   object.kind === 'LeaderWorkerSet'
     ? Number(valueAt(object.value, ['spec', 'leaderWorkerTemplate', 'size']) ?? 1)
     : 1

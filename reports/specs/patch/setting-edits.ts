@@ -14,6 +14,7 @@ import {
   variableOf,
 } from './flag-text.ts'
 import { listAt, type Path, type Plain, valueAt } from './plain.ts'
+import { podsPerReplica } from './resource-edits.ts'
 import type { Span } from './text-edit.ts'
 import { type FlagSetting, isSame, tunedSettings, type VariableSetting } from './tuned-settings.ts'
 
@@ -23,7 +24,7 @@ import { type FlagSetting, isSame, tunedSettings, type VariableSetting } from '.
  * read them. Everything without a place is reported.
  */
 export function settingEdits(target: ServerContainer, serving: Serving): Edits {
-  const settings = tunedSettings(serving, target.server)
+  const settings = tunedSettings(serving, target.server, podsPerReplica(target) === 1)
   const change = new ContainerChange(target)
   const unplaced = [
     ...settings.flags.flatMap((flag) => setFlag(change, flag)),
@@ -31,10 +32,11 @@ export function settingEdits(target: ServerContainer, serving: Serving): Edits {
       setVariable(change, variable, settings.readsVariables, serving),
     ),
     ...settings.contrary.flatMap(([setting, flag]) => {
-      const [found] = [...findValues(change.texts, flag), ...findSwitches(change.texts, flag)]
-      return found === undefined
-        ? []
-        : [`${setting}: the container has ${lineOf(found)}, which is for another value`]
+      const valued = findValues(change.texts, flag).map(
+        ({ written }) => `--${flag.names[0]} ${written}`,
+      )
+      const [found] = [...valued, ...findSwitches(change.texts, flag).map(({ written }) => written)]
+      return found === undefined ? [] : [`${setting}: the container has ${found}: take it out`]
     }),
     ...settings.elsewhere,
   ]

@@ -115,6 +115,9 @@ export function removeAt(text: string, place: DocumentPlace, path: Path): string
   const line: [number, number] = [lineStart, afterLineOf(text, endOf(pair))]
   if (text.slice(lineStart, start).trim() !== '')
     throw new SpecError(`${whereOf(place, path)} cannot be taken out`, 'edit it by hand')
+  // The last line of a text without a line end takes the one before it along.
+  if (!/\n$/.test(text.slice(...line)))
+    line[0] = /\r?\n$/.exec(text.slice(0, lineStart))?.index ?? lineStart
   if (map.items.length > 1) return splice(text, line, '')
   // Nothing is left: '{}' behind the name of the block.
   const { node: outer } = find(text, place, path.slice(0, -2))
@@ -166,7 +169,10 @@ function refuseSharedAnchor(text: string, place: DocumentPlace, node: Node, path
   refuseShared(parseDocuments(text)[place.index]!, place, node, path)
 }
 
-/** @throws SpecError where an alias says the same elsewhere */
+/** An alias says the same elsewhere. */
+export class SharedValueError extends SpecError {}
+
+/** @throws SharedValueError where an alias says the same elsewhere */
 function refuseShared(document: Document, place: DocumentPlace, node: Node, path: Path): void {
   const { anchor } = node as { anchor?: string }
   if (anchor === undefined) return
@@ -177,7 +183,7 @@ function refuseShared(document: Document, place: DocumentPlace, node: Node, path
     },
   })
   if (isUsed)
-    throw new SpecError(
+    throw new SharedValueError(
       `${whereOf(place, path)} is shared: *${anchor} stands for it elsewhere, and would change too`,
       `write the value out there in place of *${anchor}`,
     )
@@ -300,7 +306,11 @@ function fillEmpty(text: string, place: DocumentPlace, path: Path, content: Plai
     const inFlow = text[pair.key.range![0]] === '"' ? JSON.stringify(content) : flow(content)
     return splice(text, rangeOf(pair.value!), inFlow)
   }
-  if (!pair || !isMap(parent) || parent.flow)
+  if (pair && isMap(parent) && parent.flow) {
+    const colon = text.indexOf(':', pair.key.range![1]) + 1
+    return splice(text, [colon, colon], ` ${flow(content)}`)
+  }
+  if (!pair || !isMap(parent))
     throw new SpecError(`${whereOf(place, path)} is empty`, 'edit it by hand')
   const at = pair.key.range![0]
   const isList = !isPlainObject(content)

@@ -40,8 +40,15 @@ export interface TunedSettings {
   readonly elsewhere: readonly string[]
 }
 
-/** @param server that the container starts; undefined: it is not known */
-export function tunedSettings(serving: Serving, server: DeployedServer | undefined): TunedSettings {
+/**
+ * @param server that the container starts; undefined: it is not known
+ * @param isOnePod it has all the GPUs of a replica
+ */
+export function tunedSettings(
+  serving: Serving,
+  server: DeployedServer | undefined,
+  isOnePod: boolean,
+): TunedSettings {
   const { container, deployed } = serving
   const own = {
     flags: ownFlags(container.tunedArgs ?? []),
@@ -53,7 +60,7 @@ export function tunedSettings(serving: Serving, server: DeployedServer | undefin
   const isMeasured = server === undefined || server === deployed.server
   const measured = serverOfCommand(serving.evidence.measured.command ?? [])
   const read = server ?? (deployed.server === 'builtin' ? undefined : (measured ?? deployed.server))
-  const known = knownSettings(serving, read)
+  const known = knownSettings(serving, read, isOnePod && tunesGpu(serving))
   const isOwn = isMeasured && (deployed.server === 'builtin' || deployed.server === 'command')
   const names = nonResources(serving.configuration).filter(
     (name) =>
@@ -116,7 +123,12 @@ interface KnownSettings extends Pick<TunedSettings, 'flags' | 'variables' | 'con
   readonly taken: ReadonlySet<string>
 }
 
-function knownSettings(serving: Serving, server: DeployedServer | undefined): KnownSettings {
+/** @param hasGpus those that were tuned are the container's */
+function knownSettings(
+  serving: Serving,
+  server: DeployedServer | undefined,
+  hasGpus: boolean,
+): KnownSettings {
   const nothing = { flags: [], variables: [], contrary: [], taken: new Set<string>() }
   const { configuration } = serving
   if (server === 'mlserver') {
@@ -137,7 +149,7 @@ function knownSettings(serving: Serving, server: DeployedServer | undefined): Kn
     }
   }
   if (server !== 'tfserving' && (server === undefined || !isLanguageServer(server))) return nothing
-  const flagsOf = server === 'tfserving' ? tfservingFlags : languageFlags(serving, server)
+  const flagsOf = server === 'tfserving' ? tfservingFlags : languageFlags(serving, server, hasGpus)
   const flags = flagsOf(configuration)
   const contrary = nonResources(configuration).flatMap((name) => {
     if (changedBy(name, configuration, flagsOf).length > 0) return []
@@ -153,7 +165,7 @@ function knownSettings(serving: Serving, server: DeployedServer | undefined): Kn
     ...nothing,
     flags: [
       ...flags.map(flagSetting),
-      ...(server === 'tfserving' ? [] : splitSetting(serving, flags)),
+      ...(server === 'tfserving' ? [] : splitSetting(serving, flags, hasGpus)),
     ],
     contrary: contrary.map(([name, could]) => [
       `${name} = ${configuration[name]}`,
@@ -166,14 +178,13 @@ function knownSettings(serving: Serving, server: DeployedServer | undefined): Kn
 type Flag = readonly [name: string, value?: string]
 
 const languageFlags =
-  (serving: Serving, server: keyof typeof languagePrograms) =>
+  (serving: Serving, server: keyof typeof languagePrograms, hasGpus: boolean) =>
   (configuration: Configuration): readonly Flag[] => {
     const { gpu, gpus, gpuShare } = serving.resources
-    const isTuned = tunesGpu(serving)
     return languagePrograms[server].flags(new Knobs(configuration), {
-      gpus: isTuned ? gpus : 1,
+      gpus: hasGpus ? gpus : 1,
       ...(gpu !== undefined && { gpu }),
-      ...(isTuned && gpu !== undefined && gpuShare < 1 && { share: gpuShare }),
+      ...(hasGpus && gpu !== undefined && gpuShare < 1 && { share: gpuShare }),
     })
   }
 
@@ -216,8 +227,8 @@ const flagSetting = ([name, value]: Flag): FlagSetting => ({
 })
 
 /** The GPUs that one copy is split over are those of the pod, one or several. */
-function splitSetting(serving: Serving, flags: readonly Flag[]): FlagSetting[] {
-  if (!tunesGpu(serving) || serving.resources.gpus !== 1) return []
+function splitSetting(serving: Serving, flags: readonly Flag[], hasGpus: boolean): FlagSetting[] {
+  if (!hasGpus || serving.resources.gpus !== 1) return []
   const split = spellings('tensor-parallel-size')
   if (flags.some(([name]) => split.includes(name))) return []
   return [{ ...flagSetting(['tensor-parallel-size', '1']), isOptional: true }]
