@@ -9,7 +9,7 @@ export const pure = [
   'search/**/*',
   'reports/*',
   'reports/{comparison,dashboard,fleet,imports,plan,recommendation,specs,watch}/**/*',
-  'reports/report/{latency-log,recommendation-json,report-blocks}',
+  'reports/report/{latency-log,recommendation-json,report-blocks,write-atomically}',
   'examples/first-lines',
   'profiler/{plain-text,prometheus,server-address,slo}',
   'profiler/{statistics,testing,virtual}/**/*',

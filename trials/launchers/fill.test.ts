@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { LaunchError } from '../types.ts'
-import { environmentName, fillCommand, type TunedParameter, templateProblems } from './fill.ts'
+import {
+  environmentName,
+  fillCommand,
+  type TunedParameter,
+  templateProblems,
+  tunedParts,
+} from './fill.ts'
 import type { CommandTemplate } from './template.ts'
 
 const template = (more: Partial<CommandTemplate> = {}): CommandTemplate => ({
@@ -118,3 +124,20 @@ test.each([
   ['OMP_NUM_THREADS', 'OMP_NUM_THREADS'],
   ['workers', 'WORKERS'],
 ])('%s is %s in the environment', (name, variable) => expect(environmentName(name)).toBe(variable))
+
+test('the tuned parts of a template: arguments with the flag before them, variables, and what neither has', () => {
+  const parts = tunedParts(
+    template({
+      command: ['serve', '--port', '${port}', '--threads', '${threads}', '--batch=${batch}'],
+      env: { OMP: '${threads}', HOME: '/root' },
+      files: [{ path: 'queue.conf', template: '${queue}' }],
+    }),
+    ['threads', 'batch', 'queue'].map((name) => ({ name, category: 'server' })),
+  )
+  expect(parts.template).toMatchObject({
+    command: ['--threads', '${threads}', '--batch=${batch}'],
+    env: { OMP: '${threads}' },
+    files: [],
+  })
+  expect(parts.elsewhere).toEqual(['queue'])
+})

@@ -24,7 +24,7 @@ import { lineEndOf, parseDocuments, rangeOf, splice } from './manifest-text.ts'
 import { isPlainObject, type Path, type Plain, valueAt, withValue } from './plain.ts'
 
 /** A document of a file, as an edit finds it. */
-export interface DocumentPlace {
+interface DocumentPlace {
   readonly index: number
   /** For messages. */
   readonly file: string

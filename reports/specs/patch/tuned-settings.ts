@@ -29,7 +29,7 @@ export interface VariableSetting {
   readonly value: string
 }
 
-export interface TunedSettings {
+interface TunedSettings {
   readonly flags: readonly FlagSetting[]
   readonly variables: readonly VariableSetting[]
   /** Its server reads the variables, so that they are added where they are missing. */

@@ -17,10 +17,13 @@ export function registerSpec(program: Command): void {
     .option('--out <folder>', 'write the files there (default: print them)')
     .option(
       '--patch <file>',
-      'put the tuned values into this manifest of yours, changing nothing else; prints it, the changes on stderr',
+      'put the tuned values into this manifest (YAML or JSON), changing nothing else; prints it, the changes on stderr',
     )
     .option('--write', 'with --patch: change the file itself')
-    .option('--container <name>', 'with --patch: the container to tune, where a pod has several')
+    .option(
+      '--container <name>',
+      'with --patch: the container to tune, where several may be meant: NAME or KIND/OBJECT/NAME',
+    )
     .option('--image <image>', 'container image of the predictor')
     .option('--model-uri <uri>', 'where the weights are, e.g. s3://bucket/model')
     .option('--model-version <version>', 'version to serve: a number, latest or all')

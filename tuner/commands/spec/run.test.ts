@@ -36,3 +36,16 @@ test('a place that cannot be written is refused before anything is read, and not
     rmSync(folder, { recursive: true })
   }
 })
+
+test.each([
+  [{ write: true }, /^--write means nothing without --patch/],
+  [{ container: 'server' }, /^--container means nothing without --patch/],
+  [{ patch: 'a.yaml', out: 'specs' }, /^--out means nothing to --patch/],
+  [{ patch: 'a.yaml', autoscaler: 'keda' }, /^--autoscaler means nothing to --patch/],
+])('%o is refused before anything is read', async (flags, message) => {
+  const asked = spec(undefined, { db: 'none.db', target: 'kubernetes', ...flags })
+  await expect(asked).rejects.toMatchObject({
+    message: expect.stringMatching(message),
+    exitCode: 2,
+  })
+})
