@@ -18,6 +18,7 @@ describe('a file', () => {
   test('is read as it is, its mark of UTF-8 cut off', () => {
     expect(readText(file('plain', 'größe: 1\n'), 'document')).toBe('größe: 1\n')
     expect(readText(file('mark', '\ufeffa: 1'), 'document')).toBe('a: 1')
+    expect(readText(file('mark', '\ufeffa: 1'), 'document', 'kept')).toBe('\ufeffa: 1')
     expect(readText(file('empty', ''), 'document')).toBe('')
     const bytes = new Uint8Array(3_000_000).map((_, i) => i % 251)
     expect(readBytes(file('bytes', bytes), 'data').equals(bytes)).toBe(true)

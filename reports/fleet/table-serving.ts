@@ -94,7 +94,7 @@ export function describeTableServing(
     sized: true,
     minReplicas: placed.replicas,
     maxReplicas: placed.replicas,
-    asked: {},
+    requestedBounds: {},
     headroom,
     perReplicaRps: rateRps * (1 - headroom),
     evidence: {

@@ -189,8 +189,8 @@ export interface Serving {
   readonly sized: boolean
   readonly minReplicas: number
   readonly maxReplicas: number
-  /** Those of the bounds that were given, and not computed. */
-  readonly asked: Pick<ServingOptions, 'minReplicas' | 'maxReplicas'>
+  /** Bounds that the user requested; absent: computed. */
+  readonly requestedBounds: Pick<ServingOptions, 'minReplicas' | 'maxReplicas'>
   readonly scaling?: ScalingBehaviour
   readonly headroom: number
   /** Capacity × (1 − headroom): what one replica is planned to carry. */
@@ -302,7 +302,10 @@ export function servingOf(
     ].some((given) => given !== undefined),
     minReplicas,
     maxReplicas,
-    asked: { minReplicas: options.minReplicas, maxReplicas: options.maxReplicas },
+    requestedBounds: {
+      minReplicas: options.minReplicas,
+      maxReplicas: options.maxReplicas,
+    },
     ...(options.scaling ? { scaling: options.scaling } : {}),
     headroom,
     perReplicaRps,

@@ -79,7 +79,9 @@ export function serverOfContainer(container: Plain, field?: string): DeployedSer
     valueAt(container, ['runtime']),
     valueAt(container, ['modelFormat', 'name']),
   ].find((name) => typeof name === 'string')
-  const byRuntime = kserveRuntimes.find(([pattern]) => pattern.test(String(runtime ?? '')))?.[1]
+  const byRuntime = kserveRuntimes.find(([pattern]) =>
+    pattern.test(String(runtime ?? '').toLowerCase()),
+  )?.[1]
   return kserveFields[field] ?? byRuntime
 }
 

@@ -32,12 +32,12 @@ interface Candidate extends Omit<ServerContainer, 'reason' | 'label'> {
 /**
  * Throws SpecError with every candidate's name where the file has none, or several and none is
  * named.
- * @param asked a container's name, behind those of its object where it has namesakes
+ * @param requested a container's name, behind those of its object where it has namesakes
  */
 export function findContainer(
   objects: readonly ManifestObject[],
   serving: Serving,
-  { asked, file }: { readonly asked?: string; readonly file: string },
+  { requested, file }: { readonly requested?: string; readonly file: string },
 ): ServerContainer {
   const candidates = withLabels(objects.flatMap(containersOf))
   if (candidates.length === 0) {
@@ -47,15 +47,15 @@ export function findContainer(
       'give a file with a Deployment, a StatefulSet, an InferenceService or another object that has containers',
     )
   }
-  if (asked !== undefined) {
-    const named = candidates.filter((candidate) => namesOf(candidate).includes(asked))
+  if (requested !== undefined) {
+    const named = candidates.filter((candidate) => namesOf(candidate).includes(requested))
     if (named.length === 1) return { ...named[0]!, reason: 'by --container' }
     if (named.length === 0)
       throw new SpecError(
-        `${file} has no container ${asked}: it has ${labelsOf(candidates)}`,
+        `${file} has no container ${requested}: it has ${labelsOf(candidates)}`,
         'name one of them with --container',
       )
-    throw askedFor(file, named)
+    throw ambiguityError(file, named)
   }
   const servers = candidates.filter(({ isBeside }) => !isBeside)
   const among = servers.length > 0 ? servers : candidates
@@ -63,15 +63,15 @@ export function findContainer(
   for (const [reason, isServer] of evidenceFor(serving)) {
     const found = among.filter(isServer)
     if (found.length === 1) return { ...found[0]!, reason }
-    if (found.length > 1) throw askedFor(file, found)
+    if (found.length > 1) throw ambiguityError(file, found)
   }
-  throw askedFor(file, among)
+  throw ambiguityError(file, among)
 }
 
 const labelsOf = (candidates: readonly { readonly label: string }[]): string =>
   candidates.map(({ label }) => label).join(', ')
 
-function askedFor(file: string, among: readonly { readonly label: string }[]): SpecError {
+function ambiguityError(file: string, among: readonly { readonly label: string }[]): SpecError {
   return new SpecError(
     `${file} has several containers that may be the server: ${labelsOf(among)}`,
     `name the one to tune with --container, such as --container ${among[0]!.label}`,
@@ -167,7 +167,7 @@ function containersOf(object: ManifestObject): Candidate[] {
                 podPath,
                 path: [...podPath, 'containers', i],
                 value,
-                name: String(valueAt(value, ['name'])),
+                name: nameIn(value),
                 server: serverOfContainer(value),
                 // Beside a predictor by a framework's name all others are sidecars.
                 isBeside: isBeside || fields.length > 0,
@@ -178,6 +178,10 @@ function containersOf(object: ManifestObject): Candidate[] {
     return [...inFields, ...inList]
   })
 }
+
+/** Knative's containers have none: that of the image. */
+const nameIn = (container: Plain): string =>
+  String(valueAt(container, ['name']) ?? imageNameOf(String(valueAt(container, ['image']))))
 
 /** Paths of every block that has containers, or is KServe's predictor. */
 function podsIn(value: Plain, path: Path): Path[] {

@@ -57,9 +57,12 @@ export function patchManifests(text: string, serving: Serving, options: PatchOpt
       'a patch sets one container, and this has pools of prefill and decode servers',
       'choose --target kubernetes --server sglang, or another --trial',
     )
-  const { file, container: asked } = options
+  const { file, container: requested } = options
   const objects = readObjects(text, file)
-  const target = findContainer(objects, serving, { file, ...(asked !== undefined && { asked }) })
+  const target = findContainer(objects, serving, {
+    file,
+    ...(requested !== undefined && { requested }),
+  })
   const figures = figuresFor(target, serving)
   const { edits, unplaced, remaining } = joinEdits([
     replicaEdits(objects, target, serving, figures.hold),

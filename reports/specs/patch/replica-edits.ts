@@ -101,9 +101,9 @@ function boundEdits(
   serving: Serving,
   isMeasured: boolean,
 ): Edits {
-  const { asked, figures } = serving
+  const { requestedBounds, figures } = serving
   const found = [serving.minReplicas, serving.maxReplicas]
-  const wanted = [asked.minReplicas, asked.maxReplicas].map(
+  const wanted = [requestedBounds.minReplicas, requestedBounds.maxReplicas].map(
     (given, i) => given ?? (isMeasured ? found[i] : undefined),
   )
   const named = (i: number, value: number | undefined) => `${paths[i]!.at(-1)} = ${value}`

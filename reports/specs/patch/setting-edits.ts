@@ -222,6 +222,11 @@ function wordSpan(
   return { start, end, insert }
 }
 
+/** It has its place in the container's resources: a GPU that is not shared, cores, memory. */
+const isResource = (name: string, value: string): boolean =>
+  ['cpuCores', 'memoryMiB', 'gpu', 'gpus', 'migProfile'].some((one) => isSame(one, name)) ||
+  (isSame('gpuMemoryPercent', name) && value === '100')
+
 /** Why a variable found no place: nothing where it did. */
 function setVariable(
   change: ContainerChange,
@@ -238,6 +243,7 @@ function setVariable(
     change.add({ name, value })
     return []
   }
+  if (isResource(name, value)) return []
   const why =
     deployed.server === 'builtin'
       ? 'this container is not the built-in predictor, which was measured'

@@ -141,6 +141,11 @@ describe('the container is found', () => {
     )
   })
 
+  test('by its image where Knative gives it no name', () => {
+    const service = `kind: Service\nmetadata: {name: m}\nspec: {template: {spec: {containers: [{${ours}}]}}}\n`
+    expect(patchWith(bert(), service).container).toBe('Service/m/tune-predictor, the only one')
+  })
+
   test('and a foreign image is not called the built-in predictor', () => {
     const doubtsOf = (fields: string) => patchWith(bert(), deployment(fields)).figures.doubts.join()
     expect(doubtsOf('image: nginx:1\nargs: [predictor]')).toMatch(/deploys the image nginx:1 of/)

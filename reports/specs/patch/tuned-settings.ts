@@ -65,7 +65,7 @@ export function tunedSettings(
   const names = nonResources(serving.configuration).filter(
     (name) =>
       !known.taken.has(name) &&
-      (container.tunedElsewhere?.includes(name) ?? !isTold(name, serving)),
+      (container.tunedElsewhere?.includes(name) ?? !isPassed(name, serving)),
   )
   return {
     flags: [
@@ -100,7 +100,7 @@ const normalised = (name: string): string => name.toLowerCase().replace(/[^a-z0-
 export const isSame = (a: string, b: string): boolean => normalised(a) === normalised(b)
 
 /** Whether the measured container has it in a tuned variable or argument. */
-const isTold = (name: string, { container }: Serving): boolean =>
+const isPassed = (name: string, { container }: Serving): boolean =>
   [
     ...(container.tunedEnv ?? []),
     ...(container.tunedArgs ?? []).map((arg) => arg.split('=')[0]!),

@@ -179,16 +179,16 @@ async function patch(
   { container, write }: SpecFlags,
 ): Promise<number> {
   const patched = patchManifests(text, serving, { container, file: path })
-  const tell = (line: string) => process.stderr.write(`${line}\n`)
-  tell(`container: ${patched.container}`)
-  for (const doubt of patched.figures.doubts) tell(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}`)
+  const report = (line: string) => process.stderr.write(`${line}\n`)
+  report(`container: ${patched.container}`)
+  for (const doubt of patched.figures.doubts) report(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}`)
   for (const { where, from, to } of patched.changes)
-    tell(
+    report(
       `${where}: ${from === undefined ? 'added' : wordsFor(from)} -> ${to === undefined ? 'removed' : wordsFor(to)}`,
     )
-  for (const left of patched.unplaced) tell(`not set: ${left}`)
-  for (const left of patched.remaining) tell(`stays: ${left}`)
-  if (patched.changes.length === 0) tell(`${path}: nothing to change`)
+  for (const left of patched.unplaced) report(`not set: ${left}`)
+  for (const left of patched.remaining) report(`stays: ${left}`)
+  if (patched.changes.length === 0) report(`${path}: nothing to change`)
   if (!write) process.stdout.write(patched.text)
   else if (patched.changes.length > 0) await replaceAtomically(path, patched.text)
   return exitCodes.ok
