@@ -7,7 +7,7 @@ export const kserveFields: Readonly<Record<string, DeployedServer | undefined>> 
   model: undefined,
   triton: 'triton',
   tensorflow: 'tfserving',
-  pytorch: 'torchserve',
+  pytorch: undefined,
   huggingface: 'vllm',
   sklearn: undefined,
   xgboost: undefined,
@@ -23,7 +23,6 @@ const kserveRuntimes: readonly (readonly [RegExp, DeployedServer])[] = [
   [/triton/, 'triton'],
   [/mlserver/, 'mlserver'],
   [/tensorflow|tf-?serving/, 'tfserving'],
-  [/torchserve|pytorch/, 'torchserve'],
 ]
 
 /** Names of images, without their registry, folder, tag and digest. */
@@ -33,7 +32,6 @@ const imageNames: readonly (readonly [RegExp, DeployedServer])[] = [
   [/vllm|huggingfaceserver/, 'vllm'],
   [/sglang/, 'sglang'],
   [/text-generation-inference|^tgi$/, 'tgi'],
-  [/torchserve/, 'torchserve'],
   [/mlserver/, 'mlserver'],
   [/tensorflow-?serving|tf-?serving/, 'tfserving'],
   [/^tune(-predictor)?$/, 'builtin'],
