@@ -26,10 +26,8 @@ import {
   type Searched,
   unknownCapacity,
 } from './known-capacity.ts'
-import { clockLimit, mostLimitWindows } from './limits/clock-search.ts'
 import { capacityWithin, rateLimitOf } from './limits/rate-limit.ts'
 import { besideQuota, throttledCapacity, waitingShare, waitsForQuota } from './limits/throttle.ts'
-import { windowCapacityWithin } from './limits/window-limit.ts'
 import type { OpenSearchOptions } from './open-search-options.ts'
 import type { CapacityPosterior, capacityPosterior } from './posterior.ts'
 import { openingLoop, saturate } from './saturation.ts'
@@ -83,7 +81,6 @@ export class OpenSearch {
   /** Share of the time for which closed loops wait for its computing time. */
   private waits = 0
   private played = 0
-  private soughtLimit = false
   /**
    * It ended while the server still got faster, too slowly for one window to be told from the next.
    */
@@ -116,11 +113,7 @@ export class OpenSearch {
 
   async run(): Promise<Searched> {
     const { effort, session, evidence } = this
-    // Where closed loops are refused, a limit by the clock would end the search: windows shorter
-    // than its own tell nothing.
-    const early =
-      (await this.saturated()) ??
-      (this.options.refusesBeyondRps === undefined ? undefined : await this.boundedByTheClock())
+    const early = await this.saturated()
     if (early !== undefined) return early
     // The shortest budget has room for the sweep and one window.
     const searchS = Math.max(effort.budgetS, 2 * effort.windowS)
@@ -353,8 +346,6 @@ export class OpenSearch {
   private async concluded(): Promise<Searched> {
     const { effort, evidence } = this
     this.estimate('last')
-    const byTheClock = this.posterior?.refuses ? undefined : await this.boundedByTheClock()
-    if (byTheClock !== undefined) return byTheClock
     const { posterior } = this
     if (!posterior?.refuses && this.failsBelow(posterior?.capacityRps ?? Number.POSITIVE_INFINITY))
       return this.boundedByErrors()
@@ -501,54 +492,6 @@ export class OpenSearch {
     return {
       ...this.result('budget', detail),
       ...between(Math.min(low, leastRps, this.evidence.heldRps), high, capacityRps),
-    }
-  }
-
-  /**
-   * A limit by windows of the clock, which windows of open load that are shorter than its own may
-   * have met nothing of: a longer one looks for it where loops were refused.
-   */
-  private async boundedByTheClock(): Promise<Searched | undefined> {
-    const { session, evidence, options, refusing, effort } = this
-    const { refusesBeyondRps = 0 } = options
-    if (
-      this.soughtLimit ||
-      (refusesBeyondRps === 0 && refusing === undefined && !Number.isFinite(evidence.failingRps))
-    )
-      return undefined
-    const answeredRps = Math.max(
-      refusesBeyondRps,
-      evidence.cleanRps,
-      this.posterior?.capacityRps ?? 0,
-    )
-    const runs = [...session.loops, ...this.openedRuns()]
-    const { limit, held } = await clockLimit(
-      session,
-      runs,
-      answeredRps,
-      evidence.mostRps,
-      options.seed + this.played,
-    )
-    this.soughtLimit = true
-    this.played += mostLimitWindows
-    for (const { run, point } of held) evidence.add(run, point, true)
-    this.saturationRps = Math.max(this.saturationRps, evidence.servedRps)
-    if (held.length > 0) this.estimate('last')
-    if (limit === undefined) return undefined
-    const { rateRps, ci90Rps } = windowCapacityWithin(limit, session.slo.maxErrorRate)
-    if (this.posterior !== undefined && this.posterior.capacityRps < rateRps) return undefined
-    // The first one begins with the count full.
-    for (let tries = 0; evidence.heldRps === 0 && tries < mostLower; tries++) {
-      const failed = await this.learn(
-        ci90Rps[0] * lower ** Math.max(0, tries - 1),
-        Math.max(effort.windowS, limit.windowMs / 1000),
-      )
-      if (failed !== undefined) return failed
-    }
-    const detail = `${limit.most} requests are let in in each ${(limit.windowMs / 1000).toFixed(1)} s of the clock, and the rest refused`
-    return {
-      ...this.result('converged', detail),
-      ...between(Math.min(ci90Rps[0], evidence.heldRps), ci90Rps[1], rateRps),
     }
   }
 

@@ -143,7 +143,7 @@ function slowTimes(draws: Draws): Drawn {
 }
 
 /** Lets in so many in each second, or part of it, of the clock. */
-export function windowLimit(most: number, windowMs: number): (atMs: number) => boolean {
+function windowLimit(most: number, windowMs: number): (atMs: number) => boolean {
   let [window, count] = [0, 0]
   return (atMs) => {
     const now = Math.floor(atMs / windowMs)
