@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
-import { drawnCases } from '../testing/drawn-servers.ts'
 import { furtherCases } from '../testing/further-servers.ts'
 import { simpleCases } from '../testing/simple-servers.ts'
 import { measureCapacity } from './measure.ts'
@@ -13,9 +12,7 @@ const truths = trueCapacities()
 const { signal } = new AbortController()
 
 async function measured(name: RegExp, seeds: readonly number[]) {
-  const of = [...furtherCases, ...drawnCases, ...simpleCases].find((known) =>
-    name.test(known.name),
-  )!
+  const of = [...furtherCases, ...simpleCases].find((known) => name.test(known.name))!
   const truth = truths[of.name]!
   const found = await Promise.all(
     seeds.map((seed) =>
@@ -106,14 +103,4 @@ test('a server that works on all in iterations does not slow down for being full
   const { outcomes, medianError } = await measured(/continuous batches/, five)
   expect(outcomes.filter((outcome) => outcome === 'unsettled').length).toBeLessThanOrEqual(1)
   expect(medianError).toBeLessThan(0.05)
-})
-
-test('batches of 64 as long as their longest: a few hundred requests do not tell, and the interval says so', async () => {
-  const { covers, outcomes, medianError } = await measured(
-    /^drawn: batches of 64 as long as the longest/,
-    five,
-  )
-  expect(outcomes).not.toContain('converged')
-  expect(covers).toBeGreaterThanOrEqual(3)
-  expect(medianError).toBeLessThan(1.5)
 })

@@ -289,7 +289,7 @@ function doubtOf(twin: Twin): number {
   const { steps, shared, batching } = twin
   const writing = sum(steps.spreadMs) / sum(steps.tookMs)
   const least =
-    batching?.cores || batching?.longestEach !== undefined
+    batching?.cores !== undefined
       ? stagesDoubt
       : shared || servesSeveral(twin)
         ? outOfStepDoubt

@@ -36,11 +36,6 @@ export interface Batching {
   readonly besideMs: number
   /** Cores that decode requests before they may join a batch, and write their answers. */
   readonly cores?: Cores
-  /**
-   * A batch takes as long as its longest request, and so much more by each, as a share
-   * (longest-of.ts). Absent: by a straight line over its size.
-   */
-  readonly longestEach?: number
 }
 
 /**

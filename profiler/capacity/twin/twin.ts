@@ -13,7 +13,6 @@ import type { Uniform } from '../../seeded-random.ts'
 import { leastOf } from '../../statistics/least.ts'
 import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
 import { binsOf } from './bins.ts'
-import { asLongFor, type Longest, longestOf, ranksIn } from './longest-of.ts'
 import { following, type Rows, rowsOf } from './rows.ts'
 import { serveBySharing } from './sharing.ts'
 import { mostOfCoresRps, serveByStages } from './stages.ts'
@@ -34,8 +33,6 @@ export interface Twin {
    * another.
    */
   readonly line?: Line
-  /** The same of one whose batches take as long as their longest request. */
-  readonly longest?: Longest
   /**
    * Who leaves is told by how many younger ones stay, rather than by how many older ones: a server
    * that takes the last who came.
@@ -163,12 +160,8 @@ const overdispersed = { steps: 2, services: 1.5 } as const
 /** Groups steps into a twin of a server. Throws a RangeError without any step. */
 export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): Twin {
   if (!(Math.max(...steps.present) >= 1)) throw new RangeError('no step of the server was observed')
-  const scale = scaleOf(steps, kind.batching)
-  const compared = scale.line
-    ? [ratiosTo(scale.line, steps)]
-    : scale.longest
-      ? [ranksIn(scale.longest, steps)]
-      : [steps.tookMs, steps.departed]
+  const line = kind.batching && lineThrough(steps)
+  const compared = line ? [ratiosTo(line, steps)] : [steps.tookMs, steps.departed]
   const { binOf, bins } = binsOf(steps, compared, largest)
   return {
     steps,
@@ -176,18 +169,10 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
     bins,
     rows: rowsOf(steps),
     drain: kind.batching ? undefined : drainOf(steps, largest),
-    ...scale,
+    line,
     fromBack: youngestFirst(steps),
     ...kind,
   }
-}
-
-/** By what a batch takes another time than one of another size. */
-function scaleOf(steps: Steps, batching: Batching | undefined): Pick<Twin, 'line' | 'longest'> {
-  if (batching === undefined) return {}
-  return batching.longestEach === undefined
-    ? { line: lineThrough(steps) }
-    : { longest: longestOf(steps, batching.longestEach) }
 }
 
 const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] =>
@@ -244,7 +229,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     ...twin,
     steps: drawn,
     bins: drawnBins.map((bin) => Int32Array.from(bin)),
-    ...scaleOf(drawn, twin.batching),
+    line: twin.batching && lineThrough(drawn),
   }
 }
 
@@ -291,9 +276,8 @@ export const stepsWhenFull = (twin: Twin): number[] =>
   )
 
 /** How long a batch that was seen would have been served, were it of so many. */
-function servedMs({ steps, line, longest }: Twin, step: number, size: number): number {
+function servedMs({ steps, line }: Twin, step: number, size: number): number {
   const [tookMs, seen] = [steps.tookMs[step]!, steps.departed[step]!]
-  if (longest !== undefined) return asLongFor(longest, tookMs, seen, size)
   return line === undefined ? tookMs : (tookMs * lineAt(line, size)) / lineAt(line, seen)
 }
 

@@ -5,7 +5,6 @@
 import type { LoadRun } from '../../types.ts'
 import type { ObservedRun } from '../posterior.ts'
 import type { Batching } from '../twin/batching.ts'
-import { longestSeen } from '../twin/longest-of.ts'
 import { joinSteps, type Steps } from '../twin/steps.ts'
 import { largestBatch, servesBatches } from '../twin/twin.ts'
 import { batchesSeen } from './batches-seen.ts'
@@ -83,18 +82,12 @@ function lookedAt({
       ? batchesSeen(windows, loops, largestBatch(ofLoops), togetherMs, idleMs)
       : undefined
   if (batching !== undefined && tellsMore(batching, togetherMs)) return { ...batching, batching }
-  const ofWindows = windows.map((window) => window.steps)
-  const steps = joinSteps(ofWindows)
+  const steps = joinSteps(windows.map((window) => window.steps))
   const stages =
     batching === undefined && places === undefined
       ? stagesSeen(windows, largestBatch(ofLoops), togetherMs, idleMs)
       : undefined
   if (stages !== undefined) return { ...stages, batching: stages }
-  const longest =
-    places === undefined && servesBatches(joinSteps([...ofLoops, ...ofWindows]))
-      ? longestSeen(ofWindows, ofLoops, largestBatch(ofLoops))
-      : undefined
-  if (longest !== undefined) return { ...longest, batching: longest }
   return servesBatches(steps) || servesOutOfTurn(steps) ? undefined : workersOf(windows, loops)
 }
 
