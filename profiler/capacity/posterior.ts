@@ -164,9 +164,7 @@ export function capacityPosterior(
   // Of service times every one is known: what is left to doubt is their chance, as of the number of
   // stalls, which more draws show better.
   const draws =
-    seenStalls > 0 || twin.rows.within > 1 || (!byStep && varies(twin.steps.tookMs))
-      ? 2 * replicates
-      : replicates
+    seenStalls > 0 || (!byStep && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
   const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
   const stalling = Math.ceil((fading ? lasting : 1) * likelyStalls * draws)
   const rates = stallRates(

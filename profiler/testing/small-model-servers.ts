@@ -115,10 +115,6 @@ export const smallModelCases: readonly VirtualCase[] = [
   smallModel(2, 16, shared),
 ]
 
-/**
- * What is known of them is in docs/profiler.md; those apart had no say in how far a twin goes on
- * with what followed.
- */
 export const slowTimesCases: readonly VirtualCase[] = [
   slowNowAndThen(2, 1, { times: 1.6, forMs: 80, everyMs: 500 }),
   slowNowAndThen(2, 1, { times: 2.2, forMs: 120, everyMs: 900 }),

@@ -5,7 +5,13 @@
  * Kingman 1961; for several workers Köllerström 1974): waits are exponential, of mean variance / (2
  * (1 - utilization)).
  */
-import { saturationOf, stepsWhenFull, type Twin, takesInOrder } from './twin.ts'
+import {
+  continueProbability,
+  saturationOf,
+  stepsWhenFull,
+  type Twin,
+  takesInOrder,
+} from './twin.ts'
 
 /**
  * Utilization from which waits are near enough to exponential: the capacity is then within 0.1 % of
@@ -45,7 +51,7 @@ export function heavyTrafficCapacity(
  * neighbours, which the twin mostly takes in a row.
  */
 function stepsWhenBusy(twin: Twin): { meanMs: number; variance: number } {
-  const { workers, rows } = twin
+  const { workers } = twin
   const tookMs = stepsWhenFull(twin)
   const n = tookMs.length
   const meanMs = tookMs.reduce((total, ms) => total + ms, 0) / n
@@ -53,7 +59,7 @@ function stepsWhenBusy(twin: Twin): { meanMs: number; variance: number } {
   for (let lag = 0; lag <= (workers === undefined ? 0 : Math.min(lags, n - 1)); lag++) {
     let product = 0
     for (let i = 0; i < n; i++) product += (tookMs[i]! - meanMs) * (tookMs[(i + lag) % n]! - meanMs)
-    variance += ((lag === 0 ? 1 : 2 * rows.keepGoing ** lag) * product) / n
+    variance += ((lag === 0 ? 1 : 2 * continueProbability ** lag) * product) / n
   }
   return { meanMs, variance: Math.max(0, variance) }
 }

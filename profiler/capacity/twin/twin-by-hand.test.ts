@@ -1,7 +1,6 @@
 /** Twins of steps written by hand; those of servers are in twin.test.ts. */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import { steady } from './rows.ts'
 import type { Steps } from './steps.ts'
 import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './twin.ts'
 
@@ -25,7 +24,6 @@ const always = (step: Step, more: Partial<Twin> = {}): Twin => ({
   steps: stepsOf([step]),
   binOf: Int32Array.of(0, 0),
   bins: [Int32Array.of(0)],
-  rows: steady,
   ...more,
 })
 const latencies = (
@@ -265,7 +263,6 @@ describe('a twin under arrivals', () => {
       steps: stepsOf([{ tookMs: 10 }, { tookMs: 100 }]),
       binOf: Int32Array.of(0, 0, 1),
       bins: [Int32Array.of(0), Int32Array.of(1)],
-      rows: steady,
     }
     // Alone 10 ms; three are there: 100; two: 100; alone again: 10.
     expect(latencies(twin, [0, 1, 2, 3])).toEqual([10, 109, 208, 217])
@@ -278,7 +275,6 @@ describe('a twin under arrivals', () => {
       ...twin,
       binOf: Int32Array.of(0, 0),
       bins: [Int32Array.from({ length: 500 }, (_, i) => i)],
-      rows: steady,
     }
     const ended = latencies(single, Array<number>(n).fill(0))
     const taken = ended.map((ms, i) => Math.round(ms - (ended[i - 1] ?? 0)))
@@ -322,7 +318,6 @@ describe('a twin drawn anew', () => {
       steps: rare,
       binOf: Int32Array.of(0, 0, 1),
       bins: [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400)],
-      rows: steady,
       drain: { most: 2, msEach: 1 },
       places: 9,
     }
@@ -348,7 +343,7 @@ describe('a twin drawn anew', () => {
     ]
     const steps = stepsOf([...times(400, { present: 1, tookMs: 10 }), ...full])
     const bins = [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400, 401, 402, 403)]
-    const given: Twin = { steps, binOf: Int32Array.of(0, 0, 1), bins, rows: steady }
+    const given: Twin = { steps, binOf: Int32Array.of(0, 0, 1), bins }
     const drawn = Array.from({ length: 200 }, (_, seed) =>
       saturationOf(bootstrap(given, seeded(seed))),
     )

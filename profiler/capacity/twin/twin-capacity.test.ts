@@ -3,7 +3,6 @@
  */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import { steady } from './rows.ts'
 import type { StallRate } from './stalls.ts'
 import { drawn } from './stalls.ts'
 import { simulate, type Twin } from './twin.ts'
@@ -23,7 +22,6 @@ function serving(tookMs: number[], workers = 1, places?: number): Twin {
     },
     binOf: Int32Array.of(0, 0),
     bins: [Int32Array.from(tookMs.keys())],
-    rows: steady,
     workers,
     places,
   }

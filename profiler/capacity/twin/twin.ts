@@ -13,7 +13,6 @@ import type { Uniform } from '../../seeded-random.ts'
 import { leastOf } from '../../statistics/least.ts'
 import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
 import { binsOf } from './bins.ts'
-import { following, type Rows, rowsOf } from './rows.ts'
 import { serveBySharing } from './sharing.ts'
 import { mostOfCoresRps, serveByStages } from './stages.ts'
 import type { Stalling } from './stalls.ts'
@@ -26,7 +25,6 @@ export interface Twin {
   readonly binOf: Int32Array
   /** Indices into `steps`. */
   readonly bins: readonly Int32Array[]
-  readonly rows: Rows
   readonly drain?: Drain
   /**
    * Of a twin that serves batches: what one of so many takes. A step seen at one size serves at
@@ -157,6 +155,12 @@ const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean
  */
 const overdispersed = { steps: 2, services: 1.5 } as const
 
+/**
+ * Probability that a step is followed by the one that followed it in the server, which carries over
+ * what the other workers are at (stationary bootstrap, Politis and Romano 1994): runs of five steps.
+ */
+export const continueProbability = 0.8
+
 /** Groups steps into a twin of a server. Throws a RangeError without any step. */
 export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): Twin {
   if (!(Math.max(...steps.present) >= 1)) throw new RangeError('no step of the server was observed')
@@ -167,7 +171,6 @@ export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): T
     steps,
     binOf,
     bins,
-    rows: rowsOf(steps),
     drain: kind.batching ? undefined : drainOf(steps, largest),
     line,
     fromBack: youngestFirst(steps),
@@ -186,7 +189,7 @@ const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] =>
  * another), keeps its own: it would serve without end.
  */
 export function bootstrap(twin: Twin, uniform: Uniform): Twin {
-  const { steps, binOf, bins, rows } = twin
+  const { steps, binOf, bins } = twin
   const n = steps.present.length
   const drawn: Steps = {
     present: [],
@@ -211,7 +214,7 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
       overdispersed[
         twin.workers === undefined || twin.batching !== undefined ? 'steps' : 'services'
       ];
-    i = uniform() < rows.keepGoing ? (i + 1) % n : Math.floor(uniform() * n)
+    i = uniform() < continueProbability ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
   const drawnBins: number[][] = bins.map(() => [])
@@ -282,6 +285,27 @@ function servedMs({ steps, line }: Twin, step: number, size: number): number {
 }
 
 /**
+ * Chooses the step that follows another: the server's own next step, or any other that fits.
+ * @param fitting indices of steps that fit the queue, ascending
+ * @param last -1 for none
+ */
+function chooseNextStep(fitting: Int32Array, last: number, uniform: Uniform): number {
+  return last >= 0 && contains(fitting, last + 1) && uniform() < continueProbability
+    ? last + 1
+    : fitting[Math.floor(uniform() * fitting.length)]!
+}
+
+function contains(ascending: Int32Array, value: number): boolean {
+  let [from, to] = [0, ascending.length]
+  while (from < to) {
+    const middle = (from + to) >> 1
+    if (ascending[middle]! < value) from = middle + 1
+    else to = middle
+  }
+  return ascending[from] === value
+}
+
+/**
  * Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`, Infinity
  * for refused ones. Every step takes `slowness` times as long, stalls too.
  */
@@ -305,7 +329,7 @@ export function simulate(
     serveByWorkers(twin, twin.workers, arrivalsMs, slowness, uniform, latencyMs, stalling)
     return
   }
-  const { binOf, bins, rows, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
+  const { binOf, bins, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
   const { msEach = 0, most = 0 } = drain ?? {}
   const { tookMs, departed, rank } = twin.steps
   const n = arrivalsMs.length
@@ -323,7 +347,7 @@ export function simulate(
       queue[tail++] = arrived++
     }
     const present = tail - head
-    step = following(rows, bins[binOf[Math.min(present, largest)]!]!, step, uniform)
+    step = chooseNextStep(bins[binOf[Math.min(present, largest)]!]!, step, uniform)
     const stayed = Math.min(twin.steps.present[step]!, most) - departed[step]!
     const leaving =
       most > 0 && tookAll(twin.steps, step, most)
@@ -353,11 +377,11 @@ function batchTimes(
   uniform: Uniform,
   stalling: Stalling,
 ): (size: number, beganMs: number) => number {
-  const { binOf, bins, rows } = twin
+  const { binOf, bins } = twin
   const largest = binOf.length - 1
   let step = -1
   return (size, beganMs) => {
-    step = following(rows, bins[binOf[Math.min(size, largest)]!]!, step, uniform)
+    step = chooseNextStep(bins[binOf[Math.min(size, largest)]!]!, step, uniform)
     const took = servedMs(twin, step, size)
     return slowness * (took + stalling(beganMs, took))
   }
@@ -368,7 +392,7 @@ function batchTimes(
  * departure when all of them are busy.
  */
 function serveByWorkers(
-  { steps, rows, shared, places = Number.POSITIVE_INFINITY }: Twin,
+  { steps, shared, places = Number.POSITIVE_INFINITY }: Twin,
   workers: number,
   arrivalsMs: Float64Array,
   slowness: number,
@@ -380,7 +404,7 @@ function serveByWorkers(
   let step = -1
   const serviceMs = (beganMs: number) => {
     step =
-      step >= 0 && step + 1 < tookMs.length && uniform() < rows.keepGoing
+      step >= 0 && step + 1 < tookMs.length && uniform() < continueProbability
         ? step + 1
         : Math.floor(uniform() * tookMs.length)
     return slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
