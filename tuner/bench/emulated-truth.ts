@@ -50,7 +50,7 @@ export async function modelledCosts(
   if (expectation === undefined) return new Map()
   const { pricePerHour } = problemOf(experiment, await loadPriceBook(undefined))
   const all = enumerate(experiment.space).flatMap((configuration) => {
-    const capacityRps = expectation(configuration)?.capacityRps
+    const capacityRps = expectation(configuration)
     if (capacityRps === undefined) return []
     return [
       {

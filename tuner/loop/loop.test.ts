@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Configuration, Observation, Problem } from '../../search/types.ts'
+import type { Observation, Problem } from '../../search/types.ts'
 import { type FinishedTrial, InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import {
@@ -9,7 +9,6 @@ import {
   fakeParts,
   fakePredictor,
   measurement,
-  orderedSampler,
 } from '../testing/fakes.ts'
 import type { TuneEvent } from './events.ts'
 import { runLoop } from './loop.ts'
@@ -331,67 +330,6 @@ describe('the loop', () => {
       state: 'infeasible',
       reason: expect.stringContaining('status 503 × 30'),
     })
-  })
-
-  test('a reading far from all that was expected is made again before it counts; the second one stands', async () => {
-    const seen: number[][] = []
-    const predicted = (batchSize: number) => ({
-      rate: 100 * batchSize,
-      low: 80 * batchSize,
-      high: 125 * batchSize,
-      feasible: 1,
-    })
-    const sampler = {
-      name: 'believing',
-      suggest: (...given: Parameters<typeof orderedSampler.suggest>) => {
-        seen.push(given[1].flatMap((o) => (o.state === 'complete' && o.rate ? [o.rate.value] : [])))
-        const next = orderedSampler.suggest(...given)
-        return next && { ...next, predicted: predicted(Number(next.configuration.batchSize)) }
-      },
-    }
-    let tries = 0
-    const load = async ({ isolation }: { isolation: string }) =>
-      measurement(isolation === '2' && ++tries === 1 ? 7 : 100 * Number(isolation))
-    const expectation = ({ batchSize }: Configuration) => ({
-      capacityRps: 100 * Number(batchSize),
-      relativeError: 0.1,
-    })
-    const judged: number[][] = []
-    const assessStop = (_: Problem, known: readonly Observation[]) => {
-      judged.push(known.flatMap((o) => (o.state === 'complete' && o.rate ? [o.rate.value] : [])))
-      return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
-    }
-    const { parts, events } = await runFakes(
-      { load, sampler, expectation, assessStop },
-      { confirm: false },
-    )
-    expect(batches(parts.store.appended)).toEqual([1, 2, 2, 4, 8, 16])
-    expect(parts.store.appended[2]!.why).toBe('trial 2 again: its reading is hard to believe')
-    // Asked between the two readings, the search would have learned 7; it never does.
-    expect(seen.flat()).not.toContain(7)
-    expect(judged.flat()).not.toContain(7)
-    expect(seen.at(-1)).toEqual([100, 200, 400, 800, 1600])
-    expect(events.filter((e) => e.type === 'trial-started')).toHaveLength(6)
-  })
-
-  test('a resumed experiment makes the second reading that is due', async () => {
-    const expectation = () => ({ capacityRps: 100, relativeError: 0.1 })
-    const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
-    const first = await runFakes({}, { budget: { maxTrials: 1 }, confirm: false })
-    const earlier = first.result.trials.map((t) => ({
-      ...t,
-      predicted,
-      measurement: measurement(5),
-    })) as FinishedTrial[]
-    const parts = fakeParts({ expectation })
-    await runLoop(
-      fakeExperiment({ confirm: false, budget: { maxTrials: 2 } }),
-      parts,
-      earlier,
-      () => undefined,
-      never,
-    )
-    expect(parts.store.appended.map((t) => [t.number, t.configuration.batchSize])).toEqual([[2, 1]])
   })
 
   test('of what was there before, failed trials and confirmations take no place of those that may run', async () => {

@@ -10,7 +10,6 @@ import type { EventBody, StopReason, TuneEvent } from './events.ts'
 import { outdatedReadings } from './observations.ts'
 import type { LoopParts } from './parts.ts'
 import { Search } from './search-phase.ts'
-import { secondReadings } from './second-reading.ts'
 import { TrialLog } from './trial-log.ts'
 import type { Ending } from './why-stop.ts'
 
@@ -94,19 +93,13 @@ function trialLogOf(
   parts: LoopParts,
   earlier: readonly FinishedTrial[],
 ): TrialLog {
-  const { problem, expectation, lastNumber } = parts
-  const withheld = (trials: readonly FinishedTrial[]) => {
-    const { due, replaced } = expectation
-      ? secondReadings(trials, expectation)
-      : { due: [], replaced: [] }
-    return new Set([...due, ...replaced, ...outdatedReadings(trials)])
-  }
+  const { problem, lastNumber } = parts
   return new TrialLog({
     objective,
     pricePerHour: problem.pricePerHour,
     earlier,
     lastNumber,
-    withheld,
+    withheld: (trials) => new Set(outdatedReadings(trials)),
   })
 }
 

@@ -10,7 +10,6 @@ import type {
 } from '../../search/types.ts'
 import type { FinishedTrial, Provenance, TrialStore } from '../../trials/types.ts'
 import type { Backend } from '../backends/backend.ts'
-import type { Expectation } from './second-reading.ts'
 
 /** Everything the loop works with, made by assemble.ts and replaced in tests. */
 export interface LoopParts {
@@ -19,8 +18,8 @@ export interface LoopParts {
   readonly problem: Problem
   /** Configurations in the space, Infinity for a continuous one. */
   readonly spaceSize: number
-  /** What the device model expects, where a reading is to be held against it. */
-  readonly expectation?: Expectation
+  /** Capacity that the device model expects, requests per second, where it knows one. */
+  readonly expectation?: (configuration: Configuration) => number | undefined
   /** Measured before anything else: the yardstick of the gain. */
   readonly defaultConfiguration?: Configuration
   readonly sampler: Sampler

@@ -109,9 +109,7 @@ describe('the problem that the search is posed', () => {
       priorLogRate!({ cpuCores: 2, batchSize: 8 })! - priorLogRate!({ cpuCores: 1, batchSize: 8 })!
     expect(gain).toBeGreaterThan(0.4)
     expect(priorFactors!.sd).toHaveLength(5)
-    expect(expectationOf(experiment)!({ cpuCores: 1, batchSize: 8 })!.capacityRps).toBeGreaterThan(
-      50,
-    )
+    expect(expectationOf(experiment)!({ cpuCores: 1, batchSize: 8 })).toBeGreaterThan(50)
   })
 
   test('variants share no learned factors', () => {
@@ -151,19 +149,16 @@ describe('the problem that the search is posed', () => {
 })
 
 describe('what the device model expects', () => {
-  test('a capacity with its error, the same each time, of what serves', () => {
+  test('a capacity, of what serves', () => {
     const expectation = expectationOf(bert())!
-    const expected = expectation(onT4)!
-    expect(Math.log(expected.capacityRps)).toBeCloseTo(
+    expect(Math.log(expectation(onT4)!)).toBeCloseTo(
       problemOf(bert(), defaultPriceBook).priorLogRate!(onT4)!,
       1,
     )
-    expect(expected.relativeError).toBeGreaterThan(0.03)
-    expect(expectation({ ...onT4 })).toBe(expected)
     expect(expectation({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })).toBeUndefined()
   })
 
-  test('nothing in virtual time, where a second reading comes to the same', () => {
+  test('nothing in virtual time, where a shorter search saves nothing', () => {
     expect(expectationOf(bert({ backend: 'simulated', devices: undefined }))).toBeUndefined()
   })
 

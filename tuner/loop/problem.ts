@@ -21,7 +21,6 @@ import { type EstimatorOf, estimatorsOf, hasServerPrior } from '../backends/esti
 import { qualityOf } from '../experiment/settings/variant-settings.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { givenText } from '../given-file.ts'
-import type { Expectation, Expected } from './second-reading.ts'
 
 /**
  * @param named a provider, or the path of a user's own book; absent: the built-in one
@@ -107,24 +106,29 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
 }
 
 /**
- * What the device model expects of each configuration, with its error. Undefined where it knows
- * nothing of the predictor, where the objective learns something else, and in virtual time, where a
- * second reading comes to the same.
+ * Capacity that the device model expects of each configuration, requests per second; undefined for
+ * one that does not serve. No function where the model does not know the predictor, where the
+ * objective learns something else, and in virtual time, where a shorter search saves nothing.
  */
-export function expectationOf(experiment: Experiment): Expectation | undefined {
+export function expectationOf(
+  experiment: Experiment,
+): ((configuration: Configuration) => number | undefined) | undefined {
   if (experiment.backend === 'simulated' || !learnsPlainly(experiment.objective)) return undefined
   // What is usual of servers is no expectation of one.
   if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
     return undefined
   const of = estimatorsOfDevices(experiment)
   if (of === undefined) return undefined
-  const known = new Map<string, Expected | undefined>()
+  const known = new Map<string, number | undefined>()
   return (given) => {
     const key = configurationKey(given)
     if (!known.has(key)) {
       const { estimator, configuration } = of(given)
       const estimated = estimator.estimate(configuration)
-      known.set(key, estimated.serves && estimated.capacityRps > 0 ? estimated : undefined)
+      known.set(
+        key,
+        estimated.serves && estimated.capacityRps > 0 ? estimated.capacityRps : undefined,
+      )
     }
     return known.get(key)
   }

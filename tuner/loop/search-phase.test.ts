@@ -185,26 +185,6 @@ describe('what is tried', () => {
     expect([...batches()].sort((a, b) => Number(a) - Number(b))).toEqual([1, 2, 4, 8, 16])
   })
 
-  test('what a second reading is due of is not suggested, and read again once', async () => {
-    const expectation = () => ({ capacityRps: 100, relativeError: 0.1 })
-    const predicted = { rate: 100, low: 90, high: 111, feasible: 1 }
-    const { sampler, taken } = listening(() => ({ predicted }))
-    const load = async ({ isolation }: { isolation: string }) =>
-      measurement(isolation === '1' ? 7 : 100)
-    const { running, batches, log } = search(
-      { sampler, load, expectation },
-      { parallel: 2, budget: { maxTrials: 4 } },
-    )
-    await running.run()
-    // The first may be doubted while the second runs: nothing else is asked of it.
-    expect(batches().filter((batch) => batch === 1)).toHaveLength(2)
-    expect(log.trials.find(({ why }) => why.includes('again'))).toMatchObject({
-      configuration: { batchSize: 1 },
-      predicted,
-    })
-    for (const known of taken.slice(1)) expect(known).not.toEqual([])
-  })
-
   test('no more at once than asked, and no more in all: what runs counts', async () => {
     let running = 0
     let most = 0

@@ -16,7 +16,6 @@ import { trialSeconds } from './launch-cost.ts'
 import { withoutPlace } from './observations.ts'
 import { withMemoryLesson, withoutMemoryLacks } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
-import { secondReadings } from './second-reading.ts'
 import type { TrialLog } from './trial-log.ts'
 import { runTrial, type TrialRequest } from './trial-runner.ts'
 import { taskOf, warmUpRequestsFor } from './trial-task.ts'
@@ -63,8 +62,6 @@ export class Search {
    * that the machine leaves alone.
    */
   readonly #putOff: Omit<TrialRequest, 'number'>[] = []
-  /** Configurations whose second reading was asked for. */
-  readonly #readAgain = new Set<string>()
   #assessment: StopAssessment | undefined
   /** The best after so many trials: several ask between two of them. */
   #standing: { readonly trials: number; readonly best: Best } | undefined
@@ -212,22 +209,6 @@ export class Search {
     // delays nothing.
     const first = problem.priorLogRate ? this.#pending.size > 0 : this.#log.isEmpty
     if (first && this.#yardstickDue()) return this.#yardstick()
-    const doubted = this.#doubted()
-    const again = doubted.find(
-      ({ configuration }) => !this.#readAgain.has(configurationKey(configuration)),
-    )
-    if (again) {
-      this.#readAgain.add(configurationKey(again.configuration))
-      const { configuration, predicted, purpose } = again
-      return this.#requestOf(
-        {
-          configuration,
-          predicted,
-          why: `trial ${again.number} again: its reading is hard to believe`,
-        },
-        purpose,
-      )
-    }
     const suggestion = this.#suggestion()
     if (suggestion?.warning) this.#emit({ type: 'warning', message: suggestion.warning })
     return suggestion && this.#requestOf(suggestion)
@@ -235,9 +216,7 @@ export class Search {
 
   #suggestion(): Suggestion | undefined {
     const { sampler, rng } = this.#parts
-    const busy = [...this.#pending.values(), ...this.#doubted()].map(
-      ({ configuration }) => configuration,
-    )
+    const busy = [...this.#pending.values()].map(({ configuration }) => configuration)
     const seconds = trialSeconds(this.#log, this.#parts.backend.launcher.changesRunning)
     return sampler.suggest(
       this.#problem(),
@@ -259,7 +238,7 @@ export class Search {
     if (!launchesBeside || this.#ahead || this.#ending || this.#turns.free || this.#whyStop())
       return
     if (![...this.#pending.values()].every(({ underLoad }) => underLoad)) return
-    if (this.#retries.length > 0 || this.#doubted().length > 0) return
+    if (this.#retries.length > 0) return
     if (
       this.#assessment &&
       (this.#trialsLeft(this.#assessment) ?? Number.POSITIVE_INFINITY) <= this.#pending.size
@@ -335,11 +314,6 @@ export class Search {
     })
   }
 
-  #doubted(): readonly FinishedTrial[] {
-    const { expectation } = this.#parts
-    return expectation ? secondReadings(this.#log.trials, expectation).due : []
-  }
-
   #requestOf({ configuration, why, predicted }: Suggestion, given?: TrialPurpose): TrialRequest {
     const { defaultConfiguration } = this.#parts
     const isDefault =
@@ -372,13 +346,12 @@ export class Search {
       pricePerHour,
     })
     const best = this.#best()
-    const expected = expectation?.(configuration)
     const { tolerance } = stop
     const warmUpRequests = warmUpRequestsFor(configuration, problem.space, this.#log.trials)
     const task = taskOf({
       purpose,
       predicted,
-      expected,
+      expectedRps: expectation?.(configuration),
       objective,
       price,
       bestCost: best?.cost,

@@ -10,26 +10,26 @@ const asked = {
   tolerance: 0.05,
 } as const
 const predicted = { rate: 100, low: 80, high: 125, feasible: 1 }
-const expected = { capacityRps: 140, relativeError: 0.1 }
+const expectedRps = 140
 
 describe('where a trial begins to look', () => {
   test.each([
     ['what the search predicts', { predicted }, 100],
-    ['its prediction before the device model', { predicted, expected }, 100],
+    ['its prediction before the device model', { predicted, expectedRps }, 100],
     [
       'the device model, where the prediction is wide',
-      { predicted: { ...predicted, low: 62.5 }, expected },
+      { predicted: { ...predicted, low: 62.5 }, expectedRps },
       140,
     ],
-    ['the device model, where nothing is predicted', { expected }, 140],
+    ['the device model, where nothing is predicted', { expectedRps }, 140],
     [
       'nothing, where a wide prediction is all there is',
       { predicted: { ...predicted, low: 62.5 } },
       undefined,
     ],
     ['nothing, where nothing is known', {}, undefined],
-  ])('%s', (_, known, expectedRps) => {
-    expect(taskOf({ ...asked, ...known }).expectedRps).toBe(expectedRps)
+  ])('%s', (_, known, rateRps) => {
+    expect(taskOf({ ...asked, ...known }).expectedRps).toBe(rateRps)
   })
 })
 

@@ -5,14 +5,13 @@ import type { ReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { FinishedTrial, Prediction, TrialPurpose } from '../../trials/types.ts'
 import type { TrialTask } from '../backends/backend.ts'
-import type { Expected } from './second-reading.ts'
 
 interface Asked {
   readonly purpose?: TrialPurpose
   /** What the search's model believes of it. */
   readonly predicted?: Prediction
-  /** What the device model does. */
-  readonly expected?: Expected
+  /** What the device model expects, requests per second. */
+  readonly expectedRps?: number
   readonly objective: Objective
   readonly price: ReplicaPrice
   /** What the best so far costs by the objective. */
@@ -38,7 +37,7 @@ const yardstickPrecision = 3
 export function taskOf({
   purpose,
   predicted,
-  expected,
+  expectedRps,
   objective,
   price,
   bestCost,
@@ -46,8 +45,7 @@ export function taskOf({
   warmUpRequests,
 }: Asked): TrialTask {
   const yardstick = purpose === 'default'
-  const known =
-    predicted && predicted.high < widest * predicted.low ? predicted.rate : expected?.capacityRps
+  const known = predicted && predicted.high < widest * predicted.low ? predicted.rate : expectedRps
   return {
     kind: 'trial',
     capacityToBeatRps: yardstick ? undefined : capacityToBeatRps(objective, price, bestCost),
@@ -61,8 +59,7 @@ export function taskOf({
 /**
  * Requests that warm a configuration, by the trials of those that differ from it in resources and
  * in how much they serve at once alone: whatever else is tuned may be what has to warm up, a
- * compiler or a cache. Undefined where none tells, and for one that is measured again: a reading in
- * doubt is no time to save.
+ * compiler or a cache. Undefined where none tells, and for a configuration that was tried before.
  */
 export function warmUpRequestsFor(
   configuration: Configuration,
