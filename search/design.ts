@@ -15,7 +15,7 @@ export type Quantity = 'rate' | 'constraint' | 'serves'
 const DIRECTION: Readonly<Record<Quantity, number>> = { rate: 1, constraint: -1, serves: 0 }
 
 /**
- * What is known of a quantity from outside the experiment, physics or past experiments, as further
+ * What is known of a quantity from outside the experiment, physics or earlier trials, as further
  * columns of the trend.
  */
 export interface Knowledge {

@@ -2,13 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { createRng } from './rng.ts'
 import { enumerate } from './space.ts'
 import { fitSurrogate } from './surrogate.ts'
-import type {
-  Configuration,
-  Observation,
-  OrdinalParameter,
-  PastExperiment,
-  Problem,
-} from './types.ts'
+import type { Configuration, Observation, OrdinalParameter, Problem } from './types.ts'
 
 const ordinal = (name: string, values: readonly number[]): OrdinalParameter => ({
   name,
@@ -372,13 +366,9 @@ describe('outside knowledge', () => {
     )
     expect(rateAt(factored, [], all[17]!).sd).toBeGreaterThan(rateAt(right, [], all[17]!).sd)
   })
-  test('of past experiments is believed once the trials are likelier with it', () => {
-    const past: PastExperiment = {
-      name: 'sibling',
-      space: problem.space,
-      observations: all.map((c) => measure(c, { rate: { value: 1.5 * rps(c) } })),
-    }
-    const withPast: Problem = { ...problem, history: [past] }
+  test('of earlier trials is believed once the trials are likelier with it', () => {
+    const earlier = all.map((c) => measure(c, { rate: { value: 1.5 * rps(c) } }))
+    const withPast: Problem = { ...problem, earlier }
     const few = observations.slice(0, 4)
     expect(fitSurrogate(withPast, few, []).informed).toBe(true)
     expect(rateAt(withPast, few, all[17]!).sd).toBeLessThan(rateAt(problem, few, all[17]!).sd)

@@ -7,6 +7,7 @@ import {
   type Quantity,
   representatives,
 } from './design.ts'
+import { earlierKnowledge } from './earlier-trials.ts'
 import type { Beliefs } from './feasibility.ts'
 import type { Marginals } from './gp-model.ts'
 import { LEAST_VARIANCE } from './gp-posterior.ts'
@@ -18,7 +19,6 @@ import { logMetric } from './observed-cost.ts'
 import { fitReadings } from './one-sided.ts'
 import { calibratePhysics } from './physics-prior.ts'
 import { remembered, rememberedPerTrial } from './remembered.ts'
-import { pastKnowledge } from './transfer.ts'
 import type { Configuration, Observation, Problem, Rng } from './types.ts'
 
 /**
@@ -37,7 +37,7 @@ export interface Surrogate {
    */
   draw(configurations: readonly Configuration[], rng: Rng, widths?: readonly number[]): Draws
   readonly warnings: readonly string[]
-  /** Physics or past experiments inform the model, and the data do not contradict them. */
+  /** Physics or earlier trials inform the model, and the data do not contradict them. */
   readonly informed: boolean
 }
 /**
@@ -143,14 +143,14 @@ function fitModels(
     !options.withoutBounds
   const constraints = boundaryAlone ? readings.map(bounded) : readings
   const labels = observations.map(label)
-  const past = problem.history ? pastKnowledge(problem.history, problem.space, rates) : undefined
+  const earlier = problem.earlier && earlierKnowledge(problem.earlier, problem.space)
   const { ownVariance } = options
   const rate = fitBest(
     problem,
     'rate',
     rates,
     pending,
-    [ratePhysics(problem, rates), past],
+    [ratePhysics(problem, rates), earlier],
     ownVariance,
   )
   const constraint = fitBest(

@@ -116,8 +116,8 @@ export interface Problem {
   readonly fitsMemory?: (configuration: Configuration) => number
   /** Physics: P(it serves), in [0, 1], where launches have told of what it depends on. */
   readonly probablyServes?: (configuration: Configuration) => number
-  /** Finished experiments of the past, for transfer. */
-  readonly history?: readonly PastExperiment[]
+  /** What earlier experiments measured of the same model, at configurations of this space. */
+  readonly earlier?: readonly Observation[]
 }
 
 /**
@@ -135,14 +135,6 @@ export interface MovedPrior {
   readonly logRate: (configuration: Configuration) => number | undefined
   /** ∂ ln(rate) / ∂ ln(factor), one a factor (k). */
   readonly sensitivities: (configuration: Configuration) => readonly number[]
-}
-
-export interface PastExperiment {
-  readonly name: string
-  readonly space: SearchSpace
-  readonly observations: readonly Observation[]
-  readonly pricePerHour?: (configuration: Configuration) => number
-  readonly constraintLimit?: number
 }
 
 /**

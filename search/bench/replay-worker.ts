@@ -1,7 +1,7 @@
 /** Replays what the benchmark hands it, one job at a time: a process of its own for each core. */
 import { recordedTable } from '../replay-table.ts'
 import { createRng } from '../rng.ts'
-import { historyOf } from './history-of-family.ts'
+import { replayEarlierTrials } from './earlier-trials.ts'
 import { readTasks } from './recorded-tables.ts'
 import { type RunScore, scoreRun } from './score.ts'
 import { variants } from './search-variants.ts'
@@ -23,7 +23,7 @@ function run({ sampler, task: name, seed, history, stop }: ReplayJob): RunScore 
   const rng = createRng(`${name} ${seed}`)
   const problem = {
     ...table.problem,
-    ...(history ? { history: historyOf(task, tasks, rng.fork('history')) } : {}),
+    ...(history && { earlier: replayEarlierTrials(task, tasks, rng.fork('history')) }),
   }
   return scoreRun({ ...table, problem }, variants[sampler]!, rng, stop)
 }

@@ -19,7 +19,7 @@ const help = `Replays recorded tables against every sampler.
   --samplers A,B     ${Object.keys(variants).join(', ')}   (gp)
   --seeds N          runs of each task                   (16)
   --leave-out        each family by what did best on all others, beside the plain reference and random search
-  --history          other tables of the family are past experiments
+  --history          with earlier trials of the same table, under another limit
   --stop             ask the stop rule after every trial (runs all ${CAP} trials)
   --middle           the middle limit of each table alone
   --workers N        processes                           (2)

@@ -16,12 +16,12 @@ import { withSecretValues } from '../experiment/secret-values.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { defaultConfiguration } from '../loop/default-configuration.ts'
 import { gpuNotices } from '../loop/gpu-notices.ts'
-import { historyOf } from '../loop/history.ts'
+import { loadHistory } from '../loop/history.ts'
 import {
   calibrationNotice,
   coreSpeedNotice,
   devicesLine,
-  historyNotices,
+  historyNotice,
   noticesOf,
   provenanceOf,
 } from '../loop/notices.ts'
@@ -53,10 +53,10 @@ export async function assemble(
   const backend = await openBackend(given, experimentId, machine)
   try {
     const experiment = { ...given, space: backend.space }
-    const { past, unread } = await historyOf(experiment, experimentId, store)
+    const history = await loadHistory(experiment, experimentId, store)
     const problem = {
       ...problemOf(experiment, book),
-      ...(past.length > 0 ? { history: past } : {}),
+      ...(history.observations.length > 0 && { earlier: history.observations }),
     }
     refuseWhatNeverServes(experiment, problem)
     const label = labelOf(experiment)
@@ -101,7 +101,7 @@ export async function assemble(
         ...gpuNotices(experiment, machine),
         ...coreSpeedNotice(experiment),
         ...calibrationNotice(experiment),
-        ...historyNotices(past, unread),
+        ...historyNotice(history.experiments),
         ...backend.notices,
         ...notices,
       ],

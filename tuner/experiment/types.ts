@@ -168,7 +168,7 @@ export interface Experiment {
   readonly parallel: number
   readonly seed: number
   readonly sampler: SamplerName
-  /** Learn from earlier experiments in the store. */
+  /** Learn from the same model's earlier trials in the store. */
   readonly history: boolean
   /**
    * Name of the calibration in the store that says what the server adds to the device; 'none':

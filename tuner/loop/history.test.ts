@@ -1,132 +1,126 @@
 import { describe, expect, test } from 'vitest'
 import { memoryStore } from '../../trials/store/memory-store.ts'
 import { completeTrial } from '../../trials/store/samples.contract.ts'
-import type { Provenance, TrialStore } from '../../trials/types.ts'
+import type { FinishedTrial, Provenance, TrialStore } from '../../trials/types.ts'
 import { loadExperiment } from '../experiment/load-experiment.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { historyOf } from './history.ts'
+import { loadHistory } from './history.ts'
 
-const gpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
 const experiment = (flags: Record<string, unknown> = {}): Experiment =>
   loadExperiment({
     flags: { model: 'bert', slo: '50ms', backend: 'simulated', ...flags },
     environment: {},
     cwd: process.cwd(),
-    machine: { cpuCores: 4, gpus },
+    machine: { cpuCores: 4, gpus: ['T4', 'L4', 'A10G', 'V100', 'A100-40GB'] },
   })
+
+const now = '2026-01-10T00:00:00Z'
+const before = '2026-01-01T00:00:00Z'
+const here = experiment()
+const configuration = Object.fromEntries(
+  here.space.parameters.map((p) => [
+    p.name,
+    p.kind === 'categorical' || p.kind === 'ordinal' ? p.values[0]! : p.min,
+  ]),
+)
+const trial = (number: number, at: FinishedTrial['configuration'] = configuration) => ({
+  ...completeTrial(number),
+  configuration: at,
+})
 
 async function keep(
   store: TrialStore,
   id: string,
   createdAt: string,
-  kept: Experiment,
-  trials: number,
-  spec: unknown = kept.document,
+  trials: readonly FinishedTrial[],
+  spec: unknown = here.document,
   provenance: Provenance = 'simulated',
 ): Promise<void> {
   await store.create({ id, name: id, createdAt, spec, seed: 1, provenance })
-  for (let number = 1; number <= trials; number++) await store.append(id, completeTrial(number))
+  for (const each of trials) await store.append(id, each)
   await store.finish(id, 'done')
 }
 
-test('experiments begun before, of the same kind and of no other parameters, newest first; those no longer readable are named', async () => {
+async function storeWith(prepare: (store: TrialStore) => Promise<void>): Promise<TrialStore> {
   const store = memoryStore()
-  const here = experiment()
-  await keep(store, 'first', '2026-01-01T00:00:00Z', here, 5)
-  await keep(store, 'second', '2026-01-02T00:00:00Z', experiment({ slo: '80ms' }), 6)
-  await keep(store, 'short', '2026-01-03T00:00:00Z', here, 2)
-  await keep(store, 'other-knobs', '2026-01-03T00:00:00Z', experiment({ model: 'llama-3.1-8b' }), 5)
-  await keep(store, 'broken', '2026-01-03T00:00:00Z', here, 5, { space: 'of another version' })
-  await keep(store, 'this', '2026-01-04T00:00:00Z', here, 0)
-  await keep(store, 'later', '2026-01-05T00:00:00Z', here, 5)
-  const { past, unread } = await historyOf(here, 'this', store)
-  expect(past.map((p) => [p.name, p.observations.length])).toEqual([
-    ['second', 6],
-    ['first', 5],
-  ])
-  expect(unread).toEqual(['broken'])
-})
+  await keep(store, 'this', now, [])
+  await prepare(store)
+  return store
+}
 
-test('--no-history starts afresh', async () => {
-  const store = memoryStore()
-  await keep(store, 'first', '2026-01-01T00:00:00Z', experiment(), 5)
-  await keep(store, 'this', '2026-01-02T00:00:00Z', experiment(), 0)
-  expect((await historyOf(experiment(), 'this', store)).past).toHaveLength(1)
-  expect((await historyOf(experiment({ history: false }), 'this', store)).past).toHaveLength(0)
-})
-
-describe('what counts as an earlier experiment', () => {
-  const now = '2026-01-10T00:00:00Z'
-  const before = '2026-01-01T00:00:00Z'
-  const here = experiment()
-  const { batchSize: _, ...fewer } = here.document.space as Record<string, unknown>
-  const more = { ...(here.document.space as object), maxDelayMs: [0, 2] }
-  const pastOf = async (prepare: (store: TrialStore) => Promise<void>) => {
-    const store = memoryStore()
-    await keep(store, 'this', now, here, 0)
-    await prepare(store)
-    return (await historyOf(here, 'this', store)).past.map(({ name }) => name)
-  }
-
+describe('what the search learns from', () => {
+  const one = [trial(1)]
   test.each<[string, (store: TrialStore) => Promise<void>, string[]]>([
-    ['four trials are enough', (store) => keep(store, 'x', before, here, 4), ['x']],
-    ['three are not', (store) => keep(store, 'x', before, here, 3), []],
-    ['begun at the same moment, it is not earlier', (store) => keep(store, 'x', now, here, 5), []],
+    ['the same model', (store) => keep(store, 'x', before, one), ['x']],
     [
-      'measured, it tells of other things than what is simulated',
-      (store) => keep(store, 'x', before, here, 5, here.document, 'measured'),
-      [],
-    ],
-    [
-      'of fewer parameters, it tells of those',
-      (store) => keep(store, 'x', before, here, 5, { ...here.document, space: fewer }),
+      'the same model under another SLO',
+      (store) => keep(store, 'x', before, one, experiment({ slo: '80ms' }).document),
       ['x'],
     ],
     [
-      'of more, it does not',
-      (store) => keep(store, 'x', before, here, 5, { ...here.document, space: more }),
+      'not another model',
+      (store) => keep(store, 'x', before, one, experiment({ model: 'resnet-50' }).document),
       [],
     ],
-  ])('%s', async (_, prepare, names) => {
-    expect(await pastOf(prepare)).toEqual(names)
+    ['not what began at the same moment', (store) => keep(store, 'x', now, one), []],
+    [
+      'not what was measured, for what is simulated',
+      (store) => keep(store, 'x', before, one, here.document, 'measured'),
+      [],
+    ],
+    [
+      'not values outside the space',
+      (store) => keep(store, 'x', before, [trial(1, { ...configuration, gpu: 'H100' })]),
+      [],
+    ],
+    [
+      'not trials that tuned something else',
+      (store) => keep(store, 'x', before, [trial(1, { ...configuration, maxDelayMs: 2 })]),
+      [],
+    ],
+    [
+      'not failed trials',
+      (store) =>
+        keep(store, 'x', before, [
+          {
+            number: 1,
+            configuration,
+            why: '',
+            startedAt: before,
+            seconds: 1,
+            state: 'failed',
+            error: '',
+          },
+        ]),
+      [],
+    ],
+    [
+      'the newest first',
+      async (store) => {
+        await keep(store, 'older', '2026-01-01T00:00:00Z', one)
+        await keep(store, 'newer', '2026-01-02T00:00:00Z', one)
+      },
+      ['newer', 'older'],
+    ],
+  ])('%s', async (_, prepare, expected) => {
+    const { experiments, observations } = await loadHistory(here, 'this', await storeWith(prepare))
+    expect(experiments).toEqual(expected)
+    expect(observations).toHaveLength(expected.length)
   })
 
-  test('trials that teach nothing do not count', async () => {
-    const failed = {
-      number: 9,
-      configuration: {},
-      why: '',
-      startedAt: before,
-      seconds: 1,
-      state: 'failed',
-      error: 'no port',
-    } as const
-    const names = await pastOf(async (store) => {
-      await store.create({
-        id: 'x',
-        name: 'x',
-        createdAt: before,
-        spec: here.document,
-        seed: 1,
-        provenance: 'simulated',
-      })
-      for (const number of [1, 2, 3]) await store.append('x', completeTrial(number))
-      await store.append('x', failed)
+  test('the newest eighty trials', async () => {
+    const many = Array.from({ length: 50 }, (_, i) => trial(i + 1))
+    const store = await storeWith(async (store) => {
+      await keep(store, 'older', '2026-01-01T00:00:00Z', many)
+      await keep(store, 'newer', '2026-01-02T00:00:00Z', many)
     })
-    expect(names).toEqual([])
+    expect((await loadHistory(here, 'this', store)).observations).toHaveLength(80)
   })
 
-  test('the newest eight are learned from', async () => {
-    const names = await pastOf(async (store) => {
-      for (let day = 1; day <= 9; day++)
-        await keep(store, `day-${day}`, `2026-01-0${day}T00:00:00Z`, here, 4)
-    })
-    expect(names).toEqual([9, 8, 7, 6, 5, 4, 3, 2].map((day) => `day-${day}`))
-  })
-
-  test('nothing, of an experiment that the store does not know', async () => {
-    const store = memoryStore()
-    await keep(store, 'x', before, here, 5)
-    expect(await historyOf(here, 'this', store)).toEqual({ past: [], unread: [] })
+  test('nothing with --no-history, and nothing of an experiment that the store does not hold', async () => {
+    const store = await storeWith((store) => keep(store, 'x', before, one))
+    const nothing = { experiments: [], observations: [] }
+    expect(await loadHistory(experiment({ history: false }), 'this', store)).toEqual(nothing)
+    expect(await loadHistory(here, 'unknown', store)).toEqual(nothing)
   })
 })

@@ -1,69 +1,64 @@
-/** Earlier experiments of the trial store, as the search learns from them. */
-import type { PastExperiment, SearchSpace } from '../../search/types.ts'
+/** Trials of earlier experiments with the same model and predictor, for the search to learn from. */
+import { validateConfiguration } from '../../search/space.ts'
+import type { Configuration, Observation, SearchSpace } from '../../search/types.ts'
 import type { TrialStore } from '../../trials/types.ts'
-import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { provenanceOf } from './notices.ts'
 import { observationOf, outdatedReadings, scaleOf } from './observations.ts'
-import { onlyLookedAt } from './seen-again.ts'
 
-/** The newest so many are learned from: each costs a fit, and old ones tell of old machines. */
-const MOST = 8
-/** Fewer trials than this say little of a space. */
-const LEAST_TRIALS = 4
+/** Observations beyond the newest so many tell of old machines, and a fit costs their cube. */
+const maxObservations = 80
+
+interface History {
+  /** Identifiers of the experiments, newest first. */
+  readonly experiments: readonly string[]
+  readonly observations: readonly Observation[]
+}
 
 /**
- * Experiments begun before this one, of the same provenance, that tuned nothing this one does not:
- * so that resuming finds the same ones. Newest first. Specifications that this version cannot read
- * are left out and named in `unread`.
+ * Loads what experiments begun before this one measured of the same model, by the same predictor,
+ * with the same provenance, within this one's space. Resuming loads the same.
  */
-export async function historyOf(
+export async function loadHistory(
   experiment: Experiment,
   experimentId: string,
   store: TrialStore,
-): Promise<{ past: readonly PastExperiment[]; unread: readonly string[] }> {
+): Promise<History> {
+  const experiments: string[] = []
+  const observations: Observation[] = []
   const records = await store.list()
-  const begun = records.find((r) => r.id === experimentId)?.createdAt
-  if (!experiment.history || begun === undefined) return { past: [], unread: [] }
-  const candidates = records
+  const begun = records.find(({ id }) => id === experimentId)?.createdAt
+  if (!experiment.history || begun === undefined) return { experiments, observations }
+  const { objective, space, document } = experiment
+  const earlier = records
     .filter(
-      (r) =>
-        r.createdAt < begun &&
-        r.provenance === provenanceOf(experiment) &&
-        r.trials >= LEAST_TRIALS,
+      ({ createdAt, provenance, trials }) =>
+        createdAt < begun && provenance === provenanceOf(experiment) && trials > 0,
     )
     .sort((a, b) => b.createdAt.localeCompare(a.createdAt))
-  const past: PastExperiment[] = []
-  const unread: string[] = []
-  for (const { id } of candidates) {
-    if (past.length === MOST) break
+  for (const { id } of earlier) {
+    const room = maxObservations - observations.length
+    if (room === 0) break
     const found = await store.load(id)
-    if (!found) continue
-    const space = spaceOf(found.experiment.spec as ExperimentDocument, id)
-    if (!space) unread.push(id)
-    else if (tunesNothingElse(space, experiment.space)) {
-      const scale = scaleOf(found.trials, experiment.objective)
-      const outdated = new Set(outdatedReadings(found.trials))
-      const standing = found.trials.filter((trial) => !outdated.has(trial))
-      const observations = standing.flatMap(
-        (trial) => observationOf(trial, experiment.objective, scale) ?? [],
-      )
-      if (observations.length >= LEAST_TRIALS) past.push({ name: id, space, observations })
-    }
+    if (!found || serverOf(found.experiment.spec as ExperimentDocument) !== serverOf(document))
+      continue
+    const outdated = new Set(outdatedReadings(found.trials))
+    const scale = scaleOf(found.trials, objective)
+    const usable = found.trials
+      .filter((trial) => !outdated.has(trial) && isWithin(space, trial.configuration))
+      .flatMap((trial) => observationOf(trial, objective, scale) ?? [])
+      .slice(-room)
+    if (usable.length === 0) continue
+    experiments.push(id)
+    observations.push(...usable)
   }
-  return { past, unread }
+  return { experiments, observations }
 }
 
-function spaceOf(document: ExperimentDocument, id: string): SearchSpace | undefined {
-  try {
-    return experimentFromDocument(document, id, onlyLookedAt()).space
-  } catch {
-    // Of another version, or of files that are gone: the caller names it.
-    return undefined
-  }
-}
+const serverOf = ({ model, predictor }: ExperimentDocument): string =>
+  JSON.stringify([model, predictor])
 
-const tunesNothingElse = (past: SearchSpace, space: SearchSpace): boolean => {
-  const names = new Set(space.parameters.map((p) => p.name))
-  return past.parameters.every((p) => names.has(p.name))
-}
+/** Whether it has the space's parameters, no others, and values that the space allows. */
+const isWithin = (space: SearchSpace, configuration: Configuration): boolean =>
+  Object.keys(configuration).length === space.parameters.length &&
+  validateConfiguration(space, configuration).length === 0

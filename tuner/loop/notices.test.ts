@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { PastExperiment } from '../../search/types.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { useWorkspace } from '../experiment/testing/workspace.ts'
-import { coreSpeedNotice, devicesLine, historyNotices, noticesOf, provenanceOf } from './notices.ts'
+import { coreSpeedNotice, devicesLine, historyNotice, noticesOf, provenanceOf } from './notices.ts'
 
 const { loadFile } = useWorkspace()
 const bert = (flags: Record<string, unknown> = {}, more = '') =>
@@ -40,15 +39,9 @@ test('that the cores are others than those whose costs are known, where they are
     expect(coreSpeedNotice({ ...onCores(), cores: { speed, count: 2 } })).toEqual([])
 })
 
-test('what is learned from, and what cannot be read', () => {
-  const past = ['a', 'b'].map((name) => ({ name }) as PastExperiment)
-  expect(historyNotices([], [])).toEqual([])
-  expect(historyNotices(past, ['c', 'd'])).toEqual([
-    'Learns from a, b (--no-history: starts afresh)',
-    'Cannot read, and so does not learn from: c, d',
-  ])
-  expect(historyNotices([], ['c'])).toEqual(['Cannot read, and so does not learn from: c'])
-  expect(historyNotices(past.slice(1), [])).toEqual(['Learns from b (--no-history: starts afresh)'])
+test('which experiments the search learns from', () => {
+  expect(historyNotice([])).toEqual([])
+  expect(historyNotice(['a', 'b'])).toEqual(['Learns from a, b (--no-history: starts afresh)'])
 })
 
 describe('banners', () => {

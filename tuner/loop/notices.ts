@@ -4,7 +4,6 @@
  */
 import { deployNotice } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
-import type { PastExperiment } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
@@ -83,16 +82,11 @@ export function calibrationNotice(experiment: Experiment): string[] {
   ]
 }
 
-/** What earlier experiments the search knows, and which it cannot read. */
-export const historyNotices = (
-  past: readonly PastExperiment[],
-  unread: readonly string[],
-): string[] => [
-  ...(past.length > 0
-    ? [`Learns from ${past.map((p) => p.name).join(', ')} (--no-history: starts afresh)`]
-    : []),
-  ...(unread.length > 0 ? [`Cannot read, and so does not learn from: ${unread.join(', ')}`] : []),
-]
+/** Names the earlier experiments that the search learns from. */
+export const historyNotice = (experiments: readonly string[]): string[] =>
+  experiments.length > 0
+    ? [`Learns from ${experiments.join(', ')} (--no-history: starts afresh)`]
+    : []
 
 /** What each profile was measured as. */
 const serverNames: Readonly<Record<LlmEngineName, string>> = {

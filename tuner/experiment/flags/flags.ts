@@ -312,7 +312,7 @@ export const experimentFlags: readonly Flag[] = [
     group: budget,
     path: ['history'],
     value: false,
-    what: 'do not learn from earlier experiments in the trial store',
+    what: 'do not learn from earlier trials of the same model in the trial store',
   },
   {
     flags: '--seed <n>',

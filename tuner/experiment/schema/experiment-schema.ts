@@ -488,7 +488,7 @@ export const experimentFileSchema = z.strictObject({
     })
     .optional()
     .describe(
-      'learn from earlier experiments in the trial store; default true (false: the same seed repeats a run whatever the store holds)',
+      'learn from earlier trials of the same model and predictor in the trial store; default true (false: the same seed repeats a run whatever the store holds)',
     ),
   confirm: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
