@@ -78,7 +78,7 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
   SQLITE_NOTADB: {
     fault: 'no-database',
     what: 'is not a SQLite database, or its header is damaged',
-    hint: 'check the path, restore a backup, or use another file with --db',
+    hint: 'check the path; of a damaged store, tune store backup NEW --db FILE copies what can be read; or use another file with --db',
   },
   SQLITE_CANTOPEN: {
     fault: 'cannot-open',

@@ -90,7 +90,7 @@ describe('an imported experiment', () => {
     ])
     const spec = await run('spec', id)
     expect([spec.code, spec.stderr]).toEqual([
-      1,
+      2,
       expect.stringContaining('say what is to serve, e.g. --server triton'),
     ])
     const named = await run('spec', id, '--server', 'triton', '--target', 'triton')
