@@ -28,6 +28,7 @@ import { sampleInput } from '../../../reports/samples.contract.ts'
 import { patchManifests } from '../../../reports/specs/patch/patch-manifests.ts'
 import { serving } from '../../../reports/specs/spec-samples.contract.ts'
 import { parseArchitecture, parseGpus } from '../../../trials/devices/own.ts'
+import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
 import { openReader } from '../../../trials/store/index.ts'
 import { readFleetFile } from '../../commands/fleet/fleet-file.ts'
@@ -316,7 +317,10 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     },
   },
   prices: {
-    seeds: ['docs/files/on-demand.yaml', 'docs/files/home.yaml'].map(ofRepository),
+    seeds: [
+      'name: on demand\ngpus: { T4: 0.526, L4: 0.805 }\n',
+      ofRepository('docs/files/home.yaml'),
+    ],
     names: /input/,
     read: (input) =>
       parsePriceBook(text(input), 'input', parseGpus(ofRepository('docs/files/gpus.yaml'), 'gpus')),
@@ -358,8 +362,7 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
   'fleet-files': {
     seeds: fleetSeeds.files,
     names: /input/,
-    read: (_, file) =>
-      readFleetFile(file, parsePriceBook(ofRepository('docs/files/on-demand.yaml'), 'prices')),
+    read: (_, file) => readFleetFile(file, defaultPriceBook),
   },
   'fleet-tables': {
     seeds: fleetSeeds.tables,
