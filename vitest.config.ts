@@ -28,7 +28,7 @@ export const pure = [
   'trials/predictor/{batcher,images,repository,settings}',
   'trials/predictor/llm/{scheduler,speculation,step-costs,step-model,gguf/gguf-engine}',
   'trials/predictor/{preprocess,protocol}/**/*',
-  'tuner/testing/{chaos,mutation}/**/*',
+  'tuner/testing/chaos/**/*',
   'tuner/testing/two-lanes',
   'tuner/bench/gate/*',
   'tuner/{experiment,render}/**/*',
