@@ -52,13 +52,6 @@ export interface TrialRow {
   trial: string
   digest?: string | null
 }
-export interface PointRow {
-  experiment_id: string
-  trial_number: number
-  position: number
-  point: string
-}
-
 /** 128 bits that tell whether the parts are still those that were written. */
 export const digestOf = (parts: readonly SqlValue[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)

@@ -16,7 +16,7 @@ interface RecordedRequest {
   readonly prompt: RecordedPrompt
 }
 
-export interface RequestTrace {
+interface RequestTrace {
   readonly requests: readonly RecordedRequest[]
   /** The unit of its times and where it comes from: 'ms (Mooncake)'. */
   readonly readAs: string

@@ -11,7 +11,7 @@ import { millisecondsPer, parseTimeHeader, type TimeUnit } from './time-unit.ts'
 import { readTraceRows } from './trace-rows.ts'
 import { UnitError } from './units.ts'
 
-export interface Trace {
+interface Trace {
   /** From its start, ascending. Length n. */
   readonly atMs: readonly number[]
   /** The unit of its times in the file, and where it comes from: 's (BurstGPT)'. */

@@ -25,7 +25,7 @@ interface PatchOptions {
 }
 
 /** One change, for people. */
-export interface Change {
+interface Change {
   /** 'Deployment bert: spec.replicas' */
   readonly where: string
   readonly from: Plain | undefined
