@@ -1,7 +1,6 @@
 import type { LoadRun } from '../types.ts'
 import type { HttpTarget } from './child-messages.ts'
 import type { ConnectionCounts, Ended, Heard, Sender, Sent } from './sender.ts'
-import { weightedTurns } from './weighted-turns.ts'
 
 /** Several servers that share the load by their weights, each with connections of its own. */
 export class SpreadSender implements Sender {
@@ -58,5 +57,24 @@ export class SpreadSender implements Sender {
 
   async close(): Promise<void> {
     await Promise.all(this.senders.map((sender) => sender.close()))
+  }
+}
+
+/**
+ * Whose turn it is, among several with weights: each comes as often as its weight says, and as
+ * evenly as that can be (smooth weighted round robin, as nginx has it). @param weights above 0
+ * @returns the index of the next
+ */
+export function weightedTurns(weights: readonly number[]): () => number {
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  const due = weights.map(() => 0)
+  return () => {
+    let most = 0
+    for (let i = 0; i < due.length; i++) {
+      due[i] = due[i]! + weights[i]!
+      if (due[i]! > due[most]!) most = i
+    }
+    due[most] = due[most]! - total
+    return most
   }
 }
