@@ -1,14 +1,19 @@
-/** Looking after a store: whether it is sound, and a copy of it while it is in use. */
+/**
+ * Looking after a store: whether it is sound, a copy of it while it is in use, and experiments that
+ * are not wanted any more.
+ */
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { privateFile } from '../private-files.ts'
 import { annotationsOf } from './annotations.ts'
 import { calibrationsOf } from './calibrations.ts'
+import { ownedElsewhere } from './owned-elsewhere.ts'
 import { readRows, storeOfRows } from './readable-rows.ts'
 import { openReadable } from './reading.ts'
 import { StoreError } from './store-error.ts'
-import { type Damage, experimentsOf, onceEach, trialsOf } from './stored-rows.ts'
+import { type Damage, experimentsOf, holderOf, need, onceEach, trialsOf } from './stored-rows.ts'
 import { watchesOf } from './watches.ts'
+import { writing } from './writing.ts'
 
 export interface StoreCheck {
   readonly experiments: number
@@ -73,3 +78,22 @@ export async function backupStore(path: string, to: string): Promise<StoreCheck>
       rmSync(`${unfinished}${suffix}`, { force: true })
   }
 }
+
+/**
+ * Removes experiments with their trials, load curves and annotations: all of them or, where one
+ * cannot go, none. What they held is overwritten in the file. Throws StoreError for one that is
+ * unknown or that a process runs.
+ */
+export const deleteExperiments = (path: string, ids: readonly string[]): Promise<void> =>
+  writing(path, async (connection) => {
+    await connection.direct((sql) => sql.exec('PRAGMA secure_delete = ON'))
+    await connection.write(async (sql) => {
+      for (const id of ids) {
+        const holder = holderOf(await need(sql, id))
+        if (holder && holder.state !== 'dead') throw ownedElsewhere(id, holder)
+        await sql.run('DELETE FROM experiments WHERE id = ?', [id])
+      }
+    })
+    // The log written ahead still holds the pages as they were.
+    await connection.direct((sql) => sql.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
+  })
