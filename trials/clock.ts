@@ -10,3 +10,6 @@ const startedMs = performance.now()
  * stamps whose differences are durations.
  */
 export const steadyNowMs = (): number => startedAtMs + (performance.now() - startedMs)
+
+/** Milliseconds of the machine's monotonic clock, the same in every thread and process. */
+export const machineNowMs = (): number => Number(process.hrtime.bigint()) / 1e6

@@ -2,6 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
 import { processEntry, threadEntry } from '../../profiler/module-entry.ts'
+import { machineNowMs } from '../clock.ts'
 import {
   type EngineOptions,
   largeBuffers,
@@ -11,7 +12,6 @@ import {
 } from './engine.ts'
 import type { FromEngine, LoadedEngine, ToEngine } from './engine-messages.ts'
 import { engines, type TensorEngineName } from './engines/engine-registry.ts'
-import { machineNowMs } from './machine-clock.ts'
 
 interface BatchResult {
   readonly outputs: Tensors

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import { machineNowMs } from '../../clock.ts'
 import type { EngineOptions, Tensors } from '../engine.ts'
-import { machineNowMs } from '../machine-clock.ts'
 import { createEngine, EmulatedDevice, Sleeper } from './emulated.ts'
 
 const options = (more: Partial<EngineOptions> = {}): EngineOptions => ({

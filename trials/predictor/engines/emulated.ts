@@ -3,6 +3,7 @@
  * one batch at a time, memory runs out where the model says so, and the outputs are seeded numbers.
  * Everything it says is marked emulated.
  */
+import { machineNowMs } from '../../clock.ts'
 import { type Architecture, architectureOf, takesOf } from '../../devices/architecture.ts'
 import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
 import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
@@ -15,7 +16,6 @@ import {
   type Tensor,
   type Tensors,
 } from '../engine.ts'
-import { machineNowMs } from '../machine-clock.ts'
 
 export function createEngine(options: EngineOptions): Engine {
   const architecture = architectureOf(options.model, options.own?.architectures)

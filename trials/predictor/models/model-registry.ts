@@ -7,8 +7,6 @@ import type { Model } from './model.ts'
 import { modelNames } from './model-names.ts'
 import type { Pack } from './weights.ts'
 
-export { modelNames } from './model-names.ts'
-
 /** A model that is neither built in nor loadable from where it was said to be. */
 export class ModelError extends Error {
   constructor(message: string, hint: string) {

@@ -19,7 +19,7 @@ interface Codec<Format> {
   encode(format: Format, outputs: Tensors, model: ServedModelInfo): Reply
 }
 
-type GrpcCodec = typeof import('./grpc/grpc-codec.ts')
+type GrpcCodec = typeof import('./grpc/oip-grpc.ts') & typeof import('./grpc/tfserving-grpc.ts')
 let grpcCodec: GrpcCodec | undefined
 
 /**
@@ -28,7 +28,10 @@ let grpcCodec: GrpcCodec | undefined
  */
 export async function loadCodec(protocol: TensorProtocol): Promise<void> {
   if (protocolTable[protocol].transport === 'grpc')
-    grpcCodec ??= await import('./grpc/grpc-codec.ts')
+    grpcCodec ??= {
+      ...(await import('./grpc/oip-grpc.ts')),
+      ...(await import('./grpc/tfserving-grpc.ts')),
+    }
 }
 
 const grpc = (): GrpcCodec => {
