@@ -1,8 +1,8 @@
 /** Load from this process, on predictors that listen. */
+import { HttpLoadGenerator, type LoadGenerator } from '../../profiler/index.ts'
 import { InfeasibleError } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
-import { GeneratorPool } from './generator-pool.ts'
 import { doWork, workOf } from './load-work.ts'
 import { unlessRefused } from './refused-requests.ts'
 import { heldToBounds, withMetrics } from './server-metrics.ts'
@@ -30,5 +30,35 @@ export function loadFromHere(experiment: Experiment): Pick<Backend, 'measure' | 
       return heldToBounds(read, task.kind, logPath)
     },
     close: () => generators.close(),
+  }
+}
+
+/**
+ * Generators kept warm between trials, one for each trial that runs at once: given out one at a
+ * time, a returned one is used again.
+ */
+class GeneratorPool {
+  private readonly idle: LoadGenerator[] = []
+  private readonly all: LoadGenerator[] = []
+
+  constructor(private readonly create: () => LoadGenerator = () => new HttpLoadGenerator()) {}
+
+  async use<T>(work: (generator: LoadGenerator) => Promise<T>): Promise<T> {
+    const generator = this.idle.pop() ?? this.make()
+    try {
+      return await work(generator)
+    } finally {
+      this.idle.push(generator)
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.all.map((generator) => generator.close()))
+  }
+
+  private make(): LoadGenerator {
+    const generator = this.create()
+    this.all.push(generator)
+    return generator
   }
 }
