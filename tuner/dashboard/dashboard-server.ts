@@ -3,6 +3,8 @@ import compress from '@fastify/compress'
 import etag from '@fastify/etag'
 import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import { loadAssets } from '../../reports/dashboard/bundle.ts'
+import type { ExperimentEntry } from '../../reports/dashboard/data.ts'
+import { escapeHtml } from '../../reports/report/document/html.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
 import { StoreError, type StoreReader } from '../../trials/store/index.ts'
 import { UserError } from '../exit-codes.ts'
@@ -10,7 +12,6 @@ import type { Surroundings } from '../experiment/context.ts'
 import { ConfigError } from '../experiment/types.ts'
 import { addEdits, type Edits } from './edits.ts'
 import { guard, mayWrite, securityHeaders } from './guard.ts'
-import { notFoundPage } from './not-found.ts'
 import { exported, questionOf, specText } from './page-exports.ts'
 import { streamExperiment } from './stream.ts'
 import { trialFiles } from './trial-files.ts'
@@ -147,4 +148,39 @@ export async function createDashboard(
   })
   server.addHook('onClose', () => watcher.close())
   return { server, close: () => server.close() }
+}
+
+/**
+ * The page for an address that leads nowhere: says what is missing and links to the experiments
+ * that are there, newest first.
+ */
+function notFoundPage(what: string, experiments: readonly ExperimentEntry[]): string {
+  const links = [...experiments]
+    .sort((a, b) => b.createdAt.localeCompare(a.createdAt))
+    .map(({ id, name, state, trials, createdAt }) => {
+      const about = `${name}, ${state}, ${trials} trial${trials === 1 ? '' : 's'}, ${createdAt.slice(0, 16).replace('T', ' ')} UTC`
+      return `<li><a href="/?experiment=${encodeURIComponent(id)}">${escapeHtml(id)}</a> <small>${escapeHtml(about)}</small></li>`
+    })
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Not here - tune</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/style.css">
+</head>
+<body>
+<header class="top"><a class="brand" href="/">tune</a></header>
+<main>
+<section>
+<h1 class="sentence">${escapeHtml(what)}</h1>
+<p>${links.length > 0 ? 'The store has:' : 'The store has no experiments yet.'}</p>
+<ul>${links.join('\n')}</ul>
+</section>
+</main>
+</body>
+</html>
+`
 }
