@@ -1,6 +1,6 @@
 /**
  * Capacities of streamed answers in virtual time beside their truth (30,000 arrivals a rate,
- * bisected): `npm run bench:stream-capacity -- [SEEDS]`. Constants of the search were chosen on the
+ * bisected): `node --import tsx profiler/bench/stream-capacity.bench.ts [SEEDS]`. Constants of the search were chosen on the
  * servers above the line; those below it were kept apart.
  */
 import { efforts } from '../capacity/effort.ts'

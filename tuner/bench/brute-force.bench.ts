@@ -9,7 +9,7 @@
  * then what each seed recommended, its place in the table, its cost above the best by the table's
  * own figures and how surely it is within so many per cent of it (by the rounds). Exit code 1 where
  * the median seed is further above; 4 where the rounds are too far apart to be nine tenths sure of
- * either. Streamed answers take longer: `npm run bench:brute-force -- examples/gguf/experiment.yaml
+ * either. Streamed answers take longer: `node --import tsx tuner/bench/brute-force.bench.ts examples/gguf/experiment.yaml
  * 3 90 3 5` takes half an hour (8 configurations of 30 s in each round, five minutes a seed). Where
  * a machine has more cores than one run needs, so many at once: `0,1 2,3 4,5` gives each of three
  * runs two cores of its own, the seeds' runs first.

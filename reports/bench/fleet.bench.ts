@@ -12,9 +12,7 @@ import { findGpu } from '../../trials/devices/catalogue.ts'
 import { migProfilesOf } from '../../trials/devices/mig.ts'
 import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
 import { parseCsv } from '../../trials/testing/parsed-csv.ts'
-import { percent } from '../format.ts'
-import { steadyDemand } from '../plan/demand.ts'
-import { planFleet } from './fleet-plan.ts'
+import { planFleet } from '../fleet/fleet-plan.ts'
 import {
   type FleetModel,
   type GpuKind,
@@ -22,8 +20,10 @@ import {
   type Segment,
   selectBestPerSlice,
   whole,
-} from './packing.ts'
-import { readSegments } from './segment-table.ts'
+} from '../fleet/packing.ts'
+import { readSegments } from '../fleet/segment-table.ts'
+import { percent } from '../format.ts'
+import { steadyDemand } from '../plan/demand.ts'
 
 const kindOf = (name: string, pricePerHour: number): GpuKind => ({
   name,

@@ -5,8 +5,15 @@
  * days and 20 changes of each.
  */
 import { demandPatterns } from '../plan/demand.ts'
-import { limitMs, measured, type Noise, noises, Production, shapes } from './testing/production.ts'
-import { nothingSeen, type Watched, watching, windowSeen } from './watching.ts'
+import {
+  limitMs,
+  measured,
+  type Noise,
+  noises,
+  Production,
+  shapes,
+} from '../watch/testing/production.ts'
+import { nothingSeen, type Watched, watching, windowSeen } from '../watch/watching.ts'
 
 const [quietRuns, quietDays, changes] = [10, 200, 20]
 const servers = ([71, 72] as const).flatMap((seed) =>
