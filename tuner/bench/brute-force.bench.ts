@@ -1,6 +1,6 @@
 /**
- * How far what `tune` finds is from the best of all configurations, by measuring all of them: `npm
- * run bench:brute-force -- FILE [seeds] [seconds] [rounds] [percent] [cores]`
+ * How far what `tune` finds is from the best of all configurations, by measuring all of them: `node
+ * --import tsx tuner/bench/brute-force.bench.ts FILE [seeds] [seconds] [rounds] [percent] [cores]`
  * (examples/fastapi-torch/experiment.yaml, 5 seeds, 10 s of open load for each configuration, in 3
  * rounds, 10 %). Each round measures every configuration once, and the seeds' runs stand between
  * the rounds: what else the machine does comes and goes over all of them alike, and a configuration
