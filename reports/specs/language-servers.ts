@@ -17,9 +17,9 @@ import {
 } from '../../trials/launchers/server-files/speculative-flags.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
+import { quoteWord } from '../../trials/shell-words.ts'
 import { weightsPlace } from './model-storage.ts'
 import type { Container, Serving, WholeContainer } from './serving.ts'
-import { quotedWord } from './shell-words.ts'
 import { SpecError } from './spec-error.ts'
 
 const port = 8000
@@ -119,7 +119,7 @@ export const vllmFlags = (knobs: Knobs, serving: Serving) =>
 
 /** For a shell. */
 export const quotedFlag = ([name, value]: readonly [string, string?]): string =>
-  value === undefined ? `--${name}` : `--${name} ${quotedWord(value)}`
+  value === undefined ? `--${name}` : `--${name} ${quoteWord(value)}`
 
 /** Where the file of a server's options lies. */
 const optionsFolder = '/etc/tuned'

@@ -1,6 +1,7 @@
 /** Kubernetes objects as YAML, under a header that says where each figure comes from. */
 import { stringify } from 'yaml'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
+import { oneLine } from '../../trials/shell-words.ts'
 import { figuresWord, protocolOfServer, type VerifiableService, verifyCommand } from '../figures.ts'
 import { statuses } from '../recommendation/status.ts'
 import type { Serving } from './serving.ts'
@@ -96,7 +97,3 @@ export const annotationsOf = (serving: Serving): Readonly<Record<string, string>
   'tune/figures': figuresWord(serving.figures),
   ...(serving.figures.hold ? {} : { 'tune/verify': oneLine(verifyOf(serving)) }),
 })
-
-/** Control characters and line separators as blanks. */
-export const oneLine = (text: string): string =>
-  text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trimEnd()

@@ -11,10 +11,10 @@ import {
   batchingFile,
   tfservingTuning,
 } from '../../trials/launchers/server-files/tfserving-files.ts'
+import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
-import { quotedWord } from './shell-words.ts'
 import type { SpecTarget } from './target.ts'
 
 export const tfservingImage = (gpu: boolean): string =>
@@ -124,12 +124,12 @@ function tfservingSpec(serving: Serving): SpecFile[] {
     modelConfigFile: true,
   })
   // The server itself would wait for them for ever.
-  const there = quotedWord(basePath)
+  const there = quoteWord(basePath)
   const check =
     serving.modelUri === undefined
       ? `[ -d ${there} ] || { echo 'no weights were named, and there are none in '${there} >&2; exit 1; }\n`
       : ''
-  const command = ['exec tensorflow_model_server', ...config.args.map(quotedWord)].join(' \\\n  ')
+  const command = ['exec tensorflow_model_server', ...config.args.map(quoteWord)].join(' \\\n  ')
   return [
     {
       name: 'serve.sh',

@@ -6,10 +6,10 @@ import {
   textProto,
 } from '../../trials/launchers/server-files/text-proto.ts'
 import { tritonTuning } from '../../trials/launchers/server-files/triton-files.ts'
+import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
-import { quotedWord } from './shell-words.ts'
 import type { SpecTarget } from './target.ts'
 
 export const tritonImage = 'nvcr.io/nvidia/tritonserver:26.07-py3'
@@ -58,7 +58,7 @@ export const target: SpecTarget = {
 
 function startScript(serving: Serving): SpecFile[] {
   if (serving.modelUri === undefined) return []
-  const command = `exec tritonserver --model-repository=${quotedWord(scriptPlace(serving.modelUri))}`
+  const command = `exec tritonserver --model-repository=${quoteWord(scriptPlace(serving.modelUri))}`
   const notes = [`config.pbtxt belongs into the folder ${serving.model} of that repository`]
   return [{ name: 'serve.sh', text: `#!/bin/sh\n${header(serving, notes)}${command}\n` }]
 }

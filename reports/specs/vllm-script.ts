@@ -1,6 +1,7 @@
 /** vLLM: `serve.sh` with its command line. */
 import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
+import { quoteWord } from '../../trials/shell-words.ts'
 import {
   draftNotes,
   languageKnobs,
@@ -11,7 +12,6 @@ import {
 import { header, type SpecFile, weightsHint } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
-import { quotedWord } from './shell-words.ts'
 import type { SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
@@ -33,7 +33,7 @@ function vllmSpec(serving: Serving): SpecFile[] {
   const weights =
     modelUri === undefined
       ? `"\${MODEL:?no weights were named: set MODEL to their place. ${weightsHint}}"`
-      : quotedWord(hubName(modelUri) ?? scriptPlace(modelUri))
+      : quoteWord(hubName(modelUri) ?? scriptPlace(modelUri))
   const flags = [
     ['served-model-name', serving.model] as const,
     ...loadFormat(modelUri),

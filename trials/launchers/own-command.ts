@@ -3,6 +3,7 @@
  * where it listens and a search tunes it. Pure.
  */
 import { basename } from 'node:path'
+import { dropExec, isAssignment } from '../shell-words.ts'
 import { type OwnServer, ownServers, type ServerKnob } from './own-servers.ts'
 
 /** How a command is started for trials. */
@@ -44,7 +45,10 @@ export function ownServerOf(words: readonly string[]): OwnServer | undefined {
 function startOf(
   words: readonly string[],
 ): { readonly server: OwnServer; readonly at: number } | undefined {
-  for (const [at, word] of words.slice(0, mostWordsBefore).entries()) {
+  const first = words.findIndex((word, i) => i > 0 && !isAssignment(word))
+  for (const [at, word] of words.slice(0, Math.max(first, 0) + mostWordsBefore).entries()) {
+    // A whole script is no program.
+    if (/\s/.test(word)) continue
     const name = words[at - 1] === '-m' ? word : basename(word)
     const server = all.find(
       ({ programs, subcommand }) =>
@@ -64,8 +68,7 @@ export const ownServerSaying = (header: string | undefined): OwnServer | undefin
 
 /** The command as trials start it: where it listens, and what is tuned of it, are placeholders. */
 export function tunedCommand(asTyped: readonly string[]): TunedCommand {
-  // As it is typed into a shell, which there is none of: PORT=3000 node app.js.
-  const given = /^[a-z_]\w*=/i.test(asTyped[0] ?? '') ? ['env', ...asTyped] : asTyped
+  const given = withoutFixedPort(dropExec(asTyped))
   const server = ownServerOf(given)
   let command = [...given]
   const env: Record<string, string> = {}
@@ -84,7 +87,7 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
   for (const { args, env: variable, value, insteadOf = [] } of server?.listens ?? []) {
     for (const name of insteadOf) command = without(command, name)
     if (variable) env[variable] = value
-    else if (args) command = withValue(command, args, value, end)
+    else if (args) command = withOneValue(command, args, value, end)
   }
   for (const knob of server?.knobs ?? []) {
     const was = knob.args?.map((name) => saidOf(command, name)).find((value) => value !== undefined)
@@ -140,19 +143,69 @@ function placeOf(
     if (word === name && words[at + 1] !== undefined)
       return { at, length: 2, value: words[at + 1]! }
     if (word.startsWith(`${name}=`)) return { at, length: 1, value: word.slice(name.length + 1) }
-    if (/^-\w$/.test(name) && word.startsWith(name) && /^\d+$/.test(word.slice(2)))
+    if (/^-\w$/.test(name) && word.startsWith(name) && isGlued(word))
       return { at, length: 1, value: word.slice(2) }
   }
   return undefined
 }
+
+/** -w4, -b0.0.0.0:8000, -b${host}:${port}, -kgthread, and no long name behind one dash. */
+const isGlued = (word: string): boolean =>
+  /^-\w(?:\d+$|\$\{|[\w.*[\]-]*:|unix:)/.test(word) || /^-k\w/.test(word)
 
 const saidOf = (words: readonly string[], name: string): string | undefined =>
   placeOf(words, name)?.value
 
 function without(words: readonly string[], name: string): string[] {
   const place = placeOf(words, name)
-  return place ? [...words.slice(0, place.at), ...words.slice(place.at + place.length)] : [...words]
+  if (place === undefined) return [...words]
+  return without([...words.slice(0, place.at), ...words.slice(place.at + place.length)], name)
 }
+
+/** As `withValue`, and what else the arguments say is left out: servers listen at each of them. */
+function withOneValue(
+  words: readonly string[],
+  names: readonly [string, ...string[]],
+  value: string,
+  end?: number,
+): string[] {
+  const places = names.flatMap((name) => placesOf(words, name)).sort((a, b) => a.at - b.at)
+  const kept = places.find((place) => place.value.includes('${')) ?? places[0]
+  if (kept === undefined) return withValue(words, names, value, end)
+  const dropped = new Set(
+    places.flatMap(({ at, length }) =>
+      at === kept.at ? [] : Array.from({ length }, (_, i) => at + i),
+    ),
+  )
+  const left = words.filter((_, i) => !dropped.has(i))
+  return withValue(left, names, value, end)
+}
+
+/** Every place of an argument, in their order. */
+function placesOf(
+  words: readonly string[],
+  name: string,
+): NonNullable<ReturnType<typeof placeOf>>[] {
+  const places: NonNullable<ReturnType<typeof placeOf>>[] = []
+  let from = 0
+  while (from < words.length) {
+    // The word before stands for a program, which is no argument.
+    const place = placeOf(['', ...words.slice(Math.max(1, from))], name)
+    if (place === undefined) break
+    const at = place.at - 1 + Math.max(1, from)
+    places.push({ ...place, at })
+    from = at + place.length
+  }
+  return places
+}
+
+/** PORT=8000 before a program becomes the trial's port. */
+const withoutFixedPort = (words: readonly string[]): readonly string[] =>
+  words[0] === 'env'
+    ? words.map((word, i) =>
+        /^PORT=\d+$/.test(word) && words.slice(1, i).every(isAssignment) ? 'PORT=${port}' : word,
+      )
+    : words
 
 const isUnder = (
   words: readonly string[],
@@ -200,7 +253,8 @@ function withPort(words: readonly string[]): string[] | undefined {
     const place = placeOf(words, name)
     if (!place || !portPattern.test(place.value)) continue
     const value = place.value.includes(':') ? '${host}:${port}' : '${port}'
-    const written = place.length === 2 ? [name, value] : [`${name}=${value}`]
+    const isJoined = words[place.at]!.startsWith(`${name}=`)
+    const written = isJoined ? [`${name}=${value}`] : [name, value]
     return [...words.slice(0, place.at), ...written, ...words.slice(place.at + place.length)]
   }
   const at = words.findIndex((word, i) => i > 0 && word.includes(':') && portPattern.test(word))

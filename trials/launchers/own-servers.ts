@@ -74,7 +74,8 @@ const port = '${port}'
 const host = '${host}'
 const bind: readonly ServerSetting[] = [{ args: ['--bind', '-b'], value: `${host}:${port}` }]
 const hostAndPort: readonly ServerSetting[] = [
-  { args: ['--host'], value: host },
+  // Beside a socket a server does not listen at its port.
+  { args: ['--host'], value: host, insteadOf: ['--uds', '--fd'] },
   { args: ['--port'], value: port },
 ]
 const workers = (...args: [string, ...string[]]): ServerKnob => ({
@@ -128,21 +129,39 @@ export const ownServers = [
     title: 'hypercorn',
     programs: ['hypercorn'],
     header: 'hypercorn',
-    listens: bind,
+    listens: [
+      {
+        args: ['--bind', '-b'],
+        value: `${host}:${port}`,
+        insteadOf: ['--insecure-bind', '--quic-bind'],
+      },
+    ],
     knobs: [workers('--workers', '-w')],
   },
   {
     title: 'waitress',
     programs: ['waitress-serve'],
     header: 'waitress',
-    listens: [{ args: ['--listen'], value: `${host}:${port}`, insteadOf: ['--host', '--port'] }],
+    listens: [
+      {
+        args: ['--listen'],
+        value: `${host}:${port}`,
+        insteadOf: ['--host', '--port', '--unix-socket'],
+      },
+    ],
     optionsFirst: true,
     knobs: [{ name: 'threads', args: ['--threads'], values: '1..16 x2', what: 'threads' }],
   },
   {
     title: 'uWSGI',
     programs: ['uwsgi', 'uwsgi-core'],
-    listens: [{ args: ['--http', '--http-socket'], value: `${host}:${port}` }],
+    listens: [
+      {
+        args: ['--http', '--http-socket'],
+        value: `${host}:${port}`,
+        insteadOf: ['--socket', '-s', '--uwsgi-socket'],
+      },
+    ],
     knobs: [
       { name: 'processes', args: ['--processes', '-p'], values: '1..4', what: 'processes' },
       { name: 'threads', args: ['--threads'], values: '1..8 x2', what: 'threads of each process' },
@@ -348,7 +367,8 @@ export const ownServers = [
     programs: ['bentoml'],
     subcommand: 'serve',
     listens: [
-      { args: ['--host'], value: host },
+      // Beside a socket a server does not listen at its port.
+      { args: ['--host'], value: host, insteadOf: ['--uds', '--fd'] },
       { args: ['--port', '-p'], value: port },
     ],
     knobs: [

@@ -40,7 +40,7 @@ describe('a server of the table', () => {
       .map(({ title, programs, ...rest }) => [title, programs[0], rest] as const),
   )('%s makes an experiment that loads', (_, program, rest) => {
     const words = [program, ...('subcommand' in rest ? [rest.subcommand as string] : []), 'app:app']
-    const { predictor, space = {} } = commandPlan(words, folder)
+    const { predictor, space = {} } = commandPlan({ words }, folder)
     const document = {
       model: 'm',
       slo: '50ms',
@@ -67,7 +67,9 @@ describe('a server of the table', () => {
 
   test('Triton and TensorFlow Serving are tuned by their files, over the model that they name', () => {
     mkdirSync(join(folder, 'models/bert'), { recursive: true })
-    expect(commandPlan(['tritonserver', '--model-repository=models'], folder)).toMatchObject({
+    expect(
+      commandPlan({ words: ['tritonserver', '--model-repository=models'] }, folder),
+    ).toMatchObject({
       model: { path: 'models/bert' },
       predictor: { server: 'triton', protocol: 'oip-v2' },
       space: { batchSize: '1..32' },
@@ -78,14 +80,14 @@ describe('a server of the table', () => {
       '--model_name=mine',
       '--rest_api_port=8501',
     ]
-    expect(commandPlan(words, folder)).toMatchObject({
+    expect(commandPlan({ words }, folder)).toMatchObject({
       model: { path: 'models/bert', name: 'mine' },
       predictor: { server: 'tfserving' },
     })
     mkdirSync(join(folder, 'models/other'))
-    expect(() => commandPlan(['tritonserver', '--model-repository=models'], folder)).toThrow(
-      'models holds 2 models: which one is tuned?',
-    )
+    expect(() =>
+      commandPlan({ words: ['tritonserver', '--model-repository=models'] }, folder),
+    ).toThrow('models holds 2 models: which one is tuned?')
   })
 
   test('docs/servers.md has the table as it is (npm run docs)', () => {

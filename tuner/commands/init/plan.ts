@@ -3,14 +3,19 @@
  * asked. Pure but for what lies at the paths named.
  */
 import { existsSync, readdirSync } from 'node:fs'
-import { basename, join, resolve } from 'node:path'
+import { basename, isAbsolute, join, resolve } from 'node:path'
 import {
   ownServerOf,
   type TunedCommand,
   tunedCommand,
 } from '../../../trials/launchers/own-command.ts'
+import {
+  readTypedCommand,
+  type TypedCommand,
+  writeCommand,
+} from '../../../trials/launchers/typed-command.ts'
+import { ShellError } from '../../../trials/shell-words.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { splitCommand } from '../../experiment/flags/command-line.ts'
 import { parseSlo } from '../../experiment/parse-slo.ts'
 import { isModelName } from '../../experiment/schema/experiment-schema.ts'
 import { UnitError } from '../../experiment/units.ts'
@@ -18,7 +23,7 @@ import { settingsFile } from './settings-file.ts'
 
 export type Target =
   | { readonly kind: 'url'; readonly url: string }
-  | { readonly kind: 'command'; readonly words: readonly string[] }
+  | ({ readonly kind: 'command' } & TypedCommand)
   | { readonly kind: 'model'; readonly model: string }
 
 /**
@@ -27,14 +32,25 @@ export type Target =
  */
 export function targetOf(words: readonly string[], isProgram: (name: string) => boolean): Target {
   const [first = ''] = words
-  if (words.length > 1) return { kind: 'command', words }
+  if (words.length > 1) return commandTarget(words)
   if (/^((https?|grpcs?|http\+unix):\/\/|unix:)/i.test(first)) return { kind: 'url', url: first }
   if (/^[\w.-]+:\d{1,5}(\/|$)/.test(first)) return { kind: 'url', url: `http://${first}` }
-  const split = splitCommand(first)
-  if (split.length > 1) return { kind: 'command', words: split }
-  if (ownServerOf(split) || (isProgram(first) && !/\.(onnx|gguf|json)$/.test(first)))
-    return { kind: 'command', words: split }
+  if (/\s/.test(first.trim())) return commandTarget(first)
+  if (ownServerOf([first]) || (isProgram(first) && !/\.(onnx|gguf|json)$/.test(first)))
+    return { kind: 'command', words: [first] }
   return { kind: 'model', model: first }
+}
+
+/** @throws UserError for a command that no shell takes */
+export function commandTarget(
+  typed: string | readonly string[],
+): Extract<Target, { kind: 'command' }> {
+  try {
+    return { kind: 'command', ...readTypedCommand(typed, process.env) }
+  } catch (error) {
+    if (!(error instanceof ShellError)) throw error
+    throw new UserError(error.message, error.hint, exitCodes.usage)
+  }
 }
 
 /** Parts of an experiment file, and what is said of each. */
@@ -48,13 +64,14 @@ export interface Plan {
 
 /** A command as trials start it. */
 export function commandPlan(
-  words: readonly string[],
-  cwd: string,
+  typed: TypedCommand,
+  here: string,
 ): Plan & { readonly tuned: TunedCommand } {
-  const tuned = tunedCommand(words)
+  const cwd = resolve(here, typed.cwd ?? '.')
+  const tuned = tunedCommand(typed.words)
   const settings = settingsFile(tuned, cwd)
   const { server, env } = tuned
-  const command = settings?.command ?? tuned.command
+  const command = writeCommand(typed, settings?.command ?? tuned.command)
   const parameters: TunedCommand['parameters'] = settings?.knobs ?? tuned.parameters
   const comments: Record<string, string> = {}
   for (const { name, what, was } of parameters)
@@ -79,10 +96,11 @@ export function commandPlan(
       : { command: [...command] }),
     ...(Object.keys(env).length > 0 && settings === undefined ? { env } : {}),
     ...(settings && { files: settings.files }),
+    ...(typed.cwd !== undefined && { cwd: typed.cwd }),
     ...(server?.protocol ? { protocol: server.protocol } : {}),
   }
   const model = server?.preset
-    ? servedModel(tuned, cwd)
+    ? servedModel(atFolder(tuned, typed.cwd), here)
     : tuned.model === undefined
       ? undefined
       : servedAs(tuned.model)
@@ -94,6 +112,12 @@ export function commandPlan(
     ...(model !== undefined && { model }),
   }
 }
+
+/** With the folder of its models as it is found from here. */
+const atFolder = (tuned: TunedCommand, cwd: string | undefined): TunedCommand =>
+  cwd === undefined || tuned.models === undefined || isAbsolute(tuned.models)
+    ? tuned
+    : { ...tuned, models: join(cwd, tuned.models) }
 
 /** A name that a server knows, which may look like a path, as an experiment file has it. */
 export const servedAs = (name: string): unknown => (isModelName(name) ? name : { name })

@@ -8,12 +8,13 @@ import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { serverOn } from '../../../trials/launchers/local/processes.ts'
 import { ownServerOf, ownServerSaying } from '../../../trials/launchers/own-command.ts'
+import type { TypedCommand } from '../../../trials/launchers/typed-command.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { isProgram as isProgramFile, programIn } from '../../../trials/machine/programs.ts'
 import { makeFolder } from '../../../trials/private-files.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
+import { quoteWord } from '../../../trials/shell-words.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { splitCommand } from '../../experiment/flags/command-line.ts'
 import { type FlagValues, flagsToLayer } from '../../experiment/flags/flags.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { experimentJsonSchema } from '../../experiment/schema/experiment-schema.ts'
@@ -27,6 +28,7 @@ import type { Discovered } from './discover.ts'
 import { experimentText } from './experiment-text.ts'
 import {
   commandPlan,
+  commandTarget,
   type Plan,
   servedAs,
   sloFault,
@@ -82,8 +84,7 @@ async function targetFrom(
   ask: Asker,
 ): Promise<Target> {
   if (words.length === 0 && url !== undefined) return { kind: 'url', url }
-  if (words.length === 0 && command !== undefined)
-    return { kind: 'command', words: splitCommand(command) }
+  if (words.length === 0 && command !== undefined) return commandTarget(command)
   if (words.length === 0 && model !== undefined) return { kind: 'model', model }
   const said =
     words.length > 0
@@ -112,8 +113,8 @@ const isProgram = (name: string): boolean =>
  * none of them is one too: of a program that is missing.
  */
 export function startsCommand(word: string): boolean {
+  if (/\s/.test(word.trim())) return isProgram(word)
   const target = targetOf([word], isProgram)
-  if (target.kind === 'command' && target.words.length > 1) return isProgram(word)
   return (
     target.kind === 'command' ||
     (target.kind === 'model' && !/[/\\]|\.(onnx|gguf|json)$/.test(word) && !isArchitecture(word))
@@ -186,11 +187,11 @@ class Initialised {
   #plan(): Partial<Plan> {
     const { target } = this
     if (target.kind === 'model') return { model: target.model }
-    return target.kind === 'url' ? this.#urlPlan(target.url) : this.#commandPlan(target.words)
+    return target.kind === 'url' ? this.#urlPlan(target.url) : this.#commandPlan(target)
   }
 
-  #commandPlan(words: readonly string[]): Omit<Plan, 'comments'> {
-    const { tuned, comments, ...plan } = commandPlan(words, this.#cwd)
+  #commandPlan(typed: TypedCommand): Omit<Plan, 'comments'> {
+    const { tuned, comments, ...plan } = commandPlan(typed, this.#cwd)
     const { server, parameters } = tuned
     note(
       server
@@ -229,7 +230,7 @@ class Initialised {
   #startedHere({ words, cwd }: { words: readonly string[]; cwd: string }): string[] {
     const named = /^[\w-]+: (?:master|worker) \[(.*)\]/.exec(words[0]!)?.[1]
     const command = named === undefined ? words : [words[0]!.split(':')[0]!, named]
-    const quoted = command.map((word) => (/[\s'"]/.test(word) ? `'${word}'` : word)).join(' ')
+    const quoted = command.map(quoteWord).join(' ')
     return [measuredAsItIs, `  cd ${cwd} && tune init ${quoted}`]
   }
 

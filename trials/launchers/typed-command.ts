@@ -1,0 +1,108 @@
+/** A server's command as its user types it into a shell, and how trials start it. Pure. */
+import { basename } from 'node:path'
+import { dropExec, type Expand, parseShell, quoteWord, ShellError } from '../shell-words.ts'
+import { launcherPlaceholders } from './fill.ts'
+
+/** The server's own words, and what stands around them. */
+export interface TypedCommand {
+  readonly words: readonly string[]
+  /** `cd DIR &&` before it. */
+  readonly cwd?: string
+  /** A shell that goes on around it, and what it does first: ['bash', '-lc'], 'migrate &&'. */
+  readonly shell?: { readonly words: readonly string[]; readonly before: string }
+}
+
+/** Programs of a shell that do more than to start another one. */
+const builtins =
+  /^(?:\.|source|set|export|ulimit|umask|eval|if|for|while|until|case|exit|trap|alias|unset|\[|\[\[|\{|!)$/
+const shells = /^(?:sh|bash|dash|zsh|ash)$/
+
+/** @throws ShellError for what no shell takes, and for a server in the background */
+export function readTypedCommand(
+  typed: string | readonly string[],
+  variables: Readonly<Record<string, string | undefined>>,
+): TypedCommand {
+  if (typeof typed === 'string') return readScript(typed, ['sh', '-c'], variables)
+  const words = dropExec(typed)
+  const [shell = '', flag = '', script, ...more] = words
+  if (shells.test(basename(shell)) && /^-[a-z]*c$/.test(flag) && script !== undefined) {
+    if (more.length > 0) return { words }
+    const inner = readScript(script, [shell, flag], variables)
+    // A login shell says where programs are.
+    if (inner.shell !== undefined || !/[li]/.test(flag)) return inner
+    return { ...inner, shell: { words: [shell, flag], before: '' } }
+  }
+  return { words: words.map((word) => expandPort(word)) }
+}
+
+/** In a word that no shell was to read. */
+const expandPort = (word: string): string =>
+  word.replace(/\$(?:\{PORT(?::?-[^}]*)?\}|PORT\b)/g, '${port}')
+
+function readScript(
+  script: string,
+  shell: readonly string[],
+  variables: Readonly<Record<string, string | undefined>>,
+): TypedCommand {
+  const { commands, operators, lastAt, needsShell } = parseShell(
+    script,
+    expandFrom(variables, script),
+  )
+  const words = commands.at(-1)!
+  if (operators.includes('&'))
+    throw new ShellError(
+      'the command starts its server in the background (&), where it is not seen to end',
+      'leave the & out, and what follows it',
+    )
+  const [first = []] = commands
+  const isPlain =
+    needsShell === undefined && !words.some((_, i) => i === 0 && builtins.test(words[0]!))
+  if (isPlain && commands.length === 1) return readTypedCommand(words, variables)
+  if (isPlain && commands.length === 2 && operators[0] === '&&' && first[0] === 'cd' && first[1])
+    return { ...readTypedCommand(words, variables), cwd: first[1] }
+  if (isPlain && operators.every((operator) => operator === '&&' || operator === ';'))
+    return {
+      words: dropExec(words).map(expandPort),
+      shell: { words: shell, before: asTemplate(script.slice(0, lastAt).trim()) },
+    }
+  return { words: [...shell, asTemplate(script)] }
+}
+
+/** What a shell would put in: the trial's port, variables of the command and of this shell. */
+function expandFrom(
+  variables: Readonly<Record<string, string | undefined>>,
+  script: string,
+): Expand {
+  return ({ name, fallback, text }) => {
+    if (name === 'PORT') return '${port}'
+    const said = new RegExp(`(?:^|\\s)${name}=([^\\s;&|'"]*)`).exec(script)?.[1]
+    const value = said ?? variables[name] ?? fallback
+    if (value !== undefined && !isPlaceholder(name)) return value
+    if (text.startsWith('${')) return text
+    throw new ShellError(
+      `the command uses $${name}, which is not set here`,
+      `export ${name}=..., or write its value`,
+    )
+  }
+}
+
+const isPlaceholder = (name: string): boolean =>
+  (launcherPlaceholders as readonly string[]).includes(name)
+
+/** A script as a shell is handed it: what is the shell's own stays, whatever a trial fills in. */
+const asTemplate = (script: string): string =>
+  script.replace(/(?<!\$)\$\{([^}]*)\}/g, (whole, name: string) =>
+    isPlaceholder(name) ? whole : `$${whole}`,
+  )
+
+/** The command for the launcher, its words as trials have them. */
+export const writeCommand = (
+  { shell }: TypedCommand,
+  words: readonly string[],
+): readonly string[] =>
+  shell === undefined
+    ? words
+    : [
+        ...shell.words,
+        `${shell.before}${shell.before === '' ? '' : ' '}exec ${words.map(quoteWord).join(' ')}`,
+      ]
