@@ -62,11 +62,9 @@ function unknownName(
 
 /** The same of templates that need not be JSON: a form's fields, a text. */
 export const formFault = (
-  templates: Readonly<Record<string, string>>,
+  templates: readonly string[],
 ): { readonly what: string; readonly hint: string } | undefined =>
-  Object.values(templates)
-    .map(unknownName)
-    .find((fault) => fault !== undefined)
+  templates.map(unknownName).find((fault) => fault !== undefined)
 
 /**
  * What is wrong with a body template, told by filling in an example; undefined where nothing is.

@@ -31,6 +31,8 @@ export interface Dialect {
   inferPath(model: string): string
   /** Its answers may be several documents, one a line. */
   readonly lines?: true
+  /** Its answers may be of another type than JSON: texts, audio, pictures. */
+  readonly anyType?: true
   /** A path in the server's URL is that of the inference call. */
   readonly pathOfUrl?: true
   /** Bodies made of the source's items, from what the server says of the model. */
@@ -64,6 +66,14 @@ interface Asked {
   /** The request's own document; undefined where it is none. */
   readonly request: unknown
   readonly outputs?: readonly DeclaredTensor[]
+  /** Of the server's first answer, where it may be another one than JSON. */
+  readonly answerType?: AnswerType
+}
+
+interface AnswerType {
+  readonly contentType: string
+  /** Its bytes are no text. */
+  readonly isBinary: boolean
 }
 
 /** A Protocol from a dialect: readiness, payload pool, one good answer. */
@@ -94,7 +104,7 @@ export function httpProtocol(
       ask: async (target, body, signal) =>
         Buffer.from(await postOnce(name, target, target.bodies[body]!, signal)),
       read: async (answer) =>
-        answeredOf(dialect, answerFrom(dialect, Buffer.from(answer).toString())),
+        answeredOf(dialect, readDocument(dialect, Buffer.from(answer).toString())),
       of: async (document) => answeredOf(dialect, document),
     },
     async prepare(
@@ -112,8 +122,10 @@ export function httpProtocol(
       const expect =
         options.expect ??
         dialect.expect((payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(documentOf))
+      // Known with the first answer: until then it is JSON.
+      let answerType: AnswerType | undefined
       const wrongWith = (asked: RequestBody, text: string) =>
-        faultOf(dialect, text, { model, request: documentOf(asked), outputs }, expect)
+        faultOf(dialect, text, { model, request: documentOf(asked), outputs, answerType }, expect)
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         url: origin,
@@ -127,7 +139,10 @@ export function httpProtocol(
         http2: options.http2,
         tls: options.tls,
       }
-      const text = await firstAnswer(name, target, bodies[0]!, options.firstAnswerMs, signal)
+      const first = await firstAnswer(name, target, bodies[0]!, options.firstAnswerMs, signal)
+      const { text } = first
+      if (dialect.anyType && first.contentType !== undefined)
+        answerType = { contentType: first.contentType, isBinary: isBinary(text) }
       const wrong = wrongWith(bodies[0]!, text)
       if (wrong !== undefined)
         throw new ProtocolError(
@@ -216,6 +231,29 @@ function answerFrom({ lines }: Dialect, text: string): unknown {
   }
 }
 
+/**
+ * An answer as it is compared: a document, a text, or null for what is neither. @throws what
+ * JSON.parse and the bounded reader throw, where answers are JSON
+ */
+function readDocument(dialect: Dialect, text: string): unknown {
+  try {
+    return answerFrom(dialect, text)
+  } catch (error) {
+    if (!dialect.anyType || error instanceof BoundError) throw error
+    return isBinary(text) ? null : text
+  }
+}
+
+/** Whether bytes that were read as UTF-8 were none. */
+const isBinary = (text: string): boolean => /[\0\uFFFD]/.test(text)
+
+/** Whether an answer that is no JSON is a good one by its content type; a page never is. */
+const isOtherType = (type: AnswerType | undefined, text: string): boolean =>
+  type !== undefined && !/json/i.test(type.contentType) && !isPage(type, text)
+
+const isPage = ({ contentType }: AnswerType, text: string): boolean =>
+  /html/i.test(contentType) && noJsonHint(text) !== undefined
+
 function documentOf({ body }: RequestBody): unknown {
   try {
     return JSON.parse(Buffer.from(body as Uint8Array).toString())
@@ -230,16 +268,22 @@ function faultOf(
   asked: Asked,
   expect: string | undefined,
 ): string | undefined {
+  if (text.trim() === '') return 'with an empty body'
+  const { answerType } = asked
+  if (answerType?.isBinary && !isBinary(text))
+    return `with a text, and with ${answerType.contentType} at first`
+  const lacksExpected = expect !== undefined && !text.includes(expect)
   let answer: unknown
   try {
     answer = answerFrom(dialect, text)
   } catch (error) {
     if (error instanceof BoundError) return error.message
+    if (isOtherType(answerType, text)) return lacksExpected ? `without '${expect}'` : undefined
     return /[[,:]\s*-?(NaN|Infinity)\b/.test(text)
       ? 'with a number that is none, which JSON has not'
       : 'not with JSON'
   }
   const wrong = dialect.fault(answer, asked)
   if (wrong !== undefined) return excerpt(wrong)
-  return expect !== undefined && !text.includes(expect) ? `without '${expect}'` : undefined
+  return lacksExpected ? `without '${expect}'` : undefined
 }

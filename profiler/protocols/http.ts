@@ -24,6 +24,7 @@ interface Answer {
   readonly location?: string
   /** What it says it is. */
   readonly server?: string
+  readonly contentType?: string
 }
 
 const probeTimeoutMs = 5000
@@ -138,12 +139,25 @@ const isGood = (status: number): boolean =>
   status >= 200 && status <= 299 && status !== 202 && status !== 204
 
 /** Sends one request as the load will, and returns the answer's text when it is good. */
-export async function postOnce(
+export const postOnce = async (
   protocol: string,
-  target: Asking & { readonly url: string; readonly path: string; readonly timeoutMs: number },
+  target: PostTarget,
+  body: RequestBody,
+  signal: AbortSignal,
+): Promise<string> => (await post(protocol, target, body, signal)).text
+
+interface PostTarget extends Asking {
+  readonly url: string
+  readonly path: string
+  readonly timeoutMs: number
+}
+
+async function post(
+  protocol: string,
+  target: PostTarget,
   { body, contentType }: RequestBody,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<Answer> {
   const url = hrefOf(addressOf(target.url), target.path)
   const question: Question = {
     method: 'POST',
@@ -160,7 +174,7 @@ export async function postOnce(
       'unknown-call',
     )
   if (!isGood(answer.status)) throw refusal(protocol, url, answer, true)
-  return answer.text
+  return answer
 }
 
 /** As long as a server may take to be ready, where nothing else is said. */
@@ -172,14 +186,14 @@ export const usualFirstAnswerMs = 60_000
  */
 export async function firstAnswer(
   protocol: string,
-  target: Parameters<typeof postOnce>[1],
+  target: PostTarget,
   body: RequestBody,
   patienceMs: number | undefined,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<Pick<Answer, 'text' | 'contentType'>> {
   const timeoutMs = Math.max(target.timeoutMs, patienceMs ?? usualFirstAnswerMs)
   try {
-    return await postOnce(protocol, { ...target, timeoutMs }, body, signal)
+    return await post(protocol, { ...target, timeoutMs }, body, signal)
   } catch (error) {
     if (!(error instanceof ProtocolError) || error.hint !== lateHint) throw error
     throw new ProtocolError(
@@ -264,6 +278,7 @@ async function ask(
       text: unread ? '' : await readAnswer(decoded(body, headers['content-encoding']?.toString())),
       location: headers.location?.toString(),
       server: headers.server?.toString(),
+      contentType: headers['content-type']?.toString(),
     }
   } finally {
     await dispatcher.destroy()
@@ -315,6 +330,7 @@ async function askHttp2(
             const about = {
               location,
               server: server?.toString(),
+              contentType: end.headers['content-type'],
               encoding: end.headers['content-encoding'],
             }
             resolve({

@@ -100,8 +100,8 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         tls: options.tls,
         meaning: (asked, answer) => streamFault(asked, Buffer.from(answer).toString(), alias)?.what,
       }
-      const ask = (body: RequestBody) =>
-        firstAnswer('openai', place, body, options.firstAnswerMs, signal)
+      const ask = async (body: RequestBody) =>
+        (await firstAnswer('openai', place, body, options.firstAnswerMs, signal)).text
       const requests = async () => {
         if (payload.kind !== 'generated')
           return { bodies: await fromFile(payload.path, model, call) }

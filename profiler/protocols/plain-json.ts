@@ -7,7 +7,7 @@ import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { documentFault } from './meaning.ts'
 import { poolOf, requestBodies } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { filledRequest, templatesOf, typeOf } from './request-forms.ts'
+import { filledRequest, isConstant, templatesOf, typeOf } from './request-forms.ts'
 
 /** {{int}} is drawn beside the items, not between them. */
 const numberStream = 0x1417
@@ -20,7 +20,7 @@ const callPath = () => '/predict'
  */
 const handled = [200, 400, 405, 411, 415, 422]
 
-/** A server of one's own: POST a JSON body, made from a template, get 200 and JSON. */
+/** A server of one's own: POST a body made from a template, get 200 and an answer. */
 export const json: ProtocolModule = {
   create: (options) => httpProtocol(dialect(options), options),
   callPath,
@@ -32,6 +32,7 @@ function dialect(options: ProtocolOptions): Dialect {
     name: 'json',
     pathOfUrl: true,
     lines: true,
+    anyType: true,
     expect: () => expect,
     readyPaths: () => ['/healthz'],
     // It has the path, and takes no GET there, or misses a body: many have no other that says so.
@@ -48,9 +49,13 @@ function dialect(options: ProtocolOptions): Dialect {
       checkPlaces(options, source)
       const uniform = seeded(source.seed ^ numberStream)
       const whole = () => Math.floor(uniform() * 1_000_000)
-      const bodies = await poolOf(source, (content, items) =>
-        filledRequest(options, { content, items, whole }),
-      )
+      const constant = isConstant(options)
+      let only: Promise<Buffer> | undefined
+      const bodies = await poolOf(source, (content, items) => {
+        const made = only ?? filledRequest(options, { content, items, whole })
+        if (constant) only = made
+        return made
+      })
       return { bodies: requestBodies(bodies, typeOf(options)) }
     },
   }

@@ -18,11 +18,13 @@ export async function poolOf<T extends { readonly byteLength: number }>(
   const content = await contentOf(source)
   const sizes = poolSizes(source, content.available)
   const pool: T[] = []
+  const held = new Set<T>()
   let bytes = 0
   for (const size of sizes) {
     const body = await make(content, size)
     pool.push(body)
-    bytes += body.byteLength
+    if (!held.has(body)) bytes += body.byteLength
+    held.add(body)
     if (bytes > mostBytes)
       throw new PayloadError(
         `${pool.length} of ${sizes.length} request bodies take more than 1 GiB`,

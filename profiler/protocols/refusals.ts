@@ -22,7 +22,7 @@ export const headerHint =
   "give the header it asks for: --header 'Name: value' (headers in an experiment file)"
 const csrfHint =
   "its CSRF check refuses calls without a token: exempt the path of the call (csrf_exempt in Django), or give the token by --header 'Name: value'"
-const formHint = `a form is sent by --form 'file={{image}}' (form in an experiment file), anything else by --content-type TYPE with --body`
+const formHint = `a form is sent by --form 'file=@FILE' or 'file={{image}}' (form in an experiment file), anything else by --content-type TYPE with --body`
 
 /** @param asked whether a request for an inference was refused, and not a question about the server */
 export function refusal(
@@ -115,7 +115,7 @@ function fieldHint(text: string): string {
   if (missing.length === 0)
     return 'does the payload fit the model? Its body is said by --body (body in an experiment file)'
   const fields = missing.map((name) => `${JSON.stringify(name)}: ...`).join(', ')
-  return `say its body, with {{text}}, {{texts}}, {{image}} or {{int}} in it: --body '{${fields}}'; of a form --form '${missing[0]}={{image}}'`
+  return `say its body, with {{text}}, {{texts}}, {{image}} or {{int}} in it: --body '{${fields}}'; of a form --form '${missing[0]}=@FILE' or '${missing[0]}={{image}}'`
 }
 
 /** Of FastAPI's 422: [{"type": "missing", "loc": ["body", "text"], "msg": "Field required"}]. */

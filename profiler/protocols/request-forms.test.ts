@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { templateFault } from './body-template.ts'
+import { typeOfFile } from './file-types.ts'
 import { bodiesFromFile } from './payload-pool.ts'
-import { exampleRequest, type RequestForm, requestFault, typeOfFile } from './request-forms.ts'
+import { exampleRequest, type RequestForm, requestFault } from './request-forms.ts'
 
 const generated = { kind: 'generated', seed: 1, count: 1 } as const
 const made = (asked: RequestForm) => exampleRequest(asked, generated)

@@ -2,7 +2,7 @@
  * What a request of a server's own protocol is written as: JSON, a multipart form, or a body of
  * another type.
  */
-import { extname } from 'node:path'
+import { hintOf, readBytes } from '../bounded-reader.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import type { RequestBody } from '../types.ts'
@@ -14,6 +14,7 @@ import {
   templateFault,
 } from './body-template.ts'
 import { type Content, contentOf } from './content.ts'
+import { type FormFields, listFields, parseField } from './form-fields.ts'
 import { poolSizes } from './items.ts'
 
 /** As the user says it: `form`, or `template` with its content type. */
@@ -22,41 +23,14 @@ export interface RequestForm {
   readonly template?: string
   /** Of the template, once filled in; default application/json. */
   readonly contentType?: string
-  /** Fields of multipart/form-data: name → template; {{image}} alone is a file. */
-  readonly form?: Readonly<Record<string, string>>
+  /** Fields of multipart/form-data, as curl has them; {{image}} alone is a file. */
+  readonly form?: FormFields
 }
 
 const jsonType = 'application/json'
 const formUrlencoded = 'application/x-www-form-urlencoded'
 /** Between the parts of a form; long enough to stand in none of them. */
 const boundary = 'tune-8f2c1b7e9d4a4f0c8a6e5d3b1f7c9a2e'
-
-/** Types of files that are requests as they are. */
-const typesOfFiles: Readonly<Record<string, string>> = {
-  '.jpg': 'image/jpeg',
-  '.jpeg': 'image/jpeg',
-  '.png': 'image/png',
-  '.webp': 'image/webp',
-  '.gif': 'image/gif',
-  '.bmp': 'image/bmp',
-  '.tiff': 'image/tiff',
-  '.wav': 'audio/wav',
-  '.mp3': 'audio/mpeg',
-  '.flac': 'audio/flac',
-  '.ogg': 'audio/ogg',
-  '.mp4': 'video/mp4',
-  '.pdf': 'application/pdf',
-  '.npy': 'application/x-npy',
-  '.pb': 'application/x-protobuf',
-  '.bin': 'application/octet-stream',
-}
-
-/**
- * Of a file that is a request as it is, by its name; undefined for files that hold requests, texts
- * or nothing that is known.
- */
-export const typeOfFile = (path: string): string | undefined =>
-  typesOfFiles[extname(path).toLowerCase()]
 
 /** Whether a body of the type is JSON. A missing type is. */
 const isJsonType = (type = jsonType): boolean => /^application\/(.+\+)?json\b/i.test(type)
@@ -69,17 +43,30 @@ export const typeOf = ({ form, contentType }: RequestForm): string =>
 export const templatesOf = ({
   form,
   template = defaultTemplate,
-}: RequestForm): readonly string[] => (form === undefined ? [template] : Object.values(form))
+}: RequestForm): readonly string[] =>
+  form === undefined
+    ? [template]
+    : listFields(form).flatMap(([, text]) => {
+        const { kind, content } = parseField(text)
+        return kind === 'value' ? [content] : []
+      })
+
+/** Whether nothing is filled in: every request is the same. */
+export const isConstant = (asked: RequestForm): boolean =>
+  !templatesOf(asked).some((template) => template.search(placeholder) >= 0)
 
 /** What is wrong with a form, told by filling in an example; undefined where nothing is. */
 export function requestFault(
   asked: RequestForm,
 ): { readonly what: string; readonly hint: string } | undefined {
-  if (asked.form !== undefined) return formFault(asked.form)
+  try {
+    if (asked.form !== undefined) return formFault(templatesOf(asked))
+  } catch (error) {
+    if (!(error instanceof PayloadError)) throw error
+    return { what: error.message, hint: error.hint! }
+  }
   if (asked.template === undefined) return undefined
-  return isJsonType(asked.contentType)
-    ? templateFault(asked.template)
-    : formFault({ body: asked.template })
+  return isJsonType(asked.contentType) ? templateFault(asked.template) : formFault([asked.template])
 }
 
 /** The first request that a source makes. @throws PayloadError */
@@ -134,25 +121,50 @@ async function plainBody(template: string, type: string, filling: Filling): Prom
   return Buffer.from(await filled(template, filling, encoded ? encodeURIComponent : (text) => text))
 }
 
-async function multipart(
-  form: Readonly<Record<string, string>>,
-  filling: Filling,
-): Promise<Buffer> {
-  const parts: (string | Buffer)[] = []
-  for (const [name, template] of Object.entries(form)) {
-    const disposition = `--${boundary}\r\nContent-Disposition: form-data; name="${name.replaceAll('"', '%22')}"`
-    if (imageAlone.test(template)) {
-      const image = await filling.content.image()
-      const kind = image[0] === 0x89 ? 'png' : 'jpeg'
-      parts.push(
-        `${disposition}; filename="image.${kind === 'png' ? 'png' : 'jpg'}"\r\nContent-Type: image/${kind}\r\n\r\n`,
-        image,
-        '\r\n',
-      )
-    } else
-      parts.push(`${disposition}\r\n\r\n${await filled(template, filling, (text) => text)}\r\n`)
+async function multipart(form: FormFields, filling: Filling): Promise<Buffer> {
+  const parts: Buffer[] = []
+  for (const [name, text] of listFields(form)) {
+    const { bytes, type, filename } = await partOf(text, filling)
+    const file = filename === undefined ? '' : `; filename="${headerText(filename)}"`
+    parts.push(
+      Buffer.from(
+        `--${boundary}\r\nContent-Disposition: form-data; name="${headerText(name)}"${file}\r\n`,
+      ),
+      Buffer.from(`${type === undefined ? '' : `Content-Type: ${type}\r\n`}\r\n`),
+      bytes,
+      Buffer.from('\r\n'),
+    )
   }
-  return Buffer.concat([...parts, `--${boundary}--\r\n`].map((part) => Buffer.from(part as string)))
+  return Buffer.concat([...parts, Buffer.from(`--${boundary}--\r\n`)])
+}
+
+/** As browsers escape it. */
+const headerText = (text: string): string =>
+  text.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
+
+async function partOf(
+  text: string,
+  filling: Filling,
+): Promise<{ readonly bytes: Buffer; readonly type?: string; readonly filename?: string }> {
+  const { kind, content, ...said } = parseField(text)
+  if (kind !== 'value') return { bytes: readField(content), ...said }
+  if (!imageAlone.test(content))
+    return { bytes: Buffer.from(await filled(content, filling, (value) => value)), ...said }
+  const bytes = await filling.content.image()
+  const type = bytes[0] === 0x89 ? 'image/png' : 'image/jpeg'
+  return { bytes, type, filename: type === 'image/png' ? 'image.png' : 'image.jpg', ...said }
+}
+
+/** @throws PayloadError for a file that cannot be read */
+function readField(path: string): Buffer {
+  try {
+    return readBytes(path, 'data')
+  } catch (error) {
+    throw new PayloadError(
+      `the form's file ${path} cannot be read: ${(error as Error).message}`,
+      hintOf(error),
+    )
+  }
 }
 
 /** A template with its places filled. @param escaped a text as it stands there */

@@ -13,6 +13,7 @@
  * held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` where there
  * is a `prepare` step. `$${` writes a plain `${`.
  */
+import type { FormFields } from '../../profiler/protocols/form-fields.ts'
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { TlsOptions } from '../../profiler/tls-options.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -95,9 +96,10 @@ export interface Called {
   /** Of the body, where it is not JSON. */
   readonly contentType?: string
   /**
-   * Fields of a multipart form in place of the body, filled in likewise; {{image}} alone is a file.
+   * Fields of a multipart form in place of the body, filled in likewise; {{image}} alone is a file,
+   * as is @PATH.
    */
-  readonly form?: Readonly<Record<string, string>>
+  readonly form?: FormFields
   /** Sent with every request: HTTP headers, gRPC metadata. */
   readonly headers?: Readonly<Record<string, string>>
   /** Seconds until it must be ready. Default 60. */

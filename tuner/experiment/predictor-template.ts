@@ -2,6 +2,14 @@
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { latencyMetrics } from '../../profiler/latency-metrics.ts'
+import {
+  type FormFields,
+  fieldFileFault,
+  listFields,
+  mapFields,
+  parseField,
+  withFieldPath,
+} from '../../profiler/protocols/form-fields.ts'
 import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { requestFault } from '../../profiler/protocols/request-forms.ts'
 import {
@@ -123,7 +131,8 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       `protocol '${asked}' needs the path of the inference call`,
       'say path: /predict',
     )
-  if (protocolTable[asked].needsPath) checkRequest(context)
+  const sent = form && isReadable(form) ? formAt(context, form) : form
+  if (protocolTable[asked].needsPath) checkRequest(context, sent)
   const common: Called = {
     model: model.name,
     protocol: asked,
@@ -132,7 +141,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     healthPath,
     body,
     contentType,
-    form,
+    form: sent,
     headers,
     readyTimeoutS,
   }
@@ -172,8 +181,17 @@ function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): v
     report(['model'], `GGUF models are served through llama.cpp: ${missing.what}`, missing.install)
 }
 
-function checkRequest({ entries, report }: Context): void {
-  const { body, contentType, form } = entries.predictor ?? {}
+/** The form with the paths of its files as they are found from here. */
+const formAt = ({ pathAt }: Context, form: FormFields): FormFields =>
+  mapFields(form, (text, name) =>
+    withFieldPath(text, (path) => pathAt(['predictor', 'form', name], path)),
+  )
+
+/** Whether every value is one that `parseField` takes: else its fault is reported as it stands. */
+const isReadable = (form: FormFields): boolean => requestFault({ form }) === undefined
+
+function checkRequest({ entries, report, around }: Context, form: FormFields | undefined): void {
+  const { body, contentType } = entries.predictor ?? {}
   const at = ['predictor', form === undefined ? 'body' : 'form']
   if (form !== undefined && (body !== undefined || contentType !== undefined))
     report(
@@ -182,10 +200,21 @@ function checkRequest({ entries, report }: Context): void {
       'keep one of them: a form has a type of its own',
     )
   const asWritten = (text: string) => replaceReferences(text, () => '1')
-  const fields =
-    form && Object.fromEntries(Object.entries(form).map(([name, text]) => [name, asWritten(text)]))
-  const fault = requestFault({ template: body && asWritten(body), contentType, form: fields })
+  const fault = form ? undefined : requestFault({ template: body && asWritten(body), contentType })
   if (fault !== undefined) report(at, fault.what, fault.hint)
+  for (const [name, written] of listFields(form ?? {})) {
+    const text = asWritten(written)
+    const wrong = requestFault({ form: { [name]: text } })
+    if (wrong !== undefined) {
+      report(['predictor', 'form', name], wrong.what, wrong.hint)
+      continue
+    }
+    const { kind, content } = parseField(text)
+    // A stored experiment may outlive its files.
+    const gone = around.onlyLookedAt && kind !== 'value' && !existsSync(content)
+    const missing = gone ? undefined : fieldFileFault(text)
+    if (missing !== undefined) report(['predictor', 'form', name], missing.what, missing.hint)
+  }
 }
 
 /** Keys that say how a predictor is asked, of any kind but the built-in one. */

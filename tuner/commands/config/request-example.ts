@@ -33,10 +33,13 @@ function shown({ body, contentType }: RequestBody): string {
   return parts
     .map((part) => {
       const end = part.indexOf('\r\n\r\n')
-      const head = part.slice(0, end)
+      const head = Buffer.from(part.slice(0, end), 'latin1').toString()
       const [, name, file] = / name="([^"]*)"(?:; filename="([^"]*)")?/.exec(head) ?? []
+      const type = /^content-type: (.*)$/im.exec(head)?.[1]?.trim()
       const given = Buffer.from(part.slice(end + 4, -2), 'latin1')
-      return `${name}=${file === undefined ? valueText(given) : `@${file} (${byteCount(given)})`}`
+      if (file === undefined)
+        return `${name}=${valueText(given)}${type === undefined ? '' : ` (${type})`}`
+      return `${name}=@${file} (${type}, ${byteCount(given)})`
     })
     .join(', ')
 }

@@ -7,6 +7,7 @@ import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { templateFault } from '../../../profiler/protocols/body-template.ts'
+import type { FormFields } from '../../../profiler/protocols/form-fields.ts'
 import { get, postOnce, takesPost } from '../../../profiler/protocols/http.ts'
 import { detectProtocol, modelNames, protocolFor } from '../../../profiler/protocols/index.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
@@ -43,7 +44,7 @@ export interface Discovered {
   readonly path?: string
   readonly healthPath?: string
   readonly body?: string
-  readonly form?: Readonly<Record<string, string>>
+  readonly form?: FormFields
   /** Other calls that it describes. */
   readonly otherPaths: readonly string[]
   readonly target: HttpTarget
@@ -140,8 +141,12 @@ async function oneAnswer(
   const request = /json/.test(target.bodies[0]!.contentType)
     ? body.toString()
     : `${body.length} bytes`
-  return { request: shorter(request), answer: shorter(JSON.stringify(document)), answerMs }
+  return { request: shorter(request), answer: shorter(shownAnswer(document)), answerMs }
 }
+
+/** Of an answer that is neither JSON nor text nothing is shown. */
+const shownAnswer = (document: unknown): string =>
+  document === null ? '(binary)' : JSON.stringify(document)
 
 const shorter = (text: string): string => {
   const line = excerpt(text)

@@ -3,13 +3,14 @@
  * BentoML and Ray Serve write it), else by the usual paths.
  */
 import { isRecord } from '../../../profiler/plain-record.ts'
+import type { FormFields } from '../../../profiler/protocols/form-fields.ts'
 
 /** A call to try. */
 export interface JsonCall {
   readonly path: string
   readonly template?: string
   /** Fields of multipart/form-data in its place. */
-  readonly form?: Readonly<Record<string, string>>
+  readonly form?: FormFields
 }
 
 export const descriptionPaths = ['/openapi.json', '/docs.json', '/swagger.json'] as const

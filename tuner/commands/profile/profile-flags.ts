@@ -14,6 +14,11 @@ import {
 } from '../../../profiler/index.ts'
 import type { PromptSpec } from '../../../profiler/prompt-spec.ts'
 import { isConversations } from '../../../profiler/protocols/conversations.ts'
+import {
+  type FormFields,
+  fieldFileFault,
+  listFields,
+} from '../../../profiler/protocols/form-fields.ts'
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
 import type { TlsOptions } from '../../../profiler/tls-options.ts'
 import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
@@ -215,16 +220,27 @@ function readPayload(
 }
 
 /** @throws PayloadError for what cannot be filled in */
-function readForm({ form, body, contentType }: ProfileFlags): Record<string, string> | undefined {
-  const fields =
-    form &&
-    Object.fromEntries(
-      form.map((text) => [text.split('=', 1)[0]!, text.slice(text.indexOf('=') + 1)]),
-    )
+function readForm({ form, body, contentType }: ProfileFlags): FormFields | undefined {
+  const fields = form && formOf(form)
   if (fields && (body !== undefined || contentType !== undefined))
     throw new Error('a form beside a body: keep one of the two')
   const fault = requestFault({ template: body, contentType, form: fields })
   if (fault) throw new PayloadError(fault.what, fault.hint)
+  for (const [, text] of listFields(fields ?? {})) {
+    const missing = fieldFileFault(text)
+    if (missing) throw new PayloadError(missing.what, missing.hint)
+  }
+  return fields
+}
+
+/** A name that comes again has a list of values. */
+function formOf(texts: readonly string[]): FormFields {
+  const fields: Record<string, string[]> = {}
+  for (const text of texts) {
+    const at = text.indexOf('=')
+    if (at < 1) throw new PayloadError(`'${text}' is not name=value`, 'for example file=@clip.wav')
+    ;(fields[text.slice(0, at)] ??= []).push(text.slice(at + 1))
+  }
   return fields
 }
 

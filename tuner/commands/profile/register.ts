@@ -64,7 +64,7 @@ export function registerProfile(program: Command): void {
     )
     .option(
       '--form <name=value...>',
-      "fields of multipart/form-data in place of --body, e.g. 'file={{image}}'",
+      "fields of multipart/form-data in place of --body, as curl has them, e.g. 'file=@clip.wav' or 'file={{image}}'",
     )
     .option('--path <path>', "path of the inference call (default: the protocol's)")
     .option(

@@ -45,6 +45,8 @@ interface Entry {
 const gathered = {
   /** name=value */
   entries: (text: string) => pairOf(text),
+  /** name=value, and a name that comes again has a list of values. */
+  fields: (text: string) => pairOf(text),
   /** name=value, of which the value may be JSON. */
   documents: (text: string) => {
     const pair = pairOf(text)
@@ -95,10 +97,15 @@ export function gatherFlag(
   }
   const { long } = namesOf(flag)
   const example = /e\.g\. ('[^']*'|\S+)/.exec(flag.what)?.[1] ?? flag.flags.split(' ')[1]
+  const said = new Map<string, unknown>()
   for (const text of texts) {
     const entry = entryOf(text)
-    if (entry) draft.set([...flag.path, entry.name], entry.value, origin)
-    else
+    if (entry) {
+      const before = flag.gather === 'fields' ? said.get(entry.name) : undefined
+      const value = before === undefined ? entry.value : [before, entry.value].flat()
+      said.set(entry.name, value)
+      draft.set([...flag.path, entry.name], value, origin)
+    } else
       problems.push({
         where: long,
         what: flag.gather === 'headers' ? noHeader(text) : `'${text}' is not name=value`,

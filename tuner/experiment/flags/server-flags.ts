@@ -82,9 +82,9 @@ export const serverFlags: readonly Flag[] = [
   {
     flags: '--form <name=value>',
     group,
-    gather: 'entries',
+    gather: 'fields',
     path: ['predictor', 'form'],
-    what: "a field of multipart/form-data in place of --body, may be repeated, e.g. 'file={{image}}', which is sent as a file",
+    what: "a field of multipart/form-data in place of --body, may be repeated, as curl has it: e.g. 'file=@clip.wav' (a file; ;type= and ;filename= may follow), 'text=<words.txt' (its text); 'file={{image}}' is sent as a file",
   },
   {
     flags: '--expect <path=value>',

@@ -21,6 +21,14 @@ const texts = z.record(
     error: 'expected name: value pairs',
   },
 )
+const fieldValue = z.union([
+  z.string(),
+  z.number().transform(String),
+  z.boolean().transform(String),
+])
+const fields = z.record(z.string(), z.union([fieldValue, z.array(fieldValue)]), {
+  error: 'expected name: value pairs',
+})
 /** Protocols that say nothing of their paths. */
 const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
 const flag = z.boolean({ error: 'expected true or false' })
@@ -161,10 +169,10 @@ const predictorKeys = z.strictObject({
     .describe(
       "protocol 'json': type of the body, or of the payload's one file, where it is not JSON, e.g. image/jpeg with body '{{image}}'",
     ),
-  form: texts
+  form: fields
     .optional()
     .describe(
-      "protocol 'json': multipart/form-data in place of the body, field → template, e.g. {file: '{{image}}', top_k: 3}; {{image}} alone is sent as a file",
+      "protocol 'json': multipart/form-data in place of the body, field → value as curl has it, or a list of them, e.g. {file: '@clip.wav', top_k: 3}; @PATH uploads a file and <PATH sends its text (relative to this file), {{image}} alone is sent as a file",
     ),
   headers: texts
     .optional()

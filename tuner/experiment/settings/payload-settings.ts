@@ -1,7 +1,7 @@
 /** Request payloads as they are written: files by what they are, numbers of items. */
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import type { ItemCounts, PayloadSource } from '../../../profiler/payload-source.ts'
-import { typeOfFile } from '../../../profiler/protocols/request-forms.ts'
+import { typeOfFile } from '../../../profiler/protocols/file-types.ts'
 import { UnitError } from '../units.ts'
 
 const itemsHint =

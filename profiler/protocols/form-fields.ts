@@ -1,0 +1,127 @@
+/**
+ * Fields of a multipart form, written as curl's `-F` takes them: a value, `@FILE` to upload a file,
+ * `<FILE` to send a file's text. `;type=` and `;filename=` may follow, and `\@` begins a value with
+ * an `@`.
+ */
+import { existsSync, statSync } from 'node:fs'
+import { basename, extname } from 'node:path'
+import { PayloadError } from '../profiler-errors.ts'
+import { typeOfFile } from './file-types.ts'
+
+/** Values by field name; a list for a field that is sent several times. */
+export type FormFields = Readonly<Record<string, string | readonly string[]>>
+
+export interface FormField {
+  /** `value`: a template. `upload`: a file with a name. `text`: a value that stands in a file. */
+  readonly kind: 'value' | 'upload' | 'text'
+  /** The template, or the path of the file. */
+  readonly content: string
+  /** Content type of the part. Undefined: it has none, as plain values. */
+  readonly type?: string
+  readonly filename?: string
+}
+
+/** Of uploads, beside those of files that are whole requests. */
+const typesOfTexts: Readonly<Record<string, string>> = {
+  '.txt': 'text/plain',
+  '.csv': 'text/csv',
+  '.json': 'application/json',
+  '.html': 'text/html',
+  '.htm': 'text/html',
+  '.xml': 'application/xml',
+}
+const uploadHint =
+  "write 'file=@clip.wav', 'file=@clip.wav;type=audio/wav;filename=a.wav' or 'text=<words.txt'; a value that begins with an @: 'text=\\@home'"
+
+/** Every field with its value, one after another. */
+export const listFields = (form: FormFields): [name: string, value: string][] =>
+  Object.entries(form).flatMap(([name, values]) =>
+    [values].flat().map((value): [string, string] => [name, value]),
+  )
+
+/** The form with every value replaced. */
+export const mapFields = (
+  form: FormFields,
+  replace: (value: string, name: string) => string,
+): FormFields =>
+  Object.fromEntries(
+    Object.entries(form).map(([name, values]) => [
+      name,
+      typeof values === 'string'
+        ? replace(values, name)
+        : values.map((value) => replace(value, name)),
+    ]),
+  )
+
+/** @throws PayloadError for a file without a name, standard input and unknown options */
+export function parseField(text: string): FormField {
+  if (text.startsWith('@') || text.startsWith('<')) return parseFile(text)
+  const literal = /^\\+[@<]/.test(text) ? text.slice(1) : text
+  const options = /(?:;\s*(?:type|filename)=(?:"[^"]*"|[^;"]*))+$/.exec(literal)
+  if (options === null) return { kind: 'value', content: literal }
+  return {
+    kind: 'value',
+    content: literal.slice(0, options.index),
+    ...parseOptions(options[0], text),
+  }
+}
+
+function parseFile(text: string): FormField {
+  const [, quoted, plain = '', options = ''] = /^.(?:"((?:[^"\\]|\\.)*)"|([^;]*))(.*)$/s.exec(text)!
+  const path = quoted?.replace(/\\(["\\])/g, '$1') ?? plain.trim()
+  if (path === '') throw new PayloadError(`'${text}' names no file`, uploadHint)
+  if (path === '-')
+    throw new PayloadError(
+      `'${text}' is standard input, which cannot be sent with every request`,
+      'write it to a file, and name that',
+    )
+  const said = parseOptions(options, text)
+  if (text.startsWith('<')) return { kind: 'text', content: path, ...said }
+  const usual =
+    typeOfFile(path) ?? typesOfTexts[extname(path).toLowerCase()] ?? 'application/octet-stream'
+  return { kind: 'upload', content: path, type: usual, filename: basename(path), ...said }
+}
+
+/** `;type=text/plain;charset=utf-8;filename="a b.txt"`: what has no name of ours is of the type. */
+function parseOptions(options: string, text: string): Pick<FormField, 'type' | 'filename'> {
+  const said: { type?: string; filename?: string } = {}
+  for (const [option, name, quoted, plain = ''] of options.matchAll(
+    /;\s*([\w-]*)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^;]*)))?/g,
+  )) {
+    const value = quoted?.replace(/\\(["\\])/g, '$1') ?? plain.trim()
+    if ((name === 'type' || name === 'filename') && value !== '') said[name] = value
+    else if (
+      said.type !== undefined &&
+      said.filename === undefined &&
+      /^charset$|^\w+$/.test(name!)
+    )
+      said.type += `; ${name}=${value}`
+    else throw new PayloadError(`'${text}': ${option} is not understood`, uploadHint)
+  }
+  if (said.type !== undefined && !/^[\w.+-]+\/[\w.+*-]+(;|$)/.test(said.type))
+    throw new PayloadError(`'${text}': ${said.type} is no content type`, uploadHint)
+  return said
+}
+
+/** The field as it is written, its file at another path. */
+export function withFieldPath(text: string, resolvePath: (path: string) => string): string {
+  const { kind, content } = parseField(text)
+  if (kind === 'value') return text
+  const path = resolvePath(content)
+  const options = /^.(?:"(?:[^"\\]|\\.)*"|[^;]*)(.*)$/s.exec(text)![1]!
+  const written = /[;"]/.test(path) ? `"${path.replace(/["\\]/g, '\\$&')}"` : path
+  return `${text[0]}${written}${options}`
+}
+
+/** What is wrong with the file that a field names; undefined where nothing is. */
+export function fieldFileFault(
+  text: string,
+): { readonly what: string; readonly hint: string } | undefined {
+  const { kind, content } = parseField(text)
+  if (kind === 'value') return undefined
+  if (!existsSync(content)) return { what: `no file ${content}`, hint: uploadHint }
+  const about = statSync(content)
+  if (about.isDirectory()) return { what: `${content} is a folder`, hint: 'name one file of it' }
+  if (about.size === 0) return { what: `the file ${content} is empty`, hint: 'name another' }
+  return undefined
+}
