@@ -147,7 +147,7 @@ export function httpProtocol(
       if (wrong !== undefined)
         throw new ProtocolError(
           name,
-          `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}: ${excerpt(text)}`,
+          `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}${text.trim() === '' ? '' : `: ${excerpt(text)}`}`,
           noJsonHint(text),
         )
       await checkTogether(

@@ -48,10 +48,7 @@ describe('a command as it is typed, and as trials start it', () => {
     ['uvicorn main:app --port=8000', uvicorn],
     ['uvicorn main:app --port ${PORT:-8000} --uds /run/x.sock', uvicorn],
     ['cd app && uvicorn main:app --port 8000', uvicorn],
-    [
-      'bash -lc "gunicorn -b :8000 main:app"',
-      `bash -lc exec ${gunicorn.replace('${host}:${port}', "'${host}:${port}'").replace('${workers}', "'${workers}'").replace('${threads}', "'${threads}'")}`,
-    ],
+    ['bash -lc "gunicorn -b :8000 main:app"', gunicorn],
     [
       'python migrate.py && exec uvicorn main:app --port 8000',
       "sh -c python migrate.py && exec uvicorn main:app --port '${port}' --host '${host}' --workers '${workers}'",
@@ -63,11 +60,8 @@ describe('a command as it is typed, and as trials start it', () => {
     ['./server ${WORKERS:-2} --port 8000', './server 2 --port ${port}'],
     ['N=3 ./server $N --port 8000', 'env N=3 ./server 3 --port ${port}'],
     ['./server ${workers} --port 8000', './server ${workers} --port ${port}'],
-    ['./server --port 8000 | tee log', 'sh -c ./server --port 8000 | tee log'],
-    [
-      './server --n ${N:-1} > $LOG 2>&1'.replace('$LOG', 'log'),
-      'sh -c ./server --n $${N:-1} > log 2>&1',
-    ],
+    ['./server --n ${N:-1} > log 2>&1', 'sh -c ./server --n $${N:-1} > log 2>&1'],
+    ['./server -b :${PORT:-80} | tee log', 'sh -c ./server --bind :$${PORT:-80} | tee log'],
     ['./server --port ${port} | tee log', 'sh -c ./server --port ${port} | tee log'],
   ])('%s', (typed, command) => {
     expect(started(typed)).toBe(command)
@@ -93,6 +87,13 @@ describe('a command as it is typed, and as trials start it', () => {
     ['gunicorn main:app &', 'in the background'],
     ['gunicorn main:app & sleep 9', 'in the background'],
     ['gunicorn "main:app', 'unclosed'],
+    [
+      'gunicorn -b :8000 main:app | tee log',
+      "has '|', which is left to a shell, and the port 8000",
+    ],
+    ['gunicorn -b 0.0.0.0:8000 main:app > log 2>&1', 'has a redirection'],
+    ['./server --port $(cat port) --http-port=8000', 'has a substitution'],
+    ["sh -c 'set -e; gunicorn -b :8000 main:app | tee log'", 'port 8000'],
     ['gunicorn $UNSET', '$UNSET, which is not set here'],
   ])('%s is refused', (typed, words) => {
     expect(() => readTypedCommand(typed, {})).toThrow(words)

@@ -8,7 +8,7 @@ export interface TypedCommand {
   readonly words: readonly string[]
   /** `cd DIR &&` before it. */
   readonly cwd?: string
-  /** A shell that goes on around it, and what it does first: ['bash', '-lc'], 'migrate &&'. */
+  /** A shell that does something first: ['bash', '-lc'], 'migrate &&'. */
   readonly shell?: { readonly words: readonly string[]; readonly before: string }
 }
 
@@ -26,13 +26,21 @@ export function readTypedCommand(
   const words = dropExec(typed)
   const [shell = '', flag = '', script, ...more] = words
   if (shells.test(basename(shell)) && /^-[a-z]*c$/.test(flag) && script !== undefined) {
-    if (more.length > 0) return { words }
-    const inner = readScript(script, [shell, flag], variables)
-    // A login shell says where programs are.
-    if (inner.shell !== undefined || !/[li]/.test(flag)) return inner
-    return { ...inner, shell: { words: [shell, flag], before: '' } }
+    return more.length > 0 ? { words } : readScript(script, [shell, flag], variables)
   }
   return { words: words.map((word) => expandPort(word)) }
+}
+
+/** @throws ShellError for a script with a port of its own, which no trial can have for itself */
+function checkPort(script: string, why: string): void {
+  const fixed = /(?:[:=]|-b ?|-p ?|port[ =])["']?(\d{2,5})\b(?![.:])/i.exec(script)?.[1]
+  if (fixed === undefined || /\$\{?PORT\b|\$\{port\}/.test(script)) return
+  throw new ShellError(
+    `the command has ${why}, which is left to a shell, and the port ${fixed}, which trials cannot share`,
+    why === 'a redirection'
+      ? 'leave the redirection out: what it prints is kept with its trial'
+      : `write ${'${port}'} in place of ${fixed}, or the server's own command alone`,
+  )
 }
 
 /** In a word that no shell was to read. */
@@ -65,6 +73,7 @@ function readScript(
       words: dropExec(words).map(expandPort),
       shell: { words: shell, before: asTemplate(script.slice(0, lastAt).trim()) },
     }
+  checkPort(script, needsShell ?? `'${operators[0] ?? words[0]}'`)
   return { words: [...shell, asTemplate(script)] }
 }
 
@@ -102,7 +111,4 @@ export const writeCommand = (
 ): readonly string[] =>
   shell === undefined
     ? words
-    : [
-        ...shell.words,
-        `${shell.before}${shell.before === '' ? '' : ' '}exec ${words.map(quoteWord).join(' ')}`,
-      ]
+    : [...shell.words, `${shell.before} exec ${words.map(quoteWord).join(' ')}`]

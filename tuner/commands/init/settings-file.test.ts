@@ -7,7 +7,7 @@ import { commandPlan } from './plan.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-settings-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
-const planOf = (command: string) => commandPlan(command.split(' '), folder)
+const planOf = (command: string) => commandPlan({ words: command.split(' ') }, folder)
 const fileOf = (plan: ReturnType<typeof planOf>, name: string) =>
   (plan.predictor.files as Record<string, string>)[name]!
 
