@@ -28,6 +28,7 @@ describe('one simple command is split as a shell would', () => {
     ['prog A=1', ['prog', 'A=1']],
     ["sh -c 'a | b'", ['sh', '-c', 'a | b']],
     ['a;', ['a']],
+    ['gunicorn app:create(1)', ['gunicorn', 'app:create(1)']],
   ])('%s', (text, words) => {
     expect(split(text)).toEqual(words)
   })

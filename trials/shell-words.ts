@@ -91,7 +91,8 @@ export function parseShell(text: string, expand: Expand): ShellLine {
     } else if (/\s/.test(letter)) endWord()
     else {
       if (letter === '`') needsShell ??= 'a substitution'
-      if (/[()]/.test(letter)) needsShell ??= 'a group'
+      // In a word they begin no group: app:create().
+      if (/[()]/.test(letter) && word === undefined) needsShell ??= 'a group'
       word = (word ?? '') + letter
     }
   }

@@ -56,6 +56,7 @@ describe('a command as it is typed, and as trials start it', () => {
     ['python app.py -p8000', 'python app.py -p ${port}'],
     ['python app.py -p 8000', 'python app.py -p ${port}'],
     ['python app.py --port $PORT', 'python app.py --port ${port}'],
+    ['./server $HOST:$PORT', './server ${host}:${port}'],
     ['./server $MODEL --port 8000', './server bert --port ${port}'],
     ['./server ${WORKERS:-2} --port 8000', './server 2 --port ${port}'],
     ['N=3 ./server $N --port 8000', 'env N=3 ./server 3 --port ${port}'],

@@ -87,6 +87,7 @@ function expandFrom(
     const said = new RegExp(`(?:^|\\s)${name}=([^\\s;&|'"]*)`).exec(script)?.[1]
     const value = said ?? variables[name] ?? fallback
     if (value !== undefined && !isPlaceholder(name)) return value
+    if (name === 'HOST') return '${host}'
     if (text.startsWith('${')) return text
     throw new ShellError(
       `the command uses $${name}, which is not set here`,

@@ -239,7 +239,8 @@ function formOf(texts: readonly string[]): FormFields {
   for (const text of texts) {
     const at = text.indexOf('=')
     if (at < 1) throw new PayloadError(`'${text}' is not name=value`, 'for example file=@clip.wav')
-    ;(fields[text.slice(0, at)] ??= []).push(text.slice(at + 1))
+    const name = text.slice(0, at)
+    fields[name] = [...(fields[name] ?? []), text.slice(at + 1)]
   }
   return fields
 }
