@@ -14,7 +14,7 @@ export class ShellError extends Error {
 }
 
 /** `$NAME`, `${NAME}` or `${NAME:-fallback}`. */
-export interface ShellReference {
+interface ShellReference {
   readonly name: string
   readonly fallback?: string
   /** As it is written. */
@@ -24,7 +24,7 @@ export interface ShellReference {
 /** What stands in place of a reference. */
 export type Expand = (reference: ShellReference) => string
 
-export interface ShellLine {
+interface ShellLine {
   /** One after another: `cd app && serve` are two. */
   readonly commands: readonly (readonly string[])[]
   /** Between them: &&, ||, ;, |, & and line ends as ;. */

@@ -11,7 +11,7 @@ import { typeOfFile } from './file-types.ts'
 /** Values by field name; a list for a field that is sent several times. */
 export type FormFields = Readonly<Record<string, string | readonly string[]>>
 
-export interface FormField {
+interface FormField {
   /** `value`: a template. `upload`: a file with a name. `text`: a value that stands in a file. */
   readonly kind: 'value' | 'upload' | 'text'
   /** The template, or the path of the file. */
