@@ -53,9 +53,11 @@ export async function openKubernetes(
   experimentId: string,
 ): Promise<KubernetesBackend> {
   const template = podTemplateOf(experiment)
-  const { kubernetes = {}, load } = experiment
+  const { kubernetes = {}, load, predictor } = experiment
+  const form = predictor.kind === 'command' ? predictor.form : undefined
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
-  const files = loadFrom === 'cluster' ? await payloadMap(experimentId, load.payload) : undefined
+  const files =
+    loadFrom === 'cluster' ? await payloadMap(experimentId, load.payload, form) : undefined
   const api = await connect(kubernetes.namespace)
   const { space, notices, ...gpus } = await fitToCluster(api, experiment)
   const usageSource = await usageSourceOf(api)

@@ -7,6 +7,7 @@ import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { readBytes } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import { type FormFields, listFields, parseField } from '../../../profiler/protocols/form-fields.ts'
 import { LaunchError } from '../../types.ts'
 import { type Json, labelsOf, type Owner, ownerName, ownerReferences } from './manifests.ts'
 
@@ -26,14 +27,23 @@ export interface PayloadMap {
 
 /**
  * @returns undefined for a payload without files
- * @throws LaunchError for files that cannot be read or are too large together, and for what prompts
- * are made from, which is larger as a rule
+ * @throws LaunchError for files that cannot be read or are too large together, for what prompts are
+ * made from, which is larger as a rule, and for files of a form
  */
 export async function payloadMap(
   experimentId: string,
   payload: PayloadSource,
+  form: FormFields = {},
 ): Promise<PayloadMap | undefined> {
   const hint = 'or say kubernetes: {loadFrom: port-forward}, which sends them from here'
+  for (const [name, text] of listFields(form)) {
+    const { kind, content } = parseField(text)
+    if (kind !== 'value')
+      throw new LaunchError(
+        `a load generator in the cluster does not get ${content}, which the form's field ${name} sends`,
+        `fill the field in, as with {{image}}, ${hint}`,
+      )
+  }
   if (payload.kind === 'generated') {
     const { file, tokenizer } = payload.prompts ?? {}
     const read = file ?? tokenizer
