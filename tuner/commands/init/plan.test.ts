@@ -90,6 +90,24 @@ describe('a server of the table', () => {
     ).toThrow('models holds 2 models: which one is tuned?')
   })
 
+  test('a command as a shell takes it: its folder, its variables, its port', () => {
+    const target = targetOf(
+      ["cd app && A=1 exec gunicorn -b 0.0.0.0:8000 'main:make(1)' --bind :8001"],
+      () => false,
+    )
+    if (target.kind !== 'command') throw new Error(target.kind)
+    expect(commandPlan(target, folder).predictor).toMatchObject({
+      command: [
+        ...['env', 'A=1', 'gunicorn', '-b', '${host}:${port}', 'main:make(1)'],
+        ...['--workers', '${workers}', '--threads', '${threads}'],
+      ],
+      cwd: 'app',
+    })
+    expect(() => targetOf(['gunicorn -b :8000 main:app &'], () => false)).toThrow(
+      'in the background',
+    )
+  })
+
   test('docs/servers.md has the table as it is (npm run docs)', () => {
     expect(readFileSync(new URL('../../../docs/servers.md', import.meta.url), 'utf8')).toContain(
       ownServersReference(),
