@@ -11,15 +11,18 @@ import {
 import { failuresOf, Session } from './capacity/session.ts'
 import { playSweep, type SweepLoad, sweepVerdict } from './load-sweep.ts'
 import type { PayloadSource } from './payload-source.ts'
+import { ProtocolError } from './profiler-errors.ts'
+import { usualFirstAnswerMs } from './protocols/http.ts'
 import { detectProtocol, protocolFor } from './protocols/index.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
+import { NeverReadyError, untilAnswering } from './protocols/until-serving.ts'
 import { failsTooOften, keeps, sloLimit, sloName, sloText, sloValue } from './slo.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
 import { quantileInterval, quantileOfSorted } from './statistics/percentile.ts'
-import type { Arrivals, LoadPoint, LoadRun, Measurement, Phase, Slo } from './types.ts'
+import type { Arrivals, LoadPoint, LoadRun, Measurement, OnReason, Phase, Slo } from './types.ts'
 
 export interface ProfileOptions extends ProtocolOptions {
   readonly url: string
@@ -39,6 +42,8 @@ export interface ProfileOptions extends ProtocolOptions {
   readonly seed?: number
   readonly signal: AbortSignal
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
+  /** Receives why the server is not ready yet, while it is waited for. */
+  readonly onReason?: OnReason
 }
 
 export interface PercentileRow {
@@ -116,9 +121,25 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     seed = 1,
     durationS = 10,
     arrivals = { kind: 'poisson' },
+    onReason,
   } = options
-  const protocol = options.protocol ?? (await detectProtocol(url, model, options, signal))
-  const target = await protocolFor(protocol, options).prepare(url, model, options.payload, signal)
+  const protocol = options.protocol ?? (await detectProtocol(url, model, options, signal, onReason))
+  const target = await untilAnswering(
+    {
+      protocol: protocolFor(protocol, options),
+      url,
+      model,
+      payload: options.payload,
+      runsAlready: true,
+      onReason,
+    },
+    options.firstAnswerMs ?? usualFirstAnswerMs,
+    signal,
+  ).catch((error: unknown) => {
+    if (error instanceof NeverReadyError)
+      throw new ProtocolError(protocol, error.message, 'it is still loading', 'not-ready')
+    throw error
+  })
   const generator = generatorFor(target, undefined)
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
   const about = { url, model, protocol, slo }

@@ -9,7 +9,7 @@ export class ProtocolError extends Error {
      * The server speaks another protocol, or listens on another port than it was given, or wants to
      * know who asks, or knows no such path or model, or it understood the request and refuses what
      * is in it, or its certificate is not trusted, or it leaves the first request without an
-     * answer, or requests that come together get other answers than alone.
+     * answer, or requests that come together get other answers than alone, or it is still loading.
      */
     readonly why?:
       | 'other-protocol'
@@ -19,7 +19,8 @@ export class ProtocolError extends Error {
       | 'refused'
       | 'untrusted'
       | 'answers-differ'
-      | 'no-answer',
+      | 'no-answer'
+      | 'not-ready',
   ) {
     super(message)
     this.name = 'ProtocolError'

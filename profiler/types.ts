@@ -467,15 +467,19 @@ export interface Measurement extends Omit<Capacity, 'known'> {
   readonly caveats: readonly string[]
 }
 
+/** Receives why a server is not ready yet, in its own words. */
+export type OnReason = (reason: string) => void
+
 /** Everything protocol-specific: readiness, metadata, bodies, good answers. */
 export interface Protocol {
   /** As protocols/protocol-table.ts has it. */
   readonly name: string
   /**
-   * Resolves true when the health endpoint says ready. Never throws for a server that is not up
+   * Resolves true when the health endpoint says that it can answer; `onReason` receives what it
+   * says when it cannot. Never throws for a server that is not up
    * yet; a ProtocolError for an untrusted certificate, and for one without the HTTP/2 asked for.
    */
-  ready(url: string, model: string, signal: AbortSignal): Promise<boolean>
+  ready(url: string, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
   /**
    * Reads metadata, makes a payload pool, sends one request and checks the answer. Throws
    * ProtocolError naming what was wrong, with the server's own message.
@@ -496,6 +500,15 @@ export interface Protocol {
    * wants to know who asks, or does not know the path.
    */
   whyNever?(
+    url: string,
+    model: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly what: string; readonly hint: string } | undefined>
+  /**
+   * What to say when the server lists its models and this one is none of them; undefined where it
+   * lists none.
+   */
+  whyNoModel?(
     url: string,
     model: string,
     signal: AbortSignal,

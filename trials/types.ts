@@ -176,8 +176,11 @@ export interface PredictorDeath {
   readonly outOfMemory: boolean
 }
 
-/** @param what it waits for, in words */
-export type OnWaiting = (what: string) => void
+/**
+ * @param what it waits for, in words
+ * @param how 'loading': for its own server, whose words these are: nobody else may run meanwhile
+ */
+export type OnWaiting = (what: string, how?: 'loading') => void
 
 export interface Launcher {
   readonly name: string
@@ -185,8 +188,8 @@ export interface Launcher {
    * Starts a predictor with a configuration and waits until it serves.
    * Rejects with InfeasibleError (the configuration cannot serve), LaunchError (our fault or the
    * machine's: retry), or the signal's reason. Leaves nothing behind when it rejects.
-   * @param onWaiting told when it waits for something that no trial holds, such as a node that a
-   * cluster is adding: others may run meanwhile
+   * @param onWaiting receives what it waits for: something that no trial holds, such as a node that
+   * a cluster is adding, so that others may run meanwhile, or its own server that is loading
    */
   launch(
     configuration: Configuration,

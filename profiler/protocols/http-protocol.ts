@@ -11,9 +11,10 @@ import {
 } from '../server-address.ts'
 import type { Answered, Protocol, RequestBody, Target } from '../types.ts'
 import { valuesOf } from './golden-answers.ts'
-import { answersOk, firstAnswer, postOnce, statusOf } from './http.ts'
+import { deniesReadiness, firstAnswer, postOnce, readinessAt } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
+import { notReadyReason } from './not-ready.ts'
 import { bodiesFromFile } from './payload-pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { excerpt, noJsonHint } from './refusals.ts'
@@ -21,8 +22,10 @@ import { excerpt, noJsonHint } from './refusals.ts'
 /** What one protocol adds to the HTTP that all share. */
 export interface Dialect {
   readonly name: string
-  /** All must answer 200. */
+  /** All must answer 200, with a body that does not say otherwise. */
   readyPaths(model: string): readonly string[]
+  /** Those that not every server has: only one that says "not ready" is believed. */
+  readyPathsOfSome?(model: string): readonly string[]
   /**
    * Another sign that it is ready, where no health path was given. @param call URL of the inference
    * call
@@ -84,19 +87,24 @@ export function httpProtocol(
   const { name } = dialect
   return {
     name,
-    async ready(url, model, signal) {
+    async ready(url, model, signal, onReason) {
       const { at, call } = placed(dialect, options, url, model)
-      const paths =
-        options.healthPath === undefined ? dialect.readyPaths(model) : [options.healthPath]
-      for (const path of paths) {
-        if (await answersOk(name, at(path), options, signal)) continue
-        if (options.healthPath !== undefined || dialect.readyToo === undefined) return false
+      const look = (path: string) => readinessAt(name, at(path), options, signal, onReason)
+      if (options.healthPath !== undefined) return (await look(options.healthPath)).ok
+      for (const path of dialect.readyPaths(model)) {
+        const { ok, status, loading } = await look(path)
+        if (ok) continue
         // One that says that it is not ready yet has the path. Where nobody listened yet it is
         // asked again once the call has answered.
-        const status = await statusOf(at(path), options, signal)
-        if (status === 503 || !(await dialect.readyToo(at(call), signal))) return false
-        return status !== undefined || (await statusOf(at(path), options, signal)) !== 503
+        if (loading || dialect.readyToo === undefined) return false
+        if (!(await dialect.readyToo(at(call), signal))) return false
+        if (status !== undefined) continue
+        const again = await look(path)
+        if (again.loading || (again.status === undefined && (await look(path)).loading))
+          return false
       }
+      for (const path of dialect.readyPathsOfSome?.(model) ?? [])
+        if (await deniesReadiness(at(path), options, signal, onReason)) return false
       return true
     },
     answers: {
@@ -149,6 +157,7 @@ export function httpProtocol(
           name,
           `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}${text.trim() === '' ? '' : `: ${excerpt(text)}`}`,
           noJsonHint(text),
+          notReadyReason(text) === undefined ? undefined : 'not-ready',
         )
       await checkTogether(
         dialect,

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, errors, request } from 'undici'
 import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '../bounded-reader.ts'
 import { decoded } from '../generator/content-encoding.ts'
@@ -7,7 +8,8 @@ import { tlsChecks, trustHint } from '../generator/tls.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
 import type { TlsOptions } from '../tls-options.ts'
-import type { RequestBody } from '../types.ts'
+import type { OnReason, RequestBody } from '../types.ts'
+import { notReadyReason } from './not-ready.ts'
 import { excerpt, pathHint, refusal } from './refusals.ts'
 
 /** How a server is asked: as the load will be sent. */
@@ -35,24 +37,66 @@ const lasting = (error: unknown): boolean =>
   (error instanceof Error &&
     /certificate|self.signed|PEM|wrong version number/i.test(error.message))
 
+/** What a path answers that says whether a server is ready. */
+interface Readiness {
+  /** 200, with a body that does not deny it. */
+  readonly ok: boolean
+  /** Undefined where it is not up. */
+  readonly status?: number
+  /** The body says that it is not ready, or the status does: 503. */
+  readonly loading: boolean
+}
+
 /**
- * True when a GET answers 200; false for anything else, a server that is not up included. Throws a
- * ProtocolError for one that will never be reached so, and the signal's reason.
+ * What a GET of a readiness path answers. Throws a ProtocolError for a server that will never be
+ * reached so, and the signal's reason.
+ * @param onReason receives the answer in words where it is not ready
  */
-export async function answersOk(
+export async function readinessAt(
   protocol: string,
   url: string,
   asking: Asking,
   signal: AbortSignal,
-): Promise<boolean> {
+  onReason?: OnReason,
+): Promise<Readiness> {
   try {
-    return (await asked(url, asking, signal)) === 200
+    const { status, text } = await asked(url, asking, signal)
+    const reason = notReadyReason(text)
+    const ok = status === 200 && reason === undefined
+    if (!ok) onReason?.(`${url} answers ${status}: ${excerpt(reason ?? text)}`)
+    return { ok, status, loading: status === 503 || reason !== undefined }
   } catch (error) {
     signal.throwIfAborted()
     if (lasting(error)) throw unreachable(protocol, url, error)
-    return false // It is not up yet, which is an answer.
+    return { ok: false, loading: false } // It is not up yet, which is an answer.
   }
 }
+
+/**
+ * Whether a path that not every server has says that it is not ready: by 503, by its words, or as
+ * Triton does, by 400 without any.
+ */
+export async function deniesReadiness(
+  url: string,
+  asking: Asking,
+  signal: AbortSignal,
+  onReason?: OnReason,
+): Promise<boolean> {
+  try {
+    const { status, text } = await asked(url, asking, signal)
+    const reason = notReadyReason(text)
+    const denies = status === 503 || reason !== undefined || (status === 400 && text === '')
+    if (denies) onReason?.(`${url} answers ${status}: ${excerpt(reason ?? text)}`)
+    return denies
+  } catch {
+    signal.throwIfAborted()
+    return false
+  }
+}
+
+/** As `readinessAt`: whether it says that it is ready. */
+export const answersOk = async (...at: Parameters<typeof readinessAt>): Promise<boolean> =>
+  (await readinessAt(...at)).ok
 
 /**
  * What a GET answers; undefined for a server that is not up. Rejects only when the signal aborts.
@@ -63,22 +107,20 @@ export async function statusOf(
   signal: AbortSignal,
 ): Promise<number | undefined> {
   try {
-    return await asked(url, asking, signal)
+    return (await asked(url, asking, signal)).status
   } catch {
     signal.throwIfAborted()
     return undefined // It is not up yet.
   }
 }
 
-const asked = async (url: string, asking: Asking, signal: AbortSignal): Promise<number> =>
-  (
-    await ask(
-      url,
-      asking,
-      { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs, unread: true },
-      signal,
-    )
-  ).status
+const asked = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
+  ask(
+    url,
+    asking,
+    { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs, beginning: true },
+    signal,
+  )
 
 export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
   ask(
@@ -244,8 +286,32 @@ interface Question {
   readonly body?: Uint8Array
   /** To the answer's headers; its end may come that much later. */
   readonly timeoutMs: number
-  /** Its status says all: what follows is not read. */
-  readonly unread?: boolean
+  /** Its status and first words say all: what follows is not read. */
+  readonly beginning?: boolean
+}
+
+/** Of an answer whose beginning is read. */
+const beginningBytes = 4096
+const beginningMs = 500
+
+/** What comes of a body within the limits; one that breaks off is what came of it. */
+async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = []
+  const read = async () => {
+    let bytes = 0
+    for await (const chunk of body) {
+      chunks.push(chunk)
+      bytes += chunk.length
+      if (bytes >= beginningBytes) return
+    }
+  }
+  const late = new AbortController()
+  await Promise.race([
+    read().catch(() => undefined),
+    sleep(beginningMs, undefined, { signal: late.signal }).catch(() => undefined),
+  ])
+  late.abort()
+  return Buffer.concat(chunks).toString()
 }
 
 /** One request on a connection of its own. Rejects with what broke it. */
@@ -256,7 +322,7 @@ async function ask(
   signal: AbortSignal,
 ): Promise<Answer> {
   if (http2) return askHttp2(url, tls, question, signal)
-  const { timeoutMs, unread, ...rest } = question
+  const { timeoutMs, beginning, ...rest } = question
   const address = addressOf(url)
   const { socketPath } = address
   const dispatcher = new Agent({
@@ -275,7 +341,9 @@ async function ask(
     body.on('error', () => {})
     return {
       status: statusCode,
-      text: unread ? '' : await readAnswer(decoded(body, headers['content-encoding']?.toString())),
+      text: await (beginning ? beginningOf : readAnswer)(
+        decoded(body, headers['content-encoding']?.toString()),
+      ),
       location: headers.location?.toString(),
       server: headers.server?.toString(),
       contentType: headers['content-type']?.toString(),
@@ -296,19 +364,22 @@ async function askHttp2(
   signal: AbortSignal,
 ): Promise<Answer> {
   signal.throwIfAborted()
-  const { method, headers, body, timeoutMs, unread } = question
+  const { method, headers, body, timeoutMs, beginning } = question
   const address = addressOf(url)
   const connection = new Http2Connection(address.origin, tlsChecks(tls))
   const abort = () => connection.session.destroy()
   signal.addEventListener('abort', abort, { once: true })
   let late: NodeJS.Timeout | undefined
+  let enough: NodeJS.Timeout | undefined
   try {
     const { bytes, encoding, ...answer } = await new Promise<
       Omit<Answer, 'text'> & { bytes: Buffer; encoding?: string }
     >((resolve, reject) => {
       const text: Buffer[] = []
-      const most = answerBytes()
+      const most = beginning ? beginningBytes : answerBytes()
       let read = 0
+      // Ends it with what came of a body whose beginning is read.
+      let stop: (() => void) | undefined
       const asked = {
         headers: { ...headers, ':method': method, ':path': address.path + address.query },
         body,
@@ -317,11 +388,13 @@ async function askHttp2(
         asked,
         (chunk) => {
           read += chunk.length
-          if (read > most) stream.destroy(answerTooLong(most))
-          else text.push(chunk)
+          if (read <= most) text.push(chunk)
+          else if (stop) stop()
+          else stream.destroy(answerTooLong(most))
         },
         (end) => {
-          if ('failure' in end)
+          if ('failure' in end && stop) stop()
+          else if ('failure' in end)
             reject(
               end.error instanceof BoundError ? end.error : new Http2Error(end.failure, end.error),
             )
@@ -345,18 +418,21 @@ async function askHttp2(
         stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
       stream.setTimeout(timeoutMs, tooLate)
       late = setTimeout(tooLate, 2 * timeoutMs)
-      if (unread)
-        stream.once('response', (answer) =>
-          resolve({ status: Number(answer[':status']), bytes: Buffer.alloc(0) }),
-        )
+      if (beginning)
+        stream.once('response', (answer) => {
+          const status = Number(answer[':status'])
+          stop = () => resolve({ status, bytes: Buffer.concat(text) })
+          enough = setTimeout(stop, beginningMs)
+        })
     })
     return {
       ...answer,
-      text: await readAnswer(decoded(Readable.from([bytes]), unread ? undefined : encoding)),
+      text: await (beginning ? beginningOf : readAnswer)(decoded(Readable.from([bytes]), encoding)),
     }
   } finally {
     signal.removeEventListener('abort', abort)
     clearTimeout(late)
+    clearTimeout(enough)
     connection.session.destroy()
   }
 }

@@ -1,12 +1,15 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../payload-source.ts'
-import { PayloadError } from '../profiler-errors.ts'
-import type { AnswerReading, Protocol } from '../types.ts'
-import { someoneListens } from './http.ts'
+import { PayloadError, ProtocolError } from '../profiler-errors.ts'
+import { hrefOf, pathBelow } from '../server-address.ts'
+import type { AnswerReading, OnReason, Protocol } from '../types.ts'
+import { readinessAt, someoneListens, usualFirstAnswerMs } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
-import type { ModelList, ProtocolOptions } from './protocol-module.ts'
-import { type ProtocolName, protocolTable, unrecognised } from './protocol-table.ts'
+import type { ProtocolOptions } from './protocol-module.ts'
+import { type ProtocolName, protocolNames, protocolTable, unrecognised } from './protocol-table.ts'
 import { recognise, whyNotRecognised, withRecognition } from './recognise.ts'
+import { formatSeconds, Reasons } from './until-serving.ts'
 
 /** The client side of a protocol. */
 export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): Protocol {
@@ -70,34 +73,41 @@ function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
     )
 }
 
-/**
- * Models that a server tells of, each once; none where its protocol has no such list. `answerTo`:
- * undefined where a list is not there.
- */
-export async function modelNames(
-  name: ProtocolName,
-  answerTo: (list: ModelList) => Promise<unknown>,
-): Promise<readonly string[]> {
-  for (const list of (await protocolTable[name].load()).modelLists ?? []) {
-    const names = list.names(await answerTo(list))
-    if (names.length > 0) return [...new Set(names)]
-  }
-  return []
-}
+const askAgainMs = 500
 
 /**
- * The protocol that a server answers to; plain JSON where none is recognised. Throws a
- * ProtocolError where nothing listens, and for a gRPC URL where none is recognised.
+ * The protocol that a server answers to; plain JSON where none is recognised. One that says that it
+ * is loading is asked again, as long as its first answer may take. Throws a ProtocolError where
+ * nothing listens, where it is still loading then, and for a gRPC URL where none is recognised.
  */
 export async function detectProtocol(
   url: string,
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
+  onReason?: OnReason,
 ): Promise<ProtocolName> {
   const saysGrpc = /^grpcs?:/.test(url)
   if (!saysGrpc) parseUrl(unrecognised, url)
-  const found = await recognise(url, model, options, signal)
+  const timeoutMs = options.firstAnswerMs ?? usualFirstAnswerMs
+  const startedMs = performance.now()
+  const reasons = new Reasons(onReason)
+  let found = await recognise(url, model, options, signal)
+  while (
+    found === undefined &&
+    !saysGrpc &&
+    (await saysLoading(url, model, options, signal, reasons))
+  ) {
+    if (performance.now() - startedMs > timeoutMs)
+      throw new ProtocolError(
+        unrecognised,
+        `${url} is still loading after ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+        undefined,
+        'not-ready',
+      )
+    await sleep(askAgainMs, undefined, { signal })
+    found = await recognise(url, model, options, signal)
+  }
   if (found === undefined && saysGrpc) throw await whyNotRecognised(url, options, signal)
   if (found === undefined)
     await someoneListens(
@@ -107,4 +117,33 @@ export async function detectProtocol(
       AbortSignal.any([signal, AbortSignal.timeout(1000)]),
     )
   return found ?? unrecognised
+}
+
+/** Whether any path that a protocol's readiness has says that it is not ready. */
+async function saysLoading(
+  url: string,
+  model: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+  reasons: Reasons,
+): Promise<boolean> {
+  const address = parseUrl(unrecognised, url)
+  const paths = [
+    options.healthPath,
+    ...protocolNames.map((name) => protocolTable[name].readyPath(model)),
+  ]
+  for (const path of new Set(paths.filter((each) => each !== undefined)))
+    if (
+      (
+        await readinessAt(
+          unrecognised,
+          hrefOf(address, pathBelow(address, path, path)),
+          options,
+          signal,
+          reasons.add,
+        )
+      ).loading
+    )
+      return true
+  return false
 }

@@ -54,6 +54,7 @@ function dialect(options: ProtocolOptions): Dialect {
     name: 'oip-v2',
     expect: () => '"outputs"',
     readyPaths: (model) => ['/v2/health/ready', modelPath(model)],
+    readyPathsOfSome: (model) => [`${modelPath(model)}/ready`],
     inferPath,
     fault: (answer, { model, request, outputs }) => {
       if (!isRecord(answer)) return 'not with an object'

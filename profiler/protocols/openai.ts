@@ -5,7 +5,7 @@ import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, pathBelow } from '../server-address.ts'
 import type { Protocol, RequestBody, Target } from '../types.ts'
 import { promptsWithin } from './fitted-prompts.ts'
-import { answersOk, firstAnswer, getJson, postOnce, statusOf } from './http.ts'
+import { answersOk, firstAnswer, getJson, postOnce, readinessAt } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { jsonLines } from './payload-pool.ts'
 import type { Prompt } from './prompts.ts'
@@ -39,19 +39,15 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const call = callOf(ownPath)
   return {
     name: 'openai',
-    async ready(url, _model, signal) {
+    async ready(url, _model, signal, onReason) {
       const address = parseUrl('openai', url)
       const at = (path: string) => hrefOf(address, pathBelow(address, ownPath, path))
       const { healthPath = '/health' } = options
-      if (await answersOk('openai', at(healthPath), options, signal)) return true
+      const { ok, loading } = await readinessAt('openai', at(healthPath), options, signal, onReason)
       // One that says that it is not ready has the path: llama.cpp and SGLang list their models
       // while they still load.
-      if (
-        options.healthPath !== undefined ||
-        (await statusOf(at(healthPath), options, signal)) === 503
-      )
-        return false
-      return answersOk('openai', at(modelsPath), options, signal)
+      if (ok || loading || options.healthPath !== undefined) return ok
+      return answersOk('openai', at(modelsPath), options, signal, onReason)
     },
     answers: {
       tensors: false,

@@ -35,6 +35,7 @@ function dialect(options: ProtocolOptions): Dialect {
     anyType: true,
     expect: () => expect,
     readyPaths: () => ['/healthz'],
+    readyPathsOfSome: () => ['/readyz'],
     // It has the path, and takes no GET there, or misses a body: many have no other that says so.
     readyToo: async (call, signal) => {
       const status = await statusOf(call, options, signal)

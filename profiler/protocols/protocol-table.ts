@@ -42,7 +42,7 @@ const table = {
     ...tensors,
     title: 'the Open Inference Protocol',
     spokenBy: 'Triton, KServe, TorchServe, MLServer',
-    readyWhen: '`/v2/health/ready` and the model answer 200',
+    readyWhen: '`/v2/health/ready` and the model answer 200, and none says that it is not ready',
     goodAnswer: 'has `outputs`',
     transport: 'http',
     readyPath: () => '/v2/health/ready',
@@ -62,7 +62,8 @@ const table = {
     ...tensors,
     title: 'TensorFlow Serving',
     spokenBy: 'TensorFlow Serving',
-    readyWhen: '`/v1/models/MODEL` answers 200',
+    readyWhen:
+      '`/v1/models/MODEL` answers 200, with a version that is `AVAILABLE` or `ready: true`',
     goodAnswer: 'has `predictions`',
     transport: 'http',
     readyPath: tfservingReadyPath,

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import type { RequestBody } from '../types.ts'
-import { modelNames, protocolFor } from './index.ts'
+import { protocolFor } from './index.ts'
+import { listModels } from './model-list.ts'
 import { protocolNames } from './protocol-table.ts'
 
 type Route = (body: string, response: ServerResponse) => unknown
@@ -238,13 +239,16 @@ describe('payload files', () => {
 })
 
 describe('the models that a server tells of', () => {
+  const lists = { '/v2/repository/index': 'POST', '/v2/models': 'GET', '/v1/models': 'GET' }
   const told = (answers: Record<string, unknown>) => {
     const asked: string[] = []
-    const answerTo = async ({ method, path }: { method: string; path: string }) => {
-      asked.push(`${method} ${path}`)
-      return answers[path]
-    }
-    return { asked, answerTo }
+    for (const [path, method] of Object.entries(lists))
+      routes[`${method} ${path}`] = (_body, response) => {
+        asked.push(`${method} ${path}`)
+        if (!(path in answers)) response.writeHead(404)
+        return answers[path] ?? {}
+      }
+    return asked
   }
 
   test.each<[(typeof protocolNames)[number], Record<string, unknown>, string[]]>([
@@ -274,20 +278,23 @@ describe('the models that a server tells of', () => {
     ],
     ['oip-v2', { '/v2/models': { models: [{ name: 'bert' }, { id: 7 }] } }, ['bert']],
     ['oip-v2', {}, []],
+    ['tfserving', { '/v1/models': { models: ['bert', 'resnet'] } }, ['bert', 'resnet']],
   ])('%s: %o', async (protocol, answers, names) => {
-    expect(await modelNames(protocol, told(answers).answerTo)).toEqual(names)
+    told(answers)
+    expect(await listModels(protocol, url, {}, signal)).toEqual(names)
   })
 
   test('are asked of no server whose protocol has no such list, and no second time once one names any', async () => {
-    const lists = async (protocol: (typeof protocolNames)[number], answers = {}) => {
-      const { asked, answerTo } = told(answers)
-      await modelNames(protocol, answerTo)
+    const asks = async (protocol: (typeof protocolNames)[number], answers = {}) => {
+      const asked = told(answers)
+      await listModels(protocol, url, {}, signal)
       return asked
     }
-    for (const protocol of protocolNames.filter((name) => !['openai', 'oip-v2'].includes(name)))
-      expect(await lists(protocol)).toEqual([])
-    expect(await lists('oip-v2')).toEqual(['POST /v2/repository/index', 'GET /v2/models'])
-    expect(await lists('oip-v2', { '/v2/repository/index': [{ name: 'm' }] })).toEqual([
+    const withLists = ['openai', 'oip-v2', 'tfserving']
+    for (const protocol of protocolNames.filter((name) => !withLists.includes(name)))
+      expect(await asks(protocol)).toEqual([])
+    expect(await asks('oip-v2')).toEqual(['POST /v2/repository/index', 'GET /v2/models'])
+    expect(await asks('oip-v2', { '/v2/repository/index': [{ name: 'm' }] })).toEqual([
       'POST /v2/repository/index',
     ])
   })

@@ -3,6 +3,7 @@ import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, pathBelow, type ServerAddress, serverAddress } from '../server-address.ts'
 import type { Protocol } from '../types.ts'
 import { get } from './http.ts'
+import { whyNoModel } from './model-list.ts'
 import { otherScheme } from './other-scheme.ts'
 import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
@@ -115,13 +116,14 @@ export function withRecognition(
     looksLike,
     whyNever: async (url, model, signal) =>
       (await whyNever(name, url, model, options, signal)) ?? otherScheme(url, signal),
+    whyNoModel: (url, model, signal) => whyNoModel(name, url, model, options, signal),
     async prepare(url, model, payload, signal) {
       try {
         return await protocol.prepare(url, model, payload, signal)
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error
         // The protocol was understood.
-        if (error.why === 'refused') throw error
+        if (error.why === 'refused' || error.why === 'not-ready') throw error
         const other = await looksLike(url, model, signal)
         throw other === undefined
           ? error

@@ -5,6 +5,7 @@ import { jsonFrom } from '../bounded-reader.ts'
 import { isRecord } from '../plain-record.ts'
 import { plainText } from '../plain-text.ts'
 import { ProtocolError } from '../profiler-errors.ts'
+import { notReadyReason } from './not-ready.ts'
 
 interface Refused {
   readonly status: number
@@ -13,6 +14,8 @@ interface Refused {
 
 /** Statuses by which a server that knows the call refuses what is in it. */
 const requestRefused: ReadonlySet<number> = new Set([400, 413, 415, 422])
+/** Of a server that is still loading, or of a gateway before one. */
+const notUp: ReadonlySet<number> = new Set([502, 503, 504])
 /** TensorFlow Serving's 400 for a path that it does not have (http_rest_api_handler.cc). */
 export const unknownPath = /Malformed request: (GET|POST) /
 
@@ -32,15 +35,18 @@ export function refusal(
   asked = false,
 ): ProtocolError {
   const refused = asked && requestRefused.has(status) && !unknownPath.test(text)
-  const why = refused
-    ? 'refused'
-    : status === 401 || status === 403
-      ? 'denied'
-      : status === 404 || status === 405
-        ? 'unknown-call'
-        : asked && status === 202
-          ? 'other-protocol'
-          : undefined
+  const loading = notUp.has(status) || notReadyReason(text) !== undefined
+  const why = loading
+    ? 'not-ready'
+    : refused
+      ? 'refused'
+      : status === 401 || status === 403
+        ? 'denied'
+        : status === 404 || status === 405
+          ? 'unknown-call'
+          : asked && status === 202
+            ? 'other-protocol'
+            : undefined
   return new ProtocolError(
     protocol,
     `${url} answered ${status}: ${excerpt(said(text))}`,

@@ -1,4 +1,4 @@
-import { isRecord } from '../plain-record.ts'
+import { isRecord, textsIn } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
@@ -12,7 +12,7 @@ import { unknownPath } from './refusals.ts'
 const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
 const inferPath = (model: string) => `${modelPath(model)}:predict`
 
-/** TensorFlow Serving's REST API, requests in row format: one instance an item. */
+/** TensorFlow Serving's REST API, and KServe's v1 after it; requests in row format: one instance an item. */
 export const tfserving: ProtocolModule = {
   create: (options) => httpProtocol(dialect(options), options),
   callPath: inferPath,
@@ -23,6 +23,14 @@ export const tfserving: ProtocolModule = {
         (isRecord(json) && 'model_version_status' in json) ||
         unknownPath.test(text) ||
         /Servable not found|Could not find any versions of model/.test(text),
+    },
+  ],
+  // KServe's alone: TensorFlow Serving has no list.
+  modelLists: [
+    {
+      method: 'GET',
+      path: '/v1/models',
+      names: (answer) => textsIn(isRecord(answer) ? answer.models : undefined),
     },
   ],
 }

@@ -4,6 +4,7 @@
  */
 import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
 import { get, redirectHint } from './http.ts'
+import { whyNoModel } from './model-list.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable } from './protocol-table.ts'
 import { headerHint } from './refusals.ts'
@@ -41,12 +42,15 @@ export async function whyNever(
       }
     const what = `${at(path)} answers ${answer.status}`
     if (answer.status === 401 || answer.status === 403) return { what, hint: headerHint }
+    if (answer.status === 200 || answer.status === 400)
+      return whyNoModel(name, url, model, options, signal)
     if (answer.status !== 404 && answer.status !== 405) return undefined
     const madeUp = await answerTo(madeUpPath)
     const isUnknown = (given: typeof answer) =>
       given.status === madeUp.status && given.text === madeUp.text
     // A router that waits for its applications says so to everyone (Ray Serve).
-    if (!isUnknown(answer) || /routes/i.test(answer.text)) return undefined
+    if (/routes/i.test(answer.text)) return undefined
+    if (!isUnknown(answer)) return whyNoModel(name, url, model, options, signal)
     if (needsPath && isUnknown(await answerTo(callPath)))
       return {
         what: `${what}, and so does ${at(callPath)}, as to any path that it does not know`,

@@ -1,8 +1,10 @@
 /** A predictor's end before it served, as the errors that the loop understands. */
+
+import type { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
 import { type Finality, InfeasibleError, type InfeasibleReason, LaunchError } from '../types.ts'
 import { type Cause, saysPortTaken } from './diagnosis.ts'
 import type { PredictorLog } from './local/log.ts'
-import { finalityOf, type NeverReadyError } from './readiness.ts'
+import { finalityOf } from './readiness.ts'
 
 /** The port was another server's: the next one is tried. */
 export class PortTakenError extends Error {}

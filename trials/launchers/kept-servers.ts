@@ -3,6 +3,8 @@
  * they are changed there, and its start is not paid again. Anything else that changes (arguments,
  * environment, a real GPU) starts another one.
  */
+
+import { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
 import type { Target } from '../../profiler/types.ts'
 import { configurationKeyWithout } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -10,11 +12,11 @@ import {
   InfeasibleError,
   LaunchError,
   type Launcher,
+  type OnWaiting,
   type Predictor,
   type PredictorDeath,
   type Usage,
 } from '../types.ts'
-import { NeverReadyError } from './readiness.ts'
 
 /** A server that runs. */
 export interface KeptServer<Known> {
@@ -75,10 +77,11 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     configuration: Configuration,
     trialNumber: number,
     signal: AbortSignal,
+    onWaiting: OnWaiting | undefined,
   ): Promise<Kept> => {
     // Those that wait hold cores and memory that the new one may need.
     await stopIdle()
-    const predictor = await inner.launch(configuration, trialNumber, signal)
+    const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
     try {
       if (predictor.target.kind !== 'http')
         throw new LaunchError('a server that is kept is tuned over HTTP', 'use another protocol')
@@ -112,14 +115,14 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
       await stopIdle()
       await inner.close?.()
     },
-    launch: async (configuration, trialNumber, signal) => {
+    launch: async (configuration, trialNumber, signal, onWaiting) => {
       signal.throwIfAborted()
       const key = configurationKeyWithout(configuration, changing.names)
       const at = idle.findIndex((server) => server.key === key)
       const kept = at >= 0
       const server = kept
         ? idle.splice(at, 1)[0]!
-        : await start(key, configuration, trialNumber, signal)
+        : await start(key, configuration, trialNumber, signal, onWaiting)
       const startedMs = performance.now()
       try {
         const { target, isolation, realisedBatch } = await changing.change(

@@ -3,7 +3,8 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
-import { finalityOf, untilServing } from './readiness.ts'
+import { untilServing } from '../../profiler/protocols/until-serving.ts'
+import { finalityOf } from './readiness.ts'
 
 const { signal } = new AbortController()
 const stops: (() => void)[] = []

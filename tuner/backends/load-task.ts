@@ -15,7 +15,7 @@ import {
   type Target,
 } from '../../profiler/index.ts'
 import { AnswerCheck, type AnswerSpec } from '../../profiler/protocols/answer-check.ts'
-import { untilServing } from '../../trials/launchers/readiness.ts'
+import { untilServing } from '../../profiler/protocols/until-serving.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { type Finality, LaunchError } from '../../trials/types.ts'
 import { doWork, type LoadWork } from './load-work.ts'

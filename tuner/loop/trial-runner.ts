@@ -167,7 +167,7 @@ export async function runTrial(
     if (refusal !== undefined && request.attempt >= deathsThatCondemn) {
       return infeasible(
         'requests-fail',
-        `in ${request.attempt} trials: ${refusal}`,
+        `in ${request.attempt} trials: ${refusal}${lastLogLines(predictor)}`,
         predictor?.logPath,
       )
     }
@@ -233,6 +233,11 @@ function describeFailure(error: unknown, predictor: Predictor | undefined): stri
     error instanceof Error && 'hint' in error && typeof error.hint === 'string'
       ? ` (${error.hint})`
       : ''
+  return shown(`${message}${hint}${lastLogLines(predictor)}`)
+}
+
+/** For the end of a message; '' where the server printed nothing. */
+function lastLogLines(predictor: Predictor | undefined): string {
   const tail = predictor?.logTail().trim().split('\n').slice(-3).join(' | ')
-  return shown(`${message}${hint}${tail ? `; last log lines: ${tail}` : ''}`)
+  return tail ? `; last log lines: ${tail}` : ''
 }

@@ -3,6 +3,8 @@ import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../gener
 import { trustHint } from '../../generator/tls.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import type { TlsOptions } from '../../tls-options.ts'
+import type { OnReason } from '../../types.ts'
+import { notReadyReason } from '../not-ready.ts'
 import { headerHint } from '../refusals.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
@@ -102,11 +104,13 @@ export function asProtocolError(
     protocol,
     `${url} ${path} answered ${grpcStatus(code)}: ${details || '(no message)'}`,
     hintFor(code, details),
-    code === status.INVALID_ARGUMENT || tooLarge({ code, details })
-      ? 'refused'
-      : denied(code)
-        ? 'denied'
-        : undefined,
+    isLoading(code, details)
+      ? 'not-ready'
+      : code === status.INVALID_ARGUMENT || tooLarge({ code, details })
+        ? 'refused'
+        : denied(code)
+          ? 'denied'
+          : undefined,
   )
 }
 
@@ -114,16 +118,23 @@ export function asProtocolError(
  * False for a server that is not up yet, which is an answer. Throws what no waiting mends, and the
  * signal's reason.
  */
-export function notUpYet(error: unknown, signal: AbortSignal): false {
+export function notUpYet(error: unknown, signal: AbortSignal, onReason?: OnReason): false {
   signal.throwIfAborted()
-  if (error instanceof ProtocolError && error.why !== 'untrusted') return false
-  throw error
+  if (!(error instanceof ProtocolError) || error.why === 'untrusted') throw error
+  if (error.why !== undefined || !/cannot be reached/.test(error.message)) onReason?.(error.message)
+  return false
 }
 
 /** The server's limit on messages, in grpc-core's words and others'. */
 const tooLarge = ({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean =>
   code === status.RESOURCE_EXHAUSTED &&
   /larger than (the )?max|message.*(too large|exceeds)|max.*message/i.test(details)
+
+/** What grpc-js says of an answer that is none over gRPC; a gateway's 502 to 504 is one of HTTP. */
+const noGrpc = /protocol error|parse error|Received HTTP\/1|HTTP status code(?!:? 50[234])/i
+
+const isLoading = (code: number, details: string): boolean =>
+  (code === status.UNAVAILABLE && !noGrpc.test(details)) || notReadyReason(details) !== undefined
 
 const denied = (code: number): boolean =>
   code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED
@@ -136,7 +147,6 @@ function hintFor(code: number, details: string): string | undefined {
   if (code === status.NOT_FOUND) return 'check the model name'
   if (code === status.INVALID_ARGUMENT) return 'does the payload fit the model?'
   if (denied(code)) return headerHint
-  if (/protocol error|parse error|Received HTTP\/1|HTTP status code/i.test(details))
-    return 'it does not speak gRPC: is this its REST port?'
+  if (noGrpc.test(details)) return 'it does not speak gRPC: is this its REST port?'
   return undefined
 }

@@ -63,7 +63,8 @@ message Any { string type_url = 1; bytes value = 2; }
 message GetModelMetadataRequest { ModelSpec model_spec = 1; repeated string metadata_field = 2; }
 message GetModelMetadataResponse { ModelSpec model_spec = 1; map<string, Any> metadata = 2; }
 message GetModelStatusRequest { ModelSpec model_spec = 1; }
-message ModelVersionStatus { int64 version = 1; int32 state = 2; }
+message StatusProto { int32 error_code = 1; string error_message = 2; }
+message ModelVersionStatus { int64 version = 1; int32 state = 2; StatusProto status = 3; }
 message GetModelStatusResponse { repeated ModelVersionStatus model_version_status = 1; }
 `
 

@@ -366,9 +366,13 @@ describe('TensorFlow Serving over gRPC, against messages made by hand', () => {
 
   test('a model that still loads is not ready', async () => {
     const url = await serve({
-      '/tensorflow.serving.ModelService/GetModelStatus': () => wire([1, wire([1, 1], [2, 20])]),
+      '/tensorflow.serving.ModelService/GetModelStatus': () =>
+        wire([1, wire([1, 1], [2, 20], [3, wire([2, 'on its way'])])]),
     })
-    expect(await protocolFor('tfserving-grpc').ready(url, 'm', signal)).toBe(false)
+    const reasons: string[] = []
+    const onReason = (reason: string) => reasons.push(reason)
+    expect(await protocolFor('tfserving-grpc').ready(url, 'm', signal, onReason)).toBe(false)
+    expect(reasons).toEqual([expect.stringMatching(/version 1 is LOADING \(on its way\)/)])
   })
 })
 

@@ -31,16 +31,20 @@ const dialect: GrpcDialect = {
   name: 'grpc-v2',
   path: infer.path,
   forms: ['raw', 'typed'],
-  async ready(to, model, signal) {
+  async ready(to, model, signal, onReason) {
     try {
-      const server = await call(to, method('ServerReady'), {}, probeTimeoutMs, signal)
-      return (
-        server.ready === true &&
-        (await call(to, method('ModelReady'), { name: model }, probeTimeoutMs, signal)).ready ===
-          true
-      )
+      for (const [name, request] of [
+        ['ServerReady', {}],
+        ['ModelReady', { name: model }],
+      ] as const) {
+        const { ready } = await call(to, method(name), request, probeTimeoutMs, signal)
+        if (ready === true) continue
+        onReason?.(`${to.url}${method(name).path} answers ready: false`)
+        return false
+      }
+      return true
     } catch (error) {
-      return notUpYet(error, signal)
+      return notUpYet(error, signal, onReason)
     }
   },
   async messages(to, model, payload, form, signal) {

@@ -2,7 +2,7 @@ import { answersHeld } from '../../bounded-reader.ts'
 import type { ItemSource, PayloadSource } from '../../payload-source.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import { namesSocket, pathlessHint, serverAddress } from '../../server-address.ts'
-import type { Answered, Protocol, RequestBody, Target } from '../../types.ts'
+import type { Answered, OnReason, Protocol, RequestBody, Target } from '../../types.ts'
 import { valuesOf } from '../golden-answers.ts'
 import { usualFirstAnswerMs } from '../http.ts'
 import { type AnsweredTensor, type DeclaredTensor, tensorsByName } from '../meaning.ts'
@@ -19,7 +19,7 @@ export interface GrpcDialect {
   readonly name: string
   /** Path of the inference call: /package.Service/Method. */
   readonly path: string
-  ready(to: GrpcEndpoint, model: string, signal: AbortSignal): Promise<boolean>
+  ready(to: GrpcEndpoint, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
   /**
    * Request messages: made from what the server says of the model, or from bodies as its REST twin
    * takes them.
@@ -81,9 +81,11 @@ export function grpcProtocol(
   })
   return {
     name,
-    async ready(url, model, signal) {
+    async ready(url, model, signal, onReason) {
       const to = endpoint(url)
-      return (await healthy(to, signal)) && (await dialect.ready(to, model, signal))
+      return (
+        (await healthy(to, signal, onReason)) && (await dialect.ready(to, model, signal, onReason))
+      )
     },
     answers: {
       tensors: true,
@@ -156,6 +158,9 @@ export function grpcProtocol(
   }
 }
 
+const isNoQuestionOfForm = ({ why }: ProtocolError): boolean =>
+  why === 'denied' || why === 'untrusted' || why === 'not-ready'
+
 /** What the first form that is answered well gives. Throws the first form's error where none is. */
 async function understood<T>(
   forms: GrpcDialect['forms'],
@@ -168,8 +173,7 @@ async function understood<T>(
     } catch (error) {
       first ??= error
       // What nobody lets in, or nobody serves, is no question of form.
-      if (!(error instanceof ProtocolError) || error.why === 'denied' || error.why === 'untrusted')
-        break
+      if (!(error instanceof ProtocolError) || isNoQuestionOfForm(error)) break
     }
   throw first
 }
@@ -220,7 +224,11 @@ const healthCheck = {
  * False where the standard health service says that the server does not serve; true where there is
  * none, or nothing listens: the protocol says.
  */
-async function healthy(to: GrpcEndpoint, signal: AbortSignal): Promise<boolean> {
+async function healthy(
+  to: GrpcEndpoint,
+  signal: AbortSignal,
+  onReason?: OnReason,
+): Promise<boolean> {
   try {
     const answer = await callRaw(
       to,
@@ -229,7 +237,9 @@ async function healthy(to: GrpcEndpoint, signal: AbortSignal): Promise<boolean> 
       5000,
       signal,
     )
-    return decodeMessage('grpc.health.v1.HealthCheckResponse', answer).status === 'SERVING'
+    const { status } = decodeMessage('grpc.health.v1.HealthCheckResponse', answer)
+    if (status !== 'SERVING') onReason?.(`${to.url}${healthCheck.path} answers ${status}`)
+    return status === 'SERVING'
   } catch {
     signal.throwIfAborted()
     return true // No such service, or no server: the protocol's own calls tell which.

@@ -2,6 +2,7 @@ import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { type Content, fitted } from '../content.ts'
 import { modelFault, tensorsFault } from '../meaning.ts'
+import { versionState } from '../not-ready.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule, ProtocolOptions } from '../protocol-module.ts'
 import { numbersToBytes, rawValues, sizeOf } from '../tensor-bytes.ts'
@@ -25,8 +26,26 @@ const method = (service: string, name: string, message = name): Method => ({
 const predict = method('PredictionService', 'Predict')
 const metadata = method('PredictionService', 'GetModelMetadata')
 const modelStatus = method('ModelService', 'GetModelStatus')
+interface ModelVersionStatus {
+  readonly version: unknown
+  readonly state: number
+  readonly status?: { readonly error_message?: string } | null
+}
 /** ModelVersionStatus.State */
 const available = 30
+const stateNames: Readonly<Record<number, string>> = {
+  10: 'START',
+  20: 'LOADING',
+  [available]: 'AVAILABLE',
+  40: 'UNLOADING',
+  50: 'END',
+}
+const versionsText = (versions: readonly ModelVersionStatus[]): string =>
+  versions
+    .map(({ version, state, status }) =>
+      versionState(version, stateNames[state] ?? state, status?.error_message),
+    )
+    .join('; ')
 const probeTimeoutMs = 5000
 
 /** TensorFlow Serving's PredictionService over gRPC. */
@@ -39,7 +58,7 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
   name: 'tfserving-grpc',
   path: predict.path,
   forms: ['raw'],
-  async ready(to, model, signal) {
+  async ready(to, model, signal, onReason) {
     try {
       const status = await call(
         to,
@@ -48,11 +67,12 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
         probeTimeoutMs,
         signal,
       )
-      return (status.model_version_status as { state: number }[]).some(
-        ({ state }) => state === available,
-      )
+      const versions = status.model_version_status as readonly ModelVersionStatus[]
+      const isAvailable = versions.some(({ state }) => state === available)
+      if (!isAvailable) onReason?.(`${to.url}${modelStatus.path} answers ${versionsText(versions)}`)
+      return isAvailable
     } catch (error) {
-      return notUpYet(error, signal)
+      return notUpYet(error, signal, onReason)
     }
   },
   async messages(to, model, payload, _form, signal) {

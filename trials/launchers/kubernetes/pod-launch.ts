@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
+import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { makePrivateFolder } from '../../private-files.ts'
 import { InfeasibleError, type OnWaiting, type Predictor } from '../../types.ts'
@@ -10,7 +11,6 @@ import { lastLines, noGoodAnswer } from '../failure.ts'
 import type { Cleanup } from '../local/cleanup.ts'
 import { metricsProbe } from '../local/device-probes.ts'
 import { openLog, type PredictorLog } from '../local/log.ts'
-import { NeverReadyError, untilServing } from '../readiness.ts'
 import { defaultReadyTimeoutS } from '../template.ts'
 import { FollowedPod } from './followed-pod.ts'
 import type { Owner } from './manifests.ts'
@@ -197,7 +197,7 @@ async function untilItRuns(
 }
 
 async function untilItServes(
-  { shared: { options }, cleanup, signal }: Launch,
+  { shared: { options }, cleanup, signal, onWaiting }: Launch,
   followed: FollowedPod,
   ip: string,
 ) {
@@ -206,7 +206,13 @@ async function untilItServes(
   cleanup.add(way.close)
   const notRunning = followed.notRunning()
   try {
-    const endpoint = { protocol, url: way.url, model: template.model, payload }
+    const endpoint = {
+      protocol,
+      url: way.url,
+      model: template.model,
+      payload,
+      onReason: (reason: string) => onWaiting?.(reason, 'loading'),
+    }
     const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
     return {
       way,

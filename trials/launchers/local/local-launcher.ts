@@ -1,13 +1,20 @@
 /** Launches predictors as processes of this machine. */
 import { basename, dirname, join, resolve } from 'node:path'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
 import type { Protocol } from '../../../profiler/types.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import { makePrivateFolder } from '../../private-files.ts'
 import { type Resources, resourcesOf } from '../../resources.ts'
-import { InfeasibleError, LaunchError, type Launcher, type Predictor } from '../../types.ts'
+import {
+  InfeasibleError,
+  LaunchError,
+  type Launcher,
+  type OnWaiting,
+  type Predictor,
+} from '../../types.ts'
 import {
   type Announcement,
   builtinCommand,
@@ -31,7 +38,7 @@ import {
   type LauncherValues,
   type TunedParameter,
 } from '../fill.ts'
-import { NeverReadyError, untilServing, within } from '../readiness.ts'
+import { within } from '../readiness.ts'
 import { serverInstall } from '../server-files/preset.ts'
 import { type BuiltinTemplate, type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { withVariant } from '../variants.ts'
@@ -87,7 +94,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
     given.runningDirectory ?? join(dirname(resolve(given.runDirectory)), 'running')
   return {
     name: 'local',
-    launch: async (asGiven, trialNumber, signal) => {
+    launch: async (asGiven, trialNumber, signal, onWaiting) => {
       const { template, configuration } = withVariant(given.template, asGiven)
       const options = { ...given, template, runDirectory: resolve(given.runDirectory) }
       if (options.machine.platform !== 'linux') {
@@ -124,6 +131,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
           rest,
           trialNumber,
           signal,
+          onWaiting,
         }
         const prepared = await preparedFor(launch)
         for (let attempt = 1; ; attempt++) {
@@ -165,6 +173,7 @@ interface Launch {
   readonly rest: () => void
   readonly trialNumber: number
   readonly signal: AbortSignal
+  readonly onWaiting?: OnWaiting
   /** What the template's `prepare` step made. */
   readonly prepared?: Prepared
 }
@@ -341,7 +350,7 @@ const controlGroupOf = (
   })
 
 const untilItServes = async (
-  { options, signal }: Launch,
+  { options, signal, onWaiting }: Launch,
   { group, log, announced, causeOf }: Started,
 ) => {
   const { template, protocol, payload } = options
@@ -357,7 +366,14 @@ const untilItServes = async (
     const pids = () => group.members().map(({ pid }) => pid)
     const otherPorts = () =>
       template.kind === 'builtin' ? [] : portsOf(pids()).filter((other) => other !== port)
-    const endpoint = { protocol, url, model: template.model, payload, otherPorts }
+    const endpoint = {
+      protocol,
+      url,
+      model: template.model,
+      payload,
+      otherPorts,
+      onReason: (reason: string) => onWaiting?.(reason, 'loading'),
+    }
     taken = () => isTaken(port, group, log)
     const target = await untilServing(endpoint, deadlineMs - performance.now(), until)
     if (taken()) throw new PortTakenError(`another server answers on port ${port}`)

@@ -1,9 +1,9 @@
 /** "Launches" a server that runs already: measured as it is, never started, never stopped. */
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
 import type { Protocol, SpreadServer } from '../../../profiler/types.ts'
 import { withoutSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
-import { NeverReadyError, untilServing } from '../readiness.ts'
 import { defaultReadyTimeoutS, type UrlTemplate } from '../template.ts'
 
 interface UrlLauncherOptions {
@@ -23,12 +23,19 @@ export const createUrlLauncher = ({
   payload,
 }: UrlLauncherOptions): Launcher => ({
   name: 'url',
-  launch: async (_configuration, _trialNumber, signal) => {
+  launch: async (_configuration, _trialNumber, signal, onWaiting) => {
     signal.throwIfAborted()
     const { url, urls, model, readyTimeoutS = defaultReadyTimeoutS } = template
     const deadlineMs = performance.now() + readyTimeoutS * 1000
     const untilOneServes = (one: string) => {
-      const endpoint = { protocol: protocolFor(one), url: one, model, payload, runsAlready: true }
+      const endpoint = {
+        protocol: protocolFor(one),
+        url: one,
+        model,
+        payload,
+        runsAlready: true,
+        onReason: (reason: string) => onWaiting?.(reason, 'loading'),
+      }
       return untilServing(endpoint, deadlineMs - performance.now(), signal)
     }
     try {

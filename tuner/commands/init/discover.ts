@@ -2,20 +2,26 @@
  * What a server that runs tells of itself when it is asked: protocol, model, path and body of a
  * call, and one answer.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { templateFault } from '../../../profiler/protocols/body-template.ts'
 import type { FormFields } from '../../../profiler/protocols/form-fields.ts'
-import { get, postOnce, takesPost } from '../../../profiler/protocols/http.ts'
-import { detectProtocol, modelNames, protocolFor } from '../../../profiler/protocols/index.ts'
+import { get, postOnce, takesPost, usualFirstAnswerMs } from '../../../profiler/protocols/http.ts'
+import { detectProtocol, protocolFor } from '../../../profiler/protocols/index.ts'
+import { listModels } from '../../../profiler/protocols/model-list.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { excerpt, refusal, refusesEos } from '../../../profiler/protocols/refusals.ts'
+import {
+  NeverReadyError,
+  untilAnswering,
+  untilServing,
+} from '../../../profiler/protocols/until-serving.ts'
 import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
 import type { Target } from '../../../profiler/types.ts'
 import { promptsOf } from '../../experiment/settings/prompt-settings.ts'
+import { notReadyYet } from '../../not-ready-yet.ts'
 import {
   describedCalls,
   describedHealth,
@@ -59,7 +65,9 @@ export interface Discovered {
   readonly answerMs: number
 }
 
-const readyPatienceMs = 15_000
+const readyTimeoutMs = ({ firstAnswerMs }: ProtocolOptions): number =>
+  firstAnswerMs ?? usualFirstAnswerMs
+const sayOnStderr = (reason: string) => process.stderr.write(`${notReadyYet(reason)}\n`)
 
 /** @throws ProtocolError that says what is missing; PayloadError; the signal's reason */
 export async function discover(asked: Asked, signal: AbortSignal): Promise<Discovered> {
@@ -72,28 +80,25 @@ export async function discover(asked: Asked, signal: AbortSignal): Promise<Disco
 async function discoverCall(asked: Asked, signal: AbortSignal): Promise<Discovered> {
   const { url, options } = asked
   const protocol =
-    asked.protocol ?? (await detectProtocol(url, asked.model ?? 'model', options, signal))
+    asked.protocol ??
+    (await detectProtocol(url, asked.model ?? 'model', options, signal, sayOnStderr))
   const model = asked.model ?? (await modelAt(protocol, url, options, signal))
   if (protocolTable[protocol].needsPath) return jsonServer({ ...asked, model }, protocol, signal)
   const speaks = protocolFor(protocol, options)
-  const until = AbortSignal.any([signal, AbortSignal.timeout(readyPatienceMs)])
-  try {
-    while (!(await speaks.ready(url, model, until))) {
-      const never = await speaks.whyNever?.(url, model, until)
-      if (never) throw new ProtocolError(protocol, never.what, never.hint)
-      await sleep(200, undefined, { signal: until })
-    }
-  } catch (error) {
-    signal.throwIfAborted()
-    if (!until.aborted) throw error
-    throw new ProtocolError(
-      protocol,
-      `${url} does not say that '${model}' is ready`,
-      'is that the name it is served by? Say --model NAME',
-    )
-  }
+  const onReason = sayOnStderr
   const { target, knowsNoEos } = await prepared(asked.payload, (payload) =>
-    speaks.prepare(url, model, payload, signal),
+    untilServing(
+      { protocol: speaks, url, model, payload, runsAlready: true, onReason },
+      readyTimeoutMs(options),
+      signal,
+    ).catch((error: unknown) => {
+      if (!(error instanceof NeverReadyError)) throw error
+      throw new ProtocolError(
+        protocol,
+        error.message,
+        `is '${model}' the name it is served by? Say --model NAME`,
+      )
+    }),
   )
   const { path, healthPath } = options
   const answer = await oneAnswer(protocol, options, target, signal)
@@ -163,7 +168,7 @@ async function modelAt(
   signal: AbortSignal,
 ): Promise<string> {
   if (protocolTable[protocol].needsPath) return 'model'
-  const names = await namesAt(protocol, url, options, signal)
+  const names = await listModels(protocol, url, options, signal)
   if (names.length === 1) return names[0]!
   const hint =
     names.length > 1 ? `it serves ${names.join(', ')}: say --model ${names[0]}` : 'say --model NAME'
@@ -172,40 +177,6 @@ async function modelAt(
     `${url} speaks ${protocolTable[protocol].title}, and does not say which model is meant`,
     hint,
   )
-}
-
-async function namesAt(
-  protocol: ProtocolName,
-  url: string,
-  options: ProtocolOptions,
-  signal: AbortSignal,
-): Promise<readonly string[]> {
-  const http = url.replace(/^grpc/, 'http')
-  return modelNames(protocol, async ({ method, path }) => {
-    try {
-      if (method === 'GET') return JSON.parse((await get(below(http, path), options, signal)).text)
-      const { origin } = serverAddress(http)!
-      const target = {
-        url: origin,
-        path: pathBelow(serverAddress(http)!, path, path),
-        headers: options.headers,
-        http2: options.http2,
-        tls: options.tls,
-        timeoutMs: 5_000,
-      }
-      return JSON.parse(
-        await postOnce(
-          protocol,
-          target,
-          { body: Buffer.from('{}'), contentType: 'application/json' },
-          signal,
-        ),
-      )
-    } catch {
-      signal.throwIfAborted()
-      return undefined // It has no such list.
-    }
-  })
 }
 
 /** A path of the server at a URL. */
@@ -228,7 +199,18 @@ async function jsonServer(
       : usualTemplates) {
       const called = { ...options, path, healthPath, template: body, form }
       try {
-        const target = await protocolFor(protocol, called).prepare(url, model, payload, signal)
+        const target = await untilAnswering(
+          {
+            protocol: protocolFor(protocol, called),
+            url,
+            model,
+            payload,
+            runsAlready: true,
+            onReason: sayOnStderr,
+          },
+          readyTimeoutMs(options),
+          signal,
+        )
         const otherPaths = calls.map((call) => call.path).filter((other) => other !== path)
         return {
           protocol,

@@ -87,7 +87,9 @@ export class FlagError extends Error {
 }
 
 /** Throws a FlagError. */
-export function readFlags(flags: ProfileFlags): Omit<ProfileOptions, 'signal' | 'onStep'> {
+export function readFlags(
+  flags: ProfileFlags,
+): Omit<ProfileOptions, 'signal' | 'onStep' | 'onReason'> {
   const problems: Problem[] = []
   const read = <T>(flag: string, parse: () => T): T | undefined => {
     try {

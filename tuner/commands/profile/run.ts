@@ -2,6 +2,7 @@ import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { describeTrace } from '../../experiment/trace.ts'
 import { profileWithoutSecrets } from '../../library/profile-server.ts'
+import { notReadyYet } from '../../not-ready-yet.ts'
 import { columnsOf } from '../../render/columns.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { stepLine } from '../../render/trial-line.ts'
@@ -25,6 +26,7 @@ export async function profile(flags: ProfileFlags): Promise<number> {
     const found = await profileWithoutSecrets({
       ...options,
       signal,
+      onReason: (reason) => process.stderr.write(`${notReadyYet(reason)}\n`),
       onStep: (point, phase) =>
         process.stderr.write(
           live

@@ -1,0 +1,58 @@
+/** The models that a server lists. */
+import { jsonFrom } from '../bounded-reader.ts'
+import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
+import { get, postOnce } from './http.ts'
+import type { ModelList, ProtocolOptions } from './protocol-module.ts'
+import { type ProtocolName, protocolTable } from './protocol-table.ts'
+
+const listTimeoutMs = 5_000
+
+/** Each name once; none where the server has no such list. Rejects only when the signal aborts. */
+export async function listModels(
+  name: ProtocolName,
+  url: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const address = serverAddress(url.replace(/^grpc/, 'http'))
+  if (address === undefined) return []
+  const answerTo = async ({ method, path }: ModelList): Promise<unknown> => {
+    const below = pathBelow(address, path, path)
+    try {
+      if (method === 'GET') {
+        const { status, text } = await get(hrefOf(address, below), options, signal)
+        return status === 200 ? jsonFrom(text) : undefined
+      }
+      const { headers, http2, tls } = options
+      const { origin } = address
+      const target = { url: origin, path: below, headers, http2, tls, timeoutMs: listTimeoutMs }
+      const empty = { body: Buffer.from('{}'), contentType: 'application/json' }
+      return jsonFrom(await postOnce(name, target, empty, signal))
+    } catch {
+      signal.throwIfAborted()
+      return undefined // It has no such list.
+    }
+  }
+  for (const list of (await protocolTable[name].load()).modelLists ?? []) {
+    const names = list.names(await answerTo(list))
+    if (names.length > 0) return [...new Set(names)]
+  }
+  return []
+}
+
+/** Why a model is not served by a server that lists others; undefined where it may be. */
+export async function whyNoModel(
+  name: ProtocolName,
+  url: string,
+  model: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<{ readonly what: string; readonly hint: string } | undefined> {
+  if (protocolTable[name].transport === 'grpc') return undefined
+  const names = await listModels(name, url, options, signal)
+  if (names.length === 0 || names.includes(model)) return undefined
+  return {
+    what: `${url} lists no model '${model}': it has ${names.join(', ')}`,
+    hint: 'name one of them: --model NAME (model in an experiment file)',
+  }
+}

@@ -1,0 +1,70 @@
+/** What servers say while they load a model, whatever the status they say it with. */
+import { isRecord } from '../plain-record.ts'
+
+/** Texts that are longer are pages and documents, which may mention anything. */
+const maxStatementChars = 400
+
+/** Of a model or server: "not ready yet", "Loading model", "has no available versions". */
+const loadingWords =
+  /\bnot[ _-](?:yet[ _-])?(?:been[ _-])?(?:fully[ _-])?(?:ready|loaded|initiali[sz]ed)\b|\b(?:still|currently|being)[ _-](?:being )?(?:load|start|initiali[sz]|warm)(?:ed|ing)\b|\bloading(?: the)? models?\b|\bmodels? (?:\S+ )?(?:is|are) (?:loading|starting|warming up|initiali[sz]ing|unavailable)\b|\bno available versions\b|\bwarming[ _-]up\b/i
+/** Alone they are the state of a server. */
+const loadingStates =
+  /^(?:(?:server|model|service)[: ]*(?:is )?)?(?:un_?ready|loading|starting(?: up)?|initiali[sz]ing|warming(?:[ _-]?up)?|pending|unhealthy|unavailable|down|out_of_service|start|unloading)\b[.…! ]*$/i
+/** {"ready": false}, {"model_loaded": false}, {"isReady": "False"} */
+const readyFlags = /^(?:is_?)?(?:model_?|server_?)?(?:is_?)?(?:ready|loaded)$/i
+const stateFields = ['status', 'state', 'message', 'detail', 'error', 'reason'] as const
+
+/**
+ * What a text says of not being ready; undefined where it says nothing of it.
+ * @param text an answer's body, or a message
+ */
+export function notReadyReason(text: string): string | undefined {
+  const document = parsed(text)
+  if (isRecord(document)) return reasonIn(document)
+  const words = typeof document === 'string' ? document : text
+  return isStatement(words) && saysLoading(words) ? words : undefined
+}
+
+function reasonIn(document: Record<string, unknown>): string | undefined {
+  const versions = document.model_version_status
+  if (Array.isArray(versions)) return versionsReason(versions)
+  for (const [key, value] of Object.entries(document))
+    if (readyFlags.test(key) && /^false$/i.test(String(value))) return `"${key}": false`
+  for (const field of stateFields) {
+    const value = document[field]
+    const words = isRecord(value) ? value.message : value
+    if (typeof words === 'string' && isStatement(words) && saysLoading(words))
+      return field === 'status' || field === 'state' ? `"${field}": "${words}"` : words
+  }
+  return undefined
+}
+
+/** TensorFlow Serving: one version that is available serves. */
+function versionsReason(versions: readonly unknown[]): string | undefined {
+  const each = versions.filter(isRecord)
+  if (each.length === 0 || each.some(({ state }) => state === 'AVAILABLE')) return undefined
+  return each
+    .map(({ version, state, status }) =>
+      versionState(version, state, isRecord(status) ? status.error_message : undefined),
+    )
+    .join('; ')
+}
+
+/** @param error of the version, '' where there is none */
+export const versionState = (version: unknown, state: unknown, error: unknown): string =>
+  `version ${version} is ${state}${typeof error === 'string' && error !== '' ? ` (${error})` : ''}`
+
+const saysLoading = (words: string): boolean =>
+  loadingWords.test(words) || loadingStates.test(words.trim())
+
+const isStatement = (text: string): boolean =>
+  text.length <= maxStatementChars && !/^\s*</.test(text)
+
+function parsed(text: string): unknown {
+  if (!/^\s*["{]/.test(text)) return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // Words.
+  }
+}

@@ -1,0 +1,267 @@
+/** Waits until a server answers: its readiness says so, then one good answer. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { PayloadSource } from '../payload-source.ts'
+import { ProtocolError } from '../profiler-errors.ts'
+import type { OnReason, Protocol, Target } from '../types.ts'
+import { someoneListens } from './http.ts'
+import { notReadyReason } from './not-ready.ts'
+
+interface Endpoint {
+  readonly protocol: Protocol
+  readonly url: string
+  readonly model: string
+  readonly payload: PayloadSource
+  /** It was there before: one that is not ready is asked at once what it speaks. */
+  readonly runsAlready?: boolean
+  /** Other ports of this machine that its processes listen on, while it is not ready. */
+  readonly otherPorts?: () => readonly number[]
+  /** Receives why it is not ready: the first reason, and then each other one, seconds apart. */
+  readonly onReason?: OnReason
+}
+
+type HttpTarget = Extract<Target, { kind: 'http' }>
+
+/** The deadline passed; the message says how far it got. */
+export class NeverReadyError extends Error {}
+
+/**
+ * A server that is not ready by then is asked what it speaks, one that is said to run whether it is
+ * there at all: waiting is of no use.
+ */
+const recogniseAfterMs = 3_000
+/** Between two reasons: some count down the time that is left. */
+const reasonsEveryMs = 2_000
+
+/**
+ * How long a first answer is repeated that does not say that the server is loading: routes and
+ * models may come up after the port.
+ */
+const unknownCallPatienceMs = { started: 15_000, running: 2_000 } as const
+const firstAnswerPatienceMs = 2_000
+
+/**
+ * @param until aborts when waiting has become pointless (the predictor ended, the tuner was
+ * interrupted): rejects with its reason
+ * @throws NeverReadyError after `timeoutMs`; ProtocolError when it is ready and answers badly, or
+ * should run and nothing listens there; the reason of `until`
+ */
+export async function untilServing(
+  endpoint: Endpoint,
+  timeoutMs: number,
+  until: AbortSignal,
+): Promise<HttpTarget> {
+  const { protocol, url, model } = endpoint
+  const deadline = deadlineAfter(timeoutMs)
+  const either = AbortSignal.any([until, deadline])
+  const reasons = new Reasons(endpoint.onReason)
+  try {
+    await untilReady(endpoint, either, reasons)
+  } catch (error) {
+    until.throwIfAborted()
+    if (!deadline.aborted) throw error
+    const never = await protocol.whyNever?.(url, model, until)
+    if (never !== undefined)
+      throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
+    throw new NeverReadyError(
+      `${url} never said it was ready (${protocol.name}) within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+    )
+  }
+  return answering(endpoint, timeoutMs, deadline, until, reasons, true)
+}
+
+/**
+ * As `untilServing`, of a server whose readiness path may be unknown: it is asked at once, and
+ * waited for only while it says that it is loading.
+ */
+export const untilAnswering = (
+  endpoint: Endpoint,
+  timeoutMs: number,
+  until: AbortSignal,
+): Promise<HttpTarget> =>
+  answering(
+    endpoint,
+    timeoutMs,
+    deadlineAfter(timeoutMs),
+    until,
+    new Reasons(endpoint.onReason),
+    false,
+  )
+
+const deadlineAfter = (timeoutMs: number) => AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)))
+
+/** What a server says while it is not ready. */
+export class Reasons {
+  #last: string | undefined
+  #shown: string | undefined
+  #shownMs = Number.NEGATIVE_INFINITY
+
+  constructor(private readonly onReason: OnReason | undefined) {}
+
+  readonly add = (reason: string): void => {
+    this.#last = reason
+    const nowMs = performance.now()
+    if (reason === this.#shown || nowMs - this.#shownMs < reasonsEveryMs) return
+    this.#shown = reason
+    this.#shownMs = nowMs
+    this.onReason?.(reason)
+  }
+
+  /** For the end of a message; '' where nothing was said. */
+  suffix(): string {
+    return this.#last === undefined ? '' : `; the last that it said: ${this.#last}`
+  }
+}
+
+async function untilReady(
+  endpoint: Endpoint,
+  either: AbortSignal,
+  reasons: Reasons,
+): Promise<void> {
+  const { protocol, url, model, runsAlready = false } = endpoint
+  const startedMs = performance.now()
+  let recognised = false
+  let lookedMs = startedMs
+  let listens = !runsAlready
+  let saidNever: string | undefined
+  for (
+    let delayMs = 20;
+    !(await protocol.ready(url, model, either, reasons.add));
+    delayMs = Math.min(250, delayMs * 1.5)
+  ) {
+    if (!recognised && (runsAlready || performance.now() - startedMs >= recogniseAfterMs)) {
+      recognised = true
+      const other = await protocol.looksLike?.(url, model, either)
+      if (other !== undefined)
+        throw new ProtocolError(
+          protocol.name,
+          `${url} does not speak ${protocol.name}`,
+          other,
+          'other-protocol',
+        )
+    }
+    if (!listens && performance.now() - startedMs >= recogniseAfterMs) {
+      await someoneListens(protocol.name, url, {}, either)
+      const never = await protocol.whyNever?.(url, model, either)
+      if (never !== undefined)
+        throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
+      listens = true
+    }
+    if (performance.now() - lookedMs >= recogniseAfterMs) {
+      lookedMs = performance.now()
+      await servesElsewhere(endpoint, either)
+      const never = runsAlready ? undefined : await protocol.whyNever?.(url, model, either)
+      // Once may be a server that is coming up.
+      if (never !== undefined && never.what === saidNever)
+        throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
+      saidNever = never?.what
+    }
+    await sleep(delayMs, undefined, { signal: either })
+  }
+}
+
+/**
+ * The first good answer. Repeats a bad one while its server says that it is loading.
+ * @param patient repeats for a short time also one that does not say why it is bad
+ */
+async function answering(
+  endpoint: Endpoint,
+  timeoutMs: number,
+  deadline: AbortSignal,
+  until: AbortSignal,
+  reasons: Reasons,
+  patient: boolean,
+): Promise<HttpTarget> {
+  const { protocol, url, model, payload } = endpoint
+  const either = AbortSignal.any([until, deadline])
+  const startedMs = performance.now()
+  let badAnswer: unknown
+  for (;;) {
+    try {
+      return await protocol.prepare(url, model, payload, either)
+    } catch (error) {
+      until.throwIfAborted()
+      if (deadline.aborted) throw stillLoading(badAnswer ?? error, url, timeoutMs, reasons)
+      const waitedMs = patient ? performance.now() - startedMs : Number.POSITIVE_INFINITY
+      if (!(await mayPass(endpoint, error, waitedMs, until, reasons))) throw error
+      badAnswer = error
+    }
+    await sleep(200, undefined, { signal: either }).catch(() => undefined)
+    until.throwIfAborted()
+    if (deadline.aborted) throw stillLoading(badAnswer, url, timeoutMs, reasons)
+  }
+}
+
+/**
+ * Whether a bad answer may be a good one later: it says so, or the readiness does, or the path is
+ * not known yet.
+ * @throws ProtocolError where the server lists its models, and the one asked for is none of them
+ */
+async function mayPass(
+  { protocol, url, model, runsAlready = false }: Endpoint,
+  error: unknown,
+  waitedMs: number,
+  signal: AbortSignal,
+  reasons: Reasons,
+): Promise<boolean> {
+  if (!(error instanceof Error) || error.name === 'PayloadError') return false
+  const why = error instanceof ProtocolError ? error.why : undefined
+  if (why === 'not-ready') {
+    reasons.add(error.message)
+    return true
+  }
+  if (why === undefined) return waitedMs <= firstAnswerPatienceMs
+  if (why !== 'unknown-call') return false
+  const missing = await protocol.whyNoModel?.(url, model, signal)
+  if (missing !== undefined)
+    throw new ProtocolError(protocol.name, missing.what, missing.hint, 'unknown-call')
+  let reason: string | undefined
+  const isReady = await protocol.ready(url, model, signal, (words) => {
+    reason = words
+  })
+  if (!isReady && reason !== undefined && saysLoading(reason)) {
+    reasons.add(reason)
+    return true
+  }
+  return waitedMs <= unknownCallPatienceMs[runsAlready ? 'running' : 'started']
+}
+
+/** Whether a reason is more than a path that is not there. */
+const saysLoading = (reason: string): boolean => {
+  const [answered, status] = / answers ([45]\d\d): /.exec(reason) ?? []
+  if (answered === undefined || status === '503') return true
+  return notReadyReason(reason.slice(reason.indexOf(answered) + answered.length)) !== undefined
+}
+
+function stillLoading(
+  badAnswer: unknown,
+  url: string,
+  timeoutMs: number,
+  reasons: Reasons,
+): unknown {
+  if (badAnswer instanceof ProtocolError && badAnswer.why !== 'not-ready') return badAnswer
+  return new NeverReadyError(
+    `${url} gave no good answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+  )
+}
+
+/** @throws ProtocolError when it is ready on a port that it was not given: it reads its own from elsewhere */
+async function servesElsewhere(
+  { protocol, url, model, otherPorts }: Endpoint,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const port of otherPorts?.() ?? []) {
+    const there = new URL(url)
+    const given = there.port
+    there.port = String(port)
+    if (!(await protocol.ready(there.href, model, signal))) continue
+    const what = `it serves on port ${port}, and not on ${given}, which it was given`
+    throw new ProtocolError(
+      protocol.name,
+      what,
+      'write ${port} where its command, environment or file says the port',
+      'other-port',
+    )
+  }
+}
+
+export const formatSeconds = (ms: number) => `${Number((ms / 1000).toFixed(1))} s`
