@@ -1,9 +1,16 @@
 /** Fills a template with a configuration: the argument list, environment and files of one trial. */
+import { join, resolve } from 'node:path'
 import type { Configuration, Parameter } from '../../search/types.ts'
 import { isReference } from '../secrets.ts'
 import { LaunchError } from '../types.ts'
 import { isLanguageServer } from './server-files/language-programs.ts'
-import { type ServerKind, serverTuning, takenBy } from './server-files/preset.ts'
+import {
+  OwnSettings,
+  plainFlag,
+  SettingsFileError,
+  withoutFlags,
+} from './server-files/own-settings.ts'
+import { flagsOf, type ServerKind, serverTuning, takenBy } from './server-files/preset.ts'
 import {
   type CommandTemplate,
   defaultPrepareTimeoutS,
@@ -184,19 +191,37 @@ export const fillCommand = (
         substitute(part, argumentNames(name, String(configuration[name])), (n) => missing.add(n)),
       ),
     )
-  const server =
-    template.server &&
-    serverTuning(template.server, configuration, {
-      host: String(values.host),
-      port: String(values.port),
-      model: template.model,
-      dir: String(values.dir),
-      gpuMemoryFraction: Number(values.gpuMemoryFraction ?? 0),
-    })
   const hasSlot = template.command.includes(argsSlot)
   const command = template.command.flatMap((part) => (part === argsSlot ? args : [fill(part)]))
+  const cwd = template.cwd === undefined ? undefined : fill(template.cwd)
+  const written = (template.files ?? []).map((file) => ({
+    path: fill(file.path),
+    contents: fill(file.template),
+  }))
+  const server =
+    template.server &&
+    tuningOf(
+      template.server,
+      configuration,
+      {
+        host: String(values.host),
+        port: String(values.port),
+        model: template.model,
+        dir: String(values.dir),
+        gpuMemoryFraction: Number(values.gpuMemoryFraction ?? 0),
+      },
+      new OwnSettings(
+        command,
+        cwd,
+        new Map(written.map(({ path, contents }) => [join(String(values.dir), path), contents])),
+      ),
+    )
   const filled = {
-    argv: [...command, ...(hasSlot ? [] : args), ...(server?.args ?? [])],
+    argv: [
+      ...withoutFlags(command, server?.replaced ?? []),
+      ...(hasSlot ? [] : args),
+      ...(server?.args ?? []),
+    ],
     env: {
       ...Object.fromEntries(
         Object.entries(template.env ?? {}).map(([name, value]) => [name, fill(value)]),
@@ -207,14 +232,8 @@ export const fillCommand = (
         template.envNames,
       ),
     },
-    files: [
-      ...(template.files ?? []).map((file) => ({
-        path: fill(file.path),
-        contents: fill(file.template),
-      })),
-      ...(server?.files ?? []),
-    ],
-    cwd: template.cwd === undefined ? undefined : fill(template.cwd),
+    files: [...written, ...(server?.files ?? [])],
+    cwd,
   }
   if (missing.size > 0)
     throw new LaunchError(
@@ -232,6 +251,17 @@ export const fillCommand = (
     )
   return filled
 }
+
+/** @throws LaunchError for a settings file of the user's that cannot be merged */
+function tuningOf(...given: Parameters<typeof serverTuning>): ReturnType<typeof serverTuning> {
+  try {
+    return serverTuning(...given)
+  } catch (error) {
+    if (!(error instanceof SettingsFileError)) throw error
+    throw new LaunchError(error.message, settingsHint, undefined, 'experiment')
+  }
+}
+const settingsHint = 'correct the file, or leave it out of the command'
 
 /**
  * Everything wrong with a command template before any trial: unknown placeholders, `server`
@@ -260,12 +290,10 @@ export const templateProblems = (
     ]),
     ['cwd', template.cwd ?? ''],
   ]
+  const own = new OwnSettings(template.command, template.cwd, writtenByTemplate(template))
+  const settings = settingsProblems(template, parameters, own)
   const used = new Set(
-    template.server &&
-      takenBy(
-        template.server.kind,
-        parameters.map(({ name }) => name),
-      ),
+    settings.length > 0 ? tuned : template.server && takenBy(template.server.kind, tuned, own),
   )
   for (const name of [...prepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
     placeholdersIn,
@@ -319,6 +347,8 @@ export const templateProblems = (
     ...empty,
     ...unknown,
     ...wrong,
+    ...settings,
+    ...fixedFlags(template, parameters, settings.length === 0 ? own : new OwnSettings()),
     ...reconfigureProblems(template, parameters),
     ...argFormat,
     ...unused,
@@ -326,6 +356,61 @@ export const templateProblems = (
     ...outside,
   ]
 }
+
+/** By the path as the command names it, with the placeholder of the trial's folder. */
+const writtenByTemplate = ({ files = [], cwd }: CommandTemplate): ReadonlyMap<string, string> =>
+  new Map(
+    files.map((file) => [resolve(cwd ?? process.cwd(), `\${dir}/${file.path}`), file.template]),
+  )
+
+/** A settings file of the user's own that tuned values cannot be merged into. */
+function settingsProblems(
+  { server }: CommandTemplate,
+  parameters: readonly TunedParameter[],
+  own: OwnSettings,
+): string[] {
+  if (server === undefined) return []
+  try {
+    const names = parameters.map(({ name }) => name)
+    takenBy(server.kind, names, own)
+    return []
+  } catch (error) {
+    if (!(error instanceof SettingsFileError)) throw error
+    return [`command: ${error.message}`]
+  }
+}
+
+/** Arguments of the command that a parameter sets too: which of both is read is the server's choice. */
+function fixedFlags(
+  template: CommandTemplate,
+  parameters: readonly TunedParameter[],
+  own: OwnSettings,
+): string[] {
+  const { server } = template
+  return parameters.flatMap(({ name, category }) => {
+    const flags =
+      category === 'args'
+        ? (template.argFormat ?? argFormatOf(server?.kind)).map((part) =>
+            substitute(part, argumentNames(name, ''), () => {}),
+          )
+        : server === undefined || category === 'resource'
+          ? []
+          : flagsOf(server.kind, name, own)
+    const isSet = (word: string) => flags.some((flag) => plainFlag(flag) === plainFlag(word))
+    const fixed = template.command.find(
+      (word, i) => word.startsWith('-') && isSet(word) && !isTunedAt(template.command, i),
+    )
+    return fixed === undefined
+      ? []
+      : [
+          `command: ${fixed.replace(/=.*$/s, '')} is fixed there, and parameter ${name} sets it: leave it out of the command, or pin the parameter`,
+        ]
+  })
+}
+
+/** Whether an argument's value has a placeholder. */
+const isTunedAt = (words: readonly string[], at: number): boolean =>
+  (words[at]!.includes('=') ? words[at]! : (words[at + 1] ?? '')).includes('${')
 
 const reconfigureProblems = (
   template: CommandTemplate,

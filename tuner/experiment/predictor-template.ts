@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { latencyMetrics } from '../../profiler/latency-metrics.ts'
+import { ownPort } from '../../profiler/prometheus.ts'
 import {
   type FormFields,
   fieldFileFault,
@@ -327,6 +328,7 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     kind: server,
     modelPath: modelPath!,
     ...(protocolTable[common.protocol].transport === 'grpc' && { grpc: true }),
+    ...(server === 'triton' && tritonMetrics(context.entries.metrics)),
   }
   if (reconfigure !== undefined && server === 'triton')
     report(
@@ -345,6 +347,12 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     cwd: folder ?? around.cwd,
   }
   return { kind: 'command', command: started, server: preset, ...told, ...common }
+}
+
+/** On which port Triton's metrics are read: one of its own. */
+function tritonMetrics(metrics: ExperimentEntries['metrics'] = []): { metricsPort?: number } {
+  const port = metrics.map(({ from = '' }) => ownPort.exec(from)?.[1]).find(Boolean)
+  return port === undefined ? {} : { metricsPort: Number(port) }
 }
 
 function prepareStep(

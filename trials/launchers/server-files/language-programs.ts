@@ -2,9 +2,11 @@
  * Servers of language models by stated versions: how each is started, and what is tuned in the
  * words of each. Trials and specs read the same.
  */
+import { isMap, parseDocument } from 'yaml'
 import { gpuCatalogue } from '../../devices/catalogue.ts'
 import type { SpeculativeMethod } from '../../predictor/llm/speculative-methods.ts'
 import type { Knobs } from './knobs.ts'
+import { OwnSettings, SettingsFileError } from './own-settings.ts'
 import { draftFlags, draftsOf, needsDraftModel, told, trtllmDrafts } from './speculative-flags.ts'
 
 /** They fetch the Hub's models by themselves. */
@@ -62,7 +64,12 @@ interface LanguageProgram {
   readonly file?: {
     readonly name: string
     readonly flag: string
+    /** What was tuned. */
     readonly options: (knobs: Knobs, held: HeldGpus) => Options
+    /** What holds where neither the user's own file nor the tuning says otherwise. */
+    readonly usual: Options
+    /** Where an option stands whose flag a group of the file takes the place of. */
+    readonly grouped: Readonly<Record<string, readonly [group: string, option: string]>>
   }
   /** Methods of speculative decoding that it has. */
   readonly drafts: Readonly<Partial<Record<SpeculativeMethod, unknown>>>
@@ -288,11 +295,9 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
       options: (knobs, held) => {
         const { memory, dtype, cache } = tuned(knobs, held)
         const reuse = switched(knobs, 'enablePrefixCaching')
+        const chunked = switched(knobs, 'enableChunkedPrefill')
         return {
-          // Without it a prompt of more tokens than a step has is refused.
-          enable_chunked_prefill: switched(knobs, 'enableChunkedPrefill') ?? true,
-          // Without it nothing is counted for Prometheus.
-          return_perf_metrics: true,
+          ...(chunked !== undefined && { enable_chunked_prefill: chunked }),
           ...(dtype !== undefined && { dtype }),
           ...((cache !== undefined || reuse !== undefined) && {
             kv_cache_config: {
@@ -304,6 +309,15 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
           }),
           ...told(trtllmDrafts, draftsOf(knobs)),
         }
+      },
+      usual: {
+        // Without it a prompt of more tokens than a step has is refused.
+        enable_chunked_prefill: true,
+        // Without it nothing is counted for Prometheus.
+        return_perf_metrics: true,
+      },
+      grouped: {
+        kv_cache_free_gpu_memory_fraction: ['kv_cache_config', 'free_gpu_memory_fraction'],
       },
     },
     drafts: trtllmDrafts,
@@ -317,15 +331,62 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
  * folder.
  * @param folder where the file will lie
  */
-export function tunedStart(server: LanguageServer, knobs: Knobs, held: HeldGpus, folder: string) {
+export function tunedStart(
+  server: LanguageServer,
+  knobs: Knobs,
+  held: HeldGpus,
+  folder: string,
+  own = new OwnSettings(),
+) {
   const { flags, file } = languagePrograms[server]
-  const place = file === undefined ? [] : [[file.flag, `${folder}/${file.name}`] as const]
-  return {
-    args: [...flags(knobs, held), ...place].map(flagText),
-    files:
-      file === undefined ? [] : [{ path: file.name, contents: yamlOf(file.options(knobs, held)) }],
-  }
+  const set = flags(knobs, held)
+  if (file === undefined) return { args: set.map(flagText), files: [], replaced: [] }
+  const args = [...set, [file.flag, `${folder}/${file.name}`] as const].map(flagText)
+  const options = file.options(knobs, held)
+  const given = own.file(`--${file.flag}`)
+  const contents = given
+    ? mergeYaml(given, set, options, file)
+    : yamlOf({ ...file.usual, ...options })
+  return { args, files: [{ path: file.name, contents }], replaced: [`--${file.flag}`] }
 }
+
+/**
+ * The user's file with the tuned options set. What stands in it of the flags is set there too: it
+ * goes before them.
+ * @throws SettingsFileError
+ */
+function mergeYaml(
+  { path, text }: { readonly path: string; readonly text: string },
+  flags: Flags,
+  options: Options,
+  { usual, grouped }: Pick<NonNullable<LanguageProgram['file']>, 'usual' | 'grouped'>,
+): string {
+  const document = parseDocument(text)
+  const [fault] = document.errors
+  if (fault !== undefined || !(document.contents === null || isMap(document.contents)))
+    throw new SettingsFileError(`${path} is no YAML of names and values: ${fault?.message ?? text}`)
+  for (const [name, text] of flags) {
+    const value = text === undefined ? true : asNumber(text)
+    if (document.has(name)) document.set(name, value)
+    const [group, option] = grouped[name] ?? []
+    if (group !== undefined && isMap(document.get(group))) document.setIn([group, option], value)
+  }
+  for (const [name, value] of Object.entries(usual))
+    if (!document.has(name)) document.set(name, value)
+  for (const [name, value] of Object.entries(options)) {
+    if (typeof value !== 'object') {
+      document.set(name, value)
+      continue
+    }
+    if (document.has(name) && !isMap(document.get(name)))
+      throw new SettingsFileError(`${path}: ${name} is no group of names and values`)
+    for (const [inner, each] of Object.entries(value)) document.setIn([name, inner], each)
+  }
+  return document.toString({ lineWidth: 0 })
+}
+
+const asNumber = (text: string): string | number =>
+  text !== '' && Number.isFinite(Number(text)) ? Number(text) : text
 
 /** Why a server cannot draft as it was tuned, and what to do; undefined where it can. */
 export function draftsFault(

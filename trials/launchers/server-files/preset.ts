@@ -11,7 +11,8 @@ import {
   languageServers,
   tunedStart,
 } from './language-programs.ts'
-import { batchingFile, tfservingTuning } from './tfserving-files.ts'
+import { OwnSettings } from './own-settings.ts'
+import { batchingFile, batchingFlag, tfservingTuning } from './tfserving-files.ts'
 import { tritonTuning } from './triton-files.ts'
 
 export const serverKinds = ['tfserving', 'triton', ...languageServers] as const
@@ -26,6 +27,8 @@ export interface ServerPreset {
   readonly modelPath: string
   /** TensorFlow Serving: it is asked over gRPC, and listens for that alone. */
   readonly grpc?: boolean
+  /** Triton: its metrics are read on this port. */
+  readonly metricsPort?: number
 }
 
 /** What starts it where the user names nothing. */
@@ -62,18 +65,23 @@ interface ServerTuning {
   readonly args: readonly string[]
   /** Paths below the trial's folder. */
   readonly files: readonly { readonly path: string; readonly contents: string }[]
+  /** Arguments of the user's command whose place those take. */
+  readonly replaced: readonly string[]
   /** Parameters that reach the server so: through `args`, `files`, or Triton's model control. */
   readonly taken: ReadonlySet<string>
 }
 
 /**
- * How a server is started with a configuration. Triton loads the model as its repository has it;
+ * How a server is started with a configuration, beside what the user's own command says: settings
+ * that are not tuned stay as they are there. Triton loads the model as its repository has it;
  * its tuned values follow through the model control API, for which it is started in explicit mode.
+ * @throws SettingsFileError for a settings file that cannot be merged
  */
 export function serverTuning(
-  { kind, modelPath, grpc = false }: ServerPreset,
+  { kind, modelPath, grpc = false, metricsPort }: ServerPreset,
   configuration: Configuration,
   place: ServerPlace,
+  own = new OwnSettings(),
 ): ServerTuning {
   const knobs = new Knobs(configuration)
   const { gpuMemoryFraction: fraction } = place
@@ -85,8 +93,13 @@ export function serverTuning(
       ...(gpu !== undefined && { gpu: String(gpu) }),
       ...(partly && { share: fraction }),
     }
-    const { args, files } = tunedStart(kind, knobs, held, place.dir)
-    return { args: [...languagePrograms[kind].serves(place), ...args], files, taken: knobs.used }
+    const { args, files, replaced } = tunedStart(kind, knobs, held, place.dir, own)
+    return {
+      args: [...languagePrograms[kind].serves(place), ...args],
+      files,
+      replaced,
+      taken: knobs.used,
+    }
   }
   if (kind === 'triton') {
     tritonTuning(knobs, false)
@@ -97,35 +110,56 @@ export function serverTuning(
       `--load-model=${place.model}`,
       `--http-address=${place.host}`,
       `--http-port=${place.port}`,
-      '--allow-grpc=false',
-      '--allow-metrics=false',
+      ...(own.has('--allow-grpc', '--grpc-port') ? [] : ['--allow-grpc=false']),
+      ...tritonMetrics(own, metricsPort),
     ]
-    return { args, files: [], taken: knobs.used }
+    return { args, files: [], replaced: [], taken: knobs.used }
   }
-  const { flags, batching } = tfservingTuning(knobs, place.dir)
+  const { flags, batching } = tfservingTuning(knobs, place.dir, own)
   const args = [
     `--port=${grpc ? place.port : 0}`,
     `--rest_api_port=${grpc ? 0 : place.port}`,
-    `--model_name=${place.model}`,
-    `--model_base_path=${modelPath}`,
+    // The user's own file names its models.
+    ...(own.has('--model_config_file')
+      ? []
+      : [`--model_name=${place.model}`, `--model_base_path=${modelPath}`]),
     ...flags,
     ...(partly ? [`--per_process_gpu_memory_fraction=${fraction}`] : []),
   ]
   return {
     args,
     files: batching === undefined ? [] : [{ path: batchingFile, contents: batching }],
+    replaced: batching === undefined ? [] : [batchingFlag],
     taken: knobs.used,
   }
 }
 
-/** Those of the names that the server takes. */
-export function takenBy(kind: ServerKind, names: readonly string[]): ReadonlySet<string> {
-  const any = Object.fromEntries(names.map((name) => [name, 1]))
-  return serverTuning({ kind, modelPath: '' }, any, {
-    host: '',
-    port: '',
-    model: '',
-    dir: '',
-    gpuMemoryFraction: 0,
-  }).taken
+/** As the user's command says; else on the port that they are read on; else off. */
+function tritonMetrics(own: OwnSettings, port: number | undefined): string[] {
+  if (own.has('--allow-metrics', '--metrics-port')) return []
+  return port === undefined
+    ? ['--allow-metrics=false']
+    : ['--allow-metrics=true', `--metrics-port=${port}`]
+}
+
+const nowhere = { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }
+const anyValues = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 1]))
+
+/** Those of the names that the server takes. @throws SettingsFileError */
+export const takenBy = (
+  kind: ServerKind,
+  names: readonly string[],
+  own?: OwnSettings,
+): ReadonlySet<string> =>
+  serverTuning({ kind, modelPath: '' }, anyValues(names), nowhere, own).taken
+
+/** Arguments that a parameter sets. */
+export function flagsOf(kind: ServerKind, name: string, own: OwnSettings): readonly string[] {
+  const { replaced, args: fixed } = serverTuning({ kind, modelPath: '' }, {}, nowhere, own)
+  const { args } = serverTuning({ kind, modelPath: '' }, anyValues([name]), nowhere, own)
+  const merged = new Set([...replaced, '--enable_batching', batchingFlag])
+  return args
+    .filter((arg) => !fixed.includes(arg))
+    .map((arg) => arg.replace(/=.*$/s, ''))
+    .filter((flag) => !merged.has(flag))
 }

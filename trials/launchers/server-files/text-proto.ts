@@ -52,3 +52,105 @@ const quoted = (text: string): string =>
     .replace(/[\\"]/g, '\\$&')
     .replaceAll('\n', '\\n')
     .replace(/[\p{Cc}]/gu, (c) => `\\${c.charCodeAt(0).toString(8).padStart(3, '0')}`)}"`
+
+/** A field of the outermost message, with the text that it stands in. */
+interface Field {
+  readonly name: string
+  /** After the name and its colon. */
+  readonly value: string
+  readonly start: number
+  readonly end: number
+}
+
+/** A text that is not in the text format; the message says which line. */
+export class TextProtoError extends Error {}
+
+/**
+ * The text with the fields set, every other byte as it stands: a field of the text is replaced
+ * where it first stands, one that it lacks is added at its end. Undefined fields are left alone.
+ * @throws TextProtoError
+ */
+export function mergeTextProto(text: string, fields: ProtoMessage): string {
+  const lineEnd = text.includes('\r\n') ? '\r\n' : '\n'
+  const own = fieldsOf(text)
+  const set = Object.entries(fields).filter(([, value]) => value !== undefined)
+  const written = (name: string, value: ProtoValue) =>
+    textProto({ [name]: value }).replaceAll('\n', lineEnd)
+  let merged = text
+  const edits = set
+    .flatMap(([name, value]) =>
+      own
+        .filter((field) => field.name === name)
+        .map((field, i) => ({ ...field, put: i === 0 ? written(name, value).trimEnd() : '' })),
+    )
+    .sort((a, b) => b.start - a.start)
+  for (const { start, end, put } of edits)
+    merged = merged.slice(0, start) + put + merged.slice(put === '' ? afterLine(merged, end) : end)
+  const added = set.filter(([name]) => own.every((field) => field.name !== name))
+  if (added.length === 0) return merged
+  const gap = merged === '' || merged.endsWith('\n') ? '' : lineEnd
+  return merged + gap + added.map(([name, value]) => written(name, value)).join('')
+}
+
+/** Values of a field of the outermost message that are whole numbers, in lists or repeated. */
+export const numbersIn = (text: string, name: string): number[] =>
+  fieldsOf(text)
+    .filter((field) => field.name === name)
+    .flatMap(({ value }) => (value.match(/\d+/g) ?? []).map(Number))
+
+/** What is left of a line that a field was taken from goes with it, where it is blank. */
+const afterLine = (text: string, at: number): number =>
+  at + (/^[ \t]*[,;]?[ \t]*\r?\n/.exec(text.slice(at))?.[0].length ?? 0)
+
+const blank = /(?:\s|#[^\n]*|[,;])*/y
+const fieldName = /(?:[A-Za-z_][\w.]*|\[[^\]\n]*\])/y
+const colon = /(?:\s|#[^\n]*)*:?(?:\s|#[^\n]*)*/y
+const quotedText = /(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')/y
+const moreText = /(?:(?:\s|#[^\n]*)*(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))*/y
+const scalar = /[-+.\w]+/y
+const inside = /(?:[^"'{}<>[\]#]|#[^\n]*)+/y
+const closing: Readonly<Record<string, string>> = { '{': '}', '<': '>', '[': ']' }
+
+function fieldsOf(text: string): Field[] {
+  const fields: Field[] = []
+  const skip = (pattern: RegExp, from: number): number => {
+    pattern.lastIndex = from
+    return from + (pattern.exec(text)?.[0].length ?? 0)
+  }
+  const fail = (at: number): never => {
+    const line = text.slice(0, at).split('\n').length
+    throw new TextProtoError(`line ${line} is not in protocol buffer text format`)
+  }
+  const endOfGroup = (from: number): number => {
+    const open: string[] = []
+    for (let at = from; at < text.length; ) {
+      const character = text[at]!
+      if (character in closing) open.push(closing[character]!)
+      else if (/[}>\]]/.test(character)) {
+        if (open.pop() !== character) fail(at)
+        if (open.length === 0) return at + 1
+      }
+      const next = /["']/.test(character)
+        ? skip(quotedText, at)
+        : /[{}<>[\]]/.test(character)
+          ? at + 1
+          : skip(inside, at)
+      if (next === at) fail(at)
+      at = next
+    }
+    return fail(from)
+  }
+  for (let at = skip(blank, 0); at < text.length; at = skip(blank, at)) {
+    const start = at
+    at = skip(fieldName, at)
+    if (at === start) fail(start)
+    const name = text.slice(start, at)
+    const from = skip(colon, at)
+    const first = text[from] ?? ''
+    at = first in closing ? endOfGroup(from) : skip(/["']/.test(first) ? quotedText : scalar, from)
+    if (at === from) fail(from)
+    if (/["']/.test(first)) at = skip(moreText, at)
+    fields.push({ name, value: text.slice(from, at), start, end: at })
+  }
+  return fields
+}

@@ -1,25 +1,33 @@
 /** TensorFlow Serving: the tuned part of its command line and its batching_parameters_file. */
 import type { Knobs } from './knobs.ts'
-import { type ProtoMessage, textProto } from './text-proto.ts'
+import { OwnSettings, SettingsFileError } from './own-settings.ts'
+import {
+  mergeTextProto,
+  numbersIn,
+  type ProtoMessage,
+  TextProtoError,
+  textProto,
+} from './text-proto.ts'
 
 /** Name of the file beside the flags. */
 export const batchingFile = 'batching_parameters.txt'
+export const batchingFlag = '--batching_parameters_file'
 
 /**
  * Flags for the tuned parameters, none for others, and the text of the batching parameters where
- * batching is tuned.
+ * batching is tuned: merged into the file that the user's own command names.
+ * @throws SettingsFileError where that file cannot be merged
  */
 export function tfservingTuning(
   knobs: Knobs,
   folder: string,
+  own = new OwnSettings(),
 ): { readonly flags: readonly string[]; readonly batching?: string } {
-  const batching = batchingParameters(knobs)
+  const batching = batchingText(knobs, own)
   const flag = (name: string, value: number | string | undefined) =>
     value === undefined ? [] : [`--${name}=${value}`]
   const flags = [
-    ...(batching
-      ? ['--enable_batching=true', `--batching_parameters_file=${folder}/${batchingFile}`]
-      : []),
+    ...(batching ? ['--enable_batching=true', `${batchingFlag}=${folder}/${batchingFile}`] : []),
     ...flag(
       'tensorflow_intra_op_parallelism',
       knobs.number('tensorflowIntraOpParallelism', 'intraOpParallelism', 'intraOpThreads'),
@@ -30,27 +38,54 @@ export function tfservingTuning(
     ),
     ...flag('rest_api_num_threads', knobs.number('restApiNumThreads')),
   ]
-  return { flags, ...(batching && { batching: textProto(batching) }) }
+  return { flags, ...(batching !== undefined && { batching }) }
+}
+
+function batchingText(knobs: Knobs, own: OwnSettings): string | undefined {
+  const file = own.file(batchingFlag)
+  if (file === undefined) {
+    const parameters = batchingParameters(knobs, own.has('--enable_batching'))
+    return parameters && textProto(parameters)
+  }
+  try {
+    const ownSizes = numbersIn(file.text, 'allowed_batch_sizes')
+    const parameters = batchingParameters(knobs, true, ownSizes)
+    return parameters && mergeTextProto(file.text, parameters)
+  } catch (error) {
+    if (!(error instanceof TextProtoError)) throw error
+    throw new SettingsFileError(
+      `${file.path}: ${error.message}, so that max_batch_size and its like cannot be set in it`,
+    )
+  }
 }
 
 /**
  * BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto, or
  * undefined where no batching knob was tuned. `allowedBatchSizes`: 'powers' (the default: batches
  * are padded to powers of two) or 'any'.
+ * @param batches the user's own command has batching on
+ * @param ownSizes the allowed batch sizes of the user's file, which are kept below the largest batch
  */
-function batchingParameters(knobs: Knobs): ProtoMessage | undefined {
+function batchingParameters(
+  knobs: Knobs,
+  batches: boolean,
+  ownSizes?: readonly number[],
+): ProtoMessage | undefined {
   const batch = knobs.number('maxBatchSize', 'batchSize')
   const delayMs = knobs.number('maxDelayMs', 'maxQueueDelayMs', 'batchDelayMs')
   const delayMicros =
     knobs.number('batchTimeoutMicros') ??
     (delayMs === undefined ? undefined : Math.round(delayMs * 1000))
+  // Without batches there is nothing that the others could set.
+  if (batch === undefined && delayMicros === undefined && !batches) return undefined
   const threads = knobs.number('numBatchThreads', 'instances')
   const queue = knobs.number('queueLimit', 'queueSize')
   const enqueued =
     knobs.number('maxEnqueuedBatches') ??
     (queue === undefined ? undefined : Math.max(1, Math.ceil(queue / (batch ?? 1))))
-  const anySize = knobs.value('allowedBatchSizes') === 'any'
-  if (batch === undefined && delayMicros === undefined) return undefined
+  const sizes = knobs.value('allowedBatchSizes')
+  if ([batch, delayMicros, threads, enqueued].every((value) => value === undefined))
+    return undefined
   const wrapped = (value: number | undefined): ProtoMessage | undefined =>
     value === undefined ? undefined : { value }
   return {
@@ -58,8 +93,19 @@ function batchingParameters(knobs: Knobs): ProtoMessage | undefined {
     batch_timeout_micros: wrapped(delayMicros),
     num_batch_threads: wrapped(threads),
     max_enqueued_batches: wrapped(enqueued),
-    allowed_batch_sizes: batch === undefined || anySize ? undefined : powersOfTwoUpTo(batch),
+    allowed_batch_sizes: batch === undefined ? undefined : allowedSizes(batch, sizes, ownSizes),
   }
+}
+
+/** Undefined: any. @param own of the user's file */
+function allowedSizes(
+  batch: number,
+  tuned: number | string | undefined,
+  own: readonly number[] | undefined,
+): number[] | undefined {
+  if (tuned === 'any') return undefined
+  if (tuned !== undefined || own === undefined) return powersOfTwoUpTo(batch)
+  return own.length === 0 ? undefined : [...own.filter((size) => size < batch), batch]
 }
 
 /** Increasing, the last one the largest batch, as TensorFlow Serving demands. */

@@ -23,7 +23,8 @@ export function tritonTuning(knobs: Knobs, gpu: boolean): TritonTuning {
   const instances = knobs.number('instances', 'instanceCount')
   const queue = knobs.number('queueLimit', 'maxQueueSize')
   // Without this block Triton runs each request as it comes, whatever its largest batch.
-  const batching = (batch ?? 1) > 1
+  const batching =
+    batch === undefined ? (delayMicros ?? preferred ?? queue) !== undefined : batch > 1
   return {
     max_batch_size: batch,
     dynamic_batching: batching

@@ -11,6 +11,8 @@ import type { Launcher, Predictor } from '../../types.ts'
 import type { TunedParameter } from '../fill.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import { createLocalLauncher } from '../local/local-launcher.ts'
+import { Knobs } from '../server-files/knobs.ts'
+import { tritonTuning } from '../server-files/triton-files.ts'
 import type { CommandTemplate } from '../template.ts'
 import { createTritonLauncher, tunedConfig } from './triton-launcher.ts'
 
@@ -267,4 +269,46 @@ test('the tuned configuration keeps what the model says of itself', () => {
     name: 'm',
     max_batch_size: 1,
   })
+})
+
+test.each<[string, Parameters<typeof tunedConfig>[0], Configuration, Record<string, unknown>]>([
+  [
+    'a delay alone keeps what else dynamic batching has',
+    { name: 'm', dynamic_batching: { preserve_ordering: true, preferred_batch_size: [4] } },
+    { maxDelayMs: 2 },
+    {
+      dynamic_batching: {
+        preserve_ordering: true,
+        preferred_batch_size: [4],
+        max_queue_delay_microseconds: 2000,
+      },
+    },
+  ],
+  [
+    'a queue limit keeps the rest of the queue policy',
+    {
+      name: 'm',
+      dynamic_batching: { default_queue_policy: { timeout_action: 'DELAY', max_queue_size: 5 } },
+    },
+    { batchSize: 4, queueLimit: 9 },
+    {
+      max_batch_size: 4,
+      dynamic_batching: { default_queue_policy: { timeout_action: 'DELAY', max_queue_size: 9 } },
+    },
+  ],
+  [
+    'every instance group keeps its place',
+    { name: 'm', instance_group: [{ gpus: [0] }, { gpus: [1], profile: ['p'] }] },
+    { instances: 2 },
+    {
+      instance_group: [
+        { gpus: [0], count: 2 },
+        { gpus: [1], profile: ['p'], count: 2 },
+      ],
+    },
+  ],
+])('%s', (_what, base, configuration, tuned) => {
+  const { name, ...config } = tunedConfig(base, tritonTuning(new Knobs(configuration), true))
+  expect(name).toBe('m')
+  expect(JSON.parse(JSON.stringify(config))).toEqual(tuned)
 })

@@ -144,23 +144,35 @@ export const tunedConfig = (base: ModelConfig, tuning: TritonTuning): ModelConfi
   const { max_batch_size: batch, dynamic_batching: batching, instance_group: groups } = tuning
   const { dynamic_batching: own, ...rest } = base
   const count = groups?.[0]?.count
-  const group = Array.isArray(base.instance_group)
-    ? (base.instance_group as readonly ModelConfig[])[0]
-    : undefined
+  const ownGroups = Array.isArray(base.instance_group)
+    ? (base.instance_group as readonly ModelConfig[])
+    : []
+  const isOff = batch !== undefined && batching === undefined
   return {
     ...rest,
     ...(batch !== undefined && { max_batch_size: batch }),
-    ...(batch === undefined
-      ? { dynamic_batching: own }
-      : batching !== undefined && {
-          dynamic_batching: { ...(own as ModelConfig), ...(json(batching) as ModelConfig) },
-        }),
+    ...(!isOff && {
+      dynamic_batching:
+        batching === undefined ? own : merged(own as ModelConfig, json(batching) as ModelConfig),
+    }),
     ...(count !== undefined && {
-      instance_group: [
-        { ...(group ?? (json(groups![0]!) as ModelConfig)), count: count as number },
-      ],
+      instance_group: (ownGroups.length > 0 ? ownGroups : [json(groups![0]!) as ModelConfig]).map(
+        (group) => ({ ...group, count: count as number }),
+      ),
     }),
   }
+}
+
+/** Fields of both, the second's where both have one; groups of fields likewise. */
+const merged = (own: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
+  const both: Record<string, Json | undefined> = { ...own }
+  for (const [field, value] of Object.entries(set)) {
+    const isGroup = (one: unknown): one is ModelConfig =>
+      typeof one === 'object' && one !== null && !Array.isArray(one)
+    const before = both[field]
+    both[field] = isGroup(before) && isGroup(value) ? (merged(before, value) as Json) : value
+  }
+  return both
 }
 
 /** A message as proto3's JSON, undefined fields left out. */

@@ -50,6 +50,9 @@ test("Ray Serve's configuration: the port, and every deployment's replicas, requ
     ],
   })
   expect(Object.keys(plan.space!)).toEqual(['replicas', 'maxOngoingRequests', 'numCpus'])
+  expect(plan.comments).toMatchObject({
+    'space.replicas': expect.stringContaining('in place of autoscaling_config'),
+  })
 })
 
 test.each(['serve run app:app', 'serve run none.yaml'])(

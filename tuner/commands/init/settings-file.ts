@@ -52,16 +52,22 @@ function rayServe(
   if (document.errors.length > 0 || deployments.length === 0) return undefined
   document.setIn(['http_options', 'host'], '${host}')
   document.setIn(['http_options', 'port'], '${port}')
-  for (const deployment of deployments as YAMLMap[])
-    for (const knob of knobs) {
-      deployment.delete('autoscaling_config')
-      deployment.flow = false
+  let autoscales = false
+  for (const deployment of deployments as YAMLMap[]) {
+    // Ray Serve refuses it beside num_replicas.
+    autoscales = deployment.delete('autoscaling_config') || autoscales
+    deployment.flow = false
+    for (const knob of knobs)
       setIn(document, deployment, knob.setting!.split('.'), placeholder(knob))
-    }
+  }
   return {
     command: words.with(at, '${dir}/serve.yaml'),
     files: { 'serve.yaml': document.toString({ lineWidth: 0 }) },
-    knobs,
+    knobs: knobs.map((knob) =>
+      autoscales && knob.setting === 'num_replicas'
+        ? { ...knob, what: `${knob.what}, in place of autoscaling_config, which is left out` }
+        : knob,
+    ),
   }
 }
 

@@ -26,7 +26,14 @@ export function resolveMetrics(
     predictor.kind !== 'builtin' && protocolTable[predictor.protocol].transport === 'grpc'
   const forwarded =
     entries.backend === 'kubernetes' && entries.kubernetes?.loadFrom === 'port-forward'
+  const triton = predictor.kind === 'command' && predictor.server?.kind === 'triton'
   for (const { name, from } of asked) {
+    if (triton && from === usualPlace)
+      report(
+        ['metrics'],
+        `${name}: Triton has its metrics on a port of its own`,
+        'name it: from: ":8002/metrics"',
+      )
     if (grpc && !/^(https?)?:/i.test(from))
       report(
         ['metrics'],
