@@ -5,7 +5,7 @@
 import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
 import { sloFlag } from '../profiler/slo.ts'
 import type { Slo } from '../profiler/types.ts'
-import { languageServers } from '../trials/launchers/server-files/language-programs.ts'
+import { languageServers } from '../trials/launchers/server-files/server-kinds.ts'
 import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'
 

@@ -92,12 +92,15 @@ export async function detectProtocol(
   const timeoutMs = options.firstAnswerMs ?? usualFirstAnswerMs
   const startedMs = performance.now()
   const reasons = new Reasons(onReason)
-  let found = await recognise(url, model, options, signal)
-  while (
-    found === undefined &&
-    !saysGrpc &&
-    (await saysLoading(url, model, options, signal, reasons))
-  ) {
+  const look = () => recognise(url, model, options, signal)
+  let found = await look()
+  let wasLoading = false
+  while (found === undefined && !saysGrpc) {
+    const isLoading = await saysLoading(url, model, options, signal, reasons)
+    // It may have loaded between the two looks.
+    if (!isLoading && wasLoading) found = await look()
+    if (!isLoading) break
+    wasLoading = true
     if (performance.now() - startedMs > timeoutMs)
       throw new ProtocolError(
         unrecognised,
@@ -106,7 +109,7 @@ export async function detectProtocol(
         'not-ready',
       )
     await sleep(askAgainMs, undefined, { signal })
-    found = await recognise(url, model, options, signal)
+    found = await look()
   }
   if (found === undefined && saysGrpc) throw await whyNotRecognised(url, options, signal)
   if (found === undefined)

@@ -21,7 +21,7 @@ describe('a refused request says what to change', () => {
     [415, '{"detail": "Unsupported Media Type"}', '--content-type', 'refused'],
     [429, '', 'limits the rate', undefined],
     [500, '', 'its own log', undefined],
-    [503, '', 'no server behind it', undefined],
+    [503, '', 'no server behind it', 'not-ready'],
   ])('%i %s: %s', (status, text, hint, why) => {
     expect(refused(status, text)).toMatchObject({ hint: expect.stringContaining(hint), why })
   })

@@ -8,8 +8,7 @@ import {
   streamLatencies,
 } from '../../profiler/latency-metrics.ts'
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
-import { languageServers } from '../../trials/launchers/server-files/language-programs.ts'
-import { serverKinds } from '../../trials/launchers/server-files/preset.ts'
+import { languageServers, serverKinds } from '../../trials/launchers/server-files/server-kinds.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { statuses, statusNames } from '../recommendation/status.ts'
 import {

@@ -6,10 +6,8 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
-import {
-  type LanguageServer,
-  languageServers,
-} from '../../trials/launchers/server-files/language-programs.ts'
+import type { LanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { languageServers } from '../../trials/launchers/server-files/server-kinds.ts'
 import { renderSpec } from './index.ts'
 import { languageContainer } from './language-servers.ts'
 import { servingOf } from './serving.ts'

@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import type { LanguageEngine } from '../own-servers.ts'
-import { languageServers } from '../server-files/language-programs.ts'
 import type { ServerKind } from '../server-files/preset.ts'
+import { languageServers } from '../server-files/server-kinds.ts'
 import { engineProbe, engineReading, tellingEngine } from './engine-probe.ts'
 
 /** In the form that each server documents: names, types and labels of its version. */

@@ -7,10 +7,9 @@ import { gpuCatalogue } from '../../devices/catalogue.ts'
 import type { SpeculativeMethod } from '../../predictor/llm/speculative-methods.ts'
 import type { Knobs } from './knobs.ts'
 import { OwnSettings, SettingsFileError } from './own-settings.ts'
+import { languageServers } from './server-kinds.ts'
 import { draftFlags, draftsOf, needsDraftModel, told, trtllmDrafts } from './speculative-flags.ts'
 
-/** They fetch the Hub's models by themselves. */
-export const languageServers = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
 export type LanguageServer = (typeof languageServers)[number]
 export const isLanguageServer = (name: string): name is LanguageServer =>
   (languageServers as readonly string[]).includes(name)

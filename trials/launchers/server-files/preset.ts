@@ -5,17 +5,12 @@
 import type { ProtocolName } from '../../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { Knobs } from './knobs.ts'
-import {
-  isLanguageServer,
-  languagePrograms,
-  languageServers,
-  tunedStart,
-} from './language-programs.ts'
+import { isLanguageServer, languagePrograms, tunedStart } from './language-programs.ts'
 import { OwnSettings } from './own-settings.ts'
+import type { serverKinds } from './server-kinds.ts'
 import { batchingFile, batchingFlag, tfservingTuning } from './tfserving-files.ts'
 import { tritonTuning } from './triton-files.ts'
 
-export const serverKinds = ['tfserving', 'triton', ...languageServers] as const
 export type ServerKind = (typeof serverKinds)[number]
 
 export interface ServerPreset {
