@@ -134,19 +134,26 @@ async function saysLoading(
   const paths = [
     options.healthPath,
     ...protocolNames.map((name) => protocolTable[name].readyPath(model)),
-  ]
-  for (const path of new Set(paths.filter((each) => each !== undefined)))
-    if (
-      (
-        await readinessAt(
-          unrecognised,
-          hrefOf(address, pathBelow(address, path, path)),
-          options,
-          signal,
-          reasons.add,
-        )
-      ).loading
+  ].filter((path) => path !== undefined)
+  // The URL's own path may be that of the call, or what the server's paths stand below.
+  const places = paths.flatMap((own) => [
+    pathBelow(address, own, own),
+    pathBelow(address, address.path, own),
+  ])
+  for (const place of new Set(places)) {
+    let said = ''
+    const { loading } = await readinessAt(
+      unrecognised,
+      hrefOf(address, place),
+      options,
+      signal,
+      (reason) => {
+        said = reason
+      },
     )
-      return true
+    if (!loading) continue
+    reasons.add(said)
+    return true
+  }
   return false
 }
