@@ -1,5 +1,5 @@
 /** Flags and their values in the texts of a command line: list items, and the text of a shell. */
-import { quotedWord } from '../shell-words.ts'
+import { quotedWord } from '../../../trials/shell-words.ts'
 import type { Path } from './plain.ts'
 import type { Span } from './text-edit.ts'
 
