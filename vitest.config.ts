@@ -34,7 +34,7 @@ export const pure = [
   'tuner/{experiment,render}/**/*',
   'tuner/backends/{cluster-space,load-work,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
   'tuner/{exported-tables,names,pools-search}',
-  'tuner/commands/{init/plan,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/expected-time,watch/access-log,watch/default-queries}',
+  'tuner/commands/{init/plan,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/expected-time,watch/access-log/*,watch/default-queries}',
   'tuner/delivery/own-pod',
   'tuner/commands/verify/verified',
   'tuner/library/search-function',

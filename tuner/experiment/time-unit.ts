@@ -35,20 +35,58 @@ const timeWords = new Set(
 )
 
 /**
- * What a header says of a column of times: 'at_ms', 'Timestamp (s)', 'arrivalSeconds', 'timestamp'.
- * @returns undefined for another column; `unit` undefined where it names none
+ * Words of a name in lower case, without the unit at its end.
+ * @returns `unit` of 'duration_ms', 'latencySeconds', 'at (s)'; absent where the name has none
  */
-export function parseTimeHeader(cell: string): { readonly unit?: TimeUnit } | undefined {
-  const words = cell
+export function splitNameUnit(name: string): {
+  readonly words: readonly string[]
+  readonly unit?: TimeUnit
+} {
+  const words = name
     .replace(/([a-z])([A-Z])/g, '$1 $2')
     .toLowerCase()
     .split(/[^a-zµ]+/)
     .filter((word) => word !== '')
   const unit = unitWords[words.at(-1) ?? '']
-  const others = unit === undefined ? words : words.slice(0, -1)
-  if (!others.every((word) => timeWords.has(word))) return undefined
-  if (unit === undefined) return others.length > 0 ? {} : undefined
+  return unit === undefined ? { words } : { words: words.slice(0, -1), unit }
+}
+
+/**
+ * What a header says of a column of times: 'at_ms', 'Timestamp (s)', 'arrivalSeconds', 'timestamp'.
+ * @returns undefined for another column; `unit` undefined where it names none
+ */
+export function parseTimeHeader(cell: string): { readonly unit?: TimeUnit } | undefined {
+  const { words, unit } = splitNameUnit(cell)
+  if (!words.every((word) => timeWords.has(word))) return undefined
+  if (unit === undefined) return words.length > 0 ? {} : undefined
   return { unit }
+}
+
+const millisecondsPerSuffix: Readonly<Record<string, number>> = {
+  ...millisecondsPer,
+  µs: 1e-3,
+  μs: 1e-3,
+  m: 60_000,
+  h: 3_600_000,
+}
+
+/**
+ * Milliseconds of a duration that states its unit, as programs write it: '126ms', '1m2.5s',
+ * '126.4 µs', 'PT0.126S', '00:00:00.126'.
+ * @returns undefined for anything else, a bare number too
+ */
+export function parseStatedDurationMs(text: string): number | undefined {
+  const clock = /^(\d+):(\d\d):(\d\d(?:\.\d+)?)$/.exec(text)
+  if (clock)
+    return ((Number(clock[1]) * 60 + Number(clock[2])) * 60 + Number(clock[3])) * millisecondsPer.s
+  const parts = /^PT(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d+)?S)?$/.test(text)
+    ? text.slice(2).toLowerCase()
+    : text
+  if (!/^(?:\d+(?:\.\d+)? ?(?:h|ms|m|s|us|µs|μs|ns))+$/.test(parts)) return undefined
+  return [...parts.matchAll(/(\d+(?:\.\d+)?) ?([a-zµμ]+)/g)].reduce(
+    (sum, [, value, unit = '']) => sum + Number(value) * millisecondsPerSuffix[unit]!,
+    0,
+  )
 }
 
 /** 'FILE' or 'FILE:UNIT', as in trace:requests.csv:s. */

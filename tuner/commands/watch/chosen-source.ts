@@ -4,7 +4,7 @@ import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs } from '../../experiment/units.ts'
 import { oneOf } from '../one-of.ts'
 import type { Reopened } from '../reopened.ts'
-import { fieldsWith, logFormats } from './access-log.ts'
+import { logShapes, parseFieldFlags } from './access-log/index.ts'
 import {
   defaultQueries,
   type FigureName,
@@ -41,11 +41,10 @@ export function sourceOf(
       )
     return new LogSource({
       path: flags.log,
-      format:
-        flags.logFormat === undefined
-          ? undefined
-          : oneOf(flags.logFormat, logFormats, '--log-format'),
-      fields: fieldsWith(flags.field, flags.versionLabel),
+      ...(flags.logFormat !== undefined && {
+        shape: oneOf(flags.logFormat, logShapes, '--log-format'),
+      }),
+      fields: parseFieldFlags(flags.field, flags.versionLabel),
       paths: flags.path,
       windowS,
       percentile,

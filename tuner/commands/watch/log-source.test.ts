@@ -11,10 +11,11 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { usualFields } from './access-log.ts'
+import { parseFieldFlags } from './access-log/index.ts'
 import { LogSource } from './log-source.ts'
 import type { Reading } from './production-source.ts'
 
+const usualFields = parseFieldFlags([], undefined)
 let folder: string
 let path: string
 beforeEach(() => {
@@ -118,8 +119,8 @@ test('rate, percentile and failures: what a client got wrong is no failure, what
   ])
   appendFileSync(path, 'what is this\n')
   expect(
-    (await source.read(start + 70, undefined, undefined, new AbortController().signal)).notes[0],
-  ).toContain('1 of 61 lines')
+    (await source.read(start + 70, undefined, undefined, new AbortController().signal)).notes,
+  ).toContainEqual(expect.stringContaining('1 of 61 lines'))
 })
 
 test('a log that begins within a window has a rate over what it has of it', async () => {
@@ -174,4 +175,48 @@ test('what is no log is refused, with what it needs', async () => {
   await expect(read()).rejects.toThrow('there is no log')
   writeFileSync(path, 'a\nb\n')
   await expect(read()).rejects.toThrow(/no line that is known: b/)
+})
+
+const readOnce = (
+  more: Partial<ConstructorParameters<typeof LogSource>[0]> = {},
+  place: unknown = undefined,
+) =>
+  new LogSource({
+    ...{ path, fields: usualFields, paths: [], windowS: 60, percentile: 0.99 },
+    ...more,
+  }).read(start + 70, undefined, place, new AbortController().signal)
+
+test('what no figure has is counted: other paths, lines without a status, of which errors are not known', async () => {
+  const bare = `${JSON.stringify({ ts: start + 5, latency_ms: 10, uri: '/v2/a' })}\n`
+  writeFileSync(path, seconds(0, 50) + line(51, 1, 200, '/health') + bare)
+  const { windows, notes } = await readOnce({ paths: ['/v2'] })
+  expect(windows[0]).not.toHaveProperty('errorShare')
+  expect(notes).toEqual([
+    `${path} is read as json, latency_ms in ms`,
+    '1 of 52 requests are to other paths, e.g. /health',
+    expect.stringContaining('1 requests have no status'),
+  ])
+})
+
+test('--path needs a field with the path', async () => {
+  writeFileSync(path, `${JSON.stringify({ ts: start, latency_ms: 10, status: 200 })}\n`)
+  await expect(readOnce({ paths: ['/v2'] })).rejects.toThrow(/has a path, and --path was given/)
+})
+
+test('a unit that gives an unlikely median is warned of', async () => {
+  writeFileSync(path, Array.from({ length: 60 }, (_, i) => line(i, 0.126)).join(''))
+  expect((await readOnce()).notes).toContainEqual(
+    expect.stringMatching(/^warning: half of the requests take 0.126 ms or less/),
+  )
+})
+
+test('the format of the first look stays while the server gets slow, until --reset', async () => {
+  const stamp = (second: number) => new Date((start + second) * 1000).toISOString()
+  const nginx = (second: number, took: string) =>
+    `10.0.0.1 - - [${stamp(second).slice(8, 10)}/Sep/${stamp(second).slice(0, 4)}:${stamp(second).slice(11, 19)} +0000] "POST /v2/a HTTP/1.1" 200 9 "-" "curl" ${took}\n`
+  writeFileSync(path, nginx(0, '0.126'))
+  const { place } = await readOnce()
+  writeFileSync(path, Array.from({ length: 60 }, (_, i) => nginx(i, '4.126')).join(''))
+  expect((await readOnce({}, place)).windows[0]).toMatchObject({ sloMs: 4126 })
+  await expect(readOnce()).rejects.toThrow(/in which unit/)
 })

@@ -5,19 +5,22 @@ import { quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
 import type { ProductionWindow } from '../../../reports/watch/production-window.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import {
-  formatOf,
-  type JsonFields,
+  describeFormat,
+  type LogFields,
   type LogFormat,
   type LoggedRequest,
-  requestOf,
-} from './access-log.ts'
+  LogSample,
+  type LogShape,
+  parseKeptFormat,
+  parseRequest,
+} from './access-log/index.ts'
 import type { Source } from './production-source.ts'
 
 interface LogOptions {
   readonly path: string
   /** Absent: by its first lines. */
-  readonly format?: LogFormat
-  readonly fields: JsonFields
+  readonly shape?: LogShape
+  readonly fields: LogFields
   /** Beginnings of paths that count; none: all. */
   readonly paths: readonly string[]
   readonly windowS: number
@@ -31,7 +34,30 @@ interface LogOptions {
 interface Place {
   readonly inode: number
   readonly offset: number
+  /** That its lines were recognised as. A server that gets slow does not change it. */
+  readonly format?: LogFormat
 }
+
+interface LogFile {
+  readonly file: string
+  readonly inode: number
+  readonly offset: number
+}
+
+/** Lines and requests that no figure has. */
+interface Uncounted {
+  lines: number
+  unread: number
+  unreadExample: string
+  otherPaths: number
+  otherPathExample: string
+  withoutPath: number
+  withoutStatus: number
+  localTimes: number
+}
+
+/** Of a unit that a name or the user stated: medians outside are likely of another one. */
+const [minMedianMs, maxMedianMs] = [1, 60_000]
 
 /** A request is logged no later than this after its window. */
 const lateS = 5
@@ -48,6 +74,7 @@ interface Open {
   readonly versions: Set<string>
   requests: number
   failed: number
+  withoutStatus: number
 }
 
 /**
@@ -70,74 +97,109 @@ export class LogSource implements Source {
         'check the path given with --log',
         exitCodes.usage,
       )
+    const before = placeOf(place)
+    const files = filesSince(path, now, before)
+    const format = this.#keptFormat(before) ?? (await this.#recognise(files, signal))
+    // Nothing new.
+    if (format === undefined)
+      return { windows: [], place: before ?? { inode: now.ino, offset: 0 }, notes: [] }
     const open = new Map<number, Open>()
     const until = Math.floor((nowS - lateS) / windowS) * windowS
-    const before = placeOf(place)
-    let next = before ?? { inode: now.ino, offset: 0 }
+    let next: Place = { ...(before ?? { inode: now.ino, offset: 0 }), format }
     /** A request of a window that is not over was read. */
     let ahead = false
-    let [strange, seen] = [0, 0]
-    let example = ''
+    const uncounted: Uncounted = {
+      ...{ lines: 0, unread: 0, unreadExample: '', otherPaths: 0, otherPathExample: '' },
+      ...{ withoutPath: 0, withoutStatus: 0, localTimes: 0 },
+    }
     /**
      * Of the first request of all, where nothing was read before: the log begins there, and its
      * window with it.
      */
     let beginsS = before === undefined ? Number.POSITIVE_INFINITY : 0
-    let format = this.#options.format
-    for (const { file, inode, offset } of filesSince(path, now, before)) {
+    for (const { file, inode, offset } of files) {
       for await (const { text, end } of linesOf(file, offset, signal)) {
         if (text === '') continue
-        seen++
-        format ??= formatOf([text], this.#options.fields)
-        const request = format && requestOf(text, format, this.#options.fields)
+        uncounted.lines++
+        const request = parseRequest(text, format, this.#options.fields)
         if (!request) {
-          strange++
-          example = text
+          uncounted.unread++
+          uncounted.unreadExample = text
           continue
         }
         const fromS = Math.floor(request.atS / windowS) * windowS
         if (before === undefined) beginsS = Math.min(beginsS, Math.floor(request.atS))
         ahead ||= fromS >= until
-        if (!ahead) next = { inode, offset: end }
-        if (fromS >= (sinceS ?? 0)) this.#count(open, fromS, request)
+        if (!ahead) next = { inode, offset: end, format }
+        if (request.isLocalTime) uncounted.localTimes++
+        if (this.#isWatched(request, uncounted) && fromS >= (sinceS ?? 0))
+          countRequest(open, fromS, request)
       }
     }
-    if (seen > 0 && strange === seen) throw unreadable(path, example)
+    if (uncounted.lines > 0 && uncounted.unread === uncounted.lines)
+      throw unreadable(path, format, uncounted.unreadExample)
+    if (uncounted.withoutPath > 0 && uncounted.withoutPath === uncounted.lines - uncounted.unread)
+      throw new UserError(
+        `no request of ${path} has a path, and --path was given`,
+        'name its field: --field path=NAME',
+        exitCodes.usage,
+      )
     const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
     return {
       windows: closed.map(([fromS, window]) =>
         this.#window(Math.max(fromS, beginsS), fromS + windowS, window),
       ),
       place: next,
-      notes:
-        strange > 0
-          ? [
-              `${strange} of ${seen} lines of ${path} are no requests, e.g. ${example.slice(0, 120)}`,
-            ]
-          : [],
+      notes: [
+        `${path} is read as ${describeFormat(format)}`,
+        ...warnOfUnit(format, closed.at(-1)?.[1].latencies ?? []),
+        ...describeUncounted(path, uncounted),
+      ],
     }
   }
 
-  #count(
-    open: Map<number, Open>,
-    fromS: number,
-    { path, status, latencyMs, version }: LoggedRequest,
-  ): void {
+  /** Flags are followed as they are given now. */
+  #keptFormat(before: Place | undefined): LogFormat | undefined {
+    const { shape, fields } = this.#options
+    return shape === undefined && fields.latency === undefined
+      ? parseKeptFormat(before?.format)
+      : undefined
+  }
+
+  /** @returns undefined where there are no lines */
+  async #recognise(files: readonly LogFile[], signal: AbortSignal): Promise<LogFormat | undefined> {
+    const { path, shape, fields } = this.#options
+    const sample = new LogSample(fields, shape)
+    let isEmpty = true
+    for (const { file, offset } of files)
+      for await (const { text } of linesOf(file, offset, signal)) {
+        if (text === '') continue
+        isEmpty = false
+        sample.add(text)
+        if (sample.isFull) return sample.recognise(path, fields)
+      }
+    return isEmpty ? undefined : sample.recognise(path, fields)
+  }
+
+  #isWatched({ path, status }: LoggedRequest, uncounted: Uncounted): boolean {
     const { paths } = this.#options
-    if (paths.length > 0 && !paths.some((start) => path.startsWith(start))) return
-    const window = open.get(fromS) ?? { latencies: [], versions: new Set(), requests: 0, failed: 0 }
-    window.requests++
-    // What the client broke off (499) or got wrong is not the server's.
-    if (status >= 500) window.failed++
-    else if (status < 400) window.latencies.push(latencyMs)
-    if (version !== undefined) window.versions.add(version)
-    open.set(fromS, window)
+    if (paths.length > 0 && path === undefined) {
+      uncounted.withoutPath++
+      return false
+    }
+    if (paths.length > 0 && !paths.some((start) => path!.startsWith(start))) {
+      uncounted.otherPaths++
+      uncounted.otherPathExample = path!
+      return false
+    }
+    if (status === undefined) uncounted.withoutStatus++
+    return true
   }
 
   #window(
     fromS: number,
     untilS: number,
-    { latencies, requests, failed, versions }: Open,
+    { latencies, requests, failed, versions, withoutStatus }: Open,
   ): ProductionWindow {
     const seconds = untilS - fromS
     return {
@@ -147,22 +209,78 @@ export class LogSource implements Source {
       ...(latencies.length > 0 && {
         sloMs: quantileOfSorted(Float64Array.from(latencies).sort(), this.#options.percentile),
       }),
-      errorShare: failed / requests,
+      ...(withoutStatus === 0 && { errorShare: failed / requests }),
       ...(versions.size > 0 && { versions: [...versions] }),
     }
   }
 }
 
-const unreadable = (path: string, line: string): UserError =>
+function countRequest(
+  open: Map<number, Open>,
+  fromS: number,
+  { status, latencyMs, version }: LoggedRequest,
+): void {
+  const window = open.get(fromS) ?? {
+    ...{ latencies: [], versions: new Set<string>(), requests: 0, failed: 0, withoutStatus: 0 },
+  }
+  window.requests++
+  if (status === undefined) window.withoutStatus++
+  // What the client broke off (499) or got wrong is not the server's.
+  if ((status ?? 0) >= 500) window.failed++
+  else if ((status ?? 0) < 400 && latencyMs !== undefined) window.latencies.push(latencyMs)
+  if (version !== undefined) window.versions.add(version)
+  open.set(fromS, window)
+}
+
+/** Where the log itself does not say the unit, a median that servers hardly have. */
+function warnOfUnit(format: LogFormat, latencies: readonly number[]): string[] {
+  const warnings = format.warning === undefined ? [] : [`warning: ${format.warning}`]
+  const { unit, field } = format.latency
+  if (format.known !== undefined || unit === undefined || latencies.length === 0) return warnings
+  const medianMs = quantileOfSorted(Float64Array.from(latencies).sort(), 0.5)
+  if (medianMs >= minMedianMs && medianMs <= maxMedianMs) return warnings
+  return [
+    ...warnings,
+    `warning: half of the requests take ${Number(medianMs.toPrecision(3))} ms or less where ${field} is in ${unit}; is it another unit? --field latency=${field}:UNIT names it`,
+  ]
+}
+
+function describeUncounted(path: string, uncounted: Uncounted): string[] {
+  const { lines, unread, otherPaths, withoutPath, withoutStatus, localTimes } = uncounted
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
+  return [
+    ...(unread > 0
+      ? [
+          `${unread} of ${lines} lines of ${path} are no requests of that format, e.g. ${uncounted.unreadExample.slice(0, 120)}`,
+        ]
+      : []),
+    ...(otherPaths > 0
+      ? [
+          `${otherPaths} of ${lines - unread} requests are to other paths, e.g. ${uncounted.otherPathExample.slice(0, 120)}`,
+        ]
+      : []),
+    ...(withoutPath > 0 ? [`${withoutPath} requests without a path are left out`] : []),
+    ...(withoutStatus > 0
+      ? [
+          `${withoutStatus} requests have no status: how many failed is not known (--field status=NAME names its field)`,
+        ]
+      : []),
+    ...(localTimes > 0 ? [`times without a zone are read as those of this machine (${zone})`] : []),
+  ]
+}
+
+const unreadable = (path: string, format: LogFormat, line: string): UserError =>
   new UserError(
-    `${path} has no line that is known: ${line.slice(0, 200)}`,
-    'it needs the time that each request took: combined with $request_time or %D behind, Envoy, or JSON lines (docs/watch.md); --field names fields of your own',
+    `${path} has no line of ${describeFormat(format)}: ${line.slice(0, 200)}`,
+    'if its format changed, --reset recognises it anew; --field latency=NAME:UNIT names its fields (docs/watch.md)',
     exitCodes.usage,
   )
 
 const placeOf = (value: unknown): Place | undefined => {
-  const { inode, offset } = (value ?? {}) as Partial<Place>
-  return typeof inode === 'number' && typeof offset === 'number' ? { inode, offset } : undefined
+  const { inode, offset, format } = (value ?? {}) as Partial<Place>
+  return typeof inode === 'number' && typeof offset === 'number'
+    ? { inode, offset, ...(format && { format }) }
+    : undefined
 }
 
 const fileAt = (path: string): Stats | undefined => {
@@ -176,11 +294,7 @@ const fileAt = (path: string): Stats | undefined => {
  * Files with something new, oldest first: that of the last look, wherever it was moved to, those
  * made between, and the log itself.
  */
-function filesSince(
-  path: string,
-  now: Stats,
-  place: Place | undefined,
-): { readonly file: string; readonly inode: number; readonly offset: number }[] {
+function filesSince(path: string, now: Stats, place: Place | undefined): LogFile[] {
   const log = { file: path, inode: now.ino, offset: 0 }
   if (place === undefined) return [log]
   if (place.inode === now.ino && place.offset <= now.size) return [{ ...log, offset: place.offset }]

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { specTargets } from '../../../reports/specs/index.ts'
 import { severalTimes } from '../several-times.ts'
 import { storeOption } from '../store-option.ts'
-import { logFormats } from './access-log.ts'
+import { logShapes } from './access-log/index.ts'
 import { figureNames, tellingServers } from './default-queries.ts'
 import type { WatchFlags } from './watch-flags.ts'
 
@@ -33,10 +33,10 @@ export function registerWatch(program: Command): void {
       severalTimes,
       [],
     )
-    .option('--log-format <name>', `${logFormats.join(' | ')} (default: by its first lines)`)
+    .option('--log-format <name>', `${logShapes.join(' | ')} (default: by its first lines)`)
     .option(
       '--field <name=field>',
-      'field of JSON lines, e.g. latency=took:us, status=code, time=at, path=route',
+      'field of a log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
       severalTimes,
       [],
     )

@@ -33,7 +33,7 @@ import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
 import { openReader } from '../../../trials/store/index.ts'
 import { readFleetFile } from '../../commands/fleet/fleet-file.ts'
 import { recommended } from '../../commands/recommended.ts'
-import { formatOf, requestOf, usualFields } from '../../commands/watch/access-log.ts'
+import { LogSample, parseFieldFlags, parseRequest } from '../../commands/watch/access-log/index.ts'
 import type { FlagValues } from '../../experiment/flags/flags.ts'
 import { readLengths } from '../../experiment/lengths.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
@@ -118,9 +118,18 @@ const metricsPage =
 /** A line of any log: what is read of it are figures. */
 function accessLog(input: Buffer): void {
   const line = text(input)
-  const format = formatOf([line], usualFields)
-  const request = format && requestOf(line, format, usualFields)
-  if (request && !(Number.isFinite(request.atS) && request.latencyMs >= 0 && request.status > 0))
+  const fields = parseFieldFlags([], undefined)
+  const sample = new LogSample(fields, undefined)
+  sample.add(line)
+  const request = parseRequest(line, sample.recognise('input', fields), fields)
+  if (
+    request &&
+    !(
+      Number.isFinite(request.atS) &&
+      (request.latencyMs ?? 0) >= 0 &&
+      (request.status === undefined || request.status > 0)
+    )
+  )
     throw new TypeError(`read as ${JSON.stringify(request)}`)
 }
 
@@ -427,7 +436,8 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     seeds: [
       '10.0.0.1 - - [23/Nov/2026:13:30:21 +0000] "POST /x HTTP/1.1" 200 153 "-" "curl" 0.012',
       '[2026-11-23T13:30:21.000Z] "POST /x HTTP/1.1" 200 - via_upstream - "-" 154 99 226 100 "-" "agent"',
-      '{"time":"2026-11-23T13:30:21Z","request_time":"0.012","status":200,"path":"/x"}',
+      '{"time":"2026-11-23T13:30:21Z","duration_ms":12,"status":200,"request":{"uri":"/x"}}',
+      'time=2026-11-23T13:30:21Z path=/x status=200 duration=126ms',
     ],
     read: accessLog,
   },
