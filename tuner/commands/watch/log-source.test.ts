@@ -194,7 +194,7 @@ test('what no figure has is counted: other paths, lines without a status, of whi
   expect(notes).toEqual([
     `${path} is read as json, latency_ms in ms`,
     '1 of 52 requests are to other paths, e.g. /health',
-    expect.stringContaining('1 requests have no status'),
+    expect.stringContaining('1 of the requests have no status'),
   ])
 })
 

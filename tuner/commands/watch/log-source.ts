@@ -259,10 +259,10 @@ function describeUncounted(path: string, uncounted: Uncounted): string[] {
           `${otherPaths} of ${lines - unread} requests are to other paths, e.g. ${uncounted.otherPathExample.slice(0, 120)}`,
         ]
       : []),
-    ...(withoutPath > 0 ? [`${withoutPath} requests without a path are left out`] : []),
+    ...(withoutPath > 0 ? [`${withoutPath} of the requests have no path and are left out`] : []),
     ...(withoutStatus > 0
       ? [
-          `${withoutStatus} requests have no status: how many failed is not known (--field status=NAME names its field)`,
+          `${withoutStatus} of the requests have no status: how many failed is not known (--field status=NAME names its field)`,
         ]
       : []),
     ...(localTimes > 0 ? [`times without a zone are read as those of this machine (${zone})`] : []),
