@@ -1,5 +1,5 @@
 /** Flags and their values in the texts of a command line: list items, and the text of a shell. */
-import { quotedWord } from '../../../trials/shell-words.ts'
+import { quoteWord } from '../../../trials/shell-words.ts'
 import type { Path } from './plain.ts'
 import type { Span } from './text-edit.ts'
 
@@ -155,6 +155,6 @@ export function replacementFor({ text, start, end, written }: FoundValue, value:
     ? value
     : quote !== undefined && holds
       ? `${quote}${value}${quote}`
-      : quotedWord(value)
+      : quoteWord(value)
   return { start, end, insert }
 }
