@@ -47,6 +47,15 @@ test.each([
   expect(load(text).slo).toEqual(joint)
 })
 
+test.each([
+  'p95=50ms',
+  'p95: 50ms',
+  '50ms p95',
+  'p95 of 50 ms',
+  'P95 latency <= 0.05s',
+  'p95≤50msec',
+])('an SLO written %j', (text) => expect(parseSlo(text)).toEqual({ percentile: 0.95, limit: 50 }))
+
 test('flags: repeated --slo, or limits one by one over the file', () => {
   expect(load('', { slo: 'ttft p90<200ms, tpot p90<30ms' }).slo).toEqual(joint)
   expect(

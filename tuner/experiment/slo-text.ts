@@ -26,7 +26,7 @@ const metricNames: Readonly<Record<string, LatencyMetric>> = Object.fromEntries(
 const metric = new RegExp(String.raw`\b(${Object.keys(metricNames).join('|')})\b`, 'gi')
 
 /**
- * '50ms' → p99 and 50ms; 'p95<80ms', 'p99.9 <= 1s'; 'ttft p95<300ms', 'tpot<40ms'.
+ * '50ms' → p99 and 50ms; 'p95<80ms', 'p99.9 <= 1s', 'p99=50ms'; 'ttft p95<300ms', 'tpot<40ms'.
  * Several limits are a joint SLO: 'p90 ttft<200ms tpot<30ms', or as vLLM's --goodput takes them, in
  * ms: 'ttft:200 tpot:30'. Nothing is checked.
  */
@@ -38,7 +38,7 @@ export function sloParts(text: string): SloParts {
 /** Without a percentile where the text says none. */
 export function writtenParts(text: string): WrittenParts {
   const named = [...text.matchAll(metric)]
-  if (named.length > 1 || text.includes(':')) return jointParts(text, named)
+  if (named.length > 1 || (named.length > 0 && text.includes(':'))) return jointParts(text, named)
   const [found] = named
   const rest = found === undefined ? text : text.replace(found[0], ' ')
   const { percentile, limit } = compared(rest)
@@ -80,7 +80,18 @@ function jointParts(text: string, named: readonly RegExpMatchArray[]): WrittenPa
   }
 }
 
+/** 'p99<50ms', 'p99 = 50ms', 'p99: 50ms', 'p99 latency <= 50ms', 'p99 50ms', '50ms p99'. */
 function compared(text: string): { percentile?: string; limit: string } {
-  const [, percentile = '', limit = text] = /^([^<=≤]*)(?:<=|<|≤)(.*)$/s.exec(text) ?? []
-  return { percentile: percentile.trim() || undefined, limit: limit.trim() }
+  const [, before = '', after] = /^([^<=≤:]*)(?:<=|<|≤|=|:)(.*)$/s.exec(text) ?? []
+  if (after !== undefined)
+    return {
+      percentile: before.replace(/\blatency\b/i, '').trim() || undefined,
+      limit: after.trim(),
+    }
+  const bare = text.trim()
+  const { first, limitAfter, limitBefore, last } =
+    /^(?<first>p[\d.]+)\s+(?:of\s+)?(?<limitAfter>\d.*)$|^(?<limitBefore>\d.*?)\s+(?<last>p[\d.]+)$/i.exec(
+      bare,
+    )?.groups ?? {}
+  return { percentile: first ?? last, limit: limitAfter ?? limitBefore ?? bare }
 }

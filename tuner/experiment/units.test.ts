@@ -34,6 +34,10 @@ describe('durations', () => {
     ['2h 5s', 7_205_000],
     ['250us', 0.25],
     ['1e3ms', 1000],
+    ['50 milliseconds', 50],
+    ['2 secs', 2000],
+    ['5 minutes', 300_000],
+    ['100\u03bcs', 0.1],
   ])('%s is %d ms', (text, ms) => expect(parseDurationMs(text)).toBeCloseTo(ms, 9))
 
   test('a bare number is refused, both readings offered', () => {
@@ -68,10 +72,16 @@ test.each([
   ['30k/min', 500],
   ['2k', 2000],
   ['90 req/s', 90],
+  ['600 rpm', 10],
+  ['1K rps', 1000],
+  ['90 requests/sec', 90],
+  ['3 per second', 3],
+  ['86400 requests per day', 1],
   [12.5, 12.5],
 ] as const)('rate %s', (text, rps) => expect(parseRateRps(text)).toBeCloseTo(rps, 9))
-test.each(['0', '-1', 'many', '5 furlongs', Number.NaN])('rate %s is refused', (text) =>
-  expect(() => parseRateRps(text)).toThrow(UnitError),
+test.each(['0', '-1', 'many', '5 furlongs', '500/m', '5 tok/s', Number.NaN])(
+  'rate %s is refused',
+  (text) => expect(() => parseRateRps(text)).toThrow(UnitError),
 )
 
 test.each([
@@ -125,6 +135,12 @@ test.each([
 })
 test.each(['p0', 'p100', '101', 'median', ''])('percentile %j is refused', (text) =>
   expect(() => parsePercentile(text)).toThrow(UnitError),
+)
+
+test.each(['0.99', 0.99, 'p0.95'])('percentile %s may be a share, and is refused', (text) =>
+  expect(hintOf(() => parsePercentile(text))).toMatch(
+    /a share or a percentile below p1: write p9[59]$/,
+  ),
 )
 
 test.each([

@@ -28,7 +28,10 @@ function split(text: string): [number, string] | undefined {
 interface Kind {
   readonly what: string
   readonly examples: string
-  /** Unit in lower case → factor to the base unit. '' where a bare number is understood. */
+  /**
+   * Unit in lower case and without blanks → factor to the base unit. '' where a bare number is
+   * understood.
+   */
   readonly units: Readonly<Record<string, number>>
   readonly zero: boolean
   /** Offered when the unit is missing. */
@@ -40,9 +43,8 @@ function parse(input: string | number, kind: Kind): number {
   const expected = `write ${kind.what} such as ${kind.examples}`
   const [value, unit] = typeof input === 'number' ? [input, ''] : (split(input) ?? [Number.NaN, ''])
   if (!Number.isFinite(value)) throw new UnitError(`${shown} is not ${kind.what}`, expected)
-  const factor = Object.hasOwn(kind.units, unit.toLowerCase())
-    ? kind.units[unit.toLowerCase()]
-    : undefined
+  const spelling = unit.toLowerCase().replaceAll(/\s+/g, '')
+  const factor = Object.hasOwn(kind.units, spelling) ? kind.units[spelling] : undefined
   if (factor === undefined) {
     if (unit === '')
       throw new UnitError(
@@ -56,19 +58,20 @@ function parse(input: string | number, kind: Kind): number {
   return Number((value * factor).toPrecision(14))
 }
 
+const spelled = (spellings: string, factor: number): Record<string, number> =>
+  Object.fromEntries(spellings.split(' ').map((spelling) => [spelling, factor]))
+
+/** The micro sign and the Greek letter look the same. */
 const durationUnits = {
-  us: 0.001,
-  µs: 0.001,
-  ms: 1,
-  s: 1000,
-  sec: 1000,
-  m: 60_000,
-  min: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
+  ...spelled('us \u00b5s \u03bcs usec', 0.001),
+  ...spelled('ms msec msecs millisecond milliseconds', 1),
+  ...spelled('s sec secs second seconds', 1000),
+  ...spelled('m min mins minute minutes', 60_000),
+  ...spelled('h hr hrs hour hours', 3_600_000),
+  ...spelled('d day days', 86_400_000),
 }
 
-const mostDurationMs = 10 * 365 * durationUnits.d
+const mostDurationMs = 10 * 365 * 86_400_000
 
 /**
  * '50ms', '2s', '10m', '1h30m' → milliseconds, more than 0 and of ten years at most. A bare number
@@ -128,24 +131,29 @@ export function parseBandwidthGBs(input: string | number): number {
   return value * factor
 }
 
-/** '500 rps', '500/s', 500, '30k/min' → requests per second, more than 0. */
+const rateUnits: Readonly<Record<string, number>> = (() => {
+  const units: Record<string, number> = { '': 1, k: 1000 }
+  const spans = { s: 's sec second', min: 'min minute', h: 'h hr hour', d: 'd day' }
+  const seconds = { s: 1, min: 60, h: 3600, d: 86_400 }
+  for (const [thousands, factor] of [['', 1] as const, ['k', 1000] as const]) {
+    for (const unit of ['rps', 'qps']) units[thousands + unit] = factor
+    for (const unit of ['rpm', 'qpm']) units[thousands + unit] = factor / 60
+    for (const [span, spellings] of Object.entries(spans))
+      for (const spelling of spellings.split(' '))
+        for (const requests of ['', 'req', 'reqs', 'request', 'requests'])
+          for (const per of ['/', 'per'])
+            units[`${thousands}${requests}${per}${spelling}`] =
+              factor / seconds[span as keyof typeof seconds]
+  }
+  return units
+})()
+
+/** '500 rps', '500/s', 500, '30k/min', '500 rpm' → requests per second, more than 0. */
 export function parseRateRps(input: string | number): number {
-  const units: Record<string, number> = {}
-  for (const [k, factor] of Object.entries({ '': 1, k: 1000 }))
-    for (const [unit, perSecond] of Object.entries({
-      '': 1,
-      rps: 1,
-      qps: 1,
-      'req/s': 1,
-      '/s': 1,
-      '/min': 1 / 60,
-      '/h': 1 / 3600,
-    }))
-      units[k + unit] = factor * perSecond
   return parse(input, {
     what: 'a rate',
-    examples: '500 rps, 500/s, 30k/min',
-    units,
+    examples: '500 rps, 500/s, 30k/min, 500 rpm',
+    units: rateUnits,
     zero: false,
     withUnit: 'N rps',
   })
@@ -207,7 +215,10 @@ export function parseMemoryMiB(input: string | number): number {
   })
 }
 
-/** 'p95', 'p99.9', 95, '99%' → 0.95, 0.999, 0.95, 0.99. In (0, 1) exclusive. */
+/**
+ * 'p95', 'p99.9', 95, '99%' → 0.95, 0.999, 0.95, 0.99. In (0, 1) exclusive. 0.99 is refused: it is
+ * p99 as a share, or p0.99.
+ */
 export function parsePercentile(input: string | number): number {
   const text = String(input).trim().toLowerCase().replace(/^p/, '').replace(/%$/, '')
   const value = split(text)
@@ -215,6 +226,11 @@ export function parsePercentile(input: string | number): number {
     throw new UnitError(
       `${shown(input)} is not a percentile`,
       'write a percentile above 0 and below 100 such as p50, p95, p99, p99.9',
+    )
+  if (value[0] < 1)
+    throw new UnitError(
+      `${shown(input)} may be a share or a percentile below p1`,
+      `write p${Number((value[0] * 100).toPrecision(12))}`,
     )
   return Number((value[0] / 100).toPrecision(12))
 }
