@@ -301,6 +301,153 @@ describe('layers that are not all alike', () => {
   })
 })
 
+describe('files of models as they are published', () => {
+  const llama = {
+    hidden_size: 2048,
+    num_hidden_layers: 24,
+    num_attention_heads: 16,
+    num_key_value_heads: 4,
+    intermediate_size: 5632,
+    vocab_size: 32000,
+    max_position_embeddings: 8192,
+  }
+  const { num_key_value_heads: _, ...encoder } = llama
+  const read = (config: unknown) =>
+    parseArchitecture(JSON.stringify(config, null, 1), 'config.json', 'mine')
+
+  test.each([
+    ['ModernBERT', { ...encoder, model_type: 'modernbert' }, 'encoder'],
+    [
+      'GTE, of a type of its own',
+      { ...encoder, model_type: 'new', architectures: ['NewModel'], type_vocab_size: 2 },
+      'encoder',
+    ],
+    [
+      'a classifier',
+      {
+        ...encoder,
+        model_type: 'deberta-v2',
+        architectures: ['DebertaV2ForSequenceClassification'],
+      },
+      'encoder',
+    ],
+    [
+      'EuroBERT, with grouped heads',
+      { ...llama, model_type: 'eurobert', architectures: ['EuroBertForMaskedLM'] },
+      'encoder',
+    ],
+    [
+      'a language model as a classifier',
+      { ...llama, model_type: 'qwen3', architectures: ['Qwen3ForSequenceClassification'] },
+      'decoder',
+    ],
+    [
+      'a language model',
+      { ...encoder, model_type: 'gpt_neox', architectures: ['GPTNeoXForCausalLM'] },
+      'decoder',
+    ],
+  ])('%s', (_, config, kind) => expect(read(config).kind).toBe(kind))
+
+  test.each([
+    ['InternVL', { model_type: 'internvl_chat', llm_config: llama, vision_config: {} }],
+    ['DeepSeek-VL', { language_config: { model_type: 'deepseek', ...llama } }],
+    [
+      'Qwen-Omni',
+      { thinker_config: { text_config: { model_type: 'qwen2', ...llama }, audio_config: {} } },
+    ],
+  ])('%s is read by its language model', (_, config) =>
+    expect(read(config)).toMatchObject({ kind: 'decoder', layers: 24, kvHeads: 4, headSize: 128 }),
+  )
+
+  test('a dimension that is missing within two others is named with its line', () =>
+    expect(() =>
+      read({ thinker_config: { text_config: { ...llama, vocab_size: 'many' } } }),
+    ).toThrow(/config\.json:\d+: thinker_config\.text_config\.vocab_size: expected a whole number/))
+
+  test.each([
+    [
+      'GPT-2',
+      {
+        model_type: 'gpt2',
+        n_embd: 768,
+        n_layer: 12,
+        n_head: 12,
+        n_inner: null,
+        n_positions: 1024,
+        vocab_size: 50257,
+      },
+      { layers: 12, hidden: 768, intermediate: 3072, kvHeads: 12 },
+    ],
+    [
+      'DistilBERT',
+      {
+        model_type: 'distilbert',
+        dim: 768,
+        n_layers: 6,
+        n_heads: 12,
+        hidden_dim: 3072,
+        vocab_size: 30522,
+        max_position_embeddings: 512,
+      },
+      { kind: 'encoder', layers: 6, intermediate: 3072 },
+    ],
+    [
+      'Falcon, whose heads share one',
+      {
+        model_type: 'falcon',
+        hidden_size: 4544,
+        num_hidden_layers: 32,
+        num_attention_heads: 71,
+        multi_query: true,
+        new_decoder_architecture: false,
+        vocab_size: 65024,
+        max_position_embeddings: 2048,
+      },
+      { kvHeads: 1, headSize: 64, intermediate: 18176 },
+    ],
+    [
+      'BigCode',
+      {
+        model_type: 'gpt_bigcode',
+        n_embd: 6144,
+        n_layer: 40,
+        n_head: 48,
+        n_inner: 24576,
+        n_positions: 8192,
+        multi_query: true,
+        vocab_size: 49152,
+      },
+      { kvHeads: 1, layers: 40 },
+    ],
+  ])('%s by the names of its family', (_, config, dimensions) =>
+    expect(read(config)).toMatchObject(dimensions),
+  )
+
+  test.each([
+    [
+      'BART',
+      { ...encoder, model_type: 'bart', is_encoder_decoder: true },
+      'is_encoder_decoder: an encoder and a decoder',
+    ],
+    [
+      'T5',
+      { model_type: 't5', d_model: 512, num_layers: 6, is_encoder_decoder: true },
+      'is_encoder_decoder: an encoder and a decoder',
+    ],
+    [
+      'Mllama',
+      { text_config: { ...llama, cross_attention_layers: [3, 8] } },
+      'cross_attention_layers: layers that attend to images',
+    ],
+    ['an adapter', { peft_type: 'LORA', r: 16 }, 'peft_type: an adapter has no dimensions'],
+  ])('%s is refused by name', (_, config, why) => expect(() => read(config)).toThrow(why))
+
+  test('weights of bitsandbytes without its name are quantised', () =>
+    expect(read({ ...llama, quantization_config: { load_in_4bit: true } })).toMatchObject({
+      quantizedBy: 'bitsandbytes',
+    }))
+})
+
 test('a missing dimension is named', () => {
   const { hidden_size, vocab_size, ...rest } = base
   expect([hidden_size, vocab_size]).toEqual([768, 30522])

@@ -105,7 +105,20 @@ const told = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform((value) => value ?? undefined)
 
 /** How the weights of a file are quantised. */
-const quantizationSchema = told(z.looseObject({ quant_method: told(z.string()) }))
+const quantizationSchema = told(
+  z.looseObject({
+    quant_method: told(z.string()),
+    load_in_4bit: told(z.boolean()),
+    load_in_8bit: told(z.boolean()),
+  }),
+)
+
+/** Files of bitsandbytes before 0.41 have its settings alone. */
+const quantizationMethod = (
+  quantization: z.output<typeof quantizationSchema>,
+): string | undefined =>
+  quantization?.quant_method ??
+  (quantization?.load_in_4bit || quantization?.load_in_8bit ? 'bitsandbytes' : undefined)
 
 /** Dimensions as Hugging Face names them; other keys of its config.json are ignored. */
 const architectureSchema = z
@@ -122,6 +135,9 @@ const architectureSchema = z
     head_dim: told(whole),
     embedding_size: told(whole),
     tie_word_embeddings: told(z.boolean()),
+    multi_query: told(z.boolean()),
+    new_decoder_architecture: told(z.boolean()),
+    type_vocab_size: told(z.int()),
     num_local_experts: told(whole),
     num_experts: told(whole),
     n_routed_experts: told(whole),
@@ -173,13 +189,6 @@ const architectureSchema = z
           message: 'attention over a compressed cache (MLA) is not modelled',
           input: config[path],
         })
-    for (const { key, layers } of unmodelledLayers(config))
-      context.addIssue({
-        code: 'custom',
-        path: [key],
-        message: `${layers} are not modelled`,
-        input: config[key],
-      })
   })
 
 /**
@@ -209,6 +218,8 @@ const unmodelledKeys: readonly (readonly [key: RegExp, layers: string])[] = [
     'layers of different sizes',
   ],
   [/^num_kv_shared_layers$/, 'layers that share the cache of another'],
+  [/^cross_attention_layers$/, 'layers that attend to images'],
+  [/^is_encoder_decoder$/, 'an encoder and a decoder in one model'],
 ]
 
 /**
@@ -218,8 +229,8 @@ const unmodelledKeys: readonly (readonly [key: RegExp, layers: string])[] = [
 function unmodelledLayers(
   config: Readonly<Record<string, unknown>>,
 ): { readonly key: string; readonly layers: string }[] {
-  const types = config.layer_types as readonly string[] | undefined
-  const other = types?.find((type) => !/^((full|sliding|chunked)_)?attention$/.test(type))
+  const types = Array.isArray(config.layer_types) ? (config.layer_types as unknown[]) : []
+  const other = types.find((type) => !/^((full|sliding|chunked)_)?attention$/.test(String(type)))
   if (other !== undefined) return [{ key: 'layer_types', layers: `layers of ${other}` }]
   const isSaid = (value: unknown) =>
     value !== undefined &&
@@ -237,11 +248,86 @@ function unmodelledLayers(
   // One sentence names the model's kind; a dozen keys of the same kind add nothing.
   return found.filter(({ layers }, i) => found.findIndex((one) => one.layers === layers) === i)
 }
-/** A model of texts and images names that which generates so. */
+/** What a file is refused for before its dimensions are looked for, whatever they are called. */
+const modelledSchema = z.looseObject({}).superRefine((config, context) => {
+  if (config.peft_type !== undefined)
+    context.addIssue({
+      code: 'custom',
+      path: ['peft_type'],
+      message:
+        'an adapter has no dimensions of its own: give the config.json of the model that it is for',
+      input: config.peft_type,
+    })
+  for (const { key, layers } of unmodelledLayers(config))
+    context.addIssue({
+      code: 'custom',
+      path: [key],
+      message: `${layers} are not modelled`,
+      input: config[key],
+    })
+})
+
+/** Under these a model of texts and images, or speech, has the one that generates. */
+const languageKeys = ['text_config', 'llm_config', 'language_config', 'thinker_config'] as const
+const nested = z.looseObject({}).optional()
 const nestedSchema = z.looseObject({
-  text_config: z.looseObject({}).optional(),
+  text_config: nested,
+  llm_config: nested,
+  language_config: nested,
+  thinker_config: nested,
   quantization_config: quantizationSchema,
 })
+
+/** Path of the language model's dimensions within a document: [] where it is no part of another. */
+function findLanguagePath(document: Readonly<Record<string, unknown>>): string[] {
+  for (const key of languageKeys) {
+    const part = document[key]
+    if (typeof part === 'object' && part !== null)
+      return [key, ...findLanguagePath(part as Readonly<Record<string, unknown>>)]
+  }
+  return []
+}
+
+/**
+ * Dimensions as older families call them, by the names that most have: GPT-2, DistilBERT, Nomic.
+ * A feed-forward part whose width is not given is four times as wide (GPT-2, Falcon, Bloom).
+ */
+const otherNames: Readonly<Record<string, readonly string[]>> = {
+  hidden_size: ['n_embd', 'n_embed', 'dim'],
+  num_hidden_layers: ['n_layer', 'n_layers'],
+  num_attention_heads: ['n_head', 'n_heads'],
+  intermediate_size: ['n_inner', 'hidden_dim', 'ffn_hidden_size'],
+  max_position_embeddings: ['n_positions', 'n_ctx'],
+}
+const fourTimesWide = ['gpt2', 'gpt_bigcode', 'gptj', 'falcon', 'bloom']
+
+/** Checks the part of a file at a path, so that problems have the lines of the whole. */
+function parsePart<T>(
+  text: string,
+  fileName: string,
+  path: readonly string[],
+  part: z.ZodType<T>,
+): T {
+  const whole = path.reduceRight<z.ZodType>((inner, key) => z.object({ [key]: inner }), part)
+  const document: unknown = parseYaml(text, fileName, whole)
+  return path.reduce((found, key) => (found as Record<string, unknown>)[key], document) as T
+}
+
+/** With the common names beside a family's own; what the file says itself goes first. */
+function withCommonNames(config: unknown): unknown {
+  if (typeof config !== 'object' || config === null || Array.isArray(config)) return config
+  const said = config as Readonly<Record<string, unknown>>
+  const common = Object.entries(otherNames).flatMap(([name, others]) => {
+    const other = others.find((key) => said[key] !== undefined && said[key] !== null)
+    return said[name] === undefined && other !== undefined ? [[name, said[other]] as const] : []
+  })
+  const named: Readonly<Record<string, unknown>> = { ...said, ...Object.fromEntries(common) }
+  return named.intermediate_size === undefined &&
+    fourTimesWide.includes(String(said.model_type)) &&
+    typeof named.hidden_size === 'number'
+    ? { ...named, intermediate_size: 4 * named.hidden_size }
+    : named
+}
 
 /** Mixtral's names, Qwen's and OLMoE's, DeepSeek's and GLM's. */
 const expertsOf = (config: z.output<typeof architectureSchema>): number | undefined =>
@@ -287,19 +373,34 @@ const encoderTypes = [
   'xlm-roberta',
   'mpnet',
   'deberta',
+  'deberta-v2',
+  'modernbert',
+  'nomic_bert',
+  'xlm',
+  'clip_text_model',
 ]
 
-/** By `model_type`, else by whether `architectures` names a CausalLM. */
-const generates = (
+const encoderClass = /For(MaskedLM|PreTraining|(Sequence|Token)Classification|QuestionAnswering)$/
+
+/**
+ * By what `architectures` names: a CausalLM generates, a MaskedLM does not. A model alone, or a
+ * classifier, is an encoder by its `model_type`, or as it has token types as BERT has.
+ */
+function generates(
   config: Pick<
     z.output<typeof architectureSchema>,
-    'model_type' | 'architectures' | 'num_key_value_heads'
+    'model_type' | 'architectures' | 'num_key_value_heads' | 'type_vocab_size'
   >,
-): boolean =>
-  config.model_type === undefined
-    ? (config.architectures ?? []).some((a) => a.endsWith('ForCausalLM')) ||
-      config.num_key_value_heads !== undefined
-    : !encoderTypes.includes(config.model_type)
+): boolean {
+  const { model_type: type, architectures = [] } = config
+  if (architectures.some((name) => name.endsWith('ForCausalLM'))) return true
+  if (architectures.some((name) => name.endsWith('ForMaskedLM'))) return false
+  if (type !== undefined && encoderTypes.includes(type)) return false
+  if (config.num_key_value_heads !== undefined) return true
+  if (config.type_vocab_size !== undefined || architectures.some((name) => encoderClass.test(name)))
+    return false
+  return type !== undefined
+}
 
 /**
  * The architecture of a file: an ONNX graph, or a transformer's dimensions.
@@ -311,15 +412,21 @@ export const architectureFile = (path: string, shown: string, name: string): Arc
     ? readGraphArchitecture(path)
     : parseArchitecture(readText(path, 'document'), shown, name)
 
+/** Falcon and BigCode say so where all heads share one; newer ones of Falcon's have several. */
+const countKvHeads = (config: z.output<typeof architectureSchema>): number =>
+  config.multi_query && !config.new_decoder_architecture
+    ? 1
+    : (config.num_key_value_heads ?? config.num_attention_heads)
+
 /**
  * Reads a transformer's dimensions, of one that takes images too those of its language model.
  * @throws YamlFileError naming every missing or wrong dimension with its line
  */
 export function parseArchitecture(text: string, fileName: string, name: string): Architecture {
   const document = parseYaml(text, fileName, nestedSchema)
-  const config = document.text_config
-    ? parseYaml(text, fileName, z.object({ text_config: architectureSchema })).text_config
-    : parseYaml(text, fileName, architectureSchema)
+  const path = findLanguagePath(document)
+  parsePart(text, fileName, path, modelledSchema)
+  const config = parsePart(text, fileName, path, z.preprocess(withCommonNames, architectureSchema))
   const common = {
     name,
     layers: config.num_hidden_layers,
@@ -338,7 +445,7 @@ export function parseArchitecture(text: string, fileName: string, name: string):
     }
   const experts = expertsOf(config)
   const denseLayers = experts === undefined ? 0 : countDenseLayers(config)
-  const quantizedBy = (document.quantization_config ?? config.quantization_config)?.quant_method
+  const quantizedBy = quantizationMethod(document.quantization_config ?? config.quantization_config)
   return {
     kind: 'decoder',
     ...common,
@@ -355,7 +462,7 @@ export function parseArchitecture(text: string, fileName: string, name: string):
         }),
       },
     }),
-    kvHeads: config.num_key_value_heads ?? config.num_attention_heads,
+    kvHeads: countKvHeads(config),
     headSize: config.head_dim ?? config.hidden_size / config.num_attention_heads,
     tiedEmbeddings: config.tie_word_embeddings,
   }
