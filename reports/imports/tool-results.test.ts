@@ -378,6 +378,77 @@ describe('vllm bench serve', () => {
   })
 })
 
+describe('vllm bench sweep', () => {
+  const runs = [32, 128].flatMap((max_num_seqs) =>
+    [8, 16].map((max_concurrency) => ({
+      model_id: 'acme/parrot-7b',
+      num_prompts: 200,
+      request_rate: 'inf',
+      max_concurrency,
+      completed: 200,
+      failed: 0,
+      request_throughput: max_num_seqs / 16 + max_concurrency / 8,
+      request_goodput: null,
+      p99_ttft_ms: 5 * max_concurrency,
+      run_number: 0,
+      max_num_seqs,
+      enforce_eager: true,
+      _benchmark_name: `s${max_num_seqs}`,
+    })),
+  )
+  const table = [
+    ['', ...Object.keys(runs[0]!)].join(','),
+    ...runs.map((run, i) => [i, ...Object.values(run).map((cell) => cell ?? '')].join(',')),
+  ].join('\n')
+  const files = {
+    'summary.json': JSON.stringify(runs, null, 4),
+    'summary.csv': table,
+    'runs.jsonl': runs.map((run) => JSON.stringify(run)).join('\n'),
+  }
+
+  test.each(Object.entries(files))('%s: what it set tells configurations apart', (file, text) => {
+    const { task, rows } = importResults([{ file, text }], {
+      ...options,
+      metric: 'ttft',
+      limitMs: 100,
+    })
+    expect(task.parameters).toEqual([{ kind: 'ordinal', name: 'max_num_seqs', values: [32, 128] }])
+    expect(rows).toMatchObject([
+      { max_num_seqs: 32, ratePerSecond: 4, p99TtftMs: 80 },
+      { max_num_seqs: 128, ratePerSecond: 10, p99TtftMs: 80 },
+    ])
+  })
+
+  test('combinations that set other parameters are told apart by all of them', () => {
+    const { max_num_seqs: _, ...plain } = runs[0]!
+    const text = JSON.stringify([plain, { ...plain, max_num_batched_tokens: 4096 }])
+    expect(
+      importResults([{ file: 's.json', text }], { ...options, metric: 'ttft' }).task.parameters,
+    ).toMatchObject([{ name: 'max_num_batched_tokens' }])
+  })
+})
+
+test("SGLang's client: a run a line, under its own names, of which failures are not known", () => {
+  const run = (request_rate: number, p99_e2e_latency_ms: number) =>
+    JSON.stringify({
+      backend: 'sglang',
+      request_rate,
+      max_concurrency: null,
+      completed: 240,
+      request_throughput: request_rate - 0.1,
+      mean_e2e_latency_ms: 1200.5,
+      median_e2e_latency_ms: 1150,
+      p99_e2e_latency_ms,
+    })
+  const text = `${run(4, 2100)}\n${run(8, 3100)}\n`
+  const { rows, notes } = importResults([{ file: 's.jsonl', text }], { ...options, limitMs: 5000 })
+  expect(rows).toMatchObject([
+    { requestRate: 4, ratePerSecond: 3.9, p99Ms: 2100 },
+    { requestRate: 8, ratePerSecond: 7.9, p99Ms: 3100 },
+  ])
+  expect(notes.join()).toMatch(/sglang.bench_serving does not say how many requests failed/)
+})
+
 test('several files are a configuration each, named by what tells their paths apart, each with its best load', () => {
   const files = ['l4/benchmarks.json', 'h100/benchmarks.json'].map((file) =>
     fixture('guidellm-benchmarks.json', file),
@@ -395,8 +466,9 @@ test('several files are a configuration each, named by what tells their paths ap
 
 test('a file of no tool is refused with what to do; JSON that is none too', () => {
   expect(said('batch,price\n1,2\n')).toThrow(
-    'it is no result of Model Analyzer, perf_analyzer, vllm bench serve, GuideLLM, AIPerf, k6',
+    'it is no result of Model Analyzer, perf_analyzer, vllm bench serve, sglang.bench_serving, GuideLLM, AIPerf, k6',
   )
+  expect(said('{"a": 1}\n{"a": 2}\n')).toThrow(/it is no result of Model Analyzer/)
   expect(said('{"a": 1')).toThrow(/begins like JSON/)
   expect(said('')).toThrow(/no result/)
   expect(said('{}')).toThrow(/no result/)

@@ -20,7 +20,7 @@ import {
   type ToolPoint,
   type ToolReader,
 } from './tool-point.ts'
-import { vllmBench } from './vllm-bench.ts'
+import { sglangBench, vllmBench } from './vllm-bench.ts'
 
 /**
  * With a limit in any case, and whether it is the tool's own word that counts for want of another.
@@ -34,6 +34,7 @@ const readers: readonly ToolReader[] = [
   modelAnalyzer,
   perfAnalyzer,
   vllmBench,
+  sglangBench,
   guidellm,
   aiperf,
   k6,
@@ -107,11 +108,11 @@ export function readOne(
       if (points) return { tool, language, points }
     }
   } catch (error) {
-    if (error instanceof SyntaxError)
+    if (error instanceof SyntaxError && !beginsWithJsonLine(source.text))
       throw new TableError([
         { where: source.file, what: `it begins like JSON, and is none: ${error.message}` },
       ])
-    throw error
+    if (!(error instanceof SyntaxError)) throw error
   }
   throw new TableError([
     {
@@ -120,6 +121,16 @@ export function readOne(
       ...(hint && { hint }),
     },
   ])
+}
+
+/** Whether its first line is JSON by itself: then it is a record a line, and whole. */
+function beginsWithJsonLine(text: string): boolean {
+  try {
+    JSON.parse(/\S.*/.exec(text)?.[0] ?? '')
+    return true
+  } catch {
+    return false
+  }
 }
 
 /**
@@ -146,9 +157,8 @@ export function distinguished(points: readonly ToolPoint[]): {
   points: readonly ToolPoint[]
   configured: boolean
 } {
-  const varying = Object.keys(points[0]!.configuration).filter(
-    (name) => new Set(points.map((p) => p.configuration[name])).size > 1,
-  )
+  const named = [...new Set(points.flatMap(({ configuration }) => Object.keys(configuration)))]
+  const varying = named.filter((name) => new Set(points.map((p) => p.configuration[name])).size > 1)
   const pick = ({ configuration }: ToolPoint, kept: readonly string[]) =>
     Object.fromEntries(kept.map((name) => [name, configuration[name] ?? '']))
   const numeric = varying.filter((name) => name !== 'configuration')

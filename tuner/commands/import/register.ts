@@ -11,7 +11,7 @@ export function registerImport(program: Command): void {
     )
     .argument(
       '<files...>',
-      'results of Model Analyzer (its table of GPUs too), perf_analyzer, vllm bench serve, GuideLLM, AIPerf or k6; gpu=L4,batchSize=8@FILE says what a file is of',
+      'results of Model Analyzer (its table of GPUs too), perf_analyzer, vllm bench serve, SGLang, GuideLLM, AIPerf or k6; gpu=L4,batchSize=8@FILE says what a file is of',
     )
     .requiredOption('--slo <slo>', "latency SLO, one limit: 50ms, 'p95<80ms' or 'ttft p99<300ms'")
     .option(
