@@ -43,6 +43,61 @@ test('a first row that is no heading counts: what is wrong with it is told, with
   expect(read('timestamp,requests_per_second\n0,1\n60,2\n').spans).toHaveLength(2)
 })
 
+test.each([
+  ['time,rpm', '600', '1200'],
+  ['time,requests_per_minute', '600', '1200'],
+  ['Time,req/min', '600', '1200'],
+  ['minute,RequestCountPerMinute', '600', '1200'],
+  ['Time,rps', '10', '20'],
+  ['Time,{app="parrot"}', '10', '20'],
+  ['Time,parrot', '10 req/s', '0.02 K req/s'],
+  ['Time,parrot', '600 rpm', '1.2K req/min'],
+  ['Time,k', '10', '20 requests per second'],
+])('the unit of %j is that of its heading or its cells: %s', (heading, one, two) => {
+  const quoted = heading.replace(/,(.*)/, (_, name: string) => `,"${name.replaceAll('"', '""')}"`)
+  expect(read(`${quoted}\n2026/01/01 00:00:00,${one}\n2026/01/01 01:00:00,${two}\n`).spans).toEqual(
+    [
+      { rps: 10, seconds: 3600 },
+      { rps: 20, seconds: 3600 },
+    ],
+  )
+})
+
+test('a unit other than requests per second is said where the trace is named', () =>
+  expect(read('time,rpm\n0,600\n60,900\n').what).toContain("'rpm' is read as requests in 1 min"))
+
+test.each(['RequestCount', 'requests', 'count', 'Sum', 'request_count', 'hits'])(
+  'a count over no known time is refused: %s',
+  (name) =>
+    expect(problem(() => read(`time,${name}\n0,600\n60,900\n`))).toMatch(
+      /^t.csv:1: '\w+' counts requests, and does not say over which time \(name the column/,
+    ),
+)
+
+test('a cell of another unit is no rate', () =>
+  expect(problem(() => read('time,load\n0,12 ms\n60,13 ms\n'))).toMatch(/is no timestamp and rate/))
+
+test('an answer of Prometheus is one series, whose gaps are no zeros; several are refused', () => {
+  const answer = (...series: [number, string][][]) =>
+    JSON.stringify({
+      status: 'success',
+      data: { resultType: 'matrix', result: series.map((values) => ({ metric: {}, values })) },
+    })
+  const series: [number, string][] = [
+    [1767225600, '10.5'],
+    [1767225660, 'NaN'],
+    [1767225720, '20'],
+  ]
+  expect(read(answer(series)).spans).toEqual([
+    { rps: 10.5, seconds: 120 },
+    { rps: 20, seconds: 120 },
+  ])
+  expect(problem(() => read(answer(series, series)))).toMatch(
+    /t.csv has 2 series, and a trace has one \(add/,
+  )
+  expect(problem(() => read('{"Datapoints": []}'))).toMatch(/is JSON, and no answer of Prometheus/)
+})
+
 test('a third column is not passed over: it may be the rate', () => {
   expect(problem(() => read('time,p99_ms,rps\n0,12,900\n60,13,950\n'))).toMatch(
     /^t.csv:2: '0,12,900' has 3 columns, and a trace has 2/,

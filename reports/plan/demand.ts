@@ -2,6 +2,7 @@
 
 import { isUnknown, readNumber, readRows } from '../../trials/table-text.ts'
 import { rate, significant } from '../format.ts'
+import { readPrometheusSeries, readRate, readRateHeading } from './trace-rates.ts'
 
 /** A rate, requests per second, and how long it holds. */
 interface DemandSpan {
@@ -84,13 +85,13 @@ export function tableDemand(text: string): Demand {
 
 /**
  * A trace: two columns, timestamp (seconds, milliseconds or ISO 8601) and rate, with or without a
- * header. Each rate holds exactly until the next timestamp, the last one as long as the one before
+ * header, which may name its unit; or one series of Prometheus's JSON. Each rate holds exactly until the next timestamp, the last one as long as the one before
  * it; a last row whole days after the first closes the period and holds for no time, unless its
  * rate is the highest.
  */
 export function traceDemand(text: string, file: string): Demand {
   const hint = 'give two columns: timestamp (seconds or ISO 8601), requests per second'
-  const { rows, notes } = readRows({ file, text })
+  const { rows, notes } = readRows({ file, text: asTable(text, file) })
   const [first] = rows
   const header =
     first !== undefined &&
@@ -99,6 +100,13 @@ export function traceDemand(text: string, file: string): Demand {
       ? 1
       : 0
   const unit = unitOf(rows[header]?.cells[0] ?? '')
+  const heading = header === 1 && first?.cells.length === 2 ? first.cells[1]! : ''
+  const perSeconds = readRateHeading(heading)
+  if (perSeconds === 'unknown span')
+    throw new DemandError(
+      `${file}:${first!.line}: '${heading}' counts requests, and does not say over which time`,
+      'name the column requests_per_second, requests_per_minute or requests_per_hour, as its numbers are; of sums over other spans divide them first',
+    )
   const all = rows.slice(header)
   const known = all.filter(({ cells }) => !isGap(cells))
   const gaps = all.length - known.length
@@ -111,7 +119,7 @@ export function traceDemand(text: string, file: string): Demand {
         hint,
       )
     if (!isSample(cells)) throw new DemandError(`${at} is no timestamp and rate`, hint)
-    return { line, at: timeOf(cells[0]!, unit), rps: Number(cells[1]) }
+    return { line, at: timeOf(cells[0]!, unit), rps: readRate(cells[1]!, perSeconds) }
   })
   if (samples.length < 2)
     throw new DemandError(
@@ -145,11 +153,28 @@ export function traceDemand(text: string, file: string): Demand {
       }),
   }
   const lasts = timeSaid(periodSeconds(demand))
+  const told =
+    perSeconds === 1 ? '' : `; '${heading}' is read as requests in ${timeSaid(perSeconds)}`
   const withoutRate = gaps > 0 ? `; ${gaps} without a rate, where the one before holds` : ''
   return checked({
     ...demand,
-    what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)}${withoutRate}${notes.map((note) => note.replace(`${file}:`, ';')).join('')})`,
+    what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)}${told}${withoutRate}${notes.map((note) => note.replace(`${file}:`, ';')).join('')})`,
   })
+}
+
+/** Two columns of a JSON answer of Prometheus; any other text as it is. */
+function asTable(text: string, file: string): string {
+  if (!/^\s*[[{]/.test(text)) return text
+  const series = readPrometheusSeries(text)
+  if (series?.length === 1) return series[0]!.map(([at, value]) => `${at},${value}`).join('\n')
+  throw new DemandError(
+    series === undefined
+      ? `${file} is JSON, and no answer of Prometheus to query_range`
+      : `${file} has ${series.length} series, and a trace has one`,
+    series === undefined
+      ? 'give two columns: timestamp, requests per second'
+      : 'add them up in the query: sum(rate(http_requests_total[1m]))',
+  )
 }
 
 const timeSaid = (seconds: number): string =>
@@ -171,7 +196,7 @@ function holeIn({ spans }: Pick<Demand, 'spans'>): string {
 /** Times as long as most rates: rows are missing, or were written when the rate changed. */
 const mostHeld = 10
 
-const isRate = (cell: string): boolean => readNumber(cell) >= 0
+const isRate = (cell: string): boolean => readRate(cell) >= 0
 const isSample = ([time = '', rps = '']: readonly string[]): boolean =>
   !Number.isNaN(timeOf(time)) && isRate(rps)
 /** A time without a value, as monitoring exports it. */
@@ -182,17 +207,21 @@ const asClocksShow = { asClocksShow: true } as const
 const isOfClock = (text: string): boolean =>
   Number.isNaN(readNumber(text)) && isoParts(text)?.zone === undefined
 
-/** ISO 8601 as exports have it: a blank for the T, the zone's colon left out, a date alone. */
+/** ISO 8601 as exports have it: slashes (CloudWatch), a blank for the T, the zone's colon left out, a date alone. */
 function isoParts(
   text: string,
 ): { readonly date: string; readonly time: string; readonly zone?: string } | undefined {
   const found =
-    /^\s*(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?)?\s*$/i.exec(
+    /^\s*(\d{4}([-/])\d\d\2\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)\s*(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?)?\s*$/i.exec(
       text,
     )
   if (!found) return undefined
-  const [, date = '', time = '00:00', utc, hours, minutes = '00'] = found
-  return { date, time, ...(utc ? { zone: 'Z' } : hours && { zone: `${hours}:${minutes}` }) }
+  const [, date = '', , time = '00:00', utc, hours, minutes = '00'] = found
+  return {
+    date: date.replaceAll('/', '-'),
+    time,
+    ...(utc ? { zone: 'Z' } : hours && { zone: `${hours}:${minutes}` }),
+  }
 }
 
 /**
