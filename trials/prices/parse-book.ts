@@ -20,17 +20,19 @@ const count = z
   .int('expected a whole number of 1 or more')
   .min(1, 'expected a whole number of 1 or more')
 
+/** The catalogue's name of a GPU; undefined, with an issue, for one that is not known. */
 function checkGpu(
   name: string,
   path: string[],
   context: z.RefinementCtx,
   ownGpus: readonly Gpu[],
-): void {
+): string | undefined {
   try {
-    findGpu(name, ownGpus)
+    return findGpu(name, ownGpus).name
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error
     context.addIssue({ code: 'custom', path, message: error.message, input: undefined })
+    return undefined
   }
 }
 
@@ -48,7 +50,20 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
       .record(z.string(), perHour)
       .default({})
       .superRefine((gpus, context) => {
-        for (const name of Object.keys(gpus)) checkGpu(name, [name], context, ownGpus)
+        const written = new Map<string, string>()
+        for (const name of Object.keys(gpus)) {
+          const gpu = checkGpu(name, [name], context, ownGpus)
+          if (gpu === undefined) continue
+          const before = written.get(gpu)
+          if (before !== undefined)
+            context.addIssue({
+              code: 'custom',
+              path: [name],
+              message: `'${before}' is the same GPU (${gpu}): give one price`,
+              input: undefined,
+            })
+          written.set(gpu, name)
+        }
       }),
     /**
      * GPUs are sold as these alone: with the list's own where it starts from a provider's

@@ -65,6 +65,11 @@ test('a book of the user adds to or replaces the list prices', () => {
   expect(own.currency).toBe('EUR')
 })
 
+test('one GPU under two names has one price, not the last', () =>
+  expect(() =>
+    parsePriceBook('gpus:\n  T4: 0.35\n  L4: 0.7\n  Tesla T4: 0.53\n', 'mine.yaml'),
+  ).toThrow("mine.yaml:4: gpus.Tesla T4: 'T4' is the same GPU (T4): give one price"))
+
 test('what a book leaves out keeps the list price; what it gives has its name and source', () => {
   const memory = parsePriceBook('memoryGiB: 0.01\nname: ours\nsource: contract 7\n', 'mine.yaml')
   expect(memory).toMatchObject({ name: 'ours', currency: 'USD', vcpu: defaultPriceBook.vcpu })
