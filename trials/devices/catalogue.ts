@@ -430,8 +430,10 @@ export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
     own.find((g) => g.aliases.some((alias) => plain(alias) === wanted)) ??
     catalogueByAlias.get(wanted)
   if (found) return found
+  const part = describePart(name, own)
+  if (part !== undefined) throw new DeviceModelError(`unknown GPU '${name}'`, part, 'no-such-gpu')
   const near = namesNear(
-    name,
+    wanted,
     [...own, ...gpuCatalogue].map((g) => g.name),
   )
   throw new DeviceModelError(
@@ -439,6 +441,23 @@ export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
     `${near}${near.endsWith('?') ? '' : ';'} one of your own is described with --gpu-catalogue FILE`,
     'no-such-gpu',
   )
+}
+
+/** What to give for a name that drivers and clusters have for less than a whole board. */
+function describePart(name: string, own: readonly Gpu[]): string | undefined {
+  const describe = 'describe it with --gpu-catalogue FILE, and price it with --prices FILE'
+  if (/\b(laptop|mobile|max-?q)\b/i.test(name))
+    return `a GPU of a laptop, or of less power (Max-Q), is slower than the card of its name: ${describe}`
+  if (/\bgrid\b|-\d+[abcq]$/i.test(name))
+    return `a virtual GPU is a part of a board, of a size that its host sets: ${describe}`
+  const [, board = name, profile] =
+    /^(.*?)[- ]MIG[- ](\d+g\.\d+gb\S*?)(?:-SHARED)?$/i.exec(name) ?? []
+  const whole = profile === undefined ? name.replace(/-SHARED$/i, '') : board
+  if (whole === name) return undefined
+  const { name: gpu } = findGpu(whole, own)
+  return profile === undefined
+    ? `several pods share this ${gpu}: give ${gpu}`
+    : `it is a slice of the ${gpu}: give ${gpu}, and tune migProfile: [${profile}]`
 }
 
 /**
