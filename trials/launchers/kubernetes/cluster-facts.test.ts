@@ -184,6 +184,17 @@ describe('a refused pod', () => {
     }))
 })
 
+test.each<[Record<string, string>, GpuScheme]>([
+  [{ 'cloud.google.com/gke-gpu-partition-size': '1g.5gb' }, 'mig-single'],
+  [{ 'cloud.google.com/gke-gpu-sharing-strategy': 'time-sharing' }, 'time-slicing'],
+  [{ 'cloud.google.com/gke-gpu-sharing-strategy': 'mps' }, 'mps'],
+])('a node of GKE whose GPUs are cut or shared offers no whole ones: %o', (labels, scheme) => {
+  const accelerator = { 'cloud.google.com/gke-accelerator': 'nvidia-tesla-a100' }
+  expect(gpusOf([node('n', { ...accelerator, ...labels }, { [gpu]: '7' })], [])).toMatchObject([
+    { gpu: 'A100-40GB', scheme },
+  ])
+})
+
 describe('which scheme gives a share', () => {
   const offers = gpusOf(
     [

@@ -317,8 +317,16 @@ function schemeOf(node: V1Node): GpuScheme {
   if (sharing === 'mps') return 'mps'
   if (sharing === 'time-slicing' || product?.endsWith('-SHARED')) return 'time-slicing'
   if (product !== undefined) return 'nvidia'
-  if ('cloud.google.com/gke-accelerator' in labels) return 'gke'
+  if ('cloud.google.com/gke-accelerator' in labels) return gkeScheme(labels)
   if ('karpenter.k8s.aws/instance-gpu-name' in labels) return 'karpenter'
   if ('kubernetes.azure.com/accelerator' in labels) return 'aks'
   return 'nvidia'
+}
+
+/** Each GPU of a GKE node pool may be cut into slices, or offered to several pods. */
+function gkeScheme(labels: Readonly<Record<string, string>>): GpuScheme {
+  if ('cloud.google.com/gke-gpu-partition-size' in labels) return 'mig-single'
+  const sharing = labels['cloud.google.com/gke-gpu-sharing-strategy']
+  if (sharing === 'mps') return 'mps'
+  return sharing === undefined ? 'gke' : 'time-slicing'
 }
