@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -56,9 +56,17 @@ test('figures that were measured stand beside the command that prints them', () 
         const cells = rows
           .flatMap((row) => row.split('|').slice(2, -1))
           .map((cell) => cell.replaceAll(/[*`]/g, '').trim())
-        const named = [...section.matchAll(/npm run (?:-s )?([\w:-]+)|`?tune ([a-z]+)/g)]
-        const printed = named.some(([, script, command]) =>
-          script ? script in scripts : commands.includes(command!),
+        const named = [
+          ...section.matchAll(
+            /npm run (?:-s )?([\w:-]+)|node --import tsx ([\w/.-]+\.bench\.ts)|`?tune ([a-z]+)/g,
+          ),
+        ]
+        const printed = named.some(([, script, bench, command]) =>
+          script
+            ? script in scripts
+            : bench
+              ? existsSync(join(root, bench))
+              : commands.includes(command!),
         )
         const sentences = section.replaceAll(/```[\s\S]*?```|^\|.*$/gm, '').split(/(?<=[.:;])\s/)
         const told = sentences.some(
