@@ -6,6 +6,7 @@ import type { Backend } from './backend.ts'
 import { doWork, workOf } from './load-work.ts'
 import { unlessRefused } from './refused-requests.ts'
 import { heldToBounds, withMetrics } from './server-metrics.ts'
+import { addServerWords } from './server-words.ts'
 
 export function loadFromHere(experiment: Experiment): Pick<Backend, 'measure' | 'close'> {
   const generators = new GeneratorPool()
@@ -15,11 +16,12 @@ export function loadFromHere(experiment: Experiment): Pick<Backend, 'measure' | 
   return {
     measure: async (predictor, task, { number, onStep }, signal) => {
       const { target, answers, logPath } = predictor
-      const measurement = await generators.use((generator) =>
+      const counted = await generators.use((generator) =>
         unlessRefused(predictor, final, onStep, signal, (onStep, signal) =>
           doWork(workOf(experiment, task, number), { target, slo, signal, onStep, generator }),
         ),
       )
+      const measurement = await addServerWords(counted, target, signal)
       const fault = await answers?.fault()
       if (fault !== undefined)
         throw new InfeasibleError('answers-differ', `under load: ${fault}`, logPath)

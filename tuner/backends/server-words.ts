@@ -1,0 +1,49 @@
+/**
+ * What a server itself says of the requests that it refuses under load. Load generators count
+ * statuses; the reason stands in the answer's text.
+ */
+import { ProtocolError } from '../../profiler/profiler-errors.ts'
+import { postOnce } from '../../profiler/protocols/http.ts'
+import type { Measurement, Target } from '../../profiler/types.ts'
+
+/** Sent together: many servers refuse what they batch, and nothing that comes alone. */
+const maxRequestsTogether = 8
+const timeoutMs = 5000
+
+/** Whether a window had more answers of a bad status than the SLO allows. */
+const hasRefusals = ({ points, slo }: Measurement): boolean =>
+  points.some(({ errors, requests, errorKinds }) => {
+    const refused = Object.entries(errorKinds)
+      .filter(([kind]) => /^status [45]\d\d$/.test(kind))
+      .reduce((sum, [, count]) => sum + count, 0)
+    return refused > slo.maxErrorRate * Math.max(requests, errors)
+  })
+
+/**
+ * The measurement with the server's own words beside its detail and among its caveats, where
+ * requests were refused by status and are refused again. gRPC servers are not asked.
+ */
+export async function addServerWords(
+  measurement: Measurement,
+  target: Target,
+  signal: AbortSignal,
+): Promise<Measurement> {
+  if (target.kind !== 'http' || target.transport === 'grpc' || !hasRefusals(measurement))
+    return measurement
+  const answers = await Promise.allSettled(
+    target.bodies
+      .slice(0, maxRequestsTogether)
+      .map((body) => postOnce('server', { ...target, timeoutMs }, body, signal)),
+  )
+  signal.throwIfAborted()
+  const words = answers
+    .flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as unknown] : []))
+    .find((error) => error instanceof ProtocolError && / answered [45]\d\d: /.test(error.message))
+  if (!(words instanceof ProtocolError)) return measurement
+  const { detail, caveats } = measurement
+  return {
+    ...measurement,
+    ...(detail !== undefined && { detail: `${detail}; ${words.message}` }),
+    caveats: [...caveats, `the server's own words: ${words.message}`],
+  }
+}
