@@ -11,7 +11,7 @@ describe('a refused request says what to change', () => {
     [202, '{"id": "j-1"}', 'answers them later, which is not measured here', 'other-protocol'],
     [204, '', 'does that path answer inferences?', undefined],
     [400, '{"error": "bad shape"}', 'does the payload fit the model?', 'refused'],
-    [400, 'expected multipart/form-data', "--form 'file={{image}}'", 'refused'],
+    [400, 'expected multipart/form-data', "--form 'file=@FILE'", 'refused'],
     [401, '', '--header', 'denied'],
     [403, '', '--header', 'denied'],
     [403, '<p>CSRF verification failed.</p>', 'csrf_exempt', 'denied'],
@@ -83,7 +83,7 @@ describe('a refused request says what to change', () => {
     expect(refused(422, JSON.stringify({ detail }))).toEqual({
       message: 'http://h/p answered 422: body.texts: Field required; body.top_k: Field required',
       hint: expect.stringContaining(
-        `--body '{"texts": ..., "top_k": ...}'; of a form --form 'texts={{image}}'`,
+        `--body '{"texts": ..., "top_k": ...}'; of a form --form 'texts=@FILE' or 'texts={{image}}'`,
       ),
       why: 'refused',
     })

@@ -20,6 +20,7 @@ import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { type Finality, LaunchError } from '../../trials/types.ts'
 import { doWork, type LoadWork } from './load-work.ts'
 import { type MetricsAsked, withMetrics } from './server-metrics.ts'
+import { addServerWords } from './server-words.ts'
 
 interface LoadTask extends LoadWork {
   readonly url: string
@@ -120,7 +121,7 @@ export async function runLoadTask(
       signal,
       onStep: (step: LoadPoint, phase: Phase) => say({ step, phase }),
     }
-    const measurement = await doWork(work, place)
+    const measurement = await addServerWords(await doWork(work, place), target, signal)
     const answersDiffer = await check?.fault()
     if (answersDiffer !== undefined) say({ answersDiffer })
     else say({ measurement: await readMetrics(measurement, metrics, target, signal) })
