@@ -17,7 +17,7 @@ import { sourceParameter } from '../../trials/resources.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'
 import type { Usage } from '../../trials/types.ts'
 import { gpuUsage, isGpuTable } from './gpu-table.ts'
-import { describeUnknownFailures, each, type ImportOptions, type ToolPoint } from './tool-point.ts'
+import { describeUnknowns, each, type ImportOptions, type ToolPoint } from './tool-point.ts'
 import { distinguished, labelsOf, readOne } from './tool-results.ts'
 
 /** A file of results, and what the user says of the server that they are of. */
@@ -193,7 +193,7 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
     requests: sum(points.map(({ requests }) => requests)),
     seconds: sum(points.map(({ seconds }) => seconds)),
     detail: where,
-    caveats: describeUnknownFailures(loads),
+    caveats: describeUnknowns(loads),
   }
   const { capacityRps, capacityCi90Rps, known } = importedCapacity(
     measurement,

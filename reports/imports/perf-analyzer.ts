@@ -28,6 +28,8 @@ export const perfAnalyzer: ToolReader = {
           ? { requestRate: figure(cells['Request Rate'], 'Request Rate', where) }
           : { concurrency: figure(cells.Concurrency, 'Concurrency', where) },
         ratePerSecond: figure(cells[throughput], throughput, where),
+        assumption:
+          'perf_analyzer counts inferences: taken for requests of one item, as without -b; with -b N divide the rate by N',
         // In microseconds.
         latencyMs: figure(cells[latency], latency, where) / 1000,
       }),

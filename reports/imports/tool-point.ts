@@ -28,6 +28,8 @@ export interface ToolPoint {
   readonly latencyMs: number
   /** Share of requests that failed, where the file says. */
   readonly errorRate?: number
+  /** What is assumed of the figures because the file does not say it. */
+  readonly assumption?: string
   /** What the file says of failures where it does not count them: 'its checks: 6 of 12 failed'. */
   readonly failureHint?: string
   /** All of them, failed ones too, where the file says. */
@@ -128,20 +130,18 @@ export function jsonLinesOf({ text }: Source): unknown[] | undefined {
   return lines.map(parseKnown)
 }
 
-/** Tools that do not say of every load how many requests failed, in words for a person. */
-export function describeUnknownFailures(
+/** What the files leave open, in words for a person: unknown failures, and what is assumed. */
+export function describeUnknowns(
   loads: readonly { readonly tool: string; readonly point: ToolPoint }[],
 ): string[] {
-  return [
-    ...new Set(
-      loads
-        .filter(({ point }) => point.errorRate === undefined)
-        .map(
-          ({ tool, point: { failureHint } }) =>
-            `${tool} does not say how many requests failed${failureHint === undefined ? '' : ` (${failureHint})`}`,
-        ),
-    ),
-  ]
+  const failures = loads
+    .filter(({ point }) => point.errorRate === undefined)
+    .map(
+      ({ tool, point: { failureHint } }) =>
+        `${tool} does not say how many requests failed${failureHint === undefined ? '' : ` (${failureHint})`}`,
+    )
+  const assumptions = loads.flatMap(({ point }) => point.assumption ?? [])
+  return [...new Set([...failures, ...assumptions])]
 }
 
 /** How many requests there were, and which share of them failed; nothing where neither is told. */

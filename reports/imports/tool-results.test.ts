@@ -118,7 +118,8 @@ describe("Model Analyzer's table", () => {
 })
 
 test("perf_analyzer's table is a configuration per load, microseconds as milliseconds", () => {
-  const { task, rows } = read('perf-analyzer.csv')
+  const { task, rows, notes } = read('perf-analyzer.csv')
+  expect(notes).toContainEqual(expect.stringMatching(/counts inferences.*with -b N divide/))
   expect(task).toMatchObject({
     constraint: { metric: 'p99Ms', max: 30 },
     parameters: [{ name: 'concurrency', values: [1, 3] }],

@@ -15,7 +15,7 @@ import { modelAnalyzer } from './model-analyzer.ts'
 import { type PlacedRow, type Recording, recordingOf } from './own-table.ts'
 import { perfAnalyzer } from './perf-analyzer.ts'
 import {
-  describeUnknownFailures,
+  describeUnknowns,
   type ImportOptions,
   type ToolPoint,
   type ToolReader,
@@ -83,7 +83,7 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
             `${failing.length} of ${points.length} loads failed more than ${share} of their requests and count as not served, for example ${failing[0]!.where}`,
           ]
         : []),
-      ...describeUnknownFailures(
+      ...describeUnknowns(
         read.flatMap(({ tool, points }) => points.map((point) => ({ tool, point }))),
       ),
       ...recording.notes,
