@@ -127,8 +127,8 @@ function renamed({ metadata, spec }: PodOverlay, container: string, own: boolean
 
 /** The built-in predictor's image, and what fetches its weights, run as their trials did. */
 function restricted({ metadata, spec }: PodPart, container: string): PodPart {
-  const initContainers = (spec.initContainers as Manifest[] | undefined)?.map((one) => ({
-    ...one,
+  const initContainers = (spec.initContainers as Manifest[] | undefined)?.map(({ name }) => ({
+    name,
     securityContext: restrictedContainer,
   }))
   const asked = overlaid(

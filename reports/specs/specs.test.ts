@@ -318,7 +318,10 @@ describe('kubernetes', () => {
     const objects = await valid(serving({ server: 'builtin', overlay }), 'hpa')
     const { metadata, spec } = objects.get('Deployment')!.spec!
       .template! as unknown as V1PodTemplateSpec
-    expect(spec!.initContainers).toHaveLength(1)
+    // What fetches the weights: a source and a folder, and each once.
+    expect(spec!.initContainers).toMatchObject([
+      { args: [expect.stringContaining('://'), '/mnt/models'] },
+    ])
     expect(restrictedViolations(spec!)).toEqual([])
     expect(spec).toMatchObject({
       priorityClassName: 'low',
