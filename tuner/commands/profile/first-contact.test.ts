@@ -124,7 +124,7 @@ describe.concurrent('what it takes', () => {
       ...asked('/upload', '--form', 'file={{image}}', '--form', 'k=3'),
     ])
     expect(stdout).toMatch(
-      /\nA request: POST \/upload, multipart\/form-data\n {2}file=@image\.jpg \([\d,]+ bytes\), k=3\n$/,
+      /\nA request: POST \/upload, multipart\/form-data\n {2}file=@image\.jpg \(image\/jpeg, [\d,]+ bytes\), k=3\n$/,
     )
   })
 })
@@ -132,7 +132,7 @@ describe.concurrent('what it takes', () => {
 /** What it said on the lines that begin with its name, or the result of a run. */
 test.for<[path: string, what: string, hint: string]>([
   ['/job', 'answered 202', 'answers them later, which is not measured here'],
-  ['/upload', 'answered 422: body.file: Field required', "--form 'file={{image}}'"],
+  ['/upload', 'answered 422: body.file: Field required', "--form 'file=@FILE' or 'file={{image}}'"],
   ['/picture', 'answered 415: image/jpeg alone', '--content-type'],
 ])(
   'what %s refuses: one try, one sentence, what to change',
