@@ -180,14 +180,14 @@ async function answering(
       return await protocol.prepare(url, model, payload, either)
     } catch (error) {
       until.throwIfAborted()
-      if (deadline.aborted) throw stillLoading(badAnswer ?? error, url, timeoutMs, reasons)
+      if (deadline.aborted) throw stillLoading(badAnswer ?? error, url, timeoutMs, reasons, patient)
       const waitedMs = patient ? performance.now() - startedMs : Number.POSITIVE_INFINITY
       if (!(await mayPass(endpoint, error, waitedMs, until, reasons))) throw error
       badAnswer = error
     }
     await sleep(200, undefined, { signal: either }).catch(() => undefined)
     until.throwIfAborted()
-    if (deadline.aborted) throw stillLoading(badAnswer, url, timeoutMs, reasons)
+    if (deadline.aborted) throw stillLoading(badAnswer, url, timeoutMs, reasons, patient)
   }
 }
 
@@ -237,11 +237,13 @@ function stillLoading(
   url: string,
   timeoutMs: number,
   reasons: Reasons,
+  saidReady: boolean,
 ): unknown {
   if (badAnswer instanceof ProtocolError && badAnswer.why !== 'not-ready') return badAnswer
-  return new NeverReadyError(
-    `${url} gave no good answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
-  )
+  const words = reasons.suffix()
+  const what =
+    saidReady && words === '' ? 'says it is ready and gave no answer' : 'gave no good answer'
+  return new NeverReadyError(`${url} ${what} within ${formatSeconds(timeoutMs)}${words}`)
 }
 
 /** @throws ProtocolError when it is ready on a port that it was not given: it reads its own from elsewhere */
