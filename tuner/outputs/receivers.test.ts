@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { freePort } from '../../profiler/testing/free-port.ts'
-import { prometheusInstalled, startPrometheus } from '../testing/prometheus-itself.ts'
+import { prometheusTakesOtlp, startPrometheus } from '../testing/prometheus-itself.ts'
 import { CliBox } from '../testing/run-cli.ts'
 import { seriesHelp } from './prometheus-series.ts'
 import { type Receiver, startReceiver } from './testing/receiver.ts'
@@ -41,7 +41,7 @@ const search = [
   '500',
 ]
 
-describe.skipIf(!prometheusInstalled)('Prometheus itself', () => {
+describe.skipIf(!prometheusTakesOtlp)('Prometheus itself, from 3 on', () => {
   const box = new CliBox()
   afterAll(() => box.end())
 

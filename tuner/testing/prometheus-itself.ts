@@ -13,6 +13,13 @@ export const prometheusInstalled = ['prometheus', 'promtool'].every(
   (program) => spawnSync(program, ['--version']).status === 0,
 )
 
+/** From Prometheus 3 on; Debian 12 packages 2.42. */
+export const prometheusTakesOtlp =
+  prometheusInstalled &&
+  spawnSync('prometheus', ['--help'], { encoding: 'utf8' }).stdout.includes(
+    'web.enable-otlp-receiver',
+  )
+
 export interface PrometheusItself {
   readonly url: string
   end(): Promise<void>
