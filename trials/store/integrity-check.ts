@@ -21,7 +21,8 @@ export async function checkIntegrity(
   depth: CheckDepth = 'quick',
 ): Promise<number> {
   const { path } = connection
-  return connection.direct(async (sql) => {
+  // One snapshot: another process may be making the tables and their version number.
+  return connection.read(async (sql) => {
     const damaged = (problem: string) =>
       new StoreError('corrupt', `the trial store ${path} is damaged (${problem})`, corruptHint)
     let version: number

@@ -1,5 +1,5 @@
 /** Opening a store whose file is sound. A damaged one is left exactly as it is. */
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Connection } from './connection.ts'
 import { migrate } from './database-schema.ts'
@@ -77,6 +77,7 @@ async function checkUnused(
   mustBeFile(file)
   mustBeFile(`${file}-wal`)
   if (isInUse(file)) return false
+  const before = stampOf(file)
   const checkAt = async (path: string, access: 'read-only' | 'immutable') =>
     (await opened(path, access, 0, check, file)).close()
   try {
@@ -84,10 +85,16 @@ async function checkUnused(
     else await checkAt(file, 'immutable')
     return true
   } catch (error) {
-    // Somebody may have begun to write it meanwhile.
-    if (isInUse(file)) return false
+    // Somebody may have begun to write it meanwhile, and be done with it already.
+    if (isInUse(file) || stampOf(file) !== before) return false
     throw error
   }
+}
+
+/** Changes when somebody writes the file; undefined where there is none. */
+function stampOf(file: string): string | undefined {
+  const stat = statSync(file, { bigint: true, throwIfNoEntry: false })
+  return stat && `${stat.mtimeNs} ${stat.size}`
 }
 
 async function opened(
