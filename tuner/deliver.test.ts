@@ -114,7 +114,7 @@ describe('tune spec', () => {
     )
     const text = await run(() => spec(undefined, { ...flags, patch: path, write: true }))
     expect(text).toContain(
-      'Deployment b: spec.template.spec.containers.0.resources.requests: added -> {"cpu":"2"}',
+      'Deployment b: spec.template.spec.containers.0.resources.requests.cpu: added -> "2"',
     )
     expect(text).toContain('not set: BATCH_SIZE = 8: this container is not the built-in predictor')
     const patched = readFileSync(path, 'utf8')
