@@ -122,7 +122,7 @@ describe('tune spec', () => {
     expect(patched).toContain('      - name: b   # the server\n')
     expect(checkManifests(patched).problems).toEqual([])
     expect(await run(() => spec(undefined, { ...flags, patch: path }))).toContain(
-      'says it all already',
+      'nothing to change',
     )
   })
 
