@@ -32,6 +32,12 @@ export async function loadAssets(): Promise<Assets> {
   return { html, script, style }
 }
 
+/**
+ * csv-stringify asks of its options whether they are Buffers of Node's, which a browser lacks; none
+ * of the page's are.
+ */
+const bufferShim = 'const Buffer={isBuffer:()=>false,from:(bytes)=>Uint8Array.from(bytes)};'
+
 async function bundle(): Promise<Assets> {
   const { build } = await import('esbuild')
   const page = join(sources, 'page')
@@ -44,6 +50,7 @@ async function bundle(): Promise<Assets> {
     target: 'es2022',
     charset: 'utf8',
     legalComments: 'none',
+    banner: { js: bufferShim },
     define: { 'process.env.NODE_ENV': '"production"' },
     tsconfigRaw: {},
   })
