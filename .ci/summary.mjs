@@ -66,8 +66,10 @@ for (const file of files) {
     for (const line of beginning(file.message ?? '')) console.log(line)
   }
 }
-// Lint, types or installation.
-if (status !== '0' && failed === 0) failed = 1
+if (status !== '0' && failed === 0) {
+  failed = 1
+  console.log('no test failed: lint, types, installation, or an "Unhandled" error outside of a test, see above')
+}
 const passed = count('passed')
 console.log(`${passed} passed, ${failed} failed, ${count('pending', 'skipped', 'todo')} skipped`)
 process.exit(status !== '0' || failed > 0 || passed === 0 ? 1 : 0)

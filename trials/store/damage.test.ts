@@ -199,13 +199,13 @@ test('a trial number beyond all bounds takes neither memory nor time', async () 
 test('of one that was cut off before its first row nothing can be read, which is said', async () => {
   const path = copy(bytes.subarray(0, 4_096))
   const attempts = [
-    openReader(path),
-    checkStore(path),
-    backupStore(path, `${path}.copy`),
-    openStore(path),
+    () => openReader(path),
+    () => checkStore(path),
+    () => backupStore(path, `${path}.copy`),
+    () => openStore(path),
   ]
-  for (const refused of attempts)
-    await expect(refused).rejects.toMatchObject({
+  for (const attempt of attempts)
+    await expect(attempt()).rejects.toMatchObject({
       fault: 'corrupt',
       message: expect.stringContaining('damaged'),
       hint: expect.stringContaining('--db'),
