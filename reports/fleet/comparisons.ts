@@ -1,6 +1,5 @@
 /** What the same models would cost without a plan for all of them. */
 import { fitTogether } from '../../trials/devices/mig-placements.ts'
-import { type Constraints, noConstraints } from './constraints.ts'
 import { pack } from './pack.ts'
 import {
   type FleetModel,
@@ -29,16 +28,12 @@ export function compareWholeGpus(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { redundant } = noConstraints,
 ): Comparison | undefined {
   const each = models.map((model, i) => {
     const fleets = selectBestPerSlice(model, kinds)
       .filter((segment) => takesWholeGpu(segment, kinds))
       .map((segment) => {
-        const replicas =
-          Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) +
-          (redundant.has(model.name) && demandRps[i]! > 0 ? 1 : 0)
-        const gpus = replicas * segment.gpus
+        const gpus = Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) * segment.gpus
         return { gpus, pricePerHour: gpus * kindOf(segment, kinds).pricePerHour }
       })
     return fleets.sort((a, b) => a.pricePerHour - b.pricePerHour)[0]
@@ -54,42 +49,15 @@ export async function packEachAlone(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  { redundant } = noConstraints,
 ): Promise<Packing> {
   const alone: Packing[] = []
-  for (const [i, model] of models.entries()) {
-    const own = { redundant, apart: [] }
-    alone.push(await pack([model], [demandRps[i]!], kinds, maxSecondsAlone, own))
-  }
+  for (const [i, model] of models.entries())
+    alone.push(await pack([model], [demandRps[i]!], kinds, maxSecondsAlone))
   return {
     gpus: alone.flatMap(({ gpus }) => gpus),
     pricePerHour: alone.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0),
     boundPerHour: alone.reduce((sum, { boundPerHour }) => sum + boundPerHour, 0),
   }
-}
-
-/**
- * A fleet without redundancy, and the same with one whole GPU of each of its kinds as a spare, to
- * be cut as the one that is lost; that is absent where there are too few GPUs.
- */
-export async function compareSpareGpus(
-  models: readonly FleetModel[],
-  demandRps: readonly number[],
-  kinds: readonly GpuKind[],
-  { apart }: Constraints,
-  maxSeconds: number,
-  known: Packing,
-): Promise<{ readonly without: Comparison; readonly withSpares?: Comparison }> {
-  const constraints = { redundant: new Set<string>(), apart }
-  const packing = await pack(models, demandRps, kinds, maxSeconds, constraints, known)
-  const countOf = (name: string) => packing.gpus.filter(({ kind }) => kind === name).length
-  const used = kinds.filter(({ name }) => countOf(name) > 0)
-  const without = summarise(packing)
-  const spares = used.map(({ pricePerHour }) => ({ gpus: 1, pricePerHour }))
-  const areThere = used.every(
-    ({ name, count }) => countOf(name) < (count ?? Number.POSITIVE_INFINITY),
-  )
-  return { without, ...(areThere && { withSpares: sumUp([without, ...spares]) }) }
 }
 
 /**

@@ -3,7 +3,6 @@
  * which segments stand on their slices (`pack.ts` says why counts are enough).
  */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
-import { type Constraints, isConstrained } from './constraints.ts'
 import { type Programme, replicaCostShare, solve, type Term } from './integer-programme.ts'
 import {
   type DemandedModel,
@@ -36,13 +35,12 @@ interface Replica {
 }
 type Row = Programme['rows'][number]
 
-/** @param known a feasible packing to start from */
+/** @param start a packing to start from; one that is not feasible here is ignored */
 export async function solveCounts(
   demanded: readonly DemandedModel[],
   kinds: readonly GpuKind[],
   maxSeconds: number,
-  constraints: Constraints,
-  known?: Packing,
+  start?: Packing,
 ): Promise<Counts> {
   const columns = kinds.flatMap((kind, k) =>
     kind.partitions.map((partition, p): Column => ({ name: `x${k}_${p}`, kind, partition })),
@@ -50,11 +48,13 @@ export async function solveCounts(
   const replicas = demanded.flatMap(({ model, best }, m) =>
     best.map((segment, s): Replica => ({ name: `y${m}_${s}`, model, segment })),
   )
-  const programme = buildProgramme(demanded, columns, replicas, kinds, constraints)
-  const { redundant } = constraints
-  const start = known && redundant.size === 0 ? countsOf(known, columns, replicas) : undefined
-  const solved = await solve(programme, maxSeconds, start)
-  if (solved === 'infeasible') throw tooFewGpus(kinds, constraints)
+  const programme = buildProgramme(demanded, columns, replicas, kinds)
+  const solved = await solve(programme, maxSeconds, start && countByName(start, columns, replicas))
+  if (solved === 'infeasible')
+    throw new FleetError(
+      `these GPUs cannot carry all demands: ${kinds.map(({ name, count }) => (count === undefined ? name : `${count} × ${name}`)).join(', ')}`,
+      'raise count:, or leave it out to see what the cheapest fleet would be',
+    )
   const counts = solved.values.map(Math.round)
   return {
     gpus: columns.flatMap(({ kind, partition }, i) =>
@@ -74,14 +74,17 @@ function buildProgramme(
   columns: readonly Column[],
   replicas: readonly Replica[],
   kinds: readonly GpuKind[],
-  { redundant }: Constraints,
 ): Programme {
   const replicaCost = replicaCostShare * Math.min(...kinds.map((kind) => kind.pricePerHour))
-  const isUsed = ({ name, model }: Replica): string[] => (redundant.has(model) ? [`z${name}`] : [])
-  const carried = demanded.flatMap((of, m) => {
-    const own = replicas.filter(({ model }) => model === of.model)
-    return redundant.has(of.model) ? redundantRows(of, own, `w${m}`) : [carriedRow(of, own)]
-  })
+  // A rate above the demand counts as the demand: the relaxation is tighter, the solutions equal.
+  const carried = demanded.map(
+    ({ model, demandRps }): Row => [
+      replicas
+        .filter((one) => one.model === model)
+        .map(({ name, segment }): Term => [Math.min(1, segment.rateRps / demandRps), name]),
+      '>= 1',
+    ],
+  )
   const available = kinds.flatMap(({ name, count }): Row[] => {
     const own = columns.filter(({ kind }) => kind.name === name)
     return count === undefined ? [] : [[own.map((column): Term => [1, column.name]), `<= ${count}`]]
@@ -92,45 +95,7 @@ function buildProgramme(
       ...replicas.map(({ name }): Term => [replicaCost, name]),
     ],
     rows: [...carried, ...sliceRows(columns, replicas), ...available],
-    integers: [...columns, ...replicas].map(({ name }) => name),
-    binaries: replicas.flatMap(isUsed),
   }
-}
-
-/**
- * The replicas of a model carry its demand. A rate above the demand counts as the demand: the
- * integer solutions stay the same, and the relaxation gets tighter.
- */
-const carriedRow = ({ demandRps }: DemandedModel, own: readonly Replica[]): Row => [
-  own.map(({ name, segment }): Term => [Math.min(1, segment.rateRps / demandRps), name]),
-  '>= 1',
-]
-
-/**
- * The same with one GPU lost: at least one replica of each segment in use. No solution needs more
- * replicas of a segment than carry the demand, and one.
- */
-function redundantRows({ demandRps }: DemandedModel, own: readonly Replica[], lost: string): Row[] {
-  const shares = own.map(({ name, segment }): Term => [segment.rateRps / demandRps, name])
-  return [
-    [[...shares, [-1, lost]], '>= 1'],
-    ...shares.flatMap(([share, name]): Row[] => [
-      [
-        [
-          [1, lost],
-          [-share, `z${name}`],
-        ],
-        '>= 0',
-      ],
-      [
-        [
-          [1, name],
-          [-(Math.ceil(1 / share) + 1), `z${name}`],
-        ],
-        '<= 0',
-      ],
-    ]),
-  ]
 }
 
 /** No more slices of a kind are used than the partitions have. */
@@ -150,33 +115,27 @@ function sliceRows(columns: readonly Column[], replicas: readonly Replica[]): Ro
   })
 }
 
-/** A packing as counts by variable; undefined where it has a column or replica that is none here. */
-function countsOf(
+/** A packing as counts by variable. What is no column or replica of this programme is left out. */
+function countByName(
   { gpus }: Packing,
   columns: readonly Column[],
   replicas: readonly Replica[],
-): ReadonlyMap<string, number> | undefined {
+): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
-  const add = (name: string, count: number) => counts.set(name, (counts.get(name) ?? 0) + count)
+  const add = (name: string | undefined, count: number) => {
+    if (name !== undefined) counts.set(name, (counts.get(name) ?? 0) + count)
+  }
   for (const { kind, slots } of gpus) {
-    const cut = sortedKey(slots.map(({ slice }) => slice))
-    const column = columns.find((one) => one.kind.name === kind && sortedKey(one.partition) === cut)
-    if (column === undefined) return undefined
-    add(column.name, 1)
-    for (const { model, segment } of slots) {
-      if (segment === undefined) continue
-      const own = replicas.find((one) => one.model === model && one.segment === segment)
-      if (own === undefined) return undefined
-      add(own.name, 1 / segment.gpus)
-    }
+    const cut = joinSorted(slots.map(({ slice }) => slice))
+    add(columns.find((one) => one.kind.name === kind && joinSorted(one.partition) === cut)?.name, 1)
+    for (const { model, segment } of slots)
+      if (segment)
+        add(
+          replicas.find((one) => one.model === model && one.segment === segment)?.name,
+          1 / segment.gpus,
+        )
   }
   return counts
 }
 
-const sortedKey = (slices: readonly string[]): string => [...slices].sort().join('\n')
-
-export const tooFewGpus = (kinds: readonly GpuKind[], constraints: Constraints): FleetError =>
-  new FleetError(
-    `these GPUs cannot carry all demands${isConstrained(constraints) ? ' under spare: and apart:' : ''}: ${kinds.map(({ name, count }) => (count === undefined ? name : `${count} × ${name}`)).join(', ')}`,
-    'raise count:, or leave it out to see what the cheapest fleet would be',
-  )
+const joinSorted = (slices: readonly string[]): string => [...slices].sort().join('\n')

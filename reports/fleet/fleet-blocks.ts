@@ -3,12 +3,17 @@ import { grouped } from '../../trials/grouped.ts'
 import { money, percent, rate } from '../format.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { Comparison } from './comparisons.ts'
-import { isConstrained } from './constraints.ts'
 import { formatByHour, groupHours } from './demand-by-hour.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { pictureGpus } from './gpu-pictures.ts'
 import { slowdownPerGpu } from './mps-slowdown.ts'
-import { type FleetModel, formatPlace, type PackedGpu, type Packing } from './packing.ts'
+import {
+  carriedRps,
+  type FleetModel,
+  formatPlace,
+  type PackedGpu,
+  type Packing,
+} from './packing.ts'
 import { listPlacements } from './placements.ts'
 
 const hoursPerMonth = 730
@@ -34,7 +39,7 @@ export function renderFleet(
     ...list([
       `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${names.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
       `prices of GPUs alone; MIG slices do not slow one another down${shared.length > 0 ? ', neighbours under MPS do (see Shared by MPS)' : ''}`,
-      ...formatConstraints(plan, names),
+      'no redundancy: the loss of a GPU loses the replicas on it',
     ]),
     heading(2, 'GPUs'),
     ...table(
@@ -66,41 +71,14 @@ export function renderFleet(
   ]
 }
 
-function formatConstraints(
-  { constraints: { redundant, apart } }: FleetPlan,
-  names: readonly string[],
-): string[] {
-  const kept = names.every((name) => redundant.has(name))
-    ? 'every model'
-    : names.filter((name) => redundant.has(name)).join(', ')
-  return [
-    redundant.size === 0
-      ? 'no redundancy: the loss of a GPU loses what stood on it (spare: 1 plans for that)'
-      : `any one GPU may be lost: the others still carry the demand of ${kept}, with nothing cut or moved`,
-    ...apart.map((group) => `never on one GPU: ${group.join(', ')}`),
-  ]
-}
-
 function listComparisons({
   compared,
-  redundancy,
-  constraints,
 }: FleetPlan): (readonly [what: string, other: Comparison | undefined])[] {
-  const firstFit = `first fit decreasing, the best slice of each model${isConstrained(constraints) ? ', without spare: and apart:' : ''}`
   return [
     ['whole GPUs for each model', compared.wholeGpus],
     ['each model alone on GPUs cut for it', compared.eachAlone],
-    [firstFit, compared.firstFit],
+    ['first fit decreasing, the best slice of each model', compared.firstFit],
     ...(compared.withoutMps ? [['no GPU shared by MPS', compared.withoutMps] as const] : []),
-    ...(redundancy ? [['no redundancy', redundancy.without] as const] : []),
-    ...(redundancy?.withSpares
-      ? [
-          [
-            'no redundancy, and a whole spare GPU of each kind, cut after a loss: SLOs are violated until it serves',
-            redundancy.withSpares,
-          ] as const,
-        ]
-      : []),
   ]
 }
 
@@ -145,15 +123,6 @@ function renderShares({ gpus }: Packing): Block[] {
   ]
 }
 
-const carriedRps = (name: string, { gpus }: Packing): number =>
-  gpus
-    .flatMap(({ slots }) => slots)
-    .reduce(
-      (sum, { model, segment }) =>
-        sum + (model === name && segment ? segment.rateRps / segment.gpus : 0),
-      0,
-    )
-
 /** Requests over what all replicas of a model carry, 0-1, in each hour of the day. */
 function loadByHour(
   { atPeaks, hoursRps }: FleetPlan,
@@ -161,14 +130,14 @@ function loadByHour(
   at: number,
   headroom: number,
 ): number[] {
-  const carried = carriedRps(model, atPeaks)
+  const carried = carriedRps(model, atPeaks.gpus)
   return hoursRps[at]!.map((rps) => (rps === 0 ? 0 : (rps * (1 - headroom)) / carried))
 }
 
 function modelRow(name: string, demandRps: number, packing: Packing): string[] {
   const slots = packing.gpus.flatMap((gpu) => gpu.slots).filter(({ model }) => model === name)
   const replicas = slots.reduce((sum, { segment }) => sum + 1 / segment!.gpus, 0)
-  const carried = carriedRps(name, packing)
+  const carried = carriedRps(name, packing.gpus)
   return [
     name,
     rate(demandRps),
@@ -179,16 +148,12 @@ function modelRow(name: string, demandRps: number, packing: Packing): string[] {
 }
 
 function renderHours(
-  { atPeaks, hoursRps, constraints: { redundant } }: FleetPlan,
+  { atPeaks, hoursRps }: FleetPlan,
   byHour: readonly Packing[],
   names: readonly string[],
 ): Block[] {
   const day = byHour.reduce((sum, { pricePerHour }) => sum + pricePerHour, 0)
-  const placements = listPlacements(
-    atPeaks.gpus,
-    (model) => hoursRps[names.indexOf(model)]!,
-    redundant,
-  )
+  const placements = listPlacements(atPeaks.gpus, (model) => hoursRps[names.indexOf(model)]!)
   return [
     heading(2, 'By hour'),
     paragraph(
@@ -204,7 +169,7 @@ function renderHours(
       [2],
     ),
     paragraph(
-      `On the GPUs of the peaks each hour needs these replicas; the other slices are free for other work.${placements.some(({ model }) => redundant.has(model)) ? ' Models with spare: 1 keep all of theirs.' : ''}`,
+      'On the GPUs of the peaks each hour needs these replicas; the other slices are free for other work.',
     ),
     ...table(
       ['model', 'on', 'replicas by hours'],
@@ -217,19 +182,11 @@ function renderHours(
   ]
 }
 
-export function toFleetJson({
-  atPeaks,
-  byHour,
-  hoursRps: _,
-  constraints,
-  ...plan
-}: FleetPlan): string {
-  const { redundant, apart } = constraints
+export function toFleetJson({ atPeaks, byHour, hoursRps: _, ...plan }: FleetPlan): string {
   const document = {
     schemaVersion: 1,
     ...toPackingJson(atPeaks),
     ...plan,
-    constraints: { spare: [...redundant], apart },
     ...(byHour && { byHour: byHour.map(toPackingJson) }),
   }
   return `${JSON.stringify(document, null, 2)}\n`

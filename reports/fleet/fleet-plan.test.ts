@@ -44,31 +44,6 @@ test('one packing for the peaks and one for every hour, with headroom', async ()
   expect(byHour).toHaveLength(24)
 })
 
-test('the report names redundant and separated models, and what redundancy costs', async () => {
-  const constraints = { redundant: new Set(['a']), apart: [['a', 'b']] }
-  const plan = await planFleet(models, kinds, 0, 40, 'UTC', constraints)
-  expect(plan.atPeaks.pricePerHour).toBe(7)
-  expect(plan.redundancy).toEqual({
-    without: { gpus: 6, pricePerHour: 6 },
-    withSpares: { gpus: 7, pricePerHour: 7 },
-  })
-  const text = toText(renderFleet(plan, models, 0))
-  expect(text).toContain('any one GPU may be lost: the others still carry the demand of a')
-  expect(text).toContain('never on one GPU: a, b')
-  expect(text).toMatch(/no redundancy +6 +\$6/)
-  expect(text).toMatch(/cut after a loss: SLOs are violated until it serves +7 +\$7/)
-  // The replicas that a loss calls for stay at night.
-  expect(text).toMatch(/a +T4 +0-24: 4\n/)
-  expect(JSON.parse(toFleetJson(plan))).toMatchObject({
-    constraints: { spare: ['a'], apart: [['a', 'b']] },
-  })
-  const few = [{ ...kinds[0]!, count: 7 }]
-  expect((await planFleet(models, few, 0, 40, 'UTC', constraints)).atPeaks.gpus).toHaveLength(7)
-  await expect(
-    planFleet(models, [{ ...kinds[0]!, count: 6 }], 0, 40, 'UTC', constraints),
-  ).rejects.toThrow('6 × T4')
-})
-
 test('a table has slices by name or number; rows above the SLO and infeasible ones are left out', () => {
   const text =
     'gpuSlices,batchSize,latencyMs,throughputRps,infeasible\n1,4,20,50,0\n7,8,90,400,0\n2,8,40,120,0\n4,8,,,1\n'

@@ -5,12 +5,10 @@ import type { Demand } from '../plan/demand.ts'
 import {
   type Comparison,
   compareFirstFitDecreasing,
-  compareSpareGpus,
   compareWholeGpus,
   packEachAlone,
   summarise,
 } from './comparisons.ts'
-import { type Constraints, noConstraints } from './constraints.ts'
 import { hoursPerDay, peaksByHour } from './demand-by-hour.ts'
 import { cutIntoShares } from './mps-shares.ts'
 import { pack } from './pack.ts'
@@ -24,9 +22,6 @@ export interface FleetPlan {
   readonly peaksRps: readonly number[]
   /** Of each model, what its replicas must carry in each hour of the day, headroom included. */
   readonly hoursRps: readonly (readonly number[])[]
-  readonly constraints: Constraints
-  /** With redundancy: the fleet without it, and that fleet with whole GPUs as spares. */
-  readonly redundancy?: { readonly without: Comparison; readonly withSpares?: Comparison }
   readonly compared: {
     readonly wholeGpus?: Comparison
     readonly eachAlone: Comparison
@@ -38,8 +33,8 @@ export interface FleetPlan {
 
 /**
  * @param headroom share of each replica's rate that is kept free
- * @param maxSeconds for the solver: half for the peaks, half for the hours; comparisons with a
- * fleet without redundancy or without MPS take up to half as much again each
+ * @param maxSeconds for the solver: half for the peaks, half for the hours; the comparison
+ * without MPS takes up to half as much again
  * @param timezone of the hours, IANA
  * @throws FleetError as `pack` does
  */
@@ -49,7 +44,6 @@ export async function planFleet(
   headroom = 0,
   maxSeconds = 40,
   timezone = 'UTC',
-  constraints = noConstraints,
 ): Promise<FleetPlan> {
   const { models, kinds } = cutIntoShares(measured, uncut)
   const hoursRps = models.map(({ demand }) =>
@@ -58,43 +52,30 @@ export async function planFleet(
   const peaks = hoursRps.map((rates) => Math.max(...rates))
   // Comparisons have as many GPUs as they want.
   const unlimited = kinds.map(({ count: _, ...kind }) => kind)
-  const alone = await packEachAlone(models, peaks, unlimited, constraints)
-  const known = isAvailable(alone, kinds) ? alone : undefined
+  const alone = await packEachAlone(models, peaks, unlimited)
   const half = maxSeconds / 2
-  const atPeaks = await pack(models, peaks, kinds, half, constraints, known)
+  const atPeaks = await pack(models, peaks, kinds, half, alone)
   const rates = Array.from({ length: hoursPerDay }, (_, hour) => hoursRps.map((of) => of[hour]!))
   const distinct = new Map(rates.map((of) => [of.join(), of]))
   const packed = new Map<string, Packing>()
   if (distinct.size > 1)
     for (const [key, of] of distinct)
-      packed.set(key, await pack(models, of, kinds, half / distinct.size, constraints, atPeaks))
-  const { redundant } = constraints
-  const redundancy =
-    redundant.size > 0 && (await compareSpareGpus(models, peaks, kinds, constraints, half, atPeaks))
+      packed.set(key, await pack(models, of, kinds, half / distinct.size, atPeaks))
   const isShared = atPeaks.gpus.some(({ slots }) => slots.some(({ segment }) => segment?.share))
-  const withoutMps =
-    isShared && (await summariseIfAny(() => pack(measured, peaks, uncut, half, constraints)))
+  const withoutMps = isShared && (await summariseIfAny(() => pack(measured, peaks, uncut, half)))
   return {
     atPeaks,
     ...(packed.size > 0 && { byHour: rates.map((of) => packed.get(of.join())!) }),
     peaksRps: peaks.map((rps) => rps * (1 - headroom)),
     hoursRps,
-    constraints,
-    ...(redundancy && { redundancy }),
     compared: {
-      wholeGpus: compareWholeGpus(measured, peaks, uncut, constraints),
+      wholeGpus: compareWholeGpus(measured, peaks, uncut),
       eachAlone: summarise(alone),
       firstFit: compareFirstFitDecreasing(measured, peaks, uncut),
       ...(withoutMps && { withoutMps }),
     },
   }
 }
-
-const isAvailable = ({ gpus }: Packing, kinds: readonly GpuKind[]): boolean =>
-  kinds.every(
-    ({ name, count = Number.POSITIVE_INFINITY }) =>
-      gpus.filter(({ kind }) => kind === name).length <= count,
-  )
 
 /** Undefined where there is no such packing. */
 async function summariseIfAny(packing: () => Promise<Packing>): Promise<Comparison | undefined> {

@@ -18,7 +18,6 @@ const cover: Programme = {
         ] as const,
     ),
   ),
-  integers: triples.map((i) => `v${i}`),
 }
 
 test('without time the start is returned; with time the optimum is found from any start', async () => {

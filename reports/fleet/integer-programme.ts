@@ -16,15 +16,11 @@ export type Term = readonly [factor: number, name: string]
 const formatSum = (terms: readonly Term[]): string =>
   terms.map(([factor, name]) => ` ${factor < 0 ? '-' : '+'} ${Math.abs(factor)} ${name}`).join('\n')
 
+/** All variables are integers, and all stand in the cost. */
 export interface Programme {
   readonly cost: readonly Term[]
   /** Sums with their bounds. */
-  readonly rows: readonly (readonly [
-    terms: readonly Term[],
-    limit: `${'<=' | '>=' | '='} ${number}`,
-  ])[]
-  readonly integers: readonly string[]
-  readonly binaries?: readonly string[]
+  readonly rows: readonly (readonly [terms: readonly Term[], limit: `${'<=' | '>='} ${number}`])[]
 }
 
 interface Solution {
@@ -37,13 +33,11 @@ interface Solution {
   readonly minCost: number
 }
 
-function formatProgramme({ cost, rows, integers, binaries = [] }: Programme): string {
-  const listed = (heading: string, names: readonly string[]) =>
-    names.length === 0 ? '' : `${heading}\n ${names.join('\n ')}\n`
+function formatProgramme({ cost, rows }: Programme): string {
   const constraints = rows
     .map(([terms, limit], i) => ` row${i}:\n${formatSum(terms)} ${limit}`)
     .join('\n')
-  return `Minimize\n cost:\n${formatSum(cost)}\nSubject To\n${constraints}\n${listed('General', integers)}${listed('Binary', binaries)}End\n`
+  return `Minimize\n cost:\n${formatSum(cost)}\nSubject To\n${constraints}\nGeneral\n ${cost.map(([, name]) => name).join('\n ')}\nEnd\n`
 }
 
 /** Cost of a replica as a share of the cheapest GPU's price, so that idle replicas are left out. */

@@ -7,9 +7,8 @@ import { mpsClaim } from '../../trials/launchers/kubernetes/dra.ts'
 import { yamlOf } from '../specs/manifest.ts'
 import { specGpus } from '../specs/pod-gpus.ts'
 import { dnsLabel, type Serving } from '../specs/serving.ts'
-import { keyOfReplica } from './constraints.ts'
 import type { GpuKind, PackedGpu } from './packing.ts'
-import type { Placement } from './placements.ts'
+import { keyOfReplica, type Placement } from './placements.ts'
 
 /** Replicas on one shared GPU. */
 export interface SharedPlacement extends Placement {

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { Constraints } from './constraints.ts'
 import { cutIntoShares } from './mps-shares.ts'
 import { slowdownBesideNeighbours } from './mps-slowdown.ts'
 import { pack } from './pack.ts'
@@ -36,11 +35,10 @@ const packShared = (
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[] = [kind],
-  constraints?: Constraints,
   maxSeconds = 20,
 ) => {
   const cut = cutIntoShares(models, kinds)
-  return pack(cut.models, demandRps, cut.kinds, maxSeconds, constraints)
+  return pack(cut.models, demandRps, cut.kinds, maxSeconds)
 }
 
 /** Violations on GPUs under MPS, computed from the measured segments. */
@@ -82,15 +80,6 @@ test('two models that need half a GPU each share one where memory and batch time
   const slow = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60, 2000, 95), on(1, 100)))
   expect(await countGpus(slow, 40)).toBe(2)
   expect(await countGpus([a!, b!], 40, [unshared])).toBe(2)
-})
-
-test('spare: and apart: hold on shares as on slices of MIG', async () => {
-  const models = ['a', 'b'].map((name) => modelOf(name, on(0.5, 60)))
-  const countGpus = async (constraints: Constraints) =>
-    (await packShared(models, [40, 40], [kind], constraints)).gpus.length
-  expect(await countGpus({ redundant: new Set(), apart: [] })).toBe(1)
-  expect(await countGpus({ redundant: new Set(), apart: [['a', 'b']] })).toBe(2)
-  expect(await countGpus({ redundant: new Set(['a', 'b']), apart: [] })).toBe(2)
 })
 
 test('a configuration with less memory makes room for another', async () => {
@@ -199,7 +188,7 @@ test('25 models with five shares each are packed within 10 % of the bound', asyn
     ),
   )
   const demands = models.map((_, i) => 6 + (i % 7))
-  const packed = await packShared(models, demands, [kind], undefined, 5)
+  const packed = await packShared(models, demands, [kind], 5)
   expect(findViolations(packed.gpus)).toEqual([])
   for (const [i, { name }] of models.entries()) {
     const carried = packed.gpus

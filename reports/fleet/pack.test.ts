@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
 import { compareFirstFitDecreasing, compareWholeGpus, packEachAlone } from './comparisons.ts'
-import type { Constraints } from './constraints.ts'
 import { pack } from './pack.ts'
 import { FleetError, type FleetModel, type GpuKind, type Packing, whole } from './packing.ts'
 
@@ -84,114 +83,6 @@ function findMinPrice(
   return best
 }
 
-/** What is wrong with a packing, GPU by GPU; every replica is on one. */
-function findViolations(
-  gpus: Packing['gpus'],
-  models: readonly FleetModel[],
-  demandRps: readonly number[],
-  { redundant, apart }: Constraints,
-): string[] {
-  const rateOf = (name: string, of: Packing['gpus']) =>
-    of.reduce(
-      (sum, { slots }) =>
-        sum +
-        slots.reduce((rps, slot) => rps + (slot.model === name ? slot.segment!.rateRps : 0), 0),
-      0,
-    )
-  const short = models.flatMap(({ name }, i) => [
-    ...(rateOf(name, gpus) < demandRps[i]! ? [`${name} is short`] : []),
-    ...(redundant.has(name)
-      ? gpus.filter(
-          (lost) =>
-            rateOf(
-              name,
-              gpus.filter((gpu) => gpu !== lost),
-            ) < demandRps[i]!,
-        )
-      : []
-    ).map(({ kind }) => `${name} is short without a ${kind}`),
-  ])
-  const met = gpus.filter(({ slots }) =>
-    apart.some((group) => group.every((name) => slots.some((slot) => slot.model === name))),
-  )
-  return [...short, ...met.map(({ kind }) => `a ${kind} is shared`)]
-}
-
-/** The least money by trying every number of GPUs with every content. */
-function findMinPriceUnderConstraints(
-  models: readonly FleetModel[],
-  demandRps: readonly number[],
-  kinds: readonly GpuKind[],
-  constraints: Constraints,
-  most: number,
-): number {
-  const contents = kinds.flatMap(({ name: kind, pricePerHour, partitions }) =>
-    partitions.flatMap((partition) => {
-      const choices = partition.map((slice) =>
-        models.flatMap(({ name, segments }) =>
-          segments
-            .filter((of) => of.gpu === kind && of.slice === slice)
-            .map((of) => ({ slice, model: name, segment: of })),
-        ),
-      )
-      const filled = choices.reduce<(typeof choices)[number][]>(
-        (all, slots) => all.flatMap((some) => slots.map((slot) => [...some, slot])),
-        [[]],
-      )
-      const kept = filled.filter(
-        (slots) =>
-          findViolations([{ kind, slots }], models, [0, 0], {
-            ...constraints,
-            redundant: new Set(),
-          }).length === 0,
-      )
-      // Slots of one slice may be exchanged.
-      const distinct = new Map(
-        kept.map((slots) => [
-          slots
-            .map(({ slice, model: of }) => `${slice} ${of}`)
-            .sort()
-            .join(),
-          slots,
-        ]),
-      )
-      return [...distinct.values()].map((slots) => ({ gpu: { kind, slots }, pricePerHour }))
-    }),
-  )
-  let best = Number.POSITIVE_INFINITY
-  const buy = (from: number, money: number, gpus: Packing['gpus']): void => {
-    if (money >= best) return
-    if (findViolations(gpus, models, demandRps, constraints).length === 0) best = money
-    else if (gpus.length < most)
-      for (let next = from; next < contents.length; next++) {
-        const { gpu, pricePerHour } = contents[next]!
-        // Two of them are two GPUs.
-        buy(next, money + pricePerHour, [...gpus, { ...gpu }])
-      }
-  }
-  buy(0, 0, [])
-  return best
-}
-
-test('too few GPUs under the constraints are reported as such', async () => {
-  const one = [{ ...small, count: 1 }]
-  const of = (name: string): FleetModel => ({ name, segments: [segment('small', whole, 9)] })
-  const message = 'under spare: and apart:: 1 × small'
-  await expect(
-    pack([of('a')], [5], one, 5, { redundant: new Set(['a']), apart: [] }),
-  ).rejects.toThrow(message)
-  await expect(
-    pack([of('a'), of('b')], [5, 5], one, 5, { redundant: new Set(), apart: [['a', 'b']] }),
-  ).rejects.toThrow(message)
-  await expect(pack([of('a')], [50], one, 5)).rejects.toThrow(
-    'these GPUs cannot carry all demands: 1 × small',
-  )
-  await expect(pack([of('a')], [50_000], [small], 5)).rejects.toThrow(
-    'a would take more than 2000 replicas for 50000 requests per second',
-  )
-})
-
-const halved: GpuKind = { name: 'cut', pricePerHour: 1.7, partitions: [[whole], ['half', 'half']] }
 const rate = fc.integer({ min: 1, max: 9 })
 const model = (name: string) =>
   fc.record({ small: rate, whole: rate, big: rate, half: rate }).map(
@@ -240,67 +131,6 @@ describe('a packing', () => {
     )
   })
 
-  test('carries every demand without any one GPU, and keeps groups apart, at the lowest price', async () => {
-    const demand = fc.integer({ min: 0, max: 9 })
-    const redundant = fc.subarray(['a', 'b'])
-    await fc.assert(
-      fc.asyncProperty(
-        model('a'),
-        model('b'),
-        demand,
-        demand,
-        redundant,
-        fc.boolean(),
-        async (a, b, ofA, ofB, lossOf, parted) => {
-          const [models, demandRps, kinds] = [
-            [a, b],
-            [ofA, ofB],
-            [small, halved],
-          ]
-          const constraints: Constraints = {
-            redundant: new Set(lossOf),
-            apart: parted ? [['a', 'b']] : [],
-          }
-          const packing = await pack(models, demandRps, kinds, 60, constraints)
-          expect(findViolations(packing.gpus, models, demandRps, constraints)).toEqual([])
-          for (const { kind, slots } of packing.gpus)
-            expect(kinds.find(({ name }) => name === kind)!.partitions).toContainEqual(
-              slots.map(({ slice }) => slice),
-            )
-          const brute = findMinPriceUnderConstraints(models, demandRps, kinds, constraints, 4)
-          expect(packing.pricePerHour).toBeLessThanOrEqual(brute + 1e-9)
-          if (packing.gpus.length <= 4) expect(packing.pricePerHour).toBeCloseTo(brute, 9)
-          expect(packing.boundPerHour).toBeLessThanOrEqual(packing.pricePerHour)
-        },
-      ),
-      { numRuns: 60, seed: 7 },
-    )
-  })
-
-  test('constraints that counts alone do not meet: two models on one GPU of halves, apart, and with redundancy', async () => {
-    const halves = ['a', 'b'].map((name) => ({ name, segments: [segment('cut', 'half', 5)] }))
-    const gpusBy = async (constraints: Partial<Constraints>, kinds = [cut]) =>
-      (await pack(halves, [5, 5], kinds, 60, { redundant: new Set(), apart: [], ...constraints }))
-        .gpus
-    expect(await gpusBy({})).toHaveLength(1)
-    expect(await gpusBy({ apart: [['a', 'b']] })).toHaveLength(2)
-    expect(await gpusBy({ redundant: new Set(['a', 'b']) })).toHaveLength(2)
-    const all = { redundant: new Set(['a', 'b']), apart: [['a', 'b']] }
-    expect(await gpusBy(all)).toHaveLength(4)
-    await expect(gpusBy(all, [{ ...cut, count: 3 }])).rejects.toThrow(
-      'these GPUs cannot carry all demands under spare: and apart:: 3 × cut',
-    )
-  })
-
-  test('the loss of a GPU loses all of a replica on several', async () => {
-    const models = [{ name: 'large', segments: [segment('small', whole, 10, 2)] }]
-    const { gpus } = await pack(models, [10], [small], 60, {
-      redundant: new Set(['large']),
-      apart: [],
-    })
-    expect(gpus).toHaveLength(4)
-  })
-
   test('a replica on two GPUs takes both, and spreads over as many as it can', async () => {
     const models = [{ name: 'large', segments: [segment('small', whole, 10, 2)] }]
     const { gpus } = await pack(models, [15], [small])
@@ -314,6 +144,17 @@ describe('a packing', () => {
       expect(new Set(slots.map(({ model: of }) => of)).size).toBe(2)
   })
 
+  test('without time a feasible start is returned, and one that is not is ignored', async () => {
+    const models = ['a', 'b'].map((name) => ({ name, segments: [segment('cut', 'half', 5)] }))
+    const start = await packEachAlone(models, [5, 5], [cut])
+    expect(start.pricePerHour).toBe(6)
+    expect((await pack(models, [5, 5], [cut], 0, start)).pricePerHour).toBeLessThanOrEqual(6)
+    // A model that needs nothing in this hour stands in the start.
+    expect((await pack(models, [0, 5], [cut], 0, start)).pricePerHour).toBeLessThanOrEqual(6)
+    const one = { ...cut, count: 1 }
+    expect((await pack(models, [5, 5], [one], 10, start)).gpus).toHaveLength(1)
+  })
+
   test('what nothing serves is named, as is what there are too few GPUs for', async () => {
     const a = { name: 'a', segments: [segment('small', whole, 5)] }
     const missing = pack(
@@ -325,6 +166,9 @@ describe('a packing', () => {
     await expect(missing).rejects.toThrow('no measurement of b, c meets its SLO on these GPUs')
     await expect(pack([a], [11], [{ ...small, count: 2 }])).rejects.toThrow(
       'these GPUs cannot carry all demands: 2 × small',
+    )
+    await expect(pack([a], [50_000], [small])).rejects.toThrow(
+      'a would take more than 2000 replicas for 50000 requests per second',
     )
     expect(await pack([a], [0], [small])).toEqual({ gpus: [], pricePerHour: 0, boundPerHour: 0 })
   })

@@ -115,3 +115,13 @@ export function selectBestPerSlice({ segments }: FleetModel, kinds: readonly Gpu
   }
   return [...best.values()]
 }
+
+/** Requests per second that all replicas of a model carry. */
+export const carriedRps = (model: string, gpus: readonly PackedGpu[]): number =>
+  gpus
+    .flatMap(({ slots }) => slots)
+    .reduce(
+      (sum, { model: own, segment }) =>
+        sum + (own === model && segment ? segment.rateRps / segment.gpus : 0),
+      0,
+    )

@@ -2,7 +2,6 @@
  * What a packing deploys: each model's replicas on each kind of slice, their part of its requests,
  * and how many an hour needs.
  */
-import { keyOfReplica } from './constraints.ts'
 import type { PackedGpu, Segment } from './packing.ts'
 
 export interface Placement {
@@ -15,14 +14,14 @@ export interface Placement {
   readonly byHour?: readonly number[]
 }
 
-/**
- * @param hourlyRps of a model, what its replicas must carry in each hour, headroom included
- * @param redundant models that bear the loss of a GPU: all their replicas stay at all hours
- */
+/** The same for replicas that are alike. */
+export const keyOfReplica = ({ gpu, slice, gpus, label }: Segment): string =>
+  [gpu, slice, gpus, label].join('\n')
+
+/** @param hourlyRps of a model, what its replicas must carry in each hour, headroom included */
 export function listPlacements(
   gpus: readonly PackedGpu[],
   hourlyRps: (model: string) => readonly number[],
-  redundant: ReadonlySet<string> = new Set(),
 ): Placement[] {
   const found = new Map<string, { model: string; segment: Segment; slots: number }>()
   for (const { model, segment } of gpus.flatMap(({ slots }) => slots)) {
@@ -47,7 +46,7 @@ export function listPlacements(
       replicas,
       hourlyRps(model).map((rps) => (share * rps) / segment.rateRps),
     )
-    const varies = !redundant.has(model) && byHour.some((count) => count !== replicas)
+    const varies = byHour.some((count) => count !== replicas)
     return { model, segment, replicas, share, ...(varies && { byHour }) }
   })
 }

@@ -1,7 +1,6 @@
 /** The fleet file: models with their demand and measurements, and the GPUs that are available. */
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
-import type { Constraints } from '../../../reports/fleet/constraints.ts'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import {
   type Demand,
@@ -69,8 +68,6 @@ const gpu = z.strictObject({
   mps: z.boolean().default(false),
   perNode: z.number().int().min(1).max(64).default(1),
 })
-/** GPUs that may be lost. */
-const spare = z.number().int().min(0).max(1)
 /** A limit of whole answers at p99; experiments have SLOs of their own. */
 const sloLimit = z.union([z.string(), z.number()]).transform((value, context): number => {
   try {
@@ -100,7 +97,6 @@ const model = z
     port: z.number().int().min(1).max(65_535).optional(),
     health: z.string().startsWith('/').optional(),
     modelUri: withoutSecret.optional(),
-    spare: spare.optional(),
     demand,
   })
   .refine(
@@ -122,8 +118,6 @@ const fleet = z
         ),
     ),
     models: z.record(z.string(), model),
-    spare: spare.default(0),
-    apart: z.array(z.array(z.string()).min(2)).default([]),
     headroom: share
       .refine((part) => part < 1, 'all of a replica kept free leaves nothing to serve with')
       .default(0),
@@ -132,7 +126,7 @@ const fleet = z
       .refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'")
       .default('UTC'),
   })
-  .superRefine(({ models, apart }, context) => {
+  .superRefine(({ models }, context) => {
     for (const name of Object.keys(models).filter((one) => !isLine(one)))
       context.addIssue({
         code: 'custom',
@@ -140,16 +134,6 @@ const fleet = z
         message: 'the name of a model is one line of text',
         input: name,
       })
-    for (const [i, group] of apart.entries())
-      for (const [j, name] of group.entries()) {
-        const message = !(name in models)
-          ? `no model is called '${name}'`
-          : group.indexOf(name) < j
-            ? `'${name}' is named twice`
-            : undefined
-        if (message !== undefined)
-          context.addIssue({ code: 'custom', path: ['apart', i, j], message, input: name })
-      }
   })
 
 export interface FleetModelEntry {
@@ -173,7 +157,6 @@ export interface FleetFile {
   readonly kinds: readonly GpuKind[]
   readonly models: readonly FleetModelEntry[]
   readonly headroom: number
-  readonly constraints: Constraints
   /** IANA name. */
   readonly timezone: string
   /** GPUs of a node by kind. */
@@ -195,7 +178,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
     )
   const inFolder = (file: string) => resolve(dirname(path), file)
   const models = Object.entries(given.models).map(
-    ([name, { slo, gpu: on, table, demand: asked, spare: _, ...rest }]): FleetModelEntry => {
+    ([name, { slo, gpu: on, table, demand: asked, ...rest }]): FleetModelEntry => {
       const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
       return {
         name,
@@ -214,13 +197,9 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       exitCodes.usage,
     )
   const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
-  const redundant = Object.entries(given.models).flatMap(([name, { spare = given.spare }]) =>
-    spare > 0 ? [name] : [],
-  )
   return {
     kinds,
     models,
-    constraints: { redundant: new Set(redundant), apart: given.apart },
     headroom: given.headroom,
     timezone: given.timezone,
     perNode: (kind) => sizes.get(kind) ?? 1,

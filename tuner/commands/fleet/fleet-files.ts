@@ -3,7 +3,6 @@
  * of slice.
  */
 import { basename, join } from 'node:path'
-import { isConstrained } from '../../../reports/fleet/constraints.ts'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
 import {
   placeOnSharedGpus,
@@ -35,21 +34,18 @@ interface Deployable {
   readonly source: ModelSource
 }
 
-const unpinned =
-  'which GPU each replica stands on: a cluster gives a pod any free slice of its kind, so compare its places with the table of GPUs where spare: and apart: matter'
-
 /**
  * `nodes/mig-layouts.yaml`, `models/NAME.yaml` for each deployment, and `shared/NAME.yaml` for each
  * GPU under MPS. Throws what a store or a pod of the user's own does.
  */
 export async function fleetFiles(
-  { atPeaks, hoursRps, constraints }: FleetPlan,
+  { atPeaks, hoursRps }: FleetPlan,
   { headroom, perNode, timezone, kinds }: FleetFile,
   models: readonly Deployable[],
   target: SpecTargetName,
 ): Promise<FleetFiles> {
   const hourly = (model: string) => hoursRps[models.findIndex(({ entry }) => entry.name === model)]!
-  const planned = listPlacements(atPeaks.gpus, hourly, constraints.redundant)
+  const planned = listPlacements(atPeaks.gpus, hourly)
   const placements: readonly (Placement | SharedPlacement)[] = [
     ...planned.filter(({ segment }) => segment.share === undefined),
     ...placeOnSharedGpus(atPeaks.gpus, planned, kinds),
@@ -57,7 +53,7 @@ export async function fleetFiles(
   const names = nameDeployments(placements)
   const cuts = renderMigLayouts(planNodes(atPeaks.gpus, perNode), perNode)
   const files = cuts === undefined ? [] : [{ path: join('nodes', 'mig-layouts.yaml'), text: cuts }]
-  const leftOut = isConstrained(constraints) ? [unpinned] : []
+  const leftOut: string[] = []
   const onClaims = new Map<string, Serving[]>()
   for (const [i, placement] of placements.entries()) {
     const { model, segment, replicas, byHour } = placement

@@ -2,7 +2,6 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { noConstraints } from '../../../reports/fleet/constraints.ts'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
@@ -113,7 +112,6 @@ test('deployments of long names that begin alike do not take each other’s file
       boundPerHour: 2,
     },
     hoursRps: [Array<number>(24).fill(5), Array<number>(24).fill(5)],
-    constraints: noConstraints,
   } as unknown as FleetPlan
   const { files } = await fleetFiles(
     plan,
@@ -145,27 +143,6 @@ test('keys of deployment: GPUs of a node, the zone of the hours, and no secret t
       'gpus: {L4: }\nmodels: {a: {table: a.csv, demand: 5, modelUri: "https://u:hunter22@host/m"}}\n',
     ),
   ).toThrow(/holds a secret/)
-})
-
-test('one GPU to lose, for all or some, and models apart, which must be there', () => {
-  const constraintsOf = (more: string, ofA = '') =>
-    fileOf(
-      `gpus: {L4: }\nmodels:\n  a: {table: a.csv, demand: 5${ofA}}\n  b: {table: b.csv, demand: 5}\n${more}\n`,
-    ).constraints
-  expect(constraintsOf('')).toMatchObject({ redundant: new Set(), apart: [] })
-  expect(constraintsOf('spare: 1\napart: [[a, b]]')).toMatchObject({
-    redundant: new Set(['a', 'b']),
-    apart: [['a', 'b']],
-  })
-  expect(constraintsOf('spare: 1', ', spare: 0')).toMatchObject({
-    redundant: new Set(['b']),
-    apart: [],
-  })
-  expect(constraintsOf('', ', spare: 1')).toMatchObject({ redundant: new Set(['a']), apart: [] })
-  expect(() => constraintsOf('apart: [[a, c], [b, b]]')).toThrow(
-    /apart.0.1: no model is called 'c'(.|\n)*'b' is named twice/,
-  )
-  expect(() => constraintsOf('spare: 2')).toThrow(/spare/)
 })
 
 test('the files that it hands over are valid; what is not written, or was there before, is named', async () => {
@@ -226,7 +203,6 @@ test('a replica that no node has GPUs for is not written, and says what would he
   const plan = {
     atPeaks: { gpus, pricePerHour: 1, boundPerHour: 1 },
     hoursRps: [Array<number>(24).fill(5)],
-    constraints: noConstraints,
   } as unknown as FleetPlan
   const { files, leftOut } = await fleetFiles(
     plan,

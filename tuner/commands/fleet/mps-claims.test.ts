@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { noConstraints } from '../../../reports/fleet/constraints.ts'
 import type { FleetPlan } from '../../../reports/fleet/fleet-plan.ts'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
@@ -51,7 +50,6 @@ test('models that share a GPU by MPS have one claim on it, and each is held to i
   const plan = {
     atPeaks: { gpus: [content, own, content], pricePerHour: 1, boundPerHour: 1 },
     hoursRps: file.models.map(() => Array<number>(24).fill(5)),
-    constraints: noConstraints,
   } as unknown as FleetPlan
   const sources = file.models.map((entry) => ({ entry, source: { segments: [] } }))
   const { files, leftOut } = await fleetFiles(plan, file, sources, 'kubernetes')

@@ -34,7 +34,7 @@ A fleet file:
   models:
     bert: {experiment: bert-4f2a, demand: '0-8:20, 8-20:800, 20-24:60'}
     resnet50: {table: resnet50.csv, gpu: A100-80GB, slo: 200ms, demand: 2200}
-  headroom: 10%                          # also: timezone, spare: 1, apart: [[bert, resnet50]]
+  headroom: 10%                          # also: timezone
 
 Examples:
   tune fleet -f fleet.yaml

@@ -67,8 +67,8 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
   sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
-  const { kinds, headroom, timezone, constraints } = file
-  const plan = await planFleet(models, kinds, headroom, seconds, timezone, constraints)
+  const { kinds, headroom, timezone } = file
+  const plan = await planFleet(models, kinds, headroom, seconds, timezone)
   sayInPassing('')
   const found: Found = {
     plan,
