@@ -1,11 +1,13 @@
 /** A fleet in words and tables, and as JSON. */
+import type { EChartsOption } from 'echarts'
 import { grouped } from '../../trials/grouped.ts'
 import { money, percent, rate } from '../format.ts'
+import { hoursPerMonth } from '../plan/plan-costs.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
 import type { Comparison } from './comparisons.ts'
 import { formatByHour, groupHours } from './demand-by-hour.ts'
 import type { FleetPlan } from './fleet-plan.ts'
-import { pictureGpus } from './gpu-pictures.ts'
+import { gpuOption, pictureSize } from './gpu-pictures.ts'
 import { slowdownPerGpu } from './mps-slowdown.ts'
 import {
   carriedRps,
@@ -16,19 +18,27 @@ import {
 } from './packing.ts'
 import { listPlacements } from './placements.ts'
 
-const hoursPerMonth = 730
-
-/** @param pictured draws every GPU */
-export function renderFleet(
+/** @param chart renders chart options to SVG; absent: no GPU is drawn */
+export async function renderFleet(
   plan: FleetPlan,
   models: readonly Pick<FleetModel, 'name'>[],
   headroom: number,
-  pictured = false,
-): Block[] {
+  chart?: (option: EChartsOption, width: number, height: number) => Promise<string>,
+): Promise<Block[]> {
   const names = models.map(({ name }) => name)
   const { atPeaks, byHour, peaksRps } = plan
   const { pricePerHour } = atPeaks
   const shared = renderShares(atPeaks)
+  const alike = [...grouped(atPeaks.gpus, (gpu) => `${gpu.kind} ${formatSlots(gpu)}`).values()].map(
+    (gpus) => ({ gpu: gpus[0]!, count: gpus.length, slots: formatSlots(gpus[0]!) }),
+  )
+  const draw = async ({ gpu, count, slots }: (typeof alike)[number]): Promise<Block> => {
+    const title = `${count} × ${gpu.kind}`
+    const load = (name: string) => loadByHour(plan, name, names.indexOf(name), headroom)
+    const option = gpuOption(gpu, title, names, headroom, load)
+    const svg = await chart!(option, pictureSize.width, pictureSize.height)
+    return { kind: 'chart', alt: `${title}: ${slots}`, svg }
+  }
   return [
     heading(1, 'Fleet'),
     {
@@ -44,15 +54,16 @@ export function renderFleet(
     heading(2, 'GPUs'),
     ...table(
       ['GPUs', 'kind', 'slices'],
-      [...grouped(atPeaks.gpus, (gpu) => `${gpu.kind} ${formatSlots(gpu)}`).values()].map(
-        (alike) => [String(alike.length), alike[0]!.kind, formatSlots(alike[0]!)],
-      ),
+      alike.map(({ gpu, count, slots }) => [String(count), gpu.kind, slots]),
       [0],
     ),
-    ...(pictured
-      ? pictureGpus(atPeaks.gpus, names, headroom, (model) =>
-          loadByHour(plan, model, names.indexOf(model), headroom),
-        )
+    ...(chart && alike.length > 0
+      ? [
+          paragraph(
+            `A slice is as wide as its part of the GPU's memory, a share under MPS as its part of the threads. It is filled as far as its model is busy in each hour of the day; the figure is that of the busiest.${headroom > 0 ? ` The dashed line is at ${percent(1 - headroom)}: the headroom is above it.` : ''}`,
+          ),
+          ...(await Promise.all(alike.map(draw))),
+        ]
       : []),
     heading(2, 'Models'),
     ...table(

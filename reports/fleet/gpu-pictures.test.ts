@@ -1,14 +1,16 @@
 import { expect, test } from 'vitest'
-import { pictureGpus } from './gpu-pictures.ts'
+import { tableDemand } from '../plan/demand.ts'
+import { renderSvg } from '../report/charts/svg.ts'
+import { toHtml } from '../report/document/html.ts'
+import { renderFleet } from './fleet-blocks.ts'
+import type { FleetPlan } from './fleet-plan.ts'
+import { gpuOption, pictureSize } from './gpu-pictures.ts'
 import { type PackedGpu, whole } from './packing.ts'
 
 const evil = `</title></svg>"'><script>alert(1)</script>`
-const segment = (slice: string, gpus = 1) => ({
-  gpu: 'A100-80GB',
-  slice,
-  gpus,
-  rateRps: 10,
-  label: '',
+const segment = (slice: string, share?: number) => ({
+  ...{ gpu: 'A100-80GB', slice, gpus: 1, rateRps: 10, label: '' },
+  ...(share !== undefined && { share }),
 })
 const cut: PackedGpu = {
   kind: 'A100-80GB',
@@ -20,57 +22,60 @@ const cut: PackedGpu = {
 }
 const half = Array.from({ length: 24 }, (_, hour) => (hour < 12 ? 0 : 0.5))
 const loadOf = (model: string) => (model === 'b' ? half : Array<number>(24).fill(0.9))
-const drawn = (gpus: readonly PackedGpu[], load: (model: string) => readonly number[] = loadOf) =>
-  pictureGpus(gpus, [evil, 'b'], 0.1, load).flatMap((block) =>
-    block.kind === 'chart' ? [block] : [],
-  )
-const numbers = (svg: string, pattern: RegExp) =>
-  [...svg.matchAll(pattern)].map(([, number]) => Number(number))
+type Drawn = {
+  readonly title: readonly { readonly text: string; readonly subtext?: string }[]
+  readonly grid: readonly { readonly left: number; readonly width: number }[]
+  readonly series: readonly { readonly data: readonly (readonly [number, number])[] }[]
+}
+const draw = (gpu: PackedGpu): Drawn =>
+  gpuOption(gpu, '2 × A100', [evil, 'b'], 0.1, loadOf) as unknown as Drawn
 
-test('slices are as wide as their part of the memory, what is free and what no slice can have too', () => {
-  const [{ svg, alt, themed }] = drawn([cut]) as [ReturnType<typeof drawn>[number]]
-  expect(numbers(svg, /<rect class="frame[^"]*" x="[\d.]+" y="\d+" width="([\d.]+)"/g)).toEqual([
-    960 / 2 - 4,
-    960 / 4 - 4,
-    960 / 8 - 4,
-    960 / 8 - 4,
-  ])
-  expect(svg).toContain('>no slice fits<')
-  expect(svg).toContain('>free<')
-  expect(alt).toBe(
-    `A100-80GB 1: 3g.40gb ${evil}, 90 % busy at most; 2g.20gb free; 1g.10gb b, 50 % busy at most`,
-  )
-  expect(themed).toBe(true)
-  expect(svg).not.toContain('<script')
-  expect(svg.match(/<\/svg>/g)).toHaveLength(1)
-})
-
-test('a slice is filled hour by hour as far as it is busy; the GPU says so by parts of its memory', () => {
-  const [{ svg }] = drawn([cut]) as [ReturnType<typeof drawn>[number]]
-  const [, last] = [...svg.matchAll(/<path fill="#\w+" d="([^"]+)"/g)].map(([, d]) => d!)
-  // The bottom is at 86, half of 52 above it.
-  expect(last!.match(/V[\d.]+/g)!.slice(0, 24)).toEqual([
-    ...Array(12).fill('V86'),
-    ...Array(12).fill('V60'),
-  ])
-  expect(svg).toContain('>51 % busy at 12 o&#39;clock, 48 % over the day<')
-  const [steady] = drawn([cut], () => Array<number>(24).fill(0.8))
-  expect(steady!.svg).toContain('>50 % busy<')
-})
-
-test('each GPU has its number; of many those alike are drawn once', () => {
-  const other: PackedGpu = {
-    kind: 'L4',
-    slots: [{ slice: whole, model: 'b', segment: { ...segment(whole, 2), gpu: 'L4' } }],
+test('slices are as wide as their part of the memory, shares under MPS as theirs of the threads', () => {
+  const gap = 5
+  const shared = ['50%', '25%'].map((slice) => ({
+    slice,
+    model: 'b',
+    segment: segment(slice, Number.parseInt(slice, 10) / 100),
+  }))
+  for (const [slots, parts] of [
+    [cut.slots, [1 / 2, 1 / 4, 1 / 8]],
+    [shared, [1 / 2, 1 / 4]],
+    [[{ slice: whole }], [1]],
+  ] as const) {
+    const { grid } = draw({ ...cut, slots })
+    expect(grid.map(({ width }) => (width + gap) / pictureSize.width)).toEqual(parts)
+    for (const [i, { left }] of grid.slice(1).entries())
+      expect(left).toBeCloseTo(grid[i]!.left + grid[i]!.width + gap, 9)
   }
-  expect(drawn([cut, other, cut]).map(({ alt }) => alt.split(':')[0])).toEqual([
-    'A100-80GB 1',
-    'L4 1',
-    'A100-80GB 2',
+})
+
+test('a slice is filled hour by hour as far as its model is busy, a free one is empty', () => {
+  const { title, series } = draw(cut)
+  expect(title.map(({ text, subtext }) => [text, subtext])).toEqual([
+    ['2 × A100', undefined],
+    [evil, '3g.40gb, 90 % busy'],
+    ['free', '2g.20gb'],
+    ['b', '1g.10gb, 50 % busy'],
   ])
-  expect(
-    drawn([...Array<PackedGpu>(60).fill(cut), other]).map(({ alt }) => alt.split(':')[0]),
-  ).toEqual(['A100-80GB × 60', 'L4 1'])
-  expect(drawn([other])[0]!.svg).toContain('one of the 2 GPUs of a replica')
-  expect(pictureGpus([], [], 0, loadOf)).toEqual([])
+  expect(series).toHaveLength(2)
+  expect(series[1]!.data.map(([, share]) => share)).toEqual([...half, 0.5])
+})
+
+test('a page draws GPUs that are alike once, whatever their models are called', async () => {
+  const plan = {
+    atPeaks: { gpus: [cut, cut, { kind: 'L4', slots: [{ slice: whole }] }], pricePerHour: 5 },
+    peaksRps: [9, 5],
+    hoursRps: [half, half],
+    compared: {},
+  } as unknown as FleetPlan
+  const models = [evil, 'b'].map((name) => ({ name, demand: tableDemand('0-24:5') }))
+  const blocks = await renderFleet(plan, models, 0.1, renderSvg)
+  const drawn = blocks.flatMap((block) => (block.kind === 'chart' ? [block] : []))
+  expect(drawn.map(({ alt }) => alt)).toEqual([
+    `2 × A100-80GB: 3g.40gb: ${evil}; 2g.20gb: free; 1g.10gb: b`,
+    '1 × L4: whole: free',
+  ])
+  const html = toHtml('fleet', blocks)
+  expect(html).not.toContain('<script')
+  expect(html.match(/<\/svg>/g)).toHaveLength(2)
 })

@@ -12,16 +12,8 @@ export type Block =
       readonly numeric?: readonly number[]
     }
   | { readonly kind: 'code'; readonly text: string }
-  /**
-   * `svg` is trusted: what makes it escapes its texts. `alt` says in words what it shows. Themed:
-   * drawn in the page's own colours.
-   */
-  | {
-      readonly kind: 'chart'
-      readonly svg: string
-      readonly alt: string
-      readonly themed?: boolean
-    }
+  /** `svg` is trusted: what makes it escapes its texts. `alt` says in words what it shows. */
+  | { readonly kind: 'chart'; readonly svg: string; readonly alt: string }
   /** Folded in HTML. */
   | { readonly kind: 'details'; readonly summary: string; readonly blocks: readonly Block[] }
 

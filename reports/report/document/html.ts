@@ -19,12 +19,12 @@ p.strong { font-size: 1.15rem; font-weight: 600; border-left: 4px solid var(--ac
 .wide { overflow-x: auto } table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top } .n { text-align: right }
 pre { overflow-x: auto; background: var(--soft); padding: .8rem; font-size: .8rem } figure { margin: 1rem 0; background: #fff; overflow-x: auto }
-figure svg { display: block; max-width: 100%; height: auto } .themed { background: none } .themed svg { min-width: 38rem; width: 100% }
-.themed text { fill: currentColor } .themed .name { font-weight: 600 } .themed .soft { opacity: .7 } .frame { fill: none; stroke: currentColor; stroke-opacity: .45 } .dash { stroke-dasharray: 4 3 } summary { cursor: pointer; font-weight: 600 } details { margin: 1rem 0 }
+figure svg { display: block; max-width: 100%; height: auto }
+summary { cursor: pointer; font-weight: 600 } details { margin: 1rem 0 }
 @page { size: A4; margin: 14mm 12mm }
 @media print { details > * { display: block } body { max-width: none; font-size: 12px } h1, h2, h3, summary { break-after: avoid } figure, tr { break-inside: avoid }
 .wide, pre, figure { overflow: visible } pre { white-space: pre-wrap; overflow-wrap: anywhere } table { font-size: .7rem }
-details::details-content { content-visibility: visible } figure svg { max-height: 75mm } .themed svg { min-width: 0 } }
+details::details-content { content-visibility: visible } figure svg { max-height: 75mm } }
 `
 
 /** A whole page. */
@@ -58,7 +58,7 @@ function htmlOf(block: Block): string {
     case 'code':
       return `<pre>${escapeHtml(block.text)}</pre>`
     case 'chart':
-      return `<figure${block.themed ? ' class="themed"' : ''} role="img" aria-label="${escapeHtml(block.alt)}">${block.svg}</figure>`
+      return `<figure role="img" aria-label="${escapeHtml(block.alt)}">${block.svg}</figure>`
     case 'details':
       return `<details><summary>${escapeHtml(block.summary)}</summary>\n${block.blocks.map(htmlOf).join('\n')}\n</details>`
     case 'table': {

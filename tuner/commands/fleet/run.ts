@@ -5,7 +5,7 @@ import { renderFleet, toFleetJson } from '../../../reports/fleet/fleet-blocks.ts
 import { type FleetPlan, planFleet } from '../../../reports/fleet/fleet-plan.ts'
 import type { FleetModel } from '../../../reports/fleet/packing.ts'
 import type { Demand } from '../../../reports/plan/demand.ts'
-import type { Block } from '../../../reports/report/document/blocks.ts'
+import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
@@ -72,11 +72,11 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   sayInPassing('')
   const found: Found = {
     plan,
-    blocks: (pictured) => renderFleet(plan, models, headroom, pictured),
+    blocks: (chart) => renderFleet(plan, models, headroom, chart),
   }
   if (folder !== undefined)
     await writeFolder(folder, await fleetFiles(plan, file, models, target), found)
-  const text = render(found)
+  const text = await render(found)
   if (flags.out === undefined || folder !== undefined) process.stdout.write(text)
   else {
     await writeAtomically(flags.out, text)
@@ -90,8 +90,7 @@ const clusterTargets = ['kubernetes', 'kserve'] as const satisfies readonly Spec
 
 interface Found {
   readonly plan: FleetPlan
-  /** @param pictured with every GPU drawn */
-  readonly blocks: (pictured?: boolean) => readonly Block[]
+  readonly blocks: (chart?: typeof renderSvg) => ReturnType<typeof renderFleet>
 }
 
 /** Report and manifests in one folder. */
@@ -101,8 +100,8 @@ async function writeFolder(
   found: Found,
 ): Promise<void> {
   const all = [
-    { path: 'fleet.html', text: forms['.html']!(found) },
-    { path: 'fleet.json', text: forms['.json']!(found) },
+    { path: 'fleet.html', text: await forms['.html']!(found) },
+    { path: 'fleet.json', text: await forms['.json']!(found) },
     ...files,
   ]
   for (const { path, text } of all) {
@@ -123,9 +122,9 @@ async function writeFolder(
         )
 }
 
-const forms: Readonly<Record<string, (found: Found) => string>> = {
-  '.txt': ({ blocks }) => toText(blocks()),
-  '.md': ({ blocks }) => toMarkdown(blocks()),
-  '.html': ({ blocks }) => toHtml('tune: fleet', blocks(true)),
-  '.json': ({ plan }) => toFleetJson(plan),
+const forms: Readonly<Record<string, (found: Found) => Promise<string>>> = {
+  '.txt': async ({ blocks }) => toText(await blocks()),
+  '.md': async ({ blocks }) => toMarkdown(await blocks()),
+  '.html': async ({ blocks }) => toHtml('tune: fleet', await blocks(renderSvg)),
+  '.json': async ({ plan }) => toFleetJson(plan),
 }
