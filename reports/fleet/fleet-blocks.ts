@@ -8,7 +8,7 @@ import type { Comparison } from './comparisons.ts'
 import { formatByHour, groupHours } from './demand-by-hour.ts'
 import type { FleetPlan } from './fleet-plan.ts'
 import { gpuOption, pictureSize } from './gpu-pictures.ts'
-import { slowdownPerGpu } from './mps-slowdown.ts'
+import { slowdownPerGpu } from './mps-shares.ts'
 import {
   carriedRps,
   type FleetModel,

@@ -2,12 +2,25 @@
  * Shares of a GPU under MPS as slices, so that the programme of counts packs them as it packs
  * slices of MIG: a slice is a share of the threads and a part of the memory.
  */
-import { slowdownBesideNeighbours } from './mps-slowdown.ts'
 import type { FleetModel, GpuKind, Segment } from './packing.ts'
+
+/**
+ * Relative slowdown of a model for each whole GPU that its neighbours take, in the linear form of
+ * iGniter (Xu et al., TPDS 2022). It is the mean of 24 measured pairs plus two standard deviations:
+ * about one pair in forty is worse. Four pairs are iGniter's, on a V100. Twenty are BERT-base on an
+ * H200 and an H100 (`trials/devices/tables/*-neighbours.csv`).
+ */
+export const slowdownPerGpu = 0.81
+
+/**
+ * Latency beside neighbours over that alone, for a replica on a share of the threads, 0-1.
+ * Neighbours count as taking all that it leaves.
+ */
+export const slowdownBesideNeighbours = (share: number): number => 1 + slowdownPerGpu * (1 - share)
 
 /** Memory is given out in steps of this part of the GPU, which bounds the number of slices. */
 const memorySteps = 16
-/** More processes are beyond what the slowdown was measured for: pairs. */
+/** The slowdown was measured on pairs; more than three processes would stretch it too far. */
 const maxReplicasPerGpu = 3
 /** With more kinds of slices only pairs are considered, which keeps partitions below 2,000. */
 const maxSlicesForTriples = 20
