@@ -131,7 +131,9 @@ test('quoted cells may hold line breaks, and lines are still told rightly', asyn
   const { read } = commands['tune fleet']!
   const path = join(folder, 'breaks.csv')
   writeFileSync(path, 'gpu,throughputRps,latencyMs,note\nT4,5,40,"one\ntwo"\nT4,none,40,x\n')
-  await expect(async () => read(path)).rejects.toThrow(/breaks\.csv:4: 'none' is no rate above 0/)
+  await expect(async () => read(path)).rejects.toThrow(
+    /breaks\.csv:4: throughputRps is 'none', not a number above 0/,
+  )
   writeFileSync(path, 'batch,gpu,ms,rps,price,note\n1,T4,4,5,1,"one\ntwo"\n1,T4,4,x,1,y\n')
   expect(() => readRecording([path], { task: join(folder, 'task.yaml') })).toThrow(
     /breaks\.csv:4: rps is 'x', not a number/,
@@ -166,7 +168,7 @@ test.each(['', 'NaN', 'Infinity', 'NA', 'n/a', '-'])(
     expect(await commands['tune fleet']!.read(path)).toEqual([5])
     writeFileSync(path, `gpu,throughputRps,latencyMs\nT4,${unknown},40\n`)
     await expect(async () => commands['tune fleet']!.read(path)).rejects.toThrow(
-      `unknown.csv:2: '${unknown}' is no rate above 0`,
+      `unknown.csv:2: throughputRps is '${unknown}', not a number above 0`,
     )
     writeFileSync(path, `inputTokens,outputTokens\n5,${unknown}\n6,7\n`)
     expect(readLengths(path, 't')).toEqual([[6, 7]])

@@ -2,7 +2,7 @@
  * How good packings are, and how long they take: `npm run bench:fleet -- [folder of tables]
  * [scenarios.csv]`. Without arguments 50 made-up models on six kinds of GPUs over 24 hours. With
  * both, ParvaGPU's scenarios (A100 with MIG; a table MODEL.csv
- * each, columns as in `tune fleet`'s tables) on GPUs of one price: the GPUs that are needed, beside
+ * each, columns as in `tune fleet`'s tables; `gpuSlices` is `slice`) on GPUs of one price: the GPUs that are needed, beside
  * a GPU for each model, each alone, first fit decreasing, and ParvaGPU's own packing.
  */
 import { readFileSync } from 'node:fs'
@@ -96,7 +96,7 @@ async function published(folder: string, path: string): Promise<void> {
     const models = rows
       .filter(([number]) => number === scenario)
       .map(([, name, rps, limitMs]) => {
-        const text = readFileSync(join(folder, `${name}.csv`), 'utf8')
+        const text = readFileSync(join(folder, `${name}.csv`), 'utf8').replace('gpuSlices', 'slice')
         return {
           name: name!,
           rps: Number(rps),

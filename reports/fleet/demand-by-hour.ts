@@ -3,8 +3,7 @@ import { type Demand, periodSeconds } from '../plan/demand.ts'
 
 export const hoursPerDay = 24
 /** Demands and time zones change at quarters of an hour. */
-const stepsPerDay = 96
-const stepSeconds = 86_400 / stepsPerDay
+const stepSeconds = 900
 
 /**
  * The highest rate in each hour of the day, over all days of the period. On a day on which clocks
@@ -13,66 +12,42 @@ const stepSeconds = 86_400 / stepsPerDay
  * @param timezone of the day, IANA
  */
 export function peaksByHour(demand: Demand, timezone = 'UTC'): number[] {
-  const peaks = new Array<number>(stepsPerDay).fill(Number.NaN)
-  const begins = demand.beginsAtS ?? 0
-  const ends = begins + Math.max(86_400, periodSeconds(demand))
-  const stepAt = localSteps(demand, timezone)
-  let fromS = begins
+  const { spans, beginsAtS, asClocksShow } = demand
+  const beginS = beginsAtS ?? 0
+  const endS = beginS + Math.max(86_400, periodSeconds(demand))
+  const hourOf = readClock(beginsAtS === undefined || asClocksShow ? 'UTC' : timezone)
+  const peaks = new Array<number>(hoursPerDay).fill(Number.NaN)
+  let fromS = beginS
   // A period shorter than a day repeats within it.
-  while (fromS < ends - 1e-6) {
-    for (const { rps, seconds } of demand.spans) {
-      const last = Math.ceil((Math.min(ends, fromS + seconds) - 1e-6) / stepSeconds)
-      for (let quarter = Math.floor((fromS + 1e-6) / stepSeconds); quarter < last; quarter++) {
-        const step = stepAt(quarter)
-        peaks[step] = Math.max(peaks[step] || 0, rps)
+  while (fromS < endS - 1e-6) {
+    for (const { rps, seconds } of spans) {
+      const lastStep = Math.ceil((Math.min(endS, fromS + seconds) - 1e-6) / stepSeconds)
+      for (let step = Math.floor((fromS + 1e-6) / stepSeconds); step < lastStep; step++) {
+        const hour = hourOf(step)
+        peaks[hour] = Math.max(peaks[hour] || 0, rps)
       }
       fromS += seconds
     }
   }
-  const known = peaks.map((rps, step) =>
-    Number.isNaN(rps) ? Math.max(nearestKnown(peaks, step, -1), nearestKnown(peaks, step, 1)) : rps,
-  )
-  const each = stepsPerDay / hoursPerDay
-  return Array.from({ length: hoursPerDay }, (_, hour) =>
-    Math.max(...known.slice(hour * each, (hour + 1) * each)),
+  return peaks.map((rps, hour) =>
+    Number.isNaN(rps) ? Math.max(nearestKnown(peaks, hour, -1), nearestKnown(peaks, hour, 1)) : rps,
   )
 }
 
 function nearestKnown(peaks: readonly number[], from: number, by: 1 | -1): number {
-  let step = from
-  while (Number.isNaN(peaks.at(step % stepsPerDay))) step += by
-  return peaks.at(step % stepsPerDay)!
+  let hour = from
+  while (Number.isNaN(peaks.at(hour % hoursPerDay))) hour += by
+  return peaks.at(hour % hoursPerDay)!
 }
 
-/**
- * The step of the local day for a quarter of an hour, which counts from 1970, or from midnight
- * where the demand has no date.
- */
-function localSteps(demand: Demand, timezone: string): (quarter: number) => number {
-  if (demand.beginsAtS === undefined) return (quarter) => quarter % stepsPerDay
-  const clock = localSecond(demand.asClocksShow ? 'UTC' : timezone)
+/** The hour that clocks show at a step since 1970. */
+function readClock(timeZone: string): (step: number) => number {
+  const clock = new Intl.DateTimeFormat('en', { timeZone, hourCycle: 'h23', hour: 'numeric' })
   const known = new Map<number, number>()
-  return (quarter) => {
-    const step = known.get(quarter) ?? Math.floor(clock(quarter * stepSeconds) / stepSeconds)
-    known.set(quarter, step)
-    return step
-  }
-}
-
-/** The second of the local day for seconds since 1970. */
-function localSecond(timeZone: string): (sinceEpochS: number) => number {
-  const clock = new Intl.DateTimeFormat('en', {
-    timeZone,
-    hourCycle: 'h23',
-    hour: 'numeric',
-    minute: 'numeric',
-    second: 'numeric',
-  })
-  return (sinceEpochS) => {
-    const part = Object.fromEntries(
-      clock.formatToParts(sinceEpochS * 1000).map(({ type, value }) => [type, Number(value)]),
-    )
-    return part.hour! * 3600 + part.minute! * 60 + part.second!
+  return (step) => {
+    const hour = known.get(step) ?? Number(clock.format(step * stepSeconds * 1000))
+    known.set(step, hour)
+    return hour
   }
 }
 

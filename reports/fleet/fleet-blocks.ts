@@ -72,49 +72,55 @@ export async function renderFleet(
       [1, 2, 3, 4],
     ),
     ...shared,
-    heading(2, 'Compared with'),
-    ...table(
-      ['fleet', 'GPUs', 'per hour', 'saved by this one'],
-      listComparisons(plan).map(([what, other]) => compareRow(what, other, pricePerHour)),
-      [1, 2, 3],
-    ),
+    ...renderComparisons(plan),
     ...(byHour ? renderHours(plan, byHour, names) : []),
   ]
 }
 
-function listComparisons({
-  compared,
-}: FleetPlan): (readonly [what: string, other: Comparison | undefined])[] {
-  return [
+function renderComparisons({ atPeaks: { pricePerHour }, compared }: FleetPlan): Block[] {
+  const fleets: readonly (readonly [name: string, fleet: Comparison | undefined])[] = [
     ['whole GPUs for each model', compared.wholeGpus],
     ['each model alone on GPUs cut for it', compared.eachAlone],
     ['first fit decreasing, the best slice of each model', compared.firstFit],
     ...(compared.withoutMps ? [['no GPU shared by MPS', compared.withoutMps] as const] : []),
   ]
+  return [
+    heading(2, 'Compared with'),
+    ...table(
+      ['fleet', 'GPUs', 'per hour', 'saved by this one'],
+      fleets.map(([name, fleet]) => [
+        name,
+        fleet ? String(fleet.gpus) : '-',
+        fleet ? money(fleet.pricePerHour) : '-',
+        fleet === undefined
+          ? 'a model was not measured there'
+          : fleet.pricePerHour > 0
+            ? percent(1 - pricePerHour / fleet.pricePerHour)
+            : '-',
+      ]),
+      [1, 2, 3],
+    ),
+  ]
 }
 
-const compareRow = (what: string, other: Comparison | undefined, perHour: number): string[] =>
-  other === undefined
-    ? [what, '-', '-', 'a model was not measured there']
-    : [
-        what,
-        String(other.gpus),
-        money(other.pricePerHour),
-        other.pricePerHour > 0 ? percent(1 - perHour / other.pricePerHour) : '-',
-      ]
-
-/** Models on shares of GPUs, each kind of replica once: empty where no GPU is shared. */
+/** Models on shares of GPUs; empty where no GPU is shared. */
 function renderShares({ gpus }: Packing): Block[] {
-  const all = gpus.flatMap(({ slots }) =>
+  const rows = gpus.flatMap(({ slots }) =>
     slots.flatMap(({ model, segment }) =>
       model !== undefined && segment?.unsharedRps !== undefined
-        ? [{ model, segment, unsharedRps: segment.unsharedRps }]
+        ? [
+            [
+              model,
+              formatPlace(segment),
+              rate(segment.unsharedRps),
+              rate(segment.rateRps),
+              percent(segment.unsharedRps / segment.rateRps - 1),
+            ],
+          ]
         : [],
     ),
   )
-  const alike = grouped(all, ({ model, segment }) => `${model}\n${formatPlace(segment)}`)
-  const once = [...alike.values()].map((some) => some[0]!)
-  if (once.length === 0) return []
+  if (rows.length === 0) return []
   return [
     heading(2, 'Shared by MPS'),
     paragraph(
@@ -122,13 +128,7 @@ function renderShares({ gpus }: Packing): Block[] {
     ),
     ...table(
       ['model', 'on', 'capacity alone', 'capacity planned', 'slower by'],
-      once.map(({ model, segment, unsharedRps }) => [
-        model,
-        formatPlace(segment),
-        rate(unsharedRps),
-        rate(segment.rateRps),
-        percent(unsharedRps / segment.rateRps - 1),
-      ]),
+      [...grouped(rows, (row) => row.join('\n')).values()].map(([row]) => row!),
       [2, 3, 4],
     ),
   ]

@@ -41,15 +41,14 @@ test('one packing for the peaks and one for every hour, with headroom', async ()
 
 test('a table has slices by name or number; rows above the SLO and infeasible ones are left out', () => {
   const text =
-    'gpuSlices,batchSize,latencyMs,throughputRps,infeasible\n1,4,20,50,0\n7,8,90,400,0\n2,8,40,120,0\n4,8,,,1\n'
-  const known = { gpu: 'A100-80GB', gpus: 1, limitMs: 50 }
+    'Slice,batchSize,latencyMs,throughputRps,infeasible\n1,4,20,50,0\n7,8,90,400,0\n2,8,40,120,0\n4,8,,,1\n'
+  const known = { gpu: 'A100-80GB', gpus: 1 }
   expect(readSegments(text, 't.csv', 'A100-80GB', 50)).toEqual([
     {
       ...known,
       slice: '1g.10gb',
       rateRps: 50,
       label: 'batchSize 4',
-      latencyMs: 20,
       row: { line: 2, values: { batchSize: '4' } },
     },
     {
@@ -57,12 +56,11 @@ test('a table has slices by name or number; rows above the SLO and infeasible on
       slice: '2g.20gb',
       rateRps: 120,
       label: 'batchSize 8',
-      latencyMs: 40,
       row: { line: 4, values: { batchSize: '8' } },
     },
   ])
   expect(
-    readSegments('gpu,slice,rateRps\nL4,,9\nA30,2g.12gb,4\n', 't.csv', undefined).map(
+    readSegments('gpu,slice,throughputRps\nL4,,9\nA30,2g.12gb,4\n', 't.csv', undefined).map(
       ({ gpu, slice }) => [gpu, slice],
     ),
   ).toEqual([
@@ -72,12 +70,12 @@ test('a table has slices by name or number; rows above the SLO and infeasible on
 })
 
 test.each([
-  ['latencyMs\n5\n', 't.csv has no column of rates'],
-  ['rateRps\n5\n', 't.csv has no column of latencies'],
-  ['rateRps,latencyMs\n-5,1\n', "t.csv:2: '-5' is no rate above 0"],
-  ['rateRps,latencyMs\n5,1\n', 't.csv:2: which GPU this ran on is not said'],
-  ['gpu,slice,rateRps,latencyMs\nT4,1g.5gb,5,1\n', "t.csv:2: T4 has no slice '1g.5gb'"],
-  ['gpu,rateRps,latencyMs\nX9,5,1\n', 't.csv:2: '],
+  ['latencyMs\n5\n', 't.csv has no column throughputRps'],
+  ['throughputRps\n5\n', 't.csv has no column latencyMs'],
+  ['throughputRps,latencyMs\n-5,1\n', "t.csv:2: throughputRps is '-5', not a number above 0"],
+  ['throughputRps,latencyMs\n5,1\n', 't.csv:2: the GPU on which this ran is missing'],
+  ['gpu,slice,throughputRps,latencyMs\nT4,1g.5gb,5,1\n', "t.csv:2: T4 has no slice '1g.5gb'"],
+  ['gpu,throughputRps,latencyMs\nX9,5,1\n', 't.csv:2: '],
 ])('%j is refused by its line', (text, message) => {
   expect(() => readSegments(text, 't.csv', undefined, 10)).toThrow(message)
 })

@@ -83,7 +83,7 @@ test('nodes are filled with GPUs that are cut alike; what the MIG manager is tol
     '#   1 node with A100-80GB: kubectl label node NODE nvidia.com/mig.config=fleet-a100-80gb-1 --overwrite',
   )
   expect(text).toContain(
-    '#   1 node with A100-80GB stay whole: kubectl label node NODE nvidia.com/mig.config=all-disabled --overwrite',
+    '#   1 node with A100-80GB, uncut: kubectl label node NODE nvidia.com/mig.config=all-disabled --overwrite',
   )
   const cut = layouts
     .flatMap(({ nodes, cuts }) =>
@@ -199,7 +199,7 @@ test('a row of a table deploys the image that was named, on its slice, with what
   expect(of('HorizontalPodAutoscaler')).toBeUndefined()
   expect(of('ScaledObject')).toBeUndefined()
   expect(text).toContain(
-    '# NOT MEASURED OF WHAT THIS DEPLOYS: a.csv, line 3 says what a replica carries',
+    '# NOT MEASURED OF WHAT THIS DEPLOYS: a.csv, line 3 gives the rate of a replica',
   )
   expect(text).toContain('Written by tune from a.csv, line 3.')
   const served = (await renderSpec('kserve', replica())).map((file) => checkManifests(file.text))

@@ -1,7 +1,7 @@
 /**
- * GPUs shared by MPS as manifests: each GPU is one claim by dynamic resource allocation, which its
- * pods share. The driver runs an MPS daemon for it, and CUDA's own variables hold each container to
- * its part (NVIDIA MPS guide, "Environment Variables").
+ * Manifests of GPUs shared by MPS: the pods on a GPU share one claim by dynamic resource allocation.
+ * The driver runs an MPS daemon for it. CUDA's own variables limit each container to its part
+ * (NVIDIA MPS guide, "Environment Variables").
  */
 import { mpsClaim } from '../../trials/launchers/kubernetes/dra.ts'
 import { yamlOf } from '../specs/manifest.ts'
@@ -14,13 +14,13 @@ import { keyOfReplica, type Placement } from './placements.ts'
 export interface SharedPlacement extends Placement {
   readonly claim: string
   /**
-   * Limit of each: all of the GPU's memory in proportion to what each needs, for a limit equal to
-   * what was measured would end it at its next workspace.
+   * Limit of each replica: the GPU's memory in proportion to what each needs. A limit equal to the
+   * measured use would fail the next allocation.
    */
   readonly memoryMiB: number
 }
 
-/** One for each model on each shared GPU, so that pods stand where they were planned. */
+/** One for each model on each shared GPU, so that pods run where they were planned. */
 export function placeOnSharedGpus(
   gpus: readonly PackedGpu[],
   placements: readonly Placement[],

@@ -237,6 +237,10 @@ test('rows on shares of a GPU need the time of a batch and the memory', () => {
   ])
   expect(read('gpu,gpuSharePercent,throughputRps\nT4,100,90\n')[0]).not.toHaveProperty('share')
   expect(() => read(`${header}\nT4,40,90,20\n`)).toThrow(FleetError)
-  expect(() => read('gpu,throughputRps\nT4,Infinity\n')).toThrow(/'Infinity' is no rate above 0/)
-  expect(() => read(`${header}\nT4,140,90,20\n`)).toThrow(/'140' is no share/)
+  expect(() => read('gpu,throughputRps\nT4,Infinity\n')).toThrow(
+    /throughputRps is 'Infinity', not a number above 0/,
+  )
+  expect(() => read(`${header}\nT4,140,90,20\n`)).toThrow(
+    /gpuSharePercent is 140, more than a whole GPU/,
+  )
 })

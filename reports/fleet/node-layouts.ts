@@ -1,4 +1,4 @@
-/** How the GPUs of a packing stand in nodes, and what NVIDIA's MIG manager is told to cut there. */
+/** How the GPUs of a packing stand in nodes, and the layouts by which NVIDIA's MIG manager cuts them. */
 
 import { stringify } from 'yaml'
 import { grouped } from '../../trials/grouped.ts'
@@ -25,68 +25,53 @@ const uncut = 'all-disabled'
 const label = 'nvidia.com/mig.config'
 const configMapName = 'tune-fleet-mig-layouts'
 
-/**
- * Fills nodes with GPUs that are cut alike, so that few layouts are needed; what is left over
- * shares nodes.
- * @param perNode GPUs of a node, of a kind
- */
+/** @param perNode GPUs of a node, of a kind */
 export function planNodes(
   gpus: readonly PackedGpu[],
   perNode: (kind: string) => number,
 ): NodeLayout[] {
-  return [...new Set(gpus.map(({ kind }) => kind))].flatMap((kind) => {
-    const own = gpus.filter((gpu) => gpu.kind === kind)
-    const size = perNode(kind)
-    const alike = [...grouped(own.filter(standsAlone), (gpu) => slicesOf(gpu).join()).values()]
-    const full = alike.flatMap((group) =>
-      chunks(group.slice(0, group.length - (group.length % size)), size),
-    )
-    const rest = alike.flatMap((group) => group.slice(group.length - (group.length % size)))
-    // What is left over goes beside replicas on several GPUs first.
-    const shared = together(own, size).map((node) => [
-      ...node,
-      ...rest.splice(0, size - node.length),
-    ])
-    const nodesOfKind = [...shared, ...full, ...chunks(rest, size)]
-    const byCuts = grouped(nodesOfKind.map(cutsOf), (cuts) => JSON.stringify(cuts))
+  return [...grouped(gpus, ({ kind }) => kind)].flatMap(([kind, own]) => {
+    const nodes = fillNodes(own, perNode(kind)).map(cutsOf)
     let named = 0
-    return [...byCuts.values()].map((nodes): NodeLayout => {
-      const [cuts] = nodes
-      const isCut = cuts!.some(({ slices }) => slices.length > 0)
+    return [...grouped(nodes, (cuts) => JSON.stringify(cuts)).values()].map((alike): NodeLayout => {
+      const cuts = alike[0]!
+      const isCut = cuts.some(({ slices }) => slices.length > 0)
       return {
         kind,
-        nodes: nodes.length,
-        cuts: cuts!,
+        nodes: alike.length,
+        cuts,
         ...(isCut && { config: `fleet-${kind.toLowerCase()}-${++named}` }),
       }
     })
   })
 }
 
-const standsAlone = ({ slots }: PackedGpu): boolean => (slots[0]?.segment?.gpus ?? 1) === 1
-
 /**
- * Nodes with the GPUs of replicas on several, each replica within one, the largest first. One that
- * is larger than a node takes what a node has.
+ * Nodes full of GPUs that are cut alike, so that few layouts are needed; the rest shares nodes. A
+ * replica on several GPUs stands in one node, or takes whole ones where it needs more than a node.
  */
-function together(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
-  const ofSegment = grouped(
-    gpus.filter((gpu) => !standsAlone(gpu)),
-    ({ slots }) => JSON.stringify([slots[0]!.model, slots[0]!.segment]),
+function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
+  const gpusOf = ({ slots }: PackedGpu) => slots[0]?.segment?.gpus ?? 1
+  const alike = grouped(gpus, (gpu) =>
+    gpusOf(gpu) > 1
+      ? JSON.stringify([gpu.slots[0]!.model, gpu.slots[0]!.segment])
+      : slicesOf(gpu).join(),
   )
-  const replicas = [...ofSegment.values()].flatMap((all) =>
-    chunks(all, Math.min(size, all[0]!.slots[0]!.segment!.gpus)),
-  )
+  const blocks = [...alike.values()].flatMap((same) => {
+    const needed = gpusOf(same[0]!)
+    if (needed > 1) return chunks(same, Math.min(size, needed))
+    return chunks(same, size).flatMap((block) => (block.length < size ? chunks(block, 1) : [block]))
+  })
   const nodes: PackedGpu[][] = []
-  for (const replica of replicas.sort((a, b) => b.length - a.length)) {
-    const open = nodes.find((node) => node.length + replica.length <= size)
-    if (open) open.push(...replica)
-    else nodes.push([...replica])
+  for (const block of blocks.sort((a, b) => b.length - a.length)) {
+    const open = nodes.find((node) => node.length + block.length <= size)
+    if (open) open.push(...block)
+    else nodes.push([...block])
   }
   return nodes
 }
 
-/** Of MIG: under MPS nothing is cut. */
+/** Slices of MIG: under MPS nothing is cut. */
 const slicesOf = ({ slots }: PackedGpu): string[] =>
   slots
     .flatMap(({ slice, segment }) =>
@@ -120,63 +105,53 @@ export function renderMigLayouts(
 ): string | undefined {
   const cut = layouts.filter(({ config }) => config !== undefined)
   if (cut.length === 0) return undefined
-  const configs = Object.fromEntries(
-    cut.map((layout) => [layout.config!, devicesOf(layout, perNode(layout.kind))]),
-  )
-  const all = {
+  const layoutFile = {
     version: 'v1',
-    'mig-configs': { [uncut]: [{ devices: 'all', 'mig-enabled': false }], ...configs },
+    'mig-configs': {
+      [uncut]: [{ devices: 'all', 'mig-enabled': false }],
+      ...Object.fromEntries(
+        cut.map(({ config, kind, cuts }) => [config!, listDevices(cuts, perNode(kind))]),
+      ),
+    },
   }
   const map = {
     apiVersion: 'v1',
     kind: 'ConfigMap',
     metadata: { name: configMapName, namespace: 'gpu-operator' },
-    data: { 'config.yaml': stringify(all, { lineWidth: 0 }) },
+    data: { 'config.yaml': stringify(layoutFile, { lineWidth: 0 }) },
   }
-  return `${headerOf(layouts)}${stringify(map, { lineWidth: 0, version: '1.1' })}`
+  return `${renderHeader(layouts)}${stringify(map, { lineWidth: 0, version: '1.1' })}`
 }
 
-function devicesOf({ cuts }: NodeLayout, size: number): readonly object[] {
-  const whole = (devices: 'all' | readonly number[]) => ({ devices, 'mig-enabled': false })
-  const cutAs = (devices: 'all' | readonly number[], slices: readonly string[]) => ({
-    devices,
-    'mig-enabled': true,
-    'mig-devices': Object.fromEntries(
-      [...grouped(slices, (slice) => slice)].map(([slice, same]) => [slice, same.length]),
-    ),
-  })
+/** Every GPU of a node stands in the list; those that the fleet leaves over stay whole. */
+function listDevices(cuts: readonly Cut[], size: number): readonly object[] {
   const used = cuts.reduce((sum, { devices }) => sum + devices.length, 0)
-  const spare = Array.from({ length: size - used }, (_, i) => used + i)
-  return [
-    ...cuts.map(({ devices, slices }) => {
-      const which = devices.length === size ? 'all' : devices
-      return slices.length === 0 ? whole(which) : cutAs(which, slices)
+  const rest = Array.from({ length: size - used }, (_, i) => used + i)
+  return [...cuts, ...(rest.length > 0 ? [{ devices: rest, slices: [] }] : [])].map(
+    ({ devices, slices }) => ({
+      devices: devices.length === size ? 'all' : devices,
+      'mig-enabled': slices.length > 0,
+      ...(slices.length > 0 && {
+        'mig-devices': Object.fromEntries(
+          [...grouped(slices, (slice) => slice)].map(([slice, same]) => [slice, same.length]),
+        ),
+      }),
     }),
-    ...(spare.length > 0 ? [whole(spare)] : []),
-  ]
+  )
 }
 
-const headerOf = (layouts: readonly NodeLayout[]): string =>
-  [
+function renderHeader(layouts: readonly NodeLayout[]): string {
+  const cutKinds = new Set(layouts.flatMap(({ kind, config }) => (config ? [kind] : [])))
+  const lines = [
     "How a fleet's GPUs are cut, for the MIG manager of NVIDIA's GPU operator, which runs with mig.strategy=mixed. Its own layouts are not in here.",
     `kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec": {"migManager": {"config": {"name": "${configMapName}"}}}}'`,
-    'Then tell nodes that nothing runs on, as many as are said:',
+    'Then label this many nodes on which nothing runs:',
     ...layouts
-      .filter(({ config }) => config !== undefined)
+      .filter(({ kind }) => cutKinds.has(kind))
       .map(
-        ({ kind, nodes, config }) =>
-          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}: kubectl label node NODE ${label}=${config} --overwrite`,
-      ),
-    ...layouts
-      .filter(
-        ({ config, kind }) =>
-          config === undefined &&
-          layouts.some((other) => other.kind === kind && other.config !== undefined),
-      )
-      .map(
-        ({ kind, nodes }) =>
-          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind} stay whole: kubectl label node NODE ${label}=${uncut} --overwrite`,
+        ({ kind, nodes, config = uncut }) =>
+          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}${config === uncut ? ', uncut' : ''}: kubectl label node NODE ${label}=${config} --overwrite`,
       ),
   ]
-    .map((line) => `# ${line}\n`)
-    .join('')
+  return lines.map((line) => `# ${line}\n`).join('')
+}

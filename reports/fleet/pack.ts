@@ -3,24 +3,46 @@
  *
  * A slice serves one model at a rate that does not depend on its neighbours, so all slices of one
  * kind are equal to a model, and counts are enough. An integer programme over x, how many GPUs are
- * cut in which way, and y, how many slices of each kind every model has, is exact:
+ * cut in which way, and y, how many replicas of which segments stand on slices, is exact:
  *
  *   minimise Σ price·x, Σ_m use·y(m, slice) ≤ Σ_p slices(p)·x(p) for each slice, Σ rate·y(m, slice)
  *   ≥ demand(m) for each model.
  */
-import { type EmptyGpu, solveCounts } from './count-programme.ts'
+import type { Partition } from '../../trials/devices/mig-placements.ts'
+import { grouped } from '../../trials/grouped.ts'
+import { type Programme, replicaCostShare, solve, type Term } from './integer-programme.ts'
 import {
   carriedRps,
-  type DemandedModel,
   FleetError,
   type FleetModel,
   type GpuKind,
   type PackedGpu,
   type Packing,
-  type ReplicaCount,
+  type Segment,
   type Slot,
   selectBestPerSlice,
 } from './packing.ts'
+
+/** A model with a demand, and its fastest segment on each kind of slice. */
+interface DemandedModel {
+  readonly model: string
+  readonly demandRps: number
+  readonly best: readonly Segment[]
+}
+/** A variable: GPUs of a kind that are cut in one way. */
+interface CutGpus {
+  readonly name: string
+  readonly kind: GpuKind
+  readonly partition: Partition
+}
+/** A variable: replicas of a model on slices of a kind. */
+interface Replicas {
+  readonly name: string
+  readonly model: string
+  readonly segment: Segment
+}
+type Counted<Variable> = readonly (Variable & { readonly count: number })[]
+type Row = Programme['rows'][number]
 
 /** A demand above it is taken for a mistake, because the output lists every replica. */
 const maxReplicasPerModel = 2000
@@ -44,15 +66,35 @@ export async function pack(
   })
   mustBeServable(demanded, models, kinds)
   if (demanded.length === 0) return { gpus: [], pricePerHour: 0, boundPerHour: 0 }
-  const counts = await solveCounts(demanded, kinds, maxSeconds, start)
-  const gpus = placeReplicas(counts.gpus, counts.replicas)
+  const cuts = kinds.flatMap((kind, k) =>
+    kind.partitions.map((partition, p): CutGpus => ({ name: `x${k}_${p}`, kind, partition })),
+  )
+  const replicas = demanded.flatMap(({ model, best }, m) =>
+    best.map((segment, s): Replicas => ({ name: `y${m}_${s}`, model, segment })),
+  )
+  const programme = buildProgramme(demanded, cuts, replicas, kinds)
+  const solved = await solve(programme, maxSeconds, start && countByName(start, cuts, replicas))
+  if (solved === 'infeasible')
+    throw new FleetError(
+      `these GPUs cannot carry all demands: ${kinds.map(({ name, count }) => (count === undefined ? name : `${count} × ${name}`)).join(', ')}`,
+      'raise count:, or leave it out to see what the cheapest fleet would be',
+    )
+  const counts = solved.values.map(Math.round)
+  const boughtGpus = cuts.map((cut, i) => ({ ...cut, count: counts[i]! }))
+  const gpus = placeReplicas(
+    boughtGpus,
+    replicas.map((replica, i) => ({ ...replica, count: counts[cuts.length + i]! })),
+  )
   if (gpus === undefined || !carriesDemands(gpus, demanded))
     throw new FleetError(
       `no packing was found within ${maxSeconds} s`,
       'give it more time with --solver-time, or fewer models',
     )
-  const pricePerHour = counts.gpus.reduce((sum, { kind }) => sum + kind.pricePerHour, 0)
-  return { gpus, pricePerHour, boundPerHour: Math.min(pricePerHour, counts.boundPerHour) }
+  const pricePerHour = boughtGpus.reduce(
+    (sum, { kind, count }) => sum + kind.pricePerHour * count,
+    0,
+  )
+  return { gpus, pricePerHour, boundPerHour: Math.min(pricePerHour, solved.minCost) }
 }
 
 function mustBeServable(
@@ -82,18 +124,84 @@ function mustBeServable(
     )
 }
 
+function buildProgramme(
+  demanded: readonly DemandedModel[],
+  cuts: readonly CutGpus[],
+  replicas: readonly Replicas[],
+  kinds: readonly GpuKind[],
+): Programme {
+  const replicaCost = replicaCostShare * Math.min(...kinds.map((kind) => kind.pricePerHour))
+  // A rate above the demand counts as the demand: the relaxation is tighter, the solutions equal.
+  const carried = demanded.map(
+    ({ model, demandRps }): Row => [
+      replicas
+        .filter((one) => one.model === model)
+        .map(({ name, segment }): Term => [Math.min(1, segment.rateRps / demandRps), name]),
+      '>= 1',
+    ],
+  )
+  const used = grouped(replicas, ({ segment: { gpu, slice } }) => `${gpu}\n${slice}`)
+  const onSlices = [...used.values()].map((alike): Row => {
+    const { gpu, slice } = alike[0]!.segment
+    const offered = cuts.flatMap(({ name, kind, partition }): Term[] => {
+      const count = kind.name === gpu ? partition.filter((each) => each === slice).length : 0
+      return count > 0 ? [[-count, name]] : []
+    })
+    return [[...alike.map(({ name, segment }): Term => [segment.gpus, name]), ...offered], '<= 0']
+  })
+  const available = kinds.flatMap((kind): Row[] => {
+    const own = cuts.filter((cut) => cut.kind === kind)
+    return kind.count === undefined
+      ? []
+      : [[own.map(({ name }): Term => [1, name]), `<= ${kind.count}`]]
+  })
+  return {
+    cost: [
+      ...cuts.map(({ name, kind }): Term => [kind.pricePerHour, name]),
+      ...replicas.map(({ name }): Term => [replicaCost, name]),
+    ],
+    rows: [...carried, ...onSlices, ...available],
+  }
+}
+
+/** A packing as counts by variable. What is no variable of this programme is left out. */
+function countByName(
+  { gpus }: Packing,
+  cuts: readonly CutGpus[],
+  replicas: readonly Replicas[],
+): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  const add = (name: string | undefined, count: number) => {
+    if (name !== undefined) counts.set(name, (counts.get(name) ?? 0) + count)
+  }
+  const joinSorted = (slices: readonly string[]) => slices.toSorted().join('\n')
+  for (const { kind, slots } of gpus) {
+    const slices = joinSorted(slots.map(({ slice }) => slice))
+    add(cuts.find((cut) => cut.kind.name === kind && joinSorted(cut.partition) === slices)?.name, 1)
+    for (const { model, segment } of slots)
+      if (segment)
+        add(
+          replicas.find((one) => one.model === model && one.segment === segment)?.name,
+          1 / segment.gpus,
+        )
+  }
+  return counts
+}
+
 /**
  * Every replica on slices of its kind, those of one model on as many GPUs as possible; undefined
  * where they do not fit.
  */
 function placeReplicas(
-  gpus: readonly EmptyGpu[],
-  replicas: readonly ReplicaCount[],
+  cuts: Counted<CutGpus>,
+  replicas: Counted<Replicas>,
 ): PackedGpu[] | undefined {
-  const packed = gpus.map(({ kind, partition }) => ({
-    kind: kind.name,
-    slots: partition.map((slice): Slot => ({ slice })),
-  }))
+  const packed = cuts.flatMap(({ kind, partition, count }) =>
+    Array.from({ length: count }, () => ({
+      kind: kind.name,
+      slots: partition.map((slice): Slot => ({ slice })),
+    })),
+  )
   for (const { model, segment, count } of replicas) {
     const isFree = (slot: Slot) => slot.slice === segment.slice && slot.model === undefined
     const countOwn = ({ slots }: PackedGpu) => slots.filter((slot) => slot.model === model).length
@@ -112,11 +220,5 @@ function placeReplicas(
 const minCarriedShare = 1 - 1e-5
 
 /** The solver's values may violate its rows, so the packing itself is checked. */
-function carriesDemands(
-  gpus: readonly PackedGpu[],
-  demanded: readonly Pick<DemandedModel, 'model' | 'demandRps'>[],
-): boolean {
-  return demanded.every(
-    ({ model, demandRps }) => carriedRps(model, gpus) >= demandRps * minCarriedShare,
-  )
-}
+const carriesDemands = (gpus: readonly PackedGpu[], demanded: readonly DemandedModel[]): boolean =>
+  demanded.every(({ model, demandRps }) => carriedRps(model, gpus) >= demandRps * minCarriedShare)

@@ -41,10 +41,10 @@ export interface Segment {
   readonly share?: number
   /** Under MPS: what it carries without neighbours. */
   readonly unsharedRps?: number
-  /** What its batches take, and may take. */
+  /** Under MPS: what its batches take, and may take. */
   readonly latencyMs?: number
   readonly limitMs?: number
-  /** GPU memory that its processes hold. */
+  /** Under MPS: GPU memory that its processes hold. */
   readonly memoryMiB?: number
   /** Trial of its experiment. */
   readonly trial?: number
@@ -55,20 +55,6 @@ export interface Segment {
 export interface FleetModel {
   readonly name: string
   readonly segments: readonly Segment[]
-}
-
-/** A model with a demand, and its fastest segment on each kind of slice. */
-export interface DemandedModel {
-  readonly model: string
-  readonly demandRps: number
-  readonly best: readonly Segment[]
-}
-
-/** Replicas of a model on a kind of slice. */
-export interface ReplicaCount {
-  readonly model: string
-  readonly segment: Segment
-  readonly count: number
 }
 
 /** A replica on several GPUs stands on each of them. Absent segment: the slice is free. */

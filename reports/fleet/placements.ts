@@ -1,14 +1,15 @@
 /**
- * What a packing deploys: each model's replicas on each kind of slice, their part of its requests,
- * and how many an hour needs.
+ * Deployments of a packing: each model's replicas on each kind of slice, their share of its
+ * requests, and how many an hour needs.
  */
-import type { PackedGpu, Segment } from './packing.ts'
+import { grouped } from '../../trials/grouped.ts'
+import { carriedRps, type PackedGpu, type Segment } from './packing.ts'
 
 export interface Placement {
   readonly model: string
   readonly segment: Segment
   readonly replicas: number
-  /** Part of the model's requests, 0-1: its replicas' part of what all of the model carry. */
+  /** Share of the model's requests, 0-1, in proportion to the capacity of these replicas. */
   readonly share: number
   /** Replicas that each hour of the day needs; absent: all of them at all hours. */
   readonly byHour?: readonly number[]
@@ -23,37 +24,26 @@ export function listPlacements(
   gpus: readonly PackedGpu[],
   hourlyRps: (model: string) => readonly number[],
 ): Placement[] {
-  const found = new Map<string, { model: string; segment: Segment; slots: number }>()
-  for (const { model, segment } of gpus.flatMap(({ slots }) => slots)) {
-    if (model === undefined || segment === undefined) continue
-    const key = `${model}\n${keyOfReplica(segment)}`
-    const known = found.get(key) ?? { model, segment, slots: 0 }
-    known.slots++
-    found.set(key, known)
-  }
-  const all = [...found.values()].map(({ slots, ...of }) => ({
-    ...of,
-    replicas: Math.round(slots / of.segment.gpus),
-  }))
-  const models = [...new Set(all.map(({ model }) => model))]
-  const inOrder = models.flatMap((name) => all.filter(({ model }) => model === name))
-  return inOrder.map(({ model, segment, replicas }): Placement => {
-    const carriedRps = all
-      .filter((one) => one.model === model)
-      .reduce((sum, one) => sum + one.replicas * one.segment.rateRps, 0)
-    const share = (replicas * segment.rateRps) / carriedRps
-    const byHour = countByHour(
-      replicas,
-      hourlyRps(model).map((rps) => (share * rps) / segment.rateRps),
-    )
-    const varies = byHour.some((count) => count !== replicas)
-    return { model, segment, replicas, share, ...(varies && { byHour }) }
+  const filled = gpus.flatMap(({ slots }) =>
+    slots.flatMap(({ model, segment }) => (model && segment ? [{ model, segment }] : [])),
+  )
+  return [...grouped(filled, ({ model }) => model)].flatMap(([model, own]) => {
+    const alike = grouped(own, ({ segment }) => keyOfReplica(segment))
+    return [...alike.values()].map((slots): Placement => {
+      const { segment } = slots[0]!
+      const replicas = Math.round(slots.length / segment.gpus)
+      const share = (replicas * segment.rateRps) / carriedRps(model, gpus)
+      const needed = hourlyRps(model).map((rps) => (share * rps) / segment.rateRps)
+      const byHour = countByHour(replicas, needed)
+      const varies = byHour.some((count) => count !== replicas)
+      return { model, segment, replicas, share, ...(varies && { byHour }) }
+    })
   })
 }
 
 /**
- * At least one replica stays, because its part of the requests comes at every hour. What the peak
- * does not need is spare, and stays too.
+ * At least one replica stays, because its share of the requests comes at every hour. Replicas that
+ * the peak does not need stay too.
  * @param needed replicas that each hour would use fully
  */
 function countByHour(replicas: number, needed: readonly number[]): number[] {

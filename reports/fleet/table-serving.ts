@@ -1,6 +1,6 @@
 /**
- * How a replica of a table is deployed: an image that the user names, and what is told with its row
- * as variables.
+ * The deployment of a replica from a table: the image that the user names, with the other columns
+ * of the row as its variables.
  */
 import { environmentName } from '../../trials/launchers/fill.ts'
 import { mpsVariables } from '../../trials/launchers/mps-variables.ts'
@@ -14,7 +14,7 @@ import { formatPlace, type Segment, whole } from './packing.ts'
 
 interface TableImage {
   readonly image: string
-  /** It listens there; health says whether it is ready. */
+  /** On which it listens; `health` is its readiness path. */
   readonly port: number
   readonly health: string
 }
@@ -31,9 +31,7 @@ interface TableReplica {
   readonly placed: Placed
 }
 
-/**
- * Nothing of it is claimed as measured by tune: how the table's server was started is not known.
- */
+/** It claims no measurement by tune, because the table does not record how its server ran. */
 export function describeTableServing(
   { name, model, table, segment, headroom, sloMs, placed }: TableReplica,
   { image, port, health }: TableImage,
@@ -46,7 +44,7 @@ export function describeTableServing(
     ...(cut && { migProfile: segment.slice }),
   }
   const resources = resourcesOf(configuration)
-  // As of a server that ran already: neither its cores nor its memory are known.
+  // Neither the cores nor the memory of the table's server are known.
   const measured: MeasuredWith = {
     how: 'imported',
     server: 'url',
@@ -73,7 +71,7 @@ export function describeTableServing(
       how: 'imported',
       hold: false,
       doubts: [
-        `${line} says what a replica carries, not how its server was started; this deploys ${image}`,
+        `${line} gives the rate of a replica, not how its server was started; this deploys ${image}`,
       ],
       remarks: [],
     },
@@ -110,7 +108,7 @@ export function describeTableServing(
       { value: `capacity ${rate(rateRps)}`, from: line },
       ...tuned.map(([variable, value]) => ({
         value: `${variable}=${value}`,
-        from: `${line}: a variable of the container, for its image to heed`,
+        from: `${line}: a variable of the container, for its image to apply`,
       })),
       ...Object.entries(bounds).map(([variable, value]) => ({
         value: `${variable}=${value}`,
@@ -118,7 +116,7 @@ export function describeTableServing(
       })),
       {
         value: `replicas ${placed.replicas}`,
-        from: `as the fleet has room for, headroom ${percent(headroom)}`,
+        from: `as many as the fleet has room for, headroom ${percent(headroom)}`,
       },
       ...held.sources,
     ],

@@ -17,28 +17,23 @@ import { parseYaml } from '../../../trials/yaml.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { writtenSlo } from '../../experiment/parse-slo.ts'
 import { share } from '../../experiment/schema/schema-parts.ts'
-import { UnitError } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 
-const positive = z.number().positive()
-/** A value that a parser of this product reads. */
-const read = <T>(what: string, parse: (text: string | number) => T) =>
-  z.union([z.string(), z.number()]).transform((value, context): T => {
+/** @param what the value should be, for the message where `parse` throws */
+const parsed = <T>(what: string, parse: (text: string | number) => T) =>
+  z.union([z.string(), z.number()]).transform((input, context): T => {
     try {
-      return parse(value)
+      return parse(input)
     } catch (error) {
-      context.addIssue({
-        code: 'custom',
-        message: `${(error as Error).message} (${what})`,
-        input: value,
-      })
+      const message = `${(error as Error).message} (${what})`
+      context.addIssue({ code: 'custom', message, input })
       return z.NEVER
     }
   })
-const gpuName = read("a GPU of the catalogue, as in 'A100-80GB'", (text) => findGpu(String(text)))
+const gpuName = parsed("a GPU of the catalogue, as in 'A100-80GB'", (text) => findGpu(String(text)))
 const demand = z.union([
   z.strictObject({ trace: z.string().min(1) }),
-  read(
+  parsed(
     "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'",
     (given): Demand => (typeof given === 'number' ? steadyDemand(given) : tableDemand(given)),
   ),
@@ -62,27 +57,18 @@ function isTimezone(name: string): boolean {
 }
 
 const gpu = z.strictObject({
-  price: positive.optional(),
+  price: z.number().positive().optional(),
   count: z.number().int().min(0).optional(),
   mig: z.boolean().default(true),
   mps: z.boolean().default(false),
   perNode: z.number().int().min(1).max(64).default(1),
 })
 /** A limit of whole answers at p99; experiments have SLOs of their own. */
-const sloLimit = z.union([z.string(), z.number()]).transform((value, context): number => {
-  try {
-    const { metric, limits, percentile, limitMs } = writtenSlo(String(value), maxErrorRate)
-    if (metric === undefined && limits === undefined && percentile === 0.99) return limitMs
-    context.addIssue({
-      code: 'custom',
-      message: "is a p99 of whole answers, as in '50ms'; for another SLO name an experiment",
-      input: value,
-    })
-  } catch (error) {
-    if (!(error instanceof UnitError)) throw error
-    context.addIssue({ code: 'custom', message: `${error.message} (${error.hint})`, input: value })
-  }
-  return z.NEVER
+const sloLimit = parsed("a p99 of whole answers, as in '50ms'", (text) => {
+  const { metric, limits, percentile, limitMs } = writtenSlo(String(text), maxErrorRate)
+  if (metric !== undefined || limits !== undefined || percentile !== 0.99)
+    throw new RangeError('another SLO needs an experiment in place of the table')
+  return limitMs
 })
 /** The default of experiments. */
 const maxErrorRate = 0.001
@@ -110,12 +96,7 @@ const fleet = z
   .strictObject({
     gpus: z.record(
       z.string(),
-      gpu
-        .nullable()
-        .transform(
-          (given) =>
-            given ?? { price: undefined, count: undefined, mig: true, mps: false, perNode: 1 },
-        ),
+      gpu.nullable().transform((given) => given ?? gpu.parse({})),
     ),
     models: z.record(z.string(), model),
     headroom: share
@@ -206,7 +187,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   }
 }
 
-/** The solver tells costs apart to a millionth. */
+/** The solver distinguishes costs to a millionth. */
 const minPricePerHour = 0.001
 
 function toGpuKind(

@@ -63,7 +63,9 @@ test('all that is wrong is told at once, with its line', () => {
     expect(wrong).toThrow(message)
   expect(() =>
     fileOf("gpus: {T4: }\nmodels: {a: {table: a.csv, slo: 'p90 tpot<80ms', demand: 1}}\n"),
-  ).toThrow(/models.a.slo: is a p99 of whole answers/)
+  ).toThrow(
+    /models.a.slo: another SLO needs an experiment in place of the table \(a p99 of whole answers/,
+  )
   expect(() =>
     fileOf('gpus: {T4: }\nmodels: {a: {table: a.csv, demand: 1, turns: byHour}}\n'),
   ).toThrow(/models.a: unknown key 'turns'/)

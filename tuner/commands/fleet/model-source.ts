@@ -1,5 +1,4 @@
 /** Measurements of a fleet's models, and what deploys them. */
-import type { Slo } from '../../../profiler/types.ts'
 import { FleetError, type Segment, whole } from '../../../reports/fleet/packing.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
@@ -37,27 +36,12 @@ export async function openSource(
 
 function listSegments({ experiment, recommendation }: Reopened): Segment[] {
   return candidatesOf(recommendation).flatMap((candidate): Segment[] => {
-    const { configuration, feasible, capacityRps, label, trial, sloMsAtCapacity } = candidate
+    const { configuration, feasible, capacityRps: rateRps, label, trial } = candidate
     const resources = resourcesOf(configuration, {}, experiment.own.gpus)
     const { gpu, gpus, gpuShare, migProfile, pools } = resources
     const isShare = gpuShare < 1 && migProfile === undefined
     // The servers of pools may stand on several nodes.
-    if (gpu === undefined || isShare || pools !== undefined) return []
-    if (!feasible || capacityRps <= 0) return []
-    const { gpuMemoryMiB: memoryMiB } = candidate.usage ?? {}
-    const latency = ofWholeAnswers(experiment.slo) && {
-      latencyMs: sloMsAtCapacity,
-      limitMs: experiment.slo.limitMs,
-    }
-    return [
-      {
-        ...{ gpu, slice: migProfile ?? whole, gpus, rateRps: capacityRps, label, trial },
-        ...(memoryMiB && { memoryMiB }),
-        ...latency,
-      },
-    ]
+    if (gpu === undefined || isShare || pools !== undefined || !feasible || rateRps <= 0) return []
+    return [{ gpu, slice: migProfile ?? whole, gpus, rateRps, label, trial }]
   })
 }
-
-const ofWholeAnswers = ({ metric, limits }: Slo): boolean =>
-  metric === undefined && limits === undefined
