@@ -1,4 +1,4 @@
-/** What the same models would cost without a plan for all of them. */
+/** Prices of simpler plans for the same models. */
 import { fitTogether } from '../../trials/devices/mig-placements.ts'
 import { pack } from './pack.ts'
 import {
@@ -21,7 +21,7 @@ export const summarise = ({ gpus, pricePerHour }: Packing): Comparison => ({
 })
 
 /**
- * Whole GPUs for each model, of the kind that serves it at the least money; undefined where one was
+ * Whole GPUs for each model, of the kind that serves it at the lowest price; undefined where one was
  * not measured on a whole GPU.
  */
 export function compareWholeGpus(
@@ -34,7 +34,7 @@ export function compareWholeGpus(
       .filter((segment) => takesWholeGpu(segment, kinds))
       .map((segment) => {
         const gpus = Math.ceil(demandRps[i]! / segment.rateRps - 1e-9) * segment.gpus
-        return { gpus, pricePerHour: gpus * kindOf(segment, kinds).pricePerHour }
+        return { gpus, pricePerHour: gpus * findKind(segment, kinds).pricePerHour }
       })
     return fleets.sort((a, b) => a.pricePerHour - b.pricePerHour)[0]
   })
@@ -44,7 +44,7 @@ export function compareWholeGpus(
 /** One model takes the solver milliseconds. */
 const maxSecondsAlone = 5
 
-/** Each model on GPUs of its own, cut as is best for it alone; the bound is of that. */
+/** Each model on GPUs of its own, cut for it alone; the bound is that of such a fleet. */
 export async function packEachAlone(
   models: readonly FleetModel[],
   demandRps: readonly number[],
@@ -61,8 +61,8 @@ export async function packEachAlone(
 }
 
 /**
- * First fit decreasing: each model takes as many of the slice that carries most per money as it
- * needs, and slices go, the largest first, to the first GPU on which they fit.
+ * First fit decreasing: each model takes as many as it needs of the slice with the highest rate per
+ * price. Slices go, the largest first, to the first GPU on which they fit.
  */
 export function compareFirstFitDecreasing(
   models: readonly FleetModel[],
@@ -70,10 +70,12 @@ export function compareFirstFitDecreasing(
   kinds: readonly GpuKind[],
 ): Comparison | undefined {
   const each = models.map((model, i) => {
-    const perMoney = (segment: Segment) =>
+    const ratePerPrice = (segment: Segment) =>
       segment.rateRps /
-      (segment.gpus * partOfGpu(segment, kinds) * kindOf(segment, kinds).pricePerHour)
-    const [best] = selectBestPerSlice(model, kinds).sort((a, b) => perMoney(b) - perMoney(a))
+      (segment.gpus * findFraction(segment, kinds) * findKind(segment, kinds).pricePerHour)
+    const [best] = selectBestPerSlice(model, kinds).sort(
+      (a, b) => ratePerPrice(b) - ratePerPrice(a),
+    )
     if (best === undefined) return demandRps[i]! > 0 ? undefined : []
     const replicas = Math.ceil(demandRps[i]! / best.rateRps - 1e-9)
     return Array.from({ length: replicas * best.gpus }, () => best)
@@ -81,8 +83,8 @@ export function compareFirstFitDecreasing(
   if (each.some((slices) => slices === undefined)) return undefined
   const slices = each.flatMap((one) => one ?? [])
   const open: { readonly kind: GpuKind; readonly slices: string[] }[] = []
-  for (const segment of slices.sort((a, b) => partOfGpu(b, kinds) - partOfGpu(a, kinds))) {
-    const kind = kindOf(segment, kinds)
+  for (const segment of slices.sort((a, b) => findFraction(b, kinds) - findFraction(a, kinds))) {
+    const kind = findKind(segment, kinds)
     const fits = open.find(
       (gpu) => gpu.kind === kind && fitTogether(kind.partitions, [...gpu.slices, segment.slice]),
     )
@@ -92,18 +94,18 @@ export function compareFirstFitDecreasing(
   return sumUp(open.map(({ kind: { pricePerHour } }) => ({ gpus: 1, pricePerHour })))
 }
 
-const kindOf = ({ gpu }: Segment, kinds: readonly GpuKind[]): GpuKind =>
+const findKind = ({ gpu }: Segment, kinds: readonly GpuKind[]): GpuKind =>
   kinds.find(({ name }) => name === gpu)!
 
 const takesWholeGpu = (segment: Segment, kinds: readonly GpuKind[]): boolean =>
   segment.slice === whole ||
-  kindOf(segment, kinds).partitions.some(
+  findKind(segment, kinds).partitions.some(
     (partition) => partition.length === 1 && partition[0] === segment.slice,
   )
 
-/** One over how many of the slice fit on a GPU. */
-function partOfGpu(segment: Segment, kinds: readonly GpuKind[]): number {
-  const counts = kindOf(segment, kinds).partitions.map(
+/** The part of a GPU that a slice takes: one over how many fit. */
+function findFraction(segment: Segment, kinds: readonly GpuKind[]): number {
+  const counts = findKind(segment, kinds).partitions.map(
     (partition) => partition.filter((slice) => slice === segment.slice).length,
   )
   return 1 / Math.max(...counts)

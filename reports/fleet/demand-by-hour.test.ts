@@ -49,7 +49,7 @@ test('a peak at ten local time is at ten on every day, through a change of clock
   expect(peaksByHour(naive, 'Asia/Tokyo').indexOf(90)).toBe(10)
 })
 
-test('a trace of a day and an hour is not begun anew at another hour; one of a few hours fills the day', () => {
+test('a trace of 25 hours counts once; one of a few hours repeats through the day', () => {
   const hourly = (count: number) =>
     traceDemand(
       Array.from(
@@ -64,7 +64,7 @@ test('a trace of a day and an hour is not begun anew at another hour; one of a f
   expect(at(12)).toEqual([9, 21])
 })
 
-test('an hour that the one day of a trace does not have is taken as those beside it', () => {
+test('an hour that the one day of a trace lacks takes the higher of its neighbours', () => {
   const day = traceDemand(
     Array.from(
       { length: 24 },

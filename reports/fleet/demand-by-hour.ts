@@ -15,7 +15,7 @@ export function peaksByHour(demand: Demand, timezone = 'UTC'): number[] {
   const { spans, beginsAtS, asClocksShow } = demand
   const beginS = beginsAtS ?? 0
   const endS = beginS + Math.max(86_400, periodSeconds(demand))
-  const hourOf = readClock(beginsAtS === undefined || asClocksShow ? 'UTC' : timezone)
+  const readHour = readClock(beginsAtS === undefined || asClocksShow ? 'UTC' : timezone)
   const peaks = new Array<number>(hoursPerDay).fill(Number.NaN)
   let fromS = beginS
   // A period shorter than a day repeats within it.
@@ -23,7 +23,7 @@ export function peaksByHour(demand: Demand, timezone = 'UTC'): number[] {
     for (const { rps, seconds } of spans) {
       const lastStep = Math.ceil((Math.min(endS, fromS + seconds) - 1e-6) / stepSeconds)
       for (let step = Math.floor((fromS + 1e-6) / stepSeconds); step < lastStep; step++) {
-        const hour = hourOf(step)
+        const hour = readHour(step)
         peaks[hour] = Math.max(peaks[hour] || 0, rps)
       }
       fromS += seconds

@@ -1,6 +1,4 @@
-/**
- * A fleet over a day: one packing for its peaks, and one for every hour where GPUs may be cut anew.
- */
+/** A fleet over a day: a packing for its peaks, and one for each hour by itself. */
 import type { Demand } from '../plan/demand.ts'
 import {
   type Comparison,
@@ -32,7 +30,7 @@ export interface FleetPlan {
 }
 
 /**
- * @param headroom share of each replica's rate that is kept free
+ * @param headroom share of each replica's rate that stays free
  * @param maxSeconds for the solver: half for the peaks, half for the hours; the comparison
  * without MPS takes up to half as much again
  * @param timezone of the hours, IANA

@@ -27,7 +27,7 @@ export function gpuOption(
 ): EChartsOption {
   let left = 0
   const boxes = slots.map((slot) => {
-    const place = { left, width: partOf(kind, slot) * pictureSize.width - gap }
+    const place = { left, width: findFraction(kind, slot) * pictureSize.width - gap }
     left += place.width + gap
     return { ...slot, place, load: slot.model === undefined ? [] : loadOf(slot.model) }
   })
@@ -94,7 +94,7 @@ export function gpuOption(
   }
 }
 
-const partOf = (kind: string, { slice, segment }: Slot): number =>
+const findFraction = (kind: string, { slice, segment }: Slot): number =>
   segment?.share ??
   (slice === whole
     ? 1

@@ -16,7 +16,7 @@ export type Term = readonly [factor: number, name: string]
 const formatSum = (terms: readonly Term[]): string =>
   terms.map(([factor, name]) => ` ${factor < 0 ? '-' : '+'} ${Math.abs(factor)} ${name}`).join('\n')
 
-/** All variables are integers, and all stand in the cost. */
+/** All variables are integers, and the cost names them all. */
 export interface Programme {
   readonly cost: readonly Term[]
   /** Sums with their bounds. */

@@ -24,7 +24,7 @@ const sevenths = gpuOf(
 const halves = gpuOf({ slice: '3g.40gb', model: 'a', segment: half }, { slice: '3g.40gb' })
 const uncut = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, 2) })
 
-test('every slot of a packing stands in one placement, and the shares of a model are one', () => {
+test('every slot of a packing is in one placement, and the shares of a model sum to one', () => {
   const placements = listPlacements([sevenths, sevenths, halves, uncut, uncut], () =>
     Array(24).fill(1),
   )
@@ -36,7 +36,7 @@ test('every slot of a packing stands in one placement, and the shares of a model
   expect(placements.map(({ share }) => share)).toEqual([140 / 180, 40 / 180, 1])
 })
 
-test('each hour has what its share of the requests takes, one at least, and what is spare at the peak', () => {
+test('each hour has the replicas that its requests need, at least one, and those spare at the peak', () => {
   const hours = Array.from({ length: 24 }, (_, hour) => (hour < 8 ? 0 : hour < 20 ? 170 : 90))
   const [a, b] = listPlacements([sevenths, sevenths, halves], () => hours)
   expect(a!.byHour).toEqual([...Array(8).fill(1), ...Array(12).fill(14), ...Array(4).fill(7)])
@@ -55,7 +55,7 @@ test('each hour has what its share of the requests takes, one at least, and what
 
 const plain = gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100) })
 
-test('nodes are filled with GPUs that are cut alike; what the MIG manager is told has exactly the cuts of the packing', () => {
+test('nodes are filled with GPUs that are cut alike; the layouts have exactly the cuts of the packing', () => {
   const gpus = [sevenths, halves, sevenths, plain, sevenths, { ...plain, kind: 'L4' }]
   const layouts = planNodes(gpus, (kind) => (kind === 'L4' ? 1 : 2))
   expect(layouts.map(({ kind, config, nodes }) => [kind, config, nodes])).toEqual([
@@ -103,7 +103,7 @@ test('nodes are filled with GPUs that are cut alike; what the MIG manager is tol
   ).toBeUndefined()
 })
 
-test('a replica on several GPUs stands in one node, what is left over beside it', () => {
+test('a replica on several GPUs stays in one node, and single GPUs fill it', () => {
   const on = (gpus: number) =>
     gpuOf({ slice: whole, model: 'b', segment: segment(whole, 100, gpus) })
   const two = Array.from({ length: 4 }, () => on(2))
@@ -127,8 +127,8 @@ test('a replica on several GPUs stands in one node, what is left over beside it'
   ])
 })
 
-test('a node that is not full says what the rest of it is', () => {
-  const told = parse(
+test('the rest of a node that is not full stays whole', () => {
+  const layouts = parse(
     (
       checkManifests(
         renderMigLayouts(
@@ -138,7 +138,7 @@ test('a node that is not full says what the rest of it is', () => {
       ).objects[0]!.data as Record<string, string>
     )['config.yaml']!,
   )
-  expect(told['mig-configs']['fleet-a100-80gb-1']).toEqual([
+  expect(layouts['mig-configs']['fleet-a100-80gb-1']).toEqual([
     { devices: [0], 'mig-enabled': true, 'mig-devices': { '3g.40gb': 2 } },
     { devices: [1, 2, 3], 'mig-enabled': false },
   ])
@@ -174,7 +174,7 @@ const manifestsOf = async (byHour?: readonly number[]) => {
   }
 }
 
-test('a row of a table deploys the image that was named, on its slice, with what the row tells, and claims nothing', async () => {
+test('a row of a table deploys the named image on its slice, with its columns, and claims no measurement', async () => {
   const { text, of } = await manifestsOf()
   expect(of('Deployment')).toMatchObject({
     metadata: { name: 'a-a100-1g' },
@@ -221,7 +221,7 @@ const cron = (start: string, end: string, desiredReplicas: string) => ({
   metadata: { timezone: 'Europe/Berlin', start, end, desiredReplicas },
 })
 
-test('replicas follow the hours by cron, over midnight too, begun before their hour; the number is left to it', async () => {
+test('cron triggers scale the replicas by hours, over midnight too, and start them early', async () => {
   const { of } = await manifestsOf([
     ...Array(2).fill(14),
     ...Array(6).fill(1),

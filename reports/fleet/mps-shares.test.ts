@@ -172,10 +172,10 @@ test('no set of GPUs costs less, by trying every number of every content', async
         ]
         // A GPU of the other kind for each is a fleet too.
         let best = demands.reduce((sum, rps) => sum + Math.ceil(rps / 40 - 1e-9) * price, 0)
-        const buy = (from: number, money: number, left: readonly number[]): void => {
-          if (money >= best) return
+        const buy = (from: number, spent: number, left: readonly number[]): void => {
+          if (spent >= best) return
           if (left.every((rps) => rps <= 1e-9)) {
-            best = money
+            best = spent
             return
           }
           for (let i = from; i < contents.length; i++) {
@@ -183,7 +183,7 @@ test('no set of GPUs costs less, by trying every number of every content', async
             if (rates.some((rps, m) => rps > 0 && left[m]! > 1e-9))
               buy(
                 i,
-                money + each,
+                spent + each,
                 left.map((rps, m) => rps - rates[m]!),
               )
           }

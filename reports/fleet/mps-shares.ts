@@ -33,8 +33,8 @@ interface MpsSlice {
 
 /**
  * The same models and GPUs, where GPUs with `mps` may also be cut into shares, and segments on
- * shares carry what they carry beside neighbours. A replica whose batch gets slower than the SLO
- * allows, or does not fit, is left out.
+ * shares have the rate that they reach beside neighbours. A replica is left out where its batch gets
+ * slower than the SLO allows, or where it does not fit.
  */
 export function cutIntoShares<Model extends FleetModel>(
   models: readonly Model[],

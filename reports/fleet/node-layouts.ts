@@ -1,10 +1,10 @@
-/** How the GPUs of a packing stand in nodes, and the layouts by which NVIDIA's MIG manager cuts them. */
+/** Nodes for the GPUs of a packing, and the layouts by which NVIDIA's MIG manager cuts them. */
 
 import { stringify } from 'yaml'
 import { grouped } from '../../trials/grouped.ts'
 import { type PackedGpu, whole } from './packing.ts'
 
-/** GPUs of a node that are cut alike. No slices: they stay whole. */
+/** GPUs of a node that are cut alike; without slices they stay whole. */
 interface Cut {
   /** Indexes within the node. */
   readonly devices: readonly number[]
@@ -31,7 +31,7 @@ export function planNodes(
   perNode: (kind: string) => number,
 ): NodeLayout[] {
   return [...grouped(gpus, ({ kind }) => kind)].flatMap(([kind, own]) => {
-    const nodes = fillNodes(own, perNode(kind)).map(cutsOf)
+    const nodes = fillNodes(own, perNode(kind)).map(groupCuts)
     let named = 0
     return [...grouped(nodes, (cuts) => JSON.stringify(cuts)).values()].map((alike): NodeLayout => {
       const cuts = alike[0]!
@@ -48,17 +48,17 @@ export function planNodes(
 
 /**
  * Nodes full of GPUs that are cut alike, so that few layouts are needed; the rest shares nodes. A
- * replica on several GPUs stands in one node, or takes whole ones where it needs more than a node.
+ * replica on several GPUs stays in one node; one that needs more than a node takes whole nodes.
  */
 function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
-  const gpusOf = ({ slots }: PackedGpu) => slots[0]?.segment?.gpus ?? 1
+  const countGpus = ({ slots }: PackedGpu) => slots[0]?.segment?.gpus ?? 1
   const alike = grouped(gpus, (gpu) =>
-    gpusOf(gpu) > 1
+    countGpus(gpu) > 1
       ? JSON.stringify([gpu.slots[0]!.model, gpu.slots[0]!.segment])
-      : slicesOf(gpu).join(),
+      : listMigSlices(gpu).join(),
   )
   const blocks = [...alike.values()].flatMap((same) => {
-    const needed = gpusOf(same[0]!)
+    const needed = countGpus(same[0]!)
     if (needed > 1) return chunks(same, Math.min(size, needed))
     return chunks(same, size).flatMap((block) => (block.length < size ? chunks(block, 1) : [block]))
   })
@@ -71,8 +71,8 @@ function fillNodes(gpus: readonly PackedGpu[], size: number): PackedGpu[][] {
   return nodes
 }
 
-/** Slices of MIG: under MPS nothing is cut. */
-const slicesOf = ({ slots }: PackedGpu): string[] =>
+/** Shares under MPS are no slices: nothing is cut for them. */
+const listMigSlices = ({ slots }: PackedGpu): string[] =>
   slots
     .flatMap(({ slice, segment }) =>
       slice === whole || segment?.share !== undefined ? [] : [slice],
@@ -84,9 +84,9 @@ const chunks = <T>(all: readonly T[], size: number): T[][] =>
     all.slice(i * size, (i + 1) * size),
   )
 
-function cutsOf(node: readonly PackedGpu[]): Cut[] {
+function groupCuts(node: readonly PackedGpu[]): Cut[] {
   const alike = grouped(
-    node.map((gpu, index) => ({ index, slices: slicesOf(gpu) })),
+    node.map((gpu, index) => ({ index, slices: listMigSlices(gpu) })),
     ({ slices }) => slices.join(),
   )
   return [...alike.values()].map((cut) => ({
@@ -123,7 +123,7 @@ export function renderMigLayouts(
   return `${renderHeader(layouts)}${stringify(map, { lineWidth: 0, version: '1.1' })}`
 }
 
-/** Every GPU of a node stands in the list; those that the fleet leaves over stay whole. */
+/** The list names every GPU of a node; those that the fleet does not use stay whole. */
 function listDevices(cuts: readonly Cut[], size: number): readonly object[] {
   const used = cuts.reduce((sum, { devices }) => sum + devices.length, 0)
   const rest = Array.from({ length: size - used }, (_, i) => used + i)

@@ -20,7 +20,7 @@ const segment = (gpu: string, slice: string, rateRps: number, gpus = 1) => ({
   label: `${rateRps}`,
 })
 
-/** What each model is given, as a share of what it asks. */
+/** Capacity of each model as a share of its demand. */
 function carried(
   { gpus }: Packing,
   models: readonly FleetModel[],
@@ -36,44 +36,44 @@ function carried(
 }
 
 /**
- * The least money by trying every number of GPUs in every way to cut them, and every use of their
+ * The lowest price by trying every number of GPUs in every way to cut them, and every use of their
  * slices.
  */
 function findMinPrice(
   models: readonly FleetModel[],
   demandRps: readonly number[],
   kinds: readonly GpuKind[],
-  most: number,
+  maxGpus: number,
 ): number {
   const columns = kinds.flatMap((kind) => kind.partitions.map((partition) => ({ kind, partition })))
   const serves = (
     left: readonly number[],
     free: readonly (readonly [string, string])[],
   ): boolean => {
-    const wanting = left.findIndex((rps) => rps > 1e-9)
-    if (wanting < 0) return true
-    return models[wanting]!.segments.some((of) => {
+    const unserved = left.findIndex((rps) => rps > 1e-9)
+    if (unserved < 0) return true
+    return models[unserved]!.segments.some((of) => {
       const at = free.findIndex(([gpu, slice]) => gpu === of.gpu && slice === of.slice)
       return (
-        at >= 0 && serves(left.with(wanting, left[wanting]! - of.rateRps), free.toSpliced(at, 1))
+        at >= 0 && serves(left.with(unserved, left[unserved]! - of.rateRps), free.toSpliced(at, 1))
       )
     })
   }
   let best = Number.POSITIVE_INFINITY
   const buy = (
     column: number,
-    money: number,
+    price: number,
     free: readonly (readonly [string, string])[],
     gpus: number,
   ): void => {
-    if (money >= best) return
-    if (serves(demandRps, free)) best = money
-    if (gpus === most) return
+    if (price >= best) return
+    if (serves(demandRps, free)) best = price
+    if (gpus === maxGpus) return
     for (let next = column; next < columns.length; next++) {
       const { kind, partition } = columns[next]!
       buy(
         next,
-        money + kind.pricePerHour,
+        price + kind.pricePerHour,
         [...free, ...partition.map((slice) => [kind.name, slice] as const)],
         gpus + 1,
       )
@@ -149,7 +149,7 @@ describe('a packing', () => {
     const start = await packEachAlone(models, [5, 5], [cut])
     expect(start.pricePerHour).toBe(6)
     expect((await pack(models, [5, 5], [cut], 0, start)).pricePerHour).toBeLessThanOrEqual(6)
-    // A model that needs nothing in this hour stands in the start.
+    // The start also has a model that needs nothing in this hour.
     expect((await pack(models, [0, 5], [cut], 0, start)).pricePerHour).toBeLessThanOrEqual(6)
     const one = { ...cut, count: 1 }
     expect((await pack(models, [5, 5], [one], 10, start)).gpus).toHaveLength(1)
@@ -174,7 +174,7 @@ describe('a packing', () => {
   })
 })
 
-test('beside it: whole GPUs for each, each alone, and first fit decreasing', async () => {
+test('compared: whole GPUs for each, each alone, and first fit decreasing', async () => {
   const models = [
     { name: 'a', segments: [segment('cut', whole, 10), segment('cut', 'half', 5)] },
     { name: 'b', segments: [segment('cut', whole, 10), segment('cut', 'big', 8)] },
@@ -186,7 +186,7 @@ test('beside it: whole GPUs for each, each alone, and first fit decreasing', asy
     gpus: { length: 2 },
     pricePerHour: 6,
   })
-  // By itself the whole GPU carries most per money.
+  // By itself the whole GPU has the highest rate per price.
   expect(compareFirstFitDecreasing(models, demandRps, [cut])).toEqual({ gpus: 2, pricePerHour: 6 })
   expect(
     compareWholeGpus([{ name: 'c', segments: [segment('cut', 'half', 5)] }], [5], [cut]),
@@ -194,7 +194,7 @@ test('beside it: whole GPUs for each, each alone, and first fit decreasing', asy
 })
 
 describe('slices of one GPU', () => {
-  test('stand beside one another as the MIG user guide has it', () => {
+  test('fit together as the MIG user guide lists them', () => {
     const a100 = partitionsOf(findGpu('A100-40GB'))
     const fits = (...slices: string[]) => fitTogether(a100, slices)
     expect(fits('4g.20gb', '3g.20gb')).toBe(true)

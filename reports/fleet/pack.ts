@@ -3,7 +3,7 @@
  *
  * A slice serves one model at a rate that does not depend on its neighbours, so all slices of one
  * kind are equal to a model, and counts are enough. An integer programme over x, how many GPUs are
- * cut in which way, and y, how many replicas of which segments stand on slices, is exact:
+ * cut in which way, and y, how many replicas of which segments the slices have, is exact:
  *
  *   minimise Σ price·x, Σ_m use·y(m, slice) ≤ Σ_p slices(p)·x(p) for each slice, Σ rate·y(m, slice)
  *   ≥ demand(m) for each model.

@@ -1,20 +1,12 @@
-/**
- * What a fleet is made of: GPUs that may be cut, what was measured of models on their slices, and
- * who stands where.
- */
+/** GPUs that may be cut, measurements of models on their slices, and replicas on GPUs. */
 import type { Partition } from '../../trials/devices/mig-placements.ts'
 
 /** A GPU that is not cut. */
 export const whole = 'whole'
 
 /** 'T4', '3g.20gb of A100-40GB' */
-export const formatPlace = ({
-  gpu,
-  slice,
-}: {
-  readonly gpu: string
-  readonly slice: string
-}): string => (slice === whole ? gpu : `${slice} of ${gpu}`)
+export const formatPlace = ({ gpu, slice }: Pick<Segment, 'gpu' | 'slice'>): string =>
+  slice === whole ? gpu : `${slice} of ${gpu}`
 
 export interface GpuKind {
   readonly name: string
@@ -23,11 +15,11 @@ export interface GpuKind {
   readonly count?: number
   /** Ways to cut one; `[whole]` is one of them. */
   readonly partitions: readonly Partition[]
-  /** It may be shared by MPS: memory for all processes on it together. */
+  /** Memory for all processes on it; absent: it is not shared by MPS. */
   readonly mps?: { readonly memoryMiB: number }
 }
 
-/** One replica of a model on a slice, as it was measured. */
+/** A measured replica of a model on a slice. */
 export interface Segment {
   readonly gpu: string
   /** A MIG profile, a share under MPS, or `whole`. */
@@ -39,9 +31,9 @@ export interface Segment {
   readonly label: string
   /** Share of the GPU's threads under MPS, 0-1. Absent: a whole GPU, or a slice of MIG. */
   readonly share?: number
-  /** Under MPS: what it carries without neighbours. */
+  /** Under MPS: its rate without neighbours. */
   readonly unsharedRps?: number
-  /** Under MPS: what its batches take, and may take. */
+  /** Under MPS: latency of its batches, and their limit. */
   readonly latencyMs?: number
   readonly limitMs?: number
   /** Under MPS: GPU memory that its processes hold. */
@@ -57,7 +49,7 @@ export interface FleetModel {
   readonly segments: readonly Segment[]
 }
 
-/** A replica on several GPUs stands on each of them. Absent segment: the slice is free. */
+/** A replica on several GPUs has a slot on each. Absent segment: the slice is free. */
 export interface Slot {
   readonly slice: string
   readonly model?: string

@@ -20,7 +20,7 @@ const ignoredColumn = 'priceperhour'
 const hint =
   'a CSV with columns gpu, slice (1g.10gb, a number of compute slices, or whole), throughputRps, latencyMs; other columns are shown with the row'
 const sharedHint =
-  'beside others a batch is slower, and the memory of all processes must fit together'
+  'neighbours slow a batch down, and the memory of all processes must fit on the GPU'
 
 /**
  * @param shown name of the table in messages

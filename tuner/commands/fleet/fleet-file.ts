@@ -39,7 +39,7 @@ const demand = z.union([
   ),
 ])
 
-/** It is copied into manifests. */
+/** Manifests repeat it. */
 const withoutSecret = z
   .string()
   .min(1)
@@ -89,7 +89,7 @@ const model = z
     ({ experiment, table }) => (experiment === undefined) !== (table === undefined),
     'needs its measurements: experiment: ID or table: FILE.csv (one of them)',
   )
-/** Names stand in comments of manifests, and in tables. */
+/** Comments of manifests and tables repeat names. */
 const isLine = (name: string): boolean => name.trim() !== '' && !/\p{Cc}/u.test(name)
 
 const fleet = z
@@ -119,7 +119,7 @@ const fleet = z
 
 export interface FleetModelEntry {
   readonly name: string
-  /** Of the store. */
+  /** In the store. */
   readonly experiment?: string
   /** Path of a table. */
   readonly table?: string
@@ -127,7 +127,7 @@ export interface FleetModelEntry {
   readonly gpu?: string
   readonly sloMs?: number
   readonly demand: Demand
-  /** How it is deployed where its experiment does not say. */
+  /** The deployment of a table, or what an experiment did not record. */
   readonly image?: string
   readonly port?: number
   readonly health?: string
@@ -146,20 +146,18 @@ export interface FleetFile {
 
 /** @throws UserError, and YamlFileError with every problem */
 export function readFleetFile(path: string, book: PriceBook): FleetFile {
-  const given = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
-  const kinds = Object.entries(given.gpus).map(([name, entry]) =>
-    toGpuKind(name, entry, path, book),
-  )
+  const file = parseYaml(givenText(path, 'the fleet', '--file', 'document'), path, fleet)
+  const kinds = Object.entries(file.gpus).map(([name, entry]) => toGpuKind(name, entry, path, book))
   const twice = kinds.findIndex(({ name }, i) => kinds.findIndex((kind) => kind.name === name) < i)
   if (twice >= 0)
     throw new UserError(
-      `${path}: gpus: ${Object.keys(given.gpus)[twice]} is ${kinds[twice]!.name}, which is there already`,
+      `${path}: gpus: ${Object.keys(file.gpus)[twice]} is ${kinds[twice]!.name}, which is there already`,
       'name each kind once, with the count of all of it',
       exitCodes.usage,
     )
-  const inFolder = (file: string) => resolve(dirname(path), file)
-  const models = Object.entries(given.models).map(
-    ([name, { slo, gpu: on, table, demand: asked, ...rest }]): FleetModelEntry => {
+  const inFolder = (name: string) => resolve(dirname(path), name)
+  const models = Object.entries(file.models).map(
+    ([name, { slo, gpu: on, table, demand: given, ...rest }]): FleetModelEntry => {
       const measuredOn = on?.name ?? (kinds.length === 1 ? kinds[0]!.name : undefined)
       return {
         name,
@@ -167,7 +165,7 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
         ...(table !== undefined && { table: inFolder(table) }),
         ...(measuredOn !== undefined && { gpu: measuredOn }),
         ...(slo !== undefined && { sloMs: slo }),
-        demand: 'trace' in asked ? readTrace(inFolder(asked.trace), name) : asked,
+        demand: 'trace' in given ? readTrace(inFolder(given.trace), name) : given,
       }
     },
   )
@@ -177,12 +175,12 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
       'gpus: {A100-80GB: {}} and models: {bert: {table: bert.csv, slo: 50ms, demand: 800}}',
       exitCodes.usage,
     )
-  const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(given.gpus)[i]!.perNode]))
+  const sizes = new Map(kinds.map(({ name }, i) => [name, Object.values(file.gpus)[i]!.perNode]))
   return {
     kinds,
     models,
-    headroom: given.headroom,
-    timezone: given.timezone,
+    headroom: file.headroom,
+    timezone: file.timezone,
     perNode: (kind) => sizes.get(kind) ?? 1,
   }
 }

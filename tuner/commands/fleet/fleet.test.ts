@@ -49,7 +49,7 @@ test('GPUs with their prices and ways to cut them, models with their demand', ()
   expect(models[1]!.demand.spans.map(({ rps }) => rps)).toEqual([5, 9, 9])
 })
 
-test('all that is wrong is told at once, with its line', () => {
+test('all problems are reported at once, with their lines', () => {
   const wrong = () =>
     fileOf(
       'gpus: {A100-80GB: {count: -1}}\nmodels:\n  a: {demand: 5}\n  b: {table: b.csv, demand: 0-8:5}\n  c: {table: c.csv, demand: 5, oops: 1}\n',
@@ -76,7 +76,7 @@ test('all that is wrong is told at once, with its line', () => {
   expect(() => fileOf('gpus: {T4: {}}\nmodels: {}\n')).toThrow('has no models')
 })
 
-test('what would leave nothing to weigh or to serve with is refused, and names that are no line', () => {
+test('no capacity left, a price of nothing and names of several lines are refused', () => {
   const file =
     (more: string, gpu = 'T4: ', name = 'a') =>
     () =>
@@ -89,7 +89,7 @@ test('what would leave nothing to weigh or to serve with is refused, and names t
     expect(file('', 'T4: ', name), name).toThrow(/the name of a model is one line of text/)
 })
 
-test('a kind of GPU by two of its names is one kind too many', () => {
+test('a kind of GPU by two of its names is refused', () => {
   expect(() =>
     fileOf(
       'gpus: {A100-80GB: {count: 1}, a100 80gb: {price: 1}}\nmodels: {a: {table: a.csv, demand: 5}}\n',
@@ -131,7 +131,7 @@ test('deployments of long names that begin alike do not take each other’s file
   expect(new Set(names).size).toBe(2)
 })
 
-test('keys of deployment: GPUs of a node, the zone of the hours, and no secret that would stand in a manifest', () => {
+test('keys of deployment: GPUs of a node, time zone, and no secret that a manifest would repeat', () => {
   const { perNode, timezone, models } = fileOf(
     'gpus: {A100-80GB: {perNode: 8}, L4: }\nmodels: {a: {table: a.csv, demand: 5, image: "x:1", port: 9000, health: /h}}\ntimezone: Asia/Kolkata\n',
   )
@@ -147,7 +147,7 @@ test('keys of deployment: GPUs of a node, the zone of the hours, and no secret t
   ).toThrow(/holds a secret/)
 })
 
-test('the files that it hands over are valid; what is not written, or was there before, is named', async () => {
+test('the files of a folder are valid; what is not written, or was there before, is named', async () => {
   const box = new CliBox()
   try {
     for (const name of ['fleet.yaml', 'resnet50.csv', 'vgg19.csv'])
@@ -187,7 +187,7 @@ test('the files that it hands over are valid; what is not written, or was there 
   }
 })
 
-test('a replica that no node has GPUs for is not written, and says what would help', async () => {
+test('a replica with more GPUs than a node has is not written, with a hint', async () => {
   const file = fileOf(
     'gpus: {A100-80GB: {perNode: 2}}\nmodels: {a: {table: a.csv, demand: 5, slo: 1s, image: "x:1"}}\n',
   )

@@ -8,7 +8,7 @@ import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { readFleetFile } from './fleet-file.ts'
 import { fleetFiles } from './fleet-files.ts'
 
-test('models that share a GPU by MPS have one claim on it, and each is held to its part', async () => {
+test('models that share a GPU by MPS have one claim on it, and each has its limits', async () => {
   const models = ['a', 'b'].map(
     (name) => `${name}: {table: a.csv, demand: 20, slo: 1s, image: "x:1"}`,
   )
