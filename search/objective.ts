@@ -128,21 +128,21 @@ export interface ObjectiveWords {
   readonly choice: string
   /** Of an axis: '$ per million requests'. */
   readonly unit: string
-  /** '2.3x {better} the default'. */
-  readonly better: string
-  /** 'cheaper', alone. */
+  /** How a gain reads: '68 % {comparative}', or '2.3× the {figure}'. */
+  readonly gainAs: 'share' | 'ratio'
+  /** 'cheaper' */
   readonly comparative: string
-  /** '12 % {worse}'. */
+  /** '12 % {worse}' */
   readonly worse: string
-  /** Not better than the default. */
-  readonly noBetter: string
+  /** '3.1× the {figure}' */
+  readonly figure: string
 }
 
 const cheaper = {
-  better: 'cheaper than',
+  gainAs: 'share',
   comparative: 'cheaper',
-  worse: 'dearer',
-  noBetter: 'no better than the default',
+  worse: 'more expensive',
+  figure: 'cost',
 } as const
 
 const entry = <A extends Asks>(asks: A, rest: Omit<Entry<A>, 'asks'>): Entry<A> => ({
@@ -152,9 +152,9 @@ const entry = <A extends Asks>(asks: A, rest: Omit<Entry<A>, 'asks'>): Entry<A> 
 
 const metricWords = {
   unit: 'the metric',
-  better: 'as good by the metric as',
-  comparative: 'as good',
-  noBetter: 'no better than the default',
+  gainAs: 'ratio',
+  comparative: 'better',
+  figure: 'metric',
 } as const
 
 /** Of what serves nothing a metric says nothing. */
@@ -202,10 +202,10 @@ const objectives = {
     words: {
       choice: 'most throughput within a price',
       unit: 'requests per second',
-      better: 'the rate of',
-      comparative: 'the rate',
-      worse: 'less rate',
-      noBetter: 'the rate of the default',
+      gainAs: 'ratio',
+      comparative: 'more throughput',
+      worse: 'less throughput',
+      figure: 'throughput',
     },
     costText: (_, { capacityRps }, { rate }) => rate(capacityRps),
     verdictText: (_, { pricePerHour }, { money }) => `${money(pricePerHour)} per hour`,
@@ -215,15 +215,15 @@ const objectives = {
     figure: (_, __, ms) => ms,
     words: {
       choice: 'least latency within a price',
-      unit: 'ms when idle',
-      better: 'faster than',
+      unit: 'ms of unloaded latency',
+      gainAs: 'share',
       comparative: 'faster',
       worse: 'slower',
-      noBetter: 'no better than the default',
+      figure: 'latency',
     },
-    costText: (_, { cost }, { latency }) => `${latency(cost)} when idle`,
+    costText: (_, { cost }, { latency }) => `${latency(cost)} unloaded`,
     verdictText: (_, { cost, pricePerHour }, { latency, money }) =>
-      `${latency(cost)} when idle, ${money(pricePerHour)} per hour`,
+      `${latency(cost)} unloaded, ${money(pricePerHour)} per hour`,
   }),
   'min-energy': entry('nothing', {
     learns: 'rate',
@@ -234,10 +234,10 @@ const objectives = {
     words: {
       choice: 'least energy per request',
       unit: 'J per request',
-      better: 'the energy efficiency of',
-      comparative: 'the energy efficiency',
+      gainAs: 'share',
+      comparative: 'less energy',
       worse: 'more energy',
-      noBetter: 'no better than the default',
+      figure: 'energy',
     },
     costText: (_, { cost }, { energy }) => `${energy(cost)} per request`,
     verdictText: (_, { cost, pricePerHour }, { energy, money }) =>

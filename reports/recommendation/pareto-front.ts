@@ -55,7 +55,9 @@ function winnersOf(
     const ask = (n: number) => {
       const { candidate, curve } = served[n]!
       const atSlo = i === limits.length - 1
-      const rps = atSlo ? candidate.capacityRps : rateWithin(curve ?? [], limits[i]!)
+      const rps = atSlo
+        ? candidate.capacityRps
+        : discountOf(candidate) * rateWithin(curve ?? [], limits[i]!)
       // A capacity comes from more than the curve: it bounds nothing.
       if (!atSlo) bounds[n] = rps / candidate.pricePerHour
       return rps / candidate.pricePerHour
@@ -75,10 +77,14 @@ function winnersOf(
 
 function pointUnder(judged: Judged, view: View): Candidate {
   const { measurement, curve, candidate } = judged
-  return measurement
-    ? operatingPoint(judged, capacityUnder(measurement, view.slo, curve), view)
-    : candidate
+  if (!measurement) return candidate
+  const capacity = capacityUnder(measurement, view.slo, curve)
+  return operatingPoint(judged, capacity, discountOf(candidate) * capacity.capacityRps, view)
 }
+
+/** Part of what a load curve shows that is relied on: the same as at the SLO. */
+const discountOf = ({ capacityRps, estimateRps = capacityRps }: Candidate): number =>
+  estimateRps > 0 ? capacityRps / estimateRps : 1
 
 /**
  * The front with the quality of model variants as a third axis: for each quality, best first, the

@@ -93,8 +93,9 @@ export interface Known extends CapacityUnder {
 }
 
 /**
- * A confirmed figure gives way to an estimate that is better by more than this: winners are winners
- * partly by luck, and a window at the true capacity passes half the time.
+ * A confirmed configuration gives way to one measured once that is cheaper by more than this. The
+ * lowest of several noisy costs is too low on average, and a window at the true capacity passes
+ * half the time.
  */
 export const confirmationMargin = 0.1
 

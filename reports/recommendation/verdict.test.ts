@@ -316,18 +316,10 @@ describe('how sure the search is', () => {
       0.49,
       "The search stopped before it could be sure: with 51 % probability, something untried is more than 5 % better (by the search's own model).",
     ],
-    [
-      0,
-      1,
-      "With 100 % probability, nothing untried in the search space is more than 5 % better (by the search's own model).",
-    ],
-    [
-      1,
-      undefined,
-      'Whether something untried is better is not known: there are too few trials to tell.',
-    ],
+    [0, 1, '100 % likely that no untried configuration is over 5 % cheaper (model estimate)'],
+    [1, undefined, 'not known: too few trials to tell'],
   ])('believing %d of something better', (probabilityBetterExists, probability, statement) => {
-    const confidence = confidenceOf({ probabilityBetterExists, tolerance: 0.05 })
+    const confidence = confidenceOf(plain, { probabilityBetterExists, tolerance: 0.05 })
     expect(confidence).toMatchObject({ tolerance: 0.05, statement })
     if (probability === undefined)
       expect(confidence).not.toHaveProperty('probabilityWithinTolerance')
@@ -335,21 +327,25 @@ describe('how sure the search is', () => {
   })
 
   test('rounded down, and not by what a computer makes of a decimal', () => {
-    expect(confidenceOf({ probabilityBetterExists: 0.0461, tolerance: 0.1 }).statement).toContain(
-      'With 95 % probability, nothing untried in the search space is more than 10 % better',
-    )
+    expect(
+      confidenceOf(plain, { probabilityBetterExists: 0.0461, tolerance: 0.1 }).statement,
+    ).toContain('95 % likely that no untried configuration is over 10 % cheaper')
     // 1 - 0.42 is 0.5800000000000001, 1 - 0.43 is 0.57, times 100 56.99999999999999.
-    expect(confidenceOf({ probabilityBetterExists: 0.43 }).statement).toContain('With 57 %')
+    expect(confidenceOf(plain, { probabilityBetterExists: 0.43 }).statement).toContain(
+      '57 % likely',
+    )
   })
 
   test('within 5 %, where no tolerance is said', () => {
-    expect(confidenceOf({ probabilityBetterExists: 0.04 })).toMatchObject({ tolerance: 0.05 })
+    expect(confidenceOf(plain, { probabilityBetterExists: 0.04 })).toMatchObject({
+      tolerance: 0.05,
+    })
   })
 
   test('not assessed', () => {
-    expect(confidenceOf()).toEqual({
+    expect(confidenceOf(plain)).toEqual({
       tolerance: 0.05,
-      statement: 'How sure the search is was not assessed.',
+      statement: 'not assessed',
     })
   })
 })

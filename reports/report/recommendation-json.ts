@@ -129,24 +129,29 @@ const candidate = z.object({
       .map(([name, what]) => `${name}: ${what}`)
       .join('; '),
   }),
-  capacityRps: z
-    .number()
-    .min(0)
-    .meta({ description: 'highest rate that keeps the SLO, requests per second' }),
-  capacityCi90Rps: z.tuple([figure, figure]).meta({ description: '90 % interval' }),
+  capacityRps: z.number().min(0).meta({
+    description:
+      'safe capacity, requests per second: the confirmed rate, or an estimate discounted as a confirmation would; costs, replicas and ranks are of this rate',
+  }),
+  estimateRps: z.number().optional().meta({
+    description: 'estimate of one measurement before its discount; absent where there is none',
+  }),
+  capacityCi90Rps: z
+    .tuple([figure, figure])
+    .meta({ description: '90 % interval of the true capacity' }),
   heldRps: figure.optional().meta({
     description:
       'highest rate at which a window proved the SLO by itself, below all that missed it',
   }),
-  foretoldRps: z.tuple([figure, figure]).optional().meta({
-    description: 'what the search expected of the capacity before it was measured, 90 % interval',
+  predictedRps: z.tuple([figure, figure]).optional().meta({
+    description: 'what the search predicted of the capacity before it was measured, 90 % interval',
   }),
   sloMsAtCapacity: figure.meta({
-    description: 'latency of the SLO percentile at the capacity, ms',
+    description: 'latency of the SLO percentile at the safe capacity, ms',
   }),
   sloMsFrom: z.enum(['measured', 'model', 'idle']).meta({
     description:
-      'whether that was measured in a window at that rate, is where the model of the server reaches the SLO, or is that of one request at a time',
+      'whether that was measured in a window at that rate, was read off the load curve, or is that of one request at a time',
   }),
   idleMs: figure.optional().meta({ description: 'SLO percentile of one request at a time, ms' }),
   derived: z
@@ -184,7 +189,7 @@ const candidate = z.object({
     .meta({
       description: 'whole instances that replicas are sold in, $ per hour; absent: each by itself',
     }),
-  pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
+  pricePerMillionRequests: figure.meta({ description: 'at the safe capacity, $' }),
   tokens: tokens.optional().meta({ description: 'of streamed answers' }),
   replicas: figure.optional(),
   totalPricePerHour: figure.optional(),

@@ -278,7 +278,7 @@ function frontSeries(
   }
 }
 
-/** 90 % intervals of the capacity, upright. */
+/** From the safe capacity, or the lower end of the 90 % interval, to its upper end; upright. */
 function intervalSeries(served: readonly Candidate[], x: Across, y: Height, theme: Theme): object {
   return {
     type: 'custom',
@@ -286,7 +286,10 @@ function intervalSeries(served: readonly Candidate[], x: Across, y: Height, them
     silent: true,
     data: served
       .filter((c) => Number.isFinite(c.capacityCi90Rps[1]))
-      .map((c) => [x(c), y(c.capacityCi90Rps[0], c), y(c.capacityCi90Rps[1], c)]),
+      .map((c) => {
+        const [low, high] = c.capacityCi90Rps
+        return [x(c), y(Math.min(low, c.capacityRps), c), y(high, c)]
+      }),
     renderItem: (_: unknown, api: { value(i: number): number; coord(at: number[]): number[] }) => {
       const [x, low] = api.coord([api.value(0), api.value(1)]) as [number, number]
       const [, high] = api.coord([api.value(0), api.value(2)]) as [number, number]

@@ -1,5 +1,5 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
-import { costText, wordsOf } from '../../../../search/objective.ts'
+import { costText } from '../../../../search/objective.ts'
 import {
   certaintyPercent,
   money,
@@ -17,7 +17,14 @@ import { statuses } from '../../../recommendation/status.ts'
 import { latencyRows, rateRows, windowText } from '../../../recommendation/token-figures.ts'
 import { bindings, conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { openRivalsOf } from '../../../recommendation/unsettled.ts'
-import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
+import { gainText } from '../../../recommendation/verdict.ts'
+import { verdictLines } from '../../../recommendation/verdict-lines.ts'
+import {
+  atCapacityValue,
+  capacityText,
+  estimateText,
+  intervalName,
+} from '../../../recommendation/words.ts'
 import { fill, h, setAttributes, table } from '../dom.ts'
 import type { Section, Shown } from '../section.ts'
 
@@ -81,7 +88,7 @@ export function verdictSection(): Section {
           ),
       )
       fill(three, ...figureElements(threeFacts(shown)))
-      const notes = [...r.caveats, r.confidence.statement]
+      const notes = r.caveats
       fill(
         all,
         `All figures, ${notes.length} note${notes.length === 1 ? '' : 's'} and the runners-up`,
@@ -101,7 +108,7 @@ const figureElements = (figures: readonly Figure[]): HTMLElement[] =>
     h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note))),
   )
 
-/** What a decision hangs on: how sure the figure is, what was gained, what is still open. */
+/** What a decision depends on: whether the SLO is met, what is gained, whether it is the cheapest. */
 function threeFacts({ recommendation: r }: Shown): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
@@ -109,39 +116,32 @@ function threeFacts({ recommendation: r }: Shown): Figure[] {
   const gain: Figure =
     r.gainOverDefault !== undefined && start
       ? [
-          'gained over the default',
-          `${times(r.gainOverDefault)} ${wordsOf(r.objective.kind).comparative}`,
-          `${costText(r.objective, c, writing)} in place of ${costText(r.objective, start, writing)} with ${start.label}`,
+          'gain',
+          gainText(r.objective, r.gainOverDefault),
+          `${costText(r.objective, c, writing)} instead of ${costText(r.objective, start, writing)} with ${start.label}`,
         ]
-      : ['what limits it', bindings[r.binding.what], r.binding.evidence]
-  const sure =
-    c.capacityRps > 0
-      ? `${statuses[c.status]}; ${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)} req/s`
-      : statuses[c.status]
-  return [['how sure', c.status, sure], gain, ['not settled', ...openFact(r)]]
-}
-
-function openFact(r: Recommendation): [string, string] {
-  const { better, close } = openRivalsOf(r)
-  if (!r.best) return [certainty(r), r.confidence.statement]
-  const [first] = better.length > 0 ? better : close
-  if (!first) return ['no measured rival', r.confidence.statement]
-  const count = better.length + close.length
+      : ['bottleneck', bindings[r.binding.what], r.binding.evidence]
+  const { slo, cheapest } = verdictLines(r)
   return [
-    `${count} rival${count === 1 ? '' : 's'} ${better.length > 0 ? 'may be better' : 'within the uncertainty'}`,
-    `trial ${first.trial}, ${first.label}${count > 1 ? ', first of them' : ''}. ${r.confidence.statement}`,
+    ['SLO', c.status, slo ?? statuses[c.status]],
+    gain,
+    ['cheapest', certainty(r), cheapest ?? r.confidence.statement],
   ]
 }
 
 function figures(r: Recommendation): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
-  const interval =
-    c.capacityRps > 0 ? `${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)}` : undefined
+  const estimate =
+    c.estimateRps === undefined
+      ? c.capacityRps > 0
+        ? `${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)}`
+        : undefined
+      : `estimate ${estimateText(c)}`
   const gain = r.gainOverDefault
   return [
     ['status', c.status, statuses[c.status]],
-    ['capacity of one replica', capacityText(c), interval],
+    ['safe capacity of one replica', capacityText(c), estimate],
     [`${sloName(r.slo)} there`, atCapacityValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
     [
       'one replica',
@@ -175,9 +175,7 @@ function figures(r: Recommendation): Figure[] {
           ] as const,
         ]
       : []),
-    ...(gain === undefined
-      ? []
-      : [['against the default', times(gain), wordsOf(r.objective.kind).comparative] as const]),
+    ...(gain === undefined ? [] : [['against the baseline', gainText(r.objective, gain)] as const]),
     ...(c.quality === undefined
       ? []
       : [
@@ -194,9 +192,9 @@ function figures(r: Recommendation): Figure[] {
         `of the server's own, at ${rate(c.capacityRps)}`,
       ],
     ),
-    ['what limits it', bindings[r.binding.what], r.binding.evidence],
+    ['bottleneck', bindings[r.binding.what], r.binding.evidence],
     [
-      'nothing better left',
+      'cheapest',
       certainty(r),
       `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`,
     ],
