@@ -28,7 +28,7 @@ import { type Ending, spaceExhausted, wasDisturbed, whyStop, withUnplaced } from
 /** Tries of one configuration before it is given up. */
 const maxAttempts = 3
 /** Ends after which nothing is left to spend on a yardstick. */
-const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget']
+const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget', 'slo-unattainable']
 
 /** Ends that rest on what was believed: a confirmation that missed may undo them. */
 const reconsidered: readonly StopReason[] = ['certain', 'not-worthwhile']

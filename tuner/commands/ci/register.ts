@@ -7,7 +7,7 @@ export function registerCi(program: Command): void {
   program
     .command('ci')
     .description(
-      'compare an experiment with a baseline and fail the build where serving became dearer',
+      'compare an experiment with a baseline and fail the build if serving became more expensive',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option(

@@ -7,7 +7,7 @@ export function registerDashboard(program: Command): void {
   program
     .command('dashboard')
     .description(
-      'experiments in the browser: verdict, Pareto front with a draggable SLO, capacity, trials; live while one runs',
+      'open experiments in the browser: verdict, Pareto front with a draggable SLO, trials; live during a run',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(
