@@ -75,10 +75,10 @@ test('a step under several limits says each of them, and the tokens of its strea
 })
 
 test.each([
-  [{ achievedRps: 4 }, /^idle: 2 at a time, 4 req\/s: /],
+  [{ achievedRps: 4 }, /^measuring unloaded latency: 2 at a time, 4 req\/s: /],
   // Every answer ended behind the loop: none a second is no rate of the server's.
-  [{ achievedRps: 0 }, /^idle: 2 at a time: /],
-  [{ achievedRps: 0, errors: 3 }, /^idle: 2 at a time, 0 req\/s: /],
+  [{ achievedRps: 0 }, /^measuring unloaded latency: 2 at a time: /],
+  [{ achievedRps: 0, errors: 3 }, /^measuring unloaded latency: 2 at a time, 0 req\/s: /],
 ])('a loop with %j', (of, words) => {
   const point = {
     load: { kind: 'closed', connections: 2, durationS: 1 },

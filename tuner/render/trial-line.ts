@@ -120,7 +120,17 @@ function secondLine(trial: Complete, head: string, style: Style): Line {
       }
 }
 
-/** '120 req/s: p99 43 ms of 50 ms'. */
+/** What a phase of a measurement does. */
+const phaseNames: Readonly<Record<Phase, string>> = {
+  'warm-up': 'warming up',
+  idle: 'measuring unloaded latency',
+  saturation: 'finding saturation',
+  search: 'searching capacity',
+  curve: 'measuring the load curve',
+  confirm: 'confirming',
+}
+
+/** 'searching capacity: 120 req/s: p99 43 ms of 50 ms'. */
 export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): string {
   const name = slo ? sloName(slo) : 'p99'
   const limit = slo && !slo.limits ? ` of ${latency(slo.limitMs)}` : ''
@@ -128,7 +138,7 @@ export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): 
   const good = point.joint ? ` (${percent(point.joint.good)} good)` : ''
   const load =
     point.load.kind === 'closed' ? loopWords(point.load.connections, point) : rate(point.offeredRps)
-  return `${phase}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${streamWords(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
+  return `${phaseNames[phase]}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${streamWords(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
 }
 
 /** '2 at a time, 120 req/s'; without a rate where every answer took longer than the loop. */
