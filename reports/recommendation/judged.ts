@@ -125,6 +125,7 @@ function candidateOf(
     status: servesNothing(known) ? 'infeasible' : status,
     sloMsAtCapacity: safe.sloMs,
     sloMsFrom: safe.sloMsFrom,
+    ...(safe.sloMsFrom === 'measured' && intervalAt(safeRps, windows)),
     ...(second && status === 'refuted' ? { missed: missedAt(second, trials) } : {}),
     ...(reason === undefined
       ? { cost: costs, feasible: true }
@@ -149,6 +150,13 @@ function at(
     : { sloMs: Math.min(latencyAt(curve, rateRps), slo.limitMs), sloMsFrom: 'model' }
 }
 
+const intervalAt = (rateRps: number, windows: readonly Window[]): Pick<Candidate, 'sloCi95Ms'> => {
+  const there = windows.find(
+    (w) => w.kept === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate,
+  )
+  return there ? { sloCi95Ms: there.sloCi95Ms } : {}
+}
+
 function missedAt(
   { rateRps, sloMs }: SecondLook,
   trials: readonly FinishedTrial[],
@@ -161,14 +169,10 @@ function missedAt(
 const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
   (!(capacityRps > 0) && status === 'measured') || answersNothing({ ...measurement, capacityRps })
 
-/**
- * What a configuration serves under a tighter limit, read off its load curve.
- * @param safeRps the capacity there, discounted as the candidate's own is
- */
+/** What a configuration serves under a tighter limit, read off its load curve. */
 export function operatingPoint(
   { trial, second, measurement, candidate }: Judged,
   capacity: CapacityUnder,
-  safeRps: number,
   view: View,
 ): Candidate {
   if (!measurement) return candidate
@@ -176,7 +180,7 @@ export function operatingPoint(
     [trial, ...(second ? [second.trial] : [])],
     measurement,
     capacity,
-    safeRps,
+    capacity.capacityRps,
     view,
   )
   const costs = cost(view.objective, figures)

@@ -9,7 +9,7 @@ const steps = 24
 /**
  * Operating points by rising latency: under each of a grid of limits (evenly apart in ln) up to the
  * SLO, the configuration with most throughput per dollar, if that is more than under any tighter
- * limit. The last one stands at the SLO itself.
+ * limit. No point is beyond the safe capacity of its configuration.
  */
 export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
   // What was cut short is known to be worse at the SLO, and not known at all below it.
@@ -57,7 +57,7 @@ function winnersOf(
       const atSlo = i === limits.length - 1
       const rps = atSlo
         ? candidate.capacityRps
-        : discountOf(candidate) * rateWithin(curve ?? [], limits[i]!)
+        : Math.min(candidate.capacityRps, rateWithin(curve ?? [], limits[i]!))
       // A capacity comes from more than the curve: it bounds nothing.
       if (!atSlo) bounds[n] = rps / candidate.pricePerHour
       return rps / candidate.pricePerHour
@@ -75,16 +75,15 @@ function winnersOf(
   return winners
 }
 
+/** What a configuration serves under a limit, by its load curve; no more than its safe capacity. */
 function pointUnder(judged: Judged, view: View): Candidate {
   const { measurement, curve, candidate } = judged
   if (!measurement) return candidate
   const capacity = capacityUnder(measurement, view.slo, curve)
-  return operatingPoint(judged, capacity, discountOf(candidate) * capacity.capacityRps, view)
+  return capacity.capacityRps < candidate.capacityRps
+    ? operatingPoint(judged, capacity, view)
+    : candidate
 }
-
-/** Part of what a load curve shows that is relied on: the same as at the SLO. */
-const discountOf = ({ capacityRps, estimateRps = capacityRps }: Candidate): number =>
-  estimateRps > 0 ? capacityRps / estimateRps : 1
 
 /**
  * The front with the quality of model variants as a third axis: for each quality, best first, the

@@ -47,6 +47,8 @@ export interface Candidate {
    * load. Absent when never measured.
    */
   readonly idleMs?: number
+  /** 95 % interval of that latency, where it was measured at that rate, ms. */
+  readonly sloCi95Ms?: readonly [number, number]
   /** The figures were read off the load curve for an SLO other than the measured one. */
   readonly derived?: boolean
   /** The true capacity is at least the estimate ('lower'), or at most the stated one ('upper'). */

@@ -39,7 +39,7 @@ export function sideBySide(sides: readonly Side[]): HTMLElement[] {
           best((c) => c.status),
         ),
         row(
-          'capacity',
+          'safe capacity',
           best((c) => `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`),
         ),
         row(

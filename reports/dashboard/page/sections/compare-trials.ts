@@ -85,7 +85,7 @@ function tableOf(
   const figures: Row[] = [
     figure('status', ({ candidate }) => candidate.reason ?? candidate.status),
     figure(
-      'capacity',
+      'safe capacity',
       served(({ candidate }) => capacityText(candidate)),
     ),
     figure(

@@ -168,7 +168,7 @@ function describe(
         ? ([
             ['status', candidate.status],
             [
-              'capacity',
+              'safe capacity',
               `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`,
             ],
             [`interval (${intervalName(candidate)})`, rateInterval(candidate.capacityCi90Rps)],

@@ -13,6 +13,7 @@ import {
 } from '../../../format.ts'
 import type { Status } from '../../../recommendation/status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
+import { estimateText } from '../../../recommendation/words.ts'
 import type { Shown } from '../section.ts'
 
 export interface TrialRow {
@@ -37,7 +38,7 @@ export const kinds: Readonly<Record<Kind, string>> = {
   disturbed: '~ disturbed',
   infeasible: '⊘ infeasible',
   failed: '! failed',
-  again: '↻ second measurement',
+  again: '↻ second load test',
   later: '· measured again later',
 }
 
@@ -84,9 +85,9 @@ export const columnsFor = (
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
   { name: 'configuration', key: (r) => r.label, cell: (r) => r.label },
   { name: 'status', key: (r) => r.kind, cell: (r) => kinds[r.kind] },
-  number('capacity', (c) => (c.capacityRps > 0 ? c.capacityRps : undefined), significant),
+  number('safe capacity', (c) => (c.capacityRps > 0 ? c.capacityRps : undefined), significant),
   {
-    name: '90 % interval',
+    name: 'estimate [90 %]',
     numeric: true,
     key: (r) => (r.candidate?.capacityRps ? r.candidate.capacityCi90Rps[0] : absent),
     cell: intervalOf,
@@ -98,10 +99,10 @@ export const columnsFor = (
     key: ({ candidate }) => candidate?.sloMsAtCapacity ?? absent,
     cell: ({ candidate: c }) =>
       c && Number.isFinite(c.sloMsAtCapacity)
-        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (model)', idle: ' (idle)' }[c.sloMsFrom]}`
+        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (est.)', idle: ' (unloaded)' }[c.sloMsFrom]}`
         : '',
   },
-  number('idle', (c) => c.idleMs, partOrLatency(slo)),
+  number('unloaded', (c) => c.idleMs, partOrLatency(slo)),
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
   ...(tokens ? tokenColumns : []),
@@ -132,7 +133,7 @@ const tokenColumns: readonly TrialColumn[] = [
 
 function intervalOf({ candidate: c }: TrialRow): string {
   if (!c || c.capacityRps <= 0) return ''
-  return rateInterval(c.capacityCi90Rps)
+  return c.estimateRps === undefined ? rateInterval(c.capacityCi90Rps) : estimateText(c)
 }
 
 export function rowsOf({
@@ -173,7 +174,7 @@ const kindOf = (trial: FinishedTrial, candidate: Candidate | undefined): Kind =>
 
 const notCounted = (trial: FinishedTrial): string =>
   trial.purpose === 'confirmation'
-    ? 'second measurement of the winner'
+    ? 'second load test of the winner'
     : trial.state === 'failed'
       ? trial.error
       : trial.state === 'infeasible'

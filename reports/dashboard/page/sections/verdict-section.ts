@@ -10,13 +10,11 @@ import {
   sloFigure,
   sloLimit,
   sloName,
-  times,
   writing,
 } from '../../../format.ts'
 import { statuses } from '../../../recommendation/status.ts'
 import { latencyRows, rateRows, windowText } from '../../../recommendation/token-figures.ts'
 import { bindings, conclusions, type Recommendation } from '../../../recommendation/types.ts'
-import { openRivalsOf } from '../../../recommendation/unsettled.ts'
 import { gainText } from '../../../recommendation/verdict.ts'
 import { verdictLines } from '../../../recommendation/verdict-lines.ts'
 import {
