@@ -147,7 +147,7 @@ function reasons(r: Recommendation): string[] {
       : []),
     ...(subject?.metrics
       ? [
-          `The server's own metrics at ${rate(subject.capacityRps)}: ${metricsText(subject.metrics)}.`,
+          `Metrics of the server at ${rate(subject.estimateRps ?? subject.capacityRps)}: ${metricsText(subject.metrics)}.`,
         ]
       : []),
     ...default_,

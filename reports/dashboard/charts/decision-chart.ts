@@ -455,10 +455,10 @@ export function decisionWords(r: Recommendation, bill: Bill): string {
   const dollarsOf = billOf(bill, r)
   const served = candidatesOf(r).filter((c) => c.capacityRps > 0)
   if (!r.best)
-    return `Money against capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
+    return `Cost and capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
   const one = (c: Candidate) =>
     `${c.label}, ${c.status}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
-  return `Money against capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Default: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
+  return `Cost and capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Baseline: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
     served,
     dollarsOf,
   )

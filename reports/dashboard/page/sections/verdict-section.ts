@@ -187,7 +187,7 @@ function figures(r: Recommendation): Figure[] {
       ([name, value]): Figure => [
         name,
         significant(value),
-        `of the server's own, at ${rate(c.capacityRps)}`,
+        `metric of the server, read at ${rate(c.estimateRps ?? c.capacityRps)}`,
       ],
     ),
     ['bottleneck', bindings[r.binding.what], r.binding.evidence],
