@@ -37,7 +37,7 @@ import { programVersion } from './program-version.ts'
 import { cut, reportError } from './report-error.ts'
 
 export const exitStatus =
-  '0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 5 no longer holds (tune watch --once); 6 dearer than allowed (tune ci); 130 interrupted.'
+  '0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 5 no longer holds (tune watch --once); 6 more expensive than allowed (tune ci); 130 interrupted.'
 
 /** Not yet parsed. What is wrong with what is parsed is a CommanderError. */
 export function commandLine(): Command {

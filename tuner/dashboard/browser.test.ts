@@ -6,10 +6,12 @@ import { expect, test } from 'vitest'
 import { sloName } from '../../profiler/slo.ts'
 import type { Slo } from '../../profiler/types.ts'
 import { args, executablePath } from '../../reports/chromium.contract.ts'
-import { money, significant, times } from '../../reports/format.ts'
+import { money, significant } from '../../reports/format.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
+import { gainText } from '../../reports/recommendation/verdict.ts'
 import { atCapacityValue, capacityText } from '../../reports/recommendation/words.ts'
 import { recommendationDocument } from '../../reports/report/recommendation-json.ts'
+import type { Objective } from '../../search/types.ts'
 import { describeInChromium } from './in-chromium.contract.ts'
 import { late } from './samples.contract.ts'
 
@@ -49,16 +51,20 @@ describeInChromium('the dashboard in Chromium', (its) => {
     expect(await verdict.locator('.caveats').isVisible(), 'notes are one click away').toBe(false)
     await verdict.locator('summary').first().click()
     expect(await verdict.locator('.caveats').isVisible()).toBe(true)
-    expect(await verdict.locator('.three').textContent()).toContain(times(r.gainOverDefault!))
+    expect(await verdict.locator('.three').textContent()).toContain(
+      gainText(r.objective as Objective, r.gainOverDefault!),
+    )
     expect(shown.sentence).toBe(r.verdict)
     expect(shown.conclusion).toBe(r.conclusion)
     expect(shown.tiles.status).toContain(best.status)
-    expect(shown.tiles['capacity of one replica']).toContain(capacityText(best))
+    expect(shown.tiles['safe capacity of one replica']).toContain(capacityText(best))
     expect(shown.tiles[`${sloName(slo)} there`]).toContain(atCapacityValue(slo, best))
     expect(shown.tiles['one replica']).toContain(money(best.pricePerHour))
-    expect(shown.tiles['against the default']).toContain(times(r.gainOverDefault!))
-    expect(shown.tiles['what limits it']).toContain(r.binding.evidence)
-    expect(shown.caveats).toEqual([...r.caveats, r.confidence.statement])
+    expect(shown.tiles['against the baseline']).toContain(
+      gainText(r.objective as Objective, r.gainOverDefault!),
+    )
+    expect(shown.tiles.bottleneck).toContain(r.binding.evidence)
+    expect(shown.caveats).toEqual(r.caveats)
     const others = r.alternatives as unknown as (Candidate & { whyNot: string })[]
     for (const [i, text] of shown.rivals.entries())
       for (const part of [
@@ -144,10 +150,10 @@ describeInChromium('the dashboard in Chromium', (its) => {
     )
   })
 
-  test('money against capacity is told by GPU, with the default and what was gained, and per hour too', async () => {
+  test('money against capacity is told by GPU, with the baseline and what was gained, and per hour too', async () => {
     const chart = its.page.locator('#decide figure')
     const words = await chart.getAttribute('aria-label')
-    expect(words).toMatch(/Recommended: 1 core, 1\/4 L4 .*per million requests.*Default: /)
+    expect(words).toMatch(/Recommended: 1 core, 1\/4 L4 .*per million requests.*Baseline: /)
     await its.page.getByRole('radio', { name: 'per hour, one replica' }).check()
     expect(await chart.getAttribute('aria-label')).toContain('per hour, one replica')
     await its.page.locator('#demand').fill('2000')
@@ -178,15 +184,15 @@ describeInChromium('the dashboard in Chromium', (its) => {
 
   test('the table sorts, filters, and opens trials and their logs, all by keyboard', async () => {
     const first = () => its.page.locator('#trials tbody tr:not(.spacer)').first().textContent()
-    await its.page.getByRole('button', { name: /^capacity/ }).focus()
+    await its.page.getByRole('button', { name: /^safe capacity/ }).focus()
     await its.page.keyboard.press('Enter')
     expect(await its.page.locator('#trials th[aria-sort=ascending]').textContent()).toContain(
-      'capacity',
+      'safe capacity',
     )
     const least = await first()
     await its.page.keyboard.press('Enter')
     expect(await its.page.locator('#trials th[aria-sort=descending]').textContent()).toContain(
-      'capacity',
+      'safe capacity',
     )
     expect(await first()).not.toBe(least)
     await its.page.getByLabel('Filter the trials').fill('l4 batch 32')

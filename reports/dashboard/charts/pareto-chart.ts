@@ -342,7 +342,7 @@ function marks(r: Recommendation, x: Across, y: Height, theme: Theme): object[] 
     ...mark(r.best, 'recommended', 'circle', 'left'),
     ...(r.defaultCandidate?.trial === r.best?.trial
       ? []
-      : mark(r.defaultCandidate, 'default', 'rect', 'left')),
+      : mark(r.defaultCandidate, 'baseline', 'rect', 'left')),
   ]
 }
 

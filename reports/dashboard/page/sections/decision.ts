@@ -75,11 +75,11 @@ function noteOf({ recommendation: r, candidates, trials }: Shown): string {
   const { better, close } = openRivalsOf(r)
   const open = [...better, ...close].map((c) => c.trial)
   return [
-    'Lower is cheaper, to the right is more. Outlined: a second measurement held; full: measured once; hollow: not to be relied on; crossed: its second measurement missed.',
-    'Bars are 90 % intervals; the line is the cheapest of at least that capacity.',
+    'Lower is cheaper, to the right is more. Outlined: confirmed. Filled: measured once. Hollow: unreliable. Crossed: failed confirmation.',
+    'Points are at safe capacities, bars reach to the ends of the 90 % intervals; the line is the cheapest of at least that capacity.',
     ...(open.length > 0
       ? [
-          `Ringed in red, and not settled against the recommended one: trial${open.length === 1 ? '' : 's'} ${open.join(', ')}.`,
+          `Ringed in red, statistically tied with the recommended one: trial${open.length === 1 ? '' : 's'} ${open.join(', ')}.`,
         ]
       : []),
     ...(served.length < candidates.length

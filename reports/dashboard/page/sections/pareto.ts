@@ -1,7 +1,8 @@
 /** The Pareto chart, and on it the SLO as a line that can be dragged. */
 
-import { money, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
+import { money, rate, significant, sloName, sloValue } from '../../../format.ts'
 import { conclusions } from '../../../recommendation/types.ts'
+import { capacityText, estimateText } from '../../../recommendation/words.ts'
 import {
   type LatencyAxis,
   latencyAxis,
@@ -84,7 +85,7 @@ export function paretoSection(app: App): Section {
     h(
       'p',
       { class: 'note' },
-      'The bold steps are the front: what would win under each tighter or wider SLO. Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its load curve, hollow points on it are modelled, not measured.',
+      'The bold steps are the Pareto front: what wins under each tighter SLO. Each point is a configuration at its safe capacity; bars reach to the ends of the 90 % interval of the true capacity. Thin lines are load curves; hollow points on them are modelled, not measured.',
       h(
         'span',
         { class: 'screen-only' },
@@ -103,12 +104,10 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
   const c = shown.byTrial.get(trial.number)
   const lines: [string, string][] = c
     ? [
-        [
-          'capacity',
-          c.capacityRps > 0
-            ? `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`
-            : 'none',
-        ],
+        ['safe capacity', c.capacityRps > 0 ? capacityText(c) : 'none'],
+        ...(c.estimateRps === undefined
+          ? []
+          : [['estimate [90 %]', estimateText(c)] as [string, string]]),
         [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
         ...(c.quality === undefined ? [] : [['quality', String(c.quality)] as [string, string]]),
         ...(c.tokens
