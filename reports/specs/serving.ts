@@ -350,7 +350,7 @@ function sourcesOf(
     })),
     {
       value: `safe capacity ${capacityText(candidate)}`,
-      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate, `SLO ${sloLimit(slo)}`)}, ${candidate.estimateRps === undefined ? `interval (${intervalName(candidate)}) ${rateInterval(candidate.capacityCi90Rps)}` : `estimate [90 %] ${estimateText(candidate)}`}`,
+      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)}, SLO ${sloLimit(slo)}, ${candidate.estimateRps === undefined ? `interval (${intervalName(candidate)}) ${rateInterval(candidate.capacityCi90Rps)}` : `estimate [90 %] ${estimateText(candidate)}`}`,
     },
     {
       value: `replicas ${serving.replicas}`,

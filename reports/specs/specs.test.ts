@@ -237,7 +237,7 @@ describe('kubernetes', () => {
     expect(text.startsWith(`# ${recommendation.verdict}\n`)).toBe(true)
     expect(text).toContain('experiment bert-7f3a, trial 2 (measured, seed 7)')
     expect(text).toMatch(
-      /# {3}safe capacity 191 req\/s +trial 2, measured: p99 36 ms \(estimated; SLO 50 ms\), estimate \[90 %\] 212 \[206 to 218\]/,
+      /# {3}safe capacity 191 req\/s +trial 2, measured: p99 36 ms \(estimated\), SLO 50 ms, estimate \[90 %\] 212 \[206 to 218\]/,
     )
     expect(text).toMatch(
       /# {3}replicas 6 +demand 900 req\/s \/ \(safe capacity x \(1 - headroom 20 %\)\), rounded up/,
