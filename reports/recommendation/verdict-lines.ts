@@ -7,7 +7,7 @@ import { openRivalsOf } from './unsettled.ts'
 import { gainPhrase } from './verdict.ts'
 import { atCapacityText, capacityText, missedText } from './words.ts'
 
-export interface VerdictLines {
+interface VerdictLines {
   /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
   readonly heading?: string
   /** The configuration, or the sentence that says why there is none. */
@@ -96,7 +96,7 @@ function cheapestStatement(recommendation: Recommendation, best: Candidate): str
 }
 
 /** Configurations whose order behind the best is open, cheapest first. */
-export function tiedRivals(recommendation: Recommendation): readonly Candidate[] {
+function tiedRivals(recommendation: Recommendation): readonly Candidate[] {
   const { better, close } = openRivalsOf(recommendation)
   return [...better, ...close].filter(({ feasible }) => feasible).sort((a, b) => a.cost - b.cost)
 }
