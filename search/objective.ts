@@ -130,8 +130,12 @@ export interface ObjectiveWords {
   readonly unit: string
   /** How a gain reads: '68 % {comparative}', or '2.3× the {figure}'. */
   readonly gainAs: 'share' | 'ratio'
-  /** 'cheaper' */
+  /** '6 % {comparative}': 'cheaper', 'more throughput' */
   readonly comparative: string
+  /** 'no configuration is {adjective}' */
+  readonly adjective: 'cheaper' | 'better'
+  /** The label of whether nothing else is that. */
+  readonly superlative: 'Cheapest' | 'Best'
   /** '12 % {worse}' */
   readonly worse: string
   /** '3.1× the {figure}' */
@@ -141,21 +145,19 @@ export interface ObjectiveWords {
 const cheaper = {
   gainAs: 'share',
   comparative: 'cheaper',
+  adjective: 'cheaper',
+  superlative: 'Cheapest',
   worse: 'more expensive',
   figure: 'cost',
 } as const
+const better = { adjective: 'better', superlative: 'Best' } as const
 
 const entry = <A extends Asks>(asks: A, rest: Omit<Entry<A>, 'asks'>): Entry<A> => ({
   asks,
   ...rest,
 })
 
-const metricWords = {
-  unit: 'the metric',
-  gainAs: 'ratio',
-  comparative: 'better',
-  figure: 'metric',
-} as const
+const metricWords = { unit: 'the metric', figure: 'metric', ...better } as const
 
 /** Of what serves nothing a metric says nothing. */
 const ofMetric = {
@@ -204,6 +206,7 @@ const objectives = {
       unit: 'requests per second',
       gainAs: 'ratio',
       comparative: 'more throughput',
+      ...better,
       worse: 'less throughput',
       figure: 'throughput',
     },
@@ -217,8 +220,9 @@ const objectives = {
       choice: 'least latency within a price',
       unit: 'ms of unloaded latency',
       gainAs: 'share',
-      comparative: 'faster',
-      worse: 'slower',
+      comparative: 'lower latency',
+      worse: 'higher latency',
+      ...better,
       figure: 'latency',
     },
     costText: (_, { cost }, { latency }) => `${latency(cost)} unloaded`,
@@ -236,6 +240,7 @@ const objectives = {
       unit: 'J per request',
       gainAs: 'share',
       comparative: 'less energy',
+      ...better,
       worse: 'more energy',
       figure: 'energy',
     },
@@ -245,7 +250,13 @@ const objectives = {
   }),
   'min-metric': entry('metric', {
     ...ofMetric,
-    words: { ...metricWords, choice: 'least of a metric', worse: 'more of the metric' },
+    words: {
+      ...metricWords,
+      choice: 'least of a metric',
+      gainAs: 'share',
+      comparative: 'lower',
+      worse: 'higher',
+    },
     costText: ({ metric }, { cost }, { plain }) => `${metric} ${plain(cost)}`,
     verdictText: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
       `${metric} ${plain(cost)}, ${money(pricePerHour)} per hour`,
@@ -253,7 +264,13 @@ const objectives = {
   'max-metric': entry('metric', {
     ...ofMetric,
     most: true,
-    words: { ...metricWords, choice: 'most of a metric', worse: 'less of the metric' },
+    words: {
+      ...metricWords,
+      choice: 'most of a metric',
+      gainAs: 'ratio',
+      comparative: 'higher',
+      worse: 'lower',
+    },
     costText: ({ metric }, { cost }, { plain }) => `${metric} ${plain(-cost)}`,
     verdictText: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
       `${metric} ${plain(-cost)}, ${money(pricePerHour)} per hour`,

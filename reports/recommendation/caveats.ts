@@ -74,7 +74,7 @@ function ofRivals({ objective }: Told, all: readonly Judged[], best: Candidate):
     objective,
   )
   return [
-    ...naming('cheaper if confirmed', better),
+    ...naming('could beat the best if confirmed', better),
     ...naming('statistically tied with the best', close),
   ]
 }

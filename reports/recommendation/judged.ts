@@ -169,10 +169,14 @@ function missedAt(
 const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
   (!(capacityRps > 0) && status === 'measured') || answersNothing({ ...measurement, capacityRps })
 
-/** What a configuration serves under a tighter limit, read off its load curve. */
+/**
+ * What a configuration serves under a tighter limit, read off its load curve.
+ * @param safeRps the capacity there, discounted as the candidate's own is
+ */
 export function operatingPoint(
   { trial, second, measurement, candidate }: Judged,
   capacity: CapacityUnder,
+  safeRps: number,
   view: View,
 ): Candidate {
   if (!measurement) return candidate
@@ -180,7 +184,7 @@ export function operatingPoint(
     [trial, ...(second ? [second.trial] : [])],
     measurement,
     capacity,
-    capacity.capacityRps,
+    safeRps,
     view,
   )
   const costs = cost(view.objective, figures)

@@ -12,7 +12,7 @@ const confirmablePart = 0.9
 /** Part of a rate met by one short window, where the interval reaches far below it. */
 const windowPart = 0.8
 
-export interface CapacityEstimate {
+interface CapacityEstimate {
   /** Requests per second at which one measurement sees the SLO reached. */
   readonly capacityRps: number
   readonly capacityCi90Rps: readonly [number, number]

@@ -91,13 +91,13 @@ export interface Candidate {
 
 /** What a run or a question comes to; the exit codes follow it. */
 export const conclusions = {
-  confirmed: 'the best was measured a second time, and held',
-  unconfirmed: 'the best found was not confirmed by a second measurement',
-  'not asked': 'the best found was measured once, as asked',
-  simulated: 'nothing is measured, all is simulated',
+  confirmed: 'a second load test of the best met the SLO',
+  unconfirmed: 'no second load test confirmed the best found',
+  'not asked': 'the best found was measured once, as requested',
+  simulated: 'simulated: nothing was measured',
   imported: 'another tool measured it, not tune',
   none: 'no configuration meets the SLO',
-  unknown: 'nothing is known of any configuration',
+  unknown: 'no trial gave a result',
 } as const
 export type Conclusion = keyof typeof conclusions
 
@@ -144,8 +144,8 @@ export interface Recommendation {
   readonly binding: { readonly what: Binding; readonly evidence: string }
   /**
    * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points
-   * by rising latency: each is the configuration that would win under that tighter limit
-   * (`sloMsAtCapacity`), with its capacity there. A configuration may appear at several limits.
+   * by rising latency: each is the configuration that would win under a tighter limit, at its safe
+   * capacity there. A configuration may appear at several limits.
    */
   readonly front: readonly Candidate[]
   /**

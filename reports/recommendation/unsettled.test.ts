@@ -175,7 +175,7 @@ test('once the race is over, the best is confirmed: a rival is compared at the r
   expect(given(...confirmed, wide)).toMatchObject({ best: { trial: 1 }, conclusion: 'confirmed' })
   expect(given(...confirmed, wide).alternatives[0]).toMatchObject({
     trial: 3,
-    whyNot: 'no better at the rate that it would be confirmed at',
+    whyNot: '14 % more expensive, statistically tied',
   })
   // One that would cost less there has its heat, and is the best until then.
   const narrow = tried(3, B, 250)

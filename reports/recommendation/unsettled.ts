@@ -67,7 +67,7 @@ const costAt = (candidate: Candidate, capacityRps: number, objective: Objective)
  * What a candidate is compared by with one that a second measurement held: its cost at the rate
  * that it would be measured at again; Infinity where it is no rival.
  */
-export function costAgain(candidate: Candidate, objective: Objective): number {
+function costAgain(candidate: Candidate, objective: Objective): number {
   const { feasible, status } = candidate
   if (!feasible || isConfirmed(status) || status === 'refuted') return Number.POSITIVE_INFINITY
   return costAt(candidate, secondRateRps(candidate, objective), objective)

@@ -1,5 +1,5 @@
 /** The verdict in parts, the same on the terminal, the page and in the report. */
-import { costText, verdictText } from '../../search/objective.ts'
+import { costText, verdictText, wordsOf } from '../../search/objective.ts'
 import { percent, sloLimit, writing } from '../format.ts'
 import { tokensInBrief } from './token-figures.ts'
 import type { Candidate, Recommendation } from './types.ts'
@@ -7,7 +7,7 @@ import { openRivalsOf } from './unsettled.ts'
 import { gainPhrase } from './verdict.ts'
 import { atCapacityText, capacityText, missedText } from './words.ts'
 
-export interface VerdictLines {
+interface VerdictLines {
   /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
   readonly heading?: string
   /** The configuration, or the sentence that says why there is none. */
@@ -44,7 +44,9 @@ export function verdictLines(recommendation: Recommendation): VerdictLines {
     gain: recommendation.gainOverDefault,
   })
   const figures = [
-    `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${atCapacityText(slo, best)}${slo.limits ? '' : ` (SLO ${sloLimit(slo)})`}`,
+    slo.limits
+      ? `${capacityText(best)} with ${atCapacityText(slo, best)}`
+      : `${capacityText(best)} at ${atCapacityText(slo, best, `SLO ${sloLimit(slo)}`)}`,
     verdictText(objective, best, writing),
     ...(best.tokens ? [tokensInBrief(best.tokens)] : []),
     ...(gain ? [gain] : []),
@@ -88,12 +90,13 @@ function cheapestStatement(recommendation: Recommendation, best: Candidate): str
   if (first === undefined) return confidence.statement
   const others = tied.length === 1 ? '' : ` and ${tied.length - 1} more`
   const part = best.cost > 0 && first.cost > 0 ? 1 - first.cost / best.cost : 0
-  const by = part > 0.0005 ? `, which is ${percent(part)} cheaper if confirmed` : ''
+  const { adjective } = wordsOf(recommendation.objective.kind)
+  const by = part > 0.0005 ? `, which is ${percent(part)} ${adjective} if confirmed` : ''
   return `${confidence.statement}; statistically tied with ${first.label} (trial ${first.trial})${others}${by}`
 }
 
 /** Configurations whose order behind the best is open, cheapest first. */
-export function tiedRivals(recommendation: Recommendation): readonly Candidate[] {
+function tiedRivals(recommendation: Recommendation): readonly Candidate[] {
   const { better, close } = openRivalsOf(recommendation)
   return [...better, ...close].filter(({ feasible }) => feasible).sort((a, b) => a.cost - b.cost)
 }
@@ -109,12 +112,14 @@ function nextCommands({ experimentId: id, conclusion, confidence, trials }: Reco
 
 const nextWithoutBest = (id: string) => [`tune show ${id}`, `tune dashboard ${id}`]
 
-/** What stands beside the recommended row of a table. */
-export function recommendedNote(recommendation: Recommendation): string {
-  const { best, conclusion, alternatives } = recommendation
-  if (conclusion === 'unconfirmed') return 'best found, NOT confirmed'
-  const isCheaper = alternatives.some(({ feasible, cost }) => feasible && cost < best!.cost)
-  return isCheaper ? 'recommended (statistically tied)' : 'recommended'
+/** What stands beside the recommended row of a table, and why where other rows are cheaper. */
+export function recommendedNote({ best, conclusion, alternatives }: Recommendation): string {
+  const cheaper = alternatives.filter(({ feasible, cost }) => feasible && cost < best!.cost)
+  const note = conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended'
+  if (cheaper.length === 0) return note
+  return cheaper.every(({ status }) => status === 'refuted')
+    ? `${note} (cheaper ones failed confirmation)`
+    : `${note} (statistically tied)`
 }
 
 /** '$0.079 per million requests' of a ranked candidate, '$1.20/h' of another. */

@@ -120,7 +120,7 @@ export function verdictOfNothing(all: readonly Candidate[]): string {
   if (first === undefined) return 'Nothing has been measured yet'
   const { label, reason = '' } = first
   if (all.length === 1) return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}`
-  return `Nothing is known of any of the ${all.length} configurations tried: ${label}: ${reason}`
+  return `None of the ${all.length} configurations tried gave a result: ${label}: ${reason}`
 }
 
 /**
@@ -184,7 +184,7 @@ export function confidenceOf(
   if (p >= 1)
     return { tooFewTrials: true, tolerance, statement: 'not known: too few trials to tell' }
   const probability = 1 - p
-  const shown = `${certaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${wordsOf(objective.kind).comparative} (model estimate)`
+  const shown = `${certaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${wordsOf(objective.kind).adjective} (model estimate)`
   return {
     probabilityWithinTolerance: probability,
     tolerance,

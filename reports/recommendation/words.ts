@@ -39,18 +39,23 @@ export const intervalName = ({ status }: Pick<Candidate, 'status'>): string =>
   status === 'imported' ? 'loads' : '90 %'
 
 /** What stands after a latency that was not measured at the rate beside it. */
-const source = { measured: '', model: ' (estimated)', idle: ' unloaded' } as const
+const source = { measured: [], model: ['estimated'], idle: ['unloaded'] } as const
+const parenthesised = (notes: readonly string[]) =>
+  notes.length > 0 ? ` (${notes.join('; ')})` : ''
 
 /**
  * The latency that goes with the capacity: 'p99 43 ms', 'p99 41 ms (estimated)', 'p99 73 ms
- * unloaded'.
+ * (unloaded; SLO 50 ms)'.
  */
-export const atCapacityText = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
-  `${sloFigure(slo, sloMsAtCapacity)}${source[sloMsFrom]}`
+export const atCapacityText = (
+  slo: Slo,
+  { sloMsAtCapacity, sloMsFrom }: Candidate,
+  ...notes: readonly string[]
+): string => `${sloFigure(slo, sloMsAtCapacity)}${parenthesised([...source[sloMsFrom], ...notes])}`
 
 /** The same without the percentile's name. */
 export const atCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
-  `${sloValue(slo, sloMsAtCapacity)}${source[sloMsFrom]}`
+  `${sloValue(slo, sloMsAtCapacity)}${parenthesised(source[sloMsFrom])}`
 
 /** 'violated the SLO at 512 req/s in its second load test (p99 65 ms)' */
 export const missedText = (slo: Slo, { missed }: Candidate): string | undefined =>

@@ -162,7 +162,7 @@ const candidate = z.object({
   missed: z
     .object({ rateRps: z.number(), sloMs: figure, metrics: metrics.optional() })
     .optional()
-    .meta({ description: 'of a refuted one: where its second measurement missed the SLO' }),
+    .meta({ description: 'of a refuted one: where its second load test violated the SLO' }),
   usage: z.record(z.string(), z.number()).optional().meta({
     description: 'what its trial used: cores busy, memory, GPU, power, seconds to launch',
   }),
@@ -284,13 +284,13 @@ export const recommendationDocument = z.object({
       sloCi95Ms: z.tuple([figure, figure]),
       sure: z.number().optional().meta({
         description:
-          'with which certainty the rate is proven to hold, 0 to 1: always valid, however often it was looked at',
+          'confidence that the rate meets the SLO, 0 to 1; valid however often it was evaluated',
       }),
       seconds: z.number().optional().meta({
-        description: 'under load at that rate: what comes more seldom was not looked for',
+        description: 'under load at that rate; rarer outages would go unnoticed',
       }),
       missedRps: z.number().optional().meta({
-        description: 'the lowest rate beyond it at which a window missed the SLO for certain',
+        description: 'the lowest rate beyond it at which a window certainly violated the SLO',
       }),
     })
     .optional(),

@@ -1,7 +1,7 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
 import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
-import { costText, demandOf, joulesPerRequest, shownCost } from '../../search/objective.ts'
+import { costText, demandOf, joulesPerRequest, shownCost, wordsOf } from '../../search/objective.ts'
 import { fleetPerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import {
@@ -102,7 +102,7 @@ function verdictItems(r: Recommendation): string[] {
   const { slo, cheapest, next } = verdictLines(r)
   return [
     ...(slo ? [`SLO: ${slo}.`] : []),
-    ...(cheapest ? [`Cheapest: ${cheapest}.`] : []),
+    ...(cheapest ? [`${wordsOf(r.objective.kind).superlative}: ${cheapest}.`] : []),
     `Next: ${next.join(', ')}.`,
   ]
 }
@@ -165,7 +165,7 @@ async function paretoBlocks(
   const marks = [
     { trial: r.best?.trial ?? -1, name: 'recommended' },
     ...(r.defaultCandidate && r.defaultCandidate.trial !== r.best?.trial
-      ? [{ trial: r.defaultCandidate.trial, name: 'default' }]
+      ? [{ trial: r.defaultCandidate.trial, name: 'baseline' }]
       : []),
   ]
   const fallback = judged.find(
@@ -433,8 +433,8 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       'trial',
       'for',
       'configuration',
-      'capacity',
-      'idle p50 / p99',
+      'estimate',
+      'unloaded p50 / p99',
       'GPU',
       'cores',
       ...(powered ? ['energy a request'] : []),

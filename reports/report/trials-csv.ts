@@ -134,8 +134,12 @@ export const trialColumns: readonly {
   },
   {
     name: 'joules_per_request',
-    what: 'those over the capacity: energy of a request, at most',
-    of: (r) => joulesPerRequest(r.trial.usage ?? {}, r.measurement?.capacityRps ?? 0),
+    what: 'those over the safe capacity: energy of a request, at most',
+    of: (r) =>
+      joulesPerRequest(
+        r.trial.usage ?? {},
+        r.candidate?.capacityRps ?? r.measurement?.capacityRps ?? 0,
+      ),
   },
   {
     name: 'realised_batch',

@@ -183,12 +183,12 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await its.page.getByRole('button', { name: /^safe capacity/ }).focus()
     await its.page.keyboard.press('Enter')
     expect(await its.page.locator('#trials th[aria-sort=ascending]').textContent()).toContain(
-      'capacity',
+      'safe capacity',
     )
     const least = await first()
     await its.page.keyboard.press('Enter')
     expect(await its.page.locator('#trials th[aria-sort=descending]').textContent()).toContain(
-      'capacity',
+      'safe capacity',
     )
     expect(await first()).not.toBe(least)
     await its.page.getByLabel('Filter the trials').fill('l4 batch 32')

@@ -46,7 +46,7 @@ test('plain progress names trials, steps, the best and the reason of the stop', 
   expect(io.stderr.text).toMatch(/✗ #5 .* cannot serve, out-of-memory: needs 17 GiB of 15 GiB/)
   expect(io.stderr.text).toContain('best so far: #4')
   expect(io.stderr.text).toContain('stopped (space-exhausted)')
-  expect(io.stdout.text).toContain('Held in a second measurement at')
+  expect(io.stdout.text).toContain('SLO       met in a second load test at this rate')
 })
 
 test.each([

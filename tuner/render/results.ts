@@ -15,6 +15,7 @@ import {
   estimateText,
   proofText,
 } from '../../reports/recommendation/words.ts'
+import { wordsOf } from '../../search/objective.ts'
 import { table, wrap } from './columns.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
 
@@ -56,7 +57,9 @@ export function resultLines(
 
 function rankedTable(recommendation: Recommendation, style: Style, columns: number): string[] {
   const { best, nearest, slo } = recommendation
-  const streamed = candidatesOf(recommendation).some(({ tokens }) => tokens)
+  const candidates = candidatesOf(recommendation)
+  const streamed = candidates.some(({ tokens }) => tokens)
+  const estimated = candidates.some(({ estimateRps }) => estimateRps !== undefined)
   const row = (mark: string, candidate: Candidate, note: string) => [
     mark,
     candidate.quality === undefined
@@ -66,7 +69,7 @@ function rankedTable(recommendation: Recommendation, style: Style, columns: numb
     candidate.capacityRps > 0 ? capacityText(candidate) : '-',
     candidate.capacityRps > 0 ? atCapacityText(slo, candidate) : '-',
     rankedCostText(recommendation, candidate),
-    estimateText(candidate),
+    ...(estimated ? [estimateText(candidate)] : []),
     ...(streamed ? tokenCells(candidate) : []),
     note,
   ]
@@ -85,7 +88,7 @@ function rankedTable(recommendation: Recommendation, style: Style, columns: numb
         'safe capacity',
         'latency there',
         'cost',
-        'estimate [90 %]',
+        ...(estimated ? [estimateColumn] : []),
         ...(streamed ? tokenColumns : []),
         '',
       ],
@@ -113,9 +116,9 @@ function detailLines(
   ]
   return [
     'Details',
-    ...plain.flatMap((line) => wrap(`  ${line}`, columns, '    ')),
+    ...plain.flatMap((line) => indented(line, columns)),
     ...caveats
-      .flatMap((caveat) => wrap(`  Note: ${caveat}`, columns, '    '))
+      .flatMap((caveat) => indented(`Note: ${caveat}`, columns))
       .map((line) => paint(line, 'yellow', style)),
     ...files.map((file) => `  ${file}`),
   ]
@@ -125,51 +128,62 @@ function verdictBlock(recommendation: Recommendation, style: Style, columns: num
   const { heading, subject, mark, figures, slo, cheapest, next } = verdictLines(recommendation)
   const title = `${heading ? `${heading}: ` : ''}${subject}`
   const titleWidth = columns - (mark ? mark.length + 2 : 0)
-  const titleLines = wrap(title, Math.min(columns, Math.max(40, titleWidth)), '')
-  const marked = titleLines.map((line, i) =>
+  const marked = wrap(title, titleWidth, '').map((line, i) =>
     i === 0 && mark ? `${line.padEnd(Math.min(titleWidth, 72))}  ${mark}` : line,
   )
   const isMet = heading === 'Recommended'
   const labelled = (label: string, text: string) =>
-    wrap(`  ${label.padEnd(labelWidth)}${text}`, columns, ' '.repeat(labelWidth + 2))
+    indented(`${label.padEnd(labelWidth)}${text}`, columns, labelWidth)
   return [
     ...marked.map((line) => paint(line, isMet ? 'bold' : 'yellow', style)),
-    ...(figures ? wrap(`  ${figures}`, columns, '  ') : []),
+    ...(figures ? indented(figures, columns, 0) : []),
     ...(slo ? labelled('SLO', slo) : []),
-    ...(cheapest ? labelled('Cheapest', cheapest) : []),
+    ...(cheapest ? labelled(wordsOf(recommendation.objective.kind).superlative, cheapest) : []),
     ...labelled('Next', next.join(style.unicode ? ' · ' : ', ')),
   ]
 }
 
 const labelWidth = 10
 
+/** A paragraph two columns in; `hanging` is how much further its second and later lines stand. */
+const indented = (text: string, columns: number, hanging = 2): string[] =>
+  wrap(text, columns - 2, ' '.repeat(hanging)).map((line) => `  ${line}`)
+
 /**
- * A table as wide as the terminal lets it be: what it is told of each comes below it where there is
- * no room beside it, and all of it where that does not do.
+ * A table as wide as the terminal. Where that is too narrow, the note stands below its row, then
+ * the named columns too, then everything but the configuration.
  */
 function ranked(
   header: readonly string[],
   rows: readonly (readonly string[])[],
   columns: number,
 ): string[] {
-  const fits = (lines: readonly string[]) => lines.every((line) => line.length <= columns)
-  const whole = table([header, ...rows])
-  if (fits(whole)) return whole
   const indent = '     '
-  const below = (text: string) =>
-    text === '' ? [] : wrap(text, columns - indent.length, '').map((line) => indent + line)
-  const [head, ...lines] = table([header, ...rows].map((row) => row.slice(0, -1)))
-  if (fits([head!, ...lines]))
-    return [head!, ...lines.flatMap((line, i) => [line, ...below(rows[i]!.at(-1)!)])]
-  return rows.flatMap(([mark = '', label = '', ...rest]) => [
-    ...wrap(label, columns - 3, '  ').map(
-      (line, i) => `${i === 0 ? mark.padEnd(3) : '   '}${line}`,
+  const below = (row: readonly string[], from: number) => {
+    const text = row
+      .map((cell, i) => (cell !== '-' && named.has(header[i]!) ? `${header[i]} ${cell}` : cell))
+      .filter((cell, i) => i >= from && cell !== '' && cell !== '-')
+      .join(', ')
+    return text === '' ? [] : wrap(text, columns - indent.length, '').map((line) => indent + line)
+  }
+  const first = header.findIndex((name) => named.has(name))
+  for (const from of [header.length, header.length - 1, ...(first > 0 ? [first] : [])]) {
+    const [head, ...lines] = table([header, ...rows].map((row) => row.slice(0, from)))
+    if ([head!, ...lines].every((line) => line.length <= columns))
+      return [head!, ...lines.flatMap((line, i) => [line, ...below(rows[i]!, from)])]
+  }
+  return rows.flatMap((row) => [
+    ...wrap(row[1]!, columns - 3, '  ').map(
+      (line, i) => `${i === 0 ? row[0]!.padEnd(3) : '   '}${line}`,
     ),
-    ...below(rest.filter((cell) => cell !== '' && cell !== '-').join(', ')),
+    ...below(row, 2),
   ])
 }
 
+const estimateColumn = 'estimate [90 %]'
 const tokenColumns = ['output tokens/s', '$/M output']
+/** Columns whose figures need their heading where they stand outside the table. */
+const named: ReadonlySet<string> = new Set([estimateColumn, ...tokenColumns])
 const tokenCells = ({ tokens }: Candidate): string[] =>
   tokens
     ? [significant(tokens.outputTokensPerSecond), money(tokens.pricePerMillionOutputTokens)]
@@ -188,7 +202,7 @@ function tokenLines(best: Candidate | undefined, columns: number): string[] {
           [`Tokens ${at}`, 'p50', 'p90', 'p99'],
           ...latencyRows(best.tokens).map(([name, ...rest]) => [`  ${name}`, ...rest]),
         ])),
-    ...wrap(`  ${rates.join('; ')}`, columns, '  '),
+    ...indented(rates.join('; '), columns, 0),
   ]
 }
 

@@ -24,11 +24,11 @@ const line = (given: Partial<Measurement>) => {
   }).text
 }
 
-test('a capacity is told with its interval, or as the bound that it is', () => {
-  expect(line({})).toMatch(/^#3 2 cores: about 120 req\/s \[114 to 126\], /)
+test('a safe capacity stands beside its estimate, or as the bound that it is', () => {
+  expect(line({})).toMatch(/^#3 2 cores: 108 req\/s \(estimate 120 \[114 to 126\]\), /)
   expect(line({ outcome: 'beaten' })).toMatch(/: at most 126 req\/s/)
   expect(line({ capacityCi90Rps: [114, Number.POSITIVE_INFINITY] })).toMatch(
-    /: at least 120 req\/s, \$/,
+    /: 108 req\/s \(estimate at least 120\), \$/,
   )
 })
 

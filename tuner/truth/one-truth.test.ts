@@ -6,7 +6,7 @@ import { packTrial, unpackTrial } from '../../reports/dashboard/data.ts'
 import { Ranker } from '../../reports/dashboard/ranking.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { verdictLines } from '../../reports/recommendation/verdict-lines.ts'
+import { recommendedNote, verdictLines } from '../../reports/recommendation/verdict-lines.ts'
 import { atCapacityText, capacityText } from '../../reports/recommendation/words.ts'
 import {
   documentOf,
@@ -156,11 +156,10 @@ describe.each(histories)('$what', (history) => {
     const { text } = await printed(() => show(id, asked))
     const out = join(folder, `${id}-tied.md`)
     await printed(() => report(id, { ...asked, out }))
-    const note = 'recommended (statistically tied)'
+    const note = recommendedNote(recommendation)
+    expect(note.includes('(')).toBe(cheaper.length > 0)
     for (const surface of [text, readFileSync(out, 'utf8').replaceAll('\\', '')])
-      expect(oneLine(surface).includes(note)).toBe(
-        cheaper.length > 0 && recommendation.conclusion !== 'unconfirmed',
-      )
+      expect(oneLine(surface)).toContain(note)
     // Ranked by what is shown: costs beside one another are at safe capacities.
     const ranked = alternatives.filter(({ feasible }) => feasible).map(({ cost }) => cost)
     expect(ranked).toEqual([...ranked].sort((a, b) => a - b))
@@ -250,6 +249,17 @@ describe.each(histories)('$what', (history) => {
     const { units } = JSON.parse(planned.text)
     expect(units[0]).toMatchObject({ trial: best.trial, status: best.status })
     expect(units[0].capacityRps).toBeCloseTo(best.capacityRps, 6)
+    const { rps } = asked
+    if (rps === undefined) return
+    // The demand takes as many replicas everywhere: whole ones of the safe capacity.
+    const { replicas } = best
+    const headroom = 'headroom' in recommendation.objective ? recommendation.objective.headroom : 0
+    expect(replicas).toBe(Math.ceil(Number(rps) / (best.capacityRps * (1 - headroom))))
+    expect(recommendation.verdict).toContain(`${replicas} replicas for `)
+    expect(deployed.text).toMatch(new RegExp(`#   replicas ${replicas} .*safe capacity x`))
+    const fleet = { ...planFlags, ...asked, demand: rps, zones: '1', json: true }
+    const scaled = JSON.parse((await printed(() => plan(id, fleet))).text)
+    expect(scaled.units[0].months[0].replicas).toBe(replicas)
   })
 })
 

@@ -1,6 +1,6 @@
 /**
  * What people decide on: money against capacity, each configuration with its interval and status,
- * the default, the gain, and what is not settled. Pure.
+ * the baseline, the gain, and statistically tied rivals. Pure.
  */
 import {
   asksOf,
@@ -389,7 +389,7 @@ function story(
   const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, most)
   const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
   return [
-    ring('not settled', open, 21, {
+    ring('statistically tied', open, 21, {
       borderColor: theme.warn,
       borderWidth: 1.5,
       borderType: 'dashed',

@@ -1,8 +1,9 @@
 /** The Pareto chart, and on it the SLO as a line that can be dragged. */
 
-import { money, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
+import { money, rate, significant, sloName, sloValue } from '../../../format.ts'
 import { conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { verdictLines } from '../../../recommendation/verdict-lines.ts'
+import { capacityText, estimateText } from '../../../recommendation/words.ts'
 import {
   type LatencyAxis,
   latencyAxis,
@@ -113,12 +114,10 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
   const c = shown.byTrial.get(trial.number)
   const lines: [string, string][] = c
     ? [
-        [
-          'safe capacity',
-          c.capacityRps > 0
-            ? `${rate(c.capacityRps)} (90 %: ${rateInterval(c.capacityCi90Rps)})`
-            : 'none',
-        ],
+        ['safe capacity', c.capacityRps > 0 ? capacityText(c) : 'none'],
+        ...(c.estimateRps === undefined
+          ? []
+          : [['estimate [90 %]', estimateText(c)] as [string, string]]),
         [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
         ...(c.quality === undefined ? [] : [['quality', String(c.quality)] as [string, string]]),
         ...(c.tokens

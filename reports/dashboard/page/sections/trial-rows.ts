@@ -2,15 +2,7 @@
 import type { Slo } from '../../../../profiler/types.ts'
 import type { Annotation } from '../../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import {
-  latency,
-  money,
-  percent,
-  percentileName,
-  rateInterval,
-  significant,
-  sloName,
-} from '../../../format.ts'
+import { latency, money, percent, percentileName, significant, sloName } from '../../../format.ts'
 import type { Status } from '../../../recommendation/status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import { estimateText } from '../../../recommendation/words.ts'
@@ -89,8 +81,8 @@ export const columnsFor = (
   {
     name: 'estimate [90 %]',
     numeric: true,
-    key: (r) => (r.candidate?.capacityRps ? r.candidate.capacityCi90Rps[0] : absent),
-    cell: intervalOf,
+    key: (r) => (r.candidate?.capacityRps ? (r.candidate.estimateRps ?? absent) : absent),
+    cell: ({ candidate: c }) => (c?.estimateRps === undefined ? '' : estimateText(c)),
   },
   ...(qualities ? [number('quality', (c) => c.quality, String)] : []),
   {
@@ -130,11 +122,6 @@ const tokenColumns: readonly TrialColumn[] = [
   number('$ / M in', (c) => c.tokens?.pricePerMillionInputTokens, money),
   number('$ / M out', (c) => c.tokens?.pricePerMillionOutputTokens, money),
 ]
-
-function intervalOf({ candidate: c }: TrialRow): string {
-  if (!c || c.capacityRps <= 0) return ''
-  return c.estimateRps === undefined ? rateInterval(c.capacityCi90Rps) : estimateText(c)
-}
 
 export function rowsOf({
   trials,

@@ -1,5 +1,5 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
-import { costText } from '../../../../search/objective.ts'
+import { costText, wordsOf } from '../../../../search/objective.ts'
 import {
   certaintyPercent,
   money,
@@ -123,9 +123,12 @@ function threeFacts({ recommendation: r }: Shown): Figure[] {
   return [
     ['SLO', c.status, slo ?? statuses[c.status]],
     gain,
-    ['cheapest', certainty(r), cheapest ?? r.confidence.statement],
+    [superlativeOf(r), certainty(r), cheapest ?? r.confidence.statement],
   ]
 }
+
+const superlativeOf = ({ objective }: Recommendation): string =>
+  wordsOf(objective.kind).superlative.toLowerCase()
 
 function figures(r: Recommendation): Figure[] {
   const c = r.best ?? r.nearest
@@ -192,15 +195,15 @@ function figures(r: Recommendation): Figure[] {
     ),
     ['bottleneck', bindings[r.binding.what], r.binding.evidence],
     [
-      'cheapest',
+      superlativeOf(r),
       certainty(r),
-      `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`,
+      `probability that nothing untried is over ${percent(r.confidence.tolerance)} ${wordsOf(r.objective.kind).adjective}`,
     ],
     ...(r.confirmation
       ? [
           [
-            'second measurement',
-            r.confirmation.held ? 'held' : 'missed the SLO',
+            'second load test',
+            r.confirmation.held ? 'SLO met' : 'SLO violated',
             `${sloFigure(r.slo, r.confirmation.sloMs)} at ${rate(r.confirmation.rateRps)}`,
           ] as const,
         ]
