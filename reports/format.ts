@@ -62,6 +62,6 @@ export const percent = (share: number): string =>
 export const certaintyPercent = (probability: number): number =>
   Math.floor(probability * 100 + 1e-9)
 
-/** 2.3x, 12x. */
+/** 2.3×, 12×. */
 export const times = (ratio: number): string =>
-  `${ratio >= 10 ? Math.round(ratio) : Number(ratio.toFixed(ratio < 1.095 ? 2 : 1))}x`
+  `${ratio >= 10 ? Math.round(ratio) : Number(ratio.toFixed(ratio < 1.095 ? 2 : 1))}×`

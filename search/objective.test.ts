@@ -116,10 +116,12 @@ describe.each(usual)('%s', (kind) => {
     ])
       expect(text).toMatch(/^(?!.*(NaN|undefined|Infinity)).+$/)
     expect(Object.keys(wordsOf(kind)).sort()).toEqual([
-      'better',
+      'adjective',
       'choice',
       'comparative',
-      'noBetter',
+      'figure',
+      'gainAs',
+      'superlative',
       'unit',
       'worse',
     ])
@@ -326,7 +328,7 @@ describe('in figures', () => {
       ['$14.4/h for 4 replicas', '4 replicas for 500 req/s at $14.4 per hour'],
     ],
     ['max-rate', -200, ['200 req/s', '$3.6 per hour']],
-    ['min-latency', 12, ['12 ms when idle', '12 ms when idle, $3.6 per hour']],
+    ['min-latency', 12, ['12 ms unloaded', '12 ms unloaded, $3.6 per hour']],
     ['min-energy', 0.5, ['0.5 J per request', '0.5 J per request, $3.6 per hour']],
   ] as const)('%s costs %d', (kind, costs, words) => {
     expect(cost(of(kind), figures)).toBeCloseTo(costs, 9)

@@ -128,34 +128,36 @@ export interface ObjectiveWords {
   readonly choice: string
   /** Of an axis: '$ per million requests'. */
   readonly unit: string
-  /** '2.3x {better} the default'. */
-  readonly better: string
-  /** 'cheaper', alone. */
+  /** How a gain reads: '68 % {comparative}', or '2.3× the {figure}'. */
+  readonly gainAs: 'share' | 'ratio'
+  /** '6 % {comparative}': 'cheaper', 'more throughput' */
   readonly comparative: string
-  /** '12 % {worse}'. */
+  /** 'no configuration is {adjective}' */
+  readonly adjective: 'cheaper' | 'better'
+  /** The label of whether nothing else is that. */
+  readonly superlative: 'Cheapest' | 'Best'
+  /** '12 % {worse}' */
   readonly worse: string
-  /** Not better than the default. */
-  readonly noBetter: string
+  /** '3.1× the {figure}' */
+  readonly figure: string
 }
 
 const cheaper = {
-  better: 'cheaper than',
+  gainAs: 'share',
   comparative: 'cheaper',
-  worse: 'dearer',
-  noBetter: 'no better than the default',
+  adjective: 'cheaper',
+  superlative: 'Cheapest',
+  worse: 'more expensive',
+  figure: 'cost',
 } as const
+const better = { adjective: 'better', superlative: 'Best' } as const
 
 const entry = <A extends Asks>(asks: A, rest: Omit<Entry<A>, 'asks'>): Entry<A> => ({
   asks,
   ...rest,
 })
 
-const metricWords = {
-  unit: 'the metric',
-  better: 'as good by the metric as',
-  comparative: 'as good',
-  noBetter: 'no better than the default',
-} as const
+const metricWords = { unit: 'the metric', figure: 'metric', ...better } as const
 
 /** Of what serves nothing a metric says nothing. */
 const ofMetric = {
@@ -202,10 +204,11 @@ const objectives = {
     words: {
       choice: 'most throughput within a price',
       unit: 'requests per second',
-      better: 'the rate of',
-      comparative: 'the rate',
-      worse: 'less rate',
-      noBetter: 'the rate of the default',
+      gainAs: 'ratio',
+      comparative: 'more throughput',
+      ...better,
+      worse: 'less throughput',
+      figure: 'throughput',
     },
     costText: (_, { capacityRps }, { rate }) => rate(capacityRps),
     verdictText: (_, { pricePerHour }, { money }) => `${money(pricePerHour)} per hour`,
@@ -215,15 +218,16 @@ const objectives = {
     figure: (_, __, ms) => ms,
     words: {
       choice: 'least latency within a price',
-      unit: 'ms when idle',
-      better: 'faster than',
-      comparative: 'faster',
-      worse: 'slower',
-      noBetter: 'no better than the default',
+      unit: 'ms of unloaded latency',
+      gainAs: 'share',
+      comparative: 'lower latency',
+      worse: 'higher latency',
+      ...better,
+      figure: 'latency',
     },
-    costText: (_, { cost }, { latency }) => `${latency(cost)} when idle`,
+    costText: (_, { cost }, { latency }) => `${latency(cost)} unloaded`,
     verdictText: (_, { cost, pricePerHour }, { latency, money }) =>
-      `${latency(cost)} when idle, ${money(pricePerHour)} per hour`,
+      `${latency(cost)} unloaded, ${money(pricePerHour)} per hour`,
   }),
   'min-energy': entry('nothing', {
     learns: 'rate',
@@ -234,10 +238,11 @@ const objectives = {
     words: {
       choice: 'least energy per request',
       unit: 'J per request',
-      better: 'the energy efficiency of',
-      comparative: 'the energy efficiency',
+      gainAs: 'share',
+      comparative: 'less energy',
+      ...better,
       worse: 'more energy',
-      noBetter: 'no better than the default',
+      figure: 'energy',
     },
     costText: (_, { cost }, { energy }) => `${energy(cost)} per request`,
     verdictText: (_, { cost, pricePerHour }, { energy, money }) =>
@@ -245,7 +250,13 @@ const objectives = {
   }),
   'min-metric': entry('metric', {
     ...ofMetric,
-    words: { ...metricWords, choice: 'least of a metric', worse: 'more of the metric' },
+    words: {
+      ...metricWords,
+      choice: 'least of a metric',
+      gainAs: 'share',
+      comparative: 'lower',
+      worse: 'higher',
+    },
     costText: ({ metric }, { cost }, { plain }) => `${metric} ${plain(cost)}`,
     verdictText: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
       `${metric} ${plain(cost)}, ${money(pricePerHour)} per hour`,
@@ -253,7 +264,13 @@ const objectives = {
   'max-metric': entry('metric', {
     ...ofMetric,
     most: true,
-    words: { ...metricWords, choice: 'most of a metric', worse: 'less of the metric' },
+    words: {
+      ...metricWords,
+      choice: 'most of a metric',
+      gainAs: 'ratio',
+      comparative: 'higher',
+      worse: 'lower',
+    },
     costText: ({ metric }, { cost }, { plain }) => `${metric} ${plain(-cost)}`,
     verdictText: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
       `${metric} ${plain(-cost)}, ${money(pricePerHour)} per hour`,

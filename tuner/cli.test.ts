@@ -41,9 +41,21 @@ describe('what is wrong with the input is said at once, with exit code 2', () =>
       ['--modle', 'bert'],
       ['--modle', '--model'],
     ],
+    [
+      ['bert', '--slo', '50ms'],
+      ["there is no command 'bert'", 'tune --model bert --slo 50ms'],
+    ],
+    [
+      ['--model', 'bert', '--slo', '50ms', '--batch', '1-32', '--headroom', '20'],
+      ["--batch: '1-32' is not a number", 'write 1..32', "--headroom: '20'", 'write 20%'],
+    ],
+    [
+      ['--model', 'bert', '--slo', '50ms', '--backend', 'k8s'],
+      ['--backend: expected', 'did you mean kubernetes?'],
+    ],
     ...['init', 'config', 'estimate', 'verify', 'calibrate'].map((command) => [
       [command, '--nosuch'],
-      ["unknown option '--nosuch'", 'tune --help shows every flag'],
+      ["unknown option '--nosuch'", 'tune help options lists every flag'],
     ]),
     [
       ['show', '--db', 'nowhere.db'],
@@ -68,6 +80,19 @@ describe('what is wrong with the input is said at once, with exit code 2', () =>
     expect(stderr).toContain('space')
     expect(stderr).toMatch(/bad\.yaml:6:\d+/)
   })
+})
+
+test.each([
+  ['slo: 50ms\nparamters:\n  batchSize: 1..8\n', 'bad.yaml:3:1', 'space (what is tuned)'],
+  ['slo: 50ms\nspace:\n  batchSize: 1..8\n   cpuCores: 1\n', 'bad.yaml:5:4', 'indented by 3'],
+  ['slo: 50ms\nspace:\n  batchSize: 1..8\n cpuCores: 1\n', 'bad.yaml:5:2', 'indented by 1'],
+  ['slo: 50ms\nbudget:\nmaxTrials: 4\n', 'bad.yaml:3:8', 'indent its settings below it'],
+])('a mistake in a file is named with its line: %j', async (text, where, what) => {
+  write('bad.yaml', `model: bert\n${text}`)
+  const { code, stderr } = await tune.run(box, ['-f', 'bad.yaml'])
+  expect(code).toBe(2)
+  expect(stderr).toContain(`${where}: `)
+  expect(stderr).toContain(what)
 })
 
 describe('faults of predictors', () => {

@@ -303,7 +303,7 @@ describe('tune report', () => {
       const out = join(folder, `report.${form}`)
       expect(await run(() => report('bert-1', { db, out }))).toBe(`${out}\n`)
       expect(readFileSync(out, 'utf8')).toContain(
-        form === 'csv' ? 'capacity_rps' : '2 cores, 1/4 T4',
+        form === 'csv' ? 'safe_capacity_rps' : '2 cores, 1/4 T4',
       )
     }
     expect(readFileSync(join(folder, 'report.html'), 'utf8')).toContain('model:')

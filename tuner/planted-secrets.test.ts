@@ -198,7 +198,7 @@ test('of a predictor that a command starts: in its command, environment, files, 
   // either.
   const resuming = box.start(['resume', '--max-trials', '9', '--plain'], env)
   await resuming.said('ready after')
-  await resuming.said('search: ')
+  await resuming.said('searching capacity: ')
   resuming.child.kill('SIGINT')
   const resumed = await resuming.result
   expect(resumed.code, resumed.stderr).toBe(130)

@@ -34,23 +34,24 @@ import { registerVerify } from './commands/verify/register.ts'
 import { registerWatch } from './commands/watch/register.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import { programVersion } from './program-version.ts'
+import { allOptionsHelp, description, shortHelp } from './render/short-help.ts'
 import { cut, reportError } from './report-error.ts'
 
 export const exitStatus =
-  '0 the SLO is met and confirmed; 1 failure; 2 usage or configuration; 3 no configuration meets the SLO; 4 best found, not confirmed; 5 no longer holds (tune watch --once); 6 dearer than allowed (tune ci); 130 interrupted.'
+  '0 met and confirmed; 1 failure; 2 usage; 3 SLO not met; 4 not confirmed; 5 no longer holds (watch); 6 too expensive (ci); 130 interrupted'
 
 /** Not yet parsed. What is wrong with what is parsed is a CommanderError. */
 export function commandLine(): Command {
   const program = new Command('tune')
-    .description('Finds, by measuring, the cheapest way to serve a model within its latency SLO.')
+    .description(description)
     .option('-v, --version', 'print the version and the commit it was built from')
     .on('option:version', () => {
       process.stdout.write(`${programVersion()}\n`)
       process.exit(exitCodes.ok)
     })
-    .showHelpAfterError('(tune --help shows every flag)')
+    .showHelpAfterError('(tune help options lists every flag)')
     .showSuggestionAfterError()
-    .helpCommand('help [command]', 'show the flags of a command')
+    .helpCommand('help [command]', 'explain a command; tune help options: every flag')
     .enablePositionalOptions()
     .exitOverride()
 
@@ -94,18 +95,32 @@ export function commandLine(): Command {
   for (const command of program.commands) command.copyInheritedSettings(program)
   for (const command of [program, ...program.commands]) command.configureOutput(cutErrors)
 
-  program.addHelpText('after', `\nExit codes: ${exitStatus}`)
+  program.helpInformation = () => shortHelp(exitStatus)
   return program
 }
 
-/**
- * A first word that is no command is one misspelt, and so is what help is asked for. @throws
- * UserError that names the nearest.
- */
-function checkCommand(program: Command, words: readonly string[]): void {
+/** Whether a word is a built-in model, or looks like the path of one. */
+async function isModel(word: string): Promise<boolean> {
+  if (/[/\\]|\.(onnx|json|gguf|savedmodel)$/.test(word)) return true
+  const { architectureOf } = await import('../trials/devices/architecture.ts')
+  try {
+    return architectureOf(word) !== undefined
+  } catch {
+    return false
+  }
+}
+
+/** @throws UserError where the first word, or what help is requested for, is no command. */
+async function checkCommand(program: Command, words: readonly string[]): Promise<void> {
   const word = words[0] === 'help' ? words[1] : words[0]
   const known = [...program.commands.map((command) => command.name()), 'help']
   if (word === undefined || word.startsWith('-') || known.includes(word)) return
+  if (words[0] !== 'help' && (await isModel(word)))
+    throw new UserError(
+      `there is no command '${word}', but a model can be tuned`,
+      `write: tune --model ${[word, ...words.slice(1)].join(' ')}`,
+      exitCodes.usage,
+    )
   throw new UserError(
     `there is no command '${word}'`,
     `${namesNear(word, known)} (tune --help lists them)`,
@@ -120,7 +135,11 @@ function checkCommand(program: Command, words: readonly string[]): void {
 export async function run(words: readonly string[]): Promise<void> {
   try {
     const program = commandLine()
-    checkCommand(program, words)
+    if (words[0] === 'help' && words[1] === 'options') {
+      process.stdout.write(allOptionsHelp(program))
+      return
+    }
+    await checkCommand(program, words)
     await program.parseAsync(words, { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError)

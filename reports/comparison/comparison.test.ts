@@ -25,12 +25,18 @@ const serving = (
 ): RecommendationDocument => ({
   ...sample,
   objective: { kind: 'price-per-request' },
-  best: { ...sample.best!, pricePerHour: 1, capacityRps, capacityCi90Rps: [low, high] },
+  best: {
+    ...sample.best!,
+    pricePerHour: 1,
+    capacityRps,
+    estimateRps: undefined,
+    capacityCi90Rps: [low, high],
+  },
   ...changes,
 })
 
-describe('how much dearer it became', () => {
-  test('half the capacity at the same price is 100 % dearer; intervals add as independent errors', () => {
+describe('how much more expensive it became', () => {
+  test('half the capacity at the same price is 100 % more expensive; intervals add as independent errors', () => {
     const { worse, interval90 } = changeOf(
       serving(200, 180, 220),
       serving(100, 95, 110),
@@ -74,6 +80,14 @@ describe('how much dearer it became', () => {
     ).toBeCloseTo(0.25, 9)
   })
 
+  test('an estimate is compared at its safe capacity, its interval discounted alike', () => {
+    const once = serving(90, 80, 110)
+    const estimated = { ...once, best: { ...once.best!, estimateRps: 100 } }
+    expect(changeOf(serving(90, 72, 99), estimated, 'measured')).toEqual(
+      changeOf(serving(90, 72, 99), serving(90, 72, 99), 'measured'),
+    )
+  })
+
   test('an interval without an end leaves everything open on its side', () => {
     const change = changeOf(serving(100, 90, 110), serving(90, null, null), 'measured')!
     expect(change.interval90).toEqual([-1, Number.POSITIVE_INFINITY])
@@ -113,11 +127,11 @@ test.each([
 test('a change is told with its interval, in the words of the objective', () => {
   const price = serving(1, 1, 1)
   expect(changeText({ worse: 0.042, interval90: [-0.01, 0.09] }, price)).toBe(
-    '4.2 % dearer (90 %: 1 % cheaper to 9 % dearer)',
+    '4.2 % more expensive (90 %: 1 % cheaper to 9 % more expensive)',
   )
   expect(changeText({ worse: -0.2, interval90: [-0.2, -0.2] }, price)).toBe('20 % cheaper')
   expect(changeText({ worse: 0, interval90: [-1, Number.POSITIVE_INFINITY] }, price)).toContain(
-    'to infinitely dearer',
+    'to infinitely more expensive',
   )
 })
 
@@ -169,12 +183,12 @@ describe('the checks of a build', () => {
       { slo: 'passed', confirmed: 'passed', regression: 'passed' },
     ],
     [
-      'a fifth dearer',
+      'a fifth more expensive',
       serving(800, 790, 810, confirmed),
       { slo: 'passed', confirmed: 'passed', regression: 'failed' },
     ],
     [
-      'dearer within the intervals',
+      'more expensive within the intervals',
       serving(930, 800, 1050, confirmed),
       { slo: 'passed', confirmed: 'passed', regression: 'undecided' },
     ],

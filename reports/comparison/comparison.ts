@@ -85,16 +85,20 @@ const figuresOf = ({
   }),
 })
 
-/** At the capacity and at the ends of its interval. */
+/**
+ * At the safe capacity, and at the ends of its interval: those of the estimate, discounted as it is.
+ */
 function costsOf(best: Best, objective: Objective): Costs {
+  const { capacityRps, estimateRps = capacityRps } = best
   // The loads on both sides of an imported capacity are no interval: how far it may be off is not
   // known.
   const [low, high] = best.status === 'imported' ? [0, null] : best.capacityCi90Rps
-  const at = (capacityRps: number) => cost(objective, { ...figuresOf(best), capacityRps })
+  const discount = estimateRps > 0 ? capacityRps / estimateRps : 1
+  const at = (rateRps: number) => cost(objective, { ...figuresOf(best), capacityRps: rateRps })
   return {
-    cost: at(best.capacityRps),
-    best: at(high ?? Number.POSITIVE_INFINITY),
-    worst: at(low ?? 0),
+    cost: at(capacityRps),
+    best: at(discount * (high ?? Number.POSITIVE_INFINITY)),
+    worst: at(discount * (low ?? 0)),
   }
 }
 
@@ -105,7 +109,7 @@ export function bestCostText({ best, objective }: RecommendationDocument): strin
   return costText(objective, { ...figures, cost: cost(objective, figures) }, writing)
 }
 
-/** '4.2 % dearer (90 %: 1 % cheaper to 9 % dearer)' */
+/** '4.2 % more expensive (90 %: 1 % cheaper to 9 % more expensive)' */
 export function changeText(
   { worse, interval90: [low, high] }: Change,
   { objective }: Pick<RecommendationDocument, 'objective'>,

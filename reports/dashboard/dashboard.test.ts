@@ -7,11 +7,11 @@ import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { anyTrial } from '../../trials/store/samples.contract.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { times } from '../format.ts'
 import { candidatesOf } from '../recommendation/candidates.ts'
 import { A, B, tight, tried } from '../recommendation/invented-trials.contract.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import type { Candidate } from '../recommendation/types.ts'
+import { gainText } from '../recommendation/verdict.ts'
 import { sampleInput, sampleTrials } from '../samples.contract.ts'
 import { addressOf, askedBy, mostCompared, mostSideBySide, withPrice } from './address.ts'
 import { askedOtherwise, fleetFor, historyOf, kneeOf, pairsOf, sensitivityOf } from './analysis.ts'
@@ -296,7 +296,7 @@ describe('money against capacity', () => {
     expect(billOf('price', { objective: demand })(b)).toBe(4)
   })
 
-  test('shows the default, the gain, the status by its mark, and no two GPUs alike', () => {
+  test('shows the baseline, the gain, the status by its mark, and no two GPUs alike', () => {
     const recommendation = new Ranker(experiment).recommend(sampleTrials, asMeasured(experiment))
     const devices = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB', 'H100', 'L40S']
     const series = decisionOption(
@@ -312,7 +312,7 @@ describe('money against capacity', () => {
     const of = (id: string) => series.find((s) => s.id === id)!
     expect(of('recommended').data).toHaveLength(1)
     expect(of('gain').markLine!.label.formatter).toBe(
-      `${times(recommendation.gainOverDefault!)} cheaper`,
+      gainText(recommendation.objective, recommendation.gainOverDefault!),
     )
     expect(of('capacity intervals').data.length).toBeGreaterThan(1)
     expect(new Set(devices.map((d) => of(`decide ${d}`).symbol)).size).toBe(7)

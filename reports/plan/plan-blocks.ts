@@ -64,7 +64,7 @@ export async function planBlocks(
     ...priceBlocks(plan),
     ...commitmentBlocks(plan),
     ...breakEvenBlocks(plan),
-    heading(2, 'How this was reckoned'),
+    heading(2, 'Assumptions'),
     ...list(assumptions(plan)),
   ]
 }
@@ -313,10 +313,10 @@ function assumptions({ input, units, demand }: Plan): string[] {
   const [{ startupSeconds, nodeSeconds, perNode }] = [units[0]!.unit]
   return [
     `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.${demand.beginsAtS === undefined ? '' : ` Hours of the day are ${demand.asClocksShow ? 'those that the trace has' : 'UTC'}.`}`,
-    `Replicas are the fewest that lose no minute of the period, the demand taken 1 / (1 - headroom ${percent(input.headroom)}) times; a minute is lost when more of its requests than the SLO's percentile allows are over the limit. Capacity is the highest rate at which one replica keeps the SLO; its status says how far that can be relied on.`,
-    `The demand is played as given, each rate as long as it holds, without noise within it. Replicas share it evenly; below saturation each answers as its own measured load curve says, its tail taken as exponential; what is more waits at the replica, until a client gives up after ${significant(timeoutSeconds)} s. No credit is taken for the smoothing that pooling brings.`,
+    `Replicas are the minimum that meets the SLO in every minute of the period, for the demand divided by (1 - headroom ${percent(input.headroom)}). A minute counts as an SLO violation when more of its requests than the percentile allows exceed the limit. Each replica carries its safe capacity: the confirmed rate, or a discounted estimate.`,
+    `Demand follows the given rates, without noise. Replicas share it evenly. Below saturation, latency follows the measured load curve with an exponential tail; above it, requests queue at the replica until clients time out after ${significant(timeoutSeconds)} s. Pooling effects are ignored.`,
     `Autoscaling as Kubernetes does it: every ${syncSeconds} s, on the mean of a minute of ${input.minReplicas === 0 ? 'requests that came, counted before the replicas (a gateway)' : 'answered requests'} that is ${reactionSeconds} s old, left alone within ${percent(tolerance)} of its target, by stabilisation windows and policies. A replica serves ${significant(startupSeconds)} s after its order where a node has room${nodeSeconds > 0 ? `, else a node comes first, ${significant(nodeSeconds)} s; a node holds ${perNode}, is paid whole, and goes when it was not needed for 10 minutes` : ''}.`,
-    'Cloud instances: list prices; replicas fill instances by GPU share, cores and memory, none kept back for the system. Prices of commitments that are not known are given with --committed.',
+    'Cloud instances have list prices; replicas fill them by GPU share, cores and memory, with nothing reserved for the system. Pass other commitment prices with --committed.',
   ]
 }
 

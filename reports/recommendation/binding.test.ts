@@ -249,7 +249,7 @@ describe('the SLO', () => {
   test('kept when idle, and at no rate', () => {
     expect(bindingOf([one({ measurement: none })])).toEqual({
       what: 'slo',
-      evidence: 'kept the SLO at no rate that was tried, though one request at a time takes 5.0 ms',
+      evidence: 'violated the SLO at every rate tried, though one request at a time takes 5.0 ms',
     })
   })
 })
@@ -289,6 +289,6 @@ test('nothing, of what the machine spoilt', () => {
   } as const
   expect(bindingOf([one({ usage: { gpuUtilization: 0.95 }, measurement: spoilt })])).toEqual({
     what: 'unknown',
-    evidence: 'nothing is known of it',
+    evidence: 'inconclusive',
   })
 })

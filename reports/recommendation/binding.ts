@@ -58,7 +58,9 @@ export function bindingOf(
   const cpu = `${significant(coresBusy ?? 0)} of ${significant(cores)} cores busy`
   const used = [...(gpuUtilization === undefined ? [] : [gpu]), ...(cpuShare > 0 ? [cpu] : [])]
   const ofSaturation =
-    measurement.saturationRps > 0 ? candidate.capacityRps / measurement.saturationRps : 1
+    measurement.saturationRps > 0
+      ? (candidate.estimateRps ?? candidate.capacityRps) / measurement.saturationRps
+      : 1
   const engine = engineBinding(usage, trial.configuration)
   // The first measurement also overloads it: what was full then binds only where the capacity is
   // near.

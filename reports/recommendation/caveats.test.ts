@@ -55,7 +55,7 @@ describe('of all', () => {
   })
 })
 
-test('configurations of which nothing is known, for the machine spoilt their trials, by name', () => {
+test('configurations without a result, because the machine disturbed their trials, by name', () => {
   expect(
     given([
       tried(1, A, 100),
@@ -64,17 +64,17 @@ test('configurations of which nothing is known, for the machine spoilt their tri
       tried(4, C, 0, disturbed),
     ]),
   ).toEqual([
-    'not known, the machine spoilt every trial: 50 % at 8 (trial 3); 100 % at 8 (trial 4)',
+    'no result, other work on this machine disturbed every trial: 50 % at 8 (trial 3); 100 % at 8 (trial 4)',
   ])
   expect(
     given([tried(1, A, 100), tried(2, B, 0, disturbed), tried(3, B, 90)]).join(),
-  ).not.toContain('not known')
+  ).not.toContain('no result')
 })
 
 describe('of the best', () => {
   test('read off load curves of another SLO', () => {
     expect(given([tried(1, A, 100)], { slo: { ...sampleInput.slo, limitMs: 40 } })).toContain(
-      'read off load curves measured under another SLO: confirm before you rely on it',
+      'derived from load curves measured under another SLO: confirm it before you rely on it',
     )
   })
 
@@ -100,14 +100,15 @@ describe('of the best', () => {
     ])
   })
 
-  test('what its second measurement missed', () => {
+  test('a second load test that violated the SLO', () => {
     expect(given([tried(1, A, 100), again(2, A, [[85, 65]])])).toContain(
-      'not confirmed: measured again it missed the SLO at 85 req/s (p99 65 ms); 50 req/s is what held',
+      'not confirmed: it violated the SLO at 85 req/s in its second load test (p99 65 ms); 50 req/s met it',
     )
   })
 
-  const spoilt = 'its second measurement says nothing: the machine or the load generator spoilt it'
-  test('a second measurement that says nothing, of its own and no other', () => {
+  const spoilt =
+    'its second load test is inconclusive: the machine or the load generator was too busy'
+  test('an inconclusive second load test, of its own and no other', () => {
     expect(given([tried(1, A, 100), again(2, A, [[97, 90]], true, disturbed)])).toEqual([spoilt])
     expect(
       given([tried(1, A, 100), tried(2, B, 100), again(3, B, [[97, 90]], true, disturbed)]),
@@ -138,15 +139,15 @@ describe('of rivals', () => {
     // B costs twice as much: 220 req/s are more per dollar than 97 of A, also a tenth less of them;
     // 190 within the intervals.
     expect(given([...confirmed, at(3, 1, 220), at(4, 2, 190), at(5, 4, 150)])).toEqual([
-      'not settled, better by what one measurement shows: 50 % at 1 (trial 3)',
-      'within the uncertainty of the best: 50 % at 2 (trial 4)',
+      'could beat the best if confirmed: 50 % at 1 (trial 3)',
+      'statistically tied with the best: 50 % at 2 (trial 4)',
     ])
   })
 
   test('three are named, the others counted', () => {
     const rivals = [190, 191, 192, 193, 189].map((rps, i) => at(3 + i, 2 ** i, rps))
     expect(given([...confirmed, ...rivals])).toEqual([
-      'within the uncertainty of the best: 50 % at 8 (trial 6); 50 % at 4 (trial 5); 50 % at 2 (trial 4) and 2 more',
+      'statistically tied with the best: 50 % at 8 (trial 6); 50 % at 4 (trial 5); 50 % at 2 (trial 4) and 2 more',
     ])
     expect(given([...confirmed, ...rivals.slice(0, 3)]).join()).not.toContain('more')
   })
@@ -159,7 +160,7 @@ describe('of rivals', () => {
         known: 'bound above',
       })
     expect(given([...confirmed, cut(200)])).toEqual([
-      'not settled, better by what one measurement shows: 50 % at 8 (trial 3)',
+      'could beat the best if confirmed: 50 % at 8 (trial 3)',
     ])
     expect(given([...confirmed, cut(190)])).toEqual([])
     expect(given([...confirmed, cut(0)])).toEqual([])

@@ -31,7 +31,7 @@ export function caveatsOf(input: Told, all: readonly Judged[], best: Judged | un
       ...(best.measurement?.caveats ?? []),
     )
   const spoilt = all.map((j) => j.candidate).filter(({ status }) => status === 'disturbed')
-  caveats.push(...naming('not known, the machine spoilt every trial', spoilt))
+  caveats.push(...naming('no result, other work on this machine disturbed every trial', spoilt))
   const failed = all.filter((j) => j.trial.state === 'failed').length
   if (failed > 0)
     caveats.push(`${failed} configuration${failed === 1 ? '' : 's'} could not be measured`)
@@ -43,11 +43,11 @@ function ofTheBest({ slo, trials }: Told, { candidate, second, trial }: Judged):
   const missed = missedText(slo, candidate)
   return [
     ...(candidate.derived
-      ? ['read off load curves measured under another SLO: confirm before you rely on it']
+      ? ['derived from load curves measured under another SLO: confirm it before you rely on it']
       : []),
     ...(candidate.bound === 'lower'
       ? [
-          `the capacity is a lower bound: nothing above ${rate(candidate.capacityRps)} was ${candidate.status === 'imported' ? 'imported' : 'measured'}`,
+          `the capacity is a lower bound: nothing above ${rate(candidate.estimateRps ?? candidate.capacityRps)} was ${candidate.status === 'imported' ? 'imported' : 'measured'}`,
         ]
       : []),
     ...(candidate.status !== 'imported' && low > 0 && high / low > 1.5
@@ -55,9 +55,9 @@ function ofTheBest({ slo, trials }: Told, { candidate, second, trial }: Judged):
           `the capacity is uncertain: ${rateInterval(candidate.capacityCi90Rps)} req/s (90 % interval)`,
         ]
       : []),
-    ...(missed ? [`not confirmed: ${missed}; ${rate(candidate.capacityRps)} is what held`] : []),
+    ...(missed ? [`not confirmed: it ${missed}; ${rate(candidate.capacityRps)} met it`] : []),
     ...(!second && trials.some((t) => isSecondOf(t, trial))
-      ? ['its second measurement says nothing: the machine or the load generator spoilt it']
+      ? ['its second load test is inconclusive: the machine or the load generator was too busy']
       : []),
   ]
 }
@@ -74,8 +74,8 @@ function ofRivals({ objective }: Told, all: readonly Judged[], best: Candidate):
     objective,
   )
   return [
-    ...naming('not settled, better by what one measurement shows', better),
-    ...naming('within the uncertainty of the best', close),
+    ...naming('could beat the best if confirmed', better),
+    ...naming('statistically tied with the best', close),
   ]
 }
 

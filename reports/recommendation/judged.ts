@@ -1,7 +1,7 @@
 /** Trials seen through an SLO, an objective and prices. */
 
 import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { latencyAt, percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
@@ -11,6 +11,7 @@ import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { metricsAt, metricsRead } from './read-metrics.ts'
 import { whyNotFeasible, whyNotServed } from './reasons.ts'
+import { discountEstimate, isEstimate } from './safe-capacity.ts'
 import type { SecondLook } from './second-look.ts'
 import {
   answersNothing,
@@ -18,11 +19,12 @@ import {
   knownOf,
   type Standing,
   type Status,
+  sameRate,
   standingsOf,
 } from './status.ts'
 import { tokenFiguresOf } from './token-figures.ts'
 import type { Candidate } from './types.ts'
-import { heldRpsOf } from './windows.ts'
+import { heldRpsOf, type Window } from './windows.ts'
 
 /** What candidates are ranked by. */
 export interface View {
@@ -98,24 +100,61 @@ function candidateOf(
   known: Known,
   view: View,
 ): Candidate {
-  const { second, status } = known
-  const { idleMs: idle, ...rest } = figuresAt(trials, known.measurement, known, view)
+  const { second, status, windows, curve } = known
+  const [trial] = trials
+  const heldRps = heldRpsOf(windows)
+  const predicted = known.derived ? {} : predictedBefore(trial, view)
+  const { capacityRps, capacityCi90Rps } = known
+  const safeRps = isEstimate(known)
+    ? discountEstimate({ capacityRps, capacityCi90Rps, heldRps, ...predicted })
+    : capacityRps
+  const safe = safeRps === capacityRps ? known : at(safeRps, known, view.slo, windows, curve)
+  const { idleMs: idle, ...rest } = figuresAt(trials, known.measurement, known, safeRps, view)
   // One request at a time takes no longer than one among others did.
-  const least = Math.min(...known.windows.filter((w) => w.kept === true).map((w) => w.sloMs))
-  const figures = { ...rest, ...(idle === undefined ? {} : { idleMs: Math.min(idle, least) }) }
+  const least = Math.min(...windows.filter((w) => w.kept === true).map((w) => w.sloMs))
+  const figures = {
+    ...rest,
+    ...predicted,
+    ...(idle === undefined ? {} : { idleMs: Math.min(idle, least) }),
+  }
   const costs = cost(view.objective, figures)
   const reason = whyNotFeasible(known, { ...figures, costs }, view)
-  const heldRps = heldRpsOf(known.windows)
   return {
     ...figures,
     ...(heldRps !== undefined && { heldRps }),
     status: servesNothing(known) ? 'infeasible' : status,
-    sloMsFrom: known.sloMsFrom,
+    sloMsAtCapacity: safe.sloMs,
+    sloMsFrom: safe.sloMsFrom,
+    ...(safe.sloMsFrom === 'measured' && intervalAt(safeRps, windows)),
     ...(second && status === 'refuted' ? { missed: missedAt(second, trials) } : {}),
     ...(reason === undefined
       ? { cost: costs, feasible: true }
       : { cost: Number.POSITIVE_INFINITY, feasible: false, reason }),
   }
+}
+
+/** The SLO's percentile at a rate below the estimate: of a window there, else off the load curve. */
+function at(
+  rateRps: number,
+  { sloMs, sloMsFrom }: Known,
+  slo: Slo,
+  windows: readonly Window[],
+  curve: readonly CurveKnot[],
+): Pick<Known, 'sloMs' | 'sloMsFrom'> {
+  if (!(rateRps > 0)) return { sloMs, sloMsFrom }
+  const there = windows.find(
+    (w) => w.kept === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate,
+  )
+  return there
+    ? { sloMs: there.sloMs, sloMsFrom: 'measured' }
+    : { sloMs: Math.min(latencyAt(curve, rateRps), slo.limitMs), sloMsFrom: 'model' }
+}
+
+const intervalAt = (rateRps: number, windows: readonly Window[]): Pick<Candidate, 'sloCi95Ms'> => {
+  const there = windows.find(
+    (w) => w.kept === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate,
+  )
+  return there ? { sloCi95Ms: there.sloCi95Ms } : {}
 }
 
 function missedAt(
@@ -130,14 +169,24 @@ function missedAt(
 const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
   (!(capacityRps > 0) && status === 'measured') || answersNothing({ ...measurement, capacityRps })
 
-/** What a configuration serves under a tighter limit, read off its load curve. */
+/**
+ * What a configuration serves under a tighter limit, read off its load curve.
+ * @param safeRps the capacity there, discounted as the candidate's own is
+ */
 export function operatingPoint(
   { trial, second, measurement, candidate }: Judged,
   capacity: CapacityUnder,
+  safeRps: number,
   view: View,
 ): Candidate {
   if (!measurement) return candidate
-  const figures = figuresAt([trial, ...(second ? [second.trial] : [])], measurement, capacity, view)
+  const figures = figuresAt(
+    [trial, ...(second ? [second.trial] : [])],
+    measurement,
+    capacity,
+    safeRps,
+    view,
+  )
   const costs = cost(view.objective, figures)
   return {
     ...figures,
@@ -150,33 +199,33 @@ export function operatingPoint(
 
 type Figures = Omit<Candidate, 'status' | 'sloMsFrom' | 'cost' | 'feasible'>
 
-/** A measured configuration at a capacity. */
+/** A measured configuration, its costs at the rate that is relied on. */
 function figuresAt(
   trials: readonly [FinishedTrial, ...FinishedTrial[]],
   measurement: Measurement,
   capacity: CapacityUnder,
+  safeRps: number,
   view: View,
 ): Figures {
   const [trial] = trials
   const { configuration } = trial
   const price = priceOf(view.pricePerHour, configuration)
   const { pricePerHour } = price
-  const { capacityRps } = capacity
   const { idle } = countsTheSame(measurement.slo, view.slo)
     ? measurement
     : seenUnder(measurement, view.slo)
   const idleMs = percentileOf(idle, view.slo.percentile)
-  const metrics = metricsAt(trials, capacityRps)
+  const metrics = metricsAt(trials, capacity.capacityRps)
   const demand = demandOf(view.objective)
-  const replicas = demand && replicasFor(demand, capacityRps)
-  const tokens = tokenFiguresOf(measurement, { capacityRps, pricePerHour }, configuration)
+  const replicas = demand && replicasFor(demand, safeRps)
+  const tokens = tokenFiguresOf(measurement, { capacityRps: safeRps, pricePerHour }, configuration)
   return {
     trial: trial.number,
     configuration,
     label: view.label(configuration),
-    capacityRps,
+    capacityRps: safeRps,
+    ...(safeRps !== capacity.capacityRps && { estimateRps: capacity.capacityRps }),
     capacityCi90Rps: capacity.capacityCi90Rps,
-    ...(capacity.derived ? {} : foretoldOf(trial, view)),
     sloMsAtCapacity: capacity.sloMs,
     ...(Number.isFinite(idleMs) ? { idleMs } : {}),
     ...(trial.usage ? { usage: trial.usage } : {}),
@@ -186,7 +235,7 @@ function figuresAt(
     ...qualityIn(configuration, view),
     ...price,
     pricePerMillionRequests:
-      capacityRps > 0 ? (pricePerHour / (capacityRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY,
+      safeRps > 0 ? (pricePerHour / (safeRps * 3600)) * 1e6 : Number.POSITIVE_INFINITY,
     ...(tokens && { tokens }),
     ...(replicas === undefined
       ? {}
@@ -194,14 +243,12 @@ function figuresAt(
   }
 }
 
-/**
- * Of objectives that are learned by another figure than the rate, what was foretold is that figure.
- */
-const foretoldOf = (
+/** Objectives that learn another figure than the rate have predictions of that figure only. */
+const predictedBefore = (
   { predicted }: FinishedTrial,
   { objective }: View,
-): Pick<Candidate, 'foretoldRps'> =>
-  predicted && learnsPlainly(objective) ? { foretoldRps: [predicted.low, predicted.high] } : {}
+): Pick<Candidate, 'predictedRps'> =>
+  predicted && learnsPlainly(objective) ? { predictedRps: [predicted.low, predicted.high] } : {}
 
 const boundOf = ({ known }: CapacityUnder): Pick<Candidate, 'bound'> =>
   known === 'bound below' ? { bound: 'lower' } : known === 'bound above' ? { bound: 'upper' } : {}

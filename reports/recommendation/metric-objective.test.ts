@@ -51,16 +51,18 @@ describe('the best by a metric of the server', () => {
     expect(verdict).toContain('depth{m="a"} -1, $0.72 per hour')
   })
 
-  test('and so is the default, unless a ratio means something', () => {
+  test('and so is the baseline, unless a ratio means something', () => {
     const start = (value: number) => ({
       ...tried(1, A, 100, { metrics: of(value) }),
       purpose: 'default' as const,
     })
-    expect(given([start(0), trials[1]!]).verdict).toContain('against depth{m="a"} 0 of the default')
+    expect(given([start(0), trials[1]!]).verdict).toContain(
+      'against depth{m="a"} 0 of the baseline',
+    )
     expect(given([start(0), trials[1]!]).gainOverDefault).toBeUndefined()
     expect(given([start(6), tried(2, B, 90, { metrics: of(2) })])).toMatchObject({
       gainOverDefault: 3,
-      verdict: expect.stringContaining('3x as good by the metric as the default'),
+      verdict: expect.stringContaining('67 % lower than the baseline'),
     })
   })
 

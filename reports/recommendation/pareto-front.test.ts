@@ -1,10 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { rateWithin } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured, sampleInput } from '../samples.contract.ts'
 import { judge, type View } from './judged.ts'
 import { paretoFront, qualityFronts } from './pareto-front.ts'
+import type { Candidate } from './types.ts'
 
 /** One core, batch `batchSize`, p99 of a queue; `dollars` an hour. */
 const tried = (
@@ -30,9 +31,12 @@ describe('the front', () => {
     expect(winners.at(-1)).toBe(2)
     // Once the slow one wins it wins on.
     expect(winners.slice(winners.indexOf(2)).every((trial) => trial === 2)).toBe(true)
-    // Where it does: 100 (1 - 2 / L) = 300 (1 - 20 / L) at L = 29 ms.
-    expect(front.find(({ trial }) => trial === 2)!.sloMsAtCapacity).toBeGreaterThan(27)
-    expect(front.findLast(({ trial }) => trial === 1)!.sloMsAtCapacity).toBeLessThan(31)
+    // Where it does: 100 (1 - 2 / L) = 300 (1 - 20 / L) at L = 29 ms, or 93 req/s.
+    const lastQuick = front.findLast(({ trial }) => trial === 1)!
+    const firstCheap = front.find(({ trial }) => trial === 2)!
+    expect(lastQuick.estimateRps).toBeLessThan(94)
+    expect(firstCheap.estimateRps).toBeGreaterThan(92)
+    expect(lastQuick.sloMsAtCapacity).toBeLessThan(firstCheap.sloMsAtCapacity)
   })
 
   test('its points are read off the load curve, its end is the candidate at the SLO itself', () => {
@@ -52,12 +56,15 @@ describe('the front', () => {
     expect(first!.cost).toBeCloseTo(1e6 / 3600 / first!.capacityRps, 9)
   })
 
-  test('24 limits, evenly apart in ln from the least idle latency to the SLO', () => {
-    const limits = frontOf([quick]).map(({ sloMsAtCapacity }) => sloMsAtCapacity)
-    expect(limits).toHaveLength(24)
+  test('24 limits, evenly apart in ln from the least unloaded latency to the SLO, reached at the estimates', () => {
+    const front = frontOf([quick])
+    const [{ curve } = {}] = judge([quick], view)
+    expect(front).toHaveLength(24)
     const step = Math.log(50 / 2) / 24
-    for (const [i, limit] of limits.entries())
-      expect(Math.log(limit / 2)).toBeCloseTo((i + 1) * step, 6)
+    for (const [i, { estimateRps, capacityRps, sloMsAtCapacity }] of front.slice(0, -1).entries()) {
+      expect(Math.log(latencyAt(curve!, estimateRps!) / 2)).toBeCloseTo((i + 1) * step, 6)
+      expect(latencyAt(curve!, capacityRps)).toBe(sloMsAtCapacity)
+    }
   })
 
   test('what cannot serve is not on it, and nothing is where nothing can', () => {
@@ -97,7 +104,7 @@ describe('the front', () => {
     ).toBe(true)
   })
 
-  test('law: under every limit, the most throughput per dollar of all, and more than under any tighter one', () => {
+  test('law: both latency and throughput per dollar rise, and nothing at the SLO is beyond the last', () => {
     const trial = fc.tuple(
       fc.double({ min: 10, max: 900, noNaN: true }),
       fc.double({ min: 1, max: 45, noNaN: true }),
@@ -110,22 +117,20 @@ describe('the front', () => {
           view,
         )
         const front = paretoFront(all, view)
-        let before = 0
-        for (const point of front) {
-          const { sloMsAtCapacity, capacityRps, pricePerHour } = point
-          const atSlo = all.some(({ candidate }) => candidate === point)
-          const best = Math.max(
-            ...all.map(
-              ({ curve, candidate }) =>
-                (atSlo ? candidate.capacityRps : rateWithin(curve ?? [], sloMsAtCapacity)) /
-                candidate.pricePerHour,
-            ),
-          )
-          expect(capacityRps / pricePerHour / best).toBeCloseTo(1, 6)
-          expect(capacityRps / pricePerHour).toBeGreaterThan(before)
-          before = capacityRps / pricePerHour
+        const perDollar = (c: Candidate) => c.capacityRps / c.pricePerHour
+        for (const [i, point] of front.entries()) {
+          const { curve, candidate } = all.find((j) => j.candidate.trial === point.trial)!
+          const discount = candidate.capacityRps / candidate.estimateRps!
+          expect(point.capacityRps / point.estimateRps!).toBeCloseTo(discount, 9)
+          // A window at the safe capacity itself tells more than the curve.
+          if (point.sloMsFrom === 'model')
+            expect(latencyAt(curve!, point.capacityRps)).toBeCloseTo(point.sloMsAtCapacity, 6)
+          if (i === 0) continue
+          expect(point.sloMsAtCapacity).toBeGreaterThan(front[i - 1]!.sloMsAtCapacity)
+          expect(perDollar(point)).toBeGreaterThan(perDollar(front[i - 1]!))
         }
-        expect(front.length).toBeGreaterThan(0)
+        const most = Math.max(...all.map(({ candidate }) => perDollar(candidate)))
+        expect(perDollar(front.at(-1)!)).toBe(most)
       }),
       { numRuns: 30 },
     )

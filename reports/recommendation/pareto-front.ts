@@ -1,5 +1,9 @@
 /** The Pareto front of latency against throughput per dollar. */
-import { capacityUnder, rateWithin } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import {
+  capacityUnder,
+  latencyAt,
+  rateWithin,
+} from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { type Judged, operatingPoint, type View } from './judged.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
@@ -7,9 +11,8 @@ import type { Candidate, Recommendation } from './types.ts'
 const steps = 24
 
 /**
- * Operating points by rising latency: under each of a grid of limits (evenly apart in ln) up to the
- * SLO, the configuration with most throughput per dollar, if that is more than under any tighter
- * limit. The last one stands at the SLO itself.
+ * Operating points at safe capacities, by rising latency and throughput per dollar. Each wins under
+ * one of a grid of limits, evenly apart in ln. The last one is the best under the SLO itself.
  */
 export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
   // What was cut short is known to be worse at the SLO, and not known at all below it.
@@ -35,7 +38,10 @@ export function paretoFront(all: readonly Judged[], view: View): Candidate[] {
         : pointUnder(judged, { ...view, slo: { ...view.slo, limitMs: limits[i]! } }),
     )
   }
-  return front
+  // The discount lowers the latency too, of steep load curves more than of others.
+  return front.filter(({ sloMsAtCapacity }, i) =>
+    front.slice(i + 1).every((later) => sloMsAtCapacity < later.sloMsAtCapacity),
+  )
 }
 
 /**
@@ -55,7 +61,9 @@ function winnersOf(
     const ask = (n: number) => {
       const { candidate, curve } = served[n]!
       const atSlo = i === limits.length - 1
-      const rps = atSlo ? candidate.capacityRps : rateWithin(curve ?? [], limits[i]!)
+      const rps = atSlo
+        ? candidate.capacityRps
+        : discountOf(candidate) * rateWithin(curve ?? [], limits[i]!)
       // A capacity comes from more than the curve: it bounds nothing.
       if (!atSlo) bounds[n] = rps / candidate.pricePerHour
       return rps / candidate.pricePerHour
@@ -75,10 +83,16 @@ function winnersOf(
 
 function pointUnder(judged: Judged, view: View): Candidate {
   const { measurement, curve, candidate } = judged
-  return measurement
-    ? operatingPoint(judged, capacityUnder(measurement, view.slo, curve), view)
-    : candidate
+  if (!measurement || !curve) return candidate
+  const capacity = capacityUnder(measurement, view.slo, curve)
+  const safeRps = discountOf(candidate) * capacity.capacityRps
+  const sloMs = Math.min(capacity.sloMs, latencyAt(curve, safeRps))
+  return operatingPoint(judged, { ...capacity, sloMs }, safeRps, view)
 }
+
+/** Part of what a load curve shows that is relied on: the same as at the SLO. */
+const discountOf = ({ capacityRps, estimateRps = capacityRps }: Candidate): number =>
+  estimateRps > 0 ? capacityRps / estimateRps : 1
 
 /**
  * The front with the quality of model variants as a third axis: for each quality, best first, the

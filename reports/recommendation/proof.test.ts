@@ -28,18 +28,18 @@ test('a rate with its certainty, what missed beyond it, and how long it was look
   expect(status).toBe('confirmed')
   expect(confirmation).toMatchObject({ sure: 0.9931, missedRps: 520, rateRps: 465 })
   expect(text).toBe(
-    `465 req/s holds (99 % sure), 520 req/s does not; a stall that comes more seldom than every ${Math.round(confirmation!.seconds!)} s was not looked for`,
+    `Meets the SLO at 465 req/s (99 % confidence), violates it at 520 req/s; outages rarer than one per ${Math.round(confirmation!.seconds!)} s would go unnoticed`,
   )
 })
 
 test('its certainty is never more than it was, and none is claimed where nothing is proven', () => {
-  expect(confirmedBy({ sure: 1 }).text).toContain('(99 % sure)')
-  expect(confirmedBy({ sure: 0.9599 }).text).toContain('(95 % sure)')
+  expect(confirmedBy({ sure: 1 }).text).toContain('(99 % confidence)')
+  expect(confirmedBy({ sure: 0.9599 }).text).toContain('(95 % confidence)')
   const unproven = confirmedBy({
     sure: 0.2,
     capacityCi90Rps: [0.95 * 465, Number.POSITIVE_INFINITY],
   })
-  expect(unproven.text).toContain('465 req/s holds (not proven)')
+  expect(unproven.text).toContain('Meets the SLO at 465 req/s (not proven)')
   // Requests enough for a rule that looks once, which a test that looks after each window is not
   // held to.
   expect(unproven.status).toBe('held')

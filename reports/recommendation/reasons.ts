@@ -62,25 +62,25 @@ function whyNotHeld(known: Known, slo: Slo): string | undefined {
       measurement.detail ??
       (measurement.outcome === 'errors' ? 'fails requests at any load' : 'died under load')
     )
-  if (status === 'disturbed') return because('nothing is known of it', measurement.detail)
+  if (status === 'disturbed') return because('inconclusive', measurement.detail)
   if (status === 'imported' && !(capacityRps > 0))
     return known.known === 'nothing'
-      ? `what was imported does not tell its ${sloName(slo)}; import it again with that SLO`
-      : `no load that was imported keeps it: at least ${sloFigure(slo, sloMs)}`
+      ? `the imported results do not have its ${sloName(slo)}; import them again with that SLO`
+      : `no imported load meets the SLO: at least ${sloFigure(slo, sloMs)}`
   if (capacityRps > 0) {
     return known.known === 'bound above'
       ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail)
       : undefined
   }
   if (status === 'refuted' && second) {
-    return `its second measurement missed the SLO at every rate tried, ${sloFigure(slo, second.sloMs)} at ${rate(second.rateRps)}; no lower one is known to hold`
+    return `its second load test violated the SLO at every rate tried, ${sloFigure(slo, second.sloMs)} at ${rate(second.rateRps)}; lower rates were not tried`
   }
   if (sloMs <= slo.limitMs)
-    return `kept the SLO at no rate that was tried, though one request at a time takes ${sloValue(slo, sloMs)}`
+    return `violated the SLO at every rate tried, though one request at a time takes ${sloValue(slo, sloMs)}`
   const idle = Number.isFinite(sloMs)
     ? `one request at a time takes ${sloValue(slo, sloMs)}`
     : 'no request was answered'
-  return `misses the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`
+  return `violates the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`
 }
 
 const because = (what: string, detail: string | undefined): string =>
@@ -101,7 +101,7 @@ const words = {
   'requests-fail': 'requests fail',
   'answers-differ': 'answers differ',
   'over-bound': 'over a bound',
-  'slo-unattainable': 'misses the SLO at any rate',
+  'slo-unattainable': 'violates the SLO at any rate',
 } as const
 
 /** Of a trial that did not serve. */

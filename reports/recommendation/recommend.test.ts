@@ -9,11 +9,11 @@ const given = (change: Partial<Parameters<typeof recommend>[0]>) =>
   recommend({ ...sampleInput, ...change })
 
 describe('what is recommended', () => {
-  test('the cheapest request, in one sentence with the gain over the default', () => {
+  test('the cheapest request, in one sentence with the gain over the baseline', () => {
     const r = recommend(sampleInput)
     expect(r.best?.trial).toBe(2)
     expect(r.verdict).toBe(
-      'Best found, NOT confirmed: 2 cores, 0.25 T4, batch 8: 212 req/s at p99 50 ms by the model, $0.11 per million requests, 5.8x cheaper than the default',
+      'Best found, NOT confirmed: 2 cores, 0.25 T4, batch 8: 191 req/s at p99 36 ms (estimated), $0.12 per million requests, 83 % cheaper than the baseline',
     )
     expect(r.conclusion).toBe('unconfirmed')
     expect(r.gainOverDefault).toBeCloseTo(0.28 / 120 / (0.085 / 212), 6)
@@ -22,26 +22,26 @@ describe('what is recommended', () => {
 
   test('the alternatives, best first, each with its reason, then those that cannot serve', () => {
     expect(recommend(sampleInput).alternatives.map((a) => [a.trial, a.whyNot])).toEqual([
-      [3, '5.3 % dearer, within the uncertainty'],
-      [1, '482 % dearer'],
-      [4, 'misses the SLO at any rate: one request at a time takes 60 ms at p99 against 50 ms'],
+      [3, '5.3 % more expensive, statistically tied'],
+      [1, '5.8× the cost'],
+      [4, 'violates the SLO at any rate: one request at a time takes 60 ms at p99 against 50 ms'],
       [5, 'out of memory: 4.6 GiB of 4.0 GiB'],
       [6, 'not measured: no free port'],
     ])
   })
 
   test('replicas for a demand, where whole replicas change the order', () => {
-    const r = given({ objective: { kind: 'price-for-demand', demandRps: 170, headroom: 0 } })
+    const r = given({ objective: { kind: 'price-for-demand', demandRps: 155, headroom: 0 } })
     expect(r.best).toMatchObject({ trial: 3, replicas: 1, totalPricePerHour: 0.075 })
-    expect(r.verdict).toContain('1 replica for 170 req/s at $0.075 per hour')
+    expect(r.verdict).toContain('1 replica for 155 req/s at $0.075 per hour')
     const more = given({ objective: { kind: 'price-for-demand', demandRps: 1000, headroom: 0.2 } })
-    expect(more.best).toMatchObject({ trial: 2, replicas: Math.ceil(1000 / (212 * 0.8)) })
+    expect(more.best).toMatchObject({ trial: 2, replicas: Math.ceil(1000 / (0.9 * 212 * 0.8)) })
   })
 
   test('the most rate within a price, and the least latency within a price', () => {
     const rate = given({ objective: { kind: 'max-rate', maxPricePerHour: 0.08 } })
     expect(rate.best?.trial).toBe(3)
-    expect(rate.verdict).toContain('where the default costs more than is allowed')
+    expect(rate.verdict).toContain('the baseline is over the price limit')
     expect(rate.alternatives.find((a) => a.trial === 2)?.whyNot).toBe(
       'costs $0.085 per hour, more than $0.08',
     )
@@ -51,7 +51,7 @@ describe('what is recommended', () => {
     ]
     const latency = given({ trials, objective: { kind: 'min-latency', maxPricePerHour: 1 } })
     expect(latency.best?.trial).toBe(7)
-    expect(latency.verdict).toMatch(/4.0 ms when idle.*2.5x faster than the default/)
+    expect(latency.verdict).toMatch(/4.0 ms unloaded.*60 % lower latency than the baseline/)
   })
 
   test('what was never measured is not ranked, and says so', () => {
@@ -61,7 +61,9 @@ describe('what is recommended', () => {
     })
     const r = given({ trials: [blind], objective: { kind: 'min-latency', maxPricePerHour: 1 } })
     expect(r.best).toBeUndefined()
-    expect(r.nearest?.reason).toBe('what the objective ranks by (ms when idle) was not measured')
+    expect(r.nearest?.reason).toBe(
+      'what the objective ranks by (ms of unloaded latency) was not measured',
+    )
   })
 
   test('another SLO re-ranks the same trials and says that it is derived', () => {
@@ -71,7 +73,7 @@ describe('what is recommended', () => {
     expect(r.caveats).toContainEqual(expect.stringContaining('another SLO'))
     const slow = r.alternatives.find((a) => a.trial === 4)
     expect(slow).toMatchObject({ feasible: true, derived: true })
-    expect(Math.abs(Math.log((slow?.capacityRps ?? 0) / 300))).toBeLessThan(0.1)
+    expect(Math.abs(Math.log((slow?.estimateRps ?? 0) / 300))).toBeLessThan(0.1)
   })
 })
 
@@ -131,7 +133,7 @@ describe('the conclusion', () => {
 
   test.each<[string, Partial<Parameters<typeof recommend>[0]>, string]>([
     ['measured, and not again', { trials: [best!] }, 'unconfirmed'],
-    ['measured once, as asked', { trials: [best!], confirm: false }, 'not asked'],
+    ['measured once, as requested', { trials: [best!], confirm: false }, 'not asked'],
     [
       'measured again, though it was not asked',
       { trials: [best!, again(200)], confirm: false },
@@ -191,7 +193,7 @@ describe('when nothing meets the SLO', () => {
     expect(r.best).toBeUndefined()
     expect(r.nearest?.trial).toBe(4)
     expect(r.verdict).toBe(
-      'No configuration meets p99 <= 50 ms: the nearest, 2 cores, 1 T4, batch 32, takes 60 ms for one request at a time, 1.2x the limit',
+      'No configuration meets p99 <= 50 ms: the nearest, 2 cores, 1 T4, batch 32, takes 60 ms for one request at a time, 1.2× the limit',
     )
     expect(r.binding).toEqual({
       what: 'slo',
@@ -298,7 +300,7 @@ describe('the confirmation', () => {
       sloCi95Ms: [41, 45],
     })
     expect(r.verdict).toMatch(
-      /^2 cores, 0.25 T4, batch 8: 208 req\/s at p99 43 ms, \$0.11 per million requests, 5.7x cheaper than the default$/,
+      /^2 cores, 0.25 T4, batch 8: 208 req\/s at p99 43 ms, \$0.11 per million requests, 84 % cheaper than the baseline$/,
     )
   })
 
@@ -309,7 +311,10 @@ describe('the confirmation', () => {
   })
 
   test('that held at no rate sets the capacity to what is known to hold, not to zero', () => {
-    const r = given({ trials: [...sampleTrials, confirm(0, 70)] })
+    const rival = complete(3, sampleTrials[2]!.configuration, measured(240, 10))
+    const r = given({
+      trials: [...sampleTrials.filter((t) => t.number !== 3), rival, confirm(0, 70)],
+    })
     expect(r.best?.trial).toBe(3)
     const refuted = r.alternatives.find((a) => a.trial === 2)
     expect(refuted).toMatchObject({
@@ -333,7 +338,7 @@ describe('the confirmation', () => {
     )
     expect(refuted).toMatchObject({ status: 'refuted', feasible: false, capacityRps: 0 })
     expect(refuted?.reason).toBe(
-      'its second measurement missed the SLO at every rate tried, p99 70 ms at 200 req/s; no lower one is known to hold',
+      'its second load test violated the SLO at every rate tried, p99 70 ms at 200 req/s; lower rates were not tried',
     )
   })
 
@@ -377,17 +382,15 @@ describe('the Pareto front', () => {
 test('confidence is what the stop rule believes, rounded down', () => {
   const r = given({ stop: { probabilityBetterExists: 0.0461, tolerance: 0.05 } })
   expect(r.confidence.statement).toContain(
-    'With 95 % probability, nothing untried in the search space is more than 5 % better',
+    '95 % likely that no untried configuration is over 5 % cheaper',
   )
-  expect(recommend(sampleInput).confidence.statement).toBe(
-    'How sure the search is was not assessed.',
-  )
+  expect(recommend(sampleInput).confidence.statement).toBe('not assessed')
 })
 
 test('caveats tell what is emulated, what is close, and what is missing', () => {
   expect(recommend(sampleInput).caveats).toEqual([
     'GPUs are emulated from published measurements, error 9 %',
-    'within the uncertainty of the best: 1 cores, 0.25 T4, batch 8 (trial 3)',
+    'statistically tied with the best: 1 cores, 0.25 T4, batch 8 (trial 3)',
     '1 configuration could not be measured',
   ])
 })

@@ -3,7 +3,7 @@
  * rivals out. Pure.
  */
 
-import { gainOver, type Objective } from '../../search/objective.ts'
+import { gainOver } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -15,7 +15,6 @@ import { paretoFront, qualityFronts } from './pareto-front.ts'
 import { tellsNothing } from './reasons.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Conclusion, Recommendation, StopBelief } from './types.ts'
-import { costAgain } from './unsettled.ts'
 import { confidenceOf, verdictOf, verdictOfNone, verdictOfNothing, whyNot } from './verdict.ts'
 
 export interface RecommendInput extends View {
@@ -47,7 +46,7 @@ export const recommend = (input: RecommendInput): Recommendation =>
 /** The same of what is judged already, best first. */
 export function recommendAmong(all: readonly Judged[], input: RecommendInput): Recommendation {
   const { slo, objective } = input
-  const best = bestOf(all, objective)
+  const best = bestOf(all)
   const conclusion = conclusionOf(input, best, all)
   const nearest = best ? undefined : nearestOf(all)
   const subject = best ?? nearest
@@ -96,7 +95,7 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
     ...(fallback ? { defaultCandidate: fallback.candidate } : {}),
     ...(gain === undefined ? {} : { gainOverDefault: gain }),
     ...(confirmation ? { confirmation: figuresOf(confirmation) } : {}),
-    confidence: input.provenance === 'imported' ? noSearch : confidenceOf(input.stop),
+    confidence: input.provenance === 'imported' ? noSearch : confidenceOf(objective, input.stop),
     caveats: caveatsOf(input, all, best),
     seed: input.seed,
     trials: input.trials.length,
@@ -137,22 +136,21 @@ function conclusionOf(
 }
 
 const noSearch = {
-  ...confidenceOf(),
-  statement: 'There was no search: of configurations that were not imported nothing is known.',
+  tolerance: 0.05,
+  statement: 'not known: there was no search, only imported configurations are compared',
 }
 
 /**
- * The first in rank; where one was confirmed that one, unless a rival is better by more than the
- * margin at the rate that it would be confirmed at.
+ * The cheapest at its safe capacity. A confirmed configuration gives way only to one that is cheaper
+ * by more than the margin, and never to one that failed its confirmation.
  */
-function bestOf(all: readonly Judged[], objective: Objective): Judged | undefined {
+function bestOf(all: readonly Judged[]): Judged | undefined {
   const feasible = all.filter((j) => j.candidate.feasible)
   const confirmed = feasible.find((j) => isConfirmed(j.candidate.status))
   if (!confirmed) return feasible[0]
-  const again = feasible.map((rival) => ({ rival, cost: costAgain(rival.candidate, objective) }))
-  const first = again.reduce((a, b) => (b.cost < a.cost ? b : a))
+  const first = feasible.find((j) => j.candidate.status !== 'refuted')!
   const margin = confirmationMargin * Math.abs(confirmed.candidate.cost)
-  return first.cost < confirmed.candidate.cost - margin ? first.rival : confirmed
+  return first.candidate.cost < confirmed.candidate.cost - margin ? first : confirmed
 }
 
 /**

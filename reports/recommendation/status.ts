@@ -19,14 +19,14 @@ import { type Window, windowsOf } from './windows.ts'
 
 /** Each with what it means. */
 export const statuses = {
-  confirmed: 'a second, independent measurement held the SLO and proves it',
-  held: 'a second measurement held the SLO, with too few requests to prove it',
+  confirmed: 'a second, independent load test met the SLO and proves it',
+  held: 'a second load test met the SLO, with too few requests to prove it',
   measured: 'measured once',
   imported: 'another tool measured it, not tune',
   bound: 'only a bound of its capacity is known',
-  refuted: 'its second measurement missed the SLO',
-  disturbed: 'the machine spoilt its measurement: nothing is known of it',
-  infeasible: 'cannot serve, or misses the SLO at any rate',
+  refuted: 'its second load test violated the SLO',
+  disturbed: 'inconclusive: other work on the machine disturbed its measurement',
+  infeasible: 'cannot serve, or violates the SLO at any rate',
   failed: 'could not be measured',
 } as const
 export type Status = keyof typeof statuses
@@ -93,8 +93,9 @@ export interface Known extends CapacityUnder {
 }
 
 /**
- * A confirmed figure gives way to an estimate that is better by more than this: winners are winners
- * partly by luck, and a window at the true capacity passes half the time.
+ * A confirmed configuration gives way to one measured once that is cheaper by more than this. The
+ * lowest of several noisy costs is too low on average, and a window at the true capacity passes
+ * half the time.
  */
 export const confirmationMargin = 0.1
 

@@ -16,7 +16,14 @@ export interface Candidate {
   readonly label: string
   /** How far the figures can be relied on. */
   readonly status: Status
+  /**
+   * Safe capacity, requests per second: the confirmed rate, or an estimate discounted as a
+   * confirmation would. Costs, replicas and ranks are of this rate.
+   */
   readonly capacityRps: number
+  /** The estimate before its discount; absent where there is none. */
+  readonly estimateRps?: number
+  /** 90 % interval of the true capacity. */
   readonly capacityCi90Rps: readonly [number, number]
   /**
    * Highest rate at which a window proved the SLO by itself, below all that missed it; absent where
@@ -24,15 +31,15 @@ export interface Candidate {
    */
   readonly heldRps?: number
   /**
-   * What the search expected of its capacity before it was measured, 90 % interval; absent where it
-   * expected nothing, or was asked about another SLO.
+   * What the search predicted of its capacity before it was measured, 90 % interval; absent where
+   * it predicted nothing, or another SLO is requested.
    */
-  readonly foretoldRps?: readonly [number, number]
-  /** SLO percentile at the capacity point, ms. */
+  readonly predictedRps?: readonly [number, number]
+  /** SLO percentile at the safe capacity, ms. */
   readonly sloMsAtCapacity: number
   /**
-   * `measured`: in a window at that rate. `model`: where the profiler's estimate, or the load
-   * curve, reaches the SLO. `idle`: of one request at a time, there is no capacity.
+   * `measured`: in a window at that rate. `model`: read off the load curve. `idle`: of one request
+   * at a time, there is no capacity.
    */
   readonly sloMsFrom: 'measured' | 'model' | 'idle'
   /**
@@ -40,9 +47,11 @@ export interface Candidate {
    * load. Absent when never measured.
    */
   readonly idleMs?: number
+  /** 95 % interval of that latency, where it was measured at that rate, ms. */
+  readonly sloCi95Ms?: readonly [number, number]
   /** The figures were read off the load curve for an SLO other than the measured one. */
   readonly derived?: boolean
-  /** The true capacity is at least ('lower') or at most ('upper') the stated one. */
+  /** The true capacity is at least the estimate ('lower'), or at most the stated one ('upper'). */
   readonly bound?: 'lower' | 'upper'
   /**
    * Of a refuted one: where its second measurement missed the SLO, requests per second, and the
@@ -82,13 +91,13 @@ export interface Candidate {
 
 /** What a run or a question comes to; the exit codes follow it. */
 export const conclusions = {
-  confirmed: 'the best was measured a second time, and held',
-  unconfirmed: 'the best found was not confirmed by a second measurement',
-  'not asked': 'the best found was measured once, as asked',
-  simulated: 'nothing is measured, all is simulated',
+  confirmed: 'a second load test of the best met the SLO',
+  unconfirmed: 'no second load test confirmed the best found',
+  'not asked': 'the best found was measured once, as requested',
+  simulated: 'simulated: nothing was measured',
   imported: 'another tool measured it, not tune',
   none: 'no configuration meets the SLO',
-  unknown: 'nothing is known of any configuration',
+  unknown: 'no trial gave a result',
 } as const
 export type Conclusion = keyof typeof conclusions
 
@@ -135,8 +144,8 @@ export interface Recommendation {
   readonly binding: { readonly what: Binding; readonly evidence: string }
   /**
    * The Pareto front of SLO-percentile latency against throughput per dollar, as operating points
-   * by rising latency: each is the configuration that would win under that tighter limit
-   * (`sloMsAtCapacity`), with its capacity there. A configuration may appear at several limits.
+   * by rising latency: each is the configuration that would win under a tighter limit, at its safe
+   * capacity there. A configuration may appear at several limits.
    */
   readonly front: readonly Candidate[]
   /**

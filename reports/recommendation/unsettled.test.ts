@@ -4,6 +4,7 @@ import { sampleInput } from '../samples.contract.ts'
 import { candidatesOf } from './candidates.ts'
 import { A, again, B, C, outOfMemory, tried } from './invented-trials.contract.ts'
 import { type RecommendInput, recommend } from './recommend.ts'
+import { discountEstimate } from './safe-capacity.ts'
 import { nextHeat, secondRateRps } from './unsettled.ts'
 
 /** B costs twice as much as A, C four times. */
@@ -89,10 +90,7 @@ describe('the next heat', () => {
   })
 })
 
-describe('the rate of a second measurement', () => {
-  const plain = { kind: 'price-per-request' } as const
-  const of = (capacityRps: number, capacityCi90Rps: readonly [number, number]) =>
-    ({ capacityRps, capacityCi90Rps, status: 'measured' }) as const
+describe('the safe capacity of an estimate', () => {
   test.each([
     [100, [98, 105], 90],
     [100, [64, 120], 80],
@@ -100,57 +98,61 @@ describe('the rate of a second measurement', () => {
     [100, [0.25, 120], 5],
     [100, [100, 120], 90],
     [100, [110, 120], 90],
-  ] as const)('of %d with an interval of %j is %d', (capacityRps, interval, rateRps) => {
-    expect(secondRateRps(of(capacityRps, interval), plain)).toBeCloseTo(rateRps, 9)
+  ] as const)('of %d with an interval of %j is %d', (capacityRps, capacityCi90Rps, safeRps) => {
+    expect(discountEstimate({ capacityRps, capacityCi90Rps })).toBeCloseTo(safeRps, 9)
   })
 
   test.each([
     // Three times as wide: a tenth of the weight. e^(4.6052 · 0.9 + 4.3820 · 0.1) = 97.79.
-    ['lower and less sure', [80 * 0.7, 80 / 0.7], [100 * 0.888, 100 / 0.888], 97.79],
-    ['lower and as sure', [80 * 0.9, 80 / 0.9], [90, 100 / 0.9], Math.sqrt(8000)],
-    ['more', [110, 130], [90, 110], 100],
+    ['lower and less certain', [80 * 0.7, 80 / 0.7], [100 * 0.888, 100 / 0.888], 97.79],
+    ['lower and as certain', [80 * 0.9, 80 / 0.9], [90, 100 / 0.9], Math.sqrt(8000)],
+    ['higher', [110, 130], [90, 110], 100],
     ['lower, of an estimate without a lower end', [70, 90], [0, 110], 100],
     ['lower, of one without an upper end', [70, 90], [100, Number.POSITIVE_INFINITY], 100],
   ] as const)(
-    'is drawn towards what was expected where that is %s',
-    (_, foretoldRps, capacityCi90Rps, likelyRps) => {
-      expect(secondRateRps({ ...of(100, capacityCi90Rps), foretoldRps }, plain)).toBeCloseTo(
+    'is drawn towards the prediction where that is %s',
+    (_, predictedRps, capacityCi90Rps, likelyRps) => {
+      expect(discountEstimate({ capacityRps: 100, capacityCi90Rps, predictedRps })).toBeCloseTo(
         0.9 * likelyRps,
         1,
       )
     },
   )
 
-  test('is not far below what a window held, however wide the interval, nor above what is likely', () => {
-    expect(secondRateRps({ ...of(100, [4, 120]), heldRps: 80 }, plain)).toBeCloseTo(64, 9)
-    expect(secondRateRps({ ...of(100, [4, 120]), heldRps: 120 }, plain)).toBe(90)
-    expect(secondRateRps({ ...of(100, [64, 120]), heldRps: 20 }, plain)).toBeCloseTo(80, 9)
+  test('is not far below a window that met the SLO, nor above what is likely', () => {
+    const of = (capacityCi90Rps: readonly [number, number], heldRps: number) =>
+      discountEstimate({ capacityRps: 100, capacityCi90Rps, heldRps })
+    expect(of([4, 120], 80)).toBeCloseTo(64, 9)
+    expect(of([4, 120], 120)).toBe(90)
+    expect(of([64, 120], 20)).toBeCloseTo(80, 9)
   })
+})
 
-  test('with a demand is what each of as many replicas must serve, where the estimate reaches it', () => {
-    const demand = (demandRps: number) =>
-      ({ kind: 'price-for-demand', demandRps, headroom: 0.2 }) as const
-    // Three replicas of 100 less a fifth: 240 in all. 236 take 98.3 of each, 210 no more than the
-    // usual.
-    expect(secondRateRps(of(100, [98, 105]), demand(236))).toBeCloseTo(236 / 2.4, 9)
-    expect(secondRateRps(of(100, [98, 105]), demand(240))).toBeCloseTo(100, 9)
-    expect(secondRateRps(of(100, [98, 105]), demand(210))).toBe(90)
-    expect(secondRateRps(of(100, [98, 105]), demand(5))).toBe(90)
-  })
+test('with a demand a second measurement is at what each of as many replicas must serve', () => {
+  const rate = (demandRps: number) =>
+    secondRateRps(
+      { capacityRps: 90, estimateRps: 100, status: 'measured' },
+      { kind: 'price-for-demand', demandRps, headroom: 0.2 },
+    )
+  // Three replicas of 100 less a fifth: 240 in all. 236 take 98.3 of each, 210 no more than 90.
+  expect(rate(236)).toBeCloseTo(236 / 2.4, 9)
+  expect(rate(240)).toBeCloseTo(100, 9)
+  expect(rate(210)).toBe(90)
+  expect(rate(5)).toBe(90)
 })
 
 test('what was foretold of a trial is known of its candidate, under the SLO and by the figure that it was foretold of', () => {
   const predicted = { rate: 80, low: 70, high: 91, feasible: 1 }
   const trial = { ...tried(1, A, 100), predicted }
-  expect(given(trial).best).toMatchObject({ foretoldRps: [70, 91] })
+  expect(given(trial).best).toMatchObject({ predictedRps: [70, 91] })
   expect(next(trial)!.rateRps).toBeLessThan(0.9 * 100)
-  expect(given(tried(1, A, 100)).best).not.toHaveProperty('foretoldRps')
+  expect(given(tried(1, A, 100)).best).not.toHaveProperty('predictedRps')
   const energy = recommend({
     ...sampleInput,
     objective: objectiveOf('min-energy', { demandRps: 0, headroom: 0, maxPricePerHour: 1e6 }),
     trials: [trial],
   })
-  expect(candidatesOf(energy)[0]).not.toHaveProperty('foretoldRps')
+  expect(candidatesOf(energy)[0]).not.toHaveProperty('predictedRps')
 })
 
 test('a refuted configuration is not recommended before one that held, whatever its windows say', () => {
@@ -173,7 +175,7 @@ test('once the race is over, the best is confirmed: a rival is compared at the r
   expect(given(...confirmed, wide)).toMatchObject({ best: { trial: 1 }, conclusion: 'confirmed' })
   expect(given(...confirmed, wide).alternatives[0]).toMatchObject({
     trial: 3,
-    whyNot: 'no better at the rate that it would be confirmed at',
+    whyNot: '14 % more expensive, statistically tied',
   })
   // One that would cost less there has its heat, and is the best until then.
   const narrow = tried(3, B, 250)

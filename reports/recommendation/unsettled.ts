@@ -16,51 +16,27 @@ import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
 /**
- * Of an estimate, what holds if the server is what it seems: estimates err by a few percent, and
- * winners are winners partly by luck.
- */
-const derating = 0.9
-/** Of a rate that one short window held, what is tried where the interval reaches far below it. */
-const nearHeld = 0.8
-/**
  * Of the rate of a heat, the lowest that is worth more proven than the rate itself without proof.
  */
 const leastProven = 0.8
 /** Of the rate that was missed, the next one to try. */
 const lower = 0.95
 
-type Estimated = Pick<Candidate, 'capacityRps' | 'capacityCi90Rps' | 'foretoldRps' | 'heldRps'>
-
 /**
- * At which rate a configuration is measured a second time: the wider its interval, the lower, but
- * not far below what a window held. With a demand the rate that as many replicas must each serve,
- * where the estimate reaches it.
+ * At which rate a configuration is measured a second time: its safe capacity. With a demand the
+ * rate that each of as many replicas must serve as the estimate takes, where that is more.
  */
 export function secondRateRps(
-  candidate: Estimated & Pick<Candidate, 'status' | 'missed'>,
+  {
+    capacityRps,
+    estimateRps = capacityRps,
+    status,
+    missed,
+  }: Pick<Candidate, 'capacityRps' | 'estimateRps' | 'status' | 'missed'>,
   objective: Objective,
 ): number {
-  const { capacityRps, capacityCi90Rps, heldRps = 0, status, missed } = candidate
   if (status === 'refuted' && missed) return lower * missed.rateRps
-  const [low] = capacityCi90Rps
-  const likely = derating * likelyRps(candidate)
-  const careful = Math.max(Math.sqrt(low * capacityRps), nearHeld * heldRps)
-  const usual = low > 0 && low < capacityRps ? Math.min(likely, careful) : likely
-  return Math.max(usual, shareOfDemand(capacityRps, objective))
-}
-
-/**
- * The estimate, drawn towards what was expected of the configuration before it was measured: the
- * logarithms of both, weighted by their precisions (the posterior mean of two normal readings).
- * Never beyond the estimate. Both intervals are of 90 %; one without ends draws nothing.
- */
-function likelyRps({ capacityRps, capacityCi90Rps, foretoldRps }: Estimated): number {
-  const spread = ([low, high]: readonly [number, number]) => Math.log(high / low)
-  const [own, foretold] = [spread(capacityCi90Rps), foretoldRps ? spread(foretoldRps) : 0]
-  if (foretoldRps === undefined || !(own > 0 && Number.isFinite(own))) return capacityRps
-  const weight = own ** 2 / (own ** 2 + foretold ** 2)
-  const [low, high] = foretoldRps
-  return Math.min(capacityRps, capacityRps ** (1 - weight) * Math.sqrt(low * high) ** weight)
+  return Math.max(capacityRps, shareOfDemand(estimateRps, objective))
 }
 
 /** What each of the replicas must serve that a demand takes at a capacity; 0 without a demand. */
@@ -70,6 +46,15 @@ function shareOfDemand(capacityRps: number, objective: Objective): number {
     ? 0
     : demand.demandRps / (replicasFor(demand, capacityRps) * (1 - demand.headroom))
 }
+
+/**
+ * What a candidate costs by its estimate, before the discount: comparable with estimates of trials
+ * that still run.
+ */
+export const estimatedCost = (candidate: Candidate, objective: Objective): number =>
+  candidate.estimateRps === undefined
+    ? candidate.cost
+    : costAt(candidate, candidate.estimateRps, objective)
 
 /** What its own metrics will be at another rate is best told by what they were. */
 const costAt = (candidate: Candidate, capacityRps: number, objective: Objective): number =>
@@ -82,7 +67,7 @@ const costAt = (candidate: Candidate, capacityRps: number, objective: Objective)
  * What a candidate is compared by with one that a second measurement held: its cost at the rate
  * that it would be measured at again; Infinity where it is no rival.
  */
-export function costAgain(candidate: Candidate, objective: Objective): number {
+function costAgain(candidate: Candidate, objective: Objective): number {
   const { feasible, status } = candidate
   if (!feasible || isConfirmed(status) || status === 'refuted') return Number.POSITIVE_INFINITY
   return costAt(candidate, secondRateRps(candidate, objective), objective)

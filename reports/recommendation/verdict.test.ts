@@ -40,7 +40,7 @@ describe('the verdict', () => {
   test.each<[Conclusion, string]>([
     ['confirmed', figures],
     ['unconfirmed', `Best found, NOT confirmed: ${figures}`],
-    ['not asked', `Best found, measured once as asked: ${figures}`],
+    ['not asked', `Best found, measured once as requested: ${figures}`],
     ['simulated', `Simulated, nothing measured: ${figures}`],
   ])('%s', (conclusion, text) => {
     expect(said({}, conclusion)).toBe(text)
@@ -49,25 +49,28 @@ describe('the verdict', () => {
   test.each<[Partial<Candidate>, string]>([
     [{ bound: 'lower' }, 'at least 100 req/s at p99 43 ms'],
     [{ bound: 'upper' }, 'at most 100 req/s at p99 43 ms'],
-    [{ sloMsFrom: 'model' }, '100 req/s at p99 43 ms by the model'],
-    [{ bound: 'upper', capacityRps: 0, sloMsFrom: 'idle' }, '0 req/s at p99 43 ms when idle'],
+    [{ sloMsFrom: 'model' }, '100 req/s at p99 43 ms (estimated)'],
+    [{ bound: 'upper', capacityRps: 0, sloMsFrom: 'idle' }, '0 req/s at p99 43 ms (unloaded)'],
     [
       { missed: { rateRps: 120, sloMs: 65 } },
-      'requests; measured again it missed the SLO at 120 req/s (p99 65 ms)',
+      'requests; violated the SLO at 120 req/s in its second load test (p99 65 ms)',
     ],
-    [{ missed: { rateRps: 120, sloMs: Infinity } }, 'missed the SLO at 120 req/s (no answer)'],
+    [
+      { missed: { rateRps: 120, sloMs: Infinity } },
+      'violated the SLO at 120 req/s in its second load test (no answer)',
+    ],
   ])('%j: %s', (change, text) => {
     expect(said(change)).toContain(text)
   })
 
-  test('a joint SLO is kept with parts of its limits, not at a latency', () => {
+  test('a joint SLO is met with parts of its limits, not at a latency', () => {
     expect(said({}, 'confirmed', joint)).toContain(
       '100 req/s with p99 of TTFT and TPOT at 86 % of the limits',
     )
   })
 })
 
-describe('the gain over the default', () => {
+describe('the gain over the baseline', () => {
   const out = (capacityRps: number, status: Status): Partial<Candidate> => ({
     status,
     capacityRps,
@@ -86,79 +89,74 @@ describe('the gain over the default', () => {
 
   test.each<[string, Partial<Candidate> | undefined, number | undefined, string | undefined]>([
     ['none was measured', undefined, 2, undefined],
-    ['it is the default', { trial: 1 }, 1, 'which is the default itself'],
+    ['it is the baseline', { trial: 1 }, 1, 'the baseline itself'],
     [
-      'the default misses the SLO',
+      'the baseline violates the SLO',
       out(0, 'measured'),
       undefined,
-      'where the default does not meet the SLO',
+      'the baseline does not meet the SLO',
     ],
     [
-      'the default missed it when measured again',
+      'the baseline failed its confirmation',
       out(0, 'refuted'),
       undefined,
-      'where the default does not meet the SLO',
+      'the baseline does not meet the SLO',
     ],
     [
-      'the default cannot serve',
+      'the baseline cannot serve',
       out(0, 'infeasible'),
       undefined,
-      'where the default does not meet the SLO',
+      'the baseline does not meet the SLO',
     ],
     [
-      'the default kept it at no rate tried',
+      'the baseline met it at no rate tried',
       out(0, 'bound'),
       undefined,
-      'where the default is not known to meet the SLO',
+      'the baseline met the SLO at no rate tried',
     ],
     [
-      'the machine spoilt the default',
+      'the machine disturbed the baseline',
       out(0, 'disturbed'),
       undefined,
-      'where nothing is known of the default',
+      'the baseline was not measured',
     ],
-    [
-      'the default was not measured',
-      out(0, 'failed'),
-      undefined,
-      'where nothing is known of the default',
-    ],
+    ['the baseline failed', out(0, 'failed'), undefined, 'the baseline was not measured'],
     [
       'imported without its percentile',
       { ...out(0, 'imported'), sloMsAtCapacity: Number.NaN },
       undefined,
-      'where nothing is known of the default',
+      'the baseline was not measured',
     ],
     [
-      'the default was cut as it had lost',
+      'the baseline was pruned',
       { ...out(40, 'bound'), bound: 'upper' },
       undefined,
-      'at least 2.5x cheaper than the default',
+      'at least 60 % cheaper than the baseline',
     ],
     [
-      'the default was cut, and may be better',
+      'the baseline was stopped early, and may be better',
       { ...out(120, 'bound'), bound: 'upper' },
       undefined,
-      'not settled against the default',
+      'not compared with the baseline, which was stopped early',
     ],
     [
-      'the default serves, and is not wanted',
+      'the baseline serves, and is not ranked',
       out(40, 'confirmed'),
       undefined,
-      'where the default is no candidate',
+      'the baseline is not ranked',
     ],
     ['it is not known', {}, undefined, undefined],
-    ['a clear one', {}, 2.34, '2.3x cheaper than the default'],
-    ['a small one', {}, 1.01, '1.01x cheaper than the default'],
-    ['one that would read 1x', {}, 1.004, 'no better than the default'],
+    ['a clear one', {}, 2.34, '57 % cheaper than the baseline'],
+    ['a small one', {}, 1.01, '1 % cheaper than the baseline'],
+    ['one that would read 0 %', {}, 1.004, 'no better than the baseline'],
   ])('%s', (_, fallback, times, text) => {
     expect(gain(fallback, times)).toBe(text)
   })
 
   test('in the words of the objective', () => {
-    expect(gain({}, 2, mostRate)).toBe('2x the rate of the default')
+    expect(gain({}, 2, mostRate)).toBe('2× the throughput of the baseline')
     const cut = { ...out(40, 'bound'), bound: 'upper', pricePerHour: 1.2 } as const
-    expect(gain(cut, undefined, mostRate)).toBe('where the default costs more than is allowed')
+    expect(gain(cut, undefined, mostRate)).toBe('the baseline is over the price limit')
   })
 })
 
@@ -176,9 +174,9 @@ describe('where nothing meets the SLO', () => {
       objective,
     )
 
-  test('the nearest misses it when idle: by how much', () => {
+  test('the nearest violates it when unloaded: by how much', () => {
     expect(none({ sloMsAtCapacity: 60 })).toBe(
-      'No configuration meets p99 <= 50 ms: the nearest, one, takes 60 ms for one request at a time, 1.2x the limit',
+      'No configuration meets p99 <= 50 ms: the nearest, one, takes 60 ms for one request at a time, 1.2× the limit',
     )
     expect(none({ sloMsAtCapacity: 60 }, perRequest, joint)).toBe(
       'No configuration meets TTFT <= 50 ms and TPOT <= 10 ms for 99 % of requests: the nearest, one, takes 120 % of the limits for one request at a time',
@@ -217,7 +215,7 @@ describe('where nothing meets the SLO', () => {
     expect(verdictOfNothing([])).toBe('Nothing has been measured yet')
     expect(verdictOfNothing([failed])).toBe('Not measured: no port')
     expect(verdictOfNothing([failed, candidate()])).toBe(
-      'Nothing is known of any of the 2 configurations tried: one: not measured: no port',
+      'None of the 2 configurations tried gave a result: one: not measured: no port',
     )
   })
 })
@@ -228,30 +226,35 @@ describe('why another one was not chosen', () => {
     whyNot(candidate({ trial: 2, label: 'two', ...change }), best, objective)
 
   test.each<[string, Partial<Candidate>, string]>([
-    ['dearer', { cost: 1.12, capacityCi90Rps: [89, 90], capacityRps: 89.3 }, '12 % dearer'],
     [
-      'dearer, perhaps',
+      'more expensive',
+      { cost: 1.12, capacityCi90Rps: [89, 90], capacityRps: 89.3 },
+      '12 % more expensive',
+    ],
+    [
+      'far more expensive',
+      { cost: 3.14, capacityRps: 31.8, capacityCi90Rps: [31, 32] },
+      '3.1× the cost',
+    ],
+    [
+      'more expensive, perhaps',
       { cost: 1.03, capacityRps: 97, capacityCi90Rps: [94, 101] },
-      '3 % dearer, within the uncertainty',
+      '3 % more expensive, statistically tied',
     ],
     ['equal', { cost: 1.0004 }, 'equal'],
     ['equal, and smaller', { cost: 1, capacityRps: 99.9 }, 'equal, with a lower capacity'],
-    ['no longer equal', { cost: 1.0006, capacityCi90Rps: [90, 91] }, '0.1 % dearer'],
+    ['no longer equal', { cost: 1.0006, capacityCi90Rps: [90, 91] }, '0.1 % more expensive'],
     [
-      'far better, once',
-      { status: 'measured', cost: 0.87, capacityRps: 115 },
-      'not settled: better by one measurement',
+      'cheaper, measured once',
+      { status: 'measured', cost: 0.94, capacityRps: 106, estimateRps: 118 },
+      '6 % cheaper, but not confirmed: statistically tied',
     ],
     [
-      'equal, once',
-      { status: 'measured', cost: 0.9996, capacityRps: 112 },
-      'not settled: equal by one measurement',
+      'cheaper, and refuted',
+      { status: 'refuted', cost: 0.8, capacityRps: 125 },
+      '20 % cheaper, but failed its confirmation',
     ],
-    [
-      'better by luck',
-      { status: 'measured', cost: 0.98, capacityRps: 102 },
-      'no better at the rate that it would be confirmed at',
-    ],
+    ['equal, measured once', { status: 'measured', cost: 0.9996, capacityRps: 100.04 }, 'equal'],
     ['cannot serve', { feasible: false, reason: 'out of memory' }, 'out of memory'],
     ['cannot be told', { feasible: false }, 'not chosen'],
   ])('%s', (_, change, text) => {
@@ -261,16 +264,16 @@ describe('why another one was not chosen', () => {
   test('less of what is to be most', () => {
     const most = candidate({ cost: -100 })
     const less = candidate({ trial: 2, capacityRps: 80, capacityCi90Rps: [78, 82], cost: -80 })
-    expect(whyNot(less, most, mostRate)).toBe('20 % less rate')
+    expect(whyNot(less, most, mostRate)).toBe('20 % less throughput')
   })
 
   test('half a thousandth is equal, more is not', () => {
-    expect(why({ cost: 1.0007, capacityCi90Rps: [90, 91] })).toBe('0.1 % dearer')
-    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 112 })).toBe(
-      'not settled: better by one measurement',
+    expect(why({ cost: 1.0007, capacityCi90Rps: [90, 91] })).toBe('0.1 % more expensive')
+    expect(why({ status: 'measured', cost: 0.9993, capacityRps: 100.07 })).toContain(
+      '0.1 % cheaper',
     )
-    expect(why({ ...cut(99.93) })).toContain('dearer at least')
-    expect(why({ ...cut(99.96) })).toContain('not settled')
+    expect(why({ ...cut(99.93) })).toContain('at least 0.1 % more expensive')
+    expect(why({ ...cut(99.96) })).toContain('statistically tied')
   })
 
   const cut = (capacityRps: number): Partial<Candidate> => ({
@@ -280,15 +283,15 @@ describe('why another one was not chosen', () => {
     cost: Infinity,
     reason: `serves at most ${capacityRps} req/s`,
   })
-  test('cut short: dearer at least, or not settled', () => {
-    expect(why(cut(80))).toBe('25 % dearer at least: serves at most 80 req/s')
-    expect(why(cut(100))).toBe('not settled: serves at most 100 req/s')
-    expect(why(cut(200))).toBe('not settled: serves at most 200 req/s')
+  test('stopped early: at least so much more expensive, or statistically tied', () => {
+    expect(why(cut(80))).toBe('at least 25 % more expensive: serves at most 80 req/s')
+    expect(why(cut(100))).toBe('statistically tied: serves at most 100 req/s')
+    expect(why(cut(200))).toBe('statistically tied: serves at most 200 req/s')
     expect(why(cut(0))).toBe('serves at most 0 req/s')
     const most = candidate({ cost: -100 })
     const of = (rps: number) => whyNot(candidate({ trial: 2, ...cut(rps) }), most, mostRate)
-    expect(of(80)).toBe('20 % less rate at least: serves at most 80 req/s')
-    expect(of(120)).toBe('not settled: serves at most 120 req/s')
+    expect(of(80)).toBe('at least 20 % less throughput: serves at most 80 req/s')
+    expect(of(120)).toBe('statistically tied: serves at most 120 req/s')
     expect(whyNot(candidate(cut(80)), undefined, perRequest)).toBe('serves at most 80 req/s')
   })
 
@@ -299,35 +302,19 @@ describe('why another one was not chosen', () => {
   })
 })
 
-describe('how sure the search is', () => {
+describe('whether it is the cheapest', () => {
   test.each<[number, number | undefined, string]>([
-    [
-      0.04,
-      0.96,
-      "With 96 % probability, nothing untried in the search space is more than 5 % better (by the search's own model).",
-    ],
-    [
-      0.5,
-      0.5,
-      "With 50 % probability, nothing untried in the search space is more than 5 % better (by the search's own model).",
-    ],
+    [0.04, 0.96, '96 % likely that no untried configuration is over 5 % cheaper (model estimate)'],
+    [0.5, 0.5, '50 % likely that no untried configuration is over 5 % cheaper (model estimate)'],
     [
       0.51,
       0.49,
-      "The search stopped before it could be sure: with 51 % probability, something untried is more than 5 % better (by the search's own model).",
+      'not certain: 49 % likely that no untried configuration is over 5 % cheaper (model estimate)',
     ],
-    [
-      0,
-      1,
-      "With 100 % probability, nothing untried in the search space is more than 5 % better (by the search's own model).",
-    ],
-    [
-      1,
-      undefined,
-      'Whether something untried is better is not known: there are too few trials to tell.',
-    ],
+    [0, 1, '100 % likely that no untried configuration is over 5 % cheaper (model estimate)'],
+    [1, undefined, 'not known: too few trials to tell'],
   ])('believing %d of something better', (probabilityBetterExists, probability, statement) => {
-    const confidence = confidenceOf({ probabilityBetterExists, tolerance: 0.05 })
+    const confidence = confidenceOf(perRequest, { probabilityBetterExists, tolerance: 0.05 })
     expect(confidence).toMatchObject({ tolerance: 0.05, statement })
     if (probability === undefined)
       expect(confidence).not.toHaveProperty('probabilityWithinTolerance')
@@ -335,21 +322,25 @@ describe('how sure the search is', () => {
   })
 
   test('rounded down, and not by what a computer makes of a decimal', () => {
-    expect(confidenceOf({ probabilityBetterExists: 0.0461, tolerance: 0.1 }).statement).toContain(
-      'With 95 % probability, nothing untried in the search space is more than 10 % better',
-    )
+    expect(
+      confidenceOf(perRequest, { probabilityBetterExists: 0.0461, tolerance: 0.1 }).statement,
+    ).toContain('95 % likely that no untried configuration is over 10 % cheaper')
     // 1 - 0.42 is 0.5800000000000001, 1 - 0.43 is 0.57, times 100 56.99999999999999.
-    expect(confidenceOf({ probabilityBetterExists: 0.43 }).statement).toContain('With 57 %')
+    expect(confidenceOf(perRequest, { probabilityBetterExists: 0.43 }).statement).toContain(
+      '57 % likely',
+    )
   })
 
   test('within 5 %, where no tolerance is said', () => {
-    expect(confidenceOf({ probabilityBetterExists: 0.04 })).toMatchObject({ tolerance: 0.05 })
+    expect(confidenceOf(perRequest, { probabilityBetterExists: 0.04 })).toMatchObject({
+      tolerance: 0.05,
+    })
   })
 
   test('not assessed', () => {
-    expect(confidenceOf()).toEqual({
+    expect(confidenceOf(perRequest)).toEqual({
       tolerance: 0.05,
-      statement: 'How sure the search is was not assessed.',
+      statement: 'not assessed',
     })
   })
 })

@@ -24,14 +24,14 @@ import { atCapacityText, capacityText, missedText } from './words.ts'
 /** What stands before a verdict that a second measurement does not bear out. */
 const preamble: Readonly<Partial<Record<Conclusion, string>>> = {
   unconfirmed: 'Best found, NOT confirmed: ',
-  'not asked': 'Best found, measured once as asked: ',
+  'not asked': 'Best found, measured once as requested: ',
   simulated: 'Simulated, nothing measured: ',
   imported: 'Imported, not measured by tune: ',
 }
 
 /**
- * '2 cores, 1/4 T4 (4 GiB), batch 8: 212 req/s at p99 43 ms, $0.11 per million requests, 2.3x
- * cheaper than the default'
+ * '2 cores, 1/4 T4 (4 GiB), batch 8: 212 req/s at p99 43 ms, $0.11 per million requests, 57 %
+ * cheaper than the baseline'
  */
 export function verdictOf(
   best: Candidate,
@@ -53,33 +53,42 @@ export function verdictOf(
   return `${preamble[conclusion] ?? ''}${best.label}: ${said}${missed ? `; ${missed}` : ''}`
 }
 
-function gainPhrase(
+export function gainPhrase(
   best: Candidate,
   objective: Objective,
   { candidate, gain }: { candidate?: Candidate; gain?: number },
 ): string | undefined {
   if (!candidate) return undefined
-  if (candidate.trial === best.trial) return 'which is the default itself'
-  if (!candidate.feasible) return besideNoCandidate(candidate, best, objective)
+  if (candidate.trial === best.trial) return 'the baseline itself'
+  if (!candidate.feasible) return baselineNotRanked(candidate, best, objective)
   if (gain === undefined && metricOf(objective) === undefined) return undefined
-  if (gain === undefined) return `against ${costText(objective, candidate, writing)} of the default`
-  const { better, noBetter } = wordsOf(objective.kind)
-  return gain < 1.005 ? noBetter : `${times(gain)} ${better} the default`
+  if (gain === undefined)
+    return `against ${costText(objective, candidate, writing)} of the baseline`
+  return gain < 1.005 ? 'no better than the baseline' : gainText(objective, gain)
 }
 
-/** Beside a default that is no candidate: what is known of it, and no more. */
-function besideNoCandidate(fallback: Candidate, best: Candidate, objective: Objective): string {
-  if (tellsNothing(fallback)) return 'where nothing is known of the default'
-  if (isTooDear(objective, fallback.pricePerHour))
-    return 'where the default costs more than is allowed'
-  if (fallback.bound === 'upper' && fallback.capacityRps > 0) {
-    const least = gainOver(objective, best.cost, cost(objective, fallback)) ?? 0
-    return least >= 1.005
-      ? `at least ${times(least)} ${wordsOf(objective.kind).better} the default`
-      : 'not settled against the default'
+/** '68 % cheaper than the baseline', '2.3× the throughput of the baseline'. */
+export const gainText = (objective: Objective, gain: number): string => {
+  const { comparative, figure, gainAs } = wordsOf(objective.kind)
+  return gainAs === 'share'
+    ? `${percent(1 - 1 / gain)} ${comparative} than the baseline`
+    : `${times(gain)} the ${figure} of the baseline`
+}
+
+/** What is known of a baseline that is not ranked. */
+function baselineNotRanked(baseline: Candidate, best: Candidate, objective: Objective): string {
+  if (tellsNothing(baseline)) return 'the baseline was not measured'
+  if (isTooDear(objective, baseline.pricePerHour)) return 'the baseline is over the price limit'
+  if (baseline.bound === 'upper' && baseline.capacityRps > 0) {
+    const minGain = gainOver(objective, best.cost, cost(objective, baseline)) ?? 0
+    return minGain >= 1.005
+      ? `at least ${gainText(objective, minGain)}`
+      : 'not compared with the baseline, which was stopped early'
   }
-  if (fallback.capacityRps > 0) return 'where the default is no candidate'
-  return `where the default ${fallback.status === 'bound' ? 'is not known to meet' : 'does not meet'} the SLO`
+  if (baseline.capacityRps > 0) return 'the baseline is not ranked'
+  return baseline.status === 'bound'
+    ? 'the baseline met the SLO at no rate tried'
+    : 'the baseline does not meet the SLO'
 }
 
 /** The verdict when nothing meets the SLO. */
@@ -111,12 +120,12 @@ export function verdictOfNothing(all: readonly Candidate[]): string {
   if (first === undefined) return 'Nothing has been measured yet'
   const { label, reason = '' } = first
   if (all.length === 1) return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}`
-  return `Nothing is known of any of the ${all.length} configurations tried: ${label}: ${reason}`
+  return `None of the ${all.length} configurations tried gave a result: ${label}: ${reason}`
 }
 
 /**
- * Why an alternative was not chosen: '12 % dearer', '3 % dearer, within the uncertainty', or why it
- * cannot serve.
+ * Why an alternative was not chosen: '12 % more expensive', '3 % more expensive, statistically
+ * tied', or why it cannot serve.
  */
 export function whyNot(
   candidate: Candidate,
@@ -124,67 +133,61 @@ export function whyNot(
   objective: Objective,
 ): string {
   if (!candidate.feasible || !best)
-    return atLeastDearer(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
+    return minExcessCost(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
   const part = partWorse(objective, candidate.cost, best.cost)
-  const equal = part !== undefined && Math.abs(part) < 0.0005
-  if (isUnsettled(candidate, best, objective))
-    return equal
-      ? 'not settled: equal by one measurement'
-      : `not settled: better by one measurement`
-  if (equal)
+  if (part !== undefined && Math.abs(part) < 0.0005)
     return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
-  if (candidate.cost < best.cost) return 'no better at the rate that it would be confirmed at'
-  const unsure = orderIsOpen(objective, candidate, best) ? ', within the uncertainty' : ''
-  return `${worseText(objective, candidate, best, part)}${unsure}`
+  const comparison = compareCosts(objective, candidate, best, part)
+  if (candidate.cost < best.cost)
+    return candidate.status === 'refuted'
+      ? `${comparison}, but failed its confirmation`
+      : `${comparison}, but not confirmed: statistically tied`
+  const isTied = isUnsettled(candidate, best, objective) || orderIsOpen(objective, candidate, best)
+  return isTied ? `${comparison}, statistically tied` : comparison
 }
 
-/** '12 % dearer'; of what has no shares 'queue_depth 5 against 3'. */
-function worseText(
+/** '12 % more expensive', '3.1× the cost'; for metrics without shares 'queue_depth 5 against 3'. */
+function compareCosts(
   objective: Objective,
   candidate: Candidate,
   best: Candidate,
   part: number | undefined,
 ): string {
-  if (part !== undefined) return `${percent(Math.abs(part))} ${wordsOf(objective.kind).worse}`
-  return `${costText(objective, candidate, writing)} against ${writing.plain(shownCost(objective, best.cost))}`
+  if (part === undefined)
+    return `${costText(objective, candidate, writing)} against ${writing.plain(shownCost(objective, best.cost))}`
+  const { worse, comparative, figure } = wordsOf(objective.kind)
+  if (part < 0) return `${percent(-part)} ${comparative}`
+  return part < 1 ? `${percent(part)} ${worse}` : `${times(1 + part)} the ${figure}`
 }
 
-/** Of a trial that was cut short: '12 % dearer at least: serves at most 891 req/s'. */
-function atLeastDearer(
+/** Of a trial that was stopped early: 'at least 12 % more expensive: serves at most 891 req/s'. */
+function minExcessCost(
   candidate: Candidate,
   best: Candidate | undefined,
   objective: Objective,
 ): string | undefined {
   if (!best || candidate.bound !== 'upper' || !(candidate.capacityRps > 0)) return undefined
-  const worse = partWorse(objective, cost(objective, candidate), best.cost)
-  return worse !== undefined && worse > 0.0005
-    ? `${percent(worse)} ${wordsOf(objective.kind).worse} at least: ${candidate.reason}`
-    : `not settled: ${candidate.reason}`
+  const part = partWorse(objective, cost(objective, candidate), best.cost)
+  return part !== undefined && part > 0.0005
+    ? `at least ${compareCosts(objective, candidate, best, part)}: ${candidate.reason}`
+    : `statistically tied: ${candidate.reason}`
 }
 
-/** What the stop rule allows to be said. */
-export function confidenceOf({
-  probabilityBetterExists: p,
-  tolerance,
-}: Partial<StopBelief> = {}): Recommendation['confidence'] {
-  const within = tolerance ?? 0.05
-  if (p === undefined)
-    return { tolerance: within, statement: 'How sure the search is was not assessed.' }
+/** How likely it is that no untried configuration is better, by the stop rule's model. */
+export function confidenceOf(
+  objective: Objective,
+  { probabilityBetterExists: p, tolerance = 0.05 }: Partial<StopBelief> = {},
+): Recommendation['confidence'] {
+  if (p === undefined) return { tolerance, statement: 'not assessed' }
   // The rule gives exactly 1 where it has nothing to go by: any finite number of draws comes to
   // less.
-  if (p >= 1) {
-    const statement =
-      'Whether something untried is better is not known: there are too few trials to tell.'
-    return { tooFewTrials: true, tolerance: within, statement }
-  }
+  if (p >= 1)
+    return { tooFewTrials: true, tolerance, statement: 'not known: too few trials to tell' }
   const probability = 1 - p
-  const shown = certaintyPercent(probability)
+  const shown = `${certaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${wordsOf(objective.kind).adjective} (model estimate)`
   return {
     probabilityWithinTolerance: probability,
-    tolerance: within,
-    statement:
-      probability < 0.5
-        ? `The search stopped before it could be sure: with ${100 - shown} % probability, something untried is more than ${percent(within)} better (by the search's own model).`
-        : `With ${shown} % probability, nothing untried in the search space is more than ${percent(within)} better (by the search's own model).`,
+    tolerance,
+    statement: probability < 0.5 ? `not certain: ${shown}` : shown,
   }
 }

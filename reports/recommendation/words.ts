@@ -1,14 +1,35 @@
 /** A configuration's figures in words, the same wherever they stand. */
 import type { Slo } from '../../profiler/types.ts'
-import { certaintyPercent, latency, rate, sloFigure, sloValue } from '../format.ts'
+import {
+  certaintyPercent,
+  latency,
+  rate,
+  rateInterval,
+  significant,
+  sloFigure,
+  sloValue,
+} from '../format.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
-/** '212 req/s', 'at most 891 req/s'. */
+/** Safe capacity: '212 req/s', 'at most 891 req/s'. */
 export const capacityText = ({
   capacityRps,
+  estimateRps,
   bound,
-}: Pick<Candidate, 'capacityRps' | 'bound'>): string =>
-  `${bound === undefined || capacityRps === 0 ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
+}: Pick<Candidate, 'capacityRps' | 'estimateRps' | 'bound'>): string =>
+  `${bound === undefined || estimateRps !== undefined || capacityRps === 0 ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
+
+/** The estimate before its discount: '236 [221 to 249]', 'at least 236'; '-' where there is none. */
+export const estimateText = ({
+  estimateRps,
+  bound,
+  capacityCi90Rps,
+}: Pick<Candidate, 'estimateRps' | 'bound' | 'capacityCi90Rps'>): string =>
+  estimateRps === undefined
+    ? '-'
+    : bound === 'lower'
+      ? `at least ${significant(estimateRps)}`
+      : `${significant(estimateRps)} [${rateInterval(capacityCi90Rps)}]`
 
 /**
  * What stands on both sides of a capacity: of imported results the loads that kept the SLO and
@@ -18,30 +39,33 @@ export const intervalName = ({ status }: Pick<Candidate, 'status'>): string =>
   status === 'imported' ? 'loads' : '90 %'
 
 /** What stands after a latency that was not measured at the rate beside it. */
-const source = { measured: '', model: ' by the model', idle: ' when idle' } as const
+const source = { measured: [], model: ['estimated'], idle: ['unloaded'] } as const
+const parenthesised = (notes: readonly string[]) =>
+  notes.length > 0 ? ` (${notes.join('; ')})` : ''
 
 /**
- * The latency that goes with the capacity: 'p99 43 ms', 'p99 50 ms by the model', 'p99 73 ms when
- * idle'.
+ * The latency that goes with the capacity: 'p99 43 ms', 'p99 41 ms (estimated)', 'p99 73 ms
+ * (unloaded; SLO 50 ms)'.
  */
-export const atCapacityText = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
-  `${sloFigure(slo, sloMsAtCapacity)}${source[sloMsFrom]}`
+export const atCapacityText = (
+  slo: Slo,
+  { sloMsAtCapacity, sloMsFrom }: Candidate,
+  ...notes: readonly string[]
+): string => `${sloFigure(slo, sloMsAtCapacity)}${parenthesised([...source[sloMsFrom], ...notes])}`
 
 /** The same without the percentile's name. */
 export const atCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
-  `${sloValue(slo, sloMsAtCapacity)}${source[sloMsFrom]}`
+  `${sloValue(slo, sloMsAtCapacity)}${parenthesised(source[sloMsFrom])}`
 
-/**
- * What a second measurement missed: 'measured again it missed the SLO at 512 req/s (p99 65 ms)'.
- */
+/** 'violated the SLO at 512 req/s in its second load test (p99 65 ms)' */
 export const missedText = (slo: Slo, { missed }: Candidate): string | undefined =>
   missed &&
-  `measured again it missed the SLO at ${rate(missed.rateRps)} (${Number.isFinite(missed.sloMs) ? sloFigure(slo, missed.sloMs) : latency(missed.sloMs)})`
+  `violated the SLO at ${rate(missed.rateRps)} in its second load test (${Number.isFinite(missed.sloMs) ? sloFigure(slo, missed.sloMs) : latency(missed.sloMs)})`
 
 /**
- * What a confirmation proves, and what it does not: '2140 req/s holds (99 % sure), 2300 req/s does
- * not; a stall that comes more seldom than every 20 s was not looked for'. Undefined where its
- * certainty is not known.
+ * What a confirmation proves, and what it does not: 'Meets the SLO at 2,140 req/s (99 % confidence),
+ * violates it at 2,300 req/s; outages rarer than one per 20 s would go unnoticed'. Undefined where
+ * its confidence is not known.
  */
 export function proofText({
   held,
@@ -51,7 +75,8 @@ export function proofText({
   missedRps,
 }: NonNullable<Recommendation['confirmation']>): string | undefined {
   if (!held || sure === undefined || seconds === undefined) return undefined
-  const holds = `${rate(rateRps)} holds (${sure >= 0.5 ? `${certaintyPercent(Math.min(sure, 0.999))} % sure` : 'not proven'})`
-  const beyond = missedRps === undefined ? '' : `, ${rate(missedRps)} does not`
-  return `${holds}${beyond}; a stall that comes more seldom than every ${Math.round(seconds)} s was not looked for`
+  const confidence =
+    sure >= 0.5 ? `${certaintyPercent(Math.min(sure, 0.999))} % confidence` : 'not proven'
+  const beyond = missedRps === undefined ? '' : `, violates it at ${rate(missedRps)}`
+  return `Meets the SLO at ${rate(rateRps)} (${confidence})${beyond}; outages rarer than one per ${Math.round(seconds)} s would go unnoticed`
 }

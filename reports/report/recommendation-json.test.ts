@@ -96,7 +96,12 @@ describe('CSV', () => {
     for (const column of trialColumns) expect(header).toContain(column.name)
     const at = (row: number, name: string) => rows[row]![header!.indexOf(name)]
     expect(at(1, 'parameter.batchSize')).toBe('8')
-    expect(at(1, 'capacity_rps')).toBe('212')
+    expect(Number(at(1, 'safe_capacity_rps'))).toBeCloseTo(0.9 * 212, 6)
+    expect(at(1, 'estimate_rps')).toBe('212')
+    for (const row of [4, 5])
+      for (const name of ['safe_capacity_rps', 'estimate_rps', 'estimate_low_rps', 'slo_ms'])
+        expect(at(row, name)).toBe('')
+    expect([at(0, 'feasible'), at(4, 'feasible'), at(5, 'feasible')]).toEqual(['true', 'false', ''])
     expect(at(4, 'reason')).toBe('out of memory: 4.6 GiB of 4.0 GiB')
     expect(at(4, 'slo_ms')).toBe('')
     expect(rows.every((row) => row.length === header!.length)).toBe(true)

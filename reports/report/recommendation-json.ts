@@ -129,24 +129,29 @@ const candidate = z.object({
       .map(([name, what]) => `${name}: ${what}`)
       .join('; '),
   }),
-  capacityRps: z
-    .number()
-    .min(0)
-    .meta({ description: 'highest rate that keeps the SLO, requests per second' }),
-  capacityCi90Rps: z.tuple([figure, figure]).meta({ description: '90 % interval' }),
+  capacityRps: z.number().min(0).meta({
+    description:
+      'safe capacity, requests per second: the confirmed rate, or an estimate discounted as a confirmation would; costs, replicas and ranks are of this rate',
+  }),
+  estimateRps: z.number().optional().meta({
+    description: 'estimate of one measurement before its discount; absent where there is none',
+  }),
+  capacityCi90Rps: z
+    .tuple([figure, figure])
+    .meta({ description: '90 % interval of the true capacity' }),
   heldRps: figure.optional().meta({
     description:
       'highest rate at which a window proved the SLO by itself, below all that missed it',
   }),
-  foretoldRps: z.tuple([figure, figure]).optional().meta({
-    description: 'what the search expected of the capacity before it was measured, 90 % interval',
+  predictedRps: z.tuple([figure, figure]).optional().meta({
+    description: 'what the search predicted of the capacity before it was measured, 90 % interval',
   }),
   sloMsAtCapacity: figure.meta({
-    description: 'latency of the SLO percentile at the capacity, ms',
+    description: 'latency of the SLO percentile at the safe capacity, ms',
   }),
   sloMsFrom: z.enum(['measured', 'model', 'idle']).meta({
     description:
-      'whether that was measured in a window at that rate, is where the model of the server reaches the SLO, or is that of one request at a time',
+      'whether that was measured in a window at that rate, was read off the load curve, or is that of one request at a time',
   }),
   idleMs: figure.optional().meta({ description: 'SLO percentile of one request at a time, ms' }),
   derived: z
@@ -157,7 +162,7 @@ const candidate = z.object({
   missed: z
     .object({ rateRps: z.number(), sloMs: figure, metrics: metrics.optional() })
     .optional()
-    .meta({ description: 'of a refuted one: where its second measurement missed the SLO' }),
+    .meta({ description: 'of a refuted one: where its second load test violated the SLO' }),
   usage: z.record(z.string(), z.number()).optional().meta({
     description: 'what its trial used: cores busy, memory, GPU, power, seconds to launch',
   }),
@@ -184,7 +189,7 @@ const candidate = z.object({
     .meta({
       description: 'whole instances that replicas are sold in, $ per hour; absent: each by itself',
     }),
-  pricePerMillionRequests: figure.meta({ description: 'at capacity, $' }),
+  pricePerMillionRequests: figure.meta({ description: 'at the safe capacity, $' }),
   tokens: tokens.optional().meta({ description: 'of streamed answers' }),
   replicas: figure.optional(),
   totalPricePerHour: figure.optional(),
@@ -279,13 +284,13 @@ export const recommendationDocument = z.object({
       sloCi95Ms: z.tuple([figure, figure]),
       sure: z.number().optional().meta({
         description:
-          'with which certainty the rate is proven to hold, 0 to 1: always valid, however often it was looked at',
+          'confidence that the rate meets the SLO, 0 to 1; valid however often it was evaluated',
       }),
       seconds: z.number().optional().meta({
-        description: 'under load at that rate: what comes more seldom was not looked for',
+        description: 'under load at that rate; rarer outages would go unnoticed',
       }),
       missedRps: z.number().optional().meta({
-        description: 'the lowest rate beyond it at which a window missed the SLO for certain',
+        description: 'the lowest rate beyond it at which a window certainly violated the SLO',
       }),
     })
     .optional(),

@@ -32,7 +32,7 @@ describe('the report', () => {
     const html = toHtml('bert', await reportBlocks(input, chart))
     for (const part of [
       input.recommendation.verdict.slice(0, 30),
-      'What limits it: the GPU (GPU busy 93 %',
+      'Bottleneck: the GPU (GPU busy 93 %',
       'Pareto front',
       'Load curves',
       'per month (30 days)',
@@ -83,7 +83,7 @@ describe('the report', () => {
         undefined,
       ),
     )
-    expect(text).toMatch(/The default \(.*\) serves [\d.]+ req\/s: depth 1\./)
+    expect(text).toMatch(/The baseline \(.*\) serves [\d.]+ req\/s: depth 1\./)
   })
 
   test('is one file: nothing is fetched, nothing runs', async () => {
@@ -191,7 +191,7 @@ describe('the capacity plan in words', () => {
     const blocks = await planBlocks(plan, ['figures are emulated'], chart)
     const text = toText(blocks)
     for (const part of [
-      '6 replicas for pattern daily',
+      '7 replicas for pattern daily',
       'per month',
       'with a spare',
       'Growth',

@@ -1,7 +1,7 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
 import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
-import { costText, demandOf, joulesPerRequest, shownCost } from '../../search/objective.ts'
+import { costText, demandOf, joulesPerRequest, shownCost, wordsOf } from '../../search/objective.ts'
 import { fleetPerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import {
@@ -10,13 +10,11 @@ import {
   money,
   percent,
   rate,
-  rateInterval,
   significant,
   sloFigure,
   sloName,
   sloText,
   sloValue,
-  times,
   writing,
 } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
@@ -30,7 +28,9 @@ import {
   windowText,
 } from '../recommendation/token-figures.ts'
 import { bindings, type Candidate, type Recommendation } from '../recommendation/types.ts'
-import { atCapacityText, capacityText, proofText } from '../recommendation/words.ts'
+import { gainText } from '../recommendation/verdict.ts'
+import { recommendedNote, verdictLines } from '../recommendation/verdict-lines.ts'
+import { atCapacityText, capacityText, estimateText, proofText } from '../recommendation/words.ts'
 import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from './document/blocks.ts'
 
@@ -69,12 +69,13 @@ export async function reportBlocks(
   return [
     heading(1, `${name}: how to serve it within ${sloText(r.slo)}`),
     { kind: 'paragraph', strong: true, text: r.verdict },
+    ...list(verdictItems(r)),
     paragraph(
       `All figures are ${provenanceText[r.provenance]}. Experiment ${r.experimentId}, seed ${r.seed}, ${r.trials} trials.`,
     ),
-    ...list(r.caveats),
     heading(2, 'Why this one'),
     ...list(reasons(r)),
+    ...(r.caveats.length > 0 ? [heading(2, 'Caveats'), ...list(r.caveats)] : []),
     ...(await paretoBlocks(input, judged, top, chart)),
     ...(await curveBlocks(input, top, chart)),
     ...tokenBlocks(r),
@@ -97,37 +98,41 @@ export async function reportBlocks(
   ]
 }
 
+function verdictItems(r: Recommendation): string[] {
+  const { slo, cheapest, next } = verdictLines(r)
+  return [
+    ...(slo ? [`SLO: ${slo}.`] : []),
+    ...(cheapest ? [`${wordsOf(r.objective.kind).superlative}: ${cheapest}.`] : []),
+    `Next: ${next.join(', ')}.`,
+  ]
+}
+
 function reasons(r: Recommendation): string[] {
-  const { best, nearest, defaultCandidate, gainOverDefault, confirmation, confidence } = r
+  const { best, nearest, defaultCandidate, gainOverDefault, confirmation } = r
   const subject = best ?? nearest
   const default_ =
     defaultCandidate === undefined
       ? []
       : gainOverDefault !== undefined
         ? [
-            `The default (${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)} for ${money(defaultCandidate.pricePerHour)} per hour: the recommendation is ${times(gainOverDefault)} better.`,
+            `The baseline (default configuration: ${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)} for ${money(defaultCandidate.pricePerHour)} per hour: the recommendation is ${gainText(r.objective, gainOverDefault)}.`,
           ]
         : defaultCandidate.feasible
           ? [
-              `The default (${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)}: ${costText(r.objective, defaultCandidate, writing)}.`,
+              `The baseline (default configuration: ${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)}: ${costText(r.objective, defaultCandidate, writing)}.`,
             ]
           : [
-              `The default (${defaultCandidate.label}): ${defaultCandidate.reason ?? 'not measured'}.`,
+              `The baseline (default configuration: ${defaultCandidate.label}): ${defaultCandidate.reason ?? 'not measured'}.`,
             ]
   const [low, high] = confirmation?.sloCi95Ms ?? []
-  const how = confirmation?.held
-    ? confirmation.proven
-      ? 'Confirmed'
-      : 'Held'
-    : 'Not confirmed: missed'
   const proof = confirmation && proofText(confirmation)
   const confirmed = confirmation
     ? [
-        `${how} in a second, independent measurement at ${rate(confirmation.rateRps)}: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
+        `A second, independent load test at ${rate(confirmation.rateRps)} ${confirmation.held ? 'met' : 'violated'} the SLO: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
         ...(proof ? [`${proof}.`] : []),
       ]
     : best
-      ? ['Not confirmed by a second measurement.']
+      ? ['No second load test confirms it.']
       : []
   return [
     ...(subject
@@ -137,17 +142,16 @@ function reasons(r: Recommendation): string[] {
       : []),
     ...(subject
       ? [
-          `What limits ${best ? 'it' : 'the nearest'}: ${bindings[r.binding.what]} (${r.binding.evidence}).`,
+          `Bottleneck${best ? '' : ' of the nearest'}: ${bindings[r.binding.what]} (${r.binding.evidence}).`,
         ]
       : []),
     ...(subject?.metrics
       ? [
-          `The server's own metrics at ${rate(subject.capacityRps)}: ${metricsText(subject.metrics)}.`,
+          `Metrics of the server at ${rate(subject.estimateRps ?? subject.capacityRps)}: ${metricsText(subject.metrics)}.`,
         ]
       : []),
     ...default_,
     ...confirmed,
-    confidence.statement,
   ]
 }
 
@@ -161,7 +165,7 @@ async function paretoBlocks(
   const marks = [
     { trial: r.best?.trial ?? -1, name: 'recommended' },
     ...(r.defaultCandidate && r.defaultCandidate.trial !== r.best?.trial
-      ? [{ trial: r.defaultCandidate.trial, name: 'default' }]
+      ? [{ trial: r.defaultCandidate.trial, name: 'baseline' }]
       : []),
   ]
   const fallback = judged.find(
@@ -235,8 +239,6 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
   ]
 }
 
-const interval = (c: Candidate) => rateInterval(c.capacityCi90Rps)
-
 /** The third axis of the front: what each quality of the model variants costs. */
 function qualityBlocks(r: Recommendation): Block[] {
   if (!r.qualityFronts) return []
@@ -277,8 +279,8 @@ function rankedTable(r: Recommendation): Block[] {
     c.status,
     ...(qualities ? [String(c.quality ?? '')] : []),
     c.capacityRps > 0 ? capacityText(c) : '',
-    c.capacityRps > 0 ? interval(c) : '',
     c.capacityRps > 0 ? atCapacityText(r.slo, c) : '',
+    estimateText(c),
     money(c.pricePerHour),
     Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',
     ...(streamed ? [c.tokens ? tokensInBrief(c.tokens) : ''] : []),
@@ -286,9 +288,7 @@ function rankedTable(r: Recommendation): Block[] {
     note,
   ]
   const rows = [
-    ...(r.best
-      ? [row(r.best, r.conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended')]
-      : []),
+    ...(r.best ? [row(r.best, recommendedNote(r))] : []),
     ...(r.nearest ? [row(r.nearest, 'nearest')] : []),
     ...r.alternatives
       .filter((a) => a.feasible)
@@ -303,9 +303,9 @@ function rankedTable(r: Recommendation): Block[] {
         'configuration',
         'status',
         ...(qualities ? ['quality'] : []),
-        'capacity',
-        '90 % interval',
-        'at capacity',
+        'safe capacity',
+        'latency there',
+        'estimate [90 %]',
         'per hour',
         'per million requests',
         ...(streamed ? ['tokens'] : []),
@@ -433,8 +433,8 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       'trial',
       'for',
       'configuration',
-      'capacity',
-      'idle p50 / p99',
+      'estimate',
+      'unloaded p50 / p99',
       'GPU',
       'cores',
       ...(powered ? ['energy a request'] : []),

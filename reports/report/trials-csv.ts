@@ -1,4 +1,5 @@
 /** All trials as one table, a row each, with documented columns. */
+import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { metricText } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import { joulesPerRequest } from '../../search/objective.ts'
@@ -29,7 +30,7 @@ export const trialColumns: readonly {
   },
   {
     name: 'purpose',
-    what: 'search, default (the yardstick) or confirmation',
+    what: 'search, default (the baseline) or confirmation',
     of: (r) => r.trial.purpose ?? 'search',
   },
   {
@@ -39,8 +40,8 @@ export const trialColumns: readonly {
   },
   {
     name: 'feasible',
-    what: 'whether the configuration keeps the SLO and the price limit; confirmations have none',
-    of: (r) => r.candidate?.feasible,
+    what: 'whether the configuration meets the SLO and the price limit; empty for trials without a result and for confirmations',
+    of: ({ candidate }) => (candidate && hasResult(candidate) ? candidate.feasible : undefined),
   },
   {
     name: 'reason',
@@ -48,34 +49,40 @@ export const trialColumns: readonly {
     of: (r) => r.candidate?.reason ?? (r.trial.state === 'failed' ? r.trial.error : undefined),
   },
   {
-    name: 'capacity_rps',
-    what: 'highest rate within the SLO, requests per second',
-    of: (r) => r.candidate?.capacityRps ?? r.measurement?.capacityRps,
+    name: 'safe_capacity_rps',
+    what: 'confirmed rate, or the estimate discounted as a confirmation would, requests per second',
+    of: (r) => figure(r, ({ capacityRps }) => capacityRps),
   },
   {
-    name: 'capacity_low_rps',
+    name: 'estimate_rps',
+    what: 'rate at which this measurement reaches the SLO, requests per second',
+    of: (r) =>
+      figure(r, ({ estimateRps, capacityRps }) => estimateRps ?? capacityRps) ?? ownCapacity(r),
+  },
+  {
+    name: 'estimate_low_rps',
     what: 'lower end of its 90 % interval',
-    of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[0],
+    of: (r) => interval(r)?.[0],
   },
   {
-    name: 'capacity_high_rps',
+    name: 'estimate_high_rps',
     what: 'upper end of its 90 % interval',
-    of: (r) => (r.candidate ?? ci(r))?.capacityCi90Rps[1],
+    of: (r) => interval(r)?.[1],
   },
   {
     name: 'slo_ms',
-    what: 'latency of the SLO percentile at the capacity, ms',
-    of: (r) => r.candidate?.sloMsAtCapacity,
+    what: 'latency of the SLO percentile at the safe capacity, ms',
+    of: (r) => figure(r, ({ sloMsAtCapacity }) => sloMsAtCapacity),
   },
   {
     name: 'slo_ms_from',
-    what: 'measured (in a window at that rate), model (where the SLO is reached by the model) or idle (one request at a time)',
-    of: (r) => r.candidate?.sloMsFrom,
+    what: 'measured (in a window at that rate), model (read off the load curve) or idle (one request at a time)',
+    of: (r) => figure(r, ({ sloMsFrom }) => sloMsFrom),
   },
   {
     name: 'derived',
     what: 'true: read off a load curve measured under another SLO',
-    of: (r) => r.candidate && (r.candidate.derived ?? false),
+    of: (r) => figure(r, ({ derived = false }) => derived),
   },
   {
     name: 'quality',
@@ -85,18 +92,18 @@ export const trialColumns: readonly {
   { name: 'price_per_hour', what: 'one replica, $', of: (r) => r.candidate?.pricePerHour },
   {
     name: 'price_per_million_requests',
-    what: 'at capacity, $',
-    of: (r) => r.candidate?.pricePerMillionRequests,
+    what: 'at the safe capacity, $',
+    of: (r) => figure(r, ({ pricePerMillionRequests }) => pricePerMillionRequests),
   },
   {
     name: 'replicas',
     what: 'for the demand, where one was given',
-    of: (r) => r.candidate?.replicas,
+    of: (r) => figure(r, ({ replicas }) => replicas),
   },
   {
     name: 'total_price_per_hour',
     what: 'of those replicas, $',
-    of: (r) => r.candidate?.totalPricePerHour,
+    of: (r) => figure(r, ({ totalPricePerHour }) => totalPricePerHour),
   },
   { name: 'idle_p50_ms', what: 'one request at a time, ms', of: (r) => r.measurement?.idle.p50Ms },
   { name: 'idle_p99_ms', what: 'one request at a time, ms', of: (r) => r.measurement?.idle.p99Ms },
@@ -127,8 +134,12 @@ export const trialColumns: readonly {
   },
   {
     name: 'joules_per_request',
-    what: 'those over the capacity: energy of a request, at most',
-    of: (r) => joulesPerRequest(r.trial.usage ?? {}, r.measurement?.capacityRps ?? 0),
+    what: 'those over the safe capacity: energy of a request, at most',
+    of: (r) =>
+      joulesPerRequest(
+        r.trial.usage ?? {},
+        r.candidate?.capacityRps ?? r.measurement?.capacityRps ?? 0,
+      ),
   },
   {
     name: 'realised_batch',
@@ -199,7 +210,24 @@ export const tokenColumns: typeof trialColumns = tokenFigures.map(
   }),
 )
 
-const ci = ({ measurement }: Row) => measurement
+const hasResult = ({ status }: Candidate): boolean => status !== 'disturbed' && status !== 'failed'
+
+/** A figure of a measured configuration; empty for those without a measurement, never 0. */
+const figure = ({ candidate, measurement }: Row, of: (candidate: Candidate) => Cell): Cell =>
+  candidate && measurement && hasResult(candidate) ? of(candidate) : undefined
+
+/** Of a trial that does not stand for its configuration: what it measured by itself. */
+const ownMeasurement = ({
+  candidate,
+  measurement,
+}: Pick<Row, 'candidate' | 'measurement'>): Measurement | undefined =>
+  candidate || (measurement && saysNothing(measurement)) ? undefined : measurement
+const ownCapacity = (row: Row) => ownMeasurement(row)?.capacityRps
+const interval = ({ candidate, measurement }: Row): readonly [number, number] | undefined =>
+  candidate && measurement && hasResult(candidate)
+    ? candidate.capacityCi90Rps
+    : ownMeasurement({ candidate, measurement })?.capacityCi90Rps
+
 const parametersAfter = 3
 
 /** Every trial in order, under the view's SLO, objective and prices. */

@@ -65,7 +65,7 @@ describe('nodes of the instance that was paid for', () => {
     expect(one.text).toMatch(
       /nodes Standard_NC4as_T4_v3 +the cheapest instances for 1 replica, price book; 1 on each leaves no core/,
     )
-    const four = await rendered('kubernetes', bought({ demandRps: 212 * 4 }))
+    const four = await rendered('kubernetes', bought({ demandRps: 190 * 4 }))
     expect(four.spec.nodeSelector).toEqual({ [label]: 'Standard_four' })
     expect(four.text).toMatch(
       /nodes Standard_four +the cheapest instances for 4 replicas, price book\n/,

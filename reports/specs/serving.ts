@@ -16,7 +16,12 @@ import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
 import type { ScalingBehaviour } from '../plan/hpa.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
-import { atCapacityText, capacityText, intervalName } from '../recommendation/words.ts'
+import {
+  atCapacityText,
+  capacityText,
+  estimateText,
+  intervalName,
+} from '../recommendation/words.ts'
 import { type Held, heldOf } from './held.ts'
 import { withSecretVariables } from './secret-variables.ts'
 import { SpecError } from './spec-error.ts'
@@ -344,8 +349,8 @@ function sourcesOf(
       from: `${origin}, ${trial}`,
     })),
     {
-      value: `capacity ${capacityText(candidate)}`,
-      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)} (SLO ${sloLimit(slo)}), interval (${intervalName(candidate)}) ${rateInterval(candidate.capacityCi90Rps)}`,
+      value: `safe capacity ${capacityText(candidate)}`,
+      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)}, SLO ${sloLimit(slo)}, ${candidate.estimateRps === undefined ? `interval (${intervalName(candidate)}) ${rateInterval(candidate.capacityCi90Rps)}` : `estimate [90 %] ${estimateText(candidate)}`}`,
     },
     {
       value: `replicas ${serving.replicas}`,
@@ -353,7 +358,7 @@ function sourcesOf(
         ? 'as the fleet has room for'
         : demandRps === undefined && candidate.replicas === undefined
           ? 'no demand was given: one'
-          : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (capacity x (1 - headroom ${percent(headroom)})), rounded up`,
+          : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (safe capacity x (1 - headroom ${percent(headroom)})), rounded up`,
     },
     ...(serving.scalable
       ? [

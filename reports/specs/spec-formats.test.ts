@@ -52,7 +52,7 @@ describe('serving platforms', () => {
       if (variant === 'knative')
         expect(predictor).toMatchObject({
           scaleMetric: 'rps',
-          scaleTarget: 169,
+          scaleTarget: 152,
           minReplicas: 6,
           maxReplicas: 12,
         })
@@ -123,8 +123,8 @@ describe('serving platforms', () => {
     expect(problems).toEqual([])
     const { serveConfigV2, rayClusterConfig } = (objects.at(-1) as unknown as Tree).spec!
     expect(parse(String(serveConfigV2)).applications[0].deployments[0]).toMatchObject({
-      max_ongoing_requests: 6,
-      autoscaling_config: { min_replicas: 6, max_replicas: 12, target_ongoing_requests: 5 },
+      max_ongoing_requests: 5,
+      autoscaling_config: { min_replicas: 6, max_replicas: 12, target_ongoing_requests: 4 },
       ray_actor_options: { num_cpus: 2, num_gpus: 1, accelerator_type: 'T4' },
       user_config: { batchSize: 8, maxDelayMs: 2.5, instances: 2 },
     })

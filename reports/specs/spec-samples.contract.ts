@@ -131,7 +131,7 @@ export function serving(
       container: { ...container, ...change },
       evidence: { ...evidence, measured },
     },
-    { demandRps: 1000, headroom: 0.2, ...(modelUri && { modelUri }), ...options },
+    { demandRps: 900, headroom: 0.2, ...(modelUri && { modelUri }), ...options },
   )
 }
 

@@ -85,12 +85,12 @@ describe('kubernetes', () => {
     const hpa = (await valid(serving(), 'hpa')).get('HorizontalPodAutoscaler')!
     expect(hpa.spec!.metrics![0]!.pods!.target).toEqual({
       type: 'AverageValue',
-      averageValue: String(Math.floor(212 * 0.8)),
+      averageValue: String(Math.floor(0.9 * 212 * 0.8)),
     })
     expect((await valid(serving(), 'hpa')).get('Deployment')!.spec).not.toHaveProperty('replicas')
     expect(
       (await valid(serving(), 'keda')).get('ScaledObject')!.spec!.triggers![0]!.metadata!.threshold,
-    ).toBe('169.6')
+    ).toBe('152.6')
   })
 
   test('scales on no figure that is only an upper bound, or was refuted', async () => {
@@ -237,10 +237,10 @@ describe('kubernetes', () => {
     expect(text.startsWith(`# ${recommendation.verdict}\n`)).toBe(true)
     expect(text).toContain('experiment bert-7f3a, trial 2 (measured, seed 7)')
     expect(text).toMatch(
-      /# {3}capacity 212 req\/s +trial 2, measured: p99 50 ms by the model \(SLO 50 ms\)/,
+      /# {3}safe capacity 191 req\/s +trial 2, measured: p99 36 ms \(estimated\), SLO 50 ms, estimate \[90 %\] 212 \[206 to 218\]/,
     )
     expect(text).toMatch(
-      /# {3}replicas 6 +demand 1,000 req\/s \/ \(capacity x \(1 - headroom 20 %\)\), rounded up/,
+      /# {3}replicas 6 +demand 900 req\/s \/ \(safe capacity x \(1 - headroom 20 %\)\), rounded up/,
     )
     expect(text).toMatch(/# {3}memory 4096 MiB +tuned/)
     expect(text).toContain(

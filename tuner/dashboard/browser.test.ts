@@ -6,8 +6,9 @@ import { expect, test } from 'vitest'
 import { sloName } from '../../profiler/slo.ts'
 import type { Slo } from '../../profiler/types.ts'
 import { args, executablePath } from '../../reports/chromium.contract.ts'
-import { money, significant, times } from '../../reports/format.ts'
+import { money, significant } from '../../reports/format.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
+import { gainText } from '../../reports/recommendation/verdict.ts'
 import { atCapacityValue, capacityText } from '../../reports/recommendation/words.ts'
 import { recommendationDocument } from '../../reports/report/recommendation-json.ts'
 import { describeInChromium } from './in-chromium.contract.ts'
@@ -49,16 +50,17 @@ describeInChromium('the dashboard in Chromium', (its) => {
     expect(await verdict.locator('.caveats').isVisible(), 'notes are one click away').toBe(false)
     await verdict.locator('summary').first().click()
     expect(await verdict.locator('.caveats').isVisible()).toBe(true)
-    expect(await verdict.locator('.three').textContent()).toContain(times(r.gainOverDefault!))
+    const gain = gainText(r.objective, r.gainOverDefault!)
+    expect(await verdict.locator('.three').textContent()).toContain(gain)
     expect(shown.sentence).toBe(r.verdict)
     expect(shown.conclusion).toBe(r.conclusion)
     expect(shown.tiles.status).toContain(best.status)
-    expect(shown.tiles['capacity of one replica']).toContain(capacityText(best))
+    expect(shown.tiles['safe capacity of one replica']).toContain(capacityText(best))
     expect(shown.tiles[`${sloName(slo)} there`]).toContain(atCapacityValue(slo, best))
     expect(shown.tiles['one replica']).toContain(money(best.pricePerHour))
-    expect(shown.tiles['against the default']).toContain(times(r.gainOverDefault!))
-    expect(shown.tiles['what limits it']).toContain(r.binding.evidence)
-    expect(shown.caveats).toEqual([...r.caveats, r.confidence.statement])
+    expect(shown.tiles['against the baseline']).toContain(gain)
+    expect(shown.tiles.bottleneck).toContain(r.binding.evidence)
+    expect(shown.caveats).toEqual(r.caveats)
     const others = r.alternatives as unknown as (Candidate & { whyNot: string })[]
     for (const [i, text] of shown.rivals.entries())
       for (const part of [
@@ -98,7 +100,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
       .poll(async () => Number(await its.page.locator('#slo-limit').inputValue()))
       .toBeLessThan(18)
     expect(await its.page.locator('section.verdict').textContent()).toContain('no new trials')
-    await its.page.getByRole('button', { name: 'As measured' }).click()
+    await its.page.getByRole('button', { name: 'Reset' }).click()
     await its.expectVerdict('batch 32')
     expect(await slider().getAttribute('aria-valuenow')).toBe('50')
   })
@@ -114,7 +116,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await its.page.getByText('Prices', { exact: true }).click()
     await its.page.locator('#price-L4').fill('40')
     await its.expectVerdict('T4')
-    await its.page.getByRole('button', { name: 'As measured' }).click()
+    await its.page.getByRole('button', { name: 'Reset' }).click()
     await its.page.locator('#demand').fill('2000')
     await its.expectVerdict('replicas for 2,000 req/s')
     expect(await its.page.locator('#capacity').textContent()).toMatch(
@@ -135,7 +137,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await its.page.reload()
     await its.expectVerdict('depth{of=')
     expect(await its.page.locator('section.verdict .tiles').textContent()).toMatch(
-      /depth\{of=.*\}4of the server's own, at 576 req\/s/,
+      /depth\{of=.*\}4metric of the server, read at 576 req\/s/,
     )
     await its.page.locator('#slo-limit').fill('15')
     await its.expectVerdict('No configuration is known to meet p99 <= 15 ms')
@@ -144,10 +146,10 @@ describeInChromium('the dashboard in Chromium', (its) => {
     )
   })
 
-  test('money against capacity is told by GPU, with the default and what was gained, and per hour too', async () => {
+  test('cost and capacity are told by GPU, with the baseline and what was gained, and per hour too', async () => {
     const chart = its.page.locator('#decide figure')
     const words = await chart.getAttribute('aria-label')
-    expect(words).toMatch(/Recommended: 1 core, 1\/4 L4 .*per million requests.*Default: /)
+    expect(words).toMatch(/Recommended: 1 core, 1\/4 L4 .*per million requests.*Baseline: /)
     await its.page.getByRole('radio', { name: 'per hour, one replica' }).check()
     expect(await chart.getAttribute('aria-label')).toContain('per hour, one replica')
     await its.page.locator('#demand').fill('2000')
@@ -178,15 +180,15 @@ describeInChromium('the dashboard in Chromium', (its) => {
 
   test('the table sorts, filters, and opens trials and their logs, all by keyboard', async () => {
     const first = () => its.page.locator('#trials tbody tr:not(.spacer)').first().textContent()
-    await its.page.getByRole('button', { name: /^capacity/ }).focus()
+    await its.page.getByRole('button', { name: /^safe capacity/ }).focus()
     await its.page.keyboard.press('Enter')
     expect(await its.page.locator('#trials th[aria-sort=ascending]').textContent()).toContain(
-      'capacity',
+      'safe capacity',
     )
     const least = await first()
     await its.page.keyboard.press('Enter')
     expect(await its.page.locator('#trials th[aria-sort=descending]').textContent()).toContain(
-      'capacity',
+      'safe capacity',
     )
     expect(await first()).not.toBe(least)
     await its.page.getByLabel('Filter the trials').fill('l4 batch 32')
@@ -204,6 +206,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
 
   test('draws every configuration across its parameters, and the capacity around the best over the two parameters that are chosen', async () => {
     const figure = (named: RegExp) => its.page.getByRole('group', { name: named })
+    await its.page.locator('#matters summary').click()
     await figure(/configurations that served, a line each.*recommended: .*batch 32/).waitFor()
     await figure(/^Capacity along batchSize: 1: /).waitFor({ timeout: 60_000 })
     for (const [i, name] of ['cpuCores', 'batchSize'].entries()) {
@@ -224,13 +227,14 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await opened.waitFor()
   })
 
-  test('tells what matters, with intervals, from a worker', async () => {
+  test('tells parameter importance, with intervals, from a worker', async () => {
+    await its.page.locator('#matters summary').click()
     await its.page.locator('#matters .effects figure').first().waitFor({ timeout: 60_000 })
     expect(
       await its.page.locator('[aria-label^="Importance: "]').getAttribute('aria-label'),
     ).toMatch(/gpu \d+(\.\d+)? %, .* to /)
     expect(
-      await its.page.locator('[aria-label*="interval foretold"]').getAttribute('aria-label'),
+      await its.page.locator('[aria-label*="predicted 90 % interval"]').getAttribute('aria-label'),
     ).toMatch(/^\d of 1 /)
   })
 
@@ -279,6 +283,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
     await offline.goto(`file://${copy.path}`)
     await offline.locator('#verdict', { hasText: 'batch 32' }).waitFor()
     // Under 15 ms too few configurations serve to tell what matters: asked before.
+    await offline.locator('#matters summary').click()
     await offline.locator('#matters .effects figure').first().waitFor({ timeout: 60_000 })
     await offline.locator('#slo-limit').fill('15')
     await offline.locator('#verdict', { hasText: 'batch 8' }).waitFor()

@@ -31,7 +31,7 @@ describeInChromium('the list of experiments, notes and tags', (its) => {
     await other.close()
   })
 
-  test('the list is searched by words and tags, which stand in its address; what is put away is out of it until asked for', async () => {
+  test('the list is searched by words and tags, which stand in its address; what is archived is out of it until asked for', async () => {
     const { page } = its
     await its.open(page, `${its.base}experiments`)
     const rows = page.locator('#experiments tbody tr')
@@ -41,16 +41,16 @@ describeInChromium('the list of experiments, notes and tags', (its) => {
     await expect.poll(() => rows.count()).toBe(1)
     expect(new URL(page.url()).searchParams.get('words')).toBe('older done')
 
-    await page.getByRole('button', { name: 'Put away older-0001' }).click()
+    await page.getByRole('button', { name: 'Archive older-0001' }).click()
     await page.getByText('None of the experiments is so.').waitFor()
-    await page.getByLabel('those put away too').check()
-    await page.getByRole('button', { name: 'Take back older-0001' }).waitFor()
+    await page.getByLabel('show archived').check()
+    await page.getByRole('button', { name: 'Restore older-0001' }).waitFor()
     const again = await its.newPage()
     await its.open(again, page.url())
     expect(await again.locator('#experiments tbody tr').count()).toBe(1)
     await again.close()
-    await page.getByRole('button', { name: 'Take back older-0001' }).click()
-    await page.getByRole('button', { name: 'Put away older-0001' }).waitFor()
+    await page.getByRole('button', { name: 'Restore older-0001' }).click()
+    await page.getByRole('button', { name: 'Archive older-0001' }).waitFor()
   })
 
   test('deleting is asked about first, and the way out is what Enter does', async () => {

@@ -28,7 +28,7 @@ describeInChromium('the dashboard on screens, on paper and at its addresses', (i
     expect(await other.locator('#price-T4').inputValue()).toBe('0.3')
     await other.getByRole('heading', { name: 'Measured in both' }).waitFor()
     await other.getByRole('button', { name: 'Close' }).click()
-    await other.getByRole('button', { name: 'As measured' }).click()
+    await other.getByRole('button', { name: 'Reset' }).click()
     await expect.poll(() => new URL(other.url()).search).not.toMatch(/slo|price|trial/)
     await its.open(other, `${its.base}?slo=fast&trial=99&compare=nothing`)
     await other.getByRole('alert').waitFor()

@@ -51,7 +51,7 @@ describeInChromium('side by side', (its) => {
     for (const id of ['older-0001', 'third-0001'])
       await its.page.locator('#compare-with').selectOption(id)
     const chart = its.page.locator('#compare').getByRole('group', {
-      name: /^Money against capacity of 3 experiments.*third-0001: 2 cores, 1\/4 T4/,
+      name: /^Cost and capacity of 3 experiments.*third-0001: 2 cores, 1\/4 T4/,
     })
     await chart.waitFor()
     await its.page

@@ -6,6 +6,8 @@ import type { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
 import { closest, namesNear } from '../../trials/near-names.ts'
 import { meantIssues } from '../../trials/yaml.ts'
+import { namesOf } from './flags/flag-entries.ts'
+import { experimentFlags } from './flags/flags.ts'
 import {
   type ExperimentEntries,
   experimentFileSchema,
@@ -32,6 +34,32 @@ export function showOrigin(origin: Origin): string {
     case 'stored':
       return `experiment ${origin.id}`
   }
+}
+
+/** Flags whose values are entries with names of their own: a problem must name the entry. */
+const namedEntryFlags = new Set(
+  experimentFlags.filter(({ gather }) => gather).map((flag) => namesOf(flag).long),
+)
+
+/**
+ * What is wrong with the value at a path, without the path where a flag stands for it:
+ * '--slo: '50' has no unit', not '--slo: slo.limit: ...'.
+ */
+export function problemAt(
+  origin: Origin | undefined,
+  fallback: string,
+  path: Path,
+  what: string,
+  hint: string,
+): ConfigProblem {
+  if (!origin) return { where: fallback, what, hint }
+  const where = showOrigin(origin)
+  if (origin.kind !== 'flag' || namedEntryFlags.has(origin.flag)) return { where, what, hint }
+  const prefix = path
+    .flatMap((_, i) => [joinPath(path.slice(0, i + 1)), String(path[i])])
+    .map((name) => `${name}: `)
+    .find((name) => what.startsWith(name))
+  return { where, what: prefix ? what.slice(prefix.length) : what, hint }
 }
 
 /** Data that all came from one place. */
@@ -119,15 +147,45 @@ function describe(issue: Issue, layer: Layer): ConfigProblem[] {
   const name = path.length === 0 ? 'the experiment' : joinPath(path)
   const near =
     issue.code === 'invalid_value' && typeof found === 'string'
-      ? closest(found, issue.values.map(String))
+      ? nearValues(found, issue.values.map(String))
       : []
+  // A key with nothing below it: what follows was meant to be indented.
+  const isEmptySection =
+    found === null && issue.code === 'invalid_type' && issue.expected === 'object'
+  const what = isEmptySection
+    ? `${name}: empty`
+    : `${name}: ${issue.message}${saysWhat ? '' : `, found ${shortly(found)}`}`
   return [
-    {
-      where: whereOf(layer.originOf(path)),
-      what: `${name}: ${issue.message}${saysWhat ? '' : `, found ${shortly(found)}`}`,
-      hint: near.length > 0 ? `did you mean ${near.join(' or ')}?` : hint,
-    },
+    problemAt(
+      layer.originOf(path),
+      'experiment',
+      path,
+      what,
+      isEmptySection
+        ? 'indent its settings below it, or remove it'
+        : near.length > 0
+          ? `did you mean ${near.join(' or ')}?`
+          : hint,
+    ),
   ]
+}
+
+/** Other words for values that the schema knows. */
+const valueSynonyms: Readonly<Record<string, string>> = {
+  k8s: 'kubernetes',
+  kube: 'kubernetes',
+  docker: 'local',
+  simulation: 'simulated',
+  virtual: 'simulated',
+  bayesian: 'gp',
+  bayes: 'gp',
+  optuna: 'gp',
+  tpe: 'gp',
+}
+
+function nearValues(found: string, values: readonly string[]): string[] {
+  const synonym = valueSynonyms[found.toLowerCase()]
+  return synonym !== undefined && values.includes(synonym) ? [synonym] : closest(found, values)
 }
 
 const whereOf = (origin: Origin | undefined) => (origin ? showOrigin(origin) : 'experiment')
@@ -197,9 +255,40 @@ function knownKeys(path: Path): { here: string[]; everywhere: [name: string, pat
   return { here: [...new Set(here)], everywhere }
 }
 
+/** Other words for keys of an experiment, each with the key and what it holds. */
+const keySynonyms: Readonly<Record<string, string>> = {
+  parameters: 'space (what is tuned) or predictor (the server)',
+  params: 'space (what is tuned)',
+  searchspace: 'space (what is tuned)',
+  hyperparameters: 'space (what is tuned)',
+  knobs: 'space (what is tuned)',
+  resources: 'space (what is tuned)',
+  tune: 'space (what is tuned)',
+  server: 'predictor (the server)',
+  service: 'predictor (the server)',
+  container: 'predictor (the server)',
+  endpoint: 'predictor.url',
+  url: 'predictor.url',
+  command: 'predictor.command',
+  latency: 'slo',
+  target: 'slo',
+  objectives: 'objective',
+  goal: 'objective',
+  trials: 'budget.maxTrials',
+  workload: 'load',
+  traffic: 'load',
+  rps: 'demand',
+  qps: 'demand',
+  cost: 'prices (the price book) or budget.cost',
+  cluster: 'kubernetes',
+  algorithm: 'sampler',
+}
+
 function hintForKey(key: string, path: Path): string {
   const { here, everywhere } = knownKeys(path)
   if (closest(key, here).length > 0) return namesNear(key, here)
+  const [synonym] = path.length === 0 ? closest(key, Object.keys(keySynonyms)) : []
+  if (synonym !== undefined) return `did you mean ${keySynonyms[synonym]}?`
   const names = [...new Set(everywhere.map(([name]) => name))]
   const other = names.includes(key) ? key : closest(key, names)[0]
   const place = everywhere.find(([name, where]) => name === other && !where.includes('*'))

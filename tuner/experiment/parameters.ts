@@ -529,6 +529,12 @@ function readText(text: string, known: KnownParameter | undefined): number {
   }
 }
 
+/** '1-32' was meant as a range. */
+function dashedRange(written: number | string): string | undefined {
+  const [, min, max] = /^\s*([\d.]+)\s*[-–]\s*([\d.]+)\s*$/.exec(String(written)) ?? []
+  return min === undefined ? undefined : `for a range write ${min}..${max}`
+}
+
 function checkNumber(
   value: number,
   written: number | string,
@@ -537,9 +543,11 @@ function checkNumber(
   if (!Number.isFinite(value))
     return {
       what: `'${written}' is not a number`,
-      hint: known?.parse
-        ? `${known.what}, e.g. ${known.name === 'memoryMiB' ? '4GiB' : '25'}`
-        : 'for names say kind: categorical',
+      hint:
+        dashedRange(written) ??
+        (known?.parse
+          ? `${known.what}, e.g. ${known.name === 'memoryMiB' ? '4GiB' : '25'}`
+          : 'for names say kind: categorical'),
     }
   if (known?.whole && !Number.isInteger(value))
     return { what: `${value} is not a whole number`, hint: `${known.name}: ${known.what}` }

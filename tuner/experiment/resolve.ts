@@ -44,7 +44,7 @@ import {
   reportUnknown,
   shareHint,
 } from './gpus-here.ts'
-import { isKindUnknown, type Merged, showOrigin } from './layers.ts'
+import { isKindUnknown, type Merged, problemAt } from './layers.ts'
 import { defaults } from './names.ts'
 import { knownParameter } from './parameters.ts'
 import {
@@ -107,7 +107,7 @@ export function resolveExperiment(
     // What follows from not knowing what kind of predictor was meant is no fault of its own.
     if (byKind.has(path[0]) && isKindUnknown(broken)) return
     const origin = merged.layerOf(path)?.originOf(path)
-    problems.push({ where: origin ? showOrigin(origin) : fallback, what, hint })
+    problems.push(problemAt(origin, fallback, path, what, hint))
   }
   const pathAt = (path: Path, value: string) =>
     isAbsolute(value) ? value : resolve(merged.layerOf(path)?.folder ?? around.cwd, value)

@@ -171,7 +171,7 @@ export function parseShare(input: string | number): number {
   if (value > 1)
     throw new UnitError(
       `${shown(input)} is more than 100 %`,
-      'write a share of at most 100 % such as 20% or 0.2',
+      value <= 100 ? `write ${value}%` : 'write a share of at most 100 % such as 20% or 0.2',
     )
   return value
 }

@@ -102,6 +102,18 @@ export function readYaml(
       ],
     }
   const faults = [...document.errors, ...document.warnings]
+  const misindented =
+    faults.length > 0 ? findMisindentedLine(text, place(faults[0]!.pos[0]).line) : undefined
+  if (misindented !== undefined)
+    return {
+      problems: [
+        {
+          where: `${shown}:${misindented.line}:${misindented.indent + 1}`,
+          what: `this line is indented by ${misindented.indent} spaces, the line before it by ${misindented.before}`,
+          hint: 'indent entries of the same level by the same number of spaces',
+        },
+      ],
+    }
   if (faults.length > 0)
     return {
       problems: faults.map((fault) =>
@@ -175,6 +187,36 @@ export function readYaml(
     },
     problems: [],
   }
+}
+
+const indentOf = (line: string) => line.length - line.trimStart().length
+
+/**
+ * The line near a syntax error that is indented deeper than a `key: value` before it, which has no
+ * entries of its own, or by a depth that no line before it has.
+ */
+function findMisindentedLine(
+  text: string,
+  errorLine: number,
+): { line: number; indent: number; before: number } | undefined {
+  const lines = text.split('\n')
+  const isEntry = (line: string) => /^\s*(- )?[\w"'.:-]+:(\s|$)/.test(line)
+  for (const line of [errorLine, errorLine + 1]) {
+    const [own, before] = [
+      lines[line - 1],
+      lines.slice(0, line - 1).findLast((l) => l.trim() !== ''),
+    ]
+    if (own === undefined || before === undefined || !isEntry(own) || !isEntry(before)) continue
+    const [indent, above] = [indentOf(own), indentOf(before)]
+    const hasValue = /:\s+[^#\s|>&]/.test(before)
+    const depths = lines
+      .slice(0, line - 1)
+      .filter((l) => l.trim() !== '')
+      .map(indentOf)
+    if ((indent > above && hasValue) || (indent < above && !depths.includes(indent)))
+      return { line, indent, before: above }
+  }
+  return undefined
 }
 
 /** YAML writes it "\0". */

@@ -32,7 +32,7 @@ test('which devices are used, and what of them is not there', () => {
 
 test('that the cores are others than those whose costs are known, where they are', () => {
   const [notice] = coreSpeedNotice({ ...onCores(), cores: { speed: 0.52, count: 2 } })
-  expect(notice).toMatch(/^Prior: a core here is 0\.5 times as fast as /)
+  expect(notice).toMatch(/^Prior: this machine's cores are 0\.5 times as fast as /)
   expect(coreSpeedNotice({ ...onCores(), cores: { speed: 1.8, count: 2 } })).toHaveLength(1)
   expect(coreSpeedNotice(onCores())).toEqual([])
   for (const speed of [1, 0.85, 1.2])
@@ -41,7 +41,7 @@ test('that the cores are others than those whose costs are known, where they are
 
 test('which experiments the search learns from', () => {
   expect(historyNotice([])).toEqual([])
-  expect(historyNotice(['a', 'b'])).toEqual(['Learns from a, b (--no-history: starts afresh)'])
+  expect(historyNotice(['a', 'b'])).toEqual(['Uses trials of a, b (--no-history ignores them)'])
 })
 
 describe('banners', () => {
@@ -57,7 +57,7 @@ describe('banners', () => {
   test('what is emulated, from what, and how far each GPU may be off', () => {
     const [banner, deploys, ...rest] = noticesOf(emulated(), 'emulated')
     expect(banner).toMatch(
-      /^The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from a device model calibrated on .* \(two cases of three\): T4 [\d.]+ %, V100 [\d.]+ %\.$/,
+      /^GPU time is EMULATED by a device model from published tables, while predictors, CPU and load are real; typical error of batch times \(1σ\): T4 [\d.]+ %, V100 [\d.]+ %\.$/,
     )
     expect(deploys).toMatch(
       /^What deploys is .*, which was not measured: settle these figures with tune verify/,
@@ -72,7 +72,7 @@ describe('banners', () => {
       'simulated',
     )
     expect(notices[0]).toMatch(
-      /^SIMULATED in virtual time: nothing is launched or measured\. GPUs are a device model .*: B200 [\d.]+ % \(from its datasheet\)\.$/,
+      /^SIMULATED in virtual time: nothing is launched or measured; GPUs are modelled by a device model .*: B200 [\d.]+ % \(from its datasheet\)\.$/,
     )
     expect(notices.at(-1)).toBe('Left out, for less quality than 0.95: b (0.9)')
   })
@@ -80,7 +80,7 @@ describe('banners', () => {
   test('without a GPU what a simulation takes for the cores', () => {
     const [banner] = noticesOf(bert({ backend: 'simulated', devices: 'cpu' }), 'simulated')
     expect(banner).toBe(
-      'SIMULATED in virtual time: nothing is launched or measured. Inference on cores goes by its operations, within (two cases of three) 40 %.',
+      'SIMULATED in virtual time: nothing is launched or measured; CPU inference is modelled by its operations, typical error (1σ) 40 %.',
     )
   })
 
@@ -90,7 +90,7 @@ describe('banners', () => {
       gpus: 'H100',
     })
     expect(noticesOf(language, 'simulated')[0]).toMatch(
-      /a model of vLLM 0\.11, fitted to whole servers .* its step times on one GPU are within \(two cases of three\): H100 [\d.]+ %\.$/,
+      /a model of vLLM 0\.11, typical error of step times \(1σ\): H100 [\d.]+ %\.$/,
     )
   })
 })

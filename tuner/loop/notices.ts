@@ -65,7 +65,7 @@ export function coreSpeedNotice({ cores = coresElsewhere }: Experiment): string[
   const { speed } = cores
   if (Math.max(speed, 1 / speed) <= usualSpeed) return []
   return [
-    `Prior: a core here is ${speed.toFixed(1)} times as fast as the one whose CPU costs are known, and they are expected accordingly`,
+    `Prior: this machine's cores are ${speed.toFixed(1)} times as fast as the reference core; CPU costs are scaled accordingly`,
   ]
 }
 
@@ -78,14 +78,14 @@ export function calibrationNotice(experiment: Experiment): string[] {
     ]
   if (predictor.kind !== 'command' || !hasServerPrior(experiment)) return []
   return [
-    'Prior: the device model with what servers usually add, anchored by the trials themselves; tune calibrate, with the same flags, measures this one in seconds',
+    'Prior: the device model with typical server overhead, corrected by the trials; tune calibrate, with the same flags, measures this server in seconds',
   ]
 }
 
 /** Names the earlier experiments that the search learns from. */
 export const historyNotice = (experiments: readonly string[]): string[] =>
   experiments.length > 0
-    ? [`Learns from ${experiments.join(', ')} (--no-history: starts afresh)`]
+    ? [`Uses trials of ${experiments.join(', ')} (--no-history ignores them)`]
     : []
 
 /** What each profile was measured as. */
@@ -122,7 +122,7 @@ function modelErrors(experiment: Experiment): string {
 }
 
 const importedNotice = ({ from }: ImportedTemplate): string =>
-  `IMPORTED: the figures are those of ${from.join('; ')}, and tune measured none of them. What lies between two loads is not known, the intervals are those loads, and closed loops hide waiting: settle what you deploy with tune verify --url.`
+  `IMPORTED: all figures come from ${from.join('; ')}; tune measured none of them. Intervals lie between two imported loads, and closed loops hide waiting time: check what you deploy with tune verify --url.`
 
 /** Banners a reader must not miss; also the caveats of the recommendation. */
 export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {
@@ -134,17 +134,17 @@ export function noticesOf(experiment: Experiment, provenance: Provenance): strin
   const language =
     architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') &&
     path === undefined
-  const tables = language
-    ? `a model of ${serverNames[engineOf(experiment)]}, fitted to whole servers that others measured; its step times on one GPU`
-    : 'a device model calibrated on published TensorRT and framework tables; its batch times'
-  const source = `${tables} are within (two cases of three): ${modelErrors(experiment)}`
+  const source = language
+    ? `a model of ${serverNames[engineOf(experiment)]}`
+    : 'a device model from published tables'
+  const errors = `typical error of ${language ? 'step' : 'batch'} times (1σ): ${modelErrors(experiment)}`
   const banner =
     provenance === 'emulated'
-      ? `The GPUs are EMULATED: real predictor processes under real load, but the GPU's time comes from ${source}.`
-      : `SIMULATED in virtual time: nothing is launched or measured. ${
+      ? `GPU time is EMULATED by ${source}, while predictors, CPU and load are real; ${errors}.`
+      : `SIMULATED in virtual time: nothing is launched or measured; ${
           gpus.length > 0
-            ? `GPUs are ${source}.`
-            : `Inference on cores goes by its operations, within (two cases of three) ${percent(cpuError)}.`
+            ? `GPUs are modelled by ${source}, ${errors}.`
+            : `CPU inference is modelled by its operations, typical error (1σ) ${percent(cpuError)}.`
         }`
   // A configuration without a GPU is measured for real even here: its spec says so itself.
   const [gpu] = gpus

@@ -84,7 +84,7 @@ describe('what is told', () => {
       },
       { type: 'predictor-ready', number: 1, isolation: '1', seconds: expect.any(Number) },
       { type: 'trial-finished', trial, label, pricePerHour: 1, retry: false, spent: log.spent },
-      { type: 'best-changed', number: 1, label, costLabel: '$2.78 per million requests' },
+      { type: 'best-changed', number: 1, label, costLabel: '$3.10 per million requests' },
       { type: 'stop-assessed', assessment, afterTrials: 1 },
     ])
     expect(log.spent).toBeCloseTo(trial!.seconds / 3600, 12)

@@ -4,6 +4,7 @@
  */
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { writing } from '../../reports/format.ts'
+import { estimatedCost } from '../../reports/recommendation/unsettled.ts'
 import { costText } from '../../search/objective.ts'
 import { priceOf } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -27,7 +28,7 @@ import { type Ending, spaceExhausted, wasDisturbed, whyStop, withUnplaced } from
 /** Tries of one configuration before it is given up. */
 const maxAttempts = 3
 /** Ends after which nothing is left to spend on a yardstick. */
-const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget']
+const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget', 'slo-unattainable']
 
 /** Ends that rest on what was believed: a confirmation that missed may undo them. */
 const reconsidered: readonly StopReason[] = ['certain', 'not-worthwhile']
@@ -311,7 +312,7 @@ export class Search {
   #yardstick(): TrialRequest {
     return this.#requestOf({
       configuration: this.#parts.defaultConfiguration!,
-      why: 'default configuration, the yardstick',
+      why: 'baseline (default configuration)',
     })
   }
 
@@ -355,7 +356,7 @@ export class Search {
       expectedRps: expectation?.(configuration),
       objective,
       price,
-      bestCost: best?.cost,
+      bestCost: best && estimatedCost(best, objective),
       tolerance,
       warmUpRequests,
     })

@@ -14,14 +14,16 @@ const record = (result?: unknown): ExperimentRecord => ({
   result,
 })
 
+const objective = { kind: 'price-per-request' } as const
+
 test('what is read back says what was said', () => {
   for (const given of [
     { probabilityBetterExists: 0.04, tolerance: 0.1 },
     { probabilityBetterExists: 1, tolerance: 0.05 },
     undefined,
   ]) {
-    const said = confidenceOf(given)
-    expect(confidenceOf(stopOf(record({ confidence: said })))).toEqual(said)
+    const said = confidenceOf(objective, given)
+    expect(confidenceOf(objective, stopOf(record({ confidence: said })))).toEqual(said)
   }
 })
 
@@ -30,7 +32,7 @@ test('nothing, of an experiment that did not end or of an older version', () => 
   expect(
     stopOf(
       record({
-        confidence: { tolerance: 0.05, statement: 'How sure the search is was not assessed.' },
+        confidence: { tolerance: 0.05, statement: 'not assessed' },
       }),
     ),
   ).toBeUndefined()

@@ -56,6 +56,36 @@ describe('why a search stops', () => {
     ).toBeUndefined()
   })
 
+  test.each([
+    [
+      'four that violate it unloaded, the last as unlikely to meet it as any',
+      4,
+      0.001,
+      0,
+      'slo-unattainable',
+    ],
+    ['three are too few', 3, 0.001, 0, undefined],
+    ['the last may have met it', 4, 0.2, 0, undefined],
+    ['the search predicts nothing', 4, undefined, 0, undefined],
+    ['one meets it at some rate', 4, 0.001, 20, undefined],
+  ])('an SLO below the unloaded latency: %s', (_, count, feasible, firstRps, reason) => {
+    const slow = (number: number): FinishedTrial => {
+      const { idle, ...rest } = measurement(number === 1 ? firstRps : 0)
+      const ms = (rest.slo.limitMs * (10 + number)) / 10
+      const percentiles = { p50Ms: ms, p90Ms: ms, p95Ms: ms, p99Ms: ms, p999Ms: ms, maxMs: ms }
+      return {
+        ...base(number),
+        state: 'complete',
+        measurement: { ...rest, idle: { ...idle, ...percentiles } },
+        ...(feasible !== undefined && { predicted: { rate: 1, low: 1, high: 2, feasible } }),
+      }
+    }
+    const trials = Array.from({ length: count }, (_, i) => slow(i + 1))
+    const ending = whyStop(state(trials), budget)
+    expect(ending?.reason).toBe(reason)
+    if (reason) expect(ending?.detail).toMatch(/unloaded latency.*trial 1/)
+  })
+
   test('what no node has a place for fails nothing while others are measured, and is said at the end', () => {
     const unplaced = [2, 3, 4, 5].map((number) => failed(number, 'run'))
     expect(whyStop(state([complete(1), ...unplaced]), budget)).toBeUndefined()

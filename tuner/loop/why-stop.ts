@@ -1,5 +1,6 @@
 /** Whether a search has come to its end, and why. Pure. */
-import { certaintyPercent } from '../../reports/format.ts'
+import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { certaintyPercent, latency, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, InfeasibleReason } from '../../trials/types.ts'
@@ -49,7 +50,7 @@ export function whyStop(state: SearchState, budget: BudgetSpec): Ending | undefi
     const ending = exhausted(state, budget)
     return ending && (nothingLasted(state) ?? ending)
   }
-  return hopeless(state) ?? reached ?? spent()
+  return hopeless(state) ?? reached ?? sloUnattainable(state) ?? spent()
 }
 
 /** An end that says how much was left out for want of a place. */
@@ -108,6 +109,37 @@ function nothingLasted({ trials }: Pick<SearchState, 'trials'>): Ending | undefi
   return {
     reason: 'failed',
     detail: `${none} ${served}; ${trials.length === 1 ? 'it' : 'the last'}: ${whatWentWrong(last)}`,
+  }
+}
+
+/** Trials before an SLO is called unattainable. */
+const minTrialsToGiveUp = 4
+/** Below this predicted probability no untried configuration is expected to meet the SLO. */
+const minFeasibleProbability = 0.01
+
+/**
+ * Every configuration violates the SLO with one request at a time, and so will the others: the last
+ * one was suggested as the likeliest to meet it.
+ */
+function sloUnattainable({ trials }: SearchState): Ending | undefined {
+  const unloaded = trials.flatMap((trial) => {
+    if (trial.state !== 'complete') return []
+    const { idle, slo, capacityRps } = trial.measurement
+    const ms = percentileOf(idle, slo.percentile)
+    return !(capacityRps > 0) && ms > slo.limitMs ? [{ trial, ms, slo }] : []
+  })
+  const last = unloaded.at(-1)
+  if (
+    last === undefined ||
+    unloaded.length < minTrialsToGiveUp ||
+    unloaded.length < trials.length ||
+    !((last.trial.predicted?.feasible ?? 1) < minFeasibleProbability)
+  )
+    return undefined
+  const floor = unloaded.reduce((a, b) => (b.ms < a.ms ? b : a))
+  return {
+    reason: 'slo-unattainable',
+    detail: `${sloText(floor.slo)} is below the unloaded latency: the lowest of ${unloaded.length} configurations is ${latency(floor.ms)} (trial ${floor.trial.number}), and no other is expected to be lower`,
   }
 }
 

@@ -165,7 +165,7 @@ describe('MLflow', () => {
       )
       if (confirmation) expect(run.metrics['confirm/slo_ms']!.length).toBeGreaterThan(0)
       else if (trial.state === 'complete')
-        expect(run.metrics.capacity_rps).toEqual([trial.measurement.capacityRps])
+        expect(run.metrics.estimate_rps).toEqual([trial.measurement.capacityRps])
     }
   })
 })

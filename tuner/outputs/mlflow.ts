@@ -196,7 +196,7 @@ class MlflowRuns {
           trial.number,
           atMs,
           'FINISHED',
-          { ...figures, capacity_rps: trial.measurement.capacityRps },
+          { ...figures, estimate_rps: trial.measurement.capacityRps },
           state,
         )
       case 'infeasible':

@@ -203,7 +203,7 @@ class RunSpans {
         const told = { 'tune.state': trial.state, 'tune.price_per_hour': pricePerHour }
         const fault = trial.state === 'failed' ? trial.error : undefined
         const more = {
-          ...(trial.state === 'complete' && { 'tune.capacity_rps': trial.measurement.capacityRps }),
+          ...(trial.state === 'complete' && { 'tune.estimate_rps': trial.measurement.capacityRps }),
           ...(trial.state === 'infeasible' && {
             'tune.reason': `${trial.reason}: ${trial.detail}`,
           }),

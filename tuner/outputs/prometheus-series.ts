@@ -26,8 +26,8 @@ export const seriesHelp = {
     "of a load step: latency at the SLO's percentile, failed requests counted as infinitely slow (`trial`, `phase`)",
   tune_load_error_ratio: 'of a load step: share of requests that failed (`trial`, `phase`)',
   tune_trials: 'trials of this run that ended, by `state`',
-  tune_trial_capacity_requests_per_second:
-    'of a complete trial: highest rate that keeps the SLO (`trial`, `configuration`)',
+  tune_trial_estimate_requests_per_second:
+    'of a complete trial: estimate of the highest rate that meets the SLO (`trial`, `configuration`)',
   tune_trial_price_dollars_per_hour:
     'of a trial that ended: price of one replica (`trial`, `configuration`, `state`)',
   tune_trial_duration_seconds:
@@ -35,7 +35,8 @@ export const seriesHelp = {
   tune_spent_dollars: 'price of everything launched so far',
   tune_better_exists_probability:
     'that something untried is better by more than the tolerance, as the search believes',
-  tune_best_capacity_requests_per_second: 'of what is recommended (`configuration`, `conclusion`)',
+  tune_best_capacity_requests_per_second:
+    'safe capacity of what is recommended (`configuration`, `conclusion`)',
   tune_best_price_dollars_per_hour:
     'of what is recommended: one replica (`configuration`, `conclusion`)',
   tune_best_replicas:
@@ -98,7 +99,7 @@ export class RunSeries {
           sample('tune_trial_duration_seconds', trial.seconds, { ...of, state: trial.state }),
           sample('tune_spent_dollars', spent),
           ...(trial.state === 'complete'
-            ? [sample('tune_trial_capacity_requests_per_second', trial.measurement.capacityRps, of)]
+            ? [sample('tune_trial_estimate_requests_per_second', trial.measurement.capacityRps, of)]
             : []),
         ]
       }

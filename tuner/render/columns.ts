@@ -59,16 +59,17 @@ export function table(rows: readonly (readonly string[])[]): string[] {
 
 /**
  * A sentence over lines of at most `columns` characters, broken between words, continued with an
- * indent.
+ * indent. Blanks before the first word stay.
  */
 export function wrap(text: string, columns: number, indent = '  '): string[] {
   const lines: string[] = []
   let line = ''
-  for (const word of text.split(' ')) {
+  const [lead] = /^ */.exec(text)!
+  for (const word of text.trimStart().split(' ')) {
     if (line.trim() !== '' && line.length + 1 + word.length > columns) {
       lines.push(line)
       line = indent + word
-    } else line = line === '' ? word : `${line} ${word}`
+    } else line = line === '' ? lead + word : `${line} ${word}`
   }
   return [...lines, line]
 }

@@ -42,11 +42,11 @@ test('plain progress names trials, steps, the best and the reason of the stop', 
   await renderer.close()
   expect(io.stderr.text).toContain('GPUs here are emulated')
   expect(io.stderr.text).toContain('trial 1 of at most 5: #1 {"batchSize":1} (next in order)')
-  expect(io.stderr.text).toContain('saturation: 120 req/s: p99 43 ms of 50 ms')
+  expect(io.stderr.text).toContain('finding saturation: 120 req/s: p99 43 ms of 50 ms')
   expect(io.stderr.text).toMatch(/✗ #5 .* cannot serve, out-of-memory: needs 17 GiB of 15 GiB/)
   expect(io.stderr.text).toContain('best so far: #4')
   expect(io.stderr.text).toContain('stopped (space-exhausted)')
-  expect(io.stdout.text).toContain('Held in a second measurement at')
+  expect(io.stdout.text).toContain('SLO       met in a second load test at this rate')
 })
 
 test.each([

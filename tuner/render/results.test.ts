@@ -1,18 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { recommend } from '../../reports/recommendation/recommend.ts'
+import { estimateText } from '../../reports/recommendation/words.ts'
 import { sampleInput } from '../../reports/samples.contract.ts'
 import { resultLines } from './results.ts'
 
 const recommendation = recommend(sampleInput)
 const shown = (columns: number) =>
   resultLines(recommendation, [], { color: false, unicode: true }, columns)
-/** From the verdict to what binds. */
+/** Before the details. */
 const ranked = (columns: number) => {
   const lines = shown(columns)
-  return lines.slice(
-    lines.indexOf('', 1) + 1,
-    lines.findIndex((line) => line.startsWith('Binding')),
-  )
+  return lines.slice(1, lines.indexOf('Details'))
 }
 const best = recommendation.best!
 const others = recommendation.alternatives.slice(0, 6)
@@ -43,12 +41,47 @@ describe('what was tried, ranked', () => {
   })
 
   test('is a line each where there is room, and the reason below where there is not', () => {
-    const wide = ranked(200).filter((line) => line !== '')
+    const wide = ranked(250).filter((line) => line !== '')
     expect(wide).toHaveLength(others.length + 2)
     const widest = Math.max(...wide.map((line) => line.length))
     expect(ranked(widest).filter((line) => line !== '')).toEqual(wide)
     const narrower = ranked(widest - 1)
-    expect(narrower[0]).toMatch(/configuration +status +capacity +at capacity +cost$/)
+    expect(narrower[0]).toMatch(
+      /configuration +status +safe capacity +latency there +cost +estimate \[90 %\]$/,
+    )
     expect(narrower).toContain(`     ${others[0]!.whyNot}`)
+    const narrow = ranked(Math.max(...narrower.map((line) => line.length)) - 1)
+    expect(narrow[0]).toMatch(/configuration +status +safe capacity +latency there +cost$/)
+    expect(narrow).toContain(
+      `     estimate [90 %] ${estimateText(others[0]!)}, ${others[0]!.whyNot}`,
+    )
+  })
+})
+
+describe('the verdict', () => {
+  const verdict = (columns: number, change: Partial<typeof recommendation> = {}) => {
+    const style = { color: false, unicode: true }
+    const lines = resultLines({ ...recommendation, ...change }, ['a.json'], style, columns)
+    return lines.slice(lines.lastIndexOf('') + 1)
+  }
+
+  test('is the last on the screen: what, the figures, the SLO, whether cheapest, what next', () => {
+    expect(verdict(140)).toEqual([
+      'Best found, NOT confirmed: 2 cores, 0.25 T4, batch 8                      emulated GPU',
+      '  191 req/s at p99 36 ms (estimated; SLO 50 ms), $0.12 per million requests, 83 % cheaper than the baseline',
+      '  SLO       not confirmed: measured once, no second load test gave a result',
+      '  Cheapest  not assessed; statistically tied with 1 cores, 0.25 T4, batch 8 (trial 3)',
+      '  Next      tune resume bert-7f3a --max-trials 12 · tune dashboard bert-7f3a · tune spec bert-7f3a',
+    ])
+  })
+
+  test.each([50, 80, 120])('leaves room for a prompt on 24 lines of %d columns', (columns) => {
+    expect(verdict(columns).length).toBeLessThanOrEqual(12)
+    expect(verdict(columns).filter((line) => line.length > columns)).toEqual([])
+  })
+
+  test('of another objective than cost asks whether it is the best', () => {
+    const lines = verdict(120, { objective: { kind: 'max-rate', maxPricePerHour: 1 } })
+    expect(lines.some((line) => line.startsWith('  Best      not assessed'))).toBe(true)
   })
 })

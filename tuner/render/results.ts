@@ -1,11 +1,21 @@
-/** What a tuning run says at its end: verdict, ranked alternatives, what binds, caveats, files. */
+/** The end of a run on the terminal: ranked table, details, verdict. */
 
-import { money, rate, significant, sloFigure, sloValue, writing } from '../../reports/format.ts'
+import { money, rate, significant, sloFigure, sloValue } from '../../reports/format.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
 import { latencyRows, rateRows, windowText } from '../../reports/recommendation/token-figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { atCapacityText, capacityText, proofText } from '../../reports/recommendation/words.ts'
-import { costText } from '../../search/objective.ts'
+import {
+  rankedCostText,
+  recommendedNote,
+  verdictLines,
+} from '../../reports/recommendation/verdict-lines.ts'
+import {
+  atCapacityText,
+  capacityText,
+  estimateText,
+  proofText,
+} from '../../reports/recommendation/words.ts'
+import { wordsOf } from '../../search/objective.ts'
 import { table, wrap } from './columns.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
 
@@ -20,15 +30,36 @@ const isOneFailure = ({ best, nearest, alternatives }: Recommendation): boolean 
   ) &&
   (nearest ?? alternatives[0])?.status === 'failed'
 
-/** Lines for stdout. */
+/** Lines for stdout: the ranked table, details, and last the verdict. */
 export function resultLines(
   recommendation: Recommendation,
   files: readonly string[],
   style: Style,
   columns = 120,
 ): string[] {
-  const { best, nearest, objective, slo, conclusion } = recommendation
-  const streamed = candidatesOf(recommendation).some(({ tokens }) => tokens)
+  const show = `tune show ${recommendation.experimentId}`
+  if (isOneFailure(recommendation))
+    return [
+      '',
+      ...wrap(recommendation.verdict, columns, '').map((line) => paint(line, 'yellow', style)),
+      '',
+      `Experiment ${recommendation.experimentId}: ${show}`,
+    ]
+  return [
+    '',
+    ...rankedTable(recommendation, style, columns),
+    '',
+    ...detailLines(recommendation, files, style, columns),
+    '',
+    ...verdictBlock(recommendation, style, columns),
+  ]
+}
+
+function rankedTable(recommendation: Recommendation, style: Style, columns: number): string[] {
+  const { best, nearest, slo } = recommendation
+  const candidates = candidatesOf(recommendation)
+  const streamed = candidates.some(({ tokens }) => tokens)
+  const estimated = candidates.some(({ estimateRps }) => estimateRps !== undefined)
   const row = (mark: string, candidate: Candidate, note: string) => [
     mark,
     candidate.quality === undefined
@@ -37,102 +68,122 @@ export function resultLines(
     candidate.status,
     candidate.capacityRps > 0 ? capacityText(candidate) : '-',
     candidate.capacityRps > 0 ? atCapacityText(slo, candidate) : '-',
-    candidate.feasible
-      ? costText(objective, candidate, writing)
-      : `${money(candidate.pricePerHour)}/h`,
+    rankedCostText(recommendation, candidate),
+    ...(estimated ? [estimateText(candidate)] : []),
     ...(streamed ? tokenCells(candidate) : []),
     note,
   ]
   const top = best ?? nearest
-  const bestNote = conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended'
-  const rows = [
-    ...(top
-      ? [
-          row(
-            best ? glyph('best', style) : glyph('infeasible', style),
-            top,
-            best ? bestNote : 'nearest',
-          ),
-        ]
-      : []),
-    ...recommendation.alternatives
-      .filter((a) => a.trial !== top?.trial)
-      .slice(0, shown)
-      .map((a) => row(' ', a, a.whyNot)),
-  ]
-  const more = recommendation.alternatives.length - shown
-  if (isOneFailure(recommendation))
-    return [
-      '',
-      ...wrap(recommendation.verdict, columns, '').map((line) => paint(line, 'yellow', style)),
-      '',
-      `Experiment ${recommendation.experimentId}: tune show ${recommendation.experimentId}`,
-    ]
-  const lines = [
-    '',
-    ...wrap(recommendation.verdict, columns, '').map((line) =>
-      paint(line, best && conclusion !== 'unconfirmed' ? 'bold' : 'yellow', style),
-    ),
-    '',
+  const first = best
+    ? row(glyph('best', style), best, recommendedNote(recommendation))
+    : nearest && row(glyph('infeasible', style), nearest, 'nearest')
+  const others = recommendation.alternatives.filter((a) => a.trial !== top?.trial)
+  const more = others.length - shown
+  return [
     ...ranked(
       [
         '',
         'configuration',
         'status',
-        'capacity',
-        'at capacity',
+        'safe capacity',
+        'latency there',
         'cost',
+        ...(estimated ? [estimateColumn] : []),
         ...(streamed ? tokenColumns : []),
         '',
       ],
-      rows,
+      [...(first ? [first] : []), ...others.slice(0, shown).map((a) => row(' ', a, a.whyNot))],
       columns,
     ),
     ...(more > 0 ? [`  and ${more} more in the files`] : []),
     ...tokenLines(top, columns),
-    '',
-    ...[
-      `Binding: ${recommendation.binding.what} (${recommendation.binding.evidence})`,
-      recommendation.confidence.statement,
-      ...secondLines(recommendation),
-    ].flatMap((line) => wrap(line, columns)),
   ]
-  const notes = recommendation.caveats.flatMap((caveat) => wrap(`Note: ${caveat}`, columns))
-  lines.push(...notes.map((line) => paint(line, 'yellow', style)))
-  lines.push(
-    `${recommendation.provenance === 'imported' ? '' : `Repeat with --seed ${recommendation.seed}. `}Experiment ${recommendation.experimentId}: tune show ${recommendation.experimentId}`,
-  )
-  if (files.length > 0) lines.push('', ...files.map((file) => `  ${file}`))
-  return lines
 }
 
+function detailLines(
+  recommendation: Recommendation,
+  files: readonly string[],
+  style: Style,
+  columns: number,
+): string[] {
+  const { binding, caveats, confirmation, provenance, seed, experimentId } = recommendation
+  const proof = confirmation && proofText(confirmation)
+  const plain = [
+    `Bottleneck: ${binding.what} (${binding.evidence})`,
+    ...confirmationInterval(recommendation),
+    ...(proof ? [proof] : []),
+    ...(provenance === 'imported' ? [] : [`Experiment ${experimentId}, seed ${seed}`]),
+  ]
+  return [
+    'Details',
+    ...plain.flatMap((line) => indented(line, columns)),
+    ...caveats
+      .flatMap((caveat) => indented(`Note: ${caveat}`, columns))
+      .map((line) => paint(line, 'yellow', style)),
+    ...files.map((file) => `  ${file}`),
+  ]
+}
+
+function verdictBlock(recommendation: Recommendation, style: Style, columns: number): string[] {
+  const { heading, subject, mark, figures, slo, cheapest, next } = verdictLines(recommendation)
+  const title = `${heading ? `${heading}: ` : ''}${subject}`
+  const titleWidth = columns - (mark ? mark.length + 2 : 0)
+  const marked = wrap(title, titleWidth, '').map((line, i) =>
+    i === 0 && mark ? `${line.padEnd(Math.min(titleWidth, 72))}  ${mark}` : line,
+  )
+  const isMet = heading === 'Recommended'
+  const labelled = (label: string, text: string) =>
+    indented(`${label.padEnd(labelWidth)}${text}`, columns, labelWidth)
+  return [
+    ...marked.map((line) => paint(line, isMet ? 'bold' : 'yellow', style)),
+    ...(figures ? indented(figures, columns, 0) : []),
+    ...(slo ? labelled('SLO', slo) : []),
+    ...(cheapest ? labelled(wordsOf(recommendation.objective.kind).superlative, cheapest) : []),
+    ...labelled('Next', next.join(style.unicode ? ' · ' : ', ')),
+  ]
+}
+
+const labelWidth = 10
+
+/** A paragraph two columns in; `hanging` is how much further its second and later lines stand. */
+const indented = (text: string, columns: number, hanging = 2): string[] =>
+  wrap(text, columns - 2, ' '.repeat(hanging)).map((line) => `  ${line}`)
+
 /**
- * A table as wide as the terminal lets it be: what it is told of each comes below it where there is
- * no room beside it, and all of it where that does not do.
+ * A table as wide as the terminal. Where that is too narrow, the note stands below its row, then
+ * the named columns too, then everything but the configuration.
  */
 function ranked(
   header: readonly string[],
   rows: readonly (readonly string[])[],
   columns: number,
 ): string[] {
-  const fits = (lines: readonly string[]) => lines.every((line) => line.length <= columns)
-  const whole = table([header, ...rows])
-  if (fits(whole)) return whole
   const indent = '     '
-  const below = (text: string) =>
-    text === '' ? [] : wrap(text, columns - indent.length, '').map((line) => indent + line)
-  const [head, ...lines] = table([header, ...rows].map((row) => row.slice(0, -1)))
-  if (fits([head!, ...lines]))
-    return [head!, ...lines.flatMap((line, i) => [line, ...below(rows[i]!.at(-1)!)])]
-  return rows.flatMap(([mark = '', label = '', ...rest]) => [
-    ...wrap(label, columns - 3, '  ').map(
-      (line, i) => `${i === 0 ? mark.padEnd(3) : '   '}${line}`,
+  const below = (row: readonly string[], from: number) => {
+    const text = row
+      .map((cell, i) => (cell !== '-' && named.has(header[i]!) ? `${header[i]} ${cell}` : cell))
+      .filter((cell, i) => i >= from && cell !== '' && cell !== '-')
+      .join(', ')
+    return text === '' ? [] : wrap(text, columns - indent.length, '').map((line) => indent + line)
+  }
+  const first = header.findIndex((name) => named.has(name))
+  for (const from of [header.length, header.length - 1, ...(first > 0 ? [first] : [])]) {
+    const [head, ...lines] = table([header, ...rows].map((row) => row.slice(0, from)))
+    if ([head!, ...lines].every((line) => line.length <= columns))
+      return [head!, ...lines.flatMap((line, i) => [line, ...below(rows[i]!, from)])]
+  }
+  return rows.flatMap((row) => [
+    ...wrap(row[1]!, columns - 3, '  ').map(
+      (line, i) => `${i === 0 ? row[0]!.padEnd(3) : '   '}${line}`,
     ),
-    ...below(rest.filter((cell) => cell !== '' && cell !== '-').join(', ')),
+    ...below(row, 2),
   ])
 }
 
+const estimateColumn = 'estimate [90 %]'
 const tokenColumns = ['output tokens/s', '$/M output']
+/** Columns whose figures need their heading where they stand outside the table. */
+const named: ReadonlySet<string> = new Set([estimateColumn, ...tokenColumns])
 const tokenCells = ({ tokens }: Candidate): string[] =>
   tokens
     ? [significant(tokens.outputTokensPerSecond), money(tokens.pricePerMillionOutputTokens)]
@@ -151,25 +202,18 @@ function tokenLines(best: Candidate | undefined, columns: number): string[] {
           [`Tokens ${at}`, 'p50', 'p90', 'p99'],
           ...latencyRows(best.tokens).map(([name, ...rest]) => [`  ${name}`, ...rest]),
         ])),
-    ...wrap(`  ${rates.join('; ')}`, columns, '  '),
+    ...indented(rates.join('; '), columns, 0),
   ]
 }
 
-/** What the second measurement of the best says. */
-function secondLines({ confirmation, slo }: Recommendation): string[] {
+/** '95 % interval of p99 there: 25 to 27 ms' of the confirmation. */
+function confirmationInterval({ confirmation, slo }: Recommendation): string[] {
   if (!confirmation) return []
   const [low, high] = confirmation.sloCi95Ms
   const interval = Number.isFinite(high)
     ? `${sloValue(slo, low)} to ${sloValue(slo, high)}`
     : `at least ${sloValue(slo, low)}`
-  const verb = confirmation.held
-    ? confirmation.proven
-      ? 'Confirmed'
-      : 'Held in a second measurement'
-    : 'NOT confirmed: missed'
-  const proof = proofText(confirmation)
   return [
-    `${verb} at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval})`,
-    ...(proof ? [`Proof: ${proof}`] : []),
+    `Second load test at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval}), SLO ${confirmation.held ? 'met' : 'violated'}`,
   ]
 }

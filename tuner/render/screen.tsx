@@ -133,7 +133,9 @@ function Screen({
           ))}
           {plot.length > 0 ? <Text dimColor>{plot.join('\n')}</Text> : null}
           {plot.length > 0 ? (
-            <Text dimColor>{'capacity against price: cheaper to the left, faster at the top'}</Text>
+            <Text dimColor>
+              {'estimated capacity against price: cheaper to the left, faster at the top'}
+            </Text>
           ) : null}
         </Box>
       )}

@@ -24,11 +24,11 @@ const line = (given: Partial<Measurement>) => {
   }).text
 }
 
-test('a capacity is told with its interval, or as the bound that it is', () => {
-  expect(line({})).toMatch(/^#3 2 cores: about 120 req\/s \[114 to 126\], /)
+test('a safe capacity stands beside its estimate, or as the bound that it is', () => {
+  expect(line({})).toMatch(/^#3 2 cores: 108 req\/s \(estimate 120 \[114 to 126\]\), /)
   expect(line({ outcome: 'beaten' })).toMatch(/: at most 126 req\/s/)
   expect(line({ capacityCi90Rps: [114, Number.POSITIVE_INFINITY] })).toMatch(
-    /: at least 120 req\/s, \$/,
+    /: 108 req\/s \(estimate at least 120\), \$/,
   )
 })
 
@@ -75,10 +75,10 @@ test('a step under several limits says each of them, and the tokens of its strea
 })
 
 test.each([
-  [{ achievedRps: 4 }, /^idle: 2 at a time, 4 req\/s: /],
+  [{ achievedRps: 4 }, /^measuring unloaded latency: 2 at a time, 4 req\/s: /],
   // Every answer ended behind the loop: none a second is no rate of the server's.
-  [{ achievedRps: 0 }, /^idle: 2 at a time: /],
-  [{ achievedRps: 0, errors: 3 }, /^idle: 2 at a time, 0 req\/s: /],
+  [{ achievedRps: 0 }, /^measuring unloaded latency: 2 at a time: /],
+  [{ achievedRps: 0, errors: 3 }, /^measuring unloaded latency: 2 at a time, 0 req\/s: /],
 ])('a loop with %j', (of, words) => {
   const point = {
     load: { kind: 'closed', connections: 2, durationS: 1 },

@@ -11,13 +11,14 @@ import {
   money,
   percent,
   rate,
-  rateInterval,
   significant,
   sloFigure,
   sloName,
   sloValue,
 } from '../../reports/format.ts'
+import { judge } from '../../reports/recommendation/judged.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
+import { capacityText, estimateText } from '../../reports/recommendation/words.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
@@ -55,13 +56,9 @@ export function trialLine(
   }
 }
 
-/** One measurement's own estimate; what it comes to beside others is in the result. */
-function measuredLine(
-  { measurement, seconds }: Complete,
-  head: string,
-  pricePerHour: number,
-  style: Style,
-): Line {
+/** One measurement's safe capacity and its estimate. */
+function measuredLine(trial: Complete, head: string, pricePerHour: number, style: Style): Line {
+  const { measurement, seconds } = trial
   const { slo, idle, detail } = measurement
   const { capacityRps, capacityCi90Rps: ci, known } = capacityOf(measurement)
   const took = isImported(measurement) ? (detail ?? 'imported') : duration(seconds)
@@ -69,7 +66,7 @@ function measuredLine(
     return {
       mark: glyph('failed', style),
       paint: 'yellow',
-      text: `${head}: nothing is known (${detail ?? measurement.outcome})`,
+      text: `${head}: inconclusive (${detail ?? measurement.outcome})`,
     }
   if (known === 'bound above' || (capacityRps > 0 && ci[0] === 0)) {
     const why = detail === undefined ? '' : ` (${detail})`
@@ -80,18 +77,22 @@ function measuredLine(
     return {
       mark: glyph('infeasible', style),
       paint: 'yellow',
-      text: `${head}: ${isImported(measurement) ? 'no load kept the SLO' : 'misses the SLO'} (${detail ?? alone})`,
+      text: `${head}: ${isImported(measurement) ? 'no load met the SLO' : 'violates the SLO'} (${detail ?? alone})`,
     }
   }
-  const figures =
-    known === 'bound below'
-      ? `at least ${rate(capacityRps)}`
-      : `about ${rate(capacityRps)} [${rateInterval(ci)}]`
-  const cost = money((pricePerHour / 3600 / capacityRps) * 1e6)
+  const [judged] = judge([trial], {
+    slo,
+    objective: { kind: 'price-per-request' },
+    pricePerHour: () => pricePerHour,
+    label: () => head,
+  })
+  const { candidate } = judged!
+  const estimate =
+    candidate.estimateRps === undefined ? '' : ` (estimate ${estimateText(candidate)})`
   return {
     mark: glyph('done', style),
     paint: 'green',
-    text: `${head}: ${figures}, ${cost} per million${metricWords(measurement)}, ${took}`,
+    text: `${head}: ${capacityText(candidate)}${estimate}, ${money(candidate.pricePerMillionRequests)} per million${metricWords(measurement)}, ${took}`,
   }
 }
 
@@ -103,23 +104,33 @@ function secondLine(trial: Complete, head: string, style: Style): Line {
     return {
       mark: glyph('failed', style),
       paint: 'yellow',
-      text: `${head}: measured again, says nothing (${trial.measurement.detail ?? 'spoilt'}), ${took}`,
+      text: `${head}: second load test inconclusive (${trial.measurement.detail ?? 'disturbed'}), ${took}`,
     }
   const at = `${rate(second.rateRps)}, ${sloFigure(slo, second.sloMs)}`
   return second.held
     ? {
         mark: glyph('done', style),
         paint: 'green',
-        text: `${head}: measured again, held ${at}, ${took}`,
+        text: `${head}: second load test met the SLO at ${at}, ${took}`,
       }
     : {
         mark: glyph('infeasible', style),
         paint: 'yellow',
-        text: `${head}: measured again, missed the SLO at ${at}, ${took}`,
+        text: `${head}: second load test violated the SLO at ${at}, ${took}`,
       }
 }
 
-/** '120 req/s: p99 43 ms of 50 ms'. */
+/** What a phase of a measurement does. */
+const phaseNames: Readonly<Record<Phase, string>> = {
+  'warm-up': 'warming up',
+  idle: 'measuring unloaded latency',
+  saturation: 'finding saturation',
+  search: 'searching capacity',
+  curve: 'measuring the load curve',
+  confirm: 'confirming',
+}
+
+/** 'searching capacity: 120 req/s: p99 43 ms of 50 ms'. */
 export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): string {
   const name = slo ? sloName(slo) : 'p99'
   const limit = slo && !slo.limits ? ` of ${latency(slo.limitMs)}` : ''
@@ -127,7 +138,7 @@ export function stepLine(point: LoadPoint, slo: Slo | undefined, phase: Phase): 
   const good = point.joint ? ` (${percent(point.joint.good)} good)` : ''
   const load =
     point.load.kind === 'closed' ? loopWords(point.load.connections, point) : rate(point.offeredRps)
-  return `${phase}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${streamWords(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
+  return `${phaseNames[phase]}: ${load}: ${name} ${slo ? sloValue(slo, point.sloMs) : latency(point.sloMs)}${limit}${good}${streamWords(point, slo)}${errors}${point.generatorSaturated ? ' (generator saturated)' : ''}`
 }
 
 /** '2 at a time, 120 req/s'; without a rate where every answer took longer than the loop. */
@@ -185,7 +196,7 @@ export function readyWords({
 }: Extract<TuneEvent, { type: 'predictor-ready' }>): string {
   const notes = [
     ...(prepared ? [preparedWords(prepared)] : []),
-    ...(ahead ? ['started while the trial before was measured'] : []),
+    ...(ahead ? ['started during the previous trial'] : []),
   ]
   return `after ${duration(seconds)}${notes.length > 0 ? ` (${notes.join('; ')})` : ''}`
 }

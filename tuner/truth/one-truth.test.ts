@@ -6,6 +6,7 @@ import { packTrial, unpackTrial } from '../../reports/dashboard/data.ts'
 import { Ranker } from '../../reports/dashboard/ranking.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import { recommendedNote, verdictLines } from '../../reports/recommendation/verdict-lines.ts'
 import { atCapacityText, capacityText } from '../../reports/recommendation/words.ts'
 import {
   documentOf,
@@ -119,10 +120,24 @@ describe.each(histories)('$what', (history) => {
     })
     const { code, text } = await printed(() => show(id, asked))
     expect(code).toBe(history.exit)
-    expect(oneLine(text)).toContain(recommendation.verdict)
-    expect(text).toContain(history.asked ? 'was not assessed' : 'With 96 % probability')
     const { best, slo } = recommendation
-    if (!best) return
+    const said = oneLine(text)
+    if (!best) {
+      expect(said).toContain(recommendation.verdict)
+      return
+    }
+    const { heading, figures, slo: met, cheapest } = verdictLines(recommendation)
+    for (const part of [`${heading}: ${best.label}`, figures, met, cheapest])
+      expect(said).toContain(oneLine(part!))
+    expect(cheapest).toContain(
+      recommendation.provenance === 'imported'
+        ? 'there was no search'
+        : history.asked
+          ? 'not assessed'
+          : '96 % likely',
+    )
+    // The verdict is what remains on the screen.
+    expect(text.trimEnd().split('\n').slice(-8).join('\n')).toContain(`${heading}: `)
     // What does not fit beside it stands below it.
     const lines = text.split('\n')
     const from = lines.findIndex((line) => line.startsWith('*') || line.startsWith('★'))
@@ -130,6 +145,26 @@ describe.each(histories)('$what', (history) => {
     const told = oneLine(lines.slice(from, to).join('\n'))
     for (const part of [best.label, best.status, capacityText(best), atCapacityText(slo, best)])
       expect(told).toContain(oneLine(part))
+  })
+
+  test('the recommended row is the cheapest of its table, or is said to be statistically tied', async () => {
+    const { best, alternatives } = recommendation
+    if (!best) return
+    const cheaper = alternatives.filter((c) => c.feasible && c.cost < best.cost)
+    for (const { whyNot } of cheaper)
+      expect(whyNot).toMatch(/statistically tied|failed its confirmation/)
+    const { text } = await printed(() => show(id, asked))
+    const out = join(folder, `${id}-tied.md`)
+    await printed(() => report(id, { ...asked, out }))
+    const note = recommendedNote(recommendation)
+    expect(note.includes('(')).toBe(cheaper.length > 0)
+    for (const surface of [text, readFileSync(out, 'utf8').replaceAll('\\', '')])
+      expect(oneLine(surface)).toContain(note)
+    // Ranked by what is shown: costs beside one another are at safe capacities.
+    const ranked = alternatives.filter(({ feasible }) => feasible).map(({ cost }) => cost)
+    expect(ranked).toEqual([...ranked].sort((a, b) => a - b))
+    for (const c of candidates)
+      if (c.estimateRps !== undefined) expect(c.capacityRps).toBeLessThan(c.estimateRps)
   })
 
   test('CSV', async () => {
@@ -140,8 +175,18 @@ describe.each(histories)('$what', (history) => {
       rows.find((row) => row[0] === String(trial))?.[head.indexOf(name)]
     for (const c of candidates) {
       expect(cell(c.trial, 'status')).toBe(c.status)
+      if (c.status === 'disturbed' || c.status === 'failed') {
+        for (const name of ['feasible', 'safe_capacity_rps', 'estimate_rps', 'slo_ms'])
+          expect(cell(c.trial, name)).toBe('')
+        continue
+      }
       expect(cell(c.trial, 'feasible')).toBe(String(c.feasible))
-      expect(Number(cell(c.trial, 'capacity_rps'))).toBeCloseTo(c.capacityRps, 6)
+      if (cell(c.trial, 'state') !== 'complete') {
+        expect(cell(c.trial, 'safe_capacity_rps')).toBe('')
+        continue
+      }
+      expect(Number(cell(c.trial, 'safe_capacity_rps'))).toBeCloseTo(c.capacityRps, 6)
+      expect(Number(cell(c.trial, 'estimate_rps'))).toBeCloseTo(c.estimateRps ?? c.capacityRps, 6)
       expect(cell(c.trial, 'slo_ms_from')).toBe(c.sloMsFrom)
     }
   })
@@ -204,6 +249,17 @@ describe.each(histories)('$what', (history) => {
     const { units } = JSON.parse(planned.text)
     expect(units[0]).toMatchObject({ trial: best.trial, status: best.status })
     expect(units[0].capacityRps).toBeCloseTo(best.capacityRps, 6)
+    const { rps } = asked
+    if (rps === undefined) return
+    // The demand takes as many replicas everywhere: whole ones of the safe capacity.
+    const { replicas } = best
+    const headroom = 'headroom' in recommendation.objective ? recommendation.objective.headroom : 0
+    expect(replicas).toBe(Math.ceil(Number(rps) / (best.capacityRps * (1 - headroom))))
+    expect(recommendation.verdict).toContain(`${replicas} replicas for `)
+    expect(deployed.text).toMatch(new RegExp(`#   replicas ${replicas} .*safe capacity x`))
+    const fleet = { ...planFlags, ...asked, demand: rps, zones: '1', json: true }
+    const scaled = JSON.parse((await printed(() => plan(id, fleet))).text)
+    expect(scaled.units[0].months[0].replicas).toBe(replicas)
   })
 })
 

@@ -105,7 +105,7 @@ export function compareOption(
 
 /** The chart in words, for those who do not see it. */
 export const compareWords = (compared: readonly Compared[], bill: Bill): string =>
-  `Money against capacity of ${compared.length} experiments. ${compared
+  `Cost and capacity of ${compared.length} experiments. ${compared
     .map(({ id, recommendation: r }) =>
       r.best
         ? `${id}: ${r.best.label}, ${rate(r.best.capacityRps)}, ${dollars(billOf(bill, r)(r.best))} ${billName(bill)}`

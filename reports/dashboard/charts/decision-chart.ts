@@ -1,6 +1,6 @@
 /**
  * What people decide on: money against capacity, each configuration with its interval and status,
- * the default, the gain, and what is not settled. Pure.
+ * the baseline, the gain, and statistically tied rivals. Pure.
  */
 import {
   asksOf,
@@ -11,11 +11,12 @@ import {
   objectiveOf,
   wordsOf,
 } from '../../../search/objective.ts'
-import { money as dollars, rate, times } from '../../format.ts'
+import { money as dollars, rate } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
 import { openRivalsOf } from '../../recommendation/unsettled.ts'
+import { gainText } from '../../recommendation/verdict.ts'
 import { deviceOf } from '../ranking.ts'
 import {
   axis,
@@ -259,8 +260,8 @@ export function frontSeries(
 }
 
 /**
- * 90 % intervals: what the configuration costs at each end of its capacity's interval. An open end
- * reaches the edge.
+ * What a configuration costs from its safe capacity, or the lower end of its 90 % interval, to the
+ * upper end. An open end reaches the edge.
  */
 function intervals(
   served: readonly Candidate[],
@@ -271,7 +272,8 @@ function intervals(
   const ends = served
     .filter((c) => c.capacityCi90Rps[0] > 0)
     .map((c) => {
-      const [low, high] = [c.capacityCi90Rps[0], Math.min(c.capacityCi90Rps[1], x.max)]
+      const low = Math.min(c.capacityCi90Rps[0], c.capacityRps)
+      const high = Math.min(c.capacityCi90Rps[1], x.max)
       return [low, dollarsOf(c, low), high, dollarsOf(c, high)]
     })
   return {
@@ -387,7 +389,7 @@ function story(
   const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, most)
   const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
   return [
-    ring('not settled', open, 21, {
+    ring('statistically tied', open, 21, {
       borderColor: theme.warn,
       borderWidth: 1.5,
       borderType: 'dashed',
@@ -402,16 +404,16 @@ function story(
     ...(away
       ? [
           ring(
-            'default',
+            'baseline',
             [away],
             21,
             { borderColor: theme.muted, borderWidth: 1.5 },
-            labelOf('default', 'top', theme),
+            labelOf('baseline', 'top', theme),
           ),
         ]
       : []),
     ...(away && gain !== undefined
-      ? [gained(away, best, `${times(gain)} ${wordsOf(r.objective.kind).comparative}`, at, theme)]
+      ? [gained(away, best, gainText(r.objective, gain), at, theme)]
       : []),
   ]
 }
@@ -453,10 +455,10 @@ export function decisionWords(r: Recommendation, bill: Bill): string {
   const dollarsOf = billOf(bill, r)
   const served = candidatesOf(r).filter((c) => c.capacityRps > 0)
   if (!r.best)
-    return `Money against capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
+    return `Cost and capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
   const one = (c: Candidate) =>
     `${c.label}, ${c.status}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
-  return `Money against capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Default: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
+  return `Cost and capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Baseline: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
     served,
     dollarsOf,
   )

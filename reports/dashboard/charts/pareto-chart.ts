@@ -131,7 +131,15 @@ export function paretoOption(input: ParetoInput, theme: Theme): ChartOption {
       ...qualitySeries(r, x, y, latencies.max, theme),
       ...(many
         ? []
-        : [intervalSeries(served.filter((c) => c.feasible).slice(0, errorBars), x, y, theme)]),
+        : [
+            intervalSeries(
+              served.filter((c) => c.feasible).slice(0, errorBars),
+              x,
+              y,
+              shown.of,
+              theme,
+            ),
+          ]),
       ...marks(r, x, y, theme),
       sloSeries(
         shown.limit,
@@ -278,18 +286,40 @@ function frontSeries(
   }
 }
 
-/** 90 % intervals of the capacity, upright. */
-function intervalSeries(served: readonly Candidate[], x: Across, y: Height, theme: Theme): object {
+/**
+ * Vertical: from the safe capacity, or the lower end of its 90 % interval, to the upper end.
+ * Horizontal: the 95 % interval of the latency in a window at that rate.
+ */
+function intervalSeries(
+  served: readonly Candidate[],
+  x: Across,
+  y: Height,
+  of: (ms: number) => number,
+  theme: Theme,
+): object {
   return {
     type: 'custom',
     id: 'intervals',
     silent: true,
     data: served
       .filter((c) => Number.isFinite(c.capacityCi90Rps[1]))
-      .map((c) => [x(c), y(c.capacityCi90Rps[0], c), y(c.capacityCi90Rps[1], c)]),
+      .map((c) => {
+        const [low, high] = c.capacityCi90Rps
+        const [fast, slow] = c.sloCi95Ms ?? [c.sloMsAtCapacity, c.sloMsAtCapacity]
+        return [
+          x(c),
+          y(Math.min(low, c.capacityRps), c),
+          y(high, c),
+          of(fast),
+          of(Number.isFinite(slow) ? slow : c.sloMsAtCapacity),
+          y(c.capacityRps, c),
+        ]
+      }),
     renderItem: (_: unknown, api: { value(i: number): number; coord(at: number[]): number[] }) => {
       const [x, low] = api.coord([api.value(0), api.value(1)]) as [number, number]
       const [, high] = api.coord([api.value(0), api.value(2)]) as [number, number]
+      const [fast, level] = api.coord([api.value(3), api.value(5)]) as [number, number]
+      const [slow] = api.coord([api.value(4), api.value(5)]) as [number, number]
       const line = (x1: number, y1: number, x2: number, y2: number) => ({
         type: 'line',
         shape: { x1, y1, x2, y2 },
@@ -301,10 +331,17 @@ function intervalSeries(served: readonly Candidate[], x: Across, y: Height, them
           line(x, low, x, high),
           line(x - 3, low, x + 3, low),
           line(x - 3, high, x + 3, high),
+          ...(slow - fast > 1
+            ? [
+                line(fast, level, slow, level),
+                line(fast, level - 3, fast, level + 3),
+                line(slow, level - 3, slow, level + 3),
+              ]
+            : []),
         ],
       }
     },
-    encode: { x: 0, y: [1, 2] },
+    encode: { x: [0, 3, 4], y: [1, 2] },
     z: 3,
   }
 }
@@ -336,10 +373,10 @@ function marks(r: Recommendation, x: Across, y: Height, theme: Theme): object[] 
         ]
       : []
   return [
-    ...mark(r.best, 'recommended', 'circle', 'left'),
+    ...mark(r.best, 'recommended', 'circle', 'bottom'),
     ...(r.defaultCandidate?.trial === r.best?.trial
       ? []
-      : mark(r.defaultCandidate, 'default', 'rect', 'left')),
+      : mark(r.defaultCandidate, 'baseline', 'rect', 'bottom')),
   ]
 }
 

@@ -32,7 +32,7 @@ export class App {
   experiments: readonly ExperimentEntry[] = []
   /** Numbers of the trials that are compared with each other. */
   readonly sideBySide = new Set<number>()
-  /** Notes and tags may be written, experiments put away and deleted. */
+  /** Notes and tags may be written, experiments archived and deleted. */
   writable = false
   readonly #sections = new SectionsShown()
   readonly #trials: FinishedTrial[] = []

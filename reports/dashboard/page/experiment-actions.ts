@@ -35,13 +35,13 @@ export function experimentActions(
     )
   const archive = archived
     ? button(
-        'Take back',
-        `Take back ${id}`,
+        'Restore',
+        `Restore ${id}`,
         attempt(() => annotate({ experimentId: id }, { archived: false }), 'restored'),
       )
     : button(
-        'Put away',
-        `Put away ${id}`,
+        'Archive',
+        `Archive ${id}`,
         attempt(() => annotate({ experimentId: id }, { archived: true }), 'archived'),
       )
   const remove = attempt(() => deleteExperiment(id), 'deleted')

@@ -1,4 +1,4 @@
-/** Every experiment of the store: found by words and tags, put away, deleted. */
+/** Every experiment of the store: found by words and tags, archived, deleted. */
 import { wordsFound, wordsOfField } from '../../words-found.ts'
 import type { ExperimentEntry, ExperimentOutcome } from '../data.ts'
 import { fill, h, table, tagOf } from './dom.ts'
@@ -150,7 +150,7 @@ function filtersOf(first: Asked, changed: () => void): Filters {
       { class: 'filters' },
       search,
       tag,
-      h('label', { class: 'tick' }, archived, 'those put away too'),
+      h('label', { class: 'tick' }, archived, 'show archived'),
       count,
     ),
     asked: () => ({
@@ -219,7 +219,7 @@ function experimentsTable(
               state,
               provenance,
               `${trials.toLocaleString('en-US')} trial${trials === 1 ? '' : 's'}`,
-              ...(archived ? ['put away'] : []),
+              ...(archived ? ['archived'] : []),
             ].join(', '),
           ),
         ),

@@ -59,9 +59,10 @@ async function start(root: HTMLElement): Promise<void> {
   }
   const address = new AddressBar(app, problem)
   const elements = [
-    ...app.add(paperHead(), verdictSection(), annotationSection(app, problem), whatIfSection(app)),
+    ...app.add(paperHead(), verdictSection(), whatIfSection(app)),
+    ...app.add(paretoSection(app)),
     h('div', { class: 'decide' }, ...app.add(decisionSection(app), curvesSection(app))),
-    ...app.add(paretoSection(app), capacitySection(), mattersSection(app)),
+    ...app.add(capacitySection(), annotationSection(app, problem), mattersSection(app)),
     ...app.add(
       trialsSection(app),
       compareTrialsSection(app),
@@ -88,7 +89,7 @@ const header = (app: App, choice: HTMLElement, state: HTMLElement): HTMLElement 
   h(
     'header',
     { class: 'top' },
-    h('a', { class: 'brand', attributes: { href: '#decide' } }, 'tune'),
+    h('a', { class: 'brand', attributes: { href: '#verdict' } }, 'tune'),
     choice,
     state,
     h(
@@ -188,13 +189,14 @@ const entryText = ({ id, provenance, createdAt }: ExperimentEntry): string =>
   `${id} · ${provenance} · ${createdAt.slice(0, 16).replace('T', ' ')}`
 
 const sections = [
-  ['decide', 'Decide'],
-  ['curves', 'Load'],
-  ['pareto', 'All SLOs'],
-  ['capacity', 'Capacity'],
-  ['matters', 'What matters'],
+  ['verdict', 'Overview'],
+  ['pareto', 'SLO trade-off'],
+  ['decide', 'Cost and capacity'],
+  ['curves', 'Load curves'],
+  ['capacity', 'Capacity plan'],
+  ['matters', 'Parameter importance'],
   ['trials', 'Trials'],
-  ['export', 'Take away'],
+  ['export', 'Export'],
 ] as const
 
 /** Follows the system until it is pressed. */

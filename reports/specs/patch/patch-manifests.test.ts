@@ -19,7 +19,7 @@ const container = {
   readyPath: '/',
 }
 const tuned = { ...found, resources, container }
-const serving: Serving = servingOf(tuned, { demandRps: 1000, headroom: 0.2 })
+const serving: Serving = servingOf(tuned, { demandRps: 900, headroom: 0.2 })
 
 const manifest = `# Our bert, do not touch without asking ML platform
 apiVersion: apps/v1

@@ -7,7 +7,7 @@ import { best, evidence, found, llama, whole } from '../spec-samples.contract.ts
 import { patchManifests } from './patch-manifests.ts'
 
 /** BERT in the built-in predictor, on one whole A100. */
-export const bert = (options: Partial<ServingOptions> = { demandRps: 1000 }): Serving =>
+export const bert = (options: Partial<ServingOptions> = { demandRps: 900 }): Serving =>
   servingOf(
     {
       ...found,

@@ -79,7 +79,7 @@ describe('tune annotate', () => {
   test.each([
     [[], /nothing to write/],
     [['--archive', '--restore'], /--archive beside --restore/],
-    [['--archive', '--trial', '1'], /a trial cannot be put away/],
+    [['--archive', '--trial', '1'], /a trial cannot be archived/],
     [['--trial', 'x', '--note', 'y'], /--trial x is no trial/],
   ])('%j is refused, exit code 2', async (words, message) => {
     const { code, stderr } = await run('annotate', ...words)

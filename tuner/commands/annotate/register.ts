@@ -10,9 +10,7 @@ import type { AnnotateFlags } from './run.ts'
 export function registerAnnotate(program: Command): void {
   program
     .command('annotate')
-    .description(
-      'write a note or tags beside an experiment or a trial, or put an experiment away; no figure changes',
-    )
+    .description('add a note or tags to an experiment or a trial, or archive an experiment')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--trial <n>', 'beside this trial of it')
     .option('--note <text>', 'in place of the note that is there; an empty one removes it')

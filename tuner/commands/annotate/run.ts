@@ -62,7 +62,7 @@ function trialOf({ trial, archive, restore }: AnnotateFlags): number | undefined
   if (trial === undefined) return undefined
   if (archive || restore)
     throw usageError(
-      'tune annotate: a trial cannot be put away',
+      'tune annotate: a trial cannot be archived',
       'leave --trial out, or give it a tag',
     )
   const number = Number(trial)

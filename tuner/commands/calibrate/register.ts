@@ -8,7 +8,7 @@ import type { CalibrateFlags } from './run.ts'
 export function registerCalibrate(program: Command): void {
   const command = new Command('calibrate')
     .description(
-      'measure a server at a few batch sizes, one at a time, in seconds: estimates, simulations and the search then start from it',
+      'measure a server at a few batch sizes, in seconds, as the prior of estimates, simulations and the search',
     )
     .option('--gpu <name>', 'GPU that it runs on (default: the first of the space)')
     .option('--batches <sizes>', 'items of a request: three to five sizes', '1,4,16,64')

@@ -2,12 +2,12 @@ import type { Command } from 'commander'
 import { storeOption } from '../store-option.ts'
 import type { CiFlags } from './run.ts'
 
-/** `tune ci`: fails a build that made serving dearer. */
+/** `tune ci`: fails a build that made serving more expensive. */
 export function registerCi(program: Command): void {
   program
     .command('ci')
     .description(
-      'compare an experiment with a baseline and fail the build where serving became dearer',
+      'compare an experiment with a baseline and fail the build if serving became more expensive',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option(
@@ -29,7 +29,7 @@ Runs nothing: tune first, as in
 
 A regression is one that the intervals of both measurements do not explain (95 % sure); what they leave open is said, and fails no build.
 On GitHub the checks are annotations, and a table in the step's summary.
-Exit codes: 0 nothing failed; 3 nothing meets the SLO; 4 not confirmed; 6 dearer than allowed.`,
+Exit codes: 0 nothing failed; 3 nothing meets the SLO; 4 not confirmed; 6 more expensive than allowed.`,
     )
     .action(async (id: string | undefined, flags: CiFlags) => {
       const { ci } = await import('./run.ts')

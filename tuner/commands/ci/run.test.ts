@@ -44,7 +44,7 @@ describe('tune ci', () => {
     ).toEqual(['slo passed', 'confirmed undecided', 'regression passed'])
   })
 
-  test('fails what became dearer, in every form that a build server reads', async () => {
+  test('fails what became more expensive, in every form that a build server reads', async () => {
     await run([...simulated, '--gpus', 'V100', '--name', 'dear'])
     const env = { GITHUB_ACTIONS: 'true', GITHUB_STEP_SUMMARY: at('summary.md') }
     const { code, stdout, stderr } = await run(
@@ -52,7 +52,7 @@ describe('tune ci', () => {
       env,
     )
     expect(code).toBe(6)
-    expect(stdout).toMatch(/regression: .* % dearer \(90 %: .*of the baseline/)
+    expect(stdout).toMatch(/regression: .* % more expensive \(90 %: .*of the baseline/)
     expect(stderr).toMatch(/^::error title=tune dear%3A regression::/m)
     expect(readFileSync(at('summary.md'), 'utf8')).toContain('| regression | failed |')
     expect(readFileSync(at('tune.xml'), 'utf8')).toMatch(
@@ -114,8 +114,8 @@ describe('tune compare', () => {
     ).id
     const { code, stdout } = await run(['compare', good, dear, 'baseline.json'])
     expect(code).toBe(0)
-    expect(stdout).toMatch(new RegExp(`dearer \\(90 %: .*\\) than ${good}`))
-    expect(stdout).toContain(`0 % dearer (90 %: `)
+    expect(stdout).toMatch(new RegExp(`more expensive \\(90 %: .*\\) than ${good}`))
+    expect(stdout).toContain(`0 % more expensive (90 %: `)
     expect(stdout).toContain('the intervals leave open which is better')
     const [first, second] = JSON.parse((await run(['compare', good, dear, '--json'])).stdout)
     expect(first).not.toHaveProperty('change')
@@ -125,6 +125,6 @@ describe('tune compare', () => {
   test('one alone is beside the newest, and what was asked otherwise has no change', async () => {
     const { stdout } = await run(['compare', 'baseline.json'])
     expect(stdout).toContain('not comparable: the SLO: p99 <= 50 ms, now p99 <= 0.5 ms')
-    expect(stdout).not.toContain('dearer')
+    expect(stdout).not.toContain('more expensive')
   })
 })

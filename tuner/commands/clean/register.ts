@@ -9,9 +9,7 @@ import type { CleanFlags } from './run.ts'
 export function registerClean(program: Command): void {
   program
     .command('clean')
-    .description(
-      'show what experiments have left running on this machine or have on the cluster, and remove it',
-    )
+    .description('list and remove what experiments left behind on this machine or the cluster')
     .argument('[experiment]', 'end and remove what this one has there (default: only show)')
     .option(
       '--all',

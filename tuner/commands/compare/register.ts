@@ -6,9 +6,7 @@ import type { CompareFlags } from './run.ts'
 export function registerCompare(program: Command): void {
   program
     .command('compare')
-    .description(
-      'what experiments came to, side by side: the later ones against the first, with how sure differences are',
-    )
+    .description('compare experiments with the first one, with intervals of the differences')
     .argument(
       '<experiments...>',
       'ids, as in tune list, or recommendation.json files; one alone is compared with the newest',

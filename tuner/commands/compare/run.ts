@@ -8,8 +8,8 @@ import {
   otherCircumstances,
   otherQuestions,
 } from '../../../reports/comparison/comparison.ts'
-import { rate, rateInterval, sloName, sloText, sloValue } from '../../../reports/format.ts'
-import { intervalName } from '../../../reports/recommendation/words.ts'
+import { rateInterval, sloName, sloText, sloValue } from '../../../reports/format.ts'
+import { capacityText, estimateText, intervalName } from '../../../reports/recommendation/words.ts'
 import type { RecommendationDocument } from '../../../reports/report/recommendation-json.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { columnsOf, counted, wrap } from '../../render/columns.ts'
@@ -83,7 +83,7 @@ function linesOf(
     ...found,
     ...(change
       ? [
-          `${changeText(change, document)} than ${first}${isOpen(change) ? ': the intervals leave open which is better' : ''}`,
+          `${changeText(change, document)} than ${first}${isOpen(change) ? ', statistically tied' : ''}`,
         ]
       : []),
     ...questions.map((text) => `not comparable: ${text}`),
@@ -95,16 +95,20 @@ function linesOf(
   ]
 }
 
-/** '7,635 req/s (90 %: 7,635 to 8,610) at p99 13 ms, $0.066 per million requests' */
+/** '7,635 req/s at p99 13 ms, $0.066 per million requests (90 %: 7,635 to 8,610 req/s)' */
 function figures(document: RecommendationDocument, best: Best): string {
   const { slo } = document
-  const {
-    capacityRps,
-    capacityCi90Rps: [low, high],
-    sloMsAtCapacity,
-  } = best
+  const { sloMsAtCapacity } = best
   const at = sloMsAtCapacity === null ? '' : ` at ${sloName(slo)} ${sloValue(slo, sloMsAtCapacity)}`
-  return `${rate(capacityRps)} (${intervalName(best)}: ${rateInterval([low ?? 0, high ?? Number.POSITIVE_INFINITY])})${at}, ${bestCostText(document)}`
+  return `${capacityText(best)}${at}, ${bestCostText(document)}${interval(best)}`
+}
+
+/** ', estimate 236 [221 to 249] req/s'; of other figures the interval. */
+function interval({ status, bound, estimateRps, capacityCi90Rps: [low, high] }: Best): string {
+  const capacityCi90Rps = [low ?? 0, high ?? Number.POSITIVE_INFINITY] as const
+  return estimateRps === undefined
+    ? ` (${intervalName({ status })}: ${rateInterval(capacityCi90Rps)} req/s)`
+    : ` (estimate ${estimateText({ estimateRps, bound, capacityCi90Rps })} req/s)`
 }
 
 const isOpen = ({ interval90: [low, high] }: Change): boolean => low <= 0 && high >= 0

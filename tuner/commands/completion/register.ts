@@ -8,9 +8,7 @@ const shells: readonly Shell[] = ['bash', 'zsh', 'fish']
 export function registerCompletion(program: Command): void {
   program
     .command('completion')
-    .description(
-      'print what a shell completes commands and flags by: source <(tune completion bash)',
-    )
+    .description('print a shell completion script: source <(tune completion bash)')
     .argument('<shell>', shells.join(' | '))
     .action(async (name: string) => {
       const shell = oneOf(name, shells, 'completion')

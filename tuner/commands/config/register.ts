@@ -5,9 +5,7 @@ import { addExperimentOptions, type FlagValues } from '../../experiment/flags/fl
 /** `tune config`: every effective value and where it came from. */
 export function registerConfig(program: Command): void {
   const command = new Command('config')
-    .description(
-      'show every effective value of an experiment and where it came from; nothing is run',
-    )
+    .description('print every effective setting of an experiment and its origin')
     .option('--json', 'print JSON')
     .option('--schema', 'print the JSON Schema of the experiment file instead')
   addExperimentOptions(command)

@@ -7,16 +7,16 @@ export function registerDashboard(program: Command): void {
   program
     .command('dashboard')
     .description(
-      'experiments in the browser: verdict, Pareto front with a draggable SLO, capacity, trials; live while one runs',
+      'open experiments in the browser: verdict, Pareto front with a draggable SLO, trials; live during a run',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(
       storeOption(
-        'trial store (SQLite); of it only notes, tags and what is put away or deleted can be changed',
+        'trial store (SQLite); the page can only change notes and tags, archive and delete',
       ),
     )
     .option('--port <n>', 'port on 127.0.0.1; 0: any free one', '4455')
-    .option('--read-only', 'nothing can be changed: no notes, no tags, nothing put away or deleted')
+    .option('--read-only', 'allow no changes: no notes, tags, archiving or deleting')
     .action(async (id: string | undefined, flags: DashboardFlags) => {
       const { dashboard } = await import('./run.ts')
       process.exitCode = await dashboard(id, flags)

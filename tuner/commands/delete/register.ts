@@ -7,7 +7,7 @@ export function registerDelete(program: Command): void {
   program
     .command('delete')
     .description(
-      'remove experiments with all their trials from the store, for good; tune annotate --archive only puts them away',
+      'delete experiments and their trials permanently (tune annotate --archive hides them instead)',
     )
     .argument('<experiments...>', 'ids, as in tune list')
     .option('--yes', 'do not ask')

@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander'
 export function registerDoctor(program: Command): void {
   program
     .command('doctor')
-    .description('what this machine can do: cores, cgroups, GPUs, packages, cluster')
+    .description('check this machine or cluster: cores, cgroups, GPUs, packages, permissions')
     .addOption(
       new Option('--backend <name>', 'what to look at: this machine, or the cluster')
         .choices(['local', 'kubernetes'])

@@ -5,7 +5,7 @@ import { addExperimentOptions, type FlagValues } from '../../experiment/flags/fl
 export function registerEstimate(program: Command): void {
   const command = new Command('estimate')
     .description(
-      'predict the capacity of every configuration with its error, by the device model; nothing is run',
+      'predict the capacity of every configuration by the device model, without running anything',
     )
     .option('--json', 'print JSON, every configuration')
   addExperimentOptions(command)

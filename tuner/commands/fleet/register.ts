@@ -6,7 +6,7 @@ import type { FleetFlags } from './run.ts'
 export function registerFleet(program: Command): void {
   program
     .command('fleet')
-    .description('find the cheapest GPUs, cut by MIG or shared by MPS, that serve several models')
+    .description('find the cheapest GPUs for several models, partitioned by MIG or shared by MPS')
     .requiredOption(
       '-f, --file <file>',
       'fleet file: models, their demand, the GPUs that are available',

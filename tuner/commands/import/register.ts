@@ -6,9 +6,7 @@ import type { ImportFlags } from './run.ts'
 export function registerImport(program: Command): void {
   program
     .command('import')
-    .description(
-      'keep results of other load testers in the store, as an experiment that is finished: nothing is run or measured',
-    )
+    .description('import results of other load testers as a finished experiment')
     .argument(
       '<files...>',
       'results of Model Analyzer (its table of GPUs too), perf_analyzer, vllm bench serve, SGLang, GuideLLM, AIPerf or k6; gpu=L4,batchSize=8@FILE says what a file is of',

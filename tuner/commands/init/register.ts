@@ -21,7 +21,7 @@ const asked = [
 export function registerInit(program: Command): void {
   const command = new Command('init')
     .description(
-      'write an experiment file for a server, a command or a model: asks it, proposes what to tune, tries it once',
+      'write an experiment file for a server, a command or a model: probes it, proposes a search space, runs one trial',
     )
     .argument(
       '[target...]',

@@ -10,7 +10,7 @@ export function registerList(program: Command): void {
     .description('list the experiments in the store, newest first')
     .argument('[words...]', 'those that have all these words in their name, verdict, note or tags')
     .option('--tag <tag>', 'those with this tag; may be given several times', severalTimes)
-    .option('--all', 'those that are put away too')
+    .option('--all', 'include archived experiments')
     .addOption(storeOption())
     .option('--json', 'print JSON')
     .action(async (words: readonly string[], flags: ListFlags) => {

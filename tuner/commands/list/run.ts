@@ -64,7 +64,7 @@ function textOf(found: readonly Row[], stored: number): string[] {
   if (stored === 0) return ['no experiments yet: tune --model bert --slo 50ms']
   if (found.length === 0)
     return [
-      `none of ${counted(stored, 'experiment')} is so (tune list --all has those that are put away too)`,
+      `none of ${counted(stored, 'experiment')} matches (tune list --all includes archived ones)`,
     ]
   return linesOf(found, Date.now(), columnsOf(process.stdout))
 }

@@ -10,7 +10,7 @@ export function registerPlan(program: Command): void {
   program
     .command('plan')
     .description(
-      'capacity plan: replicas over time, SLO hours, cost per month, spares, break-even, what a fleet can take',
+      'plan capacity: replicas over time, hours within the SLO, cost per month, spares, break-even points',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--demand <rate>', "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'")

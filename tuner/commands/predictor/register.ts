@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 export function registerPredictor(program: Command): void {
   program
     .command('predictor')
-    .description('start the built-in model server alone (its own --help lists its flags)')
+    .description('start the built-in model server (its --help lists its flags)')
     .allowUnknownOption()
     .allowExcessArguments()
     .helpOption(false)

@@ -7,7 +7,7 @@ export function registerProfile(program: Command): void {
   program
     .command('profile')
     .description(
-      'load-test a server that is already there: its capacity under an SLO, or how it fares at one rate',
+      'load-test a running server: its capacity under an SLO, or its latency at one rate',
     )
     .requiredOption('--url <url>', 'where it listens, e.g. http://127.0.0.1:8000')
     .requiredOption(

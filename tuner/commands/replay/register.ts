@@ -8,7 +8,7 @@ export function registerReplay(program: Command): void {
   program
     .command('replay')
     .description(
-      'recommend from recorded measurements (tables of your own, results of other load testers), without running anything',
+      'recommend from recorded measurements: your own tables or results of other load testers',
     )
     .argument(
       '[files...]',

@@ -7,7 +7,7 @@ export function registerReport(program: Command): void {
   program
     .command('report')
     .description(
-      'one self-contained file: verdict, reasons, charts, method, all trials (.html, .md, .csv or .json), or the latencies of every load step as an HDR histogram log (.hlog)',
+      'write one self-contained report (.html, .md, .csv, .json), or the latencies of every load step as an HDR histogram log (.hlog)',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option(

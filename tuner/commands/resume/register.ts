@@ -9,7 +9,7 @@ import type { ResumeFlags } from './run.ts'
 export function registerResume(program: Command): void {
   program
     .command('resume')
-    .description('continue an interrupted experiment where it stood')
+    .description('continue an interrupted experiment, or add trials to a finished one')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(storeOption())
     .option(

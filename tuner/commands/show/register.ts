@@ -10,7 +10,7 @@ export function registerShow(program: Command): void {
   program
     .command('show')
     .description(
-      'show an experiment: verdict, trials; re-ranked by another SLO, demand or prices without new trials',
+      'print verdict and trials of an experiment; --slo, --rps and --prices re-rank without new trials',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(storeOption())

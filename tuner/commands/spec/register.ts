@@ -10,7 +10,7 @@ import type { SpecFlags } from './run.ts'
 export function registerSpec(program: Command): void {
   program
     .command('spec')
-    .description('deployment spec of the recommended configuration, or of any trial')
+    .description('write the deployment spec of the recommended configuration or of any trial')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
     .option('--trial <n>', 'another trial than the recommended one')

@@ -4,9 +4,7 @@ import type { StoreFlags } from './run.ts'
 
 /** `tune store`: whether a store is sound, and a sound copy of it. */
 export function registerStore(program: Command): void {
-  const store = program
-    .command('store')
-    .description('look after the trial store: check it, copy it')
+  const store = program.command('store').description('check or back up the trial store')
   const add = (name: string, description: string) =>
     store
       .command(name)

@@ -103,7 +103,7 @@ function firstSuggestions(
   if (parts.defaultConfiguration)
     found.push({
       configuration: parts.defaultConfiguration,
-      why: 'default configuration, the yardstick',
+      why: 'baseline (default configuration)',
     })
   while (found.length < count) {
     const pending = found.map((f) => f.configuration)

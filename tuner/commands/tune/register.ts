@@ -9,12 +9,12 @@ export function registerTune(program: Command): void {
     .optionsGroup('Files:')
     .option(
       '--once <key>',
-      'begin once under this key, for what may be started again (a Job): an experiment of it that was interrupted is gone on with, one that ended is told again',
+      'idempotency key, for Jobs that may restart: resumes an interrupted run; prints a finished one again',
     )
   program.optionsGroup('Output:')
   program
-    .option('--json', 'print one JSON document on stdout')
-    .option('--events', 'print every event as a line of JSON on stdout')
+    .option('--json', 'print one JSON document')
+    .option('--events', 'print every event as a line of JSON')
     .option('--plain', 'plain lines instead of the live screen')
     .action(async (flags: TuneFlags) => {
       const { tune } = await import('./run.ts')

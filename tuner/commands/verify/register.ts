@@ -28,7 +28,7 @@ const asked = [
 export function registerVerify(program: Command): void {
   const command = new Command('verify')
     .description(
-      'measure the recommended configuration, or a service that runs, once more and say whether it holds',
+      'load-test the recommended configuration or its deployed service again, and report whether it meets the SLO',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--trial <n>', 'another trial than the recommended one')

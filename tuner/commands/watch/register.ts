@@ -11,7 +11,7 @@ export function registerWatch(program: Command): void {
   program
     .command('watch')
     .description(
-      'look at production, by Prometheus or an access log, and say when a recommendation no longer holds',
+      'compare production (Prometheus or an access log) with the recommendation, and report when it no longer holds',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option(

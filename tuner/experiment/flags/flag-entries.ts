@@ -96,7 +96,7 @@ export function gatherFlag(
     return
   }
   const { long } = namesOf(flag)
-  const example = /e\.g\. ('[^']*'|\S+)/.exec(flag.what)?.[1] ?? flag.flags.split(' ')[1]
+  const example = /: ('[^']*'|[^\s;,]+)/.exec(flag.what)?.[1] ?? flag.flags.split(' ')[1]
   const said = new Map<string, unknown>()
   for (const text of texts) {
     const entry = entryOf(text)

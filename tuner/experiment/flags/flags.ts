@@ -42,25 +42,25 @@ export const experimentFlags: readonly Flag[] = [
     path: ['slo'],
     parts: (text) => ({ ...sloParts(text) }),
     joined: true,
-    what: "latency SLO: 50ms (p99), p95<80ms; of a language model 'ttft p95<300ms', or several at once: 'p90 ttft<200ms tpot<30ms'",
+    what: "latency SLO: 50ms (p99), p95<80ms; for language models 'ttft p95<300ms' or 'p90 ttft<200ms tpot<30ms'",
   },
   ...latencyMetricNames.map((metric, i) => ({
     flags: `--slo-${metric} <duration>`,
     group: model,
     path: ['slo', metric],
-    what: `limit of ${latencyMetrics[metric].what}${i === 0 ? '; a request must keep all limits' : ''} (default: none)`,
+    what: `limit of ${latencyMetrics[metric].what}${i === 0 ? '; a request must meet all limits' : ''} (default: none)`,
   })),
   {
     flags: '--error-rate <share>',
     group: model,
     path: ['slo', 'errorRate'],
-    what: `highest share of failed requests (default: ${defaults.errorRate})`,
+    what: `maximum share of failed requests (default: ${defaults.errorRate})`,
   },
   {
     flags: '--rps <rate>',
     group: model,
     path: ['demand'],
-    what: 'demand to serve: 500, 30k/min; finds the cheapest replicas for it (default: none, cheapest per request)',
+    what: 'demand to serve: 500, 30k/min; finds the cheapest replicas for it (default: none)',
   },
   {
     flags: '--headroom <share>',
@@ -72,7 +72,7 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--min-quality <number>',
     group: model,
     path: ['minQuality'],
-    what: "leaves out the file's variants of less quality (default: none)",
+    what: 'skip model variants below this quality (default: none)',
   },
   {
     flags: '--objective <name>',
@@ -85,25 +85,25 @@ export const experimentFlags: readonly Flag[] = [
     group: model,
     gather: 'list',
     path: ['metrics'],
-    what: "a metric of the server's own, read under load, and its bound, may be repeated, e.g. 'queue_depth <= 20', 'queue_depth from :8002/metrics' (default: none)",
+    what: "metric of the server to read under load, with an optional bound: 'queue_depth <= 20', 'queue_depth from :8002/metrics'; repeatable (default: none)",
   },
   {
     flags: '--objective-metric <name>',
     group: model,
     path: ['objectiveMetric'],
-    what: `which of the metrics, for ${list(kindsAsking('metric'))} (default: the only one)`,
+    what: `metric to optimise with ${list(kindsAsking('metric'))} (default: the only one)`,
   },
   {
     flags: '--max-price <money>',
     group: model,
     path: ['maxPricePerHour'],
-    what: `$ per hour of one replica, for ${list(kindsAsking('price bound'))}`,
+    what: `maximum $ per hour of one replica, for ${list(kindsAsking('price bound'))}`,
   },
   {
     flags: '--max-energy <joules>',
     group: model,
     path: ['maxJoulesPerRequest'],
-    what: 'most energy of a request, J, of what tells its power (default: any)',
+    what: 'maximum energy of a request in J, where the hardware reports power (default: no limit)',
   },
   {
     flags: '--name <name>',
@@ -122,31 +122,31 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--devices <name>',
     group: where,
     path: ['devices'],
-    what: `${list(deviceChoices)} (default: ${defaults.devices}: GPUs that are here, else emulated ones)`,
+    what: `${list(deviceChoices)} (default: ${defaults.devices}: the GPUs of this machine, else emulated ones)`,
   },
   {
     flags: '--acceptance <share>',
     group: where,
     path: ['predictor', 'acceptance'],
-    what: `of a modelled language model: probability that a draft token is accepted, an assumption (default: ${speculativeMethods.map((method) => `${method} ${100 * assumedAcceptance[method]}%`).join(', ')})`,
+    what: `assumed acceptance rate of draft tokens, for simulated speculative decoding (default: ${speculativeMethods.map((method) => `${method} ${100 * assumedAcceptance[method]}%`).join(', ')})`,
   },
   {
     flags: '--gpus <list>',
     group: where,
     path: ['space', 'gpu'],
-    what: 'GPU models to choose from: T4,V100 (default: those here; emulated: T4, L4, A10G, V100, A100-40GB; of language models L4, A10G, L40S, A100-80GB, H100)',
+    what: 'GPU models to try: T4,V100 (default: those of this machine; emulated: T4, L4, A10G, V100, A100-40GB; for language models L4, A10G, L40S, A100-80GB, H100)',
   },
   {
     flags: '--namespace <name>',
     group: where,
     path: ['kubernetes', 'namespace'],
-    what: "backend kubernetes: where trials run (default: the current context's)",
+    what: "Kubernetes namespace of the trials (default: the current context's)",
   },
   {
     flags: '--image <ref>',
     group: where,
     path: ['kubernetes', 'image'],
-    what: 'backend kubernetes: image with `tune` as its entry point, the built-in predictor and load generator (default: tune-predictor:0.1.0, for trials on GPUs its build with CUDA)',
+    what: 'Kubernetes image with `tune` as its entry point, for the built-in predictor and the load generator (default: tune-predictor:0.1.0, for trials on GPUs its build with CUDA)',
   },
   ...serverFlags,
 
@@ -154,19 +154,19 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--cores <values>',
     group: space,
     path: ['space', 'cpuCores'],
-    what: 'CPU cores: 1..4, 1,2,8 (default: powers of two up to what is here)',
+    what: 'CPU cores to try: 1..4, 1,2,8 (default: powers of two up to the cores of this machine)',
   },
   {
     flags: '--gpu-memory <values>',
     group: space,
     path: ['space', 'gpuMemoryPercent'],
-    what: 'share of one GPU, %: 25,50,100 (default: 10,25,50,100)',
+    what: 'percent of one GPU to try: 25,50,100 (default: 10,25,50,100)',
   },
   {
     flags: '--batch <values>',
     group: space,
     path: ['space', 'batchSize'],
-    what: 'largest batch: 1..32 (powers of two), 1,4,16 (default: 1..128, on CPU 1..32)',
+    what: 'maximum batch sizes to try: 1..32 (powers of two), 1,4,16 (default: 1..128, on CPU 1..32)',
   },
   {
     flags: '--sequence-length <values>',
@@ -179,27 +179,27 @@ export const experimentFlags: readonly Flag[] = [
     group: space,
     gather: 'parameters',
     path: ['space'],
-    what: "further parameter, may be repeated, e.g. workers=1..8, env:MODE=fast,exact, args:max-num-seqs='16..256 x2'",
+    what: "another parameter to tune: workers=1..8, env:MODE=fast,exact, args:max-num-seqs='16..256 x2'; repeatable",
   },
   {
     flags: '--pin <name=value>',
     group: space,
     gather: 'entries',
     path: ['pin'],
-    what: 'holds a parameter at one value, may be repeated, e.g. cpuCores=2',
+    what: 'fix a parameter at one value: cpuCores=2; repeatable',
   },
   {
     flags: '--constraint <condition>',
     group: space,
     gather: 'list',
     path: ['constraints'],
-    what: "what every configuration must keep, may be repeated, e.g. 'batchSize <= queueLimit'",
+    what: "condition that every configuration must satisfy: 'batchSize <= queueLimit'; repeatable",
   },
   {
     flags: '--kv-transfer <way>',
     group: space,
     path: ['predictor', 'kvTransfer'],
-    what: "with prefillReplicas and decodeReplicas: GB/s of a GPU and latency between them, e.g. '100 Gb/s, 5ms' (default: 200 GB/s over NVLink in a machine, else 25 GB/s, and 2ms)",
+    what: "bandwidth per GPU and latency of the KV cache transfer from prefill to decode servers: '100 Gb/s, 5ms' (default: 200 GB/s over NVLink in a machine, else 25 GB/s, and 2ms)",
   },
 
   {
@@ -213,87 +213,87 @@ export const experimentFlags: readonly Flag[] = [
     group: load,
     path: ['load', 'payload'],
     parts: (text) => ({ file: text }),
-    what: 'request bodies: JSON Lines, .txt (one text a line), a folder of pictures, conversations (ShareGPT), or one file that is the whole request, e.g. clip.wav (default: generated for the model)',
+    what: 'request bodies: JSON Lines, .txt (a text per line), a folder of images, conversations (ShareGPT), or one file that is the whole request, such as clip.wav (default: generated for the model)',
   },
   {
     flags: '--items <numbers>',
     group: load,
     path: ['load', 'payload', 'items'],
-    what: "items of one request: 4, 1..16, '1:70, 8:30' (weights) (default: 1)",
+    what: "items per request: 4, 1..16, or with weights '1:70, 8:30' (default: 1)",
   },
   {
     flags: '--golden <answers>',
     group: load,
     path: ['golden', 'from'],
-    what: `answers that every other configuration's are held against: first | off | a JSON Lines file of answers (default: ${defaults.golden}, those of the first configuration)`,
+    what: `reference answers to compare every configuration's answers with: first | off | a JSON Lines file (default: ${defaults.golden}: those of the first configuration)`,
   },
   {
     flags: '--timeout <duration>',
     group: load,
     path: ['load', 'timeout'],
-    what: 'deadline of one request (default: 10 times the SLO, at least 2s)',
+    what: 'timeout of one request (default: 10 times the SLO, at least 2s)',
   },
   {
     flags: '--warm-up <requests>',
     group: load,
     path: ['load', 'warmUp'],
-    what: 'requests before anything is measured, counted in the time of the launch: 100, or a file of them (default: none but a first one)',
+    what: 'requests to send before measuring, as part of the launch: 100, or a file of requests (default: 1)',
   },
   {
     flags: '--trial-time <duration>',
     group: load,
     path: ['load', 'trialTime'],
-    what: `time under open load of one trial, once its server is warm (default: ${defaults.trialTime})`,
+    what: `load-test duration of a trial, after warm-up (default: ${defaults.trialTime})`,
   },
   {
     flags: '--confirm-time <duration>',
     group: load,
     path: ['load', 'confirmTime'],
-    what: `time under load at a rate that is confirmed; a clear case takes a third of it, a close one twice (default: ${defaults.confirmTime})`,
+    what: `load-test duration of a confirmation; clear cases take a third, close ones twice as long (default: ${defaults.confirmTime})`,
   },
   {
     flags: '--no-confirm',
     group: load,
     path: ['confirm'],
     value: false,
-    what: 'skip the confirmation of the winner',
+    what: 'skip the second load test of the winner',
   },
 
   {
     flags: '--max-trials <n>',
     group: budget,
     path: ['budget', 'maxTrials'],
-    what: `most trials (default: ${defaults.maxTrials})`,
+    what: `maximum number of trials (default: ${defaults.maxTrials})`,
   },
   {
     flags: '--time-limit <duration>',
     group: budget,
     path: ['budget', 'timeLimit'],
-    what: 'for the whole run, after which no trial begins: 90s, 10m, 1h30m (default: none)',
+    what: 'start no trial after this time: 90s, 10m, 1h30m (default: none)',
   },
   {
     flags: '--budget <money>',
     group: budget,
     path: ['budget', 'cost'],
-    what: 'most that the trials may cost together by the price book: $5 (default: no limit)',
+    what: 'maximum cost of all trials by the price book: $5 (default: no limit)',
   },
   {
     flags: '--tolerance <share>',
     group: budget,
     path: ['stop', 'tolerance'],
-    what: `stop when nothing better by this much is left (default: ${defaults.tolerance})`,
+    what: `stop when no untried configuration is likely to be cheaper by this share (default: ${defaults.tolerance})`,
   },
   {
     flags: '--certainty <share>',
     group: budget,
     path: ['stop', 'certainty'],
-    what: `... with this probability (default: ${defaults.certainty})`,
+    what: `probability at which --tolerance stops the search (default: ${defaults.certainty})`,
   },
   {
     flags: '--value-of <money>',
     group: budget,
     path: ['stop', 'yearlyBill'],
-    what: 'yearly bill to save on: no trial that costs more than it may save (default: that of the demand, or of one replica)',
+    what: 'yearly serving bill: skip trials that cost more than they may save (default: the bill of the demand, or of one replica)',
   },
   {
     flags: '--parallel <n>',
@@ -312,26 +312,26 @@ export const experimentFlags: readonly Flag[] = [
     group: budget,
     path: ['history'],
     value: false,
-    what: 'do not learn from earlier trials of the same model in the trial store',
+    what: 'ignore earlier trials of the same model in the trial store',
   },
   {
     flags: '--seed <n>',
     group: budget,
     path: ['seed'],
-    what: `seed of all randomness (default: ${defaults.seed})`,
+    what: `random seed (default: ${defaults.seed})`,
   },
 
   {
     flags: '--gpu-catalogue <file>',
     group: files,
     path: ['gpuCatalogue'],
-    what: 'GPUs of your own, YAML (default: the built-in catalogue alone)',
+    what: 'YAML file of your own GPUs (default: only the built-in catalogue)',
   },
   {
     flags: '--calibration <name>',
     group: files,
     path: ['calibration'],
-    what: 'of `tune calibrate`, or none (default: its own)',
+    what: 'calibration of `tune calibrate` to use, or none (default: the one of this server)',
   },
   {
     flags: '--prices <file>',
@@ -357,42 +357,25 @@ export const experimentFlags: readonly Flag[] = [
     path: [],
     parts: readOut,
     joined: true,
-    what: `folder for the results (default: tune-results/<experiment>); KIND=URL sends the run on as well, KIND one of ${outputKinds.join(', ')} (docs/outputs.md); may stand several times`,
+    what: `result folder (default: tune-results/<experiment>), or KIND=URL to send the run to, KIND one of ${outputKinds.join(', ')} (docs/outputs.md); repeatable`,
   },
-]
-
-export const exampleCommands: readonly (readonly [command: string, what: string])[] = [
-  ['tune --model bert --slo 50ms', 'cheapest per request that keeps p99 at or under 50 ms'],
-  ["tune --model bert --slo 'p95<80ms' --rps 500", 'cheapest replicas for 500 requests a second'],
-  ['tune --model bert --slo 50ms --gpus T4,L4 --batch 1..32', 'choose between two GPU models'],
-  ['tune --model bert-tiny --slo 50ms --devices cpu', 'real inference on CPU alone'],
-  [
-    'tune --model bert --slo 50ms --backend simulated',
-    'seconds instead of minutes: nothing is measured',
-  ],
-  ['tune -f experiment.yaml --max-trials 10', 'an experiment file; flags win over it'],
 ]
 
 /** Flags of a parsed command line, as commander's `opts()` gives them. */
 export type FlagValues = Readonly<Record<string, unknown>>
 
 /**
- * Adds the experiment's flags, `-f` and `--dry-run` to a command, and examples before everything
- * else in its help. No defaults: what is not set must be seen.
+ * Adds the experiment's flags, `-f` and `--dry-run` to a command, without defaults: only flags that
+ * were given override the file.
  */
-export function addExperimentOptions(command: Command, examples = exampleCommands): Command {
-  const width = Math.max(...examples.map(([text]) => text.length))
-  command.addHelpText(
-    'before',
-    `Examples:\n${examples.map(([text, what]) => `  ${text.padEnd(width)}  # ${what}`).join('\n')}\n`,
-  )
+export function addExperimentOptions(command: Command): Command {
   command.optionsGroup(`${model}:`)
-  command.option('-f, --file <path>', 'experiment file (YAML); flags win over what it says')
+  command.option('-f, --file <path>', 'experiment file (YAML); flags override it')
   for (const flag of experimentFlags) command.addOption(optionOf(flag).helpGroup(`${flag.group}:`))
   command.addOption(
     new Option(
       '--dry-run',
-      'show the experiment and its first suggestions, start nothing',
+      'print the experiment and its first configurations without starting anything',
     ).helpGroup(`${files}:`),
   )
   return command

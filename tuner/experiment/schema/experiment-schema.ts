@@ -289,7 +289,7 @@ export const experimentFileSchema = z.strictObject({
     .record(text('a name'), variant, { error: 'expected name: {quality, ...} pairs' })
     .optional()
     .describe(
-      "models to choose from, name → {quality, model, path, values}; the parameter 'variant' is tuned over them, the first is the yardstick",
+      "models to choose from, name → {quality, model, path, values}; the parameter 'variant' is tuned over them, the first is the baseline",
     ),
   minQuality: z.coerce
     .number({ error: 'expected a number' })

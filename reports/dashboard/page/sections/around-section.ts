@@ -78,7 +78,7 @@ export function aroundTheBest(app: App, asked: () => void) {
 }
 
 const sliceNote =
-  'What the same Gaussian process believes of the capacity where one parameter alone is changed, with 90 % intervals; diamonds were measured. The value in brackets is the recommended one.'
+  'Capacity that the same Gaussian process predicts when one parameter changes, with 90 % intervals. Diamonds: measured. In brackets: the recommended value.'
 const surfaceNote =
   'All other parameters as recommended. Darker is more capacity; a cell is the smaller the less is known of it, and framed where it was measured.'
 

@@ -18,27 +18,30 @@ export function capacitySection(): Section {
   const body = h('div', {})
   const fleets = h('div', {})
   const sensitivity = h('div', {})
+  const columns = h('div', { class: 'columns' }, h('div', {}, chart.element, fleets), sensitivity)
   const element = h(
     'section',
-    { attributes: { id: 'capacity', 'aria-label': 'Capacity' } },
-    h('h2', {}, 'Capacity and cost'),
+    { attributes: { id: 'capacity', 'aria-label': 'Capacity plan' } },
+    h('h2', {}, 'Capacity plan'),
     body,
-    h('div', { class: 'columns' }, h('div', {}, chart.element, fleets), sensitivity),
+    columns,
   )
   return {
     element,
     update({ recommendation: r, candidates, planning: { demandRps, headroom, assumed }, theme }) {
       const { best } = r
-      chart.element.hidden = best === undefined
-      if (!best) {
-        fill(body, h('p', {}, 'No configuration keeps the SLO: there is nothing to plan with.'))
-        fill(fleets)
-        fill(sensitivity)
+      columns.hidden = best === undefined || assumed === true
+      chart.element.hidden = columns.hidden
+      if (!best || assumed) {
+        const missing = best
+          ? 'Enter a demand above to see replicas, cost per month and what changes them.'
+          : 'No configuration meets the SLO.'
+        fill(body, h('p', {}, missing))
         return
       }
       const top = cheapestFor(candidates, best, demandRps, headroom)
       const fleet = fleetFor(best, demandRps, headroom)
-      fill(body, planText(best, fleet, { demandRps, headroom, assumed }))
+      fill(body, planText(best, fleet, { demandRps, headroom }))
       chart.set(() =>
         billOption(top, demandRps, headroom, Math.max(demandRps * 3, best.capacityRps * 4), theme),
       )
@@ -60,16 +63,15 @@ type Fleet = ReturnType<typeof fleetFor>
 function planText(
   best: Candidate,
   fleet: Fleet,
-  { demandRps, headroom, assumed }: Shown['planning'],
+  { demandRps, headroom }: Shown['planning'],
 ): HTMLElement {
   return h(
     'p',
     { class: 'plan' },
-    assumed && `No demand was given. For an assumed ${rate(demandRps)}: `,
     h('strong', {}, `${fleet.replicas} replica${fleet.replicas === 1 ? '' : 's'}`),
     ` of ${best.label} carry ${rate(demandRps)} for `,
     h('strong', {}, `${money(fleet.pricePerMonth)} a month`),
-    `; each runs at ${percent(fleet.utilisation)} of its capacity, ${percent(headroom)} or more stays free. To stand the loss of one (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
+    `; each runs at ${percent(fleet.utilisation)} of its safe capacity, and ${percent(headroom)} or more stays free. To survive the loss of one (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
   )
 }
 
@@ -140,7 +142,7 @@ const oneLost = (utilisation: number): string =>
   !Number.isFinite(utilisation)
     ? 'nothing left'
     : utilisation > 1
-      ? `SLO breaks (${percent(utilisation)})`
+      ? `SLO violated (${percent(utilisation)})`
       : percent(utilisation)
 
 const changeOf = (ratio: number): string =>

@@ -1,7 +1,9 @@
 /** What experiments came to, a column each, and the configurations that two of them measured. */
-import { money, percent, rate, rateInterval, sloText, times } from '../../../format.ts'
+import { money, percent, rate, sloText } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
 import { conclusions, type Recommendation } from '../../../recommendation/types.ts'
+import { gainText } from '../../../recommendation/verdict.ts'
+import { capacityText, estimateText } from '../../../recommendation/words.ts'
 import { askedOtherwise, pairsOf } from '../../analysis.ts'
 import type { DashboardExperiment } from '../../data.ts'
 import { type Child, h, table } from '../dom.ts'
@@ -35,13 +37,11 @@ export function sideBySide(sides: readonly Side[]): HTMLElement[] {
           best((c) => c.label),
         ),
         row(
-          'how sure',
+          'status',
           best((c) => c.status),
         ),
-        row(
-          'capacity',
-          best((c) => `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`),
-        ),
+        row('safe capacity', best(capacityText)),
+        row('estimate [90 %]', best(estimateText)),
         row(
           'price',
           best(
@@ -50,11 +50,11 @@ export function sideBySide(sides: readonly Side[]): HTMLElement[] {
           ),
         ),
         row(
-          'what limits it',
+          'bottleneck',
           ({ recommendation: { binding } }) => `${binding.what}: ${binding.evidence}`,
         ),
-        row('against its default', ({ recommendation: { gainOverDefault } }) =>
-          gainOverDefault === undefined ? '' : times(gainOverDefault),
+        row('gain', ({ recommendation: { gainOverDefault, objective } }) =>
+          gainOverDefault === undefined ? '' : gainText(objective, gainOverDefault),
         ),
         row('trials', ({ recommendation }) => recommendation.trials),
         row('begun', ({ experiment }) => experiment.createdAt.slice(0, 10)),
@@ -120,7 +120,7 @@ function inBoth(earlier: readonly Side[], right: Side): HTMLElement[] {
               p.overlap ? 'overlap: no certain difference' : 'apart',
             ]),
           [1, 2, 3],
-          `Capacity of configurations measured in both, ${leftName} and ${id}`,
+          `Safe capacity of configurations measured in both, ${leftName} and ${id}`,
         )
       : h('p', {}, 'None of them served in both.'),
     ...(served.length > mostPairs

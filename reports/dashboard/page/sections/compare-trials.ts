@@ -2,9 +2,9 @@
  * Trials that were picked in the table, side by side: their load curves in one chart, and where
  * their configurations and figures differ.
  */
-import { latency, money, rateInterval, significant, sloName } from '../../../format.ts'
+import { latency, money, significant, sloName } from '../../../format.ts'
 import type { Judged } from '../../../recommendation/judged.ts'
-import { atCapacityValue, capacityText } from '../../../recommendation/words.ts'
+import { atCapacityValue, capacityText, estimateText } from '../../../recommendation/words.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
 import type { App } from '../app.ts'
 import { Chart } from '../chart.ts'
@@ -85,12 +85,12 @@ function tableOf(
   const figures: Row[] = [
     figure('status', ({ candidate }) => candidate.reason ?? candidate.status),
     figure(
-      'capacity',
+      'safe capacity',
       served(({ candidate }) => capacityText(candidate)),
     ),
     figure(
-      '90 % interval',
-      served(({ candidate }) => rateInterval(candidate.capacityCi90Rps)),
+      'estimate [90 %]',
+      served(({ candidate }) => estimateText(candidate)),
     ),
     figure(
       `${sloName(whatIf.slo)} there`,

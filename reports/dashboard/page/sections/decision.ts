@@ -1,4 +1,4 @@
-/** Money against capacity: the chart to decide on. */
+/** Cost against safe capacity, with the baseline and what was gained. */
 import { openRivalsOf } from '../../../recommendation/unsettled.ts'
 import {
   type Bill,
@@ -16,7 +16,7 @@ import { hoverCard } from './pareto.ts'
 export function decisionSection(app: App): Section {
   const chart = new Chart(
     'decision',
-    'Money against capacity',
+    'Cost and capacity',
     'tall',
     (item) => app.shown && hoverCard(app.shown, item),
   )
@@ -32,7 +32,7 @@ export function decisionSection(app: App): Section {
     chosen = undefined
     fill(
       choice,
-      h('legend', { class: 'unseen' }, 'Money'),
+      h('legend', { class: 'unseen' }, 'Cost'),
       ...bills.map((value, i) => {
         const input = h('input', {
           attributes: { type: 'radio', name: 'bill', value, checked: i === 0 },
@@ -58,8 +58,8 @@ export function decisionSection(app: App): Section {
   }
   const element = h(
     'section',
-    { attributes: { id: 'decide', 'aria-label': 'Money against capacity' } },
-    h('header', {}, h('h2', {}, 'Money against capacity'), choice),
+    { attributes: { id: 'decide', 'aria-label': 'Cost and capacity' } },
+    h('header', {}, h('h2', {}, 'Cost and capacity'), choice),
     chart.element,
     note,
   )
@@ -69,21 +69,19 @@ export function decisionSection(app: App): Section {
 function noteOf({ recommendation: r, candidates, trials }: Shown): string {
   const served = candidates.filter((c) => c.capacityRps > 0)
   if (served.length === 0)
-    return trials.length === 0
-      ? 'No trial has finished yet.'
-      : 'No configuration has served under this SLO: there is nothing to compare.'
+    return trials.length === 0 ? 'No trial has finished yet.' : 'No configuration meets this SLO.'
   const { better, close } = openRivalsOf(r)
   const open = [...better, ...close].map((c) => c.trial)
   return [
-    'Lower is cheaper, to the right is more. Outlined: a second measurement held; full: measured once; hollow: not to be relied on; crossed: its second measurement missed.',
-    'Bars are 90 % intervals; the line is the cheapest of at least that capacity.',
+    'Down and right is better. Outlined: confirmed. Filled: measured once. Hollow: unreliable. Crossed: failed confirmation.',
+    'Points stand at the safe capacity; bars reach to the upper end of the 90 % interval. The line is the cheapest configuration of at least that capacity.',
     ...(open.length > 0
       ? [
-          `Ringed in red, and not settled against the recommended one: trial${open.length === 1 ? '' : 's'} ${open.join(', ')}.`,
+          `Ringed in red, statistically tied with the recommended one: trial${open.length === 1 ? '' : 's'} ${open.join(', ')}.`,
         ]
       : []),
     ...(served.length < candidates.length
-      ? [`${candidates.length - served.length} that cannot serve are not drawn.`]
+      ? [`${candidates.length - served.length} without a capacity are not drawn.`]
       : []),
   ].join(' ')
 }

@@ -25,7 +25,12 @@ import {
   type TokenFigures,
   windowText,
 } from '../../../recommendation/token-figures.ts'
-import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
+import {
+  atCapacityValue,
+  capacityText,
+  estimateText,
+  intervalName,
+} from '../../../recommendation/words.ts'
 import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
 import { annotationEditor } from '../annotation-editor.ts'
 import type { App } from '../app.ts'
@@ -168,11 +173,19 @@ function describe(
         ? ([
             ['status', candidate.status],
             [
-              'capacity',
+              'safe capacity',
               `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`,
             ],
-            [`interval (${intervalName(candidate)})`, rateInterval(candidate.capacityCi90Rps)],
-            [sloName(whatIf.slo), `${atCapacityValue(whatIf.slo, candidate)}, at the capacity`],
+            candidate.estimateRps === undefined
+              ? ([
+                  `interval (${intervalName(candidate)})`,
+                  rateInterval(candidate.capacityCi90Rps),
+                ] as const)
+              : (['estimate [90 %]', estimateText(candidate)] as const),
+            [
+              sloName(whatIf.slo),
+              `${atCapacityValue(whatIf.slo, candidate)}, at the safe capacity`,
+            ],
             ...(candidate.tokens ? tokenFacts(candidate.tokens) : []),
           ] as const)
         : []),

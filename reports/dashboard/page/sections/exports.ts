@@ -13,7 +13,7 @@ export function exportsSection(online: boolean): Section {
   const element = h(
     'section',
     { attributes: { id: 'export', 'aria-label': 'Export' } },
-    h('h2', {}, 'Take away'),
+    h('h2', {}, 'Export'),
     links,
     spec?.element,
     h(

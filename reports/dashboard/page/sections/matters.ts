@@ -1,6 +1,6 @@
 /**
- * What matters: importance and effect of the parameters, history, and predictions against
- * measurements.
+ * Importance and effect of the parameters, history, and predictions against measurements; folded,
+ * for those who look into the search.
  */
 
 import { z90 } from '../../../../search/normal.ts'
@@ -39,11 +39,15 @@ export function mattersSection(app: App): Section {
   const effects = importanceAndEffects(app, around)
   const element = h(
     'section',
-    { attributes: { id: 'matters', 'aria-label': 'What matters' } },
-    h('h2', {}, 'What matters'),
-    effects.element,
-    h('div', { class: 'columns' }, history.element, predictions.element),
-    around.element,
+    { attributes: { id: 'matters', 'aria-label': 'Parameter importance' } },
+    h(
+      'details',
+      { class: 'more' },
+      h('summary', {}, h('h2', {}, 'Parameter importance and search history')),
+      effects.element,
+      h('div', { class: 'columns' }, history.element, predictions.element),
+      around.element,
+    ),
   )
   return {
     element,
@@ -108,7 +112,7 @@ function predictedAgainstMeasured(app: App): Part {
     h(
       'p',
       { class: 'note' },
-      'Before each trial the model said what it expected, with a 90 % interval. On the diagonal it was right.',
+      'Predictions of the search before each trial, with 90 % intervals. On the diagonal they were right.',
     ),
   )
   function show({ trials, theme, experiment }: Shown): void {
@@ -132,7 +136,7 @@ function predictedAgainstMeasured(app: App): Part {
     chart.set(() => predictedOption(pairs, theme))
     const inside = pairs.filter((p) => p.measured >= p.low && p.measured <= p.high).length
     chart.describe(
-      `${inside} of ${pairs.length} measurements lie within the 90 % interval foretold`,
+      `${inside} of ${pairs.length} measurements lie within the predicted 90 % interval`,
     )
   }
   return { element, show }
@@ -164,8 +168,8 @@ function importanceAndEffects(app: App, around: ReturnType<typeof aroundTheBest>
     few.hidden = known !== undefined
     few.textContent =
       answered === asked
-        ? 'Too few trials have served yet to say what matters.'
-        : 'What matters is being worked out.'
+        ? 'Too few trials have met the SLO to estimate importance.'
+        : 'Computing parameter importance.'
     if (!known) return
     const { effects } = known.effects
     importance.set(() => importanceOption(effects, theme))
@@ -241,7 +245,7 @@ class EffectCharts {
 }
 
 const methodOf = ({ fitted, served }: Effects): string =>
-  `From a Gaussian process fitted to ${fitted === served ? `the ${served}` : `${fitted} of the ${served}`} configurations that served: medians and 90 % intervals over functions drawn from its posterior. Importance is the total-order index: the share of the capacity's variation over the space that would be left unknown if this parameter alone were. Interactions count for each parameter in them, so shares may sum to more than 100 %. Wide intervals mean that too little was tried to tell.`
+  `Total-order Sobol index of the safe capacity, from a Gaussian process fitted to ${fitted === served ? `the ${served}` : `${fitted} of the ${served}`} configurations that met the SLO: medians and 90 % intervals over posterior samples. Interactions count for each parameter in them, so shares may sum to more than 100 %.`
 
 /** In the order of trials, so that the model does not depend on the ranking. */
 function servedPoints({ candidates }: Shown): ServedPoint[] {

@@ -1,7 +1,9 @@
 /** The Pareto chart, and on it the SLO as a line that can be dragged. */
 
-import { money, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
-import { conclusions } from '../../../recommendation/types.ts'
+import { money, rate, significant, sloName, sloValue } from '../../../format.ts'
+import { conclusions, type Recommendation } from '../../../recommendation/types.ts'
+import { verdictLines } from '../../../recommendation/verdict-lines.ts'
+import { capacityText, estimateText } from '../../../recommendation/words.ts'
 import {
   type LatencyAxis,
   latencyAxis,
@@ -11,7 +13,7 @@ import {
 import { deviceOf } from '../../ranking.ts'
 import type { App } from '../app.ts'
 import { Chart, type Hovered } from '../chart.ts'
-import { h } from '../dom.ts'
+import { fill, h } from '../dom.ts'
 import type { Section, Shown } from '../section.ts'
 import { SloHandle } from './slo-handle.ts'
 
@@ -22,7 +24,7 @@ export function paretoSection(app: App): Section {
   let latencies: LatencyAxis = { type: 'log', logBase: 2, min: 1, max: 128 }
   const chart = new Chart(
     'pareto',
-    'Latency against throughput',
+    'Throughput against latency',
     'tall',
     (item) => app.shown && hoverCard(app.shown, item),
   )
@@ -42,7 +44,9 @@ export function paretoSection(app: App): Section {
     })
     return h('label', {}, input, text)
   }
+  const winner = h('p', { class: 'winner', attributes: { 'aria-live': 'polite' } })
   function show(shown: Shown): void {
+    showWinner(winner, shown.recommendation)
     const { recommendation: r, candidates, trials, whatIf, devices, theme, ranker } = shown
     if (!handle.held) latencies = latencyAxis(trials, r.slo)
     const drawn = candidates.filter((c) => c.capacityRps > 0).slice(0, curvesDrawn)
@@ -71,7 +75,7 @@ export function paretoSection(app: App): Section {
     h(
       'header',
       {},
-      h('h2', {}, 'Throughput against latency, over all SLOs'),
+      h('h2', {}, 'Throughput against latency'),
       h(
         'fieldset',
         { class: 'switch' },
@@ -80,19 +84,26 @@ export function paretoSection(app: App): Section {
         choose('per-second', 'per second'),
       ),
     ),
+    winner,
     chart.element,
     h(
       'p',
       { class: 'note' },
-      'The bold steps are the front: what would win under each tighter or wider SLO. Each point is a configuration at the highest rate that keeps the SLO, with its 90 % interval; thin lines are its load curve, hollow points on it are modelled, not measured.',
-      h(
-        'span',
-        { class: 'screen-only' },
-        ' Drag the SLO line to ask for another SLO. Click a point to open its trial.',
-      ),
+      'Up and left is better. Points: configurations at their safe capacity, with 90 % intervals of throughput and, where measured, 95 % intervals of latency. Bold steps: Pareto front. Thin lines: load curves; hollow points on them are modelled.',
+      h('span', { class: 'screen-only' }, ' Drag the SLO line, or click a point for its trial.'),
     ),
   )
   return { element, update: show }
+}
+
+/** The recommended configuration and its figures, beside the line that is dragged. */
+function showWinner(element: HTMLElement, r: Recommendation): void {
+  const { heading, subject, figures } = verdictLines(r)
+  fill(
+    element,
+    h('strong', {}, heading ? `${heading}: ${subject}` : subject),
+    figures === undefined ? '' : ` ${figures}`,
+  )
 }
 
 /** What a hover shows of a trial. */
@@ -103,12 +114,10 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
   const c = shown.byTrial.get(trial.number)
   const lines: [string, string][] = c
     ? [
-        [
-          'capacity',
-          c.capacityRps > 0
-            ? `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`
-            : 'none',
-        ],
+        ['safe capacity', c.capacityRps > 0 ? capacityText(c) : 'none'],
+        ...(c.estimateRps === undefined
+          ? []
+          : [['estimate [90 %]', estimateText(c)] as [string, string]]),
         [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
         ...(c.quality === undefined ? [] : [['quality', String(c.quality)] as [string, string]]),
         ...(c.tokens

@@ -2,17 +2,10 @@
 import type { Slo } from '../../../../profiler/types.ts'
 import type { Annotation } from '../../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
-import {
-  latency,
-  money,
-  percent,
-  percentileName,
-  rateInterval,
-  significant,
-  sloName,
-} from '../../../format.ts'
+import { latency, money, percent, percentileName, significant, sloName } from '../../../format.ts'
 import type { Status } from '../../../recommendation/status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
+import { estimateText } from '../../../recommendation/words.ts'
 import type { Shown } from '../section.ts'
 
 export interface TrialRow {
@@ -37,7 +30,7 @@ export const kinds: Readonly<Record<Kind, string>> = {
   disturbed: '~ disturbed',
   infeasible: '⊘ infeasible',
   failed: '! failed',
-  again: '↻ second measurement',
+  again: '↻ second load test',
   later: '· measured again later',
 }
 
@@ -84,12 +77,12 @@ export const columnsFor = (
   { name: 'trial', numeric: true, key: (r) => r.trial.number, cell: (r) => String(r.trial.number) },
   { name: 'configuration', key: (r) => r.label, cell: (r) => r.label },
   { name: 'status', key: (r) => r.kind, cell: (r) => kinds[r.kind] },
-  number('capacity', (c) => (c.capacityRps > 0 ? c.capacityRps : undefined), significant),
+  number('safe capacity', (c) => (c.capacityRps > 0 ? c.capacityRps : undefined), significant),
   {
-    name: '90 % interval',
+    name: 'estimate [90 %]',
     numeric: true,
-    key: (r) => (r.candidate?.capacityRps ? r.candidate.capacityCi90Rps[0] : absent),
-    cell: intervalOf,
+    key: (r) => (r.candidate?.capacityRps ? (r.candidate.estimateRps ?? absent) : absent),
+    cell: ({ candidate: c }) => (c?.estimateRps === undefined ? '' : estimateText(c)),
   },
   ...(qualities ? [number('quality', (c) => c.quality, String)] : []),
   {
@@ -98,10 +91,10 @@ export const columnsFor = (
     key: ({ candidate }) => candidate?.sloMsAtCapacity ?? absent,
     cell: ({ candidate: c }) =>
       c && Number.isFinite(c.sloMsAtCapacity)
-        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (model)', idle: ' (idle)' }[c.sloMsFrom]}`
+        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (est.)', idle: ' (unloaded)' }[c.sloMsFrom]}`
         : '',
   },
-  number('idle', (c) => c.idleMs, partOrLatency(slo)),
+  number('unloaded', (c) => c.idleMs, partOrLatency(slo)),
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
   ...(tokens ? tokenColumns : []),
@@ -129,11 +122,6 @@ const tokenColumns: readonly TrialColumn[] = [
   number('$ / M in', (c) => c.tokens?.pricePerMillionInputTokens, money),
   number('$ / M out', (c) => c.tokens?.pricePerMillionOutputTokens, money),
 ]
-
-function intervalOf({ candidate: c }: TrialRow): string {
-  if (!c || c.capacityRps <= 0) return ''
-  return rateInterval(c.capacityCi90Rps)
-}
 
 export function rowsOf({
   trials,
@@ -173,7 +161,7 @@ const kindOf = (trial: FinishedTrial, candidate: Candidate | undefined): Kind =>
 
 const notCounted = (trial: FinishedTrial): string =>
   trial.purpose === 'confirmation'
-    ? 'second measurement of the winner'
+    ? 'second load test of the winner'
     : trial.state === 'failed'
       ? trial.error
       : trial.state === 'infeasible'

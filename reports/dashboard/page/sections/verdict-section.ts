@@ -10,14 +10,19 @@ import {
   sloFigure,
   sloLimit,
   sloName,
-  times,
   writing,
 } from '../../../format.ts'
 import { statuses } from '../../../recommendation/status.ts'
 import { latencyRows, rateRows, windowText } from '../../../recommendation/token-figures.ts'
 import { bindings, conclusions, type Recommendation } from '../../../recommendation/types.ts'
-import { openRivalsOf } from '../../../recommendation/unsettled.ts'
-import { atCapacityValue, capacityText, intervalName } from '../../../recommendation/words.ts'
+import { gainText } from '../../../recommendation/verdict.ts'
+import { verdictLines } from '../../../recommendation/verdict-lines.ts'
+import {
+  atCapacityValue,
+  capacityText,
+  estimateText,
+  intervalName,
+} from '../../../recommendation/words.ts'
 import { fill, h, setAttributes, table } from '../dom.ts'
 import type { Section, Shown } from '../section.ts'
 
@@ -81,7 +86,7 @@ export function verdictSection(): Section {
           ),
       )
       fill(three, ...figureElements(threeFacts(shown)))
-      const notes = [...r.caveats, r.confidence.statement]
+      const notes = r.caveats
       fill(
         all,
         `All figures, ${notes.length} note${notes.length === 1 ? '' : 's'} and the runners-up`,
@@ -101,7 +106,7 @@ const figureElements = (figures: readonly Figure[]): HTMLElement[] =>
     h('div', {}, h('dt', {}, name), h('dd', {}, value, note && h('small', {}, note))),
   )
 
-/** What a decision hangs on: how sure the figure is, what was gained, what is still open. */
+/** What a decision depends on: whether the SLO is met, what is gained, whether it is the cheapest. */
 function threeFacts({ recommendation: r }: Shown): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
@@ -109,39 +114,35 @@ function threeFacts({ recommendation: r }: Shown): Figure[] {
   const gain: Figure =
     r.gainOverDefault !== undefined && start
       ? [
-          'gained over the default',
-          `${times(r.gainOverDefault)} ${wordsOf(r.objective.kind).comparative}`,
-          `${costText(r.objective, c, writing)} in place of ${costText(r.objective, start, writing)} with ${start.label}`,
+          'gain',
+          gainText(r.objective, r.gainOverDefault),
+          `${costText(r.objective, c, writing)} instead of ${costText(r.objective, start, writing)} with ${start.label}`,
         ]
-      : ['what limits it', bindings[r.binding.what], r.binding.evidence]
-  const sure =
-    c.capacityRps > 0
-      ? `${statuses[c.status]}; ${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)} req/s`
-      : statuses[c.status]
-  return [['how sure', c.status, sure], gain, ['not settled', ...openFact(r)]]
-}
-
-function openFact(r: Recommendation): [string, string] {
-  const { better, close } = openRivalsOf(r)
-  if (!r.best) return [certainty(r), r.confidence.statement]
-  const [first] = better.length > 0 ? better : close
-  if (!first) return ['no measured rival', r.confidence.statement]
-  const count = better.length + close.length
+      : ['bottleneck', bindings[r.binding.what], r.binding.evidence]
+  const { slo, cheapest } = verdictLines(r)
   return [
-    `${count} rival${count === 1 ? '' : 's'} ${better.length > 0 ? 'may be better' : 'within the uncertainty'}`,
-    `trial ${first.trial}, ${first.label}${count > 1 ? ', first of them' : ''}. ${r.confidence.statement}`,
+    ['SLO', c.status, slo ?? statuses[c.status]],
+    gain,
+    [superlativeOf(r), certainty(r), cheapest ?? r.confidence.statement],
   ]
 }
+
+const superlativeOf = ({ objective }: Recommendation): string =>
+  wordsOf(objective.kind).superlative.toLowerCase()
 
 function figures(r: Recommendation): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
-  const interval =
-    c.capacityRps > 0 ? `${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)}` : undefined
+  const estimate =
+    c.estimateRps === undefined
+      ? c.capacityRps > 0
+        ? `${intervalName(c)}: ${rateInterval(c.capacityCi90Rps)}`
+        : undefined
+      : `estimate ${estimateText(c)}`
   const gain = r.gainOverDefault
   return [
     ['status', c.status, statuses[c.status]],
-    ['capacity of one replica', capacityText(c), interval],
+    ['safe capacity of one replica', capacityText(c), estimate],
     [`${sloName(r.slo)} there`, atCapacityValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
     [
       'one replica',
@@ -175,9 +176,7 @@ function figures(r: Recommendation): Figure[] {
           ] as const,
         ]
       : []),
-    ...(gain === undefined
-      ? []
-      : [['against the default', times(gain), wordsOf(r.objective.kind).comparative] as const]),
+    ...(gain === undefined ? [] : [['against the baseline', gainText(r.objective, gain)] as const]),
     ...(c.quality === undefined
       ? []
       : [
@@ -191,20 +190,20 @@ function figures(r: Recommendation): Figure[] {
       ([name, value]): Figure => [
         name,
         significant(value),
-        `of the server's own, at ${rate(c.capacityRps)}`,
+        `metric of the server, read at ${rate(c.estimateRps ?? c.capacityRps)}`,
       ],
     ),
-    ['what limits it', bindings[r.binding.what], r.binding.evidence],
+    ['bottleneck', bindings[r.binding.what], r.binding.evidence],
     [
-      'nothing better left',
+      superlativeOf(r),
       certainty(r),
-      `probability that nothing untried is over ${percent(r.confidence.tolerance)} better`,
+      `probability that nothing untried is over ${percent(r.confidence.tolerance)} ${wordsOf(r.objective.kind).adjective}`,
     ],
     ...(r.confirmation
       ? [
           [
-            'second measurement',
-            r.confirmation.held ? 'held' : 'missed the SLO',
+            'second load test',
+            r.confirmation.held ? 'SLO met' : 'SLO violated',
             `${sloFigure(r.slo, r.confirmation.sloMs)} at ${rate(r.confirmation.rateRps)}`,
           ] as const,
         ]

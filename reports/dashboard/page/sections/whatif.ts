@@ -39,6 +39,9 @@ export function whatIfSection(app: App): Section {
       kind.value = defaultKind.withDemand
     setObjective()
   })
+  // Empty: plan for no demand.
+  demand.required = false
+  demand.placeholder = 'none'
   const headroom = numberInput('headroom', 0, () => setObjective(), 99)
   const mostPrice = numberInput('most-price', 0.001, () => setObjective())
   const mostPriceField = field('At most', mostPrice, '$ / h')
@@ -56,7 +59,7 @@ export function whatIfSection(app: App): Section {
   const reset = h(
     'button',
     { attributes: { type: 'button', id: 'reset' }, on: { click: () => app.reset() } },
-    'As measured',
+    'Reset',
   )
   const element = h(
     'form',
@@ -82,9 +85,14 @@ export function whatIfSection(app: App): Section {
     if (!whatIf || !shown) return
     const maxPricePerHour =
       positive(mostPrice.value) ?? shown.recommendation.best?.pricePerHour ?? 1
-    const demandRps = positive(demand.value) ?? shown.planning.demandRps
+    const given = positive(demand.value)
+    if (given === undefined && asksOf(kind.value as ObjectiveKind) === 'demand') {
+      demand.focus()
+      return
+    }
+    const demandRps = given ?? shown.planning.demandRps
     const free = Math.min(0.99, Math.max(0, headroom.valueAsNumber / 100 || 0))
-    app.plan({ demandRps, headroom: free })
+    if (given !== undefined) app.plan({ demandRps, headroom: free })
     app.ask({
       objective: objectiveOf(kind.value as ObjectiveKind, {
         demandRps,
@@ -107,7 +115,8 @@ export function whatIfSection(app: App): Section {
       showPercentiles(percentile, shown)
       showMetrics(kind, metric, metricField, shown)
       kind.value = objective.kind
-      put(demand, planning.demandRps)
+      if (!planning.assumed) put(demand, planning.demandRps)
+      else if (document.activeElement !== demand) demand.value = ''
       put(headroom, Math.round(planning.headroom * 1000) / 10)
       const bound = priceBoundOf(objective)
       mostPriceField.hidden = bound === undefined

@@ -1,0 +1,129 @@
+/** The verdict in parts, the same on the terminal, the page and in the report. */
+import { costText, verdictText, wordsOf } from '../../search/objective.ts'
+import { percent, sloLimit, writing } from '../format.ts'
+import { tokensInBrief } from './token-figures.ts'
+import type { Candidate, Recommendation } from './types.ts'
+import { openRivalsOf } from './unsettled.ts'
+import { gainPhrase } from './verdict.ts'
+import { atCapacityText, capacityText, missedText } from './words.ts'
+
+interface VerdictLines {
+  /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
+  readonly heading?: string
+  /** The configuration, or the sentence that says why there is none. */
+  readonly subject: string
+  /** 'emulated GPU'; absent where the figures were measured. */
+  readonly mark?: string
+  /** '3,278 req/s at p99 26 ms (SLO 50 ms), $0.079 per million requests, 68 % cheaper than ...' */
+  readonly figures?: string
+  /** Whether the SLO is met, and how that is known. */
+  readonly slo?: string
+  /** Whether it is the cheapest, and how certain that is. */
+  readonly cheapest?: string
+  /** Commands that come next. */
+  readonly next: readonly string[]
+}
+
+const marks = {
+  measured: undefined,
+  emulated: 'emulated GPU',
+  simulated: 'simulated',
+  imported: 'imported',
+} as const
+
+/** Above this probability that nothing untried is cheaper, no further trials are proposed. */
+const minCertainty = 0.8
+
+export function verdictLines(recommendation: Recommendation): VerdictLines {
+  const { best, slo, objective, conclusion, provenance, experimentId: id } = recommendation
+  const mark = marks[provenance]
+  if (!best)
+    return { subject: recommendation.verdict, ...(mark && { mark }), next: nextWithoutBest(id) }
+  const gain = gainPhrase(best, objective, {
+    candidate: recommendation.defaultCandidate,
+    gain: recommendation.gainOverDefault,
+  })
+  const figures = [
+    slo.limits
+      ? `${capacityText(best)} with ${atCapacityText(slo, best)}`
+      : `${capacityText(best)} at ${atCapacityText(slo, best, `SLO ${sloLimit(slo)}`)}`,
+    verdictText(objective, best, writing),
+    ...(best.tokens ? [tokensInBrief(best.tokens)] : []),
+    ...(gain ? [gain] : []),
+  ].join(', ')
+  return {
+    heading: conclusion === 'unconfirmed' ? 'Best found, NOT confirmed' : 'Recommended',
+    subject: best.quality === undefined ? best.label : `${best.label}, quality ${best.quality}`,
+    ...(mark && { mark }),
+    figures,
+    slo: sloStatement(recommendation, best),
+    cheapest: cheapestStatement(recommendation, best),
+    next: nextCommands(recommendation),
+  }
+}
+
+function sloStatement({ conclusion, confirmation, slo }: Recommendation, best: Candidate): string {
+  switch (conclusion) {
+    case 'confirmed':
+      return confirmation?.proven
+        ? 'met in a second, independent load test at this rate'
+        : 'met in a second load test at this rate, with too few requests to prove it'
+    case 'not asked':
+      return 'measured once, as requested; not confirmed'
+    case 'simulated':
+      return 'simulated: nothing was measured'
+    case 'imported':
+      return 'as another tool measured it'
+    default: {
+      const violated = missedText(slo, best)
+      return violated
+        ? `not confirmed: it ${violated}`
+        : 'not confirmed: measured once, no second load test gave a result'
+    }
+  }
+}
+
+function cheapestStatement(recommendation: Recommendation, best: Candidate): string {
+  const { confidence } = recommendation
+  const tied = tiedRivals(recommendation)
+  const [first] = tied
+  if (first === undefined) return confidence.statement
+  const others = tied.length === 1 ? '' : ` and ${tied.length - 1} more`
+  const part = best.cost > 0 && first.cost > 0 ? 1 - first.cost / best.cost : 0
+  const { adjective } = wordsOf(recommendation.objective.kind)
+  const by = part > 0.0005 ? `, which is ${percent(part)} ${adjective} if confirmed` : ''
+  return `${confidence.statement}; statistically tied with ${first.label} (trial ${first.trial})${others}${by}`
+}
+
+/** Configurations whose order behind the best is open, cheapest first. */
+function tiedRivals(recommendation: Recommendation): readonly Candidate[] {
+  const { better, close } = openRivalsOf(recommendation)
+  return [...better, ...close].filter(({ feasible }) => feasible).sort((a, b) => a.cost - b.cost)
+}
+
+function nextCommands({ experimentId: id, conclusion, confidence, trials }: Recommendation) {
+  const { probabilityWithinTolerance: certainty = 0 } = confidence
+  const resume =
+    conclusion !== 'imported' && (conclusion === 'unconfirmed' || certainty < minCertainty)
+      ? [`tune resume ${id} --max-trials ${2 * trials}`]
+      : []
+  return [...resume, `tune dashboard ${id}`, `tune spec ${id}`]
+}
+
+const nextWithoutBest = (id: string) => [`tune show ${id}`, `tune dashboard ${id}`]
+
+/** What stands beside the recommended row of a table, and why where other rows are cheaper. */
+export function recommendedNote({ best, conclusion, alternatives }: Recommendation): string {
+  const cheaper = alternatives.filter(({ feasible, cost }) => feasible && cost < best!.cost)
+  const note = conclusion === 'unconfirmed' ? 'best found, NOT confirmed' : 'recommended'
+  if (cheaper.length === 0) return note
+  return cheaper.every(({ status }) => status === 'refuted')
+    ? `${note} (cheaper ones failed confirmation)`
+    : `${note} (statistically tied)`
+}
+
+/** '$0.079 per million requests' of a ranked candidate, '$1.20/h' of another. */
+export const rankedCostText = ({ objective }: Recommendation, candidate: Candidate): string =>
+  candidate.feasible
+    ? costText(objective, candidate, writing)
+    : `${writing.money(candidate.pricePerHour)}/h`
