@@ -1,5 +1,5 @@
 /** The recommendation: what a tuning run concludes. Plain data, JSON-safe. */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo, Variation } from '../../profiler/types.ts'
 import type { Bundle } from '../../search/replica-price.ts'
 import type { Configuration, Objective, StopAssessment } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -87,7 +87,7 @@ export const conclusions = {
   'not asked': 'the best found was measured once, as asked',
   simulated: 'nothing is measured, all is simulated',
   imported: 'another tool measured it, not tune',
-  none: 'no configuration meets the SLO',
+  none: 'no configuration is known to meet the SLO',
   unknown: 'nothing is known of any configuration',
 } as const
 export type Conclusion = keyof typeof conclusions
@@ -170,6 +170,8 @@ export interface Recommendation {
     readonly seconds?: number
     /** The lowest rate beyond it that missed the SLO for certain. */
     readonly missedRps?: number
+    /** Where measurements of the configuration disagree, or its speed moved: how. */
+    readonly variation?: Variation
   }
   readonly confidence: {
     /** Absent where it was not assessed, or could not be. */

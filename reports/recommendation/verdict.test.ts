@@ -46,11 +46,27 @@ describe('the verdict', () => {
     expect(said({}, conclusion)).toBe(text)
   })
 
+  test('how measurements of it disagree', () => {
+    const variation = {
+      found: ['the server ran at 0.71 to 1.00 times the speed of its first window'],
+      windows: 7,
+      spanS: 61.6,
+      sloMs: [31, 47],
+      speed: [0.71, 1],
+    } as const
+    expect(verdictOf(candidate(), 'confirmed', slo, perRequest, { variation })).toBe(
+      `${figures}; measurements of it disagree: the server ran at 0.71 to 1.00 times the speed of its first window; p99 was 31 ms to 47 ms in 7 windows over 62 s`,
+    )
+  })
+
   test.each<[Partial<Candidate>, string]>([
     [{ bound: 'lower' }, 'at least 100 req/s at p99 43 ms'],
     [{ bound: 'upper' }, 'at most 100 req/s at p99 43 ms'],
     [{ sloMsFrom: 'model' }, '100 req/s at p99 43 ms by the model'],
-    [{ bound: 'upper', capacityRps: 0, sloMsFrom: 'idle' }, '0 req/s at p99 43 ms when idle'],
+    [
+      { bound: 'upper', capacityRps: 0, sloMsFrom: 'idle' },
+      'below 103 req/s at p99 43 ms when idle',
+    ],
     [
       { missed: { rateRps: 120, sloMs: 65 } },
       'requests; measured again it missed the SLO at 120 req/s (p99 65 ms)',
@@ -88,16 +104,10 @@ describe('the gain over the default', () => {
     ['none was measured', undefined, 2, undefined],
     ['it is the default', { trial: 1 }, 1, 'which is the default itself'],
     [
-      'the default misses the SLO',
-      out(0, 'measured'),
+      'the default violated it when measured again',
+      { ...out(0, 'refuted'), missed: { rateRps: 250, sloMs: 163 } },
       undefined,
-      'where the default does not meet the SLO',
-    ],
-    [
-      'the default missed it when measured again',
-      out(0, 'refuted'),
-      undefined,
-      'where the default does not meet the SLO',
+      'where the default violated the SLO at 250 req/s and lower rates were not tried',
     ],
     [
       'the default cannot serve',
@@ -163,18 +173,22 @@ describe('the gain over the default', () => {
 })
 
 describe('where nothing meets the SLO', () => {
-  const none = (change: Partial<Candidate>, objective: Objective = perRequest, asked = slo) =>
-    verdictOfNone(
-      candidate({
-        feasible: false,
-        capacityRps: 0,
-        sloMsFrom: 'idle',
-        reason: 'because',
-        ...change,
-      }),
-      asked,
-      objective,
-    )
+  const none = (
+    change: Partial<Candidate>,
+    objective: Objective = perRequest,
+    asked = slo,
+    others: readonly Candidate[] = [],
+  ) => {
+    const nearest = candidate({
+      status: 'infeasible',
+      feasible: false,
+      capacityRps: 0,
+      sloMsFrom: 'idle',
+      reason: 'because',
+      ...change,
+    })
+    return verdictOfNone(nearest, [nearest, ...others], asked, objective)
+  }
 
   test('the nearest misses it when idle: by how much', () => {
     expect(none({ sloMsAtCapacity: 60 })).toBe(
@@ -185,7 +199,18 @@ describe('where nothing meets the SLO', () => {
     )
   })
 
+  test.each<Status>(['bound', 'refuted', 'disturbed'])(
+    'is not known where only some rates of another were tried (%s)',
+    (status) => {
+      const other = candidate({ trial: 2, status, feasible: false, capacityRps: 0 })
+      expect(none({ sloMsAtCapacity: 60 }, perRequest, slo, [other])).toBe(
+        'No configuration is known to meet p99 <= 50 ms: the nearest, one, takes 60 ms for one request at a time, 1.2x the limit',
+      )
+    },
+  )
+
   test.each<[string, Partial<Candidate>]>([
+    ['is not decided', { sloMsAtCapacity: 60, status: 'refuted' }],
     ['kept it when idle', { sloMsAtCapacity: 50 }],
     ['answered nothing', { sloMsAtCapacity: Infinity }],
     ['missed it under load', { sloMsAtCapacity: 60, sloMsFrom: 'model' }],
@@ -207,7 +232,7 @@ describe('where nothing meets the SLO', () => {
   })
 
   test('none could serve', () => {
-    expect(verdictOfNone(undefined, slo, perRequest)).toBe(
+    expect(verdictOfNone(undefined, [], slo, perRequest)).toBe(
       'No configuration meets p99 <= 50 ms: none of those tried could serve',
     )
   })

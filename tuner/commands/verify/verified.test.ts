@@ -48,11 +48,11 @@ test('no rate held', () => {
       outcome: 'budget',
       capacityRps: 0,
       points,
-      detail: 'the SLO did not hold at 164 either',
+      detail: 'the SLO was violated at 164 requests per second; lower rates were not tried',
     }),
   )
   expect(found).toMatchObject({ finding: 'does not hold', heldRps: 0 })
-  expect(found.verdict).toContain('the SLO did not hold at 164 either')
+  expect(found.verdict).toContain('violated at 164 requests per second; lower rates were not')
 })
 
 test.each(['generator-limit', 'disturbed'] as const)(
