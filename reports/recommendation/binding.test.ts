@@ -249,7 +249,7 @@ describe('the SLO', () => {
   test('kept when idle, and at no rate', () => {
     expect(bindingOf([one({ measurement: none })])).toEqual({
       what: 'slo',
-      evidence: 'kept the SLO at no rate that was tried, though one request at a time takes 5.0 ms',
+      evidence: 'met the SLO at no rate that was tried, though one request at a time takes 5.0 ms',
     })
   })
 })

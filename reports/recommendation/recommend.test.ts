@@ -333,7 +333,7 @@ describe('the confirmation', () => {
     )
     expect(refuted).toMatchObject({ status: 'refuted', feasible: false, capacityRps: 0 })
     expect(refuted?.reason).toBe(
-      'its second measurement missed the SLO at every rate tried, p99 70 ms at 200 req/s; no lower one is known to hold',
+      'measured again it violated the SLO at 200 req/s (p99 70 ms); lower rates were not tried',
     )
   })
 

@@ -18,6 +18,8 @@ import {
   sloValue,
 } from '../../reports/format.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
+import { lowestViolation, windowsOf } from '../../reports/recommendation/windows.ts'
+import { violatedText } from '../../reports/recommendation/words.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
@@ -70,6 +72,12 @@ function measuredLine(
       mark: glyph('failed', style),
       paint: 'yellow',
       text: `${head}: nothing is known (${detail ?? measurement.outcome})`,
+    }
+  const violation = lowestViolation(windowsOf(measurement, slo))
+  if (known === 'bound above' && capacityRps === 0 && violation !== undefined)
+    return {
+      mark: glyph('bullet', style),
+      text: `${head}: ${violatedText(slo, violation)}, ${took}`,
     }
   if (known === 'bound above' || (capacityRps > 0 && ci[0] === 0)) {
     const why = detail === undefined ? '' : ` (${detail})`
