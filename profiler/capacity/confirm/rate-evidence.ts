@@ -249,10 +249,10 @@ export class RateEvidence {
           this.spanS >= (1 - 1e-6) * spreadConfirmationS(seconds)
   }
 
-  /** How long to leave the server alone before the next window, seconds. */
+  /** How long to leave the server alone before the next window, once one counts, seconds. */
   restS(windowS: number): number {
     const { seconds, agreement } = this.question
-    if (agreement === undefined || agreement.agrees || this.ownSpanS === 0) return 0
+    if (agreement === undefined || agreement.agrees || this.state === undefined) return 0
     const windows = Math.max(1, Math.ceil((seconds - this.lookedForS) / windowS - 1e-6))
     return Math.max(0, (spreadConfirmationS(seconds) - this.spanS) / windows - windowS)
   }

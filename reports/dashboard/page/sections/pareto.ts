@@ -2,6 +2,7 @@
 
 import { money, rate, rateInterval, significant, sloName, sloValue } from '../../../format.ts'
 import { conclusions } from '../../../recommendation/types.ts'
+import { capacityText } from '../../../recommendation/words.ts'
 import {
   type LatencyAxis,
   latencyAxis,
@@ -107,7 +108,9 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
           'capacity',
           c.capacityRps > 0
             ? `${rate(c.capacityRps)} (${rateInterval(c.capacityCi90Rps)})`
-            : 'none',
+            : c.bound === 'upper'
+              ? capacityText(c)
+              : 'none',
         ],
         [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
         ...(c.quality === undefined ? [] : [['quality', String(c.quality)] as [string, string]]),
