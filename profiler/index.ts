@@ -1,11 +1,13 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 
+export { type EarlierMeasurement, earlierMeasurementOf } from './capacity/confirm/agreement.ts'
 export {
   type Confirmation,
   type ConfirmOptions,
   confirmCapacity,
   usualConfirmationS,
 } from './capacity/confirm/confirm.ts'
+export { spreadConfirmationS } from './capacity/confirm/rate-evidence.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
 export { capacityOf } from './capacity/known-capacity.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'

@@ -5,9 +5,11 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type Effort, efforts } from './capacity/effort.ts'
 import { profileEndpoint, verdictOf } from './profile.ts'
 import { noLatency } from './statistics/latency-summary.ts'
+import { loadPointOf } from './statistics/load-point.ts'
+import { runOf } from './testing/scripted-generator.ts'
 import { startTestServer, type TestServer } from './testing/servers.ts'
 import type { TestService } from './testing/service.ts'
-import type { Measurement } from './types.ts'
+import type { Load, LoadPoint, Measurement } from './types.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'profile-'))
 const payload = { kind: 'file', path: join(folder, 'bodies.jsonl') } as const
@@ -46,6 +48,13 @@ test('a capacity, and a steady window in detail', async ({ skip }) => {
   if (found.measurement?.outcome === 'disturbed') skip('disturbed: the machine spoilt every window')
   expect(found).toMatchObject({ protocol: 'oip-v2', verdict: 'met' })
   expect(found.summary).toMatch(/requests per second at p95 <= 100 ms/)
+  const open = [...found.measurement!.points, ...found.below!, found.steady!.point].filter(
+    ({ load }) => load.kind === 'open',
+  )
+  const openS = open.reduce((sum, { seconds }) => sum + seconds, 0)
+  expect(found.caveats.at(-1)).toBe(
+    `the server was observed under open load for ${openS.toFixed(1)} s: outages rarer than one per ${openS.toFixed(1)} s would have gone unnoticed`,
+  )
   expect(found.measurement?.capacityRps).toBeGreaterThan(0)
   const { steady, below } = found
   const shares = below!.map((point) => point.offeredRps / found.measurement!.capacityRps)
@@ -65,6 +74,9 @@ test('one rate that holds, without a search', async () => {
   expect(found).toMatchObject({ verdict: 'met' })
   expect(found.measurement).toBeUndefined()
   expect(found.steady?.point.offeredRps).toBe(40)
+  expect(found.caveats.at(-1)).toMatch(
+    /outages rarer than one per 0\.8 s would have gone unnoticed/,
+  )
 })
 
 test('an SLO that cannot be met is missed, with the evidence', async () => {
@@ -124,5 +136,37 @@ test.each<[Partial<Measurement>, RegExp]>([
   expect(verdictOf(measurement)).toEqual({
     verdict: 'met',
     summary: expect.stringMatching(summary),
+  })
+})
+
+test('a measurement whose every window violated the SLO says at which rate, and is no failure', () => {
+  const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+  const windowAt = (rateRps: number, ms: number) => {
+    const load = { kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 }
+    return loadPointOf(runOf(load as Load, new Array<number>(rateRps).fill(ms)), slo)
+  }
+  const measured = (points: LoadPoint[], known: Measurement['known']): Measurement => ({
+    outcome: 'budget',
+    capacityRps: 0,
+    capacityCi90Rps: [0, 250],
+    known,
+    slo,
+    idle: noLatency,
+    saturationRps: 0,
+    points,
+    requests: 0,
+    seconds: 0,
+    caveats: [],
+    detail: 'no open window held the SLO',
+  })
+  const violated = [windowAt(300, 163), windowAt(250, 90)]
+  expect(verdictOf(measured(violated, 'bound above'))).toEqual({
+    verdict: 'missed',
+    summary: 'the SLO was violated at 250.0 requests per second; lower rates were not tried',
+  })
+  // Nothing is known of a server whose windows say nothing.
+  expect(verdictOf(measured([], 'nothing'))).toEqual({
+    verdict: 'failed',
+    summary: 'budget: no open window held the SLO',
   })
 })

@@ -2,6 +2,8 @@
  * A server that is already there, load-tested: its capacity under an SLO, or how it fares at one
  * rate.
  */
+
+import { violatedAt } from './capacity/known-capacity.ts'
 import {
   type CapacityOptions,
   caveatsOf,
@@ -17,12 +19,21 @@ import { detectProtocol, protocolFor } from './protocols/index.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
 import { NeverReadyError, untilAnswering } from './protocols/until-serving.ts'
-import { failsTooOften, keeps, sloLimit, sloName, sloText, sloValue } from './slo.ts'
+import { failsTooOften, keeps, saysNothing, sloLimit, sloName, sloText, sloValue } from './slo.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
 import { quantileInterval, quantileOfSorted } from './statistics/percentile.ts'
-import type { Arrivals, LoadPoint, LoadRun, Measurement, OnReason, Phase, Slo } from './types.ts'
+import type {
+  Arrivals,
+  Load,
+  LoadPoint,
+  LoadRun,
+  Measurement,
+  OnReason,
+  Phase,
+  Slo,
+} from './types.ts'
 
 export interface ProfileOptions extends ProtocolOptions {
   readonly url: string
@@ -154,12 +165,10 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
         await session.open(options.rateRps, durationS, seed, 'confirm', arrivals),
         slo,
       )
-      return {
-        ...about,
-        ...verdictAt(steady.point, slo),
-        steady,
-        caveats: caveatsOf(target, session),
-      }
+      const verdict = verdictAt(steady.point, slo)
+      const caveats = caveatsOf(target, session)
+      if (verdict.verdict === 'met') caveats.push(unobservedOutages([steady.point]))
+      return { ...about, ...verdict, steady, caveats }
     }
     const measurement = await measureCapacity({
       target,
@@ -197,6 +206,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       caveats.push(
         `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`,
       )
+    caveats.push(unobservedOutages([...measurement.points, ...below, steady.point]))
     const bound = boundOf(measurement.outcome, measurement.capacityCi90Rps[1])
     return { ...about, ...verdict, measurement, ...(bound && { bound }), below, steady, caveats }
   } finally {
@@ -249,16 +259,46 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
 }
 
+/** Undefined where no window of open load at one rate violated the SLO by itself. */
+function lowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
+  const violated = steadyPoints(points).filter(
+    (point) => !keeps(point, slo) && !saysNothing(point, slo),
+  )
+  return violated.length === 0 ? undefined : Math.min(...violated.map(({ load }) => load.rateRps))
+}
+
+type SteadyPoint = LoadPoint & { readonly load: Extract<Load, { kind: 'open' }> }
+const steadyPoints = (points: readonly LoadPoint[]): SteadyPoint[] =>
+  points.filter(
+    (point): point is SteadyPoint =>
+      point.load.kind === 'open' && point.load.arrivals.kind !== 'sweep',
+  )
+
+/** Which outages a profile cannot have observed, from the time that it observed open load. */
+function unobservedOutages(points: readonly LoadPoint[]): string {
+  const openS = points.reduce(
+    (sum, { load, seconds }) => sum + (load.kind === 'open' ? seconds : 0),
+    0,
+  )
+  const shown = openS < 10 ? openS.toFixed(1) : openS.toFixed(0)
+  return `the server was observed under open load for ${shown} s: outages rarer than one per ${shown} s would have gone unnoticed`
+}
+
 /** What a measurement comes to, in one sentence. */
 export function verdictOf({
   outcome,
   capacityRps,
   capacityCi90Rps: [low, high],
   detail,
+  known,
+  points,
   slo,
 }: Measurement): Verdict {
   if (outcome === 'slo-unattainable')
     return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
+  const violatedRps = lowestViolatedRps(points, slo)
+  if (capacityRps === 0 && known === 'bound above' && violatedRps !== undefined)
+    return { verdict: 'missed', summary: violatedAt(violatedRps) }
   if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
     return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }
   const bound = boundOf(outcome, high) === 'lower' ? 'at least ' : ''

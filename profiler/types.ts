@@ -395,6 +395,8 @@ export interface LoadGenerator {
   play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun>
   /** One load, summarised against an SLO. */
   run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint>
+  /** Lets time pass without load. Absent: by the machine's clock. */
+  rest?(target: Target, seconds: number, signal: AbortSignal): Promise<void>
   /** Ends the generator's process and sockets. Idempotent. */
   close(): Promise<void>
 }
@@ -461,10 +463,25 @@ export interface Measurement extends Omit<Capacity, 'known'> {
    * streamed answers, confirmations, simulations.
    */
   readonly warmUp?: { readonly requests: number; readonly steadyAfter: number }
+  /** Of a confirmation of which measurements disagree: how. Absent: they agree. */
+  readonly variation?: Variation
   /** Evidence in one line for outcomes other than 'converged'. */
   readonly detail?: string
   /** Things the reader of the figure must know (generator shared the cores, ...). */
   readonly caveats: readonly string[]
+}
+
+/** How the windows of a confirmation at one rate varied, where measurements disagree. */
+export interface Variation {
+  /** What shows that they disagree, a sentence each. */
+  readonly found: readonly string[]
+  readonly windows: number
+  /** Wall clock from the first of them to the end of the last, seconds. */
+  readonly spanS: number
+  /** Lowest and highest SLO percentile of a window, ms. */
+  readonly sloMs: readonly [number, number]
+  /** Lowest and highest speed of the server in a window, over that in the first one. */
+  readonly speed: readonly [number, number]
 }
 
 /** Receives why a server is not ready yet, in its own words. */

@@ -2,16 +2,23 @@
  * Doubts about a measurement that its reader must know of: windows that disagree, a server that
  * changed while it was measured.
  */
-import { momentsOf, overShare } from '../statistics/dependence.ts'
+import { momentsOf, type OverShare, overShare } from '../statistics/dependence.ts'
 import type { LoadRun } from '../types.ts'
 
 const sameRate = 0.05
 const certain = 3
 
-/**
- * Pairs of steady windows at about the same rate whose shares of slow requests differ by more than
- * three standard errors.
- */
+type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
+
+/** Whether shares of slow requests differ by more than three standard errors. */
+export function sharesDiffer(a: Share, b: Share): boolean {
+  const [p, q] = [a.over / a.n, b.over / b.n]
+  const pooled = (a.over + b.over) / (a.n + b.n)
+  const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
+  return Math.abs(p - q) > certain * error
+}
+
+/** Pairs of steady windows at about the same rate whose shares of slow requests differ. */
 export function disagreements(runs: readonly LoadRun[], limitMs: number): string[] {
   const windows = runs.flatMap((run) =>
     run.load.kind === 'open' &&
@@ -25,13 +32,10 @@ export function disagreements(runs: readonly LoadRun[], limitMs: number): string
   for (const [i, a] of windows.entries()) {
     for (const b of windows.slice(i + 1)) {
       if (Math.abs(a.rateRps / b.rateRps - 1) > sameRate) continue
-      const [p, q] = [a.over / a.n, b.over / b.n]
-      const pooled = (a.over + b.over) / (a.n + b.n)
-      const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
-      if (Math.abs(p - q) <= certain * error) continue
-      const share = (value: number) => `${(100 * value).toFixed(1)} %`
+      if (!sharesDiffer(a, b)) continue
+      const share = ({ over, n }: Share) => `${((100 * over) / n).toFixed(1)} %`
       found.push(
-        `two windows at about ${a.rateRps.toFixed(1)} requests per second disagree: ${share(p)} and then ${share(q)} of requests over the limit`,
+        `two windows at about ${a.rateRps.toFixed(1)} requests per second disagree: ${share(a)} and then ${share(b)} of requests over the limit`,
       )
     }
   }

@@ -8,13 +8,11 @@ import { disturbances, disturbedMs, type Spans } from './disturbance.ts'
 import { type Pause, pausesOf } from './pauses.ts'
 import type { ObservedRun } from './posterior.ts'
 import type { Batching } from './twin/batching.ts'
-import { joinSteps, noSteps, type Steps, stepsOf } from './twin/steps.ts'
+import { departuresTogetherMs, joinSteps, noSteps, type Steps, stepsOf } from './twin/steps.ts'
 import { servesBatches } from './twin/twin.ts'
 import { batchServices } from './ways/batches-seen.ts'
 import { servicesInOrder, type WorkersSeen } from './ways/workers.ts'
 
-/** Departures this close, as a share of the idle latency, are one batch. */
-const batchShare = 0.15
 /**
  * A window that the machine spoilt is played again, up to so many times, and all of them together
  * up to so many.
@@ -111,7 +109,7 @@ export class Evidence {
 
   /** Answers within so much of one another left together. */
   get togetherMs(): number {
-    return batchShare * this.idleMs
+    return departuresTogetherMs(this.idleMs)
   }
 
   /**

@@ -77,6 +77,10 @@ export function between(heldRps: number, boundRps: number, capacityRps = heldRps
   return { capacityRps, capacityCi90Rps: [heldRps, boundRps], known }
 }
 
+/** What is known where the lowest rate that was tried violated the SLO. */
+export const violatedAt = (rateRps: number): string =>
+  `the SLO was violated at ${rateRps.toFixed(1)} requests per second; lower rates were not tried`
+
 /** Half the width of an interval, as a share of the capacity. */
 export const halfWidthOf = ({
   capacityRps,

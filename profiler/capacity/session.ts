@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { countedRun, longestLimitMs } from '../slo.ts'
 import { loadPointOf, untilLastRps } from '../statistics/load-point.ts'
 import type {
@@ -139,6 +140,14 @@ export class Session {
     } else if (phase === 'search' && !point.disturbed) this.aloneMs.push(...aloneIn(run))
     this.onStep(point, phase)
     return { run, point }
+  }
+
+  /** Leaves the server alone for a while. */
+  async rest(seconds: number): Promise<void> {
+    const { generator, target, signal } = this
+    if (generator.rest !== undefined) await generator.rest(target, seconds, signal)
+    else await sleep(1000 * seconds, undefined, { signal }).catch(() => signal.throwIfAborted())
+    if (target.kind === 'virtual') this.totalS += seconds
   }
 
   closed(connections: number, durationS: number, phase: Phase, keep = true) {

@@ -59,6 +59,7 @@ export async function confirmed(
     found,
     all: generator.asked,
     asked,
+    rests: generator.rests,
     each,
     rates: each.filter((rate, i) => rate !== each[i - 1]),
   }

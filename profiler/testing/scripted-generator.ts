@@ -22,18 +22,23 @@ export function runOf(
 }
 
 /**
- * A generator whose runs are made up, and that remembers what it was asked for: no server, no
- * clock.
+ * A generator whose runs are made up, and that remembers what it was asked for and how long it was
+ * to rest, seconds: no server, no clock.
  */
 export function scriptedGenerator(
   answer: (load: Load, window: number) => LoadRun,
-): LoadGenerator & { readonly asked: Load[] } {
+): LoadGenerator & { readonly asked: Load[]; readonly rests: number[] } {
   const asked: Load[] = []
+  const rests: number[] = []
   const play = async (_: unknown, load: Load) => answer(load, asked.push(load) - 1)
   return {
     name: 'scripted',
     asked,
+    rests,
     play,
+    rest: async (_, seconds) => {
+      rests.push(seconds)
+    },
     run: async (target, load, slo) => loadPointOf(await play(target, load), slo),
     close: async () => {},
   }

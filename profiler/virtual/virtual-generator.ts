@@ -22,6 +22,19 @@ export class VirtualLoadGenerator implements LoadGenerator {
     return runOf(load, target.server.play(load))
   }
 
+  /** The server's clock moves under load alone: one request comes in that time. */
+  async rest(target: Target, seconds: number, signal: AbortSignal): Promise<void> {
+    const arrivals = { kind: 'constant' } as const
+    const load = {
+      kind: 'open',
+      rateRps: 1 / seconds,
+      durationS: seconds,
+      arrivals,
+      seed: 1,
+    } as const
+    await this.play(target, load, signal)
+  }
+
   async close(): Promise<void> {}
 }
 

@@ -210,6 +210,20 @@ describe('what serves nothing is infeasible', () => {
       'bound',
       'violated the SLO at every rate tried, though one request at a time takes 8.0 ms',
     ],
+    [
+      'not one that violated the SLO at every rate that was tried',
+      tried(1, A, 0, {
+        outcome: 'budget',
+        capacityCi90Rps: [0, 250],
+        known: 'bound above',
+        windows: [
+          [300, 163],
+          [250, 90],
+        ],
+      }),
+      'bound',
+      'violated the SLO at 250 req/s (p99 90 ms); lower rates were not tried',
+    ],
   ])('%s', (_, trial, status, reason) => {
     expect(candidateOf(trial)).toMatchObject({
       status,

@@ -250,7 +250,8 @@ const predictedBefore = (
 ): Pick<Candidate, 'predictedRps'> =>
   predicted && learnsPlainly(objective) ? { predictedRps: [predicted.low, predicted.high] } : {}
 
-const boundOf = ({ known }: CapacityUnder): Pick<Candidate, 'bound'> =>
+/** Whether a capacity is only a bound of the true one. */
+export const boundOf = ({ known }: Pick<CapacityUnder, 'known'>): Pick<Candidate, 'bound'> =>
   known === 'bound below' ? { bound: 'lower' } : known === 'bound above' ? { bound: 'upper' } : {}
 
 function qualityIn(configuration: Configuration, { quality }: View): Pick<Candidate, 'quality'> {

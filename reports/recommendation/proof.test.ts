@@ -1,5 +1,6 @@
 /** What is said of a confirmed rate, and what not. */
 import { expect, test } from 'vitest'
+import { documentOf } from '../report/recommendation-json.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { A, again, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
@@ -30,6 +31,25 @@ test('a rate with its certainty, what missed beyond it, and how long it was look
   expect(text).toBe(
     `Meets the SLO at 465 req/s (99 % confidence), violates it at 520 req/s; outages rarer than one per ${Math.round(confirmation!.seconds!)} s would go unnoticed`,
   )
+})
+
+test('how the windows varied where measurements disagree, in the verdict and the document', () => {
+  const variation = {
+    found: ['the server ran at 0.71 to 1.00 times the speed of its first window'],
+    windows: 7,
+    spanS: 61.6,
+    sloMs: [31, 47],
+    speed: [0.71, 1],
+  } as const
+  const recommendation = recommend({
+    ...sampleInput,
+    trials: [first, again(2, A, [[465, 34]], true, { sure: 0.99, variation })],
+  })
+  expect(recommendation.confirmation?.variation).toEqual(variation)
+  expect(recommendation.verdict).toContain(
+    '; measurements of it disagree: the server ran at 0.71 to 1.00 times the speed of its first window; p99 was 31 ms to 47 ms in 7 windows over 62 s',
+  )
+  expect(documentOf(recommendation).confirmation?.variation).toEqual(variation)
 })
 
 test('its certainty is never more than it was, and none is claimed where nothing is proven', () => {

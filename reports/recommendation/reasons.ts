@@ -6,6 +6,8 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import { money, rate, sloFigure, sloLimit, sloName, sloValue } from '../format.ts'
 import { answersNothing, type Known } from './status.ts'
 import type { Candidate } from './types.ts'
+import { lowestViolation } from './windows.ts'
+import { violatedText } from './words.ts'
 
 /** Whether nothing is known of a configuration; of imported results some percentiles are not. */
 export const tellsNothing = ({
@@ -56,7 +58,7 @@ function notRanked(objective: Objective, capacityRps: number): string {
 
 /** Why no rate is known at which it keeps the SLO. */
 function whyNotHeld(known: Known, slo: Slo): string | undefined {
-  const { status, capacityRps, capacityCi90Rps, measurement, second, sloMs } = known
+  const { status, capacityRps, capacityCi90Rps, measurement, windows, sloMs } = known
   if (answersNothing({ ...measurement, capacityRps }))
     return (
       measurement.detail ??
@@ -72,8 +74,10 @@ function whyNotHeld(known: Known, slo: Slo): string | undefined {
       ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail)
       : undefined
   }
-  if (status === 'refuted' && second) {
-    return `its second load test violated the SLO at every rate tried, ${sloFigure(slo, second.sloMs)} at ${rate(second.rateRps)}; lower rates were not tried`
+  const violation = lowestViolation(windows)
+  if (violation !== undefined && status !== 'measured') {
+    const which = status === 'refuted' ? 'its second load test ' : ''
+    return `${which}${violatedText(slo, violation)}`
   }
   if (sloMs <= slo.limitMs)
     return `violated the SLO at every rate tried, though one request at a time takes ${sloValue(slo, sloMs)}`

@@ -338,7 +338,7 @@ describe('the confirmation', () => {
     )
     expect(refuted).toMatchObject({ status: 'refuted', feasible: false, capacityRps: 0 })
     expect(refuted?.reason).toBe(
-      'its second load test violated the SLO at every rate tried, p99 70 ms at 200 req/s; lower rates were not tried',
+      'its second load test violated the SLO at 200 req/s (p99 70 ms); lower rates were not tried',
     )
   })
 

@@ -72,10 +72,16 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
       ? verdictOf(best.candidate, conclusion, slo, objective, {
           candidate: fallback?.candidate,
           gain,
+          variation: confirmation?.variation,
         })
       : conclusion === 'unknown'
         ? verdictOfNothing(all.map((j) => j.candidate))
-        : verdictOfNone(nearest?.candidate, slo, objective),
+        : verdictOfNone(
+            nearest?.candidate,
+            all.map((j) => j.candidate),
+            slo,
+            objective,
+          ),
     ...(best ? { best: best.candidate } : {}),
     ...(nearest ? { nearest: nearest.candidate } : {}),
     ...(subject && input.measuredWith
@@ -112,6 +118,7 @@ const figuresOf = ({
   sure,
   seconds,
   missedRps,
+  variation,
 }: NonNullable<Judged['second']>) => ({
   trial,
   held,
@@ -121,6 +128,7 @@ const figuresOf = ({
   sloCi95Ms,
   ...(sure !== undefined && { sure, seconds }),
   ...(missedRps !== undefined && { missedRps }),
+  ...(variation && { variation }),
 })
 
 function conclusionOf(

@@ -4,7 +4,7 @@
  */
 import { unprovenPart } from '../../profiler/capacity/known-capacity.ts'
 import { sameSlo } from '../../profiler/slo.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { Measurement, Slo, Variation } from '../../profiler/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Window, windowsOf } from './windows.ts'
 
@@ -33,6 +33,8 @@ export interface SecondLook {
    * whichever measurement. Absent: none did.
    */
   readonly missedRps?: number
+  /** Where measurements of the configuration disagree: how. */
+  readonly variation?: Variation
 }
 
 /**
@@ -42,7 +44,11 @@ export interface SecondLook {
 export function secondLook(trial: Complete, slo: Slo): SecondLook | undefined {
   const { measurement } = trial
   const windows = windowsOf(measurement, slo)
-  if (sameSlo(measurement.slo, slo)) return asFound(trial, measurement, windows)
+  if (sameSlo(measurement.slo, slo)) {
+    const found = asFound(trial, measurement, windows)
+    const { variation } = measurement
+    return found && variation ? { ...found, variation } : found
+  }
   const held = highest(windows.filter((w) => w.kept === true))
   if (held)
     return {

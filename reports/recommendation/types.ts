@@ -1,5 +1,5 @@
 /** The recommendation: what a tuning run concludes. Plain data, JSON-safe. */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo, Variation } from '../../profiler/types.ts'
 import type { Bundle } from '../../search/replica-price.ts'
 import type { Configuration, Objective, StopAssessment } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -96,7 +96,7 @@ export const conclusions = {
   'not asked': 'the best found was measured once, as requested',
   simulated: 'simulated: nothing was measured',
   imported: 'another tool measured it, not tune',
-  none: 'no configuration meets the SLO',
+  none: 'no configuration is known to meet the SLO',
   unknown: 'no trial gave a result',
 } as const
 export type Conclusion = keyof typeof conclusions
@@ -179,6 +179,8 @@ export interface Recommendation {
     readonly seconds?: number
     /** The lowest rate beyond it that missed the SLO for certain. */
     readonly missedRps?: number
+    /** Where measurements of the configuration disagree, or its speed moved: how. */
+    readonly variation?: Variation
   }
   readonly confidence: {
     /** Absent where it was not assessed, or could not be. */

@@ -5,7 +5,7 @@ import { tokensInBrief } from './token-figures.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { openRivalsOf } from './unsettled.ts'
 import { gainPhrase } from './verdict.ts'
-import { atCapacityText, capacityText, missedText } from './words.ts'
+import { atCapacityText, capacityText, missedText, variationText } from './words.ts'
 
 interface VerdictLines {
   /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
@@ -62,7 +62,18 @@ export function verdictLines(recommendation: Recommendation): VerdictLines {
   }
 }
 
-function sloStatement({ conclusion, confirmation, slo }: Recommendation, best: Candidate): string {
+/** Whether the SLO is met, how that is known, and how measurements of it disagree. */
+function sloStatement(recommendation: Recommendation, best: Candidate): string {
+  const { confirmation, slo } = recommendation
+  const variation = confirmation?.variation
+  const statement = confirmationStatement(recommendation, best)
+  return variation ? `${statement}; ${variationText(slo, variation)}` : statement
+}
+
+function confirmationStatement(
+  { conclusion, confirmation, slo }: Recommendation,
+  best: Candidate,
+): string {
   switch (conclusion) {
     case 'confirmed':
       return confirmation?.proven

@@ -46,11 +46,27 @@ describe('the verdict', () => {
     expect(said({}, conclusion)).toBe(text)
   })
 
+  test('how measurements of it disagree', () => {
+    const variation = {
+      found: ['the server ran at 0.71 to 1.00 times the speed of its first window'],
+      windows: 7,
+      spanS: 61.6,
+      sloMs: [31, 47],
+      speed: [0.71, 1],
+    } as const
+    expect(verdictOf(candidate(), 'confirmed', slo, perRequest, { variation })).toBe(
+      `${figures}; measurements of it disagree: the server ran at 0.71 to 1.00 times the speed of its first window; p99 was 31 ms to 47 ms in 7 windows over 62 s`,
+    )
+  })
+
   test.each<[Partial<Candidate>, string]>([
     [{ bound: 'lower' }, 'at least 100 req/s at p99 43 ms'],
     [{ bound: 'upper' }, 'at most 100 req/s at p99 43 ms'],
     [{ sloMsFrom: 'model' }, '100 req/s at p99 43 ms (estimated)'],
-    [{ bound: 'upper', capacityRps: 0, sloMsFrom: 'idle' }, '0 req/s at p99 43 ms (unloaded)'],
+    [
+      { bound: 'upper', capacityRps: 0, sloMsFrom: 'idle' },
+      'below 103 req/s at p99 43 ms (unloaded)',
+    ],
     [
       { missed: { rateRps: 120, sloMs: 65 } },
       'requests; violated the SLO at 120 req/s in its second load test (p99 65 ms)',
@@ -91,16 +107,10 @@ describe('the gain over the baseline', () => {
     ['none was measured', undefined, 2, undefined],
     ['it is the baseline', { trial: 1 }, 1, 'the baseline itself'],
     [
-      'the baseline violates the SLO',
-      out(0, 'measured'),
+      'the baseline violated it in its second load test',
+      { ...out(0, 'refuted'), missed: { rateRps: 250, sloMs: 163 } },
       undefined,
-      'the baseline does not meet the SLO',
-    ],
-    [
-      'the baseline failed its confirmation',
-      out(0, 'refuted'),
-      undefined,
-      'the baseline does not meet the SLO',
+      'the baseline violated the SLO at 250 req/s, and lower rates were not tried',
     ],
     [
       'the baseline cannot serve',
@@ -112,7 +122,7 @@ describe('the gain over the baseline', () => {
       'the baseline met it at no rate tried',
       out(0, 'bound'),
       undefined,
-      'the baseline met the SLO at no rate tried',
+      'the baseline is not known to meet the SLO',
     ],
     [
       'the machine disturbed the baseline',
@@ -161,18 +171,22 @@ describe('the gain over the baseline', () => {
 })
 
 describe('where nothing meets the SLO', () => {
-  const none = (change: Partial<Candidate>, objective: Objective = perRequest, asked = slo) =>
-    verdictOfNone(
-      candidate({
-        feasible: false,
-        capacityRps: 0,
-        sloMsFrom: 'idle',
-        reason: 'because',
-        ...change,
-      }),
-      asked,
-      objective,
-    )
+  const none = (
+    change: Partial<Candidate>,
+    objective: Objective = perRequest,
+    asked = slo,
+    others: readonly Candidate[] = [],
+  ) => {
+    const nearest = candidate({
+      status: 'infeasible',
+      feasible: false,
+      capacityRps: 0,
+      sloMsFrom: 'idle',
+      reason: 'because',
+      ...change,
+    })
+    return verdictOfNone(nearest, [nearest, ...others], asked, objective)
+  }
 
   test('the nearest violates it when unloaded: by how much', () => {
     expect(none({ sloMsAtCapacity: 60 })).toBe(
@@ -183,7 +197,18 @@ describe('where nothing meets the SLO', () => {
     )
   })
 
+  test.each<Status>(['bound', 'refuted', 'disturbed'])(
+    'is not known where only some rates of another were tried (%s)',
+    (status) => {
+      const other = candidate({ trial: 2, status, feasible: false, capacityRps: 0 })
+      expect(none({ sloMsAtCapacity: 60 }, perRequest, slo, [other])).toBe(
+        'No configuration is known to meet p99 <= 50 ms: the nearest, one, takes 60 ms for one request at a time, 1.2× the limit',
+      )
+    },
+  )
+
   test.each<[string, Partial<Candidate>]>([
+    ['is not decided', { sloMsAtCapacity: 60, status: 'refuted' }],
     ['kept it when idle', { sloMsAtCapacity: 50 }],
     ['answered nothing', { sloMsAtCapacity: Infinity }],
     ['missed it under load', { sloMsAtCapacity: 60, sloMsFrom: 'model' }],
@@ -205,7 +230,7 @@ describe('where nothing meets the SLO', () => {
   })
 
   test('none could serve', () => {
-    expect(verdictOfNone(undefined, slo, perRequest)).toBe(
+    expect(verdictOfNone(undefined, [], slo, perRequest)).toBe(
       'No configuration meets p99 <= 50 ms: none of those tried could serve',
     )
   })

@@ -1,5 +1,5 @@
 /** Sentences: the verdict, and why the others were not chosen. */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo, Variation } from '../../profiler/types.ts'
 import {
   cost,
   costText,
@@ -14,12 +14,22 @@ import {
   wordsOf,
 } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
-import { certaintyPercent, money, percent, sloText, sloValue, times, writing } from '../format.ts'
+import {
+  certaintyPercent,
+  money,
+  percent,
+  rate,
+  sloText,
+  sloValue,
+  times,
+  writing,
+} from '../format.ts'
 import { tellsNothing } from './reasons.ts'
+import type { Status } from './status.ts'
 import { tokensInBrief } from './token-figures.ts'
 import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
 import { isUnsettled } from './unsettled.ts'
-import { atCapacityText, capacityText, missedText } from './words.ts'
+import { atCapacityText, capacityText, missedText, variationText } from './words.ts'
 
 /** What stands before a verdict that a second measurement does not bear out. */
 const preamble: Readonly<Partial<Record<Conclusion, string>>> = {
@@ -38,11 +48,16 @@ export function verdictOf(
   conclusion: Conclusion,
   slo: Slo,
   objective: Objective,
-  fallback: { readonly candidate?: Candidate; readonly gain?: number },
+  beside: {
+    /** The default. */
+    readonly candidate?: Candidate
+    readonly gain?: number
+    readonly variation?: Variation
+  },
 ): string {
   const figures = `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${atCapacityText(slo, best)}`
-  const gain = gainPhrase(best, objective, fallback)
-  const missed = missedText(slo, best)
+  const gain = gainPhrase(best, objective, beside)
+  const more = [missedText(slo, best), beside.variation && variationText(slo, beside.variation)]
   const tokens = best.tokens ? [tokensInBrief(best.tokens)] : []
   const said = [
     figures,
@@ -50,7 +65,8 @@ export function verdictOf(
     ...tokens,
     ...(gain ? [gain] : []),
   ].join(', ')
-  return `${preamble[conclusion] ?? ''}${best.label}: ${said}${missed ? `; ${missed}` : ''}`
+  const sentence = [said, ...more.filter((text) => text !== undefined)].join('; ')
+  return `${preamble[conclusion] ?? ''}${best.label}: ${sentence}`
 }
 
 export function gainPhrase(
@@ -86,14 +102,19 @@ function baselineNotRanked(baseline: Candidate, best: Candidate, objective: Obje
       : 'not compared with the baseline, which was stopped early'
   }
   if (baseline.capacityRps > 0) return 'the baseline is not ranked'
-  return baseline.status === 'bound'
-    ? 'the baseline met the SLO at no rate tried'
-    : 'the baseline does not meet the SLO'
+  if (baseline.status === 'infeasible') return 'the baseline does not meet the SLO'
+  return baseline.missed
+    ? `the baseline violated the SLO at ${rate(baseline.missed.rateRps)}, and lower rates were not tried`
+    : 'the baseline is not known to meet the SLO'
 }
 
-/** The verdict when nothing meets the SLO. */
+/** Of these it is not known that they meet the SLO at no rate: only some were tried. */
+const undecided: readonly Status[] = ['bound', 'refuted', 'disturbed']
+
+/** The verdict when nothing meets the SLO, as far as is known. */
 export function verdictOfNone(
   nearest: Candidate | undefined,
+  all: readonly Candidate[],
   slo: Slo,
   objective: Objective,
 ): string {
@@ -108,10 +129,12 @@ export function verdictOfNone(
     return `No configuration meets ${wanted} within ${money(bound)} per hour: the nearest, ${nearest.label}, costs ${money(nearest.pricePerHour)}`
   }
   const over = nearest.sloMsAtCapacity / slo.limitMs
-  if (nearest.sloMsFrom !== 'idle' || !Number.isFinite(over) || over <= 1) {
+  const isDecided = nearest.sloMsFrom === 'idle' && Number.isFinite(over) && over > 1
+  if (!isDecided || nearest.status !== 'infeasible') {
     return `No configuration is known to meet ${wanted}: the nearest, ${nearest.label}, ${nearest.reason}`
   }
-  return `No configuration meets ${wanted}: the nearest, ${nearest.label}, takes ${sloValue(slo, nearest.sloMsAtCapacity)} for one request at a time${slo.limits ? '' : `, ${times(over)} the limit`}`
+  const known = all.some(({ status }) => undecided.includes(status)) ? 'is known to meet' : 'meets'
+  return `No configuration ${known} ${wanted}: the nearest, ${nearest.label}, takes ${sloValue(slo, nearest.sloMsAtCapacity)} for one request at a time${slo.limits ? '' : `, ${times(over)} the limit`}`
 }
 
 /** The verdict when no trial tells anything of its configuration. */

@@ -48,6 +48,21 @@ export function heldRpsOf(windows: readonly Window[]): number | undefined {
   return held.length > 0 ? Math.max(...held.map((w) => w.rateRps)) : undefined
 }
 
+/**
+ * The lowest rate at which a window violated the SLO, and whether windows at lower rates say
+ * nothing; undefined where none violated it, or one met it at a lower rate.
+ */
+export function lowestViolation(
+  windows: readonly Window[],
+): (Pick<Window, 'rateRps' | 'sloMs'> & { readonly invalidBelow: boolean }) | undefined {
+  const violated = windows.filter((w) => w.kept === false)
+  if (violated.length === 0) return undefined
+  const { rateRps, sloMs } = violated.reduce((a, b) => (b.rateRps < a.rateRps ? b : a))
+  const below = windows.filter((w) => w.rateRps < rateRps)
+  if (below.some(({ kept }) => kept === true)) return undefined
+  return { rateRps, sloMs, invalidBelow: below.length > 0 }
+}
+
 function keptBy(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined {
   if (!sameSlo(measured, slo)) return keptUnder(point, slo)
   if (keeps(point, slo) && !point.cut) return true

@@ -1,5 +1,5 @@
 /** A configuration's figures in words, the same wherever they stand. */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo, Variation } from '../../profiler/types.ts'
 import {
   certaintyPercent,
   latency,
@@ -7,17 +7,27 @@ import {
   rateInterval,
   significant,
   sloFigure,
+  sloName,
   sloValue,
 } from '../format.ts'
 import type { Candidate, Recommendation } from './types.ts'
+import type { lowestViolation } from './windows.ts'
 
-/** Safe capacity: '212 req/s', 'at most 891 req/s'. */
-export const capacityText = ({
+/**
+ * Safe capacity: '212 req/s', 'at most 891 req/s'; 'below 250 req/s' where the SLO was met at no
+ * rate tried.
+ */
+export function capacityText({
   capacityRps,
   estimateRps,
+  capacityCi90Rps: [, high],
   bound,
-}: Pick<Candidate, 'capacityRps' | 'estimateRps' | 'bound'>): string =>
-  `${bound === undefined || estimateRps !== undefined || capacityRps === 0 ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
+}: Pick<Candidate, 'capacityRps' | 'estimateRps' | 'capacityCi90Rps' | 'bound'>): string {
+  if (capacityRps === 0 && bound === 'upper')
+    return Number.isFinite(high) ? `below ${rate(high)}` : 'not known'
+  const isPlain = bound === undefined || estimateRps !== undefined || capacityRps === 0
+  return `${isPlain ? '' : bound === 'lower' ? 'at least ' : 'at most '}${rate(capacityRps)}`
+}
 
 /** The estimate before its discount: '236 [221 to 249]', 'at least 236'; '-' where there is none. */
 export const estimateText = ({
@@ -30,6 +40,19 @@ export const estimateText = ({
     : bound === 'lower'
       ? `at least ${significant(estimateRps)}`
       : `${significant(estimateRps)} [${rateInterval(capacityCi90Rps)}]`
+
+/**
+ * What is known where no rate that was tried met the SLO: 'violated the SLO at 250 req/s (p99 163
+ * ms); lower rates were not tried'.
+ */
+export function violatedText(
+  slo: Slo,
+  { rateRps, sloMs, invalidBelow }: NonNullable<ReturnType<typeof lowestViolation>>,
+): string {
+  const figure = Number.isFinite(sloMs) ? sloFigure(slo, sloMs) : latency(sloMs)
+  const below = invalidBelow ? 'windows at lower rates say nothing' : 'lower rates were not tried'
+  return `violated the SLO at ${rate(rateRps)} (${figure}); ${below}`
+}
 
 /**
  * What stands on both sides of a capacity: of imported results the loads that kept the SLO and
@@ -61,6 +84,16 @@ export const atCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candid
 export const missedText = (slo: Slo, { missed }: Candidate): string | undefined =>
   missed &&
   `violated the SLO at ${rate(missed.rateRps)} in its second load test (${Number.isFinite(missed.sloMs) ? sloFigure(slo, missed.sloMs) : latency(missed.sloMs)})`
+
+/**
+ * How measurements of a configuration disagree: 'its speed moved: the server ran at 0.71 to 1.00
+ * times the speed of its first window; p99 57 ms to 163 ms in 7 windows over 62 s'.
+ */
+export const variationText = (
+  slo: Slo,
+  { found, windows, spanS, sloMs: [low, high] }: Variation,
+): string =>
+  `measurements of it disagree: ${found.join('; ')}; ${sloName(slo)} was ${sloValue(slo, low)} to ${sloValue(slo, high)} in ${windows} window${windows === 1 ? '' : 's'} over ${Math.round(spanS)} s`
 
 /**
  * What a confirmation proves, and what it does not: 'Meets the SLO at 2,140 req/s (99 % confidence),

@@ -292,6 +292,27 @@ export const recommendationDocument = z.object({
       missedRps: z.number().optional().meta({
         description: 'the lowest rate beyond it at which a window certainly violated the SLO',
       }),
+      variation: z
+        .object({
+          found: z
+            .array(z.string())
+            .meta({ description: 'what shows that measurements disagree, a sentence each' }),
+          windows: z.number().int(),
+          spanS: z.number().meta({
+            description: 'wall clock from the first window to the end of the last, seconds',
+          }),
+          sloMs: z
+            .tuple([figure, figure])
+            .meta({ description: 'lowest and highest SLO percentile of a window, ms' }),
+          speed: z.tuple([z.number(), z.number()]).meta({
+            description:
+              'lowest and highest speed of the server in a window, over that in the first',
+          }),
+        })
+        .optional()
+        .meta({
+          description: 'how measurements of the configuration disagree; absent: they agree',
+        }),
     })
     .optional(),
   confidence: z.object({

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Measurement } from '../../profiler/types.ts'
 import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { money } from '../format.ts'
 import { patternDemand, steadyDemand } from '../plan/demand.ts'
@@ -49,6 +50,27 @@ describe('the report', () => {
     expect(html).not.toMatch(/NaN|undefined|Infinity|\[object/)
   })
 
+  test('says of a trial that violated the SLO at every rate below which one its capacity is', async () => {
+    const violated = sampleTrials.flatMap((trial) => {
+      if (trial.state !== 'complete' || trial.number !== 2) return []
+      const measurement: Measurement = {
+        ...trial.measurement,
+        outcome: 'budget',
+        known: 'bound above',
+        capacityRps: 0,
+        capacityCi90Rps: [0, 250],
+        points: [],
+      }
+      return [{ ...trial, number: 99, measurement }]
+    })
+    const html = toHtml(
+      'bert',
+      await reportBlocks({ ...input, trials: [...sampleTrials, ...violated] }, chart),
+    )
+    expect(html).toContain('below 250 req/s')
+    expect(html).not.toMatch(/<td[^>]*>99<\/td>[^\n]*>0 req\/s/)
+  })
+
   test('has the values of a metric that is ranked by, of any sign, on charts too, and those of the default', async () => {
     const trials = sampleTrials.map((t, i) =>
       t.state === 'complete'
@@ -72,7 +94,7 @@ describe('the report', () => {
     expect(recommendationDocument.parse(JSON.parse(JSON.stringify(recommendation)))).toMatchObject({
       best: { metrics: { depth: 1 } },
     })
-    expect(html).toMatch(/The server(&#39;|')s own metrics at [\d.]+ req\/s: depth 1\./)
+    expect(html).toMatch(/Metrics of the server at [\d.]+ req\/s: depth 1\./)
     expect(html).toMatch(/<th[^>]*>depth<\/th>/)
     expect(html).toMatch(/<td[^>]*>-3<\/td>/)
     expect(html).not.toMatch(/NaN|undefined|Infinity|\[object/)

@@ -1,6 +1,8 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
+import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
 import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
+import type { Measurement } from '../../profiler/types.ts'
 import { costText, demandOf, joulesPerRequest, shownCost, wordsOf } from '../../search/objective.ts'
 import { fleetPerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
@@ -18,7 +20,7 @@ import {
   writing,
 } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
-import { type Judged, judge, type View } from '../recommendation/judged.ts'
+import { boundOf, type Judged, judge, type View } from '../recommendation/judged.ts'
 import { type MetricValues, metricsRead } from '../recommendation/read-metrics.ts'
 import { statuses } from '../recommendation/status.ts'
 import {
@@ -115,7 +117,7 @@ function reasons(r: Recommendation): string[] {
       ? []
       : gainOverDefault !== undefined
         ? [
-            `The baseline (default configuration: ${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)} for ${money(defaultCandidate.pricePerHour)} per hour: the recommendation is ${gainText(r.objective, gainOverDefault)}.`,
+            `The baseline (default configuration: ${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)} for ${money(defaultCandidate.pricePerHour)} per hour: the recommendation is ${gainOverDefault < 1.005 ? 'no better' : gainText(r.objective, gainOverDefault)}.`,
           ]
         : defaultCandidate.feasible
           ? [
@@ -395,6 +397,14 @@ function energyText(usage: Usage = {}, capacityRps = 0): string {
 /** Of the server's own metrics, at the trial's capacity. */
 const readOf = (trial: FinishedTrial): MetricValues => metricsRead([trial]) ?? {}
 
+/** Where every rate that was tried violated the SLO, the bound; never a capacity of 0. */
+function measuredCapacity(measurement: Measurement): string {
+  const capacity = capacityOf(measurement)
+  return capacity.known === 'nothing'
+    ? 'not known'
+    : capacityText({ ...capacity, ...boundOf(capacity) })
+}
+
 function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
   const powered = trials.some(
     (t) => t.usage?.gpuWatts !== undefined || t.usage?.cpuWatts !== undefined,
@@ -412,7 +422,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       String(t.number),
       t.purpose ?? 'search',
       label(t.configuration),
-      m ? rate(m.capacityRps) : '',
+      m ? measuredCapacity(m) : '',
       m && !(isImported(m) && m.idle.requests === 0)
         ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}`
         : '',

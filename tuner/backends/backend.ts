@@ -2,6 +2,7 @@
  * The seam of measuring: what starts predictors and what measures them, the same wherever trials
  * run. `backend.contract.ts` says what each keeps.
  */
+import type { EarlierMeasurement } from '../../profiler/index.ts'
 import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
@@ -41,6 +42,8 @@ export type MeasureTask =
       readonly leastProvenRps?: number
       /** Requests after which its kind of server was steady, by what other trials of it showed. */
       readonly warmUpRequests?: number
+      /** Of the same configuration. Absent: there are none that this one has to agree with. */
+      readonly earlier?: readonly EarlierMeasurement[]
     }
 
 export interface MeasureOptions {

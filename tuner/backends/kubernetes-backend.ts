@@ -1,5 +1,6 @@
 /** Predictors as pods of a cluster, under load from inside it or from here. */
 import { join } from 'node:path'
+import { spreadConfirmationS } from '../../profiler/index.ts'
 import { builtinImage, builtinImageFor } from '../../trials/launchers/builtin-image.ts'
 import { connect } from '../../trials/launchers/kubernetes/api.ts'
 import {
@@ -146,7 +147,10 @@ function launcherOptionsOf(
     reach: kubernetes.loadFrom === 'here' || inCluster ? 'direct' : 'port-forward',
     ...(kubernetes.through === 'service' && { throughService: true as const }),
     lease: { image: kubernetes.image ?? builtinImage, overlay: kubernetes.job },
-    podDeadlineS: startS + readyS + loadDeadlineS(Math.max(load.trialSeconds, load.confirmSeconds)),
+    podDeadlineS:
+      startS +
+      readyS +
+      loadDeadlineS(Math.max(load.trialSeconds, spreadConfirmationS(load.confirmSeconds))),
     ownGpus: own.gpus,
     ...(kubernetes.scaleUpTimeoutMs !== undefined && {
       patience: { scaleUpMs: kubernetes.scaleUpTimeoutMs, waitsForScaleUp: true },

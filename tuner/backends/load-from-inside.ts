@@ -2,6 +2,7 @@
  * Load from inside the cluster: `tune load` in a Job next to the predictor does the work and prints
  * what it measured.
  */
+import { spreadConfirmationS } from '../../profiler/index.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
@@ -79,7 +80,7 @@ export function loadFromInside(
 }
 
 const secondsOf = ({ measure }: LoadWork, { load }: Experiment): number =>
-  measure.kind === 'confirm' ? measure.seconds : load.trialSeconds
+  measure.kind === 'confirm' ? spreadConfirmationS(measure.seconds) : load.trialSeconds
 
 function taskOf(
   experiment: Experiment,

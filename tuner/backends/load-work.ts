@@ -5,6 +5,7 @@
 import {
   type Arrivals,
   confirmCapacity,
+  type EarlierMeasurement,
   type Effort,
   efforts,
   type LoadGenerator,
@@ -35,6 +36,7 @@ export interface LoadWork {
         readonly leastRps?: number
         readonly leastProvenRps?: number
         readonly warmUpRequests?: number
+        readonly earlier?: readonly EarlierMeasurement[]
         readonly seconds: number
         readonly arrivals: Arrivals
       }
@@ -66,6 +68,7 @@ export function workOf(
             leastRps: task.leastRps,
             leastProvenRps: task.leastProvenRps,
             warmUpRequests: task.warmUpRequests,
+            earlier: task.earlier,
             seconds: load.confirmSeconds,
             arrivals: load.arrivals,
           },

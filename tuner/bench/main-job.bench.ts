@@ -11,7 +11,8 @@
  * minutes each in each of as many rounds (default 3): the highest rate at which the plain client
  * finds the SLO kept, or what a long trial reads where there is no compiler. Readings of one
  * configuration are a few percent apart, so that it counts with their median, and how sure that is
- * stands beside it.
+ * stands beside it. `npm run bench:main-job -- foreign` is about a server of others instead
+ * (foreign-job/foreign-job.ts).
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,11 +26,16 @@ import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { table } from '../render/columns.ts'
 import { type Cost, costAt, experimentIn, measuredCost } from './emulated-truth.ts'
+import { runForeignJobs } from './foreign-job/foreign-job.ts'
 import { isNearCheapest, type MainJobRun, modelledSpace, runMainJob, WITHIN } from './main-job.ts'
 import { plainlyHeldRps, underPlainLoad } from './plain-load.ts'
 import { regretOf, sureWithin } from './rounds.ts'
 
 const [, , seedsAsked = '10', ...rest] = process.argv
+if (seedsAsked === 'foreign') {
+  await runForeignJobs(rest)
+  process.exit()
+}
 /** The number after a flag of this bench, which is taken off those of `tune`. */
 function own(name: string, fallback: number, of: string[]): number {
   const at = of.indexOf(name)

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
 import { type FinishedTrial, LaunchError } from '../../trials/types.ts'
+import type { MeasureTask } from '../backends/backend.ts'
 import {
   batchProblem,
   fakeExperiment,
@@ -42,7 +43,7 @@ async function confirm(
   trials: readonly FinishedTrial[],
   again: (rateRps: number, batchSize: number) => Promise<Measurement>,
 ) {
-  const tasks: { readonly rateRps: number; readonly leastRps?: number }[] = []
+  const tasks: Extract<MeasureTask, { rateRps: number }>[] = []
   const parts = fakeParts({
     backend: {
       ...fakeParts().backend,
@@ -94,6 +95,16 @@ describe('what is confirmed', () => {
       360,
       undefined,
     ])
+  })
+
+  test('with what was measured of the same configuration before', async () => {
+    const two = [tried(1, 1), tried(2, 8)]
+    const { asked, tasks } = await confirm(two, async (rps) => missedAt(rps))
+    expect(asked.slice(0, 2)).toEqual([8, 8])
+    const windows = tasks.map(({ earlier }) => earlier?.map((each) => each.windows.length))
+    expect(windows.slice(0, 2).map((each) => each?.length)).toEqual([1, 2])
+    const unloadedMs = tasks[0]!.earlier!.map(({ unloaded }) => unloaded.p50Ms)
+    expect(unloadedMs).toEqual([measurement(800).idle.p50Ms])
   })
 
   test('close rivals take turns', async () => {

@@ -2,9 +2,14 @@
  * The race of those that may be the best: second, independent measurements at rates that hold if
  * they are what they seem, until the cheapest at the rate that it was measured at is one that held.
  */
+import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
+import { earlierMeasurementOf } from '../../profiler/index.ts'
+import { sameSlo } from '../../profiler/slo.ts'
+import type { Slo } from '../../profiler/types.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { nextHeat } from '../../reports/recommendation/unsettled.ts'
 import { configurationKey } from '../../search/space.ts'
+import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { MeasureTask } from '../backends/backend.ts'
 import type { Experiment } from '../experiment/types.ts'
@@ -44,26 +49,37 @@ export async function confirmAsNeeded(
       (tries.get(configurationKey(configuration)) ?? 0) >= maxTries
     const next = nextHeat(recommendation, isOut, experiment.stop.tolerance)
     if (!next) return
-    count(tries, configurationKey(next.candidate.configuration))
     const { rateRps, leastRps, leastProvenRps } = next
     // The last one goes down until a rate holds: a run that found something ends with something
     // that holds.
-    const warmUpRequests = steadyRequestsFor(
-      next.candidate.configuration,
-      experiment.space,
-      log.trials,
-    )
+    const { configuration } = next.candidate
+    count(tries, configurationKey(configuration))
+    const warmUpRequests = steadyRequestsFor(configuration, experiment.space, log.trials)
     const task = {
       kind: 'confirmation',
       rateRps,
       leastProvenRps,
       warmUpRequests,
+      earlier: earlierOf(configuration, log.trials, experiment.slo),
       ...(heat < mostHeats && { leastRps }),
     } as const
     const trial = await measureAgain(experiment, parts, log, emit, task, next.candidate, signal)
     // Where nothing starts any more, trying the rest shows nothing new.
     if (trial.state === 'failed' && trial.final === 'experiment') return
   }
+}
+
+/** What this experiment measured of a configuration under its SLO; imported loads are another's. */
+function earlierOf(configuration: Configuration, trials: readonly FinishedTrial[], slo: Slo) {
+  const key = configurationKey(configuration)
+  return trials.flatMap((trial) =>
+    trial.state === 'complete' &&
+    configurationKey(trial.configuration) === key &&
+    !isImported(trial.measurement) &&
+    sameSlo(trial.measurement.slo, slo)
+      ? [earlierMeasurementOf(trial.measurement)]
+      : [],
+  )
 }
 
 const count = (of: Map<string, number>, key: string) => of.set(key, (of.get(key) ?? 0) + 1)

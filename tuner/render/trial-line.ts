@@ -18,7 +18,8 @@ import {
 } from '../../reports/format.ts'
 import { judge } from '../../reports/recommendation/judged.ts'
 import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
-import { capacityText, estimateText } from '../../reports/recommendation/words.ts'
+import { lowestViolation, windowsOf } from '../../reports/recommendation/windows.ts'
+import { capacityText, estimateText, violatedText } from '../../reports/recommendation/words.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
@@ -67,6 +68,12 @@ function measuredLine(trial: Complete, head: string, pricePerHour: number, style
       mark: glyph('failed', style),
       paint: 'yellow',
       text: `${head}: inconclusive (${detail ?? measurement.outcome})`,
+    }
+  const violation = lowestViolation(windowsOf(measurement, slo))
+  if (known === 'bound above' && capacityRps === 0 && violation !== undefined)
+    return {
+      mark: glyph('bullet', style),
+      text: `${head}: ${violatedText(slo, violation)}, ${took}`,
     }
   if (known === 'bound above' || (capacityRps > 0 && ci[0] === 0)) {
     const why = detail === undefined ? '' : ` (${detail})`

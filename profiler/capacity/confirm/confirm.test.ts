@@ -204,6 +204,7 @@ describe('a confirmation', () => {
       name: 'busy',
       play,
       run: virtual.run.bind(virtual),
+      rest: async () => {},
       close: async () => {},
     }
     const found = await confirmCapacity({
@@ -239,6 +240,7 @@ describe('a confirmation', () => {
         name: 'busy',
         play,
         run: virtual.run.bind(virtual),
+        rest: async () => {},
         close: async () => {},
       }
       return confirmCapacity({

@@ -11,10 +11,11 @@ import type {
   Slo,
   Target,
 } from '../../types.ts'
-import { between, unprovenPart } from '../known-capacity.ts'
+import { between, unprovenPart, violatedAt } from '../known-capacity.ts'
 import { caveatsOf, generatorFor } from '../measure.ts'
 import { failuresOf, type Played, Session } from '../session.ts'
 import { untilNoFaster } from '../warm-up.ts'
+import { Agreement, type EarlierMeasurement, otherUnloaded } from './agreement.ts'
 import { fillingS, RateEvidence, tooFewToProve } from './rate-evidence.ts'
 import { seedsOfWindow, usualArrivals } from './usual-arrivals.ts'
 
@@ -38,8 +39,14 @@ export interface ConfirmOptions {
    */
   readonly warmUpRequests?: number
   /**
+   * Of the same configuration: where they disagree, with one another or with the windows of this
+   * confirmation, there is no early end. Absent: there are none.
+   */
+  readonly earlier?: readonly EarlierMeasurement[]
+  /**
    * Time at one rate after which it is decided by what was seen, default 30; a clear case takes a
-   * third of it, one that could still be proven up to twice.
+   * third of it, one that could still be proven up to twice. Where measurements disagree all of it
+   * is taken, spread over twice as much.
    */
   readonly seconds?: number
   /** Default Poisson. */
@@ -191,6 +198,8 @@ class ConfirmationUnderWay {
   private spoiltRates = 0
   private windows = 0
   private betweens = 0
+  private agreement: Agreement | undefined
+  private lastTried: Tried | undefined
   private readonly pausedCaveats: string[] = []
 
   constructor(
@@ -207,18 +216,19 @@ class ConfirmationUnderWay {
     const { session, seconds } = this
     const mostS = Math.min(1, seconds / 10)
     const warm = await session.closed(2, mostS / 3, 'warm-up', false)
-    const idle = await session.closed(
-      1,
-      Math.min(mostS, Math.max(mostS / 3, (2 * idleRequests) / warm.point.achievedRps)),
-      'idle',
-    )
-    this.points.push(idle.point)
-    if (await session.died(warm.point)) return this.result('server-died', warm, idle.run)
-    await this.warmUp(idle.point)
+    const idleS = Math.min(mostS, Math.max(mostS / 3, (2 * idleRequests) / warm.point.achievedRps))
+    const first = await session.closed(1, idleS, 'idle')
+    this.points.push(first.point)
+    if (await session.died(warm.point)) return this.result('server-died', warm, first.run)
+    await this.warmUp(first.point)
+    const idle = await this.warmUnloaded(first, idleS)
+    const { slo, rateRps, earlier = [] } = this.options
+    this.agreement = new Agreement({ slo, rateRps, unloaded: idle.point, earlier })
     let last: Played = idle
     for (let rate = this.nextRate(); rate !== undefined; rate = this.nextRate()) {
       const tried = await this.tried(rate, idle.point)
       last = tried.played
+      this.lastTried = tried
       this.points.push(last.point)
       if (await session.died(last.point)) return this.result('server-died', last, idle.run)
       this.learn(tried, idle.point)
@@ -228,6 +238,16 @@ class ConfirmationUnderWay {
     const outcome =
       this.spoiltRates === 0 ? 'budget' : last.point.disturbed ? 'disturbed' : 'generator-limit'
     return this.result(outcome, last, idle.run)
+  }
+
+  /** One request at a time once more where earlier ones took otherwise: the server was cold. */
+  private async warmUnloaded(first: Played, idleS: number): Promise<Played> {
+    const { session, options } = this
+    if (otherUnloaded(options.earlier ?? [], first.point) === undefined) return first
+    await session.settle(first.point)
+    const again = await session.closed(1, idleS, 'idle')
+    this.points.push(again.point)
+    return again
   }
 
   private learn(tried: Tried, unloaded: LoadPoint): void {
@@ -335,7 +355,7 @@ class ConfirmationUnderWay {
     const fillsS = parted ? fillingS(slo, seconds) : 0
     const leastProvenRps = this.leastProvenRps(this.unproven?.rps ?? rps)
     const evidence = new RateEvidence({
-      ...{ rateRps: rps, slo, seconds, fillsS, higher: this.heldHigher },
+      ...{ rateRps: rps, slo, seconds, fillsS, higher: this.heldHigher, agreement: this.agreement },
       leastProvenRps: leastProvenRps <= stepToProof * rps ? leastProvenRps : undefined,
     })
     for (;;) {
@@ -343,13 +363,15 @@ class ConfirmationUnderWay {
       const usualS = Math.min(seconds, Math.max(lookS, leastRequests / rps))
       const durationS = parted ? Math.max(usualS, evidence.wantsItFilled ? fillsS : 0) : seconds
       const cut = cutAfter(slo, evidence.overForMiss)
+      const restS = evidence.restS(durationS)
+      if (restS > 0) await session.rest(restS)
       const firstSeed = this.seed + seedsOfWindow * this.windows++
       const played = await session.play(
         usualArrivals({ kind: 'open', rateRps: rps, durationS, arrivals, cut }, firstSeed),
         'confirm',
         false,
       )
-      evidence.add(played)
+      evidence.add(played, restS)
       if (played.run.cutMs !== undefined) await session.settle(unloaded)
       if (evidence.decision !== undefined || (await session.died(played.point)))
         return { rps, evidence, played: evidence.played ?? played }
@@ -376,12 +398,15 @@ class ConfirmationUnderWay {
     const heldRps = held?.rps ?? 0
     const proven = held?.evidence.proven ?? false
     const nEff = held?.evidence.nEff ?? 0
+    const shown = held ?? this.lastTried
+    const variation = shown && this.agreement?.variation(shown.rps, shown.evidence.spanS)
     return {
       outcome,
       ...(heldRps > 0
         ? between(heldRps * (proven ? 1 : unprovenPart), Math.max(heldRps, missedRps), heldRps)
         : between(0, outcome === 'budget' ? missedRps : Number.POSITIVE_INFINITY)),
       ...(held && { sure: held.evidence.sure }),
+      ...(variation && { variation }),
       slo,
       idle: summarise(idle.latencyMs),
       saturationRps: point.achievedRps,
@@ -421,7 +446,7 @@ function whyNot(outcome: CapacityOutcome, point: LoadPoint, missedRps: number): 
     return 'the load generator could not hold the rate: this machine was busy with something else'
   if (outcome === 'disturbed')
     return 'this machine kept the server or the load generator waiting in every window'
-  return `the SLO did not hold at ${missedRps.toFixed(1)} requests per second either`
+  return violatedAt(missedRps)
 }
 
 const unproven = (nEff: number, { percentile, classes }: Slo) =>

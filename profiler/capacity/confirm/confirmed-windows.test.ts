@@ -154,7 +154,7 @@ describe('a confirmation', () => {
         latenessP99Ms: ms / 5,
       })
     }
-    const [first, second] = [failing({ timeout: 1 }, 5), failing({ timeout: 1, reset: 1 }, 10)]
+    const [first, second] = [failing({ timeout: 1 }, 5), failing({ timeout: 1, reset: 1 }, 5.4)]
     const { found } = await confirmed(
       (load, window) => (window === 0 ? first(load) : second(load)),
       { rateRps: 40, seconds: 12.5 },
@@ -164,9 +164,9 @@ describe('a confirmation', () => {
       errors: 3,
       seconds: 12.5,
       offeredRps: 40,
-      latenessP99Ms: 2,
+      latenessP99Ms: 5.4 / 5,
       p50Ms: 5,
-      p90Ms: 10,
+      p90Ms: 5.4,
     })
     expect(found.point.errorKinds).toEqual({ timeout: 2, reset: 1 })
     expect(found.points.at(-1)).toEqual(found.point)
@@ -252,7 +252,9 @@ describe('where the SLO does not hold', () => {
       capacityRps: 0,
       known: 'bound above',
     })
-    expect(found.detail).toBe('the SLO did not hold at 90.0 requests per second either')
+    expect(found.detail).toBe(
+      'the SLO was violated at 90.0 requests per second; lower rates were not tried',
+    )
     close((await confirmed(upTo(50), { leastRps: 100 })).rates, [100])
     close((await confirmed(upTo(50), { leastRps: 120 })).rates, [100])
   })
@@ -279,7 +281,9 @@ describe('where the SLO does not hold', () => {
     })
     expect(found.sure).toBeUndefined()
     expect(found.capacityCi90Rps).toEqual([0, expect.closeTo(10, 9)])
-    expect(found.detail).toBe('the SLO did not hold at 10.0 requests per second either')
+    expect(found.detail).toBe(
+      'the SLO was violated at 10.0 requests per second; lower rates were not tried',
+    )
   })
 
   test('rates a tenth beyond what the server was seen to serve are passed over, from the second miss on', async () => {

@@ -9,6 +9,7 @@ import { evidenceOn, sureness } from '../../statistics/sequential.ts'
 import type { Slo } from '../../types.ts'
 import { type Pause, pausesOf } from '../pauses.ts'
 import type { Played } from '../session.ts'
+import type { Agreement } from './agreement.ts'
 import { inARow } from './joined-runs.ts'
 
 /** An e-value that ends it at once as missed, for good: 99 %. */
@@ -30,6 +31,10 @@ const sufficient = 20
 const leastShare = 1 / 3
 /** Times the time that is gone on for where it could bring a proof. */
 const longest = 2
+/** Times the time that windows are spread over where measurements disagree: a minute of 30 s. */
+const minSpread = 2
+/** Wall clock that windows at one rate take at least where measurements disagree, seconds. */
+export const spreadConfirmationS = (seconds: number): number => minSpread * seconds
 /**
  * Of a rate that is to be confirmed, the share of its time that a server is busy, roughly; the less
  * it is, the sooner its queue forgets: neighbours are alike by 1 / (1 - that)².
@@ -85,6 +90,11 @@ interface RateQuestion {
    * speaks for that rate speaks for this one.
    */
   readonly higher?: RateEvidence
+  /**
+   * Of all measurements of the configuration: while they disagree there is no early end, and the
+   * windows are spread over twice the time. Absent: they agree.
+   */
+  readonly agreement?: Agreement
 }
 
 /** Whether all the time will most likely not prove a rate, whose requests it has too few of. */
@@ -117,6 +127,8 @@ export class RateEvidence {
   private state: { readonly played: Played; readonly shares: readonly OverShare[] } | undefined
   /** Of the longest window that counts. */
   private longestS = 0
+  /** Wall clock since the first window began. */
+  private ownSpanS = 0
 
   constructor(private readonly question: RateQuestion) {}
 
@@ -134,13 +146,16 @@ export class RateEvidence {
     return Math.max(5, Math.ceil(1.5 * rateRps * seconds * (1 - slo.percentile)) + 5 - over)
   }
 
-  add(played: Played): void {
-    const { slo } = this.question
+  /** @param restedS how long the server was left alone before */
+  add(played: Played, restedS = 0): void {
+    const { slo, agreement } = this.question
+    this.ownSpanS += restedS + played.run.elapsedS
     if (!this.keptBy(played)) {
       if (saysNothing(played.point, slo) || leftOut(played.run)) {
         this.spoilt++
         this.spoiltInARow++
         this.lastSpoilt = played
+        if (played.point.disturbed) agreement?.addDisturbed()
         return
       }
       const pauses = pausesOf(played.run, slo.limitMs)
@@ -222,9 +237,29 @@ export class RateEvidence {
     return this.leftToLower * Math.min(...kept) >= sufficient
   }
 
-  /** Whether enough time was looked at to meet pauses, without which nothing is proven. */
+  /**
+   * Whether enough time was looked at to meet pauses, without which nothing is proven; where
+   * measurements disagree, all of the time, spread out.
+   */
   get mayEnd(): boolean {
-    return this.lookedForS >= (leastShare - 1e-6) * this.question.seconds
+    const { seconds, agreement } = this.question
+    return agreement === undefined || agreement.agrees
+      ? this.lookedForS >= (leastShare - 1e-6) * seconds
+      : this.lookedForS >= (1 - 1e-6) * seconds &&
+          this.spanS >= (1 - 1e-6) * spreadConfirmationS(seconds)
+  }
+
+  /** How long to leave the server alone before the next window, once one counts, seconds. */
+  restS(windowS: number): number {
+    const { seconds, agreement } = this.question
+    if (agreement === undefined || agreement.agrees || this.state === undefined) return 0
+    const windows = Math.max(1, Math.ceil((seconds - this.lookedForS) / windowS - 1e-6))
+    return Math.max(0, (spreadConfirmationS(seconds) - this.spanS) / windows - windowS)
+  }
+
+  /** Wall clock from the first window to the end of the last, those of higher rates with it. */
+  get spanS(): number {
+    return this.ownSpanS + (this.question.higher?.spanS ?? 0)
   }
 
   /**
@@ -332,8 +367,10 @@ export class RateEvidence {
     return run.cutMs === undefined && keeps(point, this.question.slo) && !leftOut(run)
   }
 
-  private count({ run }: Played): void {
+  private count(played: Played): void {
+    const { run } = played
     const { slo } = this.question
+    this.question.agreement?.add(played)
     this.spoiltInARow = 0
     const countedS = run.cutMs === undefined ? run.load.durationS : run.seconds
     this.countedS += countedS

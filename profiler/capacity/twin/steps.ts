@@ -54,6 +54,12 @@ const bursty = 3
  */
 const pause = 3.3
 
+/** As a share of the unloaded latency. */
+const togetherShare = 0.15
+
+/** Departures this close, ms, are one batch. */
+export const departuresTogetherMs = (unloadedMs: number): number => togetherShare * unloadedMs
+
 /**
  * Steps of a run. Departures within `togetherMs` of the first are one batch; of a server that
  * answers in bursts, so long as one follows the other almost that closely and was there when the

@@ -100,12 +100,16 @@ function figures(document: RecommendationDocument, best: Best): string {
   const { slo } = document
   const { sloMsAtCapacity } = best
   const at = sloMsAtCapacity === null ? '' : ` at ${sloName(slo)} ${sloValue(slo, sloMsAtCapacity)}`
-  return `${capacityText(best)}${at}, ${bestCostText(document)}${interval(best)}`
+  return `${capacityText({ ...best, capacityCi90Rps: withoutNull(best.capacityCi90Rps) })}${at}, ${bestCostText(document)}${interval(best)}`
 }
 
+/** JSON has no infinity. */
+const withoutNull = ([low, high]: Best['capacityCi90Rps']) =>
+  [low ?? 0, high ?? Number.POSITIVE_INFINITY] as const
+
 /** ', estimate 236 [221 to 249] req/s'; of other figures the interval. */
-function interval({ status, bound, estimateRps, capacityCi90Rps: [low, high] }: Best): string {
-  const capacityCi90Rps = [low ?? 0, high ?? Number.POSITIVE_INFINITY] as const
+function interval({ status, bound, estimateRps, capacityCi90Rps: ends }: Best): string {
+  const capacityCi90Rps = withoutNull(ends)
   return estimateRps === undefined
     ? ` (${intervalName({ status })}: ${rateInterval(capacityCi90Rps)} req/s)`
     : ` (estimate ${estimateText({ estimateRps, bound, capacityCi90Rps })} req/s)`

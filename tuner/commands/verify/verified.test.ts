@@ -41,6 +41,20 @@ test('rounding is not a miss, a lower rate is', () => {
   )
 })
 
+test('measurements that disagree are noted', () => {
+  const variation = {
+    found: ['the server ran at 0.71 to 1.00 times the speed of its first window'],
+    windows: 7,
+    spanS: 61.6,
+    sloMs: [31, 47],
+    speed: [0.71, 1],
+  } as const
+  expect(verifiedOf(question, complete({ variation })).caveats).toEqual([
+    ...measurement(200).caveats,
+    'measurements of it disagree: the server ran at 0.71 to 1.00 times the speed of its first window; p99 was 31 ms to 47 ms in 7 windows over 62 s',
+  ])
+})
+
 test('no rate held', () => {
   const found = verifiedOf(
     question,
@@ -48,11 +62,11 @@ test('no rate held', () => {
       outcome: 'budget',
       capacityRps: 0,
       points,
-      detail: 'the SLO did not hold at 164 either',
+      detail: 'the SLO was violated at 164 requests per second; lower rates were not tried',
     }),
   )
   expect(found).toMatchObject({ finding: 'does not hold', heldRps: 0 })
-  expect(found.verdict).toContain('the SLO did not hold at 164 either')
+  expect(found.verdict).toContain('violated at 164 requests per second; lower rates were not')
 })
 
 test.each(['generator-limit', 'disturbed'] as const)(

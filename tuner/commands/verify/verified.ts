@@ -5,6 +5,7 @@
 import { keeps, saysNothing } from '../../../profiler/slo.ts'
 import type { LoadPoint, Slo } from '../../../profiler/types.ts'
 import { latency, rate, sloFigure, sloText } from '../../../reports/format.ts'
+import { variationText } from '../../../reports/recommendation/words.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 
 export interface Verified {
@@ -55,7 +56,8 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
     return { ...common, finding: 'does not hold', heldRps: 0, verdict, caveats: [] }
   }
   const { measurement } = trial
-  const { capacityRps: heldRps, outcome, caveats } = measurement
+  const { capacityRps: heldRps, outcome, variation } = measurement
+  const caveats = [...measurement.caveats, ...(variation ? [variationText(slo, variation)] : [])]
   const windows = measurement.points.filter((point) => isAt(point, askedRps))
   const clean = windows.findLast(
     ({ generatorSaturated, disturbed }) => !generatorSaturated && !disturbed,

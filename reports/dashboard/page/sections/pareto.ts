@@ -114,7 +114,7 @@ export function hoverCard(shown: Shown, { value }: Hovered): HTMLElement | undef
   const c = shown.byTrial.get(trial.number)
   const lines: [string, string][] = c
     ? [
-        ['safe capacity', c.capacityRps > 0 ? capacityText(c) : 'none'],
+        ['safe capacity', c.capacityRps > 0 || c.bound === 'upper' ? capacityText(c) : 'none'],
         ...(c.estimateRps === undefined
           ? []
           : [['estimate [90 %]', estimateText(c)] as [string, string]]),
