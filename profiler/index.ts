@@ -2,6 +2,7 @@
 
 export {
   type Confirmation,
+  type ConfirmationWindows,
   type ConfirmOptions,
   confirmCapacity,
   usualConfirmationS,

@@ -106,6 +106,7 @@ export type StopReason =
   | 'time-limit'
   | 'budget'
   | 'space-exhausted'
+  | 'machine-busy'
   | 'interrupted'
   | 'failed'
 
