@@ -3,6 +3,7 @@
 export { type EarlierMeasurement, earlierMeasurementOf } from './capacity/confirm/agreement.ts'
 export {
   type Confirmation,
+  type ConfirmationWindows,
   type ConfirmOptions,
   confirmCapacity,
   usualConfirmationS,

@@ -146,13 +146,6 @@ export function withLimit(slo: Slo, place: number, limitMs: number): Slo {
   return { ...slo, limits, limitMs: limits[0]!.limitMs }
 }
 
-/** The SLO with each of its limits so much later. */
-export function laterBy(slo: Slo, ms: number): Slo {
-  const limits =
-    slo.limits && limitsOf(slo).map((limit) => ({ ...limit, limitMs: limit.limitMs + ms }))
-  return { ...slo, ...(limits && { limits }), limitMs: limits?.[0]?.limitMs ?? slo.limitMs + ms }
-}
-
 /** How many requests took no longer than a limit; one that has no latency failed, and did not. */
 export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
@@ -195,8 +188,16 @@ export const keeps = (window: Window, slo: Slo): boolean =>
   window.sloMs <= slo.limitMs && !failsTooOften(window, slo)
 
 /**
- * Whether a window that missed the SLO may have done so for its late sends alone: by more than they
- * were late, the server was, and failures are no lateness.
+ * A request that timed out was slow, and counts as such; only others tell of a server that refuses.
+ */
+export const withoutTimeouts = (point: LoadPoint): LoadPoint => ({
+  ...point,
+  errors: point.errors - (point.errorKinds.timeout ?? 0),
+})
+
+/**
+ * Whether late sends explain all by which a search's window missed the SLO. Failures are no
+ * lateness.
  */
 export const missedByLateSends = (point: LoadPoint, slo: Slo): boolean =>
   point.generatorSaturated &&
@@ -204,11 +205,13 @@ export const missedByLateSends = (point: LoadPoint, slo: Slo): boolean =>
   !failsTooOften(point, slo)
 
 /**
- * Whether a window that missed the SLO says nothing of the server: its sends were late by as much,
- * or the machine kept it waiting.
+ * Whether a window that missed the SLO says nothing of the server: the machine kept it waiting, or
+ * its load generator was saturated. Such a generator sends and reads late, so neither its latencies
+ * nor its timeouts refute a rate; what the server refused does.
  */
 export const saysNothing = (point: LoadPoint, slo: Slo): boolean =>
-  point.disturbed === true || missedByLateSends(point, slo)
+  point.disturbed === true ||
+  (point.generatorSaturated && !failsTooOften(withoutTimeouts(point), slo))
 
 /**
  * As `keeps`, of a window of which only counts are known: `over` failed or took longer than the

@@ -149,12 +149,17 @@ export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'curve' | 'co
 
 /** What the machine did to a window: shares of its time, 0-1, where the system tells. */
 export interface MachineWait {
-  /** That the server's processes could have run and waited for a core. */
+  /**
+   * That the server's processes could have run and others had the core; of a server with more
+   * threads than cores, on average over its cores.
+   */
   readonly server?: number
   /** The same of the load generator. */
   readonly generator?: number
   /** Its mean wait, ms, each time that it was given a core: what it adds to a latency. */
   readonly generatorMs?: number
+  /** What the generator waited for cores that the server, or it itself, had, ms. */
+  readonly behindServerMs?: number
   /** Taken from the machine's cores by its host. */
   readonly stolen?: number
 }

@@ -3,7 +3,7 @@
  * kept.
  */
 import type { AnswerSpec } from '../profiler/protocols/answer-check.ts'
-import type { Measurement, Target } from '../profiler/types.ts'
+import type { LoadRun, Measurement, Target } from '../profiler/types.ts'
 import type { Configuration, Suggestion } from '../search/types.ts'
 
 /** How the figures came about, `imported`: another tool says so. Shown wherever they are shown. */
@@ -43,6 +43,7 @@ export type Trial = TrialBase &
     | ({ readonly state: 'failed'; readonly error: string; readonly final?: Finality } & Finished)
   )
 export type FinishedTrial = Exclude<Trial, { state: 'running' }>
+export type RunningTrial = Extract<Trial, { state: 'running' }>
 
 /**
  * Another try comes to the same: with this configuration, or with any of the experiment. `run`:
@@ -252,6 +253,24 @@ export interface ExperimentRecord {
   readonly result?: unknown
 }
 
+/** What an experiment is resumed from, beside its finished trials. */
+export interface RunProgress {
+  /**
+   * The highest number of a finished trial, 0 without any: also of one whose row is damaged, and
+   * which `load` leaves out.
+   */
+  readonly lastNumber: number
+  /**
+   * The same when the experiment last ended, done or failed. Trials after it are of the run that
+   * was interrupted.
+   */
+  readonly endedAfter: number
+  /** Trials that were under way when the run was interrupted, by number. */
+  readonly running: readonly InterruptedTrial[]
+}
+/** @property windows of a confirmation, in the order in which they were played */
+export type InterruptedTrial = RunningTrial & { readonly windows: readonly LoadRun[] }
+
 export interface ClaimOptions {
   /**
    * Something else says that a tuner of another machine runs it no more: such a process cannot be
@@ -276,13 +295,22 @@ export interface TrialStore {
     id: string,
   ): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
+  progress(id: string): Promise<RunProgress>
+  /** Records that a trial is under way; one that was under way before keeps its windows. */
+  start(experimentId: string, trial: RunningTrial): Promise<void>
+  /** Records the window at a position, from 0, of a confirmation under way; later ones go. */
+  addWindow(
+    experimentId: string,
+    trialNumber: number,
+    position: number,
+    window: LoadRun,
+  ): Promise<void>
   /**
-   * The highest number of a trial of the experiment, 0 without any: also of one whose row is
-   * damaged, and which `load` leaves out.
+   * Takes the place of what was recorded of it while it was under way. Throws StoreError when the
+   * experiment is unknown or that trial number is already there.
    */
-  lastNumber(id: string): Promise<number>
-  /** Throws StoreError when the experiment is unknown or that trial number is already there. */
   append(experimentId: string, trial: FinishedTrial): Promise<void>
+  /** Once the experiment is done or failed, nothing of it is under way any more. */
   finish(
     experimentId: string,
     state: Exclude<ExperimentRecord['state'], 'running'>,

@@ -47,6 +47,13 @@ test('stalls count with twice their length after them, joined where they touch, 
   ])
 })
 
+test('stalls while the server itself had the cores are its own doing', () => {
+  const stallsMs = Float64Array.of(100, 150, 300, 350)
+  const stalled = (behindServerMs: number) =>
+    disturbances(run({ stallsMs, machineWait: { behindServerMs } }), 10)
+  expect([stalled(100), stalled(99), stalled(0)].map((spans) => spans.length)).toEqual([0, 2, 2])
+})
+
 test('steps that met a disturbance are no steps of the server', () => {
   const latencyMs = new Float64Array(1000).fill(5)
   for (let i = 20; i <= 28; i++) latencyMs[i] = 290 - i * 10

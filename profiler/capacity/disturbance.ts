@@ -37,8 +37,16 @@ export const keptFromCores = ({ machineWait: { server = 0, stolen = 0 } = {} }: 
 /** A stall's queue takes about twice as long again to drain. */
 const aftermath = 2
 
-/** Stalls of the generator's process of at least this long, with their aftermath. */
-export function disturbances({ stallsMs = new Float64Array() }: LoadRun, leastMs: number): Spans {
+/**
+ * Stalls of the generator's process of at least this long, with their aftermath. None where the
+ * server had the cores meanwhile: a configuration that takes those of its load slows itself.
+ */
+export function disturbances(
+  { stallsMs = new Float64Array(), machineWait: { behindServerMs = 0 } = {} }: LoadRun,
+  leastMs: number,
+): Spans {
+  const stalledMs = stallsMs.reduce((sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms), 0)
+  if (behindServerMs >= stalledMs) return []
   const spans: [number, number][] = []
   for (let i = 0; i < stallsMs.length; i += 2) {
     const [from, to] = [stallsMs[i]!, stallsMs[i + 1]!]

@@ -1,5 +1,5 @@
 /** What the open windows of a search have shown so far. */
-import { failsTooOften, keeps, keepsSurely, longestLimitMs } from '../slo.ts'
+import { failsTooOften, keeps, keepsSurely, longestLimitMs, withoutTimeouts } from '../slo.ts'
 import type { Load, LoadPoint, LoadRun, Slo } from '../types.ts'
 import { slowdownSeen } from './changes/slowdown.ts'
 import { changeOfSteps } from './changes/speed.ts'
@@ -356,14 +356,6 @@ const lowestOf = (load: Load): number =>
     : load.arrivals.kind === 'sweep'
       ? load.arrivals.fromRps
       : load.rateRps
-
-/**
- * A request that timed out was slow, and counts as such; only others tell of a server that refuses.
- */
-const withoutTimeouts = (point: LoadPoint): LoadPoint => ({
-  ...point,
-  errors: point.errors - (point.errorKinds.timeout ?? 0),
-})
 
 /**
  * The run as the server saw it: from actual sends. A send that the generator made late is a later

@@ -122,6 +122,12 @@ export class Session {
   /** `keep: false` leaves the point out of the load curve (warm-up). */
   async play(load: Load, phase: Phase, keep = true): Promise<Played> {
     const run = countedRun(await this.generator.play(this.target, load, this.signal), this.slo)
+    return this.take(run, phase, keep)
+  }
+
+  /** Counts a run as played, also one of an earlier process. */
+  take(run: LoadRun, phase: Phase, keep = false): Played {
+    const { load } = run
     const point = loadPointOf(run, this.slo)
     this.totalS += run.elapsedS
     this.requests += run.latencyMs.length

@@ -51,7 +51,7 @@ export class HttpLoadGenerator implements LoadGenerator {
       const told =
         load.durationS < shortestWatchedS
           ? undefined
-          : watchMachine(target.serverPids?.() ?? [], [child.pid!])
+          : watchMachine(() => target.serverPids?.() ?? [], [child.pid!])
       const { sampled, ...run } = await this.exchange(child, load, signal)
       for (const { body, answer } of sampled ?? []) target.sample?.take?.(body, answer)
       return told === undefined ? run : { ...run, machineWait: told() }

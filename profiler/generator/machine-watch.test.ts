@@ -19,12 +19,17 @@ describe('by numbers', () => {
     /** Of each core, ticks of 10 ms. */
     readonly busy: readonly number[]
     readonly stolen?: number
+    /** Ticks of children that have ended, of each process. */
+    readonly reaped?: Readonly<Record<number, number>>
     /** Of each thread of a process: ms run, ms waited, how often it was given a core. */
     readonly threads: Readonly<
       Record<number, readonly (readonly [ranMs: number, waitedMs: number, turns?: number])[]>
     >
   }
-  const write = ({ busy, stolen = 0, threads }: State, cores: Readonly<Record<number, string>>) => {
+  const write = (
+    { busy, stolen = 0, reaped = {}, threads }: State,
+    cores: Readonly<Record<number, string>>,
+  ) => {
     const lines = busy.map((ticks, core) => `cpu${core} ${ticks} 0 0 1000 0 5 7 ${stolen} 0 0`)
     writeFileSync(join(root, 'stat'), `cpu  1 2 3\n${lines.join('\n')}\nintr 5\n`)
     for (const [pid, all] of Object.entries(threads)) {
@@ -34,6 +39,8 @@ describe('by numbers', () => {
         `Name:\tx\nCpus_allowed_list:\t${cores[Number(pid)]}\n`,
       )
       writeFileSync(join(root, pid, 'schedstat'), '1 2 3\n')
+      const times = `9 9 ${reaped[Number(pid)] ?? 0} 0`
+      writeFileSync(join(root, pid, 'stat'), `${pid} (a (b) c) S 1 2 3 4 5 6 7 8 9 10 ${times} 20`)
       for (const [i, [ranMs, waitedMs, turns = 0]] of all.entries()) {
         mkdirSync(join(root, pid, 'task', `${pid}${i}`), { recursive: true })
         writeFileSync(
@@ -47,9 +54,10 @@ describe('by numbers', () => {
   const waits = async (
     after: State,
     cores: Readonly<Record<number, string>> = { 10: '0', 20: '1' },
+    serverPids: () => readonly number[] = () => [10],
   ) => {
     write({ busy: after.busy.map(() => 0), threads: { 10: [[0, 0]], 20: [[0, 0]] } }, cores)
-    const told = watchMachine([10], [20], root)!
+    const told = watchMachine(serverPids, [20], root)!
     const startMs = performance.now()
     await new Promise((resolve) => setTimeout(resolve, 50))
     write(after, cores)
@@ -66,6 +74,24 @@ describe('by numbers', () => {
   test('threads of a saturated server that wait for one another are its own speed', async () => {
     const { server, generator } = await waits({ busy: [100, 30], threads: { 10: [[500, 400], [500, 400]], 20: [[300, 5]] } }) // biome-ignore format: one state
     expect([server, generator]).toEqual([0, 0])
+  })
+
+  test('a server with more threads than cores loses to others a share of all its cores', async () => {
+    const four = Array.from({ length: 4 }, () => [14, 100] as const)
+    const both = { 10: '0-1', 20: '0-1' }
+    const { server } = await waits({ busy: [4, 4], threads: { 10: four, 20: [[0, 0]] } }, both)
+    // Others ran 4 ms, half of it on each core.
+    expect(server).toBeCloseTo(0.002, 3)
+  })
+
+  test('what processes of the server run that it starts meanwhile, or that end, is no work of others', async () => {
+    const cores = { 10: '0', 11: '0', 20: '1' }
+    const threads = { 10: [[5, 20]], 20: [[0, 0]] } as const
+    const pids = [[10], [10, 11]]
+    const forked = { busy: [5, 0], threads: { ...threads, 11: [[40, 1]] } } as const
+    expect((await waits(forked, cores, () => pids.shift() ?? [])).server).toBe(0)
+    expect((await waits({ busy: [5, 0], threads, reaped: { 10: 4 } }, cores)).server).toBe(0)
+    expect((await waits({ busy: [5, 0], threads }, cores)).server).toBeGreaterThan(0.01)
   })
 
   test('a wait counts as far as others had the core', async () => {
@@ -107,9 +133,9 @@ describe('by numbers', () => {
   })
 
   test('a system that does not tell is asked in vain', () => {
-    expect(watchMachine([10], [20], join(root, 'nothing'))).toBeUndefined()
+    expect(watchMachine(() => [10], [20], join(root, 'nothing'))).toBeUndefined()
     write({ busy: [0], threads: { 20: [[0, 0]] } }, { 20: '0' })
-    expect(watchMachine([], [20], root)!().server).toBeUndefined()
+    expect(watchMachine(() => [], [20], root)!().server).toBeUndefined()
   })
 })
 

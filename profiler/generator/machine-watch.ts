@@ -5,7 +5,8 @@
  *
  * A server that fills its own cores makes its threads wait for one another, and that is its speed.
  * So a wait counts as far as others had the cores: in proportion to their part of what ran there,
- * and never more than they ran.
+ * and never more than they ran. A server with more threads than cores loses to others a share of
+ * all its cores, not of one.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,6 +21,10 @@ interface Threads {
   readonly waitMs: ReadonlyMap<string, number>
   /** How often each was given a core. */
   readonly turns: ReadonlyMap<string, number>
+  /** What each process ran, by its number. */
+  readonly processMs: ReadonlyMap<number, number>
+  /** What children ran that have ended, as their living parents have it. */
+  readonly reapedMs: number
 }
 
 /**
@@ -37,25 +42,27 @@ interface Processes {
 }
 
 /**
- * From now to the call of what it returns. Undefined where the system does not tell. @param root of
- * the process file system
+ * From now to the call of what it returns. Undefined where the system does not tell.
+ * @param serverPids asked at both ends: processes that the server starts meanwhile are its own
+ * @param root of the process file system
  */
 export function watchMachine(
-  serverPids: readonly number[],
+  serverPids: () => readonly number[],
   generatorPids: readonly number[],
   root = '/proc',
 ): (() => MachineWait) | undefined {
   const coresBefore = coresAt(root)
   const generator = processesOf(generatorPids, root)
   if (coresBefore === undefined || generator === undefined) return undefined
-  const server = processesOf(serverPids, root)
+  const server = processesOf(serverPids(), root)
   const threadsBefore = [server, generator].map((one) => one && threadsOf(one.pids, root))
   const startMs = performance.now()
   return () => {
     const wallMs = performance.now() - startMs
     const coresAfter = coresAt(root) ?? coresBefore
-    const [ofServer, ofGenerator] = [server, generator].map(
-      (one, i) => one && since(threadsBefore[i]!, threadsOf(one.pids, root)),
+    const serverNow = server && [...new Set([...server.pids, ...serverPids()])]
+    const [ofServer, ofGenerator] = [serverNow, generator.pids].map(
+      (pids, i) => pids && since(threadsBefore[i]!, threadsOf(pids, root)),
     )
     const spent = { wallMs, coresBefore, coresAfter }
     const parts = [
@@ -72,13 +79,23 @@ export function watchMachine(
     const serverShare = share(server, ofServer)
     const generatorShare = share(generator, ofGenerator)!
     return {
-      ...(serverShare !== undefined && { server: serverShare }),
+      ...(serverShare !== undefined && {
+        server: serverShare / coresFilled(server!, ofServer!, wallMs),
+      }),
       generator: generatorShare,
+      behindServerMs: Math.max(0, ofGenerator!.waitMs - generatorShare * wallMs),
       generatorMs: (generatorShare * wallMs) / Math.max(1, ofGenerator!.turns),
       stolen: Math.min(1, stolenMs / (wallMs * all.length)),
     }
   }
 }
+
+/** Cores of a server whose threads could fill more than all of them; else 1. */
+const coresFilled = (
+  { cores }: Processes,
+  { runMs, waitMs }: { readonly runMs: number; readonly waitMs: number },
+  wallMs: number,
+): number => (runMs + waitMs > cores.length * wallMs ? cores.length : 1)
 
 type Parts = readonly {
   readonly processes: Processes | undefined
@@ -147,6 +164,8 @@ function threadsOf(pids: readonly number[], root: string): Threads {
   const runMs = new Map<string, number>()
   const waitMs = new Map<string, number>()
   const turns = new Map<string, number>()
+  const processMs = new Map<number, number>()
+  let reapedMs = 0
   for (const pid of pids) {
     const folder = join(root, String(pid), 'task')
     for (const thread of list(folder)) {
@@ -155,20 +174,37 @@ function threadsOf(pids: readonly number[], root: string): Threads {
         .map(Number)
       if (ran === undefined || waited === undefined) continue
       runMs.set(thread, ran / 1e6)
+      processMs.set(pid, (processMs.get(pid) ?? 0) + ran / 1e6)
       waitMs.set(thread, waited / 1e6)
       turns.set(thread, turn)
     }
+    reapedMs += tickMs * reapedTicks(read(join(root, String(pid), 'stat')) ?? '')
   }
-  return { runMs, waitMs, turns }
+  return { runMs, waitMs, turns, processMs, reapedMs }
+}
+
+/**
+ * cutime and cstime, https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: the name, in
+ * parentheses, may hold spaces.
+ */
+function reapedTicks(stat: string): number {
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[13]) || 0) + (Number(fields[14]) || 0)
 }
 
 /**
  * What all threads did between two looks; one that was not there before has done all of it since.
  */
 function since(before: Threads, after: Threads): { runMs: number; waitMs: number; turns: number } {
-  const sum = (of: keyof Threads) =>
+  const sum = (of: 'runMs' | 'waitMs' | 'turns') =>
     [...after[of]].reduce((total, [thread, n]) => total + n - (before[of].get(thread) ?? 0), 0)
-  return { runMs: sum('runMs'), waitMs: sum('waitMs'), turns: sum('turns') }
+  // What those that have ended ran before, their parents have by now too.
+  const endedMs = [...before.processMs].reduce(
+    (total, [pid, ms]) => (after.processMs.has(pid) ? total : total + ms),
+    0,
+  )
+  const reapedMs = Math.max(0, after.reapedMs - before.reapedMs - endedMs)
+  return { runMs: sum('runMs') + reapedMs, waitMs: sum('waitMs'), turns: sum('turns') }
 }
 
 /**

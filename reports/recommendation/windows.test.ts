@@ -26,10 +26,10 @@ describe('under the SLO that it was made for, a window', () => {
       undefined,
     ],
     [
-      'over it by more than its sends were late misses it',
+      'over it by more than its sends were late says nothing',
       54.1,
       { generatorSaturated: true, latenessP99Ms: 4 },
-      false,
+      undefined,
     ],
     [
       'with late sends of which a tenth failed misses it',

@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { LoadRun } from '../../profiler/types.ts'
 import type { FinishedTrial } from '../types.ts'
 import { Connection } from './connection.ts'
 import { backupStore, checkStore, type Damage, openReader, openStore } from './index.ts'
@@ -28,6 +29,17 @@ const experiment = (id: string) => ({
   provenance: 'simulated' as const,
   seed: 1,
 })
+const window: LoadRun = {
+  load: { kind: 'closed', connections: 1, durationS: 1 },
+  sentMs: Float64Array.of(0),
+  latencyMs: Float64Array.of(5),
+  errorKinds: {},
+  planned: 1,
+  latenessP99Ms: 0,
+  seconds: 1,
+  elapsedS: 1,
+  generatorCores: 0,
+}
 const ids = ['a', 'b', 'c']
 const perExperiment = 8
 const sound = join(folder, 'sound.db')
@@ -227,10 +239,33 @@ test('the number of a damaged trial stays taken: a resumed experiment goes on ab
   )
   const store = await openStore(path)
   await store.claim('a')
-  expect(await store.lastNumber('a')).toBe(perExperiment)
+  expect(await store.progress('a')).toMatchObject({ lastNumber: perExperiment })
   await store.append('a', completeTrial(perExperiment + 1))
   expect(numbers((await store.load('a'))?.trials)).toEqual([...all.slice(0, -1), perExperiment + 1])
   await store.close()
+})
+
+test('a damaged window of an interrupted confirmation is named and left out, with those after it', async () => {
+  const path = copy()
+  const first = await openStore(path)
+  await first.claim('a')
+  const trial = { number: 9, configuration: {}, why: '', startedAt: '', state: 'running' } as const
+  await first.start('a', trial)
+  for (const position of [0, 1, 2]) await first.addWindow('a', 9, position, window)
+  await first.close()
+  await sql(path, `UPDATE confirmation_windows SET run = '{}' WHERE position = 1`)
+  const damage: Damage[] = []
+  const second = await openStore(path, { onDamage: (one) => damage.push(one) })
+  expect((await second.progress('a')).running).toEqual([{ ...trial, windows: [window] }])
+  await second.close()
+  await sql(path, `UPDATE running_trials SET trial = '{}'`)
+  const third = await openStore(path, { onDamage: (one) => damage.push(one) })
+  expect((await third.progress('a')).running).toEqual([])
+  await third.close()
+  expect(damage.map(({ where }) => where)).toEqual([
+    'window 2 of trial 9 of experiment a',
+    'trial 9 of experiment a, which was under way',
+  ])
 })
 
 test('a store of version 1 with a document that is no JSON is read, migrated and written', async () => {

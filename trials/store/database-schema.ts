@@ -95,6 +95,26 @@ export const migrations: readonly string[] = [
      digest TEXT NOT NULL,
      PRIMARY KEY (experiment_id, trial_number)
    ) STRICT, WITHOUT ROWID;`,
+  `ALTER TABLE experiments ADD COLUMN ended_after INTEGER NOT NULL DEFAULT 0;
+   UPDATE experiments SET ended_after =
+     (SELECT coalesce(max(number), 0) FROM trials WHERE experiment_id = id)
+     WHERE state IN ('done', 'failed');
+   CREATE TABLE running_trials (
+     experiment_id TEXT NOT NULL REFERENCES experiments (id) ON DELETE CASCADE,
+     number INTEGER NOT NULL,
+     trial TEXT NOT NULL,
+     digest TEXT NOT NULL,
+     PRIMARY KEY (experiment_id, number)
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE confirmation_windows (
+     experiment_id TEXT NOT NULL,
+     trial_number INTEGER NOT NULL,
+     position INTEGER NOT NULL,
+     run TEXT NOT NULL,
+     digest TEXT NOT NULL,
+     PRIMARY KEY (experiment_id, trial_number, position),
+     FOREIGN KEY (experiment_id, trial_number) REFERENCES running_trials (experiment_id, number) ON DELETE CASCADE
+   ) STRICT, WITHOUT ROWID;`,
 ]
 
 /**

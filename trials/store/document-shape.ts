@@ -39,6 +39,27 @@ export function trialProblem(
   }
 }
 
+/** Whether a document is a trial of that number that was under way. */
+export const isRunningTrial = (document: unknown, number: number): boolean =>
+  isRecord(document) &&
+  document.state === 'running' &&
+  document.number === number &&
+  isConfiguration(document.configuration) &&
+  missingIn(document, { why: isText, startedAt: isText }) === undefined
+
+/** Whether a document is a window of load, request by request. */
+export const isWindow = (document: unknown): boolean =>
+  isRecord(document) &&
+  missingIn(document, {
+    load: isRecord,
+    errorKinds: isRecord,
+    sentMs: isTimes,
+    latencyMs: isTimes,
+    planned: isNumber,
+    seconds: isNumber,
+    elapsedS: isNumber,
+  }) === undefined
+
 function measurementProblem(measurement: unknown, points: readonly unknown[]): string | undefined {
   if (!isRecord(measurement)) return 'its measurement is missing'
   const missing = missingIn(measurement, {
@@ -129,5 +150,6 @@ const isText: Check = (value) => typeof value === 'string'
 const isNumber = (value: unknown): value is number => typeof value === 'number'
 const isConfiguration: Check = (value) =>
   isRecord(value) && Object.values(value).every((v) => isNumber(v) || isText(v))
+const isTimes: Check = (value) => value instanceof Float64Array
 const isInterval: Check = (value) =>
   Array.isArray(value) && value.length === 2 && value.every(isNumber)

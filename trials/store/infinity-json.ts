@@ -1,7 +1,8 @@
 /**
  * JSON that keeps every number. An overloaded predictor's percentile is Infinity, and plain JSON
- * would make it null: NaN, the infinities and -0 become {"$number": "Infinity"}, and an object of
- * the data that looks so becomes {"$literal": {...}}.
+ * would make it null: NaN, the infinities and -0 become {"$number": "Infinity"}. A Float64Array
+ * becomes {"$float64": its bytes, little-endian, in base64}. An object of the data that looks like
+ * one of these becomes {"$literal": {...}}.
  */
 const numbers: Readonly<Record<string, number>> = {
   NaN: Number.NaN,
@@ -11,8 +12,8 @@ const numbers: Readonly<Record<string, number>> = {
 }
 
 /**
- * JSON text of plain data (no functions, dates or cycles); properties that are undefined are left
- * out.
+ * JSON text of plain data and Float64Arrays (no functions, dates or cycles); properties that are
+ * undefined are left out.
  */
 export function encode(data: unknown): string {
   return JSON.stringify(mark(data)) ?? 'null'
@@ -31,14 +32,33 @@ function mark(data: unknown): unknown {
   }
   if (Array.isArray(data)) return data.map(mark)
   if (typeof data !== 'object' || data === null) return data
+  if (data instanceof Float64Array) return { $float64: base64(data) }
   const marked = Object.fromEntries(Object.entries(data).map(([key, value]) => [key, mark(value)]))
-  return '$number' in marked || '$literal' in marked ? { $literal: marked } : marked
+  return marks.some((name) => name in marked) ? { $literal: marked } : marked
 }
+
+const marks = ['$number', '$float64', '$literal'] as const
 
 function unmark(data: unknown): unknown {
   if (Array.isArray(data)) return data.map(unmark)
   if (typeof data !== 'object' || data === null) return data
   if ('$number' in data) return numbers[String(data.$number)]
+  if ('$float64' in data) return float64s(String(data.$float64))
   const content = '$literal' in data ? (data.$literal as object) : data
   return Object.fromEntries(Object.entries(content).map(([key, value]) => [key, unmark(value)]))
 }
+
+/** Bytes that are made a text at a time: all at once are too many arguments. */
+const chunkBytes = 8192
+
+function base64(data: Float64Array): string {
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+  let text = ''
+  for (let from = 0; from < bytes.length; from += chunkBytes)
+    text += String.fromCharCode(...bytes.subarray(from, from + chunkBytes))
+  return btoa(text)
+}
+
+/** @throws DOMException or RangeError for what is no such text */
+const float64s = (text: string): Float64Array =>
+  new Float64Array(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer)

@@ -2,21 +2,41 @@
  * A trial store in memory, for tests and dry runs: the same behaviour, gone at the end of the
  * process.
  */
-import type { ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
+import type { ExperimentRecord, FinishedTrial, RunningTrial, TrialStore } from '../types.ts'
 import { decode, encode } from './infinity-json.ts'
+import { windowOf } from './run-progress.ts'
 import { StoreError, unknownExperiment } from './store-error.ts'
+
+interface StoredExperiment {
+  record: ExperimentRecord
+  readonly trials: Map<number, string>
+  endedAfter: number
+  readonly running: Map<number, { readonly trial: string; readonly windows: string[] }>
+}
+
+const lastNumber = (trials: ReadonlyMap<number, string>): number => Math.max(0, ...trials.keys())
 
 /**
  * Throws StoreError as the store on disk does, except for faults of files and other processes,
  * which it cannot have.
  */
 export function memoryStore(): TrialStore {
-  const experiments = new Map<string, { record: ExperimentRecord; trials: Map<number, string> }>()
+  const experiments = new Map<string, StoredExperiment>()
   let open = true
 
   const need = (id: string) => {
     const found = experiments.get(id)
     if (!found) throw unknownExperiment(id)
+    return found
+  }
+  const needRunning = (id: string) => {
+    const found = need(id)
+    if (found.record.state !== 'running')
+      throw new StoreError(
+        'owned-elsewhere',
+        `experiment ${id} cannot be written by this process: it is ${found.record.state}`,
+        'resume it first',
+      )
     return found
   }
   const answer = async <T>(work: () => T): Promise<T> => {
@@ -39,6 +59,8 @@ export function memoryStore(): TrialStore {
         experiments.set(experiment.id, {
           record: copy({ ...experiment, state: 'running' as const }),
           trials: new Map(),
+          endedAfter: 0,
+          running: new Map(),
         })
       }),
     claim: (id) =>
@@ -64,17 +86,33 @@ export function memoryStore(): TrialStore {
             a.createdAt < b.createdAt || (a.createdAt === b.createdAt && a.id < b.id) ? -1 : 1,
           ),
       ),
-    lastNumber: (id) => answer(() => Math.max(0, ...(experiments.get(id)?.trials.keys() ?? []))),
+    progress: (id) =>
+      answer(() => {
+        const { trials, endedAfter, running } = need(id)
+        return {
+          lastNumber: lastNumber(trials),
+          endedAfter,
+          running: [...running.values()]
+            .map(({ trial, windows }) => ({
+              ...(decode(trial) as RunningTrial),
+              windows: windows.map((window) => windowOf(decode(window))),
+            }))
+            .sort((a, b) => a.number - b.number),
+        }
+      }),
+    start: (id, trial) =>
+      answer(() => {
+        const { running } = needRunning(id)
+        const windows = running.get(trial.number)?.windows ?? []
+        running.set(trial.number, { trial: encode(trial), windows })
+      }),
+    addWindow: (id, number, position, window) =>
+      answer(() => {
+        needRunning(id).running.get(number)!.windows.splice(position, Infinity, encode(window))
+      }),
     append: (id, trial) =>
       answer(() => {
-        const { record, trials } = need(id)
-        if (record.state !== 'running') {
-          throw new StoreError(
-            'owned-elsewhere',
-            `experiment ${id} cannot be written by this process: it is ${record.state}`,
-            'resume it first',
-          )
-        }
+        const { trials, running } = needRunning(id)
         if (trials.has(trial.number)) {
           throw new StoreError(
             'duplicate',
@@ -83,12 +121,16 @@ export function memoryStore(): TrialStore {
           )
         }
         trials.set(trial.number, encode(trial))
+        running.delete(trial.number)
       }),
     finish: (id, state, result) =>
       answer(() => {
         const found = need(id)
         const { result: _, ...record } = found.record
         found.record = copy({ ...record, state, ...(result === undefined ? {} : { result }) })
+        if (state === 'interrupted') return
+        found.endedAfter = lastNumber(found.trials)
+        found.running.clear()
       }),
     close: () =>
       answer(() => {

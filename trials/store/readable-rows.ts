@@ -394,11 +394,11 @@ export async function storeOfRows(
           Object.values(row),
         )
       for (const row of experiments) {
-        const { id, name, created_at, provenance, seed, spec, owner } = row
+        const { id, name, created_at, provenance, seed, spec, owner, ended_after = 0 } = row
         const { state, result: known } = experimentOf(row, () => {})!
         const result = known === undefined ? null : row.result
         await insert('experiments', {
-          ...{ id, name, created_at, provenance, seed, spec, owner, result },
+          ...{ id, name, created_at, provenance, seed, spec, owner, ended_after, result },
           state: state === 'interrupted' ? state : row.state,
           digest: experimentDigest(row),
           result_digest: result && resultDigest(id, result),

@@ -2,12 +2,19 @@
  * The trial store on disk: SQLite in write-ahead mode, every commit flushed before it is reported.
  */
 import { resolve } from 'node:path'
-import type { ClaimOptions, ExperimentRecord, FinishedTrial, TrialStore } from '../types.ts'
+import type {
+  ClaimOptions,
+  ExperimentRecord,
+  FinishedTrial,
+  RunningTrial,
+  TrialStore,
+} from '../types.ts'
 import type { Connection, Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { openForWriting } from './open-sound.ts'
 import { ownedElsewhere } from './owned-elsewhere.ts'
 import { type Owner, ownerState, thisProcess } from './owner.ts'
+import { addWindow, endTrials, progressOf, startTrial } from './run-progress.ts'
 import { StoreError } from './store-error.ts'
 import {
   experimentDigest,
@@ -52,13 +59,12 @@ function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
         const experiment = row && experimentOf(row, onDamage)
         return experiment && { experiment, trials: await trialsOf(sql, id, onDamage) }
       }),
-    lastNumber: (id) =>
-      connection.direct(async (sql) => {
-        const [row] = await sql.all<{ number: number | null }>(
-          'SELECT max(number) AS number FROM trials WHERE experiment_id = ?',
-          [id],
-        )
-        return row?.number ?? 0
+    progress: (id) => connection.read((sql) => progressOf(sql, id, onDamage)),
+    start: (id, trial) => connection.write((sql) => start(sql, id, trial)),
+    addWindow: (id, number, position, window) =>
+      connection.write(async (sql) => {
+        await needOurs(sql, id)
+        await addWindow(sql, id, number, position, window)
       }),
     list: () => connection.read((sql) => experimentsOf(sql, onDamage)),
     append: (id, trial) => connection.write((sql) => append(sql, id, trial)),
@@ -109,12 +115,21 @@ async function claim(
   )
 }
 
-async function append(sql: Transaction, id: string, trial: FinishedTrial): Promise<void> {
-  const { number } = trial
+async function needOurs(sql: Transaction, id: string): Promise<void> {
   const row = await need(sql, id)
   const owner = ownerOf(row)
   if (row.state !== 'running' || !owner || ownerState(owner) !== 'this-process')
     throw notOurs(id, row.state, owner)
+}
+
+async function start(sql: Transaction, id: string, trial: RunningTrial): Promise<void> {
+  await needOurs(sql, id)
+  await startTrial(sql, id, trial)
+}
+
+async function append(sql: Transaction, id: string, trial: FinishedTrial): Promise<void> {
+  const { number } = trial
+  await needOurs(sql, id)
   const [present] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [
     id,
     number,
@@ -125,6 +140,7 @@ async function append(sql: Transaction, id: string, trial: FinishedTrial): Promi
       `trial ${number} of experiment ${id} is in the store already`,
       'a finished trial is never rewritten',
     )
+  await endTrials(sql, id, number)
   const { document, points } = split(trial)
   const digest = trialDigest({ experiment_id: id, number, trial: document }, points)
   await sql.run('INSERT INTO trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)', [
@@ -152,6 +168,12 @@ async function finish(
   await sql.run(
     'UPDATE experiments SET state = ?, result = ?, result_digest = ?, owner = NULL WHERE id = ?',
     [state, text, text && resultDigest(id, text), id],
+  )
+  if (state === 'interrupted') return
+  await endTrials(sql, id)
+  await sql.run(
+    'UPDATE experiments SET ended_after = (SELECT coalesce(max(number), 0) FROM trials WHERE experiment_id = ?) WHERE id = ?',
+    [id, id],
   )
 }
 

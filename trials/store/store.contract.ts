@@ -4,7 +4,9 @@
  */
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { TrialStore } from '../types.ts'
+import { byMetric } from '../../profiler/latency-metrics.ts'
+import type { LoadRun } from '../../profiler/types.ts'
+import type { RunningTrial, TrialStore } from '../types.ts'
 import { anyTrial, completeTrial } from './samples.contract.ts'
 
 const bert = {
@@ -15,6 +17,32 @@ const bert = {
   provenance: 'emulated',
   seed: 2 ** 40 + 1,
 } as const
+
+const running = (number: number): RunningTrial => ({
+  number,
+  configuration: { cpuCores: number },
+  why: 'next',
+  startedAt: '2026-11-20T11:00:00.000Z',
+  state: 'running',
+})
+
+const window = (ms: number): LoadRun => ({
+  load: { kind: 'open', rateRps: 2, durationS: 1, arrivals: { kind: 'poisson' }, seed: 1 },
+  sentMs: Float64Array.of(0, 500.25),
+  latencyMs: Float64Array.of(ms, 1 / 3),
+  errorKinds: {},
+  planned: 2,
+  latenessP99Ms: 0,
+  seconds: 1,
+  elapsedS: 1.5,
+  generatorCores: 0,
+  stream: {
+    latenciesMs: byMetric(() => Float64Array.of(ms, 1)),
+    tokens: Float64Array.of(3, 4),
+    classes: ['chat', undefined],
+    gapsMs: Float64Array.of(),
+  },
+})
 
 export function storeContract(name: string, open: () => Promise<TrialStore>): void {
   describe(`${name} keeps the store's contract`, () => {
@@ -103,6 +131,51 @@ export function storeContract(name: string, open: () => Promise<TrialStore>): vo
       const again = await store.load(bert.id)
       expect(again?.experiment).toEqual({ ...bert, state: 'running' })
       expect(again?.trials).toHaveLength(1)
+    })
+
+    test('a trial that is under way is there to resume, with its windows, until it has finished', async () => {
+      await store.create(bert)
+      const nothing = { lastNumber: 0, endedAfter: 0, running: [] }
+      expect(await store.progress(bert.id)).toEqual(nothing)
+      await store.start(bert.id, running(2))
+      await store.start(bert.id, running(1))
+      for (const [position, ms] of [1, 2, 3].entries())
+        await store.addWindow(bert.id, 2, position, window(ms))
+      // Begun again, it keeps them; a window in the place of another is the last one.
+      await store.start(bert.id, { ...running(2), startedAt: '2026-11-20T12:00:00.000Z' })
+      await store.addWindow(bert.id, 2, 1, window(Number.NaN))
+      expect(await store.progress(bert.id)).toStrictEqual({
+        ...nothing,
+        running: [
+          { ...running(1), windows: [] },
+          {
+            ...running(2),
+            startedAt: '2026-11-20T12:00:00.000Z',
+            windows: [window(1), window(Number.NaN)],
+          },
+        ],
+      })
+      await store.append(bert.id, completeTrial(2))
+      await store.finish(bert.id, 'interrupted')
+      const left = { lastNumber: 2, endedAfter: 0, running: [{ ...running(1), windows: [] }] }
+      expect(await store.progress(bert.id)).toEqual(left)
+      await expect(store.start(bert.id, running(3))).rejects.toMatchObject({
+        fault: 'owned-elsewhere',
+      })
+    })
+
+    test('a run that ended is not the one that is resumed after it', async () => {
+      await store.create(bert)
+      await store.start(bert.id, running(3))
+      await store.append(bert.id, completeTrial(2))
+      await store.finish(bert.id, 'done')
+      const ended = { lastNumber: 2, endedAfter: 2, running: [] }
+      expect(await store.progress(bert.id)).toEqual(ended)
+      await store.claim(bert.id)
+      await store.append(bert.id, completeTrial(3))
+      expect(await store.progress(bert.id)).toEqual({ ...ended, lastNumber: 3 })
+      await store.finish(bert.id, 'failed')
+      expect((await store.progress(bert.id)).endedAfter).toBe(3)
     })
 
     test('list tells every experiment, oldest first, with its number of trials', async () => {

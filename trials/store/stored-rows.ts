@@ -42,6 +42,8 @@ export interface ExperimentRow {
   spec: string
   result: string | null
   owner: string | null
+  /** Number of its last trial when it last ended. Absent in stores of earlier versions. */
+  ended_after?: number
   /** Absent in stores of version 1, as are those of the other tables. */
   digest?: string | null
   result_digest?: string | null

@@ -52,7 +52,7 @@ export async function runAssembled({
       await whenSwept?.()
       return await runLoop(
         experiment,
-        { ...parts, lastNumber: await store.lastNumber(experimentId) },
+        { ...parts, progress: await store.progress(experimentId) },
         earlier,
         tell,
         signal,

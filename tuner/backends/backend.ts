@@ -2,7 +2,7 @@
  * The seam of measuring: what starts predictors and what measures them, the same wherever trials
  * run. `backend.contract.ts` says what each keeps.
  */
-import type { EarlierMeasurement } from '../../profiler/index.ts'
+import type { ConfirmationWindows, EarlierMeasurement } from '../../profiler/index.ts'
 import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
@@ -50,6 +50,11 @@ export interface MeasureOptions {
   /** Of the trial: it seeds arrivals of its own. */
   readonly number: number
   readonly onStep: (point: LoadPoint, phase: Phase) => void
+  /**
+   * Of a confirmation. A backend that cannot keep windows plays all of them again: in virtual time
+   * they cost nothing, and a load generator inside the cluster prints its result alone.
+   */
+  readonly windows?: ConfirmationWindows
 }
 
 export interface Backend {

@@ -14,11 +14,13 @@ export function loadFromHere(experiment: Experiment): Pick<Backend, 'measure' | 
   // A server that runs already is the only one there is.
   const final = experiment.predictor.kind === 'url' ? 'experiment' : 'configuration'
   return {
-    measure: async (predictor, task, { number, onStep }, signal) => {
+    measure: async (predictor, task, { number, onStep, windows }, signal) => {
       const { target, answers, logPath } = predictor
       const counted = await generators.use((generator) =>
         unlessRefused(predictor, final, onStep, signal, (onStep, signal) =>
-          doWork(workOf(experiment, task, number), { target, slo, signal, onStep, generator }),
+          doWork(workOf(experiment, task, number), {
+            ...{ target, slo, signal, onStep, generator, windows },
+          }),
         ),
       )
       const measurement = await addServerWords(counted, target, signal)

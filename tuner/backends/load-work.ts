@@ -4,6 +4,7 @@
  */
 import {
   type Arrivals,
+  type ConfirmationWindows,
   confirmCapacity,
   type EarlierMeasurement,
   type Effort,
@@ -82,12 +83,17 @@ interface WorkPlace {
   readonly onStep: (point: LoadPoint, phase: Phase) => void
   /** Absent: one of the work's own. */
   readonly generator?: LoadGenerator
+  /** Of a confirmation. */
+  readonly windows?: ConfirmationWindows
 }
 
-export const doWork = ({ seed, measure }: LoadWork, place: WorkPlace): Promise<Measurement> =>
+export const doWork = (
+  { seed, measure }: LoadWork,
+  { windows, ...place }: WorkPlace,
+): Promise<Measurement> =>
   measure.kind === 'capacity'
     ? measureCapacity({ ...place, ...measure, seed })
-    : confirmCapacity({ ...place, ...measure, seed })
+    : confirmCapacity({ ...place, ...measure, seed, windows })
 
 /** The finest measurement that a trial's time under load allows, no finer than it has to be. */
 export function effortFor(trialSeconds: number, precision = 0): Effort {

@@ -17,7 +17,7 @@ import { notReadyYet } from '../not-ready-yet.ts'
 import type { EventBody } from './events.ts'
 import type { LoopParts } from './parts.ts'
 import type { TrialLog } from './trial-log.ts'
-import { runTrial } from './trial-runner.ts'
+import { runningTrial, runTrial } from './trial-runner.ts'
 import { steadyRequestsFor } from './trial-task.ts'
 
 /** A winner that is missed gives way to the next at once; more heats than this there are not. */
@@ -40,7 +40,8 @@ export async function confirmAsNeeded(
   emit: (event: EventBody) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const confirmed = log.fresh.filter(({ purpose }) => purpose === 'confirmation')
+  const confirmed = log.ofRun.filter(({ purpose }) => purpose === 'confirmation')
+  if (confirmed.some(startsNothing)) return
   const tries = new Map<string, number>()
   for (const { configuration } of confirmed) count(tries, configurationKey(configuration))
   for (let heat = confirmed.length + 1; heat <= mostHeats; heat++) {
@@ -64,8 +65,7 @@ export async function confirmAsNeeded(
       ...(heat < mostHeats && { leastRps }),
     } as const
     const trial = await measureAgain(experiment, parts, log, emit, task, next.candidate, signal)
-    // Where nothing starts any more, trying the rest shows nothing new.
-    if (trial.state === 'failed' && trial.final === 'experiment') return
+    if (startsNothing(trial)) return
   }
 }
 
@@ -82,9 +82,16 @@ function earlierOf(configuration: Configuration, trials: readonly FinishedTrial[
   )
 }
 
+/** Where nothing starts any more, trying the rest shows nothing new. */
+const startsNothing = (trial: FinishedTrial): boolean =>
+  trial.state === 'failed' && trial.final === 'experiment'
+
 const count = (of: Map<string, number>, key: string) => of.set(key, (of.get(key) ?? 0) + 1)
 
-/** Measures a candidate at a rate once more and records it as a confirmation. */
+/**
+ * Measures a candidate at a rate once more and records it as a confirmation. One that was
+ * interrupted keeps its number and its windows.
+ */
 export async function measureAgain(
   experiment: Experiment,
   parts: Pick<LoopParts, 'backend' | 'label' | 'now' | 'store' | 'experimentId'>,
@@ -94,19 +101,34 @@ export async function measureAgain(
   { configuration, trial: of }: Pick<Candidate, 'configuration' | 'trial'>,
   signal: AbortSignal,
 ): Promise<FinishedTrial> {
-  const number = log.nextNumber()
+  const key = configurationKey(configuration)
+  const isConfirmation = task.kind === 'confirmation'
+  const interrupted = isConfirmation
+    ? log.takeInterrupted(
+        (one) => one.purpose === 'confirmation' && configurationKey(one.configuration) === key,
+      )
+    : undefined
+  const number = interrupted?.number ?? log.nextNumber()
   emit({ type: 'confirming', number, configuration, label: parts.label(configuration) })
+  const request = {
+    number,
+    configuration,
+    why: `${task.kind} of trial ${of}`,
+    purpose: 'confirmation',
+  } as const
+  const { store, experimentId } = parts
+  if (isConfirmation) await store.start(experimentId, runningTrial(request, parts.now()))
   const trial = await runTrial(
     parts.backend,
     task,
+    { ...request, attempt: 1 },
     {
-      number,
-      configuration,
-      why: `${task.kind} of trial ${of}`,
-      purpose: 'confirmation',
-      attempt: 1,
-    },
-    {
+      ...(isConfirmation && {
+        windows: {
+          earlier: interrupted?.windows ?? [],
+          keep: (window, position) => store.addWindow(experimentId, number, position, window),
+        },
+      }),
       now: parts.now,
       onReady: (ready) => emit({ type: 'predictor-ready', number, ...ready }),
       onStep: (point, phase) =>
@@ -116,7 +138,7 @@ export async function measureAgain(
     },
     signal,
   )
-  await parts.store.append(parts.experimentId, trial)
+  await store.append(experimentId, trial)
   log.add(trial)
   const measured = trial.state === 'complete' ? trial.measurement : undefined
   const rateRps = measured?.capacityRps ?? 0

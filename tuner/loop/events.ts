@@ -107,6 +107,7 @@ export type StopReason =
   | 'budget'
   | 'space-exhausted'
   | 'slo-unattainable'
+  | 'machine-busy'
   | 'interrupted'
   | 'failed'
 

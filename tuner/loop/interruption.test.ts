@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { LoadRun } from '../../profiler/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import {
   fakeExperiment,
@@ -60,6 +61,39 @@ describe('what goes wrong on the way', () => {
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({
       detail: '2 finished trials are kept, 1 of them just now',
     })
+  })
+
+  test('windows of a confirmation that was interrupted are handed to it again, under its number', async () => {
+    const { backend, ...others } = fakeParts()
+    const window = { planned: 3 } as LoadRun
+    const given: unknown[] = []
+    const measure: typeof backend.measure = async (predictor, task, options, signal) => {
+      if (task.kind === 'confirmation') {
+        given.push([options.number, options.windows?.earlier])
+        await options.windows?.keep(window, 1)
+      }
+      return backend.measure(predictor, task, options, signal)
+    }
+    const configuration = { batchSize: 16 }
+    const running = { number: 9, configuration, why: '', startedAt: '', windows: [window] }
+    const parts = {
+      ...others,
+      backend: { ...backend, measure },
+      progress: {
+        lastNumber: 0,
+        endedAfter: 0,
+        running: [{ ...running, state: 'running', purpose: 'confirmation' } as const],
+      },
+    }
+    const kept: unknown[] = []
+    const begun: number[] = []
+    parts.store.addWindow = async (...window) => void kept.push(window)
+    parts.store.start = async (_, { number }) => void begun.push(number)
+    await runLoop(fakeExperiment(), parts, [], () => undefined, never)
+    expect(given).toEqual([[9, [window]]])
+    expect(kept).toEqual([['fake-1', 9, 1, window]])
+    // What is searched after it was interrupted has numbers after it.
+    expect(begun).toEqual([10, 11, 12, 13, 14, 9])
   })
 
   test('results that cannot be written are still said and stored, and the run fails with the reason', async () => {

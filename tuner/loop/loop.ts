@@ -71,6 +71,7 @@ async function searchAndConfirm(
   signal: AbortSignal,
 ): Promise<Ending> {
   try {
+    search.takeUp()
     for (;;) {
       const ending = await search.run()
       if (!experiment.confirm || ending.reason === 'failed') return ending
@@ -89,18 +90,24 @@ async function searchAndConfirm(
 }
 
 function trialLogOf(
-  { objective }: Experiment,
+  { objective, parallel }: Experiment,
   parts: LoopParts,
   earlier: readonly FinishedTrial[],
 ): TrialLog {
-  const { problem, lastNumber } = parts
+  const { problem, progress } = parts
   return new TrialLog({
     objective,
     pricePerHour: problem.pricePerHour,
-    earlier,
-    lastNumber,
+    earlier: parallel > 1 ? inOrderOfEnd(earlier) : earlier,
+    progress,
     withheld: (trials) => new Set(outdatedReadings(trials)),
   })
+}
+
+/** The store has them by number, and of several at once a later one may end first. */
+function inOrderOfEnd(trials: readonly FinishedTrial[]): readonly FinishedTrial[] {
+  const endMs = ({ startedAt, seconds }: FinishedTrial) => Date.parse(startedAt) + 1000 * seconds
+  return trials.toSorted((a, b) => endMs(a) - endMs(b))
 }
 
 const startedEvent = (

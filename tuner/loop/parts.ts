@@ -8,7 +8,7 @@ import type {
   Sampler,
   StopAssessment,
 } from '../../search/types.ts'
-import type { FinishedTrial, Provenance, TrialStore } from '../../trials/types.ts'
+import type { FinishedTrial, Provenance, RunProgress, TrialStore } from '../../trials/types.ts'
 import type { Backend } from '../backends/backend.ts'
 
 /** Everything the loop works with, made by assemble.ts and replaced in tests. */
@@ -32,11 +32,8 @@ export interface LoopParts {
   readonly rng: Rng
   readonly backend: Pick<Backend, 'launcher' | 'measure' | 'launchesBeside' | 'close'>
   readonly store: TrialStore
-  /**
-   * The highest number that a trial of the experiment has in the store, also a damaged one that is
-   * left out of the earlier trials.
-   */
-  readonly lastNumber?: number
+  /** Where the run stands that this one takes up. Absent: it takes up none. */
+  readonly progress?: RunProgress
   readonly recommend: (
     trials: readonly FinishedTrial[],
     stop: StopBelief | undefined,

@@ -286,7 +286,7 @@ describe('the yardstick', () => {
   })
 })
 
-test('a yardstick that the machine disturbed is not tried again once all trials that may run have', async () => {
+test('a yardstick that the machine disturbed is tried once more where the trials that may run are spent', async () => {
   const load = async ({ isolation }: { isolation: string }) =>
     isolation === '4'
       ? { ...measurement(0), outcome: 'disturbed' as const, known: 'nothing' as const }
@@ -300,7 +300,7 @@ test('a yardstick that the machine disturbed is not tried again once all trials 
     { budget: { maxTrials: 3 } },
   )
   await one.running.run()
-  expect(one.batches()).toEqual([1, 2, 4])
+  expect(one.batches()).toEqual([1, 2, 4, 4])
 })
 
 describe('when it ends', () => {

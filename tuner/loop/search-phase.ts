@@ -2,7 +2,6 @@
  * The search: trials are asked for, run and recorded, several at once where asked, until there is a
  * reason to stop.
  */
-import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { writing } from '../../reports/format.ts'
 import { estimatedCost } from '../../reports/recommendation/unsettled.ts'
 import { costText } from '../../search/objective.ts'
@@ -12,6 +11,7 @@ import type { Configuration, Problem, StopAssessment, Suggestion } from '../../s
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { notReadyYet } from '../not-ready-yet.ts'
+import { Attempts } from './attempts.ts'
 import type { EventBody, StopReason } from './events.ts'
 import { LaunchAhead } from './launch-ahead.ts'
 import { trialSeconds } from './launch-cost.ts'
@@ -19,16 +19,20 @@ import { withoutPlace } from './observations.ts'
 import { withMemoryLesson, withoutMemoryLacks } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
 import type { TrialLog } from './trial-log.ts'
-import { runTrial, type TrialRequest } from './trial-runner.ts'
+import { runningTrial, runTrial, type TrialRequest } from './trial-runner.ts'
 import { taskOf, warmUpRequestsFor } from './trial-task.ts'
 import { trialsUntilIdle, type Worth, worthOfTrial } from './trial-worth.ts'
 import { Turns } from './turns.ts'
-import { type Ending, spaceExhausted, wasDisturbed, whyStop, withUnplaced } from './why-stop.ts'
+import { type Ending, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
 
-/** Tries of one configuration before it is given up. */
-const maxAttempts = 3
-/** Ends after which nothing is left to spend on a yardstick. */
-const endsAtOnce: readonly StopReason[] = ['failed', 'time-limit', 'budget', 'slo-unattainable']
+/** Ends after which nothing is left to spend on a baseline, or it would be disturbed. */
+const endsAtOnce: readonly StopReason[] = [
+  'failed',
+  'time-limit',
+  'budget',
+  'slo-unattainable',
+  'machine-busy',
+]
 
 /** Ends that rest on what was believed: a confirmation that missed may undo them. */
 const reconsidered: readonly StopReason[] = ['certain', 'not-worthwhile']
@@ -43,8 +47,8 @@ interface Pending {
 type Best = ReturnType<LoopParts['recommend']>['best']
 
 /**
- * State: the log, what runs, what must be tried again, what was given up, and what the stop rule
- * believes.
+ * State: the log, what runs, what is tried again, and what the stop rule believes. But for what
+ * runs all of it follows from the log.
  */
 export class Search {
   readonly #experiment: Experiment
@@ -57,13 +61,7 @@ export class Search {
   /** By trial number. */
   readonly #pending = new Map<number, Pending>()
   readonly #turns: Turns
-  readonly #retries: Omit<TrialRequest, 'number'>[] = []
-  readonly #givenUp: Configuration[] = []
-  /**
-   * Of those, what the machine disturbed in every attempt: it has one more after the next trial
-   * that the machine leaves alone.
-   */
-  readonly #putOff: Omit<TrialRequest, 'number'>[] = []
+  readonly #attempts = new Attempts()
   #assessment: StopAssessment | undefined
   /** The best after so many trials: several ask between two of them. */
   #standing: { readonly trials: number; readonly best: Best } | undefined
@@ -101,12 +99,50 @@ export class Search {
     return this.#assessment
   }
 
+  /**
+   * Brings it to where the interrupted run left it, before `run`: what is tried again, what the
+   * stop rule believes, and whether the search had ended.
+   */
+  takeUp(): void {
+    const { ofRun, interrupted, trials } = this.#log
+    const confirmations = countLast(ofRun, 'confirmation')
+    const yardsticks = countLast(ofRun.slice(0, ofRun.length - confirmations), 'default')
+    const searched = ofRun.length - confirmations - yardsticks
+    const record = (of: readonly FinishedTrial[]) => {
+      for (const trial of of) if (!withoutPlace(trial)) this.#attempts.record(trial)
+    }
+    record(ofRun.slice(0, searched))
+    // Only the yardstick and confirmations come after the end of a search.
+    const mayHaveEnded =
+      confirmations + yardsticks + interrupted.length > 0 &&
+      interrupted.every(({ purpose }) => purpose === 'default' || purpose === 'confirmation')
+    if (mayHaveEnded) this.#ending = this.#endingBefore(confirmations + yardsticks)
+    record(ofRun.slice(searched))
+    if (mayHaveEnded && yardsticks > 0) this.#ending ??= this.#endingBefore(confirmations)
+    this.#log.before(this.#ending ? confirmations : 0, () => {
+      this.#missed = this.#log.missed
+      if (trials.some(isAssessed)) this.#assess()
+    })
+  }
+
+  /** Why the search would have ended before the last trials, so many of them. */
+  #endingBefore(count: number): Ending | undefined {
+    return this.#log.before(count, () => {
+      if (!this.#log.trials.some(isAssessed)) return undefined
+      this.#assessment = this.#assessed()
+      const isExhausted = () =>
+        this.#attempts.due.length === 0 && !this.#attempts.hasDeferred && !this.#suggestion()
+      return this.#whyStop() ?? (isExhausted() ? spaceExhausted(this.#log) : undefined)
+    })
+  }
+
   /** @throws the signal's reason, and what store and sampler throw: `abandon` it then */
   async run(): Promise<Ending> {
     for (;;) {
       this.#signal.throwIfAborted()
-      while (!this.#ending && this.#turns.free && !this.#whyStop()) {
-        const request = this.#next()
+      while (this.#turns.free) {
+        const request =
+          this.#takeInterrupted() ?? (this.#ending || this.#whyStop() ? undefined : this.#next())
         if (!request) break
         this.#start(request)
       }
@@ -152,13 +188,14 @@ export class Search {
   }
 
   #whyStop(): Ending | undefined {
-    const { trials, fresh, counted, spent } = this.#log
-    const elapsedS = (this.#parts.now() - this.#startedMs) / 1000
-    const { budget } = this.#experiment
+    const { trials, ofRun, counted, spent } = this.#log
+    const { budget, parallel } = this.#experiment
+    const nowS = (this.#parts.now() - this.#startedMs) / 1000
+    const elapsedS = nowS + this.#log.earlierSeconds / parallel
     const counting = counted + this.#pending.size + this.#keptForYardstick()
     const state = {
       trials,
-      fresh,
+      ofRun,
       counted: counting,
       spent,
       elapsedS,
@@ -198,32 +235,47 @@ export class Search {
     return Math.max(0, Math.min(room, left + this.#keptForYardstick()))
   }
 
+  /** A trial that was under way when the run was interrupted: it is done again from the start. */
+  #takeInterrupted(): TrialRequest | undefined {
+    const trial = this.#log.takeInterrupted(isOfSearch)
+    if (!trial) return undefined
+    const { number, configuration, why, predicted, purpose } = trial
+    const attempt = this.#attempts.numberFor(configuration)
+    return { number, configuration, why, predicted, purpose, attempt }
+  }
+
   /**
    * What was started ahead, what must be tried again, the yardstick where it helps or stands in
-   * nothing's way, then what the sampler suggests. Undefined: nothing is left to try.
+   * nothing's way, then what the sampler suggests; at last what the machine disturbed. Undefined:
+   * nothing is left to try.
    */
   #next(): TrialRequest | undefined {
     if (this.#ahead) return this.#ahead.request
     const problem = this.#problem()
-    const retry = this.#retries.shift()
-    if (retry) return { ...retry, number: this.#log.nextNumber() }
+    const due = this.#attempts.takeDue()
+    if (due) return { ...due, number: this.#log.nextNumber() }
     // Where physics says where to begin, it would only delay the search; beside another trial it
     // delays nothing.
     const first = problem.priorLogRate ? this.#pending.size > 0 : this.#log.isEmpty
     if (first && this.#yardstickDue()) return this.#yardstick()
     const suggestion = this.#suggestion()
     if (suggestion?.warning) this.#emit({ type: 'warning', message: suggestion.warning })
-    return suggestion && this.#requestOf(suggestion)
+    if (suggestion) return this.#requestOf(suggestion)
+    const deferred = this.#attempts.takeDeferred()
+    return deferred && { ...deferred, number: this.#log.nextNumber() }
   }
 
   #suggestion(): Suggestion | undefined {
     const { sampler, rng } = this.#parts
-    const busy = [...this.#pending.values()].map(({ configuration }) => configuration)
+    const interrupted = this.#log.interrupted.filter(isOfSearch)
+    const busy = [...this.#pending.values(), ...interrupted].map(
+      ({ configuration }) => configuration,
+    )
     const seconds = trialSeconds(this.#log, this.#parts.backend.launcher.changesRunning)
     return sampler.suggest(
       this.#problem(),
       this.#log.observations(),
-      [...busy, ...this.#givenUp],
+      [...busy, ...this.#attempts.excluded],
       rng,
       seconds,
     )
@@ -240,7 +292,7 @@ export class Search {
     if (!launchesBeside || this.#ahead || this.#ending || this.#turns.free || this.#whyStop())
       return
     if (![...this.#pending.values()].every(({ underLoad }) => underLoad)) return
-    if (this.#retries.length > 0) return
+    if (this.#attempts.due.length > 0) return
     if (
       this.#assessment &&
       (this.#trialsLeft(this.#assessment) ?? Number.POSITIVE_INFINITY) <= this.#pending.size
@@ -281,11 +333,8 @@ export class Search {
   #afterwards({ reason }: Ending): TrialRequest | undefined {
     const room = this.#log.counted < this.#experiment.budget.maxTrials
     if (endsAtOnce.includes(reason) || !room) return undefined
-    const retry = this.#retries.find(({ purpose }) => purpose === 'default')
-    if (retry) {
-      this.#retries.length = 0
-      return { ...retry, number: this.#log.nextNumber() }
-    }
+    const due = this.#attempts.takeDueDefault()
+    if (due) return { ...due, number: this.#log.nextNumber() }
     return this.#yardstickDue() ? this.#yardstick() : undefined
   }
 
@@ -305,7 +354,8 @@ export class Search {
     const { defaultConfiguration } = this.#parts
     if (!defaultConfiguration) return false
     const key = configurationKey(defaultConfiguration)
-    const known = [...this.#log.trials, ...this.#pending.values(), ...this.#retries]
+    const { trials, interrupted } = this.#log
+    const known = [...trials, ...this.#pending.values(), ...interrupted.filter(isOfSearch)]
     return !known.some(({ configuration }) => configurationKey(configuration) === key)
   }
 
@@ -327,7 +377,7 @@ export class Search {
       why,
       predicted,
       purpose: isDefault ? 'default' : given,
-      attempt: 1,
+      attempt: this.#attempts.numberFor(configuration),
     }
   }
 
@@ -336,7 +386,7 @@ export class Search {
     this.#turns.start(number)
     const ahead = this.#ahead?.request === request ? this.#ahead : undefined
     if (ahead) this.#ahead = undefined
-    const { backend, label, problem, expectation, now } = this.#parts
+    const { backend, label, problem, expectation, now, store, experimentId } = this.#parts
     const { objective, slo, stop } = this.#experiment
     const price = priceOf(problem.pricePerHour, configuration)
     const { pricePerHour } = price
@@ -360,26 +410,36 @@ export class Search {
       tolerance,
       warmUpRequests,
     })
-    const done = runTrial(
-      { launcher: ahead?.launcher ?? backend.launcher, measure: backend.measure },
-      task,
-      { ...request, maxJoulesPerRequest: this.#experiment.maxJoulesPerRequest },
-      {
-        now,
-        onReady: (ready) =>
-          this.#emit({ type: 'predictor-ready', number, ...ready, ...(ahead && { ahead: true }) }),
-        onStep: (point, phase) => {
-          this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase })
-          this.#underLoad(number)
+    const run = () =>
+      runTrial(
+        { launcher: ahead?.launcher ?? backend.launcher, measure: backend.measure },
+        task,
+        { ...request, maxJoulesPerRequest: this.#experiment.maxJoulesPerRequest },
+        {
+          now,
+          onReady: (ready) =>
+            this.#emit({
+              type: 'predictor-ready',
+              number,
+              ...ready,
+              ...(ahead && { ahead: true }),
+            }),
+          onStep: (point, phase) => {
+            this.#emit({ type: 'load-step', number, point, sloMs: slo.limitMs, phase })
+            this.#underLoad(number)
+          },
+          onWaiting: (what, how) =>
+            how === 'loading'
+              ? this.#emit({ type: 'warning', message: `trial ${number}: ${notReadyYet(what)}` })
+              : this.#waits(number, what),
+          turn: (signal) => this.#turns.take(number, signal),
         },
-        onWaiting: (what, how) =>
-          how === 'loading'
-            ? this.#emit({ type: 'warning', message: `trial ${number}: ${notReadyYet(what)}` })
-            : this.#waits(number, what),
-        turn: (signal) => this.#turns.take(number, signal),
-      },
-      AbortSignal.any([this.#signal, this.#fault.signal]),
-    ).then((trial) => this.#record(trial, request))
+        AbortSignal.any([this.#signal, this.#fault.signal]),
+      )
+    const done = store
+      .start(experimentId, runningTrial(request, now()))
+      .then(run)
+      .then((trial) => this.#record(trial))
     // The loop takes up the first rejection; this keeps those of the other trials from being
     // unhandled.
     done.catch(() => undefined)
@@ -394,14 +454,14 @@ export class Search {
       })
   }
 
-  async #record(ended: FinishedTrial, request: TrialRequest): Promise<FinishedTrial> {
+  async #record(ended: FinishedTrial): Promise<FinishedTrial> {
     const { store, experimentId, label, problem } = this.#parts
     const trial = withMemoryLesson(ended, problem, this.#log.trials, this.#experiment.own.gpus)
     await store.append(experimentId, trial)
     this.#pending.delete(trial.number)
     this.#turns.end(trial.number)
     this.#log.add(trial)
-    const retry = this.#tryAgain(trial, request)
+    const retry = this.#attempts.record(trial)
     const pricePerHour = problem.pricePerHour(trial.configuration)
     this.#emit({
       type: 'trial-finished',
@@ -412,34 +472,20 @@ export class Search {
       spent: this.#log.spent,
     })
     this.#announceBest()
-    if (trial.state !== 'failed' || withoutPlace(trial)) this.#assess()
+    if (isAssessed(trial)) this.#assess()
     return trial
   }
 
   #assess(): void {
-    const { assessStop, rng } = this.#parts
-    this.#assessment = assessStop(this.#problem(), this.#log.observations(), rng)
+    this.#assessment = this.#assessed()
     const trialsLeft = this.#trialsLeft(this.#assessment)
     const told = { assessment: this.#assessment, afterTrials: this.#log.counted }
     this.#emit({ type: 'stop-assessed', ...told, ...(trialsLeft !== undefined && { trialsLeft }) })
   }
 
-  /**
-   * A trial that says nothing of its configuration is tried again, or the configuration given up.
-   */
-  #tryAgain(trial: FinishedTrial, request: TrialRequest): boolean {
-    const silent = trial.state === 'complete' && saysNothing(trial.measurement)
-    if (trial.state !== 'failed' && !silent) {
-      if (trial.state === 'complete') this.#retries.push(...this.#putOff.splice(0))
-      return false
-    }
-    const { number: _, ...same } = request
-    const again = { ...same, attempt: request.attempt + 1 }
-    const retry = !('final' in trial && trial.final !== undefined) && request.attempt < maxAttempts
-    if (retry) this.#retries.push(again)
-    else this.#givenUp.push(trial.configuration)
-    if (request.attempt === maxAttempts && wasDisturbed(trial)) this.#putOff.push(again)
-    return retry
+  #assessed(): StopAssessment {
+    const { assessStop, rng } = this.#parts
+    return assessStop(this.#problem(), this.#log.observations(), rng)
   }
 
   #announceBest(): void {
@@ -456,3 +502,14 @@ const suggestionOf = ({ configuration, why, predicted, attempt }: TrialRequest):
   why: attempt === 1 ? why : `${why} (attempt ${attempt})`,
   ...(predicted && { predicted }),
 })
+
+const isOfSearch = ({ purpose }: { readonly purpose?: TrialPurpose }): boolean =>
+  purpose !== 'confirmation'
+
+/** Whether the stop rule is asked after it: a failed trial teaches nothing. */
+const isAssessed = (trial: FinishedTrial): boolean =>
+  trial.state !== 'failed' || withoutPlace(trial)
+
+/** How many of the last trials have that purpose. */
+const countLast = (trials: readonly FinishedTrial[], purpose: TrialPurpose): number =>
+  trials.length - 1 - trials.findLastIndex((trial) => trial.purpose !== purpose)

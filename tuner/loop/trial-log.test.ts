@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { FinishedTrial } from '../../trials/types.ts'
+import type { FinishedTrial, InterruptedTrial } from '../../trials/types.ts'
 import { heldAt, measurement } from '../testing/fakes.ts'
 import { TrialLog, type TrialLogOptions } from './trial-log.ts'
 
@@ -76,9 +76,17 @@ describe('numbers', () => {
     expect([logOf().nextNumber(), logOf({ earlier: [trial(7), trial(3)] }).nextNumber()]).toEqual([
       1, 8,
     ])
-    const log = logOf({ earlier: [trial(3)], lastNumber: 9 })
+    const log = logOf({
+      earlier: [trial(3)],
+      progress: { lastNumber: 9, endedAfter: 0, running: [] },
+    })
     expect([log.nextNumber(), log.nextNumber()]).toEqual([10, 11])
-    expect(logOf({ earlier: [trial(12)], lastNumber: 9 }).nextNumber()).toBe(13)
+    expect(
+      logOf({
+        earlier: [trial(12)],
+        progress: { lastNumber: 9, endedAfter: 0, running: [] },
+      }).nextNumber(),
+    ).toBe(13)
   })
 
   test('it is empty until a number was given', () => {
@@ -104,7 +112,31 @@ test('what counts towards the most trials: not what failed, and no confirmation'
   expect(log.counted).toBe(3)
 })
 
-test('fresh trials are those of this run alone', () => {
+test('what the machine disturbed does not count either', () => {
+  const nothing = { ...measurement(0), known: 'nothing' as const }
+  const log = logOf()
+  for (const outcome of ['disturbed', 'generator-limit', 'unsettled'] as const)
+    log.add(trial(log.nextNumber(), { measurement: { ...nothing, outcome } }))
+  expect(log.counted).toBe(1)
+})
+
+test('a run goes on from before its interruption, and not from before an end', () => {
+  const running = { ...trial(5), state: 'running', windows: [] } as unknown as InterruptedTrial
+  const earlier = [1, 2, 3, 4].map((number) => trial(number))
+  const log = logOf({ earlier, progress: { lastNumber: 4, endedAfter: 2, running: [running] } })
+  log.add(trial(6))
+  expect(log.ofRun.map(({ number }) => number)).toEqual([3, 4, 6])
+  expect(log.earlierSeconds).toBe(120)
+  expect(log.nextNumber()).toBe(6)
+  log.before(2, () => {
+    expect([log.trials.length, log.interrupted.length]).toEqual([3, 0])
+  })
+  expect([log.trials.length, log.interrupted]).toEqual([5, [running]])
+  expect(log.takeInterrupted(() => true)).toBe(running)
+  expect(log.takeInterrupted(() => true)).toBeUndefined()
+})
+
+test('fresh trials are those of this process alone', () => {
   const earlier = [failed(1), failed(2), failed(3)]
   const log = logOf({ earlier })
   expect(log.fresh).toEqual([])

@@ -4,17 +4,18 @@
  */
 import type { Objective } from '../../search/objective.ts'
 import type { Configuration, Observation } from '../../search/types.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import type { FinishedTrial, InterruptedTrial, RunProgress } from '../../trials/types.ts'
 import { missedBetween, observationOf, scaleOf, withoutPlace } from './observations.ts'
+import { wasDisturbed } from './why-stop.ts'
 
 export interface TrialLogOptions {
   readonly objective: Objective
   /** $ per hour of one replica. */
   readonly pricePerHour: (configuration: Configuration) => number
-  /** Trials of the run that this one takes up. */
+  /** Trials of before this process, in the order in which they finished. */
   readonly earlier: readonly FinishedTrial[]
-  /** The highest number in the store, where a trial that is not among the earlier ones has it. */
-  readonly lastNumber?: number
+  /** Where the run stands that this one takes up. Absent: nothing was under way or had ended. */
+  readonly progress?: RunProgress
   /** Trials whose reading does not count, for now or for good. */
   readonly withheld: (trials: readonly FinishedTrial[]) => ReadonlySet<FinishedTrial>
 }
@@ -22,14 +23,21 @@ export interface TrialLogOptions {
 export class TrialLog {
   readonly #options: TrialLogOptions
   readonly #trials: FinishedTrial[]
+  /** Under way when the run was interrupted, and not begun again yet. */
+  #interrupted: readonly InterruptedTrial[]
   #number: number
   /** The same object for a trial each time: the stop rule remembers by it. */
   readonly #observed = new WeakMap<FinishedTrial, Observation | undefined>()
 
   constructor(options: TrialLogOptions) {
     this.#options = options
-    this.#trials = [...options.earlier]
-    this.#number = Math.max(options.lastNumber ?? 0, ...this.#trials.map((trial) => trial.number))
+    const { earlier, progress } = options
+    this.#trials = [...earlier]
+    this.#interrupted = progress?.running ?? []
+    this.#number = Math.max(
+      progress?.lastNumber ?? 0,
+      ...[...earlier, ...this.#interrupted].map(({ number }) => number),
+    )
   }
 
   /** All of the experiment, in the order in which they finished. */
@@ -37,9 +45,50 @@ export class TrialLog {
     return this.#trials
   }
 
-  /** Those of this run alone: what failed in an earlier one may have been mended since. */
+  /** Those of this process alone. */
   get fresh(): readonly FinishedTrial[] {
     return this.#trials.slice(this.#options.earlier.length)
+  }
+
+  /**
+   * Those of this run, also of before its interruption: what failed in a run that ended may have
+   * been mended since.
+   */
+  get ofRun(): readonly FinishedTrial[] {
+    const { endedAfter = 0 } = this.#options.progress ?? {}
+    return this.#trials.filter(({ number }) => number > endedAfter)
+  }
+
+  /** What the trials of this run took before its interruption, all together. */
+  get earlierSeconds(): number {
+    const { ofRun, fresh } = this
+    return ofRun
+      .slice(0, ofRun.length - fresh.length)
+      .reduce((sum, { seconds }) => sum + seconds, 0)
+  }
+
+  get interrupted(): readonly InterruptedTrial[] {
+    return this.#interrupted
+  }
+
+  /** The first interrupted trial of that kind, to be begun again under its number. */
+  takeInterrupted(isWanted: (trial: InterruptedTrial) => boolean): InterruptedTrial | undefined {
+    const found = this.#interrupted.find(isWanted)
+    this.#interrupted = this.#interrupted.filter((trial) => trial !== found)
+    return found
+  }
+
+  /** What `look` returns of the log before its last `count` trials, with nothing interrupted. */
+  before<T>(count: number, look: () => T): T {
+    const later = this.#trials.splice(this.#trials.length - count)
+    const interrupted = this.#interrupted
+    this.#interrupted = []
+    try {
+      return look()
+    } finally {
+      this.#trials.push(...later)
+      this.#interrupted = interrupted
+    }
   }
 
   /** Nothing of the experiment was ever started. */
@@ -87,11 +136,9 @@ export class TrialLog {
     return this.#trials.filter((trial) => missedBetween(trial) !== undefined).length
   }
 
-  /** Trials that count towards the most that may run: failed ones and confirmations do not. */
+  /** Trials that count towards the most that may run. */
   get counted(): number {
-    return this.#trials.filter(
-      (trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation',
-    ).length
+    return this.#trials.filter(countsAsTrial).length
   }
 
   /** Price of all of them by the price book, $. */
@@ -103,3 +150,10 @@ export class TrialLog {
     )
   }
 }
+
+/**
+ * Whether a trial counts towards the most that may run. Confirmations do not, nor what says nothing
+ * of its configuration: failed trials, and those that the machine disturbed.
+ */
+export const countsAsTrial = (trial: FinishedTrial): boolean =>
+  trial.state !== 'failed' && trial.purpose !== 'confirmation' && !wasDisturbed(trial)

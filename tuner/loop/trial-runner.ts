@@ -20,10 +20,11 @@ import {
   type Prediction,
   type Predictor,
   type PredictorDeath,
+  type RunningTrial,
   type TrialPurpose,
   type Usage,
 } from '../../trials/types.ts'
-import type { Backend, MeasureTask } from '../backends/backend.ts'
+import type { Backend, MeasureOptions, MeasureTask } from '../backends/backend.ts'
 
 export interface TrialRequest {
   readonly number: number
@@ -48,9 +49,25 @@ interface TrialHooks {
   readonly onStep: (point: LoadPoint, phase: Phase) => void
   /** It waits for what no other trial holds. */
   readonly onWaiting?: OnWaiting
+  /** Of a confirmation. */
+  readonly windows?: MeasureOptions['windows']
   /** Resolves once it may be measured. @throws the signal's reason */
   readonly turn?: (signal: AbortSignal) => Promise<void>
 }
+
+/** As the store has a trial until it has finished. */
+export const runningTrial = (
+  { number, configuration, why, purpose, predicted }: Omit<TrialRequest, 'attempt'>,
+  startedMs: number,
+): RunningTrial => ({
+  number,
+  configuration,
+  why,
+  ...(purpose && { purpose }),
+  ...(predicted && { predicted }),
+  startedAt: new Date(startedMs).toISOString(),
+  state: 'running',
+})
 
 /**
  * A predictor that dies under load this often with one configuration cannot serve it; nor can one
@@ -125,7 +142,7 @@ export async function runTrial(
     const measurement = await measure(
       predictor,
       task,
-      { number, onStep: hooks.onStep },
+      { number, onStep: hooks.onStep, windows: hooks.windows },
       AbortSignal.any([signal, died.signal]),
     )
     if (measurement.outcome === 'server-died') {

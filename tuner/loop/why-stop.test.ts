@@ -30,6 +30,11 @@ const infeasible = (
   reason,
   detail: `detail ${number}`,
 })
+const disturbedTrial = (number: number): FinishedTrial => ({
+  ...base(number),
+  state: 'complete',
+  measurement: { ...measurement(0), outcome: 'disturbed', known: 'nothing' },
+})
 /** `trials` are this run's, after those of `earlier`. */
 const state = (
   trials: FinishedTrial[],
@@ -37,7 +42,7 @@ const state = (
   earlier: FinishedTrial[] = [],
 ): SearchState => ({
   trials: [...earlier, ...trials],
-  fresh: trials,
+  ofRun: trials,
   counted: trials.filter((t) => t.state !== 'failed').length,
   spent: 0,
   elapsedS: 0,
@@ -107,11 +112,7 @@ describe('why a search stops', () => {
   })
 
   test('a machine that disturbs every trial from the first on ends it; one that was measured keeps it going', () => {
-    const disturbed = (number: number): FinishedTrial => ({
-      ...base(number),
-      state: 'complete',
-      measurement: { ...measurement(0), outcome: 'disturbed', known: 'nothing' },
-    })
+    const disturbed = disturbedTrial
     const five = [1, 2, 3, 4, 5].map(disturbed)
     expect(whyStop(state(five), budget)).toBeUndefined()
     expect(whyStop(state([...five, disturbed(6)]), budget)).toEqual({
@@ -123,6 +124,20 @@ describe('why a search stops', () => {
       whyStop(state([complete(1), ...[2, 3, 4, 5, 6, 7].map(disturbed)]), budget),
     ).toBeUndefined()
     expect(whyStop(state(five, {}, [disturbed(6)]), budget)).toBeUndefined()
+  })
+
+  test.each<[string, number, FinishedTrial[], string | undefined]>([
+    ['as many as trials may run', 10, [complete(1)], 'machine-busy'],
+    ['one fewer', 9, [complete(1)], undefined],
+    ['of nothing but failures', 10, [failed(1)], 'failed'],
+  ])('attempts that the machine disturbed: %s', (_, count, others, reason) => {
+    const busy = Array.from({ length: count }, (_, i) => disturbedTrial(i + 2))
+    const counted = 1
+    expect(whyStop(state([...others, ...busy], { counted }), budget)?.reason).toBe(reason)
+    // Confirmations are none of them, nor is what came before the last end.
+    const confirmations = busy.map((trial) => ({ ...trial, purpose: 'confirmation' as const }))
+    expect(whyStop(state([complete(1), ...confirmations], { counted }), budget)).toBeUndefined()
+    expect(whyStop(state([complete(1)], { counted }, busy), budget)).toBeUndefined()
   })
 
   test.each([

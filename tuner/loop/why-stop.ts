@@ -1,4 +1,5 @@
 /** Whether a search has come to its end, and why. Pure. */
+import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { certaintyPercent, latency, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -18,8 +19,8 @@ export interface Ending {
 export interface SearchState {
   /** All of the experiment. */
   readonly trials: readonly FinishedTrial[]
-  /** Those of this run. */
-  readonly fresh: readonly FinishedTrial[]
+  /** Those of this run, also of before its interruption. */
+  readonly ofRun: readonly FinishedTrial[]
   /** Trials that count, those under way among them. */
   readonly counted: number
   /** $ */
@@ -40,6 +41,12 @@ const maxFailuresInRow = 4
 const mostDisturbedAtFirst = 6
 
 /**
+ * Attempts that the machine may disturb, of a run that measures something between them: as many as
+ * trials may run, and no fewer than this.
+ */
+const minDisturbedAttempts = mostDisturbedAtFirst
+
+/**
  * Undefined: go on. What is wrong comes before what is reached, and a reached goal before a spent
  * budget.
  */
@@ -50,7 +57,9 @@ export function whyStop(state: SearchState, budget: BudgetSpec): Ending | undefi
     const ending = exhausted(state, budget)
     return ending && (nothingLasted(state) ?? ending)
   }
-  return hopeless(state) ?? reached ?? sloUnattainable(state) ?? spent()
+  return (
+    hopeless(state) ?? reached ?? sloUnattainable(state) ?? machineBusy(state, budget) ?? spent()
+  )
 }
 
 /** An end that says how much was left out for want of a place. */
@@ -78,17 +87,17 @@ export function spaceExhausted({ trials }: Pick<SearchState, 'trials'>): Ending 
   return nothingLasted({ trials }) ?? { reason: 'space-exhausted', detail }
 }
 
-function hopeless({ trials, fresh }: SearchState): Ending | undefined {
+function hopeless({ trials, ofRun }: SearchState): Ending | undefined {
   const failed = (detail: string): Ending => ({ reason: 'failed', detail })
-  const final = fresh.find((trial) => trial.state === 'failed' && trial.final === 'experiment')
+  const final = ofRun.find((trial) => trial.state === 'failed' && trial.final === 'experiment')
   if (final !== undefined) return failed(`every other trial would fail like trial ${final.number}`)
-  if (fresh.length >= mostDisturbedAtFirst && fresh.every(wasDisturbed))
+  if (ofRun.length >= mostDisturbedAtFirst && ofRun.every(wasDisturbed))
     return failed(
-      `the machine kept servers or load generator waiting in each of ${fresh.length} trials; when it is free of other work: tune resume`,
+      `the machine kept servers or load generator waiting in each of ${ofRun.length} trials; when it is free of other work: tune resume`,
     )
-  if (fresh.length < maxFailuresInRow) return undefined
+  if (ofRun.length < maxFailuresInRow) return undefined
   // What has no place now says nothing of the rest.
-  const last = fresh.filter((trial) => !withoutPlace(trial)).slice(-maxFailuresInRow)
+  const last = ofRun.filter((trial) => !withoutPlace(trial)).slice(-maxFailuresInRow)
   if (last.length === maxFailuresInRow && last.every((trial) => trial.state === 'failed'))
     return failed(
       `${maxFailuresInRow} trials failed in a row; the last: ${whatWentWrong(last.at(-1)!)}`,
@@ -122,8 +131,10 @@ const minFeasibleProbability = 0.01
  * one was suggested as the likeliest to meet it.
  */
 function sloUnattainable({ trials }: SearchState): Ending | undefined {
-  const unloaded = trials.flatMap((trial) => {
-    if (trial.state !== 'complete') return []
+  const measured = trials.flatMap((trial) =>
+    trial.state === 'complete' && !wasDisturbed(trial) ? [trial] : [],
+  )
+  const unloaded = measured.flatMap((trial) => {
     const { idle, slo, capacityRps } = trial.measurement
     const ms = percentileOf(idle, slo.percentile)
     return !(capacityRps > 0) && ms > slo.limitMs ? [{ trial, ms, slo }] : []
@@ -132,7 +143,7 @@ function sloUnattainable({ trials }: SearchState): Ending | undefined {
   if (
     last === undefined ||
     unloaded.length < minTrialsToGiveUp ||
-    unloaded.length < trials.length ||
+    unloaded.length < measured.length ||
     !((last.trial.predicted?.feasible ?? 1) < minFeasibleProbability)
   )
     return undefined
@@ -141,6 +152,24 @@ function sloUnattainable({ trials }: SearchState): Ending | undefined {
     reason: 'slo-unattainable',
     detail: `${sloText(floor.slo)} is below the unloaded latency: the lowest of ${unloaded.length} configurations is ${latency(floor.ms)} (trial ${floor.trial.number}), and no other is expected to be lower`,
   }
+}
+
+/** Other work on the machine goes on: what was measured in spite of it stands. */
+function machineBusy(
+  { trials, ofRun }: SearchState,
+  { maxTrials }: BudgetSpec,
+): Ending | undefined {
+  const disturbed = ofRun.filter(
+    (trial) => trial.purpose !== 'confirmation' && wasDisturbed(trial),
+  ).length
+  if (disturbed < Math.max(minDisturbedAttempts, maxTrials)) return undefined
+  const what = `other work on this machine disturbed ${disturbed} attempts at a trial, which say nothing`
+  return trials.every((trial) => trial.state === 'failed' || wasDisturbed(trial))
+    ? { reason: 'failed', detail: `${what}; when it is free of other work: tune resume` }
+    : {
+        reason: 'machine-busy',
+        detail: `${what}; when it is free of other work: tune resume --max-trials ${maxTrials}`,
+      }
 }
 
 function certain({ assessment }: SearchState): Ending | undefined {
@@ -187,8 +216,11 @@ const breaks: readonly InfeasibleReason[] = ['crashed', 'never-ready', 'requests
 const broke = (trial: FinishedTrial): boolean =>
   trial.state === 'failed' || (trial.state === 'infeasible' && breaks.includes(trial.reason))
 
+/** Other work kept the server or the load generator from the cores: it says nothing. */
 export const wasDisturbed = (trial: FinishedTrial): boolean =>
-  trial.state === 'complete' && trial.measurement.outcome === 'disturbed'
+  trial.state === 'complete' &&
+  (trial.measurement.outcome === 'disturbed' ||
+    (trial.measurement.outcome === 'generator-limit' && saysNothing(trial.measurement)))
 
 const whatWentWrong = (trial: FinishedTrial): string =>
   trial.state === 'failed' ? trial.error : trial.state === 'infeasible' ? trial.detail : ''

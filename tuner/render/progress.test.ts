@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { measurement } from '../testing/fakes.ts'
 import {
   advance,
   countedTrials,
@@ -9,7 +10,10 @@ import {
   type RunningTrial,
 } from './progress.ts'
 
-const row = { trial: { state: 'complete' }, turnSeconds: 6 } as Row
+const row = {
+  trial: { state: 'complete', measurement: measurement(100) },
+  turnSeconds: 6,
+} as Row
 const running = (startedAtMs: number, confirming = false) =>
   ({ startedAtMs, confirming }) as RunningTrial
 const progress = (part: Partial<Progress>): Progress => ({
@@ -19,11 +23,16 @@ const progress = (part: Partial<Progress>): Progress => ({
   ...part,
 })
 
-test('trials that failed and confirmations take no place of those that may run', () => {
+test('trials that failed or were disturbed and confirmations take no place of those that may run', () => {
   const failed = { trial: { state: 'failed' } } as Row
+  const disturbed = {
+    trial: { state: 'complete', measurement: { ...measurement(0), outcome: 'disturbed' } },
+  } as Row
   const confirmation = { trial: { state: 'complete', purpose: 'confirmation' } } as Row
   expect(
-    countedTrials(progress({ countedTrials: 2, rows: [row, failed, confirmation, row] })),
+    countedTrials(
+      progress({ countedTrials: 2, rows: [row, failed, disturbed, confirmation, row] }),
+    ),
   ).toBe(4)
 })
 

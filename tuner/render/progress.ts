@@ -5,6 +5,7 @@ import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import type { StopReason, TuneEvent } from '../loop/events.ts'
+import { countsAsTrial } from '../loop/trial-log.ts'
 
 export interface RunningTrial {
   readonly number: number
@@ -173,9 +174,7 @@ function rowOf(
 
 /** Trials that are done and count towards the most that may run. */
 export const countedTrials = (state: Progress): number =>
-  state.countedTrials +
-  state.rows.filter(({ trial }) => trial.state !== 'failed' && trial.purpose !== 'confirmation')
-    .length
+  state.countedTrials + state.rows.filter(({ trial }) => countsAsTrial(trial)).length
 
 /**
  * Idle latency and warm-up of a confirmation, and the launch before it as long as none was seen,

@@ -127,7 +127,9 @@ export function fakeStore(): TrialStore & {
     claim: async () => undefined,
     load: async () => undefined,
     list: async () => [],
-    lastNumber: async () => 0,
+    progress: async () => ({ lastNumber: 0, endedAfter: 0, running: [] }),
+    start: async () => undefined,
+    addWindow: async () => undefined,
     append: async (_id, trial) => void appended.push(trial),
     async finish(_id, state) {
       this.finished = state

@@ -3,6 +3,7 @@ import { summarise } from '../../statistics/load-point.ts'
 import type {
   Arrivals,
   CapacityOutcome,
+  Load,
   LoadGenerator,
   LoadPoint,
   LoadRun,
@@ -56,6 +57,16 @@ export interface ConfirmOptions {
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
   /** Default: one of its own, closed at the end. A given one is left open. */
   readonly generator?: LoadGenerator
+  /** Absent: an interrupted confirmation is lost. */
+  readonly windows?: ConfirmationWindows
+}
+
+/** Windows that outlive the process: a confirmation that was interrupted goes on after them. */
+export interface ConfirmationWindows {
+  /** Those of the interrupted confirmation at the same rate, in the order they were played. */
+  readonly earlier: readonly LoadRun[]
+  /** Awaited after each window that was played. @param position its place among all, from 0 */
+  keep(window: LoadRun, position: number): Promise<void>
 }
 
 /**
@@ -201,6 +212,8 @@ class ConfirmationUnderWay {
   private agreement: Agreement | undefined
   private lastTried: Tried | undefined
   private readonly pausedCaveats: string[] = []
+  /** Windows of before the interruption that have yet to count, and their rates. */
+  private readonly stored: { readonly rps: number; readonly run: LoadRun }[]
 
   constructor(
     private readonly options: ConfirmOptions,
@@ -210,6 +223,11 @@ class ConfirmationUnderWay {
     this.session = new Session(target, slo, generator, signal, onStep)
     this.seconds = seconds
     this.seed = seed
+    const earlier = (options.windows?.earlier ?? []).flatMap((run) =>
+      run.load.kind === 'open' ? [{ rps: run.load.rateRps, run }] : [],
+    )
+    // Windows of another question begin at another rate.
+    this.stored = earlier[0]?.rps === options.rateRps ? earlier : []
   }
 
   async run(): Promise<Confirmation> {
@@ -225,8 +243,11 @@ class ConfirmationUnderWay {
     const { slo, rateRps, earlier = [] } = this.options
     this.agreement = new Agreement({ slo, rateRps, unloaded: idle.point, earlier })
     let last: Played = idle
-    for (let rate = this.nextRate(); rate !== undefined; rate = this.nextRate()) {
+    for (let next = this.nextRate(); next !== undefined; next = this.nextRate()) {
+      // The idle latency, read anew, would move the next rate off the one of those windows.
+      const rate = this.stored[0]?.rps ?? next
       const tried = await this.tried(rate, idle.point)
+      while (this.stored[0]?.rps === rate) this.stored.shift()
       last = tried.played
       this.lastTried = tried
       this.points.push(last.point)
@@ -364,18 +385,31 @@ class ConfirmationUnderWay {
       const durationS = parted ? Math.max(usualS, evidence.wantsItFilled ? fillsS : 0) : seconds
       const cut = cutAfter(slo, evidence.overForMiss)
       const restS = evidence.restS(durationS)
-      if (restS > 0) await session.rest(restS)
       const firstSeed = this.seed + seedsOfWindow * this.windows++
-      const played = await session.play(
-        usualArrivals({ kind: 'open', rateRps: rps, durationS, arrivals, cut }, firstSeed),
-        'confirm',
-        false,
-      )
+      const load = { kind: 'open', rateRps: rps, durationS, arrivals, cut } as const
+      const stored = this.takeStored(rps)
+      if (!stored && restS > 0) await session.rest(restS)
+      const played = stored ?? (await this.playWindow(usualArrivals(load, firstSeed), unloaded))
       evidence.add(played, restS)
-      if (played.run.cutMs !== undefined) await session.settle(unloaded)
       if (evidence.decision !== undefined || (await session.died(played.point)))
         return { rps, evidence, played: evidence.played ?? played }
     }
+  }
+
+  /** The next window of before the interruption, where that is at this rate. */
+  private takeStored(rps: number): Played | undefined {
+    const [next] = this.stored
+    if (next?.rps !== rps) return undefined
+    this.stored.shift()
+    return this.session.take(next.run, 'confirm')
+  }
+
+  private async playWindow(load: Load, unloaded: LoadPoint): Promise<Played> {
+    const { session, options, windows } = this
+    const played = await session.play(load, 'confirm', false)
+    await options.windows?.keep(played.run, windows - 1)
+    if (played.run.cutMs !== undefined) await session.settle(unloaded)
+    return played
   }
 
   /**

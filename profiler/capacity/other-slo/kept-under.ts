@@ -3,7 +3,7 @@
  * latencies tell. Pure: also runs in a browser.
  */
 import type { LatencyMetric } from '../../latency-metrics.ts'
-import { failsTooOften, laterBy, limitsFor, limitsOf, mostOver } from '../../slo.ts'
+import { failsTooOften, limitsFor, limitsOf, mostOver, saysNothing } from '../../slo.ts'
 import { provesPercentile } from '../../statistics/early-stopping.ts'
 import { countWithin } from '../../statistics/latency-record.ts'
 import { keptPercentiles } from '../../statistics/latency-summary.ts'
@@ -15,7 +15,7 @@ import type { LatencySummary, LoadPoint, Slo, SloLimit } from '../../types.ts'
  * not miss one; one that was cut short can miss one only.
  */
 export function keptUnder(point: LoadPoint, slo: Slo): boolean | undefined {
-  const missed = point.disturbed === true ? undefined : false
+  const missed = saysNothing(point, slo) ? undefined : false
   if (failsTooOften(point, slo)) return missed
   const each = partsUnder(point, slo)
   if (each === undefined) return undefined
@@ -26,12 +26,7 @@ export function keptUnder(point: LoadPoint, slo: Slo): boolean | undefined {
       : 1
   const misses = (parts: typeof each) =>
     parts.some(({ requests, over: [least] }) => least > mostOver(slo, Math.round(whole * requests)))
-  // Of late sends, by more than they were late.
-  if (misses(each))
-    return point.generatorSaturated &&
-      !misses(partsUnder(point, laterBy(slo, point.latenessP99Ms)) ?? [])
-      ? undefined
-      : missed
+  if (misses(each)) return missed
   return !point.cut && each.every(({ requests, over: [, most] }) => most <= mostOver(slo, requests))
     ? true
     : undefined

@@ -64,7 +64,7 @@ test.each([
       SEQUENCE_LENGTH: '128',
     })
     const simulated = await simulatedRps(connections, instances)
-    const watch = watchMachine([process.pid], [process.pid])
+    const watch = watchMachine(() => [process.pid], [process.pid])
     const emulated = await servedRps(`${url}/v2/models/bert/infer`, connections, 1.5)
     const { server = 0, generator = 0, stolen = 0 } = watch?.() ?? {}
     // Whatever else runs on the machine can only take answers away: where it kept the predictor

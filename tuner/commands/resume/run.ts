@@ -10,6 +10,7 @@ import { withSecretValues } from '../../experiment/secret-values.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import type { ExperimentDocument } from '../../experiment/types.ts'
 import { parseCount } from '../../experiment/units.ts'
+import { countsAsTrial } from '../../loop/trial-log.ts'
 import { existingStore, loadExperiment as findExperiment, openToWrite } from '../open-existing.ts'
 import { execute, type OutputFlags } from '../tune/execute.ts'
 
@@ -64,9 +65,7 @@ function refuseFinished(
   { maxTrials }: ResumeFlags,
 ): void {
   if (state !== 'done') return
-  const counted = trials.filter(
-    (trial) => trial.state !== 'failed' && trial.purpose !== 'confirmation',
-  ).length
+  const counted = trials.filter(countsAsTrial).length
   if (maxTrials !== undefined && parseCount(maxTrials, 1) > counted) return
   throw new UserError(
     `experiment ${id} is finished, with ${counted} trials`,

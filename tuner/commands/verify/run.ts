@@ -184,12 +184,12 @@ async function asItsOwner<T>(
 ): Promise<T> {
   await store.claim(experimentId)
   const { pricePerHour, objective } = problem
-  const lastNumber = await store.lastNumber(experimentId)
+  const progress = await store.progress(experimentId)
   const log = new TrialLog({
     objective,
     pricePerHour,
     earlier,
-    lastNumber,
+    progress,
     withheld: () => new Set(),
   })
   try {

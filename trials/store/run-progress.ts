@@ -1,0 +1,108 @@
+/**
+ * Rows of trials that are under way, with the windows of confirmations: what an interrupted run is
+ * resumed from. They go once their trial has finished.
+ */
+import type { LoadRun } from '../../profiler/types.ts'
+import type { InterruptedTrial, RunningTrial, RunProgress } from '../types.ts'
+import type { Transaction } from './connection.ts'
+import { isRunningTrial, isWindow } from './document-shape.ts'
+import { encode } from './infinity-json.ts'
+import { digestOf, documentOf, need, type OnDamage, shown } from './stored-rows.ts'
+
+/** A damaged row counts as never written: the trial, or the window, is done again. */
+export async function progressOf(
+  sql: Transaction,
+  id: string,
+  onDamage: OnDamage,
+): Promise<RunProgress> {
+  const { ended_after = 0 } = await need(sql, id)
+  const [last] = await sql.all<{ number: number | null }>(
+    'SELECT max(number) AS number FROM trials WHERE experiment_id = ?',
+    [id],
+  )
+  const rows = await sql.all<{ number: number; trial: string; digest: string }>(
+    'SELECT number, trial, digest FROM running_trials WHERE experiment_id = ? ORDER BY number',
+    [id],
+  )
+  const running: InterruptedTrial[] = []
+  for (const { number, trial: text, digest } of rows) {
+    const where = `trial ${number} of experiment ${shown(id)}, which was under way`
+    const read = documentOf({ where, text, digest, parts: [id, number, text] }, onDamage, (one) =>
+      isRunningTrial(one, number) ? undefined : 'it is no trial that is under way',
+    )
+    if (read)
+      running.push({
+        ...(read.document as RunningTrial),
+        windows: await windowsOf(sql, id, number, onDamage),
+      })
+  }
+  return { lastNumber: last?.number ?? 0, endedAfter: ended_after, running }
+}
+
+/** The windows up to the first that is damaged: a later one belongs after it. */
+async function windowsOf(
+  sql: Transaction,
+  id: string,
+  number: number,
+  onDamage: OnDamage,
+): Promise<LoadRun[]> {
+  const rows = await sql.all<{ position: number; run: string; digest: string }>(
+    'SELECT position, run, digest FROM confirmation_windows WHERE experiment_id = ? AND trial_number = ? ORDER BY position',
+    [id, number],
+  )
+  const windows: LoadRun[] = []
+  for (const { position, run, digest } of rows) {
+    const where = `window ${position + 1} of trial ${number} of experiment ${shown(id)}`
+    const parts = [id, number, position, run]
+    const read = documentOf({ where, text: run, digest, parts }, onDamage, (one) =>
+      isWindow(one) ? undefined : 'it is no window',
+    )
+    if (!read) break
+    windows.push(windowOf(read.document))
+  }
+  return windows
+}
+
+/** A window as it was played: JSON has no undefined for a request that was never sent. */
+export function windowOf(document: unknown): LoadRun {
+  const run = document as LoadRun
+  const { stream } = run
+  return stream?.classes
+    ? { ...run, stream: { ...stream, classes: stream.classes.map((name) => name ?? undefined) } }
+    : run
+}
+
+export async function startTrial(sql: Transaction, id: string, trial: RunningTrial): Promise<void> {
+  const { number } = trial
+  const text = encode(trial)
+  await sql.run(
+    `INSERT INTO running_trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET trial = excluded.trial, digest = excluded.digest`,
+    [id, number, text, digestOf([id, number, text])],
+  )
+}
+
+/** Windows from that position on give way: they belonged after another one. */
+export async function addWindow(
+  sql: Transaction,
+  id: string,
+  number: number,
+  position: number,
+  window: LoadRun,
+): Promise<void> {
+  const text = encode(window)
+  await sql.run(
+    'DELETE FROM confirmation_windows WHERE experiment_id = ? AND trial_number = ? AND position >= ?',
+    [id, number, position],
+  )
+  await sql.run(
+    'INSERT INTO confirmation_windows (experiment_id, trial_number, position, run, digest) VALUES (?, ?, ?, ?, ?)',
+    [id, number, position, text, digestOf([id, number, position, text])],
+  )
+}
+
+/** @param number absent: all of the experiment */
+export async function endTrials(sql: Transaction, id: string, number?: number): Promise<void> {
+  const [which, values] = number === undefined ? ['', [id]] : ['AND number = ?', [id, number]]
+  await sql.run(`DELETE FROM running_trials WHERE experiment_id = ? ${which}`, values)
+}
