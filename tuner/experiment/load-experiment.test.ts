@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
 import {
@@ -308,6 +308,23 @@ describe('flags', () => {
     expect(
       experimentFromDocument(triton.document, 'x', { cwd: path(), machine }).predictor,
     ).toEqual(triton.predictor)
+    const named = (...words: string[]) =>
+      loadFile(file(`{server: tfserving, command: [tfs, ${words.join(', ')}]}`))
+    writeFileSync(
+      path('models.config'),
+      'model_config_list { config { name: "a" base_path: "/a" } config { name: "b" } }',
+    )
+    expect(named('--model_name=mine').predictor).toMatchObject({ model: 'mine' })
+    expect(named('--model_name=mine').model.name).toBe('mine')
+    expect(named('"--model_name=${model}"').predictor).toMatchObject({ model: 'half' })
+    expect(named('--model_config_file=models.config').predictor).toMatchObject({ model: 'a' })
+    const other = '{server: tfserving, command: [tfs, --model_config_file=models.config]}'
+    expect(loadFile(file(other, '{name: b, path: models/half}')).predictor).toMatchObject({
+      model: 'b',
+    })
+    expect(problemLines(() => loadFile(file(other, '{name: c, path: models/half}')))).toEqual([
+      "e.yaml:1:15 the command serves a, b, and no 'c'",
+    ])
     expect(problemLines(() => loadFile(file('{server: triton}', 'half')))).toEqual([
       "e.yaml:1:8 triton needs the model's folder",
     ])
