@@ -12,6 +12,7 @@ import {
 } from '../../profiler/protocols/form-fields.ts'
 import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { requestFault } from '../../profiler/protocols/request-forms.ts'
+import { namesGrpc } from '../../profiler/server-address.ts'
 import {
   type Architecture,
   architectureOf,
@@ -45,8 +46,8 @@ import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
 /**
- * How a server is asked: as it is said, as a named server is, by the protocol that streams where
- * the SLO is about a stream, else by one of tensors.
+ * How a server is asked: as it is said, as a named server is, over gRPC where its URL says so, by
+ * the protocol that streams where the SLO is about a stream, else by one of tensors.
  */
 export function askedProtocol({
   predictor = {},
@@ -54,6 +55,7 @@ export function askedProtocol({
 }: Pick<ExperimentEntries, 'predictor' | 'slo'>): ProtocolName {
   if (predictor.protocol !== undefined) return predictor.protocol
   if (predictor.server !== undefined) return serverProtocol(predictor.server)
+  if (namesGrpc(serverUrlOf(predictor) ?? '')) return 'grpc-v2'
   const ofStream = limitsOf(slo).some(({ metric }) => latencyMetrics[metric].streamed)
   return ofStream ? 'openai' : spoken.tensors[0]
 }
