@@ -181,6 +181,26 @@ describe('flags', () => {
     })
   })
 
+  test.each(['grpc://h:8001', 'grpcs://h:8001', 'GRPC://h:8001'])(
+    '%s is a URL in files and flags, asked over gRPC where no protocol is said',
+    (url) => {
+      const file = (predictor: string) => `model: m\nslo: 50ms\npredictor: {${predictor}}\n`
+      const grpc = { url, protocol: 'grpc-v2' }
+      expect(loadFile(file(`url: "${url}"`)).predictor).toMatchObject(grpc)
+      expect(load({ model: 'm', slo: '50ms', url }).predictor).toMatchObject(grpc)
+      expect(
+        loadFile(file(`urls: [{url: "${url}"}, {url: "grpc://i:1"}]`)).predictor,
+      ).toMatchObject(grpc)
+      expect(loadFile(file(`url: "${url}", protocol: tfserving-grpc`)).predictor).toMatchObject({
+        url,
+        protocol: 'tfserving-grpc',
+      })
+      expect(problemLines(() => loadFile(file(`url: "${url}", protocol: openai`)))).toEqual([
+        `e.yaml:3:18 '${url}' is no http URL`,
+      ])
+    },
+  )
+
   test('certificates are checked as the file says, over HTTP/2 where it says so', () => {
     write('ca.pem', '-----BEGIN CERTIFICATE-----\n')
     const of = (predictor: string) =>

@@ -1,7 +1,7 @@
 /** Asks a server what it is: one that runs, or one that is started for it as a trial would be. */
 import { join } from 'node:path'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
-import { checkAnswers } from '../../../profiler/protocols/http.ts'
+import { checkAnswers, readinessAt } from '../../../profiler/protocols/http.ts'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
 import { otherScheme } from '../../../profiler/protocols/other-scheme.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
@@ -96,16 +96,22 @@ async function answers(
 ): Promise<boolean> {
   if (protocol !== undefined && protocolTable[protocol].transport === 'grpc')
     return protocolFor(protocol, options).ready(url, model, signal, onReason)
+  const name = protocol ?? unrecognised
+  let said = ''
+  const { status, loading } = await readinessAt(name, url, options, signal, (reason) => {
+    said = reason
+  })
+  if (loading) onReason?.(said)
+  if (status !== undefined || (await recognise(url, model, options, signal)) !== undefined)
+    return true
   try {
-    await checkAnswers(protocol ?? unrecognised, url, options, signal)
+    await checkAnswers(name, url, options, signal)
     return true
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof ProtocolError)) throw error
     // Until it listens there is nothing to be said.
-    if (/ECONNREFUSED/.test(error.message)) return false
-    if ((await recognise(url, model, options, signal)) !== undefined) return true
-    onReason?.(error.message)
+    if (!/ECONNREFUSED/.test(error.message)) onReason?.(error.message)
     return false
   }
 }
