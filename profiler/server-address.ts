@@ -34,11 +34,18 @@ export const socketHint =
 /** Whether a URL names a unix socket. */
 export const namesSocket = (url: string): boolean => /^(unix|http\+unix):/i.test(url)
 
-/** Undefined for what is neither an http or https URL nor a socket. */
+/** Whether a URL says that its server speaks gRPC. */
+export const namesGrpc = (url: string): boolean => /^grpcs?:\/\//i.test(url)
+
+/**
+ * Undefined for what is neither an http or https URL, nor one of gRPC, whose origin is that of its
+ * HTTP/2, nor a socket.
+ */
 export function serverAddress(url: string): ServerAddress | undefined {
   if (namesSocket(url)) return socketAddress(url)
-  if (!URL.canParse(url)) return undefined
-  const { protocol, origin, host, pathname, search } = new URL(url)
+  const overHttp = namesGrpc(url) ? url.replace(/^grpc/i, 'http') : url
+  if (!URL.canParse(overHttp)) return undefined
+  const { protocol, origin, host, pathname, search } = new URL(overHttp)
   return /^https?:$/.test(protocol) ? { origin, host, path: pathname, query: search } : undefined
 }
 

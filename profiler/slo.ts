@@ -4,7 +4,7 @@
  */
 import { byMetric, type LatencyMetric, latencyMetrics } from './latency-metrics.ts'
 import { binomialCdf } from './statistics/percentile.ts'
-import type { LoadPoint, LoadRun, Slo, SloLimit } from './types.ts'
+import type { LatencySummary, LoadPoint, LoadRun, Slo, SloLimit } from './types.ts'
 
 /** Latencies of one streamed answer, ms. */
 type StreamLatencies = Readonly<Record<LatencyMetric, number>>
@@ -69,11 +69,16 @@ export function apart(
   })
 }
 
-/** The run with the latencies that the SLO counts, of streamed answers; others have but one. */
-export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(
-  run: T,
-  slo: Counted,
-): T {
+/** Error class of a good answer of which a latency that the SLO counts was not to be seen. */
+const notObservable = 'TPOT not observable: the answer came in one piece'
+
+/**
+ * The run with the latencies that the SLO counts, of streamed answers; others have but one. An
+ * answer without one of them has failed: silence keeps no limit.
+ */
+export function countedRun<
+  T extends Pick<LoadRun, 'latencyMs' | 'stream'> & { readonly errorKinds?: LoadRun['errorKinds'] },
+>(run: T, slo: Counted): T {
   const { stream } = run
   if (stream === undefined) return run
   const { latenciesMs, classes } = stream
@@ -87,8 +92,33 @@ export function countedRun<T extends Pick<LoadRun, 'latencyMs' | 'stream'>>(
           classes?.[i],
         ),
   )
-  return { ...run, latencyMs }
+  const silent = latencyMs.filter(
+    (ms, i) => Number.isNaN(ms) && !Number.isNaN(latenciesMs.e2e[i]!),
+  ).length
+  return {
+    ...run,
+    latencyMs,
+    ...(silent > 0 && { errorKinds: { ...run.errorKinds, [notObservable]: silent } }),
+  }
 }
+
+/** Requests of a window that failed, whichever latency an SLO is about. */
+export const countFailed = ({
+  errors,
+  errorKinds,
+}: Pick<LoadPoint, 'errors' | 'errorKinds'>): number => errors - (errorKinds[notObservable] ?? 0)
+
+/** Good answers of which a latency that is bounded was not to be seen; none where nothing tells. */
+export const countNotObservable = (
+  { e2e, ...of }: Readonly<Partial<Record<LatencyMetric, Pick<LatencySummary, 'requests'>>>>,
+  limits: readonly Pick<SloLimit, 'metric'>[],
+): number =>
+  Math.max(
+    ...limits.map(({ metric }) => {
+      const seen = metric === 'e2e' ? e2e : of[metric]
+      return e2e && seen ? e2e.requests - seen.requests : 0
+    }),
+  )
 
 /**
  * In units of the first limit: one name for SLOs that count the same latency, and of the same

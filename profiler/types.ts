@@ -377,7 +377,8 @@ export interface LoadRun {
  */
 export interface StreamRun {
   /**
-   * Each from the intended send; the time per output token is the answer's mean, 0 for one token.
+   * Each from the intended send; the time per output token is the answer's mean, 0 for one token,
+   * and NaN for an answer whose tokens came all at once.
    */
   readonly latenciesMs: Readonly<Record<LatencyMetric, Float64Array>>
   /** Output tokens. */

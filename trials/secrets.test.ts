@@ -78,6 +78,38 @@ test.each<[string, string[]]>([
   ['http://${file:///e.yaml#/predictor/url!1}@host', []],
 ])('in %j', (text, secrets) => expect(secretsIn(text)).toEqual(secrets))
 
+const hex = '9f86d081884c7d659a2feaa0c55ad015'
+test.each<[string, string[]]>([
+  [`/api/${hex}/predict`, [hex]],
+  ['/api/tok_k3j9x2m7q4w8v5n1b6z0/predict', ['tok_k3j9x2m7q4w8v5n1b6z0']],
+  ['/hooks/T01AB2CD3/XyZ12abCDe34FGhi56Jk', ['XyZ12abCDe34FGhi56Jk']],
+  ['/bot123456789:AAF-x7_Qm2LkZp0RtYuIoPaSdFgHjKlZxCv/send', [expect.stringMatching(/^bot/)]],
+  ['/6f1c9b52-3d1e-4c7a-9a52-0b1d2e3f4a5b/run?x=1', ['6f1c9b52-3d1e-4c7a-9a52-0b1d2e3f4a5b']],
+  ['/v1/keys/sk-abcdefghijklmnop123/use', ['sk-abcdefghijklmnop123']],
+  ['/api/token/planted-0001/predict', ['planted-0001']],
+  ['/api-key/hunter-two/v1', ['hunter-two']],
+  ['/secrets/p%40ssw0rd', ['p%40ssw0rd']],
+  ['/oauth/token/refresh', []],
+  ['/v1/keys/v1beta1/list', []],
+  ['/tokens/${env:TOKEN}/predict', []],
+  ['/v2/models/llama-3.1-8b-instruct-awq-int4/infer', []],
+  ['/v1/models/distilbert-base-uncased-finetuned-sst-2-english:predict', []],
+  ['/models/MyVeryLongTextClassifierModelV2Final/versions/20260101T120000Z', []],
+  ['/projects/123456789012/endpoints/1234567890123456789:predict', []],
+  [`/org/model/resolve/${hex}/model.onnx`, []],
+  [`/blobs/sha256:${hex}${hex}`, []],
+])('in the path %s of a URL', (path, secrets) => {
+  expect(secretsIn(`curl http://h:1${path}`)).toEqual(secrets)
+  expect(secretSpans(path, true).map(([from, to]) => path.slice(from, to))).toEqual(secrets)
+  const shown = withoutSecrets(`GET http://h:1${path} failed`)
+  expect(shown.match(/\[secret\]/g) ?? []).toHaveLength(secrets.length)
+})
+
+test('the path of a file is no path of a URL', () => {
+  const path = `/srv/secrets/model-7b/${hex}/file.json`
+  expect(secretsIn(`serve ${path} file://${path} s3://bucket${path}`)).toEqual([])
+})
+
 test('a text is shown without what is known and what shows itself', () => {
   rememberSecret('hunter2-planted')
   const base64 = Buffer.from('hunter2-planted').toString('base64')

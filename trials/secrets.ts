@@ -1,8 +1,8 @@
 /**
  * What is secret, said once: which names and texts hold secrets, how they are referred to, and how
  * they are kept out of what is shown and stored. A secret is known by its name (a header, an
- * environment variable, a query parameter, a flag), by its place (the user info of a URL) or by its
- * look.
+ * environment variable, a query parameter, a flag), by its place (the user info of a URL, a segment of its path)
+ * or by its look.
  */
 
 /** Words that make a name secret wherever they stand in it: API_KEY, hfToken, x-amz-signature. */
@@ -59,9 +59,9 @@ type Span = readonly [from: number, to: number]
 
 /** User info may hold an @ of its own; of a URL that was taken for a path one slash is left. */
 const userInfo = /\b[a-z][a-z0-9+.-]*:\/{1,2}([^\s/?#"'<>]+)@/dgi
-const queryParameter = /[?&]([\w.~%-]+)=([^\s&#"'<>]+?)(?=[.,:;)]*(?:[\s&#"'<>]|$))/dg
+const queryParameter = /[?&;#]([\w.~%-]+)=([^\s&#"'<>]+?)(?=[.,:;)]*(?:[\s&#"'<>]|$))/dg
 const knownLook =
-  /\b((?:sk|pk|rk)[-_][\w-]{16,}|hf_\w{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)/dg
+  /\b((?:sk|pk|rk)[-_][\w-]{16,}|hf_\w{16,}|bot\d{6,}:[\w-]{30,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)/dg
 const privateKey =
   /(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))/dg
 const bearer = /\bBearer\s+([\w+/=.~-]{6,})/dg
@@ -69,9 +69,68 @@ const bearer = /\bBearer\s+([\w+/=.~-]{6,})/dg
 const assignment =
   /(?<![\w./-])(?:(-{1,2}[A-Za-z][\w.-]*)[ \t]+|-{0,2}([A-Za-z_][\w.-]*)["']?[ \t]*[:=][ \t]*)(?="([^"\n]*)"|'([^'\n]*)'|(?:(?:Bearer|Basic|Token)\s+)?([^\s"',;&|<>()[\]{}]+))/dg
 
-/** Secrets that show themselves in any text: in URLs, by their look, after `Bearer`. */
-function spansInText(text: string): Span[] {
+/** Of URLs that requests go to; files and buckets have names of other kinds. */
+const pathOfUrl = /\b(?:https?|grpcs?|wss?|http\+unix):\/\/[^\s/?#"'<>]+(\/[^\s?#"'<>]*)/dgi
+/** Segments that name the secret after them, without their separators. */
+const namesNextSegment =
+  /(^key|token|secret|password|passwd|passphrase|credential|apikey|accesskey|privatekey)s?$/
+/** After those these are calls and versions all the same: /token/refresh, /keys/v1beta1. */
+const plainSegment = /^([a-z]{1,15}(\.[a-z]{2,5})?|v\d+\w{0,6})$/i
+/** After those a digest or a commit names what is there: /resolve/3f2a.../model.onnx. */
+const namesDigest = /^(resolve|commits?|blobs?|tree|raw|revisions?|digests?)$/
+const minNamedSecretChars = 5
+const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
+const hexadecimal = /^(?=.*\d)(?=.*[a-f])[\da-f]{16,}$/i
+/** Runs of letters and digits in names of models are shorter: bert-base, fp16, sst2. */
+const minRandomRunChars = 20
+/**
+ * Mean length of its words and numbers: 1.8 in random letters of both cases and digits, 2.4 in
+ * those of one case, 3 and more in names such as MyTextClassifierV2.
+ */
+const maxRandomChunkChars = 2.8
+
+/** Whether a segment of a path reads as random: a token, a key, an id that nobody can guess. */
+function looksRandom(segment: string): boolean {
+  if (uuid.test(segment)) return true
+  if (/^sha\d+[:-]/.test(segment)) return false
+  return (segment.match(/[A-Za-z0-9]+/g) ?? []).some((run) => {
+    const chunks = run.match(/[A-Z]?[a-z]+|[A-Z]+|\d+/g)!.length
+    return (
+      hexadecimal.test(run) ||
+      (run.length >= minRandomRunChars && run.length / chunks < maxRandomChunkChars)
+    )
+  })
+}
+
+/**
+ * Secrets in the path of a URL: segments that read as random, and those after one that names a
+ * secret (/token/abc-123, /api-key/abc-123).
+ */
+function pathSecretSpans(path: string): Span[] {
   const spans: Span[] = []
+  let before = ''
+  for (const { 0: segment, index } of path.split(/[?#]/)[0]!.matchAll(/[^/\s]+/g)) {
+    const text = decoded(segment)
+    const isNamed =
+      namesNextSegment.test(before) &&
+      text.length >= minNamedSecretChars &&
+      !plainSegment.test(text)
+    // A placeholder or a reference is none.
+    if (!segment.includes('${') && (isNamed || (!namesDigest.test(before) && looksRandom(text))))
+      spans.push([index, index + segment.length])
+    before = text.toLowerCase().replace(/[^a-z0-9]/g, '')
+  }
+  return spans
+}
+
+/** Secrets that show themselves in any text: in URLs, by their look, after `Bearer`. */
+function spansInText(given: string): Span[] {
+  const text = blankReferences(given)
+  const spans: Span[] = []
+  for (const match of text.matchAll(pathOfUrl)) {
+    const [offset] = match.indices![1]!
+    for (const [from, to] of pathSecretSpans(match[1]!)) spans.push([offset + from, offset + to])
+  }
   for (const pattern of [userInfo, knownLook, privateKey, bearer])
     for (const match of text.matchAll(pattern)) spans.push(match.indices![1]! as Span)
   for (const match of text.matchAll(queryParameter))
@@ -83,11 +142,11 @@ function spansInText(text: string): Span[] {
 /**
  * Those and what is assigned to a secret name, in texts that a user wrote: commands, bodies,
  * configuration files. In order, none overlapping; never a reference.
+ * @param isUrlPath the text is the path of a URL, which by its look could be one of a file
  */
-export function secretSpans(given: string): Span[] {
-  // What stands in a reference is no text of its own.
-  const text = given.replace(reference, (whole) => `\${${'x'.repeat(whole.length - 3)}}`)
-  const spans = spansInText(text)
+export function secretSpans(given: string, isUrlPath = false): Span[] {
+  const text = blankReferences(given)
+  const spans = [...spansInText(text), ...(isUrlPath ? pathSecretSpans(text) : [])]
   for (const match of text.matchAll(assignment)) {
     const name = (match[1] ?? match[2])!
     const group = [3, 4, 5].find((index) => match[index] !== undefined)!
@@ -108,6 +167,10 @@ function inOrder(spans: readonly Span[]): Span[] {
  * `#/predictor/url` after it, a secret of that experiment file.
  */
 const reference = /(?<!\$)\$\{((?:env:[A-Za-z_]\w*)|(?:file:[^}]+))\}/g
+
+/** As long as before. What stands in a reference is no text of its own. */
+const blankReferences = (text: string): string =>
+  text.replace(reference, (whole) => `\${${'x'.repeat(whole.length - 3)}}`)
 
 export const referencesIn = (text: string): string[] =>
   [...text.matchAll(reference)].map(([, name]) => name!)
@@ -161,9 +224,9 @@ export function rememberSecret(value: string): void {
     .sort((a, b) => b.length - a.length)
 }
 
-/** Those that show themselves in a text, such as a URL, are remembered. */
-export function rememberSecretsIn(text: string): void {
-  for (const [from, to] of secretSpans(text)) rememberSecret(text.slice(from, to))
+/** Those that show themselves in a text, such as a URL or its path alone, are remembered. */
+export function rememberSecretsIn(text: string, isUrlPath = false): void {
+  for (const [from, to] of secretSpans(text, isUrlPath)) rememberSecret(text.slice(from, to))
 }
 
 function decoded(text: string): string {

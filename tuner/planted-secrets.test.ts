@@ -142,7 +142,7 @@ createServer((request, response) => {
   let body = ''
   request.on('data', (chunk) => (body += chunk))
   request.on('end', () => {
-    if (right && has(body, given.body) && has(request.url, given.path) && request.headers['x-api-key'] === given.header) return inTurn(() => response.end('{"ok": true}'))
+    if (right && has(body, given.body) && has(request.url, given.path, given.segment) && request.headers['x-api-key'] === given.header) return inTurn(() => response.end('{"ok": true}'))
     response.statusCode = 401
     response.end(JSON.stringify({ error: 'refused', body, url: request.url, argv: process.argv }))
   })
@@ -158,6 +158,7 @@ const own = {
   body: 'planted-body-0006',
   path: 'planted-path-0007',
   header: 'planted-header-0008',
+  segment: 'planted-segment-0009',
 }
 
 const experiment = (more = '') => `
@@ -169,7 +170,7 @@ predictor:
   env: { DB_PASSWORD: ${own.password}, HF_TOKEN: '\${env:PLANTED_TOKEN}' }
   files: { conf.yaml: "password: ${own.file}\\n" }
   protocol: json
-  path: /predict?sig=${own.path}
+  path: /token/${own.segment}/predict?sig=${own.path}
   healthPath: /healthz
   headers: { X-Api-Key: ${own.header} }
   body: '{"text": "{{text}}", "api_key": "${own.body}"}'
@@ -253,6 +254,7 @@ test('of a server that runs already: in its URL and headers', async ({ box }) =>
     password: 'planted-password-0011',
     key: 'planted-key-0012',
     signature: 'planted-signature-0013',
+    segment: '5ac1e7b09f3d42868d0e9b7c61f2a4d3',
   }
   let freeAtMs = 0
   const answer: RequestListener = (request, response) => {
@@ -270,7 +272,7 @@ test('of a server that runs already: in its URL and headers', async ({ box }) =>
   await new Promise((resolve) => server.once('listening', resolve))
   const { port } = server.address() as AddressInfo
   try {
-    const url = `http://admin:${secrets.password}@127.0.0.1:${port}/predict?signature=${secrets.signature}`
+    const url = `http://admin:${secrets.password}@127.0.0.1:${port}/tenants/${secrets.segment}/predict?signature=${secrets.signature}`
     writeFileSync(
       join(box.folder, 'experiment.yaml'),
       `model: m\nslo: p75<50ms\npredictor: { url: 'http://127.0.0.1:${port}', protocol: json, path: /predict, headers: { X-Tenant: ${secrets.key} } }\n`,

@@ -310,6 +310,13 @@ export function caveatsOf(target: Target, session: Session): string[] {
     found.push(
       `the server closed ${session.closedConnections} connections in ${session.requests} requests: opening others is part of their latency`,
     )
+  const streams = session.points.flatMap(({ stream }) => stream ?? [])
+  const answers = streams.reduce((sum, { e2e }) => sum + e2e.requests, 0)
+  const silent = answers - streams.reduce((sum, { tpot }) => sum + tpot.requests, 0)
+  if (silent > 0)
+    found.push(
+      `${silent} of ${answers} streamed answers came in one piece: their time per output token (TPOT) is not observable; does the server, or a gateway before it, collect the answer before it sends it?`,
+    )
   if (session.points.some((point) => point.generatorSaturated))
     found.push('the load generator could not hold some of the load points; they are marked')
   return found

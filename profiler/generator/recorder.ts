@@ -90,9 +90,20 @@ export class Recorder {
   }
 }
 
-/** Time per output token after the first that was seen, ms; 0 for an answer of one token. */
-const perTokenMs = ({ firstTokenMs, lastTokenMs, tokens, unseen = 0 }: StreamTimes): number =>
-  tokens - unseen < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - unseen - 1)
+/**
+ * Time per output token after the first that was seen, ms; 0 for an answer of one token, NaN for one
+ * whose tokens came all at once.
+ */
+function perTokenMs({
+  firstTokenMs,
+  lastTokenMs,
+  tokens,
+  unseen = 0,
+  inOnePiece,
+}: StreamTimes): number {
+  if (inOnePiece) return Number.NaN
+  return tokens - unseen < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - unseen - 1)
+}
 
 /** Error class of a failed request, in the words of the load point's `errorKinds`. */
 export function errorKind(error: unknown): string {

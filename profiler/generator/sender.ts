@@ -17,8 +17,13 @@ export interface StreamTimes {
   readonly unseen?: number
   /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
   readonly inputTokens?: number
-  /** Gaps between tokens: those of one chunk share the time since the chunk before. */
+  /**
+   * Gaps between tokens: those of one chunk share the time since the chunk before. None of an
+   * answer in one piece.
+   */
   readonly gapsMs: readonly number[]
+  /** Several tokens came all at once: how long one takes is not to be seen. */
+  readonly inOnePiece?: true
 }
 
 /** `failure`: the class of an error; undefined for a good answer. */

@@ -71,6 +71,61 @@ describe('streamed completions', () => {
     })
   })
 
+  const told = (tokens: number) => event({ choices: [], usage: { completion_tokens: tokens } })
+  test.each<[string, boolean, (readonly [atMs: number, text: string])[]]>([
+    ['one chunk, tokens counted', true, [[9, token('a b c') + token('', 'stop') + told(40)]]],
+    [
+      'its end later',
+      true,
+      [
+        [9, token('a b c')],
+        [12, token('', 'stop') + told(40)],
+      ],
+    ],
+    ['many chunks in one write', true, [[9, token('a') + token('b') + token('c', 'length')]]],
+    [
+      'two reads of one write',
+      true,
+      [
+        [9, token('a') + token('b')],
+        [9.1, token('c', 'stop')],
+        [9.1, told(9)],
+      ],
+    ],
+    ['uncounted, many words', true, [[9, token('many words in it', 'stop')]]],
+    ['uncounted, one word', false, [[9, token('spam', 'stop')]]],
+    ['one token, counted', false, [[9, token('spam', 'stop') + told(1)]]],
+    [
+      'a token and its end',
+      false,
+      [
+        [9, token('spam')],
+        [12, token('', 'stop') + told(2)],
+      ],
+    ],
+    [
+      'two chunks',
+      false,
+      [
+        [9, token('a b')],
+        [19, token('c d', 'stop') + told(4)],
+      ],
+    ],
+    [
+      'tokens without text after the first',
+      false,
+      [
+        [9, token('a')],
+        [19, token('')],
+        [29, token('', 'length') + told(3)],
+      ],
+    ],
+  ])('in one piece: %s, %s', (_, inOnePiece, parts) => {
+    const { times } = read(...parts)
+    expect(times!.inOnePiece ?? false).toBe(inOnePiece)
+    if (inOnePiece) expect(times!.gapsMs).toEqual([])
+  })
+
   test('completions have text, and without usage chunks are counted', () => {
     const stream = read(
       [10, event({ choices: [{ text: 'a' }] })],

@@ -9,8 +9,18 @@ import { SseParser } from './sse.ts'
  */
 interface Chunk {
   readonly error?: unknown
+  /** 'error' of older servers, whose error is the chunk itself. */
+  readonly object?: unknown
   readonly choices?: unknown
   readonly usage?: unknown
+}
+
+/** Undefined or null where a chunk is none: a chunk of an answer has choices or counts. */
+function errorIn(chunk: Chunk): unknown {
+  if (chunk.error !== undefined && chunk.error !== null) return chunk.error
+  const isAnswer = chunk.choices !== undefined || chunk.usage !== undefined
+  const hasWords = [field(chunk, 'message'), field(chunk, 'detail')].some(isText)
+  return chunk.object === 'error' || (!isAnswer && hasWords) ? chunk : undefined
 }
 
 const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined)
@@ -35,6 +45,14 @@ interface AnswerChunk {
  */
 const mostTokens = 1_000_000
 const mostTokensPerCharacter = 3
+
+/**
+ * Tokens that follow each other within less were not made one after the other: what stands before
+ * the server collects its answer. The fastest servers take some 300 µs for a token.
+ */
+const minTokenMs = 0.05
+/** Where the server counts no tokens: one has less text, and no second word. */
+const maxTokenChars = 20
 
 /**
  * Finish reasons of answers that the server gave up: vLLM, SGLang, LMDeploy, TensorRT-LLM,
@@ -145,6 +163,9 @@ export class TokenStream {
   private wrong: string | undefined
   private endless = false
 
+  /** What the server said that went wrong: a text, or an object with its message. */
+  error: unknown
+
   /** True once any text has come. */
   started = false
 
@@ -177,8 +198,12 @@ export class TokenStream {
     }
     const said = isResponseEvent(chunk) ? chunkOf(chunk) : chunk
     if (said === undefined) return
-    const { error, choices, usage } = said as Chunk
-    if (error !== undefined && error !== null) this.wrong ??= 'error in stream'
+    const { choices, usage } = said as Chunk
+    const error = errorIn(said as Chunk)
+    if (error !== undefined && error !== null) {
+      this.wrong ??= 'error in stream'
+      this.error ??= error
+    }
     const before = this.counted ?? 0
     this.counted = countIn(usage, 'completion_tokens') ?? this.counted
     this.prompted = countIn(usage, 'prompt_tokens') ?? this.prompted
@@ -252,13 +277,34 @@ export class TokenStream {
       for (let token = 0; token < tokens; token++) gapsMs.push((atMs - lastTokenMs) / tokens)
       if (tokens > 0) lastTokenMs = atMs
     }
+    const inOnePiece = this.cameAtOnce(each, first)
     return {
       firstTokenMs: chunks[first]!.atMs,
       lastTokenMs,
       tokens: counted ?? sum(each),
       ...(unseen > 0 && { unseen }),
       ...(this.prompted !== undefined && { inputTokens: this.prompted }),
-      gapsMs,
+      gapsMs: inOnePiece ? [] : gapsMs,
+      ...(inOnePiece && { inOnePiece }),
     }
+  }
+
+  /**
+   * Whether several tokens came and no time passed between them. The end of the text, which may be
+   * a token of its own, comes later also after an answer in one piece.
+   */
+  private cameAtOnce(each: readonly number[], first: number): boolean {
+    const { chunks, counted } = this
+    const came = chunks.flatMap(({ atMs, text, finish }, i) =>
+      i >= first && each[i]! > 0 && (text !== '' || finish === undefined)
+        ? [{ atMs, tokens: each[i]! }]
+        : [],
+    )
+    const tokens = sum(came.map((chunk) => chunk.tokens))
+    const text = this.text.trim()
+    if (counted === undefined && came.length === 1 && tokens === 1)
+      return /\s/.test(text) || text.length > maxTokenChars
+    const tookMs = tokens < 2 ? 0 : came.at(-1)!.atMs - came[0]!.atMs
+    return tokens > 1 && tookMs <= minTokenMs * (tokens - 1)
   }
 }

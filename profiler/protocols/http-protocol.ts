@@ -3,6 +3,7 @@ import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import {
   hrefOf,
+  namesGrpc,
   namesSocket,
   pathBelow,
   type ServerAddress,
@@ -218,6 +219,12 @@ function placed(
 
 /** Throws a ProtocolError that says what a URL lacks. */
 export function parseUrl(name: string, url: string): ServerAddress {
+  if (namesGrpc(url))
+    throw new ProtocolError(
+      name,
+      `'${url}' is the URL of a gRPC server, and ${name} is spoken over HTTP`,
+      'write http://, or name a protocol of gRPC: --protocol grpc-v2 or tfserving-grpc',
+    )
   const address = serverAddress(url)
   if (address !== undefined) return address
   if (namesSocket(url)) throw new ProtocolError(name, `'${url}' names no socket`, socketHint)

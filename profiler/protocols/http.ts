@@ -4,13 +4,18 @@ import { Agent, errors, request } from 'undici'
 import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '../bounded-reader.ts'
 import { decoded } from '../generator/content-encoding.ts'
 import { Http2Connection } from '../generator/http2-connection.ts'
-import { tlsChecks, trustHint } from '../generator/tls.ts'
+import {
+  asksForCertificate,
+  clientCertificateHint,
+  tlsChecks,
+  trustHint,
+} from '../generator/tls.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
 import type { TlsOptions } from '../tls-options.ts'
 import type { OnReason, RequestBody } from '../types.ts'
 import { notReadyReason } from './not-ready.ts'
-import { excerpt, pathHint, refusal } from './refusals.ts'
+import { excerpt, refusal } from './refusals.ts'
 
 /** How a server is asked: as the load will be sent. */
 interface Asking {
@@ -35,7 +40,8 @@ const probeTimeoutMs = 5000
 const lasting = (error: unknown): boolean =>
   (error instanceof Http2Error && error.kind === 'no HTTP/2') ||
   (error instanceof Error &&
-    /certificate|self.signed|PEM|wrong version number/i.test(error.message))
+    (asksForCertificate(error.message) ||
+      /certificate|self.signed|PEM|wrong version number/i.test(error.message)))
 
 /** What a path answers that says whether a server is ready. */
 interface Readiness {
@@ -208,13 +214,6 @@ async function post(
     timeoutMs: target.timeoutMs,
   }
   const answer = await reach(protocol, url, signal, () => ask(url, target, question, signal))
-  if (answer.status >= 300 && answer.status < 400)
-    throw new ProtocolError(
-      protocol,
-      `${url} redirects (${answer.status}) to ${answer.location ?? 'nowhere'}`,
-      redirectHint(url, answer.location),
-      'unknown-call',
-    )
   if (!isGood(answer.status)) throw refusal(protocol, url, answer, true)
   return answer
 }
@@ -253,32 +252,6 @@ function addressOf(url: string): ServerAddress {
   if (address === undefined) throw new TypeError(`'${url}' is not an http or https URL`)
   return address
 }
-
-/** What to write in place of what is redirected. */
-export function redirectHint(from: string, location: string | undefined): string {
-  const why = 'a redirect would be timed too'
-  const [asked, to] = [
-    serverAddress(from),
-    location === undefined ? undefined : redirected(from, location),
-  ]
-  if (asked === undefined || to === undefined) return `give the URL it redirects to: ${why}`
-  if (to.origin !== asked.origin)
-    return `give the URL it redirects to, --url ${to.origin}${commonBase(asked.path, to.path)}: ${why}`
-  return `give the path it redirects to, ${to.path} (${pathHint}; the URL of a server may have a path too): ${why}`
-}
-
-const redirected = (from: string, location: string): ServerAddress | undefined =>
-  serverAddress(
-    URL.canParse(location)
-      ? location
-      : URL.canParse(location, from)
-        ? new URL(location, from).href
-        : '',
-  )
-
-/** What stands before the path that was asked for. */
-const commonBase = (asked: string, path: string): string =>
-  path.endsWith(asked) ? path.slice(0, -asked.length) : ''
 
 interface Question {
   readonly method: 'GET' | 'POST'
@@ -465,6 +438,19 @@ async function reach<T>(
 }
 
 /**
+ * @throws ProtocolError where a GET is not answered at all: nothing listens, no TLS is agreed upon,
+ * nothing comes in time
+ */
+export const checkAnswers = async (
+  protocol: string,
+  url: string,
+  asking: Asking,
+  signal: AbortSignal,
+): Promise<void> => {
+  await reach(protocol, url, signal, () => asked(url, asking, signal))
+}
+
+/**
  * Over any protocol. @throws ProtocolError where nothing listens, or no such host is known;
  * whatever else happens there says nothing
  */
@@ -475,7 +461,7 @@ export async function someoneListens(
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await get(url.replace(/^grpc/, 'http'), asking, signal)
+    await get(url, asking, signal)
   } catch (error) {
     const { code } = error as { code?: unknown }
     if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'ENOENT' || code === 'EACCES')
@@ -514,6 +500,7 @@ function unreachable(protocol: string, url: string, error: unknown): ProtocolErr
 const lateHint = 'it did not answer in time'
 
 function hintFor(code: unknown, message: string, error: unknown): string | undefined {
+  if (asksForCertificate(`${code} ${message}`)) return clientCertificateHint
   if (error instanceof errors.HTTPParserError || /NO_APPLICATION_PROTOCOL/.test(String(code)))
     return 'does it speak HTTP/2 alone? Then say --http2 (http2 in an experiment file)'
   if (/certificate|self.signed|SSL|TLS|EPROTO|PEM|wrong version number/i.test(`${code} ${message}`))

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../payload-source.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
-import { hrefOf, pathBelow } from '../server-address.ts'
+import { hrefOf, namesGrpc, pathBelow } from '../server-address.ts'
 import type { AnswerReading, OnReason, Protocol } from '../types.ts'
-import { readinessAt, someoneListens, usualFirstAnswerMs } from './http.ts'
+import { checkAnswers, readinessAt, usualFirstAnswerMs } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
+import { otherScheme } from './other-scheme.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable, unrecognised } from './protocol-table.ts'
 import { recognise, whyNotRecognised, withRecognition } from './recognise.ts'
@@ -87,13 +88,14 @@ export async function detectProtocol(
   signal: AbortSignal,
   onReason?: OnReason,
 ): Promise<ProtocolName> {
-  const saysGrpc = /^grpcs?:/.test(url)
+  const saysGrpc = namesGrpc(url)
   if (!saysGrpc) parseUrl(unrecognised, url)
   const timeoutMs = options.firstAnswerMs ?? usualFirstAnswerMs
   const startedMs = performance.now()
   const reasons = new Reasons(onReason)
   const look = () => recognise(url, model, options, signal)
   let found = await look()
+  if (found === undefined && !saysGrpc) await checkScheme(url, options, signal)
   let wasLoading = false
   while (found === undefined && !saysGrpc) {
     const isLoading = await saysLoading(url, model, options, signal, reasons)
@@ -112,14 +114,24 @@ export async function detectProtocol(
     found = await look()
   }
   if (found === undefined && saysGrpc) throw await whyNotRecognised(url, options, signal)
-  if (found === undefined)
-    await someoneListens(
-      unrecognised,
-      url,
-      options,
-      AbortSignal.any([signal, AbortSignal.timeout(1000)]),
-    )
   return found ?? unrecognised
+}
+
+/** @throws ProtocolError where no GET is answered, which names the scheme that would be */
+async function checkScheme(
+  url: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await checkAnswers(unrecognised, url, options, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    const other = await otherScheme(url, signal)
+    throw other === undefined
+      ? error
+      : new ProtocolError(unrecognised, other.what, other.hint, 'other-protocol')
+  }
 }
 
 /** Whether any path that a protocol's readiness has says that it is not ready. */

@@ -14,7 +14,7 @@ export async function listModels(
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const address = serverAddress(url.replace(/^grpc/, 'http'))
+  const address = serverAddress(url)
   if (address === undefined) return []
   const answerTo = async ({ method, path }: ModelList): Promise<unknown> => {
     const below = pathBelow(address, path, path)

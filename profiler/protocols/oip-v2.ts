@@ -33,9 +33,16 @@ export const oipV2: ProtocolModule = {
   signs: [
     {
       path: modelPath,
-      shows: ({ status, json }) => status === 200 && isRecord(json) && 'inputs' in json,
+      shows: ({ status, json }) => status === 200 && isRecord(json) && Array.isArray(json.inputs),
     },
-    { path: () => '/v2/health/live', shows: ({ status }) => status === 200 },
+    {
+      path: () => '/v2/health/live',
+      // {"live": true}; of Triton and MLServer the status alone, which others give to any path.
+      shows: ({ status, text, json }, madeUp) =>
+        status === 200 &&
+        ((isRecord(json) && json.live === true) ||
+          (madeUp.status !== 200 && (isRecord(json) || text.trim() === ''))),
+    },
   ],
   modelLists: [
     { method: 'POST', path: '/v2/repository/index', names: (answer) => textsAt('name', answer) },

@@ -4,8 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { keptUnder } from '../capacity/other-slo/kept-under.ts'
 import { HttpLoadGenerator } from '../generator/http-generator.ts'
 import { seeded } from '../seeded-random.ts'
+import { keeps } from '../slo.ts'
 import type { Load, Target } from '../types.ts'
 import { protocolFor } from './index.ts'
 import { drawLength, makePrompts } from './prompts.ts'
@@ -367,6 +369,56 @@ describe('load', () => {
       }
     },
   )
+
+  const usage = `data: ${JSON.stringify({ choices: [], usage: { completion_tokens: 6 } })}\n\n`
+  const done = 'data: [DONE]\n\n'
+  test.each<[string, Behaviour]>([
+    [
+      'a whole answer in one chunk',
+      (response) => response.end(chunk('one two three four five', 'stop') + done),
+    ],
+    [
+      'the same, counted, its end later',
+      async (response) => {
+        response.write(chunk('one two three four five', 'stop'))
+        await wait(20)
+        response.end(usage + done)
+      },
+    ],
+    [
+      'all chunks at once, as a buffering gateway sends them',
+      (response) => response.end(`${chunk('x').repeat(5)}${chunk('x', 'length')}${done}`),
+    ],
+  ])('%s: TPOT is not observable, and an SLO on it is violated', async (_, behaviour) => {
+    behave = async (...args) => {
+      await wait(20)
+      return behaviour(...args)
+    }
+    const load = loads[0]!
+    const limits = [
+      { metric: 'ttft', limitMs: 1000 },
+      { metric: 'tpot', limitMs: 1000 },
+    ] as const
+    const perToken = { ...slo, metric: 'tpot' } as const
+    for (const asked of [perToken, { ...slo, limits }]) {
+      const point = await generator.run(target(), load, asked, signal)
+      expect(point.errors).toBe(point.requests)
+      expect(point.errorKinds).toEqual({
+        'TPOT not observable: the answer came in one piece': point.requests,
+      })
+      expect(keeps(point, asked)).toBe(false)
+    }
+    const { errors, requests, stream, ...point } = await generator.run(
+      target(),
+      load,
+      { ...slo, metric: 'ttft' },
+      signal,
+    )
+    expect([errors, stream!.tpot.requests, stream!.interToken.requests]).toEqual([0, 0, 0])
+    expect(stream!.ttft.requests).toBe(requests)
+    // Nor is it met by a window that was measured for another SLO.
+    expect(keptUnder({ errors, requests, stream, ...point }, perToken)).toBe(false)
+  })
 
   /** Prompts of two classes, half of them each: the slow ones are asked for nine tokens. */
   const ofTwoClasses = () => {

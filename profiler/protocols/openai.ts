@@ -10,7 +10,7 @@ import { parseUrl } from './http-protocol.ts'
 import { jsonLines } from './payload-pool.ts'
 import type { Prompt } from './prompts.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { excerpt } from './refusals.ts'
+import { excerpt, refusal, wordsOf } from './refusals.ts'
 
 const chatPath = '/v1/chat/completions'
 const modelsPath = '/v1/models'
@@ -125,7 +125,12 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         alias = other
       const fault = streamFault(bodies[0]!, answer, alias)
       if (fault !== undefined)
-        throw new ProtocolError('openai', `${called} answered 200, but ${fault.what}`, fault.hint)
+        throw new ProtocolError(
+          'openai',
+          `${called} answered 200, but ${fault.what}`,
+          fault.hint,
+          fault.why,
+        )
       if (alias === undefined) return target
       return {
         ...target,
@@ -196,17 +201,34 @@ const tokensIn = (told: unknown): number | undefined =>
 const modelOf = (answer: string): string | undefined =>
   /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
 
+interface Fault {
+  readonly what: string
+  readonly hint?: string
+  readonly why?: ProtocolError['why']
+}
+
+/** An error that a server sends once its status is out, as the status that it would have been. */
+function serverFault(error: unknown): Fault {
+  const text = isRecord(error) ? JSON.stringify({ error }) : String(error)
+  const code = isRecord(error) ? Number(error.code ?? error.status) : Number.NaN
+  const status =
+    code >= 400 && code <= 599
+      ? code
+      : /\bmodel\b.*(not found|does not exist|unknown)|no such model/i.test(text)
+        ? 404
+        : 500
+  const { hint, why } = refusal('openai', '', { status, text }, true)
+  return { what: `with an error in its stream: ${excerpt(wordsOf(text))}`, hint, why }
+}
+
 /**
  * What is wrong with a stream as the answer to a body. @param alias the server's own name for the
  * model that was asked for
  */
-function streamFault(
-  body: RequestBody,
-  answer: string,
-  alias?: string,
-): { readonly what: string; readonly hint?: string } | undefined {
+function streamFault(body: RequestBody, answer: string, alias?: string): Fault | undefined {
   const stream = new TokenStream()
   stream.push(Buffer.from(answer), 0)
+  if (stream.fault === 'error in stream') return serverFault(stream.error)
   if (stream.fault !== undefined)
     return { what: `${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}` }
   const asked = askedOf(body)

@@ -1,13 +1,17 @@
 /**
  * Whether a server that does not answer is asked by the wrong scheme: http where it speaks TLS,
- * https where it does not, gRPC where it has no HTTP/2.
+ * https where it does not or wants to know its client, gRPC where it has no HTTP/2.
  */
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:tls'
+import { asksForCertificate, clientCertificateHint } from '../generator/tls.ts'
 import { serverAddress } from '../server-address.ts'
 import { get } from './http.ts'
 
 const patienceMs = 2000
+
+/** 'a certificate': it speaks TLS, and wants to see one of the client's. */
+type Handshake = 'TLS' | 'no TLS' | 'a certificate'
 
 /**
  * What it speaks and what to write, undefined where the scheme is right or nothing can be told.
@@ -27,10 +31,15 @@ export async function otherScheme(
   signal.throwIfAborted()
   if (secure && handshake === 'no TLS')
     return { what: `${url} speaks no TLS`, hint: `write ${other}` }
-  if (!secure && handshake === 'TLS')
+  if (!secure && (handshake === 'TLS' || handshake === 'a certificate'))
     return {
       what: `${url} speaks TLS`,
       hint: `write ${other}; a server that a command starts is asked without TLS: start it so`,
+    }
+  if (handshake === 'a certificate')
+    return {
+      what: `${url} breaks off a client that shows no certificate, or another than it trusts`,
+      hint: clientCertificateHint,
     }
   if (
     !scheme.startsWith('grpc') ||
@@ -44,8 +53,11 @@ export async function otherScheme(
   }
 }
 
-/** What comes of a TLS handshake, whatever the certificate. */
-function tlsAt(url: string, signal: AbortSignal): Promise<'TLS' | 'no TLS' | undefined> {
+/**
+ * What comes of a TLS handshake, whatever the server's certificate, and of a request after it: under
+ * TLS 1.3 a server asks for the client's when the client has done with the handshake.
+ */
+function tlsAt(url: string, signal: AbortSignal): Promise<Handshake | undefined> {
   const { hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '')
   return new Promise((resolve) => {
@@ -55,25 +67,27 @@ function tlsAt(url: string, signal: AbortSignal): Promise<'TLS' | 'no TLS' | und
       rejectUnauthorized: false,
       ALPNProtocols: ['h2', 'http/1.1'],
     })
-    const end = (what: 'TLS' | 'no TLS' | undefined) => {
+    let isDone = false
+    const end = (what: Handshake | undefined) => {
       signal.removeEventListener('abort', stop)
       socket.destroy()
       resolve(what)
     }
     const stop = () => end(undefined)
     signal.addEventListener('abort', stop, { once: true })
-    socket.setTimeout(patienceMs, stop)
-    socket.once('secureConnect', () => end('TLS'))
-    socket.on('error', (error: NodeJS.ErrnoException) =>
-      // An alert is said in TLS (a certificate of the client is asked for); other bytes are not.
-      end(
-        /alert/i.test(`${error.code} ${error.message}`)
-          ? 'TLS'
-          : /wrong.version.number/i.test(`${error.code} ${error.message}`)
-            ? 'no TLS'
-            : undefined,
-      ),
-    )
+    socket.setTimeout(patienceMs, () => end(isDone ? 'TLS' : undefined))
+    socket.once('secureConnect', () => {
+      isDone = true
+      socket.write('HEAD / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n')
+    })
+    socket.once('data', () => end('TLS'))
+    socket.once('close', () => end(isDone ? 'TLS' : undefined))
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      const words = `${error.code} ${error.message}`
+      if (asksForCertificate(words)) end('a certificate')
+      else if (isDone || /alert/i.test(words)) end('TLS')
+      else end(/wrong.version.number/i.test(words) ? 'no TLS' : undefined)
+    })
   })
 }
 

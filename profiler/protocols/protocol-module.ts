@@ -40,8 +40,8 @@ export interface ProtocolModule {
    * second.
    */
   readonly signs?: readonly Sign[]
-  /** How its servers are known, over gRPC: a method that no other server has. */
-  readonly method?: string
+  /** How its servers are known, over gRPC: methods that no other server has. */
+  readonly methods?: readonly string[]
   /**
    * Where its servers tell which models they have, over HTTP: the first that names any is believed.
    * Absent: nowhere.
@@ -56,10 +56,14 @@ export interface ModelList {
   names(answer: unknown): readonly string[]
 }
 
-/** A harmless question, and whether the answer is one that only this protocol's servers give. */
+/**
+ * A harmless question, and whether the answer is one that only this protocol's servers give. What a
+ * server answers to a path that nobody has, word for word, is no sign.
+ */
 interface Sign {
   path(model: string): string
-  shows(answer: Heard): boolean
+  /** @param madeUp the answer to a path that nobody has */
+  shows(answer: Heard, madeUp: Heard): boolean
 }
 
 export interface Heard {

@@ -10,11 +10,11 @@ describe.each(protocolNames)('%s', (name) => {
   const traits = protocolTable[name]
 
   test('its module makes a protocol of that name, and of its transport', async () => {
-    const { create, signs, method } = await traits.load()
+    const { create, signs, methods } = await traits.load()
     expect(create({ timeoutMs: traits.timeoutMs }).name).toBe(name)
-    expect(method !== undefined).toBe(traits.transport === 'grpc')
+    expect(methods !== undefined).toBe(traits.transport === 'grpc')
     // What nothing tells from others is what stays when all have been asked.
-    expect(signs === undefined && method === undefined).toBe(name === unrecognised)
+    expect(signs === undefined && methods === undefined).toBe(name === unrecognised)
   })
 
   test('what streams takes prompts alone', async () => {

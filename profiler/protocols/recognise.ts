@@ -1,13 +1,19 @@
 import { jsonFrom } from '../bounded-reader.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import { hrefOf, pathBelow, type ServerAddress, serverAddress } from '../server-address.ts'
+import {
+  hrefOf,
+  namesGrpc,
+  pathBelow,
+  type ServerAddress,
+  serverAddress,
+} from '../server-address.ts'
 import type { Protocol } from '../types.ts'
 import { get } from './http.ts'
 import { whyNoModel } from './model-list.ts'
 import { otherScheme } from './other-scheme.ts'
 import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
-import { whyNever } from './unknown-path.ts'
+import { madeUpPath, whyNever } from './unknown-path.ts'
 
 const probeMs = 1000
 
@@ -24,7 +30,7 @@ export async function recognise(
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<ProtocolName | undefined> {
-  const address = serverAddress(url.replace(/^grpc/, 'http'))
+  const address = serverAddress(url)
   if (address === undefined) return undefined
   const known = await modules()
   const grpc = async () =>
@@ -34,7 +40,7 @@ export async function recognise(
       options,
       signal,
     ) as Promise<ProtocolName | undefined>
-  const saysGrpc = /^grpcs?:/.test(url)
+  const saysGrpc = namesGrpc(url)
   const spoken = saysGrpc ? await grpc() : undefined
   if (spoken !== undefined) return spoken
   const { found, refused, heard } = await byHttpSigns(known, address, model, options, signal)
@@ -50,11 +56,12 @@ export async function whyNotRecognised(
   signal: AbortSignal,
 ): Promise<unknown> {
   const { whyNoGrpc } = await import('./grpc/recognise-grpc.ts')
-  return whyNoGrpc(url.replace(/^grpc/, 'http'), grpcMethods(await modules()), options, signal)
+  const { origin } = serverAddress(url)!
+  return whyNoGrpc(origin, grpcMethods(await modules()), options, signal)
 }
 
 const grpcMethods = (known: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
-  known.flatMap(([name, { method }]) => (method === undefined ? [] : [[name, method] as const]))
+  known.flatMap(([name, { methods = [] }]) => methods.map((method) => [name, method] as const))
 
 async function byHttpSigns(
   known: readonly (readonly [ProtocolName, ProtocolModule])[],
@@ -80,13 +87,17 @@ async function byHttpSigns(
       return { status: 0, text: '', json: undefined } // No HTTP, or no JSON: says nothing for this protocol.
     }
   }
+  const madeUp = await ask(madeUpPath, madeUpPath)
+  if (refused) return { refused, heard }
+  const isSaidToAll = ({ status, text }: Heard) =>
+    status === 200 && madeUp.status === 200 && text === madeUp.text
   const rounds = Math.max(...known.map(([, { signs = [] }]) => signs.length))
   for (let round = 0; round < rounds; round++) {
     for (const [name, { signs = [], callPath }] of known) {
       const sign = signs[round]
       if (sign === undefined) continue
-      if (sign.shows(await ask(sign.path(model), callPath?.(model) ?? sign.path(model))))
-        return { found: name, refused, heard }
+      const answer = await ask(sign.path(model), callPath?.(model) ?? sign.path(model))
+      if (!isSaidToAll(answer) && sign.shows(answer, madeUp)) return { found: name, refused, heard }
       if (refused) return { refused, heard }
     }
   }
@@ -125,9 +136,14 @@ export function withRecognition(
         // The protocol was understood.
         if (error.why === 'refused' || error.why === 'not-ready') throw error
         const other = await looksLike(url, model, signal)
-        throw other === undefined
+        if (other !== undefined)
+          throw new ProtocolError(name, error.message, other, 'other-protocol')
+        // A connection that breaks off says nothing of why.
+        const broke = error.hint === undefined && /cannot be reached/.test(error.message)
+        const scheme = broke ? await otherScheme(url, signal) : undefined
+        throw scheme === undefined
           ? error
-          : new ProtocolError(name, error.message, other, 'other-protocol')
+          : new ProtocolError(name, scheme.what, scheme.hint, 'other-protocol')
       }
     },
   }

@@ -2,14 +2,18 @@
  * What an answer that is no good one says, and what to do about it, by its status and its words.
  */
 import { jsonFrom } from '../bounded-reader.ts'
+import { clientCertificateHint } from '../generator/tls.ts'
 import { isRecord } from '../plain-record.ts'
 import { plainText } from '../plain-text.ts'
 import { ProtocolError } from '../profiler-errors.ts'
+import { type ServerAddress, serverAddress } from '../server-address.ts'
 import { notReadyReason } from './not-ready.ts'
 
 interface Refused {
   readonly status: number
   readonly text: string
+  /** Where it redirects to. */
+  readonly location?: string
 }
 
 /** Statuses by which a server that knows the call refuses what is in it. */
@@ -19,7 +23,7 @@ const notUp: ReadonlySet<number> = new Set([502, 503, 504])
 /** TensorFlow Serving's 400 for a path that it does not have (http_rest_api_handler.cc). */
 export const unknownPath = /Malformed request: (GET|POST) /
 
-export const pathHint = '--path, or path in an experiment file'
+const pathHint = '--path, or path in an experiment file'
 /** Of one who wants to know who asks. */
 export const headerHint =
   "give the header it asks for: --header 'Name: value' (headers in an experiment file)"
@@ -31,9 +35,16 @@ const formHint = `a form is sent by --form 'file=@FILE' or 'file={{image}}' (for
 export function refusal(
   protocol: string,
   url: string,
-  { status, text }: Refused,
+  { status, text, location }: Refused,
   asked = false,
 ): ProtocolError {
+  if (status >= 300 && status < 400)
+    return new ProtocolError(
+      protocol,
+      `${url} redirects (${status}) to ${location ?? 'nowhere'}`,
+      redirectHint(url, location),
+      'unknown-call',
+    )
   const refused = asked && requestRefused.has(status) && !unknownPath.test(text)
   const loading = notUp.has(status) || notReadyReason(text) !== undefined
   const why = loading
@@ -49,11 +60,41 @@ export function refusal(
             : undefined
   return new ProtocolError(
     protocol,
-    `${url} answered ${status}: ${excerpt(said(text))}`,
+    `${url} answered ${status}: ${excerpt(wordsOf(text))}`,
     hintFor(status, text, asked),
     why,
   )
 }
+
+/** What to write in place of what is redirected. */
+export function redirectHint(from: string, location: string | undefined): string {
+  const why = 'a redirect would be timed too'
+  const [asked, to] = [
+    serverAddress(from),
+    location === undefined ? undefined : redirected(from, location),
+  ]
+  if (asked === undefined || to === undefined) return `give the URL it redirects to: ${why}`
+  if (to.origin !== asked.origin)
+    return `give the URL it redirects to, --url ${to.origin}${commonBase(asked.path, to.path)}: ${why}`
+  return `give the path it redirects to, ${to.path} (${pathHint}; the URL of a server may have a path too): ${why}`
+}
+
+/** Whether a gateway that does TLS answers for want of the client's certificate (nginx). */
+export const asksForCertificateIn = ({ status, text }: Refused): boolean =>
+  status === 400 && /SSL certificate/i.test(text)
+
+const redirected = (from: string, location: string): ServerAddress | undefined =>
+  serverAddress(
+    URL.canParse(location)
+      ? location
+      : URL.canParse(location, from)
+        ? new URL(location, from).href
+        : '',
+  )
+
+/** What stands before the path that was asked for. */
+const commonBase = (asked: string, path: string): string =>
+  path.endsWith(asked) ? path.slice(0, -asked.length) : ''
 
 function hintFor(status: number, text: string, asked: boolean): string | undefined {
   if (status === 401) return headerHint
@@ -61,6 +102,7 @@ function hintFor(status: number, text: string, asked: boolean): string | undefin
   if (status === 404)
     return `check the model name, the path of the call (${pathHint}), and that the server speaks this protocol`
   if (status === 405) return `is that the path of the inference call? ${pathHint}`
+  if (asksForCertificateIn({ status, text })) return clientCertificateHint
   if (!asked) return undefined
   const field = status === 400 || status === 422 ? fieldUnknown(text) : undefined
   if (field !== undefined) return field === 'ignore_eos' ? eosHint : ownBodiesHint(field)
@@ -143,7 +185,7 @@ function details(
 }
 
 /** The server's own words: the error of a JSON answer, else all of it. */
-function said(text: string): string {
+export function wordsOf(text: string): string {
   const fields = details(text)
   if (fields.length > 0) return fields.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ')
   const answer = documentOf(text)

@@ -2,15 +2,17 @@
  * Why a server that runs never says that it is ready: it wants to know who asks, sends elsewhere,
  * or knows nothing of the path.
  */
+
+import { clientCertificateHint } from '../generator/tls.ts'
 import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
-import { get, redirectHint } from './http.ts'
+import { get } from './http.ts'
 import { whyNoModel } from './model-list.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable } from './protocol-table.ts'
-import { headerHint } from './refusals.ts'
+import { asksForCertificateIn, headerHint, redirectHint } from './refusals.ts'
 
 /** No server has it. */
-const madeUpPath = '/tune-asks-for-no-such-path'
+export const madeUpPath = '/tune-asks-for-no-such-path'
 
 /**
  * Its answer and what to do about it; undefined where it may yet become ready, or says nothing over
@@ -42,6 +44,7 @@ export async function whyNever(
       }
     const what = `${at(path)} answers ${answer.status}`
     if (answer.status === 401 || answer.status === 403) return { what, hint: headerHint }
+    if (asksForCertificateIn(answer)) return { what, hint: clientCertificateHint }
     if (answer.status === 200 || answer.status === 400)
       return whyNoModel(name, url, model, options, signal)
     if (answer.status !== 404 && answer.status !== 405) return undefined

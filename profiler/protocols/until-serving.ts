@@ -106,6 +106,10 @@ export class Reasons {
     this.onReason?.(reason)
   }
 
+  get last(): string | undefined {
+    return this.#last
+  }
+
   /** For the end of a message; '' where nothing was said. */
   suffix(): string {
     return this.#last === undefined ? '' : `; the last that it said: ${this.#last}`
@@ -180,7 +184,10 @@ async function answering(
       return await protocol.prepare(url, model, payload, either)
     } catch (error) {
       until.throwIfAborted()
-      if (deadline.aborted) throw stillLoading(badAnswer ?? error, url, timeoutMs, reasons, patient)
+      if (deadline.aborted) {
+        if (isNotReady(error)) reasons.add(error.message)
+        throw stillLoading(badAnswer ?? error, url, timeoutMs, reasons, patient)
+      }
       const waitedMs = patient ? performance.now() - startedMs : Number.POSITIVE_INFINITY
       if (!(await mayPass(endpoint, error, waitedMs, until, reasons))) throw error
       badAnswer = error
@@ -210,10 +217,13 @@ async function mayPass(
     return true
   }
   if (why === undefined) return waitedMs <= firstAnswerPatienceMs
-  if (why !== 'unknown-call') return false
+  // Some servers refuse the request for the model's name in it.
+  const isOfModel = why === 'refused' && error instanceof Error && /\bmodel\b/i.test(error.message)
+  if (why !== 'unknown-call' && !isOfModel) return false
   const missing = await protocol.whyNoModel?.(url, model, signal)
   if (missing !== undefined)
     throw new ProtocolError(protocol.name, missing.what, missing.hint, 'unknown-call')
+  if (isOfModel) return false
   let reason: string | undefined
   const isReady = await protocol.ready(url, model, signal, (words) => {
     reason = words
@@ -224,6 +234,9 @@ async function mayPass(
   }
   return waitedMs <= unknownCallPatienceMs[runsAlready ? 'running' : 'started']
 }
+
+const isNotReady = (error: unknown): error is ProtocolError =>
+  error instanceof ProtocolError && error.why === 'not-ready'
 
 /** Whether a reason is more than a path that is not there. */
 const saysLoading = (reason: string): boolean => {

@@ -130,10 +130,10 @@ function classSummaries(
   return Object.fromEntries(
     names.map((name) => {
       const own = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
-      const counted = own(countedMs)
+      const [counted, wholeMs] = [own(countedMs), own(latenciesMs.e2e)]
       const [good, errors] = [
         countWithin(counted, limitMs) / counted.length,
-        counted.filter(Number.isNaN).length,
+        counted.filter((ms, i) => Number.isNaN(ms) && Number.isNaN(wholeMs[i]!)).length,
       ]
       return [name, { ...byMetric((metric) => summarise(own(latenciesMs[metric]))), good, errors }]
     }),

@@ -225,7 +225,8 @@ export const serverStreams: readonly ServerStream[] = [
       "llama.cpp's server: content null first, timings at the end, an end token that has no text",
     writes: [
       lf(json(chat({ role: 'assistant', content: null }))),
-      lf(json(chat({ content: 'x' }))) + lf(json(chat({ content: 'y' }))),
+      lf(json(chat({ content: 'x' }))),
+      lf(json(chat({ content: 'y' }))),
       lf(json(chat({}, 'stop'))),
       lf(
         json({

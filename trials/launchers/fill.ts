@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import type { Configuration, Parameter } from '../../search/types.ts'
 import { isReference } from '../secrets.ts'
 import { LaunchError } from '../types.ts'
+import { ownServerOf } from './own-command.ts'
 import { isLanguageServer } from './server-files/language-programs.ts'
 import {
   OwnSettings,
@@ -380,25 +381,26 @@ function settingsProblems(
   }
 }
 
-/** Arguments of the command that a parameter sets too: which of both is read is the server's choice. */
+/**
+ * Arguments and variables of the command that a parameter sets too: which of both is read is the
+ * server's choice.
+ */
 function fixedFlags(
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
   own: OwnSettings,
 ): string[] {
-  const { server } = template
+  const { command } = template
   return parameters.flatMap(({ name, category }) => {
-    const flags =
-      category === 'args'
-        ? (template.argFormat ?? argFormatOf(server?.kind)).map((part) =>
-            substitute(part, argumentNames(name, ''), () => {}),
-          )
-        : server === undefined || category === 'resource'
-          ? []
-          : flagsOf(server.kind, name, own)
-    const isSet = (word: string) => flags.some((flag) => plainFlag(flag) === plainFlag(word))
-    const fixed = template.command.find(
-      (word, i) => word.startsWith('-') && isSet(word) && !isTunedAt(template.command, i),
+    if (category === 'resource') return []
+    const flags = flagsSetBy(template, { name, category }, own).map(plainFlag)
+    const isSet = (word: string) =>
+      flags.includes(plainFlag(word)) || (/^-\w\d+$/.test(word) && flags.includes(word[1]))
+    const variable = template.envNames?.[name] ?? environmentName(name)
+    const fixed = command.find((word, i) =>
+      word.startsWith('-')
+        ? isSet(word) && !isTunedAt(command, i)
+        : category === 'env' && word.startsWith(`${variable}=`) && !word.includes('${'),
     )
     return fixed === undefined
       ? []
@@ -406,6 +408,26 @@ function fixedFlags(
           `command: ${fixed.replace(/=.*$/s, '')} is fixed there, and parameter ${name} sets it: leave it out of the command, or pin the parameter`,
         ]
   })
+}
+
+/**
+ * Arguments by which a command may fix what a parameter sets: those that it is written as, those of
+ * a known server's table, and those of its very name, which win over a variable or a file.
+ */
+function flagsSetBy(
+  { command, server, argFormat }: CommandTemplate,
+  { name, category }: TunedParameter,
+  own: OwnSettings,
+): readonly string[] {
+  const written = (argFormat ?? argFormatOf(server?.kind)).map((part) =>
+    substitute(part, argumentNames(name, ''), () => {}),
+  )
+  const named = Object.values(argumentNames(name, '')).map((text) => `--${text}`)
+  const known = ownServerOf(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
+  return [
+    ...(category === 'args' ? written : []),
+    ...(server === undefined ? [...known, ...named] : flagsOf(server.kind, name, own)),
+  ]
 }
 
 /** Whether an argument's value has a placeholder. */

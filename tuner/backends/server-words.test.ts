@@ -51,6 +51,18 @@ test('requests that were refused under load are sent once more, together, for th
   expect(caveats).toEqual([expect.stringMatching(/own words: .* answered 400: .*lengths differ/)])
 })
 
+test('errors that come within streams of status 200 are asked for likewise', async () => {
+  const target = {
+    ...targetOf(1),
+    transport: 'sse',
+    meaning: () => 'with an error in its stream: slow down',
+  } as const
+  const { caveats } = await addServerWords(measured({ 'error in stream': 100 }), target, never)
+  expect(caveats).toEqual([
+    expect.stringMatching(/own words: .* answered 200: with an error in its stream: slow down/),
+  ])
+})
+
 test.each([
   ['a few failed, which the SLO allows', { 'status 400': 1 }, 4],
   ['they failed without an answer', { reset: 100 }, 4],

@@ -10,11 +10,11 @@ import type { Measurement, Target } from '../../profiler/types.ts'
 const maxRequestsTogether = 8
 const timeoutMs = 5000
 
-/** Whether a window had more answers of a bad status than the SLO allows. */
+/** Whether a window had more answers that the server said were bad than the SLO allows. */
 const hasRefusals = ({ points, slo }: Measurement): boolean =>
   points.some(({ errors, requests, errorKinds }) => {
     const refused = Object.entries(errorKinds)
-      .filter(([kind]) => /^status [45]\d\d$/.test(kind))
+      .filter(([kind]) => /^(status [45]\d\d|error in stream)$/.test(kind))
       .reduce((sum, [, count]) => sum + count, 0)
     return refused > slo.maxErrorRate * Math.max(requests, errors)
   })
@@ -31,14 +31,17 @@ export async function addServerWords(
   if (target.kind !== 'http' || target.transport === 'grpc' || !hasRefusals(measurement))
     return measurement
   const answers = await Promise.allSettled(
-    target.bodies
-      .slice(0, maxRequestsTogether)
-      .map((body) => postOnce('server', { ...target, timeoutMs }, body, signal)),
+    target.bodies.slice(0, maxRequestsTogether).map(async (body) => {
+      const answer = await postOnce('server', { ...target, timeoutMs }, body, signal)
+      const fault = target.transport === 'sse' && target.meaning?.(body, Buffer.from(answer))
+      if (fault)
+        throw new ProtocolError('server', `${target.url}${target.path} answered 200: ${fault}`)
+    }),
   )
   signal.throwIfAborted()
   const words = answers
     .flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as unknown] : []))
-    .find((error) => error instanceof ProtocolError && / answered [45]\d\d: /.test(error.message))
+    .find((error) => error instanceof ProtocolError && / answered [245]\d\d: /.test(error.message))
   if (!(words instanceof ProtocolError)) return measurement
   const { detail, caveats } = measurement
   return {

@@ -226,8 +226,86 @@ describe('what it serves', () => {
     ['{"slo":{"percentile":2,"limitMs":-1,"maxErrorRate":0}}', 'slo.percentile'],
   ])('the question %s is refused in words', async (view, words) => {
     const answer = await get(`${path}/export/trials.csv?view=${encodeURIComponent(view)}`)
-    expect(answer.statusCode).toBe(422)
+    expect(answer.statusCode).toBe(400)
     expect(answer.body).toContain(words)
+  })
+})
+
+describe('a request that cannot be read is answered with 400, and never with 500', () => {
+  const path = '/api/experiments/bert-7f3a'
+  let question: Record<string, unknown>
+  beforeAll(async () => {
+    const events = await streamed(1)
+    const { slo, objective, prices } = asMeasured(
+      JSON.parse(events.find((e) => e.event === 'experiment')!.data),
+    )
+    // One GPU stands for all that the price book has.
+    const gpus = Object.fromEntries(Object.entries(prices.gpus).slice(0, 1))
+    question = { slo, objective, prices: { ...prices, gpus } }
+  })
+
+  test.each([
+    '/api/experiments/%E0%A4%A/stream',
+    '/api/experiments/%/export/trials.csv',
+    `${path}/export/%zz`,
+    `${path}/spec/%c0%80`,
+    `${path}/trials/%ff/log`,
+    '/%',
+  ])('the path %s', async (url) => {
+    const { statusCode, headers } = await get(url)
+    expect(statusCode).toBeGreaterThanOrEqual(400)
+    expect(statusCode).toBeLessThan(500)
+    expect(headers['content-security-policy']).toContain("default-src 'none'")
+  })
+
+  test.each([
+    'view=%',
+    'view=%7B%7D&view=%7B%7D',
+    'view=null',
+    'view=[]',
+    'view=1e999',
+    `view=${'['.repeat(5000)}`,
+    'view[slo]=1',
+  ])('the query %s', async (query) => {
+    for (const file of ['export/trials.csv', 'export/recommendation.json', 'spec/kubernetes']) {
+      const { statusCode } = await get(`${path}/${file}?${query}`)
+      // Without a parameter of that name it is the experiment's own question.
+      expect(statusCode, file).toBe(query.startsWith('view=') ? 400 : 200)
+    }
+  })
+
+  test.each(['1e99', '-1', '1.5', 'NaN', 'x', '9'.repeat(40)])('the last event %s', async (id) => {
+    expect((await get(`${path}/stream`, { 'last-event-id': id })).statusCode).toBe(400)
+  })
+
+  /** Every leaf of a document, replaced by each of the values. */
+  function* replaced(document: unknown, values: readonly unknown[]): Generator<unknown> {
+    if (typeof document !== 'object' || document === null) {
+      yield* values
+      return
+    }
+    for (const [key, inner] of Object.entries(document)) {
+      for (const value of values) yield { ...document, [key]: value }
+      for (const other of replaced(inner, values)) yield { ...document, [key]: other }
+    }
+  }
+
+  test('whatever stands in the place of a field of the question', async () => {
+    const values = [null, 'x', -1, 1e-300, 1e300, 'huge', [], {}]
+    const asText = (value: unknown) => JSON.stringify(value).replaceAll('"huge"', '1e999')
+    const failed: string[] = []
+    for (const view of replaced(question, values))
+      for (const file of [
+        'export/recommendation.json',
+        'export/trials.csv',
+        'export/report.html',
+      ]) {
+        const { statusCode, body } = await get(
+          `${path}/${file}?view=${encodeURIComponent(asText(view))}`,
+        )
+        if (statusCode >= 500) failed.push(`${file} ${asText(view)}: ${body}`)
+      }
+    expect(failed).toEqual([])
   })
 })
 

@@ -1,7 +1,7 @@
 /** The dashboard's server: loopback only; what it may write stands in edits.ts. */
 import compress from '@fastify/compress'
 import etag from '@fastify/etag'
-import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import { loadAssets } from '../../reports/dashboard/bundle.ts'
 import type { ExperimentEntry } from '../../reports/dashboard/data.ts'
 import { escapeHtml } from '../../reports/report/document/html.ts'
@@ -12,6 +12,7 @@ import type { Surroundings } from '../experiment/context.ts'
 import { ConfigError } from '../experiment/types.ts'
 import { addEdits, type Edits } from './edits.ts'
 import { guard, mayWrite, securityHeaders } from './guard.ts'
+import { MalformedRequest } from './malformed-request.ts'
 import { exported, questionOf, specText } from './page-exports.ts'
 import { streamExperiment } from './stream.ts'
 import { trialFiles } from './trial-files.ts'
@@ -42,6 +43,8 @@ export async function createDashboard(
     forceCloseConnections: true,
     exposeHeadRoutes: true,
     routerOptions: { maxParamLength: 200 },
+    // A path that no router can read meets no hook: it gets the headers here.
+    frameworkErrors: (error, _, reply) => sendError(error, reply.headers(securityHeaders)),
   })
   guard(server, edits?.token)
   await server.register(etag, { weak: true })
@@ -84,6 +87,7 @@ export async function createDashboard(
   server.get('/api/outcomes', () => watcher.outcomes())
 
   server.get<{ Params: { id: string } }>('/api/experiments/:id/stream', (request, reply) => {
+    const sent = sentBefore(request.headers['last-event-id'])
     reply.hijack()
     reply.raw.writeHead(200, {
       ...securityHeaders,
@@ -91,18 +95,12 @@ export async function createDashboard(
       connection: 'keep-alive',
     })
     if (request.method === 'HEAD') return reply.raw.end()
-    const last = Number(request.headers['last-event-id'] ?? 0)
-    streamExperiment(
-      watcher,
-      request.params.id,
-      Number.isInteger(last) && last > 0 ? last : 0,
-      reply.raw,
-    )
+    streamExperiment(watcher, request.params.id, sent, reply.raw)
   })
 
   trialFiles(server, watcher)
 
-  server.get<{ Params: { id: string; file: string }; Querystring: { view?: string } }>(
+  server.get<{ Params: { id: string; file: string }; Querystring: { view?: unknown } }>(
     '/api/experiments/:id/export/:file',
     async ({ params, query }, reply) => {
       const make = Object.hasOwn(exported, params.file) ? exported[params.file] : undefined
@@ -119,7 +117,7 @@ export async function createDashboard(
     },
   )
 
-  server.get<{ Params: { id: string; target: string }; Querystring: { view?: string } }>(
+  server.get<{ Params: { id: string; target: string }; Querystring: { view?: unknown } }>(
     '/api/experiments/:id/spec/:target',
     async ({ params, query }, reply) => {
       const current = await watcher.current(params.id)
@@ -134,20 +132,41 @@ export async function createDashboard(
       ? missing('There is no such page.', reply)
       : reply.code(404).type('text/plain; charset=utf-8').send('there is no such page\n'),
   )
-  server.setErrorHandler((error: Error, _, reply) => {
-    const ours =
-      error instanceof UserError ||
-      error instanceof StoreError ||
-      error instanceof SpecError ||
-      error instanceof ConfigError
-    const hint = 'hint' in error && typeof error.hint === 'string' ? `\nhint: ${error.hint}` : ''
-    return reply
-      .code(ours ? 422 : 500)
-      .type('text/plain; charset=utf-8')
-      .send(`${error.message}${hint}\n`)
-  })
+  server.setErrorHandler((error: Error, _, reply) => sendError(error, reply))
   server.addHook('onClose', () => watcher.close())
   return { server, close: () => server.close() }
+}
+
+/**
+ * Trials that a reader has, as the stream told it with its last event. @throws MalformedRequest for
+ * what no stream of ours told
+ */
+function sentBefore(lastEventId: string | string[] | undefined): number {
+  const text = String(lastEventId ?? 0)
+  if (!/^\d{1,15}$/.test(text))
+    throw new MalformedRequest('last-event-id is not the id of an event of this stream')
+  return Number(text)
+}
+
+function sendError(error: Error, reply: FastifyReply): FastifyReply {
+  const hint = 'hint' in error && typeof error.hint === 'string' ? `\nhint: ${error.hint}` : ''
+  return reply
+    .code(statusOf(error))
+    .type('text/plain; charset=utf-8')
+    .send(`${error.message}${hint}\n`)
+}
+
+/** 422 for a good question without an answer; what Fastify refuses has its status: 400, 413, ... */
+function statusOf(error: Error): number {
+  if (
+    error instanceof UserError ||
+    error instanceof StoreError ||
+    error instanceof SpecError ||
+    error instanceof ConfigError
+  )
+    return 422
+  const { statusCode = 500 } = error as Partial<FastifyError>
+  return statusCode >= 400 && statusCode < 500 ? statusCode : 500
 }
 
 /**

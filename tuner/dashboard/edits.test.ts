@@ -1,4 +1,5 @@
 /** Who may write through the dashboard, and what. */
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openReader } from '../../trials/store/index.ts'
 import { createDashboard, type DashboardServer } from './dashboard-server.ts'
@@ -98,6 +99,37 @@ describe('only who has the token, from this page, may write', () => {
   })
 })
 
+describe('a body that is no annotation', () => {
+  const json = { 'content-type': 'application/json' }
+  const bomb = gzipSync(Buffer.alloc(50_000_000, ' '))
+  test.each<[string, number, Record<string, string>, string | Buffer]>([
+    ['half of a document', 400, json, '{"note": '],
+    ['nothing', 400, json, ''],
+    ['a name of every object', 400, json, '{"__proto__": {"note": "x"}}'],
+    ['a list', 400, json, '[1]'],
+    ['null', 400, json, 'null'],
+    ['a note that is a number', 400, json, '{"note": 1}'],
+    ['a trial beyond all numbers', 400, json, '{"trial": 1e400, "note": "x"}'],
+    ['a trial beyond exact ones', 400, json, '{"trial": 1e30, "note": "x"}'],
+    ['two megabytes', 413, json, JSON.stringify({ note: 'x'.repeat(2_000_000) })],
+    ['two megabytes of depth', 413, json, '['.repeat(2_000_000)],
+    ['depth within the limit', 400, json, '['.repeat(100_000)],
+    ['a gzip bomb', 413, { ...json, 'content-encoding': 'gzip' }, bomb],
+    ['no gzip', 400, { ...json, 'content-encoding': 'gzip' }, '{"note": "x"}'],
+    ['an encoding nobody has', 415, { ...json, 'content-encoding': 'zip' }, '{"note": "x"}'],
+    ['no type', 415, { 'content-type': 'application/octet-stream' }, 'x'],
+  ])('%s: %i', async (_name, status, headers, payload) => {
+    const { statusCode, body } = await dashboard.server.inject({
+      method: 'POST',
+      url: '/api/experiments/older-0001/annotation',
+      headers: { ...ours, ...headers },
+      payload,
+    })
+    expect([statusCode, body]).toEqual([status, expect.stringMatching(/\S/)])
+    expect((await entries()).experiments[0]!.annotation).toBeUndefined()
+  })
+})
+
 describe('what is written', () => {
   test('is answered, stands in the list, and every field at fault is named', async () => {
     const answer = await note(ours, { note: 'slow disk', addTags: ['odd'], archived: true })
@@ -110,7 +142,7 @@ describe('what is written', () => {
       annotation: { note: 'slow disk' },
     })
     const wrong = await note(ours, { trial: -1, addTags: 'odd', state: 'done' })
-    expect(wrong.statusCode).toBe(422)
+    expect(wrong.statusCode).toBe(400)
     for (const name of ['trial', 'addTags', 'state']) expect(wrong.body).toContain(name)
   })
 

@@ -5,7 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import { z } from 'zod'
 import { annotate, deleteExperiments } from '../../trials/store/index.ts'
-import { UserError } from '../exit-codes.ts'
+import { MalformedRequest } from './malformed-request.ts'
 
 /**
  * Whoever has the token may write to the store at `path`: it is in the address that the command
@@ -31,7 +31,7 @@ export function addEdits(server: FastifyInstance, { path }: Edits): void {
     async ({ params, body }) => {
       const parsed = change.safeParse(body)
       if (!parsed.success)
-        throw new UserError(
+        throw new MalformedRequest(
           parsed.error.issues
             .map((i) => `${i.path.join('.') || 'annotation'}: ${i.message}`)
             .join('; '),

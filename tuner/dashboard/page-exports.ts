@@ -18,6 +18,7 @@ import { servingFrom } from '../delivery/serving-from.ts'
 import { UserError } from '../exit-codes.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import type { Described } from './described.ts'
+import { MalformedRequest } from './malformed-request.ts'
 import type { Feed } from './watch.ts'
 
 type Current = Feed & { readonly described: Described }
@@ -48,20 +49,21 @@ const question = z.object({
 })
 
 /**
- * The question of a request, or the experiment's own. @throws UserError that names every field at
- * fault.
+ * The question of a request, or the experiment's own. @throws MalformedRequest that names every
+ * field at fault
  */
-export function questionOf(text: string | undefined, { dashboard }: Described): WhatIf {
+export function questionOf(text: unknown, { dashboard }: Described): WhatIf {
   if (text === undefined) return asMeasured(dashboard)
+  if (typeof text !== 'string') throw new MalformedRequest('view stands there more than once')
   let data: unknown
   try {
     data = JSON.parse(text)
   } catch (error) {
-    throw new UserError(`view is not JSON: ${(error as Error).message}`)
+    throw new MalformedRequest(`view is not JSON: ${(error as Error).message}`)
   }
   const parsed = question.safeParse(data)
   if (parsed.success) return parsed.data
-  throw new UserError(
+  throw new MalformedRequest(
     `view: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`,
   )
 }

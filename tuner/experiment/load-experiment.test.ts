@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { experimentFromDocument, loadExperiment } from './load-experiment.ts'
 import {
@@ -181,6 +181,26 @@ describe('flags', () => {
     })
   })
 
+  test.each(['grpc://h:8001', 'grpcs://h:8001', 'GRPC://h:8001'])(
+    '%s is a URL in files and flags, asked over gRPC where no protocol is said',
+    (url) => {
+      const file = (predictor: string) => `model: m\nslo: 50ms\npredictor: {${predictor}}\n`
+      const grpc = { url, protocol: 'grpc-v2' }
+      expect(loadFile(file(`url: "${url}"`)).predictor).toMatchObject(grpc)
+      expect(load({ model: 'm', slo: '50ms', url }).predictor).toMatchObject(grpc)
+      expect(
+        loadFile(file(`urls: [{url: "${url}"}, {url: "grpc://i:1"}]`)).predictor,
+      ).toMatchObject(grpc)
+      expect(loadFile(file(`url: "${url}", protocol: tfserving-grpc`)).predictor).toMatchObject({
+        url,
+        protocol: 'tfserving-grpc',
+      })
+      expect(problemLines(() => loadFile(file(`url: "${url}", protocol: openai`)))).toEqual([
+        `e.yaml:3:18 '${url}' is no http URL`,
+      ])
+    },
+  )
+
   test('certificates are checked as the file says, over HTTP/2 where it says so', () => {
     write('ca.pem', '-----BEGIN CERTIFICATE-----\n')
     const of = (predictor: string) =>
@@ -308,6 +328,23 @@ describe('flags', () => {
     expect(
       experimentFromDocument(triton.document, 'x', { cwd: path(), machine }).predictor,
     ).toEqual(triton.predictor)
+    const named = (...words: string[]) =>
+      loadFile(file(`{server: tfserving, command: [tfs, ${words.join(', ')}]}`))
+    writeFileSync(
+      path('models.config'),
+      'model_config_list { config { name: "a" base_path: "/a" } config { name: "b" } }',
+    )
+    expect(named('--model_name=mine').predictor).toMatchObject({ model: 'mine' })
+    expect(named('--model_name=mine').model.name).toBe('mine')
+    expect(named('"--model_name=${model}"').predictor).toMatchObject({ model: 'half' })
+    expect(named('--model_config_file=models.config').predictor).toMatchObject({ model: 'a' })
+    const other = '{server: tfserving, command: [tfs, --model_config_file=models.config]}'
+    expect(loadFile(file(other, '{name: b, path: models/half}')).predictor).toMatchObject({
+      model: 'b',
+    })
+    expect(problemLines(() => loadFile(file(other, '{name: c, path: models/half}')))).toEqual([
+      "e.yaml:1:15 the command serves a, b, and no 'c'",
+    ])
     expect(problemLines(() => loadFile(file('{server: triton}', 'half')))).toEqual([
       "e.yaml:1:8 triton needs the model's folder",
     ])

@@ -1,6 +1,5 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
-import { basename } from 'node:path'
 import { latencyMetrics } from '../../profiler/latency-metrics.ts'
 import { ownPort } from '../../profiler/prometheus.ts'
 import {
@@ -13,6 +12,7 @@ import {
 } from '../../profiler/protocols/form-fields.ts'
 import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { requestFault } from '../../profiler/protocols/request-forms.ts'
+import { namesGrpc } from '../../profiler/server-address.ts'
 import {
   type Architecture,
   architectureOf,
@@ -24,11 +24,7 @@ import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
 import { ownServerOf } from '../../trials/launchers/own-command.ts'
 import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
-import {
-  type ServerKind,
-  serverCommand,
-  serverProtocol,
-} from '../../trials/launchers/server-files/preset.ts'
+import { serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type {
   BuiltinTemplate,
   Called,
@@ -43,14 +39,15 @@ import { type Context, isMissing } from './context.ts'
 import { defaults } from './names.ts'
 import { limitsOf } from './parse-slo.ts'
 import type { ExperimentEntries } from './schema/experiment-schema.ts'
+import { servedFolder, weightsOf } from './served-model.ts'
 import { serverUrlOf, urlTemplate } from './server-urls.ts'
 import { isOwnPredictor } from './settings/kubernetes-settings.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import { parseDurationMs } from './units.ts'
 
 /**
- * How a server is asked: as it is said, as a named server is, by the protocol that streams where
- * the SLO is about a stream, else by one of tensors.
+ * How a server is asked: as it is said, as a named server is, over gRPC where its URL says so, by
+ * the protocol that streams where the SLO is about a stream, else by one of tensors.
  */
 export function askedProtocol({
   predictor = {},
@@ -58,6 +55,7 @@ export function askedProtocol({
 }: Pick<ExperimentEntries, 'predictor' | 'slo'>): ProtocolName {
   if (predictor.protocol !== undefined) return predictor.protocol
   if (predictor.server !== undefined) return serverProtocol(predictor.server)
+  if (namesGrpc(serverUrlOf(predictor) ?? '')) return 'grpc-v2'
   const ofStream = limitsOf(slo).some(({ metric }) => latencyMetrics[metric].streamed)
   return ofStream ? 'openai' : spoken.tensors[0]
 }
@@ -322,7 +320,7 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     server &&
     (isLanguageServer(server)
       ? weightsOf(server, model, report)
-      : servedFolder(server, model, report))
+      : servedFolder(server, model, context))
   const started = command ?? (server === undefined ? [] : serverCommand(server, modelPath!))
   const preset = server && {
     kind: server,
@@ -378,48 +376,6 @@ function prepareStep(
     inputs: paths,
     timeoutS: timeout === undefined ? undefined : timeout / 1000,
   }
-}
-
-/** A folder, or the model's name on the Hub, from where a server of language models fetches it. */
-function weightsOf(
-  server: ServerKind,
-  { path, name }: ModelSpec,
-  report: Context['report'],
-): string {
-  if (path === undefined && !name.includes('/'))
-    report(
-      ['model'],
-      `${server} needs the weights of ${name}`,
-      'its folder, or its name on the Hub: --model meta-llama/Llama-3.1-8B-Instruct; --backend simulated needs none',
-    )
-  return path ?? name
-}
-
-/** The folder that a server is told to serve from. */
-function servedFolder(
-  server: ServerKind,
-  { path, name }: ModelSpec,
-  report: Context['report'],
-): string {
-  if (path === undefined)
-    report(
-      ['model'],
-      `${server} needs the model's folder`,
-      'model: {path: models/NAME}, with its version folders',
-    )
-  else if (existsSync(path) && !statSync(path).isDirectory())
-    report(
-      ['model'],
-      `${server} serves folders, and ${path} is a file`,
-      `put it into one: models/${name}/1/`,
-    )
-  else if (server === 'triton' && basename(path) !== name)
-    report(
-      ['model', 'name'],
-      `Triton finds the model '${name}' in a folder of that name, not in ${basename(path)}`,
-      'leave the name out',
-    )
-  return path ?? ''
 }
 
 /**

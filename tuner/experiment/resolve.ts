@@ -58,6 +58,7 @@ import {
 } from './predictor-template.ts'
 import { type ExperimentEntries, isDimensionsFile } from './schema/experiment-schema.ts'
 import { outputTargets } from './schema/output-schema.ts'
+import { servedNames } from './served-model.ts'
 import { resolveAnswers } from './settings/answer-settings.ts'
 import { checkPodGpu, isOwnPredictor, resolveKubernetes } from './settings/kubernetes-settings.ts'
 import { resolveMetrics } from './settings/metric-settings.ts'
@@ -445,6 +446,7 @@ function resolveModel(files: FileContext): {
   const name =
     ('name' in given ? given.name : undefined) ??
     (architecturePath ? nameOfDimensions(architecturePath) : asked) ??
+    servedNames(files)[0] ??
     (path && basename(path).replace(/\.\w+$/, ''))
   if (path !== undefined && isMissing(path, files.around))
     report(

@@ -73,6 +73,9 @@ type Predictor = NonNullable<ExperimentEntries['predictor']>
 type Outputs = NonNullable<ExperimentEntries['send']>
 type Texts = Readonly<Record<string, string>>
 
+/** Of a predictor: paths that stand there without the URL that they belong to. */
+const urlPathFields: ReadonlySet<string> = new Set(['path', 'healthPath'])
+
 class Taker {
   readonly secrets = new Map<string, string>()
   constructor(private readonly layer: Pick<Layer, 'folder' | 'path'>) {}
@@ -81,7 +84,7 @@ class Taker {
     const { headers, prepare, reconfigure, env, command, urls, ...rest } = given
     const at = ['predictor']
     return {
-      ...mapFields(rest, (text, key) => this.text(text, [...at, key])),
+      ...mapFields(rest, (text, key) => this.text(text, [...at, key], urlPathFields.has(key))),
       ...(headers && {
         headers: this.named(headers, [...at, 'headers'], (name) => isSecretHeader(name)),
       }),
@@ -188,9 +191,9 @@ class Taker {
     return referencesIn(text).length > 0 ? this.absolute(text) : this.taken(text, at)
   }
 
-  private text(text: string, at: Path): string {
+  private text(text: string, at: Path, isUrlPath = false): string {
     const given = this.absolute(text)
-    const spans = secretSpans(given)
+    const spans = secretSpans(given, isUrlPath)
     return spans.reduceRight(
       (rest, [from, to], i) =>
         `${rest.slice(0, from)}${this.taken(given.slice(from, to), at, i + 1)}${rest.slice(to)}`,

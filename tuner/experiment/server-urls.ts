@@ -1,6 +1,7 @@
 /** Servers that run already, by their URLs: one, or several of the same that share the load. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import {
+  namesGrpc,
   namesSocket,
   pathlessHint,
   type ServerAddress,
@@ -57,7 +58,9 @@ function checkUrl(
     report(
       at,
       `'${url}' is no http URL`,
-      `write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001; ${socketHint}`,
+      url !== undefined && namesGrpc(url)
+        ? `protocol ${protocol} is spoken over HTTP: write http://, or leave the protocol out`
+        : `write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001; ${socketHint}`,
     )
   else if (isGrpc && address !== 'unknown' && address.path !== '/')
     report(at, `'${url}' has the path ${address.path}`, pathlessHint)
@@ -70,7 +73,5 @@ function checkUrl(
 function addressIn(text: string, schemes: RegExp): ServerAddress | 'unknown' | undefined {
   if (text.startsWith('${')) return referencesIn(text).length > 0 ? 'unknown' : undefined
   const sample = replaceReferences(text, () => '1')
-  return schemes.test(sample) || namesSocket(sample)
-    ? serverAddress(sample.replace(/^grpc/i, 'http'))
-    : undefined
+  return schemes.test(sample) || namesSocket(sample) ? serverAddress(sample) : undefined
 }

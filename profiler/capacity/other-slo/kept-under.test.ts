@@ -99,6 +99,53 @@ describe('a stored window under another SLO', () => {
     expect(keptUnder(stored(runOf(whole)), { ...measured, metric: 'ttft' })).toBeUndefined()
   })
 
+  test('of streams, some in one piece: whatever SLO it was measured for, never judged otherwise', () => {
+    const ms = fc.double({ min: 1, max: 60, noNaN: true })
+    const answer = fc.record({
+      ttft: ms,
+      tpot: fc.oneof(
+        { weight: 8, arbitrary: ms },
+        { weight: 1, arbitrary: fc.constant(Number.NaN) },
+      ),
+      fails: fc.oneof({ weight: 20, arbitrary: fc.constant(false) }, fc.boolean()),
+    })
+    const asked = fc.constantFrom<Slo>(
+      { ...measured, percentile: 0.7, metric: 'tpot', maxErrorRate: 0.2 },
+      { ...measured, percentile: 0.7, metric: 'ttft', maxErrorRate: 0.2 },
+      {
+        ...measured,
+        percentile: 0.7,
+        limitMs: 40,
+        maxErrorRate: 0.2,
+        limits: [
+          { metric: 'ttft', limitMs: 40 },
+          { metric: 'tpot', limitMs: 50 },
+        ],
+      },
+    )
+    fc.assert(
+      fc.property(
+        fc.array(answer, { minLength: 1, maxLength: 60 }),
+        asked,
+        asked,
+        (answers, first, slo) => {
+          const of = (value: (one: (typeof answers)[number]) => number) =>
+            Float64Array.from(answers, (one) => (one.fails ? Number.NaN : value(one)))
+          const e2e = of(({ ttft }) => ttft + 100)
+          const stream = {
+            latenciesMs: { ttft: of(({ ttft }) => ttft), tpot: of(({ tpot }) => tpot), e2e },
+            tokens: of(() => 9),
+            gapsMs: new Float64Array(0),
+          }
+          const run = runOf([...e2e], { stream })
+          const point: LoadPoint = JSON.parse(JSON.stringify(loadPointOf(run, first)))
+          const found = keptUnder(point, slo)
+          if (found !== undefined) expect(found).toBe(keeps(loadPointOf(run, slo), slo))
+        },
+      ),
+    )
+  })
+
   test('a spoilt window can only keep, one that was cut short only miss', () => {
     const point = stored(runOf(spread(2000)))
     const [loose, strict] = [

@@ -3,7 +3,15 @@
  * latencies tell. Pure: also runs in a browser.
  */
 import type { LatencyMetric } from '../../latency-metrics.ts'
-import { failsTooOften, limitsFor, limitsOf, mostOver, saysNothing } from '../../slo.ts'
+import {
+  countFailed,
+  countNotObservable,
+  failsTooOften,
+  limitsFor,
+  limitsOf,
+  mostOver,
+  saysNothing,
+} from '../../slo.ts'
 import { provesPercentile } from '../../statistics/early-stopping.ts'
 import { countWithin } from '../../statistics/latency-record.ts'
 import { keptPercentiles } from '../../statistics/latency-summary.ts'
@@ -16,7 +24,13 @@ import type { LatencySummary, LoadPoint, Slo, SloLimit } from '../../types.ts'
  */
 export function keptUnder(point: LoadPoint, slo: Slo): boolean | undefined {
   const missed = saysNothing(point, slo) ? undefined : false
-  if (failsTooOften(point, slo)) return missed
+  const silent = partsOf(point, slo).reduce(
+    (sum, { summaries, requestClass }) =>
+      sum + countNotObservable(summaries, limitsFor(limitsOf(slo), requestClass)),
+    0,
+  )
+  const errors = countFailed(point) + silent
+  if (failsTooOften({ requests: point.requests, errors }, slo)) return missed
   const each = partsUnder(point, slo)
   if (each === undefined) return undefined
   const { load } = point
@@ -72,7 +86,7 @@ function partsUnder(
 }
 
 function partsOf(point: LoadPoint, { classes = [] }: Slo): Part[] {
-  const { requests, errors, latencies, stream } = point
+  const { requests, latencies, stream } = point
   const each = classes.flatMap((requestClass): Part[] => {
     const own = stream?.classes?.[requestClass]
     if (own === undefined) return []
@@ -88,7 +102,7 @@ function partsOf(point: LoadPoint, { classes = [] }: Slo): Part[] {
   })
   return each.length > 0
     ? each
-    : [{ requests, errors, latencies, summaries: stream ?? { e2e: point } }]
+    : [{ requests, errors: countFailed(point), latencies, summaries: stream ?? { e2e: point } }]
 }
 
 /** A request that misses one limit of several may or may not be one that misses another. */
@@ -113,7 +127,8 @@ function withinLimit(
 ): Bounds | undefined {
   const summary = summaries[metric]
   if (summary === undefined) return undefined
-  const answered = requests - errors
+  // An answer whose latency was not to be seen keeps no limit.
+  const answered = requests - errors - (summaries.e2e!.requests - summary.requests)
   if (answered === 0) return [0, 0]
   let [least, most] = [0, answered]
   for (const [share, name] of [...keptPercentiles, [1, 'maxMs'] as const]) {

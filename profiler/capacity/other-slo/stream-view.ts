@@ -2,7 +2,7 @@
  * A measurement of streamed answers as it looks under an SLO on other parts of the stream than the
  * one it was made for.
  */
-import { limitsFor } from '../../slo.ts'
+import { countFailed, countNotObservable, limitsFor, limitsOf } from '../../slo.ts'
 import { keptPercentiles, noLatency } from '../../statistics/latency-summary.ts'
 import type {
   LatencySummary,
@@ -69,11 +69,11 @@ interface Part extends Pick<LoadPoint, 'requests' | 'errors'> {
   readonly summary: Omit<LatencySummary, 'requests'>
 }
 
-function parts(
-  { requests, errors }: LoadPoint,
-  stream: StreamSummary,
-  { metric = 'e2e', limits, classes = [] }: Slo,
-): Part[] {
+function parts(point: LoadPoint, stream: StreamSummary, slo: Slo): Part[] {
+  const { metric = 'e2e', limits, classes = [] } = slo
+  // An answer without one of the latencies that count has failed.
+  const silentIn = (of: Parameters<typeof countNotObservable>[0], requestClass?: string) =>
+    countNotObservable(of, limitsFor(limitsOf(slo), requestClass))
   const counted = (of: Pick<StreamSummary, SloLimit['metric']>, requestClass?: string) =>
     limits === undefined
       ? of[metric]
@@ -90,9 +90,17 @@ function parts(
     const own = stream.classes?.[name]
     if (own === undefined) return []
     const failed = own.errors ?? 0
-    return [{ summary: counted(own, name), requests: own.e2e.requests + failed, errors: failed }]
+    return [
+      {
+        summary: counted(own, name),
+        requests: own.e2e.requests + failed,
+        errors: failed + silentIn(own, name),
+      },
+    ]
   })
-  return each.length > 0 ? each : [{ summary: counted(stream), requests, errors }]
+  if (each.length > 0) return each
+  const errors = countFailed(point) + silentIn(stream)
+  return [{ summary: counted(stream), requests: point.requests, errors }]
 }
 
 /** Percentile of a summary: the least of those kept that is as high. */

@@ -1,6 +1,6 @@
 import { type Client, type ServiceError, status } from '@grpc/grpc-js'
 import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../generator/grpc-sender.ts'
-import { trustHint } from '../../generator/tls.ts'
+import { asksForCertificate, clientCertificateHint, trustHint } from '../../generator/tls.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import type { TlsOptions } from '../../tls-options.ts'
 import type { OnReason } from '../../types.ts'
@@ -74,6 +74,26 @@ export async function call(
   }
 }
 
+/** As `call`; undefined where the server has no such method. */
+export async function callWhereKnown(
+  to: GrpcEndpoint,
+  method: Method,
+  request: Record<string, unknown>,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Record<string, unknown> | undefined> {
+  try {
+    const message = encodeMessage(method.request, request)
+    return decodeMessage(
+      method.response,
+      await callRaw(to, method.path, message, timeoutMs, signal),
+    )
+  } catch (error) {
+    if ((error as Partial<ServiceError>).code === status.UNIMPLEMENTED) return undefined
+    throw asProtocolError(to, method.path, error, signal)
+  }
+}
+
 /** What a failed call means, with a hint. The signal's reason when that was the cause. */
 export function asProtocolError(
   { protocol, url }: GrpcEndpoint,
@@ -97,13 +117,15 @@ export function asProtocolError(
     return new ProtocolError(
       protocol,
       `${url} cannot be reached: ${details}`,
-      `check grpcs against grpc; ${trustHint}`,
+      asksForCertificate(details)
+        ? clientCertificateHint
+        : `check grpcs against grpc; ${trustHint}`,
       'untrusted',
     )
   return new ProtocolError(
     protocol,
     `${url} ${path} answered ${grpcStatus(code)}: ${details || '(no message)'}`,
-    hintFor(code, details),
+    hintFor(code, details, path),
     isLoading(code, details)
       ? 'not-ready'
       : code === status.INVALID_ARGUMENT || tooLarge({ code, details })
@@ -139,9 +161,11 @@ const isLoading = (code: number, details: string): boolean =>
 const denied = (code: number): boolean =>
   code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED
 
-function hintFor(code: number, details: string): string | undefined {
+function hintFor(code: number, details: string, path: string): string | undefined {
   if (tooLarge({ code, details }))
     return "the server's own limit: send fewer items a request, or raise what it receives at most"
+  if (code === status.UNIMPLEMENTED && /Metadata$/.test(path))
+    return 'it does not tell what its models take, or speaks another protocol over gRPC: give request bodies, one a line, as its REST API has them (--payload FILE.jsonl)'
   if (code === status.UNIMPLEMENTED)
     return 'the server does not speak this protocol: is it another one over gRPC?'
   if (code === status.NOT_FOUND) return 'check the model name'

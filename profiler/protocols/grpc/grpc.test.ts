@@ -193,7 +193,7 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
     await expect(protocolFor('grpc-v2').prepare(url, 'm', generated, signal)).rejects.toMatchObject(
       {
         message: expect.stringMatching(/UNIMPLEMENTED/),
-        hint: expect.stringMatching(/another one over gRPC/),
+        hint: expect.stringMatching(/use --protocol tfserving-grpc/),
       },
     )
     const rest = createServer((_, response) => response.end('{}'))

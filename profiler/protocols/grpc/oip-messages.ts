@@ -6,9 +6,10 @@ import { oipInputs, oipOutputs, shapeOf, valuesOf } from '../oip-v2.ts'
 import { poolOf } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
 import { bytesElements, numbersToBytes, rawValues } from '../tensor-bytes.ts'
-import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
+import { call, callWhereKnown, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { type GrpcDialect, type GrpcForm, grpcProtocol } from './protocol.ts'
+import { recogniseGrpc } from './recognise-grpc.ts'
 
 const method = (name: string): Method => ({
   path: `/inference.GRPCInferenceService/${name}`,
@@ -24,7 +25,7 @@ const probeTimeoutMs = 5000
  */
 export const grpcV2: ProtocolModule = {
   create: (options) => grpcProtocol(dialect, options),
-  method: method('ServerLive').path,
+  methods: [method('ServerLive').path, infer.path],
 }
 
 const dialect: GrpcDialect = {
@@ -33,16 +34,23 @@ const dialect: GrpcDialect = {
   forms: ['raw', 'typed'],
   async ready(to, model, signal, onReason) {
     try {
+      let isKnown = false
       for (const [name, request] of [
         ['ServerReady', {}],
         ['ModelReady', { name: model }],
       ] as const) {
-        const { ready } = await call(to, method(name), request, probeTimeoutMs, signal)
-        if (ready === true) continue
+        const answer = await callWhereKnown(to, method(name), request, probeTimeoutMs, signal)
+        isKnown ||= answer !== undefined
+        if (answer === undefined || answer.ready === true) continue
         onReason?.(`${to.url}${method(name).path} answers ready: false`)
         return false
       }
-      return true
+      if (isKnown) return true
+      // Some servers have the inference alone: they are ready once they know it.
+      const known = await recogniseGrpc(to.url, [['grpc-v2', infer.path]], to, signal)
+      if (known === undefined)
+        onReason?.(`${to.url} has none of ServerReady, ModelReady, ModelInfer`)
+      return known !== undefined
     } catch (error) {
       return notUpYet(error, signal, onReason)
     }

@@ -275,11 +275,8 @@ function outputsOf(
  * unix:/run/x.sock.
  */
 function grpcUrl(protocol: string, url: string): string {
-  const text =
-    /^[a-z]+:\/\//i.test(url) || namesSocket(url)
-      ? url.replace(/^grpc(s?):/i, 'http$1:')
-      : `http://${url}`
-  const address = serverAddress(text)
+  const hasScheme = /^[a-z]+:\/\//i.test(url) || namesSocket(url)
+  const address = serverAddress(hasScheme ? url : `http://${url}`)
   if (address === undefined)
     throw new ProtocolError(
       protocol,

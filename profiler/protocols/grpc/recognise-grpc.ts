@@ -22,6 +22,7 @@ export async function whyNoGrpc(
     protocol,
     `${url} answers to no gRPC protocol known here`,
     'is this its gRPC port?',
+    'other-protocol',
   )
   return callRaw(to, path, Buffer.alloc(0), 1000, signal).then(
     () => other,

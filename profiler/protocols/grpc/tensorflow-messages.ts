@@ -51,7 +51,7 @@ const probeTimeoutMs = 5000
 /** TensorFlow Serving's PredictionService over gRPC. */
 export const tfservingGrpc: ProtocolModule = {
   create: (options) => grpcProtocol(dialect(options), options),
-  method: modelStatus.path,
+  methods: [modelStatus.path, predict.path],
 }
 
 const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({

@@ -139,6 +139,52 @@ test('an argument with a placeholder is tuned, not fixed', () => {
   expect(templateProblems(own, [server('maxNumSeqs')])).toEqual([])
 })
 
+test.each<[string, readonly string[], string, 'env' | 'args' | 'server', string | undefined]>([
+  ['of its name', ['py', 'app.py', '--batch-size', '8'], 'batchSize', 'env', '--batch-size'],
+  ['with =', ['py', 'app.py', '--batch_size=8'], 'batchSize', 'args', '--batch_size'],
+  ['in camel case', ['py', 'app.py', '--batchSize=8'], 'batchSize', 'env', '--batchSize'],
+  ['of a known server', ['gunicorn', '-w', '4', 'app:app'], 'workers', 'env', '-w'],
+  ['glued to it', ['gunicorn', '-w4', 'app:app'], 'workers', 'env', '-w4'],
+  [
+    'of a known one without preset',
+    ['vllm', 'serve', 'm', '--max-num-seqs', '64'],
+    'maxNumSeqs',
+    'args',
+    '--max-num-seqs',
+  ],
+  [
+    'a variable before it',
+    ['env', 'BATCH_SIZE=8', 'py', 'app.py'],
+    'batchSize',
+    'env',
+    'BATCH_SIZE',
+  ],
+  [
+    'a placeholder',
+    ['py', 'app.py', '--batch-size', '${batchSize}'],
+    'batchSize',
+    'server',
+    undefined,
+  ],
+  [
+    'the variable, tuned',
+    ['env', 'BATCH_SIZE=${batchSize}', 'py'],
+    'batchSize',
+    'server',
+    undefined,
+  ],
+  ['of another', ['py', 'app.py', '--max-batch', '8', '--size=2'], 'batchSize', 'env', undefined],
+])('a flag that fixes what is tuned is named: %s', (_what, command, name, category, flag) => {
+  const { server: _, ...own } = template('triton', command)
+  expect(templateProblems(own, [{ name, category }])).toEqual(
+    flag === undefined
+      ? []
+      : [
+          `command: ${flag} is fixed there, and parameter ${name} sets it: leave it out of the command, or pin the parameter`,
+        ],
+  )
+})
+
 test.each<[ServerKind, readonly string[], string, string]>([
   ['vllm', ['vllm', 'serve', 'x', '--max-num-seqs', '64'], 'maxNumSeqs', '--max-num-seqs'],
   ['vllm', ['vllm', 'serve', 'x', '--max_num_seqs=64'], 'maxNumSeqs', '--max_num_seqs'],

@@ -98,6 +98,22 @@ export const numbersIn = (text: string, name: string): number[] =>
     .filter((field) => field.name === name)
     .flatMap(({ value }) => (value.match(/\d+/g) ?? []).map(Number))
 
+/** Texts of the messages that fields, one within the other, hold. @throws TextProtoError */
+export const messagesIn = (text: string, name: string, ...within: readonly string[]): string[] =>
+  fieldsOf(text)
+    .filter((field) => field.name === name && field.value.startsWith('{'))
+    .map(({ value }) => value.slice(1, -1))
+    .flatMap((message) => {
+      const [next, ...rest] = within
+      return next === undefined ? [message] : messagesIn(message, next, ...rest)
+    })
+
+/** The last text of a field of the outermost message. @throws TextProtoError */
+export function textIn(text: string, name: string): string | undefined {
+  const value = fieldsOf(text).findLast((field) => field.name === name)?.value
+  return value?.replace(/^(["'])(.*)\1$/s, '$2')
+}
+
 /** What is left of a line that a field was taken from goes with it, where it is blank. */
 const afterLine = (text: string, at: number): number =>
   at + (/^[ \t]*[,;]?[ \t]*\r?\n/.exec(text.slice(at))?.[0].length ?? 0)

@@ -3,9 +3,11 @@ import type { Knobs } from './knobs.ts'
 import { OwnSettings, SettingsFileError } from './own-settings.ts'
 import {
   mergeTextProto,
+  messagesIn,
   numbersIn,
   type ProtoMessage,
   TextProtoError,
+  textIn,
   textProto,
 } from './text-proto.ts'
 
@@ -39,6 +41,35 @@ export function tfservingTuning(
     ...flag('rest_api_num_threads', knobs.number('restApiNumThreads')),
   ]
   return { flags, ...(batching !== undefined && { batching }) }
+}
+
+/** A model that TensorFlow Serving is told to serve. */
+interface ServedModel {
+  readonly name: string
+  readonly folder?: string
+}
+
+/**
+ * The models that the user's own command, or the file that it names, has TensorFlow Serving serve;
+ * none where that is left to the tuner. A name with a placeholder is the tuner's.
+ * @throws SettingsFileError for a file that cannot be read
+ */
+export function tfservingModels(own: OwnSettings): readonly ServedModel[] {
+  const file = own.file('--model_config_file')
+  const name = own.value('--model_name')
+  if (file === undefined)
+    return name === undefined || name === '' || name.includes('${')
+      ? []
+      : [{ name, folder: own.value('--model_base_path') }]
+  try {
+    return messagesIn(file.text, 'model_config_list', 'config').flatMap((config) => {
+      const of = (field: string) => textIn(config, field)
+      return of('name') === undefined ? [] : [{ name: of('name')!, folder: of('base_path') }]
+    })
+  } catch (error) {
+    if (!(error instanceof TextProtoError)) throw error
+    throw new SettingsFileError(`${file.path}: ${error.message}`)
+  }
 }
 
 function batchingText(knobs: Knobs, own: OwnSettings): string | undefined {

@@ -11,15 +11,22 @@ import { get, takesPost, usualFirstAnswerMs } from '../../../profiler/protocols/
 import { detectProtocol, protocolFor } from '../../../profiler/protocols/index.ts'
 import { listModels } from '../../../profiler/protocols/model-list.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
-import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { excerpt, refusal, refusesEos } from '../../../profiler/protocols/refusals.ts'
 import {
+  type ProtocolName,
+  protocolTable,
+  unrecognised,
+} from '../../../profiler/protocols/protocol-table.ts'
+import { excerpt, refusal, refusesEos } from '../../../profiler/protocols/refusals.ts'
+import { madeUpPath } from '../../../profiler/protocols/unknown-path.ts'
+import {
+  formatSeconds,
   NeverReadyError,
+  Reasons,
   untilAnswering,
   untilServing,
 } from '../../../profiler/protocols/until-serving.ts'
 import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
-import type { Target } from '../../../profiler/types.ts'
+import type { OnReason, Target } from '../../../profiler/types.ts'
 import { promptsOf } from '../../experiment/settings/prompt-settings.ts'
 import { notReadyYet } from '../../not-ready-yet.ts'
 import {
@@ -42,6 +49,7 @@ interface Asked {
 }
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
+type Answered = Awaited<ReturnType<typeof get>>
 
 export interface Discovered {
   readonly protocol: ProtocolName
@@ -65,38 +73,71 @@ export interface Discovered {
   readonly answerMs: number
 }
 
-const readyTimeoutMs = ({ firstAnswerMs }: ProtocolOptions): number =>
-  firstAnswerMs ?? usualFirstAnswerMs
 const sayOnStderr = (reason: string) => process.stderr.write(`${notReadyYet(reason)}\n`)
 
-/** @throws ProtocolError that says what is missing; PayloadError; the signal's reason */
+/** What is being discovered: as asked, and how long it may still take. */
+interface Discovering extends Asked {
+  /** Until the server must have answered well, ms. */
+  leftMs(): number
+  /** What to say when it had not. */
+  neverAnswered(hint?: string): ProtocolError
+  readonly onReason: OnReason
+}
+/** Beyond that time, for questions why it did not. */
+const whyNotMs = 5_000
+
+/**
+ * Within the time that the first answer may take, but for a few seconds to ask why it did not come.
+ * @throws ProtocolError that says what is missing, or what the server said when the time was over;
+ * PayloadError; the signal's reason
+ */
 export async function discover(asked: Asked, signal: AbortSignal): Promise<Discovered> {
-  const found = await discoverCall(asked, signal)
-  if (protocolTable[found.protocol].transport === 'grpc') return found
-  const { server } = await get(asked.url, asked.options, signal)
-  return { ...found, server }
+  const timeoutMs = asked.options.firstAnswerMs ?? usualFirstAnswerMs
+  const endMs = performance.now() + timeoutMs
+  const reasons = new Reasons(sayOnStderr)
+  const late = AbortSignal.timeout(timeoutMs + whyNotMs)
+  const either = AbortSignal.any([signal, late])
+  const leftMs = () => endMs - performance.now()
+  const never = (what: string, hint = notReadyHint) =>
+    new ProtocolError(asked.protocol ?? unrecognised, what, hint, 'not-ready')
+  const neverAnswered = (hint?: string) =>
+    never(
+      `${asked.url} gave no good answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+      hint,
+    )
+  try {
+    const asking = { ...asked, leftMs, neverAnswered, onReason: reasons.add }
+    const found = await discoverCall(asking, either)
+    if (protocolTable[found.protocol].transport === 'grpc') return found
+    const { server } = await get(asked.url, asked.options, either)
+    return { ...found, server }
+  } catch (error) {
+    if (signal.aborted && reasons.last !== undefined) throw never(reasons.last)
+    signal.throwIfAborted()
+    if (late.aborted || error instanceof NeverReadyError) throw neverAnswered()
+    const isBare = error instanceof ProtocolError && error.hint === undefined
+    throw isBare && error.why === 'not-ready' ? never(error.message) : error
+  }
 }
 
-async function discoverCall(asked: Asked, signal: AbortSignal): Promise<Discovered> {
-  const { url, options } = asked
+const notReadyHint = 'if it only needs longer: --ready-timeout 5m'
+
+async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Discovered> {
+  const { url, options, onReason } = asked
   const protocol =
-    asked.protocol ??
-    (await detectProtocol(url, asked.model ?? 'model', options, signal, sayOnStderr))
+    asked.protocol ?? (await detectProtocol(url, asked.model ?? 'model', options, signal, onReason))
   const model = asked.model ?? (await modelAt(protocol, url, options, signal))
   if (protocolTable[protocol].needsPath) return jsonServer({ ...asked, model }, protocol, signal)
   const speaks = protocolFor(protocol, options)
-  const onReason = sayOnStderr
   const { target, knowsNoEos } = await prepared(asked.payload, (payload) =>
     untilServing(
       { protocol: speaks, url, model, payload, runsAlready: true, onReason },
-      readyTimeoutMs(options),
+      asked.leftMs(),
       signal,
     ).catch((error: unknown) => {
       if (!(error instanceof NeverReadyError)) throw error
-      throw new ProtocolError(
-        protocol,
-        error.message,
-        `is '${model}' the name it is served by? Say --model NAME`,
+      throw asked.neverAnswered(
+        `is '${model}' the name it is served by? Say --model NAME; ${notReadyHint}`,
       )
     }),
   )
@@ -184,14 +225,15 @@ const below = (url: string, path: string): string =>
   hrefOf(serverAddress(url)!, pathBelow(serverAddress(url)!, path, path))
 
 async function jsonServer(
-  asked: Asked & { readonly model: string },
+  asked: Discovering & { readonly model: string },
   protocol: ProtocolName,
   signal: AbortSignal,
 ): Promise<Discovered> {
-  const { url, model, options, payload } = asked
+  const { url, model, options, payload, onReason } = asked
   const described = await descriptionAt(url, options, signal)
-  const calls = await callsOf(asked, described, signal)
-  const healthPath = options.healthPath ?? (await healthOf(url, options, described, signal))
+  const toAny = await get(below(url, madeUpPath), options, signal)
+  const calls = await callsOf(asked, described, toAny, signal)
+  const healthPath = options.healthPath ?? (await healthOf(asked, described, toAny, signal))
   let first: unknown
   for (const { path, template, form } of calls)
     for (const body of template !== undefined || form !== undefined || payload.kind === 'file'
@@ -206,9 +248,9 @@ async function jsonServer(
             model,
             payload,
             runsAlready: true,
-            onReason: sayOnStderr,
+            onReason,
           },
-          readyTimeoutMs(options),
+          asked.leftMs(),
           signal,
         )
         const otherPaths = calls.map((call) => call.path).filter((other) => other !== path)
@@ -254,10 +296,14 @@ async function descriptionAt(
   return undefined
 }
 
-/** @throws ProtocolError where no path is to be found */
+/**
+ * @param toAny the answer to a path that nobody has
+ * @throws ProtocolError where no path is to be found
+ */
 async function callsOf(
   { url, options }: Asked,
   described: unknown,
+  toAny: Answered,
   signal: AbortSignal,
 ): Promise<JsonCall[]> {
   const known = describedCalls(described)
@@ -271,12 +317,27 @@ async function callsOf(
   if (path !== undefined) return [{ ...(said ?? known.find((call) => call.path === path)), path }]
   if (known.length > 0) return known.map((call) => ({ ...(said ?? call), path: call.path }))
   const found: JsonCall[] = []
+  let redirects: ProtocolError | undefined
+  // Of a server that answers 200 to any GET the POST alone tells which paths it has.
+  const saysNothing = toAny.status === 200 ? [200, 404] : [404]
+  const takesAny =
+    toAny.status === 200 && (await takesPost(below(url, madeUpPath), options, signal))
   for (const usual of usualPaths) {
     const answer = await get(below(url, usual), options, signal)
-    const { status } = answer
+    const { status, location } = answer
     // A gateway, whatever is asked of it.
     if (status >= 502 && status <= 504) throw refusal('json', below(url, usual), answer, true)
-    if (status === 404 && (await takesPost(below(url, usual), options, signal)))
+    if (status >= 300 && status < 400) {
+      // Starlette and Django send on to the path that they have.
+      if (location !== undefined && pathOf(location, below(url, usual))?.endsWith(`${usual}/`))
+        found.push({ ...said, path: `${usual}/` })
+      else redirects ??= refusal('json', below(url, usual), answer)
+    }
+    if (
+      saysNothing.includes(status) &&
+      !takesAny &&
+      (await takesPost(below(url, usual), options, signal))
+    )
       found.push({ ...said, path: usual })
     if (status === 401 || status === 403)
       throw new ProtocolError(
@@ -289,6 +350,7 @@ async function callsOf(
     if (status === 405 || status === 400 || status === 422) found.push({ ...said, path: usual })
   }
   if (found.length > 0) return found
+  if (redirects !== undefined) throw redirects
   throw new ProtocolError(
     'json',
     `${url} answers, by no protocol known here, and at none of ${usualPaths.join(', ')}`,
@@ -305,14 +367,24 @@ async function knows(url: string, options: ProtocolOptions, signal: AbortSignal)
   return status === 404 ? takesPost(url, options, signal) : status < 300 || status >= 400
 }
 
+/** One whose answer is another than that to a path that nobody has. */
 async function healthOf(
-  url: string,
-  options: ProtocolOptions,
+  { url, options }: Asked,
   described: unknown,
+  toAny: Answered,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const said = describedHealth(described)
-  for (const path of [...(said === undefined ? [] : [said]), ...usualHealthPaths])
-    if ((await get(below(url, path), options, signal)).status === 200) return path
+  for (const path of [...(said === undefined ? [] : [said]), ...usualHealthPaths]) {
+    const { status, text } = await get(below(url, path), options, signal)
+    if (status === 200 && !(toAny.status === 200 && toAny.text === text)) return path
+  }
   return undefined
+}
+
+/** Of a redirect to the same server; undefined for one that leads elsewhere. */
+function pathOf(location: string, from: string): string | undefined {
+  if (!URL.canParse(location, from)) return undefined
+  const to = new URL(location, from)
+  return to.origin === new URL(from).origin ? to.pathname : undefined
 }

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
+import { wire } from '../../../profiler/testing/wire.ts'
 import { boxed } from '../../testing/boxed.ts'
 import { type CliBox, cli } from '../../testing/run-cli.ts'
 
@@ -57,8 +58,65 @@ createServer((request, response) => {
 }).listen(Number(process.argv[process.argv.indexOf('--port') + 1]), '127.0.0.1')
 `
 
+const oip = '/inference.GRPCInferenceService/'
+const anySize = Buffer.from([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01])
+const text = wire([1, 'text'], [2, 'BYTES'], [3, anySize])
+const logits = wire([1, 'logits'], [2, 'FP32'], [3, Buffer.from([1, 1])])
+/** The Open Inference Protocol over gRPC, its messages and frames made by hand. */
+const grpcAnswers = Object.fromEntries(
+  Object.entries({
+    ServerLive: wire([1, 1]),
+    ServerReady: wire([1, 1]),
+    ModelReady: wire([1, 1]),
+    ModelMetadata: wire([1, 'bert'], [4, text]),
+    ModelInfer: wire([1, 'bert'], [5, logits], [6, Buffer.alloc(4)]),
+  }).map(([name, bytes]) => [`${oip}${name}`, bytes.toString('base64')]),
+)
+const overGrpc = `
+import { createServer } from 'node:http2'
+const answers = ${JSON.stringify(grpcAnswers)}
+createServer().on('stream', (stream, headers) => {
+  const known = answers[headers[':path']]
+  stream.resume()
+  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': known === undefined ? '12' : '0' }))
+  stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true })
+  if (known === undefined) return stream.end()
+  const bytes = Buffer.from(known, 'base64')
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(bytes.length, 1)
+  stream.end(Buffer.concat([head, bytes]))
+}).listen(Number(process.argv[process.argv.indexOf('--port') + 1]), '127.0.0.1')
+`
+
+/** Streams by the OpenAI protocol, a token every 5 ms. */
+const streaming = `
+import { createServer } from 'node:http'
+const chunk = (content, finish = null) => 'data: ' + JSON.stringify({ model: 'm', choices: [{ delta: { content }, finish_reason: finish }] }) + '\\n\\n'
+createServer((request, response) => {
+  request.resume()
+  if (request.url === '/health') return response.end()
+  if (request.url === '/v1/models') return response.end('{"object": "list", "data": [{"id": "m"}]}')
+  if (request.url !== '/v1/chat/completions') return response.writeHead(404).end()
+  let tokens = 0
+  const next = () => {
+    if (++tokens < 4) return response.write(chunk('a '), () => setTimeout(next, 5))
+    response.end(chunk('b', 'stop') + 'data: [DONE]\\n\\n')
+  }
+  next()
+}).listen(Number(process.argv[process.argv.indexOf('--port') + 1]), '127.0.0.1')
+`
+
+/** Answers, and its model never gets ready. */
+const loading = `
+import { createServer } from 'node:http'
+createServer((_, response) => response.writeHead(503).end('{"status": "loading"}')).listen(Number(process.argv[process.argv.indexOf('--port') + 1]), '127.0.0.1')
+`
+
 const test = boxed(({ folder }) => {
   writeFileSync(join(folder, 'server.mjs'), source)
+  writeFileSync(join(folder, 'grpc.mjs'), overGrpc)
+  writeFileSync(join(folder, 'streaming.mjs'), streaming)
+  writeFileSync(join(folder, 'loading.mjs'), loading)
   writeFileSync(join(folder, 'transformers'), transformers, { mode: 0o755 })
 })
 const written = ({ folder }: CliBox) => readFileSync(join(folder, 'experiment.yaml'), 'utf8')
@@ -110,6 +168,40 @@ describe.concurrent('a command', () => {
     const config = await box.run(['config', '-f', 'experiment.yaml'])
     expect(config, config.stderr).toMatchObject({ code: 0 })
     expect(config.stdout).toMatch(/^model(\.name)? +models\/tiny /m)
+  })
+
+  test.for<[string, readonly string[], RegExp]>([
+    [
+      'streaming.mjs',
+      ['--slo', 'p90 ttft<500ms tpot<50ms'],
+      /^slo:\n {2}percentile: p90\n(.|\n)*protocol: openai/m,
+    ],
+    ['streaming.mjs', ['--slo-tpot', '50ms'], /^slo:\n {2}tpot: 50ms\n(.|\n)*protocol: openai/m],
+    ['grpc.mjs', ['--slo', '50ms', '--model', 'bert'], /protocol: grpc-v2/],
+  ])('that nobody knows, %s with %j', async ([script, flags, text], { box }) => {
+    const words = [process.execPath, script, '--port', '8080']
+    const { code, stderr } = await box.run(['init', ...flags, '--no-smoke', ...words])
+    expect(code, stderr).toBe(0)
+    expect(written(box)).toMatch(text)
+    const config = await box.run(['config', '-f', 'experiment.yaml'])
+    expect(config, config.stderr).toMatchObject({ code: 0 })
+  })
+
+  test('whose model never gets ready ends within its timeout, with its words', async ({ box }) => {
+    const words = [process.execPath, 'loading.mjs', '--port', '8080']
+    const { code, stderr } = await box.run([
+      ...['init', '--slo', '50ms', '--no-smoke', '--ready-timeout', '4s'],
+      ...words,
+    ])
+    expect(code, stderr).toBe(1)
+    expect(stderr).toMatch(/within 4 s; the last that it said: .*503.*loading/)
+  })
+
+  test('an SLO that cannot be read is told before anything is started', async ({ box }) => {
+    const words = [process.execPath, 'server.mjs', '--port', '8080']
+    const { code, stderr } = await box.run(['init', '--slo', 'tpot<fast', '--no-smoke', ...words])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('slo')])
+    expect(stderr).not.toContain('Starting')
   })
 
   test.for<[string, readonly string[], Record<string, string>, RegExp]>([

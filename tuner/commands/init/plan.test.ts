@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -84,6 +84,23 @@ describe('a server of the table', () => {
       model: { path: 'models/bert', name: 'mine' },
       predictor: { server: 'tfserving' },
     })
+    const inFile = ['tensorflow_model_server', '--model_config_file=models.config']
+    const config = (...names: string[]) =>
+      writeFileSync(
+        join(folder, 'models.config'),
+        `model_config_list {${names.map((name) => ` config { name: "${name}" base_path: '/m/${name}' model_platform: "tensorflow" }`).join('')} }`,
+      )
+    config('mine')
+    expect(commandPlan({ words: inFile }, folder)).toMatchObject({
+      model: { path: '/m/mine', name: 'mine' },
+      predictor: { server: 'tfserving', command: inFile },
+    })
+    config('mine', 'yours')
+    expect(() => commandPlan({ words: inFile }, folder)).toThrow(
+      'TensorFlow Serving is told to serve mine, yours: which one is tuned?',
+    )
+    // Said by its user, it is not asked for.
+    expect(commandPlan({ words: inFile }, folder, true)).not.toHaveProperty('model')
     mkdirSync(join(folder, 'models/other'))
     expect(() =>
       commandPlan({ words: ['tritonserver', '--model-repository=models'] }, folder),

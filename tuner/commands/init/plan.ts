@@ -9,6 +9,8 @@ import {
   type TunedCommand,
   tunedCommand,
 } from '../../../trials/launchers/own-command.ts'
+import { OwnSettings } from '../../../trials/launchers/server-files/own-settings.ts'
+import { tfservingModels } from '../../../trials/launchers/server-files/tfserving-files.ts'
 import {
   readTypedCommand,
   type TypedCommand,
@@ -62,10 +64,11 @@ export interface Plan {
   readonly model?: unknown
 }
 
-/** A command as trials start it. */
+/** A command as trials start it. @param saysModel whether its user said which model it serves */
 export function commandPlan(
   typed: TypedCommand,
   here: string,
+  saysModel = false,
 ): Plan & { readonly tuned: TunedCommand } {
   const cwd = resolve(here, typed.cwd ?? '.')
   const tuned = tunedCommand(typed.words)
@@ -99,11 +102,13 @@ export function commandPlan(
     ...(typed.cwd !== undefined && { cwd: typed.cwd }),
     ...(server?.protocol ? { protocol: server.protocol } : {}),
   }
-  const model = server?.preset
-    ? servedModel(atFolder(tuned, typed.cwd), here)
-    : tuned.model === undefined
-      ? undefined
-      : servedAs(tuned.model)
+  const served = () =>
+    server?.preset
+      ? servedModel(atFolder(tuned, typed.cwd), here)
+      : tuned.model === undefined
+        ? undefined
+        : servedAs(tuned.model)
+  const model = saysModel ? undefined : served()
   return {
     predictor: given,
     space,
@@ -126,8 +131,16 @@ export const servedAs = (name: string): unknown => (isModelName(name) ? name : {
  * The model that Triton's or TensorFlow Serving's own arguments name. @throws UserError where they
  * do not say it
  */
-function servedModel({ server, models, model }: TunedCommand, cwd: string): unknown {
+function servedModel({ server, command, models, model }: TunedCommand, cwd: string): unknown {
   const { kind, models: argument } = server!.preset!
+  const inFile = kind === 'tfserving' ? tfservingModels(new OwnSettings(command, cwd)) : []
+  if (inFile.length > 1)
+    throw new UserError(
+      `${server!.title} is told to serve ${inFile.map(({ name }) => name).join(', ')}: which one is tuned?`,
+      `say --model, the folder of one of them: ${inFile.map((one) => one.folder).join(', ')}; and its name in the file: model: {path: ..., name: ...}`,
+      exitCodes.usage,
+    )
+  if (inFile[0]) return { path: inFile[0].folder, name: inFile[0].name }
   const folder = models === undefined ? undefined : resolve(cwd, models)
   if (models === undefined || folder === undefined || !existsSync(folder))
     throw new UserError(

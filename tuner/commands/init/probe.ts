@@ -1,14 +1,18 @@
 /** Asks a server what it is: one that runs, or one that is started for it as a trial would be. */
 import { join } from 'node:path'
-import { statusOf } from '../../../profiler/protocols/http.ts'
+import { ProtocolError } from '../../../profiler/profiler-errors.ts'
+import { checkAnswers, readinessAt } from '../../../profiler/protocols/http.ts'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
+import { otherScheme } from '../../../profiler/protocols/other-scheme.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import {
   type ProtocolName,
   protocolNames,
   protocolTable,
+  unrecognised,
 } from '../../../profiler/protocols/protocol-table.ts'
-import type { Protocol } from '../../../profiler/types.ts'
+import { recognise, whyNotRecognised } from '../../../profiler/protocols/recognise.ts'
+import type { OnReason, Protocol } from '../../../profiler/types.ts'
 import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
@@ -47,7 +51,10 @@ export async function probe(
   let found: Discovered | undefined
   const discovering: Protocol = {
     name: protocol ?? 'json',
-    ready: (url, model, until) => answers(url, model, protocol, options, until),
+    ready: (url, model, until, onReason) =>
+      answers({ url, model, protocol, options }, until, onReason),
+    whyNever: async (url, _model, until) =>
+      (await otherScheme(url, until)) ?? (await unknownOverGrpc(url, options, until)),
     prepare: async (url, _model, _payload, until) => {
       found = await discover({ ...asked, url }, until)
       return found.target
@@ -74,15 +81,49 @@ export async function probe(
   }
 }
 
-/** Over HTTP whatever it answers; of a gRPC protocol its own readiness. */
+interface Started {
+  readonly url: string
+  readonly model: string
+  readonly protocol: ProtocolName | undefined
+  readonly options: ProtocolOptions
+}
+
+/** Over HTTP whatever it answers, over gRPC a protocol of ours; of a named one its readiness. */
 async function answers(
-  url: string,
-  model: string,
-  protocol: ProtocolName | undefined,
-  options: ProtocolOptions,
+  { url, model, protocol, options }: Started,
   signal: AbortSignal,
+  onReason?: OnReason,
 ): Promise<boolean> {
   if (protocol !== undefined && protocolTable[protocol].transport === 'grpc')
-    return protocolFor(protocol, options).ready(url, model, signal)
-  return (await statusOf(url, options, signal)) !== undefined
+    return protocolFor(protocol, options).ready(url, model, signal, onReason)
+  const name = protocol ?? unrecognised
+  let said = ''
+  const { status, loading } = await readinessAt(name, url, options, signal, (reason) => {
+    said = reason
+  })
+  if (loading) onReason?.(said)
+  if (status !== undefined || (await recognise(url, model, options, signal)) !== undefined)
+    return true
+  try {
+    await checkAnswers(name, url, options, signal)
+    return true
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof ProtocolError)) throw error
+    // Until it listens there is nothing to be said.
+    if (!/ECONNREFUSED/.test(error.message)) onReason?.(error.message)
+    return false
+  }
+}
+
+/** What to say of a gRPC server that has none of the protocols; undefined where it is none. */
+async function unknownOverGrpc(
+  url: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<{ readonly what: string; readonly hint: string } | undefined> {
+  const error = await whyNotRecognised(url, options, signal)
+  return error instanceof ProtocolError && error.why === 'other-protocol'
+    ? { what: error.message, hint: error.hint ?? '' }
+    : undefined
 }

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, dirname, join, relative, resolve } from 'node:path'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { namesSocket } from '../../../profiler/server-address.ts'
+import { namesGrpc, namesSocket } from '../../../profiler/server-address.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { serverOn } from '../../../trials/launchers/local/processes.ts'
@@ -191,7 +191,11 @@ class Initialised {
   }
 
   #commandPlan(typed: TypedCommand): Omit<Plan, 'comments'> {
-    const { tuned, comments, ...plan } = commandPlan(typed, this.#cwd)
+    const { tuned, comments, ...plan } = commandPlan(
+      typed,
+      this.#cwd,
+      this.#said.model !== undefined,
+    )
     const { server, parameters } = tuned
     note(
       server
@@ -236,8 +240,9 @@ class Initialised {
 
   async #probe(): Promise<Discovered> {
     const { predictor } = this.#document as { predictor: Draft }
+    this.#checkSlo()
     // A body and a path are asked for below, and JSON needs one to be read at all.
-    const unknown = predictor.protocol === undefined
+    const unknown = predictor.protocol === undefined && !namesGrpc(String(predictor.url ?? ''))
     const provisional = {
       ...this.#document,
       predictor: {
@@ -249,13 +254,24 @@ class Initialised {
           }),
       },
     }
-    const experiment = this.#load(this.#textOf({ model: 'model', slo: '1s', ...provisional }))
+    const experiment = this.#load(this.#textOf({ model: 'model', ...provisional, slo: '1s' }))
     const said = {
       protocol: predictor.protocol as string | undefined,
       model: modelName(this.#document.model),
       path: predictor.path as string | undefined,
     }
     return probe(experiment, said, this.machine, this.signal)
+  }
+
+  /**
+   * What is wrong with the SLO by itself is said before anything is started. One on parts of a
+   * stream goes with protocols that stream, and none is known yet.
+   */
+  #checkSlo(): void {
+    const { slo } = this.#said
+    if (slo === undefined) return
+    const predictor = { url: 'http://localhost', protocol: 'openai' }
+    this.#load(this.#textOf({ model: 'model', slo, predictor, pin: { cpuCores: 1 } }))
   }
 
   #takeFound(found: Discovered): void {

@@ -148,7 +148,7 @@ export function readFlags(
     template: flags.body,
     contentType: flags.contentType,
     form: read(flags.form === undefined ? 'body' : 'form', () => readForm(flags)),
-    path: flags.path,
+    path: readPath(flags.path),
     headers: read('header', () => withAuthorization(url, readHeaders(flags.header ?? []))),
     tls,
     timeoutMs:
@@ -295,6 +295,12 @@ function readUrl(text: string): string {
   const url = withVariables(text)
   rememberSecretsIn(url)
   return url
+}
+
+/** What is secret in it is remembered. */
+function readPath(path: string | undefined): string | undefined {
+  if (path !== undefined) rememberSecretsIn(path, true)
+  return path
 }
 
 function readHeaders(lines: readonly string[]): Record<string, string> {

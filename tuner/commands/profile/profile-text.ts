@@ -22,7 +22,7 @@ import {
 } from '../../../reports/format.ts'
 import { table, wrap } from '../../render/columns.ts'
 import { glyph, paint, type Style } from '../../render/glyphs.ts'
-import { sweepTable } from './sweep-table.ts'
+import { notObservable, sweepTable } from './sweep-table.ts'
 
 export function profileLines(profile: Profile, style: Style, columns: number): string[] {
   const { verdict, summary, measurement, steady } = profile
@@ -122,7 +122,7 @@ function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
     const kept = metric === 'interToken' ? undefined : joint?.kept[metric]
     return [
       `  ${name}`,
-      ...[s.p50Ms, s.p90Ms, s.p99Ms].map(latency),
+      ...[s.p50Ms, s.p90Ms, s.p99Ms].map((ms) => (s.requests > 0 ? latency(ms) : notObservable)),
       limit && kept !== undefined ? `${percent(kept)} within ${latency(limit.limitMs)}` : '',
     ]
   }

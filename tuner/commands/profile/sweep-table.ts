@@ -44,7 +44,11 @@ export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
       significant(point.achievedRps),
       ...(streamed ? [significant(point.stream?.outputTokensPerSecond ?? 0)] : []),
       ...summaries(point).map((summary) =>
-        summary === undefined || summary.requests === 0 ? 'no answer' : threeOf(summary),
+        summary !== undefined && summary.requests > 0
+          ? threeOf(summary)
+          : (point.stream?.e2e.requests ?? 0) > 0
+            ? notObservable
+            : 'no answer',
       ),
       sloValue(slo, point.sloMs),
       percent(point.achievedRps > 0 ? point.goodputRps / point.achievedRps : 0),
@@ -58,6 +62,9 @@ export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
     ]),
   }
 }
+
+/** Of answers whose tokens came all at once. */
+export const notObservable = 'not observable'
 
 /** '48, 120, 310 ms'. */
 const threeOf = ({ p50Ms, p90Ms, p99Ms }: LatencySummary): string =>

@@ -1,0 +1,76 @@
+/** What a server whose flags and files are written for it serves: from where, by which name. */
+import { existsSync, statSync } from 'node:fs'
+import { basename } from 'node:path'
+import { OwnSettings, SettingsFileError } from '../../trials/launchers/server-files/own-settings.ts'
+import type { ServerKind } from '../../trials/launchers/server-files/preset.ts'
+import { tfservingModels } from '../../trials/launchers/server-files/tfserving-files.ts'
+import type { Context, FileContext } from './context.ts'
+import type { ModelSpec } from './types.ts'
+
+/** Of TensorFlow Serving; none where the command does not say them, or its file is not there. */
+export function servedNames({
+  entries,
+  pathAt,
+}: Pick<FileContext, 'entries' | 'pathAt'>): readonly string[] {
+  const { server, command, cwd } = entries.predictor ?? {}
+  if (server !== 'tfserving' || command === undefined) return []
+  const folder = pathAt(['predictor', cwd === undefined ? 'command' : 'cwd'], cwd ?? '.')
+  try {
+    return tfservingModels(new OwnSettings(command, folder)).map(({ name }) => name)
+  } catch (error) {
+    if (error instanceof SettingsFileError) return []
+    throw error
+  }
+}
+
+/** A folder, or the model's name on the Hub, from where a server of language models fetches it. */
+export function weightsOf(
+  server: ServerKind,
+  { path, name }: ModelSpec,
+  report: Context['report'],
+): string {
+  if (path === undefined && !name.includes('/'))
+    report(
+      ['model'],
+      `${server} needs the weights of ${name}`,
+      'its folder, or its name on the Hub: --model meta-llama/Llama-3.1-8B-Instruct; --backend simulated needs none',
+    )
+  return path ?? name
+}
+
+/** The folder that a server is told to serve from. */
+export function servedFolder(
+  server: ServerKind,
+  { path, name }: ModelSpec,
+  context: Context,
+): string {
+  const { report } = context
+  const names = servedNames(context)
+  if (names.length > 0 && !names.includes(name))
+    report(
+      ['model', 'name'],
+      `the command serves ${names.join(', ')}, and no '${name}'`,
+      names.length === 1
+        ? 'leave the name out'
+        : `name one of them: model: {path: ..., name: ${names[0]}}`,
+    )
+  if (path === undefined)
+    report(
+      ['model'],
+      `${server} needs the model's folder`,
+      'model: {path: models/NAME}, with its version folders',
+    )
+  else if (existsSync(path) && !statSync(path).isDirectory())
+    report(
+      ['model'],
+      `${server} serves folders, and ${path} is a file`,
+      `put it into one: models/${name}/1/`,
+    )
+  else if (server === 'triton' && basename(path) !== name)
+    report(
+      ['model', 'name'],
+      `Triton finds the model '${name}' in a folder of that name, not in ${basename(path)}`,
+      'leave the name out',
+    )
+  return path ?? ''
+}
