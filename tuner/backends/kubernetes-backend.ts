@@ -1,7 +1,7 @@
 /** Predictors as pods of a cluster, under load from inside it or from here. */
 import { join } from 'node:path'
 import { builtinImage, builtinImageFor } from '../../trials/launchers/builtin-image.ts'
-import { connect } from '../../trials/launchers/kubernetes/api.ts'
+import { connect } from '../../trials/launchers/kubernetes/connect.ts'
 import {
   createKubernetesLauncher,
   type KubernetesLauncher,
