@@ -47,6 +47,8 @@ export interface MeasureOptions {
   /** Of the trial: it seeds arrivals of its own. */
   readonly number: number
   readonly onStep: (point: LoadPoint, phase: Phase) => void
+  /** @param what the load generator waits for, in words */
+  readonly onWaiting?: (what: string) => void
 }
 
 export interface Backend {

@@ -93,6 +93,20 @@ test('leave to make claims that is not given is said before the first trial', as
   })
 })
 
+test('a namespace that is being deleted is said before the first trial', async () => {
+  fake.fault = ({ method, path }, response) => {
+    if (method !== 'POST' || !path.endsWith('/jobs')) return false
+    const said =
+      'jobs.batch "tune-check-lease" is forbidden: unable to create new content in namespace test because it is being terminated'
+    answer(response, 403, status(403, 'Forbidden', said))
+    return true
+  }
+  await expect(open()).rejects.toMatchObject({
+    message: expect.stringContaining('namespace test is being deleted'),
+    hint: expect.stringContaining('--namespace'),
+  })
+})
+
 test('a payload that no ConfigMap holds is refused at once', async () => {
   workspace.write('bodies.jsonl', 'x'.repeat(2 ** 20 + 1))
   await expect(open({ load: { payload: 'bodies.jsonl' } })).rejects.toMatchObject({

@@ -5,7 +5,11 @@
 import { defaultValue } from '../../search/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import { type Api, ApiError } from '../../trials/launchers/kubernetes/api.ts'
-import { type PolicyKey, podRefused } from '../../trials/launchers/kubernetes/failures.ts'
+import {
+  namespaceGone,
+  type PolicyKey,
+  podRefused,
+} from '../../trials/launchers/kubernetes/failures.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { loadJobOf } from '../../trials/launchers/kubernetes/load-run.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
@@ -35,7 +39,9 @@ export async function checkObjects(
     launcher.api,
     `/apis/batch/v1/namespaces/${launcher.api.namespace}/jobs`,
     launcher.ownerPlan('tune-check-lease'),
-  )
+  ).catch((error: Error) => {
+    throw namespaceGone(error.message) ?? error
+  })
   const unknown = [
     ...(await unknownInPods(launcher, space)),
     ...(job ? await unknownInJob(launcher, job) : []),

@@ -125,7 +125,7 @@ export async function runTrial(
     const measurement = await measure(
       predictor,
       task,
-      { number, onStep: hooks.onStep },
+      { number, onStep: hooks.onStep, onWaiting: (what) => hooks.onWaiting?.(what, 'room') },
       AbortSignal.any([signal, died.signal]),
     )
     if (measurement.outcome === 'server-died') {
@@ -157,7 +157,7 @@ export async function runTrial(
       return infeasible(error.reason, error.message, error.logPath)
     if (death?.outOfMemory)
       return infeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
-    if (death && request.attempt >= deathsThatCondemn) {
+    if (death && !death.external && request.attempt >= deathsThatCondemn) {
       return infeasible(
         'crashed',
         `died under load ${request.attempt} times: ${death.what}`,
@@ -171,14 +171,17 @@ export async function runTrial(
         predictor?.logPath,
       )
     }
+    const failedSeconds = seconds()
     return {
       ...base,
       state: 'failed',
       error: describeFailure(error, predictor),
       ...finality(error),
+      ...(error instanceof LaunchError &&
+        error.unplaced && { usage: { nodeWaitSeconds: failedSeconds } }),
       ...served(),
       logPath: predictor?.logPath,
-      seconds: seconds(),
+      seconds: failedSeconds,
     }
   } finally {
     await predictor?.stop()

@@ -4,7 +4,9 @@ import { LaunchError, type Launcher, type OnWaiting } from '../../types.ts'
 import { builtinImage } from '../builtin-image.ts'
 import { Cleanup } from '../local/cleanup.ts'
 import { type Api, ApiError } from './api.ts'
+import { namespaceGone } from './failures.ts'
 import { ExperimentLease } from './lease.ts'
+import { type ExplainLoss, explainLoss } from './lost-pod.ts'
 import { type Json, labelNames, type Owner, ownerName } from './manifests.ts'
 import {
   type KubernetesLauncherOptions,
@@ -38,6 +40,8 @@ export interface KubernetesLauncher extends Launcher {
     owner: Owner,
     name: string,
   ): TrialObjects
+  /** Why a pod is gone that nobody here removed. */
+  readonly explainLoss: ExplainLoss
   /** Numbers of other trials whose predictors run on a node. */
   neighbours(node: string, trial: number): number[]
   /** Removes the experiment's last objects, gives its lease back and ends the watch. Idempotent. */
@@ -57,6 +61,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     experimentId,
   })
   const owner = (signal: AbortSignal): Promise<Owner> => lease.owner(signal)
+  const explain = explainLoss(api, () => lease.whyLost())
   const kinds: readonly Kind[] = [
     'jobs',
     'pods',
@@ -68,13 +73,15 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     const cleanup = new Cleanup()
     try {
       return await launchPod(
-        { options, watch, owner, live, neighbours },
+        { options, watch, owner, live, neighbours, explainLoss: explain },
         { configuration, trial, cleanup, signal, onWaiting },
       )
     } catch (error) {
       await cleanup.run()
       signal.throwIfAborted()
-      throw error instanceof ApiError ? new LaunchError(error.message, error.hint) : error
+      throw error instanceof ApiError
+        ? (namespaceGone(error.message) ?? new LaunchError(error.message, error.hint))
+        : error
     }
   }
 
@@ -101,6 +108,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     owner,
     ownerPlan: (name) => lease.plan(name),
     objectsFor: (...planned) => plannedObjects(options, ...planned),
+    explainLoss: explain,
     neighbours,
     launch,
     // Whose lease it is may sweep: what another tuner runs is left alone.
