@@ -20,7 +20,9 @@ export async function connect(namespace?: string, patience?: Patience): Promise<
   try {
     config.loadFromDefault()
   } catch (error) {
-    throw noConfig(`the kubeconfig ${origin} cannot be read: ${(error as Error).message}`)
+    // Further lines quote the file, which holds credentials.
+    const [what] = (error as Error).message.split('\n')
+    throw noConfig(`the kubeconfig ${origin} cannot be read: ${what}`)
   }
   // The client's own last resort is http://localhost:8080, which is nobody's cluster.
   if (files.length === 0 && config.getCurrentCluster()?.server === 'http://localhost:8080')

@@ -1,6 +1,6 @@
 /** Whether a pod could run on a node of the cluster, and what keeps it from it. */
 import type { V1Node, V1Pod, V1Taint, V1Toleration } from '@kubernetes/client-node'
-import type { Api } from './api.ts'
+import { type Api, ApiError } from './api.ts'
 import { quantity } from './failures.ts'
 import type { NodeRequirement } from './gpu-selection.ts'
 import type { Json } from './manifests.ts'
@@ -13,6 +13,9 @@ type Fit =
   /** As the nodes are, none can hold it. */
   | { readonly kind: 'never'; readonly what: string; readonly hint?: string }
 
+/** Of how many nodes the pods are looked at: each is a request. */
+const maxNodesLookedInto = 5
+
 /** @param beside pods that run as long as it does: what they hold it never gets */
 export async function fitOf(
   api: Api,
@@ -21,18 +24,51 @@ export async function fitOf(
   signal?: AbortSignal,
 ): Promise<Fit> {
   const { items } = await api.request<{ items: V1Node[] }>('GET', '/api/v1/nodes', { signal })
-  return fitAmong(items, pod, beside)
+  const lasting: V1Pod[] = []
+  const looked = new Set<string>()
+  for (;;) {
+    const fit = fitAmong(items, pod, beside, lasting)
+    if (fit.kind !== 'taken' || looked.has(fit.node) || looked.size === maxNodesLookedInto)
+      return fit
+    looked.add(fit.node)
+    lasting.push(...(await podsOfNodeItself(api, fit.node, signal)))
+  }
 }
 
-/** Looks at sums of requests, node labels and taints; volumes are the scheduler's to judge. */
-export function fitAmong(nodes: readonly V1Node[], pod: Json, beside: readonly V1Pod[] = []): Fit {
+/** Pods that a node runs whatever else it does; none where they may not be seen. */
+async function podsOfNodeItself(api: Api, node: string, signal?: AbortSignal): Promise<V1Pod[]> {
+  const query = { fieldSelector: `spec.nodeName=${node}` }
+  const { items } = await api
+    .request<{ items: V1Pod[] }>('GET', '/api/v1/pods', { query, signal })
+    .catch((error: unknown) => {
+      if (error instanceof ApiError) return { items: [] }
+      throw error
+    })
+  return items.filter(
+    ({ metadata, spec }) =>
+      spec?.nodeName === node &&
+      metadata?.ownerReferences?.some(({ kind }) => kind === 'DaemonSet' || kind === 'Node'),
+  )
+}
+
+/**
+ * Looks at sums of requests, node labels and taints; volumes are the scheduler's to judge.
+ * @param lasting pods that their nodes run whatever else they do
+ */
+export function fitAmong(
+  nodes: readonly V1Node[],
+  pod: Json,
+  beside: readonly V1Pod[] = [],
+  lasting: readonly V1Pod[] = [],
+): Fit {
   if (nodes.length === 0) return { kind: 'never', what: 'the cluster has no node' }
   const wanted = requestsOf(pod.spec as PodRequests)
   const lacks = new Map<string, number>()
   let closed: string | undefined
   let untolerated: string | undefined
   for (const node of nodes) {
-    const free = (resource: string) => allocatable(node, resource) - heldOn(node, beside, resource)
+    const free = (resource: string) =>
+      allocatable(node, resource) - heldOn(node, [...beside, ...lasting], resource)
     const missing = [
       ...[...wanted]
         .filter(([name, amount]) => free(name) < amount)
@@ -43,8 +79,8 @@ export function fitAmong(nodes: readonly V1Node[], pod: Json, beside: readonly V
     if (missing.length > 0) continue
     const { name } = node.metadata!
     const taints = untoleratedTaints(node, pod)
-    const lasting = taints.find((taint) => !passes(taint))
-    if (lasting) untolerated ??= `node ${name} has the taint ${taintText(lasting)}`
+    const forOthers = taints.find((taint) => !passes(taint))
+    if (forOthers) untolerated ??= `node ${name} has the taint ${taintText(forOthers)}`
     else if (node.spec?.unschedulable)
       closed ??= `node ${name} is cordoned (kubectl uncordon ${name})`
     else if (taints[0]) closed ??= `node ${name} has the taint ${taintText(taints[0])}`
@@ -66,7 +102,11 @@ export function fitAmong(nodes: readonly V1Node[], pod: Json, beside: readonly V
     .filter(([, amount]) => amount > 0)
     .map(([name, amount]) => `${name} ${shown(name, amount)}`)
   const largest = most.length > 0 ? ` (the largest has ${most.join(' and ')})` : ''
-  const own = beside.length > 0 ? ' beside its own predictor' : ''
+  const others = [
+    ...(beside.length > 0 ? ['its own predictor'] : []),
+    ...(lasting.length > 0 ? ["the node's own pods"] : []),
+  ]
+  const own = others.length > 0 ? ` beside ${others.join(' and ')}` : ''
   return { kind: 'never', what: `no node has ${named.join(' and ')}${own}${largest}` }
 }
 

@@ -234,6 +234,28 @@ describe('that is gone under load is no word on the configuration, for', () => {
   })
 })
 
+test('what DaemonSets hold of a node is never free', async () => {
+  nodeOf()
+  const ownerReferences = [{ kind: 'DaemonSet' }]
+  const metadata = { name: 'log-shipper', uid: '', resourceVersion: '', creationTimestamp: '' }
+  const containers = [{ resources: { requests: { cpu: '300m' } } }]
+  fake.objects.pods.set('log-shipper', {
+    metadata: { ...metadata, ownerReferences } as never,
+    spec: { nodeName: 'n', containers },
+  })
+  expect(await asksFor({ cpuCores: 1.8 }, { unschedulableMs: 60_000, lookMs: 20 })).toMatchObject({
+    final: 'run',
+    message: expect.stringContaining(
+      "no node has cpu 1.8 beside the node's own pods (the largest has cpu 2)",
+    ),
+  })
+  // They are counted once.
+  expect(await asksFor({ cpuCores: 1.6 }, { unschedulableMs: 300 })).toMatchObject({
+    final: undefined,
+    hint: expect.stringContaining('node n could hold it'),
+  })
+})
+
 test('a load generator that has never room beside its predictor is told at the first look', async () => {
   nodeOf({}, { cpu: '2', memory: '8Gi' })
   const made = await launcher()
