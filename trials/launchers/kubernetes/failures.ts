@@ -111,7 +111,7 @@ export function jobPodRefused(
 }
 
 /** What pods use of a quota, by the names that quotas have for it. */
-function quotaUse(pods: readonly V1Pod[]): Map<string, number> {
+export function quotaUse(pods: readonly V1Pod[]): Map<string, number> {
   const use = new Map<string, number>()
   const add = (name: string, amount: number) => use.set(name, (use.get(name) ?? 0) + amount)
   for (const { spec } of pods) {

@@ -11,7 +11,12 @@ type Fit =
   /** A node that could hold it takes no pods now, and may again. */
   | { readonly kind: 'closed'; readonly what: string }
   /** As the nodes are, none can hold it. */
-  | { readonly kind: 'never'; readonly what: string; readonly hint?: string }
+  | {
+      readonly kind: 'never'
+      readonly what: string
+      readonly hint?: string
+      readonly noNodes?: true
+    }
 
 /** Of how many nodes the pods are looked at: each is a request. */
 const maxNodesLookedInto = 5
@@ -61,7 +66,7 @@ export function fitAmong(
   beside: readonly V1Pod[] = [],
   lasting: readonly V1Pod[] = [],
 ): Fit {
-  if (nodes.length === 0) return { kind: 'never', what: 'the cluster has no node' }
+  if (nodes.length === 0) return { kind: 'never', what: 'the cluster has no node', noNodes: true }
   const wanted = requestsOf(pod.spec as PodRequests)
   const lacks = new Map<string, number>()
   let closed: string | undefined

@@ -8,6 +8,7 @@ import { namespaceGone } from './failures.ts'
 import { ExperimentLease } from './lease.ts'
 import { type ExplainLoss, explainLoss } from './lost-pod.ts'
 import { type Json, labelNames, type Owner, ownerName } from './manifests.ts'
+import { whyNeverPlaced } from './never-placed.ts'
 import {
   type KubernetesLauncherOptions,
   plannedObjects,
@@ -42,6 +43,11 @@ export interface KubernetesLauncher extends Launcher {
   ): TrialObjects
   /** Why a pod is gone that nobody here removed. */
   readonly explainLoss: ExplainLoss
+  /**
+   * Why a predictor's pod, and its load generator's beside it, can never have a place; undefined:
+   * they may, or may come to have one.
+   */
+  whyNeverPlaced(pod: Json, load?: Json): Promise<string | undefined>
   /** Numbers of other trials whose predictors run on a node. */
   neighbours(node: string, trial: number): number[]
   /** Removes the experiment's last objects, gives its lease back and ends the watch. Idempotent. */
@@ -109,6 +115,9 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     ownerPlan: (name) => lease.plan(name),
     objectsFor: (...planned) => plannedObjects(options, ...planned),
     explainLoss: explain,
+    // Who waits for a node waits for any.
+    whyNeverPlaced: async (pod, load) =>
+      options.patience?.waitsForScaleUp ? undefined : whyNeverPlaced(api, pod, load),
     neighbours,
     launch,
     // Whose lease it is may sweep: what another tuner runs is left alone.
