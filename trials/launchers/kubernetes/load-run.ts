@@ -137,6 +137,14 @@ export async function runLoad(
     lines.end()
     return code
   } catch (error) {
+    // Its predictor ran, and is paid.
+    if (error instanceof LaunchError && error.unplaced)
+      throw new LaunchError(
+        `the load generator's pod is ${error.message}`,
+        error.hint,
+        undefined,
+        error.final,
+      )
     const now = state()
     if (signal.aborted || now.kind !== 'lost') throw error
     const { what, hint, final } = await lossOf(options.explainLoss, node, now.what)

@@ -291,8 +291,9 @@ test('a load generator that has never room beside its predictor is told at the f
   )
   await expect(load).rejects.toMatchObject({
     final: 'run',
+    unplaced: undefined,
     message: expect.stringContaining(
-      'no node has cpu 0.5 beside its own predictor (the largest has cpu 2)',
+      "the load generator's pod is unschedulable: no node has cpu 0.5 beside its own predictor (the largest has cpu 2)",
     ),
   })
   await predictor.stop()
