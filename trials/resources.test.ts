@@ -81,6 +81,10 @@ test.each([
     '1.5 cores, 35 % of a T4 (5.6 GiB), workers 3',
   ],
   [{ gpu: 'H100', gpus: 4 }, '4 x H100'],
+  [{ cpuCores: 0.15, memoryMiB: 16 }, '0.15 cores, 16 MiB memory'],
+  [{ cpuCores: 0.125, memoryMiB: 1023 }, '0.125 cores, 1023 MiB memory'],
+  [{ cpuCores: 1.25, memoryMiB: 1536 }, '1.25 cores, 1.5 GiB memory'],
+  [{ cpuCores: 64, memoryMiB: 10_752 }, '64 cores, 10.5 GiB memory'],
   [
     { cpuCores: 1, gpu: 'H100', gpus: 2, prefillReplicas: 1, decodeReplicas: 2 },
     '3 cores, 1 prefill + 2 decode of 2 x H100',

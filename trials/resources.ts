@@ -263,8 +263,8 @@ export function describeConfiguration(
   const held = resourcesOf(configuration, defaults, ownGpus)
   const parts: string[] = []
   if ('cpuCores' in configuration || 'cpuCores' in defaults)
-    parts.push(held.cpuCores === 1 ? '1 core' : `${number(held.cpuCores)} cores`)
-  if ('memoryMiB' in configuration) parts.push(`${number(held.memoryMiB / 1024)} GiB memory`)
+    parts.push(held.cpuCores === 1 ? '1 core' : `${exact(held.cpuCores)} cores`)
+  if ('memoryMiB' in configuration) parts.push(`${describeMemory(held.memoryMiB)} memory`)
   if (held.gpu !== undefined) parts.push(describeGpu(held, findGpu(held.gpu, ownGpus)))
   else if ('gpu' in configuration) parts.push('no GPU')
   for (const [name, value] of Object.entries(configuration))
@@ -306,6 +306,13 @@ function fraction(share: number): string {
         return `${part}/${whole}`
   return `${number(share * 100)} % of a`
 }
+
+/** '16 MiB', '1.5 GiB'. */
+const describeMemory = (mebibytes: number): string =>
+  mebibytes < 1024 ? `${exact(mebibytes)} MiB` : `${exact(mebibytes / 1024)} GiB`
+
+/** As it was chosen, to three decimals: configurations that differ read differently. */
+const exact = (value: number) => String(Number(value.toFixed(3)))
 
 const number = (value: number) => String(Number(value.toFixed(value < 10 ? 1 : 0)))
 

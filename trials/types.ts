@@ -120,7 +120,10 @@ export interface Usage {
   readonly launchSeconds?: number
   /** Of such a server: seconds that its own start took. */
   readonly startSeconds?: number
-  /** Seconds that a pod had no place on a node before that; absent: it had one at once. */
+  /**
+   * Seconds that a pod had no place on a node before that, which cost nothing; absent: it had one at
+   * once.
+   */
   readonly nodeWaitSeconds?: number
   /** Seconds of the `prepare` step before that; absent where what it makes was there. */
   readonly prepareSeconds?: number
@@ -175,13 +178,16 @@ export interface PredictorDeath {
   /** exit code, signal, or OOM, in words */
   readonly what: string
   readonly outOfMemory: boolean
+  /** Something else ended it, such as a node that is drained: no word on its configuration. */
+  readonly external?: true
 }
 
 /**
  * @param what it waits for, in words
- * @param how 'loading': for its own server, whose words these are: nobody else may run meanwhile
+ * @param how 'loading': for its own server, whose words these are; 'room': for what other pods
+ * hold. Nobody else may run meanwhile; absent: others may
  */
-export type OnWaiting = (what: string, how?: 'loading') => void
+export type OnWaiting = (what: string, how?: 'loading' | 'room') => void
 
 export interface Launcher {
   readonly name: string
@@ -232,6 +238,8 @@ export class LaunchError extends Error {
     readonly logPath?: string,
     /** Absent: it is tried again. */
     readonly final?: Finality,
+    /** Its pod never had a place on a node, so that nothing of it has to be paid. */
+    readonly unplaced?: true,
   ) {
     super(message)
     this.name = 'LaunchError'

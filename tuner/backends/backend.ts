@@ -55,6 +55,8 @@ export interface MeasureOptions {
    * they cost nothing, and a load generator inside the cluster prints its result alone.
    */
   readonly windows?: ConfirmationWindows
+  /** @param what the load generator waits for, in words */
+  readonly onWaiting?: (what: string) => void
 }
 
 export interface Backend {

@@ -1,5 +1,5 @@
 /** What is checked before the first trial, against an API server of this process. */
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { stringify } from 'yaml'
 import {
   answer,
@@ -90,6 +90,62 @@ test('leave to make claims that is not given is said before the first trial', as
   await expect(open()).rejects.toMatchObject({
     status: 403,
     hint: expect.stringContaining('deploy/base/rbac.yaml'),
+  })
+})
+
+test('a namespace that is being deleted is said before the first trial', async () => {
+  fake.fault = ({ method, path }, response) => {
+    if (method !== 'POST' || !path.endsWith('/jobs')) return false
+    const said =
+      'jobs.batch "tune-check-lease" is forbidden: unable to create new content in namespace test because it is being terminated'
+    answer(response, 403, status(403, 'Forbidden', said))
+    return true
+  }
+  await expect(open()).rejects.toMatchObject({
+    message: expect.stringContaining('namespace test is being deleted'),
+    hint: expect.stringContaining('--namespace'),
+  })
+})
+
+describe('what can never be placed is said before the first trial, once:', () => {
+  const listed = (kind: string, items: object[]) => {
+    fake.fault = ({ method, path }, response) => {
+      if (method !== 'GET' || !path.endsWith(`/${kind}`)) return false
+      answer(response, 200, { items })
+      return true
+    }
+  }
+  const space = { gpu: ['T4'], cpuCores: [2, 4] }
+  test('a quota without room for a load generator beside the smallest predictor', async () => {
+    listed('resourcequotas', [
+      { metadata: { name: 'q' }, spec: { hard: { 'requests.cpu': '2400m' } } },
+    ])
+    await expect(open({ space })).rejects.toMatchObject({
+      name: 'LaunchError',
+      message: expect.stringContaining(
+        'quota q allows requests.cpu 2400m, and a predictor and its load generator together ask for 2500m',
+      ),
+    })
+    listed('resourcequotas', [
+      { metadata: { name: 'q' }, spec: { hard: { 'requests.cpu': '2500m', pods: '2' } } },
+      { metadata: { name: 'best-effort' }, spec: { hard: { pods: '0' }, scopes: ['BestEffort'] } },
+    ])
+    await (await open({ space })).close()
+  })
+  test('no node that is large enough for the smallest predictor', async () => {
+    const node = (cpu: string) => ({
+      metadata: { name: `n-${cpu}` },
+      status: { allocatable: { cpu, memory: '64Gi' } },
+    })
+    listed('nodes', [node('1500m')])
+    await expect(open({ space })).rejects.toMatchObject({
+      message: expect.stringContaining('no node has cpu 2 (the largest has cpu 1.5)'),
+    })
+    listed('nodes', [node('1500m'), node('3')])
+    await (await open({ space })).close()
+    listed('nodes', [node('1500m')])
+    const kubernetes = { image: 'i', gpuScheme: 'dra', scaleUpTimeout: '1m' }
+    await (await open({ space, kubernetes })).close()
   })
 })
 

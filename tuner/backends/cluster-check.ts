@@ -5,11 +5,16 @@
 import { defaultValue } from '../../search/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import { type Api, ApiError } from '../../trials/launchers/kubernetes/api.ts'
-import { type PolicyKey, podRefused } from '../../trials/launchers/kubernetes/failures.ts'
+import {
+  namespaceGone,
+  type PolicyKey,
+  podRefused,
+} from '../../trials/launchers/kubernetes/failures.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { loadJobOf } from '../../trials/launchers/kubernetes/load-run.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
 import type { PayloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
+import type { TrialObjects } from '../../trials/launchers/kubernetes/planned-objects.ts'
 import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
@@ -35,10 +40,14 @@ export async function checkObjects(
     launcher.api,
     `/apis/batch/v1/namespaces/${launcher.api.namespace}/jobs`,
     launcher.ownerPlan('tune-check-lease'),
-  )
+  ).catch((error: Error) => {
+    throw namespaceGone(error.message) ?? error
+  })
+  const pods = smallestPods(launcher, space)
+  const load = job && loadPodOf(job)
   const unknown = [
-    ...(await unknownInPods(launcher, space)),
-    ...(job ? await unknownInJob(launcher, job) : []),
+    ...(await unknownInPods(launcher, pods)),
+    ...(load ? await unknownInJob(launcher, load) : []),
   ]
   if (unknown.length > 0)
     throw new UserError(
@@ -46,6 +55,7 @@ export async function checkObjects(
       'correct kubernetes.pod',
       exitCodes.usage,
     )
+  await refuseUnplaceable(launcher, pods, load?.pod)
   if (files)
     await dryRun(
       launcher.api,
@@ -55,28 +65,34 @@ export async function checkObjects(
 }
 
 /**
- * One pod for each GPU model of the space. A model that the cluster's scheme cannot give is left to
- * its trials, which are infeasible.
+ * The smallest predictor with each GPU model of the space. A model that the cluster's scheme cannot
+ * give is left to its trials, which are infeasible.
  */
-async function unknownInPods(
-  launcher: KubernetesLauncher,
-  { parameters }: SearchSpace,
-): Promise<string[]> {
-  const { api } = launcher
-  const middle = Object.fromEntries(
+function smallestPods(launcher: KubernetesLauncher, { parameters }: SearchSpace): TrialObjects[] {
+  const smallest = Object.fromEntries(
     parameters.map((parameter) => [parameter.name, defaultValue(parameter)]),
   )
   const gpu = parameters.find(({ name }) => name === 'gpu')
-  const unknown: string[] = []
-  for (const model of gpu?.kind === 'categorical' ? gpu.values : [undefined]) {
+  const models = gpu?.kind === 'categorical' ? gpu.values : [undefined]
+  return models.flatMap((model) => {
     try {
-      const configuration = { ...middle, ...(model !== undefined && { gpu: model }) }
-      const { pod, secret, claimTemplate, service } = launcher.objectsFor(
-        configuration,
-        0,
-        checkOwner,
-        'tune-check',
-      )
+      const configuration = { ...smallest, ...(model !== undefined && { gpu: model }) }
+      return launcher.objectsFor(configuration, 0, checkOwner, 'tune-check')
+    } catch (error) {
+      if (error instanceof InfeasibleError) return []
+      throw error
+    }
+  })
+}
+
+/** @throws what a policy or a quota has against them, but for what is too large alone */
+async function unknownInPods(
+  { api }: KubernetesLauncher,
+  objects: readonly TrialObjects[],
+): Promise<string[]> {
+  const unknown: string[] = []
+  for (const { pod, secret, claimTemplate, service } of objects) {
+    try {
       for (const field of await tryPod(api, pod, 'kubernetes.pod')) unknown.push(`pod ${field}`)
       if (secret !== undefined)
         await dryRun(api, `/api/v1/namespaces/${api.namespace}/secrets`, secret)
@@ -93,23 +109,44 @@ async function unknownInPods(
   return unknown
 }
 
-async function unknownInJob({ api }: KubernetesLauncher, job: JobBase): Promise<string[]> {
+/** @throws LaunchError where not even the smallest predictor of any GPU model can have a place */
+async function refuseUnplaceable(
+  launcher: KubernetesLauncher,
+  objects: readonly TrialObjects[],
+  load: Json | undefined,
+): Promise<void> {
+  let reason: string | undefined
+  for (const { pod } of objects) {
+    reason = await launcher.whyNeverPlaced(pod, load)
+    if (reason === undefined) return
+  }
+  if (reason !== undefined)
+    throw new LaunchError(
+      `no trial can be placed, not even the smallest: ${reason}`,
+      'correct the space, kubernetes.pod or the quota; kubernetes.scaleUpTimeout waits for nodes of an autoscaler that says nothing',
+    )
+}
+
+/** A load Job, and the pod that the cluster would make of it. */
+function loadPodOf(job: JobBase): { readonly job: Json; readonly pod: Json } {
   const body = loadJobOf(
     { ...job, trial: 0, owner: checkOwner, task: '{}', deadlineS: 60 },
     'tune-check-load',
   )
-  const fields = await dryRun(api, `/apis/batch/v1/namespaces/${api.namespace}/jobs`, body)
-  // Policies and quotas look at pods, and the server makes none of a Job that is only tried.
   const { metadata, spec } = (body.spec as { template: Json }).template as {
     metadata: Json
     spec: Json
   }
-  const pod = {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { ...metadata, name: 'tune-check-load' },
-    spec,
-  }
+  const named = { ...metadata, name: 'tune-check-load' }
+  return { job: body, pod: { apiVersion: 'v1', kind: 'Pod', metadata: named, spec } }
+}
+
+async function unknownInJob(
+  { api }: KubernetesLauncher,
+  { job, pod }: ReturnType<typeof loadPodOf>,
+): Promise<string[]> {
+  const fields = await dryRun(api, `/apis/batch/v1/namespaces/${api.namespace}/jobs`, job)
+  // Policies and quotas look at pods, and the server makes none of a Job that is only tried.
   await tryPod(api, pod, 'kubernetes.job')
   return fields.map((field) => `job ${field}`)
 }

@@ -221,8 +221,9 @@ describe('tune on a cluster', () => {
     const first = box.start([...experiment(), '--plain'])
     await first.said('✓ #')
     await first.said('trial 2 of')
+    // The first trial's pod of load may still be there, and be gone a moment later.
     await until(async () =>
-      (await namespace.leftovers()).some((object) => object.startsWith('pods/tune-')),
+      (await namespace.leftovers()).some((object) => /^pods\/tune-.*-[2-9]-[^-]+$/.test(object)),
     )
     first.child.kill('SIGKILL')
     await first.result

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { spreadConfirmationS } from '../../profiler/index.ts'
 import { builtinImage, builtinImageFor } from '../../trials/launchers/builtin-image.ts'
-import { connect } from '../../trials/launchers/kubernetes/api.ts'
+import { connect } from '../../trials/launchers/kubernetes/connect.ts'
 import {
   createKubernetesLauncher,
   type KubernetesLauncher,

@@ -50,7 +50,7 @@ export function loadFromInside(
     return filesMade
   }
   return {
-    measure: async (predictor, task, { number, onStep }, signal) => {
+    measure: async (predictor, task, { number, onStep, onWaiting }, signal) => {
       if (!isPodPredictor(predictor)) throw new TypeError('not a predictor of the cluster')
       const work = workOf(experiment, task, number)
       const said = reader(predictor, onStep)
@@ -63,11 +63,13 @@ export function loadFromInside(
             ...options.job,
             api: launcher.api,
             watch: launcher.watch,
+            explainLoss: launcher.explainLoss,
             trial: number,
             owner,
             task: encodeTask(taskOf(experiment, predictor, work, files)),
             deadlineS: options.deadlineS(secondsOf(work, experiment)),
             onLine: said.onLine,
+            onWaiting,
           },
           signal,
         )

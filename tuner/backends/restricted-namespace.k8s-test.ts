@@ -21,16 +21,22 @@ beforeAll(async () => {
   namespace = await createNamespace()
   policy = await restrict(namespace)
   const hard = { 'limits.cpu': '8', 'limits.memory': '8Gi', 'requests.cpu': '8', pods: '10' }
-  const quotas = `/api/v1/namespaces/${namespace.name}/resourcequotas`
-  await namespace.api.request('POST', quotas, {
-    body: { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name: 'all' }, spec: { hard } },
+  await setQuota('all', hard)
+})
+
+/** Resolves once the cluster goes by it. */
+async function setQuota(name: string, hard: Readonly<Record<string, string>>): Promise<void> {
+  await namespace.api.request('POST', quotas(), {
+    body: { apiVersion: 'v1', kind: 'ResourceQuota', metadata: { name }, spec: { hard } },
   })
   await until(
     async () =>
-      (await namespace.api.request<{ status?: { hard?: object } }>('GET', `${quotas}/all`)).status
-        ?.hard !== undefined,
+      (await namespace.api.request<{ status?: { hard?: object } }>('GET', `${quotas()}/${name}`))
+        .status?.hard !== undefined,
   )
-})
+}
+const quotas = () => `/api/v1/namespaces/${namespace.name}/resourcequotas`
+
 afterAll(async () => {
   await policy?.end()
   await namespace?.remove()
@@ -103,4 +109,19 @@ test('a predictor of one’s own without limits is refused before the first tria
   expect(code, stderr).toBe(1)
   expect(stderr).toMatch(/must specify limits\.cpu/)
   expect(stderr).toContain('kubernetes.pod')
+})
+
+test('a quota without room for the load generator beside its predictor is told at once, and once', async () => {
+  await setQuota('small', { 'requests.cpu': '700m' })
+  try {
+    const startedMs = performance.now()
+    const { code, stdout, stderr } = await run()
+    expect([code, stdout], stderr).toEqual([1, ''])
+    expect(stderr).toContain(
+      'quota small allows requests.cpu 700m, and a predictor and its load generator together ask for 800m',
+    )
+    expect(performance.now() - startedMs).toBeLessThan(60_000)
+  } finally {
+    await namespace.api.request('DELETE', `${quotas()}/small`)
+  }
 })

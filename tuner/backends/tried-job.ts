@@ -34,7 +34,7 @@ const tellingLine = (said: readonly string[]): string | undefined =>
  * it does not run, or not `tune`
  */
 async function tryJob(
-  { api, watch, owner }: KubernetesLauncher,
+  { api, watch, owner, explainLoss }: KubernetesLauncher,
   { payload: _, ...job }: JobBase,
   trial: number,
   signal: AbortSignal,
@@ -45,7 +45,7 @@ async function tryJob(
     return /^\d+\.\d+\.\d+/.test(line)
   }
   const code = await runLoad(
-    { ...job, api, watch, trial, owner: await owner(signal), deadlineS, onLine },
+    { ...job, api, watch, explainLoss, trial, owner: await owner(signal), deadlineS, onLine },
     signal,
   )
   if (code === undefined || code === 0) return

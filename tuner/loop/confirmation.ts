@@ -13,7 +13,7 @@ import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { MeasureTask } from '../backends/backend.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { notReadyYet } from '../not-ready-yet.ts'
+import { waitingWords } from '../not-ready-yet.ts'
 import type { EventBody } from './events.ts'
 import type { LoopParts } from './parts.ts'
 import type { TrialLog } from './trial-log.ts'
@@ -133,8 +133,8 @@ export async function measureAgain(
       onReady: (ready) => emit({ type: 'predictor-ready', number, ...ready }),
       onStep: (point, phase) =>
         emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
-      onWaiting: (what) =>
-        emit({ type: 'warning', message: `trial ${number}: ${notReadyYet(what)}` }),
+      onWaiting: (what, how = 'room') =>
+        emit({ type: 'warning', message: waitingWords(number, what, how) }),
     },
     signal,
   )

@@ -10,7 +10,7 @@ import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Problem, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { notReadyYet } from '../not-ready-yet.ts'
+import { waitingWords } from '../not-ready-yet.ts'
 import { Attempts } from './attempts.ts'
 import type { EventBody, StopReason } from './events.ts'
 import { LaunchAhead } from './launch-ahead.ts'
@@ -429,9 +429,9 @@ export class Search {
             this.#underLoad(number)
           },
           onWaiting: (what, how) =>
-            how === 'loading'
-              ? this.#emit({ type: 'warning', message: `trial ${number}: ${notReadyYet(what)}` })
-              : this.#waits(number, what),
+            how === undefined
+              ? this.#waits(number, what)
+              : this.#emit({ type: 'warning', message: waitingWords(number, what, how) }),
           turn: (signal) => this.#turns.take(number, signal),
         },
         AbortSignal.any([this.#signal, this.#fault.signal]),

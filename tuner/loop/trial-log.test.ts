@@ -51,6 +51,14 @@ test('what a metric teaches stays as it was, the same object too, whatever is re
 })
 
 describe('money', () => {
+  test('what had no place on a node costs nothing, in part or as a whole', () => {
+    const log = logOf()
+    log.add(trial(1, { state: 'failed', error: 'no node', usage: { nodeWaitSeconds: 60 } }))
+    expect(log.spent).toBe(0)
+    log.add(trial(2, { usage: { nodeWaitSeconds: 30 } }))
+    expect(log.spent).toBeCloseTo(0.03, 12)
+  })
+
   test('$3.60 an hour for a minute is six cents, of every trial, failed ones and confirmations too', () => {
     const log = logOf()
     expect(log.spent).toBe(0)

@@ -141,13 +141,13 @@ export class TrialLog {
     return this.#trials.filter(countsAsTrial).length
   }
 
-  /** Price of all of them by the price book, $. */
+  /** Price of all of them by the price book, $. What has no place on a node costs nothing. */
   get spent(): number {
     const { pricePerHour } = this.#options
-    return this.#trials.reduce(
-      (sum, { configuration, seconds }) => sum + (pricePerHour(configuration) * seconds) / 3600,
-      0,
-    )
+    return this.#trials.reduce((sum, { configuration, seconds, usage }) => {
+      const paidSeconds = Math.max(0, seconds - (usage?.nodeWaitSeconds ?? 0))
+      return sum + (pricePerHour(configuration) * paidSeconds) / 3600
+    }, 0)
   }
 }
 

@@ -297,6 +297,24 @@ describe('a configuration that cannot serve is data', () => {
 })
 
 describe('a failure is no word on the configuration', () => {
+  test.each([1, 2, 3])('where something else ended the predictor, at try %d', async (attempt) => {
+    const what = 'node n is cordoned: it was drained of its pods'
+    const { trial } = await run({
+      predictor: { died: Promise.resolve({ what, outOfMemory: false, external: true as const }) },
+      request: { attempt },
+      measure: (_, signal) => untilAborted(signal),
+    })
+    expect(trial).toMatchObject({ state: 'failed', error: what })
+  })
+
+  test('one without a place on a node used nothing that is paid', async () => {
+    const launch = () =>
+      Promise.reject(new LaunchError('no node has cpu 64', undefined, undefined, 'run', true))
+    const { trial } = await run({ launch })
+    expect(trial).toMatchObject({ state: 'failed', final: 'run' })
+    expect(trial.usage?.nodeWaitSeconds).toBeGreaterThanOrEqual(trial.seconds)
+  })
+
   const failing = (error: unknown, predictor: Partial<Predictor> = {}) =>
     run({
       predictor,

@@ -142,7 +142,12 @@ export async function runTrial(
     const measurement = await measure(
       predictor,
       task,
-      { number, onStep: hooks.onStep, windows: hooks.windows },
+      {
+        number,
+        onStep: hooks.onStep,
+        onWaiting: (what) => hooks.onWaiting?.(what, 'room'),
+        windows: hooks.windows,
+      },
       AbortSignal.any([signal, died.signal]),
     )
     if (measurement.outcome === 'server-died') {
@@ -174,7 +179,7 @@ export async function runTrial(
       return infeasible(error.reason, error.message, error.logPath)
     if (death?.outOfMemory)
       return infeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
-    if (death && request.attempt >= deathsThatCondemn) {
+    if (death && !death.external && request.attempt >= deathsThatCondemn) {
       return infeasible(
         'crashed',
         `died under load ${request.attempt} times: ${death.what}`,
@@ -188,14 +193,17 @@ export async function runTrial(
         predictor?.logPath,
       )
     }
+    const failedSeconds = seconds()
     return {
       ...base,
       state: 'failed',
       error: describeFailure(error, predictor),
       ...finality(error),
+      ...(error instanceof LaunchError &&
+        error.unplaced && { usage: { nodeWaitSeconds: failedSeconds } }),
       ...served(),
       logPath: predictor?.logPath,
-      seconds: seconds(),
+      seconds: failedSeconds,
     }
   } finally {
     await predictor?.stop()

@@ -13,6 +13,8 @@ import { readyWords, stepLine, trialLine } from './trial-line.ts'
 export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
   let state = noProgress
   const say = (line: string) => io.stderr.write(`${line}\n`)
+  // Lines of trials that run at the same time are mixed.
+  const whose = (number: number) => (state.atOnce > 1 ? `#${number} ` : '')
   return (event) => {
     state = advance(state, event)
     switch (event.type) {
@@ -36,10 +38,10 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
         break
       }
       case 'predictor-ready':
-        say(`  ready ${readyWords(event)}: ${event.isolation}`)
+        say(`  ${whose(event.number)}ready ${readyWords(event)}: ${event.isolation}`)
         break
       case 'load-step':
-        say(`  ${stepLine(event.point, state.slo, event.phase)}`)
+        say(`  ${whose(event.number)}${stepLine(event.point, state.slo, event.phase)}`)
         break
       case 'trial-finished': {
         const row = state.rows.at(-1)

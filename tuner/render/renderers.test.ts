@@ -49,6 +49,34 @@ test('plain progress names trials, steps, the best and the reason of the stop', 
   expect(io.stdout.text).toContain('SLO       met in a second load test at this rate')
 })
 
+test('lines of trials that run at the same time carry their numbers, those of one alone do not', async () => {
+  const ready = (number: number) =>
+    ({ at, type: 'predictor-ready', number, isolation: `core ${number}`, seconds: 1 }) as const
+  const started = (number: number) =>
+    ({
+      at,
+      type: 'trial-started',
+      number,
+      suggestion: { configuration: {}, why: 'w' },
+      label: 'l',
+      pricePerHour: 1,
+    }) as const
+  const at = '2026-01-01T00:00:00Z'
+  const linesOf = (
+    ...events: Parameters<ReturnType<typeof createPlainRenderer>['handle']>[0][]
+  ) => {
+    const io = paperIo()
+    const renderer = createPlainRenderer(io)
+    for (const event of events) renderer.handle(event)
+    return io.stderr.text.split('\n').filter((line) => line.includes('ready'))
+  }
+  expect(linesOf(started(1), started(2), ready(2), ready(1))).toEqual([
+    expect.stringContaining('#2 ready after 1 s: core 2'),
+    expect.stringContaining('#1 ready after 1 s: core 1'),
+  ])
+  expect(linesOf(started(1), ready(1))).toEqual([expect.stringMatching(/^ {2}ready/)])
+})
+
 test.each([
   ['plain', createPlainRenderer],
   ['the screen', createScreenRenderer],

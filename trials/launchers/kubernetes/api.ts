@@ -49,9 +49,16 @@ export interface Patience {
    */
   readonly retryMs: number
   readonly firstBackoffMs: number
+  /** Both of a server that has not answered yet: it may be the wrong address. */
+  readonly firstContactMs: number
 }
 
-const defaultPatience: Patience = { requestMs: 20_000, retryMs: 60_000, firstBackoffMs: 250 }
+const defaultPatience: Patience = {
+  requestMs: 20_000,
+  retryMs: 60_000,
+  firstBackoffMs: 250,
+  firstContactMs: 5_000,
+}
 const longestBackoffMs = 5_000
 /**
  * What one tuner asks of a server that others share: as much as kubectl's own limit a second, and a
@@ -71,6 +78,8 @@ export class Api {
   /** Requests sent so far, retries and streams included. */
   requests = 0
   private connection: Connection | undefined
+  /** The server has answered once, so that its address is right. */
+  private answered = false
   private readonly pace = new Pace(requestsPerSecond, requestsAtOnce)
 
   constructor(
@@ -78,6 +87,8 @@ export class Api {
     /** Where trials run. */
     readonly namespace: string,
     private readonly patience: Patience = defaultPatience,
+    /** Where the server's address is from, for messages. */
+    private readonly origin?: string,
   ) {}
 
   get server(): string {
@@ -94,11 +105,11 @@ export class Api {
     path: string,
     options: RequestOptions = {},
   ): Promise<T> {
-    const until = performance.now() + this.patience.retryMs
+    const startedMs = performance.now()
     for (let attempt = 1; ; attempt++) {
       options.signal?.throwIfAborted()
       try {
-        const response = await this.send(method, path, options, this.patience.requestMs)
+        const response = await this.send(method, path, options, this.within('requestMs'))
         return documentOf<T>(await textOf(response, this.patience.requestMs), `${method} ${path}`)
       } catch (error) {
         options.signal?.throwIfAborted()
@@ -108,6 +119,7 @@ export class Api {
           return this.request('GET', `${path}/${nameIn(options.body)}`, options)
         if (error.status === 404 && attempt > 1 && method === 'DELETE') return {} as T
         const pauseMs = pauseBefore(attempt, this.patience.firstBackoffMs, error)
+        const until = startedMs + this.within('retryMs')
         if (options.once || !isPassing(error) || performance.now() + pauseMs > until) throw error
         await sleep(pauseMs, undefined, { signal: options.signal }).catch(() =>
           options.signal?.throwIfAborted(),
@@ -146,6 +158,11 @@ export class Api {
     connection.onclose = () => socket.destroy()
     connection.onerror = () => socket.destroy()
     return () => connection.close()
+  }
+
+  private within(limit: 'requestMs' | 'retryMs'): number {
+    const { firstContactMs, [limit]: ms } = this.patience
+    return this.answered ? ms : Math.min(ms, firstContactMs)
   }
 
   close(): void {
@@ -193,7 +210,7 @@ export class Api {
             : new ApiError(
                 0,
                 'Unreachable',
-                `${this.server} does not answer: ${error.message}`,
+                `the API server ${this.server}${this.origin === undefined ? '' : ` (${this.origin})`} does not answer: ${error.message || codeOf(error)}`,
                 unreachableHint,
               ),
         ),
@@ -202,13 +219,22 @@ export class Api {
       // again, and an error would end the process.
       const abort = () => request.destroy()
       signal?.addEventListener('abort', abort, { once: true })
-      request.on('close', () => signal?.removeEventListener('abort', abort))
-      if (timeoutMs !== undefined)
-        request.setTimeout(timeoutMs, () =>
-          request.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)),
-        )
+      // The request's own timeout begins once it is connected, which it may never be.
+      const timer =
+        timeoutMs === undefined
+          ? undefined
+          : setTimeout(
+              () => request.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)),
+              timeoutMs,
+            )
+      request.on('response', () => clearTimeout(timer))
+      request.on('close', () => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', abort)
+      })
       request.end(text)
     })
+    this.answered = true
     if (response.statusCode! >= 200 && response.statusCode! < 300) return response
     throw refusal(response, await textOf(response, this.patience.requestMs), `${method} ${path}`)
   }
@@ -217,7 +243,16 @@ export class Api {
     const known = this.connection
     if (known && performance.now() - known.readAt < credentialsMs) return known
     const options: https.RequestOptions = {}
-    await this.config.applyToHTTPSOptions(options)
+    try {
+      await this.config.applyToHTTPSOptions(options)
+    } catch (error) {
+      throw new ApiError(
+        0,
+        'NoCredentials',
+        `${this.origin ?? this.server} cannot be used: ${(error as Error).message}`,
+        'does kubectl get pods work with it, and the program that its user section names?',
+      )
+    }
     const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, auth } = options
     const tls = { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, keepAlive: true }
     const cluster = this.config.getCurrentCluster()!
@@ -260,37 +295,10 @@ export class Pace {
   }
 }
 
-/**
- * The cluster of KUBECONFIG, ~/.kube/config or the pod we run in.
- * @param namespace default: the current context's
- * @throws ApiError where no cluster is configured
- */
-export const connect = async (namespace?: string, patience?: Patience): Promise<Api> => {
-  const { KubeConfig } = await import('./client.ts')
-  const config = new KubeConfig()
-  try {
-    config.loadFromDefault()
-  } catch (error) {
-    throw new ApiError(
-      0,
-      'NoConfig',
-      `the cluster's configuration cannot be read: ${(error as Error).message}`,
-      configHint,
-    )
-  }
-  const cluster = config.getCurrentCluster()
-  // The client's own last resort is http://localhost:8080, which is nobody's cluster.
-  if (!cluster || cluster.server === 'http://localhost:8080')
-    throw new ApiError(0, 'NoConfig', 'no cluster is configured', configHint)
-  return new Api(
-    config,
-    namespace ?? config.getContextObject(config.getCurrentContext())?.namespace ?? 'default',
-    patience,
-  )
-}
-
-const configHint = 'set KUBECONFIG, or run in a pod with a service account'
 const unreachableHint = 'does the cluster run, and is KUBECONFIG that of this cluster?'
+
+/** Of several addresses that were tried in vain Node gives codes and no message. */
+const codeOf = (error: Error): string => String((error as NodeJS.ErrnoException).code ?? error.name)
 
 const isPassing = ({ status, reason }: ApiError): boolean =>
   (status === 0 && reason === 'Unreachable') || status === 429 || status >= 500

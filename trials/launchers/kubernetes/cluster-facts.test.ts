@@ -4,7 +4,7 @@ import { gpuCatalogue } from '../../devices/catalogue.ts'
 import { resourcesOf } from '../../resources.ts'
 import { ApiError } from './api.ts'
 import { gpusOf, schemeFor } from './cluster-facts.ts'
-import { podRefused, quantity } from './failures.ts'
+import { jobPodRefused, podRefused, quantity } from './failures.ts'
 import { fitAmong } from './fits-node.ts'
 import { gpuOfProduct, isProductOf, productsOf } from './gpu-names.ts'
 import {
@@ -116,17 +116,22 @@ describe('whether a pod could run', () => {
   })
   test('on a node that is large enough', () => {
     expect(fitAmong([node('n', {}, {})], pod({ cpu: '8', memory: '32Gi' }))).toEqual({
-      fits: true,
+      kind: 'taken',
       node: 'n',
     })
   })
   test('what every node lacks is named', () => {
     expect(
       fitAmong([node('n', {}, {}), node('m', {}, { cpu: '16' })], pod({ cpu: '12', [gpu]: '1' })),
-    ).toEqual({
-      fits: false,
-      lacks: [`${gpu} 1`],
+    ).toEqual({ kind: 'never', what: `no node has ${gpu} 1` })
+    expect(fitAmong([node('n', {}, {}), node('m', {}, {})], pod({ cpu: '64' }))).toEqual({
+      kind: 'never',
+      what: 'no node has cpu 64 (the largest has cpu 8)',
     })
+    expect(fitAmong([node('n', {}, { memory: '1Gi' })], pod({ memory: '1040Mi' }))).toMatchObject({
+      what: 'no node has memory 1040Mi (the largest has memory 1024Mi)',
+    })
+    expect(fitAmong([], pod({}))).toMatchObject({ what: 'the cluster has no node' })
   })
   test('a required node label counts', () => {
     const { requirements } = gpuSelection(resourcesOf({ gpu: 'T4' }), 'nvidia')
@@ -139,10 +144,69 @@ describe('whether a pod could run', () => {
     }
     const asked = pod({ [gpu]: '1' }, { affinity })
     expect(fitAmong([node('n', { [product]: 'Tesla-T4' }, { [gpu]: '1' })], asked)).toMatchObject({
-      fits: true,
+      kind: 'taken',
     })
     expect(fitAmong([node('n', { [product]: 'NVIDIA-L4' }, { [gpu]: '1' })], asked)).toMatchObject({
-      fits: false,
+      kind: 'never',
+    })
+  })
+  test('what its own trial holds it never gets', () => {
+    const beside = [{ spec: { nodeName: 'n', ...pod({ cpu: '7800m' }).spec } }] as never
+    expect(fitAmong([node('n', {}, {})], pod({ cpu: '500m' }), beside)).toEqual({
+      kind: 'never',
+      what: 'no node has cpu 0.5 beside its own predictor (the largest has cpu 8)',
+    })
+    expect(
+      fitAmong([node('n', {}, {}), node('m', {}, {})], pod({ cpu: '500m' }), beside),
+    ).toMatchObject({ kind: 'taken', node: 'm' })
+  })
+  const closed = (spec: object, tolerations: object[] = []) =>
+    fitAmong([{ ...node('n', {}, {}), spec } as V1Node], pod({ cpu: '1' }, { tolerations }))
+  const dedicated = { key: 'dedicated', value: 'gpu', effect: 'NoSchedule' }
+  test.each([
+    ['a lasting taint', { taints: [dedicated] }, [], 'never', 'dedicated=gpu:NoSchedule'],
+    [
+      'one that it tolerates',
+      { taints: [dedicated] },
+      [{ key: 'dedicated', operator: 'Exists' }],
+      'taken',
+      '',
+    ],
+    [
+      'one of another value',
+      { taints: [dedicated] },
+      [{ key: 'dedicated', value: 'cpu' }],
+      'never',
+      'dedicated=gpu',
+    ],
+    [
+      'one that only prefers others',
+      { taints: [{ ...dedicated, effect: 'PreferNoSchedule' }] },
+      [],
+      'taken',
+      '',
+    ],
+    [
+      'a cordon',
+      {
+        unschedulable: true,
+        taints: [{ key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }],
+      },
+      [],
+      'closed',
+      'node n is cordoned',
+    ],
+    [
+      'a sickness',
+      { taints: [{ key: 'node.kubernetes.io/disk-pressure', effect: 'NoSchedule' }] },
+      [],
+      'closed',
+      'disk-pressure',
+    ],
+  ])('a node with %s', (_, spec, tolerations, kind, what) => {
+    expect(closed(spec, tolerations)).toMatchObject({
+      kind,
+      ...(what && { what: expect.stringContaining(what) }),
     })
   })
 })
@@ -183,6 +247,61 @@ describe('a refused pod', () => {
       error: { name: 'LaunchError', message: expect.stringContaining('no team label') },
     }))
 })
+
+describe('the pod of a load Job that a quota refuses', () => {
+  const predictor = {
+    spec: {
+      containers: [{ resources: { requests: { cpu: '2' }, limits: { cpu: '2', memory: '1Gi' } } }],
+    },
+  } as never
+  const refused = (requested: string, limited: string, beside = [predictor]) =>
+    jobPodRefused(
+      [
+        `FailedCreate: Error creating: pods "l" is forbidden: exceeded quota: q, requested: ${requested}, used: requests.cpu=2, limited: ${limited}`,
+      ],
+      beside,
+    )
+  test.each([
+    ['requests.cpu=500m', 'requests.cpu=2', 'requests.cpu'],
+    ['cpu=500m', 'cpu=2', 'cpu'],
+    ['limits.memory=256Mi', 'limits.memory=1Gi', 'limits.memory'],
+    ['pods=1', 'pods=1', 'pods'],
+  ])('%s of %s has never room beside its predictor', (requested, limited, resource) => {
+    expect(refused(requested, limited)).toMatchObject({
+      kind: 'final',
+      error: {
+        final: 'run',
+        message: expect.stringContaining(`beside its predictor (${resource})`),
+      },
+    })
+  })
+  test('waits where others hold it, and ends every trial where it alone is beyond it', () => {
+    expect(refused('requests.cpu=500m', 'requests.cpu=3')).toMatchObject({ kind: 'busy' })
+    expect(refused('requests.cpu=500m', 'requests.cpu=2', [])).toMatchObject({ kind: 'busy' })
+    expect(refused('requests.cpu=3', 'requests.cpu=2')).toMatchObject({
+      error: { final: 'experiment' },
+    })
+  })
+})
+
+test.each([
+  [
+    'pods "p" is forbidden: unable to create new content in namespace serving because it is being terminated',
+    /serving is being deleted/,
+  ],
+  [
+    'namespaces "serving" not found (POST /api/v1/namespaces/serving/pods, status 404)',
+    /no namespace serving/,
+  ],
+])(
+  'a namespace that is gone ends every trial, and no configuration is to blame: %s',
+  (said, message) => {
+    expect(podRefused(new ApiError(403, 'Forbidden', said))).toMatchObject({
+      kind: 'final',
+      error: { name: 'LaunchError', final: 'experiment', message: expect.stringMatching(message) },
+    })
+  },
+)
 
 test.each<[Record<string, string>, GpuScheme]>([
   [{ 'cloud.google.com/gke-gpu-partition-size': '1g.5gb' }, 'mig-single'],

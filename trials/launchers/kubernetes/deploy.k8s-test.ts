@@ -125,6 +125,7 @@ test('the Role is enough for a trial, its load, its events and its removal', asy
       owner,
       image: testImage(),
       deadlineS: 60,
+      explainLoss: launcher.explainLoss,
     }
     // No task at all: what matters is that the Job runs, is read and is removed.
     const onLine = (line: string) => lines.push(line) < 0

@@ -343,7 +343,7 @@ describe('on a cluster', () => {
         name: 'LaunchError',
         final: 'run',
         message: expect.stringMatching(
-          /cannot allocate all claims.*no node has 1 x NVIDIA-A100.* of class gpu\.nvidia\.com/,
+          /no node has 1 x NVIDIA-A100.* of class gpu\.nvidia\.com.*cannot allocate all claims/,
         ),
       })
       expect(fake.objects.resourceclaimtemplates.size).toBe(0)

@@ -1,5 +1,5 @@
 /** What a pod that does not serve means for its trial: infeasible, failed and retried, or wait. */
-import type { CoreV1Event } from '@kubernetes/client-node'
+import type { CoreV1Event, V1Pod } from '@kubernetes/client-node'
 import { InfeasibleError, LaunchError } from '../../types.ts'
 import { builtinExitCodes } from '../builtin.ts'
 import { type Cause, describeExit, diagnose } from '../diagnosis.ts'
@@ -51,6 +51,8 @@ type Refusal =
 export function podRefused(error: unknown, key: PolicyKey = 'kubernetes.pod'): Refusal {
   if (!(error instanceof ApiError)) throw error
   const { message, status } = error
+  const gone = namespaceGone(message)
+  if (gone !== undefined) return { kind: 'final', error: gone }
   const over = status === 403 ? overQuota(message) : undefined
   if (over === 'others') return { kind: 'busy', what: message }
   if (over !== undefined)
@@ -79,16 +81,76 @@ export function podRefused(error: unknown, key: PolicyKey = 'kubernetes.pod'): R
 /**
  * Why a Job's controller could make no pod for it, in the cluster's words; undefined while it says
  * nothing of that.
+ * @param beside pods that run as long as the Job does
  */
-export function jobPodRefused(warnings: readonly string[]): Refusal | undefined {
+export function jobPodRefused(
+  warnings: readonly string[],
+  beside: readonly V1Pod[],
+): Refusal | undefined {
   const said = warnings.findLast((warning) => warning.startsWith('FailedCreate: '))
   if (said === undefined) return undefined
-  if (overQuota(said) === 'others') return { kind: 'busy', what: said }
-  const what = `the load generator's Job can make no pod: ${said}`
-  return {
-    kind: 'final',
-    error: new LaunchError(what, policyHint(said, 'kubernetes.job'), undefined, 'experiment'),
+  const gone = namespaceGone(said)
+  if (gone !== undefined) return { kind: 'final', error: gone }
+  const over = overQuota(said, quotaUse(beside))
+  if (over === 'others') return { kind: 'busy', what: said }
+  const error =
+    over === undefined || overQuota(said) !== 'others'
+      ? new LaunchError(
+          `the load generator's Job can make no pod: ${said}`,
+          policyHint(said, 'kubernetes.job'),
+          undefined,
+          'experiment',
+        )
+      : new LaunchError(
+          `the quota has no room for the load generator beside its predictor (${over.resource}): ${said}`,
+          'raise the quota, tune less of it, or have the load generator ask for less: kubernetes: {job: {spec: {containers: [{name: load, resources: ...}]}}}',
+          undefined,
+          'run',
+        )
+  return { kind: 'final', error }
+}
+
+/** What pods use of a quota, by the names that quotas have for it. */
+export function quotaUse(pods: readonly V1Pod[]): Map<string, number> {
+  const use = new Map<string, number>()
+  const add = (name: string, amount: number) => use.set(name, (use.get(name) ?? 0) + amount)
+  for (const { spec } of pods) {
+    add('pods', 1)
+    add('count/pods', 1)
+    for (const { resources } of spec?.containers ?? []) {
+      for (const [name, amount] of Object.entries({
+        ...resources?.limits,
+        ...resources?.requests,
+      })) {
+        add(name, quantity(amount))
+        add(`requests.${name}`, quantity(amount))
+      }
+      for (const [name, amount] of Object.entries(resources?.limits ?? {}))
+        add(`limits.${name}`, quantity(amount))
+    }
   }
+  return use
+}
+
+/** A namespace that is not there, or is being deleted, ends every trial. */
+export function namespaceGone(message: string): LaunchError | undefined {
+  const terminating = /in namespace (\S+) because it is being terminated/.exec(message)
+  if (terminating)
+    return new LaunchError(
+      `namespace ${terminating[1]} is being deleted: nothing can be made in it any more`,
+      'name another with --namespace; tune resume goes on once there is one of that name again',
+      undefined,
+      'experiment',
+    )
+  const missing = /^namespaces "([^"]+)" not found/.exec(message)
+  if (missing)
+    return new LaunchError(
+      `the cluster has no namespace ${missing[1]}`,
+      `kubectl create namespace ${missing[1]}, or name another with --namespace`,
+      undefined,
+      'experiment',
+    )
+  return undefined
 }
 
 /** What to change where a policy of the cluster refuses a pod. */
@@ -101,19 +163,20 @@ function policyHint(message: string, key: PolicyKey): string | undefined {
 }
 
 /**
- * Whether a quota refuses: a resource of which the pod alone asks for too much, or others hold it.
+ * Whether a quota refuses: a resource of which the pod alone, beside what is held as long as it
+ * runs, asks for too much, or others hold it.
  */
-function overQuota(message: string): 'others' | { readonly resource: string } | undefined {
+function overQuota(
+  message: string,
+  held: ReadonlyMap<string, number> = new Map(),
+): 'others' | { readonly resource: string } | undefined {
   if (!message.includes('exceeded quota')) return undefined
-  const resource = beyondQuota(message)
+  const resource = beyondQuota(message, held)
   return resource === undefined ? 'others' : { resource }
 }
 
-/**
- * The resource of which a pod alone asks for more than the quota allows in all; undefined: others
- * hold it.
- */
-function beyondQuota(message: string): string | undefined {
+/** The resource of which there is not as much in the whole quota; undefined: others hold it. */
+function beyondQuota(message: string, held: ReadonlyMap<string, number>): string | undefined {
   const list = (name: string) => {
     const text =
       new RegExp(`${name}: ([^:]*?)(?:, (?:used|limited|requested):|$| \\()`).exec(message)?.[1] ??
@@ -122,8 +185,9 @@ function beyondQuota(message: string): string | undefined {
   }
   const limited = list('limited')
   for (const [resource, asked] of list('requested')) {
-    const most = limited.get(resource)
-    if (most !== undefined && quantity(asked) > quantity(most)) return resource
+    const max = limited.get(resource)
+    if (max !== undefined && quantity(asked) + (held.get(resource) ?? 0) > quantity(max))
+      return resource
   }
   return undefined
 }

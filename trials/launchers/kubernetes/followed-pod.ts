@@ -5,17 +5,19 @@ import { lastLines } from '../failure.ts'
 import type { PredictorLog } from '../local/log.ts'
 import type { Api } from './api.ts'
 import { causeOfEnd, describeEnd, launchEnd } from './failures.ts'
+import { type ExplainLoss, lossOf } from './lost-pod.ts'
 import { followLog } from './pod-log.ts'
 import { type PodState, podState, withPullCause } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
 
 /** How long an ended container's last words are waited for. */
 const lastWordsMs = 3_000
-
 export class FollowedPod {
   private readonly over = new AbortController()
   private reading: Promise<void> | undefined
   private unlisten: (() => void)[] = []
+  /** Of its last known state. */
+  private node: string | undefined
 
   /** @param container name of the tuned one @param builtin whether it is the built-in predictor, whose exit codes are known */
   constructor(
@@ -25,16 +27,20 @@ export class FollowedPod {
     readonly container: string,
     readonly log: PredictorLog,
     private readonly builtin: boolean,
+    private readonly explainLoss: ExplainLoss,
   ) {}
 
   get pod(): V1Pod | undefined {
     return this.watch.get(this.name)
   }
 
-  readonly state = (): PodState =>
-    this.pod
-      ? podState(this.pod, this.container)
+  readonly state = (): PodState => {
+    const { pod } = this
+    this.node = pod?.spec?.nodeName ?? this.node
+    return pod
+      ? podState(pod, this.container)
       : { kind: 'lost', what: 'the pod is gone: something outside removed it' }
+  }
 
   /** Begins with the first sign of the container. */
   readLog(): void {
@@ -63,7 +69,10 @@ export class FollowedPod {
     }
     if (now.kind === 'broken')
       return new LaunchError(now.what, now.hint, log.path, now.final ? 'experiment' : undefined)
-    if (now.kind === 'lost') return new LaunchError(now.what, 'it is tried again', log.path)
+    if (now.kind === 'lost') {
+      const { what, hint, final } = await lossOf(this.explainLoss, this.node, now.what)
+      return new LaunchError(what, hint, log.path, final)
+    }
     return new LaunchError(`the pod went back to ${now.kind}`, undefined, log.path)
   }
 
@@ -83,11 +92,12 @@ export class FollowedPod {
         const now = this.state()
         if (this.over.signal.aborted || now.kind === 'running') return
         unlisten()
-        if (now.kind !== 'ended')
-          return tell({
-            what: 'what' in now ? now.what : `the pod is ${now.kind} again`,
-            outOfMemory: false,
-          })
+        if (now.kind !== 'ended') {
+          const words = 'what' in now ? now.what : `the pod is ${now.kind} again`
+          return void lossOf(this.explainLoss, this.node, words).then(({ what }) =>
+            tell({ what, outOfMemory: false, external: true }),
+          )
+        }
         void this.lastWords().then(() => {
           const cause = causeOfEnd(now, this.log, this.builtin)
           tell({

@@ -118,16 +118,20 @@ describe('on a real cluster', () => {
     ).rejects.toMatchObject({
       name: 'LaunchError',
       final: 'run',
-      message: expect.stringMatching(/0\/\d+ nodes are available.*nvidia\.com\/gpu/s),
+      message: expect.stringMatching(/nvidia\.com\/gpu.*0\/\d+ nodes are available/s),
     })
   })
 
-  test('more cores than a node has have no place for now', async () => {
-    await expect(launcher().launch({ ...small, cpuCores: 1000 }, 1, never)).rejects.toMatchObject({
+  test('more cores than a node has have no place for now, which is told at the first look', async () => {
+    const made = launcher({ patience: { unschedulableMs: 120_000, lookMs: 200 } })
+    const startedMs = performance.now()
+    await expect(made.launch({ ...small, cpuCores: 1000 }, 1, never)).rejects.toMatchObject({
       name: 'LaunchError',
       final: 'run',
-      message: expect.stringContaining('Insufficient cpu'),
+      unplaced: true,
+      message: expect.stringMatching(/no node has cpu 1000 \(the largest .*Insufficient cpu/),
     })
+    expect(performance.now() - startedMs).toBeLessThan(60_000)
   })
 
   test('beyond the quota is infeasible, with the quota’s words', async () => {
@@ -301,6 +305,31 @@ describe('on a real cluster', () => {
         what: expect.stringMatching(/deleted from outside|is gone/),
       })
     } finally {
+      await predictor.stop()
+    }
+  })
+
+  test('a node that is tainted ends a predictor, which condemns nothing', async () => {
+    const { items } = await namespace.api.request<{
+      items: { metadata: { name: string }; spec: { taints?: object[] } }[]
+    }>('GET', '/api/v1/nodes')
+    const made = launcher()
+    const predictor = await made.launch(small, 1, never)
+    const { name } = items.find(({ metadata }) => metadata.name === predictor.pod.node)!.metadata
+    const taint = (taints: object[] | null) =>
+      namespace.api.request('PATCH', `/api/v1/nodes/${name}`, { body: { spec: { taints } } })
+    try {
+      await taint([{ key: 'tune-test', effect: 'NoExecute' }])
+      expect(await predictor.died).toMatchObject({
+        external: true,
+        what: expect.stringContaining(`node ${name} was given the taint tune-test:NoExecute`),
+      })
+      await expect(made.launch(small, 2, never)).rejects.toMatchObject({
+        final: 'run',
+        message: expect.stringContaining('tune-test:NoExecute, which the pod does not tolerate'),
+      })
+    } finally {
+      await taint(null)
       await predictor.stop()
     }
   })

@@ -4,8 +4,11 @@ import { LaunchError, type Launcher, type OnWaiting } from '../../types.ts'
 import { builtinImage } from '../builtin-image.ts'
 import { Cleanup } from '../local/cleanup.ts'
 import { type Api, ApiError } from './api.ts'
+import { namespaceGone } from './failures.ts'
 import { ExperimentLease } from './lease.ts'
+import { type ExplainLoss, explainLoss } from './lost-pod.ts'
 import { type Json, labelNames, type Owner, ownerName } from './manifests.ts'
+import { whyNeverPlaced } from './never-placed.ts'
 import {
   type KubernetesLauncherOptions,
   plannedObjects,
@@ -38,6 +41,13 @@ export interface KubernetesLauncher extends Launcher {
     owner: Owner,
     name: string,
   ): TrialObjects
+  /** Why a pod is gone that nobody here removed. */
+  readonly explainLoss: ExplainLoss
+  /**
+   * Why a predictor's pod, and its load generator's beside it, can never have a place; undefined:
+   * they may, or may come to have one.
+   */
+  whyNeverPlaced(pod: Json, load?: Json): Promise<string | undefined>
   /** Numbers of other trials whose predictors run on a node. */
   neighbours(node: string, trial: number): number[]
   /** Removes the experiment's last objects, gives its lease back and ends the watch. Idempotent. */
@@ -57,6 +67,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     experimentId,
   })
   const owner = (signal: AbortSignal): Promise<Owner> => lease.owner(signal)
+  const explain = explainLoss(api, () => lease.whyLost())
   const kinds: readonly Kind[] = [
     'jobs',
     'pods',
@@ -68,13 +79,15 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     const cleanup = new Cleanup()
     try {
       return await launchPod(
-        { options, watch, owner, live, neighbours },
+        { options, watch, owner, live, neighbours, explainLoss: explain },
         { configuration, trial, cleanup, signal, onWaiting },
       )
     } catch (error) {
       await cleanup.run()
       signal.throwIfAborted()
-      throw error instanceof ApiError ? new LaunchError(error.message, error.hint) : error
+      throw error instanceof ApiError
+        ? (namespaceGone(error.message) ?? new LaunchError(error.message, error.hint))
+        : error
     }
   }
 
@@ -101,6 +114,10 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     owner,
     ownerPlan: (name) => lease.plan(name),
     objectsFor: (...planned) => plannedObjects(options, ...planned),
+    explainLoss: explain,
+    // Who waits for a node waits for any.
+    whyNeverPlaced: async (pod, load) =>
+      options.patience?.waitsForScaleUp ? undefined : whyNeverPlaced(api, pod, load),
     neighbours,
     launch,
     // Whose lease it is may sweep: what another tuner runs is left alone.

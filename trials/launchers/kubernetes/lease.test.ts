@@ -42,10 +42,9 @@ const setSpec = (change: Partial<Spec>) => {
 }
 interface Job {
   readonly spec: {
-    readonly activeDeadlineSeconds: number
+    readonly ttlSecondsAfterFinished: number
     readonly template: { readonly spec: Parameters<typeof restrictedViolations>[0] }
   }
-  readonly status?: { readonly startTime?: string }
 }
 const jobs = () => [...fake.objects.jobs.values()] as unknown as Job[]
 const eventually = async (holds: () => boolean): Promise<void> => {
@@ -71,28 +70,24 @@ test('an interrupt between the Job and the answer leaves no Job behind', async (
   expect(jobs()).toEqual([])
 })
 
-test('renewals move the lease and the deadline of a Job without pods that satisfies the restricted profile', async () => {
-  // Whole seconds are all that a deadline has.
+test('renewals move the lease and the end of a Job without pods that satisfies the restricted profile', async () => {
+  // Whole seconds are all that it has.
   const owner = await leaseOf({ patience: { goneMs: 1_000, renewMs: 20, retryMs: 20 } }).owner(
     never,
   )
   const [job] = jobs()
   expect(owner).toEqual({ name: expect.stringMatching(/^tune-e-lease-/), uid: expect.any(String) })
   expect(job).toMatchObject({
-    spec: { parallelism: 0, activeDeadlineSeconds: 1, ttlSecondsAfterFinished: 0 },
+    spec: { parallelism: 0, completions: 0, ttlSecondsAfterFinished: 1 },
   })
   expect(restrictedViolations(job!.spec.template.spec)).toEqual([])
   expect(fake.objects.leases.get('tune-e')!.metadata).toMatchObject({
     ownerReferences: [{ kind: 'Job', ...owner }],
   })
   const before = specOf()!.renewTime
-  await eventually(() => jobs()[0]!.spec.activeDeadlineSeconds > 1 && specOf()!.renewTime > before)
-})
-
-test('the first renewal starts the clock of a Job whose controller does not, and leaves its first deadline, which alone that controller looks at', async () => {
-  await leaseOf({ patience: { goneMs: 1_000, renewMs: 3_600_000, retryMs: 1 } }).owner(never)
-  await eventually(() => jobs()[0]!.status?.startTime !== undefined)
-  expect(jobs()[0]!.spec.activeDeadlineSeconds).toBe(1)
+  await eventually(
+    () => jobs()[0]!.spec.ttlSecondsAfterFinished > 1 && specOf()!.renewTime > before,
+  )
 })
 
 test('a hundred that ask at once get one owner, and its end ends the renewals', async () => {

@@ -1,9 +1,13 @@
 /**
  * What keeps an experiment's objects on a cluster alive: its tuner. A Lease says who runs the
- * experiment, and a Job without pods owns every other object; both are renewed together. A tuner
- * that is gone renews neither: the Job passes its deadline, the cluster removes it at once
- * (`ttlSecondsAfterFinished`) and whatever it owns with it. No node is asked, and no image has to
- * know of it.
+ * experiment, and a Job without pods owns every other object; both are renewed together. The Job
+ * is complete from its start, and each renewal raises its `ttlSecondsAfterFinished`. When renewals
+ * end, the cluster removes the Job and whatever it owns. No node is asked, and no image has to know
+ * of it.
+ *
+ * A moved `activeDeadlineSeconds` does not do: before 1.24 the Job controller looks at it only at
+ * the first of the moments that it was ever set to. The TTL controller of every version looks again
+ * at each moment that it finds moved.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -68,7 +72,7 @@ export class ExperimentLease {
    */
   async owner(signal: AbortSignal): Promise<Owner> {
     const before = this.holding
-    if ((await before)?.lost && this.holding === before) this.holding = undefined
+    if ((await before)?.lost !== undefined && this.holding === before) this.holding = undefined
     this.holding ??= take(this.options, signal).catch((error: unknown) => {
       this.holding = undefined
       throw error
@@ -79,6 +83,13 @@ export class ExperimentLease {
   /** The Job as it is sent; also for a dry run. It never makes a pod. */
   plan(name: string): Json {
     return ownerJob(this.options, name, this.options.patience?.goneMs ?? defaultPatience.goneMs)
+  }
+
+  /** Looks now. @returns what became of the owner; undefined: it is there, and this tuner's */
+  async whyLost(): Promise<string | undefined> {
+    const held = await this.holding?.catch(() => undefined)
+    await held?.renew()
+    return held?.lost
   }
 
   /** Names of the Lease and of the Job, which a sweep leaves alone. */
@@ -96,15 +107,18 @@ export class ExperimentLease {
     this.holding = undefined
     if (held === undefined) return undefined
     await held.end()
-    if (held.lost) await remove(this.options.api, { kind: 'jobs', name: held.owner.name })
-    return !held.lost
+    if (held.lost === undefined) return true
+    await remove(this.options.api, { kind: 'jobs', name: held.owner.name })
+    return false
   }
 }
 
 interface HeldLease {
   readonly owner: Owner
-  /** The owner is gone, and what it owned goes; or another tuner took the lease. */
-  readonly lost: boolean
+  /** Why the owner is gone, and what it owned goes; or that another tuner took the lease. */
+  readonly lost: string | undefined
+  /** Ahead of its time. Resolves whatever comes of it. */
+  renew(): Promise<void>
   end(): Promise<void>
 }
 
@@ -239,14 +253,10 @@ function renewed(
   const ended = new AbortController()
   const lease = `${leasesOf(api)}/${leaseName(experimentId)}`
   const us = identityOf(thisProcess())
-  let lost = false
-  // A controller that has not yet seen the Job start looks at its first deadline alone: that one is
-  // moved once the clock surely runs.
-  let clockRuns = false
+  let lost: string | undefined
+  let renewedMs = madeMs
   const once = async (): Promise<void> => {
-    const sinceMs = performance.now() - madeMs
-    await prolong(api, owner, (clockRuns ? sinceMs : 0) + patience.goneMs)
-    clockRuns = true
+    await prolong(api, owner, performance.now() - madeMs + patience.goneMs)
     const body = { spec: { renewTime: microTime() } }
     const now = await api
       .request<LeaseObject>('PATCH', lease, { body, once: true })
@@ -255,28 +265,38 @@ function renewed(
         return writeLease(options, patience, owner, undefined)
       })
     if (now !== undefined && now.spec.holderIdentity !== us)
-      throw new OwnerGone(`${now.spec.holderIdentity} has taken the lease`)
+      throw new OwnerGone(`another tuner has taken the experiment over: ${now.spec.holderIdentity}`)
+    renewedMs = performance.now()
   }
+  /** @returns whether it was renewed */
+  const renew = (): Promise<boolean> =>
+    once().then(
+      () => true,
+      (error: unknown) => {
+        if (!(error instanceof OwnerGone)) return false
+        const lateMs = performance.now() - renewedMs
+        lost ??=
+          lateMs < patience.goneMs
+            ? error.message
+            : `the Job that owns the trial's objects expired: it was not renewed for ${Math.round(lateMs / 1000)} s (was the API server away, or this machine asleep?)`
+        return false
+      },
+    )
   const pause = (ms: number) =>
     sleep(ms, undefined, { signal: ended.signal, ref: false }).catch(() => {}) // ended: the loop sees it
   const renewing = (async () => {
-    await pause(patience.retryMs)
-    while (!ended.signal.aborted && !lost) {
-      // A renewal that fails is repeated: it has until the deadline.
-      const renewed = await once().then(
-        () => true,
-        (error: unknown) => {
-          lost = error instanceof OwnerGone
-          return false
-        },
-      )
-      await pause(renewed ? patience.renewMs : patience.retryMs)
-    }
+    await pause(patience.renewMs)
+    // A renewal that fails is repeated: it has until the end.
+    while (!ended.signal.aborted && lost === undefined)
+      await pause((await renew()) ? patience.renewMs : patience.retryMs)
   })()
   return {
     owner,
     get lost() {
       return lost
+    },
+    renew: async () => {
+      await renew()
     },
     end: async () => {
       ended.abort()
@@ -288,54 +308,43 @@ function renewed(
 /** What was held is not ours any more. */
 class OwnerGone extends Error {}
 
+const removed = "the Job that owns the trial's objects was removed from outside (tune clean?)"
+
 interface OwnerJob {
-  readonly metadata: {
-    readonly uid: string
-    readonly creationTimestamp: string
-    readonly deletionTimestamp?: string
-  }
-  readonly status?: {
-    readonly startTime?: string
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[]
-  }
+  readonly metadata: { readonly deletionTimestamp?: string }
 }
 
-/** Moves the owner's deadline. @param liveMs from its start on */
+/** Has the cluster remove the owner later. @param liveMs from the moment it was made */
 async function prolong(api: Api, { name, uid }: Owner, liveMs: number): Promise<void> {
-  const path = `${jobsOf(api)}/${name}`
-  const body = { metadata: { uid }, spec: { activeDeadlineSeconds: Math.ceil(liveMs / 1000) } }
+  const body = { metadata: { uid }, spec: { ttlSecondsAfterFinished: Math.ceil(liveMs / 1000) } }
   const job = await api
-    .request<OwnerJob>('PATCH', path, { body, once: true })
+    .request<OwnerJob>('PATCH', `${jobsOf(api)}/${name}`, { body, once: true })
     .catch((error: unknown) => {
       if (error instanceof ApiError && (error.status === 404 || error.status === 409))
-        throw new OwnerGone('the owner is gone')
+        throw new OwnerGone(removed)
       throw error
     })
-  const over = job.status?.conditions?.some(
-    ({ type, status }) => type === 'Failed' && status === 'True',
-  )
-  if (over || job.metadata.deletionTimestamp !== undefined)
-    throw new OwnerGone('the owner has passed its deadline')
-  if (job.status?.startTime !== undefined) return
-  // Its clock does not run yet: a controller before 1.24 keeps no start of a Job that never had a
-  // pod.
-  const status = { startTime: job.metadata.creationTimestamp }
-  await api.request('PATCH', `${path}/status`, { body: { status }, once: true })
+  if (job.metadata.deletionTimestamp !== undefined) throw new OwnerGone(removed)
 }
 
-/** Owns every object of an experiment: deleting it deletes them. It never makes a pod. */
+/**
+ * Owns every object of an experiment: deleting it deletes them. It wants no pod, so that the
+ * cluster completes it at once.
+ */
 function ownerJob(
   { experimentId, image, overlay }: Omit<LeaseOptions, 'api'>,
   name: string,
   liveMs: number,
 ): Json {
   const labels = labelsOf(experimentId, 'experiment')
-  const container = {
-    containers: [{ name: loadContainer, image, args: ['--version'], resources: idle }],
-  }
+  const containers = [{ name: loadContainer, image, args: ['--version'] }]
   const spec = overlaid(
-    overlaid(ownSpec(loadContainer), { restartPolicy: 'Never', ...container }),
-    overlay?.spec,
+    overlaid(
+      overlaid(ownSpec(loadContainer), { restartPolicy: 'Never', containers }),
+      overlay?.spec,
+    ),
+    // Whatever the load generator itself may use.
+    { containers: [{ name: loadContainer, resources: idle }] },
   )
   return {
     apiVersion: 'batch/v1',
@@ -343,9 +352,9 @@ function ownerJob(
     metadata: { name, labels },
     spec: {
       parallelism: 0,
+      completions: 0,
       backoffLimit: 0,
-      activeDeadlineSeconds: Math.ceil(liveMs / 1000),
-      ttlSecondsAfterFinished: 0,
+      ttlSecondsAfterFinished: Math.ceil(liveMs / 1000),
       template: { metadata: { labels: { ...overlay?.metadata?.labels, ...labels } }, spec },
     },
   }

@@ -7,12 +7,14 @@ import { LaunchError } from '../../types.ts'
 import type { Api } from './api.ts'
 import { jobPodRefused, warningsIn } from './failures.ts'
 import { type LoadJob, loadJob } from './load-job.ts'
+import { type ExplainLoss, lossOf } from './lost-pod.ts'
 import { type Json, labelsOf, loadContainer } from './manifests.ts'
 import { followLog } from './pod-log.ts'
 import { type PodState, podState, withPullCause } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
 import { defaultStartPatience, type StartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
+import { otherTrialsEndBeforeLoad, placedPredictors } from './trial-pods.ts'
 
 export interface LoadRunOptions extends Omit<LoadJob, 'name' | 'labels'> {
   readonly api: Api
@@ -24,7 +26,10 @@ export interface LoadRunOptions extends Omit<LoadJob, 'name' | 'labels'> {
    * or more later).
    */
   readonly onLine: (line: string) => boolean
+  readonly explainLoss: ExplainLoss
   readonly patience?: Partial<StartPatience>
+  /** @param what it waits for, in words */
+  readonly onWaiting?: (what: string) => void
 }
 
 /** Linux takes no longer text as one variable of an environment (MAX_ARG_STRLEN). */
@@ -32,7 +37,7 @@ const mostTaskBytes = 128 * 1024 - 64
 
 /** The Job as it is sent; also for a dry run. */
 export const loadJobOf = (
-  options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine'>,
+  options: Omit<LoadRunOptions, 'api' | 'watch' | 'onLine' | 'explainLoss'>,
   name: string,
 ): Json =>
   loadJob({ ...options, name, labels: labelsOf(options.experimentId, 'load', options.trial) })
@@ -46,7 +51,7 @@ export async function runLoad(
   options: LoadRunOptions,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const { api, watch, onLine } = options
+  const { api, watch, trial, onLine, onWaiting } = options
   const taskBytes = Buffer.byteLength(options.task ?? '')
   if (taskBytes > mostTaskBytes) {
     throw new LaunchError(
@@ -58,6 +63,7 @@ export async function runLoad(
   const body = loadJobOf(options, name)
   const over = new AbortController()
   let seen = false
+  let node: string | undefined
   const podOfJob = () => {
     const pod = watch
       .all()
@@ -67,6 +73,7 @@ export async function runLoad(
           name,
       )
     seen ||= pod !== undefined
+    node = pod?.spec?.nodeName ?? node
     return pod
   }
   const state = (): PodState => {
@@ -84,6 +91,7 @@ export async function runLoad(
   }
   try {
     await watch.events.begin()
+    watch.trialsWaitingForLoad.add(trial)
     await api.request('POST', `/apis/batch/v1/namespaces/${api.namespace}/jobs`, { body, signal })
     const pod = await madeBy(options, name, podOfJob, signal)
     const template = (body.spec as { template: Json }).template
@@ -104,9 +112,13 @@ export async function runLoad(
           ),
         ),
       requested: template,
+      beside: () => placedPredictors(watch, trial),
+      othersEnd: () => otherTrialsEndBeforeLoad(watch, trial),
+      onWaiting,
       patience: { ...defaultStartPatience, ...options.patience },
       signal,
     })
+    watch.trialsWaitingForLoad.delete(trial)
     const lines = lineReader(onLine, () => over.abort(new Error('all was said')))
     const reading = AbortSignal.any([signal, over.signal])
     const logged = followLog(
@@ -124,7 +136,21 @@ export async function runLoad(
     await logged
     lines.end()
     return code
+  } catch (error) {
+    // Its predictor ran, and is paid.
+    if (error instanceof LaunchError && error.unplaced)
+      throw new LaunchError(
+        `the load generator's pod is ${error.message}`,
+        error.hint,
+        undefined,
+        error.final,
+      )
+    const now = state()
+    if (signal.aborted || now.kind !== 'lost') throw error
+    const { what, hint, final } = await lossOf(options.explainLoss, node, now.what)
+    throw new LaunchError(`the load generator's pod: ${what}`, hint, undefined, final)
   } finally {
+    watch.trialsWaitingForLoad.delete(trial)
     await remove(api, { kind: 'jobs', name })
     watch.events.forget(name)
   }
@@ -141,21 +167,34 @@ const [silentMs, busyMs] = [60_000, 10 * 60_000]
  * @throws LaunchError in the cluster's words where it will make none, or made none in time
  */
 async function madeBy(
-  { watch, patience }: LoadRunOptions,
+  { watch, trial, patience, onWaiting }: LoadRunOptions,
   name: string,
   podOfJob: () => V1Pod | undefined,
   signal: AbortSignal,
 ) {
   const gaveUp = new AbortController()
   const startedMs = performance.now()
+  let othersMs = startedMs
+  let waitedFor: string | undefined
   const look = async () => {
     // Without leave to see events the clock is all there is.
-    const refusal = jobPodRefused(warningsIn(await watch.events.of(name, signal).catch(() => [])))
+    const warnings = warningsIn(await watch.events.of(name, signal).catch(() => []))
+    const refusal = jobPodRefused(warnings, placedPredictors(watch, trial))
     if (refusal?.kind === 'final') return gaveUp.abort(refusal.error)
-    const mostMs = patience?.startMs ?? (refusal?.kind === 'busy' ? busyMs : silentMs)
-    if (performance.now() - startedMs < mostMs) return
+    const nowMs = performance.now()
+    if (otherTrialsEndBeforeLoad(watch, trial)) othersMs = nowMs
+    if (refusal !== undefined && waitedFor !== refusal.what) {
+      waitedFor = refusal.what
+      onWaiting?.(`room in the quota for its load generator: ${refusal.what}`)
+    }
+    const overdue =
+      refusal !== undefined &&
+      nowMs - othersMs > { ...defaultStartPatience, ...patience }.unschedulableMs
+    const maxMs = patience?.startMs ?? (refusal?.kind === 'busy' ? busyMs : silentMs)
+    if (!overdue && nowMs - startedMs < maxMs) return
     const why = refusal?.what ?? 'kubectl describe job says why'
-    gaveUp.abort(new LaunchError(`the Job made no pod within ${Math.round(mostMs / 1000)} s`, why))
+    const seconds = Math.round((nowMs - startedMs) / 1000)
+    gaveUp.abort(new LaunchError(`the Job made no pod within ${seconds} s`, why))
   }
   const timer = setInterval(() => void look(), patience?.lookMs ?? defaultStartPatience.lookMs)
   try {

@@ -85,6 +85,7 @@ test('a task that no environment takes is refused before a Job is made', async (
     task: 'x'.repeat(140_000),
     api: nowhere,
     watch: {} as PodWatch,
+    explainLoss: async () => undefined,
     onLine: () => false,
   }
   await expect(runLoad(options, new AbortController().signal)).rejects.toMatchObject({

@@ -13,6 +13,7 @@ import { metricsProbe } from '../local/device-probes.ts'
 import { openLog, type PredictorLog } from '../local/log.ts'
 import { defaultReadyTimeoutS } from '../template.ts'
 import { FollowedPod } from './followed-pod.ts'
+import type { ExplainLoss } from './lost-pod.ts'
 import type { Owner } from './manifests.ts'
 import { builtinContainer, type Json, runningEngine } from './manifests.ts'
 import {
@@ -33,6 +34,7 @@ import {
   createService,
   removePod,
 } from './trial-objects.ts'
+import { otherTrialsEnd } from './trial-pods.ts'
 import { serviceUrl } from './trial-service.ts'
 
 /** A predictor in a pod, and where the cluster has it. */
@@ -54,10 +56,11 @@ export const isPodPredictor = (predictor: Predictor): predictor is PodPredictor 
 interface Shared {
   readonly options: KubernetesLauncherOptions
   readonly watch: PodWatch
-  /** The ConfigMap that owns the experiment's objects. */
+  /** The Job that owns the experiment's objects. */
   readonly owner: (signal: AbortSignal) => Promise<Owner>
   /** Numbers of other trials whose predictors run on a node. */
   readonly neighbours: (node: string, trial: number) => number[]
+  readonly explainLoss: ExplainLoss
   /** Pods of this launcher that a sweep leaves alone. */
   readonly live: Set<string>
 }
@@ -133,6 +136,7 @@ async function makePod({
   trial,
   cleanup,
   signal,
+  onWaiting,
 }: Launch): Promise<{ followed: FollowedPod; objects: TrialObjects }> {
   const { options, watch, owner, live } = shared
   const { api, template } = options
@@ -159,7 +163,11 @@ async function makePod({
   }
   // Before it is made: an answer may be lost on its way.
   cleanup.add(() => removePod(api, watch, name))
-  await createPod(api, watch, objects.pod, signal)
+  await createPod(api, watch, objects.pod, {
+    othersMs: { ...defaultStartPatience, ...options.patience }.unschedulableMs,
+    signal,
+    onWaiting,
+  })
   const followed = new FollowedPod(
     api,
     watch,
@@ -167,13 +175,14 @@ async function makePod({
     options.own?.container ?? builtinContainer,
     log,
     template.kind === 'builtin',
+    shared.explainLoss,
   )
   cleanup.add(() => followed.stop())
   return { followed, objects }
 }
 
 async function untilItRuns(
-  { shared, signal, onWaiting }: Launch,
+  { shared, trial, signal, onWaiting }: Launch,
   followed: FollowedPod,
   { pod, claim }: TrialObjects,
 ) {
@@ -188,6 +197,7 @@ async function untilItRuns(
     endedAs,
     requested: pod,
     claim,
+    othersEnd: () => otherTrialsEnd(watch, trial),
     patience,
     signal,
     onWaiting,

@@ -7,6 +7,8 @@ import { ResourceWatch, type WatchPatience } from './resource-watch.ts'
 export class PodWatch extends ResourceWatch<V1Pod> {
   /** Of the experiment's pods and Jobs. */
   readonly events: EventWatch
+  /** Trials whose load generator has no place on a node yet. */
+  readonly trialsWaitingForLoad = new Set<number>()
   private readonly pods = new Map<string, V1Pod>()
   private readonly listeners = new Set<() => void>()
   /** Pods that were known when a list was asked for: one made meanwhile may not be in it. */

@@ -55,6 +55,22 @@ export async function scaleUpSaid(
   return lost === undefined ? { grows: true, said } : { grows: false, said: `${said}; ${lost}` }
 }
 
+/**
+ * Whether something may add nodes to the cluster: Karpenter, or a cluster autoscaler that publishes
+ * its status. True where the tuner may not see that.
+ */
+export async function mayAddNodes(api: Api, signal: AbortSignal): Promise<boolean> {
+  const exists = (path: string) =>
+    api.request('GET', path, { signal, once: true }).then(
+      () => true,
+      (error: unknown) => {
+        if (error instanceof ApiError) return error.status !== 404
+        throw error
+      },
+    )
+  return (await exists('/apis/karpenter.sh')) || (await exists(statusMap))
+}
+
 /** Karpenter uses the scheduler's own word where it can make no node for a pod. */
 const refusedByKarpenter = ({ reason, reportingComponent, source }: CoreV1Event): boolean =>
   reason === 'FailedScheduling' &&

@@ -1,14 +1,15 @@
 /** From a pod made to a container that runs: what is waited for, how long, and why not longer. */
+import type { V1Pod } from '@kubernetes/client-node'
 import { LaunchError, type OnWaiting } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { listDevices, offersClaim } from './device-slices.ts'
 import { type DeviceClaim, draVersionOf } from './dra.ts'
 import { warningsIn } from './failures.ts'
 import { fitOf } from './fits-node.ts'
-import { type Json, labelNames } from './manifests.ts'
+import type { Json } from './manifests.ts'
 import type { PodState } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
-import { scaleUpSaid } from './scale-up.ts'
+import { mayAddNodes, scaleUpSaid } from './scale-up.ts'
 
 /** Times in ms. */
 export interface StartPatience {
@@ -44,9 +45,13 @@ interface Start {
   readonly requested: Json
   /** The devices that it claims. */
   readonly claim?: DeviceClaim
+  /** Pods of its own trial, which run as long as it does. */
+  readonly beside?: () => readonly V1Pod[]
+  /** Whether pods of other trials will end by themselves while this one waits. */
+  readonly othersEnd: () => boolean
   readonly patience: StartPatience
   readonly signal: AbortSignal
-  /** Told, time and again, while the cluster adds a node. */
+  /** Told, time and again, while the cluster adds a node, and once for anything else. */
   readonly onWaiting?: OnWaiting
 }
 
@@ -94,7 +99,8 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
     const nowMs = performance.now()
     const now = state()
     if (now.kind === 'unschedulable') {
-      if (await place.isOver(nowMs)) gaveUp.abort(await neverScheduled(start, now.why))
+      const noPlace = await place.look(nowMs, now.why)
+      if (noPlace) gaveUp.abort(noPlace)
       return
     }
     place.found()
@@ -136,13 +142,15 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
 
 /**
  * How long a pod has been without a place. A cluster that adds a node gets its time, and others run
- * meanwhile; what another trial holds is waited for.
+ * meanwhile; what another trial holds is waited for; what no node can ever give is not.
  */
 class PlaceClock {
   readonly #start: Start
   #since: number | undefined
+  #firstMs: number | undefined
   #grows = false
   #askedMs = Number.NEGATIVE_INFINITY
+  #waitedFor: string | undefined
 
   constructor(start: Start) {
     this.#start = start
@@ -152,10 +160,15 @@ class PlaceClock {
     this.#since = undefined
   }
 
-  /** @throws ApiError where events may not be seen */
-  async isOver(nowMs: number): Promise<boolean> {
+  /**
+   * @param why the scheduler's words
+   * @returns why there is no place for it, once that is certain or has lasted too long
+   * @throws ApiError where events may not be seen
+   */
+  async look(nowMs: number, why: string): Promise<Error | undefined> {
     const { patience, onWaiting } = this.#start
-    const alone = !othersRun(this.#start)
+    const alone = !this.#start.othersEnd()
+    this.#firstMs ??= nowMs
     // Each look at nodes that are to come, and without leave to watch them at events, is a request.
     if (
       nowMs - this.#askedMs >=
@@ -167,11 +180,37 @@ class PlaceClock {
       // first.
       this.#grows = grows || (patience.waitsForScaleUp === true && (alone || this.#grows))
       if (this.#grows) onWaiting?.(`a node${said === undefined ? '' : ` (${said})`}`)
+      else if (said === undefined) {
+        // Of devices that it claims the scheduler alone tells.
+        const fit = this.#start.claim === undefined ? await fitSeen(this.#start) : undefined
+        if (fit?.kind === 'never' && !(await mayAddNodes(this.#start.api, this.#start.signal)))
+          return noPlace(fit.what, why, fit.hint)
+        this.#sayWaiting(nowMs, fit, why)
+      }
     }
     if (alone || this.#grows) this.#since ??= nowMs
     else this.#since = undefined
     const waitedMs = nowMs - (this.#since ?? nowMs)
     return waitedMs > (this.#grows ? patience.scaleUpMs : patience.unschedulableMs)
+      ? neverScheduled(this.#start, why)
+      : undefined
+  }
+
+  #sayWaiting(nowMs: number, fit: Awaited<ReturnType<typeof fitSeen>>, why: string): void {
+    const { onWaiting, patience } = this.#start
+    const what =
+      fit === undefined
+        ? `a place: ${why}`
+        : fit.kind === 'taken'
+          ? `room on node ${fit.node}, which other pods hold: ${why}`
+          : fit.kind === 'closed'
+            ? `a node that takes pods: ${fit.what}`
+            : `a node that an autoscaler may add: ${fit.what}`
+    // A pod that ends lets go of its place a moment later.
+    const passing = nowMs - this.#firstMs! < patience.lookMs && fit?.kind === 'taken'
+    if (passing || what === this.#waitedFor) return
+    this.#waitedFor = what
+    onWaiting?.(what, 'room')
   }
 }
 
@@ -183,62 +222,59 @@ function unseen(error: unknown): { readonly grows: false; readonly said?: undefi
   throw error
 }
 
-/** Another trial's predictor holds what this one may be waiting for. */
-const othersRun = ({ watch, name }: Start): boolean =>
-  watch
-    .all()
-    .some(
-      ({ metadata, spec, status }) =>
-        metadata?.name !== name &&
-        metadata?.labels?.[labelNames.role] === 'predictor' &&
-        spec?.nodeName !== undefined &&
-        !['Failed', 'Succeeded'].includes(status?.phase ?? ''),
-    )
+/** Without leave to see nodes or devices the scheduler's word is all there is. */
+const seen = <T>(looked: Promise<T>): Promise<T | undefined> =>
+  looked.catch((error: unknown) => {
+    if (error instanceof ApiError) return undefined
+    throw error
+  })
+
+const fitSeen = ({ api, requested, beside, signal }: Start) =>
+  seen(fitOf(api, requested, beside?.() ?? [], signal))
 
 async function neverScheduled(start: Start, why: string): Promise<Error> {
-  const { api, requested, claim, signal } = start
-  // Without leave to see nodes or devices the scheduler's word is all there is.
-  const seen = <T>(looked: Promise<T>): Promise<T | undefined> =>
-    looked.catch((error: unknown) => {
-      if (error instanceof ApiError) return undefined
-      throw error
-    })
+  const { api, claim, signal } = start
   const { said } = (await seen(scaleUpOf(start))) ?? {}
-  const words = `unschedulable: ${why}${said === undefined ? '' : `; ${said}`}`
+  const words = said === undefined ? why : `${why}; ${said}`
   if (claim !== undefined && claimUnmet.test(why)) {
     const offered = await seen(devicesOffer(api, claim, signal))
     const what = `${claim.count} x ${claim.products.join(' or ')}${claim.migProfile ? ` slice ${claim.migProfile}` : ''} of class ${claim.deviceClass}`
     if (offered)
-      return new LaunchError(words, `${what} could hold it, if others did not: free it, or wait`)
-    return noPlace(`${words}${offered === false ? `; no node has ${what}` : ''}`)
+      return placeTaken(words, `${what} could hold it, if others did not: free it, or wait`)
+    return noPlace(offered === false ? `no node has ${what}` : undefined, words)
   }
   if (claim !== undefined && /resource ?claim|device class/i.test(why)) {
-    return new LaunchError(
+    return placeTaken(
       words,
       'tune doctor --backend kubernetes lists the device classes: name one as kubernetes.dra.deviceClass',
     )
   }
-  const fit = await seen(fitOf(api, requested, signal))
-  if (fit?.fits)
-    return new LaunchError(
-      words,
-      `node ${fit.node} could hold it, if others did not: free it, or wait`,
-    )
-  return noPlace(
-    `${words}${fit && fit.lacks.length > 0 ? `; no node has ${fit.lacks.join(' and ')}` : ''}`,
-  )
+  const fit = await fitSeen(start)
+  if (fit?.kind === 'taken')
+    return placeTaken(words, `node ${fit.node} could hold it, if others did not: free it, or wait`)
+  if (fit?.kind === 'closed') return placeTaken(`${fit.what}; ${words}`, 'it is tried again')
+  return noPlace(fit?.what, words, fit?.hint)
 }
+
+/** It may have a place another time. */
+const placeTaken = (words: string, hint: string): LaunchError =>
+  new LaunchError(`unschedulable: ${words}`, hint, undefined, undefined, true)
 
 /**
  * No node has it now, which says nothing of the configuration: a node may be added, and a resumed
  * run tries it again.
  */
-const noPlace = (what: string): LaunchError =>
+const noPlace = (
+  what: string | undefined,
+  words: string,
+  hint = 'tune resume tries it again once there is a node; kubernetes.scaleUpTimeout waits for one',
+): LaunchError =>
   new LaunchError(
-    what,
-    'tune resume tries it again once there is a node; kubernetes.scaleUpTimeout waits for one',
+    `unschedulable: ${what === undefined ? '' : `${what}; `}${words}`,
+    hint,
     undefined,
     'run',
+    true,
   )
 
 /**

@@ -1,6 +1,7 @@
 /** Makes and removes the objects of a trial: its claim template, its Secret, its pod. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
-import { LaunchError } from '../../types.ts'
+import { LaunchError, type OnWaiting } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { podRefused } from './failures.ts'
 import { graceSeconds, type Json } from './manifests.ts'
@@ -36,16 +37,23 @@ export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal
     })
 }
 
-/** While only what runs now is in the way (a quota used up), it is tried again. */
+interface PodCreation {
+  /** How long a quota that no pod of this experiment uses is waited for. */
+  readonly othersMs: number
+  readonly signal: AbortSignal
+  readonly onWaiting?: OnWaiting
+}
+
+/** Waits while what runs now is in the way (a quota used up). @throws LaunchError, InfeasibleError */
 export async function createPod(
   api: Api,
   watch: PodWatch,
   body: Json,
-  signal: AbortSignal,
+  { othersMs, signal, onWaiting }: PodCreation,
 ): Promise<void> {
-  const until = performance.now() + 10 * 60_000
+  const startedMs = performance.now()
   await watch.events.begin()
-  for (;;) {
+  for (let attempt = 1; ; attempt++) {
     try {
       watch.note(
         await api.request<V1Pod>('POST', `/api/v1/namespaces/${api.namespace}/pods`, {
@@ -58,17 +66,25 @@ export async function createPod(
       signal.throwIfAborted()
       const refusal = podRefused(error)
       if (refusal.kind === 'final') throw refusal.error
-      const siblings = watch.all().length
-      if (siblings === 0 || performance.now() > until) {
+      const maxMs = watch.all().length === 0 ? othersMs : quotaMs
+      if (performance.now() - startedMs > maxMs) {
         throw new LaunchError(
           refusal.what,
-          'the quota of the namespace is used up by others; free some, or raise it',
+          'the quota of the namespace is used up by others: free some, or raise it',
+          undefined,
+          'run',
+          true,
         )
       }
-      await new Promise((resolve) => setTimeout(resolve, 1_000))
+      // What a pod that has just ended held is counted for a moment yet.
+      if (attempt === 3) onWaiting?.(`room in the quota: ${refusal.what}`, 'room')
+      await sleep(1_000, undefined, { signal }).catch(() => signal.throwIfAborted())
     }
   }
 }
+
+/** How long trials of the same experiment may use a quota up, ms. */
+const quotaMs = 10 * 60_000
 
 /**
  * Ends a pod and waits until it is gone. A node takes seconds to let go of a pod whose containers

@@ -3,7 +3,7 @@
  * cluster, and the end of both.
  */
 import { dirname, join, resolve } from 'node:path'
-import { connect } from '../../../trials/launchers/kubernetes/api.ts'
+import { connect } from '../../../trials/launchers/kubernetes/connect.ts'
 import { labelNames } from '../../../trials/launchers/kubernetes/manifests.ts'
 import {
   type Found,

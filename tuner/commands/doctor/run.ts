@@ -190,7 +190,7 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
 }
 
 async function clusterDoctor(options: { json?: boolean; namespace?: string }): Promise<number> {
-  const { connect } = await import('../../../trials/launchers/kubernetes/api.ts')
+  const { connect } = await import('../../../trials/launchers/kubernetes/connect.ts')
   const { inspectCluster } = await import('../../../trials/launchers/kubernetes/cluster-facts.ts')
   const api = await connect(options.namespace)
   try {

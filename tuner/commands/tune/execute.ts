@@ -46,9 +46,7 @@ export async function execute(
   })
   const interrupt = interruptible((name) =>
     renderer.handle(
-      warningEvent(
-        `${name}: stopping the running trial, press again to kill. To go on later: tune resume ${id}`,
-      ),
+      warningEvent(`${name}: ${endingWords(experiment)}. To go on later: tune resume ${id}`),
     ),
   )
   try {
@@ -69,6 +67,12 @@ export async function execute(
     interrupt.dispose()
   }
 }
+
+/** What is waited for after an interrupt, and what a second one does. */
+const endingWords = ({ backend }: Experiment): string =>
+  backend === 'kubernetes'
+    ? 'stopping the running trial and waiting for the cluster to remove its objects; press again to leave at once, and the cluster removes them within a minute'
+    : 'stopping the running trial, press again to kill'
 
 /**
  * Memory that is free goes back early, for collecting garbage oftener, and WebAssembly stays as it

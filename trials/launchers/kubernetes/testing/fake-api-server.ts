@@ -119,6 +119,7 @@ export class FakeApiServer {
       requestMs: 2_000,
       retryMs: 5_000,
       firstBackoffMs: 10,
+      firstContactMs: 2_000,
       ...patience,
     })
   }
@@ -185,7 +186,7 @@ export class FakeApiServer {
     for (const [response, follows] of this.logs) if (follows === pod) response.write(text)
   }
 
-  private put(kind: Kind, object: Stored, type: 'ADDED' | 'MODIFIED'): Stored {
+  put(kind: Kind, object: Stored, type: 'ADDED' | 'MODIFIED'): Stored {
     const stored = {
       ...object,
       metadata: { ...object.metadata, resourceVersion: String(++this.version) },

@@ -1,0 +1,79 @@
+/** Which cluster trials run on: a kubeconfig, or the pod that the tuner runs in. */
+import { existsSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import type { KubeConfig } from '@kubernetes/client-node'
+import { Api, ApiError, type Patience } from './api.ts'
+
+/**
+ * The cluster of KUBECONFIG, ~/.kube/config or the pod we run in. Nothing is sent yet.
+ * @param namespace default: the current context's
+ * @throws ApiError where no cluster is configured, naming the file and what it lacks
+ */
+export async function connect(namespace?: string, patience?: Patience): Promise<Api> {
+  const { KubeConfig } = await import('./client.ts')
+  const config = new KubeConfig()
+  const files = kubeconfigFiles()
+  const blank = files.find(isBlank)
+  if (blank !== undefined) throw noConfig(`the kubeconfig ${blank} is empty`)
+  const origin = files.length === 0 ? 'the service account of this pod' : files.join(', ')
+  try {
+    config.loadFromDefault()
+  } catch (error) {
+    // Further lines quote the file, which holds credentials.
+    const [what] = (error as Error).message.split('\n')
+    throw noConfig(`the kubeconfig ${origin} cannot be read: ${what}`)
+  }
+  // The client's own last resort is http://localhost:8080, which is nobody's cluster.
+  if (files.length === 0 && config.getCurrentCluster()?.server === 'http://localhost:8080')
+    throw noConfig('no cluster is configured')
+  const lack = lackOf(config)
+  if (lack !== undefined) throw noConfig(`the kubeconfig ${origin} ${lack}`)
+  const context = config.getCurrentContext()
+  return new Api(
+    config,
+    namespace ?? config.getContextObject(context)?.namespace ?? 'default',
+    patience,
+    files.length === 0 ? origin : `${origin}, context ${context}`,
+  )
+}
+
+/** As the client finds them. */
+function kubeconfigFiles(): string[] {
+  const named = process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? []
+  const usual = join(process.env.HOME ?? homedir(), '.kube', 'config')
+  return named.length > 0 ? named : existsSync(usual) ? [usual] : []
+}
+
+/** Nothing but comments. A file that cannot be read is the client's to report. */
+function isBlank(file: string): boolean {
+  try {
+    return (
+      readFileSync(file, 'utf8')
+        .replace(/^\s*(#.*|---)$/gm, '')
+        .trim() === ''
+    )
+  } catch {
+    return false
+  }
+}
+
+/** What keeps a kubeconfig from naming a cluster, for the end of a sentence. */
+function lackOf(config: KubeConfig): string | undefined {
+  const contexts = config.getContexts().map(({ name }) => name)
+  const current: string | undefined = config.getCurrentContext()
+  if (!current) return contexts.length === 0 ? 'names no cluster' : 'has no current-context'
+  const context = config.getContextObject(current)
+  if (!context)
+    return `has no context ${current}, its current-context; it has ${contexts.join(', ') || 'none'}`
+  const cluster = config.getCurrentCluster()
+  if (!cluster) return `has no cluster ${context.cluster}, which its context ${current} names`
+  if (!URL.canParse(cluster.server ?? ''))
+    return `gives cluster ${cluster.name} no server that is a URL: ${cluster.server ?? 'nothing'}`
+  return undefined
+}
+
+const noConfig = (what: string): ApiError => new ApiError(0, 'NoConfig', what, configHint)
+
+const configHint =
+  'set KUBECONFIG to a kubeconfig with a current-context (kubectl config get-contexts), or run in a pod with a service account'

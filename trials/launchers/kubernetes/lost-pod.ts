@@ -1,0 +1,99 @@
+/**
+ * Why a pod is gone that its trial did not remove: its namespace, the experiment's owner, or its
+ * node. None of them says anything of the configuration.
+ */
+import type { V1Node } from '@kubernetes/client-node'
+import type { Finality, LaunchError } from '../../types.ts'
+import { type Api, ApiError } from './api.ts'
+import { namespaceGone } from './failures.ts'
+import { taintText } from './fits-node.ts'
+import { manager } from './manifests.ts'
+
+interface Loss {
+  readonly what: string
+  readonly hint: string
+  readonly final?: Finality
+}
+
+/** @returns undefined where nothing beside the pod itself tells */
+export type ExplainLoss = (
+  node: string | undefined,
+  signal: AbortSignal,
+) => Promise<Loss | undefined>
+
+/**
+ * How long the reason of a loss is looked for, ms. Under load it must be there before a missing
+ * server counts as a crash.
+ */
+const explainMs = 700
+
+/** A loss with its reason. @param words the pod's own state */
+export async function lossOf(
+  explain: ExplainLoss,
+  node: string | undefined,
+  words: string,
+): Promise<Loss> {
+  const late = AbortSignal.timeout(explainMs)
+  const cause = await Promise.race([
+    explain(node, late).catch(() => undefined),
+    new Promise<undefined>((resolve) =>
+      late.addEventListener('abort', () => resolve(undefined), { once: true }),
+    ),
+  ])
+  return cause
+    ? { ...cause, what: `${cause.what}; ${words}` }
+    : { what: words, hint: 'it is tried again' }
+}
+
+/** @param whyOwnerLost undefined: the owner is there, and this tuner's */
+export const explainLoss =
+  (api: Api, whyOwnerLost: () => Promise<string | undefined>): ExplainLoss =>
+  async (node, signal) => {
+    const [namespace, owner, onNode] = await Promise.all([
+      whyNamespaceGone(api, signal),
+      whyOwnerLost(),
+      node === undefined ? undefined : whyNodeLost(api, node, signal),
+    ])
+    if (namespace) return { what: namespace.message, hint: namespace.hint!, final: namespace.final }
+    const what = owner ?? onNode
+    return what === undefined ? undefined : { what, hint: 'it is tried again' }
+  }
+
+/** Asks for nothing to be made: who may make trials may do that, and not look at the namespace. */
+async function whyNamespaceGone(api: Api, signal: AbortSignal): Promise<LaunchError | undefined> {
+  const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: `${manager}-check` } }
+  const query = { dryRun: 'All' }
+  return api
+    .request('POST', `/api/v1/namespaces/${api.namespace}/configmaps`, {
+      body,
+      query,
+      signal,
+      once: true,
+    })
+    .then(
+      () => undefined,
+      (error: unknown) => (error instanceof ApiError ? namespaceGone(error.message) : undefined),
+    )
+}
+
+async function whyNodeLost(
+  api: Api,
+  name: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const query = { fieldSelector: `metadata.name=${name}` }
+  const found = await api
+    .request<{ items: V1Node[] }>('GET', '/api/v1/nodes', { query, signal, once: true })
+    // Who may not see nodes, or gets no answer, has the pod's own words.
+    .catch(() => undefined)
+  if (found === undefined) return undefined
+  const node = found.items.find(({ metadata }) => metadata?.name === name)
+  if (node === undefined) return `node ${name} is gone from the cluster`
+  if (node.spec?.unschedulable) return `node ${name} is cordoned: it was drained of its pods`
+  const taint = node.spec?.taints?.find(({ effect }) => effect === 'NoExecute')
+  if (taint) return `node ${name} was given the taint ${taintText(taint)}, which ends its pods`
+  const ready = node.status?.conditions?.find(({ type }) => type === 'Ready')
+  return ready !== undefined && ready.status !== 'True'
+    ? `node ${name} is not ready: ${ready.message ?? ready.reason ?? 'it does not answer'}`
+    : undefined
+}

@@ -1,0 +1,62 @@
+/** Whether a predictor can ever have a place in a cluster, asked before there is one. */
+import type { V1Pod, V1ResourceQuota } from '@kubernetes/client-node'
+import { type Api, ApiError } from './api.ts'
+import { quantity, quotaUse } from './failures.ts'
+import { fitOf } from './fits-node.ts'
+import type { Json } from './manifests.ts'
+import { mayAddNodes } from './scale-up.ts'
+
+const never = new AbortController().signal
+
+/**
+ * @param pod the predictor's @param load its load generator's, where it runs in the cluster
+ * @returns why it never has one; undefined: it may, or the tuner may not see that
+ */
+export async function whyNeverPlaced(
+  api: Api,
+  pod: Json,
+  load: Json | undefined,
+): Promise<string | undefined> {
+  return (await beyondQuotas(api, pod, load)) ?? (await beyondNodes(api, pod))
+}
+
+async function beyondNodes(api: Api, pod: Json): Promise<string | undefined> {
+  const fit = await fitOf(api, pod, []).catch(unseen)
+  // A cluster without nodes has what adds them.
+  if (fit?.kind !== 'never' || fit.noNodes || (await mayAddNodes(api, never))) return undefined
+  return fit.what
+}
+
+async function beyondQuotas(
+  api: Api,
+  pod: Json,
+  load: Json | undefined,
+): Promise<string | undefined> {
+  const path = `/api/v1/namespaces/${api.namespace}/resourcequotas`
+  const quotas = await api
+    .request<{ items: V1ResourceQuota[] }>('GET', path, { once: true })
+    .catch(unseen)
+  const pods = [pod, ...(load ? [load] : [])] as unknown as V1Pod[]
+  const use = quotaUse(pods)
+  for (const { metadata, spec } of quotas?.items ?? []) {
+    // Those of some pods alone are the API server's to judge.
+    if (spec?.scopes?.length || spec?.scopeSelector) continue
+    for (const [resource, hard] of Object.entries(spec?.hard ?? {})) {
+      const amount = use.get(resource)
+      if (amount !== undefined && amount > quantity(hard))
+        return `quota ${metadata?.name} allows ${resource} ${hard}, and a predictor${load ? ' and its load generator together ask' : ' asks'} for ${inUnitOf(hard, amount)}`
+    }
+  }
+  return undefined
+}
+
+/** In the suffix that another quantity has: 800 of '700m' → '800m'. */
+function inUnitOf(text: string, amount: number): string {
+  const suffix = /[a-zA-Z]*$/.exec(text)![0]
+  return `${Number((amount / quantity(`1${suffix}`)).toPrecision(6))}${suffix}`
+}
+
+function unseen(error: unknown): undefined {
+  if (error instanceof ApiError) return undefined
+  throw error
+}
