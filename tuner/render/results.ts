@@ -165,7 +165,9 @@ function ranked(
   const indent = '     '
   const below = (row: readonly string[], from: number) => {
     const text = row
-      .map((cell, i) => (cell === '-' || plain.has(header[i]!) ? cell : `${header[i]} ${cell}`))
+      .map((cell, i) =>
+        cell === '-' || selfExplanatory.has(header[i]!) ? cell : `${header[i]} ${cell}`,
+      )
       .filter((cell, i) => i >= from && cell !== '' && cell !== '-')
       .join(', ')
     return text === '' ? [] : wrap(text, columns - indent.length, '').map((line) => indent + line)
@@ -187,7 +189,13 @@ function ranked(
 const estimateColumn = 'estimate [90 %]'
 const tokenColumns = ['output tokens/s', '$/M output']
 /** Columns whose cells need no heading where they stand outside the table. */
-const plain: ReadonlySet<string> = new Set(['', 'configuration', 'status', 'safe capacity', 'cost'])
+const selfExplanatory: ReadonlySet<string> = new Set([
+  '',
+  'configuration',
+  'status',
+  'safe capacity',
+  'cost',
+])
 const tokenCells = ({ tokens }: Candidate): string[] =>
   tokens
     ? [significant(tokens.outputTokensPerSecond), money(tokens.pricePerMillionOutputTokens)]
