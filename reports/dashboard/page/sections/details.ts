@@ -177,8 +177,11 @@ function describe(
               `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`,
             ],
             candidate.estimateRps === undefined
-              ? [`interval (${intervalName(candidate)})`, rateInterval(candidate.capacityCi90Rps)]
-              : ['estimate [90 %]', estimateText(candidate)],
+              ? ([
+                  `interval (${intervalName(candidate)})`,
+                  rateInterval(candidate.capacityCi90Rps),
+                ] as const)
+              : (['estimate [90 %]', estimateText(candidate)] as const),
             [
               sloName(whatIf.slo),
               `${atCapacityValue(whatIf.slo, candidate)}, at the safe capacity`,
