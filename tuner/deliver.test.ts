@@ -93,7 +93,7 @@ describe('tune spec', () => {
           'tune/verify': expect.stringContaining('tune verify'),
         },
       },
-      spec: { replicas: 6 },
+      spec: { replicas: 7 },
     })
     expect(text).toContain('replicas 6 ')
     expect(text).toContain('image: me/bert:1')
