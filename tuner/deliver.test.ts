@@ -95,7 +95,7 @@ describe('tune spec', () => {
       },
       spec: { replicas: 7 },
     })
-    expect(text).toContain('replicas 6 ')
+    expect(text).toContain('replicas 7 ')
     expect(text).toContain('image: me/bert:1')
     expect(text).toContain('name: BATCH_SIZE\n              value: "8"')
   })
