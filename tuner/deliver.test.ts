@@ -93,9 +93,9 @@ describe('tune spec', () => {
           'tune/verify': expect.stringContaining('tune verify'),
         },
       },
-      spec: { replicas: 6 },
+      spec: { replicas: 7 },
     })
-    expect(text).toContain('replicas 6 ')
+    expect(text).toContain('replicas 7 ')
     expect(text).toContain('image: me/bert:1')
     expect(text).toContain('name: BATCH_SIZE\n              value: "8"')
   })
@@ -156,7 +156,7 @@ describe('tune plan', () => {
 
   test('answers on the terminal', async () => {
     const text = await run(() => plan('bert-1', { ...flags, demand: '1000', fleet: '4x2' }))
-    expect(text).toContain('6 replicas for a steady 1,000 req/s')
+    expect(text).toContain('7 replicas for a steady 1,000 req/s')
     expect(text).toContain('The fleet there is: 4 x ')
     expect(text).toContain('breaks the SLO from month 1 on')
     expect(text).toContain('sharing the GPU saves')
@@ -312,7 +312,7 @@ describe('tune report', () => {
   test('for a demand ranks by its price, and refuses forms it has not', async () => {
     const out = join(folder, 'demand.json')
     await run(() => report(undefined, { db, out, rps: '1000', headroom: '20%' }))
-    expect(JSON.parse(readFileSync(out, 'utf8')).best).toMatchObject({ trial: 2, replicas: 6 })
+    expect(JSON.parse(readFileSync(out, 'utf8')).best).toMatchObject({ trial: 2, replicas: 7 })
     await expect(report(undefined, { db, out: 'x.pdf' })).rejects.toMatchObject({ exitCode: 2 })
   })
 })

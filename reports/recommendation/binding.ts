@@ -55,7 +55,7 @@ export function bindingOf(
   const gpuShare = gpuUtilization ?? 0
   const cpuShare = coresBusy !== undefined && cores > 0 ? coresBusy / cores : 0
   const gpu = `GPU busy ${percent(gpuShare)} of the time`
-  const cpu = `${significant(coresBusy ?? 0)} of ${significant(cores)} cores busy`
+  const cpu = `${significant(coresBusy ?? 0)} of ${significant(cores)} ${cores === 1 ? 'core' : 'cores'} busy`
   const used = [...(gpuUtilization === undefined ? [] : [gpu]), ...(cpuShare > 0 ? [cpu] : [])]
   const ofSaturation =
     measurement.saturationRps > 0

@@ -47,11 +47,11 @@ describe('what was tried, ranked', () => {
     expect(ranked(widest).filter((line) => line !== '')).toEqual(wide)
     const narrower = ranked(widest - 1)
     expect(narrower[0]).toMatch(
-      /configuration +status +safe capacity +latency there +cost +estimate \[90 %\]$/,
+      /configuration +status +safe capacity +p99 there +cost +estimate \[90 %\]$/,
     )
     expect(narrower).toContain(`     ${others[0]!.whyNot}`)
     const narrow = ranked(Math.max(...narrower.map((line) => line.length)) - 1)
-    expect(narrow[0]).toMatch(/configuration +status +safe capacity +latency there +cost$/)
+    expect(narrow[0]).toMatch(/configuration +status +safe capacity +p99 there +cost$/)
     expect(narrow).toContain(
       `     estimate [90 %] ${estimateText(others[0]!)}, ${others[0]!.whyNot}`,
     )

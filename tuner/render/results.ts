@@ -1,16 +1,20 @@
 /** The end of a run on the terminal: ranked table, details, verdict. */
 
-import { money, rate, significant, sloFigure, sloValue } from '../../reports/format.ts'
+import { money, rate, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
 import { latencyRows, rateRows, windowText } from '../../reports/recommendation/token-figures.ts'
-import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
+import {
+  bindings,
+  type Candidate,
+  type Recommendation,
+} from '../../reports/recommendation/types.ts'
 import {
   rankedCostText,
   recommendedNote,
   verdictLines,
 } from '../../reports/recommendation/verdict-lines.ts'
 import {
-  atCapacityText,
+  atCapacityValue,
   capacityText,
   estimateText,
   proofText,
@@ -67,7 +71,7 @@ function rankedTable(recommendation: Recommendation, style: Style, columns: numb
       : `${candidate.label}, quality ${candidate.quality}`,
     candidate.status,
     candidate.capacityRps > 0 ? capacityText(candidate) : '-',
-    candidate.capacityRps > 0 ? atCapacityText(slo, candidate) : '-',
+    candidate.capacityRps > 0 ? atCapacityValue(slo, candidate) : '-',
     rankedCostText(recommendation, candidate),
     ...(estimated ? [estimateText(candidate)] : []),
     ...(streamed ? tokenCells(candidate) : []),
@@ -86,7 +90,7 @@ function rankedTable(recommendation: Recommendation, style: Style, columns: numb
         'configuration',
         'status',
         'safe capacity',
-        'latency there',
+        `${sloName(slo)} there`,
         'cost',
         ...(estimated ? [estimateColumn] : []),
         ...(streamed ? tokenColumns : []),
@@ -109,7 +113,7 @@ function detailLines(
   const { binding, caveats, confirmation, provenance, seed, experimentId } = recommendation
   const proof = confirmation && proofText(confirmation)
   const plain = [
-    `Bottleneck: ${binding.what} (${binding.evidence})`,
+    `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
     ...confirmationInterval(recommendation),
     ...(proof ? [proof] : []),
     ...(provenance === 'imported' ? [] : [`Experiment ${experimentId}, seed ${seed}`]),
@@ -151,7 +155,7 @@ const indented = (text: string, columns: number, hanging = 2): string[] =>
 
 /**
  * A table as wide as the terminal. Where that is too narrow, the note stands below its row, then
- * the named columns too, then everything but the configuration.
+ * all that follows the cost, then everything but the configuration.
  */
 function ranked(
   header: readonly string[],
@@ -161,13 +165,15 @@ function ranked(
   const indent = '     '
   const below = (row: readonly string[], from: number) => {
     const text = row
-      .map((cell, i) => (cell !== '-' && named.has(header[i]!) ? `${header[i]} ${cell}` : cell))
+      .map((cell, i) =>
+        cell === '-' || selfExplanatory.has(header[i]!) ? cell : `${header[i]} ${cell}`,
+      )
       .filter((cell, i) => i >= from && cell !== '' && cell !== '-')
       .join(', ')
     return text === '' ? [] : wrap(text, columns - indent.length, '').map((line) => indent + line)
   }
-  const first = header.findIndex((name) => named.has(name))
-  for (const from of [header.length, header.length - 1, ...(first > 0 ? [first] : [])]) {
+  const afterCost = header.indexOf('cost') + 1
+  for (const from of [header.length, header.length - 1, afterCost]) {
     const [head, ...lines] = table([header, ...rows].map((row) => row.slice(0, from)))
     if ([head!, ...lines].every((line) => line.length <= columns))
       return [head!, ...lines.flatMap((line, i) => [line, ...below(rows[i]!, from)])]
@@ -182,8 +188,14 @@ function ranked(
 
 const estimateColumn = 'estimate [90 %]'
 const tokenColumns = ['output tokens/s', '$/M output']
-/** Columns whose figures need their heading where they stand outside the table. */
-const named: ReadonlySet<string> = new Set([estimateColumn, ...tokenColumns])
+/** Columns whose cells need no heading where they stand outside the table. */
+const selfExplanatory: ReadonlySet<string> = new Set([
+  '',
+  'configuration',
+  'status',
+  'safe capacity',
+  'cost',
+])
 const tokenCells = ({ tokens }: Candidate): string[] =>
   tokens
     ? [significant(tokens.outputTokensPerSecond), money(tokens.pricePerMillionOutputTokens)]

@@ -7,7 +7,11 @@ import { Ranker } from '../../reports/dashboard/ranking.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { recommendedNote, verdictLines } from '../../reports/recommendation/verdict-lines.ts'
-import { atCapacityText, capacityText } from '../../reports/recommendation/words.ts'
+import {
+  atCapacityText,
+  atCapacityValue,
+  capacityText,
+} from '../../reports/recommendation/words.ts'
 import {
   documentOf,
   type RecommendationDocument,
@@ -143,7 +147,7 @@ describe.each(histories)('$what', (history) => {
     const from = lines.findIndex((line) => line.startsWith('*') || line.startsWith('★'))
     const to = lines.findIndex((line, i) => i > from && !line.startsWith('     '))
     const told = oneLine(lines.slice(from, to).join('\n'))
-    for (const part of [best.label, best.status, capacityText(best), atCapacityText(slo, best)])
+    for (const part of [best.label, best.status, capacityText(best), atCapacityValue(slo, best)])
       expect(told).toContain(oneLine(part))
   })
 

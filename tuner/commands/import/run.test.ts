@@ -122,7 +122,7 @@ test('files of servers that differ, each with its price', async () => {
   )
   expect(code).toBe(0)
   expect(stdout).toMatch(
-    /4 cores, L4, imported from guidellm-benchmarks\.json: 22\.5 req\/s at TTFT p99 180 ms,\s+3\s+replicas/,
+    /Recommended: 4 cores, L4, imported from guidellm-benchmarks\.json +imported\n +22\.5 req\/s at TTFT p99 180 ms \(SLO 200 ms\), 3 replicas/,
   )
   expect(stdout).toContain('16 cores, H100, imported from guidellm-benchmarks.csv')
 })

@@ -6,6 +6,7 @@ import { recommendationJson } from '../../../reports/report/recommendation-json.
 import { experimentItself } from '../../../trials/annotation.ts'
 import { exitCodeOf } from '../../exit-codes.ts'
 import { annotationLines } from '../../render/annotation-lines.ts'
+import { columnsOf } from '../../render/columns.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { resultLines } from '../../render/results.ts'
 import { trialLine } from '../../render/trial-line.ts'
@@ -42,7 +43,7 @@ export async function show(id: string | undefined, options: ShowOptions): Promis
     })
     const head = `${record.id}: ${record.name}, ${record.state}, ${record.provenance}, ${record.createdAt.slice(0, 16).replace('T', ' ')}`
     process.stdout.write(
-      `${[head, ...annotationLines(annotations.get(experimentItself)), ...lines, ...resultLines(recommendation, [], style)].join('\n')}\n`,
+      `${[head, ...annotationLines(annotations.get(experimentItself)), ...lines, ...resultLines(recommendation, [], style, columnsOf(process.stdout))].join('\n')}\n`,
     )
   }
   return exitCodeOf(recommendation)
