@@ -11,15 +11,15 @@ export interface WatchedRun {
 
 /** What is said of a measurement that the machine left nothing of. */
 export const disturbedThroughout =
-  'the machine kept the server or the load generator waiting in every window, also in those that were played again'
+  'the machine was too busy in every window, also in the repeated ones'
 
 /** The same of its closed loops, and no window missed. */
 export const spoiltLoops = (loopsRps: number): string =>
-  `the machine kept the server or the load generator waiting in the closed loops, and no window missed: how much more than their ${loopsRps.toFixed(1)} requests per second it serves is not known`
+  `the machine was too busy in the closed loops, which reached ${loopsRps.toFixed(1)} req/s, and no window violated the SLO: the capacity is not bounded above`
 
 /** The same of one request at a time. */
 export const disturbedAlone =
-  'one request at a time misses the SLO, and the machine kept the server from its cores for much of that time, twice'
+  'one request at a time violates the SLO, but the machine was too busy for much of that time, twice'
 
 /**
  * Share of a window in which others had the server's cores, from which on its latency is not its

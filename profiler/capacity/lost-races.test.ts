@@ -31,7 +31,7 @@ describe('a race', () => {
       known: 'bound above',
     })
     expect(lost.found.capacityCi90Rps).toEqual([0, expect.closeTo(660, 9)])
-    expect(lost.found.detail).toBe('certainly below the 1200.0 requests per second it had to beat')
+    expect(lost.found.detail).toBe('stopped early: cannot reach the 1,200 req/s needed to win')
     expect((await racing(0.98)).found.outcome).not.toBe('beaten')
   })
 

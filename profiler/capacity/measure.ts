@@ -302,13 +302,11 @@ export function caveatsOf(target: Target, session: Session): string[] {
     )
     const [load = 0] = loadavg()
     if (load > crowded * cores)
-      found.push(
-        `this machine's load average was ${load.toFixed(1)} on ${cores} cores: the server waited for them, be it for other work or for threads of its own`,
-      )
+      found.push(`CPU contention: load average ${load.toFixed(1)} on ${cores} cores`)
   }
   if (session.closedConnections > closingShare * session.requests)
     found.push(
-      `the server closed ${session.closedConnections} connections in ${session.requests} requests: opening others is part of their latency`,
+      `the server closed ${session.closedConnections} connections in ${session.requests} requests, and reconnecting is part of the latency: enable keep-alive (gunicorn: gthread workers)`,
     )
   const streams = session.points.flatMap(({ stream }) => stream ?? [])
   const answers = streams.reduce((sum, { e2e }) => sum + e2e.requests, 0)

@@ -380,7 +380,7 @@ describe('what the reader must know', () => {
       caveatsOf({ connections: { opened: 2, closed, retried: 0 } })
     expect(await closing(25)).toEqual([])
     expect(await closing(26)).toEqual([
-      'the server closed 104 connections in 2000 requests: opening others is part of their latency',
+      'the server closed 104 connections in 2000 requests, and reconnecting is part of the latency: enable keep-alive (gunicorn: gthread workers)',
     ])
   })
 

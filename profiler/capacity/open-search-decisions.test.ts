@@ -186,7 +186,7 @@ describe('the saturation', () => {
     })
     expect(beaten.found.capacityRps).toBeCloseTo(1000 / 0.75, 9)
     expect(beaten.found.detail).toBe(
-      'saturated at 1000.0 requests per second, far below the 1334.0 it had to beat',
+      'stopped early: saturated at 1000.0 req/s, far below the 1334.0 req/s needed to win',
     )
     expect(beaten.asked).toEqual([])
     expect((await racing(1333)).asked).not.toEqual([])

@@ -213,7 +213,7 @@ class RateBisection {
     const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = aim
     const asExpected = expectedRps !== undefined && expectedRps < toBeatRps
     if (missed > toBeatRps || misses < (asExpected ? 1 : 2)) return undefined
-    const detail = `misses the SLO at ${missed.toFixed(2)} req/s, below the ${toBeatRps.toFixed(2)} that it had to beat`
+    const detail = `stopped early: violates the SLO at ${missed.toFixed(2)} req/s, below the ${toBeatRps.toFixed(2)} req/s needed to win`
     return { ...this.finish('beaten', detail), ...atMost(missed) }
   }
 

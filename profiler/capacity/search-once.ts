@@ -181,7 +181,7 @@ export class OpenSearch {
         !found.disturbed &&
         found.rps * (1 + this.toGain()) < certainlyBelow * toBeatRps
       ) {
-        const detail = `saturated at ${found.rps.toFixed(1)} requests per second, far below the ${toBeatRps.toFixed(1)} it had to beat`
+        const detail = `stopped early: saturated at ${found.rps.toFixed(1)} req/s, far below the ${toBeatRps.toFixed(1)} req/s needed to win`
         return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
       }
       const opened = await session.connect(
@@ -319,7 +319,7 @@ export class OpenSearch {
       boundRps * (1 + this.toGain()) >= toBeatRps
     )
       return undefined
-    const detail = `certainly below the ${toBeatRps.toFixed(1)} requests per second it had to beat`
+    const detail = `stopped early: cannot reach the ${Number(toBeatRps.toPrecision(4)).toLocaleString('en-US')} req/s needed to win`
     return {
       ...this.result('beaten', detail),
       ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))),

@@ -261,7 +261,7 @@ describe('what serves nothing is infeasible', () => {
       trial: 1,
       status: 'infeasible',
       feasible: false,
-      reason: 'served once, but not when measured again: out of memory: 5.1 GiB of 3.8 GiB',
+      reason: 'served once, but not in its second load test: out of memory: 5.1 GiB of 3.8 GiB',
     })
     // Later it served again.
     expect(judgeUnder({}, tried(1, A, 100), died, again(3, A, [[97, 34]]))[0]).toMatchObject({

@@ -77,7 +77,7 @@ function judged({ trial, confirmations }: Standing, view: View): Judged {
       trial,
       candidate: unserved(
         trial,
-        `served once, but not when measured again: ${whyNotServed(last)}`,
+        `served once, but not in its second load test: ${whyNotServed(last)}`,
         view,
       ),
     }

@@ -356,7 +356,7 @@ describe('the confirmation', () => {
     const r = given({ trials: [...sampleTrials, died] })
     expect(r.best?.trial).toBe(3)
     expect(r.alternatives.find((a) => a.trial === 2)?.reason).toBe(
-      'served once, but not when measured again: crashed: exit code 1',
+      'served once, but not in its second load test: crashed: exit code 1',
     )
   })
 })

@@ -121,7 +121,7 @@ export const noGoodAnswer = (error: Error, log: LogEnd): InfeasibleError | Launc
     'hint' in error && typeof error.hint === 'string'
       ? error.hint
       : 'does the payload fit the model, and the protocol the server?'
-  const message = `the predictor is up and gives no good answer: ${error.message}${lastLines(log)}`
+  const message = `the predictor responds, but not as expected: ${error.message}${lastLines(log)}`
   return new LaunchError(message, hint, log.path, finalityOf(error))
 }
 

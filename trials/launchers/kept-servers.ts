@@ -30,7 +30,7 @@ export interface KeptServer<Known> {
 interface Changing<Known> {
   /** Names of the parameters that it takes so. */
   readonly names: ReadonlySet<string>
-  /** Of the server of the trial before, in words: 'its model reloaded'. */
+  /** How the reused server was changed: 'reconfigured', 'its model reloaded'. */
   readonly done: string
   /** A server that refuses values is as it was before: the next trial may use it. */
   readonly keepsRefused?: boolean
@@ -183,7 +183,7 @@ function trialOf(
   return {
     ...predictor,
     ...(changeSeconds !== undefined && { prepared: undefined }),
-    isolation: `${predictor.isolation}${changeSeconds === undefined ? '' : `; the server of the trial before, ${done}`}`,
+    isolation: `${predictor.isolation}${changeSeconds === undefined ? '' : `; server reused, ${done}`}`,
     usage: async (): Promise<Usage> => {
       const used = await predictor.usage()
       return {

@@ -58,7 +58,7 @@ describeInChromium('the list of experiments, notes and tags', (its) => {
     await its.open(page, `${its.base}experiments`)
     await page.getByRole('button', { name: 'Delete older-0001' }).click()
     const dialog = page.getByRole('dialog', {
-      name: 'Delete older-0001 with its 7 trials for good?',
+      name: 'Delete older-0001 with its 7 trials permanently?',
     })
     await dialog.waitFor()
     await page.keyboard.press('Enter')

@@ -118,7 +118,7 @@ describe('why a search stops', () => {
     expect(whyStop(state([...five, disturbed(6)]), budget)).toEqual({
       reason: 'failed',
       detail:
-        'the machine kept servers or load generator waiting in each of 6 trials; when it is free of other work: tune resume',
+        'the machine was too busy in each of 6 trials; once it is free of other work: tune resume',
     })
     expect(
       whyStop(state([complete(1), ...[2, 3, 4, 5, 6, 7].map(disturbed)]), budget),
@@ -178,7 +178,7 @@ describe('why a search stops', () => {
   test('it says how sure it is, rounded down', () => {
     expect(whyStop(state([complete(1)], { assessment: sure }), budget)).toEqual({
       reason: 'certain',
-      detail: 'with 96 % probability nothing untried is more than 5 % better',
+      detail: '96 % likely that no untried configuration is over 5 % better (model estimate)',
     })
   })
 
@@ -212,10 +212,10 @@ describe('why a search stops', () => {
         budget,
       )?.detail
     expect(because(0.00034, 0.05)).toBe(
-      'another trial is expected to gain 0.034 %, and is worth it from 0.2 % on (the bill); with 80 % probability nothing untried is more than 5 % better',
+      'another trial is expected to gain 0.034 %, and is worth it from 0.2 % on (the bill); 80 % likely that no untried configuration is over 5 % better (model estimate)',
     )
     expect(because(0.01, 0.021)).toBe(
-      'the best of what is untried is expected to save 2.1 %, less than two thirds of a tolerance of 5 %; with 80 % probability nothing untried is more than 5 % better',
+      'the best of what is untried is expected to save 2.1 %, less than two thirds of a tolerance of 5 %; 80 % likely that no untried configuration is over 5 % better (model estimate)',
     )
   })
 

@@ -93,7 +93,7 @@ function hopeless({ trials, ofRun }: SearchState): Ending | undefined {
   if (final !== undefined) return failed(`every other trial would fail like trial ${final.number}`)
   if (ofRun.length >= mostDisturbedAtFirst && ofRun.every(wasDisturbed))
     return failed(
-      `the machine kept servers or load generator waiting in each of ${ofRun.length} trials; when it is free of other work: tune resume`,
+      `the machine was too busy in each of ${ofRun.length} trials; once it is free of other work: tune resume`,
     )
   if (ofRun.length < maxFailuresInRow) return undefined
   // What has no place now says nothing of the rest.
@@ -188,7 +188,7 @@ function notWorthwhile({ assessment, worth }: SearchState): Ending | undefined {
 
 function certaintyText({ probabilityBetterExists, tolerance }: StopAssessment): string {
   const certainty = certaintyPercent(1 - probabilityBetterExists)
-  return `with ${certainty} % probability nothing untried is more than ${Math.round(tolerance * 100)} % better`
+  return `${certainty} % likely that no untried configuration is over ${Math.round(tolerance * 100)} % better (model estimate)`
 }
 
 /**

@@ -163,7 +163,7 @@ export class Agreement {
     }
     if (this.disturbed > 0)
       found.push(
-        `the machine kept the server or the load generator waiting in ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
+        `the machine was too busy in ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
       )
     return found
   }

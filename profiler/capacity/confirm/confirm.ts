@@ -478,8 +478,7 @@ function whyNot(outcome: CapacityOutcome, point: LoadPoint, missedRps: number): 
   if (point.errors > 0) return failuresOf(point)
   if (outcome === 'generator-limit')
     return 'the load generator could not hold the rate: this machine was busy with something else'
-  if (outcome === 'disturbed')
-    return 'this machine kept the server or the load generator waiting in every window'
+  if (outcome === 'disturbed') return 'the machine was too busy in every window'
   return violatedAt(missedRps)
 }
 

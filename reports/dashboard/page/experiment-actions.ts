@@ -47,7 +47,7 @@ export function experimentActions(
   const remove = attempt(() => deleteExperiment(id), 'deleted')
   const ask = () =>
     askFirst(
-      `Delete ${id} with its ${trials.toLocaleString('en-US')} trial${trials === 1 ? '' : 's'} for good?`,
+      `Delete ${id} with its ${trials.toLocaleString('en-US')} trial${trials === 1 ? '' : 's'} permanently?`,
       'Delete',
       remove,
     )

@@ -136,9 +136,7 @@ test('one process serves trial after trial, each with its own device, batch and 
     'T4 (emulated)',
     'A100-40GB (emulated), 50 % by time-slice',
   ])
-  expect(seen[1]!.isolation).toMatch(
-    /GPU A100-40GB emulated, 50 %; the server of the trial before, told this configuration$/,
-  )
+  expect(seen[1]!.isolation).toMatch(/GPU A100-40GB emulated, 50 %; server reused, reconfigured$/)
   // What it took to start is not what it took to be told.
   expect(seen[0]!.startSeconds).toBeUndefined()
   expect(seen[1]!.startSeconds).toBe(seen[0]!.launchSeconds)

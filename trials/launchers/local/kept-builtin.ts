@@ -84,7 +84,7 @@ export function keptBuiltin(inner: Launcher, options: KeptBuiltinOptions): Launc
   )
   return keptServers<undefined>(inner, {
     names: new Set(names.map(({ name }) => name)),
-    done: 'told this configuration',
+    done: 'reconfigured',
     keepsRefused: true,
     begin: async () => undefined,
     change: async ({ predictor, url }, given, signal) => {

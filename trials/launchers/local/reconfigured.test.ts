@@ -118,9 +118,11 @@ test('values are set on the server that runs, from its start on; what it is star
   expect(seen.map(({ args }) => args)).toEqual([['--width=1'], ['--width=1'], ['--width=2']])
   expect(seen[1]!.pid).toBe(seen[0]!.pid)
   expect(seen[2]!.pid).not.toBe(seen[0]!.pid)
-  expect(
-    seen.map(({ isolation }) => isolation.includes('the server of the trial before, reconfigured')),
-  ).toEqual([false, true, false])
+  expect(seen.map(({ isolation }) => isolation.includes('server reused, reconfigured'))).toEqual([
+    false,
+    true,
+    false,
+  ])
 })
 
 test('what the server refuses is infeasible, in its words, and it is not used again', async () => {

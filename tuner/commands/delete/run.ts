@@ -50,7 +50,7 @@ async function isWanted(what: string): Promise<boolean> {
     stop.abort(new UserError('interrupted: nothing was deleted', undefined, exitCodes.interrupted))
   const { say, close } = asker(true, stop.signal, interrupted)
   try {
-    return /^y(es)?$/i.test(await say(`Delete ${what} for good? [y/N]`))
+    return /^y(es)?$/i.test(await say(`Delete ${what} permanently? [y/N]`))
   } finally {
     close()
   }

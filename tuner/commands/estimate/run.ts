@@ -69,7 +69,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment): string
     ...(left.length > 0 ? [`Left out: ${left.join(', ')}.`] : []),
     ...(rows.length === 0 ? reasons : []),
     ...(complete ? [] : ['The space is too large to list: this is the best of a sample.']),
-    `${caveat}. Errors: two cases of three.`,
+    `${caveat}. Errors are typical errors (1σ).`,
   ]
   const best = rows[0]
   if (!best) return [`No configuration is expected to meet ${sloText(slo)}.`, ...tail]

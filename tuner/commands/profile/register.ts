@@ -77,7 +77,7 @@ export function registerProfile(program: Command): void {
       "https and grpcs: the client's own certificate, PEM, where the server asks for one",
     )
     .option('--key <file>', 'the key of --cert, PEM, not encrypted')
-    .option('--insecure-skip-verify', 'https and grpcs: take any certificate for good')
+    .option('--insecure-skip-verify', 'skip TLS certificate checks')
     .option('--timeout <time>', 'deadline of a request (default: 10s, of a streamed answer 2m)')
     .option('--http2', 'HTTP/2: over TLS by ALPN, over plain TCP by prior knowledge')
     .option('--seed <n>', 'seed of arrivals and payload', '1')

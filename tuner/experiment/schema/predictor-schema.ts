@@ -203,9 +203,7 @@ const predictorKeys = z.strictObject({
     })
     .optional()
     .describe('url, https and grpcs: what the server is shown'),
-  insecureSkipVerify: flag
-    .optional()
-    .describe('url, https and grpcs: takes any certificate for good'),
+  insecureSkipVerify: flag.optional().describe('url, https and grpcs: skip TLS certificate checks'),
   env: texts
     .optional()
     .describe(

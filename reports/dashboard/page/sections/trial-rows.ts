@@ -31,7 +31,7 @@ export const kinds: Readonly<Record<Kind, string>> = {
   infeasible: '⊘ infeasible',
   failed: '! failed',
   again: '↻ second load test',
-  later: '· measured again later',
+  later: '· superseded later',
 }
 
 export interface TrialColumn {
@@ -166,4 +166,4 @@ const notCounted = (trial: FinishedTrial): string =>
       ? trial.error
       : trial.state === 'infeasible'
         ? trial.detail
-        : 'measured again later'
+        : 'superseded by a later trial'

@@ -197,7 +197,7 @@ function figures(r: Recommendation): Figure[] {
     [
       superlativeOf(r),
       certainty(r),
-      `probability that nothing untried is over ${percent(r.confidence.tolerance)} ${wordsOf(r.objective.kind).adjective}`,
+      `probability that no untried configuration is over ${percent(r.confidence.tolerance)} ${wordsOf(r.objective.kind).adjective}`,
     ],
     ...(r.confirmation
       ? [
