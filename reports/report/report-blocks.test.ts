@@ -68,10 +68,7 @@ describe('the report', () => {
       await reportBlocks({ ...input, trials: [...sampleTrials, ...violated] }, chart),
     )
     expect(html).toContain('below 250 req/s')
-<<<<<<< HEAD
     expect(html).not.toMatch(/<td[^>]*>99<\/td>[^\n]*>0 req\/s/)
-=======
->>>>>>> truth
   })
 
   test('has the values of a metric that is ranked by, of any sign, on charts too, and those of the default', async () => {
