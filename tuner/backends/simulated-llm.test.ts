@@ -107,7 +107,7 @@ test('an estimate says what its figures stand on; a notice too', () => {
       'simulated',
     ).join()
     const [, name, ...errors] =
-      /a model of (.+?), fitted to whole .* of three\): H100 (\d+) %, L4 (\d+) %/.exec(text)!
+      /a model of (.+?), typical error of step times \(1σ\): H100 (\d+) %, L4 (\d+) %/.exec(text)!
     return { name, errors: errors.map(Number) }
   }
   const { name, errors } = stated()
