@@ -499,7 +499,7 @@ export class Search {
 
 const suggestionOf = ({ configuration, why, predicted, attempt }: TrialRequest): Suggestion => ({
   configuration,
-  why: attempt === 1 ? why : `${why} (attempt ${attempt})`,
+  why: attempt === 1 ? why : `${why}, attempt ${attempt}`,
   ...(predicted && { predicted }),
 })
 
