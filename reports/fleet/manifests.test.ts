@@ -199,7 +199,7 @@ test('a row of a table deploys the image that was named, on its slice, with what
   expect(of('HorizontalPodAutoscaler')).toBeUndefined()
   expect(of('ScaledObject')).toBeUndefined()
   expect(text).toContain(
-    '# NOT MEASURED OF WHAT THIS DEPLOYS: a.csv, line 3 says what a replica carries',
+    '# FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS: a.csv, line 3 says what a replica carries',
   )
   expect(text).toContain('Written by tune from a.csv, line 3.')
   const served = (await renderSpec('kserve', replica())).map((file) => checkManifests(file.text))

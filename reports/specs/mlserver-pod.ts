@@ -37,7 +37,7 @@ export function mlserverContainer(serving: Serving, folder: string): WholeContai
     metrics: { port: ports.metrics, path: '/metrics' },
     notes: [
       ...unusedNote(knobs),
-      "the model's own model-settings.json names its runtime, and goes before what stands here",
+      "the model's own model-settings.json names its runtime, and overrides these variables",
     ],
     sharedMemory: true,
   }

@@ -127,7 +127,7 @@ function tfservingSpec(serving: Serving): SpecFile[] {
   const there = quoteWord(basePath)
   const check =
     serving.modelUri === undefined
-      ? `[ -d ${there} ] || { echo 'no weights were named, and there are none in '${there} >&2; exit 1; }\n`
+      ? `[ -d ${there} ] || { echo 'no model weights in '${there} >&2; exit 1; }\n`
       : ''
   const command = ['exec tensorflow_model_server', ...config.args.map(quoteWord)].join(' \\\n  ')
   return [

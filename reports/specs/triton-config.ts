@@ -1,4 +1,5 @@
 /** NVIDIA Triton: config.pbtxt of one model. */
+import type { Configuration } from '../../search/types.ts'
 import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import {
   type ProtoMessage,
@@ -19,14 +20,37 @@ export function tritonConfig(
   serving: Serving,
   backend = 'onnxruntime',
 ): { readonly message: ProtoMessage; readonly notes: readonly string[] } {
-  const knobs = new Knobs(serving.configuration)
+  const knobs = new Knobs({ ...measuredBatching(serving), ...serving.configuration })
   const message: ProtoMessage = {
     name: new Text(serving.model),
     backend: new Text(backend),
     version_policy: versionPolicy(serving.modelVersion),
     ...tritonTuning(knobs, serving.resources.gpu !== undefined),
   }
-  return { message, notes: unusedNote(knobs) }
+  return { message, notes: [...unusedNote(knobs), ...untunedNotes(serving)] }
+}
+
+/**
+ * What every trial of the built-in predictor ran with, by the names of parameters. Its batcher sends
+ * a batch when it is full or the delay is over, which Triton does with that preferred size.
+ */
+function measuredBatching({ evidence: { batching }, configuration }: Serving): Configuration {
+  if (batching === undefined) return {}
+  const { batchSize } = configuration
+  return {
+    ...batching,
+    ...(typeof batchSize === 'number' && batchSize > 1 && { preferredBatchSize: batchSize }),
+  }
+}
+
+/** Which of these values were not tuned. */
+function untunedNotes({ evidence: { batching }, configuration }: Serving): string[] {
+  const untuned = Object.entries(batching ?? {}).filter(([name]) => !(name in configuration))
+  return untuned.length === 0
+    ? []
+    : [
+        `not tuned, as in every trial: ${untuned.map(([name, value]) => `${name} = ${value}`).join(', ')}`,
+      ]
 }
 
 /** Absent: Triton serves the latest. */
@@ -59,6 +83,6 @@ export const target: SpecTarget = {
 function startScript(serving: Serving): SpecFile[] {
   if (serving.modelUri === undefined) return []
   const command = `exec tritonserver --model-repository=${quoteWord(scriptPlace(serving.modelUri))}`
-  const notes = [`config.pbtxt belongs into the folder ${serving.model} of that repository`]
+  const notes = [`put config.pbtxt into the folder ${serving.model} of that repository`]
   return [{ name: 'serve.sh', text: `#!/bin/sh\n${header(serving, notes)}${command}\n` }]
 }

@@ -184,7 +184,7 @@ async function writeScaled(
   })
   if (!made.scalable)
     process.stderr.write(
-      'no autoscaler is written: what a replica of what this deploys carries was not measured (tune verify settles it)\n',
+      'no autoscaler is written: the capacity of this server was not measured. Run tune verify once it runs\n',
     )
   for (const file of await renderSpec(
     'kubernetes',
