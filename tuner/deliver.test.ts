@@ -187,7 +187,7 @@ describe('tune plan', () => {
       devices: 'cpu',
       backend: 'local',
       db: real,
-      command: 'serve --port {port}',
+      command: 'tune predictor --port {port}',
     }
     const experiment = loadExperiment({
       flags: flagsOfIt,

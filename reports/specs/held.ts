@@ -15,7 +15,7 @@ import {
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Deployed } from '../figures.ts'
-import { significant } from '../format.ts'
+import { latency, significant } from '../format.ts'
 
 export interface Held {
   readonly cpuCores?: number
@@ -268,7 +268,7 @@ function endOf(
     seconds,
     from:
       slowestMs > 0
-        ? `twice the slowest response of ${significant(slowestMs / 1000)} s, at least 30 s`
+        ? `twice the slowest response of ${latency(slowestMs)}, at least 30 s`
         : 'no response time was measured',
   }
 }

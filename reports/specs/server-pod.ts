@@ -99,7 +99,7 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
 }
 
 const tritonNote =
-  "the tuned config.pbtxt replaces the model's own: copy to it what the model needs beside; Triton derives inputs and outputs from the model"
+  "the tuned config.pbtxt replaces the model's own: add settings that the model needs; Triton derives inputs and outputs from the model"
 
 /** Where the tuned configuration lies. */
 const tunedTritonConfig = `${tunedFolder}/config.pbtxt`

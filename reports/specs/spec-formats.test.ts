@@ -388,6 +388,25 @@ describe('model servers', () => {
     expect(text.includes('# Note: not tuned, as in every trial: ')).toBe(batching !== undefined)
   })
 
+  test('in place of the built-in predictor, TensorFlow Serving and MLServer batch as its trials did', async () => {
+    const of = (server: 'tfserving' | 'mlserver', batchSize: number) => {
+      const s = serving({ server })
+      const batching = { instances: 1, maxDelayMs: 2 }
+      return { ...s, configuration: { batchSize }, evidence: { ...s.evidence, batching } }
+    }
+    const files = await renderSpec('tfserving', of('tfserving', 8))
+    const written = readTextProto(textOf(files, 'batching_parameters.txt'))
+    expect(written).toMatchObject({
+      max_batch_size: [{ value: [8] }],
+      batch_timeout_micros: [{ value: [2000] }],
+      num_batch_threads: [{ value: [1] }],
+    })
+    const [single] = await renderSpec('tfserving', of('tfserving', 1))
+    expect(single!.text).not.toContain('as in every trial')
+    const [mlserver] = await renderSpec('kubernetes', of('mlserver', 8))
+    expect(mlserver!.text).toMatch(/MLSERVER_MODEL_MAX_BATCH_TIME\s+value: "0.002"/)
+  })
+
   test('text of any kind survives the text format', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary', minLength: 1 }), async (name) => {

@@ -1,6 +1,5 @@
 /** NVIDIA Triton: config.pbtxt of one model. */
-import type { Configuration } from '../../search/types.ts'
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import {
   type ProtoMessage,
   Text,
@@ -10,6 +9,7 @@ import { tritonTuning } from '../../trials/launchers/server-files/triton-files.t
 import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
+import { gatheredBatch, servedKnobs } from './served-knobs.ts'
 import type { Serving } from './serving.ts'
 import type { SpecTarget } from './target.ts'
 
@@ -18,40 +18,33 @@ export const tritonImage = 'nvcr.io/nvidia/tritonserver:26.07-py3'
 /** The tuned part of a ModelConfig (inference.ModelConfig of triton-inference-server/common). */
 export function tritonConfig(
   serving: Serving,
-  backend = 'onnxruntime',
+  backend?: string,
 ): { readonly message: ProtoMessage; readonly notes: readonly string[] } {
-  const knobs = new Knobs({ ...measuredBatching(serving), ...serving.configuration })
+  // The built-in predictor sends a full batch at once, as Triton does one of a preferred size.
+  const batch = gatheredBatch(serving)
+  const { knobs, notes } = servedKnobs(
+    serving,
+    batch === undefined ? {} : { preferredBatchSize: batch },
+  )
   const message: ProtoMessage = {
     name: new Text(serving.model),
-    backend: new Text(backend),
+    backend: new Text(backend ?? assumedBackend),
     version_policy: versionPolicy(serving.modelVersion),
     ...tritonTuning(knobs, serving.resources.gpu !== undefined),
   }
-  return { message, notes: [...unusedNote(knobs), ...untunedNotes(serving)] }
-}
-
-/**
- * What every trial of the built-in predictor ran with, by the names of parameters. Its batcher sends
- * a batch when it is full or the delay is over, which Triton does with that preferred size.
- */
-function measuredBatching({ evidence: { batching }, configuration }: Serving): Configuration {
-  if (batching === undefined) return {}
-  const { batchSize } = configuration
   return {
-    ...batching,
-    ...(typeof batchSize === 'number' && batchSize > 1 && { preferredBatchSize: batchSize }),
+    message,
+    notes: [
+      ...unusedNote(knobs),
+      ...notes,
+      ...(backend === undefined
+        ? [`backend ${assumedBackend} is assumed; --triton-backend names another`]
+        : []),
+    ],
   }
 }
 
-/** Which of these values were not tuned. */
-function untunedNotes({ evidence: { batching }, configuration }: Serving): string[] {
-  const untuned = Object.entries(batching ?? {}).filter(([name]) => !(name in configuration))
-  return untuned.length === 0
-    ? []
-    : [
-        `not tuned, as in every trial: ${untuned.map(([name, value]) => `${name} = ${value}`).join(', ')}`,
-      ]
-}
+const assumedBackend = 'onnxruntime'
 
 /** Absent: Triton serves the latest. */
 function versionPolicy(version: string | undefined): ProtoMessage | undefined {
