@@ -38,32 +38,32 @@ test('figures hold of what was measured for real, and of nothing else', () => {
     [
       onT4,
       tfjs,
-      /emulated: the time of the T4 .*TensorRT.*deploys the built-in predictor with ENGINE=tfjs/,
+      /emulated, the GPU time of the T4 .*TensorRT.*deploys the built-in predictor with ENGINE=tfjs/,
       'emulated',
     ],
     [
       { ...onT4, how: 'simulated' },
       tfjs,
-      /simulated in virtual time from a device model of the T4/,
+      /simulated with a device model of the T4, no server was launched/,
       'simulated',
     ],
     [
       { ...onT4, how: 'simulated', modelKind: 'decoder', standsFor: 'tensorrt-llm', gpu: 'H100' },
       { server: 'vllm', weights: 'given' },
-      /from a model of TensorRT-LLM on H100: .*deploys vLLM/,
+      /with a model of TensorRT-LLM on H100, .*deploys vLLM/,
       'simulated',
     ],
     [
       cpu,
       { server: 'triton', weights: 'given' },
-      /measured of the built-in predictor with ENGINE=tfjs; this deploys NVIDIA Triton/,
+      /measured with the built-in predictor with ENGINE=tfjs; this deploys NVIDIA Triton/,
       'of-another-server',
     ],
     [cpu, { ...tfjs, engine: 'onnx' }, /ENGINE=tfjs; .*ENGINE=onnx/, 'of-another-server'],
     [
       { ...cpu, server: 'url', engine: undefined, url: 'http://x' },
       { server: 'url', weights: 'own' },
-      /measured at http:\/\/x as it ran/,
+      /measured at http:\/\/x, a running server/,
       'of-another-server',
     ],
     [
@@ -92,9 +92,9 @@ test('figures hold of what was measured for real, and of nothing else', () => {
 test('beside a verdict: nothing where the figures are those of what deploys', () => {
   expect(deployNotice(cpu)).toBeUndefined()
   expect(deployNotice(onT4)).toMatch(
-    /^What deploys is the built-in predictor with ENGINE=tfjs, .*tune verify --url/,
+    /^tune spec deploys the built-in predictor with ENGINE=tfjs, .*tune verify --url/,
   )
-  expect(deployNotice({ ...onT4, modelKind: 'decoder' })).toMatch(/^What deploys is vLLM, /)
+  expect(deployNotice({ ...onT4, modelKind: 'decoder' })).toMatch(/^tune spec deploys vLLM, /)
   expect(deployedFor({ ...onT4, modelKind: 'decoder' })).toEqual({ server: 'vllm' })
   expect(deployedFor({ ...onT4, modelKind: 'decoder', standsFor: 'tgi' })).toEqual({
     server: 'tgi',

@@ -1,6 +1,6 @@
 /**
- * Whether figures hold of what is deployed: what was measured beside what serves, in words, and the
- * command that would settle it.
+ * Whether figures hold for what is deployed: what was measured compared with what serves, in words,
+ * and the command that checks it.
  */
 import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
 import { sloFlag } from '../profiler/slo.ts'
@@ -20,8 +20,8 @@ export interface Deployed {
   /** Of the built-in predictor. */
   readonly engine?: 'tfjs' | 'onnx' | 'gguf'
   /**
-   * 'given': by a place that the user named. 'missing': by a placeholder that refuses to start.
-   * 'own': the server finds them for itself.
+   * 'given': the user named their place. 'missing': a placeholder that refuses to start.
+   * 'own': the server finds them itself.
    */
   readonly weights: 'given' | 'missing' | 'own'
 }
@@ -32,7 +32,7 @@ export interface Figures {
    * What is deployed is what was measured: scaling targets and deadlines may rest on the figures.
    */
   readonly hold: boolean
-  /** Why they do not hold, a clause each. */
+  /** Why the figures do not hold, a clause each. */
   readonly doubts: readonly string[]
   /** What differs and moves no figure by itself, a clause each. */
   readonly remarks: readonly string[]
@@ -41,8 +41,8 @@ export interface Figures {
 export const serverTitles: Readonly<Record<DeployedServer, string>> = {
   builtin: 'the built-in predictor',
   command: "the experiment's own command",
-  url: 'a server that ran already',
-  imported: 'the server that another tool measured',
+  url: 'a running server',
+  imported: 'the server measured by another tool',
   tfserving: 'TensorFlow Serving',
   triton: 'NVIDIA Triton',
   vllm: 'vLLM',
@@ -130,31 +130,31 @@ export function figuresOf(
   const doubts: string[] = []
   if (how === 'imported')
     doubts.push(
-      `imported: another tool measured it, and how its server was started is not known; this deploys ${deploys}`,
+      `imported from another tool, which does not record how its server was started; this deploys ${deploys}`,
     )
   else if (how === 'simulated')
     doubts.push(
-      `simulated in virtual time from a ${modelledAs(measured)}: nothing was launched; this deploys ${deploys}`,
+      `simulated with a ${modelledAs(measured)}, no server was launched; this deploys ${deploys}`,
     )
   else if (how === 'emulated') {
     const tables =
       measured.modelKind === 'decoder' ? '' : ' calibrated on TensorRT and framework tables'
     doubts.push(
-      `emulated: the time of the ${gpu} came from a ${modelledAs(measured)}${tables}; this deploys ${deploys}`,
+      `emulated, the GPU time of the ${gpu} came from a ${modelledAs(measured)}${tables}; this deploys ${deploys}`,
     )
   } else if (
     !wasMeasured(measured, deployed.server) ||
     (engine !== undefined && deployed.engine !== engine)
   ) {
-    doubts.push(`measured of ${titleOf(server, engine)}; this deploys ${deploys}`)
+    doubts.push(`measured with ${titleOf(server, engine)}; this deploys ${deploys}`)
   } else if (server === 'url') {
     doubts.push(
-      `measured at ${url ?? 'an address'} as it ran: how it is started, with which resources and how many replicas, is not known`,
+      `measured at ${url ?? 'an address'}, a running server whose start command, resources and replicas are unknown`,
     )
   }
   if (measured.acceptance !== undefined)
     doubts.push(
-      `that a draft token is accepted with probability ${measured.acceptance} is an assumption (predictor.acceptance)`,
+      `the acceptance probability of ${measured.acceptance} of a draft token is assumed (predictor.acceptance)`,
     )
   const remarks = how === 'measured' ? weightRemarks(measured, deployed) : []
   return { how, hold: doubts.length === 0, doubts, remarks }
@@ -174,23 +174,21 @@ function weightRemarks(
 ): string[] {
   if (weights === 'random')
     return [
-      `measured with random weights of ${model}: other weights of that architecture cost the same, another architecture does not`,
+      `measured with random weights of ${model}: other weights of this architecture perform the same, another architecture does not`,
     ]
   if (weightsPath !== undefined && deployed.weights === 'given')
-    return [`measured with the weights of ${weightsPath}: the model URI must hold the same`]
+    return [`measured with the weights of ${weightsPath}: the model URI must hold the same weights`]
   return []
 }
 
-/**
- * One word for an annotation: where the figures come from, as far as what is deployed is concerned.
- */
+/** The heading of figures that do not hold for what is deployed. */
+export const foreignFigures = 'FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS'
+
+/** One word for an annotation: where the figures come from. */
 export const figuresWord = ({ how, hold }: Figures): Provenance | 'of-another-server' =>
   how !== 'measured' ? how : hold ? 'measured' : 'of-another-server'
 
-/**
- * A rate at one address under an SLO, measured again: settles what figures of something else leave
- * open.
- */
+/** The command that measures a rate at one address under an SLO again. */
 export function verifyCommand(service: VerifiableService): string {
   const word = (text: string) => (/^[\w./:-]+$/.test(text) ? text : quoted(text))
   return `tune ${verifyArguments(service).map(word).join(' ')}`
@@ -245,14 +243,14 @@ const speaks: Readonly<Partial<Record<DeployedServer, readonly ProtocolName[]>>>
 }
 
 /**
- * Beside a verdict: what would be deployed where that is not what was measured, and how to settle
- * it; undefined where the figures hold.
+ * For a verdict: what would be deployed where that is not what was measured, and how to check it;
+ * undefined where the figures hold.
  * @param measured of the recommended configuration
  */
 export function deployNotice(measured: MeasuredWith): string | undefined {
   const { server, engine } = deployedFor(measured)
   if (figuresOf(measured, { server, engine, weights: 'given' }).hold) return undefined
-  return `What deploys is ${titleOf(server, engine)}, which was not measured: settle these figures with tune verify --url where it runs.`
+  return `tune spec deploys ${titleOf(server, engine)}, which was not measured: check these figures with tune verify --url once it runs.`
 }
 
 /** Rounded down to what a flag says without an exponent. */

@@ -82,7 +82,7 @@ describe('tune spec', () => {
     // The T4 was emulated: nothing scales on its figures.
     expect(objects.map((o) => o.kind)).toEqual(['Deployment', 'Service', 'PodDisruptionBudget'])
     expect(text).toMatch(
-      /^# DOES NOT START YET.*\n# NOT MEASURED OF WHAT THIS DEPLOYS: emulated: the time of the T4 .*ENGINE=tfjs\.\n# Settle it once it runs: tune verify --url /,
+      /^(# INCOMPLETE: .*\n)+# FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS: emulated, the GPU time of the T4 .*ENGINE=tfjs\.\n# Check it once it runs: tune verify --url /,
     )
     expect(objects[0]).toMatchObject({
       metadata: {
@@ -187,7 +187,7 @@ describe('tune plan', () => {
       devices: 'cpu',
       backend: 'local',
       db: real,
-      command: 'serve --port {port}',
+      command: 'tune predictor --port {port}',
     }
     const experiment = loadExperiment({
       flags: flagsOfIt,

@@ -42,9 +42,7 @@ test('is started once, and each trial but the first says so', async (context) =>
   // Trials that the machine disturbed are made again, on the same server.
   expect(trials.length, ran.stderr).toBeGreaterThan(2)
   expect(readFileSync(join(box.folder, 'starts'), 'utf8').trim().split('\n')).toHaveLength(1)
-  expect(ran.stderr.split('server reused, reconfigured').length - 1).toBe(
-    trials.length - 1,
-  )
+  expect(ran.stderr.split('server reused, reconfigured').length - 1).toBe(trials.length - 1)
   const [first, ...others] = trials.map((trial) =>
     trial.state === 'complete' ? trial.usage?.launchSeconds : undefined,
   )

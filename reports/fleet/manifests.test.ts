@@ -199,7 +199,7 @@ test('a row of a table deploys the named image on its slice, with its columns, a
   expect(of('HorizontalPodAutoscaler')).toBeUndefined()
   expect(of('ScaledObject')).toBeUndefined()
   expect(text).toContain(
-    '# NOT MEASURED OF WHAT THIS DEPLOYS: a.csv, line 3 gives the rate of a replica',
+    '# FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS: a.csv, line 3 gives the rate of a replica',
   )
   expect(text).toContain('Written by tune from a.csv, line 3.')
   const served = (await renderSpec('kserve', replica())).map((file) => checkManifests(file.text))

@@ -16,7 +16,7 @@ test.each([
     'kserve',
     'triton',
     { variant: 'standard' },
-    { budget: true, end: true, rates: true, scrape: undefined },
+    { budget: true, end: true, rates: false, scrape: undefined },
   ],
   [
     'kserve',

@@ -1,6 +1,7 @@
 /** Docker Compose: `compose.yaml`, one service with its replicas on this machine. */
 import { mapTexts } from '../../trials/secrets.ts'
 import { chosenServers } from '../figures.ts'
+import { incomplete } from './incomplete.ts'
 import { podlessNotes } from './laid-over.ts'
 import { header, type SpecFile, yamlOf } from './manifest.ts'
 import { composeStorage, storageOf } from './model-storage.ts'
@@ -91,12 +92,15 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
   }
   const share =
     resources.gpu && resources.gpuShare < 1
-      ? ['Compose gives whole GPUs: the server must hold itself to its part']
+      ? ['Compose assigns whole GPUs: the server itself must keep to its share']
       : []
   const secret =
     secretEnv.length > 0
       ? [
-          `needs ${secretEnv.join(', ')} in the environment of docker compose: secrets, which no file here holds`,
+          incomplete(
+            `${secretEnv.join(', ')}: secrets that the environment must hold`,
+            'Export them before docker compose up.',
+          ),
         ]
       : []
   return [

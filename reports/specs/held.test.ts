@@ -30,8 +30,8 @@ test('memory is what was tuned, or measured with a margin, or not asked for; nev
   expect(
     heldOf({ slo, measured: bert, peakRssMiB: 200 }, builtin, false, whole, {}).sources[1],
   ).toEqual({
-    value: 'no memory asked for',
-    from: 'not tuned, and not measured of what this deploys: set it yourself, once it has run',
+    value: 'no memory request',
+    from: 'neither tuned nor measured for this server: set the request yourself once it has run',
   })
 })
 
@@ -46,12 +46,12 @@ test('what was tuned in emulation is raised to what a real start needs', () => {
     )
   expect(held(512)).toMatchObject({
     memoryMiB: 2304,
-    sources: [{}, { from: '512 MiB were tuned; a real start needs about 2304 MiB' }, {}, {}],
+    sources: [{}, { from: 'tuned 512 MiB; a real start needs about 2304 MiB' }, {}, {}],
   })
   expect(held(8192).memoryMiB).toBe(8192)
   expect(held(8192, 0.25)).toMatchObject({
     cpuCores: 0.5,
-    sources: [{ from: '0.25 were tuned, and priced; a real start needs 0.5' }, {}, {}, {}],
+    sources: [{ from: 'tuned 0.25, which the price is for; a real start needs 0.5' }, {}, {}, {}],
   })
   expect(
     heldOf(
@@ -88,7 +88,7 @@ test('a wait for a node is told, and is no part of the start', () => {
     {},
   ).sources
   expect(start).toMatchObject({
-    value: 'start within 93 s',
+    value: 'startup deadline 93 s',
     from: expect.stringContaining('240 s that its pod waited for a node'),
   })
 })

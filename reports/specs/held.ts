@@ -15,7 +15,7 @@ import {
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Deployed } from '../figures.ts'
-import { significant } from '../format.ts'
+import { latency, significant } from '../format.ts'
 
 export interface Held {
   readonly cpuCores?: number
@@ -111,12 +111,12 @@ export function heldOf(
       {
         value:
           cpu.cores === undefined
-            ? 'no cores asked for'
+            ? 'no CPU request'
             : `${cpu.cores} ${cpu.cores === 1 ? 'core' : 'cores'}`,
         from: cpu.from,
       },
       {
-        value: memory.mib === undefined ? 'no memory asked for' : `memory ${memory.mib} MiB`,
+        value: memory.mib === undefined ? 'no memory request' : `memory ${memory.mib} MiB`,
         from: memory.from,
       },
       ...(shared === undefined
@@ -124,11 +124,11 @@ export function heldOf(
         : [
             {
               value: `shared memory ${shared} MiB`,
-              from: 'between its processes; part of the memory',
+              from: 'between its processes; counted in the memory',
             },
           ]),
-      { value: `start within ${startup.seconds} s`, from: startup.from },
-      { value: `end within ${end.seconds} s`, from: end.from },
+      { value: `startup deadline ${startup.seconds} s`, from: startup.from },
+      { value: `grace period ${end.seconds} s`, from: end.from },
     ],
   }
 }
@@ -142,15 +142,15 @@ function coresOf(
 ) {
   const tuned = 'cpuCores' in configuration
   if (!tuned && server === 'url')
-    return { from: 'how many the server had is not known: set them yourself' }
+    return { from: 'the cores of the server are unknown: set the request yourself' }
   const least = isLanguageServer(deployed.server) ? languageCores + gpus : leastCores
   const cores = holds ? cpuCores : Math.max(cpuCores, least)
   if (cores > cpuCores)
     return {
       cores,
-      from: `${cpuCores} ${tuned ? 'were tuned' : 'were held'}, and priced; a real start needs ${least}`,
+      from: `${tuned ? 'tuned' : 'every trial had'} ${cpuCores}, which the price is for; a real start needs ${least}`,
     }
-  return { cores, from: tuned ? 'tuned' : 'what each trial held' }
+  return { cores, from: tuned ? 'tuned' : 'not tuned; as in every trial' }
 }
 
 function memoryOf(
@@ -168,16 +168,16 @@ function memoryOf(
     if (!holds && floor !== undefined && floor > memoryMiB)
       return {
         mib: floor,
-        from: `${memoryMiB} MiB were tuned; a real start needs about ${floor} MiB`,
+        from: `tuned ${memoryMiB} MiB; a real start needs about ${floor} MiB`,
       }
     return {
       mib: Math.ceil(memoryMiB),
-      from: holds ? 'tuned' : 'tuned, with a server that was not this one',
+      from: holds ? 'tuned' : 'tuned with another server',
     }
   }
   if (holds && peakRssMiB !== undefined && peakRssMiB > 0) {
     const mib = Math.max(leastMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + shared
-    const more = shared > 0 ? `, and ${shared} MiB that is shared` : ''
+    const more = shared > 0 ? `, plus ${shared} MiB of shared memory` : ''
     return {
       mib,
       from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${leastMemoryMiB} MiB${more}`,
@@ -185,12 +185,12 @@ function memoryOf(
   }
   if (shared === 0 || floor === undefined)
     return {
-      from: 'not tuned, and not measured of what this deploys: set it yourself, once it has run',
+      from: 'neither tuned nor measured for this server: set the request yourself once it has run',
     }
   const weights = Math.ceil(measured.weightsMiB ?? 0)
   return {
     mib: floor,
-    from: `estimated: weights ${weights} MiB, ${languageMiB} MiB and ${workerMiB} MiB a GPU for its processes, ${shared} MiB shared; set what it takes, once it has run`,
+    from: `estimated: weights ${weights} MiB, ${languageMiB} MiB and ${workerMiB} MiB per GPU for its processes, ${shared} MiB shared; adjust the request once it has run`,
   }
 }
 
@@ -217,14 +217,14 @@ function startupOf(
   if (launchSeconds === undefined || !(launchSeconds > 0))
     return {
       seconds: unmeasuredStartSeconds + reading + downloadSeconds,
-      from: `the launch of what this deploys was not measured: ${unmeasuredStartSeconds} s${read}${more}`,
+      from: `the launch of this server was not measured: ${unmeasuredStartSeconds} s${read}${more}`,
     }
   const floor = startFloorSeconds + reading
   // No probe runs before there is a node.
   const without =
     nodeWaitSeconds < 1
       ? ''
-      : `; the ${significant(nodeWaitSeconds)} s that its pod waited for a node come before that`
+      : `; the ${significant(nodeWaitSeconds)} s that its pod waited for a node are not included`
   return {
     seconds: Math.max(floor, Math.ceil(3 * launchSeconds)) + downloadSeconds,
     from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${read}${more}${without}`,
@@ -262,13 +262,13 @@ function endOf(
   if (longest > measuredSeconds)
     return {
       seconds,
-      from: `an answer of ${tokens} tokens at the pace of the SLO, at most an hour`,
+      from: `an answer of ${tokens} tokens at the latency limits of the SLO, at most an hour`,
     }
   return {
     seconds,
     from:
       slowestMs > 0
-        ? `twice the slowest answer of ${significant(slowestMs / 1000)} s, at least 30 s`
-        : 'no answer was measured',
+        ? `twice the slowest response of ${latency(slowestMs)}, at least 30 s`
+        : 'no response time was measured',
   }
 }

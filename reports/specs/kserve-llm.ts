@@ -34,7 +34,7 @@ export function kserveUri({ modelUri, deployed }: Serving): string {
 const fetchNotes = ({ modelUri }: Serving): string[] =>
   modelUri !== undefined && hubName(modelUri) !== undefined
     ? [
-        'a model of the Hub that is not public needs HF_TOKEN from a Secret of the service account that kubernetes.pod, or the namespace, gives the pod',
+        'a model of the Hub that is not public needs HF_TOKEN from a Secret of the service account of the pod (kubernetes.pod, or the default of the namespace)',
       ]
     : []
 
@@ -52,7 +52,7 @@ export function huggingFaceServer(serving: Serving, port: number): PlatformServe
       ...draftNotes(serving),
       ...weightNotes(serving),
       ...nodeNotes(serving),
-      'the runtime answers below /openai: tune verify --path /openai/v1/completions',
+      'the runtime serves below /openai: use tune verify --path /openai/v1/completions',
       ...fetchNotes(serving),
     ],
     fields: {
@@ -87,8 +87,8 @@ export function llmInferenceService(serving: Serving): SpecFile {
   const { deployed, model, name, container, replicas, resources } = serving
   if (deployed.server !== 'vllm')
     throw new SpecError(
-      '--variant llm is for language models on vLLM',
-      'leave it out, or give --server vllm',
+      '--variant llm deploys language models on vLLM',
+      'leave --variant out, or give --server vllm',
     )
   const gpu = specGpus(resources, serving.gpuScheme, serving.dra)
   const knobs = languageKnobs('vllm', serving)
@@ -151,9 +151,9 @@ export function llmInferenceService(serving: Serving): SpecFile {
     ...nodeNotes(serving),
     ...fetchNotes(serving),
     ...overlayNotes(serving),
-    'needs KServe 0.16 or later with its LLMInferenceService controller and a Gateway; the number of replicas is fixed',
+    'needs KServe 0.16 or later with its LLMInferenceService controller, and a Gateway; the number of replicas is fixed',
     ...(wasMeasured(serving.evidence.measured, 'vllm')
-      ? ['the version of vLLM is that of the controller, unless --image names one']
+      ? ['the controller chooses the release of vLLM, unless --image names one']
       : []),
   ]
   return {

@@ -28,10 +28,15 @@ import { environment, fileMounts, probes, scratch } from './pod.ts'
 import { claimTemplates, refuseClaim } from './pod-gpus.ts'
 import {
   behaviour,
+  cpuMetric,
+  cpuNote,
+  cpuTarget,
   defaultPrometheus,
   kedaNote,
   queriedNamespace,
+  rangeNote,
   rateQuery,
+  rateRangeNote,
   threshold,
   unscaledNote,
 } from './scaling.ts'
@@ -263,35 +268,22 @@ interface Scaling {
   readonly namespace?: string
 }
 
-function scalingOf(
-  serving: Serving,
-  { variant, prometheus = defaultPrometheus }: KserveOptions,
-): Scaling {
-  if (serving.placed !== undefined)
-    return {
-      annotations: variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' },
-      fields: {},
-      fixed: true,
-      notes: [],
-    }
-  if (!serving.scalable) {
-    const annotations: Readonly<Record<string, string>> =
-      variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' }
-    return {
-      annotations,
-      fields: {},
-      fixed: true,
-      notes: [unscaledNote, ...(variant === 'knative' ? knativeNotes(serving) : [])],
-    }
-  }
+function scalingOf(serving: Serving, { variant, prometheus }: KserveOptions): Scaling {
+  if (serving.placed !== undefined) return fixedScaling(variant, [])
+  if (!serving.scalable)
+    return fixedScaling(variant, [
+      unscaledNote(serving),
+      ...(variant === 'knative' ? knativeNotes(serving) : []),
+    ])
   if (variant === 'knative') {
     return {
       annotations: {},
       fields: { scaleMetric: 'rps', scaleTarget: Math.max(1, Math.floor(serving.perReplicaRps)) },
-      notes: knativeNotes(serving),
+      notes: [rateRangeNote(serving), ...knativeNotes(serving)],
     }
   }
   if (variant === 'keda') {
+    const serverAddress = prometheus ?? defaultPrometheus
     const query = rateQuery(serving, `${serving.name}-predictor`)
     const target = { type: 'AverageValue', averageValue: threshold(serving) }
     return {
@@ -302,7 +294,7 @@ function scalingOf(
             {
               type: 'External',
               external: {
-                metric: { backend: 'prometheus', serverAddress: prometheus, query },
+                metric: { backend: 'prometheus', serverAddress, query },
                 target,
               },
             },
@@ -310,54 +302,45 @@ function scalingOf(
           ...behaviour(serving),
         },
       },
-      scraped: true,
+      scraped: serving.container.requestsMetric !== undefined,
       namespace: queriedNamespace(serving),
-      notes: [kedaNote(serving, prometheus), ...behaviourNotes(serving)],
+      notes: [rateRangeNote(serving), kedaNote(serving, prometheus), ...behaviourNotes(serving)],
     }
   }
-  const busy = serving.evidence.cpuCoresBusy
-  const { cpuCores } = serving.held
-  if (busy === undefined || cpuCores === undefined) {
-    return {
-      annotations: { 'serving.kserve.io/autoscalerClass': 'none' },
-      fields: {},
-      fixed: true,
-      notes: [
-        'the number of replicas is fixed: Standard mode scales on CPU alone, and CPU usage was not measured (see --variant keda)',
-      ],
-    }
-  }
-  const target = Math.min(
-    100,
-    Math.max(1, Math.round((100 * busy * (1 - serving.headroom)) / cpuCores)),
-  )
+  const cpu = cpuTarget(serving)
+  if ('problem' in cpu)
+    return fixedScaling(variant, [
+      `no autoscaler: Standard mode scales on CPU usage alone, and ${cpu.problem}. --variant keda scales on requests`,
+    ])
   return {
     annotations: { 'serving.kserve.io/autoscalerClass': 'hpa' },
-    fields: cpuScaling(serving, target),
-    notes: [
-      ...behaviourNotes(serving),
-      `the CPU target of ${target} % is the measured usage at the capacity, times 1 - headroom; a request rate is the better signal (--variant keda)`,
-    ],
+    fields: cpuScaling(serving, cpu.percent),
+    notes: [rangeNote(serving), ...behaviourNotes(serving), cpuNote(cpu.percent, '--variant keda')],
   }
 }
 
-/** Rates have a place beside metrics alone: a CPU target goes there too. */
+/** A fixed number of replicas. @param notes why */
+const fixedScaling = (variant: KserveOptions['variant'], notes: readonly string[]): Scaling => ({
+  annotations: variant === 'knative' ? {} : { 'serving.kserve.io/autoscalerClass': 'none' },
+  fields: {},
+  fixed: true,
+  notes,
+})
+
+/** KServe takes scaling rates only beside `metrics`, so the CPU target stands there too. */
 function cpuScaling(serving: Serving, averageUtilization: number): Manifest {
   const { behavior } = behaviour(serving)
   if (behavior === undefined) return { scaleMetric: 'cpu', scaleTarget: averageUtilization }
-  const target = { type: 'Utilization', averageUtilization }
-  return {
-    autoScaling: { metrics: [{ type: 'Resource', resource: { name: 'cpu', target } }], behavior },
-  }
+  return { autoScaling: { metrics: [cpuMetric(averageUtilization)], behavior } }
 }
 
 const behaviourNotes = (serving: Serving): string[] =>
   behaviour(serving).behavior === undefined
     ? []
-    : ['autoScaling.behavior needs a KServe that has it (0.20): on an earlier one take it out']
+    : ['autoScaling.behavior needs KServe 0.20 or later: remove it for an earlier release']
 
 const knativeNotes = ({ resources, instanceType }: Serving): string[] => [
-  'Knative ends and spreads pods itself: it takes no preStop, grace period or spread, and drains requests for up to its timeoutSeconds (300)',
+  'Knative stops and spreads pods itself: it accepts no preStop hook, grace period or spread, and drains requests for up to its timeoutSeconds (300)',
   ...(resources.gpu
     ? [
         'Knative must allow affinity and tolerations: features kubernetes.podspec-affinity and kubernetes.podspec-tolerations in config-features',

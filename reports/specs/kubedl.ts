@@ -15,7 +15,7 @@ import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { modelFolder, podStorage, storageOf } from './model-storage.ts'
 import { tfservingServer, tritonServer } from './platform-pod.ts'
 import { refuseClaim } from './pod-gpus.ts'
-import { adapterNote, autoscaler, unscaledNote } from './scaling.ts'
+import { autoscalingFor } from './scaling.ts'
 import type { Serving } from './serving.ts'
 import type { SpecTarget } from './target.ts'
 
@@ -62,7 +62,9 @@ function kubedlObjects(
     volumeMounts: [...storage.volumeMounts, ...volumeMounts],
   }
   const ranges = serving.maxReplicas > serving.minReplicas
-  const scales = ranges && serving.scalable
+  const deployment = `${serving.name}-predictor`
+  const scaling = autoscalingFor(serving, ranges ? 'hpa' : 'none', { deployment })
+  const scales = scaling.objects.length > 0
   const several = leastReplicas(serving, scales) > 1
   const labels = labelsOf(serving)
   const spec = {
@@ -73,7 +75,7 @@ function kubedlObjects(
   }
   const annotations = {
     ...storage.annotations,
-    ...(scales ? scrapeAnnotations(server.scraped) : {}),
+    ...(scaling.isScraped ? scrapeAnnotations(server.scraped) : {}),
   }
   const pod = placedPod(serving, server.gpu, spec, container.name, { labels, annotations })
   const inference: Manifest = {
@@ -95,20 +97,14 @@ function kubedlObjects(
       ],
     },
   }
-  const scaled = { apiVersion: 'apps/v1', kind: 'Deployment', name: `${serving.name}-predictor` }
   const budget = disruptionBudget(serving, several, labels)
   return {
     objects: [
       ...(server.configMap ? [server.configMap] : []),
       inference,
-      ...(scales ? [autoscaler(serving, scaled)] : []),
+      ...scaling.objects,
       ...budget,
     ],
-    notes: [
-      ...server.notes,
-      ...storage.notes,
-      ...overlayNotes(serving),
-      ...(scales ? [adapterNote(serving)] : ranges ? [unscaledNote] : []),
-    ],
+    notes: [...server.notes, ...storage.notes, ...overlayNotes(serving), ...scaling.notes],
   }
 }

@@ -12,17 +12,10 @@ import { fileMounts } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
 import { type PodParts, podNotes, podTemplate, portsOf } from './pod-template.ts'
 import { prefillDecodeSpec } from './prefill-decode.ts'
-import {
-  adapterNote,
-  autoscaler,
-  keda,
-  kedaNote,
-  queriedNamespace,
-  unscaledNote,
-} from './scaling.ts'
+import { autoscalingFor } from './scaling.ts'
 import { wholeContainer } from './server-pod.ts'
 import type { OwnPod, Serving } from './serving.ts'
-import type { Autoscaler, SpecOptions, SpecTarget } from './target.ts'
+import type { SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'plain Kubernetes',
@@ -39,23 +32,17 @@ export const target: SpecTarget = {
  * `deployment.yaml`. Throws SpecError when the GPU scheme cannot give the share, or the weights
  * cannot be fetched.
  */
-function kubernetesSpec(
-  serving: Serving,
-  { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions,
-): SpecFile[] {
-  if (serving.resources.pools !== undefined) return prefillDecodeSpec(serving, asked !== 'none')
-  const { objects, notes, namespace } = kubernetesObjects(serving, {
-    autoscaler: asked,
-    prometheus,
-    backend,
-  })
+function kubernetesSpec(serving: Serving, options: SpecOptions): SpecFile[] {
+  if (serving.resources.pools !== undefined)
+    return prefillDecodeSpec(serving, options.autoscaler !== 'none')
+  const { objects, notes, namespace } = kubernetesObjects(serving, options)
   return [{ name: 'deployment.yaml', text: manifestsYaml(serving, objects, notes, namespace) }]
 }
 
 /** The objects, what must be known before they are applied, and the namespace that they name. */
 export function kubernetesObjects(
   serving: Serving,
-  { autoscaler: asked = 'hpa', prometheus, backend }: SpecOptions,
+  { autoscaler = 'hpa', prometheus, backend }: SpecOptions,
 ): {
   readonly objects: readonly Manifest[]
   readonly notes: readonly string[]
@@ -63,47 +50,35 @@ export function kubernetesObjects(
 } {
   const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
   const scheduled = cronScaled(serving)
-  // Its targets are figures of what scales, or they are not there.
-  const scaler: Autoscaler = serving.scalable && serving.placed === undefined ? asked : 'none'
+  const scaling = autoscalingFor(serving, serving.placed ? 'none' : autoscaler, {
+    deployment: serving.name,
+    prometheus,
+  })
+  const isScaled = scaling.objects.length > 0
   const container = wholeContainer(serving, backend)
   const storage = podStorage(serving.pod ? undefined : storageOf(serving))
   const files = fileMounts(serving, serving.pod ? [] : container.files)
-  const several = leastReplicas(serving, scaler !== 'none') > 1
-  const parts = {
-    container,
-    storage,
-    files,
-    scaled: scaler !== 'none',
-    scheduled: scheduled.length > 0,
-    several,
-  }
+  const several = leastReplicas(serving, isScaled) > 1
+  const parts = { container, storage, files, isScraped: scaling.isScraped, several }
   const objects: Manifest[] = [
     ...(files.configMap ? [files.configMap] : []),
     ...claimTemplates(serving, gpu),
-    deployment(serving, parts),
+    deployment(serving, parts, isScaled || scheduled.length > 0),
     service(serving),
-    ...(scaler === 'hpa'
-      ? [autoscaler(serving, { apiVersion: 'apps/v1', kind: 'Deployment', name: serving.name })]
-      : []),
-    ...(scaler === 'keda' ? [keda(serving, serving.name, prometheus)] : []),
+    ...scaling.objects,
     ...scheduled,
     ...disruptionBudget(serving, several, labelsOf(serving)),
   ]
   const notes = [
     ...podNotes(serving, parts, gpu),
-    ...(scaler === 'hpa'
-      ? [adapterNote(serving)]
-      : scaler === 'keda'
-        ? [kedaNote(serving, prometheus)]
-        : []),
-    ...(scaler === asked || serving.placed ? [] : [unscaledNote]),
+    ...scaling.notes,
     ...placedNotes(serving, scheduled.length > 0),
   ]
-  const namespace = scaler === 'keda' ? queriedNamespace(serving) : serving.namespace
-  return { objects, notes, namespace }
+  return { objects, notes, namespace: scaling.namespace ?? serving.namespace }
 }
 
-function deployment(serving: Serving, parts: PodParts): Manifest {
+/** @param isScaled an autoscaler sets the number of replicas */
+function deployment(serving: Serving, parts: PodParts, isScaled: boolean): Manifest {
   const labels = labelsOf(serving)
   return {
     apiVersion: 'apps/v1',
@@ -111,7 +86,7 @@ function deployment(serving: Serving, parts: PodParts): Manifest {
     metadata: { name: serving.name, labels, annotations: annotationsOf(serving) },
     spec: {
       // The autoscaler owns the number; set here as well, each apply would set it back.
-      ...(parts.scaled || parts.scheduled ? {} : { replicas: serving.replicas }),
+      ...(isScaled ? {} : { replicas: serving.replicas }),
       ...(serving.placed ? { strategy: placedStrategy } : {}),
       selector: { matchLabels: labels },
       progressDeadlineSeconds: serving.held.progressSeconds,

@@ -101,7 +101,7 @@ export function overlayNotes({ deployed, overlay }: Serving): string[] {
   return left.length === 0
     ? []
     : [
-        `kubernetes.pod is the built-in predictor's: ${left.join(', ')} of its container ${left.length === 1 ? 'is' : 'are'} left out here`,
+        `kubernetes.pod was written for the built-in predictor: ${left.join(', ')} of its container ${left.length === 1 ? 'is' : 'are'} left out here`,
       ]
 }
 
@@ -109,7 +109,7 @@ export function overlayNotes({ deployed, overlay }: Serving): string[] {
 export const podlessNotes = ({ overlay }: Serving): string[] =>
   overlay === undefined
     ? []
-    : ['kubernetes.pod has no place here: it is laid over pods of a cluster']
+    : ['kubernetes.pod is not applied here: it is an overlay for the pods of a cluster']
 
 const containersOf = (spec: Manifest = {}): readonly Manifest[] =>
   (spec.containers as readonly Manifest[] | undefined) ?? []

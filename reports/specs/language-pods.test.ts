@@ -195,13 +195,15 @@ test('8-bit weights that say so themselves are refused beside --quantization fp8
   })
   for (const server of ['vllm', 'sglang'] as const)
     expect((await podIn('kubernetes', eight(server))).text).toContain(
-      'take it out for weights that say themselves',
+      'remove it for weights that are quantized already',
     )
   expect((await podIn('kserve', eight('vllm'), { variant: 'llm' })).text).toContain(
-    'take it out for weights',
+    'remove it for weights',
   )
-  expect((await podIn('kubernetes', eight('tgi'))).text).not.toContain('take it out')
-  expect((await podIn('kubernetes', servingOfLlama('vllm', hub))).text).not.toContain('take it out')
+  expect((await podIn('kubernetes', eight('tgi'))).text).not.toContain('remove it for weights')
+  expect((await podIn('kubernetes', servingOfLlama('vllm', hub))).text).not.toContain(
+    'remove it for weights',
+  )
 })
 
 describe('speculative decoding', () => {
@@ -246,7 +248,7 @@ describe('speculative decoding', () => {
       expect(container.args).toContain(
         '--speculative-draft-model-path=REPLACE_WITH_YOUR_DRAFT_MODEL',
       )
-      expect(text).toContain('does not start yet: put the weights that draft')
+      expect(text).toContain('INCOMPLETE: no weights of the draft model. Replace ')
     }
     const named = {
       speculativeTokens: 3,
@@ -258,7 +260,7 @@ describe('speculative decoding', () => {
       configuration: { ...named, gpus: 1 },
     }
     const { container, text } = await podIn('kubernetes', mounted)
-    expect(text).not.toContain('does not start yet')
+    expect(text).not.toContain('INCOMPLETE')
     expect(JSON.stringify(container.env)).toContain('HF_TOKEN')
   })
 
@@ -275,7 +277,7 @@ describe('speculative decoding', () => {
 })
 
 test('more GPUs than a node has are told of, and what spreads them over several', async () => {
-  const several = /needs a node of 16 GPUs.*--target lws/
+  const several = /needs a node with 16 GPUs.*--target lws/
   expect((await podIn('kubernetes', servingOfLlama('vllm', hub, 16))).text).toMatch(several)
   expect((await podIn('kserve', servingOfLlama('vllm', hub, 16), { variant: 'llm' })).text).toMatch(
     several,
@@ -284,7 +286,7 @@ test('more GPUs than a node has are told of, and what spreads them over several'
     '--target lws',
   )
   expect((await podIn('kubernetes', servingOfLlama('sglang', hub, 16))).text).toMatch(
-    /for vLLM alone/,
+    /Only vLLM is deployed over several nodes/,
   )
 })
 
@@ -359,8 +361,8 @@ describe('a LeaderWorkerSet', () => {
   })
 
   test.each([
-    [8, undefined, /a node has 8: a LeaderWorkerSet is for several nodes/],
-    [12, undefined, /12 GPUs are no whole number of nodes of 8/],
+    [8, undefined, /a node has 8: a LeaderWorkerSet spreads a replica over several nodes/],
+    [12, undefined, /12 GPUs do not fill whole nodes of 8 GPUs/],
   ] as const)('%d GPUs of nodes of %s are refused', async (gpus, perNode, message) => {
     await expect(over(gpus, perNode)).rejects.toThrow(message)
   })

@@ -18,19 +18,13 @@ import {
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { quoteWord } from '../../trials/shell-words.ts'
+import { incomplete } from './incomplete.ts'
 import { weightsPlace } from './model-storage.ts'
+import { requestCounters } from './request-counters.ts'
 import type { Container, Serving, WholeContainer } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 
 const port = 8000
-
-/** Where each counts its requests. */
-const requestsMetrics: Readonly<Record<LanguageServer, string>> = {
-  vllm: 'vllm:request_success_total',
-  sglang: 'sglang:e2e_request_latency_seconds_count',
-  tgi: 'tgi_request_success',
-  'tensorrt-llm': 'trtllm_request_success_total',
-}
 
 /**
  * Seconds that an answer of `/health` may take: SGLang makes a token for it behind what is under
@@ -87,7 +81,10 @@ export function draftNotes({ configuration }: Pick<Serving, 'configuration'>): s
   )
     return []
   return [
-    `does not start yet: put the weights that draft, their name on the Hub or their folder, in place of ${draftToFill}`,
+    incomplete(
+      'no weights of the draft model',
+      `Replace ${draftToFill} by their name on the Hub or their folder.`,
+    ),
   ]
 }
 
@@ -99,7 +96,7 @@ export function weightNotes({
   const eight = new Knobs(configuration).value('quantization', 'quantize') === 'fp8'
   if (!eight || (deployed.server !== 'vllm' && deployed.server !== 'sglang')) return []
   return [
-    '--quantization fp8 is for weights in 16 bits, which it narrows as it loads: take it out for weights that say themselves that they are narrower (compressed-tensors, ModelOpt), beside which it is refused',
+    '--quantization fp8 converts 16-bit weights while it loads them: remove it for weights that are quantized already (compressed-tensors, ModelOpt), with which the server refuses it',
   ]
 }
 
@@ -137,7 +134,7 @@ export const nodeNotes = ({
 }: Pick<Serving, 'resources' | 'deployed'>): string[] =>
   gpus > mostGpus
     ? [
-        `needs a node of ${gpus} GPUs, and most have ${mostGpus} at the most: ${deployed.server === 'vllm' ? 'over several nodes it is --target lws' : 'several nodes are written for vLLM alone (--target lws)'}; what the network between nodes costs was neither modelled nor measured`,
+        `needs a node with ${gpus} GPUs; most nodes have at most ${mostGpus}. ${deployed.server === 'vllm' ? '--target lws spreads a replica over several nodes' : 'Only vLLM is deployed over several nodes (--target lws)'}, but the network between nodes was neither modelled nor measured`,
       ]
     : []
 
@@ -161,7 +158,7 @@ export function languageContainer(
     ...(metricsPath !== undefined && { metrics: { port, path: metricsPath } }),
     readyPath: '/health',
     probeSeconds: languageProbeSeconds[server],
-    requestsMetric: requestsMetrics[server],
+    requestsMetric: requestCounters[server],
   }
 }
 
@@ -218,5 +215,5 @@ export function wholeLanguageContainer(server: LanguageServer, serving: Serving)
 function cacheNote({ weightsMiB }: MeasuredWith): string {
   const size =
     weightsMiB === undefined ? 'its weights' : `its weights (${Math.ceil(weightsMiB / 1024)} GiB)`
-  return `it downloads ${size} into the volume 'cache': that of a pod ends with the pod, and --model-uri pvc://CLAIM/FOLDER keeps them`
+  return `each pod downloads ${size} into its volume 'cache', which is deleted with the pod; --model-uri pvc://CLAIM/FOLDER keeps them`
 }

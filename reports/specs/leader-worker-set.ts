@@ -40,12 +40,12 @@ interface Nodes {
 function nodesOf({ resources: { gpus, gpuShare } }: Serving, perNode: number): Nodes {
   if (gpus <= perNode)
     throw new SpecError(
-      `one replica has ${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}, and a node has ${perNode}: a LeaderWorkerSet is for several nodes`,
-      'choose --target kubernetes, or say how many GPUs a node has: --gpus-per-node 4',
+      `one replica has ${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}, and a node has ${perNode}: a LeaderWorkerSet spreads a replica over several nodes`,
+      'choose --target kubernetes, or name the GPUs of a node, such as --gpus-per-node 4',
     )
   if (gpus % perNode !== 0 || gpuShare < 1)
     throw new SpecError(
-      `${gpus} GPUs are no whole number of nodes of ${perNode}`,
+      `${gpus} GPUs do not fill whole nodes of ${perNode} GPUs`,
       'give --gpus-per-node a divisor of the GPUs',
     )
   return { nodes: gpus / perNode, perNode }
@@ -110,7 +110,7 @@ function leaderWorkerSetSpec(
   const labels = labelsOf(serving)
   const leading = { ...labels, role: 'leader' }
   // Pods of a group want to be near each other: nothing spreads them over zones.
-  const parts = { storage, files, scaled: false, scheduled: false, several: false }
+  const parts = { storage, files, isScraped: false, several: false }
   // Its start begins before the last node is there.
   const starting = { ...node, held: { ...node.held, startupSeconds: node.held.progressSeconds } }
   const set: Manifest = {
@@ -152,8 +152,8 @@ const nodesNotes = (
   { resources: { gpus }, configuration }: Serving,
   { nodes, perNode }: Nodes,
 ): string[] => [
-  `NOT MODELLED, NOT MEASURED: the network between the ${nodes} nodes of a replica. The figures are those of ${gpus} GPUs in one machine: settle them with tune verify --url where it runs`,
-  `tensor parallel over the ${perNode} GPUs of a node and pipeline parallel over ${nodes} nodes, as vLLM advises; what was ${'gpus' in configuration ? 'tuned' : 'held'} is tensor parallel over all ${gpus}`,
-  'needs the controller of LeaderWorkerSet 0.3 or later; the number of replicas is fixed, and a pod that ends takes its whole group along',
-  'every pod fetches all the weights: --model-uri pvc://CLAIM/FOLDER of a volume that many nodes read spares that',
+  `NOT MODELLED, NOT MEASURED: the network between the ${nodes} nodes of a replica. The figures are from ${gpus} GPUs in one machine: check them with tune verify --url once it runs`,
+  `tensor parallel over the ${perNode} GPUs of a node and pipeline parallel over ${nodes} nodes, as vLLM advises; ${'gpus' in configuration ? 'the tuned configuration' : 'every trial'} was tensor parallel over all ${gpus}`,
+  'needs the controller of LeaderWorkerSet 0.3 or later; the number of replicas is fixed, and a pod that stops restarts its whole group',
+  'every pod fetches all weights: --model-uri pvc://CLAIM/FOLDER of a volume that many nodes can read avoids that',
 ]

@@ -2,8 +2,15 @@
 import { stringify } from 'yaml'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { oneLine } from '../../trials/shell-words.ts'
-import { figuresWord, protocolOfServer, type VerifiableService, verifyCommand } from '../figures.ts'
+import {
+  figuresWord,
+  foreignFigures,
+  protocolOfServer,
+  type VerifiableService,
+  verifyCommand,
+} from '../figures.ts'
 import { statuses } from '../recommendation/status.ts'
+import { isIncomplete, missingWeights } from './incomplete.ts'
 import type { Serving } from './serving.ts'
 
 export type Manifest = Readonly<Record<string, unknown>>
@@ -34,39 +41,38 @@ export function manifestsYaml(
 }
 
 /**
- * Comment lines: what the reader must know first, the verdict, the experiment, and a line per
- * figure. Line ends inside a text cannot end the comment.
+ * Comment lines: what keeps the spec from starting, whether its figures hold, the verdict, the
+ * experiment, and a line per figure. Line ends inside a text cannot end the comment.
  */
 export function header(serving: Serving, notes: readonly string[] = [], mark = '#'): string {
   const { evidence, sources, figures, trial } = serving
   const width = Math.max(...sources.map((s) => s.value.length))
   const lines = [
-    ...(serving.deployed.weights === 'missing'
-      ? [`DOES NOT START YET: no weights were named, and none are made up. ${weightsHint}`]
-      : []),
+    ...(serving.deployed.weights === 'missing' ? [missingWeights] : []),
+    ...notes.filter(isIncomplete),
     ...(figures.hold
       ? []
       : [
-          `NOT MEASURED OF WHAT THIS DEPLOYS: ${figures.doubts.join('; ')}.`,
-          `Settle it once it runs: ${verifyOf(serving)}`,
+          `${foreignFigures}: ${figures.doubts.join('; ')}.`,
+          `Check it once it runs${serving.host === undefined ? ' (ADDRESS: where it is reachable)' : ''}: ${verifyOf(serving)}`,
         ]),
     evidence.verdict,
     `Status: ${evidence.status} (${statuses[evidence.status]}).`,
     `Written by tune from ${evidence.table ?? `experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed})`}.`,
     ...sources.map((s) => `  ${s.value.padEnd(width)}  ${s.from}`),
-    ...[...figures.remarks, ...notes].map((note) => `Note: ${note}`),
+    ...[...figures.remarks, ...notes.filter((note) => !isIncomplete(note))].map(
+      (note) => `Note: ${note}`,
+    ),
   ]
   return lines.map((line) => `${mark} ${oneLine(line)}\n`).join('')
 }
-
-export const weightsHint = 'Write it again with --model-uri.'
 
 const verifyOf = (serving: Serving): string =>
   verifyCommand(
     verifiableService(serving, serving.host ?? 'ADDRESS', serving.perReplicaRps * serving.replicas),
   )
 
-/** What is deployed, as `tune verify` asks it at an address and a rate. */
+/** What is deployed, as `tune verify` loads it at an address and a rate. */
 export function verifiableService(
   { model, evidence, deployed, container }: Serving,
   host: string,
@@ -90,7 +96,7 @@ export function verifiableService(
   }
 }
 
-/** Of the object that serves: which measurement stands behind it, and whether it was of this. */
+/** Annotations of the serving object: the measurement behind it, and whether its figures hold. */
 export const annotationsOf = (serving: Serving): Readonly<Record<string, string>> => ({
   'tune/experiment': oneLine(serving.evidence.experimentId),
   'tune/trial': String(serving.trial),

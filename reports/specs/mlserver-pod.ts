@@ -1,5 +1,6 @@
 /** MLServer in a container: what was tuned in its environment, which its own image reads. */
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { batchKnobs } from './served-knobs.ts'
 import type { Serving, WholeContainer } from './serving.ts'
 
 export const mlserverImage = 'seldonio/mlserver:1.7.1'
@@ -8,7 +9,7 @@ const ports = { http: 8080, grpc: 8081, metrics: 8082 } as const
 
 /** @param folder with the model's model-settings.json */
 export function mlserverContainer(serving: Serving, folder: string): WholeContainer {
-  const knobs = new Knobs(serving.configuration)
+  const { knobs, notes } = batchKnobs(serving)
   const delayMs = knobs.number('maxDelayMs')
   const tuned: Readonly<Record<string, number | undefined>> = {
     MLSERVER_PARALLEL_WORKERS: knobs.number('parallelWorkers', 'instances', 'workers'),
@@ -37,7 +38,8 @@ export function mlserverContainer(serving: Serving, folder: string): WholeContai
     metrics: { port: ports.metrics, path: '/metrics' },
     notes: [
       ...unusedNote(knobs),
-      "the model's own model-settings.json names its runtime, and goes before what stands here",
+      ...notes,
+      "the model's own model-settings.json names its runtime, and overrides these variables",
     ],
     sharedMemory: true,
   }

@@ -65,14 +65,14 @@ test('KServe mounts a CSI volume in a container of our own, and says that its ru
   )
   expect(text).not.toContain('STORAGE_URI')
   await expect(renderSpec('kserve', serving({ server: 'triton', modelUri: uri }))).rejects.toThrow(
-    /KServe .* knows no csi:/,
+    /KServe .* does not support csi:/,
   )
 })
 
 test.each([
-  ['compose', 'csi://d.example/x', /Compose knows no CSI drivers/],
-  ['compose', 'oci://registry.example/x', /Compose mounts no images/],
-  ['seldon', 'oci://registry.example/x', /Seldon .* knows no oci:/],
+  ['compose', 'csi://d.example/x', /Compose has no CSI drivers/],
+  ['compose', 'oci://registry.example/x', /Compose cannot mount images/],
+  ['seldon', 'oci://registry.example/x', /Seldon .* does not support oci:/],
   ['tfserving', 'csi://d.example/x', /a script cannot mount/],
   ['kubernetes', 'csi://d.example/../x', /cannot be fetched/],
   ['kubernetes', 'ftp://x/y', /cannot be fetched .*/],

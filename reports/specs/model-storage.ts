@@ -104,7 +104,7 @@ export function scriptPlace(uri: string): string {
   if (/^(pvc|csi|oci):/.test(uri))
     throw new SpecError(
       `a script cannot mount ${uri}`,
-      'give --model-uri as a path or a store that the server reads, or choose --target kubernetes',
+      'give --model-uri as a path or as a store that the server reads itself, or choose --target kubernetes',
     )
   return uri.startsWith('file:///') ? uri.slice('file://'.length) : uri
 }
@@ -153,7 +153,7 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
     case 'path':
       return {
         ...noStorage,
-        notes: [`the weights are read from ${storage.path}, which the image must hold`],
+        notes: [`the image must contain the weights in ${storage.path}`],
       }
     case 'claim':
       return {
@@ -174,7 +174,7 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
         volumeMounts: [{ name: volume, mountPath: modelFolder, subPath, readOnly: true }],
         annotations: sidecar === undefined ? {} : { [sidecar]: 'true' },
         notes: [
-          `needs the CSI driver ${driver}, which must make volumes for single pods, and the pod's service account may have to read what it mounts`,
+          `needs the CSI driver ${driver} with ephemeral volumes; the pod's service account may need read access to the data`,
         ],
       }
     }
@@ -186,7 +186,7 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
         ],
         volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
         notes: [
-          'needs image volumes: Kubernetes 1.35, or from 1.31 on its gate ImageVolume and a runtime that has them',
+          'needs image volumes: Kubernetes 1.35, or 1.31 and later with feature gate ImageVolume and a runtime that supports them',
         ],
       }
     case 'fetched':
@@ -208,7 +208,7 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
         volumes: [{ name: volume, emptyDir: {} }],
         volumeMounts: [{ name: volume, mountPath: modelFolder, readOnly: true }],
         notes: [
-          `fetch-model reads ${storage.uri}: where that is not public, give the pod a service account or the container credentials`,
+          `fetch-model downloads ${storage.uri}: unless that is public, it needs credentials from the pod's service account or its environment`,
         ],
       }
   }
@@ -238,11 +238,11 @@ export function composeStorage(storage: ModelStorage | undefined): {
     case 'image':
       throw new SpecError(
         {
-          claim: 'Compose knows no PersistentVolumeClaims',
-          csi: 'Compose knows no CSI drivers',
-          image: 'Compose mounts no images',
+          claim: 'Compose has no PersistentVolumeClaims',
+          csi: 'Compose has no CSI drivers',
+          image: 'Compose cannot mount images',
         }[storage.kind],
-        'give --model-uri as a path of this machine, or where it can be fetched from',
+        'give --model-uri as a path of this machine or an address to download from',
       )
     case 'fetched':
       return {
@@ -268,12 +268,12 @@ export function platformUri(uri: string, platform: 'KServe' | 'Seldon'): string 
   const storage = modelStorage(uri)
   if (storage.kind === 'csi' || (storage.kind === 'image' && platform !== 'KServe'))
     throw new SpecError(
-      `${platform} fetches the model itself, and knows no ${storage.kind === 'csi' ? 'csi' : 'oci'}://`,
+      `${platform} fetches the model itself and does not support ${storage.kind === 'csi' ? 'csi' : 'oci'}://`,
       'give --model-uri as pvc://CLAIM/FOLDER, s3://, gs:// or https://, or choose --target kubernetes',
     )
   if (storage.kind === 'path')
     throw new SpecError(
-      `${platform} fetches the model itself, and ${uri} is a path`,
+      `${platform} fetches the model itself and cannot use a path, such as ${uri}`,
       'give --model-uri as pvc://CLAIM/FOLDER, s3://, gs:// or https://',
     )
   return uri

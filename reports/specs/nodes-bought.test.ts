@@ -63,7 +63,7 @@ describe('nodes of the instance that was paid for', () => {
   test('the ones that are cheapest for as many replicas, with the reason; what fills them is said', async () => {
     const one = await rendered('kubernetes', bought())
     expect(one.text).toMatch(
-      /nodes Standard_NC4as_T4_v3 +the cheapest instances for 1 replica, price book; 1 on each leaves no core/,
+      /nodes Standard_NC4as_T4_v3 +the cheapest instances for 1 replica, price book; 1 per node leaves no core/,
     )
     const four = await rendered('kubernetes', bought({ demandRps: 190 * 4 }))
     expect(four.spec.nodeSelector).toEqual({ [label]: 'Standard_four' })
@@ -101,7 +101,7 @@ describe('nodes of the instance that was paid for', () => {
     const other = patched(`  nodeSelector:\n    ${label}: g6.xlarge\n`)
     expect(other.spec.nodeSelector).toEqual({ [label]: 'g6.xlarge' })
     expect(other.unplaced).toContain(
-      `nodeSelector ${label} = Standard_NC4as_T4_v3, which was paid for: the manifest has g6.xlarge`,
+      `nodeSelector ${label} = Standard_NC4as_T4_v3, which the price is for: the manifest has g6.xlarge`,
     )
   })
 })

@@ -54,7 +54,7 @@ export const placedStrategy: Manifest = {
 }
 
 export const roomNote =
-  'the fleet has room for exactly these replicas: an update ends one before the next begins, and nothing else may ask for these slices'
+  'the fleet has room for exactly these replicas: an update stops a replica before it starts the next, and no other pod may request these GPU slices'
 
 /**
  * What the reader of a placed deployment must know. @param scaled its replicas follow the hours, by
@@ -65,7 +65,7 @@ export function placedNotes(serving: Serving, scaled: boolean): string[] {
   if (placed === undefined) return []
   const together = placed.claim
     ? [
-        `it shares its GPU by the claim ${placed.claim} of shared/: MPS holds each of its processes to CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`,
+        `it shares its GPU through the claim ${placed.claim} in shared/: MPS limits each process by CUDA_MPS_ACTIVE_THREAD_PERCENTAGE and CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`,
       ]
     : []
   return [
@@ -73,7 +73,7 @@ export function placedNotes(serving: Serving, scaled: boolean): string[] {
     ...together,
     ...(scaled
       ? [
-          `needs KEDA: replicas follow the hours (${placed.timezone}), each begun ${leadOf(serving)} min before its hour`,
+          `needs KEDA, which sets the replicas by the hour (${placed.timezone}), each change ${leadOf(serving)} min before its hour`,
         ]
       : []),
   ]

@@ -16,10 +16,8 @@ export interface PodParts {
   readonly container: WholeContainer
   readonly storage: ReturnType<typeof podStorage>
   readonly files: ReturnType<typeof fileMounts>
-  /** An autoscaler sets the number of replicas. */
-  readonly scaled: boolean
-  /** Hours set it. */
-  readonly scheduled: boolean
+  /** Prometheus reads a counter of the pods. */
+  readonly isScraped: boolean
   /** There are several at any time. */
   readonly several: boolean
   /** Requests and probes come to it: default true. */
@@ -40,7 +38,7 @@ export function podTemplate(
   const annotations = {
     ...gpu.annotations,
     ...storage.annotations,
-    ...(parts.scaled ? scrapeAnnotations(container) : {}),
+    ...(parts.isScraped ? scrapeAnnotations(container) : {}),
   }
   const volumes = [...storage.volumes, ...files.volumes, ...empty.volumes]
   const volumeMounts = [...storage.volumeMounts, ...files.volumeMounts, ...empty.volumeMounts]

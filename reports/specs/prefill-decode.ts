@@ -62,10 +62,10 @@ export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecF
   const alike = prefill.resources.gpus === decode.resources.gpus
   const container = wholeContainer(prefill)
   const gpu = specGpus(prefill.resources, prefill.gpuScheme, prefill.dra)
-  if (!alike) refuseClaim(gpu, 'pools whose servers hold different numbers of GPUs take')
+  if (!alike) refuseClaim(gpu, 'pools whose servers have different numbers of GPUs take')
   const storage = podStorage(storageOf(prefill))
   const files = fileMounts(prefill, container.files)
-  const parts = { storage, files, scaled: false, scheduled: false }
+  const parts = { storage, files, isScraped: false }
   const objects: Manifest[] = [
     ...(files.configMap ? [files.configMap] : []),
     ...claimTemplates(prefill, gpu),
@@ -77,7 +77,7 @@ export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecF
     ...podNotes(serving, { container, storage }, gpu),
     ...poolNotes(serving),
     ...(alike ? [] : [unlikeNote]),
-    ...(scalerAsked ? [unscaledNote] : []),
+    ...(scalerAsked ? [unscaledNote(serving)] : []),
   ]
   const held = alike
     ? sourcesOf(prefill, 'each server')
@@ -91,7 +91,7 @@ export function prefillDecodeSpec(serving: Serving, scalerAsked: boolean): SpecF
 }
 
 const unlikeNote =
-  'prefill and decode servers hold different numbers of GPUs: SGLang warns that keys and values then move more slowly, which was not modelled'
+  'prefill and decode servers have different numbers of GPUs: SGLang warns of slower key-value transfers, which were not modelled'
 
 const sourcesOf = ({ held }: Serving, whose: string): Serving['sources'] =>
   held.sources.map(({ value, from }) => ({ value: `${value} (${whose})`, from }))
@@ -229,9 +229,9 @@ function poolNotes({ replicas, resources }: Serving): string[] {
   const { prefill, decode } = resources.pools!
   const { nvlink, network } = assumedTransfers
   return [
-    `ASSUMED, NOT MEASURED: how fast keys and values move from a prefill to a decode server (${nvlink.gbPerS} GB/s a GPU over NVLink where ${gpusOfMachine} GPUs hold both, else ${network.gbPerS} GB/s, unless predictor.kvTransfer of the experiment said otherwise). Between pods NIXL goes over RDMA where they are given it, else over TCP, which is slower; NVLink between pods asks for more than stands here`,
-    `${replicas} x (${prefill} prefill + ${decode} decode) servers behind one router, which asks each in turn; it was applied to no cluster with GPUs`,
-    "the router is in the server's image, and reads the pods of its namespace (Role); the core that it takes is not in the price",
-    'scale both pools together: their ratio is what was tuned',
+    `ASSUMED, NOT MEASURED: the key-value transfer rate from prefill to decode servers (${nvlink.gbPerS} GB/s per GPU over NVLink where both fit into ${gpusOfMachine} GPUs, else ${network.gbPerS} GB/s, unless the experiment sets predictor.kvTransfer). Between pods NIXL uses RDMA where it is available, else TCP, which is slower; NVLink between pods needs settings beyond this file`,
+    `${replicas} x (${prefill} prefill + ${decode} decode) servers behind one router with round-robin balancing; this was never applied to a cluster with GPUs`,
+    "the router is part of the server's image and reads the pods of its namespace (Role); the price does not include its core",
+    'scale both pools together: their ratio was tuned',
   ]
 }

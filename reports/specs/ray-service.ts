@@ -4,12 +4,12 @@
  */
 import { resourceParameters } from '../../trials/resources.ts'
 import { disruptionBudget, labelsOf, lasting } from './available.ts'
+import { imageNotes, imageToFill } from './incomplete.ts'
 import { laidOver, overlayNotes, placedPod } from './laid-over.ts'
 import { annotationsOf, type Manifest, manifestsYaml, type SpecFile, yamlOf } from './manifest.ts'
 import { resourcesBlock } from './pod.ts'
 import { claimTemplates, specGpus } from './pod-gpus.ts'
-import { behaviour, unscaledNote } from './scaling.ts'
-import { imageToFill } from './server-pod.ts'
+import { behaviour, rangeNote, unscaledNote } from './scaling.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 import type { SpecOptions, SpecTarget } from './target.ts'
@@ -76,13 +76,9 @@ function rayServiceSpec(serving: Serving, options: SpecOptions): SpecFile[] {
   const all = [
     ...gpu.needs.map((need) => `needs: ${need}`),
     ...notes,
-    ...(imageNamed
-      ? []
-      : [
-          'does not start yet: which image holds Ray and the application is not known; write it again with --image',
-        ]),
+    ...imageNotes(named),
     ...overlayNotes(serving),
-    'needs KubeRay 1.1 or later; head and workers take the Ray of the image',
+    'needs KubeRay 1.1 or later; head and workers use the Ray release of the image',
   ]
   return [
     {
@@ -137,7 +133,7 @@ function serveConfig(
 ): { readonly config: Manifest; readonly notes: readonly string[] } {
   if (!importPath)
     throw new SpecError(
-      'Ray Serve needs the place of the application',
+      'Ray Serve needs the import path of the application',
       'give --import-path, e.g. serve_app:app',
     )
   const { gpu, gpus, gpuShare } = serving.resources
@@ -188,7 +184,10 @@ function serveConfig(
     ],
   }
   const notes = scales
-    ? [`max_ongoing_requests ${inFlight} is Little's law at the capacity: rate x mean latency`]
-    : [unscaledNote]
+    ? [
+        rangeNote(serving),
+        `max_ongoing_requests ${inFlight} is the concurrency at the capacity by Little's law: rate x mean latency`,
+      ]
+    : [unscaledNote(serving)]
   return { config, notes }
 }

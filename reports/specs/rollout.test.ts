@@ -132,10 +132,10 @@ describe('tune spec --target rollout', () => {
     const rates = JSON.stringify(one.spec!.strategy).match(/\d+rps/g)
     expect(rates).toEqual(['38rps', '38rps'])
     await expect(renderSpec('rollout', serving({ headroom: 0 }))).rejects.toMatchObject({
-      hint: 'give some: --headroom 20%',
+      hint: 'set a headroom, such as --headroom 20%',
     })
     await expect(renderSpec('kubernetes', serving(), { tunerImage: 'tune:1' })).rejects.toThrow(
-      '--tuner-image means nothing to plain Kubernetes',
+      '--tuner-image does not apply to plain Kubernetes',
     )
   })
 })

@@ -4,6 +4,7 @@
  */
 import { verifyArguments } from '../figures.ts'
 import { labelsOf } from './available.ts'
+import { incomplete } from './incomplete.ts'
 import { kubernetesObjects, target as plainKubernetes } from './kubernetes-deployment.ts'
 import {
   type Manifest,
@@ -28,21 +29,24 @@ export const target: SpecTarget = {
 }
 
 const apiVersion = 'argoproj.io/v1alpha1'
+/** As deploy/README.md builds it. */
+const localTunerImage = 'tune:0.1.0'
+const localTunerNote = incomplete(
+  `image ${localTunerImage} of the analysis is in no registry`,
+  'Build it as in deploy/README.md, push it and run again with --tuner-image.',
+)
 /** Per cent of the replicas that are new when the canary is judged; after the last, all are. */
 const weights = [20, 50]
 /** The whole Job, with the pull of its image; the load itself takes 30 s. */
 const maxJobSeconds = 900
 const [bodyFolder, bodyFile] = ['/etc/tune', 'service.yaml']
 
-function rolloutSpec(
-  serving: Serving,
-  { backend, tunerImage = 'tune:0.1.0' }: SpecOptions,
-): SpecFile[] {
+function rolloutSpec(serving: Serving, { backend, tunerImage }: SpecOptions): SpecFile[] {
   const { name, headroom } = serving
   if (headroom <= 0)
     throw new SpecError(
-      'a canary is judged at the rate that the headroom leaves free, and the headroom is 0',
-      'give some: --headroom 20%',
+      'the analysis of a canary loads the rate that the headroom leaves free, and the headroom is 0',
+      'set a headroom, such as --headroom 20%',
     )
   const { objects, notes, namespace } = kubernetesObjects(serving, { autoscaler: 'none', backend })
   const named = (kind: string) => objects.find((object) => object.kind === kind)!
@@ -51,12 +55,13 @@ function rolloutSpec(
     ...objects.map((one) => (one.kind === 'Deployment' ? rolloutOf(serving, one) : one)),
     ...[`${name}-stable`, `${name}-canary`].map((service) => renamed(named('Service'), service)),
     ...(body === undefined ? [] : [bodyMap(serving, body)]),
-    analysisTemplate(serving, tunerImage, body !== undefined),
+    analysisTemplate(serving, tunerImage ?? localTunerImage, body !== undefined),
   ]
   const own = [
-    'needs the controller of Argo Rollouts 1.6 or later; the first apply has nothing to replace and is not judged',
-    `clients ask Service ${name}, which has new and old pods; tune verify asks ${name}-canary, which has the new ones alone`,
-    'the rates of the analysis are what the headroom leaves free beside production at its peak: roll out at a busy hour, or raise them',
+    ...(tunerImage === undefined ? [localTunerNote] : []),
+    'needs the controller of Argo Rollouts 1.6 or later; the first apply replaces nothing, so no analysis runs',
+    `clients use Service ${name}, which has new and old pods; tune verify loads ${name}-canary, which has only the new ones`,
+    'the analysis adds only the rate that the headroom leaves free at the planned peak: roll out at a busy hour, or raise the rates',
   ]
   return [
     { name: 'rollout.yaml', text: manifestsYaml(serving, all, [...own, ...notes], namespace) },

@@ -1,10 +1,12 @@
 /**
- * Scaling on what one replica was measured to carry. Only for figures that hold of what is
- * deployed.
+ * Autoscalers at the measured capacity of one replica, for figures that hold of what is deployed.
+ * They read a counter that the measured server exports, else CPU usage or a mesh's counter.
  */
+import { rate } from '../format.ts'
 import { behaviourOf, type ScalingBehaviour } from '../plan/hpa.ts'
 import type { Manifest } from './manifest.ts'
-import type { Container, Serving } from './serving.ts'
+import type { Serving } from './serving.ts'
+import type { Autoscaler } from './target.ts'
 
 /**
  * Name of the per-pod metric that the autoscaler reads: requests per second, from Prometheus
@@ -12,12 +14,111 @@ import type { Container, Serving } from './serving.ts'
  */
 const rateMetric = 'inference_requests_per_second'
 
-/** The Prometheus counter of answered requests. */
-const requestsMetric = (container: Container): string =>
-  container.requestsMetric ?? 'http_requests_total'
+/**
+ * Least share of the cores that must be busy at the capacity for CPU usage to stand for load: below
+ * it something else is the bottleneck.
+ */
+const minCpuBusyShare = 0.5
 
-/** Scales on requests per second and pod, at capacity × (1 − headroom). */
-export function autoscaler(serving: Serving, scaleTargetRef: Manifest): Manifest {
+/** Objects and notes of the autoscaler of one Deployment. */
+interface Autoscaling {
+  /** Empty: the number of replicas is fixed, and a note says why. */
+  readonly objects: readonly Manifest[]
+  readonly notes: readonly string[]
+  /** Prometheus reads a counter of the pods themselves. */
+  readonly isScraped: boolean
+  /** Named by its query. */
+  readonly namespace?: string
+}
+
+/** @param deployment the Deployment to scale */
+export function autoscalingFor(
+  serving: Serving,
+  requested: Autoscaler,
+  { deployment, prometheus }: { readonly deployment: string; readonly prometheus?: string },
+): Autoscaling {
+  const fixed = (...notes: string[]) => ({ objects: [], notes, isScraped: false })
+  if (requested === 'none') return fixed()
+  if (!serving.scalable) return fixed(unscaledNote(serving))
+  const isCounted = serving.container.requestsMetric !== undefined
+  if (requested === 'keda')
+    return {
+      objects: [keda(serving, deployment, prometheus)],
+      notes: [rateRangeNote(serving), kedaNote(serving, prometheus)],
+      isScraped: isCounted,
+      namespace: queriedNamespace(serving),
+    }
+  const target = { apiVersion: 'apps/v1', kind: 'Deployment', name: deployment }
+  if (isCounted)
+    return {
+      objects: [autoscaler(serving, target, rateMetrics(serving))],
+      notes: [rateRangeNote(serving), adapterNote(serving)],
+      isScraped: true,
+    }
+  const cpu = cpuTarget(serving)
+  if ('problem' in cpu)
+    return fixed(
+      `no autoscaler: this server exports no request counter that is known here, and ${cpu.problem}. --autoscaler keda scales on requests that Istio counts`,
+    )
+  return {
+    objects: [autoscaler(serving, target, [cpuMetric(cpu.percent)])],
+    notes: [rangeNote(serving), cpuNote(cpu.percent, '--autoscaler keda')],
+    isScraped: false,
+  }
+}
+
+/** CPU usage, in per cent of the request, at capacity × (1 − headroom), or why it is no signal. */
+export function cpuTarget({
+  evidence: { cpuCoresBusy },
+  held: { cpuCores },
+  resources: { gpu },
+  headroom,
+}: Serving): { readonly percent: number } | { readonly problem: string } {
+  if (gpu !== undefined) return { problem: 'CPU usage does not follow the load of a GPU server' }
+  if (cpuCoresBusy === undefined || cpuCores === undefined)
+    return { problem: 'its CPU usage was not measured' }
+  const busyShare = cpuCoresBusy / cpuCores
+  if (busyShare < minCpuBusyShare)
+    return {
+      problem: `its cores are only ${Math.round(100 * busyShare)} % busy at the capacity, so CPU usage is no measure of load`,
+    }
+  return { percent: Math.min(100, Math.max(1, Math.round(100 * busyShare * (1 - headroom)))) }
+}
+
+export const cpuMetric = (averageUtilization: number): Manifest => ({
+  type: 'Resource',
+  resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization } },
+})
+
+/** @param alternative the flag that scales on requests */
+export const cpuNote = (percent: number, alternative: string): string =>
+  `the CPU target of ${percent} % is the usage measured at the capacity x (1 - headroom); it needs the metrics server. ${alternative} scales on requests, the better signal`
+
+/** Bounds of an autoscaler, and where they come from. */
+export function rangeNote({ minReplicas, maxReplicas, requestedBounds, sized }: Serving): string {
+  const source = (value: number | undefined, computed: string) =>
+    value === undefined ? computed : 'requested'
+  const min = source(
+    requestedBounds.minReplicas,
+    sized ? 'enough for the demand' : 'no demand was given',
+  )
+  const max = source(
+    requestedBounds.maxReplicas,
+    maxReplicas === minReplicas ? 'the minimum' : 'twice as many as the demand needs',
+  )
+  return `scales from ${minReplicas} (${min}) to ${maxReplicas} replicas (${max})`
+}
+
+/** The same, with the rate of each replica. */
+export const rateRangeNote = (serving: Serving): string =>
+  `${rangeNote(serving)} at ${rate(serving.perReplicaRps)} per replica: safe capacity x (1 - headroom)`
+
+/** HorizontalPodAutoscaler within the bounds of the serving. */
+function autoscaler(
+  serving: Serving,
+  scaleTargetRef: Manifest,
+  metrics: readonly Manifest[],
+): Manifest {
   return {
     apiVersion: 'autoscaling/v2',
     kind: 'HorizontalPodAutoscaler',
@@ -26,7 +127,7 @@ export function autoscaler(serving: Serving, scaleTargetRef: Manifest): Manifest
       scaleTargetRef,
       minReplicas: serving.minReplicas,
       maxReplicas: serving.maxReplicas,
-      metrics: rateMetrics(serving),
+      metrics,
       ...behaviour(serving),
     },
   }
@@ -60,12 +161,12 @@ export function behaviour({ scaling, evidence }: Serving): {
   return behavior === undefined ? {} : { behavior }
 }
 
-export const adapterNote = ({ container }: Serving): string =>
-  `needs a metrics adapter that serves ${rateMetric} per pod, e.g. prometheus-adapter with metricsQuery sum(rate(${requestsMetric(container)}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`
+export const adapterNote = ({ container }: Pick<Serving, 'container'>): string =>
+  `the autoscaler needs a metrics adapter that serves ${rateMetric} per pod, such as prometheus-adapter with metricsQuery sum(rate(${container.requestsMetric}{<<.LabelMatchers>>}[1m])) by (<<.GroupBy>>)`
 
-/** Instead of a target that nobody measured. */
-export const unscaledNote =
-  'no autoscaler: what a replica of this carries was not measured, so the number of replicas is fixed; once tune verify has settled it, scale at the rate that held'
+/** Why the number of replicas is fixed, where the capacity is no basis for an autoscaler. */
+export const unscaledNote = ({ figures }: Pick<Serving, 'figures'>): string =>
+  `no autoscaler: ${figures.hold ? 'the measured capacity is only an upper bound, or was refuted' : 'the capacity of this server was not measured'}, so the number of replicas is fixed. Run tune verify once it runs, and scale at the rate that it confirms`
 
 export const defaultPrometheus = 'http://prometheus.monitoring:9090'
 
@@ -76,25 +177,29 @@ export const defaultPrometheus = 'http://prometheus.monitoring:9090'
 export const queriedNamespace = ({ namespace }: Serving): string => namespace ?? 'default'
 
 /**
- * Total rate of one Deployment's pods, requests per second. Their names end in the hash of a
- * ReplicaSet and five characters: bert-large is not bert.
+ * Total rate of one Deployment's pods, requests per second: by the server's own counter, else by
+ * Istio's. Pod names end in the hash of a ReplicaSet and five characters: bert-large is not bert.
  */
-export const rateQuery = (serving: Serving, deployment: string): string =>
-  `sum(rate(${requestsMetric(serving.container)}{namespace="${queriedNamespace(serving)}",pod=~"${deployment}-[a-z0-9]{6,10}-[a-z0-9]{5}"}[1m]))`
+export function rateQuery(serving: Serving, deployment: string): string {
+  const { requestsMetric } = serving.container
+  const namespace = queriedNamespace(serving)
+  return requestsMetric === undefined
+    ? `sum(rate(${meshMetric}{reporter="destination",destination_workload_namespace="${namespace}",destination_workload="${deployment}"}[1m]))`
+    : `sum(rate(${requestsMetric}{namespace="${namespace}",pod=~"${deployment}-[a-z0-9]{6,10}-[a-z0-9]{5}"}[1m]))`
+}
+
+/** Counted by Istio's sidecar of the pods, whatever server they run. */
+const meshMetric = 'istio_requests_total'
 
 /** A decimal that KEDA and the autoscaler read, rounded down to scale rather early. */
 export const threshold = (serving: Serving): string =>
   String(Math.floor(serving.perReplicaRps * 10) / 10)
 
 /**
- * KEDA ScaledObject: the total request rate that Prometheus sees, divided by what one replica
- * carries. @param deployment the Deployment to scale.
+ * KEDA ScaledObject: the total request rate in Prometheus, divided by the rate of one replica.
+ * @param deployment the Deployment to scale
  */
-export function keda(
-  serving: Serving,
-  deployment: string,
-  prometheus = defaultPrometheus,
-): Manifest {
+function keda(serving: Serving, deployment: string, prometheus = defaultPrometheus): Manifest {
   const { behavior } = behaviour(serving)
   return {
     apiVersion: 'keda.sh/v1alpha1',
@@ -122,5 +227,15 @@ export function keda(
   }
 }
 
-export const kedaNote = (serving: Serving, prometheus = defaultPrometheus): string =>
-  `needs KEDA, and a Prometheus at ${prometheus} that scrapes ${requestsMetric(serving.container)} of these pods in namespace ${queriedNamespace(serving)} (--namespace names another)`
+export function kedaNote(serving: Serving, prometheus?: string): string {
+  const { requestsMetric } = serving.container
+  const address =
+    prometheus === undefined
+      ? `${defaultPrometheus} (assumed; --prometheus names another)`
+      : prometheus
+  const counter =
+    requestsMetric === undefined
+      ? `has Istio's ${meshMetric}: this server exports no request counter that is known here, so the pods need Istio's sidecar`
+      : `scrapes ${requestsMetric} of these pods`
+  return `the autoscaler needs KEDA, and a Prometheus at ${address} that ${counter}. Namespace: ${queriedNamespace(serving)} (--namespace names another)`
+}

@@ -4,6 +4,8 @@
  */
 import { isReference, referencesIn, replaceReferences } from '../../trials/secrets.ts'
 
+import { incomplete } from './incomplete.ts'
+
 type Plain = Readonly<Record<string, unknown>>
 
 /** What is started, as far as secrets may stand in it. */
@@ -72,9 +74,8 @@ export function withSecretVariables<Container extends Startable>(container: Cont
     secretEnv: [...variables].sort(),
     notes: [
       ...(container.notes ?? []),
-      ...inFiles.map(
-        ({ path }) =>
-          `${path} refers to a secret, which nothing here puts in: mount the file from a Secret of your own`,
+      ...inFiles.map(({ path }) =>
+        incomplete(`${path} lacks a secret`, 'Mount the file from a Secret of your own.'),
       ),
     ],
   }
@@ -101,10 +102,8 @@ export function secretNotes(
   if (all.length === 0) return []
   const made = `kubectl create secret generic ${secretOf(of)} ${all.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`
   if (secretEnv.length > 0)
-    return [`needs the Secret ${secretOf(of)}, which no file here holds: ${made}`]
-  return [
-    `takes ${all.join(', ')} from the Secret ${secretOf(of)}, where there is one; a model that is not public needs it: ${made}`,
-  ]
+    return [incomplete(`Secret ${secretOf(of)} must exist`, `Create it: ${made}`)]
+  return [`a model that is not public needs ${all.join(', ')} in Secret ${secretOf(of)}: ${made}`]
 }
 
 /** The user's own pod likewise. */

@@ -5,7 +5,7 @@ import { annotationsOf, type Manifest, manifestsYaml } from './manifest.ts'
 import { platformUri } from './model-storage.ts'
 import { mounted, tfservingServer, tritonServer } from './platform-pod.ts'
 import { refuseClaim } from './pod-gpus.ts'
-import { adapterNote, rateMetrics, unscaledNote } from './scaling.ts'
+import { adapterNote, rateMetrics, rateRangeNote, unscaledNote } from './scaling.ts'
 import type { Serving } from './serving.ts'
 import type { SpecTarget } from './target.ts'
 
@@ -83,18 +83,19 @@ function seldonObjects(
     },
   }
   const scaling = scales
-    ? [seldonAdapter(serving), 'hpaSpec has no place for rates of scaling: the cluster’s own hold']
-    : [unscaledNote]
+    ? [
+        rateRangeNote(serving),
+        seldonAdapter(serving),
+        "hpaSpec has no field for scaling rates: the cluster's defaults apply",
+      ]
+    : [unscaledNote(serving)]
   return {
     objects: [...(server.configMap ? [server.configMap] : []), deployment],
     notes: [...server.notes, ...overlayNotes(serving), ...(ranges ? scaling : [])],
   }
 }
 
-/**
- * Seldon's own executor stands in front of the server and counts; its pods carry the annotations to
- * be scraped there already.
- */
+/** Seldon's executor counts the requests; Seldon annotates its pods for scraping. */
 const seldonAdapter = (serving: Serving): string =>
   adapterNote({
     ...serving,

@@ -3,8 +3,8 @@
  * weights. For pods and Compose services alike.
  */
 import { textProto } from '../../trials/launchers/server-files/text-proto.ts'
+import { imageNotes, weightsRemedy } from './incomplete.ts'
 import { wholeLanguageContainer } from './language-servers.ts'
-import { weightsHint } from './manifest.ts'
 import { mlserverContainer } from './mlserver-pod.ts'
 import { modelFolder, storageOf } from './model-storage.ts'
 import type { Serving, WholeContainer } from './serving.ts'
@@ -18,9 +18,6 @@ const [tritonPort, tritonMetricsPort, tfservingPort] = [8000, 8002, 8501]
 export const tfservingMetricsPath = '/monitoring/prometheus/metrics'
 /** Its contents. */
 export const tfservingMonitoring = `prometheus_config {\n  enable: true\n  path: "${tfservingMetricsPath}"\n}\n`
-
-/** Stands where only the user knows the image; no node can pull it. */
-export const imageToFill = 'REPLACE_WITH_YOUR_IMAGE'
 
 /** @param backend Triton's, of the model */
 export function wholeContainer(serving: Serving, backend?: string): WholeContainer {
@@ -94,18 +91,15 @@ function contained(serving: Serving, backend: string | undefined): WholeContaine
         ...container,
         notes: [
           ...(container.notes ?? []),
-          ...(container.image === imageToFill ? [imageNote] : []),
+          ...imageNotes(container.image, serving.evidence.measured.image),
         ],
         sharedMemory: false,
       }
   }
 }
 
-const imageNote =
-  'does not start yet: which image holds the server is not known; write it again with --image'
-
 const tritonNote =
-  "the model's own config.pbtxt is replaced by the tuned one; Triton completes inputs and outputs from the model"
+  "the tuned config.pbtxt replaces the model's own: add settings that the model needs; Triton derives inputs and outputs from the model"
 
 /** Where the tuned configuration lies. */
 const tunedTritonConfig = `${tunedFolder}/config.pbtxt`
@@ -144,13 +138,13 @@ export const tritonOnPlatform = (
   }
 }
 
-/** Ends at once and says why; what it would be started with stays to be read. */
+/** Exits at once with the reason; the command that would start the server stays readable. */
 const refusing = (container: WholeContainer): WholeContainer => ({
   ...container,
   command: [
     'sh',
     '-c',
-    `echo 'tune was told of no weights for this model, and makes none up. ${weightsHint}' >&2; exit 1`,
+    `echo 'no model weights. ${weightsRemedy}' >&2; exit 1`,
     ...(container.command ?? []),
   ],
 })

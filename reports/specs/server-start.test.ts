@@ -56,7 +56,7 @@ test.each(['tfserving', 'triton', 'vllm'] as const)(
     )
     const { status, stderr } = start(await commandOf(of))
     expect(status).toBe(1)
-    expect(stderr).toMatch(/no weights.*--model-uri/)
+    expect(stderr).toMatch(/no model weights.*--model-uri/)
   },
 )
 
@@ -70,7 +70,7 @@ test('scripts without weights end likewise', async () => {
     )
     const { status, stderr } = start(['sh', path])
     expect(status, stderr).not.toBe(0)
-    expect(stderr).toContain('no weights were named')
+    expect(stderr).toContain('no model weights')
   }
 })
 
@@ -121,15 +121,12 @@ test.each([
 
 test('an option that would be ignored is refused', async () => {
   const refused: [Parameters<typeof renderSpec>, RegExp][] = [
-    [['kserve', serving(), { autoscaler: 'keda' }], /--autoscaler means nothing to KServe/],
-    [['kubernetes', serving(), { variant: 'knative' }], /--variant means nothing/],
-    [['kubernetes', serving(), { backend: 'python' }], /--triton-backend is Triton's/],
-    [['kubernetes', serving(), { prometheus: 'http://p' }], /nothing asks --prometheus but KEDA/],
-    [['compose', serving(), { importPath: 'a:b' }], /--import-path means nothing/],
-    [
-      ['vllm', serving({ server: 'vllm' }, undefined, { imageNamed: true }), {}],
-      /without an image/,
-    ],
+    [['kserve', serving(), { autoscaler: 'keda' }], /--autoscaler does not apply to KServe/],
+    [['kubernetes', serving(), { variant: 'knative' }], /--variant does not apply/],
+    [['kubernetes', serving(), { backend: 'python' }], /--triton-backend applies to Triton/],
+    [['kubernetes', serving(), { prometheus: 'http://p' }], /--prometheus applies to KEDA alone/],
+    [['compose', serving(), { importPath: 'a:b' }], /--import-path does not apply/],
+    [['vllm', serving({ server: 'vllm' }, undefined, { imageNamed: true }), {}], /names no image/],
     [
       [
         'kubernetes',

@@ -16,12 +16,7 @@ import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
 import type { ScalingBehaviour } from '../plan/hpa.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
-import {
-  atCapacityText,
-  capacityText,
-  estimateText,
-  intervalName,
-} from '../recommendation/words.ts'
+import { atCapacityText, capacityText, estimateText } from '../recommendation/words.ts'
 import { type Held, heldOf } from './held.ts'
 import { withSecretVariables } from './secret-variables.ts'
 import { SpecError } from './spec-error.ts'
@@ -48,7 +43,7 @@ export interface Container {
   readonly livePath?: string
   /** Seconds that an answer of either may take; absent: what any server has. */
   readonly probeSeconds?: number
-  /** Prometheus counter of answered requests; absent: http_requests_total. */
+  /** Prometheus counter of answered requests; absent: none is known to be exported. */
   readonly requestsMetric?: string
   /** Where Prometheus reads it; absent: /metrics of the port. */
   readonly metrics?: { readonly port: number; readonly path: string }
@@ -93,6 +88,8 @@ export interface Evidence {
   readonly measuredAt?: string
   /** What it was taken of. */
   readonly measured: MeasuredWith
+  /** How the built-in predictor gathered batches, tuned or not; absent: another server, or none. */
+  readonly batching?: { readonly instances: number; readonly maxDelayMs: number }
   /** Seconds from start to ready, of a pod without its wait for a node, where measured. */
   readonly launchSeconds?: number
   /** Seconds that a pod waited for its node before that. */
@@ -241,8 +238,8 @@ export function servingOf(
     !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(options.namespace)
   )
     throw new SpecError(
-      `${JSON.stringify(options.namespace)} is no namespace`,
-      'give small letters, digits and dashes, such as --namespace ml',
+      `${JSON.stringify(options.namespace)} is not a valid namespace`,
+      'use lower-case letters, digits and dashes, such as --namespace ml',
     )
   const perReplicaRps = candidate.capacityRps * (1 - headroom)
   const { placed } = options
@@ -263,8 +260,8 @@ export function servingOf(
     )
   ) {
     throw new SpecError(
-      `replicas from ${minReplicas} to ${maxReplicas} are no range`,
-      'give whole numbers, the least at least 1 and the most not below it',
+      `replicas from ${minReplicas} to ${maxReplicas} are not a valid range`,
+      'give whole numbers: --min-replicas of at least 1, and --max-replicas not below it',
     )
   }
   // A plan of several models has nodes of its own.
@@ -329,8 +326,14 @@ export function servingOf(
 function nodesFrom(bought: Bundle | undefined, replicas: number): string {
   const why = `the cheapest instances for ${replicas} replica${replicas === 1 ? '' : 's'}, price book`
   if (!bought?.isFull) return why
-  return `${why}; ${bought.replicas} on each leave${bought.replicas === 1 ? 's' : ''} no core or no memory for the node's own system: give the container less`
+  return `${why}; ${bought.replicas} per node leave${bought.replicas === 1 ? 's' : ''} no core or no memory for the node's own system: reduce the container's request`
 }
+
+/** Of a capacity without an estimate: '90 % interval 221 to 249', of imported results 'loads …'. */
+const rangeText = (candidate: Candidate): string =>
+  candidate.status === 'imported'
+    ? `between loads ${rateInterval(candidate.capacityCi90Rps)}`
+    : `90 % interval ${rateInterval(candidate.capacityCi90Rps)}`
 
 function sourcesOf(
   candidate: Candidate,
@@ -341,46 +344,32 @@ function sourcesOf(
   const { slo } = serving.evidence
   const trial = `trial ${candidate.trial}`
   const origin = candidate.status === 'imported' ? 'imported' : 'tuned'
-  const given = (value: number | undefined, otherwise: string) =>
-    value === undefined ? otherwise : 'as given'
   return [
     ...Object.entries(serving.configuration).map(([name, value]) => ({
       value: `${name} = ${value}`,
       from: `${origin}, ${trial}`,
     })),
     {
-      value: `safe capacity ${capacityText(candidate)}`,
-      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)}, SLO ${sloLimit(slo)}, ${candidate.estimateRps === undefined ? `interval (${intervalName(candidate)}) ${rateInterval(candidate.capacityCi90Rps)}` : `estimate [90 %] ${estimateText(candidate)}`}`,
+      value: `safe capacity ${capacityText(candidate)}${candidate.estimateRps === undefined ? '' : ` (estimate ${estimateText(candidate)})`}`,
+      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)}, SLO ${sloLimit(slo)}${candidate.estimateRps === undefined ? `, ${rangeText(candidate)}` : ''}`,
     },
     {
       value: `replicas ${serving.replicas}`,
       from: options.placed
-        ? 'as the fleet has room for'
+        ? 'as many as the fleet has room for'
         : demandRps === undefined && candidate.replicas === undefined
-          ? 'no demand was given: one'
+          ? 'one, as no demand was given'
           : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (safe capacity x (1 - headroom ${percent(headroom)})), rounded up`,
     },
-    ...(serving.scalable
-      ? [
-          {
-            value: `scaling ${serving.minReplicas} to ${serving.maxReplicas}`,
-            from: `least: ${given(options.minReplicas, 'the replicas for the demand')}; most: ${given(options.maxReplicas, options.placed ? 'the same' : 'twice as many')}`,
-          },
-          {
-            value: `scaling target ${rate(serving.perReplicaRps)} per replica`,
-            from: `capacity x (1 - headroom ${percent(headroom)})`,
-          },
-        ]
-      : []),
     ...serving.held.sources,
-    { value: `price ${money(candidate.pricePerHour)} per replica and hour`, from: 'price book' },
+    { value: `price ${money(candidate.pricePerHour)} per hour and replica`, from: 'price book' },
     ...(serving.instanceType === undefined
       ? []
       : [{ value: `nodes ${serving.instanceType}`, from: nodesFrom(bought, serving.replicas) }]),
   ]
 }
 
-/** Of what nothing, or only a refuted figure, is known. */
+/** Statuses whose figures are unknown or refuted. */
 const doubtful: ReadonlySet<Status> = new Set(['refuted', 'disturbed', 'infeasible', 'failed'])
 
 /** Characters of such a name. */

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import type { Configuration } from '../../search/types.ts'
 import { renderSpec, specTarget, specTargets } from './index.ts'
 import { type Serving, servingOf } from './serving.ts'
 import {
@@ -58,10 +59,12 @@ describe('serving platforms', () => {
         })
       if (variant === 'keda') expect(predictor).not.toHaveProperty('scaleMetric')
       if (variant === 'standard')
-        expect(predictor!.autoScaling!.metrics![0]!.resource!.target).toEqual({
-          type: 'Utilization',
-          averageUtilization: Math.round((100 * 1.2 * 0.8) / resources.cpuCores),
-        })
+        expect(predictor!.autoScaling ?? {}).toMatchObject(
+          resources === noGpu
+            ? { metrics: [{ resource: { target: { averageUtilization: 64 } } }] }
+            : {},
+        )
+      if (variant === 'standard') expect('autoScaling' in predictor!).toBe(resources === noGpu)
     }
   })
 
@@ -112,7 +115,7 @@ describe('serving platforms', () => {
     })
     await expect(
       renderSpec('kserve', serving({ server: 'triton' }), { variant: 'llm' }),
-    ).rejects.toThrow(/for language models on vLLM/)
+    ).rejects.toThrow(/deploys language models on vLLM/)
   })
 
   test('RayService: the application of ray, a worker for each replica with its GPU, a head that serves nothing', async () => {
@@ -213,7 +216,7 @@ describe('serving platforms', () => {
       else {
         expect(env).not.toContain('OMP_NUM_THREADS')
         expect(files[0]!.text).toContain(
-          "kubernetes.pod is the built-in predictor's: env of its container is left out here",
+          'kubernetes.pod was written for the built-in predictor: env of its container is left out here',
         )
       }
     },
@@ -352,6 +355,58 @@ describe('model servers', () => {
     })
   })
 
+  test.each<[string, Serving['evidence']['batching'], Configuration, object]>([
+    [
+      'of the built-in predictor: also what was not tuned, as every trial ran with it',
+      { instances: 1, maxDelayMs: 2 },
+      { batchSize: 8 },
+      {
+        max_batch_size: [8],
+        dynamic_batching: [{ preferred_batch_size: [8], max_queue_delay_microseconds: [2000] }],
+        instance_group: [{ count: [1], kind: ['KIND_GPU'] }],
+      },
+    ],
+    [
+      'of the built-in predictor: what was tuned goes first; single requests are not gathered',
+      { instances: 1, maxDelayMs: 2 },
+      { batchSize: 1, instances: 3 },
+      { max_batch_size: [1], instance_group: [{ count: [3], kind: ['KIND_GPU'] }] },
+    ],
+    [
+      'of another server: only what was tuned',
+      undefined,
+      { batchSize: 8, preferredBatchSize: 4 },
+      { max_batch_size: [8], dynamic_batching: [{ preferred_batch_size: [4] }] },
+    ],
+  ])('Triton: config.pbtxt %s', async (_, batching, configuration, expected) => {
+    const s = serving({ server: 'triton' })
+    const measured = { ...s, configuration, evidence: { ...s.evidence, batching } }
+    const text = textOf(await renderSpec('triton', measured), 'config.pbtxt')
+    const { name: _name, backend: _backend, ...config } = readTextProto(text)
+    expect(checkProto(config, tritonModelConfig)).toEqual([])
+    expect(config).toEqual(expected)
+    expect(text.includes('# Note: not tuned, as in every trial: ')).toBe(batching !== undefined)
+  })
+
+  test('in place of the built-in predictor, TensorFlow Serving and MLServer batch as its trials did', async () => {
+    const of = (server: 'tfserving' | 'mlserver', batchSize: number) => {
+      const s = serving({ server })
+      const batching = { instances: 1, maxDelayMs: 2 }
+      return { ...s, configuration: { batchSize }, evidence: { ...s.evidence, batching } }
+    }
+    const files = await renderSpec('tfserving', of('tfserving', 8))
+    const written = readTextProto(textOf(files, 'batching_parameters.txt'))
+    expect(written).toMatchObject({
+      max_batch_size: [{ value: [8] }],
+      batch_timeout_micros: [{ value: [2000] }],
+      num_batch_threads: [{ value: [1] }],
+    })
+    const [single] = await renderSpec('tfserving', of('tfserving', 1))
+    expect(single!.text).not.toContain('as in every trial')
+    const [mlserver] = await renderSpec('kubernetes', of('mlserver', 8))
+    expect(mlserver!.text).toMatch(/MLSERVER_MODEL_MAX_BATCH_TIME\s+value: "0.002"/)
+  })
+
   test('text of any kind survives the text format', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary', minLength: 1 }), async (name) => {
@@ -411,5 +466,5 @@ test('every target has a header, and a trial that cannot serve is refused', asyn
   const dead = recommendation.alternatives.find((a) => a.trial === 5)!
   expect(() => servingOf({ ...found, candidate: dead }, { headroom: 0 })).toThrow(/out of memory/)
   expect(() => serving({ headroom: 1 })).toThrow(/headroom/)
-  expect(() => serving({ minReplicas: 5, maxReplicas: 2 })).toThrow(/no range/)
+  expect(() => serving({ minReplicas: 5, maxReplicas: 2 })).toThrow(/not a valid range/)
 })

@@ -33,6 +33,7 @@ export const container: Container = {
   port: 8000,
   readyPath: '/v2/health/ready',
   livePath: '/v2/health/live',
+  requestsMetric: 'bert_requests_total',
 }
 export const ownCommand: MeasuredWith = {
   how: 'measured',

@@ -107,7 +107,9 @@ describe('kubernetes', () => {
       'Note: no autoscaler',
     )
     const scalingIn = async (of: Serving) =>
-      textOf(await renderSpec('kubernetes', of), 'deployment.yaml').match(/scaling \d+ to \d+/g)
+      textOf(await renderSpec('kubernetes', of), 'deployment.yaml').match(
+        /scales from \d+ \(.*\) to \d+ replicas/g,
+      )
     expect(await scalingIn(refuted)).toBeNull()
     expect(await scalingIn(serving())).toHaveLength(1)
   })
@@ -157,7 +159,7 @@ describe('kubernetes', () => {
       query: string
     }
     expect(query).toMatch(
-      /^sum\(rate\(http_requests_total\{namespace="default",pod=~".*"\}\[1m\]\)\)$/,
+      /^sum\(rate\(bert_requests_total\{namespace="default",pod=~".*"\}\[1m\]\)\)$/,
     )
     const pods = new RegExp(`^(?:${/pod=~"([^"]+)"/.exec(query)![1]})$`)
     expect(
@@ -175,9 +177,9 @@ describe('kubernetes', () => {
     expect((await valid(serving(), 'none')).get('Deployment')!.metadata).not.toHaveProperty(
       'namespace',
     )
-    expect(() => serving({ namespace: 'a"}' })).toThrow(/no namespace/)
+    expect(() => serving({ namespace: 'a"}' })).toThrow(/not a valid namespace/)
     await expect(renderSpec('compose', serving({ namespace: 'ml' }))).rejects.toThrow(
-      /--namespace means nothing/,
+      /--namespace does not apply/,
     )
   })
 
@@ -237,7 +239,7 @@ describe('kubernetes', () => {
     expect(text.startsWith(`# ${recommendation.verdict}\n`)).toBe(true)
     expect(text).toContain('experiment bert-7f3a, trial 2 (measured, seed 7)')
     expect(text).toMatch(
-      /# {3}safe capacity 191 req\/s +trial 2, measured: p99 36 ms \(estimated\), SLO 50 ms, estimate \[90 %\] 212 \[206 to 218\]/,
+      /# {3}safe capacity 191 req\/s \(estimate 212 \[206 to 218\]\) +trial 2, measured: p99 36 ms \(estimated\), SLO 50 ms/,
     )
     expect(text).toMatch(
       /# {3}replicas 6 +demand 900 req\/s \/ \(safe capacity x \(1 - headroom 20 %\)\), rounded up/,

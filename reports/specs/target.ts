@@ -83,8 +83,8 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
   if (serving.resources.pools !== undefined) checkPools(target, server)
   if (serving.pod && !target.takesOwnPod)
     throw new SpecError(
-      `${target.title} has no place for the experiment's own pod`,
-      'choose --target kubernetes, or --patch a manifest of yours',
+      `${target.title} cannot deploy the experiment's own pod`,
+      'choose --target kubernetes, or --patch your own manifest',
     )
   if (
     modelKind === 'decoder' &&
@@ -92,14 +92,14 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
     !wasMeasured(serving.evidence.measured, server)
   )
     throw new SpecError(
-      `${title} has no place for what was tuned of a language model: ${serving.model} would need its engine's own files`,
+      `${title} has no settings for the tuned parameters of a language model: ${serving.model} would need files of its engine`,
       'choose --target vllm, or kubernetes without --server',
     )
   if (serving.modelUri !== undefined) {
     if (server === 'command' || server === 'url')
       throw new SpecError(
-        `${title} finds its own weights: --model-uri has no place in it`,
-        'put the weights where its command or image looks for them, and leave --model-uri out',
+        `${title} finds its own weights and takes no --model-uri`,
+        'put the weights where its command or image expects them, and leave --model-uri out',
       )
     if (target.refusesModelUri)
       throw new SpecError(
@@ -108,7 +108,7 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
       )
   } else if (target.needsModelUri?.(serving)) {
     throw new SpecError(
-      `where the model of ${title} comes from is not known, and ${target.title} has to fetch it`,
+      `${target.title} fetches the model of ${title}, and no model weights were named`,
       'give --model-uri, e.g. s3://bucket/model',
     )
   }
@@ -118,13 +118,13 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
 function checkPools(target: SpecTarget, server: DeployedServer): void {
   if (!target.takesPools)
     throw new SpecError(
-      `${target.title} has no place for pools of prefill and decode servers`,
+      `${target.title} cannot deploy pools of prefill and decode servers`,
       'choose --target kubernetes --server sglang, or another --trial',
     )
   if (server === 'sglang') return
   throw new SpecError(
-    `pools of prefill and decode servers are written for SGLang, whose image has its router and NIXL; ${serverTitles[server]} is not known to have them in the image of the stated version`,
-    'give --server sglang, whose figures are then those of another server, or choose another --trial',
+    `pools of prefill and decode servers are supported for SGLang, whose image has a router and NIXL; the image of ${serverTitles[server]} is not known to have them`,
+    'give --server sglang (the figures are then from another server), or choose another --trial',
   )
 }
 
@@ -136,13 +136,13 @@ export function checkOptions(target: SpecTarget, serving: Serving, options: Spec
   for (const name of Object.keys(flags) as (keyof SpecOptions)[]) {
     if (options[name] !== undefined && !target.takes?.includes(name))
       throw new SpecError(
-        `${flags[name]} means nothing to ${target.title}`,
+        `${flags[name]} does not apply to ${target.title}`,
         `leave ${flags[name]} out`,
       )
   }
   if (options.backend !== undefined && serving.deployed.server !== 'triton')
     throw new SpecError(
-      `${flags.backend} is Triton's, and this deploys ${serverTitles[serving.deployed.server]}`,
+      `${flags.backend} applies to Triton, and this deploys ${serverTitles[serving.deployed.server]}`,
       'give --server triton as well',
     )
   if (
@@ -151,16 +151,14 @@ export function checkOptions(target: SpecTarget, serving: Serving, options: Spec
     options.variant !== 'keda'
   )
     throw new SpecError(
-      `nothing asks ${flags.prometheus} but KEDA`,
-      'give --autoscaler keda, or --variant keda of KServe, as well',
+      `${flags.prometheus} applies to KEDA alone`,
+      'add --autoscaler keda, or --variant keda for KServe',
     )
   if (serving.namespace !== undefined && !target.namespaced)
-    throw new SpecError(`--namespace means nothing to ${target.title}`, 'leave --namespace out')
+    throw new SpecError(`--namespace does not apply to ${target.title}`, 'leave --namespace out')
   if (serving.container.imageNamed && (target.imageless || serving.pod))
     throw new SpecError(
-      serving.pod
-        ? "the experiment's own pod names its image"
-        : `${target.title} is deployed without an image of yours`,
+      serving.pod ? "the experiment's own pod names its image" : `${target.title} names no image`,
       'leave --image out',
     )
 }
@@ -184,9 +182,9 @@ const kinds = {
 
 function serverHint(target: SpecTarget, { evidence }: Serving): string {
   if (evidence.measured.server === 'imported')
-    return 'say what is to serve, e.g. --server triton; the figures are then those of another server'
+    return 'name the server to deploy, such as --server triton; the figures are then from another server'
   const others = target.servers.filter((server) => server === 'tfserving' || server === 'triton')
   if (evidence.measured.modelKind === 'decoder' || others.length === 0)
     return 'choose another --target: kubernetes deploys what was measured'
-  return `give --server ${others.join(' or --server ')}, whose figures are then those of another server, or choose --target kubernetes`
+  return `give --server ${others.join(' or --server ')} (the figures are then from another server), or choose --target kubernetes`
 }

@@ -1,7 +1,7 @@
 /** TensorFlow Serving: its command line, batching_parameters_file and model_config_file. */
 
 import { boundsMemory, defaultScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import {
   type ProtoMessage,
   Text,
@@ -14,6 +14,7 @@ import {
 import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
+import { batchKnobs } from './served-knobs.ts'
 import type { Serving } from './serving.ts'
 import type { SpecTarget } from './target.ts'
 
@@ -43,7 +44,7 @@ interface TfservingConfig {
  * Flags and files for the tuned configuration: a flag for what was tuned, none for what was not.
  */
 export function tfservingConfig(serving: Serving, places: TfservingPlaces): TfservingConfig {
-  const knobs = new Knobs(serving.configuration)
+  const { knobs, notes } = batchKnobs(serving)
   const { flags, batching } = tfservingTuning(knobs, places.configFolder)
   const modelsPath = `${places.configFolder}/models.config`
   const fraction = memoryFraction(serving)
@@ -66,7 +67,7 @@ export function tfservingConfig(serving: Serving, places: TfservingPlaces): Tfse
       : [{ path: `${places.configFolder}/${batchingFile}`, contents: batching }]),
     ...(byFile ? [{ path: modelsPath, contents: textProto(modelConfig(serving, places)) }] : []),
   ]
-  return { args, files, notes: unusedNote(knobs) }
+  return { args, files, notes: [...unusedNote(knobs), ...notes] }
 }
 
 function modelConfig(serving: Serving, places: TfservingPlaces): ProtoMessage {
@@ -127,7 +128,7 @@ function tfservingSpec(serving: Serving): SpecFile[] {
   const there = quoteWord(basePath)
   const check =
     serving.modelUri === undefined
-      ? `[ -d ${there} ] || { echo 'no weights were named, and there are none in '${there} >&2; exit 1; }\n`
+      ? `[ -d ${there} ] || { echo 'no model weights in '${there} >&2; exit 1; }\n`
       : ''
   const command = ['exec tensorflow_model_server', ...config.args.map(quoteWord)].join(' \\\n  ')
   return [

@@ -1,5 +1,5 @@
 /** NVIDIA Triton: config.pbtxt of one model. */
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import {
   type ProtoMessage,
   Text,
@@ -9,6 +9,7 @@ import { tritonTuning } from '../../trials/launchers/server-files/triton-files.t
 import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
+import { gatheredBatch, servedKnobs } from './served-knobs.ts'
 import type { Serving } from './serving.ts'
 import type { SpecTarget } from './target.ts'
 
@@ -17,17 +18,33 @@ export const tritonImage = 'nvcr.io/nvidia/tritonserver:26.07-py3'
 /** The tuned part of a ModelConfig (inference.ModelConfig of triton-inference-server/common). */
 export function tritonConfig(
   serving: Serving,
-  backend = 'onnxruntime',
+  backend?: string,
 ): { readonly message: ProtoMessage; readonly notes: readonly string[] } {
-  const knobs = new Knobs(serving.configuration)
+  // The built-in predictor sends a full batch at once, as Triton does one of a preferred size.
+  const batch = gatheredBatch(serving)
+  const { knobs, notes } = servedKnobs(
+    serving,
+    batch === undefined ? {} : { preferredBatchSize: batch },
+  )
   const message: ProtoMessage = {
     name: new Text(serving.model),
-    backend: new Text(backend),
+    backend: new Text(backend ?? assumedBackend),
     version_policy: versionPolicy(serving.modelVersion),
     ...tritonTuning(knobs, serving.resources.gpu !== undefined),
   }
-  return { message, notes: unusedNote(knobs) }
+  return {
+    message,
+    notes: [
+      ...unusedNote(knobs),
+      ...notes,
+      ...(backend === undefined
+        ? [`backend ${assumedBackend} is assumed; --triton-backend names another`]
+        : []),
+    ],
+  }
 }
+
+const assumedBackend = 'onnxruntime'
 
 /** Absent: Triton serves the latest. */
 function versionPolicy(version: string | undefined): ProtoMessage | undefined {
@@ -59,6 +76,6 @@ export const target: SpecTarget = {
 function startScript(serving: Serving): SpecFile[] {
   if (serving.modelUri === undefined) return []
   const command = `exec tritonserver --model-repository=${quoteWord(scriptPlace(serving.modelUri))}`
-  const notes = [`config.pbtxt belongs into the folder ${serving.model} of that repository`]
+  const notes = [`put config.pbtxt into the folder ${serving.model} of that repository`]
   return [{ name: 'serve.sh', text: `#!/bin/sh\n${header(serving, notes)}${command}\n` }]
 }

@@ -2,6 +2,7 @@
 import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
 import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
 import { quoteWord } from '../../trials/shell-words.ts'
+import { weightsRemedy } from './incomplete.ts'
 import {
   draftNotes,
   languageKnobs,
@@ -9,7 +10,7 @@ import {
   vllmFlags,
   weightNotes,
 } from './language-servers.ts'
-import { header, type SpecFile, weightsHint } from './manifest.ts'
+import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'
 import type { Serving } from './serving.ts'
 import type { SpecTarget } from './target.ts'
@@ -32,7 +33,7 @@ function vllmSpec(serving: Serving): SpecFile[] {
   // The shell itself refuses, with the reason.
   const weights =
     modelUri === undefined
-      ? `"\${MODEL:?no weights were named: set MODEL to their place. ${weightsHint}}"`
+      ? `"\${MODEL:?no model weights: set MODEL to their place. ${weightsRemedy}}"`
       : quoteWord(hubName(modelUri) ?? scriptPlace(modelUri))
   const flags = [
     ['served-model-name', serving.model] as const,

@@ -219,6 +219,60 @@ test.each([
   if (kind === 'own pod with secrets') expect(text).toContain('value: Bearer $(HUB)')
 })
 
+test.each([
+  ['encoder, simulated', 'kubernetes', ['no model weights', 'image tune-predictor:']],
+  ['encoder, emulated', 'kserve', ['no model weights', 'image tune-predictor:']],
+  ['language model, simulated', 'compose', ['no model weights']],
+  ['own command with secrets', 'kubernetes', ['Secret sentiment-secrets', 'no container image']],
+  ['own command with secrets', 'compose', ['.*: secrets that', 'no container image']],
+  ['own command', 'rollout', ['image tune:.* of the analysis', 'no container image']],
+  ['runs already', 'kubernetes', ['no container image']],
+] as const)(
+  '%s to %s: one block names what keeps it from starting',
+  async (kind, target, parts) => {
+    const { files } = await filesOf(kind, target, {})
+    const lines = files[0]!.text.split('\n')
+    parts.forEach((part, i) => {
+      expect(lines[i]).toMatch(
+        new RegExp(`^# INCOMPLETE: ${part}.*\\. .*(--[a-z-]+|Create it: |Export)`),
+      )
+    })
+    expect(lines.filter((line) => line.includes('INCOMPLETE'))).toHaveLength(parts.length)
+  },
+)
+
+test.each([
+  ['encoder, simulated', { count: [1], kind: ['KIND_GPU'] }],
+  ['encoder, emulated', { count: [1], kind: ['KIND_GPU'] }],
+] as const)('%s: config.pbtxt has the batching of its trials', async (kind, group) => {
+  const config = (await filesOf(kind, 'triton', {})).files[0]!.text
+  expect(readTextProto(config)).toMatchObject({ instance_group: [group] })
+  const experiment = experimentOf(kind)
+  const { best } = foundOf(kind).recommendation
+  const trial = { ...best!, configuration: { ...best!.configuration, batchSize: 16 } }
+  const serving = servingFrom(experiment, foundOf(kind).recommendation, trial, [], {
+    server: 'triton',
+  })
+  expect(readTextProto((await renderSpec('triton', serving))[0]!.text)).toMatchObject({
+    max_batch_size: [16],
+    dynamic_batching: [{ preferred_batch_size: [16], max_queue_delay_microseconds: [2000] }],
+    instance_group: [group],
+  })
+})
+
+test.each([
+  ['Triton', 'nv_inference_request_success'],
+  ['TensorFlow Serving', ':tensorflow:serving:request_count'],
+  ['encoder on CPU', 'predictor_requests_total'],
+  ['language model on vLLM', 'vllm:request_success_total'],
+  ['own command', 'no autoscaler: this server exports no request counter that is known here'],
+  ['runs already', 'no autoscaler: the capacity of this server was not measured'],
+] as const)('%s scales on %s', async (kind, signal) => {
+  const { files } = await filesOf(kind, 'kubernetes', {})
+  expect(files[0]!.text).toContain(signal)
+  expect(files[0]!.text).not.toContain('http_requests_total')
+})
+
 test('Compose takes them from its own environment', async () => {
   const { files } = await filesOf('own command with secrets', 'compose', {})
   const { environment, entrypoint } = parse(files[0]!.text).services.sentiment
@@ -255,7 +309,7 @@ function faultsOf(
       faults.push(...checkProto(readTextProto(text), tritonModelConfig))
     if (name.endsWith('.pbtxt')) continue
     says(
-      text.includes('NOT MEASURED OF WHAT THIS DEPLOYS') !== serving.figures.hold,
+      text.includes('FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS') !== serving.figures.hold,
       `${name}: its top does not say whether the figures hold`,
     )
     says(
@@ -292,13 +346,13 @@ function faultsOf(
     !files.some(({ name }) => name === 'config.pbtxt')
   ) {
     says(
-      /tune was told of no weights|REPLACE_WITH_YOUR_MODEL|no weights were named/.test(text),
+      /no model weights|REPLACE_WITH_YOUR_MODEL/.test(text),
       'no placeholder that refuses to start',
     )
     for (const file of files)
       says(
-        file.text.includes('DOES NOT START YET'),
-        `${file.name}: does not say that it does not start`,
+        file.text.includes('INCOMPLETE: no model weights. Run again with --model-uri.'),
+        `${file.name}: does not name the flag of the weights`,
       )
   }
   says(!isLanguage(kind) || !text.includes('onnxruntime'), 'onnxruntime for a language model')
@@ -432,7 +486,7 @@ test('a trial that was asked for is the headline, and which one is recommended f
       'kubernetes',
       servingFrom(experiment, recommendation, candidate, [], { modelUri: 's3://b/m' }),
     )
-    return file!.text.split('\n')[0]
+    return file!.text.split('\n').find((line) => !line.startsWith('# INCOMPLETE: '))
   }
   expect(await headline(1)).toBe(`# ${recommendation.verdict}`)
   expect(await headline(2)).toMatch(
@@ -468,7 +522,7 @@ test('the built-in predictor is deployed onto the GPU that it is given, in the p
   })
   expect(env).not.toHaveProperty('PRECISION')
   expect(text).toContain(
-    '# Note: precision = fp16 was tuned, and ENGINE=tfjs computes as the model is: it is not set',
+    '# Note: precision = fp16 was tuned but is not set: ENGINE=tfjs computes in the precision of the model',
   )
   expect((await envOf({ devices: 'cpu' }, { cpuCores: 2, batchSize: 8 })).env).not.toHaveProperty(
     'GPU',

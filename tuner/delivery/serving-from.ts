@@ -6,10 +6,11 @@ import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { capacityText } from '../../reports/recommendation/words.ts'
+import { imageToFill } from '../../reports/specs/incomplete.ts'
 import { languageContainer } from '../../reports/specs/language-servers.ts'
 import { mlserverImage } from '../../reports/specs/mlserver-pod.ts'
 import { weightsPlace } from '../../reports/specs/model-storage.ts'
-import { imageToFill } from '../../reports/specs/server-pod.ts'
+import { commandCounter, requestCounters } from '../../reports/specs/request-counters.ts'
 import {
   type Container,
   type Evidence,
@@ -39,7 +40,12 @@ import type { CommandTemplate } from '../../trials/launchers/template.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
-import { resourcesOf, sourceParameter } from '../../trials/resources.ts'
+import {
+  instancesOnCores,
+  resourcesOf,
+  servingParametersOf,
+  sourceParameter,
+} from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import { isOwnPredictor } from '../experiment/settings/kubernetes-settings.ts'
@@ -92,7 +98,10 @@ export function servingFrom(
           containerOf(experiment, configuration, options)),
         ...(image === undefined ? {} : { image, imageNamed: true }),
       },
-      evidence: evidenceOf(recommendation, candidate, trials, measured),
+      evidence: {
+        ...evidenceOf(recommendation, candidate, trials, measured),
+        batching: measuredBatching(experiment, configuration),
+      },
     },
     {
       headroom,
@@ -106,6 +115,23 @@ export function servingFrom(
       ...defined({ ...options, modelUri }),
     },
   )
+}
+
+/** How the built-in predictor gathered batches; undefined for any other server. */
+function measuredBatching(
+  { predictor, own }: Experiment,
+  given: Configuration,
+): Evidence['batching'] {
+  const { template, configuration } = withVariant(predictor, given)
+  if (template.kind !== 'builtin' || protocolTable[builtinProtocol(template)].streams)
+    return undefined
+  const { gpu, cpuCores } = resourcesOf(configuration, {}, own.gpus)
+  const { MAX_DELAY_MS, INSTANCES } = template.env ?? {}
+  const { instances, maxDelayMs } = servingParametersOf(configuration, {
+    instances: INSTANCES ?? (gpu === undefined ? instancesOnCores(cpuCores) : 1),
+    ...(MAX_DELAY_MS !== undefined && { maxDelayMs: MAX_DELAY_MS }),
+  })
+  return { instances, maxDelayMs }
 }
 
 /** Never a path of the machine that measured. */
@@ -136,7 +162,7 @@ function platformContainer(
       port: 8501,
       grpcPort: 8500,
       readyPath,
-      requestsMetric: ':tensorflow:serving:request_count',
+      requestsMetric: requestCounters.tfserving,
     }
   }
   if (server === 'triton') {
@@ -146,7 +172,7 @@ function platformContainer(
       port: 8000,
       grpcPort: 8001,
       ...paths,
-      requestsMetric: 'nv_inference_request_success',
+      requestsMetric: requestCounters.triton,
     }
   }
   if (server === 'mlserver') {
@@ -155,7 +181,7 @@ function platformContainer(
       image: mlserverImage,
       port: 8080,
       ...paths,
-      requestsMetric: 'model_infer_request_success_total',
+      requestsMetric: requestCounters.mlserver,
     }
   }
   if (isLanguageServer(server)) return languageContainer(server, model.name, modelUri)
@@ -200,7 +226,7 @@ export function containerOf(
           ? {}
           : {
               notes: [
-                `precision = ${precision} was tuned, and ENGINE=${engine} computes as the model is: it is not set`,
+                `precision = ${precision} was tuned but is not set: ENGINE=${engine} computes in the precision of the model`,
               ],
             }),
         tunedEnv: Object.keys(configuration).map(environmentName),
@@ -219,7 +245,7 @@ export function containerOf(
         ...(transport === 'grpc' && { grpcPort }),
         readyPath: gguf ? '/health' : '/v2/health/ready',
         livePath: gguf ? '/health' : '/v2/health/live',
-        requestsMetric: 'predictor_requests_total',
+        requestsMetric: requestCounters.builtin,
       }
     }
     case 'command': {
@@ -238,6 +264,7 @@ export function containerOf(
       return {
         image: imageToFill,
         ...notesOf(predictor, configuration, values),
+        ...commandCounter(argv),
         command: argv,
         env,
         tunedEnv: Object.keys(tuned.env),
@@ -283,12 +310,12 @@ function notesOf(
 }
 
 const reconfigureNote = (words: readonly string[]): string =>
-  `the trials set values once it ran, and nothing here does: after each start, run ${words.join(' ')}`
+  `the trials set values after the start, and this spec does not: after each start, run ${words.join(' ')}`
 
 /** Where an image has what a `prepare` step makes. */
 const preparedPlace = '/prepared'
 const preparedNote = ({ argv }: FilledPrepare): string =>
-  `prepared in the trials by: ${argv.join(' ').replaceAll(preparedPlaceholder, preparedPlace)}; the image needs what that makes in ${preparedPlace}`
+  `the trials ran ${argv.join(' ').replaceAll(preparedPlaceholder, preparedPlace)} first; the image must contain its output in ${preparedPlace}`
 
 /** As the built-in predictor reads it. */
 const versionPolicy = (version: string): string =>

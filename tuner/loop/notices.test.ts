@@ -60,7 +60,7 @@ describe('banners', () => {
       /^GPU time is EMULATED by a device model from published tables, while predictors, CPU and load are real; typical error of batch times \(1σ\): T4 [\d.]+ %, V100 [\d.]+ %\.$/,
     )
     expect(deploys).toMatch(
-      /^What deploys is .*, which was not measured: settle these figures with tune verify/,
+      /^tune spec deploys .*, which was not measured: check these figures with tune verify/,
     )
     expect(rest).toEqual([])
   })

@@ -160,8 +160,8 @@ describe('what is told', () => {
     await running.run()
     expect(of('trial-started').map(({ suggestion }) => suggestion.why)).toEqual([
       'next in order',
-      'next in order (attempt 2)',
-      'next in order (attempt 3)',
+      'next in order, attempt 2',
+      'next in order, attempt 3',
       'next in order',
     ])
     expect(of('trial-started')[0]!.suggestion).not.toHaveProperty('predicted')

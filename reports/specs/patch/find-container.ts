@@ -2,7 +2,7 @@
 
 import type { DeployedServer } from '../../figures.ts'
 import { serverOfCommand } from '../../figures.ts'
-import { imageToFill } from '../server-pod.ts'
+import { imageToFill } from '../incomplete.ts'
 import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
 import { imageNameOf, kserveFields, serverOfContainer, wordsOf } from './container-server.ts'

@@ -94,7 +94,7 @@ function boughtNodeEdits({ object, podPath }: ServerContainer, serving: Serving)
   return {
     ...only([]),
     unplaced: [
-      `nodeSelector ${label} = ${type}, which was paid for: the manifest has ${String(present)}`,
+      `nodeSelector ${label} = ${type}, which the price is for: the manifest has ${String(present)}`,
     ],
   }
 }
@@ -128,7 +128,7 @@ function nodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection)
     })
     .map(
       ([label, value]) =>
-        `nodeSelector ${label} = ${String(value)} of ${object.title}: what was tuned is ${wanted ?? 'no GPU'}`,
+        `nodeSelector ${label} = ${String(value)} of ${object.title}: the tuned value is ${wanted ?? 'no GPU'}`,
     )
   const product = selector.find(([label]) => label === productLabel)?.[1]
   if (product !== undefined && wanted !== undefined) {

@@ -31,8 +31,8 @@ export function readDocuments(
   const excess = yamlExcess(text)
   if (excess !== undefined)
     throw new SpecError(
-      `${file} is too much for a manifest: ${excess}`,
-      'give a file with the workload alone',
+      `${file} is too large for a manifest: ${excess}`,
+      'give a file that holds only the workload',
     )
   const lines = new LineCounter()
   const documents = parseDocuments(text, lines)
@@ -47,8 +47,8 @@ export function readDocuments(
     const again = repeatedKey(contents)
     if (again)
       throw new SpecError(
-        `${file}:${lineAt(again.range![0])}: ${String(again)} stands twice in one block`,
-        'take one of them out: programs differ in which of them they read',
+        `${file}:${lineAt(again.range![0])}: ${String(again)} appears twice in one block`,
+        'remove one of them: programs differ in which one they use',
       )
   }
   return {

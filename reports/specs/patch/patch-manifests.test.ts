@@ -311,7 +311,7 @@ describe('patching a manifest', () => {
     expect(foreign.text).not.toMatch(/MODEL|ENGINE|PORT|MAX_DELAY_MS|HOST/)
     expect(foreign.unplaced).toEqual([
       newFlag,
-      'MAX_DELAY_MS = 2: this container is not the built-in predictor, which was measured',
+      'MAX_DELAY_MS = 2: this container is not the built-in predictor that was measured',
     ])
     for (const own of ['image: "registry.example/tune-predictor:0.1.0"', 'image: "tune:1"']) {
       const ours = patch(manifest.replace('image: "registry.example/bert:7"', own), 'server', of)

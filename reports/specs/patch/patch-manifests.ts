@@ -54,7 +54,7 @@ interface Patched {
 export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
   if (serving.resources.pools !== undefined)
     throw new SpecError(
-      'a patch sets one container, and this has pools of prefill and decode servers',
+      'a patch changes one container, and this configuration has pools of prefill and decode servers',
       'choose --target kubernetes --server sglang, or another --trial',
     )
   const { file, container: requested } = options

@@ -22,7 +22,7 @@ export function replicaEdits(
       isReferenceTo(valueAt(one.value, ['spec', 'targetRef']), one, target.object),
   )
   const remaining = verticals.map(
-    ({ title }) => `${title}: it sets cores and memory of ${target.object.title} by itself`,
+    ({ title }) => `${title}: it overrides cores and memory of ${target.object.title}`,
   )
   return { ...sizeEdits(objects, target, serving, isMeasured), remaining }
 }
@@ -53,7 +53,7 @@ function sizeEdits(
   if (path === undefined)
     return replicas === 1
       ? noEdits
-      : { ...noEdits, unplaced: [`replicas = ${replicas}: ${owner.title} has no number of them`] }
+      : { ...noEdits, unplaced: [`replicas = ${replicas}: ${owner.title} has no field for them`] }
   if (valueAt(owner.value, path) === replicas) return noEdits
   return { ...noEdits, edits: [{ object: owner, path, value: replicas }] }
 }
@@ -119,7 +119,7 @@ function boundEdits(
   const edits = paths.flatMap((path, i) =>
     wanted[i] === undefined || present[i] === wanted[i] ? [] : [{ object, path, value: wanted[i] }],
   )
-  const why = figures.how === 'measured' ? 'not measured of what this deploys' : figures.how
+  const why = figures.how === 'measured' ? 'from another server' : figures.how
   const unplaced = wanted.flatMap((value, i) =>
     value !== undefined || present[i] === found[i]
       ? []

@@ -91,7 +91,7 @@ function gpuResources(target: ServerContainer, serving: Serving): GpuResources |
   )
   const remaining = claims.map(
     (name) =>
-      `resources.claims ${name} of ${target.label}: it claims a device beside the GPU that was tuned`,
+      `resources.claims ${name} of ${target.label}: it claims a device in addition to the tuned GPU`,
   )
   if (pods > 1)
     return {
@@ -158,6 +158,6 @@ const podResources = (
       .filter(([name]) => names.includes(name))
       .map(
         ([name, value]) =>
-          `${[...podPath, 'resources', field, name].join('.')} = ${String(value)}: it is of the whole pod of ${label}`,
+          `${[...podPath, 'resources', field, name].join('.')} = ${String(value)}: it applies to the whole pod of ${label}`,
       ),
   )

@@ -36,7 +36,7 @@ export function settingEdits(target: ServerContainer, serving: Serving): Edits {
         ({ written }) => `--${flag.names[0]} ${written}`,
       )
       const [found] = [...valued, ...findSwitches(change.texts, flag).map(({ written }) => written)]
-      return found === undefined ? [] : [`${setting}: the container has ${found}: take it out`]
+      return found === undefined ? [] : [`${setting}: the container has ${found}: remove it`]
     }),
     ...settings.elsewhere,
   ]
@@ -148,7 +148,7 @@ function setValue(change: ContainerChange, found: FoundValue, value: string, dep
   if (variable === undefined) {
     if (isSameValue(unquoted(found.written), value)) return []
     const isSet = change.replace(found.text, replacementFor(found, value))
-    return isSet ? [] : [`${lineOf(found)} is of another value too`]
+    return isSet ? [] : [`${lineOf(found)} is shared with another value`]
   }
   const { name, hasDefault } = variable
   const indexes = change.indexesOf((own) => own === name)
@@ -158,7 +158,7 @@ function setValue(change: ContainerChange, found: FoundValue, value: string, dep
   const isFromElsewhere = listAt(change.target.value, ['envFrom']).length > 0
   if (hasDefault && !isFromElsewhere)
     return change.replace(found.text, replacementFor(found, value)) ? [] : ['it is set twice']
-  return [`it stands as ${found.written}, which the container does not set itself`]
+  return [`it is written as ${found.written}, which the container does not set`]
 }
 
 function setWholeVariable(change: ContainerChange, index: number, value: string): string[] {
@@ -166,7 +166,7 @@ function setWholeVariable(change: ContainerChange, index: number, value: string)
   const name = String(valueAt(change.variables[index], ['name']))
   if (text === undefined) return [`the manifest takes ${name} from elsewhere (valueFrom)`]
   if (isSameValue(text.content, value) && isText(change, index)) return []
-  return change.replaceAll(text, value) ? [] : [`${name} is of another value too`]
+  return change.replaceAll(text, value) ? [] : [`${name} is shared with another value`]
 }
 
 /** Kubernetes takes texts alone as values of variables. */
@@ -246,7 +246,7 @@ function setVariable(
   if (isResource(name, value)) return []
   const why =
     deployed.server === 'builtin'
-      ? 'this container is not the built-in predictor, which was measured'
-      : 'whether this container reads it is not known'
+      ? 'this container is not the built-in predictor that was measured'
+      : 'it is unknown whether this container reads it'
   return [`${name} = ${value}: ${why}`]
 }

@@ -260,7 +260,7 @@ describe('arguments', () => {
       '[--max-num-seqs=64, --max-num-batched-tokens=2048, --no-enable-prefix-caching, --enable-chunked-prefill=True, --kv-cache-dtype, fp8, -tp, "1"]',
     )
     expect(unplaced).toEqual([
-      'kvCacheDtype = auto: the container has --kv-cache-dtype fp8: take it out',
+      'kvCacheDtype = auto: the container has --kv-cache-dtype fp8: remove it',
     ])
   })
 
@@ -275,7 +275,7 @@ describe('arguments', () => {
     )
     const from = `${vllm}args: [--max-num-seqs, $(N)]\nenvFrom: [{configMapRef: {name: c}}]`
     expect(patchWith(language(), deployment(from)).unplaced).toContain(
-      '--max-num-seqs=64: it stands as $(N), which the container does not set itself',
+      '--max-num-seqs=64: it is written as $(N), which the container does not set',
     )
   })
 })
@@ -308,9 +308,9 @@ describe('what a patch does not list stays', () => {
   test('an anchor that another container uses is refused, and names that stand twice', () => {
     const anchored = `kind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: server, ${ours}, resources: &r {limits: {cpu: "1"}}}\n  - {name: envoy, image: e, resources: *r}\n`
     expect(() => patchWith(bert(), anchored)).toThrow(
-      /resources is shared: \*r stands for it elsewhere/,
+      /resources is shared: \*r refers to it elsewhere/,
     )
     const twice = `kind: Pod\nspec:\n  containers:\n  - {name: a, image: b, image: c}\n`
-    expect(() => patchWith(bert(), twice)).toThrow(/^f\.yaml:4: image stands twice/)
+    expect(() => patchWith(bert(), twice)).toThrow(/^f\.yaml:4: image appears twice/)
   })
 })

@@ -50,7 +50,7 @@ export function setAt(text: string, place: DocumentPlace, path: Path, value: Pla
     if (isScalar(node) && node.value === null && typeof value === 'object' && value !== null)
       return fillEmpty(text, place, path, value)
     if (isScalar(node)) return replaceScalar(text, node, value)
-    throw new SpecError(`${whereOf(place, path)} is no single value`, 'edit it by hand')
+    throw new SpecError(`${whereOf(place, path)} is not a single value`, 'edit it by hand')
   }
   const [key, ...deeper] = rest
   const content = withValue(inherited, deeper, value)
@@ -59,7 +59,10 @@ export function setAt(text: string, place: DocumentPlace, path: Path, value: Pla
   const reached = path.slice(0, path.length - rest.length)
   if (isScalar(node) && node.value === null)
     return fillEmpty(text, place, reached, withValue(undefined, rest, value))
-  throw new SpecError(`${whereOf(place, reached)} is no block of named values`, 'edit it by hand')
+  throw new SpecError(
+    `${whereOf(place, reached)} is not a block of named values`,
+    'edit it by hand',
+  )
 }
 
 /**
@@ -106,7 +109,7 @@ export function removeAt(text: string, place: DocumentPlace, path: Path): string
   if (!isMap(map) || pair === undefined)
     throw new SpecError(
       `${whereOf(place, path)} comes from an alias or a merge key`,
-      'write it out where it is used, or take it out by hand',
+      'write the value out where it is used, or remove it by hand',
     )
   if (pair.value) refuseSharedAnchor(text, place, pair.value, path)
   if (map.flow) return removeFromFlow(text, map, pair)
@@ -114,7 +117,7 @@ export function removeAt(text: string, place: DocumentPlace, path: Path): string
   const lineStart = text.lastIndexOf('\n', start - 1) + 1
   const line: [number, number] = [lineStart, afterLineOf(text, endOf(pair))]
   if (text.slice(lineStart, start).trim() !== '')
-    throw new SpecError(`${whereOf(place, path)} cannot be taken out`, 'edit it by hand')
+    throw new SpecError(`${whereOf(place, path)} cannot be removed`, 'edit it by hand')
   // The last line of a text without a line end takes the one before it along.
   if (!/\n$/.test(text.slice(...line)))
     line[0] = /\r?\n$/.exec(text.slice(0, lineStart))?.index ?? lineStart
@@ -123,7 +126,7 @@ export function removeAt(text: string, place: DocumentPlace, path: Path): string
   const { node: outer } = find(text, place, path.slice(0, -2))
   const holder = isMap(outer) ? pairOf(outer, path.at(-2)!) : undefined
   if (holder === undefined)
-    throw new SpecError(`${whereOf(place, path)} cannot be taken out`, 'edit it by hand')
+    throw new SpecError(`${whereOf(place, path)} cannot be removed`, 'edit it by hand')
   const colon = text.indexOf(':', holder.key.range![1]) + 1
   return splice(splice(text, line, ''), [colon, colon], ' {}')
 }
@@ -184,7 +187,7 @@ function refuseShared(document: Document, place: DocumentPlace, node: Node, path
   })
   if (isUsed)
     throw new SharedValueError(
-      `${whereOf(place, path)} is shared: *${anchor} stands for it elsewhere, and would change too`,
+      `${whereOf(place, path)} is shared: *${anchor} refers to it elsewhere and would change too`,
       `write the value out there in place of *${anchor}`,
     )
 }

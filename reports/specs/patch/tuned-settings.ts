@@ -86,7 +86,7 @@ export function tunedSettings(
     contrary: known.contrary,
     elsewhere: names.map(
       (name) =>
-        `${name} = ${serving.configuration[name]}: ${read === undefined ? 'the server' : serverTitles[read]} takes it by no argument and no variable`,
+        `${name} = ${serving.configuration[name]}: ${read === undefined ? 'the server' : serverTitles[read]} takes it neither as an argument nor as a variable`,
     ),
   }
 }

@@ -107,7 +107,7 @@ test('models that share a GPU by MPS have one claim on it, and each has its limi
     },
   })
   expect(files[1]!.text).toContain(
-    'by the claim shared-1-t4 of shared/: MPS holds each of its processes',
+    'through the claim shared-1-t4 in shared/: MPS limits each process',
   )
   // 18 of 36 req/s are carried by the one on a GPU of its own.
   expect(files[1]!.text).toContain('# Route 25 % of the requests of a to these replicas')

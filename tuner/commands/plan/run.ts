@@ -184,13 +184,18 @@ async function writeScaled(
   })
   if (!made.scalable)
     process.stderr.write(
-      'no autoscaler is written: what a replica of what this deploys carries was not measured (tune verify settles it)\n',
+      'no autoscaler is written: the capacity of this server was not measured. Run tune verify once it runs\n',
     )
-  for (const file of await renderSpec(
+  const isFixed = minReplicas === maxReplicas
+  const files = await renderSpec(
     'kubernetes',
     withOwnPod(experiment, made),
-    minReplicas === maxReplicas ? { autoscaler: 'none' } : {},
-  )) {
+    isFixed ? { autoscaler: 'none' } : {},
+  )
+  const isScaled = files.some(({ text }) => text.includes('\nkind: HorizontalPodAutoscaler\n'))
+  if (made.scalable && !isFixed && !isScaled)
+    process.stderr.write('no autoscaler is written: a note in the file says why\n')
+  for (const file of files) {
     const path = join(folder, file.name)
     await writeAtomically(path, file.text)
     process.stderr.write(`${path}\n`)

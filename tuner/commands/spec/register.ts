@@ -13,44 +13,44 @@ export function registerSpec(program: Command): void {
     .description('write the deployment spec of the recommended configuration or of any trial')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
-    .option('--trial <n>', 'another trial than the recommended one')
+    .option('--trial <n>', 'use this trial instead of the recommended one')
     .option('--out <folder>', 'write the files there (default: print them)')
     .option(
       '--patch <file>',
-      'put the tuned values into this manifest (YAML or JSON), changing nothing else; prints it, the changes on stderr',
+      'set the tuned values in this manifest (YAML or JSON) and change nothing else; prints the result, and the changes on stderr',
     )
-    .option('--write', 'with --patch: change the file itself')
+    .option('--write', 'with --patch: change the file in place')
     .option(
       '--container <name>',
-      'with --patch: the container to tune, where several may be meant: NAME or KIND/OBJECT/NAME',
+      'with --patch: the container to change if several qualify: NAME or KIND/OBJECT/NAME',
     )
     .option('--image <image>', 'container image of the predictor')
-    .option('--model-uri <uri>', 'where the weights are, e.g. s3://bucket/model')
+    .option('--model-uri <uri>', 'address of the weights, e.g. s3://bucket/model')
     .option('--model-version <version>', 'version to serve: a number, latest or all')
     .option(
       '--server <kind>',
-      `${['custom', ...chosenServers].join(' | ')}: which server the platform runs (default: the one measured)`,
+      `${['custom', ...chosenServers].join(' | ')}: the server to deploy (default: the measured one)`,
     )
-    .option('--gpu-scheme <name>', `${gpuSchemes.join(' | ')} (default: by the share)`)
+    .option('--gpu-scheme <name>', `${gpuSchemes.join(' | ')} (default: by the GPU share)`)
     .option('--autoscaler <kind>', `kubernetes: ${autoscalers.join(' | ')} (default: hpa)`)
     .option('--variant <mode>', `kserve: ${kserveVariants.join(' | ')} (default: standard)`)
-    .option('--namespace <name>', 'namespace of the objects (default: where they are applied)')
-    .option('--prometheus <url>', 'where KEDA asks for the request rate')
-    .option('--triton-backend <name>', "triton: the model's backend (default: onnxruntime)")
-    .option('--import-path <module:app>', 'rayservice: the application')
+    .option('--namespace <name>', 'namespace of the objects (default: not set)')
     .option(
-      '--gpus-per-node <n>',
-      'lws: GPUs of a node, over several of which one replica is spread (default: 8)',
+      '--prometheus <url>',
+      'address of the Prometheus that KEDA queries for the request rate',
     )
+    .option('--triton-backend <name>', "triton: the model's backend (default: onnxruntime)")
+    .option('--import-path <module:app>', 'rayservice: import path of the application')
+    .option('--gpus-per-node <n>', 'lws: GPUs per node; a replica spans several nodes (default: 8)')
     .option(
       '--tuner-image <image>',
-      'rollout: the image with tune that judges the canary (default: tune:0.1.0, built by deploy/Dockerfile)',
+      'rollout: image of tune for the analysis of the canary (default: tune:0.1.0, built from deploy/Dockerfile)',
     )
-    .option('--rps <rate>', 'demand to size the replicas for, requests per second')
-    .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
-    .option('--min-quality <number>', 'leaves out model variants of less quality')
-    .option('--min-replicas <n>', 'least replicas (default: those for the demand)')
-    .option('--max-replicas <n>', 'most replicas (default: twice as many)')
+    .option('--rps <rate>', 'demand that sizes the replicas, requests per second')
+    .option('--headroom <share>', 'share of the capacity to keep free, e.g. 20%')
+    .option('--min-quality <number>', 'exclude model variants below this quality')
+    .option('--min-replicas <n>', 'minimum replicas (default: enough for the demand)')
+    .option('--max-replicas <n>', 'maximum replicas (default: twice the demand)')
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--prices <file>', 'another price book (YAML)')
     .addOption(storeOption())

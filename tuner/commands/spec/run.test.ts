@@ -10,7 +10,7 @@ test.each([
   { image: 'https://user:planted@registry.internal/image' },
 ])('a secret in %o is refused before anything is read, and not repeated', async (flags) => {
   const refused = spec(undefined, { db: 'none.db', target: 'kubernetes', ...flags })
-  await expect(refused).rejects.toThrow(/^--(model-uri|image) holds a secret: .*\[secret\]/)
+  await expect(refused).rejects.toThrow(/^--(model-uri|image) contains a secret: .*\[secret\]/)
   await expect(refused).rejects.not.toThrow('planted')
 })
 
@@ -38,10 +38,10 @@ test('a place that cannot be written is refused before anything is read, and not
 })
 
 test.each([
-  [{ write: true }, /^--write means nothing without --patch/],
-  [{ container: 'server' }, /^--container means nothing without --patch/],
-  [{ patch: 'a.yaml', out: 'specs' }, /^--out means nothing to --patch/],
-  [{ patch: 'a.yaml', autoscaler: 'keda' }, /^--autoscaler means nothing to --patch/],
+  [{ write: true }, /^--write applies to --patch alone/],
+  [{ container: 'server' }, /^--container applies to --patch alone/],
+  [{ patch: 'a.yaml', out: 'specs' }, /^--out does not apply to --patch/],
+  [{ patch: 'a.yaml', autoscaler: 'keda' }, /^--autoscaler does not apply to --patch/],
 ])('%o is refused before anything is read', async (flags, message) => {
   const asked = spec(undefined, { db: 'none.db', target: 'kubernetes', ...flags })
   await expect(asked).rejects.toMatchObject({

@@ -3,7 +3,7 @@
  */
 
 import { join } from 'node:path'
-import { chosenServers } from '../../../reports/figures.ts'
+import { chosenServers, foreignFigures } from '../../../reports/figures.ts'
 import { replaceAtomically, writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec, specTarget, specTargets } from '../../../reports/specs/index.ts'
 import { patchManifests } from '../../../reports/specs/patch/patch-manifests.ts'
@@ -45,7 +45,7 @@ export interface SpecFlags extends ReopenFlags {
   readonly maxReplicas?: string
 }
 
-/** What is given here stands in the specs as it is. */
+/** @throws UserError for a secret in a value that the specs would repeat */
 function refuseSecretIn({ modelUri, image, prometheus, tunerImage }: SpecFlags): void {
   for (const [flag, value] of Object.entries({
     '--model-uri': modelUri,
@@ -55,12 +55,16 @@ function refuseSecretIn({ modelUri, image, prometheus, tunerImage }: SpecFlags):
   })) {
     if (value === undefined || secretSpans(value).length === 0) continue
     const hint =
-      'specs are files that others read: leave it out, and give it to the cluster as a Secret or a service account'
-    throw new UserError(`${flag} holds a secret: ${withoutSecrets(value)}`, hint, exitCodes.usage)
+      'specs are files that others read: leave the secret out, and give it to the cluster as a Secret or a service account'
+    throw new UserError(
+      `${flag} contains a secret: ${withoutSecrets(value)}`,
+      hint,
+      exitCodes.usage,
+    )
   }
 }
 
-/** Flags that say how a new spec is written. */
+/** Flags of a new spec, which a patch refuses. */
 const specFlags: Readonly<Partial<Record<keyof SpecFlags, string>>> = {
   out: '--out',
   autoscaler: '--autoscaler',
@@ -72,21 +76,18 @@ const specFlags: Readonly<Partial<Record<keyof SpecFlags, string>>> = {
   namespace: '--namespace',
 }
 
-/** What a flag asks for is done, or it is refused. */
+/** @throws UserError for a flag that would be ignored */
 function refuseOutOfPlace(flags: SpecFlags): void {
   if (flags.patch === undefined) {
     const only = flags.write ? '--write' : flags.container === undefined ? undefined : '--container'
     if (only !== undefined)
-      throw usageError(
-        `${only} means nothing without --patch`,
-        'name the manifest with --patch FILE',
-      )
+      throw usageError(`${only} applies to --patch alone`, 'name the manifest with --patch FILE')
     return
   }
   for (const [name, flag] of Object.entries(specFlags))
     if (flags[name as keyof SpecFlags] !== undefined)
       throw usageError(
-        `${flag} means nothing to --patch, which sets tuned values in the manifest as it is`,
+        `${flag} does not apply to --patch, which sets tuned values in an existing manifest`,
         flag === '--out'
           ? '--write changes the file; without it the patch is printed'
           : `leave ${flag} out`,
@@ -181,7 +182,7 @@ async function patch(
   const patched = patchManifests(text, serving, { container, file: path })
   const report = (line: string) => process.stderr.write(`${line}\n`)
   report(`container: ${patched.container}`)
-  for (const doubt of patched.figures.doubts) report(`NOT MEASURED OF WHAT THIS DEPLOYS: ${doubt}`)
+  for (const doubt of patched.figures.doubts) report(`${foreignFigures}: ${doubt}`)
   for (const { where, from, to } of patched.changes)
     report(
       `${where}: ${from === undefined ? 'added' : wordsFor(from)} -> ${to === undefined ? 'removed' : wordsFor(to)}`,
