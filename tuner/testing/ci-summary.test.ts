@@ -98,6 +98,12 @@ test('a second look at files that failed: what passes alone is told, what fails 
 
 test('nothing ran: what came before the tests failed', () => {
   rmSync(join(folder, 'results'), { recursive: true })
-  expect(closing('1')).toEqual({ code: 1, lines: ['0 passed, 1 failed, 0 skipped'] })
+  expect(closing('1')).toEqual({
+    code: 1,
+    lines: [
+      'no test failed: lint, types, installation, or an "Unhandled" error outside of a test, see above',
+      '0 passed, 1 failed, 0 skipped',
+    ],
+  })
   expect(closing('0').code).toBe(1)
 })

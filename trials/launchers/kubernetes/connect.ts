@@ -1,8 +1,9 @@
 /** Which cluster trials run on: a kubeconfig, or the pod that the tuner runs in. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import type { KubeConfig } from '@kubernetes/client-node'
+import { readText } from '../../../profiler/bounded-reader.ts'
 import { Api, ApiError, type Patience } from './api.ts'
 
 /**
@@ -49,7 +50,7 @@ function kubeconfigFiles(): string[] {
 function isBlank(file: string): boolean {
   try {
     return (
-      readFileSync(file, 'utf8')
+      readText(file, 'document')
         .replace(/^\s*(#.*|---)$/gm, '')
         .trim() === ''
     )

@@ -63,7 +63,7 @@ describe('tune annotate', () => {
     expect(await listed('per million', 'simulated')).toEqual([newer, older])
     expect(await listed('--tag', 'nightly')).toEqual([older])
     expect(await listed('--tag', 'nightly', '--tag', 'none')).toEqual([])
-    expect((await run('list', 'no such words')).stdout).toMatch(/^none of 2 experiments is so/)
+    expect((await run('list', 'no such words')).stdout).toMatch(/^none of 2 experiments matches/)
   })
 
   test('one that is put away is listed when asked for, is not the newest, and comes back', async () => {
