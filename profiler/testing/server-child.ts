@@ -135,7 +135,8 @@ function handle(request: IncomingMessage, response: ServerResponse): void {
   request.resume()
   clearTimeout(idleTimers.get(request.socket))
   if (request.method === 'GET') {
-    response.writeHead(200).end('{"ready":true}')
+    const isKnown = /^\/($|v1\/|v2|health|ready)/.test(request.url ?? '')
+    response.writeHead(isKnown ? 200 : 404).end(isKnown ? '{"ready":true}' : '')
     return
   }
   request.on('end', () => {
