@@ -180,6 +180,10 @@ describe('why a search stops', () => {
       reason: 'certain',
       detail: '96 % likely that no untried configuration is over 5 % better (model estimate)',
     })
+    const fine = { ...sure, tolerance: 0.005 }
+    expect(whyStop(state([complete(1)], { assessment: fine }), budget)?.detail).toContain(
+      'over 0.5 % better',
+    )
   })
 
   test.each([
@@ -226,14 +230,14 @@ describe('why a search stops', () => {
         state([complete(1)], { assessment: { ...sure, probabilityBetterExists: 0.43 } }),
         budget,
       )?.detail,
-    ).toContain('with 57 %')
+    ).toContain('57 % likely')
   })
 
   test('its tolerance in whole percent, however a computer holds it', () => {
     // 0.29 x 100 is 28.999999999999996.
     expect(
       whyStop(state([complete(1)], { assessment: { ...sure, tolerance: 0.29 } }), budget)?.detail,
-    ).toContain('more than 29 % better')
+    ).toContain('over 29 % better')
   })
 
   test('four failures in a row, not three, nor four with a success between', () => {
