@@ -177,9 +177,9 @@ describe('the SLO', () => {
       'a third of what it could serve',
       200,
       30,
-      'saturates at 200 req/s, of which 40 % keep the SLO, one request at a time takes 30 ms of the 50 ms allowed at p99',
+      'saturates at 200 req/s, of which 40 % meet the SLO, one request at a time takes 30 ms of the 50 ms allowed at p99',
     ],
-    ['a queue alone', 200, 24, 'saturates at 200 req/s, of which 52 % keep the SLO'],
+    ['a queue alone', 200, 24, 'saturates at 200 req/s, of which 52 % meet the SLO'],
   ])('%s', (_, saturationRps, idleMs, evidence) => {
     expect(bindingOf([complete(1, own, measured(saturationRps, idleMs))])).toEqual({
       what: 'slo',
@@ -190,7 +190,7 @@ describe('the SLO', () => {
   test('with what was used beside it', () => {
     expect(
       bindingOf([complete(1, own, measured(200, 24), { usage: { cpuCores: 1 } })]).evidence,
-    ).toBe('saturates at 200 req/s, of which 52 % keep the SLO, 2 cores 50 % busy')
+    ).toBe('saturates at 200 req/s, of which 52 % meet the SLO, 2 cores 50 % busy')
   })
 
   test('just on either side of four fifths of the saturation', () => {
@@ -198,7 +198,7 @@ describe('the SLO', () => {
       bindingOf([one({ measurement: { capacityRps: 160, saturationRps } })])
     expect(of(201)).toEqual({
       what: 'slo',
-      evidence: 'saturates at 201 req/s, of which 80 % keep the SLO',
+      evidence: 'saturates at 201 req/s, of which 80 % meet the SLO',
     })
     expect(of(200).what).toBe('unknown')
     expect(of(0).what).toBe('unknown')

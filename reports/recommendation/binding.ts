@@ -82,7 +82,7 @@ export function bindingOf(
     const saturated =
       ofSaturation < busy
         ? [
-            `saturates at ${rate(measurement.saturationRps)}, of which ${percent(ofSaturation)} keep the SLO`,
+            `saturates at ${rate(measurement.saturationRps)}, of which ${percent(ofSaturation)} meet the SLO`,
           ]
         : []
     const idle =
