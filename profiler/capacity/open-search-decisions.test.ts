@@ -186,7 +186,7 @@ describe('the saturation', () => {
     })
     expect(beaten.found.capacityRps).toBeCloseTo(1000 / 0.75, 9)
     expect(beaten.found.detail).toBe(
-      'stopped early: saturated at 1000.0 req/s, far below the 1334.0 req/s needed to win',
+      'stopped early: saturated at 1,000 req/s, far below the 1,334 req/s needed to win',
     )
     expect(beaten.asked).toEqual([])
     expect((await racing(1333)).asked).not.toEqual([])

@@ -181,7 +181,7 @@ export class OpenSearch {
         !found.disturbed &&
         found.rps * (1 + this.toGain()) < certainlyBelow * toBeatRps
       ) {
-        const detail = `stopped early: saturated at ${found.rps.toFixed(1)} req/s, far below the ${toBeatRps.toFixed(1)} req/s needed to win`
+        const detail = `stopped early: saturated at ${rateText(found.rps)}, far below the ${rateText(toBeatRps)} needed to win`
         return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
       }
       const opened = await session.connect(
@@ -319,7 +319,7 @@ export class OpenSearch {
       boundRps * (1 + this.toGain()) >= toBeatRps
     )
       return undefined
-    const detail = `stopped early: cannot reach the ${Number(toBeatRps.toPrecision(4)).toLocaleString('en-US')} req/s needed to win`
+    const detail = `stopped early: cannot reach the ${rateText(toBeatRps)} needed to win`
     return {
       ...this.result('beaten', detail),
       ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))),
@@ -548,3 +548,7 @@ export class OpenSearch {
     return this.posterior === undefined ? Number.POSITIVE_INFINITY : halfWidthOf(this.posterior)
   }
 }
+
+/** '1,811 req/s', '82.8 req/s': rounded as reports round rates. */
+const rateText = (rps: number): string =>
+  `${rps.toLocaleString('en-US', { maximumFractionDigits: rps >= 100 ? 0 : rps >= 10 ? 1 : 2 })} req/s`

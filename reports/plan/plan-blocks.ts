@@ -252,7 +252,7 @@ function existingBlocks({ existing, input }: Plan): Block[] {
       `costs ${money(existing.perMonth)} per month`,
       fails
         ? `breaks the SLO from month ${fails.month} on: ${lostText(fails.outcome)}`
-        : `keeps the SLO in all ${input.months} month${input.months === 1 ? '' : 's'}`,
+        : `meets the SLO in all ${input.months} month${input.months === 1 ? '' : 's'}`,
     ]),
   ]
 }

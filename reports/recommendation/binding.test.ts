@@ -36,33 +36,33 @@ describe('a device that is busy', () => {
       'a GPU at 80 %',
       { gpuUtilization: 0.8, cpuCores: 0.2 },
       'gpu',
-      'GPU busy 80 % of the time, 0.2 of 2 cores busy',
+      'GPU busy 80 % of the time, 2 cores 10 % busy',
     ],
     ['a GPU alone', { gpuUtilization: 0.9 }, 'gpu', 'GPU busy 90 % of the time'],
     [
       'cores at 80 %',
       { gpuUtilization: 0.1, cpuCores: 1.6 },
       'cpu',
-      '1.6 of 2 cores busy, GPU busy 10 % of the time',
+      '2 cores 80 % busy, GPU busy 10 % of the time',
     ],
-    ['cores alone', { cpuCores: 1.9 }, 'cpu', '1.9 of 2 cores busy'],
+    ['cores alone', { cpuCores: 1.9 }, 'cpu', '2 cores 95 % busy'],
     [
       'both as busy',
       { gpuUtilization: 0.9, cpuCores: 1.8 },
       'gpu',
-      'GPU busy 90 % of the time, 1.8 of 2 cores busy',
+      'GPU busy 90 % of the time, 2 cores 90 % busy',
     ],
     [
       'the busier of two',
       { gpuUtilization: 0.85, cpuCores: 1.8 },
       'cpu',
-      '1.8 of 2 cores busy, GPU busy 85 % of the time',
+      '2 cores 90 % busy, GPU busy 85 % of the time',
     ],
     [
       'the busiest seconds of the cores',
       { cpuCores: 0.4, busiestCpuCores: 1.7 },
       'cpu',
-      '1.7 of 2 cores busy',
+      '2 cores 85 % busy',
     ],
     [
       'the busiest seconds of the GPU',
@@ -76,12 +76,12 @@ describe('a device that is busy', () => {
 
   test.each<[string, Usage]>([
     [
-      'nothing measured is near its limit: GPU busy 79 % of the time, 1.58 of 2 cores busy',
+      'nothing measured is near its limit: GPU busy 79 % of the time, 2 cores 79 % busy',
       { gpuUtilization: 0.79, cpuCores: 1.58 },
     ],
     ['nothing measured is near its limit: GPU busy 0 % of the time', { gpuUtilization: 0 }],
     [
-      "nothing measured is near its limit: GPU busy 36 % of the time, 1.03 of 2 cores busy; about one core's worth of computing: if a single thread does it, that thread is the limit",
+      "nothing measured is near its limit: GPU busy 36 % of the time, 2 cores 52 % busy; about one core's worth of computing: if a single thread does it, that thread is the limit",
       { gpuUtilization: 0.36, cpuCores: 1.03 },
     ],
     ['usage was not measured', { cpuCores: 0 }],
@@ -103,7 +103,7 @@ describe('a device that is busy', () => {
       ...complete(2, own, easy, { usage: { cpuCores: 1.9 } }),
       purpose: 'confirmation',
     } as const
-    expect(bindingOf([first, second])).toEqual({ what: 'cpu', evidence: '1.9 of 2 cores busy' })
+    expect(bindingOf([first, second])).toEqual({ what: 'cpu', evidence: '2 cores 95 % busy' })
   })
 })
 
@@ -131,7 +131,7 @@ describe('memory', () => {
       evidence: 'batchSize 64 (trial 5) is out of memory',
     })
     expect(bindingOf([one({ usage: { cpuCores: 1 } }), outOfMemory(5, bigger)]).evidence).toBe(
-      'batchSize 64 (trial 5) is out of memory, 1 of 2 cores busy',
+      'batchSize 64 (trial 5) is out of memory, 2 cores 50 % busy',
     )
   })
 
@@ -177,9 +177,9 @@ describe('the SLO', () => {
       'a third of what it could serve',
       200,
       30,
-      'saturates at 200 req/s, of which 40 % keep the SLO, one request at a time takes 30 ms of the 50 ms allowed at p99',
+      'saturates at 200 req/s, of which 40 % meet the SLO, one request at a time takes 30 ms of the 50 ms allowed at p99',
     ],
-    ['a queue alone', 200, 24, 'saturates at 200 req/s, of which 52 % keep the SLO'],
+    ['a queue alone', 200, 24, 'saturates at 200 req/s, of which 52 % meet the SLO'],
   ])('%s', (_, saturationRps, idleMs, evidence) => {
     expect(bindingOf([complete(1, own, measured(saturationRps, idleMs))])).toEqual({
       what: 'slo',
@@ -190,7 +190,7 @@ describe('the SLO', () => {
   test('with what was used beside it', () => {
     expect(
       bindingOf([complete(1, own, measured(200, 24), { usage: { cpuCores: 1 } })]).evidence,
-    ).toBe('saturates at 200 req/s, of which 52 % keep the SLO, 1 of 2 cores busy')
+    ).toBe('saturates at 200 req/s, of which 52 % meet the SLO, 2 cores 50 % busy')
   })
 
   test('just on either side of four fifths of the saturation', () => {
@@ -198,7 +198,7 @@ describe('the SLO', () => {
       bindingOf([one({ measurement: { capacityRps: 160, saturationRps } })])
     expect(of(201)).toEqual({
       what: 'slo',
-      evidence: 'saturates at 201 req/s, of which 80 % keep the SLO',
+      evidence: 'saturates at 201 req/s, of which 80 % meet the SLO',
     })
     expect(of(200).what).toBe('unknown')
     expect(of(0).what).toBe('unknown')
@@ -239,10 +239,10 @@ describe('the SLO', () => {
     const idle = { ...easy.idle, p99Ms: 60 }
     expect(bindingOf([one({ measurement: { ...none, idle } })])).toEqual({
       what: 'slo',
-      evidence: 'one request at a time takes 60 ms at p99, and 50 ms are allowed',
+      evidence: 'one request at a time takes 60 ms at p99, over 50 ms',
     })
     expect(bindingOf([one({ measurement: { ...none, idle, slo: joint } })], joint).evidence).toBe(
-      'one request at a time takes 120 % of the limits at p99 of TTFT and TPOT, and TTFT <= 50 ms and TPOT <= 10 ms for 99 % of requests is allowed',
+      'one request at a time takes 120 % of the limits at p99 of TTFT and TPOT; the SLO is TTFT <= 50 ms and TPOT <= 10 ms for 99 % of requests',
     )
   })
 

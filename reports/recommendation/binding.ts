@@ -45,7 +45,7 @@ export function bindingOf(
       return { what: 'slo', evidence: candidate.reason ?? '' }
     return {
       what: 'slo',
-      evidence: `one request at a time takes ${sloValue(slo, candidate.sloMsAtCapacity)} at ${sloName(slo)}, and ${allowed} ${slo.limits ? 'is' : 'are'} allowed`,
+      evidence: `one request at a time takes ${sloValue(slo, candidate.sloMsAtCapacity)} at ${sloName(slo)}${slo.limits ? '; the SLO is' : ', over'} ${allowed}`,
     }
   }
   const usage = second?.trial.usage ?? trial.usage ?? {}
@@ -55,7 +55,7 @@ export function bindingOf(
   const gpuShare = gpuUtilization ?? 0
   const cpuShare = coresBusy !== undefined && cores > 0 ? coresBusy / cores : 0
   const gpu = `GPU busy ${percent(gpuShare)} of the time`
-  const cpu = `${significant(coresBusy ?? 0)} of ${significant(cores)} ${cores === 1 ? 'core' : 'cores'} busy`
+  const cpu = `${significant(cores)} ${cores === 1 ? 'core' : 'cores'} ${percent(cpuShare)} busy`
   const used = [...(gpuUtilization === undefined ? [] : [gpu]), ...(cpuShare > 0 ? [cpu] : [])]
   const ofSaturation =
     measurement.saturationRps > 0
@@ -82,7 +82,7 @@ export function bindingOf(
     const saturated =
       ofSaturation < busy
         ? [
-            `saturates at ${rate(measurement.saturationRps)}, of which ${percent(ofSaturation)} keep the SLO`,
+            `saturates at ${rate(measurement.saturationRps)}, of which ${percent(ofSaturation)} meet the SLO`,
           ]
         : []
     const idle =

@@ -197,7 +197,7 @@ describe('when nothing meets the SLO', () => {
     )
     expect(r.binding).toEqual({
       what: 'slo',
-      evidence: 'one request at a time takes 60 ms at p99, and 50 ms are allowed',
+      evidence: 'one request at a time takes 60 ms at p99, over 50 ms',
     })
     expect(r.front).toEqual([])
   })
@@ -222,7 +222,7 @@ describe('what binds', () => {
   test('the GPU or the cores, by usage', () => {
     expect(recommend(sampleInput).binding).toEqual({
       what: 'gpu',
-      evidence: 'GPU busy 93 % of the time, 1.2 of 2 cores busy',
+      evidence: 'GPU busy 93 % of the time, 2 cores 60 % busy',
     })
     expect(
       only(
@@ -239,7 +239,7 @@ describe('what binds', () => {
     }
     expect(only(complete(1, configuration, measured(200, 5), { usage }))).toEqual({
       what: 'gpu',
-      evidence: 'GPU busy 97 % of the time, 1 of 2 cores busy',
+      evidence: 'GPU busy 97 % of the time, 2 cores 50 % busy',
     })
   })
 
@@ -257,7 +257,7 @@ describe('what binds', () => {
   test('the SLO, by what saturation would allow', () => {
     const binding = only(complete(1, configuration, measured(200, 20)))
     expect(binding.what).toBe('slo')
-    expect(binding.evidence).toBe('saturates at 200 req/s, of which 60 % keep the SLO')
+    expect(binding.evidence).toBe('saturates at 200 req/s, of which 60 % meet the SLO')
   })
 
   test('the generator, or unknown', () => {

@@ -1,6 +1,7 @@
 /** The verdict in parts, the same on the terminal, the page and in the report. */
+import type { Slo } from '../../profiler/types.ts'
 import { costText, verdictText, wordsOf } from '../../search/objective.ts'
-import { percent, sloLimit, writing } from '../format.ts'
+import { percent, percentileName, sloLimit, writing } from '../format.ts'
 import { tokensInBrief } from './token-figures.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { openRivalsOf } from './unsettled.ts'
@@ -35,10 +36,14 @@ const marks = {
 const minCertainty = 0.8
 
 export function verdictLines(recommendation: Recommendation): VerdictLines {
-  const { best, slo, objective, conclusion, provenance, experimentId: id } = recommendation
+  const { best, slo, objective, conclusion, provenance } = recommendation
   const mark = marks[provenance]
   if (!best)
-    return { subject: recommendation.verdict, ...(mark && { mark }), next: nextWithoutBest(id) }
+    return {
+      subject: recommendation.verdict,
+      ...(mark && { mark }),
+      next: nextWithoutBest(recommendation),
+    }
   const gain = gainPhrase(best, objective, {
     candidate: recommendation.defaultCandidate,
     gain: recommendation.gainOverDefault,
@@ -121,7 +126,28 @@ function nextCommands({ experimentId: id, conclusion, confidence, trials }: Reco
   return [...resume, `tune dashboard ${id}`, `tune spec ${id}`]
 }
 
-const nextWithoutBest = (id: string) => [`tune show ${id}`, `tune dashboard ${id}`]
+/** What leads to a result: a looser SLO, or the trials that the machine disturbed once more. */
+function nextWithoutBest({ experimentId: id, nearest, slo, trials }: Recommendation) {
+  const looser = nearest && looserSlo(nearest, slo)
+  const first =
+    looser !== undefined
+      ? `tune show ${id} --slo ${looser}`
+      : nearest?.status === 'disturbed'
+        ? `tune resume ${id} --max-trials ${2 * trials}`
+        : `tune show ${id}`
+  return [first, `tune dashboard ${id}`]
+}
+
+/**
+ * An SLO of twice the unloaded latency, as a flag's value: '3ms'. Undefined where that latency
+ * does not violate the SLO, and for SLOs of more than one limit.
+ */
+function looserSlo({ status, sloMsFrom, sloMsAtCapacity: ms }: Candidate, slo: Slo) {
+  if (slo.limits || slo.metric || status !== 'infeasible' || sloMsFrom !== 'idle') return undefined
+  if (!Number.isFinite(ms) || ms <= slo.limitMs) return undefined
+  const limit = `${Math.ceil(2 * ms)}ms`
+  return slo.percentile === 0.99 ? limit : `'${percentileName(slo.percentile)}<${limit}'`
+}
 
 /** What stands beside the recommended row of a table, and why where other rows are cheaper. */
 export function recommendedNote({ best, conclusion, alternatives }: Recommendation): string {

@@ -86,7 +86,7 @@ export function replan({
   if (!best)
     return {
       kind: 'tune again',
-      why: 'no configuration that was measured keeps the SLO any more',
+      why: 'no measured configuration meets the SLO any more',
       newModel: false,
     }
   const stays = fleets.find(({ trial }) => trial === deployed.trial)

@@ -80,7 +80,7 @@ export function proposalText(proposal: Proposal, command: string): string {
     case 'change': {
       const { to, from } = proposal
       const there = `deploy ${replicas(to.replicas)} of trial ${to.trial} (${to.label}), ${money(to.perHour)} per hour`
-      if (!from) return `${there}: what is deployed no longer keeps the SLO at any rate`
+      if (!from) return `${there}: what is deployed no longer meets the SLO at any rate`
       if (from.trial === to.trial) return `${there}: the same configuration, other replicas`
       return `${there}; of trial ${from.trial} (${from.label}), which is deployed, it takes ${replicas(from.replicas)}, ${money(from.perHour)} per hour`
     }

@@ -129,8 +129,9 @@ class Choice {
       complete ? sample : climb(sample, beside, (candidates) => this.#score(candidates)),
     )
     const share = (hope: number) => 1 - Math.exp(-Math.exp(hope))
+    const percent = 100 * share(scored.hopes[at]!)
     const why = this.#best
-      ? `expected improvement ${(100 * share(scored.hopes[at]!)).toPrecision(2)} %`
+      ? `expected improvement ${percent < 0.01 ? '0' : percent.toPrecision(2)} %`
       : 'likeliest to be feasible and cheap'
     const gain = this.#best
       ? share(scored.hopes.reduce((most, hope) => Math.max(most, hope), -Infinity))

@@ -251,7 +251,7 @@ describe('flags', () => {
     ],
     [
       { timeout: '20ms' },
-      '--timeout a timeout of 20 ms cuts off requests that keep the SLO of 50 ms',
+      '--timeout a timeout of 20 ms cuts off requests that meet the SLO of 50 ms',
     ],
     [{ url: 'ftp://x' }, "--url 'ftp://x' is no http URL"],
     [{ param: ['wrokers=1..4'] }, "--param the built-in predictor has no parameter 'wrokers'"],

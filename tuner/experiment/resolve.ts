@@ -399,7 +399,7 @@ function resolveLoad(
   if (load.timeoutMs <= longestMs && entries.load?.timeout !== undefined)
     report(
       ['load', 'timeout'],
-      `a timeout of ${load.timeoutMs} ms cuts off requests that keep the SLO of ${longestMs} ms`,
+      `a timeout of ${load.timeoutMs} ms cuts off requests that meet the SLO of ${longestMs} ms`,
       'make it several times the SLO',
     )
   return { load, trace }

@@ -22,9 +22,10 @@ export const outcomeSlo = (outcome: Outcome): string =>
 /** 'confirmed: 1 core, A100-40GB, batch 64, 7,635 req/s, $0.066 per million requests'. */
 export function outcomeText(outcome: Outcome): string {
   if ('unreadable' in outcome) return `cannot be read: ${outcome.unreadable}`
-  const { best, objective, verdict } = outcome.recommendation
+  const { best, objective, verdict, conclusion } = outcome.recommendation
   if (!best) return verdict
-  return `${best.status}: ${best.label}, ${rate(best.capacityRps)}, ${costText(objective, best, writing)}`
+  const status = conclusion === 'simulated' ? conclusion : best.status
+  return `${status}: ${best.label}, ${rate(best.capacityRps)}, ${costText(objective, best, writing)}`
 }
 
 /**

@@ -180,6 +180,10 @@ describe('why a search stops', () => {
       reason: 'certain',
       detail: '96 % likely that no untried configuration is over 5 % better (model estimate)',
     })
+    const fine = { ...sure, tolerance: 0.005 }
+    expect(whyStop(state([complete(1)], { assessment: fine }), budget)?.detail).toContain(
+      'over 0.5 % better',
+    )
   })
 
   test.each([

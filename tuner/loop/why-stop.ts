@@ -1,7 +1,7 @@
 /** Whether a search has come to its end, and why. Pure. */
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { certaintyPercent, latency, sloText } from '../../reports/format.ts'
+import { certaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, InfeasibleReason } from '../../trials/types.ts'
@@ -188,7 +188,7 @@ function notWorthwhile({ assessment, worth }: SearchState): Ending | undefined {
 
 function certaintyText({ probabilityBetterExists, tolerance }: StopAssessment): string {
   const certainty = certaintyPercent(1 - probabilityBetterExists)
-  return `${certainty} % likely that no untried configuration is over ${Math.round(tolerance * 100)} % better (model estimate)`
+  return `${certainty} % likely that no untried configuration is over ${percent(tolerance)} better (model estimate)`
 }
 
 /**

@@ -3,7 +3,7 @@
 import { money } from '../../reports/format.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { columnsOf, counted, duration, spaceText, wrap } from './columns.ts'
-import { paint } from './glyphs.ts'
+import { type Paint, paint } from './glyphs.ts'
 import { advance, countedTrials, etaSeconds, noProgress } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
@@ -12,16 +12,18 @@ import { readyWords, stepLine, trialLine } from './trial-line.ts'
 /** Progress lines on stderr, one call an event. */
 export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
   let state = noProgress
-  const say = (line: string) => io.stderr.write(`${line}\n`)
+  const say = (text: string, tone?: Paint) => {
+    const indent = text.startsWith(' ') ? '    ' : '  '
+    for (const line of wrap(text, columnsOf(io.stderr), indent))
+      io.stderr.write(`${tone ? paint(line, tone, io.errStyle) : line}\n`)
+  }
   // Lines of trials that run at the same time are mixed.
   const whose = (number: number) => (state.atOnce > 1 ? `#${number} ` : '')
   return (event) => {
     state = advance(state, event)
     switch (event.type) {
       case 'experiment-started': {
-        for (const notice of event.notices)
-          for (const line of wrap(notice, columnsOf(io.stderr)))
-            say(paint(line, 'yellow', io.errStyle))
+        for (const notice of event.notices) say(notice, 'yellow')
         const resumed = event.resumedTrials > 0 ? `, ${event.resumedTrials} trials from before` : ''
         say(
           `experiment ${event.experimentId}: at most ${counted(event.maxTrials, 'trial')} of ${spaceText(event.spaceSize)}, seed ${event.seed}${resumed}`,
@@ -48,11 +50,8 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
         if (!row) break
         const line = trialLine(row, io.errStyle)
         say(
-          paint(
-            `${line.mark} ${line.text}${event.retry ? '; will be tried again' : ''}`,
-            line.paint ?? 'dim',
-            io.errStyle,
-          ),
+          `${line.mark} ${line.text}${event.retry ? '; will be tried again' : ''}`,
+          line.paint ?? 'dim',
         )
         break
       }
@@ -65,7 +64,7 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
         break
       }
       case 'warning':
-        say(paint(`warning: ${event.message}`, 'yellow', io.errStyle))
+        say(`warning: ${event.message}`, 'yellow')
         break
       case 'stopped':
         say(

@@ -92,6 +92,16 @@ test.each([
   expect(Math.max(...widths)).toBeLessThanOrEqual(60)
 })
 
+test('plain progress breaks lines between words, and indents what goes on', async () => {
+  const io = paperIo()
+  io.stderr.columns = 40
+  const renderer = createPlainRenderer(io)
+  for (const event of await recordedEvents()) renderer.handle(event)
+  expect(io.stderr.text).toMatch(/✗ #5 .*\n {2}\S/)
+  expect(io.stderr.text.replace(/\n +/g, ' ')).toContain('out-of-memory: needs 17 GiB of 15 GiB')
+  expect(Math.max(...io.stderr.text.split('\n').map((line) => line.length))).toBeLessThanOrEqual(40)
+})
+
 test('every line of --events is an event; Infinity survives as a string', async () => {
   const io = paperIo()
   const renderer = createEventsRenderer(io)

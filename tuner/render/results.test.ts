@@ -80,6 +80,22 @@ describe('the verdict', () => {
     expect(verdict(columns).filter((line) => line.length > columns)).toEqual([])
   })
 
+  test.each([
+    [{ percentile: 0.99 }, {}, 'tune show bert-7f3a --slo 183ms'],
+    [{ percentile: 0.95 }, {}, "tune show bert-7f3a --slo 'p95<183ms'"],
+    [{}, { sloMsFrom: 'measured' }, 'tune show bert-7f3a ·'],
+    [{}, { sloMsAtCapacity: Number.POSITIVE_INFINITY }, 'tune show bert-7f3a ·'],
+    [{}, { status: 'disturbed' }, 'tune resume bert-7f3a --max-trials 12'],
+  ] as const)('without a best, of %j and %j, says what leads to one', (slo, change, next) => {
+    const nearest = {
+      ...best,
+      ...({ status: 'infeasible', sloMsFrom: 'idle', sloMsAtCapacity: 91.2 } as const),
+      ...change,
+    }
+    const none = { best: undefined, nearest, slo: { ...recommendation.slo, ...slo } }
+    expect(verdict(120, none).at(-1)).toContain(`  Next      ${next}`)
+  })
+
   test('of another objective than cost asks whether it is the best', () => {
     const lines = verdict(120, { objective: { kind: 'max-rate', maxPricePerHour: 1 } })
     expect(lines.some((line) => line.startsWith('  Best      not assessed'))).toBe(true)

@@ -46,26 +46,28 @@ function Running({
   const seconds = duration((nowMs - trial.startedAtMs) / 1000)
   return (
     <Box flexDirection="column">
-      <Text>
-        <Text color="cyan">{glyph('running', style)} </Text>
-        {trial.confirming ? 'confirming ' : ''}#{trial.number} {trial.label}{' '}
-        <Text dimColor>{`${trial.suggestion.why}, ${seconds}`}</Text>
-      </Text>
-      {trial.isolation ? (
-        <Text
-          dimColor
-        >{`  ${trial.prepared ? `${preparedWords(trial.prepared)}; ` : ''}${trial.isolation}`}</Text>
-      ) : (
-        <Text dimColor>{'  starting'}</Text>
-      )}
-      {trial.steps.slice(-stepsShown).map((step, i) => (
-        <Text
-          key={`${trial.number}-${trial.steps.length - i}`}
-          color={state.slo && step.point.sloMs > state.slo.limitMs ? 'yellow' : undefined}
-        >
-          {`  ${stepLine(step.point, state.slo, step.phase)}`}
+      <Box columnGap={1}>
+        <Text color="cyan">{glyph('running', style)}</Text>
+        <Text>
+          {trial.confirming ? 'confirming ' : ''}#{trial.number} {trial.label}{' '}
+          <Text dimColor>{`${trial.suggestion.why}, ${seconds}`}</Text>
         </Text>
-      ))}
+      </Box>
+      <Box flexDirection="column" paddingLeft={2}>
+        <Text dimColor>
+          {trial.isolation
+            ? `${trial.prepared ? `${preparedWords(trial.prepared)}; ` : ''}${trial.isolation}`
+            : 'starting'}
+        </Text>
+        {trial.steps.slice(-stepsShown).map((step, i) => (
+          <Text
+            key={`${trial.number}-${trial.steps.length - i}`}
+            color={state.slo && step.point.sloMs > state.slo.limitMs ? 'yellow' : undefined}
+          >
+            {stepLine(step.point, state.slo, step.phase)}
+          </Text>
+        ))}
+      </Box>
     </Box>
   )
 }
@@ -89,7 +91,7 @@ function Screen({
   const certainty =
     (state.probabilityBetterExists ?? 1) > 0.99
       ? ''
-      : `, ${certaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % sure of the best`
+      : `, ${certaintyPercent(1 - (state.probabilityBetterExists ?? 1))} % certain`
   const bestRow = state.rows.find((row) => row.trial.number === state.best?.number)
   const point = (row: (typeof state.rows)[number]) => ({
     pricePerHour: row.pricePerHour,
@@ -107,9 +109,10 @@ function Screen({
         {(row) => {
           const line = trialLine(row, style)
           return (
-            <Text key={row.trial.number}>
-              <Text color={line.paint}>{line.mark}</Text> {line.text}
-            </Text>
+            <Box key={row.trial.number} columnGap={1}>
+              <Text color={line.paint}>{line.mark}</Text>
+              <Text>{line.text}</Text>
+            </Box>
           )
         }}
       </Static>

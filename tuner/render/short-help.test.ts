@@ -5,9 +5,9 @@ import { commandGroups, otherCommands, shortHelp } from './short-help.ts'
 const program = commandLine()
 const lines = shortHelp(exitStatus).trimEnd().split('\n')
 
-test('fits on one screen', () => {
+test('fits on one screen of 80 columns', () => {
   expect(lines.length).toBeLessThanOrEqual(45)
-  for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(100)
+  for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80)
 })
 
 test('names every command exactly once', () => {

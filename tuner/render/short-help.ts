@@ -3,14 +3,14 @@ import type { Command } from 'commander'
 import { wrap } from './columns.ts'
 
 export const description =
-  'Finds, by load-testing real servers, the cheapest way to serve a model within its latency SLO.'
+  'Finds the cheapest way to serve a model within its latency SLO, by load tests.'
 
 export const examples: readonly (readonly [command: string, what: string])[] = [
-  ['tune --model bert --slo 50ms', 'cheapest per request at p99 of 50 ms or less'],
-  ["tune --model bert --slo 'p95<80ms' --rps 500", 'cheapest replicas for 500 requests/s'],
-  ['tune --model bert --slo 50ms --backend simulated', 'in seconds, nothing is measured'],
-  ['tune init http://localhost:8000 --slo 100ms', 'an experiment file for your own server'],
-  ['tune -f experiment.yaml --max-trials 10', 'run a file; flags override it'],
+  ['tune --model bert --slo 50ms', 'cheapest per request'],
+  ["tune --model bert --slo 'p95<80ms' --rps 500", 'cheapest for 500 req/s'],
+  ['tune --model bert --slo 50ms --backend simulated', 'in seconds, not measured'],
+  ['tune init http://localhost:8000 --slo 100ms', 'file for your own server'],
+  ['tune -f experiment.yaml --max-trials 10', 'flags override the file'],
 ]
 
 /** Commands by what they are for, each with the line that the short help shows. */
@@ -94,13 +94,13 @@ export function shortHelp(exitStatus: string): string {
       `${title}:`,
       ...Object.entries(commands).map(([name, what]) => row(name, what)),
     ]),
-    ...wrap(`Also: ${otherCommands.join(', ')}`, 100),
+    ...wrap(`Also: ${otherCommands.join(', ')}`, 80),
     '',
     'Common options:',
     ...commonFlags.map(([flags, what]) => row(flags, what)),
     '',
     'tune help options lists every option, tune help <command> explains a command.',
-    ...wrap(`Exit codes: ${exitStatus}`, 100),
+    ...wrap(`Exit codes: ${exitStatus}`, 80),
     '',
   ].join('\n')
 }

@@ -6,7 +6,7 @@ import { recommendationJson } from '../../../reports/report/recommendation-json.
 import { experimentItself } from '../../../trials/annotation.ts'
 import { exitCodeOf } from '../../exit-codes.ts'
 import { annotationLines } from '../../render/annotation-lines.ts'
-import { columnsOf } from '../../render/columns.ts'
+import { columnsOf, wrap } from '../../render/columns.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { resultLines } from '../../render/results.ts'
 import { trialLine } from '../../render/trial-line.ts'
@@ -30,6 +30,7 @@ export async function show(id: string | undefined, options: ShowOptions): Promis
   if (options.json) process.stdout.write(recommendationJson(recommendation))
   else {
     const style = styleOf(process.stdout, process.env)
+    const columns = columnsOf(process.stdout)
     const lines = trials.flatMap((trial) => {
       const { mark, text } = trialLine(
         {
@@ -39,11 +40,14 @@ export async function show(id: string | undefined, options: ShowOptions): Promis
         },
         style,
       )
-      return [`${mark} ${text}`, ...annotationLines(annotations.get(trial.number), '    ')]
+      return [
+        ...wrap(`${mark} ${text}`, columns),
+        ...annotationLines(annotations.get(trial.number), '    '),
+      ]
     })
     const head = `${record.id}: ${record.name}, ${record.state}, ${record.provenance}, ${record.createdAt.slice(0, 16).replace('T', ' ')}`
     process.stdout.write(
-      `${[head, ...annotationLines(annotations.get(experimentItself)), ...lines, ...resultLines(recommendation, [], style, columnsOf(process.stdout))].join('\n')}\n`,
+      `${[head, ...annotationLines(annotations.get(experimentItself)), ...lines, ...resultLines(recommendation, [], style, columns)].join('\n')}\n`,
     )
   }
   return exitCodeOf(recommendation)

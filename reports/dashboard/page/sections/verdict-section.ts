@@ -121,7 +121,8 @@ function threeFacts({ recommendation: r }: Shown): Figure[] {
       : ['bottleneck', bindings[r.binding.what], r.binding.evidence]
   const { slo, cheapest } = verdictLines(r)
   return [
-    ['SLO', c.status, slo ?? statuses[c.status]],
+    // 'Confirmed' is said of measurements alone.
+    ['SLO', r.conclusion === 'simulated' ? r.conclusion : c.status, slo ?? statuses[c.status]],
     gain,
     [superlativeOf(r), certainty(r), cheapest ?? r.confidence.statement],
   ]
