@@ -33,7 +33,7 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
     /Pools of prefill and decode servers are SIMULATED; no real ones were compared/,
   )
   expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toMatch(
-    /^# NOT WRITTEN: pools of prefill and decode servers are written for SGLang/,
+    /^# NOT WRITTEN: pools of prefill and decode servers are supported for SGLang/,
   )
   const { gpus, prefillReplicas, decodeReplicas } = best.configuration
   const pin = {

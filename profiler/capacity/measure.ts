@@ -291,6 +291,27 @@ const crowded = 1.5
 /** Closed connections beyond this share of the requests are told of. */
 const closingShare = 0.05
 
+/** Unloaded latency, ms, where Linux's delayed acknowledgement of 40 ms shows. */
+const delayedAckMs = [39.5, 45] as const
+/** Such answers all take the same: p90 over p50 at most. */
+const maxDelayedAckSpread = 1.15
+
+/**
+ * Latency of one request at a time that delayed TCP acknowledgements explain: the server sends the
+ * head of an answer, and Nagle's algorithm holds its body back until the client acknowledges.
+ */
+function delayedAckCaveat({ points }: Session): string[] {
+  const alone = points.find(
+    ({ load, stream }) => load.kind === 'closed' && load.connections === 1 && !stream,
+  )
+  const [min, max] = delayedAckMs
+  if (alone === undefined || !(alone.p50Ms >= min && alone.p50Ms <= max)) return []
+  if (alone.p90Ms > maxDelayedAckSpread * alone.p50Ms) return []
+  return [
+    `the unloaded latency of ${alone.p50Ms.toFixed(0)} ms may be delayed TCP acknowledgements (40 ms) instead of work: set TCP_NODELAY in the server, or send head and body of an answer together`,
+  ]
+}
+
 export function caveatsOf(target: Target, session: Session): string[] {
   if (target.kind === 'virtual') return []
   const found = [...(target.remarks ?? [])]
@@ -308,6 +329,7 @@ export function caveatsOf(target: Target, session: Session): string[] {
     found.push(
       `the server closed ${session.closedConnections} connections in ${session.requests} requests, and reconnecting is part of the latency: enable keep-alive (gunicorn: gthread workers)`,
     )
+  found.push(...delayedAckCaveat(session))
   const streams = session.points.flatMap(({ stream }) => stream ?? [])
   const answers = streams.reduce((sum, { e2e }) => sum + e2e.requests, 0)
   const silent = answers - streams.reduce((sum, { tpot }) => sum + tpot.requests, 0)

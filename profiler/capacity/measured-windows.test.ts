@@ -375,6 +375,18 @@ describe('what the reader must know', () => {
     expect(await caveatsOf({ generatorCores: 0.02 })).toEqual([])
   })
 
+  test.each([
+    [38, false],
+    [41, true],
+    [47, false],
+  ])('is the pattern of delayed acknowledgements, at %d ms unloaded: %s', async (ms, isNamed) => {
+    const { found } = await measured(
+      (load) => answers(load, 500, connectionsOf(load) === 1 ? ms : 5),
+      { target: targetAt('http://127.0.0.1:1') },
+    )
+    expect(found.caveats.some((text) => text.includes('TCP_NODELAY'))).toBe(isNamed)
+  })
+
   test('are connections that the server closed, from one in twenty requests on', async () => {
     const closing = (closed: number) =>
       caveatsOf({ connections: { opened: 2, closed, retried: 0 } })

@@ -35,6 +35,9 @@ async function run(
     result,
     tried: batches(parts.store.appended),
     learned: batches(taught.at(-1)!),
+    busy: events.filter(
+      (e) => e.type === 'warning' && e.message.includes('keeps this machine busy'),
+    ).length,
     retriedNext: events.filter((e) => e.type === 'trial-finished' && e.retry).length,
   }
 }
@@ -64,10 +67,18 @@ test.each<[string, (batch: number, trial: number) => boolean, number[], number[]
 ])(
   'a disturbed trial says nothing: it is retried once, then others come first, and it is tried again %s',
   async (_, isDisturbed, tried, learned, retriedNext) => {
-    const { result: __, ...seen } = await run(isDisturbed)
+    const { result: __, busy: ___, ...seen } = await run(isDisturbed)
     expect(seen).toEqual({ tried, learned, retriedNext })
   },
 )
+
+test.each([
+  [1, 0],
+  [4, 1],
+])('a machine that disturbs %d trials is warned of %d times', async (disturbances, warnings) => {
+  const { busy } = await run((_, trial) => trial <= disturbances)
+  expect(busy).toBe(warnings)
+})
 
 test('disturbed attempts take no place of the trials that may run', async () => {
   const { tried } = await run((batch) => batch === 2, { budget: { maxTrials: 3 } })

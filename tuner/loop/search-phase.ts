@@ -23,7 +23,7 @@ import { runningTrial, runTrial, type TrialRequest } from './trial-runner.ts'
 import { taskOf, warmUpRequestsFor } from './trial-task.ts'
 import { trialsUntilIdle, type Worth, worthOfTrial } from './trial-worth.ts'
 import { Turns } from './turns.ts'
-import { type Ending, spaceExhausted, whyStop, withUnplaced } from './why-stop.ts'
+import { type Ending, spaceExhausted, wasDisturbed, whyStop, withUnplaced } from './why-stop.ts'
 
 /** Ends after which nothing is left to spend on a baseline, or it would be disturbed. */
 const endsAtOnce: readonly StopReason[] = [
@@ -61,6 +61,7 @@ export class Search {
   /** By trial number. */
   readonly #pending = new Map<number, Pending>()
   readonly #turns: Turns
+  #disturbedTrials = 0
   readonly #attempts = new Attempts()
   #assessment: StopAssessment | undefined
   /** The best after so many trials: several ask between two of them. */
@@ -471,9 +472,22 @@ export class Search {
       retry,
       spent: this.#log.spent,
     })
+    this.#warnOfBusyMachine(trial)
     this.#announceBest()
     if (isAssessed(trial)) this.#assess()
     return trial
+  }
+
+  /** Says once, after the second disturbed trial, that the run will take longer, and why. */
+  #warnOfBusyMachine(trial: FinishedTrial): void {
+    if (!wasDisturbed(trial)) return
+    this.#disturbedTrials++
+    if (this.#disturbedTrials === 2)
+      this.#emit({
+        type: 'warning',
+        message:
+          'other work keeps this machine busy: disturbed trials are repeated, so this run will be slow; end that work, or run tune elsewhere',
+      })
   }
 
   #assess(): void {

@@ -6,7 +6,9 @@
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
 import { certaintyPercent, money, sloText } from '../../reports/format.ts'
+import { configurationKey } from '../../search/space.ts'
 import type { TuneEvent } from '../loop/events.ts'
+import { wasDisturbed } from '../loop/why-stop.ts'
 import { columnsOf, duration, wrap } from './columns.ts'
 import { glyph, type Style } from './glyphs.ts'
 import {
@@ -103,9 +105,11 @@ function Screen({
     bestRow && point(bestRow),
     style,
   )
+  const busy = disturbedRows(state.rows)
+  const lines = state.rows.filter(({ trial }) => !wasDisturbed(trial))
   return (
     <Box flexDirection="column">
-      <Static items={[...state.rows]}>
+      <Static items={state.stopped ? [...lines, ...busy] : lines}>
         {(row) => {
           const line = trialLine(row, style)
           return (
@@ -131,6 +135,11 @@ function Screen({
               : 'no configuration meets it yet'}
             {`  (trials cost ${money(state.spent)})`}
           </Text>
+          {busy.map((row) => (
+            <Text key={`busy ${row.trial.number}`} color="yellow">
+              {`${trialLine(row, style).mark} ${trialLine(row, style).text}; will be tried again`}
+            </Text>
+          ))}
           {state.running.map((trial) => (
             <Running key={trial.number} trial={trial} state={state} style={style} nowMs={nowMs} />
           ))}
@@ -144,6 +153,12 @@ function Screen({
       )}
     </Box>
   )
+}
+
+/** The last disturbed attempt at each configuration that no later trial has measured. */
+function disturbedRows(rows: Progress['rows']): Progress['rows'] {
+  const last = new Map(rows.map((row) => [configurationKey(row.trial.configuration), row]))
+  return [...last.values()].filter(({ trial }) => wasDisturbed(trial))
 }
 
 function Live({ feed, io }: { feed: Feed; io: RenderIo }) {

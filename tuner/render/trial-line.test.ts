@@ -3,8 +3,9 @@ import type { LoadPoint, Measurement } from '../../profiler/types.ts'
 import { measurement } from '../testing/fakes.ts'
 import { stepLine, trialLine } from './trial-line.ts'
 
-const line = (given: Partial<Measurement>) => {
+const line = (given: Partial<Measurement>, why = '') => {
   const trial = {
+    why,
     id: 1,
     number: 3,
     purpose: 'search',
@@ -88,4 +89,10 @@ test.each([
     ...of,
   }
   expect(stepLine(point as unknown as LoadPoint, undefined, 'idle')).toMatch(words)
+})
+
+test('a trial that the machine disturbed is one line with its attempt', () => {
+  const busy = { outcome: 'disturbed', known: 'nothing', capacityRps: 0 } as const
+  expect(line(busy, 'likely better')).toMatch(/2 cores: machine busy, attempt 1$/)
+  expect(line(busy, 'likely better, attempt 3')).toMatch(/2 cores: machine busy, attempt 3$/)
 })

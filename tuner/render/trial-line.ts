@@ -63,12 +63,14 @@ function measuredLine(trial: Complete, head: string, pricePerHour: number, style
   const { slo, idle, detail } = measurement
   const { capacityRps, capacityCi90Rps: ci, known } = capacityOf(measurement)
   const took = isImported(measurement) ? (detail ?? 'imported') : duration(seconds)
-  if (known === 'nothing')
-    return {
-      mark: glyph('failed', style),
-      paint: 'yellow',
-      text: `${head}: inconclusive (${detail ?? measurement.outcome})`,
-    }
+  if (known === 'nothing') {
+    const attempt = / attempt (\d+)$/.exec(trial.why)?.[1] ?? '1'
+    const why =
+      measurement.outcome === 'disturbed'
+        ? `machine busy, attempt ${attempt}`
+        : `inconclusive (${detail ?? measurement.outcome})`
+    return { mark: glyph('failed', style), paint: 'yellow', text: `${head}: ${why}` }
+  }
   const violation = lowestViolation(windowsOf(measurement, slo))
   if (known === 'bound above' && capacityRps === 0 && violation !== undefined)
     return {
