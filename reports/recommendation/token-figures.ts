@@ -87,7 +87,7 @@ const rateFigures: readonly TokenFigure[] = [
   {
     column: 'goodput_rps',
     title: 'goodput',
-    what: 'requests that kept the SLO in that window, per second',
+    what: 'requests that met the SLO in that window, per second',
     of: (f) => f.goodputRps,
     text: rate,
   },

@@ -100,7 +100,7 @@ const tokens = z.object({
   goodputRps: z
     .number()
     .optional()
-    .meta({ description: 'requests that kept the SLO in that window, per second' }),
+    .meta({ description: 'requests that met the SLO in that window, per second' }),
   inputTokens: z.number().optional().meta({ description: 'mean of a request' }),
   outputTokens: z.number().meta({ description: 'mean of a request' }),
   outputTokensPerSecond: z.number().meta({ description: 'of one replica at its capacity' }),

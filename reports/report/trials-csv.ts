@@ -35,7 +35,7 @@ export const trialColumns: readonly {
   },
   {
     name: 'status',
-    what: 'how far the figures of the configuration can be relied on, as in recommendation.json; confirmations, and trials measured again later, have none',
+    what: 'how far the figures of the configuration can be relied on, as in recommendation.json; confirmations and repeated trials have none',
     of: (r) => r.candidate?.status,
   },
   {

@@ -24,7 +24,8 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
     switch (event.type) {
       case 'experiment-started': {
         for (const notice of event.notices) say(notice, 'yellow')
-        const resumed = event.resumedTrials > 0 ? `, ${event.resumedTrials} trials from before` : ''
+        const resumed =
+          event.resumedTrials > 0 ? `, ${counted(event.resumedTrials, 'trial')} from before` : ''
         say(
           `experiment ${event.experimentId}: at most ${counted(event.maxTrials, 'trial')} of ${spaceText(event.spaceSize)}, seed ${event.seed}${resumed}`,
         )
