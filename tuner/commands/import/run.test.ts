@@ -94,7 +94,7 @@ describe('an imported experiment', () => {
     const spec = await run('spec', id)
     expect([spec.code, spec.stderr]).toEqual([
       2,
-      expect.stringContaining('say what is to serve, e.g. --server triton'),
+      expect.stringContaining('name the server to deploy, such as --server triton'),
     ])
     const named = await run('spec', id, '--server', 'triton', '--target', 'triton')
     expect(named.stdout).toMatch(
