@@ -98,7 +98,7 @@ describe('an imported experiment', () => {
     ])
     const named = await run('spec', id, '--server', 'triton', '--target', 'triton')
     expect(named.stdout).toMatch(
-      /NOT MEASURED OF WHAT THIS DEPLOYS: imported: another tool measured it/,
+      /FIGURES ARE FROM ANOTHER SERVER THAN THIS DEPLOYS: imported from another tool/,
     )
     expect(named.stdout).toContain('gpu = T4')
     expect(named.stdout).toMatch(/gpu = T4 +imported, trial 2/)
