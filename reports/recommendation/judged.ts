@@ -19,12 +19,11 @@ import {
   knownOf,
   type Standing,
   type Status,
-  sameRate,
   standingsOf,
 } from './status.ts'
 import { tokenFiguresOf } from './token-figures.ts'
 import type { Candidate } from './types.ts'
-import { heldRpsOf, type Window } from './windows.ts'
+import { findWindowAt, heldRpsOf, type Window } from './windows.ts'
 
 /** What candidates are ranked by. */
 export interface View {
@@ -142,18 +141,14 @@ function at(
   curve: readonly CurveKnot[],
 ): Pick<Known, 'sloMs' | 'sloMsFrom'> {
   if (!(rateRps > 0)) return { sloMs, sloMsFrom }
-  const there = windows.find(
-    (w) => w.kept === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate,
-  )
+  const there = findWindowAt(windows, rateRps)
   return there
     ? { sloMs: there.sloMs, sloMsFrom: 'measured' }
     : { sloMs: Math.min(latencyAt(curve, rateRps), slo.limitMs), sloMsFrom: 'model' }
 }
 
 const intervalAt = (rateRps: number, windows: readonly Window[]): Pick<Candidate, 'sloCi95Ms'> => {
-  const there = windows.find(
-    (w) => w.kept === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate,
-  )
+  const there = findWindowAt(windows, rateRps)
   return there ? { sloCi95Ms: there.sloCi95Ms } : {}
 }
 

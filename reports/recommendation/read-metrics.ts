@@ -1,7 +1,7 @@
 /** A server's own metrics as trials read them, each at the one rate that it was read at. */
 import { metricValues } from '../../profiler/prometheus.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { sameRate } from './status.ts'
+import { sameRate } from './windows.ts'
 
 export type MetricValues = Readonly<Record<string, number>>
 

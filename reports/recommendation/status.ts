@@ -15,7 +15,7 @@ import type { Measurement, Slo } from '../../profiler/types.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Complete, type SecondLook, secondLook } from './second-look.ts'
-import { type Window, windowsOf } from './windows.ts'
+import { findWindowAt, type Window, windowsOf } from './windows.ts'
 
 /** Each with what it means. */
 export const statuses = {
@@ -240,9 +240,6 @@ function whatHeld(
   }
 }
 
-/** A window this near stands for the rate itself. */
-export const sameRate = 0.005
-
 function onceMeasured(
   estimate: CapacityUnder,
   windows: readonly Window[],
@@ -257,9 +254,7 @@ function onceMeasured(
         ? 'measured'
         : 'bound'
   if (!(capacityRps > 0)) return { ...estimate, status, sloMsFrom: 'idle' }
-  const there = windows.find(
-    (w) => w.kept === true && Math.abs(w.rateRps / capacityRps - 1) <= sameRate,
-  )
+  const there = findWindowAt(windows, capacityRps)
   const bounded =
     status === 'bound' && capacityCi90Rps[0] === 0 ? { known: 'bound above' as const } : {}
   return {

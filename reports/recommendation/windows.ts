@@ -38,6 +38,13 @@ export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
   }))
 }
 
+/** A window this near stands for the rate itself. */
+export const sameRate = 0.005
+
+/** The window that met the SLO at a rate; undefined where none was played there. */
+export const findWindowAt = (windows: readonly Window[], rateRps: number): Window | undefined =>
+  windows.find((w) => w.kept === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate)
+
 /**
  * The highest rate at which one proved the SLO by itself, below all that missed it; undefined where
  * none did.
