@@ -1,6 +1,5 @@
-/**
- * Numbers as people read them: rates and money; of latencies and SLOs as the profiler writes them.
- */
+/** Numbers as people read them: money here; rates, latencies and SLOs as the profiler writes them. */
+export { rate, significant } from '../profiler/format.ts'
 export {
   latency,
   percentileName,
@@ -12,20 +11,8 @@ export {
   sloValue,
 } from '../profiler/slo.ts'
 
+import { rate, significant } from '../profiler/format.ts'
 import { latency } from '../profiler/slo.ts'
-
-/** Three significant digits, no exponent: 0.114, 21.3, 212, 1,830. */
-export function significant(value: number): string {
-  if (!Number.isFinite(value)) return value > 0 ? 'infinite' : String(value)
-  if (value === 0) return '0'
-  const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))))
-  return value.toLocaleString('en-US', {
-    maximumFractionDigits: Math.min(digits, 8),
-    useGrouping: true,
-  })
-}
-
-export const rate = (rps: number): string => `${significant(rps)} req/s`
 
 /**
  * '95 to 105'; 'at least 95' where no load missed the SLO, so that nothing bounds the rate from
@@ -36,7 +23,7 @@ export const rateInterval = ([low, high]: readonly [number, number]): string =>
     ? `${significant(low)} to ${significant(high)}`
     : `at least ${significant(low)}`
 
-/** $0.11, $1.85, $110,160: cents, or two significant digits below a dime. */
+/** $0.070, $0.11, $1.85, $110,160: cents, or two significant digits below a dime. */
 export function money(dollars: number): string {
   if (!Number.isFinite(dollars)) return '$infinite'
   const small = Math.abs(dollars) < 0.1 && dollars !== 0
@@ -45,7 +32,7 @@ export function money(dollars: number): string {
     : Math.abs(dollars) >= 1000
       ? 0
       : 2
-  return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: small ? 0 : digits, maximumFractionDigits: digits })}`
+  return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })}`
 }
 
 /** 0.35 J. */

@@ -122,14 +122,14 @@ describe('a window', () => {
     expect(asked.map(({ durationS }) => durationS)).toEqual([2, 2, 2, 2, 2, 2])
     expect(found).toMatchObject({
       outcome: 'budget',
-      detail: 'the SLO held at 19.03 req/s and not at 22.63 when the time was up',
+      detail: 'the SLO was met at 19 req/s and violated at 22.6 req/s when the time was up',
     })
     const unbounded = (await bisected((load) => taking(load, 50), 5)).found
     // Eight windows, where no rate is missed.
     expect(unbounded).toMatchObject({
       outcome: 'budget',
       known: 'bound below',
-      detail: 'the SLO held at 512.00 req/s when the time was up',
+      detail: 'the SLO was met at 512 req/s when the time was up',
     })
     expect(unbounded.capacityCi90Rps).toEqual([512, infinite])
   })

@@ -1,4 +1,5 @@
 import { max } from 'simple-statistics'
+import { rate } from '../format.ts'
 import {
   apart,
   failsTooOften,
@@ -213,7 +214,7 @@ class RateBisection {
     const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = aim
     const asExpected = expectedRps !== undefined && expectedRps < toBeatRps
     if (missed > toBeatRps || misses < (asExpected ? 1 : 2)) return undefined
-    const detail = `stopped early: violates the SLO at ${missed.toFixed(2)} req/s, below the ${toBeatRps.toFixed(2)} req/s needed to win`
+    const detail = `stopped early: violates the SLO at ${rate(missed)}, below the ${rate(toBeatRps)} needed to win`
     return { ...this.finish('beaten', detail), ...atMost(missed) }
   }
 
@@ -250,7 +251,7 @@ class RateBisection {
 
   private whenTimeWasUp(): string {
     const { held, missed } = this
-    return `the SLO held at ${held.toFixed(2)} req/s${missed < Number.POSITIVE_INFINITY ? ` and not at ${missed.toFixed(2)}` : ''} when the time was up`
+    return `the SLO was met at ${rate(held)}${missed < Number.POSITIVE_INFINITY ? ` and violated at ${rate(missed)}` : ''} when the time was up`
   }
 
   private ended(outcome: 'converged' | 'budget', detail?: string): Searched {

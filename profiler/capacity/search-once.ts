@@ -1,4 +1,5 @@
 /** One search for the capacity by open load, with a twin of the server. */
+import { rate } from '../format.ts'
 import { cutAfter, failsTooOften } from '../slo.ts'
 import type { Arrivals, CapacityOutcome, LoadPoint, LoadRun } from '../types.ts'
 import { slowdownInWords, type slowdownSeen } from './changes/slowdown.ts'
@@ -181,7 +182,7 @@ export class OpenSearch {
         !found.disturbed &&
         found.rps * (1 + this.toGain()) < certainlyBelow * toBeatRps
       ) {
-        const detail = `stopped early: saturated at ${rateText(found.rps)}, far below the ${rateText(toBeatRps)} needed to win`
+        const detail = `stopped early: saturated at ${rate(found.rps)}, far below the ${rate(toBeatRps)} needed to win`
         return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
       }
       const opened = await session.connect(
@@ -319,7 +320,7 @@ export class OpenSearch {
       boundRps * (1 + this.toGain()) >= toBeatRps
     )
       return undefined
-    const detail = `stopped early: cannot reach the ${rateText(toBeatRps)} needed to win`
+    const detail = `stopped early: cannot reach the ${rate(toBeatRps)} needed to win`
     return {
       ...this.result('beaten', detail),
       ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))),
@@ -548,7 +549,3 @@ export class OpenSearch {
     return this.posterior === undefined ? Number.POSITIVE_INFINITY : halfWidthOf(this.posterior)
   }
 }
-
-/** '1,811 req/s', '82.8 req/s': rounded as reports round rates. */
-const rateText = (rps: number): string =>
-  `${rps.toLocaleString('en-US', { maximumFractionDigits: rps >= 100 ? 0 : rps >= 10 ? 1 : 2 })} req/s`

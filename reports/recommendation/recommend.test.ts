@@ -43,7 +43,7 @@ describe('what is recommended', () => {
     expect(rate.best?.trial).toBe(3)
     expect(rate.verdict).toContain('the baseline is over the price limit')
     expect(rate.alternatives.find((a) => a.trial === 2)?.whyNot).toBe(
-      'costs $0.085 per hour, more than $0.08',
+      'costs $0.085 per hour, more than $0.080',
     )
     const trials = [
       ...sampleTrials,

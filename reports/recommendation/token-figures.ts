@@ -16,6 +16,7 @@ import type { LatencySummary, LoadPoint, Measurement, StreamSummary } from '../.
 import type { Configuration } from '../../search/types.ts'
 import { heldGpus } from '../../trials/resources.ts'
 import { latency, money, rate, significant } from '../format.ts'
+import { sameRate } from './windows.ts'
 
 /** Of the window nearest to the capacity. */
 interface WindowFigures {
@@ -238,9 +239,6 @@ interface StreamedWindow {
   readonly point: LoadPoint
   readonly stream: StreamSummary
 }
-
-/** A window this near to the nearest one is at the same rate. */
-const sameRate = 0.005
 
 /**
  * Of the windows of open load at the rate nearest to the capacity, not above it and with the SLO

@@ -1,12 +1,11 @@
 /** The verdict in parts, the same on the terminal, the page and in the report. */
 import type { Slo } from '../../profiler/types.ts'
-import { costText, verdictText, wordsOf } from '../../search/objective.ts'
+import { costText, wordsOf } from '../../search/objective.ts'
 import { percent, percentileName, sloLimit, writing } from '../format.ts'
-import { tokensInBrief } from './token-figures.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { openRivalsOf } from './unsettled.ts'
-import { gainPhrase } from './verdict.ts'
-import { atCapacityText, capacityText, missedText, variationText } from './words.ts'
+import { figuresText } from './verdict.ts'
+import { atCapacityText, missedText, variationText } from './words.ts'
 
 interface VerdictLines {
   /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
@@ -44,18 +43,13 @@ export function verdictLines(recommendation: Recommendation): VerdictLines {
       ...(mark && { mark }),
       next: nextWithoutBest(recommendation),
     }
-  const gain = gainPhrase(best, objective, {
+  const latencies = slo.limits
+    ? atCapacityText(slo, best)
+    : atCapacityText(slo, best, `SLO ${sloLimit(slo)}`)
+  const figures = figuresText(best, objective, latencies, slo, {
     candidate: recommendation.defaultCandidate,
     gain: recommendation.gainOverDefault,
   })
-  const figures = [
-    slo.limits
-      ? `${capacityText(best)} with ${atCapacityText(slo, best)}`
-      : `${capacityText(best)} at ${atCapacityText(slo, best, `SLO ${sloLimit(slo)}`)}`,
-    verdictText(objective, best, writing),
-    ...(best.tokens ? [tokensInBrief(best.tokens)] : []),
-    ...(gain ? [gain] : []),
-  ].join(', ')
   return {
     heading: conclusion === 'unconfirmed' ? 'Best found, NOT confirmed' : 'Recommended',
     subject: best.quality === undefined ? best.label : `${best.label}, quality ${best.quality}`,

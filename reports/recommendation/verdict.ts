@@ -48,31 +48,41 @@ export function verdictOf(
   conclusion: Conclusion,
   slo: Slo,
   objective: Objective,
-  beside: {
-    /** The default. */
-    readonly candidate?: Candidate
-    readonly gain?: number
-    readonly variation?: Variation
-  },
+  beside: Baseline & { readonly variation?: Variation },
 ): string {
-  const figures = `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${atCapacityText(slo, best)}`
-  const gain = gainPhrase(best, objective, beside)
+  const figures = figuresText(best, objective, atCapacityText(slo, best), slo, beside)
   const more = [missedText(slo, best), beside.variation && variationText(slo, beside.variation)]
-  const tokens = best.tokens ? [tokensInBrief(best.tokens)] : []
-  const said = [
-    figures,
-    verdictText(objective, best, writing),
-    ...tokens,
-    ...(gain ? [gain] : []),
-  ].join(', ')
-  const sentence = [said, ...more.filter((text) => text !== undefined)].join('; ')
+  const sentence = [figures, ...more.filter((text) => text !== undefined)].join('; ')
   return `${preamble[conclusion] ?? ''}${best.label}: ${sentence}`
 }
 
-export function gainPhrase(
+/** The default configuration, and how much cheaper than it the best is. */
+interface Baseline {
+  readonly candidate?: Candidate
+  readonly gain?: number
+}
+
+/** Capacity with `latencies` at it, cost, tokens and gain over the baseline, in one phrase. */
+export function figuresText(
   best: Candidate,
   objective: Objective,
-  { candidate, gain }: { candidate?: Candidate; gain?: number },
+  latencies: string,
+  slo: Slo,
+  baseline: Baseline,
+): string {
+  const gain = gainPhrase(best, objective, baseline)
+  return [
+    `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${latencies}`,
+    verdictText(objective, best, writing),
+    ...(best.tokens ? [tokensInBrief(best.tokens)] : []),
+    ...(gain ? [gain] : []),
+  ].join(', ')
+}
+
+function gainPhrase(
+  best: Candidate,
+  objective: Objective,
+  { candidate, gain }: Baseline,
 ): string | undefined {
   if (!candidate) return undefined
   if (candidate.trial === best.trial) return 'the baseline itself'
