@@ -214,7 +214,7 @@ class RateBisection {
     const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = aim
     const asExpected = expectedRps !== undefined && expectedRps < toBeatRps
     if (missed > toBeatRps || misses < (asExpected ? 1 : 2)) return undefined
-    const detail = `stopped early: violates the SLO at ${rate(missed)}, below the ${rate(toBeatRps)} needed to win`
+    const detail = `stopped early: violates the SLO at ${rate(missed)}, and ${rate(toBeatRps)} is needed to win`
     return { ...this.finish('beaten', detail), ...atMost(missed) }
   }
 
