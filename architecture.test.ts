@@ -56,6 +56,36 @@ describe.each(Object.entries(below))('%s/', (folder, allowed) => {
   })
 })
 
+/**
+ * Folders inside a layer, lowest first. A file imports its own folder and those before it; files
+ * directly in the layer come before all folders, its index after them.
+ */
+const rooms: Record<string, readonly string[]> = {
+  search: ['space', 'gp', 'model', 'acquisition', 'stopping', 'samplers', 'replay'],
+}
+
+describe.each(Object.entries(rooms))('folders of %s/', (layer, order) => {
+  const floor = (file: string): number => {
+    const [, room, ...rest] = file.split('/')
+    if (room === 'index.ts') return order.length
+    return rest.length === 0 ? -1 : order.indexOf(room!)
+  }
+
+  test('are the ones listed here', () => {
+    const unknown = sources(layer).filter((file) => file.split('/').length > 2 && floor(file) < 0)
+    expect(unknown).toEqual([])
+  })
+
+  test('import downward alone', () => {
+    const upward = sources(layer).flatMap((file) =>
+      importsOf(file)
+        .filter((target) => target.startsWith(`${layer}/`) && floor(target) > floor(file))
+        .map((target) => `${file} imports ${target}`),
+    )
+    expect(upward).toEqual([])
+  })
+})
+
 test('no files import each other in a circle', () => {
   const graph = new Map(
     Object.keys(below)

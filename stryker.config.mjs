@@ -3,7 +3,7 @@
 /** The decision code. A pattern of a folder does not include its subfolders. */
 const decisions = [
   'search/*.ts',
-  'search/samplers/*.ts',
+  'search/{space,gp,model,acquisition,stopping,samplers,replay}/*.ts',
   'profiler/slo.ts',
   'profiler/statistics/*.ts',
   'profiler/capacity/*.ts',

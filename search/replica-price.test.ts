@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { logAcquisition } from './acquisition.ts'
+import { logAcquisition } from './acquisition/expected-improvement.ts'
 import { capacityToBeatRps, cost, costText } from './objective.ts'
 import { fleetPerHour, type ReplicaPrice, replicasWithin } from './replica-price.ts'
 import { createRng } from './rng.ts'

@@ -6,7 +6,7 @@
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { replicasFor } from '../../search/objective.ts'
 import { fleetPerHour } from '../../search/replica-price.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, sloText } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'

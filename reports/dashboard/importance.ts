@@ -12,9 +12,10 @@
  * count interactions once for every parameter in them, so they may sum to more than 1.
  * Configurations that a space's conditions forbid are not left out. Pure.
  */
+
+import { fitSurrogate } from '../../search/model/surrogate.ts'
 import { createRng } from '../../search/rng.ts'
-import { configurationAt, parameterValues } from '../../search/space.ts'
-import { fitSurrogate } from '../../search/surrogate.ts'
+import { configurationAt, parameterValues } from '../../search/space/space.ts'
 import type { Configuration, Observation, Parameter, Rng } from '../../search/types.ts'
 
 export interface Range {

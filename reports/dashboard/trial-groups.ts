@@ -1,5 +1,5 @@
 /** Trials by their configuration, while more and more arrive. Pure. */
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 

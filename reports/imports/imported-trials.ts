@@ -10,7 +10,7 @@ import {
 } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { keptPercentiles, noLatency } from '../../profiler/statistics/latency-summary.ts'
 import type { Load, LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { grouped } from '../../trials/grouped.ts'
 import { sourceParameter } from '../../trials/resources.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { recordedTable } from '../../search/replay-table.ts'
+import { recordedTable } from '../../search/replay/table.ts'
 import type { TableError } from '../../trials/table-text.ts'
 import { readOwnTable } from './own-table.ts'
 import { parseReplayTask } from './replay-task-schema.ts'

@@ -7,8 +7,8 @@ import {
   type RowFault,
   rateColumn,
   rowFaults,
-} from '../../search/recorded-rows.ts'
-import type { ReplayParameter, ReplayRow, ReplayTask } from '../../search/replay-task.ts'
+} from '../../search/replay/rows.ts'
+import type { ReplayParameter, ReplayRow, ReplayTask } from '../../search/replay/task.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
 import {
   isUnknown,

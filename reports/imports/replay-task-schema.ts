@@ -1,6 +1,6 @@
 /** The file that says what a recorded table means: `tune replay --task`. */
 import { z } from 'zod'
-import { taskObjectives } from '../../search/replay-task.ts'
+import { taskObjectives } from '../../search/replay/task.ts'
 import type { Source } from '../../trials/table-text.ts'
 import { parseYaml } from '../../trials/yaml.ts'
 

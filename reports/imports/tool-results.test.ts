@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { recordedTable } from '../../search/replay-table.ts'
+import { recordedTable } from '../../search/replay/table.ts'
 import type { ImportOptions } from './tool-point.ts'
 import { importResults } from './tool-results.ts'
 

@@ -5,8 +5,8 @@
  */
 import { dirname, sep } from 'node:path'
 import { percentileName } from '../../profiler/slo.ts'
-import type { ReplayParameter, ReplayTask } from '../../search/replay-task.ts'
-import { configurationKey } from '../../search/space.ts'
+import type { ReplayParameter, ReplayTask } from '../../search/replay/task.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'
 import { aiperf } from './aiperf.ts'
 import { guidellm } from './guidellm.ts'

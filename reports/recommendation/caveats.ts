@@ -1,5 +1,5 @@
 /** What a reader must know before relying on a recommendation. */
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { rate, rateInterval } from '../format.ts'
 import type { Judged, View } from './judged.ts'

@@ -4,7 +4,7 @@
  */
 
 import { gainOver } from '../../search/objective.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'

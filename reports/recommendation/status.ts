@@ -12,7 +12,7 @@ import { capacityUnder, loadCurve } from '../../profiler/capacity/other-slo/capa
 import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import { sameSlo } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Complete, type SecondLook, secondLook } from './second-look.ts'
 import { findWindowAt, type Window, windowsOf } from './windows.ts'

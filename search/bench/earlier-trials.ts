@@ -1,5 +1,5 @@
 import { createSampler } from '../index.ts'
-import { recordedTable } from '../replay-table.ts'
+import { recordedTable } from '../replay/table.ts'
 import type { Observation, Rng } from '../types.ts'
 import type { BenchTask } from './recorded-tables.ts'
 

@@ -1,10 +1,10 @@
 import { Matrix } from 'ml-matrix'
-import { fitGp } from '../gp-fit.ts'
-import type { Marginals } from '../gp-model.ts'
-import { logCdf, logExpectedImprovement } from '../normal.ts'
+import { fitGp } from '../gp/fit.ts'
+import { logCdf, logExpectedImprovement } from '../gp/normal.ts'
+import type { Marginals } from '../gp/types.ts'
 import { observedLogCost } from '../observed-cost.ts'
+import { untried } from '../space/candidates.ts'
 import type { Configuration, Observation, Problem, Sampler } from '../types.ts'
-import { untried } from '../untried.ts'
 
 const STARTS = 5
 

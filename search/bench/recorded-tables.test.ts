@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { recordedTable, trueLogCosts } from '../replay-table.ts'
-import { type ReplayTask, taskObjectives } from '../replay-task.ts'
+import { recordedTable, trueLogCosts } from '../replay/table.ts'
+import { type ReplayTask, taskObjectives } from '../replay/task.ts'
 import { readTasks } from './recorded-tables.ts'
 
 /** What a task tells its judge. */

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import type { ReplayRow, ReplayTask } from '../replay-task.ts'
+import type { ReplayRow, ReplayTask } from '../replay/task.ts'
 import features from './gpu-features.json' with { type: 'json' }
 
 export interface BenchTask {

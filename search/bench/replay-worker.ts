@@ -1,5 +1,5 @@
 /** Replays what the benchmark hands it, one job at a time: a process of its own for each core. */
-import { recordedTable } from '../replay-table.ts'
+import { recordedTable } from '../replay/table.ts'
 import { createRng } from '../rng.ts'
 import { replayEarlierTrials } from './earlier-trials.ts'
 import { readTasks } from './recorded-tables.ts'

@@ -1,9 +1,9 @@
-import { likeliestAnswer } from '../answer.ts'
-import { believedBest } from '../incumbent.ts'
+import { fitSurrogate } from '../model/surrogate.ts'
 import { observedLogCost } from '../observed-cost.ts'
-import { type RecordedTable, replay, trueLogCosts } from '../replay-table.ts'
-import { configurationKey } from '../space.ts'
-import { fitSurrogate } from '../surrogate.ts'
+import { type RecordedTable, replay, trueLogCosts } from '../replay/table.ts'
+import { configurationKey } from '../space/space.ts'
+import { likeliestAnswer } from '../stopping/best-trial.ts'
+import { believedBest } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Rng, Sampler } from '../types.ts'
 
 const TOLERANCE = 0.05

@@ -4,8 +4,8 @@
  * that the fit is part of it.
  */
 import { assessStop, createRng, createSampler } from '../index.ts'
+import { untried } from '../space/candidates.ts'
 import type { Observation, Problem, SearchSpace } from '../types.ts'
-import { untried } from '../untried.ts'
 
 const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
 const space = (a: number, b: number, c: number): SearchSpace => ({

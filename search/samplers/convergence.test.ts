@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { createSampler } from '../index.ts'
 import { observedLogCost } from '../observed-cost.ts'
 import { createRng } from '../rng.ts'
-import { configurationKey, enumerate } from '../space.ts'
+import { configurationKey, enumerate } from '../space/space.ts'
 import type {
   Configuration,
   Observation,

@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { logAcquisition } from '../acquisition.ts'
-import { cdf } from '../normal.ts'
+import { logAcquisition } from '../acquisition/expected-improvement.ts'
+import { cdf } from '../gp/normal.ts'
+import { fitSurrogate } from '../model/surrogate.ts'
 import { createRng } from '../rng.ts'
-import { around, configurationKey, enumerate, neighbours } from '../space.ts'
-import { startCount } from '../starts.ts'
-import { fitSurrogate } from '../surrogate.ts'
+import { untried } from '../space/candidates.ts'
+import { around, neighbours } from '../space/neighbours.ts'
+import { configurationKey, enumerate } from '../space/space.ts'
 import type { Configuration, Observation, OrdinalParameter, Problem, Suggestion } from '../types.ts'
-import { untried } from '../untried.ts'
 import { createGpSampler, gpSampler } from './gp.ts'
+import { startCount } from './initial-design.ts'
 
 const ordinal = (
   name: string,

@@ -1,15 +1,21 @@
-import { logAcquisition } from '../acquisition.ts'
-import { above } from '../bent-normal.ts'
-import { type Beliefs, logFeasible } from '../feasibility.ts'
-import { believedBest } from '../incumbent.ts'
-import { climb, shortlisted } from '../local-search.ts'
-import { z90 } from '../normal.ts'
+import { logAcquisition } from '../acquisition/expected-improvement.ts'
+import { climb, shortlisted } from '../acquisition/maximise.ts'
+import { z90 } from '../gp/normal.ts'
+import { type Beliefs, logFeasible } from '../model/feasibility.ts'
+import { above } from '../model/saturating-predictive.ts'
+import {
+  asShipped,
+  fitSurrogate,
+  type Surrogate,
+  type SurrogateOptions,
+} from '../model/surrogate.ts'
 import { priceOf } from '../replica-price.ts'
-import { around, configurationKey, neighbours } from '../space.ts'
-import { cheapestByPhysics, spread, startCount } from '../starts.ts'
-import { asShipped, fitSurrogate, type Surrogate, type SurrogateOptions } from '../surrogate.ts'
+import { type Candidates, untried } from '../space/candidates.ts'
+import { around, neighbours } from '../space/neighbours.ts'
+import { configurationKey } from '../space/space.ts'
+import { believedBest } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Problem, Rng, Sampler, Suggestion } from '../types.ts'
-import { type Candidates, untried } from '../untried.ts'
+import { cheapestByPhysics, spread, startCount } from './initial-design.ts'
 
 /** Trials that physics may choose before one has served. */
 const PHYSICS_TRIES = 2

@@ -1,6 +1,6 @@
-import { spaceSize } from '../space.ts'
+import { untried } from '../space/candidates.ts'
+import { spaceSize } from '../space/space.ts'
 import type { Sampler } from '../types.ts'
-import { untried } from '../untried.ts'
 
 /**
  * Every configuration in order, the last parameter varying fastest; a quasi-random sequence where

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { createHalton } from '../halton.ts'
 import { createRng } from '../rng.ts'
-import { createSobol } from '../sobol.ts'
-import { configurationAt, configurationKey } from '../space.ts'
+import { createHalton } from '../space/halton.ts'
+import { createSobol } from '../space/sobol.ts'
+import { configurationAt, configurationKey } from '../space/space.ts'
 import type { Configuration, Observation, Parameter, Problem } from '../types.ts'
 import { haltonSampler, sobolSampler } from './quasi-random.ts'
 

@@ -1,8 +1,8 @@
-import { createHalton } from '../halton.ts'
-import { createSobol } from '../sobol.ts'
-import { configurationAt, configurationKey } from '../space.ts'
+import { untried } from '../space/candidates.ts'
+import { createHalton } from '../space/halton.ts'
+import { createSobol } from '../space/sobol.ts'
+import { configurationAt, configurationKey } from '../space/space.ts'
 import type { Rng, Sampler } from '../types.ts'
-import { untried } from '../untried.ts'
 
 const TRIES = 10_000
 

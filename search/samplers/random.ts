@@ -1,5 +1,5 @@
+import { untried } from '../space/candidates.ts'
 import type { Sampler } from '../types.ts'
-import { untried } from '../untried.ts'
 
 /** Uniform over what is untried. */
 export const randomSampler: Sampler = {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createRng } from '../rng.ts'
-import { configurationKey, enumerate, validateConfiguration } from '../space.ts'
+import { configurationKey, enumerate } from '../space/space.ts'
+import { validateConfiguration } from '../space/validation.ts'
 import type { Configuration, Observation, Problem, Sampler, SearchSpace } from '../types.ts'
 
 const space: SearchSpace = {

@@ -3,7 +3,7 @@
  * precision and kind of model.
  */
 import { CholeskyDecomposition, Matrix } from 'ml-matrix'
-import { matern52 } from '../../search/matern.ts'
+import { matern52 } from '../../search/gp/kernel.ts'
 import { type Architecture, type CallShape, defaultSequenceLength } from './architecture.ts'
 import { flopsOf } from './call-work.ts'
 import { workOf } from './work.ts'

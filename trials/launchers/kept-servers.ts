@@ -6,7 +6,7 @@
 
 import { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
 import type { Target } from '../../profiler/types.ts'
-import { configurationKeyWithout } from '../../search/space.ts'
+import { configurationKeyWithout } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import {
   InfeasibleError,

@@ -2,7 +2,7 @@
  * What a cluster will be asked for, tried on its API server before the first trial: nothing is
  * made.
  */
-import { defaultValue } from '../../search/space.ts'
+import { defaultValue } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import { type Api, ApiError } from '../../trials/launchers/kubernetes/api.ts'
 import {

@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { measureCapacity, protocolFor } from '../../profiler/index.ts'
 import { cost } from '../../search/objective.ts'
-import { configurationKey, enumerate } from '../../search/space.ts'
+import { configurationKey, enumerate } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { describeConfiguration } from '../../trials/resources.ts'

@@ -3,8 +3,8 @@
  * drawn anew within the model's own error, so that a prior made from the model is wrong in the way
  * it will be wrong in life.
  */
-import type { RecordedTable } from '../../search/replay-table.ts'
-import { configurationKey, enumerate } from '../../search/space.ts'
+import type { RecordedTable } from '../../search/replay/table.ts'
+import { configurationKey, enumerate } from '../../search/space/space.ts'
 import type { Configuration, Observation, Problem, Rng, SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { readTasks } from '../../search/bench/recorded-tables.ts'
-import { type RecordedTable, recordedTable } from '../../search/replay-table.ts'
-import { configurationKey } from '../../search/space.ts'
+import { type RecordedTable, recordedTable } from '../../search/replay/table.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Observation } from '../../search/types.ts'
 
 /** Standard deviation of ln(rate) of one measurement. */

@@ -15,7 +15,7 @@
  */
 import { parseArgs } from 'node:util'
 import { quantile } from '../../search/bench/score.ts'
-import { enumerate } from '../../search/space.ts'
+import { enumerate } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { parseDurationMs } from '../experiment/units.ts'
 import { table } from '../render/columns.ts'

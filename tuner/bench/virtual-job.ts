@@ -5,7 +5,7 @@
  */
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { cost } from '../../search/objective.ts'
-import { configurationKey, enumerate } from '../../search/space.ts'
+import { configurationKey, enumerate } from '../../search/space/space.ts'
 import type { Configuration, Outlook, Problem } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'

@@ -10,7 +10,7 @@ import {
   gridSize,
   parameterValues,
   satisfies,
-} from '../../search/space.ts'
+} from '../../search/space/space.ts'
 import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
 import type { Decoder } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'

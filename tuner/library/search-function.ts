@@ -4,8 +4,8 @@
  */
 import { createRng, createSampler, spaceSize } from '../../search/index.ts'
 import { learnedRate, learnedScale, type Objective } from '../../search/objective.ts'
-import { type Searched, searchRounds } from '../../search/rounds.ts'
 import { type SamplerName, samplerNames } from '../../search/samplers/sampler-names.ts'
+import { type Searched, searchRounds } from '../../search/stopping/search-loop.ts'
 import type { Configuration, Observation, Problem, StopAssessment } from '../../search/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { ConfigError, type ConfigProblem } from '../experiment/config-error.ts'

@@ -3,7 +3,7 @@
  * run: resuming is recording them once more.
  */
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { TrialRequest } from './trial-runner.ts'

@@ -1,5 +1,5 @@
 /** Trials of earlier experiments with the same model and predictor, for the search to learn from. */
-import { validateConfiguration } from '../../search/space.ts'
+import { validateConfiguration } from '../../search/space/validation.ts'
 import type { Configuration, Observation, SearchSpace } from '../../search/types.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createRng } from '../../search/rng.ts'
 import { gpSampler } from '../../search/samplers/gp.ts'
-import { configurationKey, enumerate } from '../../search/space.ts'
+import { configurationKey, enumerate } from '../../search/space/space.ts'
 import type { Configuration, Observation, OrdinalParameter, Problem } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { trialSeconds } from './launch-cost.ts'

@@ -3,7 +3,7 @@
  * it, and that of a start only where it needs one. Pure.
  */
 import { mean } from 'simple-statistics'
-import { configurationKeyWithout } from '../../search/space.ts'
+import { configurationKeyWithout } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { TrialLog } from './trial-log.ts'
 

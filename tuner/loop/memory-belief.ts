@@ -3,8 +3,8 @@
  * batch), both amounts unknown beforehand.
  */
 
-import { cdf } from '../../search/normal.ts'
-import { configurationKeyWithout } from '../../search/space.ts'
+import { cdf } from '../../search/gp/normal.ts'
+import { configurationKeyWithout } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'

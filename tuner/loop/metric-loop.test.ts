@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
 import { assessStop, createRng, createSampler } from '../../search/index.ts'
-import { enumerate } from '../../search/space.ts'
+import { enumerate } from '../../search/space/space.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import { fakeLauncher, fakePredictor, measurement } from '../testing/fakes.ts'

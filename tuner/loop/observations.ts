@@ -4,7 +4,7 @@ import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { metricValues } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
-import { z90 } from '../../search/normal.ts'
+import { z90 } from '../../search/gp/normal.ts'
 import {
   learnedRate,
   learnedScale,
@@ -13,7 +13,7 @@ import {
   metricOf,
   type Objective,
 } from '../../search/objective.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { Estimate, Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 

@@ -3,8 +3,8 @@
  * in it, they run out of it too.
  */
 import { createRng } from '../../search/rng.ts'
+import { untried } from '../../search/space/candidates.ts'
 import type { Configuration, Parameter, Problem } from '../../search/types.ts'
-import { untried } from '../../search/untried.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { lacksGpuMemory } from '../../trials/launchers/diagnosis.ts'

@@ -2,7 +2,7 @@
 import type { View } from '../../reports/recommendation/judged.ts'
 import { learnsPlainly } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { holdsWholeGpu } from '../../trials/launchers/kubernetes/gpu-selection.ts'

@@ -2,7 +2,7 @@
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import { certaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, InfeasibleReason } from '../../trials/types.ts'
 import type { BudgetSpec } from '../experiment/types.ts'

@@ -6,7 +6,7 @@
 import { Box, render, Static, Text } from 'ink'
 import { useEffect, useState } from 'react'
 import { certaintyPercent, money, sloText } from '../../reports/format.ts'
-import { configurationKey } from '../../search/space.ts'
+import { configurationKey } from '../../search/space/space.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { wasDisturbed } from '../loop/why-stop.ts'
 import { columnsOf, duration, wrap } from './columns.ts'

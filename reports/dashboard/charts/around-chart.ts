@@ -4,7 +4,7 @@
  */
 
 import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
-import { parameterValues } from '../../../search/space.ts'
+import { parameterValues } from '../../../search/space/space.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Candidate } from '../../recommendation/types.ts'
 import type { Slice, Surface } from '../around.ts'

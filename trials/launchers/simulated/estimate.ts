@@ -3,7 +3,7 @@
  * `tune estimate`.
  */
 import type { Slo } from '../../../profiler/types.ts'
-import { configurationKey } from '../../../search/space.ts'
+import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration, MovedPrior, PriorFactors } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'

@@ -3,7 +3,7 @@
  * trial.
  */
 import type { Slo } from '../../../profiler/types.ts'
-import { configurationKey } from '../../../search/space.ts'
+import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'

@@ -7,7 +7,7 @@ import { middleTasks, readTasks } from '../../../search/bench/recorded-tables.ts
 import { CAP, scoreRun } from '../../../search/bench/score.ts'
 import { variants } from '../../../search/bench/search-variants.ts'
 import { createRng } from '../../../search/index.ts'
-import { recordedTable } from '../../../search/replay-table.ts'
+import { recordedTable } from '../../../search/replay/table.ts'
 import { aTenthMore, casesFrom, geometricMean, readingsOf, shareRight, shown } from './rows.ts'
 import { gateSeeds, seedsFrom } from './seeds.ts'
 import type { Cases, Part, Row } from './types.ts'

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { readOwnTable } from '../../../reports/imports/own-table.ts'
 import { parseReplayTask } from '../../../reports/imports/replay-task-schema.ts'
 import { configurationKey, createRng } from '../../../search/index.ts'
-import { recordedTable } from '../../../search/replay-table.ts'
+import { recordedTable } from '../../../search/replay/table.ts'
 import {
   type ReplayOptions,
   searchAtRandom,

@@ -1,5 +1,5 @@
 /** What a search makes of a recorded table, and how soon, beside random search. */
-import { likeliestAnswer } from '../../../search/answer.ts'
+
 import {
   bestObservation,
   configurationKey,
@@ -7,7 +7,8 @@ import {
   createSampler,
   observedLogCost,
 } from '../../../search/index.ts'
-import { type RecordedTable, replay, trueLogCosts } from '../../../search/replay-table.ts'
+import { type RecordedTable, replay, trueLogCosts } from '../../../search/replay/table.ts'
+import { likeliestAnswer } from '../../../search/stopping/best-trial.ts'
 import type { Observation } from '../../../search/types.ts'
 
 export interface ReplayOptions {

@@ -1,8 +1,8 @@
 /** A replay for people. */
 import { percent, significant, writing } from '../../../reports/format.ts'
 import { costText } from '../../../search/objective.ts'
-import type { RecordedTable } from '../../../search/replay-table.ts'
-import type { ReplayTask } from '../../../search/replay-task.ts'
+import type { RecordedTable } from '../../../search/replay/table.ts'
+import type { ReplayTask } from '../../../search/replay/task.ts'
 import { priceOf } from '../../../search/replica-price.ts'
 import type { Configuration, Observation } from '../../../search/types.ts'
 import { table as columns } from '../../render/columns.ts'

@@ -1,7 +1,7 @@
 /** `tune replay`: the search looks measurements up in a recorded table instead of making them. */
 
-import { type RecordedTable, recordedTable } from '../../../search/replay-table.ts'
-import type { ReplayTask } from '../../../search/replay-task.ts'
+import { type RecordedTable, recordedTable } from '../../../search/replay/table.ts'
+import type { ReplayTask } from '../../../search/replay/task.ts'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseShare } from '../../experiment/units.ts'

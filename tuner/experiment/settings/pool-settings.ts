@@ -2,7 +2,7 @@
  * Pools of prefill and decode servers in a space: what goes together, where they can be had, and
  * what is assumed of them.
  */
-import { parameterValues } from '../../../search/space.ts'
+import { parameterValues } from '../../../search/space/space.ts'
 import type { Parameter, SearchSpace } from '../../../search/types.ts'
 import type { LanguageServer } from '../../../trials/launchers/server-files/language-programs.ts'
 import {

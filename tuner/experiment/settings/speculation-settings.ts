@@ -2,7 +2,7 @@
  * Speculative decoding in an experiment: whether the server can draft so, and what its figures rest
  * on.
  */
-import { parameterValues } from '../../../search/space.ts'
+import { parameterValues } from '../../../search/space/space.ts'
 import type { SearchSpace } from '../../../search/types.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import {

@@ -3,7 +3,7 @@
  * for those who look into the search.
  */
 
-import { z90 } from '../../../../search/normal.ts'
+import { z90 } from '../../../../search/gp/normal.ts'
 import { learnsPlainly } from '../../../../search/objective.ts'
 import { percent } from '../../../format.ts'
 import { historyOf } from '../../analysis.ts'

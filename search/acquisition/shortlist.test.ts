@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest'
+import { fitSurrogate } from '../model/surrogate.ts'
+import { createRng } from '../rng.ts'
+import { listed, untried } from '../space/candidates.ts'
+import { believedBest } from '../stopping/incumbent.ts'
+import type { Configuration, Observation, Problem, SearchSpace } from '../types.ts'
+import { mostHopeful, priced } from './shortlist.ts'
+
+const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
+const space: SearchSpace = {
+  parameters: [
+    { name: 'cores', category: 'resource', kind: 'ordinal', values: steps(10), scale: 'log' },
+    {
+      name: 'batch',
+      category: 'server',
+      kind: 'ordinal',
+      values: steps(12),
+      scale: 'log',
+      concurrency: true,
+    },
+    { name: 'memory', category: 'resource', kind: 'ordinal', values: steps(8), scale: 'log' },
+    { name: 'gpu', category: 'resource', kind: 'categorical', values: ['T4', 'A10', 'A100'] },
+  ],
+  constraints: [],
+}
+const gpuPrices: Readonly<Record<string, number>> = { T4: 0.3, A10: 0.6, A100: 1.8 }
+const problem: Problem = {
+  space,
+  objective: { kind: 'price-per-request' },
+  constraintLimit: 20,
+  pricePerHour: (c) => 0.05 * Number(c.cores) + 0.01 * Number(c.memory) + gpuPrices[String(c.gpu)]!,
+}
+function measured(configuration: Configuration, noise: () => number): Observation {
+  const ms =
+    ((5 + 2 * Number(configuration.batch)) / Math.sqrt(Number(configuration.cores))) *
+    Math.exp(0.05 * noise())
+  return {
+    configuration,
+    state: 'complete',
+    rate: { value: (1000 * Number(configuration.batch)) / ms },
+    constraint: { value: ms },
+  }
+}
+
+describe('of more than a thousand untried', () => {
+  const rng = createRng('hopeful')
+  const all = listed(space)
+  const observations = Array.from({ length: 100 }, () =>
+    measured(all[rng.int(all.length)]!, () => rng.normal()),
+  )
+  const taken = observations.map((o) => o.configuration)
+  const left = priced(problem, untried(problem, taken, rng).configurations)
+
+  test.each([
+    [20, 0],
+    [40, 0],
+    [70, 0],
+    [100, 0],
+    [20, 0.01],
+    [100, 0.01],
+  ])(
+    'a rough look first finds the same as all exactly: %i trials, own variance %f',
+    (trials, ownVariance) => {
+      const soFar = observations.slice(0, trials)
+      const surrogate = fitSurrogate(
+        problem,
+        soFar,
+        [],
+        ownVariance > 0 ? { ownVariance } : undefined,
+      )
+      const target = believedBest(problem, soFar, surrogate)!.logCost + Math.log(0.95)
+      const exactly = mostHopeful(problem, surrogate, left, target, left.prices.length)
+      expect(left.prices.length).toBeGreaterThan(1_000)
+      expect(exactly.prices.length).toBeGreaterThan(20)
+      expect(mostHopeful(problem, surrogate, left, target)).toEqual(exactly)
+    },
+  )
+})
+
+test('who needs the least luck comes first, and who cannot be better is not there', () => {
+  const flat: Problem = {
+    space: {
+      parameters: [
+        { name: 'n', category: 'server', kind: 'ordinal', values: steps(6), scale: 'linear' },
+      ],
+      constraints: [],
+    },
+    objective: { kind: 'price-per-request' },
+    pricePerHour: () => 1,
+  }
+  const trials = [100, 104, 120].map(
+    (value, i): Observation => ({
+      configuration: { n: i + 1 },
+      state: 'complete',
+      rate: { value, logSd: 0.02 },
+    }),
+  )
+  const surrogate = fitSurrogate(flat, trials, [])
+  const left = priced(
+    flat,
+    untried(
+      flat,
+      trials.map((o) => o.configuration),
+      createRng(1),
+    ).configurations,
+  )
+  const best = believedBest(flat, trials, surrogate)!.logCost
+  const rising = mostHopeful(flat, surrogate, left, best + Math.log(0.95)).configurations.map(
+    (c) => c.n,
+  )
+  expect([...rising].sort()).toEqual([4, 5, 6])
+  const { rate } = surrogate.believe([{ n: Number(rising[0]) }, { n: Number(rising[2]) }])
+  const luck = (i: number) =>
+    (-best - Math.log(0.95) - rate!.mean[i]!) / Math.sqrt(rate!.variance[i]!)
+  expect(luck(0)).toBeLessThan(luck(1))
+  expect(mostHopeful(flat, surrogate, left, best - 20).prices).toEqual([])
+})

@@ -1,0 +1,40 @@
+import { shuffle } from '../rng.ts'
+import type { Rng } from '../types.ts'
+
+const PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71]
+
+/**
+ * Point `index` (0, 1, 2, ...) of a Halton sequence in [0, 1)^d with random digit permutations that
+ * the rng's seed decides (Owen, 'A randomized Halton algorithm in R', 2017).
+ * @throws RangeError beyond 20 dimensions.
+ */
+export function createHalton(dimensions: number, rng: Rng): (index: number) => Float64Array {
+  if (dimensions > PRIMES.length)
+    throw new RangeError(
+      `a Halton sequence of ${dimensions} dimensions is not supported (at most ${PRIMES.length})`,
+    )
+  const permutations = Array.from({ length: dimensions }, (_, j) =>
+    digitPermutations(PRIMES[j]!, rng.fork(`halton ${j}`)),
+  )
+  return (index) =>
+    Float64Array.from(permutations, (digits, j) => radicalInverse(index, PRIMES[j]!, digits))
+}
+
+const DIGITS = 24
+
+function digitPermutations(base: number, rng: Rng): Uint8Array[] {
+  const count = Math.min(DIGITS, Math.ceil(32 / Math.log2(base)))
+  return Array.from({ length: count }, () => Uint8Array.from(shuffle([...Array(base).keys()], rng)))
+}
+
+function radicalInverse(index: number, base: number, permutations: readonly Uint8Array[]): number {
+  let value = 0
+  let scale = 1 / base
+  let rest = index
+  for (const digits of permutations) {
+    value += digits[rest % base]! * scale
+    rest = Math.floor(rest / base)
+    scale /= base
+  }
+  return Math.min(value, 1 - 2 ** -53)
+}

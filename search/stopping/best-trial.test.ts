@@ -1,0 +1,144 @@
+import { describe, expect, test } from 'vitest'
+import { cdf } from '../gp/normal.ts'
+import { fitSurrogate } from '../model/surrogate.ts'
+import { createRng } from '../rng.ts'
+import type { Observation, Problem } from '../types.ts'
+import { likeliestAnswer } from './best-trial.ts'
+
+const seed = createRng('answer')
+/** 258ths are as fine as it gets, and draws are draws: three deviations of 256. */
+const about = (p: number) => 3 * Math.sqrt((p * (1 - p)) / 256) + 1 / 258
+
+describe('of two trials and nothing else', () => {
+  const problem: Problem = {
+    space: {
+      parameters: [
+        { name: 'n', category: 'server', kind: 'ordinal', values: [4, 8], scale: 'linear' },
+      ],
+      constraints: [],
+    },
+    objective: { kind: 'price' },
+    constraintLimit: 10,
+    pricePerHour: (c) => Number(c.n),
+  }
+  const read = (n: number, value: number): Observation => ({
+    configuration: { n },
+    state: 'complete',
+    constraint: { value, logSd: 0.1 },
+  })
+  const met = (observations: readonly Observation[]) => {
+    const { constraint } = fitSurrogate(problem, observations, []).believe([{ n: 4 }])
+    return cdf(-constraint!.mean[0]! / Math.sqrt(constraint!.variance[0]!))
+  }
+
+  test('the cheaper is the answer as surely as it keeps the limit', () => {
+    const observations = [read(4, 9), read(8, 5)]
+    const probability = met(observations)
+    expect(probability).toBeGreaterThan(0.6)
+    expect(probability).toBeLessThan(0.97)
+    const answer = likeliestAnswer(problem, observations, seed)!
+    expect(answer.configuration).toEqual({ n: 4 })
+    expect(Math.abs(answer.probabilityRight - probability)).toBeLessThan(about(probability))
+    expect(answer.probabilityBetterExists).toBe(1 / 258)
+  })
+  test('the dearer where the cheaper, a little beyond the limit, may yet be met less likely than not', () => {
+    const observations = [read(4, 10.8), read(8, 5)]
+    const answer = likeliestAnswer(problem, observations, seed)!
+    expect(answer.configuration).toEqual({ n: 8 })
+    expect(Math.abs(answer.probabilityRight - (1 - met(observations)))).toBeLessThan(about(0.5))
+    expect(answer.probabilityRight).toBeLessThan(0.95)
+  })
+  test('neither where none is believed to keep it', () => {
+    expect(likeliestAnswer(problem, [read(4, 30), read(8, 20)], seed)).toBeUndefined()
+  })
+  test('what is within the tolerance is as good', () => {
+    const near: Problem = { ...problem, pricePerHour: (c) => 1 + Number(c.n) / 100 }
+    const answer = (tolerance: number) =>
+      likeliestAnswer(near, [read(4, 9.4), read(8, 5)], seed, tolerance)!
+    expect(answer(0.05).configuration).toEqual({ n: 8 })
+    expect(answer(0.05).probabilityRight).toBeGreaterThan(0.97)
+    expect(answer(0.01).configuration).toEqual({ n: 4 })
+  })
+})
+
+test('what is untried and may be much better counts against all that was tried', () => {
+  const problem: Problem = {
+    space: {
+      parameters: [
+        {
+          name: 'n',
+          category: 'server',
+          kind: 'ordinal',
+          values: [1, 2, 3, 4, 5, 6],
+          scale: 'linear',
+        },
+      ],
+      constraints: [],
+    },
+    objective: { kind: 'price-per-request' },
+    pricePerHour: () => 1,
+  }
+  const trials = [100, 104, 120, 150, 190].map(
+    (value, i): Observation => ({
+      configuration: { n: i + 1 },
+      state: 'complete',
+      rate: { value, logSd: 0.02 },
+    }),
+  )
+  const answer = likeliestAnswer(problem, trials, seed)!
+  expect(answer.configuration).toEqual({ n: 5 })
+  expect(answer.probabilityBetterExists).toBeGreaterThan(0.7)
+  expect(answer.probabilityRight).toBeLessThan(1 - answer.probabilityBetterExists + 0.1)
+  expect(likeliestAnswer(problem, trials, seed)).toEqual(answer)
+})
+
+describe('what the best of what is untried is expected to save', () => {
+  const led = (values: readonly number[]): Problem => ({
+    space: {
+      parameters: [
+        { name: 'n', category: 'server', kind: 'ordinal', values: [...values], scale: 'linear' },
+      ],
+      constraints: [],
+    },
+    objective: { kind: 'price-per-request' },
+    pricePerHour: () => 1,
+    priorLogRate: (c) => Math.log(100 + 2 * Number(c.n)),
+  })
+  const five = [100, 104, 101, 110, 107].map(
+    (value, i): Observation => ({
+      configuration: { n: i + 1 },
+      state: 'complete',
+      rate: { value, logSd: 0.001 },
+    }),
+  )
+
+  test('of one: its expected improvement, as a share, with deviations 1.5 times as wide as the model has them', () => {
+    const { rate } = fitSurrogate(led([1, 2, 3, 4, 5, 6]), five, []).believe([{ n: 4 }, { n: 6 }])
+    const [best, mean] = [rate!.mean[0]!, rate!.mean[1]!]
+    const sd = 1.5 * Math.sqrt(rate!.variance[1]!)
+    let [expected, square] = [0, 0]
+    for (let z = -6; z < 6; z += 0.001) {
+      const saved = Math.max(0, -Math.expm1(best - (mean + sd * z)))
+      const weight = (0.001 * Math.exp(-z * z * 0.5)) / Math.sqrt(2 * Math.PI)
+      expected += weight * saved
+      square += weight * saved * saved
+    }
+    const { expectedRegret } = likeliestAnswer(led([1, 2, 3, 4, 5, 6]), five, seed)!
+    expect(expected).toBeGreaterThan(0.01)
+    expect(Math.abs(expectedRegret - expected)).toBeLessThan(
+      3 * Math.sqrt((square - expected ** 2) / 256),
+    )
+  })
+
+  test('of many that differ: more than any one of them, and nothing where none can be better', () => {
+    const few = likeliestAnswer(led([1, 2, 3, 4, 5, 6]), five, seed)!.expectedRegret
+    const many = likeliestAnswer(
+      led([1, 2, 3, 4, 5, 6, 26, 46, 66, 86]),
+      five,
+      seed,
+    )!.expectedRegret
+    expect(many).toBeGreaterThan(1.5 * few)
+    const dear: Problem = { ...led([1, 2, 3, 4, 5, 6]), pricePerHour: (c) => (c.n === 6 ? 10 : 1) }
+    expect(likeliestAnswer(dear, five, seed)!.expectedRegret).toBe(0)
+  })
+})

@@ -1,0 +1,283 @@
+import { describe, expect, test } from 'vitest'
+import { cdf } from '../gp/normal.ts'
+import { fitSurrogate, type Surrogate } from '../model/surrogate.ts'
+import { createRng } from '../rng.ts'
+import { enumerate } from '../space/space.ts'
+import type { Configuration, Observation, Problem, SearchSpace } from '../types.ts'
+import { assessStop } from './stop-rule.ts'
+
+const space: SearchSpace = {
+  parameters: [
+    { name: 'cores', category: 'resource', kind: 'ordinal', values: [1, 2, 4, 8], scale: 'log' },
+    { name: 'batch', category: 'server', kind: 'ordinal', values: [1, 2, 4, 8, 16], scale: 'log' },
+  ],
+  constraints: [],
+}
+const problem: Problem = {
+  space,
+  objective: { kind: 'price-per-request' },
+  constraintLimit: 20,
+  pricePerHour: (c) => 0.1 + 0.05 * Number(c.cores),
+}
+const measure = (configuration: Configuration): Observation => {
+  const ms = (2 + Number(configuration.batch)) / Number(configuration.cores) ** 0.5 + 1
+  return {
+    configuration,
+    state: 'complete',
+    rate: { value: (1000 * Number(configuration.batch)) / ms, logSd: 0.01 },
+    constraint: { value: ms, logSd: 0.01 },
+  }
+}
+const all = enumerate(space).map(measure)
+
+describe('assessStop', () => {
+  test('is sure that better may exist while nothing feasible is known', () => {
+    const slow = all.filter((o) => o.state === 'complete' && o.constraint!.value > 17)
+    expect(assessStop({ ...problem, constraintLimit: 5 }, slow, createRng(1))).toEqual({
+      probabilityBetterExists: 1,
+      tolerance: 0.05,
+      stop: false,
+    })
+  })
+  test('is sure that none is left when all is tried', () => {
+    expect(assessStop(problem, all, createRng(1))).toEqual({
+      probabilityBetterExists: 0,
+      tolerance: 0.05,
+      stop: true,
+    })
+  })
+  test('goes on after few poor trials and stops once the best and what surrounds it is known', () => {
+    expect(assessStop(problem, [all[0]!, all[1]!, all[6]!], createRng(1)).stop).toBe(false)
+    const best = assessStop(
+      problem,
+      all.filter((_, i) => i % 5 !== 1),
+      createRng(1),
+    )
+    expect(best.probabilityBetterExists).toBeLessThan(0.05)
+    expect(best.stop).toBe(true)
+  })
+  test('is deterministic', () => {
+    expect(assessStop(problem, all.slice(4, 9), createRng(5))).toEqual(
+      assessStop(problem, all.slice(4, 9), createRng(5)),
+    )
+  })
+})
+
+describe('the probability that something better is left', () => {
+  const line = (values: readonly number[]): SearchSpace => ({
+    parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values, scale: 'linear' }],
+    constraints: [],
+  })
+  const seed = createRng('stop')
+  /** 258ths are as fine as it gets, and draws are draws: three deviations of 256. */
+  const about = (p: number) => 3 * Math.sqrt((p * (1 - p)) / 256) + 1 / 258
+  /**
+   * The mean of both views: deviations 1.5 times as wide, and every configuration with something of
+   * its own, a tenth.
+   */
+  const ofBoth = (
+    asked: Problem,
+    observations: readonly Observation[],
+    probability: (view: Surrogate, widening: number) => number,
+  ) =>
+    (probability(fitSurrogate(asked, observations, []), 1.5) +
+      probability(fitSurrogate(asked, observations, [], { ownVariance: 0.1 ** 2 }), 1)) /
+    2
+  const assess = (asked: Problem, observations: readonly Observation[], options = {}) =>
+    assessStop(asked, observations, seed, options)
+
+  const keeps = (asked: Problem, observations: readonly Observation[], n: number) =>
+    ofBoth(asked, observations, (view, widening) => {
+      const { constraint } = view.believe([{ n }])
+      return cdf(-constraint!.mean[0]! / (widening * Math.sqrt(constraint!.variance[0]!)))
+    })
+
+  describe('of one that is untried', () => {
+    const asked: Problem = {
+      space: line([1, 2, 3, 4, 5, 6]),
+      objective: { kind: 'price-per-request' },
+      pricePerHour: () => 1,
+    }
+    const rates = [100, 104, 101, 110, 107]
+    const observations = rates.map(
+      (value, i): Observation => ({
+        configuration: { n: i + 1 },
+        state: 'complete',
+        rate: { value, logSd: 0.05 },
+      }),
+    )
+    const untriedOne = { n: 6 }
+    const beats = (
+      problem: Problem,
+      candidate: Configuration,
+      tolerance: number,
+      trials = observations,
+      of = ofBoth,
+    ) => {
+      const { rate: tried } = fitSurrogate(problem, trials, []).believe(
+        observations.map((o) => o.configuration),
+      )
+      const toBeat = Math.max(...tried!.mean) - Math.log(1 - tolerance)
+      return of(problem, trials, (view, widening) => {
+        const { rate } = view.believe([candidate])
+        return 1 - cdf((toBeat - rate!.mean[0]!) / (widening * Math.sqrt(rate!.variance[0]!)))
+      })
+    }
+
+    test.each([
+      ['the tolerance that is usual', {}, 0.05],
+      ['another', { tolerance: 0.02 }, 0.02],
+    ])('is that its rate beats the best believed by %s', (_, options, tolerance) => {
+      const expected = beats(asked, untriedOne, tolerance)
+      expect(expected).toBeGreaterThan(0.05)
+      expect(expected).toBeLessThan(0.95)
+      const found = assess(asked, observations, options)
+      expect(Math.abs(found.probabilityBetterExists - expected)).toBeLessThan(about(expected))
+      expect(found.tolerance).toBe(tolerance)
+    })
+
+    test('falls by what may not serve', () => {
+      const failing: Problem = { ...asked, space: line([1, 2, 3, 4, 5, 6, 7, 8]) }
+      const failed = [6, 8].map(
+        (n): Observation => ({
+          configuration: { n },
+          state: 'infeasible',
+          reason: 'out of memory',
+        }),
+      )
+      const all = [...observations, ...failed]
+      const serves = Math.exp(fitSurrogate(failing, all, []).believe([{ n: 7 }]).logServes[0]!)
+      expect(serves).toBeLessThan(0.5)
+      const found = assess(failing, all).probabilityBetterExists
+      const expected = beats(failing, { n: 7 }, 0.05, all) * serves
+      expect(Math.abs(found - expected)).toBeLessThan(about(expected))
+    })
+
+    test('is that of the first view alone where physics leads, which knows each configuration', () => {
+      const led: Problem = { ...asked, priorLogRate: (c) => Math.log(100 + 2 * Number(c.n)) }
+      const expected = beats(led, untriedOne, 0.15, observations, (problem, trials, probability) =>
+        probability(fitSurrogate(problem, trials, []), 1.5),
+      )
+      expect(Math.abs(expected - beats(led, untriedOne, 0.15))).toBeGreaterThan(about(expected))
+      expect(
+        Math.abs(assess(led, observations, { tolerance: 0.15 }).probabilityBetterExists - expected),
+      ).toBeLessThan(about(expected))
+    })
+  })
+
+  describe('of a price that is known', () => {
+    // Prices 1 to 8; the limit is met from 4 on.
+    const asked: Problem = {
+      space: line([1, 2, 3, 4, 5, 6, 7, 8]),
+      objective: { kind: 'price' },
+      constraintLimit: 10,
+      pricePerHour: (c) => Number(c.n),
+    }
+    const read = (n: number): Observation => ({
+      configuration: { n },
+      state: 'complete',
+      constraint: { value: 36 / n, logSd: 0.02 },
+    })
+
+    test('is that it keeps the limit', () => {
+      const observations = [8, 7, 6, 5, 1].map(read)
+      const met = (n: number) => keeps(asked, observations, n)
+      const found = assess(asked, observations).probabilityBetterExists
+      expect(found).toBeGreaterThanOrEqual(met(4) - about(met(4)))
+      expect(found).toBeLessThanOrEqual(met(4) + met(3) + met(2) + about(met(4)))
+      expect(met(4)).toBeGreaterThan(0.2)
+    })
+
+    test('is never quite 1, for draws show no certainty', () => {
+      const roomy = { ...asked, constraintLimit: undefined }
+      expect(assess(roomy, [8, 7, 6, 5, 4].map(read)).probabilityBetterExists).toBe(257 / 258)
+    })
+
+    test('is the least that draws can show where nothing that is cheaper is left', () => {
+      const least = 1 / 258
+      expect(assess(asked, [3, 2, 4, 1, 8].map(read)).probabilityBetterExists).toBe(least)
+    })
+
+    test('is 1 before five trials, with physics before two', () => {
+      expect(assess(asked, [4, 3, 2, 1].map(read)).probabilityBetterExists).toBe(1)
+      const informed = { ...asked, priorLogRate: () => 0 }
+      expect(assess(informed, [read(4)]).probabilityBetterExists).toBe(1)
+      expect(assess(informed, [4, 3].map(read)).probabilityBetterExists).toBeLessThan(1)
+    })
+
+    test('ends a search once six trials have brought nothing better, two where there is physics', () => {
+      const order = [4, 3, 2, 1, 8, 7, 6].map(read)
+      const stops = (problem: Problem) =>
+        order.map((_, i) => assess(problem, order.slice(0, i + 1)).stop)
+      const roomy = { ...asked, space: line(Array.from({ length: 16 }, (_, i) => i + 1)) }
+      expect(stops(roomy)).toEqual([false, false, false, false, false, false, true])
+      expect(stops({ ...asked, priorLogRate: () => 0 }).slice(0, 3)).toEqual([false, false, true])
+    })
+
+    test('ends it sooner where hardly any are left: after as many without gain as those are', () => {
+      const order = [4, 3, 2, 1, 8].map(read)
+      expect(order.map((_, i) => assess(asked, order.slice(0, i + 1)).stop)).toEqual([
+        false,
+        false,
+        false,
+        false,
+        true,
+      ])
+      // Four without gain, five left.
+      const more = { ...asked, space: line([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) }
+      expect(assess(more, order).stop).toBe(false)
+    })
+
+    test('ends it at the risk that is taken, and not above', () => {
+      const order = [4, 3, 2, 1, 8, 7, 6].map(read)
+      expect([0.001, 1 / 258, 0.2].map((risk) => assess(asked, order, { risk }).stop)).toEqual([
+        false,
+        true,
+        true,
+      ])
+      // Usually one in twenty.
+      const doubtful: Problem = { ...asked, constraintLimit: 10.1 }
+      const noisy = [4, 1, 2, 8, 7, 6, 5].map(
+        (n) => ({ ...read(n), constraint: { value: 36 / n, logSd: 0.15 } }) as Observation,
+      )
+      expect(assess(doubtful, noisy).probabilityBetterExists).toBeGreaterThan(0.055)
+      expect(assess(doubtful, noisy).probabilityBetterExists).toBeLessThan(0.1)
+      expect([{}, { risk: 0.1 }].map((options) => assess(doubtful, noisy, options).stop)).toEqual([
+        false,
+        true,
+      ])
+      // A price within the tolerance is not better.
+      const near: Problem = { ...asked, space: line([1, 2, 3, 3.9, 4, 6, 7, 8]) }
+      expect(assess(near, order).stop).toBe(true)
+      expect(assess(near, order, { tolerance: 0.01 }).probabilityBetterExists).toBeGreaterThan(0.2)
+    })
+  })
+
+  test('is that of the most hopeful, however many there are beside', () => {
+    const asked: Problem = {
+      space: line(Array.from({ length: 3_000 }, (_, i) => i + 1)),
+      objective: { kind: 'price' },
+      constraintLimit: 10,
+      pricePerHour: (c) => Number(c.n),
+    }
+    // Met from 2,500 on, as far as the readings tell.
+    const observations = [3000, 2800, 2600, 1250, 500, 150].map(
+      (n): Observation => ({
+        configuration: { n },
+        state: 'complete',
+        constraint: { value: 10 * (2500 / n) ** 1.5, logSd: 0.02 },
+      }),
+    )
+    // 5 % cheaper than 2,600, and every 3 % of the range below: those between have nothing of their
+    // own.
+    const [met, ...beside] = [2469, 2379, 2289, 2199, 2109].map((n) =>
+      keeps(asked, observations, n),
+    )
+    const found = assess(asked, observations).probabilityBetterExists
+    expect(met).toBeGreaterThan(0.1)
+    expect(found).toBeGreaterThan(met! - about(met!))
+    const together = 1 - beside.reduce((none, p) => none * (1 - p), 1 - met!)
+    expect(found).toBeLessThan(together)
+    expect(together).toBeLessThan(0.55)
+  })
+})
