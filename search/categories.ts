@@ -1,9 +1,9 @@
 /**
- * Where a tuned value goes when a predictor is started. Free of imports: the command line's help
- * shows the names.
+ * How a predictor receives a tuned value. This module imports nothing, because the command line's
+ * help needs the names at once.
  */
 const categories = {
-  resource: 'held for the predictor: cores, memory, GPUs',
+  resource: 'reserved for the predictor: cores, memory, GPUs',
   server:
     'a placeholder in the command, its environment and its files; of the built-in predictor a setting',
   env: 'an environment variable',

@@ -1,6 +1,4 @@
-/**
- * The search: pure functions from what was measured to what to measure next, and whether to stop.
- */
+/** The search: pure functions from observations to the next configuration and the stop decision. */
 import { gpSampler } from './samplers/gp.ts'
 import { gridSampler } from './samplers/grid.ts'
 import { haltonSampler, sobolSampler } from './samplers/quasi-random.ts'
@@ -17,8 +15,8 @@ const samplers: Readonly<Record<SamplerName, Sampler>> = {
 }
 
 /**
- * The sampler of a name.
- * @throws RangeError for an unknown name, listing the known ones.
+ * The sampler with a name, by default `gp`.
+ * @throws RangeError for an unknown name; the message lists the known names
  */
 export function createSampler(name: string = samplerNames[0]): Sampler {
   const sampler = samplerNames.find((known) => known === name)
@@ -28,7 +26,7 @@ export function createSampler(name: string = samplerNames[0]): Sampler {
 }
 
 export { logCost } from './objective.ts'
-export { bestObservation, meetsConstraint, observedLogCost } from './observed-cost.ts'
+export { findBestObservation, meetsConstraint, observedLogCost } from './observed-cost.ts'
 export { createRng } from './rng.ts'
 export * from './space/space.ts'
 export { validateConfiguration, validateSpace } from './space/validation.ts'

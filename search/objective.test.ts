@@ -1,32 +1,32 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
-  asksOf,
   capacityToBeatRps,
+  computeGainRatio,
+  computeMetricScale,
+  computeModelledRate,
+  computeRelativeExcess,
   cost,
-  costText,
-  demandOf,
-  gainOver,
-  isTooDear,
-  kindsAsking,
-  learnedRate,
-  learnedScale,
-  learnsOf,
-  learnsPlainly,
+  countReplicas,
+  createObjective,
+  formatCost,
+  formatVerdict,
+  getDemand,
+  getMetric,
+  getModelledQuantity,
+  getObjectiveUnit,
+  getObjectiveWords,
+  getPriceBound,
+  getRequiredInput,
+  isAbovePriceBound,
+  isOrderUncertain,
+  listKindsRequiring,
   logCost,
-  metricOf,
+  modelsCapacityOrLatency,
   type Objective,
   type ObjectiveKind,
   objectiveKinds,
-  objectiveOf,
-  orderIsOpen,
-  partWorse,
-  priceBoundOf,
-  replicasFor,
-  shownCost,
-  unitOf,
-  verdictText,
-  wordsOf,
+  toDisplayedCost,
 } from './objective.ts'
 
 const given = { demandRps: 500, headroom: 0.2, maxPricePerHour: 100, metric: 'depth' }
@@ -34,7 +34,7 @@ const positive = fc.double({ min: 0.01, max: 90, noNaN: true })
 const rate = fc.double({ min: 1, max: 5000, noNaN: true })
 /** One watt: energy is the capacity's inverse. */
 const usage = { gpuWatts: 1 }
-const usual = objectiveKinds.filter((kind) => asksOf(kind) !== 'metric')
+const usual = objectiveKinds.filter((kind) => getRequiredInput(kind) !== 'metric')
 const writing = {
   money: (v: number) => `$${v}`,
   rate: (v: number) => `${v} req/s`,
@@ -44,13 +44,13 @@ const writing = {
 }
 
 describe.each(usual)('%s', (kind) => {
-  const objective = objectiveOf(kind, given)
+  const objective = createObjective(kind, given)
 
-  test('costs the search what it costs the reader', () => {
+  test("the search's cost is the displayed cost", () => {
     fc.assert(
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, idleMs) => {
         const costs = cost(objective, { pricePerHour, capacityRps, idleMs, usage })
-        const shown = shownCost(objective, costs)
+        const shown = toDisplayedCost(objective, costs)
         expect(
           Math.abs(logCost(objective, { pricePerHour }, Math.log(capacityRps), Math.log(idleMs))),
         ).toBeCloseTo(Math.abs(Math.log(shown)), 6)
@@ -64,7 +64,7 @@ describe.each(usual)('%s', (kind) => {
     )
   })
 
-  test('what must be measured to win is what wins, and less does not', () => {
+  test('the capacity to beat wins, and less does not', () => {
     fc.assert(
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, other) => {
         const bestCost = cost(objective, { pricePerHour: other, capacityRps, idleMs: 5, usage })
@@ -90,10 +90,10 @@ describe.each(usual)('%s', (kind) => {
       { pricePerHour: 2, capacityRps: 300, idleMs: 9, usage },
     ].map((figures) => cost(objective, figures))
     expect(good).toBeLessThan(bad!)
-    expect(gainOver(objective, good!, bad!)).toBeGreaterThan(1)
+    expect(computeGainRatio(objective, good!, bad!)).toBeGreaterThan(1)
   })
 
-  test('intervals leave the order open only where capacities decide it', () => {
+  test('intervals leave the order uncertain only where capacities decide it', () => {
     const at = (capacityRps: number, spread: number) =>
       ({
         pricePerHour: 1,
@@ -102,20 +102,22 @@ describe.each(usual)('%s', (kind) => {
         usage,
         capacityCi90Rps: [capacityRps - spread, capacityRps + spread],
       }) as const
-    expect(orderIsOpen(objective, at(500, 300), at(600, 300))).toBe(learnsOf(objective) === 'rate')
-    expect(orderIsOpen(objective, at(50, 1), at(6000, 1))).toBe(false)
+    expect(isOrderUncertain(objective, at(500, 300), at(600, 300))).toBe(
+      getModelledQuantity(objective) === 'rate',
+    )
+    expect(isOrderUncertain(objective, at(50, 1), at(6000, 1))).toBe(false)
   })
 
   test('has words', () => {
     const figures = { pricePerHour: 1, capacityRps: 900, idleMs: 5, usage }
     const costed = { ...figures, cost: cost(objective, figures) }
     for (const text of [
-      costText(objective, costed, writing),
-      verdictText(objective, costed, writing),
-      ...Object.values(wordsOf(kind)),
+      formatCost(objective, costed, writing),
+      formatVerdict(objective, costed, writing),
+      ...Object.values(getObjectiveWords(kind)),
     ])
       expect(text).toMatch(/^(?!.*(NaN|undefined|Infinity)).+$/)
-    expect(Object.keys(wordsOf(kind)).sort()).toEqual([
+    expect(Object.keys(getObjectiveWords(kind)).sort()).toEqual([
       'adjective',
       'choice',
       'comparative',
@@ -130,7 +132,7 @@ describe.each(usual)('%s', (kind) => {
 
 describe('a metric of the server', () => {
   const [least, most] = (['min-metric', 'max-metric'] as const).map((kind) =>
-    objectiveOf(kind, given),
+    createObjective(kind, given),
   ) as [Objective, Objective]
   const at = (value: number | undefined, capacityRps = 100) => ({
     pricePerHour: 2,
@@ -139,9 +141,11 @@ describe('a metric of the server', () => {
   })
   const any = fc.double({ min: -1e9, max: 1e9, noNaN: true })
 
-  test('is ranked by as it is, of any sign; unread, or of what serves nothing, it is worse than any', () => {
+  test('ranks any sign; unmeasured, or without a served rate, it is worse than any', () => {
     expect([3, 0, -3].map((value) => cost(least, at(value)))).toEqual([3, 0, -3])
-    expect([3, 0, -3].map((value) => shownCost(most, cost(most, at(value))))).toEqual([3, 0, -3])
+    expect([3, 0, -3].map((value) => toDisplayedCost(most, cost(most, at(value))))).toEqual([
+      3, 0, -3,
+    ])
     for (const objective of [least, most])
       for (const figures of [
         at(undefined),
@@ -150,12 +154,12 @@ describe('a metric of the server', () => {
         { ...at(1), metrics: { other: 7 } },
       ])
         expect(cost(objective, figures)).toBe(Number.POSITIVE_INFINITY)
-    expect(cost(objectiveOf('min-metric', { ...given, metric: 'toString' }), at(3))).toBe(
+    expect(cost(createObjective('min-metric', { ...given, metric: 'toString' }), at(3))).toBe(
       Number.POSITIVE_INFINITY,
     )
   })
 
-  test('the search learns it without a logarithm of it: the order is that of the costs, whatever sign and scale', () => {
+  test('the search models it without a logarithm: the order is that of the costs, for any sign and scale', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(least, most),
@@ -168,7 +172,7 @@ describe('a metric of the server', () => {
             logCost(
               objective,
               { pricePerHour: 2 },
-              Math.log(learnedRate(objective, at(value), scale)),
+              Math.log(computeModelledRate(objective, at(value), scale)),
               Number.NaN,
             ),
           )
@@ -178,106 +182,118 @@ describe('a metric of the server', () => {
       ),
     )
     expect([
-      learnedRate(least, at(0)),
-      learnedRate(least, at(5, 0)),
-      learnedRate(least, at(undefined)),
+      computeModelledRate(least, at(0)),
+      computeModelledRate(least, at(5, 0)),
+      computeModelledRate(least, at(undefined)),
     ]).toEqual([1, 0, Number.NaN])
   })
 
   test('a tenth less is about a tenth better, far from zero, in whatever unit', () => {
     for (const unit of [1e-6, 1, 1e6]) {
-      const scale = learnedScale(least, [at(0), at(2 * unit), at(50 * unit)])
+      const scale = computeMetricScale(least, [at(0), at(2 * unit), at(50 * unit)])
       const [before, after] = [2, 1.8].map((value) =>
-        Math.log(learnedRate(least, at(value * unit), scale)),
+        Math.log(computeModelledRate(least, at(value * unit), scale)),
       )
       expect(after! - before!).toBeCloseTo(-Math.log(0.9), 2)
     }
   })
 
-  test('its scale is that of the first other than zero, for good; zero is zero by any', () => {
-    expect(learnedScale(most, [])).toBe(1)
+  test('its scale is that of the first value other than zero, and stays; zero has the same goodness at any scale', () => {
+    expect(computeMetricScale(most, [])).toBe(1)
     expect(
-      learnedScale(most, [at(0), at(Number.POSITIVE_INFINITY), at(undefined), at(-4), at(900)]),
+      computeMetricScale(most, [
+        at(0),
+        at(Number.POSITIVE_INFINITY),
+        at(undefined),
+        at(-4),
+        at(900),
+      ]),
     ).toBeCloseTo(0.4, 12)
-    expect(learnedScale(objectiveOf('max-rate', given), [at(4)])).toBe(1)
-    expect(learnedRate(most, at(0), 0.4)).toBe(learnedRate(most, at(0), 7))
+    expect(computeMetricScale(createObjective('max-rate', given), [at(4)])).toBe(1)
+    expect(computeModelledRate(most, at(0), 0.4)).toBe(computeModelledRate(most, at(0), 7))
   })
 
-  test('how many times as good, and by which share, is told only where it means something', () => {
-    expect([gainOver(least, 2, 6), gainOver(most, -6, -2)]).toEqual([3, 3])
-    expect([gainOver(least, 0, 6), gainOver(least, -2, 6), gainOver(most, 1, 2)]).toEqual([
+  test('gain ratio and relative excess are undefined where they have no meaning', () => {
+    expect([computeGainRatio(least, 2, 6), computeGainRatio(most, -6, -2)]).toEqual([3, 3])
+    expect([
+      computeGainRatio(least, 0, 6),
+      computeGainRatio(least, -2, 6),
+      computeGainRatio(most, 1, 2),
+    ]).toEqual([undefined, undefined, undefined])
+    expect([computeRelativeExcess(least, 3, 2), computeRelativeExcess(most, -2, -2)]).toEqual([
       undefined,
-      undefined,
-      undefined,
+      0,
     ])
-    expect([partWorse(least, 3, 2), partWorse(most, -2, -2)]).toEqual([undefined, 0])
-    expect(partWorse(objectiveOf('price', given), 3, 2)).toBeCloseTo(0.5, 12)
-    expect(partWorse(objectiveOf('max-rate', given), -100, -200)).toBeCloseTo(0.5, 12)
+    expect(computeRelativeExcess(createObjective('price', given), 3, 2)).toBeCloseTo(0.5, 12)
+    expect(computeRelativeExcess(createObjective('max-rate', given), -100, -200)).toBeCloseTo(
+      0.5,
+      12,
+    )
   })
 
-  test('words: its name and its value, and no money but the price', () => {
+  test('texts have its name and value, and no money but the price', () => {
     const texts = (objective: Objective, value: number) => {
       const costed = { ...at(value), cost: cost(objective, at(value)) }
       return [
-        costText(objective, costed, writing),
-        verdictText(objective, costed, writing),
-        unitOf(objective),
+        formatCost(objective, costed, writing),
+        formatVerdict(objective, costed, writing),
+        getObjectiveUnit(objective),
       ]
     }
     expect(texts(least, -3)).toEqual(['depth -3', 'depth -3, $2 per hour', 'depth'])
     expect(texts(most, 0.5)).toEqual(['depth 0.5', 'depth 0.5, $2 per hour', 'depth'])
     for (const objective of [least, most])
-      for (const text of Object.values(wordsOf(objective.kind)))
+      for (const text of Object.values(getObjectiveWords(objective.kind)))
         expect(text).not.toMatch(/\$|cheap|dear/)
   })
 
-  test('no capacity decides, no interval leaves it open, and nothing of physics is known of it', () => {
+  test('no capacity decides, no interval leaves it open, and no device model predicts it', () => {
     expect(capacityToBeatRps(least, { pricePerHour: 1 }, 5)).toBeUndefined()
     expect(
-      orderIsOpen(
+      isOrderUncertain(
         least,
         { ...at(3), capacityCi90Rps: [1, 1000] },
         { ...at(3), capacityCi90Rps: [1, 1000] },
       ),
     ).toBe(false)
-    expect([learnsPlainly(most), metricOf(most), metricOf(objectiveOf('price', given))]).toEqual([
-      false,
-      'depth',
-      undefined,
-    ])
+    expect([
+      modelsCapacityOrLatency(most),
+      getMetric(most),
+      getMetric(createObjective('price', given)),
+    ]).toEqual([false, 'depth', undefined])
   })
 })
 
-test('a price over the bound costs more than anything', () => {
-  const bounded = objectiveOf('max-rate', { ...given, maxPricePerHour: 2 })
+test('a price above the bound costs infinitely much', () => {
+  const bounded = createObjective('max-rate', { ...given, maxPricePerHour: 2 })
   expect([
-    isTooDear(bounded, 2),
-    isTooDear(bounded, 2.01),
-    isTooDear(objectiveOf('price', given), 1e9),
+    isAbovePriceBound(bounded, 2),
+    isAbovePriceBound(bounded, 2.01),
+    isAbovePriceBound(createObjective('price', given), 1e9),
   ]).toEqual([false, true, false])
   expect(logCost(bounded, { pricePerHour: 2.01 }, 5, 2)).toBe(Number.POSITIVE_INFINITY)
 })
 
-test('an objective keeps what it asks for, and nothing else', () => {
-  expect(objectiveOf('price-for-demand', given)).toEqual({
+test('an objective has the settings it requires, and no others', () => {
+  expect(createObjective('price-for-demand', given)).toEqual({
     kind: 'price-for-demand',
     demandRps: 500,
     headroom: 0.2,
   })
-  expect(objectiveOf('price', given)).toEqual({ kind: 'price' })
+  expect(createObjective('price', given)).toEqual({ kind: 'price' })
 })
 
-test('what was not measured costs infinitely much', () => {
-  expect(cost(objectiveOf('min-latency', given), { pricePerHour: 1, capacityRps: 5 })).toBe(
+test('an unmeasured figure costs infinitely much', () => {
+  expect(cost(createObjective('min-latency', given), { pricePerHour: 1, capacityRps: 5 })).toBe(
     Number.POSITIVE_INFINITY,
   )
-  expect(cost(objectiveOf('price-per-request', given), { pricePerHour: 1, capacityRps: 0 })).toBe(
-    Number.POSITIVE_INFINITY,
-  )
+  expect(
+    cost(createObjective('price-per-request', given), { pricePerHour: 1, capacityRps: 0 }),
+  ).toBe(Number.POSITIVE_INFINITY)
 })
 
-test('energy counts what tells its power, nothing where nothing does, and is endless of what serves nothing', () => {
-  const energy = objectiveOf('min-energy', given)
+test('energy sums the components that report power; undefined without any, infinite without a served rate', () => {
+  const energy = createObjective('min-energy', given)
   const costs = (usage: object | undefined, capacityRps = 100) =>
     cost(energy, { pricePerHour: 1, capacityRps, usage })
   expect([costs({ cpuWatts: 50 }), costs({ gpuWatts: 50, cpuWatts: 50 })]).toEqual([0.5, 1])
@@ -285,14 +301,14 @@ test('energy counts what tells its power, nothing where nothing does, and is end
     Array(3).fill(Number.POSITIVE_INFINITY),
   )
   expect([
-    learnedRate(energy, { capacityRps: 100 }),
-    learnedRate(energy, { capacityRps: 0 }),
+    computeModelledRate(energy, { capacityRps: 100 }),
+    computeModelledRate(energy, { capacityRps: 0 }),
   ]).toEqual([Number.NaN, 0])
 })
 
-test('replicas are whole, enough, and not one too many for a rounding error', () => {
+test('replicas are whole, enough, and not one too many by rounding', () => {
   const replicas = (demandRps: number, capacityRps: number, headroom = 0) =>
-    replicasFor({ demandRps, headroom }, capacityRps)
+    countReplicas({ demandRps, headroom }, capacityRps)
   expect([
     replicas(300, 100),
     replicas(0.3, 0.1),
@@ -306,7 +322,7 @@ test('replicas are whole, enough, and not one too many for a rounding error', ()
 
 describe('in figures', () => {
   const of = (kind: ObjectiveKind) =>
-    objectiveOf(kind, { demandRps: 500, headroom: 0.2, maxPricePerHour: 4 })
+    createObjective(kind, { demandRps: 500, headroom: 0.2, maxPricePerHour: 4 })
   const figures = {
     pricePerHour: 3.6,
     capacityRps: 200,
@@ -315,7 +331,7 @@ describe('in figures', () => {
   }
   const texts = (kind: ObjectiveKind, more: object = {}) => {
     const costed = { ...figures, ...more, cost: cost(of(kind), { ...figures, ...more }) }
-    return [costText(of(kind), costed, writing), verdictText(of(kind), costed, writing)]
+    return [formatCost(of(kind), costed, writing), formatVerdict(of(kind), costed, writing)]
   }
 
   test.each([
@@ -334,16 +350,16 @@ describe('in figures', () => {
     expect(cost(of(kind), figures)).toBeCloseTo(costs, 9)
     expect(texts(kind)).toEqual(words)
     const { learned } = { learned: kind === 'max-rate' ? -Math.log(200) : Math.log(costs) }
-    const rate = learnedRate(of(kind), figures)
+    const rate = computeModelledRate(of(kind), figures)
     expect(logCost(of(kind), { pricePerHour: 3.6 }, Math.log(rate), Math.log(12))).toBeCloseTo(
       learned,
       9,
     )
-    expect([shownCost(of(kind), costs), gainOver(of(kind), costs, 2 * costs)]).toEqual([
-      Math.abs(costs),
-      kind === 'max-rate' ? 0.5 : 2,
-    ])
-    expect([learnsPlainly(of(kind)), rate]).toEqual(
+    expect([
+      toDisplayedCost(of(kind), costs),
+      computeGainRatio(of(kind), costs, 2 * costs),
+    ]).toEqual([Math.abs(costs), kind === 'max-rate' ? 0.5 : 2])
+    expect([modelsCapacityOrLatency(of(kind)), rate]).toEqual(
       kind === 'min-energy' ? [false, 2] : [true, 200],
     )
   })
@@ -351,7 +367,7 @@ describe('in figures', () => {
   test('one replica is one', () =>
     expect(texts('price-for-demand', { capacityRps: 625 })[0]).toBe('$3.6/h for 1 replica'))
 
-  test('what must be measured to win', () => {
+  test('the capacity to beat', () => {
     const toBeat = (kind: ObjectiveKind, pricePerHour: number, best: number) =>
       capacityToBeatRps(of(kind), { pricePerHour }, best)
     expect(toBeat('price', 1, 9)).toBeUndefined()
@@ -365,14 +381,18 @@ describe('in figures', () => {
     expect(toBeat('price-for-demand', 0.1, 0.3)).toBeCloseTo(500 / (3 * 0.8), 9)
   })
 
-  test('what is asked for, and by which', () => {
-    expect([kindsAsking('demand'), kindsAsking('price bound')]).toEqual([
+  test('required settings, and the objectives that require them', () => {
+    expect([listKindsRequiring('demand'), listKindsRequiring('price bound')]).toEqual([
       ['price-for-demand'],
       ['max-rate', 'min-latency'],
     ])
-    expect(kindsAsking('metric')).toEqual(['min-metric', 'max-metric'])
-    expect(kindsAsking('nothing').map(asksOf)).toEqual(['nothing', 'nothing', 'nothing'])
-    expect(usual.map((kind) => demandOf(of(kind))?.demandRps)).toEqual([
+    expect(listKindsRequiring('metric')).toEqual(['min-metric', 'max-metric'])
+    expect(listKindsRequiring('nothing').map(getRequiredInput)).toEqual([
+      'nothing',
+      'nothing',
+      'nothing',
+    ])
+    expect(usual.map((kind) => getDemand(of(kind))?.demandRps)).toEqual([
       undefined,
       undefined,
       500,
@@ -380,7 +400,7 @@ describe('in figures', () => {
       undefined,
       undefined,
     ])
-    expect(usual.map((kind) => priceBoundOf(of(kind)))).toEqual([
+    expect(usual.map((kind) => getPriceBound(of(kind)))).toEqual([
       undefined,
       undefined,
       undefined,
@@ -388,7 +408,7 @@ describe('in figures', () => {
       4,
       undefined,
     ])
-    expect(usual.map((kind) => isTooDear(of(kind), 4.01))).toEqual([
+    expect(usual.map((kind) => isAbovePriceBound(of(kind), 4.01))).toEqual([
       false,
       false,
       false,
@@ -398,13 +418,13 @@ describe('in figures', () => {
     ])
   })
 
-  test('an order is open as long as the better end of one touches the worse end of the other', () => {
+  test('an order is uncertain while the better end of one interval touches the worse end of the other', () => {
     const at = (low: number, high: number) => ({
       ...figures,
       capacityCi90Rps: [low, high] as const,
     })
     const open = (a: readonly [number, number], b: readonly [number, number]) =>
-      orderIsOpen(of('price-per-request'), at(...a), at(...b))
+      isOrderUncertain(of('price-per-request'), at(...a), at(...b))
     expect([
       open([80, 100], [100, 130]),
       open([80, 99], [100, 130]),
@@ -412,9 +432,9 @@ describe('in figures', () => {
     ]).toEqual([true, false, true])
   })
 
-  test('replicas hold no rounding of less than a billionth, and are at least one', () => {
+  test('replica counts ignore rounding below a billionth, and are at least one', () => {
     const replicas = (demandRps: number, capacityRps: number) =>
-      replicasFor({ demandRps, headroom: 0 }, capacityRps)
+      countReplicas({ demandRps, headroom: 0 }, capacityRps)
     expect([
       replicas(300 * (1 + 1e-12), 100),
       replicas(300 * (1 + 1e-8), 100),

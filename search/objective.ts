@@ -1,27 +1,27 @@
 /**
- * The objectives: what is best among configurations that keep the SLO, one entry each. Whatever
- * costs, bounds, counts replicas, ranks or puts into words asks here; nothing else asks which
- * objective it is.
+ * The objectives: one table entry each, with its cost, its bounds, its texts and the quantity that
+ * the search models. Code elsewhere calls these functions and never branches on an objective's
+ * kind.
  */
 
 import {
-  cheapestBundles,
-  fleetPerHour,
+  computeFleetPricePerHour,
+  countAffordableReplicas,
+  findCheapestBundles,
   type ReplicaPrice,
-  replicasWithin,
 } from './replica-price.ts'
 
-/** What was drawn in a predictor's busiest seconds, W, of what tells it. */
+/** Mean power in a predictor's busiest seconds, W. A component without a power meter is absent. */
 export interface Power {
   readonly gpuWatts?: number
   readonly cpuWatts?: number
 }
 
 /**
- * Energy of one request at a capacity, J, of what tells its power. At most: power is that of the
- * busiest seconds, and no fewer requests are answered then. Undefined where nothing tells it.
+ * Energy of one request at a capacity, J. This is an upper bound, because power is measured in the
+ * busiest seconds. Undefined where no component reports its power, or the capacity is 0.
  */
-export function joulesPerRequest(
+export function computeJoulesPerRequest(
   { gpuWatts, cpuWatts }: Power,
   capacityRps: number,
 ): number | undefined {
@@ -29,36 +29,35 @@ export function joulesPerRequest(
   return ((gpuWatts ?? 0) + (cpuWatts ?? 0)) / capacityRps
 }
 
-/** What a trial measured. */
-export interface Measured {
+/** Figures that a trial measured. */
+export interface MeasuredFigures {
   readonly capacityRps: number
-  /** SLO percentile of one request at a time, ms. */
+  /** Unloaded latency: the SLO percentile of one request at a time, ms. */
   readonly idleMs?: number
-  /** What its trial used: cores busy, MiB, ... by name. */
   readonly usage?: Power
-  /** Of the server's own metrics at that capacity, by name. */
+  /** The server's own metrics at that capacity, by name. */
   readonly metrics?: Readonly<Record<string, number>>
 }
 
-/** What is known of a configuration that serves; its price is exact. */
-export interface Figures extends Measured, ReplicaPrice {}
+/** Measured figures of a configuration with its price, which is exact. */
+export interface ConfigurationFigures extends MeasuredFigures, ReplicaPrice {}
 
-/** A configuration with what the objective minimises. */
-type Costed = Figures & { readonly cost: number }
+/** A configuration with its cost under the objective. */
+type CostedFigures = ConfigurationFigures & { readonly cost: number }
 
-/** How figures are written; given, so that objectives know words and not digits. */
-export interface Writing {
+/** Formatters of figures, supplied by the caller so that objectives do not round. */
+export interface FigureFormat {
   readonly money: (dollars: number) => string
   readonly rate: (rps: number) => string
   readonly latency: (ms: number) => string
   readonly energy: (joules: number) => string
-  /** A figure without a unit of ours. */
+  /** A figure in the unit of the server's own metric. */
   readonly plain: (figure: number) => string
 }
 
 export interface Demand {
   readonly demandRps: number
-  /** Share of the capacity kept free, 0-1. */
+  /** Share of the capacity that stays free, 0 to 1. */
   readonly headroom: number
 }
 export interface PriceBound {
@@ -66,79 +65,89 @@ export interface PriceBound {
 }
 
 export interface MetricName {
-  /** Of a metric of the server's own, labels and all: 'queue_depth{model="bert"}'. */
+  /** A metric of the server with its labels: 'queue_depth{model="bert"}'. */
   readonly metric: string
 }
 
-/** What a user must say beside the name. */
-interface Asked {
+/** Settings that an objective requires beside its kind. */
+interface ObjectiveSettings {
   nothing: object
   demand: Demand
   'price bound': PriceBound
   metric: MetricName
 }
-export type Asks = keyof Asked
-/** Fields of what is asked. */
-export const askedFields = {
+export type RequiredInput = keyof ObjectiveSettings
+/** Field names of each kind of settings. */
+export const requiredFields = {
   nothing: [],
   demand: ['demandRps', 'headroom'],
   'price bound': ['maxPricePerHour'],
   metric: ['metric'],
 } as const satisfies {
-  [A in Asks]: readonly (keyof Asked[A])[]
+  [A in RequiredInput]: readonly (keyof ObjectiveSettings[A])[]
 }
 
-interface Entry<A extends Asks> {
-  readonly asks: A
+interface Entry<A extends RequiredInput> {
+  readonly requires: A
   /**
-   * What a measurement must tell; the search models it, and the cost falls with a rate and rises
-   * with a latency, in proportion.
+   * The quantity that the surrogate models. The cost is proportional to a latency and to the
+   * reciprocal of a rate.
    */
-  readonly learns: 'nothing' | 'rate' | 'latency'
+  readonly models: 'nothing' | 'rate' | 'latency'
   /**
-   * What is learned where it is neither the capacity nor the idle latency: requests per joule, say.
-   * Such a rate has no physics and no direction known beforehand.
+   * The modelled quantity where it is neither the capacity nor the unloaded latency, for example
+   * requests per joule. No device-model prior and no known direction applies to it.
    */
-  learned?(measured: Measured, objective: Asked[A]): number
+  measure?(measured: MeasuredFigures, objective: ObjectiveSettings[A]): number
   /**
-   * What is learned may be zero or less, and has neither a logarithm nor a share: the search learns
-   * how good it is on an axis of its own (`goodness`).
+   * The quantity may be zero or negative, so that neither its logarithm nor a ratio exists. The
+   * search models it on an asinh axis instead (`toGoodness`).
    */
-  readonly anySign?: true
+  readonly isSigned?: true
+  /** The objective's figure in `unit`, from a price and the modelled quantity. */
+  figure(objective: ObjectiveSettings[A], price: ReplicaPrice, quantity: number): number
+  /** The figure is maximised; absent: minimised. */
+  readonly isMaximised?: true
   /**
-   * What is to be minimised, in `unit`, of a price and of what was learned; a quantity to be
-   * maximised where `most`.
+   * The capacity (req/s) at which a configuration of this price has the given cost. Absent: the
+   * capacity does not decide this objective.
    */
-  figure(objective: Asked[A], price: ReplicaPrice, learned: number): number
-  readonly most?: true
-  /**
-   * What must be measured to win: the capacity at which a configuration costs as much as another.
-   * Absent: no capacity decides.
-   */
-  capacityAt?(objective: Asked[A], price: ReplicaPrice, cost: number): number | undefined
+  capacityAt?(
+    objective: ObjectiveSettings[A],
+    price: ReplicaPrice,
+    cost: number,
+  ): number | undefined
   readonly words: ObjectiveWords
-  /** '$0.11 per million requests': what is ranked by. */
-  costText(objective: Asked[A], of: Costed, write: Writing): string
-  /** What follows rate and latency in a verdict. */
-  verdictText(objective: Asked[A], of: Costed, write: Writing): string
+  /** The ranked figure: '$0.11 per million requests'. */
+  formatCost(
+    objective: ObjectiveSettings[A],
+    candidate: CostedFigures,
+    format: FigureFormat,
+  ): string
+  /** The part of a verdict after rate and latency. */
+  formatVerdict(
+    objective: ObjectiveSettings[A],
+    candidate: CostedFigures,
+    format: FigureFormat,
+  ): string
 }
 
 export interface ObjectiveWords {
-  /** In a list to choose from: 'cheapest per request'. */
+  /** The label in a list of objectives: 'cheapest per request'. */
   readonly choice: string
-  /** Of an axis: '$ per million requests'. */
+  /** The label of an axis: '$ per million requests'. */
   readonly unit: string
-  /** How a gain reads: '68 % {comparative}', or '2.3× the {figure}'. */
+  /** The form of a gain: '68 % {comparative}', or '2.3× the {figure}'. */
   readonly gainAs: 'share' | 'ratio'
-  /** '6 % {comparative}': 'cheaper', 'more throughput' */
+  /** '6 % {comparative}': 'cheaper', 'more throughput'. */
   readonly comparative: string
-  /** 'no configuration is {adjective}' */
+  /** 'no configuration is {adjective}'. */
   readonly adjective: 'cheaper' | 'better'
-  /** The label of whether nothing else is that. */
+  /** The label of the probability that no configuration is better. */
   readonly superlative: 'Cheapest' | 'Best'
-  /** '12 % {worse}' */
+  /** '12 % {worse}'. */
   readonly worse: string
-  /** '3.1× the {figure}' */
+  /** '3.1× the {figure}'. */
   readonly figure: string
 }
 
@@ -152,53 +161,56 @@ const cheaper = {
 } as const
 const better = { adjective: 'better', superlative: 'Best' } as const
 
-const entry = <A extends Asks>(asks: A, rest: Omit<Entry<A>, 'asks'>): Entry<A> => ({
-  asks,
+const entry = <A extends RequiredInput>(
+  requires: A,
+  rest: Omit<Entry<A>, 'requires'>,
+): Entry<A> => ({
+  requires,
   ...rest,
 })
 
 const metricWords = { unit: 'the metric', figure: 'metric', ...better } as const
 
-/** Of what serves nothing a metric says nothing. */
-const ofMetric = {
-  learns: 'rate',
-  learned: ({ metrics = {}, capacityRps }, { metric }) =>
+/** A metric of a configuration that serves no rate is NaN. */
+const metricEntry = {
+  models: 'rate',
+  measure: ({ metrics = {}, capacityRps }, { metric }) =>
     capacityRps > 0 && Object.hasOwn(metrics, metric) ? metrics[metric]! : Number.NaN,
   figure: (_, __, value) => value,
-  anySign: true,
+  isSigned: true,
 } as const satisfies Partial<Entry<'metric'>>
 
 const objectives = {
   price: entry('nothing', {
-    learns: 'nothing',
+    models: 'nothing',
     figure: (_, { pricePerHour }) => pricePerHour,
     words: { choice: 'cheapest replica', unit: '$ per hour, one replica', ...cheaper },
-    costText: (_, { cost }, { money }) => `${money(cost)}/h`,
-    verdictText: (_, { cost }, { money }) => `${money(cost)} per hour`,
+    formatCost: (_, { cost }, { money }) => `${money(cost)}/h`,
+    formatVerdict: (_, { cost }, { money }) => `${money(cost)} per hour`,
   }),
   'price-per-request': entry('nothing', {
-    learns: 'rate',
+    models: 'rate',
     figure: (_, { pricePerHour }, rps) => (pricePerHour / (rps * 3600)) * 1e6,
     capacityAt: (_, { pricePerHour }, cost) => pricePerHour / 3600 / (cost / 1e6),
     words: { choice: 'cheapest per request', unit: '$ per million requests', ...cheaper },
-    costText: (_, { cost }, { money }) => `${money(cost)} per million requests`,
-    verdictText: (_, { cost }, { money }) => `${money(cost)} per million requests`,
+    formatCost: (_, { cost }, { money }) => `${money(cost)} per million requests`,
+    formatVerdict: (_, { cost }, { money }) => `${money(cost)} per million requests`,
   }),
   'price-for-demand': entry('demand', {
-    learns: 'rate',
-    figure: (demand, price, rps) => fleetPerHour(price, replicasFor(demand, rps)),
+    models: 'rate',
+    figure: (demand, price, rps) => computeFleetPricePerHour(price, countReplicas(demand, rps)),
     capacityAt({ demandRps, headroom }, price, cost) {
-      const replicas = replicasWithin(price, cost)
+      const replicas = countAffordableReplicas(price, cost)
       return replicas < 1 ? undefined : demandRps / (replicas * (1 - headroom))
     },
     words: { choice: 'cheapest for a demand', unit: '$ per hour, all replicas', ...cheaper },
-    costText: (demand, of, { money }) => `${money(of.cost)}/h for ${replicasText(demand, of)}`,
-    verdictText: (demand, { cost, ...of }, { money, rate }) =>
-      `${replicasText(demand, of)} for ${rate(demand.demandRps)} at ${money(cost)} per hour`,
+    formatCost: (demand, of, { money }) => `${money(of.cost)}/h for ${formatReplicas(demand, of)}`,
+    formatVerdict: (demand, { cost, ...of }, { money, rate }) =>
+      `${formatReplicas(demand, of)} for ${rate(demand.demandRps)} at ${money(cost)} per hour`,
   }),
   'max-rate': entry('price bound', {
-    learns: 'rate',
-    most: true,
+    models: 'rate',
+    isMaximised: true,
     figure: (_, __, rps) => rps,
     capacityAt: (_, __, cost) => -cost,
     words: {
@@ -210,11 +222,11 @@ const objectives = {
       worse: 'less throughput',
       figure: 'throughput',
     },
-    costText: (_, { capacityRps }, { rate }) => rate(capacityRps),
-    verdictText: (_, { pricePerHour }, { money }) => `${money(pricePerHour)} per hour`,
+    formatCost: (_, { capacityRps }, { rate }) => rate(capacityRps),
+    formatVerdict: (_, { pricePerHour }, { money }) => `${money(pricePerHour)} per hour`,
   }),
   'min-latency': entry('price bound', {
-    learns: 'latency',
+    models: 'latency',
     figure: (_, __, ms) => ms,
     words: {
       choice: 'least latency within a price',
@@ -225,15 +237,15 @@ const objectives = {
       ...better,
       figure: 'latency',
     },
-    costText: (_, { cost }, { latency }) => `${latency(cost)} unloaded`,
-    verdictText: (_, { cost, pricePerHour }, { latency, money }) =>
+    formatCost: (_, { cost }, { latency }) => `${latency(cost)} unloaded`,
+    formatVerdict: (_, { cost, pricePerHour }, { latency, money }) =>
       `${latency(cost)} unloaded, ${money(pricePerHour)} per hour`,
   }),
   'min-energy': entry('nothing', {
-    learns: 'rate',
-    // Requests of a joule; what serves nothing serves nothing for any energy.
-    learned: ({ usage = {}, capacityRps }) =>
-      capacityRps > 0 ? 1 / (joulesPerRequest(usage, capacityRps) ?? Number.NaN) : 0,
+    models: 'rate',
+    // Requests per joule; 0 for a configuration that serves no rate.
+    measure: ({ usage = {}, capacityRps }) =>
+      capacityRps > 0 ? 1 / (computeJoulesPerRequest(usage, capacityRps) ?? Number.NaN) : 0,
     figure: (_, __, requestsPerJoule) => 1 / requestsPerJoule,
     words: {
       choice: 'least energy per request',
@@ -244,12 +256,12 @@ const objectives = {
       worse: 'more energy',
       figure: 'energy',
     },
-    costText: (_, { cost }, { energy }) => `${energy(cost)} per request`,
-    verdictText: (_, { cost, pricePerHour }, { energy, money }) =>
+    formatCost: (_, { cost }, { energy }) => `${energy(cost)} per request`,
+    formatVerdict: (_, { cost, pricePerHour }, { energy, money }) =>
       `${energy(cost)} per request, ${money(pricePerHour)} per hour`,
   }),
   'min-metric': entry('metric', {
-    ...ofMetric,
+    ...metricEntry,
     words: {
       ...metricWords,
       choice: 'least of a metric',
@@ -257,13 +269,13 @@ const objectives = {
       comparative: 'lower',
       worse: 'higher',
     },
-    costText: ({ metric }, { cost }, { plain }) => `${metric} ${plain(cost)}`,
-    verdictText: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
+    formatCost: ({ metric }, { cost }, { plain }) => `${metric} ${plain(cost)}`,
+    formatVerdict: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
       `${metric} ${plain(cost)}, ${money(pricePerHour)} per hour`,
   }),
   'max-metric': entry('metric', {
-    ...ofMetric,
-    most: true,
+    ...metricEntry,
+    isMaximised: true,
     words: {
       ...metricWords,
       choice: 'most of a metric',
@@ -271,140 +283,160 @@ const objectives = {
       comparative: 'higher',
       worse: 'lower',
     },
-    costText: ({ metric }, { cost }, { plain }) => `${metric} ${plain(-cost)}`,
-    verdictText: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
+    formatCost: ({ metric }, { cost }, { plain }) => `${metric} ${plain(-cost)}`,
+    formatVerdict: ({ metric }, { cost, pricePerHour }, { plain, money }) =>
       `${metric} ${plain(-cost)}, ${money(pricePerHour)} per hour`,
   }),
 }
 
 export type ObjectiveKind = keyof typeof objectives
-type AskedBy<E> = E extends Entry<infer A> ? Asked[A] : never
-/** What a user minimises or maximises. The constraint of the problem always holds beside it. */
+type RequiredSettings<E> = E extends Entry<infer A> ? ObjectiveSettings[A] : never
+/** The figure that a user minimises or maximises, subject to the problem's constraint. */
 export type Objective = {
-  [K in ObjectiveKind]: { readonly kind: K } & AskedBy<(typeof objectives)[K]>
+  [K in ObjectiveKind]: { readonly kind: K } & RequiredSettings<(typeof objectives)[K]>
 }[ObjectiveKind]
 
 export const objectiveKinds = Object.keys(objectives) as [ObjectiveKind, ...ObjectiveKind[]]
-/** What stands where the user names none. */
-export const defaultKind = {
+/** The objective where the user names none. */
+export const defaultObjectiveKind = {
   plain: 'price-per-request',
   withDemand: 'price-for-demand',
 } as const satisfies Record<string, ObjectiveKind>
 
-const of = (kind: ObjectiveKind) => objectives[kind] as Entry<Asks> & Entry<'nothing'>
-type AllAsked = Demand & PriceBound & Partial<MetricName>
-const said = (objective: Objective) => objective as Objective & AllAsked & MetricName
+/** The entry of a kind. Its methods take the settings that the kind requires. */
+const getEntry = (kind: ObjectiveKind) =>
+  objectives[kind] as Entry<RequiredInput> & Entry<'nothing'>
+type AllSettings = Demand & PriceBound & Partial<MetricName>
+const withSettings = (objective: Objective) => objective as Objective & AllSettings & MetricName
 
-export const kindsAsking = (asks: Asks): ObjectiveKind[] =>
-  objectiveKinds.filter((kind) => asksOf(kind) === asks)
-export const asksOf = (kind: ObjectiveKind): Asks => of(kind).asks
-/** An objective with what it asks for, out of more. */
-export const objectiveOf = (kind: ObjectiveKind, given: AllAsked): Objective =>
+export const listKindsRequiring = (input: RequiredInput): ObjectiveKind[] =>
+  objectiveKinds.filter((kind) => getRequiredInput(kind) === input)
+export const getRequiredInput = (kind: ObjectiveKind): RequiredInput => getEntry(kind).requires
+/** The objective of a kind, with the settings it requires; other settings are ignored. */
+export const createObjective = (kind: ObjectiveKind, settings: AllSettings): Objective =>
   ({
     kind,
-    ...Object.fromEntries(askedFields[asksOf(kind)].map((field) => [field, given[field]])),
+    ...Object.fromEntries(
+      requiredFields[getRequiredInput(kind)].map((field) => [field, settings[field]]),
+    ),
   }) as unknown as Objective
 
-/** The demand that is to be served, where there is one. */
-export const demandOf = (objective: Objective): Demand | undefined =>
-  asksOf(objective.kind) === 'demand' ? said(objective) : undefined
-/** The most that one replica may cost an hour, $; undefined where nothing bounds it. */
-export const priceBoundOf = (objective: Objective): number | undefined =>
-  asksOf(objective.kind) === 'price bound' ? said(objective).maxPricePerHour : undefined
-/** The metric that is ranked by, where one is. */
-export const metricOf = (objective: Objective): string | undefined =>
-  asksOf(objective.kind) === 'metric' ? said(objective).metric : undefined
-export const isTooDear = (objective: Objective, pricePerHour: number): boolean =>
-  pricePerHour > (priceBoundOf(objective) ?? Number.POSITIVE_INFINITY)
+/** The demand to serve; undefined for an objective without one. */
+export const getDemand = (objective: Objective): Demand | undefined =>
+  getRequiredInput(objective.kind) === 'demand' ? withSettings(objective) : undefined
+/** The highest permitted price of one replica, $ per hour; undefined where nothing bounds it. */
+export const getPriceBound = (objective: Objective): number | undefined =>
+  getRequiredInput(objective.kind) === 'price bound'
+    ? withSettings(objective).maxPricePerHour
+    : undefined
+/** The server metric that the objective ranks by; undefined for other objectives. */
+export const getMetric = (objective: Objective): string | undefined =>
+  getRequiredInput(objective.kind) === 'metric' ? withSettings(objective).metric : undefined
+export const isAbovePriceBound = (objective: Objective, pricePerHour: number): boolean =>
+  pricePerHour > (getPriceBound(objective) ?? Number.POSITIVE_INFINITY)
 
 /**
- * Replicas that serve a demand with headroom kept free: ceil(demand / (capacity (1 - headroom))).
+ * Replicas that serve a demand with the headroom free: ceil(demand / (capacity (1 - headroom))).
  * Infinity for no capacity.
  */
-export function replicasFor({ demandRps, headroom }: Demand, capacityRps: number): number {
+export function countReplicas({ demandRps, headroom }: Demand, capacityRps: number): number {
   if (capacityRps <= 0) return Number.POSITIVE_INFINITY
-  // Without the allowance 300 / (100 × 1) could come out as 3.0000000000000004 and cost a replica.
+  // Rounding can turn 300 / (100 × 1) into 3.0000000000000004, which would cost a replica.
   return Math.max(1, Math.ceil(demandRps / (capacityRps * (1 - headroom)) - 1e-9))
 }
 
-/** '5 replicas', '5 replicas on 2 g4dn.xlarge' */
-function replicasText(demand: Demand, { capacityRps, bundles = [] }: Figures): string {
-  const replicas = replicasFor(demand, capacityRps)
-  const bought = cheapestBundles(bundles, replicas)
+/** '5 replicas', '5 replicas on 2 g4dn.xlarge'. */
+function formatReplicas(
+  demand: Demand,
+  { capacityRps, bundles = [] }: ConfigurationFigures,
+): string {
+  const replicas = countReplicas(demand, capacityRps)
+  const bought = findCheapestBundles(bundles, replicas)
   return `${replicas} replica${replicas === 1 ? '' : 's'}${bought ? ` on ${bought.count} ${bought.bundle.name}` : ''}`
 }
 
-export const learnsOf = ({ kind }: Objective): Entry<Asks>['learns'] => of(kind).learns
+export const getModelledQuantity = ({ kind }: Objective): Entry<RequiredInput>['models'] =>
+  getEntry(kind).models
 /**
- * Whether the search learns capacities and idle latencies, of which physics tells something
- * beforehand, and not a quantity of the objective's own.
+ * Whether the search models capacity or unloaded latency, which a device model can predict. False
+ * where the objective measures a quantity of its own.
  */
-export const learnsPlainly = ({ kind }: Objective): boolean => of(kind).learned === undefined
+export const modelsCapacityOrLatency = ({ kind }: Objective): boolean =>
+  getEntry(kind).measure === undefined
 /**
- * What the search learns as the rate of a configuration: its capacity, unless the objective counts
- * requests by something else. Always the more the better, 0 of what serves nothing, NaN where it
- * was not measured. @param scale as `learnedScale` has it
+ * The positive quantity that the search models as the rate of a configuration: its capacity, unless
+ * the objective measures another one. Larger is better. 0 for a configuration that serves no rate,
+ * NaN where the quantity was not measured.
+ * @param scale of a signed quantity, from `computeMetricScale`
  */
-export function learnedRate(objective: Objective, measured: Measured, scale = 1): number {
-  const { learned, anySign } = of(objective.kind)
-  if (!anySign) return learned?.(measured, said(objective)) ?? measured.capacityRps
+export function computeModelledRate(
+  objective: Objective,
+  measured: MeasuredFigures,
+  scale = 1,
+): number {
+  const { measure, isSigned } = getEntry(objective.kind)
+  const settings = withSettings(objective)
+  if (!isSigned) return measure?.(measured, settings) ?? measured.capacityRps
   if (!(measured.capacityRps > 0)) return 0
-  const costs = costOf(objective, { pricePerHour: 0 }, learned!(measured, said(objective)))
-  return Number.isFinite(costs) ? Math.exp(goodness(costs / scale)) : Number.NaN
+  const costs = computeQuantityCost(objective, { pricePerHour: 0 }, measure!(measured, settings))
+  return Number.isFinite(costs) ? Math.exp(toGoodness(costs / scale)) : Number.NaN
 }
 
 /**
- * Good as ln rate is, of any sign: logarithmic for what is far from zero, by the scale, and even
- * around it.
+ * A signed cost on the axis that the search maximises: logarithmic far from zero, linear around
+ * zero.
  */
-const goodness = (costs: number): number => -Math.asinh(costs)
+const toGoodness = (costs: number): number => -Math.asinh(costs)
 
-/** Of what `scale` is the tenth part, values are told apart by their ratios. */
-const evenPart = 0.1
+/** Width of the linear part of the asinh axis, as a share of the first measured value. */
+const linearShare = 0.1
 
 /**
- * The scale of a quantity that may be zero or less: of the first trial that has one other than
- * zero, for one that moved with each trial would move what earlier ones taught. 1 where there is
- * none, and where the quantity needs none.
+ * The scale of a signed quantity: a tenth of the first measured value other than zero. A scale that
+ * moved with each trial would change what earlier trials taught. 1 without such a value, and for
+ * quantities that are always positive.
  */
-export function learnedScale(objective: Objective, measured: Iterable<Measured>): number {
-  const { learned, anySign } = of(objective.kind)
-  if (!anySign) return 1
-  for (const one of measured) {
-    const size = Math.abs(learned!(one, said(objective)))
-    if (size > 0 && Number.isFinite(size)) return evenPart * size
+export function computeMetricScale(
+  objective: Objective,
+  measured: Iterable<MeasuredFigures>,
+): number {
+  const { measure, isSigned } = getEntry(objective.kind)
+  if (!isSigned) return 1
+  for (const figures of measured) {
+    const size = Math.abs(measure!(figures, withSettings(objective)))
+    if (size > 0 && Number.isFinite(size)) return linearShare * size
   }
   return 1
 }
 
 /**
- * Price bounds left out: of a capacity, an idle latency or what else is learned. Infinity where
- * that is unknown or nothing.
+ * The cost that follows from the modelled quantity, price bounds ignored. Infinity for an unknown
+ * quantity or a rate of 0.
  */
-function costOf(objective: Objective, price: ReplicaPrice, learned: number): number {
-  const { figure, most } = of(objective.kind)
-  const value = figure(said(objective), price, learned)
-  return Number.isNaN(value) ? Number.POSITIVE_INFINITY : most ? -value : value
+function computeQuantityCost(objective: Objective, price: ReplicaPrice, quantity: number): number {
+  const { figure, isMaximised } = getEntry(objective.kind)
+  const value = figure(withSettings(objective), price, quantity)
+  return Number.isNaN(value) ? Number.POSITIVE_INFINITY : isMaximised ? -value : value
 }
 
 /**
- * What an objective minimises, in its unit (what is to be maximised is negated); Infinity where it
- * was not measured.
+ * The objective's cost in its unit, to be minimised; the negated figure of an objective that is
+ * maximised. Infinity where the figure was not measured.
  */
-export function cost(objective: Objective, figures: Figures): number {
-  const { learns, learned } = of(objective.kind)
-  const known = learned
-    ? learned(figures, said(objective))
-    : learns === 'latency'
+export function cost(objective: Objective, figures: ConfigurationFigures): number {
+  const { models, measure } = getEntry(objective.kind)
+  const quantity = measure
+    ? measure(figures, withSettings(objective))
+    : models === 'latency'
       ? figures.idleMs
       : figures.capacityRps
-  return costOf(objective, figures, known ?? Number.NaN)
+  return computeQuantityCost(objective, figures, quantity ?? Number.NaN)
 }
 
 /**
- * The same in ln, of what the search believes: ln rate, ln idle latency; of what may be zero or
- * less its badness, which rises with it. Infinity where the price is out of bounds, NaN where
- * nothing is believed.
+ * ln cost of predicted ln rate and ln unloaded latency. For a signed quantity it is the negated
+ * goodness, which increases with the cost. Infinity above the price bound, NaN where the modelled
+ * quantity is NaN.
  */
 export function logCost(
   objective: Objective,
@@ -412,19 +444,19 @@ export function logCost(
   logRate: number,
   logLatency: number,
 ): number {
-  if (isTooDear(objective, price.pricePerHour)) return Number.POSITIVE_INFINITY
-  const { figure, learns, most, anySign } = of(objective.kind)
-  if (anySign) return -logRate
+  if (isAbovePriceBound(objective, price.pricePerHour)) return Number.POSITIVE_INFINITY
+  const { figure, models, isMaximised, isSigned } = getEntry(objective.kind)
+  if (isSigned) return -logRate
   const logFigure = Math.log(
-    figure(said(objective), price, Math.exp(learns === 'latency' ? logLatency : logRate)),
+    figure(withSettings(objective), price, Math.exp(models === 'latency' ? logLatency : logRate)),
   )
-  return most ? -logFigure : logFigure
+  return isMaximised ? -logFigure : logFigure
 }
 
 /**
  * Capacity (req/s) at which a configuration costs as much as the best so far; below it the trial
- * cannot win. Undefined: nothing to beat, or no capacity decides. `bestCost` is in the unit of
- * `cost`.
+ * cannot win. Undefined where nothing is to be beaten, or where the capacity does not decide.
+ * @param bestCost in the unit of `cost`
  */
 export function capacityToBeatRps(
   objective: Objective,
@@ -432,17 +464,14 @@ export function capacityToBeatRps(
   bestCost: number | undefined,
 ): number | undefined {
   if (bestCost === undefined || !Number.isFinite(bestCost)) return undefined
-  return of(objective.kind).capacityAt?.(said(objective), price, bestCost)
+  return getEntry(objective.kind).capacityAt?.(withSettings(objective), price, bestCost)
 }
 
-/**
- * What is known of a configuration, at another capacity; of what it has beside that nothing is
- * taken along.
- */
-export const atCapacity = (
-  { idleMs, usage, metrics, pricePerHour, bundles }: Figures,
+/** The figures of a configuration at another capacity. Fields beyond these figures are dropped. */
+export const withCapacity = (
+  { idleMs, usage, metrics, pricePerHour, bundles }: ConfigurationFigures,
   capacityRps: number,
-): Figures => ({
+): ConfigurationFigures => ({
   capacityRps,
   idleMs,
   usage,
@@ -452,48 +481,63 @@ export const atCapacity = (
 })
 
 /**
- * Whether the 90 % intervals of two capacities leave it open which configuration costs less. Prices
- * and idle latencies have none.
+ * Whether `a`, at the upper end of its 90 % interval of capacity, may cost no more than `b` at the
+ * lower end of its own. False for objectives that no capacity interval decides.
  */
-export function orderIsOpen(
+export function isOrderUncertain(
   objective: Objective,
-  a: Figures & { readonly capacityCi90Rps: readonly [number, number] },
-  b: Figures & { readonly capacityCi90Rps: readonly [number, number] },
+  a: ConfigurationFigures & { readonly capacityCi90Rps: readonly [number, number] },
+  b: ConfigurationFigures & { readonly capacityCi90Rps: readonly [number, number] },
 ): boolean {
-  if (learnsOf(objective) !== 'rate' || of(objective.kind).anySign) return false
-  const at = (c: Figures, capacityRps: number) => cost(objective, atCapacity(c, capacityRps))
+  if (getModelledQuantity(objective) !== 'rate' || getEntry(objective.kind).isSigned) return false
+  const at = (c: ConfigurationFigures, capacityRps: number) =>
+    cost(objective, withCapacity(c, capacityRps))
   return at(a, a.capacityCi90Rps[1]) <= at(b, b.capacityCi90Rps[0])
 }
 
 /**
- * How many times as good (cheap, fast, much) a cost is as another; undefined where that has no
- * meaning: of what may be zero or less, unless neither is.
+ * Ratio by which one cost is better than another, 2 = half the price or twice the throughput.
+ * Undefined for a signed quantity unless both figures are positive.
  */
-export function gainOver(objective: Objective, better: number, than: number): number | undefined {
-  const { most, anySign } = of(objective.kind)
-  if (anySign && !(shownCost(objective, better) > 0 && shownCost(objective, than) > 0))
+export function computeGainRatio(
+  objective: Objective,
+  better: number,
+  than: number,
+): number | undefined {
+  const { isMaximised, isSigned } = getEntry(objective.kind)
+  if (isSigned && !(toDisplayedCost(objective, better) > 0 && toDisplayedCost(objective, than) > 0))
     return undefined
-  return most ? better / than : than / better
+  return isMaximised ? better / than : than / better
 }
 
 /**
- * By which share a cost is worse than another, 0.12 = 12 %; negative where it is better. Of what
- * may be zero or less there is no share: undefined, and 0 for equal ones.
+ * Share by which a cost is worse than another, 0.12 = 12 %; negative where it is better. For a
+ * signed quantity 0 where both are equal, else undefined.
  */
-export function partWorse(objective: Objective, costs: number, than: number): number | undefined {
-  const { most, anySign } = of(objective.kind)
-  if (anySign) return costs === than ? 0 : undefined
-  return most ? 1 - costs / than : costs / than - 1
+export function computeRelativeExcess(
+  objective: Objective,
+  costs: number,
+  than: number,
+): number | undefined {
+  const { isMaximised, isSigned } = getEntry(objective.kind)
+  if (isSigned) return costs === than ? 0 : undefined
+  return isMaximised ? 1 - costs / than : costs / than - 1
 }
-/** What a cost stands for: itself, or what is maximised. */
-export const shownCost = (objective: Objective, costs: number): number =>
-  of(objective.kind).most ? -costs : costs
+/** The figure to display for a cost: the cost itself, or the positive figure that is maximised. */
+export const toDisplayedCost = (objective: Objective, costs: number): number =>
+  getEntry(objective.kind).isMaximised ? -costs : costs
 
-export const wordsOf = (kind: ObjectiveKind): ObjectiveWords => of(kind).words
-/** What the figures of an objective are of: '$ per million requests', or the metric's name. */
-export const unitOf = (objective: Objective): string =>
-  metricOf(objective) ?? wordsOf(objective.kind).unit
-export const costText = (objective: Objective, candidate: Costed, write: Writing): string =>
-  of(objective.kind).costText(said(objective), candidate, write)
-export const verdictText = (objective: Objective, candidate: Costed, write: Writing): string =>
-  of(objective.kind).verdictText(said(objective), candidate, write)
+export const getObjectiveWords = (kind: ObjectiveKind): ObjectiveWords => getEntry(kind).words
+/** The unit of an objective's figures: '$ per million requests', or the metric's name. */
+export const getObjectiveUnit = (objective: Objective): string =>
+  getMetric(objective) ?? getObjectiveWords(objective.kind).unit
+export const formatCost = (
+  objective: Objective,
+  candidate: CostedFigures,
+  format: FigureFormat,
+): string => getEntry(objective.kind).formatCost(withSettings(objective), candidate, format)
+export const formatVerdict = (
+  objective: Objective,
+  candidate: CostedFigures,
+  format: FigureFormat,
+): string => getEntry(objective.kind).formatVerdict(withSettings(objective), candidate, format)

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import {
-  bestObservation,
+  countTrialsWithoutGain,
+  findBestObservation,
   logMetric,
   meetsConstraint,
   observedLogCost,
-  trialsWithoutGain,
 } from './observed-cost.ts'
 import type { Observation, Problem } from './types.ts'
 
@@ -39,7 +39,7 @@ const infeasible: Observation = {
 }
 
 describe('the constraint', () => {
-  test('is met at the limit, and not beyond, not without a rate, not unmeasured', () => {
+  test('is met at the limit, not beyond, not without a rate, not unmeasured', () => {
     const met = (observation: Observation, change?: Partial<Problem>) =>
       meetsConstraint(problemOf(change), observation)
     expect([met(complete(1, 10, 50)), met(complete(1, 10, 50.01))]).toEqual([true, false])
@@ -56,7 +56,7 @@ describe('the constraint', () => {
     ]).toEqual([true, true, false])
   })
 
-  test('is modelled in ln; none at all reads as a thousandth of the limit', () => {
+  test('is modelled in ln; zero counts as a thousandth of the limit', () => {
     expect(logMetric(problemOf(), 20)).toBeCloseTo(Math.log(20), 12)
     expect(logMetric(problemOf(), 0)).toBeCloseTo(Math.log(0.05), 12)
     expect(logMetric(problemOf({ constraintLimit: undefined }), 0)).toBeCloseTo(Math.log(1e-12), 9)
@@ -64,43 +64,47 @@ describe('the constraint', () => {
 })
 
 describe('the cost as measured', () => {
-  const priceOf = (observation: Observation, change?: Partial<Problem>) =>
+  const resolveReplicaPrice = (observation: Observation, change?: Partial<Problem>) =>
     Math.exp(observedLogCost(problemOf(change), observation))
 
   test('is price over rate, $ per million requests', () => {
-    expect(priceOf(complete(2, 100, 10))).toBeCloseTo((2 / 3600 / 100) * 1e6, 9)
+    expect(resolveReplicaPrice(complete(2, 100, 10))).toBeCloseTo((2 / 3600 / 100) * 1e6, 9)
   })
 
-  test('is infinite where a trial cannot serve, missed the limit, was cut short, or did not measure what counts', () => {
-    expect(priceOf(infeasible)).toBe(Infinity)
-    expect(priceOf(complete(2, 100, 51))).toBe(Infinity)
-    expect(priceOf(complete(2, 100, 10, { censored: true }))).toBe(Infinity)
-    expect(priceOf(complete(2, undefined, 10))).toBe(Infinity)
+  test('is infinite for a trial that cannot serve, violates the limit, was pruned, or lacks the quantity', () => {
+    expect(resolveReplicaPrice(infeasible)).toBe(Infinity)
+    expect(resolveReplicaPrice(complete(2, 100, 51))).toBe(Infinity)
+    expect(resolveReplicaPrice(complete(2, 100, 10, { censored: true }))).toBe(Infinity)
+    expect(resolveReplicaPrice(complete(2, undefined, 10))).toBe(Infinity)
     const latency = {
       objective: { kind: 'min-latency', maxPricePerHour: 9 },
       constraintLimit: undefined,
     } as const
-    expect(priceOf(complete(2, 100, undefined), latency)).toBe(Infinity)
-    expect(priceOf(complete(2, 100, 12), latency)).toBeCloseTo(12, 9)
-    expect(priceOf(complete(2, undefined, 12), latency)).toBeCloseTo(12, 9)
+    expect(resolveReplicaPrice(complete(2, 100, undefined), latency)).toBe(Infinity)
+    expect(resolveReplicaPrice(complete(2, 100, 12), latency)).toBeCloseTo(12, 9)
+    expect(resolveReplicaPrice(complete(2, undefined, 12), latency)).toBeCloseTo(12, 9)
     // A price needs no rate.
-    expect(priceOf(complete(2, undefined, 10), { objective: { kind: 'price' } })).toBeCloseTo(2, 9)
+    expect(
+      resolveReplicaPrice(complete(2, undefined, 10), { objective: { kind: 'price' } }),
+    ).toBeCloseTo(2, 9)
   })
 })
 
-test('the best is the first of the cheapest that keep the limit; none where nothing does', () => {
+test('the best is the first of the cheapest that meet the limit; none where no trial does', () => {
   const observations = [
     complete(4, 100, 90),
     complete(2, 100, 10),
     complete(1, 50, 20),
     complete(1, 20, 10),
   ]
-  expect(bestObservation(problemOf(), observations)).toMatchObject({ configuration: { batch: 2 } })
-  expect(bestObservation(problemOf(), [infeasible, observations[0]!])).toBeUndefined()
+  expect(findBestObservation(problemOf(), observations)).toMatchObject({
+    configuration: { batch: 2 },
+  })
+  expect(findBestObservation(problemOf(), [infeasible, observations[0]!])).toBeUndefined()
 })
 
-test('trials without gain are those since the last one that was feasible and better than all before', () => {
-  const since = (trials: readonly Observation[]) => trialsWithoutGain(problemOf(), trials)
+test('trials without gain are those since the last feasible one that was better than all before', () => {
+  const since = (trials: readonly Observation[]) => countTrialsWithoutGain(problemOf(), trials)
   const [poor, good, middling, slow] = [
     complete(1, 1, 5),
     complete(1, 2, 5),
@@ -112,9 +116,9 @@ test('trials without gain are those since the last one that was feasible and bet
   expect(since([infeasible, infeasible])).toBe(2)
 })
 
-test('... or by more than what counts as a gain', () => {
+test('... or by more than the minimum gain', () => {
   const rates = [100, 104, 110, 111].map((rps) => complete(1, rps, 5))
-  expect(trialsWithoutGain(problemOf(), rates.slice(0, 2), 0.05)).toBe(1)
-  expect(trialsWithoutGain(problemOf(), rates.slice(0, 3), 0.05)).toBe(0)
-  expect(trialsWithoutGain(problemOf(), rates, 0.05)).toBe(1)
+  expect(countTrialsWithoutGain(problemOf(), rates.slice(0, 2), 0.05)).toBe(1)
+  expect(countTrialsWithoutGain(problemOf(), rates.slice(0, 3), 0.05)).toBe(0)
+  expect(countTrialsWithoutGain(problemOf(), rates, 0.05)).toBe(1)
 })

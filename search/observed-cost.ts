@@ -1,17 +1,18 @@
-/** What finished trials cost by an objective, as measured. */
-import { learnsOf, logCost } from './objective.ts'
-import { priceOf } from './replica-price.ts'
+/** Measured cost of finished trials under the objective. */
+import { getModelledQuantity, logCost } from './objective.ts'
+import { resolveReplicaPrice } from './replica-price.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
 /**
- * ln of the constrained metric, with zero (no violations at all) read as a thousandth of the limit.
+ * ln of the constrained metric. Zero, for example a violation rate without violations, counts as a
+ * thousandth of the limit.
  */
 export const logMetric = (problem: Problem, value: number): number =>
   Math.log(Math.max(value, 1e-3 * (problem.constraintLimit ?? 1e-9)))
 
 /**
- * Whether a trial's measurements meet the constraint. Infeasible trials and trials that serve no
- * rate do not.
+ * Whether a trial's measurements meet the constraint. False for infeasible trials and for trials
+ * that serve no rate.
  */
 export const meetsConstraint = (problem: Problem, observation: Observation): boolean =>
   observation.state === 'complete' &&
@@ -21,8 +22,8 @@ export const meetsConstraint = (problem: Problem, observation: Observation): boo
       observation.constraint.value <= problem.constraintLimit))
 
 /**
- * ln cost of a finished trial as measured; Infinity where it is infeasible, cut short, or lacks the
- * measured quantity.
+ * ln cost of a finished trial as measured. Infinity for a trial that is infeasible, violates the
+ * constraint, was pruned, or lacks the quantity that the objective needs.
  */
 export function observedLogCost(problem: Problem, observation: Observation): number {
   if (
@@ -31,23 +32,23 @@ export function observedLogCost(problem: Problem, observation: Observation): num
     !meetsConstraint(problem, observation)
   )
     return Infinity
-  const learns = learnsOf(problem.objective)
-  if (learns === 'rate' && observation.rate === undefined) return Infinity
-  if (learns === 'latency' && observation.constraint === undefined) return Infinity
+  const quantity = getModelledQuantity(problem.objective)
+  if (quantity === 'rate' && observation.rate === undefined) return Infinity
+  if (quantity === 'latency' && observation.constraint === undefined) return Infinity
   const logRate = observation.rate ? Math.log(observation.rate.value) : Number.NaN
   const logConstraint = observation.constraint
     ? logMetric(problem, observation.constraint.value)
     : Number.NaN
   return logCost(
     problem.objective,
-    priceOf(problem.pricePerHour, observation.configuration),
+    resolveReplicaPrice(problem.pricePerHour, observation.configuration),
     logRate,
     logConstraint,
   )
 }
 
-/** The cheapest feasible trial as measured. */
-export function bestObservation(
+/** The cheapest feasible trial as measured; undefined where none is feasible. */
+export function findBestObservation(
   problem: Problem,
   observations: readonly Observation[],
 ): { configuration: Configuration; logCost: number } | undefined {
@@ -61,19 +62,19 @@ export function bestObservation(
 }
 
 /**
- * How many of the last trials brought nothing better, or nothing by more than `least` of the cost,
- * 0.05 = 5 %.
+ * Number of trials since the last one that was cheaper than all before it.
+ * @param minGain share by which a trial must be cheaper to count, 0.05 = 5 %
  */
-export function trialsWithoutGain(
+export function countTrialsWithoutGain(
   problem: Problem,
   observations: readonly Observation[],
-  least = 0,
+  minGain = 0,
 ): number {
   let best = Infinity
   let since = 0
   for (const observation of observations) {
     const cost = observedLogCost(problem, observation)
-    since = cost < best + Math.log1p(-least) ? 0 : since + 1
+    since = cost < best + Math.log1p(-minGain) ? 0 : since + 1
     best = Math.min(best, cost)
   }
   return since

@@ -1,8 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { logAcquisition } from './acquisition/expected-improvement.ts'
-import { capacityToBeatRps, cost, costText } from './objective.ts'
-import { fleetPerHour, type ReplicaPrice, replicasWithin } from './replica-price.ts'
+import { capacityToBeatRps, cost, formatCost } from './objective.ts'
+import {
+  computeFleetPricePerHour,
+  countAffordableReplicas,
+  type ReplicaPrice,
+} from './replica-price.ts'
 import { createRng } from './rng.ts'
 
 const bundle = fc.record({
@@ -23,24 +27,24 @@ const price = fc.oneof(
 )
 
 describe('replicas that are sold together', () => {
-  test('cost the whole instances that hold them, and as many are to be had for that money', () => {
+  test('cost the whole instances that hold them; the price buys as many again', () => {
     fc.assert(
       fc.property(price, fc.integer({ min: 1, max: 40 }), (of, n) => {
-        const fleet = fleetPerHour(of, n)
+        const fleet = computeFleetPricePerHour(of, n)
         const each = of.bundles ?? [{ replicas: 1, perHour: of.pricePerHour }]
         expect(fleet).toBeCloseTo(
           Math.min(...each.map(({ replicas, perHour }) => Math.ceil(n / replicas) * perHour)),
           9,
         )
-        const most = replicasWithin(of, fleet)
+        const most = countAffordableReplicas(of, fleet)
         expect(most).toBeGreaterThanOrEqual(n)
-        expect(fleetPerHour(of, most)).toBeLessThanOrEqual(fleet * (1 + 1e-9))
-        expect(fleetPerHour(of, most + 1)).toBeGreaterThan(fleet)
+        expect(computeFleetPricePerHour(of, most)).toBeLessThanOrEqual(fleet * (1 + 1e-9))
+        expect(computeFleetPricePerHour(of, most + 1)).toBeGreaterThan(fleet)
       }),
     )
   })
 
-  test('what must be measured to win a demand is what wins, and less does not', () => {
+  test('the capacity to beat for a demand wins, and less does not', () => {
     fc.assert(
       fc.property(price, price, fc.double({ min: 1, max: 500, noNaN: true }), (of, rival, rps) => {
         const objective = { kind: 'price-for-demand', demandRps: 500, headroom: 0.2 } as const
@@ -57,7 +61,7 @@ describe('replicas that are sold together', () => {
     )
   })
 
-  test('five replicas of four to an instance are two instances, and are said so', () => {
+  test('five replicas, four per instance, are two instances in the text', () => {
     const box = { pricePerHour: 0.25, bundles: [{ name: 'g4dn.xlarge', replicas: 4, perHour: 1 }] }
     const objective = { kind: 'price-for-demand', demandRps: 500, headroom: 0 } as const
     const figures = { ...box, capacityRps: 100 }
@@ -70,12 +74,12 @@ describe('replicas that are sold together', () => {
       energy: plain,
       plain,
     }
-    expect(costText(objective, { ...figures, cost: 2 }, write)).toBe(
+    expect(formatCost(objective, { ...figures, cost: 2 }, write)).toBe(
       '$2/h for 5 replicas on 2 g4dn.xlarge',
     )
   })
 
-  test('the improvement that a trial promises is that of whole instances', () => {
+  test('the expected improvement counts whole instances', () => {
     const objective = { kind: 'price-for-demand', demandRps: 1000, headroom: 0 } as const
     const problem = { space: { parameters: [], constraints: [] }, objective, pricePerHour: () => 1 }
     const box = { pricePerHour: 0.25, bundles: [{ name: 'box', replicas: 4, perHour: 1 }] }

@@ -1,32 +1,35 @@
-/** What replicas cost: so much each, or only several at once, those of a whole instance. */
+/** Prices of replicas that are sold one by one, or in bundles that fill an instance. */
 
-/** Replicas that are sold together. */
+/** Replicas that are sold together, for example those that fill one instance. */
 export interface Bundle {
-  /** Of the instance that holds them. */
+  /** Name of the instance that holds them. */
   readonly name: string
   readonly replicas: number
-  /** All of them, $. */
+  /** $ per hour for the whole bundle. */
   readonly perHour: number
-  /** Its type as nodes of a cluster are labelled; absent: no provider's list tells. */
+  /** Instance type in the node labels of a cluster. Absent: no provider's list has it. */
   readonly instanceType?: string
-  /** They take all of its cores, or all of its memory. */
+  /** The replicas use all of its cores or all of its memory. */
   readonly isFull?: true
 }
 
 export interface ReplicaPrice {
-  /** One replica, or its part of the bundle where that is least, $. */
+  /** $ per hour of one replica; of a bundled replica its share of the cheapest bundle. */
   readonly pricePerHour: number
-  /** Replicas are sold as these alone; absent: each by itself. */
+  /** Replicas are sold only in these bundles. Absent: replicas are sold one by one. */
   readonly bundles?: readonly Bundle[]
 }
 
-/** $ per hour of one replica, by what it is; with the bundles, where it is sold so. */
+/**
+ * Price of one replica of a configuration, $ per hour, with its bundles where it is sold in
+ * bundles.
+ */
 export interface Pricing<C> {
   (configuration: C): number
   readonly bundles?: (configuration: C) => readonly Bundle[] | undefined
 }
 
-export function priceOf<C>(pricing: Pricing<C>, configuration: C): ReplicaPrice {
+export function resolveReplicaPrice<C>(pricing: Pricing<C>, configuration: C): ReplicaPrice {
   const bundles = pricing.bundles?.(configuration)
   return { pricePerHour: pricing(configuration), ...(bundles && { bundles }) }
 }
@@ -38,10 +41,10 @@ interface BoughtBundles {
 }
 
 /**
- * The cheapest bundles of one kind that hold so many replicas; at the same price the smaller ones:
- * less stands empty.
+ * The cheapest number of equal bundles that hold the replicas. At equal prices the smaller bundle
+ * wins, because it leaves less capacity unused. Undefined without bundles.
  */
-export function cheapestBundles(
+export function findCheapestBundles(
   bundles: readonly Bundle[],
   replicas: number,
 ): BoughtBundles | undefined {
@@ -49,24 +52,30 @@ export function cheapestBundles(
     const count = Math.ceil(replicas / bundle.replicas)
     const perHour = count * bundle.perHour
     if (best === undefined) return { bundle, count, perHour }
-    const same = Math.abs(perHour - best.perHour) <= 1e-9 * best.perHour
-    return (same ? bundle.replicas < best.bundle.replicas : perHour < best.perHour)
+    const isSamePrice = Math.abs(perHour - best.perHour) <= 1e-9 * best.perHour
+    return (isSamePrice ? bundle.replicas < best.bundle.replicas : perHour < best.perHour)
       ? { bundle, count, perHour }
       : best
   }, undefined)
 }
 
-/** $ per hour of a fleet: of its replicas, or of the whole bundles that hold them. */
-export function fleetPerHour({ pricePerHour, bundles }: ReplicaPrice, replicas: number): number {
+/** $ per hour of a fleet: the price of its replicas, or of the whole bundles that hold them. */
+export function computeFleetPricePerHour(
+  { pricePerHour, bundles }: ReplicaPrice,
+  replicas: number,
+): number {
   if (bundles === undefined || !Number.isFinite(replicas)) return replicas * pricePerHour
-  return cheapestBundles(bundles, replicas)?.perHour ?? Number.POSITIVE_INFINITY
+  return findCheapestBundles(bundles, replicas)?.perHour ?? Number.POSITIVE_INFINITY
 }
 
-/** The most replicas that cost no more than so much an hour; 0: not even one. */
-export function replicasWithin({ pricePerHour, bundles }: ReplicaPrice, perHour: number): number {
-  const each = bundles ?? [{ replicas: 1, perHour: pricePerHour }]
+/** The largest number of replicas within a price per hour; 0 where one is already too expensive. */
+export function countAffordableReplicas(
+  { pricePerHour, bundles }: ReplicaPrice,
+  perHour: number,
+): number {
+  const units = bundles ?? [{ replicas: 1, perHour: pricePerHour }]
   return Math.max(
     0,
-    ...each.map((bundle) => Math.floor(perHour / bundle.perHour + 1e-9) * bundle.replicas),
+    ...units.map((bundle) => Math.floor(perHour / bundle.perHour + 1e-9) * bundle.replicas),
   )
 }

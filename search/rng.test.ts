@@ -11,14 +11,14 @@ describe('createRng', () => {
     expect(take(7)).toEqual(take(7))
     expect(take(7)).not.toEqual(take(8))
   })
-  test('a fork depends on seed and name alone, not on what was drawn before', () => {
+  test('a fork depends on seed and name alone, not on earlier draws', () => {
     const rng = createRng(7)
     const before = rng.fork('a').next()
     rng.next()
     expect(rng.fork('a').next()).toBe(before)
     expect(rng.fork('b').next()).not.toBe(before)
   })
-  test('the stream of a seed never changes: a resumed experiment draws what it drew before', () => {
+  test('the stream of a seed never changes, so that a resumed experiment repeats its draws', () => {
     // sfc32 seeded by cyrb128, computed apart in Python.
     expect(take(7, 3)).toEqual([0.8367698538349941, 0.4005063254153356, 0.21182701142970473])
     expect(take('experiment 12', 3)).toEqual([
@@ -41,7 +41,7 @@ describe('createRng', () => {
 })
 
 describe('shuffle', () => {
-  test('keeps every item, and what it was given', () => {
+  test('contains every item, and leaves its argument unchanged', () => {
     const items = [1, 2, 3, 4, 5]
     expect(shuffle(items, createRng(2)).sort()).toEqual([1, 2, 3, 4, 5])
     expect(items).toEqual([1, 2, 3, 4, 5])

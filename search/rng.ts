@@ -21,9 +21,8 @@ function hash128(text: string): [number, number, number, number] {
 }
 
 /**
- * A seeded generator (sfc32, Chris Doty-Humphrey's small fast chaotic generator, period about
- * 2^128). `fork(name)` depends on the seed and the names alone, never on how many numbers were
- * drawn.
+ * A seeded generator: sfc32 (Chris Doty-Humphrey's small fast chaotic generator), period about
+ * 2^128. `fork(name)` depends on the seed and the names, never on the numbers drawn before.
  */
 export function createRng(seed: number | string): Rng {
   const key = String(seed)
@@ -45,14 +44,14 @@ export function createRng(seed: number | string): Rng {
   }
 }
 
-/** Fisher-Yates; returns a new array. */
+/** A random permutation of the items (Fisher-Yates), as a new array. */
 export function shuffle<T>(items: readonly T[], rng: Rng): T[] {
   const shuffled = [...items]
   for (let i = shuffled.length - 1; i > 0; i--) {
     const j = rng.int(i + 1)
-    const held = shuffled[i]!
+    const swapped = shuffled[i]!
     shuffled[i] = shuffled[j]!
-    shuffled[j] = held
+    shuffled[j] = swapped
   }
   return shuffled
 }

@@ -1,6 +1,6 @@
 /**
- * The vocabulary of the search: parameters, configurations, problems, observations, samplers. Pure
- * data; no I/O.
+ * The core types of the search: parameters, configurations, problems, observations, samplers. Data
+ * alone; no I/O.
  */
 import type { Category } from './categories.ts'
 import type { Objective } from './objective.ts'
@@ -15,18 +15,18 @@ interface ParameterBase {
   readonly name: string
   readonly category: Category
   /**
-   * The parameter exists only while `on(configuration)` holds for the parameters declared before
-   * it; else it takes its first (or least) value.
+   * The parameter is active only while the condition holds for the parameters declared before it.
+   * An inactive parameter has its default: the first value, or the minimum.
    */
   readonly when?: Condition
   /**
-   * Certain knowledge: raising the value never lowers the rate a configuration can serve (`up`), or
-   * never raises it (`down`).
+   * Known monotonicity: a larger value never lowers the rate that a configuration can serve
+   * (`up`), or never raises it (`down`).
    */
   readonly monotone?: 'up' | 'down'
   /**
-   * How many requests are served at once (a batch size, a number of processes): rate and latency
-   * both rise with it, neither more than in proportion.
+   * The parameter is the number of requests served concurrently, such as a batch size or a number
+   * of processes. Rate and latency rise with it, at most in proportion.
    */
   readonly concurrency?: boolean
 }
@@ -45,13 +45,13 @@ export interface RangeParameter extends ParameterBase {
   readonly scale: Scale
 }
 /**
- * Names without an order. Known numeric features (a GPU: log bandwidth, log FLOP/s) place them in a
- * space; without, they are equally far apart.
+ * Names without an order. Numeric features (of a GPU: ln bandwidth, ln FLOP/s) give distances
+ * between them; without features all names are equally distant.
  */
 export interface CategoricalParameter extends ParameterBase {
   readonly kind: 'categorical'
   readonly values: readonly string[]
-  /** value → features, every value with as many features. */
+  /** Features of each value; all values have the same number of features. */
   readonly features?: Readonly<Record<string, readonly number[]>>
 }
 export type Parameter = OrdinalParameter | RangeParameter | CategoricalParameter
@@ -67,18 +67,18 @@ export interface SearchSpace {
   /** Configurations that break any of these are never suggested. */
   readonly constraints: readonly Condition[]
   /**
-   * The only configurations there are, in the order of a grid, where they are known one by one, as
-   * in a recorded table. Absent: every combination of values.
+   * The complete list of configurations in grid order, for example those of a recorded table.
+   * Absent: every combination of values.
    */
   readonly listed?: readonly Configuration[]
 }
 
 export type Configuration = Readonly<Record<string, number | string>>
 
-/** A measured quantity and how uncertain it is. */
+/** A measured or predicted quantity with its uncertainty. */
 export interface Estimate {
   readonly value: number
-  /** Standard deviation of ln(value), where the profiler knows it. */
+  /** Standard deviation of ln(value); absent where unknown. */
   readonly logSd?: number
 }
 
@@ -86,86 +86,82 @@ export interface Estimate {
 export interface Problem {
   readonly space: SearchSpace
   readonly objective: Objective
-  /** Exact, never modelled. $ per hour of one replica. */
+  /** $ per hour of one replica. Exact, never modelled. */
   readonly pricePerHour: Pricing<Configuration>
   /**
-   * `Outcome.constraint` must not exceed this (an SLO in ms, a violation rate in %). Absent:
-   * nothing constrains.
+   * Upper bound of `Observation.constraint`, for example an SLO in ms. Absent: no constraint.
    */
   readonly constraintLimit?: number
   /**
-   * The constrained metric is the latency at the very rate of the observation, which more requests
-   * at once raise; else it is of a server without load.
+   * The constrained metric is the latency at the observed rate, which rises with concurrency.
+   * Otherwise it is the unloaded latency.
    */
   readonly constraintAtRate?: boolean
-  /** Physics: expected ln(rate) of a configuration, undefined where the model knows nothing. */
+  /** Device-model prior: expected ln(rate); undefined where the device model does not apply. */
   readonly priorLogRate?: (configuration: Configuration) => number | undefined
-  /**
-   * Physics: what `priorLogRate` is unsure of, learned from the trials: a slow disk, a fast GPU, a
-   * costly request.
-   */
+  /** Uncertain inputs of `priorLogRate`, calibrated on the trials, such as the GPU's speed. */
   readonly priorFactors?: PriorFactors
-  /** Physics: expected ln(constraint metric). */
+  /** Device-model prior: expected ln(constrained metric). */
   readonly priorLogConstraint?: (configuration: Configuration) => number | undefined
-  /** Physics: certainly cannot serve (does not fit the memory). Never suggested. */
+  /** Known infeasible before any launch (memory too small). Never suggested. */
   readonly cannotServe?: (configuration: Configuration) => boolean
   /**
-   * Physics: P(its memory suffices), in (0, 1], before any launch. It errs of all alike: where one
-   * suffices, so does that of all which are likelier to.
+   * Device model: P(memory suffices), in (0, 1], before any launch. Its error is common to all
+   * configurations: if one fits, so does every configuration with a higher probability.
    */
-  readonly fitsMemory?: (configuration: Configuration) => number
-  /** Physics: P(it serves), in [0, 1], where launches have told of what it depends on. */
-  readonly probablyServes?: (configuration: Configuration) => number
-  /** What earlier experiments measured of the same model, at configurations of this space. */
+  readonly memoryFitProbability?: (configuration: Configuration) => number
+  /** P(a configuration serves), in [0, 1], learned from launches. Absent: no such launches. */
+  readonly servesProbability?: (configuration: Configuration) => number
+  /** Observations of the same served model in earlier experiments, in this space. */
   readonly earlier?: readonly Observation[]
 }
 
 /**
- * What a physics prior is unsure of, as factors of its inputs: the search learns them from the
- * trials, as far as they are from 1.
+ * Uncertain inputs of a device-model prior, as k multiplicative factors. The search calibrates
+ * them on the trials.
  */
 export interface PriorFactors {
-  /** Standard deviation of ln(factor) before any trial, one a factor (k). */
+  /** Prior standard deviation of ln(factor), k. The prior mean is 0. */
   readonly sd: readonly number[]
-  /** The prior with its inputs multiplied by factors, given as ln(factor) (k). */
-  readonly at: (logFactors: readonly number[]) => MovedPrior
+  /** The device-model prior with its inputs multiplied by factors, given as ln(factor), k. */
+  readonly at: (logFactors: readonly number[]) => ShiftedPrior
 }
-export interface MovedPrior {
-  /** Expected ln(rate); undefined where physics knows nothing. */
+/** A device-model prior at given factors. */
+export interface ShiftedPrior {
+  /** Expected ln(rate); undefined where the device model does not apply. */
   readonly logRate: (configuration: Configuration) => number | undefined
-  /** ∂ ln(rate) / ∂ ln(factor), one a factor (k). */
+  /** ∂ ln(rate) / ∂ ln(factor), k. */
   readonly sensitivities: (configuration: Configuration) => readonly number[]
 }
 
 /**
- * What a finished trial taught. Failed trials are never observations: they teach nothing about the
- * configuration.
+ * The result of a finished trial. A failed trial is no observation, because its failure does not
+ * depend on the configuration.
  */
 export type Observation = { readonly configuration: Configuration } & (
   | {
       readonly state: 'complete'
       /**
-       * Highest rate served within the constraint, or the throughput of a table, per second. 0: the
-       * constraint cannot be met at any rate.
+       * Highest rate that meets the constraint, per second. 0: no rate meets it.
        */
       readonly rate?: Estimate
-      /** The constrained metric: for a serving trial its idle SLO percentile in ms. */
+      /** The constrained metric; for a serving trial the unloaded SLO percentile in ms. */
       readonly constraint?: Estimate
-      /** The trial was cut short: the true rate is at most `rate`. */
+      /** The trial was pruned: the true rate is at most `rate`. */
       readonly censored?: boolean
-      /** What the search believed of the rate before it was measured. */
-      readonly foretold?: Estimate
+      /** The rate that the surrogate predicted before the trial. */
+      readonly predicted?: Estimate
     }
   | { readonly state: 'infeasible'; readonly reason: string }
 )
 
-/** A configuration to try, and why. */
+/** The configuration to try next. */
 export interface Suggestion {
   readonly configuration: Configuration
-  /** For people: 'start: space-filling', 'expected improvement 12 %', 'grid 3 of 40', ... */
+  /** Reason for display: 'start: space-filling', 'expected improvement 12 %', 'grid 3 of 40'. */
   readonly why: string
   /**
-   * Model's belief where the sampler has one: rate per second and its 90 % interval, P(feasible).
+   * Prediction of a model-based sampler: rate per second with its 90 % interval, and P(feasible).
    */
   readonly predicted?: {
     readonly rate: number
@@ -173,49 +169,53 @@ export interface Suggestion {
     readonly high: number
     readonly feasible: number
   }
-  /** A warning for the user: a fit that fell back, a space that had to be subsampled. */
+  /** Warning for the user, for example about a failed fit or a sampled space. */
   readonly warning?: string
 }
 
 /**
- * Pure: the same arguments give the same suggestion, so resume is reload and re-suggest. Returns
- * undefined when nothing is left to try.
+ * A sampler is pure: equal arguments give equal suggestions, so that a search resumes from its
+ * observations alone.
  */
 export interface Sampler {
   readonly name: string
-  /** @param seconds that a trial of a configuration would take, where some take less than others; absent: all the same */
+  /**
+   * Suggests the next configuration, or undefined when none is left.
+   * @param pending configurations under trial
+   * @param trialSeconds expected duration of a trial; absent: equal for all configurations
+   */
   suggest(
     problem: Problem,
     observations: readonly Observation[],
     pending: readonly Configuration[],
     rng: Rng,
-    seconds?: (configuration: Configuration) => number,
+    trialSeconds?: (configuration: Configuration) => number,
   ): Suggestion | undefined
 }
 
-/** What the stop rule believes after some trials. */
+/** Assessment of the stop rule after some trials. */
 export interface StopAssessment {
   /**
-   * P(some untried feasible configuration is more than `tolerance` better than the best found). 1
-   * while nothing feasible is known.
+   * P(an untried feasible configuration is more than `tolerance` better than the incumbent). 1
+   * without an incumbent.
    */
   readonly probabilityBetterExists: number
   /** 0.05 = 5 %. */
   readonly tolerance: number
   readonly stop: boolean
-  /** Absent while nothing feasible is known, or nothing is left. */
+  /** Absent without an incumbent, or without untried configurations. */
   readonly outlook?: Outlook
 }
 
-/** What there is to gain yet, in shares of the least cost, 0.01 = 1 %. */
+/** Expected savings of further trials, as shares of the incumbent's cost, 0.01 = 1 %. */
 export interface Outlook {
-  /** Trials there are in any case: before them there is too little to go by. */
-  readonly trialsAtLeast: number
-  /** What the next trial is expected to save. */
+  /** Further trials that the stop rule requires before it may stop. */
+  readonly minTrials: number
+  /** Expected saving of the next trial. */
   readonly gain: number
   /**
-   * What the best of all that is untried is expected to save: no trials to come can gain more
-   * together.
+   * Expected saving of the best untried configuration (expected simple regret). It bounds the gain
+   * of all further trials together.
    */
   readonly regret: number
 }
@@ -228,6 +228,6 @@ export interface Rng {
   normal(): number
   /** Whole number in [0, n). */
   int(n: number): number
-  /** An independent generator for a named purpose; the same name gives the same stream. */
+  /** An independent generator; the same name always gives the same stream. */
   fork(name: string): Rng
 }

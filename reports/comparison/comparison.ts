@@ -3,13 +3,13 @@
  * open, and what of them is not alike.
  */
 import {
+  type ConfigurationFigures,
+  computeGainRatio,
   cost,
-  costText,
-  type Figures,
-  gainOver,
+  formatCost,
+  getObjectiveUnit,
+  getObjectiveWords,
   type Objective,
-  unitOf,
-  wordsOf,
 } from '../../search/objective.ts'
 import { percent, sloText, writing } from '../format.ts'
 import type { RecommendationDocument } from '../report/recommendation-json.ts'
@@ -47,7 +47,7 @@ export function changeOf(
   const [earlier, b] = [costsOf(before.best, objective), costsOf(now.best, objective)]
   const a = than === 'measured' ? earlier : { ...earlier, best: earlier.cost }
   const log = (better: number, worse: number) =>
-    Math.log(gainOver(objective, better, worse) ?? Number.NaN)
+    Math.log(computeGainRatio(objective, better, worse) ?? Number.NaN)
   const worse = log(a.cost, b.cost)
   if (!Number.isFinite(worse)) return undefined
   const up = Math.hypot(log(b.cost, b.worst), log(a.best, a.cost))
@@ -72,7 +72,7 @@ const figuresOf = ({
   idleMs,
   usage,
   metrics,
-}: Best): Figures => ({
+}: Best): ConfigurationFigures => ({
   capacityRps,
   pricePerHour: pricePerHour ?? Number.POSITIVE_INFINITY,
   ...(bundles && { bundles }),
@@ -106,7 +106,7 @@ function costsOf(best: Best, objective: Objective): Costs {
 export function bestCostText({ best, objective }: RecommendationDocument): string | undefined {
   if (!best) return undefined
   const figures = figuresOf(best)
-  return costText(objective, { ...figures, cost: cost(objective, figures) }, writing)
+  return formatCost(objective, { ...figures, cost: cost(objective, figures) }, writing)
 }
 
 /** '4.2 % more expensive (90 %: 1 % cheaper to 9 % more expensive)' */
@@ -114,7 +114,7 @@ export function changeText(
   { worse, interval90: [low, high] }: Change,
   { objective }: Pick<RecommendationDocument, 'objective'>,
 ): string {
-  const words = wordsOf(objective.kind)
+  const words = getObjectiveWords(objective.kind)
   const side = (share: number) =>
     `${Number.isFinite(share) ? percent(Math.abs(share)) : 'infinitely'} ${share < 0 ? words.comparative : words.worse}`
   return low === high ? side(worse) : `${side(worse)} (90 %: ${side(low)} to ${side(high)})`
@@ -138,7 +138,7 @@ export function otherQuestions(
 }
 
 const objectiveText = (objective: Objective): string =>
-  `${unitOf(objective)} (${Object.values(objective).join(', ')})`
+  `${getObjectiveUnit(objective)} (${Object.values(objective).join(', ')})`
 
 /** What else is not alike, and may be the reason for a change. */
 export function otherCircumstances(

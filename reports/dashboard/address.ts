@@ -5,14 +5,14 @@
  */
 import { limitsOf, withLimit } from '../../profiler/slo.ts'
 import {
-  asksOf,
+  createObjective,
   type Demand,
-  demandOf,
-  metricOf,
+  getDemand,
+  getMetric,
+  getPriceBound,
+  getRequiredInput,
   type ObjectiveKind,
   objectiveKinds,
-  objectiveOf,
-  priceBoundOf,
 } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { type PriceBook, soldAs } from '../../trials/prices/book.ts'
@@ -46,11 +46,11 @@ export function addressOf(
   const { objective } = whatIf
   const changed = JSON.stringify(objective) !== JSON.stringify(own.objective)
   if (changed) say('objective', objective.kind)
-  const demand = demandOf(objective) ? (changed ? demandOf(objective) : undefined) : planning
+  const demand = getDemand(objective) ? (changed ? getDemand(objective) : undefined) : planning
   say('demand', demand?.demandRps)
   say('headroom', demand?.headroom)
-  if (changed) say('max-price', priceBoundOf(objective))
-  if (changed) say('metric', metricOf(objective))
+  if (changed) say('max-price', getPriceBound(objective))
+  if (changed) say('metric', getMetric(objective))
   if (whatIf.minQuality !== own.minQuality) say('quality', whatIf.minQuality ?? 'any')
   for (const [name, perHour] of rowsOf(whatIf.prices))
     if (perHour !== rowsOf(own.prices).get(name)) say(`price.${name}`, perHour)
@@ -99,7 +99,7 @@ export function askedBy(
     .filter((id) => id !== '')
     .slice(0, mostCompared)
   const planning =
-    demandRps !== undefined && !(objective && demandOf(objective))
+    demandRps !== undefined && !(objective && getDemand(objective))
       ? { demandRps, headroom: headroom ?? experiment.headroom }
       : undefined
   return {
@@ -151,18 +151,18 @@ function objectiveAsked(
 ): Objective | undefined {
   const kind = objectiveKinds.find((name): name is ObjectiveKind => name === text)
   if (!kind) return undefined
-  const demandRps = given.demandRps ?? demandOf(own)?.demandRps
-  const maxPricePerHour = given.maxPricePerHour ?? priceBoundOf(own)
-  const metric = given.metric ?? metricOf(own)
+  const demandRps = given.demandRps ?? getDemand(own)?.demandRps
+  const maxPricePerHour = given.maxPricePerHour ?? getPriceBound(own)
+  const metric = given.metric ?? getMetric(own)
   const missing = {
     nothing: false,
     demand: demandRps === undefined,
     'price bound': maxPricePerHour === undefined,
     metric: metric === undefined,
-  }[asksOf(kind)]
+  }[getRequiredInput(kind)]
   if (missing) return undefined
-  const headroom = given.headroom ?? demandOf(own)?.headroom ?? 0
-  return objectiveOf(kind, {
+  const headroom = given.headroom ?? getDemand(own)?.headroom ?? 0
+  return createObjective(kind, {
     demandRps: demandRps ?? 0,
     headroom,
     maxPricePerHour: maxPricePerHour ?? 0,

@@ -4,8 +4,8 @@
  */
 
 import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { replicasFor } from '../../search/objective.ts'
-import { fleetPerHour } from '../../search/replica-price.ts'
+import { countReplicas } from '../../search/objective.ts'
+import { computeFleetPricePerHour } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, sloText } from '../format.ts'
@@ -76,12 +76,12 @@ interface FleetRow {
  * lost the rest may run up to their capacity.
  */
 export function fleetFor(candidate: Candidate, demandRps: number, headroom: number): FleetRow {
-  const replicas = replicasFor({ demandRps, headroom }, candidate.capacityRps)
+  const replicas = countReplicas({ demandRps, headroom }, candidate.capacityRps)
   const withSpare = Math.max(
     replicas,
-    replicasFor({ demandRps, headroom: 0 }, candidate.capacityRps) + 1,
+    countReplicas({ demandRps, headroom: 0 }, candidate.capacityRps) + 1,
   )
-  const perMonth = (n: number) => fleetPerHour(candidate, n) * hoursPerMonth
+  const perMonth = (n: number) => computeFleetPricePerHour(candidate, n) * hoursPerMonth
   return {
     demandRps,
     replicas,

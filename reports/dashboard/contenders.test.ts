@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { withLimit } from '../../profiler/slo.ts'
-import { asksOf, objectiveKinds, objectiveOf } from '../../search/objective.ts'
+import { createObjective, getRequiredInput, objectiveKinds } from '../../search/objective.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { candidatesOf } from '../recommendation/candidates.ts'
@@ -87,14 +87,16 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
       fc.double({ min: 0.05, max: 1, noNaN: true }),
       fc.double({ min: 8, max: 120, noNaN: true }),
       fc.constantFrom(
-        ...objectiveKinds.filter((kind) => asksOf(kind) !== 'metric' && kind !== 'min-energy'),
+        ...objectiveKinds.filter(
+          (kind) => getRequiredInput(kind) !== 'metric' && kind !== 'min-energy',
+        ),
       ),
       (seed, spread, limitMs, kind) => {
         const trials = manyTrials(seed, spread)
         const whatIf = {
           ...asMeasured(experiment),
           slo: withLimit(slo, 0, limitMs),
-          objective: objectiveOf(kind, { demandRps: 5_000, headroom: 0.2, maxPricePerHour: 3 }),
+          objective: createObjective(kind, { demandRps: 5_000, headroom: 0.2, maxPricePerHour: 3 }),
         }
         const ranker = new Ranker(experiment)
         const all = ranker.recommend(trials, whatIf)

@@ -8,7 +8,7 @@ import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
 import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
 import { cost } from '../../search/objective.ts'
-import { type Pricing, priceOf, type ReplicaPrice } from '../../search/replica-price.ts'
+import { type Pricing, type ReplicaPrice, resolveReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { CurveTable } from './curve-table.ts'
@@ -75,7 +75,7 @@ export class Contenders {
     if (pricePerHour !== this.#pricing) this.#prices = []
     this.#pricing = pricePerHour
     for (let i = this.#prices.length; i < groups.length; i++)
-      this.#prices.push(priceOf(pricePerHour, groups[i]!.configuration))
+      this.#prices.push(resolveReplicaPrice(pricePerHour, groups[i]!.configuration))
   }
 
   /**

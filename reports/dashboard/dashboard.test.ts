@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { limitsOf, withLimit } from '../../profiler/slo.ts'
-import { demandOf, objectiveKinds, objectiveOf } from '../../search/objective.ts'
+import { createObjective, getDemand, objectiveKinds } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
@@ -345,7 +345,7 @@ describe('the address is the question', () => {
         fc.uniqueArray(fc.string({ minLength: 1 }), { minLength: 1, maxLength: mostCompared }),
         (several, { a, b, c, d, quality, kind, share }, trial, sideBySide, compared) => {
           const of = several ? many : experiment
-          const objective = objectiveOf(kind, {
+          const objective = createObjective(kind, {
             demandRps: a,
             headroom: share,
             maxPricePerHour: b,
@@ -353,7 +353,7 @@ describe('the address is the question', () => {
           })
           const prices = withPrice(withPrice(defaultPriceBook, 'L4', c), 'vCPU', d)
           const slo = { ...withLimit(of.slo, 0, a), percentile: 0.9 }
-          const planning = demandOf(objective) ? undefined : { demandRps: d, headroom: share }
+          const planning = getDemand(objective) ? undefined : { demandRps: d, headroom: share }
           const asked = {
             whatIf: { slo, objective, prices, minQuality: quality },
             planning,

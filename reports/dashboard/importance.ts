@@ -122,7 +122,7 @@ export function drawnOver(
     ),
     [],
   )
-  const drawn = surrogate.draw(design, rng)
+  const drawn = surrogate.sampleJoint(design, rng)
   return Array.from({ length: draws }, () => drawn.next().rate).filter((rate) => rate !== undefined)
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { recordedTable } from '../../search/replay/table.ts'
+import { createRecordedTable } from '../../search/replay/table.ts'
 import type { TableError } from '../../trials/table-text.ts'
 import { readOwnTable } from './own-table.ts'
 import { parseReplayTask } from './replay-task-schema.ts'
@@ -38,7 +38,7 @@ describe('a table that a stranger brings', () => {
       },
     ])
     expect(notes).toEqual([])
-    expect(recordedTable(found, rows).configurations).toEqual([
+    expect(createRecordedTable(found, rows).configurations).toEqual([
       { batch: 0.5, gpu: 'T4' },
       { batch: 1, gpu: 'L4' },
       { batch: 4, gpu: 'T4' },
@@ -105,7 +105,7 @@ describe('a table that a stranger brings', () => {
 
   test('an empty value is one where the task lists it', () => {
     const rows = rowsOf(',T4,40,90,0.35', 'fast,T4,20,80,0.35')
-    expect(() => read(rows)).toThrow('runs.csv:2: batch is empty: each row says what was chosen')
+    expect(() => read(rows)).toThrow('runs.csv:2: batch is empty: each row needs a value')
     expect(
       read(rows, { parameters: [{ name: 'batch', values: ['', 'fast'] }] }).task.parameters[0],
     ).toMatchObject({ values: ['', 'fast'] })
@@ -265,7 +265,7 @@ describe('what is wrong is told with its line, all at once', () => {
       'figures of which no cost can be made',
       rowsOf('1,T4,1,1e-300,1e300', '1e99,T4,1e200,1,1', '3,T4,0x10,1,1'),
       [
-        /:2: price is 1e300: figures lie between/,
+        /:2: price is 1e300: values lie between/,
         /:2: rps is 1e-300/,
         /:3: batch is 1e99/,
         /:3: ms is 1e200/,

@@ -1,12 +1,12 @@
 /** A recorded table of the user's own, by the task that says what its columns mean. */
 import {
-  cellNumber,
+  findMissingMeasurements,
+  findRowFaults,
+  listColumns,
   mergeRepeats,
-  missingReadings,
-  namedColumns,
+  parseCellNumber,
   type RowFault,
-  rateColumn,
-  rowFaults,
+  resolveRateColumn,
 } from '../../search/replay/rows.ts'
 import type { ReplayParameter, ReplayRow, ReplayTask } from '../../search/replay/task.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
@@ -55,7 +55,7 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
         what: `${table.rows.length} rows; a replay takes ${MOST_ROWS.toLocaleString('en-US')} at most`,
       },
     ])
-  const readings = [given.constraint.metric, rateColumn(given as ReplayTask)]
+  const readings = [given.constraint.metric, resolveRateColumn(given as ReplayTask)]
   const withoutUnknown = (cells: Readonly<Record<string, string>>) =>
     Object.fromEntries(
       Object.entries(cells).map(([name, cell]) => [
@@ -77,7 +77,7 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
     price,
     parameters: given.parameters.map((p) => completed(p, placed)),
   }
-  const unused = table.columns.filter((column) => !namedColumns(task).includes(column))
+  const unused = table.columns.filter((column) => !listColumns(task).includes(column))
   const recording = recordingOf(source.file, task, placed, ragged)
   return {
     ...recording,
@@ -101,10 +101,10 @@ function mixed(name: string, rows: readonly PlacedRow[]): Problem[] {
     row[name] === undefined ? [] : [{ where, text: String(row[name]) }],
   )
   const values = [...new Set(cells.map(({ text }) => text))]
-  const numeric = values.filter((text) => Number.isFinite(cellNumber(text))).length
+  const numeric = values.filter((text) => Number.isFinite(parseCellNumber(text))).length
   if (numeric <= values.length - numeric) return []
   return cells
-    .filter(({ text }) => text !== '' && Number.isNaN(cellNumber(text)))
+    .filter(({ text }) => text !== '' && Number.isNaN(parseCellNumber(text)))
     .map(({ where, text }, i) => ({
       where,
       what: `${name} is '${text}', and most of its values are numbers`,
@@ -137,9 +137,11 @@ function completed(
     values ??
     [...new Set(rows.map(({ cells }) => String(cells[name] ?? '')))].filter((value) => value !== '')
   const ordinal =
-    kind === undefined ? shown.every((v) => Number.isFinite(cellNumber(v))) : kind === 'ordinal'
+    kind === undefined
+      ? shown.every((v) => Number.isFinite(parseCellNumber(v)))
+      : kind === 'ordinal'
   if (ordinal) {
-    const numbers = [...new Set(shown.map(cellNumber))]
+    const numbers = [...new Set(shown.map(parseCellNumber))]
       .filter((v) => Number.isFinite(v))
       .sort((a, b) => a - b)
     return {
@@ -169,15 +171,15 @@ export function recordingOf(
   const cellsOf = (rows: readonly PlacedRow[]) => rows.map(({ cells }) => cells)
   const empty = new Map(
     placed
-      .map((row) => [row, missingReadings(task, row.cells)] as const)
+      .map((row) => [row, findMissingMeasurements(task, row.cells)] as const)
       .filter(([, missing]) => missing.length > 0),
   )
-  const columns = namedColumns(task).every((column) => column in placed[0]!.cells)
+  const columns = listColumns(task).every((column) => column in placed[0]!.cells)
   const measured = columns ? placed.filter((row) => !empty.has(row)) : placed
   const where = ({ row }: RowFault) => (row === undefined ? file : measured[row]!.where)
-  const faults = rowFaults(task, cellsOf(measured)).map((fault) => ({
+  const faults = findRowFaults(task, cellsOf(measured)).map((fault) => ({
     where: where(fault),
-    what: fault.what,
+    what: fault.message,
   }))
   const all = [...wrong, ...taskFaults(file, task), ...(measured.length === 0 ? [] : faults)]
   if (all.length > 0) throw new TableError(all)
@@ -210,7 +212,8 @@ export function recordingOf(
         : []),
       ...counted(
         contradictions,
-        ({ rows: of, what }) => `${places(of)} contradict each other: ${what}; the worse counts`,
+        ({ rows: of, message }) =>
+          `${places(of)} contradict each other: ${message}; the worse counts`,
       ),
     ],
   }
@@ -218,7 +221,7 @@ export function recordingOf(
 
 /** What is wrong with a task beside its table. */
 function taskFaults(file: string, task: ReplayTask): Problem[] {
-  const read = [task.constraint.metric, rateColumn(task), task.infeasibleColumn]
+  const read = [task.constraint.metric, resolveRateColumn(task), task.infeasibleColumn]
   const told = task.parameters.filter(({ name }) => read.includes(name))
   const both = told.map(({ name }) => ({
     where: file,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { recordedTable } from '../../search/replay/table.ts'
+import { createRecordedTable } from '../../search/replay/table.ts'
 import type { ImportOptions } from './tool-point.ts'
 import { importResults } from './tool-results.ts'
 
@@ -36,7 +36,7 @@ describe("Model Analyzer's table", () => {
       { maxBatchSize: 8, instances: 2, ratePerSecond: 420, p99Ms: 22, pricePerHour: 0.5 },
       { maxBatchSize: 16, instances: 2, ratePerSecond: 250, p99Ms: 33, pricePerHour: 0.5 },
     ])
-    expect(recordedTable(task, rows).configurations).toHaveLength(3)
+    expect(createRecordedTable(task, rows).configurations).toHaveLength(3)
   })
 
   const header =

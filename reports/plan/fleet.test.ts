@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { replicasFor } from '../../search/objective.ts'
+import { countReplicas } from '../../search/objective.ts'
 import { type Demand, patternDemand, tableDemand } from './demand.ts'
 import { autoscaledFleet, replicasThatKeep, staticFleet } from './fleet.ts'
 import { defaultBehaviour, type HpaSettings } from './hpa.ts'
@@ -116,7 +116,9 @@ describe('a static fleet', () => {
         (rates) => {
           const demand = spans(...rates.map((rps) => [rps, 300] as const))
           const { everyMinute, wholePeriod } = replicasThatKeep(curved, demand, 0, surroundings)
-          expect(everyMinute).toBe(replicasFor({ demandRps: Math.max(...rates), headroom: 0 }, 100))
+          expect(everyMinute).toBe(
+            countReplicas({ demandRps: Math.max(...rates), headroom: 0 }, 100),
+          )
           expect(wholePeriod).toBeLessThanOrEqual(everyMinute)
           expect(wholePeriod).toBeGreaterThan(
             rates.reduce((sum, rps) => sum + rps, 0) / rates.length / 121,

@@ -3,7 +3,7 @@
  * replica-hours to pay. The period is played twice and the second time counts, so that it begins as
  * it ended, with what waits.
  */
-import { replicasFor } from '../../search/objective.ts'
+import { countReplicas } from '../../search/objective.ts'
 import { type Demand, peakOf, scaled, secondOfDay } from './demand.ts'
 import { Hpa, type HpaSettings, syncSeconds } from './hpa.ts'
 import { NodePool } from './node-pool.ts'
@@ -86,7 +86,7 @@ export function replicasThatKeep(
   surroundings: Surroundings,
 ): { readonly everyMinute: number; readonly wholePeriod: number } {
   const asked = scaled(demand, 1 / (1 - headroom))
-  const peak = replicasFor({ demandRps: peakOf(asked), headroom: 0 }, unit.capacityRps)
+  const peak = countReplicas({ demandRps: peakOf(asked), headroom: 0 }, unit.capacityRps)
   const fewest = (keeps: (outcome: FleetOutcome) => boolean, most: number) => {
     let [low, high] = [0, most]
     while (high - low > 1) {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { replicasFor } from '../../search/objective.ts'
+import { countReplicas } from '../../search/objective.ts'
 import { instances } from '../../trials/prices/instances.ts'
 import { replicasPerInstance } from '../../trials/prices/whole-instances.ts'
 import {
@@ -276,8 +276,10 @@ describe('costs', () => {
           const segments = breakEven(rivals, 1000, 0.1)
           const named = segments.filter((s) => s.fromRps < demand).at(-1)!
           const price = (label: string) =>
-            replicasFor({ demandRps: demand, headroom: 0.1 }, rivals[Number(label)]!.capacityRps) *
-            rivals[Number(label)]!.pricePerHour
+            countReplicas(
+              { demandRps: demand, headroom: 0.1 },
+              rivals[Number(label)]!.capacityRps,
+            ) * rivals[Number(label)]!.pricePerHour
           const least = Math.min(...rivals.map((r) => price(r.label)))
           // A demand within a rounding error of a stair may stand on either side of it.
           fc.pre(

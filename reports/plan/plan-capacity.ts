@@ -1,7 +1,11 @@
 /** The capacity plan: how many replicas of what, when, at which price, and what breaks. Pure. */
 import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
 import type { Slo } from '../../profiler/types.ts'
-import { type Bundle, fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
+import {
+  type Bundle,
+  computeFleetPricePerHour,
+  type ReplicaPrice,
+} from '../../search/replica-price.ts'
 import type { Offer } from '../../trials/prices/offers.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Status } from '../recommendation/status.ts'
@@ -247,7 +251,7 @@ const priceIn = ({ perHour, bundles }: Pick<PriceList, 'perHour' | 'bundles'>): 
 })
 
 const fleetPerMonth = (list: Pick<PriceList, 'perHour' | 'bundles'>, replicas: number): number =>
-  cents(fleetPerHour(priceIn(list), replicas) * hoursPerMonth)
+  cents(computeFleetPricePerHour(priceIn(list), replicas) * hoursPerMonth)
 
 const monthDemand = (input: PlanInput, month: number): Demand =>
   scaled(input.demand, (1 + input.growthPerMonth) ** (month - 1))

@@ -3,8 +3,8 @@
  * configurations as demand grows.
  */
 
-import { replicasFor } from '../../search/objective.ts'
-import { fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
+import { countReplicas } from '../../search/objective.ts'
+import { computeFleetPricePerHour, type ReplicaPrice } from '../../search/replica-price.ts'
 import { type Instance, instances } from '../../trials/prices/instances.ts'
 import { replicasPerInstance } from '../../trials/prices/whole-instances.ts'
 import type { Resources } from '../../trials/resources.ts'
@@ -94,9 +94,9 @@ export function breakEven(
   const segments: BreakEven[] = []
   for (const edge of [...edges].sort((a, b) => a - b)) {
     const price = (rival: Rival) =>
-      fleetPerHour(
+      computeFleetPricePerHour(
         rival,
-        replicasFor({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, rival.capacityRps),
+        countReplicas({ demandRps: edge * (1 + 1e-7) + 1e-9, headroom }, rival.capacityRps),
       )
     const before = segments.at(-1)
     const cheapest = usable.reduce<Rival | undefined>((best, r) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { cost, objectiveKinds, objectiveOf } from '../../search/objective.ts'
+import { cost, createObjective, objectiveKinds } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { price, sampleInput } from '../samples.contract.ts'
@@ -100,7 +100,7 @@ function trialsOf(
 
 const objectives = objectiveKinds.flatMap((kind) =>
   [30, 700].map((demandRps) =>
-    objectiveOf(kind, { demandRps, headroom: 0.2, maxPricePerHour: 0.2 }),
+    createObjective(kind, { demandRps, headroom: 0.2, maxPricePerHour: 0.2 }),
   ),
 )
 

@@ -5,8 +5,12 @@ import { latencyAt, percentileOf } from '../../profiler/capacity/other-slo/capac
 import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
 import { countsTheSame } from '../../profiler/slo.ts'
 import type { Measurement, Slo } from '../../profiler/types.ts'
-import { cost, demandOf, learnsPlainly, replicasFor } from '../../search/objective.ts'
-import { fleetPerHour, type Pricing, priceOf } from '../../search/replica-price.ts'
+import { cost, countReplicas, getDemand, modelsCapacityOrLatency } from '../../search/objective.ts'
+import {
+  computeFleetPricePerHour,
+  type Pricing,
+  resolveReplicaPrice,
+} from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { metricsAt, metricsRead } from './read-metrics.ts'
@@ -204,15 +208,15 @@ function figuresAt(
 ): Figures {
   const [trial] = trials
   const { configuration } = trial
-  const price = priceOf(view.pricePerHour, configuration)
+  const price = resolveReplicaPrice(view.pricePerHour, configuration)
   const { pricePerHour } = price
   const { idle } = countsTheSame(measurement.slo, view.slo)
     ? measurement
     : seenUnder(measurement, view.slo)
   const idleMs = percentileOf(idle, view.slo.percentile)
   const metrics = metricsAt(trials, capacity.capacityRps)
-  const demand = demandOf(view.objective)
-  const replicas = demand && replicasFor(demand, safeRps)
+  const demand = getDemand(view.objective)
+  const replicas = demand && countReplicas(demand, safeRps)
   const tokens = tokenFiguresOf(measurement, { capacityRps: safeRps, pricePerHour }, configuration)
   return {
     trial: trial.number,
@@ -234,7 +238,7 @@ function figuresAt(
     ...(tokens && { tokens }),
     ...(replicas === undefined
       ? {}
-      : { replicas, totalPricePerHour: fleetPerHour(price, replicas) }),
+      : { replicas, totalPricePerHour: computeFleetPricePerHour(price, replicas) }),
   }
 }
 
@@ -243,7 +247,9 @@ const predictedBefore = (
   { predicted }: FinishedTrial,
   { objective }: View,
 ): Pick<Candidate, 'predictedRps'> =>
-  predicted && learnsPlainly(objective) ? { predictedRps: [predicted.low, predicted.high] } : {}
+  predicted && modelsCapacityOrLatency(objective)
+    ? { predictedRps: [predicted.low, predicted.high] }
+    : {}
 
 /** Whether a capacity is only a bound of the true one. */
 export const boundOf = ({ known }: Pick<CapacityUnder, 'known'>): Pick<Candidate, 'bound'> =>
@@ -265,7 +271,7 @@ function unserved(trial: FinishedTrial, reason: string, view: View): Candidate {
     sloMsAtCapacity: Number.POSITIVE_INFINITY,
     sloMsFrom: 'idle',
     ...qualityIn(trial.configuration, view),
-    ...priceOf(view.pricePerHour, trial.configuration),
+    ...resolveReplicaPrice(view.pricePerHour, trial.configuration),
     pricePerMillionRequests: Number.POSITIVE_INFINITY,
     cost: Number.POSITIVE_INFINITY,
     feasible: false,

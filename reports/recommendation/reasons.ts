@@ -1,6 +1,11 @@
 /** Why a configuration is no candidate. */
 import type { Slo } from '../../profiler/types.ts'
-import { isTooDear, metricOf, priceBoundOf, unitOf } from '../../search/objective.ts'
+import {
+  getMetric,
+  getObjectiveUnit,
+  getPriceBound,
+  isAbovePriceBound,
+} from '../../search/objective.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, rate, sloFigure, sloLimit, sloName, sloValue } from '../format.ts'
@@ -39,8 +44,8 @@ export function whyNotFeasible(
   return (
     tooPoor(of.configuration, asked) ??
     whyNotHeld(known, asked.slo) ??
-    (isTooDear(objective, of.pricePerHour)
-      ? `costs ${money(of.pricePerHour)} per hour, more than ${money(priceBoundOf(objective)!)}`
+    (isAbovePriceBound(objective, of.pricePerHour)
+      ? `costs ${money(of.pricePerHour)} per hour, more than ${money(getPriceBound(objective)!)}`
       : undefined) ??
     (Number.isFinite(of.costs) || !Number.isFinite(of.pricePerHour)
       ? undefined
@@ -50,9 +55,9 @@ export function whyNotFeasible(
 
 /** A metric is read at one rate, that of a trial's capacity under its own SLO. */
 function notRanked(objective: Objective, capacityRps: number): string {
-  const metric = metricOf(objective)
+  const metric = getMetric(objective)
   return metric === undefined
-    ? `what the objective ranks by (${unitOf(objective)}) was not measured`
+    ? `what the objective ranks by (${getObjectiveUnit(objective)}) was not measured`
     : `${metric}, which the objective ranks by, was not read at ${rate(capacityRps)}`
 }
 

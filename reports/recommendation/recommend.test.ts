@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { objectiveKinds, objectiveOf } from '../../search/objective.ts'
+import { createObjective, objectiveKinds } from '../../search/objective.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured, sampleInput, sampleTrials, slo } from '../samples.contract.ts'
 import { recommend } from './recommend.ts'
@@ -418,7 +418,7 @@ test('the best costs no more than any other feasible candidate, whatever the tri
       ),
       fc.constantFrom(
         ...objectiveKinds.map((kind) =>
-          objectiveOf(kind, { demandRps: 500, headroom: 0.3, maxPricePerHour: 0.2 }),
+          createObjective(kind, { demandRps: 500, headroom: 0.3, maxPricePerHour: 0.2 }),
         ),
       ),
       (drawn, objective) => {

@@ -3,7 +3,7 @@
  * rivals out. Pure.
  */
 
-import { gainOver } from '../../search/objective.ts'
+import { computeGainRatio } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -57,7 +57,7 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
   const fallback = yardstick && all.find((j) => configurationKey(j.trial.configuration) === key)
   const gain =
     best && fallback?.candidate.feasible
-      ? gainOver(objective, best.candidate.cost, fallback.candidate.cost)
+      ? computeGainRatio(objective, best.candidate.cost, fallback.candidate.cost)
       : undefined
   const confirmation = best?.second
   const fronts = qualityFronts(all, input)

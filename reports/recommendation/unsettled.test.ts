@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { cost, objectiveKinds, objectiveOf } from '../../search/objective.ts'
+import { cost, createObjective, objectiveKinds } from '../../search/objective.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { candidatesOf } from './candidates.ts'
 import { A, again, B, C, outOfMemory, tried } from './invented-trials.contract.ts'
@@ -149,7 +149,7 @@ test('what was foretold of a trial is known of its candidate, under the SLO and 
   expect(given(tried(1, A, 100)).best).not.toHaveProperty('predictedRps')
   const energy = recommend({
     ...sampleInput,
-    objective: objectiveOf('min-energy', { demandRps: 0, headroom: 0, maxPricePerHour: 1e6 }),
+    objective: createObjective('min-energy', { demandRps: 0, headroom: 0, maxPricePerHour: 1e6 }),
     trials: [trial],
   })
   expect(candidatesOf(energy)[0]).not.toHaveProperty('predictedRps')
@@ -207,7 +207,7 @@ test('what a candidate carries is all that its cost is made of, whatever the obj
   const faster = { windows: [[90, 5]] } as const
   const used = { ...tried(1, A, 100, faster), usage: { launchSeconds: 4, cpuCores: 1.5 } } as const
   for (const kind of objectiveKinds) {
-    const objective = objectiveOf(kind, { demandRps: 300, headroom: 0.2, maxPricePerHour: 1e6 })
+    const objective = createObjective(kind, { demandRps: 300, headroom: 0.2, maxPricePerHour: 1e6 })
     const candidates = candidatesOf(
       recommend({ ...sampleInput, objective, trials: [used, tried(2, B, 150)] }),
     )

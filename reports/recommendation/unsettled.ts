@@ -3,13 +3,13 @@
  * best.
  */
 import {
-  atCapacity,
   capacityToBeatRps,
   cost,
-  demandOf,
+  countReplicas,
+  getDemand,
+  isOrderUncertain,
   type Objective,
-  orderIsOpen,
-  replicasFor,
+  withCapacity,
 } from '../../search/objective.ts'
 import { candidatesOf } from './candidates.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
@@ -41,10 +41,10 @@ export function secondRateRps(
 
 /** What each of the replicas must serve that a demand takes at a capacity; 0 without a demand. */
 function shareOfDemand(capacityRps: number, objective: Objective): number {
-  const demand = demandOf(objective)
+  const demand = getDemand(objective)
   return demand === undefined
     ? 0
-    : demand.demandRps / (replicasFor(demand, capacityRps) * (1 - demand.headroom))
+    : demand.demandRps / (countReplicas(demand, capacityRps) * (1 - demand.headroom))
 }
 
 /**
@@ -59,7 +59,7 @@ export const estimatedCost = (candidate: Candidate, objective: Objective): numbe
 /** What its own metrics will be at another rate is best told by what they were. */
 const costAt = (candidate: Candidate, capacityRps: number, objective: Objective): number =>
   cost(objective, {
-    ...atCapacity(candidate, capacityRps),
+    ...withCapacity(candidate, capacityRps),
     metrics: candidate.metrics ?? candidate.missed?.metrics,
   })
 
@@ -98,7 +98,7 @@ export function openRivals(
   return {
     better,
     close: rivals.filter(
-      (c) => c.feasible && !better.includes(c) && orderIsOpen(objective, c, best),
+      (c) => c.feasible && !better.includes(c) && isOrderUncertain(objective, c, best),
     ),
   }
 }

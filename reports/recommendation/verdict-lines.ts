@@ -1,6 +1,6 @@
 /** The verdict in parts, the same on the terminal, the page and in the report. */
 import type { Slo } from '../../profiler/types.ts'
-import { costText, wordsOf } from '../../search/objective.ts'
+import { formatCost, getObjectiveWords } from '../../search/objective.ts'
 import { percent, percentileName, sloLimit, writing } from '../format.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { openRivalsOf } from './unsettled.ts'
@@ -100,7 +100,7 @@ function cheapestStatement(recommendation: Recommendation, best: Candidate): str
   if (first === undefined) return confidence.statement
   const others = tied.length === 1 ? '' : ` and ${tied.length - 1} more`
   const part = best.cost > 0 && first.cost > 0 ? 1 - first.cost / best.cost : 0
-  const { adjective } = wordsOf(recommendation.objective.kind)
+  const { adjective } = getObjectiveWords(recommendation.objective.kind)
   const by = part > 0.0005 ? `, which is ${percent(part)} ${adjective} if confirmed` : ''
   return `${confidence.statement}; statistically tied with ${first.label} (trial ${first.trial})${others}${by}`
 }
@@ -156,5 +156,5 @@ export function recommendedNote({ best, conclusion, alternatives }: Recommendati
 /** '$0.079 per million requests' of a ranked candidate, '$1.20/h' of another. */
 export const rankedCostText = ({ objective }: Recommendation, candidate: Candidate): string =>
   candidate.feasible
-    ? costText(objective, candidate, writing)
+    ? formatCost(objective, candidate, writing)
     : `${writing.money(candidate.pricePerHour)}/h`

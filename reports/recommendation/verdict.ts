@@ -1,17 +1,17 @@
 /** Sentences: the verdict, and why the others were not chosen. */
 import type { Slo, Variation } from '../../profiler/types.ts'
 import {
+  computeGainRatio,
+  computeRelativeExcess,
   cost,
-  costText,
-  gainOver,
-  isTooDear,
-  metricOf,
-  orderIsOpen,
-  partWorse,
-  priceBoundOf,
-  shownCost,
-  verdictText,
-  wordsOf,
+  formatCost,
+  formatVerdict,
+  getMetric,
+  getObjectiveWords,
+  getPriceBound,
+  isAbovePriceBound,
+  isOrderUncertain,
+  toDisplayedCost,
 } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import {
@@ -73,7 +73,7 @@ export function figuresText(
   const gain = gainPhrase(best, objective, baseline)
   return [
     `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${latencies}`,
-    verdictText(objective, best, writing),
+    formatVerdict(objective, best, writing),
     ...(best.tokens ? [tokensInBrief(best.tokens)] : []),
     ...(gain ? [gain] : []),
   ].join(', ')
@@ -87,15 +87,15 @@ function gainPhrase(
   if (!candidate) return undefined
   if (candidate.trial === best.trial) return 'the baseline itself'
   if (!candidate.feasible) return baselineNotRanked(candidate, best, objective)
-  if (gain === undefined && metricOf(objective) === undefined) return undefined
+  if (gain === undefined && getMetric(objective) === undefined) return undefined
   if (gain === undefined)
-    return `against ${costText(objective, candidate, writing)} of the baseline`
+    return `against ${formatCost(objective, candidate, writing)} of the baseline`
   return gain < 1.005 ? 'no better than the baseline' : gainText(objective, gain)
 }
 
 /** '68 % cheaper than the baseline', '2.3× the throughput of the baseline'. */
 export const gainText = (objective: Objective, gain: number): string => {
-  const { comparative, figure, gainAs } = wordsOf(objective.kind)
+  const { comparative, figure, gainAs } = getObjectiveWords(objective.kind)
   return gainAs === 'share'
     ? `${percent(1 - 1 / gain)} ${comparative} than the baseline`
     : `${times(gain)} the ${figure} of the baseline`
@@ -104,9 +104,10 @@ export const gainText = (objective: Objective, gain: number): string => {
 /** What is known of a baseline that is not ranked. */
 function baselineNotRanked(baseline: Candidate, best: Candidate, objective: Objective): string {
   if (tellsNothing(baseline)) return 'the baseline was not measured'
-  if (isTooDear(objective, baseline.pricePerHour)) return 'the baseline is over the price limit'
+  if (isAbovePriceBound(objective, baseline.pricePerHour))
+    return 'the baseline is over the price limit'
   if (baseline.bound === 'upper' && baseline.capacityRps > 0) {
-    const minGain = gainOver(objective, best.cost, cost(objective, baseline)) ?? 0
+    const minGain = computeGainRatio(objective, best.cost, cost(objective, baseline)) ?? 0
     return minGain >= 1.005
       ? `at least ${gainText(objective, minGain)}`
       : 'not compared with the baseline, which was stopped early'
@@ -130,11 +131,11 @@ export function verdictOfNone(
 ): string {
   const wanted = sloText(slo)
   if (!nearest) return `No configuration meets ${wanted}: none of those tried could serve`
-  const bound = priceBoundOf(objective)
+  const bound = getPriceBound(objective)
   if (
     nearest.capacityRps > 0 &&
     bound !== undefined &&
-    isTooDear(objective, nearest.pricePerHour)
+    isAbovePriceBound(objective, nearest.pricePerHour)
   ) {
     return `No configuration meets ${wanted} within ${money(bound)} per hour: the nearest, ${nearest.label}, costs ${money(nearest.pricePerHour)}`
   }
@@ -167,7 +168,7 @@ export function whyNot(
 ): string {
   if (!candidate.feasible || !best)
     return minExcessCost(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
-  const part = partWorse(objective, candidate.cost, best.cost)
+  const part = computeRelativeExcess(objective, candidate.cost, best.cost)
   if (part !== undefined && Math.abs(part) < 0.0005)
     return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
   const comparison = compareCosts(objective, candidate, best, part)
@@ -175,7 +176,8 @@ export function whyNot(
     return candidate.status === 'refuted'
       ? `${comparison}, but failed its confirmation`
       : `${comparison}, but not confirmed: statistically tied`
-  const isTied = isUnsettled(candidate, best, objective) || orderIsOpen(objective, candidate, best)
+  const isTied =
+    isUnsettled(candidate, best, objective) || isOrderUncertain(objective, candidate, best)
   return isTied ? `${comparison}, statistically tied` : comparison
 }
 
@@ -187,8 +189,8 @@ function compareCosts(
   part: number | undefined,
 ): string {
   if (part === undefined)
-    return `${costText(objective, candidate, writing)} against ${writing.plain(shownCost(objective, best.cost))}`
-  const { worse, comparative, figure } = wordsOf(objective.kind)
+    return `${formatCost(objective, candidate, writing)} against ${writing.plain(toDisplayedCost(objective, best.cost))}`
+  const { worse, comparative, figure } = getObjectiveWords(objective.kind)
   if (part < 0) return `${percent(-part)} ${comparative}`
   return part < 1 ? `${percent(part)} ${worse}` : `${times(1 + part)} the ${figure}`
 }
@@ -200,7 +202,7 @@ function minExcessCost(
   objective: Objective,
 ): string | undefined {
   if (!best || candidate.bound !== 'upper' || !(candidate.capacityRps > 0)) return undefined
-  const part = partWorse(objective, cost(objective, candidate), best.cost)
+  const part = computeRelativeExcess(objective, cost(objective, candidate), best.cost)
   return part !== undefined && part > 0.0005
     ? `at least ${compareCosts(objective, candidate, best, part)}: ${candidate.reason}`
     : `statistically tied: ${candidate.reason}`
@@ -217,7 +219,7 @@ export function confidenceOf(
   if (p >= 1)
     return { tooFewTrials: true, tolerance, statement: 'not known: too few trials to tell' }
   const probability = 1 - p
-  const shown = `${certaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${wordsOf(objective.kind).adjective} (model estimate)`
+  const shown = `${certaintyPercent(probability)} % likely that no untried configuration is over ${percent(tolerance)} ${getObjectiveWords(objective.kind).adjective} (model estimate)`
   return {
     probabilityWithinTolerance: probability,
     tolerance,

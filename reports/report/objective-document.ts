@@ -1,6 +1,11 @@
 /** An objective as a JSON document: its name, and what it asks for. */
 import { z } from 'zod'
-import { askedFields, asksOf, type Objective, objectiveKinds } from '../../search/objective.ts'
+import {
+  getRequiredInput,
+  type Objective,
+  objectiveKinds,
+  requiredFields,
+} from '../../search/objective.ts'
 
 const fields = {
   demandRps: z.number().positive(),
@@ -12,7 +17,9 @@ const fields = {
 const documents = objectiveKinds.map((kind) =>
   z.object({
     kind: z.literal(kind),
-    ...Object.fromEntries(askedFields[asksOf(kind)].map((field) => [field, fields[field]])),
+    ...Object.fromEntries(
+      requiredFields[getRequiredInput(kind)].map((field) => [field, fields[field]]),
+    ),
   }),
 )
 

@@ -3,8 +3,14 @@ import type { EChartsOption } from 'echarts'
 import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
 import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
 import type { Measurement } from '../../profiler/types.ts'
-import { costText, demandOf, joulesPerRequest, shownCost, wordsOf } from '../../search/objective.ts'
-import { fleetPerHour } from '../../search/replica-price.ts'
+import {
+  computeJoulesPerRequest,
+  formatCost,
+  getDemand,
+  getObjectiveWords,
+  toDisplayedCost,
+} from '../../search/objective.ts'
+import { computeFleetPricePerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import {
   energy,
@@ -104,7 +110,7 @@ function verdictItems(r: Recommendation): string[] {
   const { slo, cheapest, next } = verdictLines(r)
   return [
     ...(slo ? [`SLO: ${slo}.`] : []),
-    ...(cheapest ? [`${wordsOf(r.objective.kind).superlative}: ${cheapest}.`] : []),
+    ...(cheapest ? [`${getObjectiveWords(r.objective.kind).superlative}: ${cheapest}.`] : []),
     `Next: ${next.join(', ')}.`,
   ]
 }
@@ -121,7 +127,7 @@ function reasons(r: Recommendation): string[] {
           ]
         : defaultCandidate.feasible
           ? [
-              `The baseline (default configuration: ${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)}: ${costText(r.objective, defaultCandidate, writing)}.`,
+              `The baseline (default configuration: ${defaultCandidate.label}) serves ${rate(defaultCandidate.capacityRps)}: ${formatCost(r.objective, defaultCandidate, writing)}.`,
             ]
           : [
               `The baseline (default configuration: ${defaultCandidate.label}): ${defaultCandidate.reason ?? 'not measured'}.`,
@@ -219,14 +225,14 @@ function tokenBlocks({ best, nearest }: Recommendation): Block[] {
 
 function capacityBlocks({ best, objective }: Recommendation): Block[] {
   if (!best) return []
-  const headroom = demandOf(objective)?.headroom ?? 0
+  const headroom = getDemand(objective)?.headroom ?? 0
   const each = best.capacityRps * (1 - headroom)
   const rows = [1, 2, 4, 8, 16, 32].map((n) => [
     String(n),
     rate(n * each),
     rate((n - 1) * each),
-    money(fleetPerHour(best, n)),
-    money(fleetPerHour(best, n) * hoursPerMonth),
+    money(computeFleetPricePerHour(best, n)),
+    money(computeFleetPricePerHour(best, n) * hoursPerMonth),
   ])
   return [
     heading(2, 'Capacity'),
@@ -364,7 +370,7 @@ async function historyBlocks(
     {
       kind: 'chart',
       svg: await chart(historyOption(points, objective)),
-      alt: `Cost by trial; the best (${significant(shownCost(objective, best.cost))}) came in trial ${best.trial} of ${trials.length}.`,
+      alt: `Cost by trial; the best (${significant(toDisplayedCost(objective, best.cost))}) came in trial ${best.trial} of ${trials.length}.`,
     },
   ]
 }
@@ -388,9 +394,9 @@ const metricsText = (metrics: MetricValues): string =>
     .map(([name, value]) => `${name} ${significant(value)}`)
     .join(', ')
 
-/** 'at most': see `joulesPerRequest`. */
+/** 'at most': see `computeJoulesPerRequest`. */
 function energyText(usage: Usage = {}, capacityRps = 0): string {
-  const joules = joulesPerRequest(usage, capacityRps)
+  const joules = computeJoulesPerRequest(usage, capacityRps)
   return joules === undefined ? '' : energy(joules)
 }
 

@@ -2,7 +2,7 @@
 import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
 import { metricText } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
-import { joulesPerRequest } from '../../search/objective.ts'
+import { computeJoulesPerRequest } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -136,7 +136,7 @@ export const trialColumns: readonly {
     name: 'joules_per_request',
     what: 'those over the safe capacity: energy of a request, at most',
     of: (r) =>
-      joulesPerRequest(
+      computeJoulesPerRequest(
         r.trial.usage ?? {},
         r.candidate?.capacityRps ?? r.measurement?.capacityRps ?? 0,
       ),

@@ -3,8 +3,8 @@
  * started, how many, and where each figure comes from.
  */
 import type { Slo } from '../../profiler/types.ts'
-import { replicasFor } from '../../search/objective.ts'
-import { type Bundle, cheapestBundles } from '../../search/replica-price.ts'
+import { countReplicas } from '../../search/objective.ts'
+import { type Bundle, findCheapestBundles } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
@@ -247,7 +247,7 @@ export function servingOf(
     placed?.replicas ??
     (options.demandRps === undefined
       ? (candidate.replicas ?? 1)
-      : replicasFor({ demandRps: options.demandRps, headroom }, candidate.capacityRps))
+      : countReplicas({ demandRps: options.demandRps, headroom }, candidate.capacityRps))
   const minReplicas = options.minReplicas ?? replicas
   const maxReplicas =
     options.maxReplicas ?? (placed ? replicas : Math.max(2 * replicas, minReplicas))
@@ -265,7 +265,7 @@ export function servingOf(
     )
   }
   // A plan of several models has nodes of its own.
-  const bought = placed ? undefined : cheapestBundles(candidate.bundles ?? [], replicas)?.bundle
+  const bought = placed ? undefined : findCheapestBundles(candidate.bundles ?? [], replicas)?.bundle
   const figures = figuresOf(evidence.measured, deployed)
   const serving = {
     trial: candidate.trial,

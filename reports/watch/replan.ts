@@ -2,8 +2,8 @@
  * What to deploy in place of what runs, from what was measured before: nothing where nothing is
  * gained, and no guess where too little is known.
  */
-import { replicasFor } from '../../search/objective.ts'
-import { fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
+import { countReplicas } from '../../search/objective.ts'
+import { computeFleetPricePerHour, type ReplicaPrice } from '../../search/replica-price.ts'
 import type { Finding } from './watching.ts'
 
 /** A measured configuration under the SLO as drift leaves it. */
@@ -73,12 +73,12 @@ export function replan({
   const fleets = options
     .filter(({ capacityRps }) => capacityRps > 0)
     .map((option): Fleet => {
-      const replicas = replicasFor({ demandRps: peakRps, headroom }, option.capacityRps)
+      const replicas = countReplicas({ demandRps: peakRps, headroom }, option.capacityRps)
       return {
         trial: option.trial,
         label: option.label,
         replicas,
-        perHour: fleetPerHour(option, replicas),
+        perHour: computeFleetPricePerHour(option, replicas),
       }
     })
     .sort((a, b) => a.perHour - b.perHour)

@@ -1,5 +1,5 @@
 /** Traffic against what the deployed replicas carry: counted, hour by hour. */
-import { replicasFor } from '../../search/objective.ts'
+import { countReplicas } from '../../search/objective.ts'
 import { hourOf, hourS, type ProductionWindow } from './production-window.ts'
 
 /** Hours by which a fleet is judged too large: a week, of which so many must have been seen. */
@@ -58,7 +58,7 @@ export function idleReplicas(
   const known = traffic.flatMap(({ replicas }) => (replicas === undefined ? [] : [replicas]))
   if (known.length < traffic.length) return undefined
   const peak = peakRps(traffic)
-  const needed = peak === 0 ? 0 : replicasFor({ demandRps: peak, headroom }, capacityRps)
+  const needed = peak === 0 ? 0 : countReplicas({ demandRps: peak, headroom }, capacityRps)
   const replicas = Math.min(...known)
   return replicas > Math.max(1, needed)
     ? { replicas, needed: Math.max(1, needed), peakRps: peak }

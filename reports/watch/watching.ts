@@ -3,7 +3,7 @@
  * Nothing is read here and nothing told.
  */
 import type { Slo } from '../../profiler/types.ts'
-import { type Bundle, fleetPerHour } from '../../search/replica-price.ts'
+import { type Bundle, computeFleetPricePerHour } from '../../search/replica-price.ts'
 import {
   type DriftQuestion,
   type DriftState,
@@ -239,7 +239,10 @@ function underFinding(
 ): Finding | undefined {
   const idle = idleReplicas(traffic, { capacityRps: server.capacityRps / slower, headroom })
   const perHour = (replicas: number) =>
-    fleetPerHour({ pricePerHour: pricePerHour.today, ...(bundles && { bundles }) }, replicas)
+    computeFleetPricePerHour(
+      { pricePerHour: pricePerHour.today, ...(bundles && { bundles }) },
+      replicas,
+    )
   const saved = idle && perHour(idle.replicas) - perHour(idle.needed)
   // As many instances hold fewer: nothing is to be saved.
   if (idle === undefined || saved === undefined || (bundles && saved <= 0)) return undefined

@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest'
 import { cdf } from '../gp/normal.ts'
-import { above, type BentNormal } from '../model/saturating-predictive.ts'
+import { quantileOffset, type SaturatingPredictive } from '../model/saturating-predictive.ts'
 import type { Problem } from '../types.ts'
 import { logAcquisition } from './expected-improvement.ts'
 
-test('of equals, the cheaper, the likelier to serve and the likelier to meet the limit scores more', () => {
+test('a lower price, a higher P(serves) or a higher P(limit met) scores more, all else equal', () => {
   const problem: Problem = {
     space: { parameters: [], constraints: [] },
     objective: { kind: 'price-per-request' },
     constraintLimit: 10,
     pricePerHour: () => 1,
   }
-  const beliefs = {
+  const predictions = {
     rate: { mean: new Float64Array(4), variance: new Float64Array(4).fill(0.1) },
     constraint: {
       mean: Float64Array.of(-0.1, -0.1, -0.1, 0.2),
@@ -19,14 +19,14 @@ test('of equals, the cheaper, the likelier to serve and the likelier to meet the
     },
     logServes: Float64Array.of(0, 0, Math.log(0.5), 0),
   }
-  const [equal, cheap, doubtful, slow] = logAcquisition(
+  const [equal, cheap, uncertain, slow] = logAcquisition(
     problem,
     [1, 0.5, 1, 1].map((pricePerHour) => ({ pricePerHour })),
-    beliefs,
+    predictions,
     0,
   )
   expect(cheap).toBeGreaterThan(equal!)
-  expect(doubtful).toBeLessThan(equal!)
+  expect(uncertain).toBeLessThan(equal!)
   expect(slow).toBeLessThan(equal!)
 })
 
@@ -55,13 +55,13 @@ describe('the score is ln of expected improvement times probability of feasibili
   const scored = (
     change: Partial<Problem>,
     best: number,
-    beliefs: Partial<Parameters<typeof logAcquisition>[2]> = {},
+    predictions: Partial<Parameters<typeof logAcquisition>[2]> = {},
   ) =>
     [
       ...logAcquisition(
         { ...base, ...change },
         prices.map((pricePerHour) => ({ pricePerHour })),
-        { rate, constraint, logServes, ...beliefs },
+        { rate, constraint, logServes, ...predictions },
         best,
       ),
     ].map(Math.exp)
@@ -79,7 +79,7 @@ describe('the score is ln of expected improvement times probability of feasibili
     )
   })
 
-  test('without a limit, for what serves alone', () => {
+  test('without a limit, with P(serves) alone', () => {
     expect(scored({}, 1.6)).toEqual(
       each(
         (i) =>
@@ -89,14 +89,14 @@ describe('the score is ln of expected improvement times probability of feasibili
     )
   })
 
-  test('for a price alone, the improvement that is known', () => {
+  test('for a price, the exact improvement', () => {
     const objective = { kind: 'price' } as const
     expect(scored({ objective, constraintLimit: 10 }, Math.log(3))).toEqual(
       each((i) => Math.max(0, Math.log(3 / prices[i]!)) * met(i)),
     )
   })
 
-  test('for a rate or a latency within a price, nothing beyond it', () => {
+  test('for a rate or a latency within a price bound, zero above it', () => {
     const rates = { kind: 'max-rate', maxPricePerHour: 2 } as const
     expect(scored({ objective: rates, constraintLimit: 10 }, -4.5)).toEqual([
       ...[0, 1].map((i) =>
@@ -120,16 +120,16 @@ describe('the score is ln of expected improvement times probability of feasibili
     ])
   })
 
-  const straight: BentNormal = rate
-  // Of the first luck brings nothing beyond a deviation, of the last less and less.
-  const bent: BentNormal = {
+  const normal: SaturatingPredictive = rate
+  // The first saturates at one standard deviation, the last gradually.
+  const saturating: SaturatingPredictive = {
     ...rate,
-    rises: Float64Array.of(0.2, 0.2, 0.2, 0.2, 0.3, 0.6, 0.9, 1.2, 0.4, 0.6, 0.7, 0.75),
+    upperOffsets: Float64Array.of(0.2, 0.2, 0.2, 0.2, 0.3, 0.6, 0.9, 1.2, 0.4, 0.6, 0.7, 0.75),
   }
   test.each([
-    ['as it begins', straight],
-    ['where rates bend', bent],
-  ])('for a demand, over whole replicas, %s', (_, belief) => {
+    ['normal', normal],
+    ['saturating', saturating],
+  ])('for a demand, over whole replicas, %s', (_, prediction) => {
     const demand = { kind: 'price-for-demand', demandRps: 400, headroom: 0.2 } as const
     const best = Math.log(9)
     /** The mean over ln rate of what ceil(500 / rate) replicas save, by the rectangle rule. */
@@ -137,12 +137,15 @@ describe('the score is ln of expected improvement times probability of feasibili
       let sum = 0
       const step = 16 / 200_000
       for (let z = -8 + step / 2; z < 8; z += step) {
-        const replicas = Math.max(1, Math.ceil(500 / Math.exp(rate.mean[i]! + above(belief, i, z))))
+        const replicas = Math.max(
+          1,
+          Math.ceil(500 / Math.exp(rate.mean[i]! + quantileOffset(prediction, i, z))),
+        )
         sum += phi(z) * step * Math.max(0, best - Math.log(prices[i]! * replicas))
       }
       return sum
     }
-    expect(scored({ objective: demand, constraintLimit: 10 }, best, { rate: belief })).toEqual(
+    expect(scored({ objective: demand, constraintLimit: 10 }, best, { rate: prediction })).toEqual(
       close(
         [0, 1, 2].map((i) => integrated(i) * met(i)),
         4,
@@ -150,7 +153,7 @@ describe('the score is ln of expected improvement times probability of feasibili
     )
   })
 
-  test('for a demand of very many replicas, over their number as if it were real', () => {
+  test('for a demand of very many replicas, over a continuous number of them', () => {
     const demandRps = 1e6
     const demand = { kind: 'price-for-demand', demandRps, headroom: 0.5 } as const
     const best = Math.log(2e4)
@@ -178,7 +181,7 @@ describe('the score is ln of expected improvement times probability of feasibili
     expect(at(65) / at(64)).toBeLessThan(1.25)
   })
 
-  test('with nothing feasible yet, over twice the cost of what likeliest is', () => {
+  test('without an incumbent, over twice the cost of the most probably feasible one', () => {
     // The first is likeliest: .98, .20, .10.
     const reference = perMillion(0) - rate.mean[0]! + Math.LN2
     expect(scored({ constraintLimit: 10 }, Infinity)).toEqual(
@@ -202,7 +205,7 @@ describe('the score is ln of expected improvement times probability of feasibili
     )
   })
 
-  test('is the probability of feasibility where nothing was measured of what costs', () => {
+  test('is P(feasible) where the quantity of the cost was never measured', () => {
     expect(scored({ constraintLimit: 10 }, Infinity, { rate: undefined })).toEqual(
       each((i) => met(i)),
     )

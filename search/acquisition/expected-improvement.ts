@@ -1,44 +1,54 @@
 import { logCdf } from '../gp/normal.ts'
-import { type Beliefs, logFeasible } from '../model/feasibility.ts'
+import { logFeasible, type Predictions } from '../model/feasibility.ts'
 import {
-  above,
-  type BentNormal,
   logExpectedExcess,
-  luckFor,
+  quantileOffset,
+  type SaturatingPredictive,
+  zScoreAt,
 } from '../model/saturating-predictive.ts'
-import { type Demand, demandOf, isTooDear, learnsOf, logCost, replicasFor } from '../objective.ts'
-import { fleetPerHour, type ReplicaPrice } from '../replica-price.ts'
+import {
+  countReplicas,
+  type Demand,
+  getDemand,
+  getModelledQuantity,
+  isAbovePriceBound,
+  logCost,
+} from '../objective.ts'
+import { computeFleetPricePerHour, type ReplicaPrice } from '../replica-price.ts'
 import type { Objective, Problem } from '../types.ts'
 
 /**
- * ln (expected improvement × probability of feasibility) of m configurations (Schonlau et al. 1998;
- * Gardner et al. 2014). Price is exact, so the improvement is over ln rate (or ln latency) alone.
- * With nothing feasible yet (`best` Infinity) the improvement is over what the likeliest feasible
- * configuration is expected to cost, and some more.
+ * ln(expected improvement × P(feasible)) of m configurations (Schonlau et al. 1998; Gardner et al.
+ * 2014). The price is exact, so that the improvement is an expectation over ln rate or ln latency
+ * alone. Without an incumbent the reference is the expected cost of the configuration most probably
+ * feasible, plus a margin.
+ * @param incumbentLogCost Infinity without an incumbent
  */
 export function logAcquisition(
   problem: Problem,
   prices: readonly ReplicaPrice[],
-  beliefs: Beliefs,
-  best: number,
+  predictions: Predictions,
+  incumbentLogCost: number,
 ): Float64Array {
-  const feasible = logFeasible(problem, beliefs)
+  const feasible = logFeasible(problem, predictions)
   const reference =
-    best === Infinity ? safestCost(problem, prices, beliefs, feasible) + MARGIN : best
+    incumbentLogCost === Infinity
+      ? findSafestLogCost(problem, prices, predictions, feasible) + marginWithoutIncumbent
+      : incumbentLogCost
   if (!Number.isFinite(reference)) return feasible
   return feasible.map(
-    (f, i) => f + logImprovement(problem.objective, prices[i]!, beliefs, i, reference),
+    (f, i) => f + logImprovement(problem.objective, prices[i]!, predictions, i, reference),
   )
 }
 
-/** ln 2: while nothing is feasible, the safest configuration itself still counts as a gain. */
-const MARGIN = Math.LN2
+/** ln 2: without an incumbent the safest configuration itself still improves on the reference. */
+const marginWithoutIncumbent = Math.LN2
 
-/** Expected ln cost of the configuration likeliest to be feasible. */
-function safestCost(
+/** Expected ln cost of the configuration with the highest P(feasible). */
+function findSafestLogCost(
   problem: Problem,
   prices: readonly ReplicaPrice[],
-  { rate, constraint }: Beliefs,
+  { rate, constraint }: Predictions,
   feasible: Float64Array,
 ): number {
   let safest = 0
@@ -51,56 +61,62 @@ function safestCost(
   )
 }
 
+/** ln expected improvement of the i-th configuration over a reference ln cost. */
 function logImprovement(
   objective: Objective,
   price: ReplicaPrice,
-  { rate, constraint }: Beliefs,
+  { rate, constraint }: Predictions,
   i: number,
-  best: number,
+  reference: number,
 ): number {
-  if (isTooDear(objective, price.pricePerHour)) return -Infinity
-  const learns = learnsOf(objective)
-  const believed = logCost(
+  if (isAbovePriceBound(objective, price.pricePerHour)) return -Infinity
+  const quantity = getModelledQuantity(objective)
+  const expected = logCost(
     objective,
     price,
     rate?.mean[i] ?? Number.NaN,
     constraint?.mean[i] ?? Number.NaN,
   )
-  if (learns === 'nothing') return Math.log(Math.max(0, best - believed))
-  const belief = learns === 'rate' ? rate : constraint
-  if (!belief) return 0
-  const demand = demandOf(objective)
+  if (quantity === 'nothing') return Math.log(Math.max(0, reference - expected))
+  const prediction = quantity === 'rate' ? rate : constraint
+  if (!prediction) return 0
+  const demand = getDemand(objective)
   return demand
-    ? demandImprovement(demand, price, belief, i, best)
-    : logExpectedExcess(belief, i, believed - best)
+    ? logDemandImprovement(demand, price, prediction, i, reference)
+    : logExpectedExcess(prediction, i, expected - reference)
 }
 
-const MOST_REPLICAS = 64
+/** Beyond this many replicas the rounding to whole replicas and bundles no longer matters. */
+const maxReplicasSummed = 64
 
 /**
- * ln E[max(0, best - ln(price of the replicas))], replicas = ceil(demand / rate): an exact sum over
- * replica counts, P(at most n) = P(rate ≥ demand/n); beyond 64 replicas the ceiling is left out,
- * and that of instances.
+ * ln E[max(0, reference − ln(fleet price))] with replicas = ceil(demand / rate): an exact sum over
+ * replica counts n, with P(at most n replicas) = P(rate ≥ demand / n). A fleet of more than 64
+ * replicas is treated as continuous.
  */
-function demandImprovement(
+function logDemandImprovement(
   demand: Demand,
   price: ReplicaPrice,
-  belief: BentNormal,
+  prediction: SaturatingPredictive,
   i: number,
-  best: number,
+  reference: number,
 ): number {
   const logDemand = Math.log(demand.demandRps / (1 - demand.headroom))
-  const mean = belief.mean[i]!
-  if (replicasFor(demand, Math.exp(mean + above(belief, i, 2))) > MOST_REPLICAS)
-    return logExpectedExcess(belief, i, Math.log(price.pricePerHour) + logDemand - mean - best)
+  const mean = prediction.mean[i]!
+  if (countReplicas(demand, Math.exp(mean + quantileOffset(prediction, i, 2))) > maxReplicasSummed)
+    return logExpectedExcess(
+      prediction,
+      i,
+      Math.log(price.pricePerHour) + logDemand - mean - reference,
+    )
   let expected = 0
-  let upTo = 0
-  for (let n = 1; n <= 4 * MOST_REPLICAS; n++) {
-    const improvement = best - Math.log(fleetPerHour(price, n))
+  let probabilityFewer = 0
+  for (let n = 1; n <= 4 * maxReplicasSummed; n++) {
+    const improvement = reference - Math.log(computeFleetPricePerHour(price, n))
     if (improvement <= 0) break
-    const atMost = Math.exp(logCdf(-luckFor(belief, i, logDemand - Math.log(n) - mean)))
-    expected += improvement * (atMost - upTo)
-    upTo = atMost
+    const probability = Math.exp(logCdf(-zScoreAt(prediction, i, logDemand - Math.log(n) - mean)))
+    expected += improvement * (probability - probabilityFewer)
+    probabilityFewer = probability
   }
   return Math.log(expected)
 }

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { Configuration } from '../types.ts'
-import { bestOf, climb } from './maximise.ts'
+import { climb, selectTop } from './maximise.ts'
 
 const at = (x: number, y = 0): Configuration => ({ x, y })
 const score = (value: (c: Configuration) => number) => {
-  const asked: (readonly Configuration[])[] = []
+  const scoredLists: (readonly Configuration[])[] = []
   return {
-    asked,
+    scoredLists,
     score: (candidates: readonly Configuration[]) => {
-      asked.push(candidates)
+      scoredLists.push(candidates)
       return { candidates, scores: Float64Array.from(candidates, value) }
     },
   }
@@ -19,15 +19,15 @@ const steps = ({ x, y }: Configuration) => [
   at(Number(x), Number(y) + 1),
 ]
 
-describe('bestOf', () => {
-  test('the best first, of equals the earlier, no more than there are', () => {
+describe('selectTop', () => {
+  test('the best first, ties in order, at most all', () => {
     const scored = {
       candidates: [at(0), at(1), at(2), at(3)],
       scores: Float64Array.of(1, 3, -Infinity, 3),
     }
-    expect(bestOf(scored, 3)).toEqual([at(1), at(3), at(0)])
-    expect(bestOf(scored, 1)).toEqual([at(1)])
-    expect(bestOf(scored, 9)).toHaveLength(4)
+    expect(selectTop(scored, 3)).toEqual([at(1), at(3), at(0)])
+    expect(selectTop(scored, 1)).toEqual([at(1)])
+    expect(selectTop(scored, 9)).toHaveLength(4)
   })
 })
 
@@ -38,31 +38,31 @@ describe('climb', () => {
     scores: Float64Array.from(xs, (x) => value(at(x))),
   })
 
-  test('ends on a peak that no sample has, and asks of nothing twice in a step', () => {
-    const { asked, score: counted } = score(peak)
+  test('reaches a peak outside the sample, and scores nothing twice in a step', () => {
+    const { scoredLists, score: counted } = score(peak)
     const { candidates, scores } = climb(sample(peak, -9, 0, 9), steps, counted)
     const best = Math.max(...scores)
     expect(best).toBeCloseTo(0, 12)
     expect(candidates[scores.indexOf(best)]).toEqual(at(4, 2))
-    for (const candidates of asked)
+    for (const candidates of scoredLists)
       expect(new Set(candidates.map((c) => `${c.x} ${c.y}`)).size).toBe(candidates.length)
     // Six steps up, one to see that there is no more, and the sample.
-    expect(asked).toHaveLength(8)
+    expect(scoredLists).toHaveLength(8)
   })
 
-  test('sets out from the five best of the sample, and goes on from the five best', () => {
-    const { asked, score: counted } = score(peak)
+  test('starts from the five best of the sample, and continues from the five best', () => {
+    const { scoredLists, score: counted } = score(peak)
     climb(sample(peak, -9, -8, -7, 0, 1, 2, 3), steps, counted)
-    expect(asked[0]).toEqual([at(3), at(2), at(1), at(0), at(-7)])
+    expect(scoredLists[0]).toEqual([at(3), at(2), at(1), at(0), at(-7)])
     // Of those and what surrounds them: -2, -4, -5 twice, -8.
-    expect(asked[2]!.slice(0, 5)).toEqual([at(3, 1), at(4), at(3), at(2, 1), at(2)])
+    expect(scoredLists[2]!.slice(0, 5)).toEqual([at(3, 1), at(4), at(3), at(2, 1), at(2)])
   })
 
-  test('gives up after twelve steps, and at once where nothing around is better', () => {
+  test('ends after twelve steps, or where no neighbour is better', () => {
     const ramp = (c: Configuration) => Number(c.x)
     const far = score(ramp)
     expect(Math.max(...climb(sample(ramp, 0), steps, far.score).scores)).toBe(12)
-    expect(far.asked).toHaveLength(13)
+    expect(far.scoredLists).toHaveLength(13)
     const flat = score(() => 1)
     expect(
       climb(
@@ -71,12 +71,12 @@ describe('climb', () => {
         flat.score,
       ).candidates,
     ).toEqual([at(0)])
-    expect(flat.asked).toHaveLength(2)
+    expect(flat.scoredLists).toHaveLength(2)
   })
 
-  test('stays where it is when what is around may not be tried', () => {
-    const { asked, score: counted } = score(peak)
+  test('stays in place without neighbours', () => {
+    const { scoredLists, score: counted } = score(peak)
     expect(climb(sample(peak, 0), () => [], counted).candidates).toEqual([at(0)])
-    expect(asked).toHaveLength(2)
+    expect(scoredLists).toHaveLength(2)
   })
 })

@@ -1,42 +1,50 @@
 import { configurationKey } from '../space/space.ts'
 import type { Configuration } from '../types.ts'
 
-/** Candidates and how much each is worth trying. */
+/** Configurations with their scores. */
 interface Scored {
   readonly candidates: readonly Configuration[]
   readonly scores: Float64Array
 }
 
-/** The `count` candidates that score best, best first; of equals the earlier. */
-export const bestOf = ({ candidates, scores }: Scored, count: number): Configuration[] =>
+/** The `count` candidates with the highest scores, best first; ties keep their order. */
+export const selectTop = ({ candidates, scores }: Scored, count: number): Configuration[] =>
   Array.from(scores.keys())
     .sort((a, b) => scores[b]! - scores[a]!)
     .slice(0, count)
     .map((i) => candidates[i]!)
 
-/** More candidates than this are first scored roughly, and the best of them again. */
-const SHORTLIST = 512
+/** Larger lists are first scored approximately, and this many of them exactly. */
+const maxExactCandidates = 512
 
-/** All candidates, or of too many those that score best at a rough look. */
-export const shortlisted = (
+/** All candidates, or those with the highest approximate scores of a list that is too large. */
+export const preselect = (
   candidates: readonly Configuration[],
-  roughly: (all: readonly Configuration[]) => Scored,
+  scoreApproximately: (all: readonly Configuration[]) => Scored,
 ): readonly Configuration[] =>
-  candidates.length > SHORTLIST ? bestOf(roughly(candidates), SHORTLIST) : candidates
+  candidates.length > maxExactCandidates
+    ? selectTop(scoreApproximately(candidates), maxExactCandidates)
+    : candidates
 
-const CLIMBERS = 5
-const CLIMBS = 12
+/** Configurations whose neighbourhoods one step explores. */
+const beamWidth = 5
+const maxClimbSteps = 12
 
-/** From the best of a sample to the best of what is around them, until nothing is better. */
+/**
+ * Local search: from the best of a sample to the best of their neighbours, until the score no longer
+ * rises.
+ */
 export function climb<S extends Scored>(
   sample: S,
-  around: (configuration: Configuration) => readonly Configuration[],
+  findNeighbours: (configuration: Configuration) => readonly Configuration[],
   score: (candidates: readonly Configuration[]) => S,
 ): S {
-  let best = score(bestOf(sample, CLIMBERS))
-  for (let step = 0; step < CLIMBS; step++) {
-    const here = bestOf(best, CLIMBERS)
-    const reached = new Map([...here, ...here.flatMap(around)].map((c) => [configurationKey(c), c]))
+  let best = score(selectTop(sample, beamWidth))
+  for (let step = 0; step < maxClimbSteps; step++) {
+    const beam = selectTop(best, beamWidth)
+    const reached = new Map(
+      [...beam, ...beam.flatMap(findNeighbours)].map((c) => [configurationKey(c), c]),
+    )
     const next = score([...reached.values()])
     if (Math.max(...next.scores) <= Math.max(...best.scores)) break
     best = next

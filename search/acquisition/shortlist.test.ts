@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { fitSurrogate } from '../model/surrogate.ts'
 import { createRng } from '../rng.ts'
-import { listed, untried } from '../space/candidates.ts'
-import { believedBest } from '../stopping/incumbent.ts'
+import { findCandidates, listConfigurations } from '../space/candidates.ts'
+import { findIncumbent } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Problem, SearchSpace } from '../types.ts'
-import { mostHopeful, priced } from './shortlist.ts'
+import { shortlistCandidates, withPrices } from './shortlist.ts'
 
 const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
 const space: SearchSpace = {
@@ -42,14 +42,14 @@ function measured(configuration: Configuration, noise: () => number): Observatio
   }
 }
 
-describe('of more than a thousand untried', () => {
+describe('more than a thousand candidates', () => {
   const rng = createRng('hopeful')
-  const all = listed(space)
+  const all = listConfigurations(space)
   const observations = Array.from({ length: 100 }, () =>
     measured(all[rng.int(all.length)]!, () => rng.normal()),
   )
   const taken = observations.map((o) => o.configuration)
-  const left = priced(problem, untried(problem, taken, rng).configurations)
+  const untried = withPrices(problem, findCandidates(problem, taken, rng).configurations)
 
   test.each([
     [20, 0],
@@ -59,25 +59,31 @@ describe('of more than a thousand untried', () => {
     [20, 0.01],
     [100, 0.01],
   ])(
-    'a rough look first finds the same as all exactly: %i trials, own variance %f',
-    (trials, ownVariance) => {
+    'approximate preselection gives the exact shortlist: %i trials, nugget variance %f',
+    (trials, nuggetVariance) => {
       const soFar = observations.slice(0, trials)
       const surrogate = fitSurrogate(
         problem,
         soFar,
         [],
-        ownVariance > 0 ? { ownVariance } : undefined,
+        nuggetVariance > 0 ? { nuggetVariance } : undefined,
       )
-      const target = believedBest(problem, soFar, surrogate)!.logCost + Math.log(0.95)
-      const exactly = mostHopeful(problem, surrogate, left, target, left.prices.length)
-      expect(left.prices.length).toBeGreaterThan(1_000)
+      const target = findIncumbent(problem, soFar, surrogate)!.logCost + Math.log(0.95)
+      const exactly = shortlistCandidates(
+        problem,
+        surrogate,
+        untried,
+        target,
+        untried.prices.length,
+      )
+      expect(untried.prices.length).toBeGreaterThan(1_000)
       expect(exactly.prices.length).toBeGreaterThan(20)
-      expect(mostHopeful(problem, surrogate, left, target)).toEqual(exactly)
+      expect(shortlistCandidates(problem, surrogate, untried, target)).toEqual(exactly)
     },
   )
 })
 
-test('who needs the least luck comes first, and who cannot be better is not there', () => {
+test('the lowest required z-score comes first; candidates that cannot be better are absent', () => {
   const flat: Problem = {
     space: {
       parameters: [
@@ -96,22 +102,25 @@ test('who needs the least luck comes first, and who cannot be better is not ther
     }),
   )
   const surrogate = fitSurrogate(flat, trials, [])
-  const left = priced(
+  const untried = withPrices(
     flat,
-    untried(
+    findCandidates(
       flat,
       trials.map((o) => o.configuration),
       createRng(1),
     ).configurations,
   )
-  const best = believedBest(flat, trials, surrogate)!.logCost
-  const rising = mostHopeful(flat, surrogate, left, best + Math.log(0.95)).configurations.map(
-    (c) => c.n,
-  )
+  const best = findIncumbent(flat, trials, surrogate)!.logCost
+  const rising = shortlistCandidates(
+    flat,
+    surrogate,
+    untried,
+    best + Math.log(0.95),
+  ).configurations.map((c) => c.n)
   expect([...rising].sort()).toEqual([4, 5, 6])
-  const { rate } = surrogate.believe([{ n: Number(rising[0]) }, { n: Number(rising[2]) }])
-  const luck = (i: number) =>
+  const { rate } = surrogate.predict([{ n: Number(rising[0]) }, { n: Number(rising[2]) }])
+  const zScore = (i: number) =>
     (-best - Math.log(0.95) - rate!.mean[i]!) / Math.sqrt(rate!.variance[i]!)
-  expect(luck(0)).toBeLessThan(luck(1))
-  expect(mostHopeful(flat, surrogate, left, best - 20).prices).toEqual([])
+  expect(zScore(0)).toBeLessThan(zScore(1))
+  expect(shortlistCandidates(flat, surrogate, untried, best - 20).prices).toEqual([])
 })

@@ -1,116 +1,135 @@
-/** What is untried and could be better: what the stop rule's draws are made of. */
-
-import type { Beliefs } from '../model/feasibility.ts'
-import { above } from '../model/saturating-predictive.ts'
+/** Shortlist of untried configurations that could beat the incumbent, used by the stop rule. */
+import type { Predictions } from '../model/feasibility.ts'
+import { quantileOffset } from '../model/saturating-predictive.ts'
 import type { Surrogate } from '../model/surrogate.ts'
 import { logCost } from '../objective.ts'
-import { priceOf, type ReplicaPrice } from '../replica-price.ts'
+import { type ReplicaPrice, resolveReplicaPrice } from '../replica-price.ts'
 import { createEncoder } from '../space/encoding.ts'
 import type { Configuration, Problem } from '../types.ts'
 
-/** Configurations with their prices, which may take a price book to tell. */
-export interface Priced {
+/** Configurations with their prices, resolved once because a price book may be slow. */
+export interface PricedConfigurations {
   readonly configurations: readonly Configuration[]
   readonly prices: readonly ReplicaPrice[]
 }
 
-const CONSIDERED = 200
+/** Size of the shortlist. Joint draws take time cubic in it. */
+const maxShortlisted = 200
+/** Of a longer list, this many with the lowest approximate z-scores are ranked exactly. */
+const maxRankedExactly = 1_024
 /**
- * Of more untried ones than this, those that need the least luck at a rough look are looked at
- * again.
+ * Configurations closer than this, as a share of each parameter's range, count as one, because a
+ * nugget would be common to them.
  */
-const SHORTLIST = 1_024
-/**
- * Configurations closer than this, in shares of each parameter's range, are taken for one: what the
- * one has of its own the other has too.
- */
-const ALIKE = 0.03
-/** Standard deviations within which something is possible, and by a rough look. */
-const REACH = 4
-const ROUGH_REACH = 8
+const minDistance = 0.03
+/** Largest z-score considered, for exact and for approximate predictions. */
+const maxZScore = 4
+const maxApproximateZScore = 8
+/** Configurations that serve with less than this probability are left out. */
+const minProbabilityServes = 1e-3
+/** Bisection steps for a z-score: 1/32 of a standard deviation for exact predictions. */
+const bisectionSteps = 8
 
-export const priced = (problem: Problem, configurations: readonly Configuration[]): Priced => ({
+export const withPrices = (
+  problem: Problem,
+  configurations: readonly Configuration[],
+): PricedConfigurations => ({
   configurations,
-  prices: configurations.map((configuration) => priceOf(problem.pricePerHour, configuration)),
+  prices: configurations.map((c) => resolveReplicaPrice(problem.pricePerHour, c)),
 })
 
-const some = ({ configurations, prices }: Priced, at: readonly number[]): Priced => ({
-  configurations: at.map((i) => configurations[i]!),
-  prices: at.map((i) => prices[i]!),
+const pick = (
+  { configurations, prices }: PricedConfigurations,
+  indices: readonly number[],
+): PricedConfigurations => ({
+  configurations: indices.map((i) => configurations[i]!),
+  prices: indices.map((i) => prices[i]!),
 })
 
 /**
- * Those that could be feasible and below the target cost, the ones that need the least luck first,
- * one of those that are alike.
+ * Configurations that could be feasible and cheaper than a target, lowest required z-score first,
+ * without near duplicates.
  */
-export function mostHopeful(
+export function shortlistCandidates(
   problem: Problem,
   surrogate: Surrogate,
-  left: Priced,
-  target: number,
-  shortlisted = SHORTLIST,
-): Priced {
-  const roughly = () =>
-    byLuck(problem, left, surrogate.believe(left.configurations, 'roughly'), target, ROUGH_REACH)
-  const inOrder = (at: readonly number[]) => [...at].sort((a, b) => a - b)
-  const near =
-    left.prices.length > shortlisted ? some(left, inOrder(roughly().slice(0, shortlisted))) : left
-  const order = byLuck(problem, near, surrogate.believe(near.configurations), target, REACH)
-  return some(near, unlike(createEncoder(problem.space).encode, near.configurations, order))
+  untried: PricedConfigurations,
+  targetLogCost: number,
+  exactLimit = maxRankedExactly,
+): PricedConfigurations {
+  const rankApproximately = () =>
+    rankByRequiredZScore(
+      problem,
+      untried,
+      surrogate.predict(untried.configurations, 'approximate'),
+      targetLogCost,
+      maxApproximateZScore,
+    )
+  const inOriginalOrder = (indices: readonly number[]) => [...indices].sort((a, b) => a - b)
+  const preselected =
+    untried.prices.length > exactLimit
+      ? pick(untried, inOriginalOrder(rankApproximately().slice(0, exactLimit)))
+      : untried
+  const ranked = rankByRequiredZScore(
+    problem,
+    preselected,
+    surrogate.predict(preselected.configurations),
+    targetLogCost,
+    maxZScore,
+  )
+  const { encode } = createEncoder(problem.space)
+  return pick(preselected, dropSimilar(encode, preselected.configurations, ranked))
 }
 
 /**
- * Which could be feasible and below the target cost with so many deviations of luck, by the luck
- * that takes.
+ * Indices of the configurations that are feasible and below the target cost at some z-score up to
+ * `limit`, by the lowest such z-score. At z the rate has its z-quantile, and the constraint its
+ * (−z)-quantile.
  */
-function byLuck(
+function rankByRequiredZScore(
   problem: Problem,
-  { prices }: Priced,
-  { rate, constraint, logServes }: Beliefs,
-  target: number,
-  reach: number,
+  { prices }: PricedConfigurations,
+  { rate, constraint, logServes }: Predictions,
+  targetLogCost: number,
+  limit: number,
 ): number[] {
-  const atTheirBest = (i: number, deviations: number) => {
-    const hopedRate = rate ? rate.mean[i]! + above(rate, i, deviations) : Number.NaN
-    const hopedConstraint = constraint
-      ? constraint.mean[i]! - deviations * Math.sqrt(constraint.variance[i]!)
+  const beatsTarget = (i: number, z: number) => {
+    const logRate = rate ? rate.mean[i]! + quantileOffset(rate, i, z) : Number.NaN
+    const logConstraint = constraint
+      ? constraint.mean[i]! - z * Math.sqrt(constraint.variance[i]!)
       : Number.NaN
-    const met = problem.constraintLimit === undefined || hopedConstraint <= 0
-    return met && logCost(problem.objective, prices[i]!, hopedRate, hopedConstraint) < target
+    const isMet = problem.constraintLimit === undefined || logConstraint <= 0
+    return isMet && logCost(problem.objective, prices[i]!, logRate, logConstraint) < targetLogCost
   }
-  /** Deviations of luck it takes, by halving. */
-  const luckNeeded = (i: number) => {
-    let [low, high] = [-reach, reach]
-    for (let step = 0; step < 8; step++) {
+  const findRequiredZScore = (i: number) => {
+    let [low, high] = [-limit, limit]
+    for (let step = 0; step < bisectionSteps; step++) {
       const middle = (low + high) / 2
-      if (atTheirBest(i, middle)) high = middle
+      if (beatsTarget(i, middle)) high = middle
       else low = middle
     }
     return high
   }
   return Array.from(prices.keys())
-    .filter((i) => logServes[i]! > Math.log(1e-3) && atTheirBest(i, reach))
-    .map((i) => ({ i, luck: luckNeeded(i) }))
-    .sort((a, b) => a.luck - b.luck)
+    .filter((i) => logServes[i]! > Math.log(minProbabilityServes) && beatsTarget(i, limit))
+    .map((i) => ({ i, z: findRequiredZScore(i) }))
+    .sort((a, b) => a.z - b.z)
     .map(({ i }) => i)
 }
 
-/**
- * The first of those that are alike, up to as many as are considered. @param order of the
- * configurations
- */
-function unlike(
+/** The indices in their order without near duplicates, at most `maxShortlisted`. */
+function dropSimilar(
   encode: (configuration: Configuration) => Float64Array,
   configurations: readonly Configuration[],
-  order: readonly number[],
+  indices: readonly number[],
 ): number[] {
   const chosen: { readonly i: number; readonly row: Float64Array }[] = []
-  for (const i of order) {
-    if (chosen.length === CONSIDERED) break
+  for (const i of indices) {
+    if (chosen.length === maxShortlisted) break
     const row = encode(configurations[i]!)
-    const isAlike = (other: Float64Array) =>
-      row.every((value, c) => Math.abs(value - other[c]!) < ALIKE)
-    if (!chosen.some((other) => isAlike(other.row))) chosen.push({ i, row })
+    const isSimilar = (other: Float64Array) =>
+      row.every((value, c) => Math.abs(value - other[c]!) < minDistance)
+    if (!chosen.some((other) => isSimilar(other.row))) chosen.push({ i, row })
   }
   return chosen.map(({ i }) => i)
 }

@@ -7,7 +7,7 @@ const of = (sampler: string, family: string, trialsToWithin: number): FamilyRuns
   runs: [{ trialsToWithin, regret: { 10: 0, 20: 0, 30: 0 }, secondsPerSuggestion: 0 }],
 })
 
-test('a family has no say in what is chosen for it', () => {
+test('a family does not influence the choice for it', () => {
   const all = [
     of('a', 'x', 1),
     of('a', 'y', 9),

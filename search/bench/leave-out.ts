@@ -1,4 +1,4 @@
-import { CAP, type RunScore } from './score.ts'
+import { type RunScore, trialCap } from './score.ts'
 
 /** Runs of one sampler on one family. */
 export interface FamilyRuns {
@@ -10,11 +10,11 @@ export interface FamilyRuns {
 const mean = (values: readonly number[]): number =>
   values.reduce((a, b) => a + b, 0) / values.length
 const meanLogTrials = (runs: readonly RunScore[]): number =>
-  mean(runs.map((r) => Math.log(Math.min(CAP + 1, r.trialsToWithin))))
+  mean(runs.map((r) => Math.log(Math.min(trialCap + 1, r.trialsToWithin))))
 
 /**
- * Each family with the candidate that did best on all the others: least mean ln(trials), every
- * family counting the same. No family has a say in what is reported of it.
+ * For each family the runs of the candidate that did best on all other families: lowest mean
+ * ln(trials), each family with equal weight. No family influences its own result.
  */
 export function leaveFamiliesOut(
   candidates: readonly string[],
@@ -22,14 +22,14 @@ export function leaveFamiliesOut(
 ): FamilyRuns[] {
   const families = [...new Set(all.map((f) => f.family))]
   return families.map((family) => {
-    const elsewhere = (sampler: string) =>
+    const scoreElsewhere = (sampler: string) =>
       mean(
         all
           .filter((f) => f.sampler === sampler && f.family !== family)
           .map((f) => meanLogTrials(f.runs)),
       )
     const chosen = candidates.reduce((best, sampler) =>
-      elsewhere(sampler) < elsewhere(best) ? sampler : best,
+      scoreElsewhere(sampler) < scoreElsewhere(best) ? sampler : best,
     )
     return all.find((f) => f.sampler === chosen && f.family === family)!
   })

@@ -2,8 +2,8 @@ import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 /**
- * Runs jobs in worker processes, each a module that answers every message with one, and hands on
- * each answer as it comes.
+ * Runs jobs in worker processes. The module answers each message with one result, which goes to
+ * `done`.
  */
 export async function runParallel<Job, Answer>(
   module: URL,

@@ -3,34 +3,34 @@ import { fitGp } from '../gp/fit.ts'
 import { logCdf, logExpectedImprovement } from '../gp/normal.ts'
 import type { Marginals } from '../gp/types.ts'
 import { observedLogCost } from '../observed-cost.ts'
-import { untried } from '../space/candidates.ts'
+import { findCandidates } from '../space/candidates.ts'
 import type { Configuration, Observation, Problem, Sampler } from '../types.ts'
 
-const STARTS = 5
+const randomStarts = 5
 
 /**
- * sign(v) ln(1 + |v|): keeps the sign, and tames what is far from the boundary (Eriksson and
+ * sign(v) ln(1 + |v|): keeps the sign and compresses values far from the boundary (Eriksson and
  * Poloczek, SCBO, 2021, §3).
  */
 export const bilog = (v: number): number => Math.sign(v) * Math.log1p(Math.abs(v))
 
 /**
- * What a careful user would write in an afternoon, to measure ours by: prices known exactly, ln of
- * whatever is positive, one-hot names; a plain Gaussian process without trend for ln rate, for
- * bilog of the constraint (SCBO, 2021) and for what cannot serve, all standardised; ln expected
- * improvement + ln P(feasible); five random starts.
+ * The reference to compare with: Bayesian optimisation as a careful user would write it in an
+ * afternoon. Plain Gaussian processes without trend model standardised ln rate, bilog of the
+ * constraint (SCBO, 2021) and infeasibility; positive values are logarithmic, names one-hot, prices
+ * exact. The score is ln expected improvement + ln P(feasible), after five random starts.
  */
 export const plainReference: Sampler = {
   name: 'reference',
   suggest(problem, observations, pending, rng) {
     const taken = [...observations.map((o) => o.configuration), ...pending]
-    const { configurations } = untried(problem, taken, rng.fork('reference'))
+    const { configurations } = findCandidates(problem, taken, rng.fork('reference'))
     if (configurations.length === 0) return undefined
-    if (taken.length < STARTS) {
+    if (taken.length < randomStarts) {
       const i = rng.fork(`start ${taken.length}`).int(configurations.length)
       return { configuration: configurations[i]!, why: 'random start' }
     }
-    const scores = acquisition(problem, observations, configurations)
+    const scores = computeAcquisition(problem, observations, configurations)
     return {
       configuration: configurations[scores.indexOf(Math.max(...scores))]!,
       why: 'expected improvement',
@@ -38,25 +38,25 @@ export const plainReference: Sampler = {
   },
 }
 
-function acquisition(
+function computeAcquisition(
   problem: Problem,
   observations: readonly Observation[],
   configurations: readonly Configuration[],
 ): number[] {
-  const encode = encoderOf(problem)
+  const encode = createPlainEncoder(problem)
   const complete = observations.flatMap((o) => (o.state === 'complete' ? [o] : []))
   const limit = problem.constraintLimit ?? 1
-  const of = (data: readonly (readonly [Configuration, number])[]) =>
-    regression(encode, data, configurations)
-  const rate = of(
+  const fit = (data: readonly (readonly [Configuration, number])[]) =>
+    fitAndPredict(encode, data, configurations)
+  const rate = fit(
     complete.flatMap((o) => (o.rate ? [[o.configuration, Math.log(o.rate.value)] as const] : [])),
   )
-  const constraint = of(
+  const constraint = fit(
     complete.flatMap((o) =>
       o.constraint ? [[o.configuration, bilog(o.constraint.value / limit - 1)] as const] : [],
     ),
   )
-  const serves = of(observations.map((o) => [o.configuration, o.state === 'complete' ? -1 : 1]))
+  const serves = fit(observations.map((o) => [o.configuration, o.state === 'complete' ? -1 : 1]))
   const best = Math.min(...observations.map((o) => observedLogCost(problem, o)))
   return configurations.map((c, i) => {
     const feasible =
@@ -74,7 +74,7 @@ function acquisition(
 const logBelow = (marginals: Marginals | undefined, i: number): number =>
   marginals ? logCdf(-marginals.mean[i]! / Math.sqrt(marginals.variance[i]!)) : 0
 
-function regression(
+function fitAndPredict(
   encode: (c: Configuration) => number[],
   data: readonly (readonly [Configuration, number])[],
   configurations: readonly Configuration[],
@@ -88,14 +88,14 @@ function regression(
     { groups: [...flat.keys()], slopeMean: flat, slopeVariance: flat },
     { X, y: Float64Array.from(data, ([, y]) => (y - mean) / sd) },
   )
-  const believed = gp.predict(configurations.map((c) => Float64Array.from(encode(c))))
+  const predicted = gp.predict(configurations.map((c) => Float64Array.from(encode(c))))
   return {
-    mean: believed.mean.map((v) => mean + sd * v),
-    variance: believed.variance.map((v) => sd * sd * v),
+    mean: predicted.mean.map((v) => mean + sd * v),
+    variance: predicted.variance.map((v) => sd * sd * v),
   }
 }
 
-function encoderOf({ space }: Problem): (c: Configuration) => number[] {
+function createPlainEncoder({ space }: Problem): (c: Configuration) => number[] {
   const columns = space.parameters.flatMap((p) => {
     if (p.kind === 'categorical')
       return p.values.map((value) => (c: Configuration) => (c[p.name] === value ? Math.SQRT1_2 : 0))

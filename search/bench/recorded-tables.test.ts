@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { recordedTable, trueLogCosts } from '../replay/table.ts'
+import { computeTrueLogCosts, createRecordedTable } from '../replay/table.ts'
 import { type ReplayTask, taskObjectives } from '../replay/task.ts'
 import { readTasks } from './recorded-tables.ts'
 
@@ -19,7 +19,7 @@ test.each(heldOut.map((t) => [t.task.name, t] as const))(
   '%s is as it says of itself',
   (_, { task, rows }) => {
     const judged = task as Judged
-    const costs = [...trueLogCosts(recordedTable(task, rows)).values()]
+    const costs = [...computeTrueLogCosts(createRecordedTable(task, rows)).values()]
     const best = Math.min(...costs)
     expect(costs).toHaveLength(judged.configurations)
     expect(costs.filter((cost) => cost < Infinity)).toHaveLength(judged.feasible)
@@ -27,12 +27,12 @@ test.each(heldOut.map((t) => [t.task.name, t] as const))(
       judged.within5Percent,
     )
     expect(
-      Math.exp(best) / taskObjectives[task.objective].perTaskCost / judged.bestCost,
+      Math.exp(best) / taskObjectives[task.objective].costFactor / judged.bestCost,
     ).toBeCloseTo(1, 6)
   },
 )
 
-test('families that are held out are none that anything was chosen on', () => {
+test('held-out families are none of those used for choices', () => {
   const families = new Set(read('./tables').map((t) => t.family))
   expect(heldOut.filter((t) => families.has(t.family))).toEqual([])
   expect(new Set(heldOut.map((t) => t.family)).size).toBeGreaterThanOrEqual(3)

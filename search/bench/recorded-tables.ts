@@ -11,8 +11,8 @@ export interface BenchTask {
 }
 
 /**
- * Every `NAME@SLO.json` below a folder with the table it names; the folder a task lies in is its
- * family. Names of known GPUs get their datasheet's features.
+ * Every task `NAME@SLO.json` below a folder with its table. A task's folder is its family. GPU
+ * names get the features of their data sheets.
  */
 export function readTasks(folder: string): BenchTask[] {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -24,7 +24,7 @@ export function readTasks(folder: string): BenchTask[] {
       const task = JSON.parse(readFileSync(path, 'utf8')) as ReplayTask & { table: string }
       const table = join(dirname(path), task.table)
       const parameters = task.parameters.map((p) =>
-        p.kind === 'categorical' ? { features: gpuFeatures(p.values), ...p } : p,
+        p.kind === 'categorical' ? { features: findGpuFeatures(p.values), ...p } : p,
       )
       return {
         family: basename(dirname(path)),
@@ -35,7 +35,7 @@ export function readTasks(folder: string): BenchTask[] {
     })
 }
 
-/** Of each table the task with the middle limit, the stricter of two. */
+/** For each table the task with the middle limit, the stricter of two. */
 export function middleTasks(tasks: readonly BenchTask[]): BenchTask[] {
   return [...new Set(tasks.map((t) => t.table))].map((table) => {
     const ofTable = tasks
@@ -45,7 +45,7 @@ export function middleTasks(tasks: readonly BenchTask[]): BenchTask[] {
   })
 }
 
-/** Plain CSV without quoting, as the tables are. */
+/** Parses CSV without quotes. */
 export function parseCsv(text: string): ReplayRow[] {
   const [header, ...lines] = text.trim().split(/\r?\n/)
   const columns = header!.split(',')
@@ -55,10 +55,10 @@ export function parseCsv(text: string): ReplayRow[] {
 }
 
 /**
- * [ln bandwidth, ln fp16 peak] by name and alias, out of the GPU catalogue (a test there holds the
- * two together); undefined where a name is no GPU's.
+ * [ln bandwidth, ln fp16 peak] of each GPU by name or alias, from the GPU catalogue (a test there
+ * compares the two). Undefined where a name is not a GPU.
  */
-function gpuFeatures(
+function findGpuFeatures(
   names: readonly string[],
 ): Readonly<Record<string, readonly number[]>> | undefined {
   const known: Readonly<Record<string, readonly number[]>> = features

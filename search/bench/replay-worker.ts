@@ -1,12 +1,12 @@
-/** Replays what the benchmark hands it, one job at a time: a process of its own for each core. */
-import { recordedTable } from '../replay/table.ts'
+/** A worker process of the benchmark: replays one job for each message. */
+import { createRecordedTable } from '../replay/table.ts'
 import { createRng } from '../rng.ts'
 import { replayEarlierTrials } from './earlier-trials.ts'
 import { readTasks } from './recorded-tables.ts'
 import { type RunScore, scoreRun } from './score.ts'
 import { variants } from './search-variants.ts'
 
-/** One seed of one task, by one sampler. */
+/** One seed of one task with one sampler. */
 export interface ReplayJob {
   readonly sampler: string
   readonly task: string
@@ -19,7 +19,7 @@ const tasks = readTasks(process.argv[2]!)
 
 function run({ sampler, task: name, seed, history, stop }: ReplayJob): RunScore {
   const task = tasks.find((t) => t.task.name === name)!
-  const table = recordedTable(task.task, task.rows)
+  const table = createRecordedTable(task.task, task.rows)
   const rng = createRng(`${name} ${seed}`)
   const problem = {
     ...table.problem,

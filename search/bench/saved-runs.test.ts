@@ -12,7 +12,7 @@ interface Job {
   readonly seed: number
 }
 
-test('what a benchmark has run is known to the next one, infinities too, and a line that was cut off is run again', () => {
+test('saved runs are reused, infinities included; an incomplete line is run again', () => {
   const file = join(folder, 'runs.ndjson')
   const first = new SavedRuns<Job, { trials: number; regret: number }>(file)
   first.add({ task: 'a', seed: 1 }, { trials: 41, regret: Number.POSITIVE_INFINITY })
@@ -29,7 +29,7 @@ test('what a benchmark has run is known to the next one, infinities too, and a l
   })
 })
 
-test('without a file it remembers for as long as it lives', () => {
+test('without a file, results stay in memory', () => {
   const runs = new SavedRuns<Job, number>(undefined)
   runs.add({ task: 'a', seed: 1 }, 7)
   expect(runs.get({ task: 'a', seed: 1 })).toBe(7)

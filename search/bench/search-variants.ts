@@ -5,8 +5,11 @@ import { plainReference } from './plain-reference.ts'
 
 const gp = createSampler('gp')
 
-/** The default sampler on the problem with something taken from its parameters. */
-function withoutKnowledge(name: string, strip: (parameter: Parameter) => Parameter): Sampler {
+/** The default sampler on a problem whose parameters lack some prior information. */
+function createWithoutPriorInformation(
+  name: string,
+  strip: (parameter: Parameter) => Parameter,
+): Sampler {
   const stripped = new WeakMap<Problem, Problem>()
   return {
     name,
@@ -21,12 +24,10 @@ function withoutKnowledge(name: string, strip: (parameter: Parameter) => Paramet
   }
 }
 
-/** What constants and parts are chosen from, by --leave-out. */
-export const candidates = ['gp', 'gp-undoubting', 'gp-unshaken', 'gp-without-bounds'] as const
+/** Variants among which --leave-out chooses. */
+export const candidates = ['gp', 'gp-one-model', 'gp-no-poll', 'gp-without-bounds'] as const
 
-/**
- * What the benchmark can run: the samplers, and the default one with a part taken out or put in.
- */
+/** Samplers that the benchmark can run, with ablations of the default one. */
 export const variants: Readonly<Record<string, Sampler>> = {
   gp,
   reference: plainReference,
@@ -34,14 +35,14 @@ export const variants: Readonly<Record<string, Sampler>> = {
   grid: createSampler('grid'),
   halton: createSampler('halton'),
   'gp-without-bounds': createGpSampler({ withoutBounds: true }),
-  'gp-unshaken': createGpSampler({ unshaken: true }),
-  'gp-undoubting': createGpSampler({ undoubting: true }),
-  'gp-without-features': withoutKnowledge('gp-without-features', (p) =>
+  'gp-no-poll': createGpSampler({ noLocalPoll: true }),
+  'gp-one-model': createGpSampler({ noNuggetModel: true }),
+  'gp-without-features': createWithoutPriorInformation('gp-without-features', (p) =>
     p.kind === 'categorical' ? { ...p, features: undefined } : p,
   ),
-  'gp-without-concurrency': withoutKnowledge('gp-without-concurrency', (p) => ({
+  'gp-without-concurrency': createWithoutPriorInformation('gp-without-concurrency', (p) => ({
     ...p,
     concurrency: false,
   })),
-  'gp-5-starts': createGpSampler({ starts: 5 }),
+  'gp-5-initial-trials': createGpSampler({ initialTrials: 5 }),
 }

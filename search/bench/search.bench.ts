@@ -7,23 +7,23 @@ import { runParallel } from './parallel.ts'
 import { type BenchTask, middleTasks, readTasks } from './recorded-tables.ts'
 import type { ReplayJob } from './replay-worker.ts'
 import { SavedRuns } from './saved-runs.ts'
-import { CAP, calibration, quantile, type RunScore } from './score.ts'
+import { computeCalibration, quantile, type RunScore, trialCap } from './score.ts'
 import { candidates, variants } from './search-variants.ts'
 
 const help = `Replays recorded tables against every sampler.
-  --tables DIR       tables and tasks, any depth         (search/bench/recorded-tables)
+  --tables DIR       tables and tasks, any depth         (search/bench/tables)
   --only TEXT        tasks whose name contains TEXT, comma-separated
-  --families A,B     runs those families alone; none: reports what is saved   (all)
-  --save FILE        keeps each run in FILE as it ends, and runs none again that is there; reports every family whose runs are all there, so that a
-                     long benchmark can be done family by family, or go on after an interruption; another version of the search needs another FILE
+  --families A,B     runs those families alone; none: reports the saved runs   (all)
+  --save FILE        saves each run to FILE and reuses the runs there; reports each family whose runs are complete, so that a long
+                     benchmark can be done family by family or resume; another version of the search needs another FILE
   --samplers A,B     ${Object.keys(variants).join(', ')}   (gp)
   --seeds N          runs of each task                   (16)
-  --leave-out        each family by what did best on all others, beside the plain reference and random search
-  --history          with earlier trials of the same table, under another limit
-  --stop             ask the stop rule after every trial (runs all ${CAP} trials)
-  --middle           the middle limit of each table alone
+  --leave-out        each family with the variant that did best on all others, beside the plain reference and random search
+  --history          with earlier trials of the same table under another limit
+  --stop             assess the stop rule after every trial (runs all ${trialCap} trials)
+  --middle           only the middle limit of each table
   --workers N        processes                           (2)
-  --tasks            one line a task too
+  --tasks            also one line for each task
   --json             one JSON document`
 
 const { values: flags } = parseArgs({
@@ -51,11 +51,11 @@ if (flags.help) {
 
 const wanted = flags.only?.split(',')
 const tasks = readTasks(flags.tables)
-const asked = (flags.middle ? middleTasks(tasks) : tasks).filter(
+const selected = (flags.middle ? middleTasks(tasks) : tasks).filter(
   (t) => !wanted || wanted.some((w) => t.task.name.includes(w)),
 )
 const seeds = Number(flags.seeds)
-const allFamilies = [...new Set(asked.map((t) => t.family))]
+const allFamilies = [...new Set(selected.map((t) => t.family))]
 const runFamilies = flags.families?.split(',') ?? allFamilies
 for (const family of runFamilies)
   if (![...allFamilies, 'none'].includes(family))
@@ -71,7 +71,7 @@ const samplers = leaveOut ? [...candidates, 'reference', 'random'] : flags.sampl
 for (const name of samplers)
   if (!variants[name])
     throw new RangeError(`unknown sampler '${name}'; known are ${Object.keys(variants).join(', ')}`)
-const jobsOf = (sampler: string, t: BenchTask): ReplayJob[] =>
+const createJobs = (sampler: string, t: BenchTask): ReplayJob[] =>
   Array.from({ length: seeds }, (_, seed) => ({
     sampler,
     task: t.task.name,
@@ -81,9 +81,9 @@ const jobsOf = (sampler: string, t: BenchTask): ReplayJob[] =>
   }))
 const saved = new SavedRuns<ReplayJob, RunScore>(flags.save)
 const open = samplers.flatMap((sampler) =>
-  asked
+  selected
     .filter((t) => runFamilies.includes(t.family))
-    .flatMap((t) => jobsOf(sampler, t))
+    .flatMap((t) => createJobs(sampler, t))
     .filter((job) => saved.get(job) === undefined),
 )
 await runParallel<ReplayJob, RunScore>(
@@ -94,14 +94,14 @@ await runParallel<ReplayJob, RunScore>(
   (job, score) => saved.add(job, score),
 )
 const isDone = (t: BenchTask) =>
-  samplers.every((sampler) => jobsOf(sampler, t).every((job) => saved.get(job) !== undefined))
+  samplers.every((sampler) => createJobs(sampler, t).every((job) => saved.get(job) !== undefined))
 const families = allFamilies.filter((family) =>
-  asked.every((t) => t.family !== family || isDone(t)),
+  selected.every((t) => t.family !== family || isDone(t)),
 )
-const chosen = asked.filter((t) => families.includes(t.family))
-const linesOf = (sampler: string): Line[] => {
+const chosen = selected.filter((t) => families.includes(t.family))
+const createLines = (sampler: string): Line[] => {
   const of = (belongs: (t: BenchTask) => boolean, group: string): Line => {
-    const jobs = chosen.filter(belongs).flatMap((t) => jobsOf(sampler, t))
+    const jobs = chosen.filter(belongs).flatMap((t) => createJobs(sampler, t))
     return { sampler, group, runs: jobs.map((job) => saved.get(job)!) }
   }
   return [
@@ -110,7 +110,7 @@ const linesOf = (sampler: string): Line[] => {
     of(() => true, 'all'),
   ]
 }
-const each = samplers.flatMap(linesOf)
+const each = samplers.flatMap(createLines)
 // What is chosen for a family is chosen on others.
 const lines = leaveOut && families.length > 1 ? [...leftOut(each), ...each] : each
 
@@ -143,7 +143,7 @@ function summary({ sampler, group, runs }: Line) {
     median: quantile(trials, 0.5),
     mean: (trials.reduce((a, b) => a + b, 0) / trials.length).toFixed(1),
     p90: quantile(trials, 0.9),
-    'reached %': percent(trials.filter((t) => t <= CAP).length / runs.length),
+    'reached %': percent(trials.filter((t) => t <= trialCap).length / runs.length),
     ...(flags.stop
       ? {
           'regret@10 %': regret(10),
@@ -153,7 +153,7 @@ function summary({ sampler, group, runs }: Line) {
           'stops hold %': percent(stops.filter((s) => s.holds).length / Math.max(1, stops.length)),
           'and right %': percent(stops.filter((s) => s.right).length / Math.max(1, stops.length)),
           'stop median': quantile(
-            runs.map((r) => r.stop?.trial ?? CAP),
+            runs.map((r) => r.stop?.trial ?? trialCap),
             0.5,
           ),
         }
@@ -170,7 +170,7 @@ function summary({ sampler, group, runs }: Line) {
 if (flags.json)
   console.log(
     JSON.stringify({
-      cap: CAP,
+      cap: trialCap,
       seeds,
       history: flags.history,
       results: lines.map((l) => ({ ...summary(l), scores: l.runs })),
@@ -179,7 +179,9 @@ if (flags.json)
 else {
   console.table(lines.map(summary))
   if (flags.stop) {
-    console.log('P(something untried is more than 5 % cheaper): stated, and how often it was so')
-    console.table(calibration(linesOf(samplers[0]!).at(-1)!.runs))
+    console.log(
+      'P(an untried configuration is more than 5 % cheaper): stated, and observed frequency',
+    )
+    console.table(computeCalibration(createLines(samplers[0]!).at(-1)!.runs))
   }
 }

@@ -1,10 +1,10 @@
 /**
- * `node --import tsx search/bench/suggest.bench.ts`: CPU milliseconds of one suggestion by the default sampler, and of asking
- * once whether to stop, by size of the space and number of trials; each after one trial more, so
- * that the fit is part of it.
+ * `node --import tsx search/bench/suggest.bench.ts`: CPU milliseconds of one suggestion by the default
+ * sampler and of one assessment by the stop rule, by size of the space and number of trials. Each
+ * follows one more trial, so that it includes the fit.
  */
 import { assessStop, createRng, createSampler } from '../index.ts'
-import { untried } from '../space/candidates.ts'
+import { findCandidates } from '../space/candidates.ts'
 import type { Observation, Problem, SearchSpace } from '../types.ts'
 
 const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
@@ -22,9 +22,9 @@ const space = (a: number, b: number, c: number): SearchSpace => ({
   ],
   constraints: [],
 })
-const TIMES = 5
+const repetitions = 5
 const rng = createRng(1)
-/** With a real number beside them: too large to list. */
+/** With a continuous parameter: too large to enumerate. */
 const mixed: SearchSpace = {
   parameters: [
     ...space(10, 10, 10).parameters,
@@ -46,7 +46,7 @@ for (const [name, space, trials] of cases) {
     constraintLimit: 40,
     pricePerHour: (c) => 0.05 * Number(c.cores) + 0.01 * Number(c.memory) + 0.3,
   }
-  const all = untried(problem, [], rng).configurations
+  const all = findCandidates(problem, [], rng).configurations
   const observations = Array.from({ length: trials }, (): Observation => {
     const configuration = all[rng.int(all.length)]!
     const ms =
@@ -60,10 +60,10 @@ for (const [name, space, trials] of cases) {
     }
   })
   const sampler = createSampler('gp')
-  const suggestion = cpuAfterTrials(observations, problem, (soFar, of) =>
+  const suggestion = measureCpuMs(observations, problem, (soFar, of) =>
     sampler.suggest(of, soFar, [], createRng(soFar.length)),
   )
-  const stop = cpuAfterTrials(observations, problem, (soFar, of) =>
+  const stop = measureCpuMs(observations, problem, (soFar, of) =>
     assessStop(of, soFar, createRng(soFar.length)),
   )
   console.log(
@@ -72,21 +72,21 @@ for (const [name, space, trials] of cases) {
 }
 
 /**
- * Median CPU milliseconds over the last trials; what does not change from trial to trial is known
- * by then.
+ * Median CPU milliseconds over the last trials. The first repetition fills the caches and is
+ * dropped.
  */
-function cpuAfterTrials(
+function measureCpuMs(
   observations: readonly Observation[],
   problem: Problem,
-  ask: (soFar: readonly Observation[], problem: Problem) => void,
+  run: (soFar: readonly Observation[], problem: Problem) => void,
 ): number {
-  // What is remembered of a problem is remembered by the object.
+  // A new object, because fits are memoised by problem.
   const own = { ...problem }
-  const times = Array.from({ length: 1 + TIMES }, (_, i) => {
+  const times = Array.from({ length: 1 + repetitions }, (_, i) => {
     const start = process.cpuUsage()
-    ask(observations.slice(0, observations.length - TIMES + i), own)
+    run(observations.slice(0, observations.length - repetitions + i), own)
     const { user, system } = process.cpuUsage(start)
     return (user + system) / 1000
   })
-  return times.slice(1).sort((x, y) => x - y)[(TIMES - 1) / 2]!
+  return times.slice(1).sort((x, y) => x - y)[(repetitions - 1) / 2]!
 }

@@ -1,129 +1,142 @@
+/** Gaussian process regression with censored observations, by expectation propagation. */
+
 import { fitGp, type HyperPriors } from './fit.ts'
 import { logCdf, logPdf } from './normal.ts'
-import { condition, type Gp } from './regression.ts'
-import { type Datum, gpDataOf } from './training-points.ts'
-import type { GpShape, Rows } from './types.ts'
+import { conditionGp, type Gp } from './regression.ts'
+import { type TrainingPoint, toGpData } from './training-points.ts'
+import type { GpSpec, Rows } from './types.ts'
 
-/**
- * Passes of fitting the hyperparameters to the sites and the sites to the hyperparameters, and of
- * sweeps over the sites in each.
- */
-const PASSES = 2
-const SWEEPS = 6
-const SETTLED = 1e-2
-const DAMPING = 0.8
-/** Precision of a site that says nothing. */
-const NOTHING = 1e-6
+/** Alternations between fitting hyperparameters to the sites and sites to the hyperparameters. */
+const fitPasses = 2
+/** Sweeps over the sites in each pass; fewer where they converge. */
+const maxSweeps = 6
+/** Largest change of a site's precision, relative to its cavity, at which the sweeps have converged. */
+const convergedChange = 1e-2
+/** Share of the new site parameters in each update. Undamped updates can oscillate. */
+const dampingFactor = 0.8
+/** Precision of a site whose censored observation carries no information. */
+const minSitePrecision = 1e-6
 
-interface FittedReadings {
-  /** Its `logLikelihood` is the evidence of all readings, one-sided ones too. */
+interface CensoredFit {
+  /** Its `logLikelihood` is the evidence of all points, censored ones included. */
   readonly gp: Gp
-  /** The readings as exact ones of known noise. */
-  readonly sites: readonly Datum[]
+  /** The points with each censored one replaced by its Gaussian site, n. */
+  readonly sites: readonly TrainingPoint[]
 }
 
 /**
- * A Gaussian process of readings of which some say only that the truth is at least, or at most, so
- * much: likelihood Φ(±(f − bound) / s), s² the reading's noise. Expectation propagation (Minka
- * 2001; Rasmussen and Williams 2006, §3.6) stands a Gaussian site in for each of those: a reading
- * that says the same. At given sites the gradient of the evidence is that of the Gaussian
- * likelihood (Seeger, 'Expectation propagation for exponential families', 2005), so the
- * hyperparameters are fitted to sites as to readings.
- * @param X design matrix of the readings, n×d
+ * Fits a Gaussian process to points of which some are censored: likelihood Φ(±(f − bound) / s),
+ * where s² is the point's noise variance.
+ *
+ * Expectation propagation (Minka 2001; Rasmussen and Williams 2006, §3.6) approximates each of
+ * these likelihoods by a Gaussian site. At fixed sites the gradient of the evidence equals that of
+ * the Gaussian likelihood (Seeger, 'Expectation propagation for exponential families', 2005), so
+ * that hyperparameters are fitted to sites as to exact observations.
+ * @param X design matrix of the points, n×d
  */
-export function fitReadings(
-  shape: GpShape,
+export function fitCensoredGp(
+  spec: GpSpec,
   X: Rows,
-  readings: readonly Datum[],
+  points: readonly TrainingPoint[],
   priors: HyperPriors,
-): FittedReadings {
-  if (readings.every((r) => r.bound === undefined))
-    return { gp: fitGp(shape, gpDataOf(X, readings), { priors }), sites: readings }
-  let sites = readings.map(
-    (r): Datum => (r.bound ? { ...r, target: r.target + 0.5 * signOf(r), noise: 1 } : r),
+): CensoredFit {
+  if (points.every((r) => r.bound === undefined))
+    return { gp: fitGp(spec, toGpData(X, points), { priors }), sites: points }
+  let sites = points.map(
+    (r): TrainingPoint => (r.bound ? { ...r, target: r.target + 0.5 * boundSign(r), noise: 1 } : r),
   )
-  let gp = fitGp(shape, gpDataOf(X, sites), { priors })
-  for (let pass = 0; pass < PASSES; pass++) {
-    for (let sweep = 0; sweep < SWEEPS; sweep++) {
+  let gp = fitGp(spec, toGpData(X, sites), { priors })
+  for (let pass = 0; pass < fitPasses; pass++) {
+    for (let sweep = 0; sweep < maxSweeps; sweep++) {
       const swept = sweepSites(
-        condition(shape, gpDataOf(X, sites), gp.hyperparameters),
-        readings,
+        conditionGp(spec, toGpData(X, sites), gp.hyperparameters),
+        points,
         sites,
       )
       sites = swept.sites
-      if (swept.moved < SETTLED) break
+      if (swept.change < convergedChange) break
     }
     const { warning, hyperparameters } = gp
     gp =
-      pass < PASSES - 1
-        ? fitGp(shape, gpDataOf(X, sites), { priors, from: hyperparameters })
+      pass < fitPasses - 1
+        ? fitGp(spec, toGpData(X, sites), { priors, from: hyperparameters })
         : {
-            ...condition(shape, gpDataOf(X, sites), hyperparameters),
+            ...conditionGp(spec, toGpData(X, sites), hyperparameters),
             ...(warning ? { warning } : {}),
           }
   }
-  const corrections = siteCorrections(gp, readings, sites)
+  const corrections = computeSiteCorrections(gp, points, sites)
   return { gp: { ...gp, logLikelihood: gp.logLikelihood + corrections }, sites }
 }
 
-const signOf = (reading: Datum): number => (reading.bound === 'least' ? 1 : -1)
+/** +1 for a lower bound, -1 for an upper bound. */
+const boundSign = (point: TrainingPoint): number => (point.bound === 'lower' ? 1 : -1)
 
+/** One damped parallel update of all sites, with the largest change of a precision. */
 function sweepSites(
   gp: Gp,
-  readings: readonly Datum[],
-  sites: readonly Datum[],
-): { sites: Datum[]; moved: number } {
+  points: readonly TrainingPoint[],
+  sites: readonly TrainingPoint[],
+): { sites: TrainingPoint[]; change: number } {
   const cavity = gp.leaveOneOut()
-  let moved = 0
+  let change = 0
   const next = sites.map((site, i) => {
-    const reading = readings[i]!
-    if (!reading.bound) return site
-    const { precision, shift } = siteOf(cavity.mean[i]!, cavity.variance[i]!, reading)
-    const damped = (1 - DAMPING) / site.noise + DAMPING * precision
-    moved = Math.max(moved, Math.abs(damped - 1 / site.noise) * cavity.variance[i]!)
+    const point = points[i]!
+    if (!point.bound) return site
+    const { precision, shift } = matchMoments(cavity.mean[i]!, cavity.variance[i]!, point)
+    const damped = (1 - dampingFactor) / site.noise + dampingFactor * precision
+    change = Math.max(change, Math.abs(damped - 1 / site.noise) * cavity.variance[i]!)
     return {
       ...site,
       noise: 1 / damped,
-      target: ((1 - DAMPING) * (site.target / site.noise) + DAMPING * shift) / damped,
+      target: ((1 - dampingFactor) * (site.target / site.noise) + dampingFactor * shift) / damped,
     }
   })
-  return { sites: next, moved }
+  return { sites: next, change }
 }
 
 /**
- * Natural parameters of the site that gives a cavity N(mean, variance) the moments which the
- * reading gives it (Rasmussen and Williams, eq. 3.58).
+ * Natural parameters of the site that matches the moments of cavity × likelihood (Rasmussen and
+ * Williams, eq. 3.58). The cavity is N(mean, variance).
  */
-function siteOf(
+function matchMoments(
   mean: number,
   variance: number,
-  reading: Datum,
+  point: TrainingPoint,
 ): { precision: number; shift: number } {
-  const sign = signOf(reading)
-  const spread = variance + reading.noise
-  const z = (sign * (mean - reading.target)) / Math.sqrt(spread)
+  const sign = boundSign(point)
+  const spread = variance + point.noise
+  const z = (sign * (mean - point.target)) / Math.sqrt(spread)
   const ratio = Math.exp(logPdf(z) - logCdf(z))
   const tiltedMean = mean + (sign * variance * ratio) / Math.sqrt(spread)
   const tiltedVariance = variance - (variance * variance * ratio * (z + ratio)) / spread
   const precision = 1 / tiltedVariance - 1 / variance
-  if (!(precision > NOTHING)) return { precision: NOTHING, shift: NOTHING * mean }
+  if (!(precision > minSitePrecision))
+    return { precision: minSitePrecision, shift: minSitePrecision * mean }
   return { precision, shift: tiltedMean / tiltedVariance - mean / variance }
 }
 
 /**
- * What the evidence has beyond the Gaussian likelihood of the sites: their normalisers (Rasmussen
+ * ln normalisers of the sites: the evidence minus the Gaussian likelihood of the sites (Rasmussen
  * and Williams, eq. 3.65).
  */
-function siteCorrections(gp: Gp, readings: readonly Datum[], sites: readonly Datum[]): number {
+function computeSiteCorrections(
+  gp: Gp,
+  points: readonly TrainingPoint[],
+  sites: readonly TrainingPoint[],
+): number {
   const cavity = gp.leaveOneOut()
-  return readings.reduce((sum, reading, i) => {
-    if (!reading.bound) return sum
+  return points.reduce((sum, point, i) => {
+    if (!point.bound) return sum
     const [mean, variance] = [cavity.mean[i]!, cavity.variance[i]!]
     const site = sites[i]!
-    const z = (signOf(reading) * (mean - reading.target)) / Math.sqrt(variance + reading.noise)
-    const both = variance + site.noise
+    const z = (boundSign(point) * (mean - point.target)) / Math.sqrt(variance + point.noise)
+    const total = variance + site.noise
     return (
-      sum + logCdf(z) + 0.5 * Math.log(2 * Math.PI * both) + (mean - site.target) ** 2 / (2 * both)
+      sum +
+      logCdf(z) +
+      0.5 * Math.log(2 * Math.PI * total) +
+      (mean - site.target) ** 2 / (2 * total)
     )
   }, 0)
 }

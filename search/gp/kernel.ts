@@ -1,44 +1,48 @@
 /**
- * The kernel between the rows that were observed and others, without a matrix of them: what scoring
- * many candidates spends its time on.
+ * The Matérn-5/2 kernel, and the covariance between training rows and other rows without a matrix of
+ * them. Scoring many candidates spends most of its time here.
  */
-import { type GpShape, type Hyperparameters, isSameRow, type Rows } from './types.ts'
+import { type GpSpec, type Hyperparameters, isSameRow, type Rows } from './types.ts'
 
 const SQRT5 = Math.sqrt(5)
 
-/** k(r²) = (1 + √5 r + 5 r²/3) exp(-√5 r). */
+/**
+ * Matérn-5/2 of unit variance at the squared scaled distance r²: (1 + √5 r + 5 r²/3) exp(-√5 r)
+ * (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, eq. 4.17).
+ */
 export function matern52(squared: number): number {
   const r = SQRT5 * Math.sqrt(squared)
   return (1 + r + (5 / 3) * squared) * Math.exp(-r)
 }
 
-/** -2 dk/d(r²), so that ∂k/∂ln ℓ_g is this times the group's share of r². */
+/** -2 dk/d(r²): ∂k/∂ln ℓ_g is this weight times the group's share of r². */
 export function matern52Weight(squared: number): number {
   const r = SQRT5 * Math.sqrt(squared)
   return (5 / 3) * (1 + r) * Math.exp(-r)
 }
 
+/** Covariances between some training rows and another row z. */
 export interface CrossKernel {
-  /** Writes k(x, z) for some training rows x. */
+  /** Writes k(x, z) to `out` for the training rows at the given indices. */
   row(z: Float64Array, out: Float64Array, at: Int32Array): void
-  /** k(z, z). */
+  /** Prior variance k(z, z). */
   variance(z: Float64Array): number
 }
 
-/** What rounding may make of the distance of a row from itself. */
-const SAME = 1e-6
+/** Squared distance that rounding may leave between equal rows. */
+const maxRoundedDistance = 1e-6
 
 /**
- * k between rows of X and others: Matérn part, trend and what each row has of its own. Distances
- * come as |x|² + |z|² − 2 x·z, so that of a candidate only the columns count in which it is not 0:
- * of the columns that stand for names, one.
+ * The covariance function between the rows of X (n×d) and others: Matérn part, trend and nugget.
+ * Distances are computed as |x|² + |z|² − 2 x·z, so that only the columns count where z is not 0.
+ * Of the one-hot columns of a name that is one.
  */
-export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossKernel {
-  const d = shape.groups.length
+export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): CrossKernel {
+  const d = spec.groups.length
   const n = X.length
-  const inverse = Float64Array.from(shape.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]!))
-  const { slopeVariance, ownVariance = 0 } = shape
-  // Of each training row and column, one after the other: −2 x / ℓ² and v x.
+  const inverse = Float64Array.from(spec.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]!))
+  const { slopeVariance, nuggetVariance = 0 } = spec
+  // Pairs (−2 x / ℓ², v x) for each training row and column.
   const factors = new Float64Array(n * d * 2)
   const norms = new Float64Array(n)
   for (let j = 0; j < n; j++) {
@@ -78,10 +82,13 @@ export function crossKernel(shape: GpShape, h: Hyperparameters, X: Rows): CrossK
           squared += factors[c]! * values[k]!
           linear += factors[c + 1]! * values[k]!
         }
-        const own = ownVariance > 0 && squared < SAME && isSameRow(X[j]!, z) ? ownVariance : 0
-        out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear + own
+        const nugget =
+          nuggetVariance > 0 && squared < maxRoundedDistance && isSameRow(X[j]!, z)
+            ? nuggetVariance
+            : 0
+        out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear + nugget
       }
     },
-    variance: (z) => h.signalVariance + ownVariance + trend(z),
+    variance: (z) => h.signalVariance + nuggetVariance + trend(z),
   }
 }

@@ -22,7 +22,7 @@ const bowl =
   })
 
 describe('minimise', () => {
-  test('follows a curved valley to its end, in the steps of a quasi-Newton method', () => {
+  test('follows a curved valley to its end in quasi-Newton steps', () => {
     const found = minimise(rosenbrock, start, box(-5, 5), { maxEvaluations: 200, tolerance: 1e-8 })!
     expect(found.value).toBeLessThan(1e-8)
     for (const v of found.x) expect(v).toBeCloseTo(1, 3)
@@ -48,7 +48,7 @@ describe('minimise', () => {
     )
   })
 
-  test('begins within the box, and never leaves it', () => {
+  test('starts within the box, and never leaves it', () => {
     const seen: number[] = []
     const watched = (x: Float64Array) => {
       seen.push(...x)
@@ -60,20 +60,20 @@ describe('minimise', () => {
     expect(seen.slice(0, 2)).toEqual([3, -1])
   })
 
-  test('asks no more often than allowed', () => {
+  test('evaluates no more often than allowed', () => {
     for (const maxEvaluations of [1, 2, 7, 60]) {
-      let asked = 0
+      let calls = 0
       const counted = (x: Float64Array) => {
-        asked++
+        calls++
         return rosenbrock(x)
       }
       const found = minimise(counted, start, box(-5, 5), { maxEvaluations })!
-      expect(asked).toBeLessThanOrEqual(maxEvaluations)
-      expect(found.evaluations).toBe(asked)
+      expect(calls).toBeLessThanOrEqual(maxEvaluations)
+      expect(found.evaluations).toBe(calls)
     }
   })
 
-  test('asks once where nothing is to gain', () => {
+  test('evaluates once at a minimum', () => {
     const found = minimise(bowl([1, 2]), Float64Array.of(1, 2), box(-5, 5))!
     expect([found.evaluations, found.value]).toEqual([1, 0])
     // At a bound that the descent leads out of, likewise.
@@ -81,7 +81,7 @@ describe('minimise', () => {
     expect(minimise(bowl([-9, -9]), Float64Array.of(-5, -5), box(-5, 5))!.evaluations).toBe(1)
   })
 
-  test('goes round places where the function cannot be computed, and says when it cannot begin', () => {
+  test('avoids points where f cannot be computed; undefined where the first is one', () => {
     const holed = (x: Float64Array) => (x[0]! > 0.5 && x[0]! < 0.9 ? undefined : bowl([0.4, 0])(x))
     const found = minimise(holed, Float64Array.of(-3, 1), box(-5, 5), { maxEvaluations: 200 })!
     expect(found.x[0]).toBeCloseTo(0.4, 3)

@@ -1,6 +1,6 @@
 /**
- * A short limited-memory BFGS in a box (Nocedal and Wright, Numerical Optimization, algorithm 7.4;
- * steps are projected onto the bounds).
+ * Limited-memory BFGS in a box (Nocedal and Wright, Numerical Optimization, algorithm 7.4). Steps are
+ * projected onto the bounds.
  */
 
 export interface Evaluation {
@@ -16,14 +16,18 @@ interface Minimum extends Evaluation {
   readonly evaluations: number
 }
 
-const MEMORY = 8
-const ARMIJO = 1e-4
-const LONGEST_STEP = 2
+/** Stored pairs of step and gradient change. */
+const memory = 8
+/** Sufficient decrease of the line search (Nocedal and Wright, eq. 3.4). */
+const armijo = 1e-4
+/** Largest step in any coordinate; the coordinates are logarithms. */
+const maxStep = 2
 
 /**
  * Minimises f from x0 within bounds. f returns undefined where it cannot be computed; such points
- * count as infinitely high. Ends on a projected gradient below `tolerance`, a relative decrease
- * below 1e-9, or `maxEvaluations`. Returns undefined when f cannot be computed at x0.
+ * count as infinitely high.
+ * Stops at a projected gradient below `tolerance`, a relative decrease below 1e-9, or
+ * `maxEvaluations`. Undefined where f cannot be computed at x0.
  */
 export function minimise(
   f: (x: Float64Array) => Evaluation | undefined,
@@ -44,18 +48,18 @@ export function minimise(
       (x[i]! <= bounds.low[i]! && g > 0) || (x[i]! >= bounds.high[i]! && g < 0) ? 0 : g,
     )
     if (Math.max(...free.map(Math.abs)) < tolerance) break
-    let direction = twoLoop(free, steps, changes)
+    let direction = computeDirection(free, steps, changes)
     if (dot(direction, free) >= 0) direction = free.map((g) => -g)
     const longest = Math.max(...direction.map(Math.abs))
     const first = steps.length === 0 ? Math.min(1, 1 / longest) : 1
-    let t = Math.min(first, LONGEST_STEP / longest)
+    let t = Math.min(first, maxStep / longest)
     let next: Evaluation | undefined
     let y = x
     for (; evaluations < maxEvaluations && t > 1e-6; t *= 0.4) {
       y = clamp(x.map((v, i) => v + t * direction[i]!))
       next = f(y)
       evaluations++
-      if (next && next.value <= here.value + ARMIJO * dot(here.gradient, subtract(y, x))) break
+      if (next && next.value <= here.value + armijo * dot(here.gradient, subtract(y, x))) break
       next = undefined
     }
     if (!next) break
@@ -64,7 +68,7 @@ export function minimise(
     if (dot(step, change) > 1e-10) {
       steps.push(step)
       changes.push(change)
-      if (steps.length > MEMORY) {
+      if (steps.length > memory) {
         steps.shift()
         changes.shift()
       }
@@ -77,7 +81,8 @@ export function minimise(
   return { x, ...here, evaluations }
 }
 
-function twoLoop(
+/** The L-BFGS direction -H g (Nocedal and Wright, algorithm 7.4). */
+function computeDirection(
   gradient: Float64Array,
   steps: readonly Float64Array[],
   changes: readonly Float64Array[],

@@ -20,7 +20,7 @@ const flat = Float64Array.from(a.to1DArray())
 const close = (x: ArrayLike<number>, y: ArrayLike<number>) =>
   expect(Array.from(x, (v, i) => Math.abs(v - y[i]!)).every((gap) => gap < 1e-9)).toBe(true)
 
-test('a dot product is that of the stretches, whatever their length', () => {
+test('a dot product covers the given stretches, whatever their length', () => {
   const [x, y] = [1, 2].map(() => Float64Array.from({ length: 40 }, () => rng.normal())) as [
     Float64Array,
     Float64Array,
@@ -49,7 +49,7 @@ test('factor, solves and inverse agree with ml-matrix', () => {
     for (let j = 0; j <= i; j++) expect(found[i * n + j]).toBeCloseTo(expected.get(i, j), 9)
 })
 
-test('four right-hand sides are solved as each alone, in place, and only four', () => {
+test('four right-hand sides are solved in place like one, and only four', () => {
   const l = cholesky(flat, n)!
   const sides = Array.from({ length: 4 }, () =>
     Float64Array.from({ length: n }, () => rng.normal()),
@@ -61,7 +61,7 @@ test('four right-hand sides are solved as each alone, in place, and only four', 
     expect(() => forwardSolveFour(l, n, sides.slice(0, count))).toThrow(/four right-hand sides/)
 })
 
-test('the factor is a lower triangle, as is what is filled of the inverse', () => {
+test('the factor and the filled part of the inverse are lower triangles', () => {
   const l = cholesky(flat, n)!
   for (let i = 0; i < n; i++) for (let j = i + 1; j < n; j++) expect(l[i * n + j]).toBe(0)
 })

@@ -1,10 +1,11 @@
 /**
- * Dense kernels for the hot loops of the Gaussian process: square matrices as row-major
- * Float64Array, lower triangles.
+ * Dense linear algebra for the inner loops of Gaussian processes. Square matrices are row-major
+ * Float64Arrays; triangular ones use the lower triangle.
  */
 
 /**
- * Σ a[i + k] b[j + k] over k < n: four sums at once, for one alone waits for each of its additions.
+ * Σ a[i + k] b[j + k] over k < n, in four partial sums, so that additions need not wait for one
+ * another.
  */
 export function dot(a: Float64Array, i: number, b: Float64Array, j: number, n: number): number {
   let s0 = 0
@@ -23,8 +24,8 @@ export function dot(a: Float64Array, i: number, b: Float64Array, j: number, n: n
 }
 
 /**
- * Cholesky factor L of a symmetric positive definite n×n matrix, A = L Lᵀ; reads and returns lower
- * triangles (row-major, zeros above). Returns undefined when A is not positive definite.
+ * Cholesky factor L of a symmetric positive definite n×n matrix, A = L Lᵀ. Reads and returns lower
+ * triangles, with zeros above. Undefined where A is not positive definite.
  */
 export function cholesky(a: Float64Array, n: number): Float64Array | undefined {
   const l = new Float64Array(n * n)
@@ -50,13 +51,16 @@ export function forwardSolve(l: Float64Array, n: number, b: Float64Array): Float
   return x
 }
 
-/** Solves L x = b in place for four b: one pass over L for four independent sums. */
+/**
+ * Solves L x = b in place for four right-hand sides, in one pass over L.
+ * @throws RangeError for fewer right-hand sides
+ */
 export function forwardSolveFour(
   l: Float64Array,
   n: number,
   [a, b, c, d]: readonly Float64Array[],
 ): void {
-  if (!a || !b || !c || !d) throw new RangeError('four right-hand sides are solved for at a time')
+  if (!a || !b || !c || !d) throw new RangeError('forwardSolveFour needs four right-hand sides')
   for (let i = 0; i < n; i++) {
     const row = i * n
     let sa = a[i]!
@@ -105,7 +109,7 @@ function invertLower(l: Float64Array, n: number): Float64Array {
   return inverse
 }
 
-/** A⁻¹ = L⁻ᵀ L⁻¹ from the Cholesky factor; the lower triangle is filled. */
+/** A⁻¹ = L⁻ᵀ L⁻¹ from the Cholesky factor L; fills the lower triangle. */
 export function inverseFromFactor(l: Float64Array, n: number): Float64Array {
   const inverse = invertLower(l, n)
   const a = new Float64Array(n * n)

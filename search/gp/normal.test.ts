@@ -25,7 +25,7 @@ describe('against 60-digit references', () => {
   })
 })
 
-test('ln h where its branches meet, and what it falls short of ln φ(u)/u² by in the far tail', () => {
+test('ln h where its branches meet, and its difference from ln φ(u)/u² in the far tail', () => {
   // mpmath at 80 digits.
   expect(logH(-1)).toBeCloseTo(-2.48512102571264, 12)
   expect(logH(-0.999)).toBeCloseTo(-2.48321711544758, 12)

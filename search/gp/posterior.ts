@@ -1,97 +1,98 @@
-/**
- * The posterior at candidates, from a factor of the training rows' K: symbols as in
- * gp-regression.ts.
- */
+/** The posterior at other rows, from the factor of the training covariance K. Symbols: regression.ts. */
 import type { CrossKernel } from './kernel.ts'
 import { dot, forwardSolveFour } from './linalg.ts'
-import { type GpShape, type Marginals, meanAt, type Rows } from './types.ts'
+import { type GpSpec, type Marginals, priorMeanAt, type Rows } from './types.ts'
 
-/** Some rows of K, factorised, with their α. */
-export interface Whitening {
+/** Cholesky factor of the covariance of some training rows, with their α. */
+export interface TrainingFactor {
+  /** L, row-major. */
   readonly l: Float64Array
   readonly alpha: Float64Array
+  /** Indices of the training rows. */
   readonly at: Int32Array
 }
 
-/** What rounding leaves of a variance that is nothing. */
-export const LEAST_VARIANCE = 1e-12
-/** Rows that are solved for in one pass over L. */
-const BLOCK = 4
+/** Lower bound of a posterior variance; rounding can leave a negative one. */
+export const minPosteriorVariance = 1e-12
+/** Right-hand sides that `forwardSolveFour` solves in one pass over L. */
+const blockSize = 4
 
+/** Posterior of the noise-free function at the rows of Z (m×d). */
 export class Posterior {
   constructor(
-    private readonly shape: GpShape,
+    private readonly spec: GpSpec,
     private readonly cross: CrossKernel,
   ) {}
 
-  marginals(Z: Rows, from: Whitening): Marginals {
+  marginals(Z: Rows, from: TrainingFactor): Marginals {
     const mean = new Float64Array(Z.length)
     const variance = new Float64Array(Z.length)
-    this.whiten(Z, from, (i, value, spread) => {
+    this.whiten(Z, from, (i, value, v) => {
       mean[i] = value
-      variance[i] = spread
+      variance[i] = v
     })
     return { mean, variance }
   }
 
-  /** The marginals, and L⁻¹ k(X, z) for each row (m of n). */
-  whitened(Z: Rows, from: Whitening): Marginals & { readonly rows: readonly Float64Array[] } {
+  /** The marginals, and L⁻¹ k(X, z) for each row of Z (m vectors of n numbers). */
+  whitened(Z: Rows, from: TrainingFactor): Marginals & { readonly rows: readonly Float64Array[] } {
     const rows: Float64Array[] = []
     const mean = new Float64Array(Z.length)
     const variance = new Float64Array(Z.length)
-    this.whiten(Z, from, (i, value, spread, row) => {
+    this.whiten(Z, from, (i, value, v, row) => {
       mean[i] = value
-      variance[i] = spread
+      variance[i] = v
       rows.push(row.slice())
     })
     return { mean, variance, rows }
   }
 
   /**
-   * Visits the rows of Z with posterior mean, variance and L⁻¹ k(X, z), numbers that are
-   * overwritten afterwards.
+   * Calls `visit` with posterior mean, variance and L⁻¹ k(X, z) of each row of Z. The vector is
+   * reused for later rows.
    */
   private whiten(
     Z: Rows,
-    { l, at, alpha }: Whitening,
+    { l, at, alpha }: TrainingFactor,
     visit: (i: number, mean: number, variance: number, row: Float64Array) => void,
   ): void {
-    const { cross, shape } = this
-    const rows = Array.from({ length: BLOCK }, () => new Float64Array(at.length))
-    const mean = new Float64Array(BLOCK)
-    for (let first = 0; first < Z.length; first += BLOCK) {
-      const count = Math.min(BLOCK, Z.length - first)
+    const { cross, spec } = this
+    const rows = Array.from({ length: blockSize }, () => new Float64Array(at.length))
+    const mean = new Float64Array(blockSize)
+    for (let first = 0; first < Z.length; first += blockSize) {
+      const count = Math.min(blockSize, Z.length - first)
       for (let r = 0; r < count; r++) {
         const z = Z[first + r]!
         cross.row(z, rows[r]!, at)
-        mean[r] = meanAt(shape, z) + dot(rows[r]!, 0, alpha, 0, at.length)
+        mean[r] = priorMeanAt(spec, z) + dot(rows[r]!, 0, alpha, 0, at.length)
       }
       forwardSolveFour(l, at.length, rows)
       for (let r = 0; r < count; r++) {
         const variance = cross.variance(Z[first + r]!) - dot(rows[r]!, 0, rows[r]!, 0, at.length)
-        visit(first + r, mean[r]!, Math.max(LEAST_VARIANCE, variance), rows[r]!)
+        visit(first + r, mean[r]!, Math.max(minPosteriorVariance, variance), rows[r]!)
       }
     }
   }
 }
 
 /**
- * Covariance of the function at the rows of Z (m×m, row-major). @param own the kernel among them
- * @param rows L⁻¹ k(X, z) for each
+ * Posterior covariance of the function at the rows of Z (m×m, row-major).
+ * @param prior kernel among the rows of Z
+ * @param whitened L⁻¹ k(X, z) for each row
  */
-export function jointCovariance(
-  own: CrossKernel,
+export function computeJointCovariance(
+  prior: CrossKernel,
   Z: Rows,
-  rows: readonly Float64Array[],
+  whitened: readonly Float64Array[],
 ): Float64Array {
   const m = Z.length
   const covariance = new Float64Array(m * m)
-  const prior = new Float64Array(m)
-  const upTo = Int32Array.from({ length: m }, (_, i) => i)
+  const priorRow = new Float64Array(m)
+  const indices = Int32Array.from({ length: m }, (_, i) => i)
   for (let i = 0; i < m; i++) {
-    own.row(Z[i]!, prior, upTo.subarray(0, i + 1))
+    prior.row(Z[i]!, priorRow, indices.subarray(0, i + 1))
     for (let j = 0; j <= i; j++) {
-      const value = prior[j]! - dot(rows[i]!, 0, rows[j]!, 0, rows[i]!.length)
+      const value = priorRow[j]! - dot(whitened[i]!, 0, whitened[j]!, 0, whitened[i]!.length)
       covariance[i * m + j] = value
       covariance[j * m + i] = value
     }

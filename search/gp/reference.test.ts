@@ -6,12 +6,12 @@ import { determinant, inverse, Matrix } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
 import { createRng } from '../rng.ts'
 import { defaultPriors, fitGp } from './fit.ts'
-import { crossKernel, matern52, matern52Weight } from './kernel.ts'
-import { condition, geometry, likelihood } from './regression.ts'
-import type { GpData, GpShape, Hyperparameters } from './types.ts'
+import { createCrossKernel, matern52, matern52Weight } from './kernel.ts'
+import { computeGeometry, computeLogLikelihood, conditionGp } from './regression.ts'
+import type { GpData, GpSpec, Hyperparameters } from './types.ts'
 
-const logMarginalLikelihood = (shape: GpShape, data: GpData, at: Float64Array) =>
-  likelihood(geometry(shape, data), at, data.knownNoise)
+const logMarginalLikelihood = (spec: GpSpec, data: GpData, at: Float64Array) =>
+  computeLogLikelihood(computeGeometry(spec, data), at, data.knownNoise)
 
 const rng = createRng('gp reference')
 /** Some zeros among them, as names have. */
@@ -31,7 +31,7 @@ const h: Hyperparameters = {
   noiseVariance: 0.05,
 }
 const theta = Float64Array.of(Math.log(0.7), Math.log(0.8), Math.log(1.7), Math.log(0.05))
-const shapes: Readonly<Record<string, GpShape>> = {
+const shapes: Readonly<Record<string, GpSpec>> = {
   'a trend and groups': {
     groups: [0, 1, 1, -1, -1],
     slopeMean: Float64Array.of(0.2, 0, -0.3, 0.5, 1),
@@ -39,18 +39,18 @@ const shapes: Readonly<Record<string, GpShape>> = {
   },
 }
 
-describe.each(Object.entries(shapes))('%s', (_, shape) => {
+describe.each(Object.entries(shapes))('%s', (_, spec) => {
   const kernel = (x: Float64Array, z: Float64Array, squaredScale = 1) => {
     let squared = 0
     let linear = 0
-    for (const [c, g] of shape.groups.entries()) {
+    for (const [c, g] of spec.groups.entries()) {
       if (g >= 0) squared += ((x[c]! - z[c]!) / h.lengthscales[g]!) ** 2
-      linear += shape.slopeVariance[c]! * x[c]! * z[c]!
+      linear += spec.slopeVariance[c]! * x[c]! * z[c]!
     }
     const r = Math.sqrt(5 * squared * squaredScale)
     return h.signalVariance * (1 + r + r ** 2 / 3) * Math.exp(-r) + linear
   }
-  const mean = (x: Float64Array) => x.reduce((sum, v, c) => sum + v * shape.slopeMean[c]!, 0)
+  const mean = (x: Float64Array) => x.reduce((sum, v, c) => sum + v * spec.slopeMean[c]!, 0)
   const noise = (i: number) => (Number.isNaN(knownNoise[i]!) ? h.noiseVariance : knownNoise[i]!)
   const of = (which: readonly number[]) => {
     const at = which.map((i) => rows[i]!)
@@ -72,31 +72,28 @@ describe.each(Object.entries(shapes))('%s', (_, shape) => {
     }
   }
   const everything = of(rows.map((_, i) => i))
-  const gp = condition(shape, data, h)
+  const gp = conditionGp(spec, data, h)
   const close = (value: number) => expect.closeTo(value, 8)
 
   test('likelihood', () => {
     expect(gp.logLikelihood).toBeCloseTo(everything.logLikelihood, 8)
-    expect(logMarginalLikelihood(shape, data, theta)!.value).toBeCloseTo(
-      everything.logLikelihood,
-      8,
-    )
+    expect(logMarginalLikelihood(spec, data, theta)!.value).toBeCloseTo(everything.logLikelihood, 8)
     expect(gp.hyperparameters).toEqual(h)
   })
   test('its gradient, by differences', () => {
-    const { gradient } = logMarginalLikelihood(shape, data, theta)!
+    const { gradient } = logMarginalLikelihood(spec, data, theta)!
     const value = (i: number, step: number) =>
-      logMarginalLikelihood(shape, data, theta.with(i, theta[i]! + step))!.value
+      logMarginalLikelihood(spec, data, theta.with(i, theta[i]! + step))!.value
     expect([...gradient]).toEqual(
       [0, 1, 2, 3].map((i) => expect.closeTo((value(i, 1e-5) - value(i, -1e-5)) / 2e-5, 5)),
     )
   })
-  test('marginals, however many are asked for at once', () => {
+  test('marginals, for any number of rows', () => {
     for (const count of [7, 4, 1, 0]) {
-      const asked = Z.slice(0, count)
-      const { mean, variance } = gp.predict(asked)
-      expect([...mean]).toEqual(asked.map((z) => close(everything.mean(z))))
-      expect([...variance]).toEqual(asked.map((z) => close(everything.covariance(z, z))))
+      const given = Z.slice(0, count)
+      const { mean, variance } = gp.predict(given)
+      expect([...mean]).toEqual(given.map((z) => close(everything.mean(z))))
+      expect([...variance]).toEqual(given.map((z) => close(everything.covariance(z, z))))
     }
   })
   test('a joint distribution', () => {
@@ -106,7 +103,7 @@ describe.each(Object.entries(shapes))('%s', (_, shape) => {
       Z.flatMap((a) => Z.map((b) => close(everything.covariance(a, b)))),
     )
   })
-  test('each observation as the others lead one to expect it', () => {
+  test('leave-one-out predictions equal refits without the observation', () => {
     const { mean, variance } = gp.leaveOneOut()
     for (const [i, x] of rows.entries()) {
       const others = of(rows.flatMap((_, j) => (i === j ? [] : [j])))
@@ -114,8 +111,8 @@ describe.each(Object.entries(shapes))('%s', (_, shape) => {
       expect(variance[i]).toBeCloseTo(others.covariance(x, x), 8)
     }
   })
-  test('the kernel towards others', () => {
-    const cross = crossKernel(shape, h, rows)
+  test('the cross kernel', () => {
+    const cross = createCrossKernel(spec, h, rows)
     const out = new Float64Array(3)
     for (const z of Z) {
       cross.row(z, out, Int32Array.of(4, 0, 8))
@@ -127,8 +124,8 @@ describe.each(Object.entries(shapes))('%s', (_, shape) => {
   })
 })
 
-describe('roughly', () => {
-  const shape = shapes['a trend and groups']!
+describe('approximate', () => {
+  const spec = shapes['a trend and groups']!
   const many = rowsOf(80)
   const targets = Float64Array.from({ length: 80 }, () => rng.normal())
   const at = (which: readonly number[]): GpData => ({
@@ -137,17 +134,17 @@ describe('roughly', () => {
   })
   const all = many.map((_, i) => i)
 
-  test('is what 32 of the observations tell, evenly chosen', () => {
+  test('uses 32 evenly spaced observations', () => {
     const some = Array.from({ length: 32 }, (_, i) => Math.floor((i * 80) / 32))
-    const expected = condition(shape, at(some), h).predict(Z)
-    const { mean, variance } = condition(shape, at(all), h).predictRoughly(Z)
+    const expected = conditionGp(spec, at(some), h).predict(Z)
+    const { mean, variance } = conditionGp(spec, at(all), h).predictFromSubset(Z)
     expect([...mean, ...variance]).toEqual(
       [...expected.mean, ...expected.variance].map((v) => expect.closeTo(v, 8)),
     )
   })
   test('is exactly, up to 64', () => {
-    const gp = condition(shape, at(all.slice(0, 64)), h)
-    expect(gp.predictRoughly(Z)).toEqual(gp.predict(Z))
+    const gp = conditionGp(spec, at(all.slice(0, 64)), h)
+    expect(gp.predictFromSubset(Z)).toEqual(gp.predict(Z))
   })
 })
 
@@ -166,23 +163,23 @@ test('the Matérn kernel and its slope', () => {
     )
 })
 
-describe('what cannot be computed', () => {
-  const shape = shapes['a trend and groups']!
-  test('as given is computed with a noise variance of 1', () => {
-    const broken = condition(shape, { ...data, knownNoise: y.map(() => -3) }, h)
-    const { mean } = condition(shape, { X: data.X, y }, { ...h, noiseVariance: 1 }).predict(Z)
+describe('failures', () => {
+  const spec = shapes['a trend and groups']!
+  test('a kernel matrix that is not positive definite is computed with noise variance 1', () => {
+    const broken = conditionGp(spec, { ...data, knownNoise: y.map(() => -3) }, h)
+    const { mean } = conditionGp(spec, { X: data.X, y }, { ...h, noiseVariance: 1 }).predict(Z)
     expect([...broken.predict(Z).mean]).toEqual([...mean].map((v) => expect.closeTo(v, 10)))
     expect(
-      logMarginalLikelihood(shape, { ...data, knownNoise: y.map(() => -3) }, theta),
+      logMarginalLikelihood(spec, { ...data, knownNoise: y.map(() => -3) }, theta),
     ).toBeUndefined()
   })
-  test('at all is said to be so', () => {
+  test('at all is reported', () => {
     const X = data.X.clone()
     X.set(2, 1, Number.NaN)
-    expect(() => condition(shape, { X, y }, h)).toThrow(/kernel matrix of 9 observations/)
+    expect(() => conditionGp(spec, { X, y }, h)).toThrow(/kernel matrix of 9 observations/)
   })
   test('a fit falls back to the modes of the priors', () => {
-    const one: GpShape = {
+    const one: GpSpec = {
       groups: [0],
       slopeMean: new Float64Array(1),
       slopeVariance: new Float64Array(1),
@@ -201,7 +198,7 @@ describe('what cannot be computed', () => {
 })
 
 describe('a fit', () => {
-  const shape: GpShape = {
+  const spec: GpSpec = {
     groups: [0, 1],
     slopeMean: new Float64Array(2),
     slopeVariance: new Float64Array(2),
@@ -213,7 +210,7 @@ describe('a fit', () => {
       y: Float64Array.from(x, ([a, b]) => Math.sin(5 * a!) + 0.3 * b! + noise * rng.normal()),
     }
   }
-  test('has the priors that are published, wider apart in more dimensions', () => {
+  test('has the published priors, with longer lengthscales in more dimensions', () => {
     expect(defaultPriors(1)).toEqual({
       signal: [-1, 1],
       lengthscale: [Math.SQRT2, Math.sqrt(3)],
@@ -221,41 +218,41 @@ describe('a fit', () => {
     })
     expect(defaultPriors(9).lengthscale[0]).toBeCloseTo(Math.SQRT2 + Math.log(3), 12)
   })
-  test('of many observations is one to 48 of them, conditioned on all', () => {
+  test('of many observations fits 48 of them, and conditions on all', () => {
     const all = smooth(100, 0.05)
     const which = Array.from({ length: 48 }, (_, i) => Math.floor((i * 100) / 48))
     const known = Float64Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? 0.01 : Number.NaN))
     const some = { X: all.X.subMatrixRow(which), y: Float64Array.from(which, (i) => all.y[i]!) }
     for (const more of [undefined, known]) {
-      const few = fitGp(shape, {
+      const few = fitGp(spec, {
         ...some,
         ...(more ? { knownNoise: Float64Array.from(which, (i) => more[i]!) } : {}),
       })
-      const gp = fitGp(shape, { ...all, ...(more ? { knownNoise: more } : {}) })
+      const gp = fitGp(spec, { ...all, ...(more ? { knownNoise: more } : {}) })
       expect(gp.hyperparameters).toEqual(few.hyperparameters)
       expect(gp.logLikelihood).toBeCloseTo(
-        condition(shape, { ...all, ...(more ? { knownNoise: more } : {}) }, gp.hyperparameters)
+        conditionGp(spec, { ...all, ...(more ? { knownNoise: more } : {}) }, gp.hyperparameters)
           .logLikelihood,
         9,
       )
     }
   })
-  test('has no less noise than a hundredth of a unit, squared', () => {
-    expect(fitGp(shape, smooth(25)).hyperparameters.noiseVariance).toBeGreaterThanOrEqual(
+  test('has a noise variance of at least 1e-4', () => {
+    expect(fitGp(spec, smooth(25)).hyperparameters.noiseVariance).toBeGreaterThanOrEqual(
       1e-4 * (1 - 1e-9),
     )
   })
-  test('finds a noise it is shown', () => {
-    expect(Math.sqrt(fitGp(shape, smooth(48, 0.3)).hyperparameters.noiseVariance)).toBeGreaterThan(
+  test('recovers a simulated noise', () => {
+    expect(Math.sqrt(fitGp(spec, smooth(48, 0.3)).hyperparameters.noiseVariance)).toBeGreaterThan(
       0.2,
     )
   })
-  test('goes on from hyperparameters it is given, to a greater posterior', () => {
+  test('starts from given hyperparameters, and reaches a larger posterior', () => {
     const all = smooth(20, 0.05)
     const start = { signalVariance: 3, lengthscales: Float64Array.of(2, 0.1), noiseVariance: 0.5 }
-    const from = fitGp(shape, all, { from: start })
-    const fresh = fitGp(shape, all)
-    expect(from.logLikelihood).toBeGreaterThan(condition(shape, all, start).logLikelihood + 1)
+    const from = fitGp(spec, all, { from: start })
+    const fresh = fitGp(spec, all)
+    expect(from.logLikelihood).toBeGreaterThan(conditionGp(spec, all, start).logLikelihood + 1)
     expect(Math.abs(from.logLikelihood - fresh.logLikelihood)).toBeLessThan(1)
   })
 })

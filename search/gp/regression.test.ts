@@ -3,13 +3,13 @@ import { describe, expect, test } from 'vitest'
 import { createRng } from '../rng.ts'
 import { defaultPriors, fitGp } from './fit.ts'
 import reference from './fixtures/gp-bo.json' with { type: 'json' }
-import { condition, geometry, likelihood } from './regression.ts'
-import type { GpData, GpShape } from './types.ts'
+import { computeGeometry, computeLogLikelihood, conditionGp } from './regression.ts'
+import type { GpData, GpSpec } from './types.ts'
 
 const X = new Matrix(reference.X)
 const Z = reference.Z.map((z) => Float64Array.from(z))
 const y = Float64Array.from(reference.y)
-const plain: GpShape = {
+const plain: GpSpec = {
   groups: [0, 1, 2, 3],
   slopeMean: new Float64Array(4),
   slopeVariance: new Float64Array(4),
@@ -22,8 +22,8 @@ const hyperparameters = {
 const theta = Float64Array.from(
   [reference.outputscale, ...reference.lengthscales, reference.noise_var].map(Math.log),
 )
-const logMarginalLikelihood = (shape: GpShape, data: GpData, at: Float64Array) =>
-  likelihood(geometry(shape, data), at, data.knownNoise)
+const logMarginalLikelihood = (spec: GpSpec, data: GpData, at: Float64Array) =>
+  computeLogLikelihood(computeGeometry(spec, data), at, data.knownNoise)
 const relative = (a: number, b: number) => Math.abs(a - b) / Math.max(1e-3, Math.abs(b))
 
 describe('agrees with scikit-learn', () => {
@@ -35,7 +35,7 @@ describe('agrees with scikit-learn', () => {
       expect(relative(fit.gradient[i]!, g)).toBeLessThan(1e-6)
   })
   test('posterior mean, standard deviation and covariance', () => {
-    const gp = condition(plain, { X, y }, hyperparameters)
+    const gp = conditionGp(plain, { X, y }, hyperparameters)
     const { mean, variance } = gp.predict(Z)
     const joint = gp.joint(Z)
     for (let i = 0; i < Z.length; i++) {
@@ -50,12 +50,12 @@ describe('agrees with scikit-learn', () => {
   })
 })
 
-test('what each configuration has of its own is noise to others, and kept by whatever is read of it again', () => {
+test('a nugget is noise to other configurations, and common to repeats of the same one', () => {
   const own = 0.3
-  const shape: GpShape = { ...plain, ownVariance: own }
+  const spec: GpSpec = { ...plain, nuggetVariance: own }
   const [asOwn, asNoise] = [
-    condition(shape, { X, y }, hyperparameters),
-    condition(
+    conditionGp(spec, { X, y }, hyperparameters),
+    conditionGp(
       plain,
       { X, y },
       { ...hyperparameters, noiseVariance: hyperparameters.noiseVariance + own },
@@ -67,10 +67,10 @@ test('what each configuration has of its own is noise to others, and kept by wha
     expect(a.mean[i]!).toBeCloseTo(b.mean[i]!, 10)
     expect(a.variance[i]!).toBeCloseTo(b.variance[i]! + own, 10)
   }
-  // Read twice, as by the textbook (eq. 2.25 and 2.26) for one configuration of two readings.
+  // Read twice, as by the textbook (eq. 2.25 and 2.26) for one configuration of two measurements.
   const row = Z[0]!
-  const twice = condition(
-    shape,
+  const twice = conditionGp(
+    spec,
     { X: new Matrix([Array.from(row), Array.from(row)]), y: Float64Array.of(1, 2) },
     { ...hyperparameters, noiseVariance: 0.1 },
   )
@@ -82,18 +82,18 @@ test('what each configuration has of its own is noise to others, and kept by wha
 })
 
 test('the gradient matches finite differences with a trend, shared lengthscales and known noise', () => {
-  const shape: GpShape = {
+  const spec: GpSpec = {
     groups: [0, 1, 1, -1],
     slopeMean: Float64Array.from([0.2, 0, 0, 0.5]),
     slopeVariance: Float64Array.from([0.3, 0, 0.1, 2]),
   }
   const knownNoise = Float64Array.from(reference.y, (_, i) => (i % 3 === 0 ? 0.01 : Number.NaN))
   const at = Float64Array.from([0.1, -0.5, 0.3, -3])
-  const { gradient } = logMarginalLikelihood(shape, { X, y, knownNoise }, at)!
+  const { gradient } = logMarginalLikelihood(spec, { X, y, knownNoise }, at)!
   for (let i = 0; i < at.length; i++) {
     const value = (step: number) =>
       logMarginalLikelihood(
-        shape,
+        spec,
         { X, y, knownNoise },
         at.map((t, j) => (i === j ? t + step : t)),
       )!.value
@@ -104,10 +104,10 @@ test('the gradient matches finite differences with a trend, shared lengthscales 
 test('the trend equals explicit Bayesian linear regression when the Matérn part vanishes', () => {
   const slopeVariance = Float64Array.from([1, 2, 0.5, 1])
   const slopeMean = Float64Array.from([0.1, -0.2, 0, 0.3])
-  const shape: GpShape = { groups: [0, 0, 0, 0], slopeMean, slopeVariance }
+  const spec: GpSpec = { groups: [0, 0, 0, 0], slopeMean, slopeVariance }
   const noiseVariance = 0.05
-  const gp = condition(
-    shape,
+  const gp = conditionGp(
+    spec,
     { X, y },
     { signalVariance: 1e-14, lengthscales: Float64Array.of(1), noiseVariance },
   )
@@ -141,7 +141,7 @@ function solve(a: Matrix, b: Matrix): Matrix {
 }
 
 describe('fitting', () => {
-  const shape = (d: number): GpShape => ({
+  const spec = (d: number): GpSpec => ({
     groups: Array.from({ length: d }, (_, i) => i),
     slopeMean: new Float64Array(d),
     slopeVariance: new Float64Array(d),
@@ -188,7 +188,7 @@ describe('fitting', () => {
       [1e9, -1e9, 1e9],
     ],
   ])('is safe for %s', (_, x, targets) => {
-    const gp = fitGp(shape(2), { X: new Matrix(x), y: Float64Array.from(targets) })
+    const gp = fitGp(spec(2), { X: new Matrix(x), y: Float64Array.from(targets) })
     const { mean, variance } = gp.predict([[0.2, 0.7], ...x].map((z) => Float64Array.from(z)))
     for (const v of [...mean, ...variance]) expect(v).toSatisfy(Number.isFinite)
   })
@@ -196,12 +196,12 @@ describe('fitting', () => {
     const rng = createRng(1)
     const x = Array.from({ length: 200 }, () => [rng.next(), rng.next()])
     const targets = Float64Array.from(x, ([a, b]) => Math.sin(6 * a!) + b!)
-    const gp = fitGp(shape(2), { X: new Matrix(x), y: targets })
+    const gp = fitGp(spec(2), { X: new Matrix(x), y: targets })
     const { mean } = gp.predict([Float64Array.of(0.5, 0.5)])
     expect(mean[0]).toBeCloseTo(Math.sin(3) + 0.5, 1)
   })
   test('falls back and says so when the likelihood cannot be computed', () => {
-    const gp = fitGp(shape(1), { X: new Matrix([[0], [1]]), y: Float64Array.of(1e200, -1e200) })
+    const gp = fitGp(spec(1), { X: new Matrix([[0], [1]]), y: Float64Array.of(1e200, -1e200) })
     expect(gp.warning).toMatch(/failed/)
   })
 })

@@ -2,7 +2,7 @@
  * Gaussian process regression with a Matérn-5/2 kernel on grouped lengthscales plus a Bayesian
  * linear trend.
  *
- *   symbol    meaning                                                        shape
+ *   symbol    meaning                                                        spec
  *   n         observations
  *   m         points to predict
  *   d         columns of the design matrix
@@ -12,12 +12,12 @@
  *   y         targets                                                        n
  *   s²        signal variance of the Matérn part
  *   ℓ         lengthscales                                                   G
- *   σ²        noise variance, one for all observations whose noise is unknown
- *   τ         noise variances that are known (NaN where unknown)             n
- *   o         variance of what a configuration has of its own                (given)
+ *   σ²        noise variance of all observations whose noise is unknown
+ *   τ         known noise variances (NaN where unknown)                      n
+ *   η         nugget variance                                                (given)
  *   b0, v     prior mean and variance of the trend's slope on each column    d
  *   θ         ln of [s², ℓ…, σ²]                                             G+2
- *   K         s² M(r) + X diag(v) Xᵀ + o where rows are the same + noise     n×n
+ *   K         s² M(r) + X diag(v) Xᵀ + η where rows are equal + noise        n×n
  *   L         Cholesky factor, K = L Lᵀ                                      n×n
  *   α         K⁻¹ (y - X b0)                                                 n
  *
@@ -25,39 +25,45 @@
  *
  * The trend is integrated out (Rasmussen and Williams, Gaussian Processes for Machine Learning,
  * 2006, §2.7): slopes b ~ N(b0, diag v) give the mean X b0 and the kernel X diag(v) Xᵀ. A column of
- * ones with a wide v is an unknown offset; a given prior mean as a column is one whose scale is
- * learned.
+ * ones with a large v is an unknown offset. A prior mean enters as a column, whose slope is its
+ * scale.
  */
-import { crossKernel, matern52, matern52Weight } from './kernel.ts'
+import { createCrossKernel, matern52, matern52Weight } from './kernel.ts'
 import type { Evaluation } from './lbfgs.ts'
 import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
-import { jointCovariance, LEAST_VARIANCE, Posterior, type Whitening } from './posterior.ts'
+import {
+  computeJointCovariance,
+  minPosteriorVariance,
+  Posterior,
+  type TrainingFactor,
+} from './posterior.ts'
 import {
   type GpData,
-  type GpShape,
+  type GpSpec,
   type Hyperparameters,
   isSameRow,
   type Marginals,
-  meanAt,
+  priorMeanAt,
   type Rows,
 } from './types.ts'
 
+/** A Gaussian process conditioned on data. */
 export interface Gp {
   readonly hyperparameters: Hyperparameters
   /** ln p(y | X, θ). */
   readonly logLikelihood: number
-  /** Marginal mean and variance of the noise-free function at the rows of Z (m×d). */
+  /** Marginals of the noise-free function at the rows of Z (m×d). */
   predict(Z: Rows): Marginals
   /**
-   * The same from some of the observations: where there are many, quicker, and good enough for a
-   * shortlist.
+   * `predict` from a subset of the observations where there are many: faster, and exact enough to
+   * preselect candidates.
    */
-  predictRoughly(Z: Rows): Marginals
+  predictFromSubset(Z: Rows): Marginals
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
   joint(Z: Rows): { mean: Float64Array; covariance: Float64Array }
   /**
-   * The noise-free function at each observation as the others lead one to expect it, n (Rasmussen
-   * and Williams, eq. 5.12).
+   * Leave-one-out predictions of the noise-free function at each observation, n (Rasmussen and
+   * Williams, eq. 5.12).
    */
   leaveOneOut(): Marginals
   /** Set when the fit fell back to default hyperparameters. */
@@ -65,36 +71,40 @@ export interface Gp {
 }
 
 /**
- * Squared distances of the training rows by group: pairs (i > j) in row order, G numbers a pair;
- * and the part of K that no hyperparameter moves.
+ * The parts of K that do not depend on hyperparameters. Pairs of training rows (i > j) are in row
+ * order.
  */
 interface Geometry {
   readonly n: number
   readonly G: number
+  /** Squared distance of each pair by group, n(n-1)/2 × G. */
   readonly distances: Float64Array
+  /** Trend and nugget part of K, n×n, lower triangle. */
   readonly fixed: Float64Array
+  /** y - X b0, n. */
   readonly residual: Float64Array
 }
 
-const groupCount = (shape: GpShape): number => Math.max(...shape.groups, -1) + 1
+const countGroups = (spec: GpSpec): number => Math.max(...spec.groups, -1) + 1
 
-export function geometry(shape: GpShape, { X, y }: GpData): Geometry {
+/** Squared distances, trend part of K and residuals of training data. */
+export function computeGeometry(spec: GpSpec, { X, y }: GpData): Geometry {
   const n = X.rows
-  const G = groupCount(shape)
+  const G = countGroups(spec)
   const rows = X.to2DArray()
   const distances = new Float64Array(((n * (n - 1)) / 2) * G)
-  const { ownVariance = 0 } = shape
+  const { nuggetVariance = 0 } = spec
   const fixed = new Float64Array(n * n)
   for (let i = 0, pair = 0; i < n; i++) {
     const xi = rows[i]!
     for (let j = 0; j <= i; j++) {
       const xj = rows[j]!
       let linear = 0
-      for (let c = 0; c < xi.length; c++) linear += shape.slopeVariance[c]! * xi[c]! * xj[c]!
-      fixed[i * n + j] = linear + (ownVariance > 0 && isSameRow(xi, xj) ? ownVariance : 0)
+      for (let c = 0; c < xi.length; c++) linear += spec.slopeVariance[c]! * xi[c]! * xj[c]!
+      fixed[i * n + j] = linear + (nuggetVariance > 0 && isSameRow(xi, xj) ? nuggetVariance : 0)
       if (j === i) continue
       for (let c = 0; c < xi.length; c++) {
-        const g = shape.groups[c]!
+        const g = spec.groups[c]!
         if (g >= 0) distances[pair * G + g] = distances[pair * G + g]! + (xi[c]! - xj[c]!) ** 2
       }
       pair++
@@ -105,10 +115,11 @@ export function geometry(shape: GpShape, { X, y }: GpData): Geometry {
     G,
     distances,
     fixed,
-    residual: y.map((v, i) => v - meanAt(shape, rows[i]!)),
+    residual: y.map((v, i) => v - priorMeanAt(spec, rows[i]!)),
   }
 }
 
+/** K (lower triangle), its Cholesky factor L, and α. */
 interface Factor {
   readonly k: Float64Array
   readonly l: Float64Array
@@ -116,13 +127,16 @@ interface Factor {
   readonly logLikelihood: number
 }
 
-/** Unit kernel values and weights of the training pairs, in the order of `Geometry.distances`. */
+/**
+ * Unit kernel values and gradient weights of the training pairs, in the order of
+ * `Geometry.distances`.
+ */
 interface Pairs {
   readonly values: Float64Array
   readonly weights: Float64Array
 }
 
-function kernelPairs({ n, G, distances }: Geometry, lengthscales: Float64Array): Pairs {
+function computePairs({ n, G, distances }: Geometry, lengthscales: Float64Array): Pairs {
   const inverse = lengthscales.map((v) => 1 / (v * v))
   const count = (n * (n - 1)) / 2
   const values = new Float64Array(count)
@@ -139,7 +153,7 @@ function kernelPairs({ n, G, distances }: Geometry, lengthscales: Float64Array):
 
 const isUnknown = (known: number | undefined): boolean => known === undefined || Number.isNaN(known)
 
-/** K, its factor and α; undefined where K is not positive definite. */
+/** K, its factor and α. Undefined where K is not positive definite. */
 function factorise(
   g: Geometry,
   h: Hyperparameters,
@@ -162,14 +176,14 @@ function factorise(
   return { k, l, alpha: backwardSolve(l, n, half), logLikelihood }
 }
 
-/** θ → hyperparameters. */
+/** Hyperparameters at θ. */
 export const unpack = (theta: Float64Array): Hyperparameters => ({
   signalVariance: Math.exp(theta[0]!),
   lengthscales: theta.slice(1, -1).map(Math.exp),
   noiseVariance: Math.exp(theta[theta.length - 1]!),
 })
 
-/** Hyperparameters → θ. */
+/** θ of hyperparameters. */
 export const pack = ({
   signalVariance,
   lengthscales,
@@ -179,16 +193,16 @@ export const pack = ({
 
 /**
  * ln p(y | X, θ) and its gradient with respect to θ = ln [s², ℓ…, σ²] (Rasmussen and Williams, eq.
- * 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)). Returns undefined where K is not positive definite.
+ * 5.9: ½ tr((ααᵀ - K⁻¹) ∂K/∂θ)). Undefined where K is not positive definite.
  */
-export function likelihood(
+export function computeLogLikelihood(
   g: Geometry,
   theta: Float64Array,
   knownNoise?: Float64Array,
 ): Evaluation | undefined {
   const { n, G, distances } = g
   const h = unpack(theta)
-  const pairs = kernelPairs(g, h.lengthscales)
+  const pairs = computePairs(g, h.lengthscales)
   const factor = factorise(g, h, pairs, knownNoise)
   if (!factor) return undefined
   const { l, alpha } = factor
@@ -210,17 +224,17 @@ export function likelihood(
 }
 
 /**
- * The process conditioned on data with given hyperparameters.
- * @throws Error where the kernel matrix is not positive definite even with a noise variance raised
- * to 1.
+ * The process conditioned on data at given hyperparameters. Where K is not positive definite, all
+ * noise variances become 1.
+ * @throws Error where K is not positive definite even then
  */
-export function condition(
-  shape: GpShape,
+export function conditionGp(
+  spec: GpSpec,
   data: GpData,
   hyperparameters: Hyperparameters,
-  g = geometry(shape, data),
+  g = computeGeometry(spec, data),
 ): Gp {
-  const pairs = kernelPairs(g, hyperparameters.lengthscales)
+  const pairs = computePairs(g, hyperparameters.lengthscales)
   const factor =
     factorise(g, hyperparameters, pairs, data.knownNoise) ??
     factorise(g, { ...hyperparameters, noiseVariance: 1 }, pairs)
@@ -230,17 +244,21 @@ export function condition(
     )
   const { n } = g
   const observed = data.X.to2DArray().map((row) => Float64Array.from(row))
-  const cross = crossKernel(shape, hyperparameters, observed)
-  const from: Whitening = { ...factor, at: Int32Array.from({ length: n }, (_, i) => i) }
-  const posterior = new Posterior(shape, cross)
+  const cross = createCrossKernel(spec, hyperparameters, observed)
+  const from: TrainingFactor = { ...factor, at: Int32Array.from({ length: n }, (_, i) => i) }
+  const posterior = new Posterior(spec, cross)
   return {
     hyperparameters,
     logLikelihood: factor.logLikelihood,
     predict: (Z) => posterior.marginals(Z, from),
-    predictRoughly: (Z) => posterior.marginals(Z, n > MANY ? someOf(factor, g) : from),
+    predictFromSubset: (Z) =>
+      posterior.marginals(Z, n > minObservationsForSubset ? factoriseSubset(factor, g) : from),
     joint(Z) {
       const { mean, rows } = posterior.whitened(Z, from)
-      return { mean, covariance: jointCovariance(crossKernel(shape, hyperparameters, Z), Z, rows) }
+      return {
+        mean,
+        covariance: computeJointCovariance(createCrossKernel(spec, hyperparameters, Z), Z, rows),
+      }
     },
     leaveOneOut() {
       const inverse = inverseFromFactor(factor.l, n)
@@ -249,7 +267,7 @@ export function condition(
         variance: data.y.map((_, i) => {
           const known = data.knownNoise?.[i]
           return Math.max(
-            LEAST_VARIANCE,
+            minPosteriorVariance,
             1 / inverse[i * n + i]! - (isUnknown(known) ? hyperparameters.noiseVariance : known!),
           )
         }),
@@ -259,20 +277,20 @@ export function condition(
 }
 
 /**
- * Observations that a rough prediction is made from, and more than how many there must be for it to
- * be worth it.
+ * Observations in the subset of `predictFromSubset`, and the number of observations from which it
+ * pays. No stop probability changed in 280 assessments on recorded tables (search/bench).
  */
-const ROUGHLY = 32
-const MANY = 64
+const subsetSize = 32
+const minObservationsForSubset = 64
 
-/** Evenly chosen observations. */
-function someOf({ k }: Factor, { n, residual }: Geometry): Whitening {
-  const at = Int32Array.from({ length: ROUGHLY }, (_, i) => Math.floor((i * n) / ROUGHLY))
-  const some = Float64Array.from({ length: ROUGHLY ** 2 }, (_, i) => {
-    const [row, column] = [at[Math.floor(i / ROUGHLY)]!, at[i % ROUGHLY]!]
+/** Factor of an evenly spaced subset of the observations (subset of data). */
+function factoriseSubset({ k }: Factor, { n, residual }: Geometry): TrainingFactor {
+  const at = Int32Array.from({ length: subsetSize }, (_, i) => Math.floor((i * n) / subsetSize))
+  const k0 = Float64Array.from({ length: subsetSize ** 2 }, (_, i) => {
+    const [row, column] = [at[Math.floor(i / subsetSize)]!, at[i % subsetSize]!]
     return row >= column ? k[row * n + column]! : 0
   })
-  const l = cholesky(some, ROUGHLY)!
+  const l = cholesky(k0, subsetSize)!
   const targets = Float64Array.from(at, (i) => residual[i]!)
-  return { l, at, alpha: backwardSolve(l, ROUGHLY, forwardSolve(l, ROUGHLY, targets)) }
+  return { l, at, alpha: backwardSolve(l, subsetSize, forwardSolve(l, subsetSize, targets)) }
 }

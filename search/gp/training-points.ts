@@ -1,52 +1,58 @@
+/** Training points of the surrogate's Gaussian processes. */
 import { Matrix } from 'ml-matrix'
 import type { Configuration, Estimate } from '../types.ts'
 import type { GpData, Rows } from './types.ts'
 
-/** One reading of a modelled quantity. */
-export interface Datum {
+/** A measured value of a modelled quantity at a configuration. */
+export interface TrainingPoint {
   readonly at: Configuration
   readonly target: number
   /** Noise variance; NaN where unknown. */
   readonly noise: number
-  /** The truth is only known to be at most, or at least, the target. */
-  readonly bound?: 'most' | 'least'
+  /** Censored: the true value is at most (upper) or at least (lower) the target. */
+  readonly bound?: 'upper' | 'lower'
 }
 
 /**
- * Noise of a bound of which nothing else is known: what is learned of exact readings' noise says
- * nothing of where one-sided ones end.
+ * Noise variance of a bound of unknown noise: 5 % of a rate. The fitted noise of exact observations
+ * does not apply to bounds.
  */
-const BOUND_NOISE = 0.05 ** 2
+const boundNoiseVariance = 0.05 ** 2
 
-export const datum = (
+/** A training point; the noise variance follows from the estimate's `logSd` where it is known. */
+export const createTrainingPoint = (
   at: Configuration,
   target: number,
   estimate: Partial<Estimate> = {},
-  bound?: Datum['bound'],
-): Datum => ({
+  bound?: TrainingPoint['bound'],
+): TrainingPoint => ({
   at,
   target,
   noise:
     estimate.logSd === undefined
       ? bound
-        ? BOUND_NOISE
+        ? boundNoiseVariance
         : Number.NaN
       : Math.max(estimate.logSd * estimate.logSd, 1e-4),
   ...(bound ? { bound } : {}),
 })
 
-/** Readings as the data of a Gaussian process; `rows` (n×d) are theirs. */
-export const gpDataOf = (rows: Rows, readings: readonly Datum[]): GpData => ({
+/** Training points as the data of a Gaussian process; `rows` (n×d) encode their configurations. */
+export const toGpData = (rows: Rows, points: readonly TrainingPoint[]): GpData => ({
   X: rows.length > 0 ? new Matrix(rows) : Matrix.zeros(0, 0),
-  y: Float64Array.from(readings, (r) => r.target),
-  knownNoise: Float64Array.from(readings, (r) => r.noise),
+  y: Float64Array.from(points, (p) => p.target),
+  knownNoise: Float64Array.from(points, (p) => p.noise),
 })
 
-const BELIEVED_NOISE = 1e-4
+/** Noise variance of a fantasy: 1 % of a rate. */
+const fantasyNoiseVariance = 1e-4
 
 /**
- * Pending configurations as readings of their predicted mean (the kriging believer, Ginsbourger et
- * al. 2010).
+ * Pending configurations as training points at their predicted mean (the kriging believer,
+ * Ginsbourger et al. 2010).
  */
-export const believedReadings = (pending: readonly Configuration[], mean: Float64Array): Datum[] =>
-  pending.map((at, i) => ({ at, target: mean[i]!, noise: BELIEVED_NOISE }))
+export const createFantasies = (
+  pending: readonly Configuration[],
+  mean: Float64Array,
+): TrainingPoint[] =>
+  pending.map((at, i) => ({ at, target: mean[i]!, noise: fantasyNoiseVariance }))

@@ -1,22 +1,22 @@
-/** What a Gaussian process of this search is made of; symbols as in gp-regression.ts. */
+/** Types of the Gaussian process; the symbols are those of regression.ts. */
 import type { Matrix } from 'ml-matrix'
 
-/** What the columns mean to the model. */
-export interface GpShape {
-  /** Column → group, or -1 for a column of the trend alone. */
+/** Prior of a Gaussian process: the groups of columns and the linear trend. */
+export interface GpSpec {
+  /** Group of each column (d); -1 for a column of the trend alone. */
   readonly groups: readonly number[]
-  /** b0, one a column. */
+  /** b0: prior mean of each column's slope, d. */
   readonly slopeMean: Float64Array
-  /** v, one a column; 0 keeps a column out of the trend. */
+  /** v: prior variance of each column's slope, d. 0 excludes a column from the trend. */
   readonly slopeVariance: Float64Array
   /**
-   * o: what each row has of its own, the same whenever it is read (a nugget: Gramacy and Lee,
-   * Statistics and Computing 22, 2012). Absent: 0.
+   * η: variance of an independent effect of each configuration, equal in all of its measurements (a
+   * nugget: Gramacy and Lee, Statistics and Computing 22, 2012). Absent: 0.
    */
-  readonly ownVariance?: number
+  readonly nuggetVariance?: number
 }
 
-/** Whether two rows are of one configuration. */
+/** Whether two rows encode the same configuration. */
 export const isSameRow = (x: ArrayLike<number>, z: ArrayLike<number>): boolean => {
   for (let c = 0; c < z.length; c++) if (x[c] !== z[c]) return false
   return true
@@ -28,27 +28,30 @@ export interface Hyperparameters {
   readonly noiseVariance: number
 }
 
-/** Rows of a design matrix, encoded configurations, m×d. */
+/** Rows of a design matrix, m×d. */
 export type Rows = readonly Float64Array[]
 
-export const NOISE_FLOOR = 1e-4
+/** Lower bound of a fitted noise variance, which keeps K positive definite. */
+export const minNoiseVariance = 1e-4
 
+/** Training data. */
 export interface GpData {
-  /** n×d. */
+  /** Design matrix, n×d. */
   readonly X: Matrix
+  /** Targets, n. */
   readonly y: Float64Array
-  /** τ. */
+  /** τ: known noise variances (n), NaN where unknown. Absent: all unknown. */
   readonly knownNoise?: Float64Array
 }
 
-/** Mean and variance of m values. */
+/** Marginal means and variances of m values. */
 export interface Marginals {
   readonly mean: Float64Array
   readonly variance: Float64Array
 }
 
-/** The prior mean at a row, X b0. */
-export function meanAt({ slopeMean }: GpShape, row: ArrayLike<number>): number {
+/** Prior mean at a row x: xᵀ b0. */
+export function priorMeanAt({ slopeMean }: GpSpec, row: ArrayLike<number>): number {
   let sum = 0
   for (let c = 0; c < slopeMean.length; c++) sum += slopeMean[c]! * row[c]!
   return sum

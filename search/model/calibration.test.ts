@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { createSampler } from '../index.ts'
 import { createRng } from '../rng.ts'
-import type { Configuration, MovedPrior, Observation, PriorFactors, Problem } from '../types.ts'
-import { calibratePhysics } from './calibration.ts'
-import { above } from './saturating-predictive.ts'
+import type { Configuration, Observation, PriorFactors, Problem, ShiftedPrior } from '../types.ts'
+import { calibrateFactors } from './calibration.ts'
+import { quantileOffset } from './saturating-predictive.ts'
 import { fitSurrogate } from './surrogate.ts'
 
 /**
@@ -14,7 +14,7 @@ const rateOf = (c: Configuration, cpu: number, device: number) =>
   Math.min((100 * Number(c.cores)) / cpu, (900 * Number(c.share)) / device)
 const factors: PriorFactors = {
   sd: [0.3, 0.2],
-  at: ([cpu, device]): MovedPrior => {
+  at: ([cpu, device]): ShiftedPrior => {
     const logRate = (c: Configuration, more: readonly [number, number] = [0, 0]) =>
       Math.log(rateOf(c, Math.exp(cpu! + more[0]), Math.exp(device! + more[1])))
     return {
@@ -33,7 +33,7 @@ const measured = (configurations: readonly Configuration[], cpu: number, device:
   configurations.map((at) => ({ at, target: Math.log(rateOf(at, cpu, device)) }))
 
 test('factors are found from both sides of a kink', () => {
-  const { logFactors, logRate } = calibratePhysics(factors, measured(grid, 1.4, 0.8))
+  const { logFactors, logRate } = calibrateFactors(factors, measured(grid, 1.4, 0.8))
   expect(Math.exp(logFactors[0]!)).toBeCloseTo(1.4, 1)
   expect(Math.exp(logFactors[1]!)).toBeCloseTo(0.8, 1)
   expect(Math.exp(logRate({ cores: 16, share: 1 })!)).toBeCloseTo(
@@ -42,23 +42,23 @@ test('factors are found from both sides of a kink', () => {
   )
 })
 
-test('a factor that no trial tells of stays where it was', () => {
+test('a factor without information stays at its prior mean', () => {
   const deviceBound = grid.filter((c) => Number(c.cores) === 16 && Number(c.share) < 1)
-  const { logFactors } = calibratePhysics(factors, measured(deviceBound, 2, 0.8))
+  const { logFactors } = calibrateFactors(factors, measured(deviceBound, 2, 0.8))
   expect(logFactors[0]!).toBeCloseTo(0, 6)
   expect(logFactors[1]!).toBeLessThan(-0.15)
 })
 
-test('a bottleneck that another one hid is found', () => {
+test('a bottleneck hidden behind another is found', () => {
   const asExpected = { cores: 16, share: 0.7 }
   const slower = { cores: 8, share: 0.7 }
   // Both are bound by their device as long as the CPU costs what was expected.
-  const { logFactors } = calibratePhysics(factors, measured([asExpected, slower], 1.6, 1))
+  const { logFactors } = calibrateFactors(factors, measured([asExpected, slower], 1.6, 1))
   expect(Math.exp(logFactors[0]!)).toBeCloseTo(1.6, 1)
   expect(Math.exp(logFactors[1]!)).toBeCloseTo(1, 1)
 })
 
-describe('a bottleneck that is only known to be no tighter', () => {
+describe('a weakly identified bottleneck', () => {
   // Cores that cost what was expected would serve 800; the device, which the second tells of, is a
   // quarter faster than expected.
   const data = measured(
@@ -70,8 +70,8 @@ describe('a bottleneck that is only known to be no tighter', () => {
     0.8,
   )
 
-  test('is believed to be where it may be, not where it begins to bind', () => {
-    const { logFactors, offsets } = calibratePhysics(factors, data)
+  test('moves to its marginal posterior mean, not to where it begins to bind', () => {
+    const { logFactors, offsets } = calibrateFactors(factors, data)
     const binds = Math.log(800 / 1012.5)
     /**
      * Posterior of the cost of cores and of the device by adding up over both, apart from what
@@ -97,7 +97,7 @@ describe('a bottleneck that is only known to be no tighter', () => {
     expect(offsets[1]).toEqual([-logFactors[1]!, 0.2])
   })
 
-  test('leaves what it would bind open to the search', () => {
+  test('leaves configurations that it would bind uncertain', () => {
     const two: Configuration[] = [
       { cores: 8, share: 0.9 },
       { cores: 6, share: 0.9 },
@@ -134,57 +134,57 @@ describe('a bottleneck that is only known to be no tighter', () => {
         rate: { value: Math.exp(target), logSd: 0.02 },
       }),
     )
-    const { rate } = fitSurrogate(problem, read, []).believe(two)
+    const { rate } = fitSurrogate(problem, read, []).predict(two)
     // Six cores serve as much as eight where the device is all that binds; they were held to serve
     // three quarters for sure.
     expect(Math.exp(rate!.mean[0]!)).toBeCloseTo(1012.5, -2)
-    expect(rate!.mean[1]! + above(rate!, 1, 2)).toBeGreaterThan(Math.log(1000))
+    expect(rate!.mean[1]! + quantileOffset(rate!, 1, 2)).toBeGreaterThan(Math.log(1000))
     expect(rate!.mean[1]!).toBeGreaterThan(Math.log(0.75 * 1012.5) + 0.05)
   })
 })
 
-test('factors that every trial tells of stay the most probable', () => {
-  const { logFactors, offsets } = calibratePhysics(factors, measured(grid, 1.4, 0.8))
+test('well identified factors stay at the mode', () => {
+  const { logFactors, offsets } = calibrateFactors(factors, measured(grid, 1.4, 0.8))
   expect(offsets).toEqual([
     [-logFactors[0]!, 0.3],
     [-logFactors[1]!, 0.2],
   ])
 })
 
-test('a rate rises along its factor as far as the other lets it, and further where both are lucky', () => {
-  const { rise } = calibratePhysics(factors, [])
+test('a rate saturates at the other bottleneck, and rises further along the shared direction', () => {
+  const { saturation } = calibrateFactors(factors, [])
   // Bound by its device at 810 a second, where the cores serve 1,600; then by one of 720, where
   // they serve 800.
-  expect(rise({ cores: 16, share: 0.9 })(0.2)).toBeCloseTo(0.2, 2)
+  expect(saturation({ cores: 16, share: 0.9 })(0.2)).toBeCloseTo(0.2, 2)
   const hidden = { cores: 8, share: 0.8 }
   const [device, cores] = [Math.log(900 * 0.8), Math.log(800)]
   const alone = cores - device
-  expect(rise(hidden)(0.6)).toBeGreaterThan(1.5 * alone)
-  expect(rise(hidden)(0.6)).toBeLessThan(0.45)
-  // What physics knows nothing of, or moves with nothing, is taken as it begins.
+  expect(saturation(hidden)(0.6)).toBeGreaterThan(1.5 * alone)
+  expect(saturation(hidden)(0.6)).toBeLessThan(0.45)
+  // Without a prediction or a sensitivity the increase is linear.
   const still: PriorFactors = {
     sd: [0.3],
     at: () => ({ logRate: (c) => (c.u === 1 ? 3 : undefined), sensitivities: () => [0] }),
   }
-  expect([1, 2].map((u) => calibratePhysics(still, []).rise({ u })(0.4))).toEqual([0.4, 0.4])
+  expect([1, 2].map((u) => calibrateFactors(still, []).saturation({ u })(0.4))).toEqual([0.4, 0.4])
 })
 
-test('a bound says nothing while it is kept, and as much as it is certain where it is not', () => {
+test('a satisfied bound carries no information; a violated one counts by its noise', () => {
   const [at] = grid.filter((c) => c.cores === 16 && c.share === 0.4)
-  const bounded = (factor: number, bound: 'most' | 'least', logSd = 0) =>
-    calibratePhysics(factors, [
+  const bounded = (factor: number, bound: 'upper' | 'lower', logSd = 0) =>
+    calibrateFactors(factors, [
       { at: at!, target: Math.log(rateOf(at!, 1, 1) * factor), bound, noise: logSd ** 2 },
     ]).logFactors[1]!
-  expect([bounded(1.3, 'most'), bounded(0.7, 'least')].map(Math.abs)).toEqual([0, 0])
-  expect(bounded(0.8, 'most')).toBeGreaterThan(0.1)
-  expect(bounded(1.25, 'least')).toBeLessThan(-0.1)
-  expect(bounded(0.8, 'most', 0.2)).toBeLessThan(0.7 * bounded(0.8, 'most'))
+  expect([bounded(1.3, 'upper'), bounded(0.7, 'lower')].map(Math.abs)).toEqual([0, 0])
+  expect(bounded(0.8, 'upper')).toBeGreaterThan(0.1)
+  expect(bounded(1.25, 'lower')).toBeLessThan(-0.1)
+  expect(bounded(0.8, 'upper', 0.2)).toBeLessThan(0.7 * bounded(0.8, 'upper'))
 })
 
-test('one wild measurement does not move the factors far', () => {
+test('one outlier does not move the factors far', () => {
   const data = measured(grid, 1, 1)
-  const spoilt = data.map((d, i) => (i === 3 ? { ...d, target: d.target + 3 } : d))
-  for (const value of calibratePhysics(factors, spoilt).logFactors)
+  const withOutlier = data.map((d, i) => (i === 3 ? { ...d, target: d.target + 3 } : d))
+  for (const value of calibrateFactors(factors, withOutlier).logFactors)
     expect(Math.abs(value)).toBeLessThan(0.05)
 })
 
@@ -212,13 +212,13 @@ const problem = (cpu: number, device: number): Problem => ({
   pricePerHour: (c) => 0.04 * Number(c.cores) + Number(c.share),
   priorLogRate: (c) => Math.log(rateOf(c, cpu, device)),
 })
-const trialsToBest = (asked: Problem): number => {
+const trialsToBest = (given: Problem): number => {
   const sampler = createSampler('gp')
-  const cost = (c: Configuration) => asked.pricePerHour(c) / rateOf(c, 1.3, 1.1)
+  const cost = (c: Configuration) => given.pricePerHour(c) / rateOf(c, 1.3, 1.1)
   const best = Math.min(...grid.map(cost))
   const observations: Observation[] = []
   while (observations.length < grid.length) {
-    const { configuration } = sampler.suggest(asked, observations, [], createRng('physics'))!
+    const { configuration } = sampler.suggest(given, observations, [], createRng('physics'))!
     observations.push({
       configuration,
       state: 'complete',
@@ -229,14 +229,14 @@ const trialsToBest = (asked: Problem): number => {
   return observations.length
 }
 
-test('a sampler that has physics starts with its best, and needs few trials', () => {
+test('with a device-model prior the sampler starts at its cheapest, and needs few trials', () => {
   const withPhysics = { ...problem(1, 1), priorFactors: factors }
   const first = createSampler('gp').suggest(withPhysics, [], [], createRng('first'))!
   expect(first.why).toBe('start: cheapest by the device model')
   expect(trialsToBest(withPhysics)).toBeLessThanOrEqual(3)
 })
 
-test('physics that has everything the wrong way round costs a few trials, not the search', () => {
+test('a device model that is entirely wrong costs a few trials', () => {
   const { priorLogRate, ...without } = problem(1, 1)
   const wrong: Problem = { ...without, priorLogRate: (c) => 10 - priorLogRate!(c)! }
   expect(trialsToBest(wrong)).toBeLessThanOrEqual(trialsToBest(without) + 3)
@@ -269,7 +269,7 @@ const straight: PriorFactors = {
 }
 
 test.each([
-  ['one reading', [[1, 0, 3.2]]],
+  ['one measurement', [[1, 0, 3.2]]],
   [
     'two that pull apart',
     [
@@ -286,16 +286,16 @@ test.each([
     ],
   ],
   [
-    'one that physics knows nothing of',
+    'one without a prediction',
     [
       [1, 0, 3.2],
       [-1, 1, 9],
     ],
   ],
   ['none', []],
-] as const)('no factors beside those found fit %s better', (_, rows) => {
+] as const)('no factors near those found fit %s better', (_, rows) => {
   const data = rows.map(([u, v, target]) => ({ at: { u, v }, target }))
-  const { logFactors, logRate } = calibratePhysics(straight, data)
+  const { logFactors, logRate } = calibrateFactors(straight, data)
   const least = misfit(straight, data, logFactors)
   for (const [i, step] of [0, 1].flatMap(
     (i) =>
@@ -314,17 +314,17 @@ test.each([
   expect(logRate({ u: 2, v: 1 })).toBeCloseTo(3 + 2 * logFactors[0]! + logFactors[1]!, 12)
 })
 
-test('one reading moves a factor as far as its own spread and 5 % allow', () => {
+test('one measurement moves a factor as its prior sd and the discrepancy of 5 % allow', () => {
   // Precisions 1 / 0.3² and 1 / 0.05²; a residual of one deviation weighs 1 / √(1 + 1/9) or a
   // little more.
-  const { logFactors } = calibratePhysics(straight, [{ at: { u: 1, v: 0 }, target: 3.05 }])
+  const { logFactors } = calibrateFactors(straight, [{ at: { u: 1, v: 0 }, target: 3.05 }])
   expect(logFactors[0]).toBeCloseTo(0.05 / (1 + 0.05 ** 2 / 0.3 ** 2), 4)
   expect(logFactors[1]).toBe(0)
 })
 
 test('steps too long for a bend are halved', () => {
   // A rate that saturates: far from the truth the slope says next to nothing of how far.
-  const bent: PriorFactors = {
+  const saturating: PriorFactors = {
     sd: [5],
     at: ([f]) => ({
       logRate: (c) => Math.atan(4 * (f! - Number(c.u))),
@@ -332,7 +332,7 @@ test('steps too long for a bend are halved', () => {
     }),
   }
   const data = [1, 1.2].map((u) => ({ at: { u }, target: Math.atan(4 * (0.6 - u)) }))
-  const { logFactors } = calibratePhysics(bent, data)
-  expect(misfit(bent, data, logFactors)).toBeLessThan(misfit(bent, data, [0]))
+  const { logFactors } = calibrateFactors(saturating, data)
+  expect(misfit(saturating, data, logFactors)).toBeLessThan(misfit(saturating, data, [0]))
   expect(logFactors[0]).toBeCloseTo(0.6, 1)
 })

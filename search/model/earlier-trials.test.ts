@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { replay } from '../replay/table.ts'
+import { replaySearch } from '../replay/table.ts'
 import { createRng } from '../rng.ts'
 import { createGpSampler } from '../samplers/gp.ts'
-import { enumerate } from '../space/space.ts'
+import { enumerateConfigurations } from '../space/space.ts'
 import type { Configuration, Observation, Problem, SearchSpace } from '../types.ts'
-import { earlierKnowledge } from './earlier-trials.ts'
+import { createEarlierTrialsPrior } from './earlier-trials.ts'
 
 const line: SearchSpace = {
   parameters: [
@@ -19,9 +19,9 @@ const rated = (n: number, rate: number): Observation => ({
 })
 
 describe('earlier trials', () => {
-  test('tell a rate near what they measured, and between', () => {
+  test('predict rates near their measurements, and between', () => {
     const earlier = [rated(1, 10), rated(2, 20), rated(4, 40), rated(6, 60)]
-    const knowledge = earlierKnowledge(earlier, line)!
+    const knowledge = createEarlierTrialsPrior(earlier, line)!
     const rates = knowledge.columns([{ n: 2 }, { n: 3 }, { n: 5 }]).map(([log]) => Math.exp(log!))
     expect(rates[0]).toBeGreaterThan(17)
     expect(rates[0]).toBeLessThan(23)
@@ -30,15 +30,15 @@ describe('earlier trials', () => {
     expect(knowledge.slopes).toEqual([[1, 0.5]])
   })
 
-  test('tell nothing with fewer than three rates; failures, bounds and zero rates are none', () => {
+  test('give no prior with fewer than three rates; failures, bounds and zero rates do not count', () => {
     const none: Observation[] = [
       { configuration: { n: 3 }, state: 'infeasible', reason: '' },
       { configuration: { n: 4 }, state: 'complete' },
       { configuration: { n: 5 }, state: 'complete', rate: { value: 5 }, censored: true },
       rated(6, 0),
     ]
-    expect(earlierKnowledge([rated(1, 1), rated(2, 2), ...none], line)).toBeUndefined()
-    expect(earlierKnowledge([rated(1, 1), rated(2, 2), rated(3, 3)], line)).toBeDefined()
+    expect(createEarlierTrialsPrior([rated(1, 1), rated(2, 2), ...none], line)).toBeUndefined()
+    expect(createEarlierTrialsPrior([rated(1, 1), rated(2, 2), rated(3, 3)], line)).toBeDefined()
   })
 })
 
@@ -58,7 +58,7 @@ describe('a search with earlier trials', () => {
     constraintLimit: 60,
     pricePerHour: (c) => 0.1 + 0.05 * Number(c.cores),
   }
-  const all = enumerate(space)
+  const all = enumerateConfigurations(space)
   /** Latency has a fixed part, a part that grows with the batch, and contention of workers. */
   const measure = (configuration: Configuration): Observation => {
     const { cores, batch, workers } = configuration as Record<string, number>
@@ -79,7 +79,7 @@ describe('a search with earlier trials', () => {
   const countTrials = (earlier?: readonly Observation[]) => {
     const counts = [1, 2, 3, 4].map(
       (seed) =>
-        replay(
+        replaySearch(
           { configurations: all, problem: { ...problem, ...(earlier && { earlier }) }, measure },
           createGpSampler(),
           createRng(seed),
@@ -102,7 +102,7 @@ describe('a search with earlier trials', () => {
     expect(countTrials(earlier as Observation[])).toBeLessThan(alone)
   })
 
-  test('takes at most three trials more where earlier rates are nonsense', () => {
+  test('takes at most three trials more with nonsense as earlier rates', () => {
     const rng = createRng('nonsense')
     const nonsense = all
       .filter((_, i) => i % 3 === 0)

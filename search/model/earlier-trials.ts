@@ -1,42 +1,42 @@
 import { Matrix } from 'ml-matrix'
 import { fitGp } from '../gp/fit.ts'
-import { remembered } from '../memoise.ts'
+import { memoise } from '../memoise.ts'
 import { createEncoder } from '../space/encoding.ts'
 import type { Configuration, Observation, SearchSpace } from '../types.ts'
-import type { Knowledge } from './design-matrix.ts'
+import type { InformativePrior } from './informative-prior.ts'
 
-/** Fewer rates do not tell how a rate moves with any parameter. */
+/** With fewer rates no effect of a parameter can be estimated. */
 const minRates = 3
 
 type LogRate = (configurations: readonly Configuration[]) => readonly number[]
 
 /**
- * Rates that earlier experiments measured of the same model, as a further trend column: the
- * posterior mean of ln rate. Its slope and offset are learned, for the machine or the SLO may have
- * changed since. Earlier failures and constraints are left out, because limits differ. Undefined
- * where fewer than three rates are known.
+ * An informative prior of ln rate from earlier experiments with the same served model. Its column is
+ * their posterior mean; slope and offset are learned, because the machine or the SLO may differ.
+ * Failures and constraints are ignored, because limits differ. Undefined with fewer than three
+ * rates.
  */
-export function earlierKnowledge(
+export function createEarlierTrialsPrior(
   earlier: readonly Observation[],
   space: SearchSpace,
-): Knowledge | undefined {
+): InformativePrior | undefined {
   const logRate = fitEarlier(earlier)(space)
   return (
     logRate && {
       slopes: [[1, 0.5]],
       columns: (configurations) => logRate(configurations).map((value) => [value]),
-      // The trials must be e times as likely with it as without before it is believed.
-      burden: 1,
-      correction: 0.3,
+      // The trials must be e times as probable with it as without.
+      minLogBayesFactor: 1,
+      trendScale: 0.3,
       offsetSd: 1,
       signal: [-3, 1],
     }
   )
 }
 
-/** Fitted once, not once for each trial. */
-const fitEarlier = remembered((earlier: readonly Observation[]) =>
-  remembered((space: SearchSpace) => fitLogRate(earlier, space)),
+/** One fit for each list of earlier observations and space, not one for each trial. */
+const fitEarlier = memoise((earlier: readonly Observation[]) =>
+  memoise((space: SearchSpace) => fitLogRate(earlier, space)),
 )
 
 function fitLogRate(earlier: readonly Observation[], space: SearchSpace): LogRate | undefined {
@@ -59,14 +59,14 @@ function fitLogRate(earlier: readonly Observation[], space: SearchSpace): LogRat
       y: Float64Array.from(rates, ({ logRate }) => logRate - mean),
     },
   )
-  const known = new WeakMap<Configuration, number>()
+  const cache = new WeakMap<Configuration, number>()
   return (configurations) => {
-    const unknown = configurations.filter((configuration) => !known.has(configuration))
-    if (unknown.length > 0) {
-      const predicted = gp.predict(unknown.map(encoder.encode)).mean
-      for (const [i, configuration] of unknown.entries())
-        known.set(configuration, mean + predicted[i]!)
+    const missing = configurations.filter((configuration) => !cache.has(configuration))
+    if (missing.length > 0) {
+      const predicted = gp.predict(missing.map(encoder.encode)).mean
+      for (const [i, configuration] of missing.entries())
+        cache.set(configuration, mean + predicted[i]!)
     }
-    return configurations.map((configuration) => known.get(configuration)!)
+    return configurations.map((configuration) => cache.get(configuration)!)
   }
 }

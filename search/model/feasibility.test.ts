@@ -13,13 +13,13 @@ const problem: Problem = {
 describe('logFeasible', () => {
   const logServes = Float64Array.of(0, Math.log(0.5))
   const constraint = { mean: Float64Array.of(-0.5, 1), variance: Float64Array.of(0.25, 4) }
-  test('is that it serves and that it keeps the limit', () => {
+  test('is P(serves) × P(limit met)', () => {
     expect([...logFeasible(problem, { constraint, logServes })]).toEqual([
       expect.closeTo(Math.log(cdf(1)), 12),
       expect.closeTo(Math.log(0.5 * cdf(-0.5)), 12),
     ])
   })
-  test('is that it serves, where nothing limits or nothing was measured', () => {
+  test('is P(serves) without a limit or a measurement', () => {
     expect(logFeasible({ ...problem, constraintLimit: undefined }, { constraint, logServes })).toBe(
       logServes,
     )

@@ -1,23 +1,47 @@
 import { logCdf } from '../gp/normal.ts'
 import type { Marginals } from '../gp/types.ts'
-import type { Problem } from '../types.ts'
-import type { BentNormal } from './saturating-predictive.ts'
+import type { Configuration, Observation, Problem } from '../types.ts'
+import type { SaturatingPredictive } from './saturating-predictive.ts'
 
-/**
- * Beliefs about m configurations: ln rate, transformed constraint (≤ 0 is met), and whether they
- * serve at all.
- */
-export interface Beliefs {
-  readonly rate?: BentNormal
+/** Marginal predictions of m configurations. A quantity without a measurement is absent. */
+export interface Predictions {
+  /** ln rate. */
+  readonly rate?: SaturatingPredictive
+  /** ln(constraint / limit); the constraint is met where it is ≤ 0. */
   readonly constraint?: Marginals
-  /** ln P(serves: not out of memory, does get ready), m. */
+  /** ln P(serves: enough memory, becomes ready), m. */
   readonly logServes: Float64Array
 }
 
-/** ln P(serves and meets the constraint), m. */
-export function logFeasible(problem: Problem, { constraint, logServes }: Beliefs): Float64Array {
+/** Lower bound of P(serves), which keeps its logarithm finite. */
+export const minServesProbability = 1e-9
+
+/** ln P(serves and meets the constraint), m. Assumes that the two are independent. */
+export function logFeasible(
+  problem: Problem,
+  { constraint, logServes }: Predictions,
+): Float64Array {
   if (problem.constraintLimit === undefined || !constraint) return logServes
   return logServes.map(
     (serves, i) => serves + logCdf(-constraint.mean[i]! / Math.sqrt(constraint.variance[i]!)),
   )
+}
+
+/**
+ * ln P(memory suffices), given that it sufficed for all that served. The device model's error is
+ * common to all configurations, so that a configuration with a higher prior probability than one
+ * that served has enough memory too.
+ */
+export function conditionMemoryFit(
+  { memoryFitProbability }: Problem,
+  observations: readonly Observation[],
+): (configuration: Configuration) => number {
+  if (memoryFitProbability === undefined) return () => 0
+  const logFits = (c: Configuration) =>
+    Math.log(Math.max(minServesProbability, memoryFitProbability(c)))
+  const lowestServed = observations.reduce(
+    (low, o) => (o.state === 'complete' ? Math.min(low, logFits(o.configuration)) : low),
+    0,
+  )
+  return (c) => Math.min(0, logFits(c) - lowestServed)
 }

@@ -3,132 +3,143 @@ import { describe, expect, test } from 'vitest'
 import { logExpectedImprovement } from '../gp/normal.ts'
 import { createSampler } from '../index.ts'
 import { createRng } from '../rng.ts'
-import { likeliestAnswer } from '../stopping/best-trial.ts'
-import { expectedGain } from '../stopping/expected-gain.ts'
+import { findBestTrial } from '../stopping/best-trial.ts'
+import { computeExpectedGain } from '../stopping/expected-gain.ts'
 import type { Configuration, Observation, PriorFactors, Problem } from '../types.ts'
 import {
-  above,
-  type BentNormal,
-  bent,
   logExpectedExcess,
-  luckFor,
-  widened,
+  quantileOffset,
+  type SaturatingPredictive,
+  saturate,
+  widen,
+  zScoreAt,
 } from './saturating-predictive.ts'
 import { fitSurrogate } from './surrogate.ts'
 
-const bentBy = (variance: number, residual: number, rise: (by: number) => number): BentNormal =>
-  bent(
+const saturatedBy = (
+  variance: number,
+  residual: number,
+  curve: (linear: number) => number,
+): SaturatingPredictive =>
+  saturate(
     { mean: Float64Array.of(3), variance: Float64Array.of(variance) },
     [{ n: 1 }],
     residual,
-    () => rise,
+    () => curve,
   )
-const rises = (...of: Parameters<typeof bentBy>) =>
-  [1, 2, 3, 4].map((luck) => above(bentBy(...of), 0, luck))
+const offsets = (...of: Parameters<typeof saturatedBy>) =>
+  [1, 2, 3, 4].map((z) => quantileOffset(saturatedBy(...of), 0, z))
 const close = (found: readonly number[], expected: readonly number[]) =>
   expected.forEach((value, i) => {
     expect(found[i]).toBeCloseTo(value, 12)
   })
 
-describe('what luck brings above the mean', () => {
-  test('is as many deviations where nothing bends', () => {
+describe('offsets of the upper quantiles', () => {
+  test('are z standard deviations without saturation', () => {
     close(
-      rises(0.25, 0, (by) => by),
+      offsets(0.25, 0, (linear) => linear),
       [0.5, 1, 1.5, 2],
     )
     close(
-      rises(0.25, 0.09, (by) => by),
+      offsets(0.25, 0.09, (linear) => linear),
       [0.5, 1, 1.5, 2],
     )
   })
-  test('is what the inputs bring, and never less for more of it', () => {
+  test('follow the saturation curve, and never decrease with z', () => {
     close(
-      rises(0.25, 0, (by) => Math.min(by, 0.7)),
+      offsets(0.25, 0, (linear) => Math.min(linear, 0.7)),
       [0.5, 0.7, 0.7, 0.7],
     )
     close(
-      rises(0.25, 0, (by) => (by < 0.8 ? by : 0.2)),
+      offsets(0.25, 0, (linear) => (linear < 0.8 ? linear : 0.2)),
       [0.5, 0.5, 0.5, 0.5],
     )
     close(
-      rises(0.25, 0, () => -0.01),
+      offsets(0.25, 0, () => -0.01),
       [0, 0, 0, 0],
     )
     close(
-      rises(0.25, 0, (by) => 3 * by),
+      offsets(0.25, 0, (linear) => 3 * linear),
       [0.5, 1, 1.5, 2],
     )
   })
-  test('has all of what is not of the inputs', () => {
+  test('keep the residual unsaturated', () => {
     close(
-      rises(0.25, 0.09, () => 0),
+      offsets(0.25, 0.09, () => 0),
       [0.3, 0.6, 0.9, 1.2],
     )
     close(
-      rises(0.04, 0.09, () => 0),
+      offsets(0.04, 0.09, () => 0),
       [0.2, 0.4, 0.6, 0.8],
     )
   })
-  test('goes on beyond as it did before the last, and below the mean is not bent', () => {
-    const belief = bentBy(0.25, 0, (by) => Math.min(by, 0.6 + by / 10))
+  test('continue beyond the table with the last slope; below the mean they are normal', () => {
+    const prediction = saturatedBy(0.25, 0, (linear) => Math.min(linear, 0.6 + linear / 10))
     close(
-      [5, 6.5, -1, -3].map((luck) => above(belief, 0, luck)),
+      [5, 6.5, -1, -3].map((z) => quantileOffset(prediction, 0, z)),
       [0.85, 0.925, -0.5, -1.5],
     )
   })
 })
 
-/** As different as they come: steps up at each deviation, of which some may be none. */
-const anyBelief = fc
+/** Any table of offsets: an increase, possibly zero, at each z-score. */
+const anyPrediction = fc
   .tuple(
     fc.double({ min: 0.01, max: 3, noNaN: true }),
     fc.array(fc.double({ min: 0, max: 2, noNaN: true }), { minLength: 4, maxLength: 4 }),
   )
-  .map(([sd, steps]): BentNormal => {
-    let risen = 0
+  .map(([sd, steps]): SaturatingPredictive => {
+    let offset = 0
     return {
       mean: Float64Array.of(0),
       variance: Float64Array.of(sd ** 2),
-      rises: Float64Array.from(steps, (step) => {
-        risen += step
-        return risen
+      upperOffsets: Float64Array.from(steps, (step) => {
+        offset += step
+        return offset
       }),
     }
   })
 
-describe('a normal that bends', () => {
-  test('takes as much luck to be somewhere as leads there', () => {
+describe('a saturating predictive', () => {
+  test('has a z-score at an offset whose quantile is that offset', () => {
     fc.assert(
-      fc.property(anyBelief, fc.double({ min: -4, max: 9, noNaN: true }), (belief, far) => {
-        const luck = luckFor(belief, 0, far)
-        if (luck < Infinity) expect(above(belief, 0, luck)).toBeCloseTo(far, 9)
-        else expect(above(belief, 0, 100)).toBeLessThanOrEqual(far)
+      fc.property(anyPrediction, fc.double({ min: -4, max: 9, noNaN: true }), (prediction, far) => {
+        const z = zScoreAt(prediction, 0, far)
+        if (z < Infinity) expect(quantileOffset(prediction, 0, z)).toBeCloseTo(far, 9)
+        else expect(quantileOffset(prediction, 0, 100)).toBeLessThanOrEqual(far)
       }),
     )
-    expect(luckFor({ mean: Float64Array.of(0), variance: Float64Array.of(4) }, 0, 3)).toBe(1.5)
+    expect(zScoreAt({ mean: Float64Array.of(0), variance: Float64Array.of(4) }, 0, 3)).toBe(1.5)
   })
 
-  test('has an expected excess as by adding it up over the luck', () => {
+  test('has the expected excess of a sum over z', () => {
     fc.assert(
-      fc.property(anyBelief, fc.double({ min: -3, max: 5, noNaN: true }), (belief, least) => {
-        const [from, step] = [-9, 1e-3]
-        let summed = 0
-        for (let luck = from; luck < -from; luck += step) {
-          const at = luck + step / 2
-          summed +=
-            Math.max(0, above(belief, 0, at) - least) *
-            Math.exp(-0.5 * at ** 2) *
-            (step / Math.sqrt(2 * Math.PI))
-        }
-        const excess = Math.exp(logExpectedExcess(belief, 0, least))
-        expect(Math.abs(excess - summed)).toBeLessThan(1e-5 * summed + 1e-9)
-      }),
+      fc.property(
+        anyPrediction,
+        fc.double({ min: -3, max: 5, noNaN: true }),
+        (prediction, least) => {
+          const [from, step] = [-9, 1e-3]
+          let summed = 0
+          for (let z = from; z < -from; z += step) {
+            const at = z + step / 2
+            summed +=
+              Math.max(0, quantileOffset(prediction, 0, at) - least) *
+              Math.exp(-0.5 * at ** 2) *
+              (step / Math.sqrt(2 * Math.PI))
+          }
+          const excess = Math.exp(logExpectedExcess(prediction, 0, least))
+          expect(Math.abs(excess - summed)).toBeLessThan(1e-5 * summed + 1e-9)
+        },
+      ),
       { numRuns: 40 },
     )
   })
-  test('is the plain one where nothing is known to bend, and far in the tail too', () => {
-    const plain: BentNormal = { mean: Float64Array.of(0), variance: Float64Array.of(0.09) }
-    const straight = { ...plain, rises: Float64Array.of(0.3, 0.6, 0.9, 1.2) }
+  test('is normal without a table, also far in the tail', () => {
+    const plain: SaturatingPredictive = {
+      mean: Float64Array.of(0),
+      variance: Float64Array.of(0.09),
+    }
+    const straight = { ...plain, upperOffsets: Float64Array.of(0.3, 0.6, 0.9, 1.2) }
     for (const least of [-2, 0, 0.1, 0.95, 3, 30]) {
       expect(logExpectedExcess(plain, 0, least)).toBe(logExpectedImprovement(least, 0.3, 0))
       expect(logExpectedExcess(straight, 0, least)).toBeCloseTo(
@@ -137,18 +148,20 @@ describe('a normal that bends', () => {
       )
     }
     expect(
-      logExpectedExcess({ ...plain, rises: Float64Array.of(0.3, 0.4, 0.4, 0.4) }, 0, 0.41),
+      logExpectedExcess({ ...plain, upperOffsets: Float64Array.of(0.3, 0.4, 0.4, 0.4) }, 0, 0.41),
     ).toBe(-Infinity)
   })
-  test('of deviations twice as wide is where twice the luck leads', () => {
-    const belief = bentBy(0.25, 0.01, (by) => Math.min(by, 0.6 + by / 10))
-    const wide = widened(belief, 2)
+  test('widened by 2 has the quantiles of twice the z-score', () => {
+    const prediction = saturatedBy(0.25, 0.01, (linear) => Math.min(linear, 0.6 + linear / 10))
+    const wide = widen(prediction, 2)
     expect([...wide.variance]).toEqual([1])
     close(
-      [1, 2, 3, 4, -1].map((luck) => above(wide, 0, luck)),
-      [2, 4, 6, 8, -2].map((luck) => above(belief, 0, luck)),
+      [1, 2, 3, 4, -1].map((z) => quantileOffset(wide, 0, z)),
+      [2, 4, 6, 8, -2].map((z) => quantileOffset(prediction, 0, z)),
     )
-    expect(widened({ mean: belief.mean, variance: belief.variance }, 2).rises).toBeUndefined()
+    expect(
+      widen({ mean: prediction.mean, variance: prediction.variance }, 2).upperOffsets,
+    ).toBeUndefined()
   })
 })
 
@@ -169,7 +182,7 @@ describe('where a bottleneck hides another', () => {
       sensitivities: (c) => [c.hidden === 'tried' ? 0 : -1],
     }),
   }
-  const asked = (hidden: 'near' | 'far'): Problem => ({
+  const given = (hidden: 'near' | 'far'): Problem => ({
     space: {
       parameters: [
         { name: 'hidden', category: 'server', kind: 'categorical', values: ['tried', hidden] },
@@ -186,28 +199,28 @@ describe('where a bottleneck hides another', () => {
     state: 'complete',
     rate: { value: 100, logSd: 0.02 },
   }
-  const believed = (hidden: 'near' | 'far') =>
-    fitSurrogate(asked(hidden), [tried], []).believe([{ hidden }]).rate!
+  const predict = (hidden: 'near' | 'far') =>
+    fitSurrogate(given(hidden), [tried], []).predict([{ hidden }]).rate!
 
-  test('luck is worth no more than what the other one lets through', () => {
-    const [near, far] = [believed('near'), believed('far')]
+  test('the upper quantile stops at the other bottleneck', () => {
+    const [near, far] = [predict('near'), predict('far')]
     expect(Math.sqrt(near.variance[0]!)).toBeGreaterThan(0.7)
     expect(Math.sqrt(far.variance[0]!)).toBeGreaterThan(0.7)
-    expect(above(near, 0, 1)).toBeLessThan(0.2)
-    expect(above(far, 0, 1)).toBeCloseTo(Math.sqrt(far.variance[0]!), 1)
+    expect(quantileOffset(near, 0, 1)).toBeLessThan(0.2)
+    expect(quantileOffset(far, 0, 1)).toBeCloseTo(Math.sqrt(far.variance[0]!), 1)
   })
-  test('neither the next trial nor all to come are expected to gain what it does not let through', () => {
+  test('neither expected gain nor expected regret exceeds what the other bottleneck permits', () => {
     const gain = (hidden: 'near' | 'far') =>
-      expectedGain(asked(hidden), [tried], [{ hidden }])!.share
+      computeExpectedGain(given(hidden), [tried], [{ hidden }])!.share
     const regret = (hidden: 'near' | 'far') =>
-      likeliestAnswer(asked(hidden), [tried], createRng(1))!.expectedRegret
+      findBestTrial(given(hidden), [tried], createRng(1))!.expectedRegret
     expect(gain('far')).toBeGreaterThan(0.05)
     expect(gain('near')).toBeLessThan(0.001)
     expect(regret('far')).toBeGreaterThan(0.1)
     expect(regret('near')).toBeLessThan(0.01)
   })
-  test('what is foretold of it reaches further down than up', () => {
-    const { predicted } = createSampler('gp').suggest(asked('near'), [tried], [], createRng(1))!
+  test('its predicted interval reaches further down than up', () => {
+    const { predicted } = createSampler('gp').suggest(given('near'), [tried], [], createRng(1))!
     expect(Math.log(predicted!.rate / predicted!.low)).toBeGreaterThan(
       4 * Math.log(predicted!.high / predicted!.rate),
     )

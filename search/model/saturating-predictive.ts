@@ -1,108 +1,122 @@
 /**
- * Beliefs of a quantity that luck raises by less and less: normal below their mean, above it as far
- * as what is behind the bottleneck lets through.
+ * Predictive distribution that saturates above its mean, because the next bottleneck limits further
+ * gains. Below the mean it is normal; above, its upper quantile curve is piecewise linear in the
+ * z-score.
  */
-
 import { logExpectedImprovement, logH } from '../gp/normal.ts'
 import type { Marginals } from '../gp/types.ts'
 import type { Configuration } from '../types.ts'
 
-export interface BentNormal extends Marginals {
+export interface SaturatingPredictive extends Marginals {
   /**
-   * How far above the mean the quantity is with 1, 2, ... `LUCKS` deviations of luck, m×LUCKS,
-   * row-major, and never less for more; absent: as many deviations.
+   * Offsets of the upper quantiles at z = 1, 2, ..., `maxTabulatedZ` from the mean, m×maxTabulatedZ,
+   * row-major, non-decreasing in z. Absent: normal, the offset is z standard deviations.
    */
-  readonly rises?: Float64Array
+  readonly upperOffsets?: Float64Array
 }
 
 /**
- * How far a quantity really rises at a configuration where its inputs move the likeliest way that,
- * if it went on as it begins, would raise it by so much.
+ * The saturation curve of a configuration: the true increase of the quantity where the linearised
+ * model expects an increase of `linear`.
  */
-export type Rise = (configuration: Configuration) => (by: number) => number
+export type SaturationCurve = (configuration: Configuration) => (linear: number) => number
+
+/** Upper quantiles are tabulated at z = 1 to 4; beyond, the last segment continues. */
+const maxTabulatedZ = 4
 
 /**
- * Deviations of luck up to which a rise is looked at, one by one; from there on it goes on as it
- * does before the last.
+ * Applies a saturation curve to normal predictions of m configurations.
+ * @param residualVariance part of the variance that the curve does not explain; it stays normal
  */
-const LUCKS = 4
-
-/**
- * @param variance of the quantity as it begins to move, m
- * @param residualVariance of what is not of the inputs: that much is not bent
- */
-export function bent(
+export function saturate(
   { mean, variance }: Marginals,
   configurations: readonly Configuration[],
   residualVariance: number,
-  rise: Rise,
-): BentNormal {
-  const rises = new Float64Array(LUCKS * mean.length)
+  curve: SaturationCurve,
+): SaturatingPredictive {
+  const upperOffsets = new Float64Array(maxTabulatedZ * mean.length)
   for (const [i, v] of variance.entries()) {
-    const ofInputs = Math.sqrt(Math.max(0, v - residualVariance))
-    const rest = Math.sqrt(Math.min(v, residualVariance))
-    const risen = ofInputs > 0 ? rise(configurations[i]!) : (by: number) => by
-    let most = 0
-    for (let luck = 1; luck <= LUCKS; luck++) {
-      most = Math.max(most, Math.min(luck * ofInputs, risen(luck * ofInputs)))
-      rises[LUCKS * i + luck - 1] = Math.hypot(most, luck * rest)
+    const linearSd = Math.sqrt(Math.max(0, v - residualVariance))
+    const residualSd = Math.sqrt(Math.min(v, residualVariance))
+    const increase = linearSd > 0 ? curve(configurations[i]!) : (linear: number) => linear
+    let offset = 0
+    for (let z = 1; z <= maxTabulatedZ; z++) {
+      offset = Math.max(offset, Math.min(z * linearSd, increase(z * linearSd)))
+      upperOffsets[maxTabulatedZ * i + z - 1] = Math.hypot(offset, z * residualSd)
     }
   }
-  return { mean, variance, rises }
+  return { mean, variance, upperOffsets }
 }
 
-/** The same with deviations so many times as wide. */
-export function widened(belief: BentNormal, by: number): BentNormal {
-  const { mean, variance, rises } = belief
-  const wide = { mean, variance: variance.map((v) => by ** 2 * v) }
-  return rises
+/** The prediction with all standard deviations multiplied by a factor. */
+export function widen(prediction: SaturatingPredictive, factor: number): SaturatingPredictive {
+  const { mean, variance, upperOffsets } = prediction
+  const widened = { mean, variance: variance.map((v) => factor ** 2 * v) }
+  return upperOffsets
     ? {
-        ...wide,
-        rises: rises.map((_, at) => above(belief, Math.floor(at / LUCKS), by * (1 + (at % LUCKS)))),
+        ...widened,
+        upperOffsets: upperOffsets.map((_, at) =>
+          quantileOffset(
+            prediction,
+            Math.floor(at / maxTabulatedZ),
+            factor * (1 + (at % maxTabulatedZ)),
+          ),
+        ),
       }
-    : wide
+    : widened
 }
 
-/** How far from its mean the i-th is with so many deviations of luck, or of bad luck. */
-export function above({ variance, rises }: BentNormal, i: number, luck: number): number {
-  if (rises === undefined || luck <= 0) return luck * Math.sqrt(variance[i]!)
-  const from = Math.min(LUCKS - 1, Math.floor(luck))
-  return riseAt(rises, i, from) + (luck - from) * slopeFrom(rises, i, from)
-}
-
-/**
- * Deviations of luck, negative ones of bad luck, that it takes to be so far from the mean; Infinity
- * where none would do.
- */
-export function luckFor(belief: BentNormal, i: number, far: number): number {
-  const { variance, rises } = belief
-  if (rises === undefined || far <= 0) return far / Math.sqrt(variance[i]!)
-  let from = 0
-  while (from < LUCKS - 1 && riseAt(rises, i, from + 1) <= far) from++
-  const slope = slopeFrom(rises, i, from)
-  return slope > 0 ? from + (far - riseAt(rises, i, from)) / slope : Infinity
+/** Offset of the quantile at a z-score from the mean, for the i-th configuration. */
+export function quantileOffset(
+  { variance, upperOffsets }: SaturatingPredictive,
+  i: number,
+  z: number,
+): number {
+  if (upperOffsets === undefined || z <= 0) return z * Math.sqrt(variance[i]!)
+  const knot = Math.min(maxTabulatedZ - 1, Math.floor(z))
+  return offsetAt(upperOffsets, i, knot) + (z - knot) * slopeAfter(upperOffsets, i, knot)
 }
 
 /**
- * ln E[max(0, quantity − mean − least)], expected improvement of a normal that bends: each bend
- * adds its change of slope × E[max(0, luck − where it is)].
+ * The z-score at which the quantile of the i-th configuration has the given offset from the mean;
+ * Infinity above the saturation.
  */
-export function logExpectedExcess(belief: BentNormal, i: number, least: number): number {
-  const { variance, rises } = belief
+export function zScoreAt(prediction: SaturatingPredictive, i: number, offset: number): number {
+  const { variance, upperOffsets } = prediction
+  if (upperOffsets === undefined || offset <= 0) return offset / Math.sqrt(variance[i]!)
+  let knot = 0
+  while (knot < maxTabulatedZ - 1 && offsetAt(upperOffsets, i, knot + 1) <= offset) knot++
+  const slope = slopeAfter(upperOffsets, i, knot)
+  return slope > 0 ? knot + (offset - offsetAt(upperOffsets, i, knot)) / slope : Infinity
+}
+
+/**
+ * ln E[max(0, quantity − mean − threshold)] for the i-th configuration. The quantity is piecewise
+ * linear in a standard normal z, so that each knot adds its change of slope × E[max(0, z − knot)].
+ */
+export function logExpectedExcess(
+  prediction: SaturatingPredictive,
+  i: number,
+  threshold: number,
+): number {
+  const { variance, upperOffsets } = prediction
   const sd = Math.sqrt(variance[i]!)
-  if (rises === undefined) return logExpectedImprovement(least, sd, 0)
-  const begins = luckFor(belief, i, least)
-  if (begins === Infinity) return -Infinity
-  const slopeAfter = (luck: number) =>
-    luck < 0 ? sd : slopeFrom(rises, i, Math.min(LUCKS - 1, Math.floor(luck)))
-  const first = logH(-begins)
-  let slopes = slopeAfter(begins)
-  for (let bend = Math.max(0, Math.floor(begins) + 1); bend < LUCKS; bend++)
-    slopes += (slopeAfter(bend) - slopeAfter(bend - 1)) * Math.exp(logH(-bend) - first)
+  if (upperOffsets === undefined) return logExpectedImprovement(threshold, sd, 0)
+  const start = zScoreAt(prediction, i, threshold)
+  if (start === Infinity) return -Infinity
+  const slopeAt = (z: number) =>
+    z < 0 ? sd : slopeAfter(upperOffsets, i, Math.min(maxTabulatedZ - 1, Math.floor(z)))
+  const first = logH(-start)
+  let slopes = slopeAt(start)
+  for (let knot = Math.max(0, Math.floor(start) + 1); knot < maxTabulatedZ; knot++)
+    slopes += (slopeAt(knot) - slopeAt(knot - 1)) * Math.exp(logH(-knot) - first)
   return first + Math.log(Math.max(0, slopes))
 }
 
-const riseAt = (rises: Float64Array, i: number, luck: number): number =>
-  luck === 0 ? 0 : rises[LUCKS * i + luck - 1]!
-const slopeFrom = (rises: Float64Array, i: number, luck: number): number =>
-  riseAt(rises, i, luck + 1) - riseAt(rises, i, luck)
+/** The tabulated offset at an integer z-score. */
+const offsetAt = (upperOffsets: Float64Array, i: number, z: number): number =>
+  z === 0 ? 0 : upperOffsets[maxTabulatedZ * i + z - 1]!
+
+/** Slope of the quantile curve between z and z + 1. */
+const slopeAfter = (upperOffsets: Float64Array, i: number, z: number): number =>
+  offsetAt(upperOffsets, i, z + 1) - offsetAt(upperOffsets, i, z)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createRng } from '../rng.ts'
-import { enumerate } from '../space/space.ts'
+import { enumerateConfigurations } from '../space/space.ts'
 import type { Configuration, Observation, OrdinalParameter, Problem } from '../types.ts'
 import { fitSurrogate } from './surrogate.ts'
 
@@ -20,7 +20,7 @@ const problem: Problem = {
   constraintLimit: 20,
   pricePerHour: (c) => 0.1 + 0.1 * Number(c.cores),
 }
-const all = enumerate(problem.space)
+const all = enumerateConfigurations(problem.space)
 const rps = ({ cores, batch }: Configuration) => 200 * Number(cores) ** 0.6 * Number(batch) ** 0.4
 const ms = ({ cores, batch }: Configuration) => 3 + (4 * Number(batch)) / Number(cores)
 const measure = (configuration: Configuration, more: object = {}): Observation => ({
@@ -38,20 +38,20 @@ const failed = (configuration: Configuration): Observation => ({
 const some = [0, 3, 6, 9, 12, 14, 19].map((i) => all[i]!)
 const observations = some.map((c) => measure(c))
 const rateAt = (
-  asked: Problem,
+  given: Problem,
   trials: readonly Observation[],
   c: Configuration,
   pending: readonly Configuration[] = [],
 ) => {
-  const { rate } = fitSurrogate(asked, trials, pending).believe([c])
+  const { rate } = fitSurrogate(given, trials, pending).predict([c])
   return { mean: rate!.mean[0]!, sd: Math.sqrt(rate!.variance[0]!) }
 }
 
-describe('beliefs', () => {
+describe('predictions', () => {
   const surrogate = fitSurrogate(problem, observations, [])
 
-  test('are ln rate and ln(metric / limit): what was read, where it was read', () => {
-    const { rate, constraint, logServes } = surrogate.believe(some)
+  test('are ln rate and ln(metric / limit), near the measurements where measured', () => {
+    const { rate, constraint, logServes } = surrogate.predict(some)
     for (const [i, c] of some.entries()) {
       expect(Math.abs(rate!.mean[i]! - Math.log(rps(c)))).toBeLessThan(0.02)
       expect(Math.abs(constraint!.mean[i]! - Math.log(ms(c) / 20))).toBeLessThan(0.03)
@@ -59,43 +59,46 @@ describe('beliefs', () => {
     }
     expect([...logServes]).toEqual(some.map(() => 0))
   })
-  test('are near the truth, and surer the nearer to what was read', () => {
+  test('are near the truth, and more certain near measurements', () => {
     const left = all.filter((c) => !some.includes(c))
-    const { rate } = surrogate.believe(left)
+    const { rate } = surrogate.predict(left)
     for (const [i, c] of left.entries())
       expect(Math.abs(rate!.mean[i]! - Math.log(rps(c)))).toBeLessThan(0.15)
     expect(Math.max(...rate!.variance)).toBeGreaterThan(
-      5 * Math.max(...surrogate.believe(some).rate!.variance),
+      5 * Math.max(...surrogate.predict(some).rate!.variance),
     )
   })
-  test('from few readings are the same roughly as exactly', () => {
-    expect(surrogate.believe(all, 'roughly')).toEqual(surrogate.believe(all))
+  test('from few observations are the same approximately as exactly', () => {
+    expect(surrogate.predict(all, 'approximate')).toEqual(surrogate.predict(all))
   })
-  test('of whether it serves are the lower of what failures say and what is known of them, once something failed', () => {
+  test('of P(serves) are the minimum of the failure model and of servesProbability, after a failure', () => {
     const known = {
       ...problem,
-      probablyServes: ({ batch }: Configuration) => (Number(batch) >= 8 ? 0.1 : 1),
+      servesProbability: ({ batch }: Configuration) => (Number(batch) >= 8 ? 0.1 : 1),
     }
     const trials = [...observations, failed({ cores: 1, batch: 16 })]
-    const asked = [
+    const given = [
       { cores: 8, batch: 8 },
       { cores: 1, batch: 16 },
       { cores: 8, batch: 1 },
     ]
-    const [plain, told] = [problem, known].map(
-      (p) => fitSurrogate(p, trials, []).believe(asked).logServes,
+    const [plain, logProbabilities] = [problem, known].map(
+      (p) => fitSurrogate(p, trials, []).predict(given).logServes,
     )
-    expect(told![0]).toBeCloseTo(Math.min(plain![0]!, Math.log(0.1)), 9)
-    expect(told![0]).toBeLessThan(plain![0]!)
-    expect(told![1]).toBeCloseTo(Math.min(plain![1]!, Math.log(0.1)), 9)
-    expect(told![2]).toBe(plain![2])
+    expect(logProbabilities![0]).toBeCloseTo(Math.min(plain![0]!, Math.log(0.1)), 9)
+    expect(logProbabilities![0]).toBeLessThan(plain![0]!)
+    expect(logProbabilities![1]).toBeCloseTo(Math.min(plain![1]!, Math.log(0.1)), 9)
+    expect(logProbabilities![2]).toBe(plain![2])
   })
-  test('of whether it serves have what is known of memory from the start, and what serves tells of all that need less', () => {
+  test('of P(serves) include the memory fit from the start, conditioned on what served', () => {
     const fits: Readonly<Record<number, number>> = { 1: 1, 8: 0.5, 16: 0.2 }
-    const known = { ...problem, fitsMemory: ({ batch }: Configuration) => fits[Number(batch)]! }
-    const asked = [1, 8, 16].map((batch) => ({ cores: 8, batch }))
-    const told = (trials: readonly Observation[]) =>
-      [...fitSurrogate(known, trials, []).believe(asked).logServes].map((log) =>
+    const known = {
+      ...problem,
+      memoryFitProbability: ({ batch }: Configuration) => fits[Number(batch)]!,
+    }
+    const given = [1, 8, 16].map((batch) => ({ cores: 8, batch }))
+    const logProbabilities = (trials: readonly Observation[]) =>
+      [...fitSurrogate(known, trials, []).predict(given).logServes].map((log) =>
         Number(Math.exp(log).toFixed(9)),
       )
     const served = (batch: number): Observation => ({
@@ -103,41 +106,40 @@ describe('beliefs', () => {
       state: 'complete',
       rate: { value: 9 },
     })
-    expect(told([])).toEqual([1, 0.5, 0.2])
-    expect(told([served(1)])).toEqual([1, 0.5, 0.2])
-    expect(told([served(8), served(1)])).toEqual([1, 1, 0.4])
-    expect(told([served(16)])).toEqual([1, 1, 1])
-    const lacked = told([served(8), failed({ cores: 1, batch: 16 })])
+    expect(logProbabilities([])).toEqual([1, 0.5, 0.2])
+    expect(logProbabilities([served(1)])).toEqual([1, 0.5, 0.2])
+    expect(logProbabilities([served(8), served(1)])).toEqual([1, 1, 0.4])
+    expect(logProbabilities([served(16)])).toEqual([1, 1, 1])
+    const lacked = logProbabilities([served(8), failed({ cores: 1, batch: 16 })])
     expect(lacked[2]).toBeLessThanOrEqual(0.4)
-    expect(fitSurrogate(known, [served(1)], []).draw(asked, createRng(1)).logServes[2]).toBeCloseTo(
-      Math.log(0.2),
-      9,
-    )
+    expect(
+      fitSurrogate(known, [served(1)], []).sampleJoint(given, createRng(1)).logServes[2],
+    ).toBeCloseTo(Math.log(0.2), 9)
   })
-  test('without a limit are of ln(metric) itself', () => {
+  test('without a limit, the constraint is ln(metric)', () => {
     const { constraint } = fitSurrogate(
       { ...problem, constraintLimit: undefined },
       observations,
       [],
-    ).believe(some)
+    ).predict(some)
     for (const [i, c] of some.entries())
       expect(Math.abs(constraint!.mean[i]! - Math.log(ms(c)))).toBeLessThan(0.03)
   })
-  test('there are none of what was never measured', () => {
+  test('are absent for a quantity that was never measured', () => {
     const silent = observations.map((o) => ({ ...o, constraint: undefined }) as Observation)
-    const { rate, constraint } = fitSurrogate(problem, silent, []).believe(all)
+    const { rate, constraint } = fitSurrogate(problem, silent, []).predict(all)
     expect([rate === undefined, constraint]).toEqual([false, undefined])
     const nothing = observations.map(
       (o) => ({ ...o, rate: { value: 0 }, constraint: undefined }) as Observation,
     )
-    expect(fitSurrogate(problem, nothing, []).believe(all).rate).toBeUndefined()
+    expect(fitSurrogate(problem, nothing, []).predict(all).rate).toBeUndefined()
     expect(
       fitSurrogate(problem, [failed(all[1]!)], [])
-        .draw(all, createRng(1))
+        .sampleJoint(all, createRng(1))
         .next(),
     ).toEqual({})
   })
-  test('of a trial that was cut short: its rate is at most that, and may be far less', () => {
+  test('of a pruned trial: its rate is at most that, and may be far less', () => {
     const cut = measure(all[18]!, {
       rate: { value: 1.2 * rps(all[18]!), logSd: 0.01 },
       censored: true,
@@ -157,7 +159,7 @@ describe('beliefs', () => {
   })
 })
 
-describe('a limit that is all that counts', () => {
+describe('an objective for which only the limit matters', () => {
   const priced: Problem = { ...problem, objective: { kind: 'price' }, constraintLimit: 6 }
   const read = (c: Configuration, value: number): Observation => ({
     configuration: c,
@@ -168,16 +170,16 @@ describe('a limit that is all that counts', () => {
     trials: readonly Observation[],
     c: Configuration,
     options?: object,
-    asked = priced,
+    given = priced,
   ) => {
     const { constraint } = options
-      ? fitSurrogate(asked, trials, [], options).believe([c])
-      : fitSurrogate(asked, trials, []).believe([c])
+      ? fitSurrogate(given, trials, [], options).predict([c])
+      : fitSurrogate(given, trials, []).predict([c])
     return { mean: constraint!.mean[0]!, sd: Math.sqrt(constraint!.variance[0]!) }
   }
   const close = [read(all[2]!, 7), read(all[7]!, 5), read(all[11]!, 6)]
 
-  test('a figure off by more than a factor e says no more than that', () => {
+  test('a value off by more than a factor e is censored there', () => {
     const [near, far] = [10, 1e6].map((value) =>
       constraintAt([...close, read(all[4]!, value)], all[4]!),
     )
@@ -190,7 +192,7 @@ describe('a limit that is all that counts', () => {
     expect(good.mean).toBeLessThan(-0.9)
     expect(good.sd).toBeGreaterThan(3 * near!.sd)
   })
-  test('within it every figure counts, and beyond it too where the objective learns from the constraint or nothing limits', () => {
+  test('within it every value counts, and beyond it too where the objective models the constraint, or without a limit', () => {
     const [a, b] = [6 * Math.exp(0.98), 6 * Math.exp(0.9)].map(
       (value) => constraintAt([...close, read(all[4]!, value)], all[4]!).mean,
     )
@@ -212,28 +214,28 @@ describe('a limit that is all that counts', () => {
   })
 })
 
-describe('what cannot serve', () => {
+describe('infeasible configurations', () => {
   const bad = [all[4]!, all[3]!, all[9]!]
   const trials = [...[0, 1, 5, 10, 15].map((i) => measure(all[i]!)), ...bad.map(failed)]
-  const serves = (o: readonly Observation[], cs: readonly Configuration[], asked = problem) =>
-    [...fitSurrogate({ ...asked, constraintLimit: undefined }, o, []).believe(cs).logServes].map(
+  const serves = (o: readonly Observation[], cs: readonly Configuration[], given = problem) =>
+    [...fitSurrogate({ ...given, constraintLimit: undefined }, o, []).predict(cs).logServes].map(
       Math.exp,
     )
 
-  test('is told from what can, and from what lies between', () => {
+  test('is separated from what serves, and from what lies between', () => {
     const [failing, serving, between] = serves(trials, [all[4]!, all[0]!, all[2]!])
     expect(failing).toBeLessThan(0.2)
     expect(serving).toBeGreaterThan(0.8)
     expect(between).toBeLessThan(serving!)
     expect(between).toBeGreaterThan(failing!)
   })
-  test('is what serves no rate as well', () => {
+  test('includes trials that serve no rate', () => {
     const zero = trials.map((o) =>
       o.state === 'infeasible' ? measure(o.configuration, { rate: { value: 0 } }) : o,
     )
     expect(serves(zero, all)).toEqual(serves(trials, all))
   })
-  test('is believed likely to serve by default: a latent 1 ± 1 beside the process', () => {
+  test('serves probably by default: a latent 1 ± 1 beside the process', () => {
     // One failure far from everything else: what is far from it is about as likely as before.
     const [far] = serves([failed(all[4]!)], [all[15]!])
     expect(far).toBeGreaterThan(0.4)
@@ -242,7 +244,7 @@ describe('what cannot serve', () => {
 })
 
 describe('pending trials', () => {
-  test('are believed to turn out as predicted: the mean stays, the doubt goes', () => {
+  test('enter at their predicted mean: the mean stays, the variance vanishes', () => {
     const where = all[17]!
     const before = rateAt(problem, observations.slice(0, 4), where)
     const after = rateAt(problem, observations.slice(0, 4), where, [where])
@@ -253,98 +255,99 @@ describe('pending trials', () => {
 })
 
 describe('joint draws', () => {
-  test('have the mean, the deviation and the correlation that are believed', () => {
+  test('have the mean, deviation and correlation of the posterior', () => {
     const surrogate = fitSurrogate(problem, observations.slice(0, 4), [])
     const where = [all[16]!, all[17]!, all[18]!]
     const count = 4_000
-    const draws = surrogate.draw(where, createRng(5))
+    const draws = surrogate.sampleJoint(where, createRng(5))
     const drawn = Array.from({ length: count }, () => {
       const { rate, constraint } = draws.next()
       return { rate: rate!.slice(), constraint: constraint!.slice() }
     })
-    const beliefs = surrogate.believe(where)
+    const predictions = surrogate.predict(where)
     for (const quantity of ['rate', 'constraint'] as const) {
       const rows = drawn.map((one) => one[quantity])
       const mean = (of: (row: Float64Array) => number) =>
         rows.reduce((sum, row) => sum + of(row), 0) / count
       for (const i of where.keys()) {
-        const [m, v] = [beliefs[quantity]!.mean[i]!, beliefs[quantity]!.variance[i]!]
+        const [m, v] = [predictions[quantity]!.mean[i]!, predictions[quantity]!.variance[i]!]
         expect(Math.abs(mean((row) => row[i]!) - m)).toBeLessThan(4 * Math.sqrt(v / count))
         expect(mean((row) => (row[i]! - m) ** 2) / v).toBeCloseTo(1, 0.9)
       }
       // Neighbours move together.
       const [a, b] = [0, 1].map(
         (i) => (row: Float64Array) =>
-          (row[i]! - beliefs[quantity]!.mean[i]!) / Math.sqrt(beliefs[quantity]!.variance[i]!),
+          (row[i]! - predictions[quantity]!.mean[i]!) /
+          Math.sqrt(predictions[quantity]!.variance[i]!),
       )
       expect(mean((row) => a!(row) * b!(row))).toBeGreaterThan(0.5)
     }
-    expect(draws.logServes).toEqual(beliefs.logServes)
+    expect(draws.logServes).toEqual(predictions.logServes)
     expect(drawn[0]!.rate).not.toEqual(drawn[0]!.constraint)
   })
 })
 
-describe('outside knowledge', () => {
-  const physics = (change: (logRate: number, c: Configuration) => number): Problem => ({
+describe('an informative prior', () => {
+  const withPrior = (change: (logRate: number, c: Configuration) => number): Problem => ({
     ...problem,
     priorLogRate: (c) => change(Math.log(rps(c)), c),
   })
-  const right = physics((v) => v)
+  const right = withPrior((v) => v)
 
-  test('leads where nothing is measured yet, to within 10 % and a part of itself', () => {
+  test('leads before any measurement, within 10 % and a share of itself', () => {
     const { mean, sd } = rateAt(right, [], all[7]!)
     expect(mean).toBeCloseTo(Math.log(rps(all[7]!)), 6)
     expect(sd).toBeGreaterThan(0.1)
     expect(sd).toBeLessThan(0.3)
-    expect(fitSurrogate(right, [], []).informed).toBe(true)
+    expect(fitSurrogate(right, [], []).priorAccepted).toBe(true)
     const limited: Problem = { ...problem, priorLogConstraint: (c) => Math.log(ms(c)) }
-    const { rate, constraint } = fitSurrogate(limited, [], []).believe([all[7]!])
+    const { rate, constraint } = fitSurrogate(limited, [], []).predict([all[7]!])
     expect([rate, constraint!.mean[0]]).toEqual([
       undefined,
       expect.closeTo(Math.log(ms(all[7]!) / 20), 6),
     ])
-    expect(fitSurrogate(limited, [], []).informed).toBe(true)
-    expect(fitSurrogate(problem, [], []).informed).toBe(false)
+    expect(fitSurrogate(limited, [], []).priorAccepted).toBe(true)
+    expect(fitSurrogate(problem, [], []).priorAccepted).toBe(false)
   })
-  test('that is right narrows what is believed; that is wrong is dropped', () => {
+  test('that is right narrows the posterior; a wrong one is rejected', () => {
     const few = observations.slice(0, 3)
     const where = all[17]!
-    expect(fitSurrogate(right, few, []).informed).toBe(true)
+    expect(fitSurrogate(right, few, []).priorAccepted).toBe(true)
     expect(rateAt(right, few, where).sd).toBeLessThan(0.5 * rateAt(problem, few, where).sd)
     expect(Math.abs(rateAt(right, few, where).mean - Math.log(rps(where)))).toBeLessThan(0.03)
-    const wrong = physics((v) => 12 - v)
-    expect(fitSurrogate(wrong, observations, []).informed).toBe(false)
+    const wrong = withPrior((v) => 12 - v)
+    expect(fitSurrogate(wrong, observations, []).priorAccepted).toBe(false)
     expect(rateAt(wrong, observations, where)).toEqual(rateAt(problem, observations, where))
   })
-  test('stays where a trial was cut short, whose bound has no deviation of its own', () => {
+  test('is accepted beside a pruned trial whose bound has no standard deviation', () => {
     const cut = measure(all[18]!, { rate: { value: 1.2 * rps(all[18]!) }, censored: true })
     const few = [...observations.slice(0, 3), cut]
-    expect(fitSurrogate(right, few, []).informed).toBe(true)
+    expect(fitSurrogate(right, few, []).priorAccepted).toBe(true)
     const { mean, sd } = rateAt(right, few, all[18]!)
     expect(Math.abs(mean - Math.log(rps(all[18]!)))).toBeLessThan(0.05)
     expect(sd).toBeLessThan(0.2)
-    // Without physics it is a bound all the same.
+    // Without a device-model prior it is a bound all the same.
     const low = measure(all[18]!, { rate: { value: 0.2 * rps(all[18]!) }, censored: true })
     expect(rateAt(problem, [...observations, low], all[18]!).mean).toBeLessThan(
       Math.log(0.5 * rps(all[18]!)),
     )
   })
-  test('that knows nothing of a configuration is taken for 0 there, and breaks nothing', () => {
+  test('without a prediction for a configuration counts as 0 there', () => {
     const partial: Problem = {
       ...problem,
       priorLogRate: (c) => (c.cores === 8 ? undefined : Math.log(rps(c))),
     }
-    for (const v of fitSurrogate(partial, observations.slice(0, 2), []).believe(all).rate!.mean)
+    for (const v of fitSurrogate(partial, observations.slice(0, 2), []).predict(all).rate!.mean)
       expect(v).toSatisfy(Number.isFinite)
     const constraint: Problem = {
       ...problem,
       priorLogConstraint: (c) => (c.cores === 8 ? undefined : Math.log(ms(c))),
     }
     expect(
-      fitSurrogate(constraint, [], []).believe([{ cores: 8, batch: 1 }]).constraint!.mean[0],
+      fitSurrogate(constraint, [], []).predict([{ cores: 8, batch: 1 }]).constraint!.mean[0],
     ).toBeCloseTo(0, 9)
   })
-  test('of factors is moved to where the trials say they are', () => {
+  test('with factors moves to their calibrated values', () => {
     const factored: Problem = {
       ...right,
       priorFactors: {
@@ -355,7 +358,7 @@ describe('outside knowledge', () => {
         }),
       },
     }
-    // The truth: cores count for 0.3 more than physics says.
+    // The truth: cores count for 0.3 more than the device model says.
     const shifted = [all[0]!, all[8]!].map((c) =>
       measure(c, { rate: { value: rps(c) * Number(c.cores) ** 0.3, logSd: 0.01 } }),
     )
@@ -366,11 +369,11 @@ describe('outside knowledge', () => {
     )
     expect(rateAt(factored, [], all[17]!).sd).toBeGreaterThan(rateAt(right, [], all[17]!).sd)
   })
-  test('of earlier trials is believed once the trials are likelier with it', () => {
+  test('from earlier trials is accepted once the trials are more probable with it', () => {
     const earlier = all.map((c) => measure(c, { rate: { value: 1.5 * rps(c) } }))
     const withPast: Problem = { ...problem, earlier }
     const few = observations.slice(0, 4)
-    expect(fitSurrogate(withPast, few, []).informed).toBe(true)
+    expect(fitSurrogate(withPast, few, []).priorAccepted).toBe(true)
     expect(rateAt(withPast, few, all[17]!).sd).toBeLessThan(rateAt(problem, few, all[17]!).sd)
   })
 })

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import {
-  cellNumber,
-  configurationOf,
+  findMissingMeasurements,
+  findRowFaults,
   isInfeasible,
+  listColumns,
   mergeRepeats,
-  missingReadings,
-  namedColumns,
-  rateColumn,
-  rowFaults,
+  parseCellNumber,
+  readConfiguration,
+  resolveRateColumn,
 } from './rows.ts'
 import type { ReplayRow, ReplayTask } from './task.ts'
 
@@ -31,28 +31,28 @@ const row = (more: ReplayRow = {}): ReplayRow => ({
   failed: 0,
   ...more,
 })
-const whats = (rows: readonly ReplayRow[], asked = task) =>
-  rowFaults(asked, rows).map(({ row: at, what }) => `${at}: ${what}`)
+const messages = (rows: readonly ReplayRow[], given = task) =>
+  findRowFaults(given, rows).map(({ row: at, message }) => `${at}: ${message}`)
 
 test('the columns that a task names, each once', () => {
-  expect(namedColumns(task)).toEqual(['gpu', 'batch', 'dollars', 'ms', 'throughputRps', 'failed'])
-  expect(namedColumns({ ...task, rate: 'ms', infeasibleColumn: null })).toEqual([
+  expect(listColumns(task)).toEqual(['gpu', 'batch', 'dollars', 'ms', 'throughputRps', 'failed'])
+  expect(listColumns({ ...task, rate: 'ms', infeasibleColumn: null })).toEqual([
     'gpu',
     'batch',
     'dollars',
     'ms',
   ])
   expect([
-    rateColumn(task),
-    rateColumn({ ...task, rate: 'rps' }),
-    rateColumn({ ...task, objective: 'price' }),
+    resolveRateColumn(task),
+    resolveRateColumn({ ...task, rate: 'rps' }),
+    resolveRateColumn({ ...task, objective: 'price' }),
   ]).toEqual(['throughputRps', 'rps', undefined])
-  expect(configurationOf(task, { ...row(), batch: '4' })).toEqual({ gpu: 'T4', batch: 4 })
+  expect(readConfiguration(task, { ...row(), batch: '4' })).toEqual({ gpu: 'T4', batch: 4 })
 })
 
 test('a cell as a number', () => {
-  expect(['1.5', ' 2 ', 3, '1e3'].map(cellNumber)).toEqual([1.5, 2, 3, 1000])
-  expect(['-.5', '+2.', '1E-3'].map(cellNumber)).toEqual([-0.5, 2, 0.001])
+  expect(['1.5', ' 2 ', 3, '1e3'].map(parseCellNumber)).toEqual([1.5, 2, 3, 1000])
+  expect(['-.5', '+2.', '1E-3'].map(parseCellNumber)).toEqual([-0.5, 2, 0.001])
   for (const none of [
     undefined,
     '',
@@ -68,29 +68,30 @@ test('a cell as a number', () => {
     '5ms',
     '２',
   ])
-    expect([none, cellNumber(none)]).toEqual([none, NaN])
+    expect([none, parseCellNumber(none)]).toEqual([none, NaN])
 })
 
-test('what could not serve is marked by a 1, a yes or a true, whatever the case', () => {
+test('infeasible rows are marked by 1, yes or true, in any case', () => {
   expect(
     [1, '1', 'yes', 'True', 0, '0', 'no', 'FALSE', ''].map((failed) =>
       isInfeasible(task, row({ failed })),
     ),
   ).toEqual([true, true, true, true, false, false, false, false, false])
   expect(isInfeasible({ ...task, infeasibleColumn: null }, row({ failed: 1 }))).toBe(false)
-  expect(missingReadings(task, row({ ms: ' ', throughputRps: '' }))).toEqual([
+  expect(findMissingMeasurements(task, row({ ms: ' ', throughputRps: '' }))).toEqual([
     'ms',
     'throughputRps',
   ])
-  expect([missingReadings(task, row({ ms: '', failed: 1 })), missingReadings(task, row())]).toEqual(
-    [[], []],
-  )
+  expect([
+    findMissingMeasurements(task, row({ ms: '', failed: 1 })),
+    findMissingMeasurements(task, row()),
+  ]).toEqual([[], []])
 })
 
 describe('faults', () => {
   test('of the table come alone', () => {
-    expect(whats([])).toEqual(['undefined: it has no rows'])
-    expect(whats([{ gpu: 'T4', batch: 9 }])).toEqual(
+    expect(messages([])).toEqual(['undefined: it has no rows'])
+    expect(messages([{ gpu: 'T4', batch: 9 }])).toEqual(
       ['dollars', 'ms', 'throughputRps', 'failed'].map(
         (c) => `undefined: no column '${c}' (it has gpu, batch)`,
       ),
@@ -109,52 +110,52 @@ describe('faults', () => {
     [{ ms: 0 }, []],
     [{ ms: -1 }, ['ms is -1: a constrained metric is not negative']],
     [{ throughputRps: '1e60', ms: '1e-60' }, []],
-    [{ throughputRps: '2e60' }, ['throughputRps is 2e60: figures lie between 1e-60 and 1e+60']],
-    [{ throughputRps: '5e-61' }, ['throughputRps is 5e-61: figures lie between 1e-60 and 1e+60']],
+    [{ throughputRps: '2e60' }, ['throughputRps is 2e60: values lie between 1e-60 and 1e+60']],
+    [{ throughputRps: '5e-61' }, ['throughputRps is 5e-61: values lie between 1e-60 and 1e+60']],
     [
       { throughputRps: 0 },
       [
-        'throughputRps is 0: a rate is above 0; what could not serve is marked 1 in an infeasibleColumn',
+        'throughputRps is 0: a rate is above 0; mark a configuration that could not serve with 1 in an infeasibleColumn',
       ],
     ],
     [{ failed: 1, ms: '', throughputRps: 'none' }, []],
     [{ failed: 1, dollars: -1 }, ['dollars is -1: a price per hour is above 0']],
     [{ batch: 3, ms: 'x', throughputRps: 0 }, 3],
   ] as const)('of a row: %j', (more, faults) => {
-    const found = whats([row(), row(more)])
+    const found = messages([row(), row(more)])
     if (typeof faults === 'number') expect(found).toHaveLength(faults)
     else expect(found).toEqual(faults.map((fault) => `1: ${fault}`))
   })
-  test('where the objective needs no rate, none is missed; of many values twelve are listed', () => {
+  test('an objective without a rate needs no rate column; of many values twelve are listed', () => {
     const priced: ReplayTask = { ...task, objective: 'price', infeasibleColumn: undefined }
-    expect(whats([{ gpu: 'T4', batch: 1, ms: 3, dollars: 1 }], priced)).toEqual([])
+    expect(messages([{ gpu: 'T4', batch: 1, ms: 3, dollars: 1 }], priced)).toEqual([])
     const many = (count: number): ReplayTask => ({
       ...task,
       parameters: [
         { name: 'batch', kind: 'ordinal', values: Array.from({ length: count }, (_, i) => i) },
       ],
     })
-    expect(whats([row({ batch: 99 })], many(12))).toEqual([
+    expect(messages([row({ batch: 99 })], many(12))).toEqual([
       "0: batch is '99', none of the task's values 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11",
     ])
-    expect(whats([row({ batch: 99 })], many(13))[0]).toMatch(/10, 11, \.\.\.$/)
+    expect(messages([row({ batch: 99 })], many(13))[0]).toMatch(/10, 11, \.\.\.$/)
   })
-  test('a value of the space may be as great as a figure may, and no greater', () => {
+  test('a parameter value may be as large as a measurement, and no larger', () => {
     const great: ReplayTask = {
       ...task,
       parameters: [{ name: 'batch', kind: 'ordinal', values: [1e60, 2e60] }],
     }
     expect(
-      whats([row({ batch: '1e60' }), row({ batch: '-1e60' }), row({ batch: '2e60' })], great),
+      messages([row({ batch: '1e60' }), row({ batch: '-1e60' }), row({ batch: '2e60' })], great),
     ).toEqual([
       "1: batch is '-1e60', none of the task's values 1e+60, 2e+60",
-      '2: batch is 2e60: figures lie between 1e-60 and 1e+60',
+      '2: batch is 2e60: values lie between 1e-60 and 1e+60',
     ])
   })
 })
 
 describe('repeats', () => {
-  const merged = (rows: readonly ReplayRow[], asked = task) => mergeRepeats(asked, rows)
+  const merged = (rows: readonly ReplayRow[], given = task) => mergeRepeats(given, rows)
 
   test('are averaged; other configurations stay as they are, in order', () => {
     const other = row({ batch: 4 })
@@ -176,7 +177,7 @@ describe('repeats', () => {
       contradictions: [],
     })
   })
-  test('that failed alike stay failed', () => {
+  test('that all failed stay failed', () => {
     const failed = row({ failed: 1, ms: '', throughputRps: '' })
     expect(merged([failed, { ...failed }])).toEqual({
       rows: [failed],
@@ -184,16 +185,16 @@ describe('repeats', () => {
       contradictions: [],
     })
   })
-  test('apart by more than three deviations of a difference contradict, and the worse counts', () => {
+  test('more than three standard deviations of a difference apart contradict, and the worst counts', () => {
     // exp(3 √2 · 0.1) = 1.528; of a stated noise of 5 %, 1.236.
     expect(merged([row(), row({ ms: 15.2 })]).contradictions).toEqual([])
     expect(merged([row(), row({ ms: 15.4, throughputRps: 90 })])).toEqual({
       rows: [row({ ms: 15.4, throughputRps: 90 })],
       averaged: [],
-      contradictions: [{ rows: [0, 1], what: 'ms is 10 and 15.4' }],
+      contradictions: [{ rows: [0, 1], message: 'ms is 10 and 15.4' }],
     })
     expect(merged([row({ throughputRps: 60 }), row({ ms: 11 })]).contradictions).toEqual([
-      { rows: [0, 1], what: 'throughputRps is 60 and 100' },
+      { rows: [0, 1], message: 'throughputRps is 60 and 100' },
     ])
     const stated = { ...task, relativeNoise: 0.05 }
     expect(
@@ -203,23 +204,23 @@ describe('repeats', () => {
   test('far below the limit make no difference', () => {
     expect(merged([row({ ms: 0 }), row({ ms: 4.5 })]).contradictions).toEqual([])
     expect(merged([row({ ms: 0 }), row({ ms: 4.7 })]).contradictions).toEqual([
-      { rows: [0, 1], what: 'ms is 0 and 4.7' },
+      { rows: [0, 1], message: 'ms is 0 and 4.7' },
     ])
   })
-  test('of which one failed, or one costs more, are failed and cost the more', () => {
+  test('with a failure count as failed; with two prices the higher counts', () => {
     const failed = row({ failed: 1, ms: '', throughputRps: '' })
     expect(merged([row(), row({ ms: 20 }), failed])).toEqual({
       rows: [failed],
       averaged: [],
       contradictions: [
-        { rows: [0, 1, 2], what: 'it served and could not serve and ms is 10 and 20' },
+        { rows: [0, 1, 2], message: 'it served and could not serve and ms is 10 and 20' },
       ],
     })
     expect(merged([row(), { ...failed, dollars: 0.7 }]).rows).toEqual([{ ...failed, dollars: 0.7 }])
     expect(merged([row({ dollars: 0.7 }), row()])).toEqual({
       rows: [row({ dollars: 0.7 })],
       averaged: [],
-      contradictions: [{ rows: [0, 1], what: 'dollars is 0.5 and 0.7' }],
+      contradictions: [{ rows: [0, 1], message: 'dollars is 0.5 and 0.7' }],
     })
   })
 })

@@ -1,28 +1,31 @@
-/** What is wrong with recorded rows, and what rows of one configuration say together. */
-import { learnsOf } from '../objective.ts'
+/** Faults of recorded rows, and the merging of repeated rows. */
+import { getModelledQuantity } from '../objective.ts'
 import { configurationKey } from '../space/space.ts'
 import type { Configuration } from '../types.ts'
 import { type ReplayRow, type ReplayTask, taskObjectives } from './task.ts'
 
-/** What is wrong with a row, by its index; of the table as a whole where there is none. */
+/** A fault of one row, by its index, or of the table as a whole. */
 export interface RowFault {
   readonly row?: number
-  readonly what: string
+  readonly message: string
 }
 
-/** The columns that a task speaks of, its parameters apart. */
+/** The columns that a task names, parameters excluded. */
 interface TaskColumns {
   readonly price: string
-  /** Constrained metric, and the rate where the objective needs one. */
+  /** The constrained metric first, then the rate where the objective needs one. */
   readonly measured: readonly string[]
   readonly infeasible: string | undefined
 }
 
-export const rateColumn = ({ objective, rate }: ReplayTask): string | undefined =>
-  learnsOf(taskObjectives[objective].objective) === 'rate' ? (rate ?? 'throughputRps') : undefined
+/** Column of the rate; undefined where the objective needs none. */
+export const resolveRateColumn = ({ objective, rate }: ReplayTask): string | undefined =>
+  getModelledQuantity(taskObjectives[objective].objective) === 'rate'
+    ? (rate ?? 'throughputRps')
+    : undefined
 
-function columnsOf(task: ReplayTask): TaskColumns {
-  const rate = rateColumn(task)
+function resolveColumns(task: ReplayTask): TaskColumns {
+  const rate = resolveRateColumn(task)
   return {
     price: task.price,
     measured: [task.constraint.metric, ...(rate ? [rate] : [])],
@@ -30,9 +33,9 @@ function columnsOf(task: ReplayTask): TaskColumns {
   }
 }
 
-/** Every column that a task names. */
-export function namedColumns(task: ReplayTask): string[] {
-  const { price, measured, infeasible } = columnsOf(task)
+/** All columns that a task names, parameters included. */
+export function listColumns(task: ReplayTask): string[] {
+  const { price, measured, infeasible } = resolveColumns(task)
   return [
     ...new Set([
       ...task.parameters.map((p) => p.name),
@@ -43,111 +46,114 @@ export function namedColumns(task: ReplayTask): string[] {
   ]
 }
 
-const decimal = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
+const decimalPattern = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
 
-/** As a number; NaN for an empty cell and for what is no finite decimal number. */
-export function cellNumber(cell: string | number | undefined): number {
+/** The number in a cell; NaN for an empty cell or anything but a finite decimal number. */
+export function parseCellNumber(cell: string | number | undefined): number {
   const text = String(cell ?? '').trim()
-  const value = decimal.test(text) ? Number(text) : Number.NaN
+  const value = decimalPattern.test(text) ? Number(text) : Number.NaN
   return Number.isFinite(value) ? value : Number.NaN
 }
 
-/** Figures whose products and quotients are figures still. */
-const SMALLEST = 1e-60
-const GREATEST = 1e60
+/** Values in this range have finite products and quotients. */
+const minValue = 1e-60
+const maxValue = 1e60
 
-const yes = /^(1(\.0*)?|true|yes)$/i
-const no = /^(0(\.0*)?|false|no|)$/i
+const yesPattern = /^(1(\.0*)?|true|yes)$/i
+const noPattern = /^(0(\.0*)?|false|no|)$/i
 
-/**
- * Whether a row says that its configuration could not serve; undefined where its mark says neither.
- */
-function marked(cell: string | number | undefined): boolean | undefined {
+/** Whether a row is marked as infeasible; undefined for a mark that is neither yes nor no. */
+function parseInfeasibleMark(cell: string | number | undefined): boolean | undefined {
   const text = String(cell ?? '').trim()
-  return yes.test(text) ? true : no.test(text) ? false : undefined
+  return yesPattern.test(text) ? true : noPattern.test(text) ? false : undefined
 }
 
 export const isInfeasible = (task: ReplayTask, row: ReplayRow): boolean =>
-  task.infeasibleColumn ? marked(row[task.infeasibleColumn]) === true : false
+  task.infeasibleColumn ? parseInfeasibleMark(row[task.infeasibleColumn]) === true : false
 
-/** Columns in which a row that says that its configuration could serve has no reading. */
-export const missingReadings = (task: ReplayTask, row: ReplayRow): string[] =>
-  task.infeasibleColumn && marked(row[task.infeasibleColumn]) !== false
+/** Measured columns that are empty in a row that is not marked as infeasible. */
+export const findMissingMeasurements = (task: ReplayTask, row: ReplayRow): string[] =>
+  task.infeasibleColumn && parseInfeasibleMark(row[task.infeasibleColumn]) !== false
     ? []
-    : columnsOf(task).measured.filter((column) => isEmpty(row[column]))
+    : resolveColumns(task).measured.filter((column) => isEmpty(row[column]))
 
 const isEmpty = (cell: string | number | undefined): boolean => String(cell ?? '').trim() === ''
 
-/**
- * Everything that is wrong with rows: columns that are missing, and cells that do not say what
- * their column should.
- */
-export function rowFaults(task: ReplayTask, rows: readonly ReplayRow[]): RowFault[] {
-  if (rows.length === 0) return [{ what: 'it has no rows' }]
+/** All faults of the rows: missing columns, and cells that violate the rules of their column. */
+export function findRowFaults(task: ReplayTask, rows: readonly ReplayRow[]): RowFault[] {
+  if (rows.length === 0) return [{ message: 'it has no rows' }]
   const columns = Object.keys(rows[0]!)
-  const missing = namedColumns(task).filter((column) => !columns.includes(column))
+  const missing = listColumns(task).filter((column) => !columns.includes(column))
   if (missing.length > 0)
     return missing.map((column) => ({
-      what: `no column '${column}' (it has ${columns.join(', ')})`,
+      message: `no column '${column}' (it has ${columns.join(', ')})`,
     }))
-  const check = checkOf(task)
-  return rows.flatMap((row, i) => check(row).map((what) => ({ row: i, what })))
+  const check = createRowCheck(task)
+  return rows.flatMap((row, i) => check(row).map((message) => ({ row: i, message })))
 }
 
-function checkOf(task: ReplayTask): (row: ReplayRow) => string[] {
-  const { price, infeasible, measured } = columnsOf(task)
+/** A function that lists the faults of one row. */
+function createRowCheck(task: ReplayTask): (row: ReplayRow) => string[] {
+  const { price, infeasible, measured } = resolveColumns(task)
   const [metric, rate] = measured
-  const known = new Map(
+  const permittedValues = new Map(
     task.parameters.map(({ name, values }) => [name, new Set<string | number>(values)]),
   )
   return (row) => {
     const faults = task.parameters.flatMap(({ name, kind, values }) => {
-      if (isEmpty(row[name]) && !known.get(name)!.has(''))
-        return [`${name} is empty: each row says what was chosen`]
-      if (kind === 'ordinal' && Number.isNaN(cellNumber(row[name]))) return notANumber(name, row)
-      if (kind === 'ordinal' && Math.abs(cellNumber(row[name])) > GREATEST)
-        return [`${name} is ${row[name]}: ${beyond}`]
-      if (known.get(name)!.has(kind === 'ordinal' ? cellNumber(row[name]) : String(row[name])))
+      if (isEmpty(row[name]) && !permittedValues.get(name)!.has(''))
+        return [`${name} is empty: each row needs a value`]
+      if (kind === 'ordinal' && Number.isNaN(parseCellNumber(row[name])))
+        return describeNonNumber(name, row)
+      if (kind === 'ordinal' && Math.abs(parseCellNumber(row[name])) > maxValue)
+        return [`${name} is ${row[name]}: ${rangeRule}`]
+      if (
+        permittedValues
+          .get(name)!
+          .has(kind === 'ordinal' ? parseCellNumber(row[name]) : String(row[name]))
+      )
         return []
       const listed =
         values.length > 12 ? `${values.slice(0, 12).join(', ')}, ...` : values.join(', ')
       return [`${name} is '${row[name]}', none of the task's values ${listed}`]
     })
-    faults.push(...unless(price, row, (v) => v > 0, 'a price per hour is above 0'))
-    const mark = infeasible ? marked(row[infeasible]) : false
+    faults.push(...checkCell(price, row, (v) => v > 0, 'a price per hour is above 0'))
+    const mark = infeasible ? parseInfeasibleMark(row[infeasible]) : false
     if (mark === undefined) faults.push(`${infeasible} is '${row[infeasible!]}', neither 0 nor 1`)
     if (mark === true || (mark === undefined && measured.some((column) => isEmpty(row[column]))))
       return faults
-    faults.push(...unless(metric!, row, (v) => v >= 0, 'a constrained metric is not negative'))
-    if (rate) faults.push(...unless(rate, row, (v) => v > 0, unserved))
+    faults.push(...checkCell(metric!, row, (v) => v >= 0, 'a constrained metric is not negative'))
+    if (rate) faults.push(...checkCell(rate, row, (v) => v > 0, rateRule))
     return faults
   }
 }
 
-const unserved = 'a rate is above 0; what could not serve is marked 1 in an infeasibleColumn'
+const rateRule =
+  'a rate is above 0; mark a configuration that could not serve with 1 in an infeasibleColumn'
 
-function unless(
+/** A fault unless the cell is a number in range that satisfies the rule. */
+function checkCell(
   column: string,
   row: ReplayRow,
   holds: (value: number) => boolean,
   rule: string,
 ): string[] {
-  const value = cellNumber(row[column])
-  if (Number.isNaN(value)) return notANumber(column, row)
+  const value = parseCellNumber(row[column])
+  if (Number.isNaN(value)) return describeNonNumber(column, row)
   if (!holds(value)) return [`${column} is ${row[column]}: ${rule}`]
-  return value > GREATEST || (value < SMALLEST && !holds(0))
-    ? [`${column} is ${row[column]}: ${beyond}`]
+  return value > maxValue || (value < minValue && !holds(0))
+    ? [`${column} is ${row[column]}: ${rangeRule}`]
     : []
 }
 
-const beyond = `figures lie between ${SMALLEST} and ${GREATEST}`
+const rangeRule = `values lie between ${minValue} and ${maxValue}`
 
-const notANumber = (column: string, row: ReplayRow): string[] => [
+const describeNonNumber = (column: string, row: ReplayRow): string[] => [
   `${column} is '${row[column] ?? ''}', not a number`,
 ]
 
-/** The configuration that a row is of. */
-export const configurationOf = ({ parameters }: ReplayTask, row: ReplayRow): Configuration =>
+/** The configuration of a row. */
+export const readConfiguration = ({ parameters }: ReplayTask, row: ReplayRow): Configuration =>
   Object.fromEntries(
     parameters.map(({ name, kind }) => [
       name,
@@ -156,35 +162,35 @@ export const configurationOf = ({ parameters }: ReplayTask, row: ReplayRow): Con
   )
 
 /**
- * Rows of one configuration, by index, that say what no noise explains; the worse of what they say
- * counts.
+ * Rows of one configuration, by index, that differ by more than noise. The worst of their values is
+ * used.
  */
 interface Contradiction {
   readonly rows: readonly number[]
-  readonly what: string
+  readonly message: string
 }
-interface Merged {
-  /** One row a configuration. */
+interface MergedRows {
+  /** One row for each configuration. */
   readonly rows: readonly ReplayRow[]
-  /** Rows that repeat a configuration, by index, averaged into one. */
+  /** Groups of rows, by index, that were averaged. */
   readonly averaged: readonly (readonly number[])[]
   readonly contradictions: readonly Contradiction[]
 }
 
-/** Standard deviation of ln(reading) that repeats are taken to have where the task does not say. */
-const REPEAT_NOISE = 0.1
-/** Deviations beyond which two readings are not of the same thing. */
-const APART = 3
+/** Standard deviation of ln(measurement) of repeats, where the task states none. */
+const defaultRepeatNoise = 0.1
+/** Standard deviations beyond which two measurements contradict each other. */
+const maxRepeatDeviations = 3
 
 /**
- * One row a configuration: repeats within the noise are averaged. Of repeats that differ by more
- * (three standard deviations of the difference of two readings), in whether they served, or in
- * their price, the worse counts: nothing is recommended for a reading that another one denies.
+ * One row for each configuration. Repeats that agree within the noise (three standard deviations of
+ * a difference) are averaged. Of contradicting repeats the worst values count: in the measurements,
+ * in whether they served, or in the price.
  */
-export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merged {
+export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): MergedRows {
   const groups = new Map<string, number[]>()
   for (const [i, row] of rows.entries()) {
-    const key = configurationKey(configurationOf(task, row))
+    const key = configurationKey(readConfiguration(task, row))
     const group = groups.get(key)
     if (group) group.push(i)
     else groups.set(key, [i])
@@ -193,39 +199,42 @@ export function mergeRepeats(task: ReplayTask, rows: readonly ReplayRow[]): Merg
   const contradictions: Contradiction[] = []
   const merged = [...groups.values()].map((group) => {
     if (group.length === 1) return rows[group[0]!]!
-    const of = group.map((i) => rows[i]!)
-    const apart = differences(task, of)
-    if (apart.length > 0) contradictions.push({ rows: group, what: apart.join(' and ') })
+    const repeats = group.map((i) => rows[i]!)
+    const differences = findContradictions(task, repeats)
+    if (differences.length > 0)
+      contradictions.push({ rows: group, message: differences.join(' and ') })
     else averaged.push(group)
-    return apart.length > 0 ? worst(task, of) : mean(task, of)
+    return differences.length > 0 ? takeWorst(task, repeats) : average(task, repeats)
   })
   return { rows: merged, averaged, contradictions }
 }
 
-const numbers = (rows: readonly ReplayRow[], column: string): number[] =>
-  rows.map((row) => cellNumber(row[column]))
-const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b))
-const greatest = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b))
+const readNumbers = (rows: readonly ReplayRow[], column: string): number[] =>
+  rows.map((row) => parseCellNumber(row[column]))
+const min = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b))
+const max = (values: readonly number[]): number => values.reduce((a, b) => Math.max(a, b))
 
-/** What the rows of a configuration disagree about, in words. */
-function differences(task: ReplayTask, rows: readonly ReplayRow[]): string[] {
-  const { price, measured } = columnsOf(task)
-  const prices = numbers(rows, price)
+/** Contradictions between the rows of one configuration, as messages. */
+function findContradictions(task: ReplayTask, rows: readonly ReplayRow[]): string[] {
+  const { price, measured } = resolveColumns(task)
+  const prices = readNumbers(rows, price)
   const serving = rows.filter((row) => !isInfeasible(task, row))
-  const limit = Math.exp(APART * Math.SQRT2 * (task.relativeNoise || REPEAT_NOISE))
-  // So little of the limit that it makes no difference.
+  const limit = Math.exp(
+    maxRepeatDeviations * Math.SQRT2 * (task.relativeNoise || defaultRepeatNoise),
+  )
+  // Differences below a tenth of the limit do not matter.
   const floor = task.constraint.max / 10
   const readings = measured.flatMap((column) => {
     if (serving.length < 2) return []
-    const values = numbers(serving, column)
-    const [low, high] = [least(values), greatest(values)]
+    const values = readNumbers(serving, column)
+    const [low, high] = [min(values), max(values)]
     const ratio =
       column === task.constraint.metric ? Math.max(high, floor) / Math.max(low, floor) : high / low
     return ratio > limit ? [`${column} is ${low} and ${high}`] : []
   })
   return [
-    ...(greatest(prices) > least(prices) * (1 + 1e-9)
-      ? [`${price} is ${least(prices)} and ${greatest(prices)}`]
+    ...(max(prices) > min(prices) * (1 + 1e-9)
+      ? [`${price} is ${min(prices)} and ${max(prices)}`]
       : []),
     ...(serving.length > 0 && serving.length < rows.length
       ? ['it served and could not serve']
@@ -234,25 +243,28 @@ function differences(task: ReplayTask, rows: readonly ReplayRow[]): string[] {
   ]
 }
 
-function mean(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
-  const { measured } = columnsOf(task)
+/** The first row with its measurements averaged. */
+function average(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
+  const { measured } = resolveColumns(task)
   if (isInfeasible(task, rows[0]!)) return rows[0]!
   const means = measured.map(
-    (column) => [column, numbers(rows, column).reduce((a, b) => a + b, 0) / rows.length] as const,
+    (column) =>
+      [column, readNumbers(rows, column).reduce((a, b) => a + b, 0) / rows.length] as const,
   )
   return { ...rows[0]!, ...Object.fromEntries(means) }
 }
 
-function worst(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
-  const rate = rateColumn(task)
-  const dearest = greatest(numbers(rows, task.price))
+/** The first row (or an infeasible one) with the highest price and metric, and the lowest rate. */
+function takeWorst(task: ReplayTask, rows: readonly ReplayRow[]): ReplayRow {
+  const rate = resolveRateColumn(task)
+  const dearest = max(readNumbers(rows, task.price))
   const failed = rows.find((row) => isInfeasible(task, row))
   if (failed) return { ...failed, [task.price]: dearest }
   const { metric } = task.constraint
   return {
     ...rows[0]!,
     [task.price]: dearest,
-    [metric]: greatest(numbers(rows, metric)),
-    ...(rate ? { [rate]: least(numbers(rows, rate)) } : {}),
+    [metric]: max(readNumbers(rows, metric)),
+    ...(rate ? { [rate]: min(readNumbers(rows, rate)) } : {}),
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { createSampler } from '../index.ts'
 import { createRng } from '../rng.ts'
 import { configurationKey } from '../space/space.ts'
-import { recordedTable, replay, trueLogCosts } from './table.ts'
+import { computeTrueLogCosts, createRecordedTable, replaySearch } from './table.ts'
 import type { ReplayRow, ReplayTask } from './task.ts'
 
 const task: ReplayTask = {
@@ -34,9 +34,9 @@ const rows = [
   row('A10', 4, 40),
 ]
 
-describe('recordedTable', () => {
-  test('looks trials up, draws noise only with an rng, and keeps infeasible ones', () => {
-    const table = recordedTable(task, rows)
+describe('createRecordedTable', () => {
+  test('looks trials up, simulates noise only with an rng, and reports infeasible ones', () => {
+    const table = createRecordedTable(task, rows)
     expect(table.measure({ gpu: 'T4', batch: 2 })).toMatchObject({
       state: 'complete',
       constraint: { value: 18, logSd: 0.03 },
@@ -45,15 +45,17 @@ describe('recordedTable', () => {
       constraint: { value: 18 },
     })
     expect(table.measure({ gpu: 'T4', batch: 4 })).toMatchObject({ state: 'infeasible' })
-    expect(trueLogCosts(table).get(configurationKey({ gpu: 'A10', batch: 4 }))).toBe(Infinity)
+    expect(computeTrueLogCosts(table).get(configurationKey({ gpu: 'A10', batch: 4 }))).toBe(
+      Infinity,
+    )
   })
   test('names every fault of a table at once', () => {
-    expect(() => recordedTable(task, [])).toThrow('it has no rows')
-    expect(() => recordedTable({ ...task, price: 'dollars' }, rows)).toThrow(
+    expect(() => createRecordedTable(task, [])).toThrow('it has no rows')
+    expect(() => createRecordedTable({ ...task, price: 'dollars' }, rows)).toThrow(
       /no column 'dollars' \(it has gpu, batch/,
     )
     expect(() =>
-      recordedTable(task, [
+      createRecordedTable(task, [
         row('T4', 1, 10),
         { ...row('T4', 2, 10), latencyMs: 'fast', pricePerHour: '' },
       ]),
@@ -62,8 +64,8 @@ describe('recordedTable', () => {
 })
 
 test.each(['gp', 'random', 'grid', 'sobol', 'halton'])('%s replays a table to its end', (name) => {
-  const { observations, assessments } = replay(
-    recordedTable(task, rows),
+  const { observations, assessments } = replaySearch(
+    createRecordedTable(task, rows),
     createSampler(name),
     createRng(1),
     {
@@ -78,9 +80,9 @@ test.each(['gp', 'random', 'grid', 'sobol', 'halton'])('%s replays a table to it
 })
 
 describe('a recorded table as a problem', () => {
-  const { problem, configurations, measure } = recordedTable(task, [...rows].reverse())
+  const { problem, configurations, measure } = createRecordedTable(task, [...rows].reverse())
 
-  test('has the recorded rows alone, as a grid lists them', () => {
+  test('has only the recorded rows, in grid order', () => {
     expect(configurations.map((c) => `${c.gpu} ${c.batch}`)).toEqual([
       'T4 1',
       'T4 2',
@@ -89,7 +91,7 @@ describe('a recorded table as a problem', () => {
       'A10 2',
       'A10 4',
     ])
-    const sparse = recordedTable(task, rows.slice(1, 4))
+    const sparse = createRecordedTable(task, rows.slice(1, 4))
     expect(sparse.problem.space.constraints[0]!.holds({ gpu: 'A10', batch: 4 })).toBe(false)
     expect(sparse.problem.space.constraints[0]!.holds({ gpu: 'T4', batch: 2 })).toBe(true)
     expect(() => sparse.measure({ gpu: 'A10', batch: 4 })).toThrow(
@@ -103,7 +105,10 @@ describe('a recorded table as a problem', () => {
       constraintAtRate: true,
     })
     expect(problem.pricePerHour({ gpu: 'A10', batch: 1 })).toBe(1)
-    const priced = recordedTable({ ...task, objective: 'price', relativeNoise: undefined }, rows)
+    const priced = createRecordedTable(
+      { ...task, objective: 'price', relativeNoise: undefined },
+      rows,
+    )
     expect(priced.problem).toMatchObject({ objective: { kind: 'price' }, constraintAtRate: false })
     expect(priced.measure({ gpu: 'T4', batch: 1 }, createRng(1))).toEqual({
       configuration: { gpu: 'T4', batch: 1 },
@@ -111,7 +116,7 @@ describe('a recorded table as a problem', () => {
       constraint: { value: 10 },
     })
   })
-  test('reads what was recorded; with noise, around it', () => {
+  test('returns the recorded values, with noise around them', () => {
     expect(measure({ gpu: 'T4', batch: 1 })).toEqual({
       configuration: { gpu: 'T4', batch: 1 },
       state: 'complete',
@@ -126,14 +131,14 @@ describe('a recorded table as a problem', () => {
     const sd = Math.sqrt(logs.reduce((sum, v) => sum + v * v, 0) / 400)
     expect(sd / 0.03).toBeCloseTo(1, 0.8)
   })
-  test('knows by its name what sets how many are served at once, and whether an axis is of ratios', () => {
+  test('recognises concurrency by name, and log axes by their values', () => {
     const parameterOf = (name: string, values = [1, 2], concurrency?: boolean) => {
-      const asked = {
+      const given = {
         ...task,
         parameters: [{ name, kind: 'ordinal' as const, values, concurrency }],
       }
-      return recordedTable(
-        asked,
+      return createRecordedTable(
+        given,
         values.map((v) => ({ ...row('T4', 1, 10), [name]: v })),
       ).problem.space.parameters[0]!
     }
@@ -170,8 +175,8 @@ describe('a recorded table as a problem', () => {
       { scale: 'linear' },
     ])
   })
-  test('the true cost of each is what it costs as measured', () => {
-    const costs = trueLogCosts(recordedTable(task, rows))
+  test('the true cost of each is its noise-free cost', () => {
+    const costs = computeTrueLogCosts(createRecordedTable(task, rows))
     expect(costs.get(configurationKey({ gpu: 'T4', batch: 1 }))).toBeCloseTo(
       Math.log((0.5 / 3600 / 100) * 1e6),
       12,
@@ -181,11 +186,11 @@ describe('a recorded table as a problem', () => {
 })
 
 describe('a replay', () => {
-  const table = recordedTable({ ...task, relativeNoise: undefined }, rows)
-  const run = (options: Parameters<typeof replay>[3]) =>
-    replay(table, createSampler('grid'), createRng(1), options)
+  const table = createRecordedTable({ ...task, relativeNoise: undefined }, rows)
+  const run = (options: Parameters<typeof replaySearch>[3]) =>
+    replaySearch(table, createSampler('grid'), createRng(1), options)
 
-  test('ends at its most trials, at what it waits for, or where the stop rule says so', () => {
+  test('ends at maxTrials, at `until`, or by the stop rule', () => {
     expect(run({ maxTrials: 3, stop: 'never' }).observations.map((o) => o.configuration)).toEqual(
       table.configurations.slice(0, 3),
     )
@@ -206,18 +211,18 @@ describe('a replay', () => {
     expect(assessed.assessments).toEqual(assessments)
   })
   test('draws the noise of the task where it is asked for', () => {
-    const noisy = recordedTable({ ...task, relativeNoise: 0.2 }, rows)
-    const readings = (draws: boolean) =>
-      replay(noisy, createSampler('grid'), createRng(1), {
+    const noisy = createRecordedTable({ ...task, relativeNoise: 0.2 }, rows)
+    const measurements = (draws: boolean) =>
+      replaySearch(noisy, createSampler('grid'), createRng(1), {
         maxTrials: 2,
         stop: 'never',
         noisy: draws,
       }).observations.map((o) => o.state === 'complete' && o.constraint!.value)
-    expect(readings(false)).toEqual([10, 18])
-    expect(readings(true)).toEqual(readings(true))
-    expect(readings(true)[0]).not.toBe(10)
-    expect(Math.log(Number(readings(true)[0]) / 10)).not.toBeCloseTo(
-      Math.log(Number(readings(true)[1]) / 18),
+    expect(measurements(false)).toEqual([10, 18])
+    expect(measurements(true)).toEqual(measurements(true))
+    expect(measurements(true)[0]).not.toBe(10)
+    expect(Math.log(Number(measurements(true)[0]) / 10)).not.toBeCloseTo(
+      Math.log(Number(measurements(true)[1]) / 18),
       6,
     )
   })

@@ -1,70 +1,78 @@
 import { observedLogCost } from '../observed-cost.ts'
 import { configurationKey } from '../space/space.ts'
-import { type RoundOptions, type Searched, searchRounds } from '../stopping/search-loop.ts'
+import {
+  runSearchLoop,
+  type SearchLoopOptions,
+  type SearchOutcome,
+} from '../stopping/search-loop.ts'
 import type { Configuration, Observation, Parameter, Problem, Rng, Sampler } from '../types.ts'
-import { configurationOf, isInfeasible, rateColumn, rowFaults } from './rows.ts'
+import { findRowFaults, isInfeasible, readConfiguration, resolveRateColumn } from './rows.ts'
 import { type ReplayParameter, type ReplayRow, type ReplayTask, taskObjectives } from './task.ts'
 
+/** A recorded table as a problem whose trials are look-ups. */
 export interface RecordedTable {
   readonly problem: Problem
-  /** The recorded configurations, as a grid lists them. */
+  /** The recorded configurations in grid order. */
   readonly configurations: readonly Configuration[]
   /**
-   * What a trial of a recorded configuration finds; with an rng and a task with relativeNoise,
-   * noise is drawn.
+   * The observation of a recorded configuration. With an rng, and a task with `relativeNoise`, it
+   * has simulated noise.
+   * @throws Error for a configuration that is not recorded
    */
   measure(configuration: Configuration, rng?: Rng): Observation
 }
 
 /**
- * A task and its rows, one a configuration, as a problem whose trials are look-ups and whose
- * configurations are the recorded ones alone.
- * @throws Error naming every fault of the rows at once, the first row being row 1.
+ * The problem of a task on its rows, one for each configuration. Its space lists the recorded
+ * configurations.
+ * @throws Error with all faults of the rows; the first row is row 1
  */
-export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): RecordedTable {
-  const faults = rowFaults(task, rows)
+export function createRecordedTable(task: ReplayTask, rows: readonly ReplayRow[]): RecordedTable {
+  const faults = findRowFaults(task, rows)
   if (faults.length > 0) {
-    const words = faults.map(({ row, what }) =>
-      row === undefined ? what : `row ${row + 1}: ${what}`,
+    const messages = faults.map(({ row, message }) =>
+      row === undefined ? message : `row ${row + 1}: ${message}`,
     )
-    throw new Error(`table of ${task.name}: ${words.join('; ')}`)
+    throw new Error(`table of ${task.name}: ${messages.join('; ')}`)
   }
-  const rate = rateColumn(task)
-  const recorded = new Map(rows.map((row) => [configurationKey(configurationOf(task, row)), row]))
-  const configurations = inGridOrder(task, [...recorded.values()])
-  const listed = new Map(configurations.map((c) => [c, recorded.get(configurationKey(c))!]))
-  // Those that are listed are asked for by the thousand, again and again.
-  const found = (configuration: Configuration) =>
-    listed.get(configuration) ?? recorded.get(configurationKey(configuration))
-  const rowOf = (configuration: Configuration): ReplayRow => {
-    const row = found(configuration)
+  const rate = resolveRateColumn(task)
+  const rowsByKey = new Map(
+    rows.map((row) => [configurationKey(readConfiguration(task, row)), row]),
+  )
+  const configurations = sortAsGrid(task, [...rowsByKey.values()])
+  const rowsByObject = new Map(configurations.map((c) => [c, rowsByKey.get(configurationKey(c))!]))
+  // Listed configurations are looked up thousands of times, so that their keys are not recomputed.
+  const findRow = (configuration: Configuration) =>
+    rowsByObject.get(configuration) ?? rowsByKey.get(configurationKey(configuration))
+  const getRow = (configuration: Configuration): ReplayRow => {
+    const row = findRow(configuration)
     if (!row) {
-      const words = Object.entries(configuration).map(([name, value]) => `${name}=${value}`)
-      throw new Error(`table of ${task.name} has no row for ${words.join(' ')}`)
+      const values = Object.entries(configuration).map(([name, value]) => `${name}=${value}`)
+      throw new Error(`table of ${task.name} has no row for ${values.join(' ')}`)
     }
     return row
   }
-  const noise = task.relativeNoise ?? 0
+  const noiseSd = task.relativeNoise ?? 0
   return {
     configurations,
     problem: {
       space: {
-        parameters: task.parameters.map(parameterOf),
-        constraints: [{ text: 'recorded in the table', holds: (c) => found(c) !== undefined }],
+        parameters: task.parameters.map(createParameter),
+        constraints: [{ text: 'recorded in the table', holds: (c) => findRow(c) !== undefined }],
         listed: configurations,
       },
       objective: taskObjectives[task.objective].objective,
-      pricePerHour: (configuration) => Number(rowOf(configuration)[task.price]),
+      pricePerHour: (configuration) => Number(getRow(configuration)[task.price]),
       constraintLimit: task.constraint.max,
       constraintAtRate: rate !== undefined,
     },
     measure(configuration, rng) {
-      const row = rowOf(configuration)
+      const row = getRow(configuration)
       if (isInfeasible(task, row))
         return { configuration, state: 'infeasible', reason: 'recorded as infeasible' }
       const estimate = (column: string) => ({
-        value: Number(row[column]) * (rng && noise > 0 ? Math.exp(noise * rng.normal()) : 1),
-        ...(noise > 0 ? { logSd: noise } : {}),
+        value: Number(row[column]) * (rng && noiseSd > 0 ? Math.exp(noiseSd * rng.normal()) : 1),
+        ...(noiseSd > 0 ? { logSd: noiseSd } : {}),
       })
       const constraint = estimate(task.constraint.metric)
       return rate === undefined
@@ -75,41 +83,47 @@ export function recordedTable(task: ReplayTask, rows: readonly ReplayRow[]): Rec
 }
 
 /**
- * The recorded configurations as a grid lists them, the last parameter varying fastest, so that a
- * full table is searched like any grid.
+ * The recorded configurations in grid order, the last parameter varying fastest, so that a complete
+ * table is searched like a grid.
  */
-function inGridOrder(task: ReplayTask, rows: readonly ReplayRow[]): Configuration[] {
-  const places = task.parameters.map(({ name, values }) => ({
+function sortAsGrid(task: ReplayTask, rows: readonly ReplayRow[]): Configuration[] {
+  const positions = task.parameters.map(({ name, values }) => ({
     name,
     at: new Map<string | number, number>(values.map((v, i) => [v, i])),
   }))
   return rows
     .map((row) => {
-      const configuration = configurationOf(task, row)
-      return { configuration, place: places.map(({ name, at }) => at.get(configuration[name]!)!) }
+      const configuration = readConfiguration(task, row)
+      return {
+        configuration,
+        position: positions.map(({ name, at }) => at.get(configuration[name]!)!),
+      }
     })
     .sort(
-      (a, b) => a.place.map((p, i) => p - b.place[i]!).find((difference) => difference !== 0) ?? 0,
+      (a, b) =>
+        a.position.map((p, i) => p - b.position[i]!).find((difference) => difference !== 0) ?? 0,
     )
     .map(({ configuration }) => configuration)
 }
 
-/** Names by which serving systems call what sets how many requests are served at once. */
-const CONCURRENCY =
+/** Names of concurrency parameters in serving systems. */
+const concurrencyPattern =
   /^(max[-_]?)?(batch([-_]?size)?|num[-_]?seqs|concurrency|processes|instances|instance[-_]?count|workers)$/i
 
-const parameterOf = (parameter: ReplayParameter): Parameter =>
+const createParameter = (parameter: ReplayParameter): Parameter =>
   parameter.kind === 'categorical'
     ? { ...parameter, category: 'server' }
     : {
         ...parameter,
         category: 'server',
         scale: parameter.values.every((v) => v > 0) ? 'log' : 'linear',
-        concurrency: parameter.concurrency ?? CONCURRENCY.test(parameter.name),
+        concurrency: parameter.concurrency ?? concurrencyPattern.test(parameter.name),
       }
 
-/** True ln cost of every recorded configuration, Infinity where it is infeasible. */
-export const trueLogCosts = (table: RecordedTable): Map<string, number> =>
+/**
+ * Noise-free ln cost of every recorded configuration, by its key; Infinity where it is infeasible.
+ */
+export const computeTrueLogCosts = (table: RecordedTable): Map<string, number> =>
   new Map(
     table.configurations.map((c) => [
       configurationKey(c),
@@ -117,22 +131,22 @@ export const trueLogCosts = (table: RecordedTable): Map<string, number> =>
     ]),
   )
 
-interface ReplayOptions extends RoundOptions {
-  /** Draw the task's noise on each look-up. */
+interface ReplayOptions extends SearchLoopOptions {
+  /** Simulates the task's noise at each look-up. */
   readonly noisy?: boolean
 }
 
-/** Runs a sampler against a table: every suggestion is looked up instead of measured. */
-export function replay(
+/** Runs a sampler on a table. Each suggestion is looked up instead of measured. */
+export function replaySearch(
   table: RecordedTable,
   sampler: Sampler,
   rng: Rng,
   { noisy = false, ...options }: ReplayOptions,
-): Searched {
-  const rounds = searchRounds(table.problem, sampler, rng, options)
-  let step = rounds.next()
+): SearchOutcome {
+  const loop = runSearchLoop(table.problem, sampler, rng, options)
+  let step = loop.next()
   for (let trial = 0; !step.done; trial++)
-    step = rounds.next(
+    step = loop.next(
       table.measure(step.value.configuration, noisy ? rng.fork(`noise ${trial}`) : undefined),
     )
   return step.value

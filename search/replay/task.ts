@@ -1,33 +1,32 @@
 import type { Objective } from '../objective.ts'
 
 /**
- * What a task may ask for, as the search knows it, and how many of a task's own costs (a price per
- * hour; $ per request and second) make one of the search's.
+ * The objectives of a task, with the factor from a task's own cost to the search's cost. A task's
+ * costs are a price per hour, or $ per request per second.
  */
 export const taskObjectives = {
-  price: { objective: { kind: 'price' }, perTaskCost: 1 },
-  pricePerRequest: { objective: { kind: 'price-per-request' }, perTaskCost: 1e6 / 3600 },
+  price: { objective: { kind: 'price' }, costFactor: 1 },
+  pricePerRequest: { objective: { kind: 'price-per-request' }, costFactor: 1e6 / 3600 },
 } as const satisfies Readonly<
-  Record<string, { readonly objective: Objective; readonly perTaskCost: number }>
+  Record<string, { readonly objective: Objective; readonly costFactor: number }>
 >
 
 /** A search task on a table of recorded measurements. */
 export interface ReplayTask {
   readonly name: string
   readonly parameters: readonly ReplayParameter[]
-  /** Column of the price per hour. */
+  /** Column of the price, $ per hour. */
   readonly price: string
   readonly objective: keyof typeof taskObjectives
-  /** Column of the constrained metric, and its limit. */
+  /** Column of the constrained metric, with its limit. */
   readonly constraint: { readonly metric: string; readonly max: number }
-  /** Column that is 1 where a configuration could not serve. */
+  /** Column that is 1 for a configuration that could not serve. Absent: all served. */
   readonly infeasibleColumn?: string | null
   /**
-   * Column of the served rate per second where the objective needs one; 'throughputRps' unless
-   * said.
+   * Column of the served rate per second, where the objective needs one. Default: 'throughputRps'.
    */
   readonly rate?: string
-  /** Lognormal sigma of the noise to draw on every measurement; none unless said. */
+  /** Standard deviation of ln(measurement) for simulated noise. Default: none. */
   readonly relativeNoise?: number
   readonly source?: string
 }
@@ -36,7 +35,7 @@ export type ReplayParameter =
       readonly name: string
       readonly kind: 'ordinal'
       readonly values: readonly number[]
-      /** How many requests are served at once; by its name unless said. */
+      /** The parameter is a number of concurrent requests. Default: decided from its name. */
       readonly concurrency?: boolean
     }
   | {
@@ -46,5 +45,5 @@ export type ReplayParameter =
       readonly features?: Readonly<Record<string, readonly number[]>>
     }
 
-/** A recorded row: column → text or number, an empty text where nothing was measured. */
+/** A recorded row: column → text or number. An empty text means not measured. */
 export type ReplayRow = Readonly<Record<string, string | number>>

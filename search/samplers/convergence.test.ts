@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { createSampler } from '../index.ts'
 import { observedLogCost } from '../observed-cost.ts'
 import { createRng } from '../rng.ts'
-import { configurationKey, enumerate } from '../space/space.ts'
+import { configurationKey, enumerateConfigurations } from '../space/space.ts'
 import type {
   Configuration,
   Observation,
@@ -127,7 +127,7 @@ const cases: Readonly<Record<string, Case>> = {
         : measured(c),
   },
   'hardly anything feasible': { problem: { ...server, constraintLimit: 3.2 }, measure: measured },
-  'physics that is nearly right': {
+  'a device-model prior that is nearly right': {
     problem: {
       ...server,
       priorLogRate: (c) =>
@@ -158,7 +158,7 @@ function trials({ problem, measure }: Case, sampler: Sampler, optimum: number): 
 }
 
 describe.each(Object.entries(cases))('%s', (_, given) => {
-  const all = enumerate(given.problem.space)
+  const all = enumerateConfigurations(given.problem.space)
   const truth = new Map(
     all.map((c) => [configurationKey(c), observedLogCost(given.problem, given.measure(c))]),
   )
@@ -172,9 +172,9 @@ describe.each(Object.entries(cases))('%s', (_, given) => {
   })
 })
 
-describe('physics that is nearly right', () => {
-  const given = cases['physics that is nearly right']!
-  const costs = enumerate(given.problem.space).map((c) =>
+describe('a device-model prior that is nearly right', () => {
+  const given = cases['a device-model prior that is nearly right']!
+  const costs = enumerateConfigurations(given.problem.space).map((c) =>
     observedLogCost(given.problem, given.measure(c)),
   )
   const optimum = Math.min(...costs)
@@ -183,13 +183,13 @@ describe('physics that is nearly right', () => {
       0.5 * trials({ problem: server, measure: measured }, createSampler('gp'), optimum),
     )
   })
-  test('its first trial already costs no more than half as much again as the best', () => {
+  test('its first trial costs at most 1.5 times the best', () => {
     const { configuration } = createSampler('gp').suggest(given.problem, [], [], createRng(1))!
     expect(observedLogCost(given.problem, measured(configuration))).toBeLessThan(
       optimum + Math.log(1.5),
     )
   })
-  test('where it is wrong of latencies, the limit is learned all the same', () => {
+  test('where its latencies are wrong, the limit is learned all the same', () => {
     const { priorLogConstraint } = given.problem
     const slow: Case = {
       ...given,

@@ -3,12 +3,12 @@ import { logAcquisition } from '../acquisition/expected-improvement.ts'
 import { cdf } from '../gp/normal.ts'
 import { fitSurrogate } from '../model/surrogate.ts'
 import { createRng } from '../rng.ts'
-import { untried } from '../space/candidates.ts'
-import { around, neighbours } from '../space/neighbours.ts'
-import { configurationKey, enumerate } from '../space/space.ts'
+import { findCandidates } from '../space/candidates.ts'
+import { findNeighbours, findPollPoints } from '../space/neighbours.ts'
+import { configurationKey, enumerateConfigurations } from '../space/space.ts'
 import type { Configuration, Observation, OrdinalParameter, Problem, Suggestion } from '../types.ts'
 import { createGpSampler, gpSampler } from './gp.ts'
-import { startCount } from './initial-design.ts'
+import { countInitialTrials } from './initial-design.ts'
 
 const ordinal = (
   name: string,
@@ -34,7 +34,7 @@ const problem: Problem = {
   objective: { kind: 'price-per-request' },
   pricePerHour: (c) => 0.3 + 0.1 * Number(c.cores),
 }
-const all = enumerate(problem.space)
+const all = enumerateConfigurations(problem.space)
 const rps = ({ cores, batch }: Configuration) =>
   (1000 * Number(batch)) / (3 + Number(batch)) / (1 + 2 / Number(cores))
 const measure = (configuration: Configuration, ms?: number): Observation => ({
@@ -52,43 +52,44 @@ const trials = (...which: readonly [cores: number, batch: number][]) =>
   which.map(([cores, batch]) => measure({ cores, batch }))
 const seed = createRng('gp')
 const suggest = (
-  asked: Problem,
+  given: Problem,
   observations: readonly Observation[],
   pending: readonly Configuration[] = [],
   sampler = gpSampler,
-) => sampler.suggest(asked, observations, pending, seed)!
+) => sampler.suggest(given, observations, pending, seed)!
 
 /** ln $ per million requests. */
-const logPrice = (asked: Problem, c: Configuration, logRate: number) =>
-  Math.log((asked.pricePerHour(c) / 3600) * 1e6) - logRate
+const logPrice = (given: Problem, c: Configuration, logRate: number) =>
+  Math.log((given.pricePerHour(c) / 3600) * 1e6) - logRate
 /** E max(0, best - Y) of a normal Y. */
 function expectedImprovement(mean: number, sd: number, best: number): number {
   const z = (best - mean) / sd
   return (best - mean) * cdf(z) + (sd * Math.exp(-0.5 * z * z)) / Math.sqrt(2 * Math.PI)
 }
 /** What is untried with what its expected improvement is worth, in percent. */
-function improvements(asked: Problem, observations: readonly Observation[]) {
-  const surrogate = fitSurrogate(asked, observations, [])
+function improvements(given: Problem, observations: readonly Observation[]) {
+  const surrogate = fitSurrogate(given, observations, [])
   const tried = observations.map((o) => o.configuration)
   const costs = (configurations: readonly Configuration[]) => {
-    const { rate } = surrogate.believe(configurations)
+    const { rate } = surrogate.predict(configurations)
     return configurations.map((c, i) => ({
       c,
-      mean: logPrice(asked, c, rate!.mean[i]!),
+      mean: logPrice(given, c, rate!.mean[i]!),
       sd: Math.sqrt(rate!.variance[i]!),
     }))
   }
   const best = Math.min(...costs(tried).map(({ mean }) => mean))
-  return costs(untried(asked, tried, seed).configurations)
+  return costs(findCandidates(given, tried, seed).configurations)
     .map(({ c, mean, sd }) => ({
       c,
       percent: 100 * (1 - Math.exp(-expectedImprovement(mean, sd, best))),
     }))
     .sort((a, b) => b.percent - a.percent)
 }
-const told = ({ why }: Suggestion) => Number(/^expected improvement (\S+) %$/.exec(why)?.[1])
+const statedPercent = ({ why }: Suggestion) =>
+  Number(/^expected improvement (\S+) %$/.exec(why)?.[1])
 
-test('nothing is left to suggest once all is tried or pending', () => {
+test('suggests nothing once all is tried or pending', () => {
   expect(
     gpSampler.suggest(
       problem,
@@ -99,49 +100,49 @@ test('nothing is left to suggest once all is tried or pending', () => {
   ).toBeUndefined()
 })
 
-describe('what is told of a suggestion', () => {
+describe('the description of a suggestion', () => {
   const limited: Problem = { ...problem, constraintLimit: 20 }
-  const readings = trials([1, 1], [1, 8], [4, 4], [8, 16]).map((o) =>
+  const measurements = trials([1, 1], [1, 8], [4, 4], [8, 16]).map((o) =>
     measure(o.configuration, 4 + Number(o.configuration.batch)),
   )
 
-  test('is no improvement while nothing keeps the limit', () => {
-    const slow = readings.map((o) => measure(o.configuration, 90))
+  test('has no improvement without an incumbent', () => {
+    const slow = measurements.map((o) => measure(o.configuration, 90))
     const { configuration, why } = suggest(limited, slow)
-    expect(why).toBe('likeliest to be feasible and cheap')
+    expect(why).toBe('most probably feasible and cheap')
     const left = all.filter(
       (c) => !slow.some((o) => configurationKey(o.configuration) === configurationKey(c)),
     )
-    const beliefs = fitSurrogate(limited, slow, []).believe(left)
+    const predictions = fitSurrogate(limited, slow, []).predict(left)
     const prices = left.map((c) => ({ pricePerHour: problem.pricePerHour(c) }))
-    const scores = logAcquisition(limited, prices, beliefs, Infinity)
+    const scores = logAcquisition(limited, prices, predictions, Infinity)
     expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
   })
 
-  test('counts a limit at what is believed of it', () => {
-    const { configuration } = suggest(limited, readings)
+  test('counts the predicted constraint', () => {
+    const { configuration } = suggest(limited, measurements)
     const left = all.filter(
-      (c) => !readings.some((o) => configurationKey(o.configuration) === configurationKey(c)),
+      (c) => !measurements.some((o) => configurationKey(o.configuration) === configurationKey(c)),
     )
-    const surrogate = fitSurrogate(limited, readings, [])
+    const surrogate = fitSurrogate(limited, measurements, [])
     const best = Math.min(
-      ...readings.map((o) =>
-        logPrice(limited, o.configuration, surrogate.believe([o.configuration]).rate!.mean[0]!),
+      ...measurements.map((o) =>
+        logPrice(limited, o.configuration, surrogate.predict([o.configuration]).rate!.mean[0]!),
       ),
     )
     const prices = left.map((c) => ({ pricePerHour: problem.pricePerHour(c) }))
-    const scores = logAcquisition(limited, prices, surrogate.believe(left), best)
+    const scores = logAcquisition(limited, prices, surrogate.predict(left), best)
     expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
-    expect(told(suggest(limited, readings))).toBeCloseTo(
+    expect(statedPercent(suggest(limited, measurements))).toBeCloseTo(
       Number((100 * (1 - Math.exp(-Math.exp(Math.max(...scores))))).toPrecision(2)),
       12,
     )
   })
 
-  test('is its believed rate with a 90 % interval, and how likely it is to keep the limit', () => {
-    const { configuration, predicted, ...rest } = suggest(limited, readings)
+  test('has the predicted rate with its 90 % interval, and P(limit met)', () => {
+    const { configuration, predicted, ...rest } = suggest(limited, measurements)
     expect(rest).toEqual({ why: expect.stringMatching(/^expected improvement/) })
-    const { rate, constraint } = fitSurrogate(limited, readings, []).believe([configuration])
+    const { rate, constraint } = fitSurrogate(limited, measurements, []).predict([configuration])
     const sd = Math.sqrt(rate!.variance[0]!)
     expect(predicted).toEqual({
       rate: expect.closeTo(Math.exp(rate!.mean[0]!), 9),
@@ -151,8 +152,8 @@ describe('what is told of a suggestion', () => {
     })
   })
 
-  test('is nothing of a rate where none was measured', () => {
-    const observations = readings.map(
+  test('has no predicted rate where none was measured', () => {
+    const observations = measurements.map(
       (o): Observation => ({ ...o, state: 'complete', rate: undefined, constraint: { value: 9 } }),
     )
     expect(
@@ -161,30 +162,30 @@ describe('what is told of a suggestion', () => {
   })
 })
 
-describe('what is suggested improves most, as the model believes', () => {
+describe('the suggestion has the largest expected improvement', () => {
   const climbing = trials([1, 1], [1, 4], [2, 4], [4, 8], [4, 16])
-  const physics: Problem = {
+  const withPrior: Problem = {
     ...problem,
     priorLogRate: (c) => Math.log(rps(c)) + 0.05 * Math.sin(7 * Number(c.batch)),
   }
   const wrong: Problem = { ...problem, priorLogRate: (c) => -3 * Math.log(rps(c)) }
 
   test.each([
-    ['without physics', problem, climbing],
-    ['where physics leads', physics, climbing.slice(0, 3)],
-    ['as without physics where it is wrong', wrong, climbing],
-  ] as const)('%s', (_, asked, observations) => {
-    const suggestion = suggest(asked, observations)
-    const [best] = improvements(asked, observations)
+    ['without a prior', problem, climbing],
+    ['with an accepted prior', withPrior, climbing.slice(0, 3)],
+    ['with a rejected prior', wrong, climbing],
+  ] as const)('%s', (_, given, observations) => {
+    const suggestion = suggest(given, observations)
+    const [best] = improvements(given, observations)
     expect(suggestion.configuration).toEqual(best!.c)
-    expect(told(suggestion)).toBeCloseTo(Number(best!.percent.toPrecision(2)), 12)
+    expect(statedPercent(suggestion)).toBeCloseTo(Number(best!.percent.toPrecision(2)), 12)
   })
 
-  describe('where the model hopes for hardly anything', () => {
-    const undoubting = createGpSampler({ undoubting: true })
-    const alone = createGpSampler({ unshaken: true, undoubting: true })
-    // Pools of two kinds of instance: what keeps the limit goes with their sum, so that nothing
-    // cheaper than the best is believed to.
+  describe('where the acquisition has collapsed', () => {
+    const oneModel = createGpSampler({ noNuggetModel: true })
+    const alone = createGpSampler({ noLocalPoll: true, noNuggetModel: true })
+    // Pools of two types of instance. The constraint depends on their sum, so that nothing cheaper
+    // than the best is predicted to meet it.
     const pools: Problem = {
       space: {
         parameters: ['small', 'large'].map((name) =>
@@ -197,8 +198,8 @@ describe('what is suggested improves most, as the model believes', () => {
       pricePerHour: (c) => 0.1 + 0.16 * Number(c.small) + 0.3 * Number(c.large),
     }
     const best = { small: 0, large: 4 }
-    const near = around(pools.space, best).map(configurationKey)
-    const cells = enumerate(pools.space)
+    const near = findPollPoints(pools.space, best).map(configurationKey)
+    const cells = enumerateConfigurations(pools.space)
     const read = (c: Configuration): Observation => {
       const value = Math.exp(0.4 * (7.5 - Number(c.small) - 2 * Number(c.large)))
       return { configuration: c, state: 'complete', constraint: { value, logSd: 0.02 } }
@@ -216,36 +217,38 @@ describe('what is suggested improves most, as the model believes', () => {
     const tried = (c: Configuration) =>
       third.some((o) => configurationKey(o.configuration) === configurationKey(c))
 
-    test('every third choice is the most promising of what surrounds the best, to a model that doubts what neighbours tell', () => {
+    test('every third choice is the best poll point of the second model', () => {
       const { configuration, why } = suggest(pools, third)
-      expect(why).toBe('beside the best: no gain in sight')
+      expect(why).toBe('near the incumbent: no improvement expected')
       const left = cells.filter((c) => near.includes(configurationKey(c)) && !tried(c))
       const prices = left.map((c) => ({ pricePerHour: pools.pricePerHour(c) }))
-      const doubting = fitSurrogate(pools, third, [], { ownVariance: 0.12 })
+      const secondModel = fitSurrogate(pools, third, [], { nuggetVariance: 0.12 })
       const scores = logAcquisition(
         pools,
         prices,
-        doubting.believe(left),
+        secondModel.predict(left),
         Math.log(pools.pricePerHour(best)),
       )
       expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
     })
-    test('the next is the most promising anywhere to that model, which hopes for more, and the one after it to the first', () => {
+    test('the next maximises the acquisition of the second model, and the one after it that of the first', () => {
       const [second, first] = [
         [...third, others[0]!],
         [...third, ...others],
       ]
-      const asked = [second, first].map((observations) => told(suggest(pools, observations)))
-      const known = [second, first].map((observations) =>
-        told(suggest(pools, observations, [], alone)),
+      const given = [second, first].map((observations) =>
+        statedPercent(suggest(pools, observations)),
       )
-      expect(asked[0]!).toBeGreaterThan(2 * known[0]!)
-      expect(asked[1]!).toBe(known[1]!)
+      const known = [second, first].map((observations) =>
+        statedPercent(suggest(pools, observations, [], alone)),
+      )
+      expect(given[0]!).toBeGreaterThan(2 * known[0]!)
+      expect(given[1]!).toBe(known[1]!)
     })
-    test('nowhere beside the best where that is left out', () => {
-      expect(told(suggest(pools, third, [], alone))).toBeLessThan(1)
+    test('never polls with noLocalPoll', () => {
+      expect(statedPercent(suggest(pools, third, [], alone))).toBeLessThan(1)
     })
-    test('nor where nothing cheaper surrounds it', () => {
+    test('nor where no poll point is cheaper', () => {
       const known = [
         ...third,
         ...cells
@@ -257,11 +260,11 @@ describe('what is suggested improves most, as the model believes', () => {
           .map(read),
       ]
       const dear = known.length % 2 === 0 ? known : [...known, others[0]!]
-      expect(suggest(pools, dear, [], undoubting).why).toMatch(/^expected improvement/)
+      expect(suggest(pools, dear, [], oneModel).why).toMatch(/^expected improvement/)
     })
   })
 
-  test('among many candidates too, though most are scored roughly first', () => {
+  test('among many candidates too, though most are scored approximately first', () => {
     const large: Problem = {
       ...problem,
       space: {
@@ -282,12 +285,12 @@ describe('what is suggested improves most, as the model believes', () => {
 
 describe('the first trials', () => {
   const why = (
-    asked: Problem,
+    given: Problem,
     observations: readonly Observation[],
     pending: readonly Configuration[] = [],
     options = {},
   ) =>
-    suggest(asked, observations, pending, createGpSampler(options))
+    suggest(given, observations, pending, createGpSampler(options))
       .why.split(' ')
       .slice(0, 2)
       .join(' ')
@@ -295,11 +298,13 @@ describe('the first trials', () => {
   const models = 'expected improvement'
   const free = all.slice(0, 6).map((c) => measure(c))
 
-  test.each([0, 1, 2])('are spread: two of them, after %d', (count) => {
-    expect(why(problem, free.slice(0, count))).toBe(count < startCount(problem) ? spreads : models)
-    expect(startCount(problem)).toBe(2)
+  test.each([0, 1, 2])('fill the space: two trials, after %d', (count) => {
+    expect(why(problem, free.slice(0, count))).toBe(
+      count < countInitialTrials(problem) ? spreads : models,
+    )
+    expect(countInitialTrials(problem)).toBe(2)
   })
-  test.each([2, 3])('are one more for a parameter of which nothing is known, after %d', (count) => {
+  test.each([2, 3])('are one more for a parameter without a known direction, after %d', (count) => {
     const batch = ordinal('batch', [1, 2, 4])
     const unknown: Problem = {
       ...problem,
@@ -307,29 +312,31 @@ describe('the first trials', () => {
     }
     expect(why(unknown, free.slice(0, count))).toBe(count < 3 ? spreads : models)
   })
-  test.each([3, 4])('are as many as are asked for, after %d', (count) => {
-    expect(why(problem, free.slice(0, count), [], { starts: 4 })).toBe(count < 4 ? spreads : models)
+  test.each([3, 4])('are as many as the option says, after %d', (count) => {
+    expect(why(problem, free.slice(0, count), [], { initialTrials: 4 })).toBe(
+      count < 4 ? spreads : models,
+    )
   })
 
-  test('count what is pending, but a model needs a trial', () => {
+  test('pending trials count, but a model needs a finished one', () => {
     expect(why(problem, free.slice(0, 1), [all[9]!])).toBe(models)
     expect(why(problem, [], [all[9]!, all[13]!, all[20]!])).toBe(spreads)
   })
 
-  describe('where physics is known', () => {
+  describe('with a device-model prior', () => {
     const informed: Problem = { ...problem, priorLogRate: (c) => Math.log(rps(c)) }
     const byPhysics = 'start: cheapest'
     const zero: Observation = { configuration: all[5]!, state: 'complete', rate: { value: 0 } }
 
-    test('are its two cheapest until one serves, then spread', () => {
+    test('are its two cheapest until one serves, then fill the space', () => {
       expect([[], [failure(all[3]!)], [zero]].map((o) => why(informed, o))).toEqual([
         byPhysics,
         byPhysics,
         byPhysics,
       ])
-      expect([[failure(all[3]!), zero]].map((o) => why(informed, o, [], { starts: 3 }))).toEqual([
-        spreads,
-      ])
+      expect(
+        [[failure(all[3]!), zero]].map((o) => why(informed, o, [], { initialTrials: 3 })),
+      ).toEqual([spreads])
       expect(suggest(informed, []).configuration).toEqual(
         all.toSorted(
           (a, b) => logPrice(problem, a, Math.log(rps(a))) - logPrice(problem, b, Math.log(rps(b))),
@@ -338,7 +345,7 @@ describe('the first trials', () => {
       expect(why({ ...informed, priorLogRate: () => undefined }, [])).toBe(spreads)
     })
 
-    test('are none once one has served as expected', () => {
+    test('are done once one has served as predicted', () => {
       expect(why(informed, free.slice(0, 1))).toBe(models)
     })
 
@@ -350,9 +357,9 @@ describe('the first trials', () => {
       [4, 4, spreads],
       [5, 4, models],
     ])(
-      'are spread as without, and one more, when what served contradicts it: after %d of %s',
+      'fill the space as without a prior, and one more, when a trial contradicts it: after %d of %s',
       (count, starts, expected) => {
-        expect(why(wrong, free.slice(0, count), [], { starts })).toBe(expected)
+        expect(why(wrong, free.slice(0, count), [], { initialTrials: starts })).toBe(expected)
       },
     )
   })
@@ -379,7 +386,7 @@ describe.each([
   const percentOf = (configurations: readonly Configuration[]) => {
     const surrogate = fitSurrogate(wide, observations, [])
     const cost = (cs: readonly Configuration[]) => {
-      const { rate } = surrogate.believe(cs)
+      const { rate } = surrogate.predict(cs)
       return cs.map(
         (c, i) => [logPrice(wide, c, rate!.mean[i]!), Math.sqrt(rate!.variance[i]!)] as const,
       )
@@ -388,14 +395,14 @@ describe.each([
     return cost(configurations).map(([mean, sd]) => expectedImprovement(mean, sd, best))
   }
 
-  test('what is suggested may be tried, and the sampling is told', () => {
+  test('the suggestion is permitted, and a warning reports the sampling', () => {
     const suggestion = suggest(wide, observations)
     expect(wide.space.constraints[0]!.holds(suggestion.configuration)).toBe(true)
     expect(wide.cannotServe!(suggestion.configuration)).toBe(false)
     expect(suggestion.warning).toMatch(/too large to score whole/)
   })
 
-  test('nothing around it that may be tried is better by a hundredth, nor anything of a coarse grid', () => {
+  test('no neighbour, nor any point of a coarse grid, is better by more than 1 %', () => {
     const suggestion = suggest(wide, observations)
     const [own] = percentOf([suggestion.configuration])
     const known = new Set(observations.map((o) => configurationKey(o.configuration)))
@@ -407,7 +414,7 @@ describe.each([
       [1, 2, 3, 5, 8, 12, 18, 27, 40, 50].map((batch) => ({ cores, batch })),
     )
     for (const other of percentOf(
-      [...neighbours(wide.space, suggestion.configuration), ...grid].filter(allowed),
+      [...findNeighbours(wide.space, suggestion.configuration), ...grid].filter(allowed),
     ))
       expect(other).toBeLessThanOrEqual(1.01 * own!)
   })

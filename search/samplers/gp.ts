@@ -1,224 +1,259 @@
 import { logAcquisition } from '../acquisition/expected-improvement.ts'
-import { climb, shortlisted } from '../acquisition/maximise.ts'
+import { climb, preselect } from '../acquisition/maximise.ts'
 import { z90 } from '../gp/normal.ts'
-import { type Beliefs, logFeasible } from '../model/feasibility.ts'
-import { above } from '../model/saturating-predictive.ts'
+import { logFeasible, type Predictions } from '../model/feasibility.ts'
+import { quantileOffset } from '../model/saturating-predictive.ts'
 import {
-  asShipped,
+  defaultSurrogateOptions,
   fitSurrogate,
   type Surrogate,
   type SurrogateOptions,
 } from '../model/surrogate.ts'
-import { priceOf } from '../replica-price.ts'
-import { type Candidates, untried } from '../space/candidates.ts'
-import { around, neighbours } from '../space/neighbours.ts'
+import { resolveReplicaPrice } from '../replica-price.ts'
+import { type Candidates, findCandidates } from '../space/candidates.ts'
+import { findNeighbours, findPollPoints } from '../space/neighbours.ts'
 import { configurationKey } from '../space/space.ts'
-import { believedBest } from '../stopping/incumbent.ts'
+import { findIncumbent } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Problem, Rng, Sampler, Suggestion } from '../types.ts'
-import { cheapestByPhysics, spread, startCount } from './initial-design.ts'
+import {
+  countInitialTrials,
+  suggestCheapestByDeviceModel,
+  suggestSpaceFilling,
+} from './initial-design.ts'
 
-/** Trials that physics may choose before one has served. */
-const PHYSICS_TRIES = 2
+/** Trials that the device model may choose before one of them has served. */
+const maxDeviceModelTrials = 2
+/** Trials of a device-model prior that is then rejected do not count as initial trials. */
+const trialsBeforePriorRejected = 1
 /**
- * Trials that physics may have chosen before it was seen to be wrong: they do not count as starts.
+ * The acquisition has collapsed where its expected improvement is below 1 % of the cost everywhere.
+ * The surrogate may then be wrong about what it has not observed, and other choices alternate with
+ * its own.
  */
-const MISLED = 1
+const minExpectedImprovement = 0.01
+/**
+ * Nugget variance of the second model, in which neighbours share less: a standard deviation of a
+ * third in ln.
+ */
+const secondModelNugget = 0.12
+/** With two models, three choices alternate: poll, second model, first model. */
+const alternationOfTwoModels = 3
+/** With one model, two choices alternate: poll, model. */
+const alternationOfOneModel = 2
+/** Longer lists of candidates are thinned to this many before they are scored. */
+const maxScoredCandidates = 8_192
 
 interface GpOptions extends SurrogateOptions {
-  /** Never looks around the best, however little is hoped for elsewhere. */
-  readonly unshaken?: boolean
-  /** Asks no second model then. */
-  readonly undoubting?: boolean
-  /**
-   * Trials spread over the space before the model leads; by default one and one for each parameter
-   * that price says nothing about.
-   */
-  readonly starts?: number
+  /** Never polls around the incumbent. */
+  readonly noLocalPoll?: boolean
+  /** Never uses the second model. */
+  readonly noNuggetModel?: boolean
+  /** Number of initial trials. Absent: `countInitialTrials`. */
+  readonly initialTrials?: number
 }
 
 /**
- * Gaussian process: starts from physics, past experiments or a few spread trials, then the greatest
- * expected improvement × probability of feasibility.
+ * Bayesian optimisation with Gaussian processes. Initial trials come from the device model, or fill
+ * the space; each further trial maximises expected improvement × P(feasible).
  */
-export const createGpSampler = (options: GpOptions = asShipped): Sampler => ({
+export const createGpSampler = (options: GpOptions = defaultSurrogateOptions): Sampler => ({
   name: 'gp',
-  suggest(problem, observations, pending, rng, seconds) {
+  suggest(problem, observations, pending, rng, trialSeconds) {
     const taken = [...observations.map((o) => o.configuration), ...pending]
-    const { configurations, complete } = untried(problem, taken, rng.fork('gp'))
+    const candidates = findCandidates(problem, taken, rng.fork('gp'))
+    const { configurations } = candidates
     if (configurations.length === 0) return undefined
-    const served = observations.some((o) => o.state === 'complete' && o.rate?.value !== 0)
-    if (problem.priorLogRate && !served && observations.length < PHYSICS_TRIES) {
-      const suggestion = cheapestByPhysics(problem, configurations)
+
+    // Initial design.
+    const hasServed = observations.some((o) => o.state === 'complete' && o.rate?.value !== 0)
+    if (problem.priorLogRate && !hasServed && observations.length < maxDeviceModelTrials) {
+      const suggestion = suggestCheapestByDeviceModel(problem, configurations)
       if (suggestion) return suggestion
     }
-    const starts = options.starts ?? startCount(problem)
-    const byPhysics = problem.priorLogRate !== undefined && served
-    if (!byPhysics && (taken.length < starts || observations.length === 0))
-      return spread(problem, taken, configurations, rng)
+    const initialTrials = options.initialTrials ?? countInitialTrials(problem)
+    const hasDeviceModel = problem.priorLogRate !== undefined && hasServed
+    if (!hasDeviceModel && (taken.length < initialTrials || observations.length === 0))
+      return suggestSpaceFilling(problem, taken, configurations, rng)
+
+    // Fit. A prior that the first trials contradict leaves the initial design to do.
     const surrogate = fitSurrogate(problem, observations, pending, options)
-    // What contradicts physics so soon needs the same starts as any other search.
-    if (byPhysics && !surrogate.informed && taken.length < starts + MISLED)
-      return spread(problem, taken, configurations, rng)
-    const choice = new Choice(problem, observations, taken, surrogate, seconds)
-    const scored = sampled({ configurations, complete }, rng.fork('scored'))
-    const hoped = choice.mostPromising(scored)
-    if (hoped.gain >= COLLAPSED) return hoped.suggestion
-    const looksAround = (every: number) => !options.unshaken && observations.length % every === 0
-    const isOne = options.undoubting || (byPhysics && surrogate.informed)
-    if (isOne) return (looksAround(2) ? choice.aroundBest() : undefined) ?? hoped.suggestion
-    if (observations.length % TURNS === TURNS - 1) return hoped.suggestion
-    const doubting = fitSurrogate(problem, observations, pending, { ...options, ownVariance: OWN })
-    const second = new Choice(problem, observations, taken, doubting, seconds)
+    const isPriorAccepted = hasDeviceModel && surrogate.priorAccepted
+    if (
+      hasDeviceModel &&
+      !isPriorAccepted &&
+      taken.length < initialTrials + trialsBeforePriorRejected
+    )
+      return suggestSpaceFilling(problem, taken, configurations, rng)
+
+    // Score and choose.
+    const scorer = new Scorer(problem, observations, taken, surrogate, trialSeconds)
+    const scored = thin(candidates, rng.fork('scored'))
+    const best = scorer.maximise(scored)
+    if (best.expectedImprovement >= minExpectedImprovement) return best.suggestion
+
+    // Fallback when the acquisition has collapsed.
+    const isPollTurn = (alternation: number) =>
+      !options.noLocalPoll && observations.length % alternation === 0
+    if (options.noNuggetModel || isPriorAccepted)
+      return (isPollTurn(alternationOfOneModel) ? scorer.poll() : undefined) ?? best.suggestion
+    if (observations.length % alternationOfTwoModels === alternationOfTwoModels - 1)
+      return best.suggestion
+    const secondModel = fitSurrogate(problem, observations, pending, {
+      ...options,
+      nuggetVariance: secondModelNugget,
+    })
+    const second = new Scorer(problem, observations, taken, secondModel, trialSeconds)
     return (
-      (looksAround(TURNS) ? second.aroundBest() : undefined) ??
-      second.mostPromising(scored).suggestion
+      (isPollTurn(alternationOfTwoModels) ? second.poll() : undefined) ??
+      second.maximise(scored).suggestion
     )
   },
 })
 
 export const gpSampler: Sampler = createGpSampler()
 
-/**
- * Where the model hopes for no more than this gain anywhere it may be wrong of what it has not
- * seen. Choices take turns then: what is most promising beside the best and anywhere to a second
- * model, in which neighbours tell less of one another, and what the first hopes for most. Where
- * physics leads there is no second, and every other choice is beside the best.
- */
-const COLLAPSED = 0.01
-/**
- * What each configuration has of its own in the second model, a variance of ln: a standard
- * deviation of a third.
- */
-const OWN = 0.12
-const TURNS = 3
-
-interface Scored {
+interface ScoredCandidates {
   readonly candidates: readonly Configuration[]
-  readonly beliefs: Beliefs
-  /** Of what is hoped for, ln. */
-  readonly hopes: Float64Array
+  readonly predictions: Predictions
+  /** ln(expected improvement × P(feasible)), m. */
+  readonly acquisition: Float64Array
   /**
-   * The same a second, where trials take differently long (Snoek, Larochelle and Adams, NeurIPS
-   * 2012, section 3.2).
+   * Acquisition per second where trials differ in duration (Snoek, Larochelle and Adams, NeurIPS
+   * 2012, §3.2), m.
    */
   readonly scores: Float64Array
 }
 
-/** What is to be chosen from after some trials. */
-class Choice {
-  readonly #best: ReturnType<typeof believedBest>
-  readonly #known: ReadonlySet<string>
+/** Scores candidates with one surrogate, and maximises the score. */
+class Scorer {
+  readonly #incumbent: ReturnType<typeof findIncumbent>
+  readonly #takenKeys: ReadonlySet<string>
 
   constructor(
     private readonly problem: Problem,
     observations: readonly Observation[],
     taken: readonly Configuration[],
     private readonly surrogate: Surrogate,
-    private readonly seconds?: (configuration: Configuration) => number,
+    private readonly trialSeconds?: (configuration: Configuration) => number,
   ) {
-    this.#best = believedBest(problem, observations, surrogate)
-    this.#known = new Set(taken.map(configurationKey))
+    this.#incumbent = findIncumbent(problem, observations, surrogate)
+    this.#takenKeys = new Set(taken.map(configurationKey))
   }
 
   /**
-   * The greatest score, and the most that is hoped for anywhere, as a share of the cost; 1 while
-   * nothing is feasible.
+   * The candidate with the highest score, refined by local search where the list is a sample. Also
+   * the largest expected improvement of any candidate as a share of the cost; 1 without an
+   * incumbent.
    */
-  mostPromising({ configurations, complete }: Candidates): {
+  maximise({ configurations, complete }: Candidates): {
     suggestion: Suggestion
-    gain: number
+    expectedImprovement: number
   } {
     const { problem } = this
-    const sample = this.#score(shortlisted(configurations, (all) => this.#score(all, 'roughly')))
-    const beside = (c: Configuration) => this.#untried(neighbours(problem.space, c))
-    const { scored, at } = highest(
-      complete ? sample : climb(sample, beside, (candidates) => this.#score(candidates)),
+    const sample = this.#score(preselect(configurations, (all) => this.#score(all, 'approximate')))
+    const findUntakenNeighbours = (c: Configuration) =>
+      this.#filterUntaken(findNeighbours(problem.space, c))
+    const { scored, at } = findHighest(
+      complete
+        ? sample
+        : climb(sample, findUntakenNeighbours, (candidates) => this.#score(candidates)),
     )
-    const share = (hope: number) => 1 - Math.exp(-Math.exp(hope))
-    const percent = 100 * share(scored.hopes[at]!)
-    const why = this.#best
+    const toShare = (logImprovement: number) => 1 - Math.exp(-Math.exp(logImprovement))
+    const percent = 100 * toShare(scored.acquisition[at]!)
+    const why = this.#incumbent
       ? `expected improvement ${percent < 0.01 ? '0' : percent.toPrecision(2)} %`
-      : 'likeliest to be feasible and cheap'
-    const gain = this.#best
-      ? share(scored.hopes.reduce((most, hope) => Math.max(most, hope), -Infinity))
+      : 'most probably feasible and cheap'
+    const expectedImprovement = this.#incumbent
+      ? toShare(scored.acquisition.reduce((max, value) => Math.max(max, value), -Infinity))
       : 1
-    return { suggestion: this.#suggestion(scored, at, why, complete), gain }
+    return { suggestion: this.#suggest(scored, at, why, complete), expectedImprovement }
   }
 
-  /** The most promising of what surrounds the best; undefined where nothing there can be better. */
-  aroundBest(): Suggestion | undefined {
-    const near = this.#best
-      ? this.#untried(around(this.problem.space, this.#best.configuration))
+  /** The best poll point around the incumbent; undefined where none can improve on it. */
+  poll(): Suggestion | undefined {
+    const points = this.#incumbent
+      ? this.#filterUntaken(findPollPoints(this.problem.space, this.#incumbent.configuration))
       : []
-    if (near.length === 0) return undefined
-    const { scored, at } = highest(this.#score(near))
+    if (points.length === 0) return undefined
+    const { scored, at } = findHighest(this.#score(points))
     return scored.scores[at] === -Infinity
       ? undefined
-      : this.#suggestion(scored, at, 'beside the best: no gain in sight', true)
+      : this.#suggest(scored, at, 'near the incumbent: no improvement expected', true)
   }
 
-  #untried(configurations: readonly Configuration[]): Configuration[] {
+  #filterUntaken(configurations: readonly Configuration[]): Configuration[] {
     return configurations.filter(
-      (c) => !this.#known.has(configurationKey(c)) && !this.problem.cannotServe?.(c),
+      (c) => !this.#takenKeys.has(configurationKey(c)) && !this.problem.cannotServe?.(c),
     )
   }
 
-  #score(candidates: readonly Configuration[], how?: 'roughly'): Scored {
-    const beliefs = this.surrogate.believe(candidates, how)
-    const prices = candidates.map((c) => priceOf(this.problem.pricePerHour, c))
-    const hopes = logAcquisition(this.problem, prices, beliefs, this.#best?.logCost ?? Infinity)
-    const { seconds } = this
+  #score(candidates: readonly Configuration[], accuracy?: 'approximate'): ScoredCandidates {
+    const { problem, trialSeconds } = this
+    const predictions = this.surrogate.predict(candidates, accuracy)
+    const prices = candidates.map((c) => resolveReplicaPrice(problem.pricePerHour, c))
+    const acquisition = logAcquisition(
+      problem,
+      prices,
+      predictions,
+      this.#incumbent?.logCost ?? Infinity,
+    )
     return {
       candidates,
-      beliefs,
-      hopes,
-      scores: seconds ? hopes.map((hope, i) => hope - Math.log(seconds(candidates[i]!))) : hopes,
+      predictions,
+      acquisition,
+      scores: trialSeconds
+        ? acquisition.map((value, i) => value - Math.log(trialSeconds(candidates[i]!)))
+        : acquisition,
     }
   }
 
-  #suggestion(
-    { candidates, beliefs }: Scored,
+  #suggest(
+    { candidates, predictions }: ScoredCandidates,
     at: number,
     why: string,
     complete: boolean,
   ): Suggestion {
-    const warnings = [...this.surrogate.warnings, ...(complete ? [] : [SAMPLED])]
+    const warnings = [...this.surrogate.warnings, ...(complete ? [] : [sampledWarning])]
     return {
       configuration: candidates[at]!,
       why,
-      ...predicted(this.problem, beliefs, at),
+      ...describePrediction(this.problem, predictions, at),
       ...(warnings.length > 0 ? { warning: warnings.join('; ') } : {}),
     }
   }
 }
 
-const highest = (scored: Scored): { scored: Scored; at: number } => ({
+const sampledWarning =
+  'the space is too large to score whole; a sample is scored, and the neighbours of its best'
+
+const findHighest = (scored: ScoredCandidates): { scored: ScoredCandidates; at: number } => ({
   scored,
   at: scored.scores.reduce((best, score, i) => (score > scored.scores[best]! ? i : best), 0),
 })
 
-/** Of a longer list as many are scored, one of each stretch, and what surrounds the best. */
-const SCORED = 8_192
-const SAMPLED =
-  'the space is too large to score whole; a sample and what surrounds its best is scored'
-
-function sampled({ configurations, complete }: Candidates, rng: Rng): Candidates {
-  if (configurations.length <= SCORED) return { configurations, complete }
-  const stretch = configurations.length / SCORED
+/** At most `maxScoredCandidates`, one drawn from each stretch of a longer list. */
+function thin({ configurations, complete }: Candidates, rng: Rng): Candidates {
+  if (configurations.length <= maxScoredCandidates) return { configurations, complete }
+  const stretch = configurations.length / maxScoredCandidates
   return {
     configurations: Array.from(
-      { length: SCORED },
+      { length: maxScoredCandidates },
       (_, i) => configurations[Math.floor((i + rng.next()) * stretch)]!,
     ),
     complete: false,
   }
 }
 
-function predicted(problem: Problem, beliefs: Beliefs, at: number): Pick<Suggestion, 'predicted'> {
-  if (!beliefs.rate) return {}
-  const mean = beliefs.rate.mean[at]!
-  const low = Math.exp(mean + above(beliefs.rate, at, -z90))
-  const high = Math.exp(mean + above(beliefs.rate, at, z90))
-  const feasible = Math.exp(logFeasible(problem, beliefs)[at]!)
+/** The predicted rate with its 90 % interval, and P(feasible); empty without a rate. */
+function describePrediction(
+  problem: Problem,
+  predictions: Predictions,
+  at: number,
+): Pick<Suggestion, 'predicted'> {
+  if (!predictions.rate) return {}
+  const mean = predictions.rate.mean[at]!
+  const low = Math.exp(mean + quantileOffset(predictions.rate, at, -z90))
+  const high = Math.exp(mean + quantileOffset(predictions.rate, at, z90))
+  const feasible = Math.exp(logFeasible(problem, predictions)[at]!)
   return { predicted: { rate: Math.exp(mean), low, high, feasible } }
 }

@@ -24,23 +24,23 @@ const cores: Parameter = {
   scale: 'linear',
 }
 
-test('goes through the grid in order, what is pending passed over, to its end', () => {
-  const asked = problemOf(cores, batch)
+test('walks the grid in order without pending trials, to its end', () => {
+  const given = problemOf(cores, batch)
   const pending = [{ cores: 1, batch: 2 }]
   const tried = { configuration: { cores: 1, batch: 1 }, state: 'infeasible', reason: '' } as const
-  expect(gridSampler.suggest(asked, [], [], createRng(1))).toEqual({
+  expect(gridSampler.suggest(given, [], [], createRng(1))).toEqual({
     configuration: { cores: 1, batch: 1 },
     why: 'grid 1 of 4',
   })
-  expect(gridSampler.suggest(asked, [tried], pending, createRng(1))).toEqual({
+  expect(gridSampler.suggest(given, [tried], pending, createRng(1))).toEqual({
     configuration: { cores: 2, batch: 1 },
     why: 'grid 3 of 4',
   })
   const last = [...pending, { cores: 2, batch: 1 }, { cores: 2, batch: 2 }]
-  expect(gridSampler.suggest(asked, [tried], last, createRng(1))).toBeUndefined()
+  expect(gridSampler.suggest(given, [tried], last, createRng(1))).toBeUndefined()
 })
 
-test('says so where the space is sampled', () => {
+test('warns where the space is sampled', () => {
   const suggestion = gridSampler.suggest(
     problemOf({ ...cores, kind: 'float' }),
     [],

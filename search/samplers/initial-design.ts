@@ -1,31 +1,37 @@
 import { logCdf } from '../gp/normal.ts'
-import { movesPrice, representatives } from '../model/design-matrix.ts'
-import { logCost, metricOf } from '../objective.ts'
-import { priceOf } from '../replica-price.ts'
+import { affectsPrice } from '../model/price-axis.ts'
+import { getMetric, logCost } from '../objective.ts'
+import { resolveReplicaPrice } from '../replica-price.ts'
+import { sampleRepresentatives } from '../space/candidates.ts'
 import { createEncoder } from '../space/encoding.ts'
 import type { Configuration, Problem, Rng, Suggestion } from '../types.ts'
 
-const CANDIDATES = 1_000
-const MIDDLE = 0.03
+/** Initial trials: two, plus one for each parameter without a known direction, up to six. */
+const minInitialTrials = 2
+const maxInitialTrials = 6
+/** Candidates that are compared for a space-filling trial. */
+const maxComparedCandidates = 1_000
+/** The first trial is drawn from this share of the candidates, the nearest to the centre. */
+const centralShare = 0.03
 
 /**
- * How many trials to spread before the model leads: two, and one for each parameter of which not
- * even the direction is known, for neither the price nor what it means tells.
+ * Number of initial trials before the surrogate leads. A parameter has a known direction if it is
+ * monotone, a concurrency, or affects the price. No direction is known for a metric of the server.
  */
-export function startCount(problem: Problem): number {
-  const unforeseen = metricOf(problem.objective) !== undefined
-  const unknown = problem.space.parameters.filter(
-    (p) => unforeseen || (!p.concurrency && !p.monotone && !movesPrice(problem, p.name)),
+export function countInitialTrials(problem: Problem): number {
+  const isMetric = getMetric(problem.objective) !== undefined
+  const undirected = problem.space.parameters.filter(
+    (p) => isMetric || (!p.concurrency && !p.monotone && !affectsPrice(problem, p.name)),
   )
-  return Math.min(2 + unknown.length, 6)
+  return Math.min(minInitialTrials + undirected.length, maxInitialTrials)
 }
 
 /**
- * Spreads the first trials: one near the middle, each next one where it most shortens the mean
- * distance of the space to its nearest trial (greedy k-medoids: inside the space, where corners are
- * seldom good and often cannot serve).
+ * A space-filling trial by greedy k-medoids: the first near the centre, each further one where it
+ * most reduces the mean distance from the space to its nearest trial. It stays away from corners,
+ * which are rarely good and often infeasible.
  */
-export function spread(
+export function suggestSpaceFilling(
   problem: Problem,
   taken: readonly Configuration[],
   configurations: readonly Configuration[],
@@ -33,73 +39,71 @@ export function spread(
 ): Suggestion {
   const why = 'start: space-filling'
   const encoder = createEncoder(problem.space)
-  const rows = representatives(problem).map((c) => encoder.encode(c))
-  const stride = Math.max(1, Math.ceil(configurations.length / CANDIDATES))
+  const rows = sampleRepresentatives(problem.space).map((c) => encoder.encode(c))
+  const stride = Math.max(1, Math.ceil(configurations.length / maxComparedCandidates))
   const candidates = configurations.filter((_, i) => i % stride === 0)
   const encoded = candidates.map((c) => encoder.encode(c))
   if (taken.length === 0) {
-    const middle = rows[0]!.map((_, j) => rows.reduce((sum, row) => sum + row[j]!, 0) / rows.length)
-    const near = candidates.map((configuration, i) => ({
+    const centre = rows[0]!.map((_, j) => rows.reduce((sum, row) => sum + row[j]!, 0) / rows.length)
+    const byDistance = candidates.map((configuration, i) => ({
       configuration,
-      distance: distance(encoded[i]!, middle),
+      distance: computeDistance(encoded[i]!, centre),
     }))
-    near.sort((a, b) => a.distance - b.distance)
-    return {
-      configuration:
-        near[rng.fork('start').int(Math.max(1, Math.round(MIDDLE * near.length)))]!.configuration,
-      why,
-    }
+    byDistance.sort((a, b) => a.distance - b.distance)
+    const central = Math.max(1, Math.round(centralShare * byDistance.length))
+    return { configuration: byDistance[rng.fork('start').int(central)]!.configuration, why }
   }
-  const known = taken.map((c) => encoder.encode(c))
-  const nearest = rows.map((row) => Math.min(...known.map((k) => distance(row, k))))
-  const gains = encoded.map((candidate) =>
-    rows.reduce((sum, row, i) => sum + Math.max(0, nearest[i]! - distance(row, candidate)), 0),
+  const takenRows = taken.map((c) => encoder.encode(c))
+  const nearest = rows.map((row) => Math.min(...takenRows.map((t) => computeDistance(row, t))))
+  const reductions = encoded.map((candidate) =>
+    rows.reduce(
+      (sum, row, i) => sum + Math.max(0, nearest[i]! - computeDistance(row, candidate)),
+      0,
+    ),
   )
-  return { configuration: candidates[gains.indexOf(Math.max(...gains))]!, why }
+  return { configuration: candidates[reductions.indexOf(Math.max(...reductions))]!, why }
 }
 
-function distance(a: Float64Array, b: Float64Array): number {
+function computeDistance(a: Float64Array, b: Float64Array): number {
   let sum = 0
   for (let j = 0; j < a.length; j++) sum += (a[j]! - b[j]!) ** 2
   return Math.sqrt(sum)
 }
 
-/** How sure physics is of an idle latency, as a standard deviation of its logarithm. */
-const PHYSICS_SD = 0.15
-/** Costs that differ by less physics does not tell apart, of ln. */
-const TIE = 0.02
+/** Error of the device model's unloaded latency, as a standard deviation of its logarithm. */
+const latencySd = 0.15
+/** Scores within this distance of the highest are ties: 2 % of a cost. */
+const tieTolerance = 0.02
 
 /**
- * Before anything is measured: the least expected cost by physics, weighed by how surely the
- * constraint is met and the memory suffices; pending ones are taken to be right. Of those that
- * physics does not tell apart the first of the space, which asks for the least: a small batch
- * answers soon, and its capacity shows in a short trial. Undefined where physics knows nothing of
- * any configuration.
+ * The cheapest configuration by the device model before any trial. Its score is P(constraint met) ×
+ * P(memory suffices) / expected cost. Of ties the first of the space wins: it needs the fewest
+ * resources, and small batches make short trials. Undefined where the device model does not apply.
  */
-export function cheapestByPhysics(
+export function suggestCheapestByDeviceModel(
   problem: Problem,
   configurations: readonly Configuration[],
 ): Suggestion | undefined {
-  const limit =
+  const logLimit =
     problem.constraintLimit === undefined ? undefined : Math.log(problem.constraintLimit)
   const scored = configurations.flatMap((configuration) => {
     const logRate = problem.priorLogRate?.(configuration)
     if (logRate === undefined) return []
     const logConstraint = problem.priorLogConstraint?.(configuration)
-    const cost = logCost(
+    const expectedLogCost = logCost(
       problem.objective,
-      priceOf(problem.pricePerHour, configuration),
+      resolveReplicaPrice(problem.pricePerHour, configuration),
       logRate,
       logConstraint ?? 0,
     )
-    const met =
-      limit === undefined || logConstraint === undefined
+    const logMet =
+      logLimit === undefined || logConstraint === undefined
         ? 0
-        : logCdf((limit - logConstraint) / PHYSICS_SD)
-    const fits = Math.log(problem.fitsMemory?.(configuration) ?? 1)
-    return [{ configuration, score: met + fits - cost }]
+        : logCdf((logLimit - logConstraint) / latencySd)
+    const logFits = Math.log(problem.memoryFitProbability?.(configuration) ?? 1)
+    return [{ configuration, score: logMet + logFits - expectedLogCost }]
   })
-  const highest = scored.reduce((most, { score }) => Math.max(most, score), -Infinity)
-  const first = scored.find(({ score }) => score > highest - TIE)
+  const highest = scored.reduce((max, { score }) => Math.max(max, score), -Infinity)
+  const first = scored.find(({ score }) => score > highest - tieTolerance)
   return first && { configuration: first.configuration, why: 'start: cheapest by the device model' }
 }

@@ -51,16 +51,16 @@ describe.each([
   ] as const)(
     'takes the first point of %s that is allowed, not tried and not pending',
     (_, parameters) => {
-      const asked = problemOf(parameters, { cannotServe: (c) => Number(c.b) > 6 })
+      const given = problemOf(parameters, { cannotServe: (c) => Number(c.b) > 6 })
       const point = create(2, seed.fork(name))
       const allowed = (c: Configuration) => Number(c.a) > 0.25 && Number(c.b) <= 6
-      const points = Array.from({ length: 20 }, (_, i) => configurationAt(asked.space, point(i)))
+      const points = Array.from({ length: 20 }, (_, i) => configurationAt(given.space, point(i)))
       const seen = new Set<string>()
       const trials: Configuration[] = []
       for (const [i, c] of points.entries()) {
         if (!allowed(c) || seen.has(configurationKey(c))) continue
         const observations = trials.slice(0, -1).map(failed)
-        expect(sampler.suggest(asked, observations, trials.slice(-1), seed)).toEqual({
+        expect(sampler.suggest(given, observations, trials.slice(-1), seed)).toEqual({
           configuration: c,
           why: `${name} point ${i + 1}`,
         })
@@ -72,7 +72,7 @@ describe.each([
     },
   )
 
-  test('the last that is left is taken, and then nothing', () => {
+  test('suggests the last candidate, then nothing', () => {
     const few = problemOf([whole('a', 2), whole('b', 1)])
     expect(sampler.suggest(few, [failed({ a: 1, b: 1 })], [], seed)!.configuration).toEqual({
       a: 2,
@@ -81,7 +81,7 @@ describe.each([
     expect(sampler.suggest(few, [failed({ a: 1, b: 1 })], [{ a: 2, b: 1 }], seed)).toBeUndefined()
   })
 
-  test('what ten thousand points do not reach comes in order', () => {
+  test('what ten thousand points do not reach follows in order', () => {
     // Two cells in 96,000.
     const needle = problemOf([whole('a', 300), whole('b', 320)], {
       space: {
@@ -91,7 +91,7 @@ describe.each([
     })
     expect(sampler.suggest(needle, [], [], seed)).toEqual({
       configuration: { a: 211, b: 319 },
-      why: `left over by the ${name} sequence`,
+      why: `not reached by the ${name} sequence`,
     })
   })
 })

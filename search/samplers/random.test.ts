@@ -24,12 +24,12 @@ const suggest = (observations: readonly number[], pending: readonly number[], se
     createRng(seed),
   )?.configuration.n
 
-test('what is neither tried nor pending, to the last', () => {
+test('draws from what is neither tried nor pending, to the last', () => {
   expect([suggest([1, 2], [3]), suggest([1], [4, 3]), suggest([4], [1, 2])]).toEqual([4, 2, 3])
   expect(suggest([1, 2], [3, 4])).toBeUndefined()
 })
 
-test('each as likely as another, and anew after every trial', () => {
+test('each candidate with equal probability, drawn anew after every trial', () => {
   const counts = [0, 0, 0, 0]
   for (let seed = 0; seed < 400; seed++) counts[Number(suggest([], [], seed)) - 1]!++
   for (const count of counts) expect(Math.abs(count - 100)).toBeLessThan(35)

@@ -1,14 +1,14 @@
-import { untried } from '../space/candidates.ts'
+import { findCandidates } from '../space/candidates.ts'
 import type { Sampler } from '../types.ts'
 
-/** Uniform over what is untried. */
+/** Uniform over the candidates. */
 export const randomSampler: Sampler = {
   name: 'random',
   suggest(problem, observations, pending, rng) {
     const taken = [...observations.map((o) => o.configuration), ...pending]
-    const trial = rng.fork(`random ${taken.length}`)
-    const { configurations } = untried(problem, taken, trial)
+    const trialRng = rng.fork(`random ${taken.length}`)
+    const { configurations } = findCandidates(problem, taken, trialRng)
     if (configurations.length === 0) return undefined
-    return { configuration: configurations[trial.int(configurations.length)]!, why: 'random' }
+    return { configuration: configurations[trialRng.int(configurations.length)]!, why: 'random' }
   },
 }

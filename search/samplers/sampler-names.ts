@@ -1,6 +1,6 @@
 /**
- * The samplers that can be chosen; the first is the default. Free of imports: the command line's
- * help shows them and must start fast.
+ * Names of the samplers; the first is the default. This module imports nothing, because the command
+ * line's help needs the names at once.
  */
 export const samplerNames = ['gp', 'random', 'grid', 'sobol', 'halton'] as const
 export type SamplerName = (typeof samplerNames)[number]

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createRng } from '../rng.ts'
-import { configurationKey, enumerate } from '../space/space.ts'
+import { configurationKey, enumerateConfigurations } from '../space/space.ts'
 import { validateConfiguration } from '../space/validation.ts'
 import type { Configuration, Observation, Problem, Sampler, SearchSpace } from '../types.ts'
 
@@ -78,7 +78,7 @@ export function samplerContract(sampler: Sampler): void {
     }
 
     test('suggests only valid configurations, each once, until nothing is left', () => {
-      const allowed = enumerate(space).filter((c) => !problem.cannotServe!(c))
+      const allowed = enumerateConfigurations(space).filter((c) => !problem.cannotServe!(c))
       const keys = run(problem, allowed.length + 5).map((o) => {
         expect(validateConfiguration(space, o.configuration)).toEqual([])
         return configurationKey(o.configuration)
@@ -106,13 +106,13 @@ export function samplerContract(sampler: Sampler): void {
       ).toBe(20)
     })
 
-    test('starts with nothing known but pending trials', () => {
+    test('starts with pending trials only', () => {
       const pending = [sampler.suggest(problem, [], [], createRng(3))!.configuration]
       expect(sampler.suggest(problem, [], pending, createRng(3))).toBeDefined()
     })
 
-    test('goes on after infeasible trials only', () => {
-      const observations = enumerate(space)
+    test('continues after infeasible trials only', () => {
+      const observations = enumerateConfigurations(space)
         .slice(0, 6)
         .map(
           (configuration): Observation => ({

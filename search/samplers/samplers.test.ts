@@ -7,6 +7,6 @@ for (const name of samplerNames) samplerContract(createSampler(name))
 
 describe('createSampler', () => {
   test('gp is the default', () => expect(createSampler().name).toBe('gp'))
-  test('names what it knows when asked for something else', () =>
+  test('lists the known names for an unknown one', () =>
     expect(() => createSampler('tpe')).toThrow(/gp, random, grid, sobol, halton/))
 })

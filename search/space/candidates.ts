@@ -1,49 +1,57 @@
-import { remembered } from '../memoise.ts'
+import { memoise } from '../memoise.ts'
 import { createRng } from '../rng.ts'
 import type { Configuration, Problem, Rng, SearchSpace } from '../types.ts'
 import { createHalton } from './halton.ts'
 import {
   configurationAt,
   configurationKey,
-  enumerate,
-  GRID_LIMIT,
-  gridSize,
-  satisfies,
+  countGridCells,
+  enumerateConfigurations,
+  maxEnumeratedConfigurations,
+  satisfiesConstraints,
 } from './space.ts'
 
+/** Configurations that may be tried next. */
 export interface Candidates {
   readonly configurations: readonly Configuration[]
-  /** Every configuration there is, or a quasi-random sample of a space too large to list. */
+  /** True for the complete list, false for a quasi-random sample of a larger space. */
   readonly complete: boolean
 }
 
-const SAMPLE = 4_096
-const TRIES = 16
+/** Candidates drawn from a space that is too large to enumerate. */
+const sampledCandidates = 4_096
+/** Points drawn for each sampled configuration, to make up for constraints and duplicates. */
+const maxPointsPerSample = 16
 
 /**
- * What may be tried: satisfies the constraints, may serve by physics, and is neither tried nor
- * pending.
+ * Configurations that satisfy the constraints, are not known to be infeasible, and are not taken.
+ * @param taken configurations that were tried or are pending
  */
-export function untried(problem: Problem, taken: readonly Configuration[], rng: Rng): Candidates {
-  const known = new Set(taken.map(configurationKey))
-  const allowed = (configuration: Configuration) =>
-    !known.has(keyOf(configuration)) && !problem.cannotServe?.(configuration)
-  const complete = gridSize(problem.space) <= GRID_LIMIT
+export function findCandidates(
+  problem: Problem,
+  taken: readonly Configuration[],
+  rng: Rng,
+): Candidates {
+  const takenKeys = new Set(taken.map(configurationKey))
+  const isCandidate = (configuration: Configuration) =>
+    !takenKeys.has(cachedKey(configuration)) && !problem.cannotServe?.(configuration)
+  const complete = countGridCells(problem.space) <= maxEnumeratedConfigurations
   const all = complete
-    ? listed(problem.space)
-    : sampleSpace(problem.space, SAMPLE, rng.fork('candidates'))
-  return { configurations: all.filter(allowed), complete }
+    ? listConfigurations(problem.space)
+    : sampleSpace(problem.space, sampledCandidates, rng.fork('candidates'))
+  return { configurations: all.filter(isCandidate), complete }
 }
 
-const keyOf = remembered(configurationKey)
+const cachedKey = memoise(configurationKey)
 
 /**
- * `enumerate`, remembered for each space object, so that a configuration is the same object each
- * time.
+ * `enumerateConfigurations`, memoised for each space, so that equal configurations are one object.
  */
-export const listed = remembered((space: SearchSpace): readonly Configuration[] => enumerate(space))
+export const listConfigurations = memoise((space: SearchSpace): readonly Configuration[] =>
+  enumerateConfigurations(space),
+)
 
-/** Up to `count` distinct configurations of a space, quasi-random. */
+/** Up to `count` distinct configurations that satisfy the constraints, from a Halton sequence. */
 export function sampleSpace(
   space: SearchSpace,
   count: number,
@@ -51,9 +59,22 @@ export function sampleSpace(
 ): Configuration[] {
   const point = createHalton(space.parameters.length, rng)
   const found = new Map<string, Configuration>()
-  for (let i = 0; i < count * TRIES && found.size < count; i++) {
+  for (let i = 0; i < count * maxPointsPerSample && found.size < count; i++) {
     const configuration = configurationAt(space, point(i))
-    if (satisfies(space, configuration)) found.set(configurationKey(configuration), configuration)
+    if (satisfiesConstraints(space, configuration))
+      found.set(configurationKey(configuration), configuration)
   }
   return [...found.values()]
 }
+
+const maxRepresentatives = 512
+
+/** Up to 512 configurations, evenly spaced over the space; memoised for each space. */
+export const sampleRepresentatives = memoise((space: SearchSpace): readonly Configuration[] => {
+  const all =
+    countGridCells(space) <= maxEnumeratedConfigurations
+      ? listConfigurations(space)
+      : sampleSpace(space, maxRepresentatives)
+  const stride = Math.ceil(all.length / maxRepresentatives)
+  return all.filter((_, i) => i % stride === 0)
+})

@@ -70,7 +70,7 @@ describe('encoding', () => {
   })
 })
 
-test('names made of shared parts are alike in them; others are equally far apart', () => {
+test('names with shared parts are closer; others are equally distant', () => {
   const apart = (values: readonly string[], a: string, b: string) => {
     const { encode } = createEncoder({
       parameters: [{ name: 'vm', category: 'resource', kind: 'categorical', values }],
@@ -106,7 +106,7 @@ test('a log axis scales a range by ln, names with unlike features lie between 0 
   expect([...ordered.encode({ batch: 4 })]).toEqual([expect.closeTo(0.25, 12)])
 })
 
-test('parts of names have a group each, and only those that differ', () => {
+test('each part of a name that differs has a group', () => {
   const groups = (...values: string[]) =>
     createEncoder(only({ ...loop, values })).columns.map((c) => c.group)
   // Families, sizes, whole names.

@@ -1,12 +1,12 @@
-import { remembered } from '../memoise.ts'
+import { memoise } from '../memoise.ts'
 import type { Configuration, Parameter, SearchSpace } from '../types.ts'
 
-/** How one column of the design matrix came about. */
+/** Origin of a column of the design matrix. */
 interface Column {
   readonly parameter: string
   /**
-   * 'number': an ordered parameter scaled to [0, 1]. 'feature': a known number of a categorical.
-   * 'name': one of its one-hot columns.
+   * 'number': an ordered parameter scaled to [0, 1]. 'feature': a feature of a categorical. 'name':
+   * a one-hot column.
    */
   readonly kind: 'number' | 'feature' | 'name'
   /** Columns of one group share a lengthscale. */
@@ -16,21 +16,23 @@ interface Column {
 interface Encoder {
   /** d columns. */
   readonly columns: readonly Column[]
-  /** Groups of columns, each with one lengthscale. */
+  /** Number of groups of columns; each group has one lengthscale. */
   readonly groups: number
-  /** Row of d numbers, not to be written to. */
+  /** Row of d numbers. Do not write to it. */
   encode(configuration: Configuration): Float64Array
 }
 
 /**
- * Configurations as rows of numbers: ordered parameters as value or ln value scaled to [0, 1]; a
- * categorical by its features, each scaled to [0, 1], or without features one-hot with 1/√2, so
- * that two names are 1 apart (a Hamming distance under one shared lengthscale), and so are the
- * parts of which names are made (`c4.large`). Remembered for each space and configuration object.
+ * Encodes configurations as rows of d numbers, memoised for each space and configuration object.
+ *
+ * An ordered parameter is its value or ln value, scaled to [0, 1]. A categorical is its features,
+ * each scaled to [0, 1]. Without features it is one-hot with 1/√2, so that two names are at
+ * distance 1 (the Hamming distance under one lengthscale). The parts of structured names such as
+ * `c4.large` are encoded in the same way.
  */
-export const createEncoder = remembered(encoderOf)
+export const createEncoder = memoise(buildEncoder)
 
-function encoderOf(space: SearchSpace): Encoder {
+function buildEncoder(space: SearchSpace): Encoder {
   const columns: Column[] = []
   const writers: ((configuration: Configuration, row: Float64Array) => void)[] = []
   let group = 0
@@ -38,7 +40,7 @@ function encoderOf(space: SearchSpace): Encoder {
     const { name } = parameter
     const at = columns.length
     if (parameter.kind !== 'categorical') {
-      const [scale, low, high] = axis(parameter)
+      const [scale, low, high] = resolveAxis(parameter)
       const span = high - low || 1
       columns.push({ parameter: name, kind: 'number', group: group++ })
       writers.push((configuration, row) => {
@@ -58,7 +60,7 @@ function encoderOf(space: SearchSpace): Encoder {
       }
     } else {
       const whole = (value: string) => value
-      for (const part of [...partsOf(parameter.values), whole]) {
+      for (const part of [...findNameParts(parameter.values), whole]) {
         const names = [...new Set(parameter.values.map(part))]
         const from = columns.length
         for (const _ of names) columns.push({ parameter: name, kind: 'name', group })
@@ -73,7 +75,7 @@ function encoderOf(space: SearchSpace): Encoder {
   return {
     columns,
     groups: group,
-    encode: remembered((configuration: Configuration) => {
+    encode: memoise((configuration: Configuration) => {
       const row = new Float64Array(columns.length)
       for (const write of writers) write(configuration, row)
       return row
@@ -81,14 +83,15 @@ function encoderOf(space: SearchSpace): Encoder {
   }
 }
 
-const BETWEEN_PARTS = /[-._/: ]+/
+const partSeparator = /[-._/: ]+/
 
 /**
- * What names are made of where all have as many parts and share them, as c4.large, c4.xlarge,
- * m4.large do: names with a part in common are alike in it.
+ * Functions that extract the parts of structured names: c4.large, c4.xlarge and m4.large share
+ * parts. Empty unless all names have the same number of parts and every part occurs in several
+ * names.
  */
-function partsOf(names: readonly string[]): ((name: string) => string)[] {
-  const split = names.map((name) => name.split(BETWEEN_PARTS))
+function findNameParts(names: readonly string[]): ((name: string) => string)[] {
+  const split = names.map((name) => name.split(partSeparator))
   const count = split[0]!.length
   if (count < 2 || split.some((parts) => parts.length !== count)) return []
   const distinct = (i: number) => new Set(split.map((parts) => parts[i])).size
@@ -96,14 +99,14 @@ function partsOf(names: readonly string[]): ((name: string) => string)[] {
   if (positions.some((i) => distinct(i) === names.length)) return []
   return positions
     .filter((i) => distinct(i) > 1)
-    .map((i) => (name) => name.split(BETWEEN_PARTS)[i] ?? '')
+    .map((i) => (name) => name.split(partSeparator)[i] ?? '')
 }
 
 /**
- * The parameter's axis: its scale, and the ends on that scale. A log axis that reaches zero or
+ * Scale of an ordered parameter and its two ends on that scale. A log axis that reaches zero or
  * below is linear.
  */
-function axis(
+function resolveAxis(
   parameter: Exclude<Parameter, { kind: 'categorical' }>,
 ): [(value: number) => number, number, number] {
   const [min, max] =

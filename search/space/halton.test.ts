@@ -47,7 +47,7 @@ describe.each([1, 7])('permuted by seed %d', (seed) => {
   })
 })
 
-test('another seed permutes otherwise, the same alike, and every digit moves freely', () => {
+test('equal seeds permute alike, other seeds differently, each digit on its own', () => {
   const at = (seed: number) => [...createHalton(3, createRng(seed))(5)]
   expect(at(1)).toEqual(at(1))
   expect(at(1)).not.toEqual(at(2))

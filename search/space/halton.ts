@@ -4,9 +4,9 @@ import type { Rng } from '../types.ts'
 const PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71]
 
 /**
- * Point `index` (0, 1, 2, ...) of a Halton sequence in [0, 1)^d with random digit permutations that
- * the rng's seed decides (Owen, 'A randomized Halton algorithm in R', 2017).
- * @throws RangeError beyond 20 dimensions.
+ * Point `index` (0, 1, 2, ...) of a Halton sequence in [0, 1)^d. The rng's seed decides its random
+ * digit permutations (Owen, 'A randomized Halton algorithm in R', 2017).
+ * @throws RangeError beyond 20 dimensions
  */
 export function createHalton(dimensions: number, rng: Rng): (index: number) => Float64Array {
   if (dimensions > PRIMES.length)
@@ -20,13 +20,15 @@ export function createHalton(dimensions: number, rng: Rng): (index: number) => F
     Float64Array.from(permutations, (digits, j) => radicalInverse(index, PRIMES[j]!, digits))
 }
 
-const DIGITS = 24
+/** Largest number of digits of a radical inverse; larger bases need fewer for 32 bits. */
+const maxDigits = 24
 
 function digitPermutations(base: number, rng: Rng): Uint8Array[] {
-  const count = Math.min(DIGITS, Math.ceil(32 / Math.log2(base)))
+  const count = Math.min(maxDigits, Math.ceil(32 / Math.log2(base)))
   return Array.from({ length: count }, () => Uint8Array.from(shuffle([...Array(base).keys()], rng)))
 }
 
+/** The digits of `index` in the base, permuted and mirrored at the radix point (van der Corput). */
 function radicalInverse(index: number, base: number, permutations: readonly Uint8Array[]): number {
   let value = 0
   let scale = 1 / base

@@ -1,51 +1,60 @@
 import type { Configuration, Parameter, SearchSpace } from '../types.ts'
-import { configurationKey, defaultValue, isActive, satisfies, snap, stepsOf } from './space.ts'
+import {
+  configurationKey,
+  defaultValue,
+  isActive,
+  resolveStep,
+  satisfiesConstraints,
+  snap,
+} from './space.ts'
 
 /**
- * Configurations that differ in one parameter: the next values either side of an ordered one, every
- * other name of a categorical.
+ * Configurations that differ in one parameter, for local search: two values on either side of an
+ * ordered one, fixed shares of a range, and every other name of a categorical.
  */
-export const neighbours = (space: SearchSpace, configuration: Configuration): Configuration[] =>
-  moved(space, configuration, (parameter, value) => nearbyValues(parameter, value, 2)).filter((c) =>
-    satisfies(space, c),
+export const findNeighbours = (space: SearchSpace, configuration: Configuration): Configuration[] =>
+  varyOne(space, configuration, (parameter, value) => nearbyValues(parameter, value, 2)).filter(
+    (c) => satisfiesConstraints(space, c),
   )
 
-/** Values that may be missing on the way to the next one, and one. */
-const FARTHEST = 8
+/** Positions along an ordered list that are searched for the next value that the space contains. */
+const maxSkippedValues = 8
 
 /**
- * What is two steps at most from a configuration in all: the values beside its own, in one
- * parameter or in two at once, so that one resource can be had for another, whatever lies between.
- * The last step along an ordered list goes on to the next value that the space has: of recorded
- * configurations, or of what constraints leave, few may be side by side. The poll of a direct
- * search (Audet and Dennis, 'Mesh adaptive direct search algorithms', 2006).
+ * Configurations at most two steps away, in one parameter or in two at once, so that one resource
+ * can replace another. This is the poll step of a direct search (Audet and Dennis, 'Mesh adaptive
+ * direct search algorithms', 2006). The last step along an ordered list continues to the next value
+ * that the space contains, because a recorded table or a constrained space has gaps.
  */
-export function around(space: SearchSpace, configuration: Configuration): Configuration[] {
-  const fits = (c: Configuration) => satisfies(space, c)
-  const onwards = (c: Configuration) =>
-    moved(space, c, (parameter, value) => {
+export function findPollPoints(space: SearchSpace, configuration: Configuration): Configuration[] {
+  const isAllowed = (c: Configuration) => satisfiesConstraints(space, c)
+  const stepToNextAllowed = (c: Configuration) =>
+    varyOne(space, c, (parameter, value) => {
       if (parameter.kind !== 'ordinal') return nearbyValues(parameter, value, 1)
       const at = parameter.values.indexOf(value as number)
-      const there = (v: number) => fits(repair(space, { ...c, [parameter.name]: v }))
-      const below = parameter.values.slice(Math.max(0, at - FARTHEST), at).reverse()
+      const exists = (v: number) => isAllowed(repair(space, { ...c, [parameter.name]: v }))
+      const below = parameter.values.slice(Math.max(0, at - maxSkippedValues), at).reverse()
       return [
-        below.find(there),
-        parameter.values.slice(at + 1, at + 1 + FARTHEST).find(there),
+        below.find(exists),
+        parameter.values.slice(at + 1, at + 1 + maxSkippedValues).find(exists),
       ].flatMap((v) => v ?? [])
-    }).filter(fits)
-  const first = moved(space, configuration, (parameter, value) => nearbyValues(parameter, value, 1))
+    }).filter(isAllowed)
+  const first = varyOne(space, configuration, (parameter, value) =>
+    nearbyValues(parameter, value, 1),
+  )
   const found = new Map(
-    [...onwards(configuration), ...first.filter(fits), ...first.flatMap(onwards)].map((c) => [
-      configurationKey(c),
-      c,
-    ]),
+    [
+      ...stepToNextAllowed(configuration),
+      ...first.filter(isAllowed),
+      ...first.flatMap(stepToNextAllowed),
+    ].map((c) => [configurationKey(c), c]),
   )
   found.delete(configurationKey(configuration))
   return [...found.values()]
 }
 
-/** A configuration with each active parameter moved to each of some values. */
-function moved(
+/** Configurations with one active parameter set to each of the values from `to`. */
+function varyOne(
   space: SearchSpace,
   configuration: Configuration,
   to: (parameter: Parameter, value: number | string) => (number | string)[],
@@ -59,6 +68,10 @@ function moved(
     )
 }
 
+/**
+ * Values near a value. Along an ordered list up to `reach` positions away; on a range 1, 5 and 20 %
+ * of it away, and one step.
+ */
 function nearbyValues(
   parameter: Parameter,
   value: number | string,
@@ -77,12 +90,12 @@ function nearbyValues(
   const moved = strides.map((s) =>
     logarithmic ? (value as number) * (max / min) ** s : (value as number) + s * (max - min),
   )
-  const step = stepsOf(parameter)
+  const step = resolveStep(parameter)
   if (step !== undefined) moved.push((value as number) - step, (value as number) + step)
   return [...new Set(moved.map((v) => snap(parameter, v)))].filter((v) => v !== value)
 }
 
-/** Gives every inactive parameter its default. */
+/** The configuration with every inactive parameter at its default. */
 function repair(space: SearchSpace, configuration: Configuration): Configuration {
   const repaired: Record<string, number | string> = {}
   for (const parameter of space.parameters)

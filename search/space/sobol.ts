@@ -33,10 +33,9 @@ const DIRECTIONS: readonly (readonly [
 const BITS = 32
 
 /**
- * Point `index` (0, 1, 2, ...) of a Sobol sequence in [0, 1)^d, every coordinate shifted by random
- * bits that the rng's seed decides (a digital shift keeps the sequence a (t, s)-sequence:
- * Cranley-Patterson in base 2, L'Ecuyer and Lemieux 2002, §3.2).
- * @throws RangeError beyond 20 dimensions.
+ * Point `index` (0, 1, 2, ...) of a Sobol sequence in [0, 1)^d. A random digital shift, which the
+ * rng's seed decides, preserves its (t, s) property (L'Ecuyer and Lemieux 2002, §3.2).
+ * @throws RangeError beyond 20 dimensions
  */
 export function createSobol(dimensions: number, rng: Rng): (index: number) => Float64Array {
   if (dimensions > DIRECTIONS.length + 1)

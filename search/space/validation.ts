@@ -1,24 +1,35 @@
 import type { Configuration, Parameter, SearchSpace } from '../types.ts'
-import { defaultValue, enumerate, GRID_LIMIT, gridSize, isActive, snap } from './space.ts'
+import {
+  countGridCells,
+  defaultValue,
+  enumerateConfigurations,
+  isActive,
+  maxEnumeratedConfigurations,
+  snap,
+} from './space.ts'
 
-/** What is wrong with a space, all of it, in words; empty when nothing is. */
+/** All faults of a space, as messages; empty for a valid space. */
 export function validateSpace(space: SearchSpace): string[] {
-  const wrong: string[] = []
-  if (space.parameters.length === 0) wrong.push('the search space has no parameters')
+  const faults: string[] = []
+  if (space.parameters.length === 0) faults.push('the search space has no parameters')
   const names = new Set<string>()
   for (const p of space.parameters) {
-    if (names.has(p.name)) wrong.push(`parameter ${p.name} is declared twice`)
+    if (names.has(p.name)) faults.push(`parameter ${p.name} is declared twice`)
     names.add(p.name)
-    wrong.push(...parameterFaults(p).map((fault) => `parameter ${p.name}: ${fault}`))
+    faults.push(...findParameterFaults(p).map((fault) => `parameter ${p.name}: ${fault}`))
   }
-  if (wrong.length === 0 && gridSize(space) <= GRID_LIMIT && enumerate(space).length === 0)
-    wrong.push(
+  if (
+    faults.length === 0 &&
+    countGridCells(space) <= maxEnumeratedConfigurations &&
+    enumerateConfigurations(space).length === 0
+  )
+    faults.push(
       `no configuration satisfies ${space.constraints.map((c) => `'${c.text}'`).join(' and ')}`,
     )
-  return wrong
+  return faults
 }
 
-function parameterFaults(p: Parameter): string[] {
+function findParameterFaults(p: Parameter): string[] {
   if (p.kind === 'ordinal' || p.kind === 'categorical') {
     const faults: string[] = []
     if (p.values.length === 0) faults.push('has no values')
@@ -49,23 +60,25 @@ function parameterFaults(p: Parameter): string[] {
   return faults
 }
 
-/** What is wrong with a configuration of a space, in words; empty when nothing is. */
+/** All faults of a configuration, as messages; empty for a valid one. */
 export function validateConfiguration(space: SearchSpace, configuration: Configuration): string[] {
-  const wrong: string[] = []
+  const faults: string[] = []
   for (const p of space.parameters) {
     const value = configuration[p.name]
-    if (value === undefined) wrong.push(`${p.name} is missing`)
+    if (value === undefined) faults.push(`${p.name} is missing`)
     else if (!isActive(p, configuration)) {
       if (value !== defaultValue(p))
-        wrong.push(`${p.name} = ${value}, but it must be ${defaultValue(p)} unless ${p.when?.text}`)
-    } else if (!takes(p, value)) wrong.push(`${p.name} cannot be ${value}`)
+        faults.push(
+          `${p.name} = ${value}, but it must be ${defaultValue(p)} unless ${p.when?.text}`,
+        )
+    } else if (!isPermitted(p, value)) faults.push(`${p.name} cannot be ${value}`)
   }
   for (const constraint of space.constraints)
-    if (!constraint.holds(configuration)) wrong.push(`breaks '${constraint.text}'`)
-  return wrong
+    if (!constraint.holds(configuration)) faults.push(`breaks '${constraint.text}'`)
+  return faults
 }
 
-function takes(p: Parameter, value: number | string): boolean {
+function isPermitted(p: Parameter, value: number | string): boolean {
   if (p.kind === 'ordinal') return typeof value === 'number' && p.values.includes(value)
   if (p.kind === 'categorical') return typeof value === 'string' && p.values.includes(value)
   return (

@@ -3,7 +3,7 @@ import { cdf } from '../gp/normal.ts'
 import { fitSurrogate } from '../model/surrogate.ts'
 import { createRng } from '../rng.ts'
 import type { Observation, Problem } from '../types.ts'
-import { likeliestAnswer } from './best-trial.ts'
+import { findBestTrial } from './best-trial.ts'
 
 const seed = createRng('answer')
 /** 258ths are as fine as it gets, and draws are draws: three deviations of 256. */
@@ -27,41 +27,41 @@ describe('of two trials and nothing else', () => {
     constraint: { value, logSd: 0.1 },
   })
   const met = (observations: readonly Observation[]) => {
-    const { constraint } = fitSurrogate(problem, observations, []).believe([{ n: 4 }])
+    const { constraint } = fitSurrogate(problem, observations, []).predict([{ n: 4 }])
     return cdf(-constraint!.mean[0]! / Math.sqrt(constraint!.variance[0]!))
   }
 
-  test('the cheaper is the answer as surely as it keeps the limit', () => {
+  test('the cheaper one is the best trial with P(limit met)', () => {
     const observations = [read(4, 9), read(8, 5)]
     const probability = met(observations)
     expect(probability).toBeGreaterThan(0.6)
     expect(probability).toBeLessThan(0.97)
-    const answer = likeliestAnswer(problem, observations, seed)!
+    const answer = findBestTrial(problem, observations, seed)!
     expect(answer.configuration).toEqual({ n: 4 })
-    expect(Math.abs(answer.probabilityRight - probability)).toBeLessThan(about(probability))
+    expect(Math.abs(answer.probabilityBest - probability)).toBeLessThan(about(probability))
     expect(answer.probabilityBetterExists).toBe(1 / 258)
   })
-  test('the dearer where the cheaper, a little beyond the limit, may yet be met less likely than not', () => {
+  test('the dearer one where the cheaper probably violates the limit', () => {
     const observations = [read(4, 10.8), read(8, 5)]
-    const answer = likeliestAnswer(problem, observations, seed)!
+    const answer = findBestTrial(problem, observations, seed)!
     expect(answer.configuration).toEqual({ n: 8 })
-    expect(Math.abs(answer.probabilityRight - (1 - met(observations)))).toBeLessThan(about(0.5))
-    expect(answer.probabilityRight).toBeLessThan(0.95)
+    expect(Math.abs(answer.probabilityBest - (1 - met(observations)))).toBeLessThan(about(0.5))
+    expect(answer.probabilityBest).toBeLessThan(0.95)
   })
-  test('neither where none is believed to keep it', () => {
-    expect(likeliestAnswer(problem, [read(4, 30), read(8, 20)], seed)).toBeUndefined()
+  test('neither where no trial is predicted to meet it', () => {
+    expect(findBestTrial(problem, [read(4, 30), read(8, 20)], seed)).toBeUndefined()
   })
-  test('what is within the tolerance is as good', () => {
+  test('a trial within the tolerance counts as best', () => {
     const near: Problem = { ...problem, pricePerHour: (c) => 1 + Number(c.n) / 100 }
     const answer = (tolerance: number) =>
-      likeliestAnswer(near, [read(4, 9.4), read(8, 5)], seed, tolerance)!
+      findBestTrial(near, [read(4, 9.4), read(8, 5)], seed, tolerance)!
     expect(answer(0.05).configuration).toEqual({ n: 8 })
-    expect(answer(0.05).probabilityRight).toBeGreaterThan(0.97)
+    expect(answer(0.05).probabilityBest).toBeGreaterThan(0.97)
     expect(answer(0.01).configuration).toEqual({ n: 4 })
   })
 })
 
-test('what is untried and may be much better counts against all that was tried', () => {
+test('an untried configuration that may be much better lowers the probability of every trial', () => {
   const problem: Problem = {
     space: {
       parameters: [
@@ -85,14 +85,14 @@ test('what is untried and may be much better counts against all that was tried',
       rate: { value, logSd: 0.02 },
     }),
   )
-  const answer = likeliestAnswer(problem, trials, seed)!
+  const answer = findBestTrial(problem, trials, seed)!
   expect(answer.configuration).toEqual({ n: 5 })
   expect(answer.probabilityBetterExists).toBeGreaterThan(0.7)
-  expect(answer.probabilityRight).toBeLessThan(1 - answer.probabilityBetterExists + 0.1)
-  expect(likeliestAnswer(problem, trials, seed)).toEqual(answer)
+  expect(answer.probabilityBest).toBeLessThan(1 - answer.probabilityBetterExists + 0.1)
+  expect(findBestTrial(problem, trials, seed)).toEqual(answer)
 })
 
-describe('what the best of what is untried is expected to save', () => {
+describe('the expected regret', () => {
   const led = (values: readonly number[]): Problem => ({
     space: {
       parameters: [
@@ -112,8 +112,8 @@ describe('what the best of what is untried is expected to save', () => {
     }),
   )
 
-  test('of one: its expected improvement, as a share, with deviations 1.5 times as wide as the model has them', () => {
-    const { rate } = fitSurrogate(led([1, 2, 3, 4, 5, 6]), five, []).believe([{ n: 4 }, { n: 6 }])
+  test('of one: its expected improvement as a share, with deviations widened by 1.5', () => {
+    const { rate } = fitSurrogate(led([1, 2, 3, 4, 5, 6]), five, []).predict([{ n: 4 }, { n: 6 }])
     const [best, mean] = [rate!.mean[0]!, rate!.mean[1]!]
     const sd = 1.5 * Math.sqrt(rate!.variance[1]!)
     let [expected, square] = [0, 0]
@@ -123,22 +123,18 @@ describe('what the best of what is untried is expected to save', () => {
       expected += weight * saved
       square += weight * saved * saved
     }
-    const { expectedRegret } = likeliestAnswer(led([1, 2, 3, 4, 5, 6]), five, seed)!
+    const { expectedRegret } = findBestTrial(led([1, 2, 3, 4, 5, 6]), five, seed)!
     expect(expected).toBeGreaterThan(0.01)
     expect(Math.abs(expectedRegret - expected)).toBeLessThan(
       3 * Math.sqrt((square - expected ** 2) / 256),
     )
   })
 
-  test('of many that differ: more than any one of them, and nothing where none can be better', () => {
-    const few = likeliestAnswer(led([1, 2, 3, 4, 5, 6]), five, seed)!.expectedRegret
-    const many = likeliestAnswer(
-      led([1, 2, 3, 4, 5, 6, 26, 46, 66, 86]),
-      five,
-      seed,
-    )!.expectedRegret
+  test('of many candidates: more than of any one, and zero where none can be better', () => {
+    const few = findBestTrial(led([1, 2, 3, 4, 5, 6]), five, seed)!.expectedRegret
+    const many = findBestTrial(led([1, 2, 3, 4, 5, 6, 26, 46, 66, 86]), five, seed)!.expectedRegret
     expect(many).toBeGreaterThan(1.5 * few)
     const dear: Problem = { ...led([1, 2, 3, 4, 5, 6]), pricePerHour: (c) => (c.n === 6 ? 10 : 1) }
-    expect(likeliestAnswer(dear, five, seed)!.expectedRegret).toBe(0)
+    expect(findBestTrial(dear, five, seed)!.expectedRegret).toBe(0)
   })
 })

@@ -1,44 +1,49 @@
 import type { Surrogate } from '../model/surrogate.ts'
 import { logCost } from '../objective.ts'
-import { priceOf } from '../replica-price.ts'
+import { resolveReplicaPrice } from '../replica-price.ts'
 import type { Configuration, Observation, Problem } from '../types.ts'
 
 interface Incumbent {
   readonly configuration: Configuration
+  /** Posterior mean of ln cost. */
   readonly logCost: number
 }
 
-/**
- * The cheapest trial by what the model believes of it, where it more likely than not meets the
- * constraint: a lucky reading of one that misses the limit by a little, or of a rate, does not pass
- * for the best. Undefined where no trial is believed feasible.
- */
-export function believedBest(
-  problem: Problem,
-  observations: readonly Observation[],
-  surrogate: Surrogate,
-): Incumbent | undefined {
-  return believedTrials(problem, observations, surrogate).find(({ deviations }) => deviations <= 0)
+interface RankedTrial extends Incumbent {
+  /**
+   * Distance of the predicted constraint from its limit, in standard deviations. Negative: met;
+   * -Infinity without a limit, Infinity where the constraint was never measured.
+   */
+  readonly violationZScore: number
 }
 
 /**
- * Trials that were read in full, cheapest believed first, with how many deviations the constraint
- * is believed to be from its limit (negative: met).
+ * The incumbent: the trial with the lowest posterior mean cost among those that probably meet the
+ * constraint. The posterior mean is used, because the best measurement is biased by its noise.
+ * Undefined where no trial is predicted to be feasible.
  */
-export function believedTrials(
+export const findIncumbent = (
   problem: Problem,
   observations: readonly Observation[],
   surrogate: Surrogate,
-): (Incumbent & { readonly deviations: number })[] {
+): Incumbent | undefined =>
+  rankTrials(problem, observations, surrogate).find(({ violationZScore }) => violationZScore <= 0)
+
+/** Fully measured trials that served, by their posterior mean cost, lowest first. */
+export function rankTrials(
+  problem: Problem,
+  observations: readonly Observation[],
+  surrogate: Surrogate,
+): RankedTrial[] {
   const tried = observations.flatMap((o) =>
     o.state === 'complete' && !o.censored && o.rate?.value !== 0 ? [o.configuration] : [],
   )
   if (tried.length === 0) return []
-  const { rate, constraint } = surrogate.believe(tried)
+  const { rate, constraint } = surrogate.predict(tried)
   return tried
     .map((configuration, i) => ({
       configuration,
-      deviations:
+      violationZScore:
         problem.constraintLimit === undefined
           ? -Infinity
           : constraint
@@ -46,7 +51,7 @@ export function believedTrials(
             : Infinity,
       logCost: logCost(
         problem.objective,
-        priceOf(problem.pricePerHour, configuration),
+        resolveReplicaPrice(problem.pricePerHour, configuration),
         rate?.mean[i] ?? Number.NaN,
         constraint?.mean[i] ?? Number.NaN,
       ),

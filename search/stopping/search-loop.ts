@@ -1,56 +1,54 @@
-/**
- * A search, trial by trial: what to try next, until there is a reason to stop. Whoever drives it
- * measures.
- */
-
+/** The search as a loop of trials that the caller measures. */
 import type { Observation, Problem, Rng, Sampler, StopAssessment, Suggestion } from '../types.ts'
 import { assessStop, type StopOptions } from './stop-rule.ts'
 
-export interface RoundOptions {
+export interface SearchLoopOptions {
   readonly maxTrials: number
   /**
-   * Ends the search when the stop rule says so ('obey', the default), or asks it until it first
-   * does ('assess').
+   * 'obey' (default) ends the search when the stop rule says so. 'assess' only records assessments,
+   * until the first one that would stop. 'never' skips the rule.
    */
   readonly stop?: 'obey' | 'assess' | 'never'
   readonly rule?: StopOptions
-  /** Asked after each trial; true ends the search. */
+  /** Called after each trial; true ends the search. */
   readonly until?: (
     observations: readonly Observation[],
     assessments: readonly StopAssessment[],
   ) => boolean
 }
 
-export interface Searched {
+export interface SearchOutcome {
   readonly observations: readonly Observation[]
-  /** One for each trial after which the stop rule was asked. */
+  /** Assessments of the stop rule, one after each trial from the first on. */
   readonly assessments: readonly StopAssessment[]
+  /** 'ended': by `until`. */
   readonly reason: 'certain' | 'max-trials' | 'space-exhausted' | 'ended'
 }
 
-/**
- * Yields what to try, and goes on with what came of it. Returns with the reason `ended` where
- * `until` says so.
- */
-export function* searchRounds(
+/** Runs a search: yields each suggestion, and expects its observation. */
+export function* runSearchLoop(
   problem: Problem,
   sampler: Sampler,
   rng: Rng,
-  { maxTrials, stop = 'obey', rule, until }: RoundOptions,
-): Generator<Suggestion, Searched, Observation> {
+  { maxTrials, stop = 'obey', rule, until }: SearchLoopOptions,
+): Generator<Suggestion, SearchOutcome, Observation> {
   const observations: Observation[] = []
   const assessments: StopAssessment[] = []
-  const ended = (reason: Searched['reason']): Searched => ({ observations, assessments, reason })
+  const end = (reason: SearchOutcome['reason']): SearchOutcome => ({
+    observations,
+    assessments,
+    reason,
+  })
   while (observations.length < maxTrials) {
     const suggestion = sampler.suggest(problem, observations, [], rng)
-    if (!suggestion) return ended('space-exhausted')
+    if (!suggestion) return end('space-exhausted')
     observations.push(yield suggestion)
     if (stop !== 'never' && !assessments.at(-1)?.stop) {
       const assessment = assessStop(problem, observations, rng, rule)
       assessments.push(assessment)
-      if (stop === 'obey' && assessment.stop) return ended('certain')
+      if (stop === 'obey' && assessment.stop) return end('certain')
     }
-    if (until?.(observations, assessments)) return ended('ended')
+    if (until?.(observations, assessments)) return end('ended')
   }
-  return ended('max-trials')
+  return end('max-trials')
 }

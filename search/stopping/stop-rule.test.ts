@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { cdf } from '../gp/normal.ts'
 import { fitSurrogate, type Surrogate } from '../model/surrogate.ts'
 import { createRng } from '../rng.ts'
-import { enumerate } from '../space/space.ts'
+import { enumerateConfigurations } from '../space/space.ts'
 import type { Configuration, Observation, Problem, SearchSpace } from '../types.ts'
 import { assessStop } from './stop-rule.ts'
 
@@ -28,10 +28,10 @@ const measure = (configuration: Configuration): Observation => {
     constraint: { value: ms, logSd: 0.01 },
   }
 }
-const all = enumerate(space).map(measure)
+const all = enumerateConfigurations(space).map(measure)
 
 describe('assessStop', () => {
-  test('is sure that better may exist while nothing feasible is known', () => {
+  test('states probability 1 without an incumbent', () => {
     const slow = all.filter((o) => o.state === 'complete' && o.constraint!.value > 17)
     expect(assessStop({ ...problem, constraintLimit: 5 }, slow, createRng(1))).toEqual({
       probabilityBetterExists: 1,
@@ -39,14 +39,14 @@ describe('assessStop', () => {
       stop: false,
     })
   })
-  test('is sure that none is left when all is tried', () => {
+  test('states probability 0 when all is tried', () => {
     expect(assessStop(problem, all, createRng(1))).toEqual({
       probabilityBetterExists: 0,
       tolerance: 0.05,
       stop: true,
     })
   })
-  test('goes on after few poor trials and stops once the best and what surrounds it is known', () => {
+  test('continues after few poor trials, and stops once the best and its neighbours are measured', () => {
     expect(assessStop(problem, [all[0]!, all[1]!, all[6]!], createRng(1)).stop).toBe(false)
     const best = assessStop(
       problem,
@@ -63,7 +63,7 @@ describe('assessStop', () => {
   })
 })
 
-describe('the probability that something better is left', () => {
+describe('the probability that a better configuration is untried', () => {
   const line = (values: readonly number[]): SearchSpace => ({
     parameters: [{ name: 'n', category: 'server', kind: 'ordinal', values, scale: 'linear' }],
     constraints: [],
@@ -76,24 +76,24 @@ describe('the probability that something better is left', () => {
    * its own, a tenth.
    */
   const ofBoth = (
-    asked: Problem,
+    given: Problem,
     observations: readonly Observation[],
     probability: (view: Surrogate, widening: number) => number,
   ) =>
-    (probability(fitSurrogate(asked, observations, []), 1.5) +
-      probability(fitSurrogate(asked, observations, [], { ownVariance: 0.1 ** 2 }), 1)) /
+    (probability(fitSurrogate(given, observations, []), 1.5) +
+      probability(fitSurrogate(given, observations, [], { nuggetVariance: 0.1 ** 2 }), 1)) /
     2
-  const assess = (asked: Problem, observations: readonly Observation[], options = {}) =>
-    assessStop(asked, observations, seed, options)
+  const assess = (given: Problem, observations: readonly Observation[], options = {}) =>
+    assessStop(given, observations, seed, options)
 
-  const keeps = (asked: Problem, observations: readonly Observation[], n: number) =>
-    ofBoth(asked, observations, (view, widening) => {
-      const { constraint } = view.believe([{ n }])
+  const keeps = (given: Problem, observations: readonly Observation[], n: number) =>
+    ofBoth(given, observations, (view, widening) => {
+      const { constraint } = view.predict([{ n }])
       return cdf(-constraint!.mean[0]! / (widening * Math.sqrt(constraint!.variance[0]!)))
     })
 
-  describe('of one that is untried', () => {
-    const asked: Problem = {
+  describe('of one candidate', () => {
+    const given: Problem = {
       space: line([1, 2, 3, 4, 5, 6]),
       objective: { kind: 'price-per-request' },
       pricePerHour: () => 1,
@@ -114,12 +114,12 @@ describe('the probability that something better is left', () => {
       trials = observations,
       of = ofBoth,
     ) => {
-      const { rate: tried } = fitSurrogate(problem, trials, []).believe(
+      const { rate: tried } = fitSurrogate(problem, trials, []).predict(
         observations.map((o) => o.configuration),
       )
       const toBeat = Math.max(...tried!.mean) - Math.log(1 - tolerance)
       return of(problem, trials, (view, widening) => {
-        const { rate } = view.believe([candidate])
+        const { rate } = view.predict([candidate])
         return 1 - cdf((toBeat - rate!.mean[0]!) / (widening * Math.sqrt(rate!.variance[0]!)))
       })
     }
@@ -127,17 +127,17 @@ describe('the probability that something better is left', () => {
     test.each([
       ['the tolerance that is usual', {}, 0.05],
       ['another', { tolerance: 0.02 }, 0.02],
-    ])('is that its rate beats the best believed by %s', (_, options, tolerance) => {
-      const expected = beats(asked, untriedOne, tolerance)
+    ])('is that its rate beats the incumbent by %s', (_, options, tolerance) => {
+      const expected = beats(given, untriedOne, tolerance)
       expect(expected).toBeGreaterThan(0.05)
       expect(expected).toBeLessThan(0.95)
-      const found = assess(asked, observations, options)
+      const found = assess(given, observations, options)
       expect(Math.abs(found.probabilityBetterExists - expected)).toBeLessThan(about(expected))
       expect(found.tolerance).toBe(tolerance)
     })
 
-    test('falls by what may not serve', () => {
-      const failing: Problem = { ...asked, space: line([1, 2, 3, 4, 5, 6, 7, 8]) }
+    test('decreases with P(serves)', () => {
+      const failing: Problem = { ...given, space: line([1, 2, 3, 4, 5, 6, 7, 8]) }
       const failed = [6, 8].map(
         (n): Observation => ({
           configuration: { n },
@@ -146,15 +146,15 @@ describe('the probability that something better is left', () => {
         }),
       )
       const all = [...observations, ...failed]
-      const serves = Math.exp(fitSurrogate(failing, all, []).believe([{ n: 7 }]).logServes[0]!)
+      const serves = Math.exp(fitSurrogate(failing, all, []).predict([{ n: 7 }]).logServes[0]!)
       expect(serves).toBeLessThan(0.5)
       const found = assess(failing, all).probabilityBetterExists
       const expected = beats(failing, { n: 7 }, 0.05, all) * serves
       expect(Math.abs(found - expected)).toBeLessThan(about(expected))
     })
 
-    test('is that of the first view alone where physics leads, which knows each configuration', () => {
-      const led: Problem = { ...asked, priorLogRate: (c) => Math.log(100 + 2 * Number(c.n)) }
+    test('is that of the widened model alone with an accepted device-model prior', () => {
+      const led: Problem = { ...given, priorLogRate: (c) => Math.log(100 + 2 * Number(c.n)) }
       const expected = beats(led, untriedOne, 0.15, observations, (problem, trials, probability) =>
         probability(fitSurrogate(problem, trials, []), 1.5),
       )
@@ -167,7 +167,7 @@ describe('the probability that something better is left', () => {
 
   describe('of a price that is known', () => {
     // Prices 1 to 8; the limit is met from 4 on.
-    const asked: Problem = {
+    const given: Problem = {
       space: line([1, 2, 3, 4, 5, 6, 7, 8]),
       objective: { kind: 'price' },
       constraintLimit: 10,
@@ -179,44 +179,44 @@ describe('the probability that something better is left', () => {
       constraint: { value: 36 / n, logSd: 0.02 },
     })
 
-    test('is that it keeps the limit', () => {
+    test('is P(limit met)', () => {
       const observations = [8, 7, 6, 5, 1].map(read)
-      const met = (n: number) => keeps(asked, observations, n)
-      const found = assess(asked, observations).probabilityBetterExists
+      const met = (n: number) => keeps(given, observations, n)
+      const found = assess(given, observations).probabilityBetterExists
       expect(found).toBeGreaterThanOrEqual(met(4) - about(met(4)))
       expect(found).toBeLessThanOrEqual(met(4) + met(3) + met(2) + about(met(4)))
       expect(met(4)).toBeGreaterThan(0.2)
     })
 
-    test('is never quite 1, for draws show no certainty', () => {
-      const roomy = { ...asked, constraintLimit: undefined }
+    test('is never 1, because draws show no certainty', () => {
+      const roomy = { ...given, constraintLimit: undefined }
       expect(assess(roomy, [8, 7, 6, 5, 4].map(read)).probabilityBetterExists).toBe(257 / 258)
     })
 
-    test('is the least that draws can show where nothing that is cheaper is left', () => {
+    test('is the smallest probability that draws can show where no candidate is cheaper', () => {
       const least = 1 / 258
-      expect(assess(asked, [3, 2, 4, 1, 8].map(read)).probabilityBetterExists).toBe(least)
+      expect(assess(given, [3, 2, 4, 1, 8].map(read)).probabilityBetterExists).toBe(least)
     })
 
-    test('is 1 before five trials, with physics before two', () => {
-      expect(assess(asked, [4, 3, 2, 1].map(read)).probabilityBetterExists).toBe(1)
-      const informed = { ...asked, priorLogRate: () => 0 }
+    test('is 1 before five trials, with a device-model prior before two', () => {
+      expect(assess(given, [4, 3, 2, 1].map(read)).probabilityBetterExists).toBe(1)
+      const informed = { ...given, priorLogRate: () => 0 }
       expect(assess(informed, [read(4)]).probabilityBetterExists).toBe(1)
       expect(assess(informed, [4, 3].map(read)).probabilityBetterExists).toBeLessThan(1)
     })
 
-    test('ends a search once six trials have brought nothing better, two where there is physics', () => {
+    test('ends a search once six trials have brought nothing better, two with a device-model prior', () => {
       const order = [4, 3, 2, 1, 8, 7, 6].map(read)
       const stops = (problem: Problem) =>
         order.map((_, i) => assess(problem, order.slice(0, i + 1)).stop)
-      const roomy = { ...asked, space: line(Array.from({ length: 16 }, (_, i) => i + 1)) }
+      const roomy = { ...given, space: line(Array.from({ length: 16 }, (_, i) => i + 1)) }
       expect(stops(roomy)).toEqual([false, false, false, false, false, false, true])
-      expect(stops({ ...asked, priorLogRate: () => 0 }).slice(0, 3)).toEqual([false, false, true])
+      expect(stops({ ...given, priorLogRate: () => 0 }).slice(0, 3)).toEqual([false, false, true])
     })
 
-    test('ends it sooner where hardly any are left: after as many without gain as those are', () => {
+    test('stops sooner with few candidates left: after as many trials without gain as candidates', () => {
       const order = [4, 3, 2, 1, 8].map(read)
-      expect(order.map((_, i) => assess(asked, order.slice(0, i + 1)).stop)).toEqual([
+      expect(order.map((_, i) => assess(given, order.slice(0, i + 1)).stop)).toEqual([
         false,
         false,
         false,
@@ -224,19 +224,19 @@ describe('the probability that something better is left', () => {
         true,
       ])
       // Four without gain, five left.
-      const more = { ...asked, space: line([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) }
+      const more = { ...given, space: line([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]) }
       expect(assess(more, order).stop).toBe(false)
     })
 
-    test('ends it at the risk that is taken, and not above', () => {
+    test('stops at the given risk, and not above', () => {
       const order = [4, 3, 2, 1, 8, 7, 6].map(read)
-      expect([0.001, 1 / 258, 0.2].map((risk) => assess(asked, order, { risk }).stop)).toEqual([
+      expect([0.001, 1 / 258, 0.2].map((risk) => assess(given, order, { risk }).stop)).toEqual([
         false,
         true,
         true,
       ])
       // Usually one in twenty.
-      const doubtful: Problem = { ...asked, constraintLimit: 10.1 }
+      const doubtful: Problem = { ...given, constraintLimit: 10.1 }
       const noisy = [4, 1, 2, 8, 7, 6, 5].map(
         (n) => ({ ...read(n), constraint: { value: 36 / n, logSd: 0.15 } }) as Observation,
       )
@@ -247,20 +247,20 @@ describe('the probability that something better is left', () => {
         true,
       ])
       // A price within the tolerance is not better.
-      const near: Problem = { ...asked, space: line([1, 2, 3, 3.9, 4, 6, 7, 8]) }
+      const near: Problem = { ...given, space: line([1, 2, 3, 3.9, 4, 6, 7, 8]) }
       expect(assess(near, order).stop).toBe(true)
       expect(assess(near, order, { tolerance: 0.01 }).probabilityBetterExists).toBeGreaterThan(0.2)
     })
   })
 
-  test('is that of the most hopeful, however many there are beside', () => {
-    const asked: Problem = {
+  test('is that of the best candidates, however many others there are', () => {
+    const given: Problem = {
       space: line(Array.from({ length: 3_000 }, (_, i) => i + 1)),
       objective: { kind: 'price' },
       constraintLimit: 10,
       pricePerHour: (c) => Number(c.n),
     }
-    // Met from 2,500 on, as far as the readings tell.
+    // Met from 2,500 on, as far as the measurements tell.
     const observations = [3000, 2800, 2600, 1250, 500, 150].map(
       (n): Observation => ({
         configuration: { n },
@@ -271,9 +271,9 @@ describe('the probability that something better is left', () => {
     // 5 % cheaper than 2,600, and every 3 % of the range below: those between have nothing of their
     // own.
     const [met, ...beside] = [2469, 2379, 2289, 2199, 2109].map((n) =>
-      keeps(asked, observations, n),
+      keeps(given, observations, n),
     )
-    const found = assess(asked, observations).probabilityBetterExists
+    const found = assess(given, observations).probabilityBetterExists
     expect(met).toBeGreaterThan(0.1)
     expect(found).toBeGreaterThan(met! - about(met!))
     const together = 1 - beside.reduce((none, p) => none * (1 - p), 1 - met!)

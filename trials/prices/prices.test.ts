@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { cheapestBundles, fleetPerHour } from '../../search/replica-price.ts'
+import { computeFleetPricePerHour, findCheapestBundles } from '../../search/replica-price.ts'
 import { gpuCatalogue } from '../devices/catalogue.ts'
 import { resourcesOf } from '../resources.ts'
 import { bundlesIn, defaultPriceBook, pricePerHour } from './book.ts'
@@ -220,7 +220,7 @@ test('one core and an H100 cost the instance that has an H100, whole or shared',
   expect(pricePerHour(quarter(4), book)).toBeCloseTo(6.88 / 4, 12)
   // ... and of eight GPUs with 192 cores 32 of 6, at the same price for each GPU.
   expect(pricePerHour(quarter(6), book)).toBeCloseTo(55.04 / 32, 12)
-  expect(cheapestBundles(bundlesIn(quarter(6), book)!, 3)).toMatchObject({
+  expect(findCheapestBundles(bundlesIn(quarter(6), book)!, 3)).toMatchObject({
     bundle: { name: 'p5.4xlarge' },
     count: 2,
     perHour: 13.76,
@@ -263,10 +263,10 @@ test('fleets on instances: whole ones, never below the part of a replica or of t
         const resources = resourcesOf({ gpu, cpuCores, memoryMiB: gib * 1024, gpuMemoryPercent })
         const one = pricePerHour(resources, book)
         const price = { pricePerHour: one, bundles: bundlesIn(resources, book)! }
-        const fleet = fleetPerHour(price, replicas)
+        const fleet = computeFleetPricePerHour(price, replicas)
         expect(one).toBeGreaterThanOrEqual(book.gpus[gpu]!.perHour * resources.gpuShare - 1e-9)
         expect(fleet).toBeGreaterThanOrEqual(replicas * one - 1e-9)
-        expect(fleetPerHour(price, replicas + 1)).toBeGreaterThanOrEqual(fleet - 1e-9)
+        expect(computeFleetPricePerHour(price, replicas + 1)).toBeGreaterThanOrEqual(fleet - 1e-9)
         // Beside every instance of the list, those left out, too.
         const fleets = book.instances!.flatMap((instance) => {
           const each = replicasPerInstance(resources, instance)

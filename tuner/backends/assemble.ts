@@ -3,7 +3,7 @@
  * sampler there are.
  */
 import { recommend } from '../../reports/recommendation/recommend.ts'
-import { assessStop, createRng, createSampler, spaceSize } from '../../search/index.ts'
+import { assessStop, countConfigurations, createRng, createSampler } from '../../search/index.ts'
 import { steadyNowMs } from '../../trials/clock.ts'
 import { measureCoreSpeed } from '../../trials/machine/core-speed.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
@@ -69,7 +69,7 @@ export async function assemble(
       experimentId,
       provenance,
       problem,
-      spaceSize: spaceSize(problem.space),
+      spaceSize: countConfigurations(problem.space),
       expectation: expectationOf(experiment),
       defaultConfiguration: defaultConfiguration(problem),
       sampler: createSampler(experiment.sampler),

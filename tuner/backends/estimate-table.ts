@@ -4,8 +4,8 @@
  */
 import { createRng } from '../../search/index.ts'
 import { cost, logCost } from '../../search/objective.ts'
-import { priceOf, type ReplicaPrice } from '../../search/replica-price.ts'
-import { untried } from '../../search/space/candidates.ts'
+import { type ReplicaPrice, resolveReplicaPrice } from '../../search/replica-price.ts'
+import { findCandidates } from '../../search/space/candidates.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import type { Estimated } from '../../trials/launchers/simulated/estimate.ts'
 import { variantParameter } from '../../trials/launchers/variants.ts'
@@ -65,7 +65,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
       'name the nearest: architecture: bert-base',
       exitCodes.usage,
     )
-  const { configurations, complete } = untried(
+  const { configurations, complete } = findCandidates(
     { ...problem, cannotServe: undefined },
     [],
     createRng(experiment.seed),
@@ -162,7 +162,7 @@ function rowOf(
   problem: Problem,
 ): EstimateRow {
   const { capacityRps, relativeError, idleMs, binding, outOfMemory } = estimated
-  const price = priceOf(problem.pricePerHour, configuration)
+  const price = resolveReplicaPrice(problem.pricePerHour, configuration)
   const { pricePerHour } = price
   return {
     configuration,
@@ -188,7 +188,7 @@ function rowOf(
 export function refuseWhatNeverServes(experiment: Experiment, problem: Problem): void {
   if (
     problem.cannotServe === undefined ||
-    untried(problem, [], createRng(experiment.seed)).configurations.length > 0
+    findCandidates(problem, [], createRng(experiment.seed)).configurations.length > 0
   )
     return
   const [nearest] = estimateAll(experiment, problem).reasons

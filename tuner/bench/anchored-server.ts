@@ -37,9 +37,9 @@ export function withTableLacks(problem: Problem, trials: readonly FinishedTrial[
     { ...problem, space, cannotServe: undefined },
     trials.map((trial) => ({ ...trial, configuration: servedAs(trial.configuration) })),
   )
-  const { probablyServes } = learned
-  const serves = probablyServes && {
-    probablyServes: (c: Configuration) => probablyServes(servedAs(c)),
+  const { servesProbability } = learned
+  const serves = servesProbability && {
+    servesProbability: (c: Configuration) => servesProbability(servedAs(c)),
   }
   return {
     ...problem,

@@ -19,7 +19,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { median } from 'simple-statistics'
 import { parseDocument } from 'yaml'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { configurationKey, enumerate } from '../../search/space/space.ts'
+import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { exitCodes } from '../exit-codes.ts'
@@ -110,7 +110,7 @@ interface Read {
 const reads = new Map<string, Read>()
 const missed = new Set<string>()
 
-const everything = enumerate(
+const everything = enumerateConfigurations(
   loadExperiment({ file, ...surroundings(await inspectMachine()) }).space,
 )
 

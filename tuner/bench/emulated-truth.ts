@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { measureCapacity, protocolFor } from '../../profiler/index.ts'
 import { cost } from '../../search/objective.ts'
-import { configurationKey, enumerate } from '../../search/space/space.ts'
+import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { describeConfiguration } from '../../trials/resources.ts'
@@ -49,7 +49,7 @@ export async function modelledCosts(
   const expectation = expectationOf(experiment)
   if (expectation === undefined) return new Map()
   const { pricePerHour } = problemOf(experiment, await loadPriceBook(undefined))
-  const all = enumerate(experiment.space).flatMap((configuration) => {
+  const all = enumerateConfigurations(experiment.space).flatMap((configuration) => {
     const capacityRps = expectation(configuration)
     if (capacityRps === undefined) return []
     return [

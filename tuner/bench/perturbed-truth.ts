@@ -4,7 +4,7 @@
  * it will be wrong in life.
  */
 import type { RecordedTable } from '../../search/replay/table.ts'
-import { configurationKey, enumerate } from '../../search/space/space.ts'
+import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Observation, Problem, Rng, SearchSpace } from '../../search/types.ts'
 import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
 import { gpuFeatures } from '../../trials/devices/features.ts'
@@ -101,7 +101,7 @@ export interface PerturbedTable {
   /** The physics prior for it, which knows nothing of the perturbation. */
   readonly prior: Pick<
     Problem,
-    'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'fitsMemory'
+    'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'memoryFitProbability'
   >
 }
 
@@ -118,7 +118,7 @@ export function perturbedTable(
     p.kind === 'categorical' && p.name === 'gpu' ? p.values : [],
   )
   const truthOf = drawTruth(architecture, slo, rng, errors)
-  const configurations = enumerate(space)
+  const configurations = enumerateConfigurations(space)
   const truth = new Map<string, Observation>(
     configurations.map((c) => [configurationKey(c), truthOf(c)]),
   )

@@ -7,7 +7,7 @@
  */
 import { parseArgs } from 'node:util'
 import { mean } from 'simple-statistics'
-import { CAP, quantile } from '../../search/bench/score.ts'
+import { quantile, trialCap } from '../../search/bench/score.ts'
 import { type ErrorSize, scenarios } from './perturbed-truth.ts'
 import {
   type PriorName,
@@ -36,10 +36,10 @@ function summary(problem: string, prior: string, runs: readonly SearchRun[]) {
     runs: runs.length,
     median: quantile(trials, 0.5),
     p90: quantile(trials, 0.9),
-    reached: share(trials.filter((t) => t <= CAP).length),
+    reached: share(trials.filter((t) => t <= trialCap).length),
     stopped: share(runs.filter((r) => r.stoppedAt).length),
     'stop median': quantile(
-      runs.map((r) => r.stoppedAt ?? CAP),
+      runs.map((r) => r.stoppedAt ?? trialCap),
       0.5,
     ),
     "report's winner right": share(runs.filter((r) => r.excess <= WITHIN).length),

@@ -4,9 +4,9 @@
  * and the winner is the report's.
  */
 import { judge } from '../../reports/recommendation/judged.ts'
-import { CAP } from '../../search/bench/score.ts'
+import { trialCap } from '../../search/bench/score.ts'
 import { assessStop, createRng, createSampler } from '../../search/index.ts'
-import { trueLogCosts } from '../../search/replay/table.ts'
+import { computeTrueLogCosts } from '../../search/replay/table.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Observation, Problem, Rng, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -130,14 +130,14 @@ function experiment(
   first: readonly Configuration[] = [],
   learned = (problem: Problem, _: readonly FinishedTrial[]) => problem,
 ): SearchRun {
-  const truth = trueLogCosts(table)
+  const truth = computeTrueLogCosts(table)
   const cheapest = Math.min(...truth.values())
   const limitMs = given.constraintLimit!
   const trials: FinishedTrial[] = []
   const observations: Observation[] = []
   let stoppedAt: number | undefined
   let hit: number | undefined
-  while (trials.length < CAP && (stoppedAt === undefined || hit === undefined)) {
+  while (trials.length < trialCap && (stoppedAt === undefined || hit === undefined)) {
     const problem = learned(given, trials)
     const told = first[trials.length]
     const suggestion = told
@@ -165,7 +165,7 @@ function experiment(
     ? Math.expm1(truth.get(configurationKey(winner.trial.configuration))! - cheapest)
     : Infinity
   return {
-    trialsToWithin: hit ?? CAP + 1,
+    trialsToWithin: hit ?? trialCap + 1,
     ...(stoppedAt ? { stoppedAt } : {}),
     excess,
   }

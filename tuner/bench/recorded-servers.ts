@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { readTasks } from '../../search/bench/recorded-tables.ts'
-import { type RecordedTable, recordedTable } from '../../search/replay/table.ts'
+import { createRecordedTable, type RecordedTable } from '../../search/replay/table.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Observation } from '../../search/types.ts'
 
@@ -23,7 +23,7 @@ export function recordedServers(): RecordedServer[] {
     fileURLToPath(new URL('../../search/bench/tables', import.meta.url)),
   ).filter((t) => t.family === 'parvagpu')
   return tasks.map(({ task, rows }) => {
-    const recorded = recordedTable(task, rows)
+    const recorded = createRecordedTable(task, rows)
     const { constraintAtRate: _, ...problem } = recorded.problem
     const smaller = (c: Configuration) =>
       recorded.configurations.filter(

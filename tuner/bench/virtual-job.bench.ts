@@ -15,7 +15,7 @@
  */
 import { parseArgs } from 'node:util'
 import { quantile } from '../../search/bench/score.ts'
-import { enumerate } from '../../search/space/space.ts'
+import { enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { parseDurationMs } from '../experiment/units.ts'
 import { table } from '../render/columns.ts'
@@ -130,7 +130,7 @@ const rows = [
 ]
 for (const job of virtualJobs.filter(({ name }) => name.includes(options.only))) {
   const { problem, excessOf: over } = await virtualJobTruth(job, settings)
-  const all = enumerate(problem.space)
+  const all = enumerateConfigurations(problem.space)
   const runs: Run[] = []
   const from = Number(options.from)
   for (let seed = from; seed < from + Number(options.seeds); seed++) {

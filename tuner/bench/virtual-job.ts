@@ -5,7 +5,7 @@
  */
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { cost } from '../../search/objective.ts'
-import { configurationKey, enumerate } from '../../search/space/space.ts'
+import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Outlook, Problem } from '../../search/types.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
@@ -252,7 +252,7 @@ async function truthOf(
   const launcher = serversOf(experiment, job, settings)
   const { slo, objective, seed } = experiment
   const costs = new Map<string, number>()
-  for (const [i, configuration] of enumerate(problem.space).entries()) {
+  for (const [i, configuration] of enumerateConfigurations(problem.space).entries()) {
     try {
       const { target } = await launcher.launch(configuration, i, never)
       if (target.kind !== 'virtual') throw new TypeError('not in virtual time')

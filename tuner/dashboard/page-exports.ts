@@ -12,7 +12,7 @@ import { recommendationJson } from '../../reports/report/recommendation-json.ts'
 import { reportBlocks } from '../../reports/report/report-blocks.ts'
 import { trialsCsv } from '../../reports/report/trials-csv.ts'
 import { renderSpec, specTarget, specTargets } from '../../reports/specs/index.ts'
-import { demandOf } from '../../search/objective.ts'
+import { getDemand } from '../../search/objective.ts'
 import { withOwnPod } from '../delivery/own-pod.ts'
 import { servingFrom } from '../delivery/serving-from.ts'
 import { UserError } from '../exit-codes.ts'
@@ -132,7 +132,7 @@ export async function specText(
     ...described.experiment,
     slo,
     objective,
-    headroom: demandOf(objective)?.headroom ?? headroom,
+    headroom: getDemand(objective)?.headroom ?? headroom,
   }
   const { implies: server } = await specTarget(target)
   const files = await renderSpec(

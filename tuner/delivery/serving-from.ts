@@ -20,7 +20,7 @@ import {
 } from '../../reports/specs/serving.ts'
 import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
 import { tritonImage } from '../../reports/specs/triton-config.ts'
-import { demandOf } from '../../search/objective.ts'
+import { getDemand } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
@@ -105,7 +105,7 @@ export function servingFrom(
     },
     {
       headroom,
-      demandRps: demandOf(objective)?.demandRps,
+      demandRps: getDemand(objective)?.demandRps,
       modelVersion: experiment.model.version,
       // By which the trials asked for it; emulated ones asked for none, and it may not give their
       // shares.

@@ -5,11 +5,11 @@
 import { createRng } from '../../search/rng.ts'
 import {
   configurationAt,
-  enumerate,
-  GRID_LIMIT,
-  gridSize,
+  countGridCells,
+  enumerateConfigurations,
+  maxEnumeratedConfigurations,
   parameterValues,
-  satisfies,
+  satisfiesConstraints,
 } from '../../search/space/space.ts'
 import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
 import type { Decoder } from '../../trials/devices/architecture.ts'
@@ -491,18 +491,18 @@ const drawn = 20_000
 
 function checkNotEmpty(space: SearchSpace, report: Report): void {
   if (space.constraints.length === 0) return
-  const whole = gridSize(space) <= GRID_LIMIT
+  const whole = countGridCells(space) <= maxEnumeratedConfigurations
   const without = { ...space, constraints: [] }
   const rng = createRng('is the space empty?')
   const sample = whole
-    ? enumerate(without)
+    ? enumerateConfigurations(without)
     : Array.from({ length: drawn }, () =>
         configurationAt(
           without,
           space.parameters.map(() => rng.next()),
         ),
       )
-  if (sample.some((configuration) => satisfies(space, configuration))) return
+  if (sample.some((configuration) => satisfiesConstraints(space, configuration))) return
   const which = whole
     ? `none of its ${sample.length} configurations keeps`
     : `none of ${drawn} configurations drawn from it keeps`

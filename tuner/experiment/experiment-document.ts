@@ -3,7 +3,7 @@
  * config`, and to be read again.
  */
 import { isRecord } from '../../profiler/plain-record.ts'
-import { demandOf, metricOf, priceBoundOf } from '../../search/objective.ts'
+import { getDemand, getMetric, getPriceBound } from '../../search/objective.ts'
 import type { Parameter } from '../../search/types.ts'
 import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
 import { describeDomain } from './default-space.ts'
@@ -29,8 +29,8 @@ export function documentOf(
 ): ExperimentDocument {
   const { name, architecture, architecturePath, path, version } = experiment.model
   const { slo, objective, load, budget, stop, predictor } = experiment
-  const demandRps = demandOf(objective)?.demandRps
-  const bound = priceBoundOf(objective)
+  const demandRps = getDemand(objective)?.demandRps
+  const bound = getPriceBound(objective)
   return compact({
     name: experiment.name,
     model: { name, architecture: architecturePath ?? architecture, path, version },
@@ -42,7 +42,7 @@ export function documentOf(
       metric: slo.metric,
     },
     objective: objective.kind,
-    objectiveMetric: metricOf(objective),
+    objectiveMetric: getMetric(objective),
     demand: demandRps === undefined ? undefined : `${demandRps} rps`,
     headroom: formatShare(experiment.headroom),
     maxPricePerHour: bound === undefined ? undefined : `$${bound}`,

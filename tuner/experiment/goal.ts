@@ -4,12 +4,12 @@ import { metricText } from '../../profiler/prometheus.ts'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Slo } from '../../profiler/types.ts'
 import {
-  asksOf,
-  defaultKind,
-  kindsAsking,
+  createObjective,
+  defaultObjectiveKind,
+  getRequiredInput,
+  listKindsRequiring,
   type Objective,
   type ObjectiveKind,
-  objectiveOf,
 } from '../../search/objective.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
@@ -70,14 +70,15 @@ export function resolveObjective(
 ): Objective {
   const { demand, maxPricePerHour, objectiveMetric } = entries
   const kind: ObjectiveKind =
-    entries.objective ?? (demand === undefined ? defaultKind.plain : defaultKind.withDemand)
-  const asks = asksOf(kind)
-  const bounded = kindsAsking('price bound').join(' or ')
+    entries.objective ??
+    (demand === undefined ? defaultObjectiveKind.plain : defaultObjectiveKind.withDemand)
+  const asks = getRequiredInput(kind)
+  const bounded = listKindsRequiring('price bound').join(' or ')
   if (demand !== undefined && asks !== 'demand')
     report(
       ['demand'],
       `a demand does nothing for the objective ${kind}`,
-      `leave the demand out, or use objective ${kindsAsking('demand').join(' or ')}`,
+      `leave the demand out, or use objective ${listKindsRequiring('demand').join(' or ')}`,
     )
   if (maxPricePerHour !== undefined && asks !== 'price bound')
     report(
@@ -101,10 +102,10 @@ export function resolveObjective(
     report(
       ['objectiveMetric'],
       `a metric does nothing for the objective ${kind}`,
-      `use it with objective ${kindsAsking('metric').join(' or ')}`,
+      `use it with objective ${listKindsRequiring('metric').join(' or ')}`,
     )
   const metric = asks === 'metric' ? rankedMetric({ entries, report, broken }) : undefined
-  return objectiveOf(kind, {
+  return createObjective(kind, {
     demandRps: demand ?? 1,
     headroom,
     maxPricePerHour: maxPricePerHour ?? 1,

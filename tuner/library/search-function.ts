@@ -2,10 +2,10 @@
  * `search` for programs: the least (or most) of any function of a configuration, in few calls of
  * it.
  */
-import { createRng, createSampler, spaceSize } from '../../search/index.ts'
-import { learnedRate, learnedScale, type Objective } from '../../search/objective.ts'
+import { countConfigurations, createRng, createSampler } from '../../search/index.ts'
+import { computeMetricScale, computeModelledRate, type Objective } from '../../search/objective.ts'
 import { type SamplerName, samplerNames } from '../../search/samplers/sampler-names.ts'
-import { type Searched, searchRounds } from '../../search/stopping/search-loop.ts'
+import { runSearchLoop, type SearchOutcome } from '../../search/stopping/search-loop.ts'
 import type { Configuration, Observation, Problem, StopAssessment } from '../../search/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { ConfigError, type ConfigProblem } from '../experiment/config-error.ts'
@@ -90,7 +90,7 @@ export async function search(options: SearchOptions): Promise<SearchResult> {
   } = options
   const objective: Objective = { kind: `${goal}-metric`, metric: value }
   const problem: Problem = { space: spaceOf(options), objective, pricePerHour: () => 1 }
-  const rounds = searchRounds(problem, createSampler(options.sampler), createRng(seed), {
+  const rounds = runSearchLoop(problem, createSampler(options.sampler), createRng(seed), {
     maxTrials: options.maxTrials ?? defaults.maxTrials,
     rule: {
       tolerance: options.tolerance ?? parseShare(defaults.tolerance),
@@ -112,7 +112,7 @@ export async function search(options: SearchOptions): Promise<SearchResult> {
   for (let step = rounds.next(); ; ) {
     if (step.done) {
       assessment = step.value.assessments.at(-1)
-      return found(endOf(step.value.reason, trials.length >= spaceSize(problem.space)))
+      return found(endOf(step.value.reason, trials.length >= countConfigurations(problem.space)))
     }
     if (signal.aborted) return found('interrupted')
     const { configuration, why } = step.value
@@ -131,7 +131,7 @@ export async function search(options: SearchOptions): Promise<SearchResult> {
 }
 
 /** Where nothing is left to try, that is why it ended, however certain. */
-function endOf(reason: Searched['reason'], allTried: boolean): SearchResult['reason'] {
+function endOf(reason: SearchOutcome['reason'], allTried: boolean): SearchResult['reason'] {
   if (reason === 'ended') return 'interrupted'
   return allTried ? 'space-exhausted' : reason
 }
@@ -210,14 +210,14 @@ function observationOf(
   if (typeof result !== 'number')
     return { configuration, state: 'infeasible', reason: result.infeasible }
   const measured = (figure: number) => ({ capacityRps: 1, metrics: { [value]: figure } })
-  const scale = learnedScale(
+  const scale = computeMetricScale(
     objective,
     trials.flatMap((trial) => (typeof trial.result === 'number' ? [measured(trial.result)] : [])),
   )
   return {
     configuration,
     state: 'complete',
-    rate: { value: learnedRate(objective, measured(result), scale) },
+    rate: { value: computeModelledRate(objective, measured(result), scale) },
   }
 }
 

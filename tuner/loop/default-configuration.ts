@@ -1,5 +1,5 @@
 /** The yardstick of the gain: what an engineer would deploy without tuning. */
-import { defaultValue, satisfies, snap } from '../../search/index.ts'
+import { defaultValue, satisfiesConstraints, snap } from '../../search/index.ts'
 import type { Configuration, Parameter, Problem, SearchSpace } from '../../search/types.ts'
 import { poolParameters } from '../../trials/resources.ts'
 
@@ -14,7 +14,7 @@ export function defaultConfiguration(problem: Problem): Configuration | undefine
   const models = gpu?.kind === 'categorical' ? gpu.values : [undefined]
   const candidates = models
     .map((model) => configurationWith(space, model))
-    .filter((c) => satisfies(space, c) && !problem.cannotServe?.(c))
+    .filter((c) => satisfiesConstraints(space, c) && !problem.cannotServe?.(c))
   return candidates.reduce<Configuration | undefined>(
     (best, c) =>
       best === undefined || problem.pricePerHour(c) < problem.pricePerHour(best) ? c : best,

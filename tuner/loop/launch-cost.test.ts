@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createRng } from '../../search/rng.ts'
 import { gpSampler } from '../../search/samplers/gp.ts'
-import { configurationKey, enumerate } from '../../search/space/space.ts'
+import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Observation, OrdinalParameter, Problem } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { trialSeconds } from './launch-cost.ts'
@@ -120,7 +120,7 @@ describe('the search', () => {
     seed: string,
     shares: boolean,
   ): { readonly seconds: number; readonly starts: number } {
-    const least = Math.min(...enumerate(problem.space).map((c) => costOf(name, c)))
+    const least = Math.min(...enumerateConfigurations(problem.space).map((c) => costOf(name, c)))
     const trials: FinishedTrial[] = []
     let [seconds, starts] = [0, 0]
     for (let i = 0; i < 60; i++) {

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/types.ts'
 import { assessStop, createRng, createSampler } from '../../search/index.ts'
-import { enumerate } from '../../search/space/space.ts'
+import { enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import { fakeLauncher, fakePredictor, measurement } from '../testing/fakes.ts'
@@ -63,7 +63,7 @@ async function tuned(kind: 'min-metric' | 'max-metric', seed: number) {
   return { result, tried: measured.size }
 }
 
-const served = enumerate(problemOf('min-metric').space).filter((c) => !isSlow(c))
+const served = enumerateConfigurations(problemOf('min-metric').space).filter((c) => !isSlow(c))
 
 test.each([
   ['max-metric', Math.max(...served.map(skillOf))],

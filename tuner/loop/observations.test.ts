@@ -70,10 +70,10 @@ describe('what a trial teaches', () => {
     })
   })
 
-  test('what was foretold of it, with the spread of its 90 % interval', () => {
+  test('what was predicted of it, with the spread of its 90 % interval', () => {
     const predicted = { rate: 90, low: 45, high: 180, feasible: 1 }
     expect(observationOf(complete({}, { predicted }), objective)).toMatchObject({
-      foretold: { value: 90, logSd: expect.closeTo(Math.log(4) / 3.2897, 4) },
+      predicted: { value: 90, logSd: expect.closeTo(Math.log(4) / 3.2897, 4) },
     })
   })
 

@@ -6,11 +6,11 @@ import { metricValues } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/types.ts'
 import { z90 } from '../../search/gp/normal.ts'
 import {
-  learnedRate,
-  learnedScale,
-  learnsPlainly,
-  type Measured,
-  metricOf,
+  computeMetricScale,
+  computeModelledRate,
+  getMetric,
+  type MeasuredFigures,
+  modelsCapacityOrLatency,
   type Objective,
 } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space/space.ts'
@@ -34,7 +34,7 @@ export const withoutPlace = (trial: FinishedTrial): boolean =>
 const measuredOf = ({
   measurement,
   usage,
-}: FinishedTrial & { readonly state: 'complete' }): Measured => ({
+}: FinishedTrial & { readonly state: 'complete' }): MeasuredFigures => ({
   capacityRps: measurement.capacityRps,
   usage,
   metrics: metricValues(measurement.metrics),
@@ -45,7 +45,7 @@ const measuredOf = ({
  * come after them.
  */
 export const scaleOf = (trials: readonly FinishedTrial[], objective: Objective): number =>
-  learnedScale(
+  computeMetricScale(
     objective,
     trials.flatMap((trial) =>
       trial.state === 'complete' && trial.purpose !== 'confirmation' ? [measuredOf(trial)] : [],
@@ -103,7 +103,7 @@ export function observationOf(
     return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
   const { measurement, predicted } = trial
   if (saysNothing(measurement)) return undefined
-  const rate = learnedRate(
+  const rate = computeModelledRate(
     objective,
     { ...measuredOf(trial), idleMs: idleMsOf(measurement) },
     scale,
@@ -115,12 +115,12 @@ export function observationOf(
       ? undefined
       : {
           value: rate,
-          logSd: metricOf(objective) === undefined ? logSdOf(measurement) : undefined,
+          logSd: getMetric(objective) === undefined ? logSdOf(measurement) : undefined,
         },
     constraint: constraintOf(measurement),
     censored: measurement.outcome === 'beaten',
     ...(predicted && {
-      foretold: {
+      predicted: {
         value: predicted.rate,
         logSd: Math.log(predicted.high / predicted.low) / (2 * z90),
       },
@@ -139,7 +139,7 @@ function constraintOf(measurement: Measurement): Estimate | undefined {
 /** Of capacities alone: what else the objective ranks by was read at another rate. */
 function lessonOf(trial: FinishedTrial, objective: Objective): Observation | undefined {
   const between = missedBetween(trial)
-  if (trial.state !== 'complete' || between === undefined || !learnsPlainly(objective))
+  if (trial.state !== 'complete' || between === undefined || !modelsCapacityOrLatency(objective))
     return undefined
   const { configuration, measurement } = trial
   const [heldRps, missedRps] = between

@@ -97,12 +97,13 @@ describe('a launch that ran out of GPU memory', () => {
   })
 
   test('makes what is near it doubtful to the search: less of the batch, with as much memory', () => {
-    const { probablyServes } = withoutMemoryLacks(problem, [ended(base)])
-    expect(probablyServes!({ ...base, batchSize: 1 })).toBeLessThan(
-      probablyServes!({ ...base, gpuMemoryPercent: 100, batchSize: 1 }),
+    const { servesProbability } = withoutMemoryLacks(problem, [ended(base)])
+    expect(servesProbability!({ ...base, batchSize: 1 })).toBeLessThan(
+      servesProbability!({ ...base, gpuMemoryPercent: 100, batchSize: 1 }),
     )
     expect(
-      withoutMemoryLacks(problem, [ended(base, 'out of memory (std::bad_alloc)')]).probablyServes!({
+      withoutMemoryLacks(problem, [ended(base, 'out of memory (std::bad_alloc)')])
+        .servesProbability!({
         ...base,
         batchSize: 1,
       }),

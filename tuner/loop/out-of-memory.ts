@@ -3,7 +3,7 @@
  * in it, they run out of it too.
  */
 import { createRng } from '../../search/rng.ts'
-import { untried } from '../../search/space/candidates.ts'
+import { findCandidates } from '../../search/space/candidates.ts'
 import type { Configuration, Parameter, Problem } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
@@ -70,7 +70,7 @@ export function withoutMemoryLacks(
   })
   return {
     ...problem,
-    probablyServes: memoryBelief(readings, ownGpus),
+    servesProbability: memoryBelief(readings, ownGpus),
     cannotServe: (c) =>
       problem.cannotServe?.(c) === true ||
       lacks.some((lack) => lacksToo(lack, c, parameters, ownGpus)),
@@ -91,7 +91,7 @@ export function withMemoryLesson(
   if (lack === undefined || trial.state !== 'infeasible') return trial
   const known = withoutMemoryLacks(problem, earlier, ownGpus)
   const taken = [...earlier, trial].map(({ configuration }) => configuration)
-  const { configurations, complete } = untried(known, taken, createRng('memory'))
+  const { configurations, complete } = findCandidates(known, taken, createRng('memory'))
   const { parameters } = problem.space
   const ruledOut = configurations.filter((c) => lacksToo(lack, c, parameters, ownGpus)).length
   if (ruledOut === 0) return trial

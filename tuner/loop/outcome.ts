@@ -3,8 +3,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '../../profiler/plain-record.ts'
 import { rate, sloText, writing } from '../../reports/format.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
-import { costText } from '../../search/objective.ts'
-import { priceOf } from '../../search/replica-price.ts'
+import { formatCost } from '../../search/objective.ts'
+import { resolveReplicaPrice } from '../../search/replica-price.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
@@ -25,7 +25,7 @@ export function outcomeText(outcome: Outcome): string {
   const { best, objective, verdict, conclusion } = outcome.recommendation
   if (!best) return verdict
   const status = conclusion === 'simulated' ? conclusion : best.status
-  return `${status}: ${best.label}, ${rate(best.capacityRps)}, ${costText(objective, best, writing)}`
+  return `${status}: ${best.label}, ${rate(best.capacityRps)}, ${formatCost(objective, best, writing)}`
 }
 
 /**
@@ -63,7 +63,7 @@ async function endedWith({
   const { best, nearest, alternatives } = result
   const all = [...(best ? [best] : []), ...(nearest ? [nearest] : []), ...alternatives]
   const costsTheSame = ({ configuration, pricePerHour: then, bundles }: Candidate) =>
-    isDeepStrictEqual(priceOf(pricePerHour, configuration), {
+    isDeepStrictEqual(resolveReplicaPrice(pricePerHour, configuration), {
       pricePerHour: then,
       ...(bundles && { bundles }),
     })

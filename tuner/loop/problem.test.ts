@@ -82,10 +82,8 @@ describe('the problem that the search is posed', () => {
   })
 
   test('physics of the built-in predictor on GPUs: a V100 is expected to serve more than a T4, sooner', () => {
-    const { priorLogRate, priorLogConstraint, cannotServe, fitsMemory, priorFactors } = problemOf(
-      bert(),
-      defaultPriceBook,
-    )
+    const { priorLogRate, priorLogConstraint, cannotServe, memoryFitProbability, priorFactors } =
+      problemOf(bert(), defaultPriceBook)
     const onV100 = { ...onT4, gpu: 'V100' }
     expect(priorLogRate!(onV100)!).toBeGreaterThan(priorLogRate!(onT4)!)
     expect(priorLogConstraint!(onV100)!).toBeLessThan(priorLogConstraint!(onT4)!)
@@ -94,9 +92,10 @@ describe('the problem that the search is posed', () => {
       cannotServe!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 }),
     ]).toEqual([false, true])
     expect(
-      [fitsMemory!(onT4), fitsMemory!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })].map(
-        (p) => p > 0.5,
-      ),
+      [
+        memoryFitProbability!(onT4),
+        memoryFitProbability!({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 }),
+      ].map((p) => p > 0.5),
     ).toEqual([true, false])
     // Of CPU work, batch, share and cores, and of each of the two GPUs.
     expect(priorFactors!.sd).toHaveLength(6)

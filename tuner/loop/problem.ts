@@ -1,6 +1,6 @@
 /** An experiment as the search sees it: space, exact prices, the SLO as limit. */
 import type { View } from '../../reports/recommendation/judged.ts'
-import { learnsPlainly } from '../../search/objective.ts'
+import { modelsCapacityOrLatency } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Problem } from '../../search/types.ts'
@@ -90,7 +90,7 @@ export const viewOf = (
 export function problemOf(experiment: Experiment, book: PriceBook): Problem {
   const { space, objective } = experiment
   // A quantity of the objective's own may rise where the capacity falls.
-  const known = learnsPlainly(objective)
+  const known = modelsCapacityOrLatency(objective)
   return {
     space: known
       ? space
@@ -113,7 +113,8 @@ export function problemOf(experiment: Experiment, book: PriceBook): Problem {
 export function expectationOf(
   experiment: Experiment,
 ): ((configuration: Configuration) => number | undefined) | undefined {
-  if (experiment.backend === 'simulated' || !learnsPlainly(experiment.objective)) return undefined
+  if (experiment.backend === 'simulated' || !modelsCapacityOrLatency(experiment.objective))
+    return undefined
   // What is usual of servers is no expectation of one.
   if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
     return undefined
@@ -162,7 +163,7 @@ function physicsOf(
   experiment: Experiment,
 ): Pick<
   Problem,
-  'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'fitsMemory'
+  'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'memoryFitProbability'
 > {
   const of = estimatorsOfDevices(experiment)
   if (of === undefined) return {}
@@ -181,6 +182,8 @@ function physicsOf(
       estimator.priorLogConstraint(configuration),
     ),
     cannotServe: ask((estimator, configuration) => estimator.cannotServe(configuration)),
-    fitsMemory: ask((estimator, configuration) => estimator.fitsMemory(configuration)),
+    memoryFitProbability: ask((estimator, configuration) =>
+      estimator.memoryFitProbability(configuration),
+    ),
   }
 }

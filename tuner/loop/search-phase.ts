@@ -4,8 +4,8 @@
  */
 import { writing } from '../../reports/format.ts'
 import { estimatedCost } from '../../reports/recommendation/unsettled.ts'
-import { costText } from '../../search/objective.ts'
-import { priceOf } from '../../search/replica-price.ts'
+import { formatCost } from '../../search/objective.ts'
+import { resolveReplicaPrice } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Problem, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
@@ -389,7 +389,7 @@ export class Search {
     if (ahead) this.#ahead = undefined
     const { backend, label, problem, expectation, now, store, experimentId } = this.#parts
     const { objective, slo, stop } = this.#experiment
-    const price = priceOf(problem.pricePerHour, configuration)
+    const price = resolveReplicaPrice(problem.pricePerHour, configuration)
     const { pricePerHour } = price
     this.#emit({
       type: 'trial-started',
@@ -506,7 +506,7 @@ export class Search {
     const best = this.#best()
     if (!best || best.trial === this.#announced) return
     this.#announced = best.trial
-    const costLabel = costText(this.#experiment.objective, best, writing)
+    const costLabel = formatCost(this.#experiment.objective, best, writing)
     this.#emit({ type: 'best-changed', number: best.trial, label: best.label, costLabel })
   }
 }

@@ -5,7 +5,7 @@
 import { resolve } from 'node:path'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
-import { defaultKind } from '../../search/objective.ts'
+import { defaultObjectiveKind } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
@@ -51,7 +51,7 @@ export async function seenAgain(
   { slo, rps, headroom, minQuality, prices }: Question = {},
 ): Promise<SeenAgain> {
   // A demand asks for the price of serving it, whatever the experiment ranked by.
-  const objective = rps === undefined ? undefined : defaultKind.withDemand
+  const objective = rps === undefined ? undefined : defaultObjectiveKind.withDemand
   const flags = {
     slo,
     rps,

@@ -5,7 +5,7 @@ import { plainText } from '../../profiler/plain-text.ts'
 import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import { energy, rate } from '../../reports/format.ts'
 import { answersNothing } from '../../reports/recommendation/status.ts'
-import { joulesPerRequest } from '../../search/objective.ts'
+import { computeJoulesPerRequest } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { finalityOf } from '../../trials/launchers/readiness.ts'
 import { withoutSecrets } from '../../trials/secrets.ts'
@@ -228,7 +228,7 @@ function overEnergy(
   max: number | undefined,
 ): string | undefined {
   if (max === undefined || !(capacityRps > 0)) return undefined
-  const joules = joulesPerRequest(usage, capacityRps)
+  const joules = computeJoulesPerRequest(usage, capacityRps)
   if (joules === undefined)
     return `no energy of a request is known to be within ${energy(max)}: neither nvidia-smi nor RAPL tells any power`
   return joules <= max

@@ -1,6 +1,10 @@
 /** What is asked of a trial: as much as the search needs to know of it, and no more. Pure. */
 import { requestsToWarm, requestsUntilSteady } from '../../profiler/index.ts'
-import { capacityToBeatRps, learnsPlainly, type Objective } from '../../search/objective.ts'
+import {
+  capacityToBeatRps,
+  modelsCapacityOrLatency,
+  type Objective,
+} from '../../search/objective.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { FinishedTrial, Prediction, TrialPurpose } from '../../trials/types.ts'
@@ -49,7 +53,7 @@ export function taskOf({
   return {
     kind: 'trial',
     capacityToBeatRps: yardstick ? undefined : capacityToBeatRps(objective, price, bestCost),
-    expectedRps: learnsPlainly(objective) ? known : undefined,
+    expectedRps: modelsCapacityOrLatency(objective) ? known : undefined,
     warmUpRequests,
     precision:
       tolerance * (yardstick ? yardstickPrecision : bestCost === undefined ? firstPrecision : 1),

@@ -12,19 +12,19 @@ const best = { cost: 0.08, pricePerHour: 1 }
 describe('another trial is worth it', () => {
   test('while all that come are expected to gain two thirds of the tolerance together', () => {
     const worth = worthOfTrial(asked, { trials: [trial(4), trial(6)], spent: 0.001, best })
-    expect(notWorth({ trialsAtLeast: 0, gain: 0.01, regret: 0.034 }, worth)).toBeUndefined()
+    expect(notWorth({ minTrials: 0, gain: 0.01, regret: 0.034 }, worth)).toBeUndefined()
     // Nothing is told by the next alone: of many that are untried each is unlikely to be much
     // better, and one of them is likely to be.
-    expect(notWorth({ trialsAtLeast: 0, gain: 0.005, regret: 0.1 }, worth)).toBeUndefined()
-    expect(notWorth({ trialsAtLeast: 0, gain: 0.01, regret: 0.033 }, worth)).toBe(
+    expect(notWorth({ minTrials: 0, gain: 0.005, regret: 0.1 }, worth)).toBeUndefined()
+    expect(notWorth({ minTrials: 0, gain: 0.01, regret: 0.033 }, worth)).toBe(
       'the best of what is untried is expected to save 3.3 %, less than two thirds of a tolerance of 5 %',
     )
     const finer = worthOfTrial(
       { ...asked, stop: { ...asked.stop, tolerance: 0.01 } },
       { trials: [], spent: 0, best },
     )
-    expect(notWorth({ trialsAtLeast: 0, gain: 0.01, regret: 0.033 }, finer)).toBeUndefined()
-    expect(notWorth({ trialsAtLeast: 1, gain: 0, regret: 0 }, worth)).toBeUndefined()
+    expect(notWorth({ minTrials: 0, gain: 0.01, regret: 0.033 }, finer)).toBeUndefined()
+    expect(notWorth({ minTrials: 1, gain: 0, regret: 0 }, worth)).toBeUndefined()
   })
 
   // Two trials of half an hour: $3 each of the price book, and half an hour of waiting at $60.
@@ -47,9 +47,9 @@ describe('another trial is worth it', () => {
       const worth = worthOfTrial(experiment, spending)
       expect(worth.paid!.leastGain).toBeCloseTo(leastGain, 12)
       expect(
-        notWorth({ trialsAtLeast: 0, gain: 1.001 * leastGain, regret: 0.2 }, worth),
+        notWorth({ minTrials: 0, gain: 1.001 * leastGain, regret: 0.2 }, worth),
       ).toBeUndefined()
-      expect(notWorth({ trialsAtLeast: 0, gain: 0.999 * leastGain, regret: 0.2 }, worth)).toContain(
+      expect(notWorth({ minTrials: 0, gain: 0.999 * leastGain, regret: 0.2 }, worth)).toContain(
         'it costs $33.00, its time counted, of a bill of $',
       )
     },
@@ -72,15 +72,15 @@ describe('how many more trials there will be', () => {
   ])(
     'each leaves four fifths: where all that is untried is expected to gain %d, as many as %d',
     (regret, trials) => {
-      expect(trialsUntilIdle({ trialsAtLeast: 0, gain: 0.01, regret }, worth)).toBe(trials)
-      expect(trialsUntilIdle({ trialsAtLeast: 7, gain: 0.01, regret }, worth)).toBe(7)
+      expect(trialsUntilIdle({ minTrials: 0, gain: 0.01, regret }, worth)).toBe(trials)
+      expect(trialsUntilIdle({ minTrials: 7, gain: 0.01, regret }, worth)).toBe(7)
     },
   )
 
   test('fewer where the next ones do not pay', () => {
     const dear = { ...worth, paid: { leastGain: 0.02, because: 'the bill' } }
-    expect(trialsUntilIdle({ trialsAtLeast: 0, gain: 0.01, regret: 0.2 }, dear)).toBe(0)
-    expect(trialsUntilIdle({ trialsAtLeast: 0, gain: 0.021, regret: 0.2 }, dear)).toBe(1)
-    expect(trialsUntilIdle({ trialsAtLeast: 0, gain: 0.2, regret: 0.034 }, dear)).toBe(1)
+    expect(trialsUntilIdle({ minTrials: 0, gain: 0.01, regret: 0.2 }, dear)).toBe(0)
+    expect(trialsUntilIdle({ minTrials: 0, gain: 0.021, regret: 0.2 }, dear)).toBe(1)
+    expect(trialsUntilIdle({ minTrials: 0, gain: 0.2, regret: 0.034 }, dear)).toBe(1)
   })
 })

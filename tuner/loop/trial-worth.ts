@@ -1,6 +1,6 @@
 /** What another trial has to gain to be worth its while. Pure. */
 import { money, percent, significant } from '../../reports/format.ts'
-import { demandOf, metricOf } from '../../search/objective.ts'
+import { getDemand, getMetric } from '../../search/objective.ts'
 import type { Outlook } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
@@ -49,9 +49,9 @@ export function worthOfTrial(
   { trials, spent, best }: Spending,
 ): Worth {
   const { tolerance } = stop
-  if (metricOf(objective) !== undefined) return { tolerance }
+  if (getMetric(objective) !== undefined) return { tolerance }
   const bill =
-    stop.yearlyBill ?? hoursPerYear * (demandOf(objective) ? best.cost : best.pricePerHour)
+    stop.yearlyBill ?? hoursPerYear * (getDemand(objective) ? best.cost : best.pricePerHour)
   const waited = trials.reduce((sum, { seconds }) => sum + seconds, 0) / 3600
   const costs = (spent + waited * waitingPerHour) / Math.max(1, trials.length)
   const because = `it costs ${money(costs)}, its time counted, of a bill of ${money(bill)} a year`
@@ -65,7 +65,7 @@ export function notWorth(
   outlook: Outlook | undefined,
   { tolerance, paid }: Worth,
 ): string | undefined {
-  if (outlook === undefined || outlook.trialsAtLeast > 0) return undefined
+  if (outlook === undefined || outlook.minTrials > 0) return undefined
   const { gain, regret } = outlook
   const share = (of: number) => `${significant(100 * of)} %`
   if (regret < idleShare * tolerance)
@@ -80,13 +80,13 @@ export function notWorth(
  * there is to gain.
  */
 export function trialsUntilIdle(
-  { trialsAtLeast, gain, regret }: Outlook,
+  { minTrials, gain, regret }: Outlook,
   { tolerance, paid }: Worth,
 ): number {
   const until = (now: number, least: number) =>
     now < least ? 0 : 1 + Math.floor(Math.log(now / least) / -Math.log(leaves))
   return Math.max(
-    trialsAtLeast,
+    minTrials,
     Math.min(
       until(regret, idleShare * tolerance),
       paid ? until(gain, paid.leastGain) : Number.POSITIVE_INFINITY,

@@ -190,7 +190,7 @@ describe('why a search stops', () => {
     [0.0019, 'not-worthwhile'],
     [0.002, undefined],
   ])('not certain, and %d to be gained of 0.002 that a trial is worth: %s', (gain, reason) => {
-    const outlook = { trialsAtLeast: 0, gain, regret: 0.2 }
+    const outlook = { minTrials: 0, gain, regret: 0.2 }
     const assessment = { ...unsure, outlook }
     expect(whyStop(state([complete(1)], { assessment, worth }), budget)?.reason).toBe(reason)
     expect(whyStop(state([complete(1)], { assessment }), budget)).toBeUndefined()
@@ -198,7 +198,7 @@ describe('why a search stops', () => {
     expect(
       whyStop(
         state([complete(1)], {
-          assessment: { ...unsure, outlook: { ...outlook, trialsAtLeast: 1 } },
+          assessment: { ...unsure, outlook: { ...outlook, minTrials: 1 } },
           worth,
         }),
         budget,
@@ -210,7 +210,7 @@ describe('why a search stops', () => {
     const because = (gain: number, regret: number) =>
       whyStop(
         state([complete(1)], {
-          assessment: { ...unsure, outlook: { trialsAtLeast: 0, gain, regret } },
+          assessment: { ...unsure, outlook: { minTrials: 0, gain, regret } },
           worth,
         }),
         budget,

@@ -19,7 +19,7 @@ import {
   estimateText,
   proofText,
 } from '../../reports/recommendation/words.ts'
-import { wordsOf } from '../../search/objective.ts'
+import { getObjectiveWords } from '../../search/objective.ts'
 import { table, wrap } from './columns.ts'
 import { glyph, paint, type Style } from './glyphs.ts'
 
@@ -142,7 +142,9 @@ function verdictBlock(recommendation: Recommendation, style: Style, columns: num
     ...marked.map((line) => paint(line, isMet ? 'bold' : 'yellow', style)),
     ...(figures ? indented(figures, columns, 0) : []),
     ...(slo ? labelled('SLO', slo) : []),
-    ...(cheapest ? labelled(wordsOf(recommendation.objective.kind).superlative, cheapest) : []),
+    ...(cheapest
+      ? labelled(getObjectiveWords(recommendation.objective.kind).superlative, cheapest)
+      : []),
     ...labelled('Next', next.join(style.unicode ? ' · ' : ', ')),
   ]
 }

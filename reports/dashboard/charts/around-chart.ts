@@ -3,7 +3,7 @@
  * Pure.
  */
 
-import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
+import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
 import { parameterValues } from '../../../search/space/space.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Candidate } from '../../recommendation/types.ts'
@@ -223,11 +223,11 @@ export function parallelOption(
     axisLine: { lineStyle: { color: theme.muted } },
     axisLabel: { color: theme.text, fontSize: 11 },
   }
-  const figures = ['req/s', '$/h', unitOf(objective)]
+  const figures = ['req/s', '$/h', getObjectiveUnit(objective)]
   const figuresOf = (c: Candidate) => [
     c.capacityRps,
     c.pricePerHour,
-    c.feasible ? shownCost(objective, c.cost) : Number.NaN,
+    c.feasible ? toDisplayedCost(objective, c.cost) : Number.NaN,
   ]
   const scales = varying.map((parameter) => scaleOf(parameter, candidates))
   const row = (c: Candidate) => [

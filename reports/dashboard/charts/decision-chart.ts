@@ -3,13 +3,13 @@
  * the baseline, the gain, and statistically tied rivals. Pure.
  */
 import {
-  asksOf,
   cost,
-  demandOf,
+  createObjective,
+  getDemand,
+  getObjectiveWords,
+  getRequiredInput,
   type ObjectiveKind,
   objectiveKinds,
-  objectiveOf,
-  wordsOf,
 } from '../../../search/objective.ts'
 import { money as dollars, rate } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
@@ -58,7 +58,8 @@ type Cost = (c: Candidate, capacityRps?: number) => number
 export function billsOf({ objective }: Pick<Recommendation, 'objective'>): readonly Bill[] {
   const bills = objectiveKinds.filter(
     (kind) =>
-      wordsOf(kind).unit.startsWith('$') && (demandOf(objective) || asksOf(kind) === 'nothing'),
+      getObjectiveWords(kind).unit.startsWith('$') &&
+      (getDemand(objective) || getRequiredInput(kind) === 'nothing'),
   )
   return [
     ...bills.filter((kind) => kind === objective.kind),
@@ -68,8 +69,8 @@ export function billsOf({ objective }: Pick<Recommendation, 'objective'>): reado
 
 /** Dollars of a configuration at its capacity or at another one. */
 export function billOf(bill: Bill, { objective }: Pick<Recommendation, 'objective'>): Cost {
-  const { demandRps, headroom } = demandOf(objective) ?? { demandRps: 0, headroom: 0 }
-  const counted = objectiveOf(bill, {
+  const { demandRps, headroom } = getDemand(objective) ?? { demandRps: 0, headroom: 0 }
+  const counted = createObjective(bill, {
     demandRps,
     headroom,
     maxPricePerHour: Number.POSITIVE_INFINITY,
@@ -78,7 +79,7 @@ export function billOf(bill: Bill, { objective }: Pick<Recommendation, 'objectiv
 }
 
 /** '$ per hour, one replica', without the sign. */
-export const billName = (bill: Bill): string => wordsOf(bill).unit.replace(/^\$ /, '')
+export const billName = (bill: Bill): string => getObjectiveWords(bill).unit.replace(/^\$ /, '')
 
 /** Those that nothing is cheaper than with at least their capacity, by falling capacity. */
 export function cheapestByCapacity(candidates: readonly Candidate[], dollarsOf: Cost): Candidate[] {
@@ -196,7 +197,7 @@ export const moneyFrame = (
   xAxis: { ...scale.x, ...axis('capacity of one replica, requests per second (log)', theme) },
   yAxis: {
     ...scale.y,
-    ...yAxis(`${wordsOf(bill).unit} (log)`, theme, {
+    ...yAxis(`${getObjectiveWords(bill).unit} (log)`, theme, {
       nameGap: 50,
       axisLabel: { color: theme.muted, fontSize: 11, formatter: dollars },
     }),

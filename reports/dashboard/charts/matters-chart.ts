@@ -1,5 +1,5 @@
 /** Importance and effect of parameters, history, predictions, timeline. Pure. */
-import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
+import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { HistoryPoint } from '../analysis.ts'
 import type { Effect, Range } from '../importance.ts'
@@ -166,7 +166,7 @@ export function historyOption(
 ): ChartOption {
   const x = (p: HistoryPoint) => (against === 'trials' ? p.trial : p.spent)
   const known = points.filter((p) => p.cost !== undefined)
-  const shown = (cost: number) => shownCost(objective, cost)
+  const shown = (cost: number) => toDisplayedCost(objective, cost)
   const log = known.length > 0 && known.every((p) => shown(p.cost!) > 0)
   const scale = log ? logAxis(known.map((p) => shown(p.cost!))) : { type: 'value' }
   return {
@@ -182,7 +182,7 @@ export function historyOption(
     },
     yAxis: {
       ...scale,
-      ...yAxis(`${unitOf(objective)}${log ? ' (log)' : ''}`, theme),
+      ...yAxis(`${getObjectiveUnit(objective)}${log ? ' (log)' : ''}`, theme),
     },
     series: [
       {

@@ -2,7 +2,7 @@
  * Keeps the browser's address to what the page asks, and asks what the address says when the page
  * opens.
  */
-import { demandOf } from '../../../search/objective.ts'
+import { getDemand } from '../../../search/objective.ts'
 import { type Asked, addressOf, askedBy } from '../address.ts'
 import type { DashboardExperiment } from '../data.ts'
 import type { App } from './app.ts'
@@ -93,7 +93,7 @@ export class AddressBar implements Section {
         trial,
         sideBySide,
         compared,
-        ...(planning.assumed || demandOf(whatIf.objective) ? {} : { planning }),
+        ...(planning.assumed || getDemand(whatIf.objective) ? {} : { planning }),
       }
       history.replaceState(null, '', `${addressOf(asked, experiment)}${location.hash}`)
     }, pauseMs)

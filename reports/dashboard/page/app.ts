@@ -3,7 +3,7 @@
  * Sections are told whenever it changes.
  */
 
-import { demandOf } from '../../../search/objective.ts'
+import { getDemand } from '../../../search/objective.ts'
 import type { Annotation, Annotations } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
@@ -147,7 +147,8 @@ export class App {
       trials: this.#trials.slice(),
       annotations: this.#annotations,
       whatIf,
-      planning: demandOf(whatIf.objective) ?? this.#planning ?? assumed(recommendation, experiment),
+      planning:
+        getDemand(whatIf.objective) ?? this.#planning ?? assumed(recommendation, experiment),
       original: isAsMeasured(experiment, whatIf),
       recommendation,
       candidates,

@@ -2,7 +2,7 @@
  * The page on paper: one A4 report under the question that is asked, with every chart drawn,
  * wherever the reader had scrolled.
  */
-import { metricOf, wordsOf } from '../../../search/objective.ts'
+import { getMetric, getObjectiveWords } from '../../../search/objective.ts'
 import { sloText } from '../../format.ts'
 import type { App } from './app.ts'
 import { chartsOnPage } from './chart.ts'
@@ -35,10 +35,10 @@ export function paperHead(): Section {
   return {
     element,
     update({ experiment, whatIf: { slo, objective, prices }, original }) {
-      const metric = metricOf(objective)
+      const metric = getMetric(objective)
       fill(
         element,
-        `${experiment.name} (${experiment.id}), ${experiment.createdAt.slice(0, 16).replace('T', ' ')} UTC. Asked: ${wordsOf(objective.kind).choice}${metric === undefined ? '' : ` (${metric})`}, ${sloText(slo)}, prices: ${prices.name} (${prices.currency})${original ? '' : '; not the question that the experiment was run for'}.`,
+        `${experiment.name} (${experiment.id}), ${experiment.createdAt.slice(0, 16).replace('T', ' ')} UTC. Asked: ${getObjectiveWords(objective.kind).choice}${metric === undefined ? '' : ` (${metric})`}, ${sloText(slo)}, prices: ${prices.name} (${prices.currency})${original ? '' : '; not the question that the experiment was run for'}.`,
       )
     },
   }

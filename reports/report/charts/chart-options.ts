@@ -3,7 +3,7 @@ import type { EChartsOption, SeriesOption } from 'echarts'
 import type { CurveKnot } from '../../../profiler/capacity/known-capacity.ts'
 import { type SloAxis, sloAxis } from '../../../profiler/slo.ts'
 import type { Slo } from '../../../profiler/types.ts'
-import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
+import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
@@ -190,7 +190,7 @@ export function historyOption(
   points: readonly { trial: number; cost: number }[],
   objective: Objective,
 ): EChartsOption {
-  const shown = (cost: number) => shownCost(objective, cost)
+  const shown = (cost: number) => toDisplayedCost(objective, cost)
   let best = Number.POSITIVE_INFINITY
   const bestSoFar = points.map(({ trial, cost }) => {
     best = Math.min(best, cost)
@@ -202,7 +202,7 @@ export function historyOption(
     xAxis: { type: 'value', minInterval: 1, ...axis('trial') },
     yAxis: {
       type: points.every((p) => shown(p.cost) > 0) ? 'log' : 'value',
-      ...yAxis(unitOf(objective)),
+      ...yAxis(getObjectiveUnit(objective)),
     },
     series: [
       {

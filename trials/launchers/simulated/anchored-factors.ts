@@ -3,7 +3,7 @@
  * really gives, and each GPU beside the one it was measured on.
  */
 import type { Slo } from '../../../profiler/types.ts'
-import type { Configuration, MovedPrior, PriorFactors } from '../../../search/types.ts'
+import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
 import { anchoredMs, movedAnchor } from '../../devices/anchor.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
@@ -52,7 +52,7 @@ function movedAnchoredPrior(
   anchored: AnchoredOn,
   logFactors: readonly number[],
   { gpus, read, slo }: Around,
-): MovedPrior {
+): ShiftedPrior {
   const size = anchored.at.length
   const rateAt = (moved: readonly number[]) => {
     const at = movedAnchor(anchored, moved.slice(0, size))

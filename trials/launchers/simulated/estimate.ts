@@ -4,7 +4,7 @@
  */
 import type { Slo } from '../../../profiler/types.ts'
 import { configurationKey } from '../../../search/space/space.ts'
-import type { Configuration, MovedPrior, PriorFactors } from '../../../search/types.ts'
+import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { type AnchoredOn, deviceLatencyMs } from '../../devices/device-model.ts'
@@ -75,7 +75,7 @@ export interface Estimator {
    * P(its memory suffices), by the model's error of what is needed; 1 where none is known, or
    * nothing of what is needed.
    */
-  fitsMemory(configuration: Configuration): number
+  memoryFitProbability(configuration: Configuration): number
   /** Everything, with error bars. */
   estimate(configuration: Configuration): Estimated
 }
@@ -165,7 +165,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
         (modelled !== undefined && shortOf(modelled, certainShortage(modelled)))
       )
     },
-    fitsMemory(configuration) {
+    memoryFitProbability(configuration) {
       const { modelled } = read(configuration)
       return modelled ? 1 - shortage(modelled) : 1
     },
@@ -225,7 +225,7 @@ function movedPrior(
   gpus: readonly string[],
   read: (configuration: Configuration) => Known,
   slo: EstimatorOptions['slo'],
-): MovedPrior {
+): ShiftedPrior {
   /** exp(slope × ln(batch / typical)), by batch. */
   const sloped = new Map<number, number>()
   const slopeAt = (batch: number): number => {

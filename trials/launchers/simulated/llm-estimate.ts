@@ -120,7 +120,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       const found = read(configuration)
       return 'reason' in found && found.certain
     },
-    fitsMemory: () => 1,
+    memoryFitProbability: () => 1,
     estimate(configuration) {
       const found = read(configuration)
       if ('reason' in found) return { serves: false, reason: found.reason }

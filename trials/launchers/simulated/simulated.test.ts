@@ -407,13 +407,13 @@ describe('prediction', () => {
     expect(estimator.cannotServe({ gpu: 'T4', precision: 'fp8' })).toBe(true)
     expect(estimator.cannotServe({ gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8 })).toBe(false)
     const fits = [25, 10, 5, 2].map((gpuMemoryPercent) =>
-      estimator.fitsMemory({ gpu: 'T4', gpuMemoryPercent, batchSize: 32 }),
+      estimator.memoryFitProbability({ gpu: 'T4', gpuMemoryPercent, batchSize: 32 }),
     )
     expect(fits).toEqual([...fits].sort((a, b) => b - a))
     expect([
       fits[0]! > 0.99,
       fits[3]! < 0.01,
-      estimator.fitsMemory({ gpu: 'T4', precision: 'fp8' }),
+      estimator.memoryFitProbability({ gpu: 'T4', precision: 'fp8' }),
     ]).toEqual([true, true, 1])
     const one = estimator.estimate({ gpu: 'T4', cpuCores: 1, batchSize: 8 })
     const four = estimator.estimate({ gpu: 'T4', cpuCores: 4, batchSize: 8 })

@@ -1,5 +1,5 @@
 /** The search as `tune` poses and ends it, on servers whose truth the device model does not know. */
-import { CAP } from '../../../search/bench/score.ts'
+import { trialCap } from '../../../search/bench/score.ts'
 import { type ErrorSize, type Scenario, scenarios } from '../perturbed-truth.ts'
 import {
   type PriorName,
@@ -59,7 +59,10 @@ export const productSearch: Part = {
     return Object.fromEntries(
       seedsFrom(gateSeeds.products, seeds).map((seed) => {
         const { excess, stoppedAt } = run(seed)
-        return [`${name} ${seed}`, { within: Number(excess <= WITHIN), trials: stoppedAt ?? CAP }]
+        return [
+          `${name} ${seed}`,
+          { within: Number(excess <= WITHIN), trials: stoppedAt ?? trialCap },
+        ]
       }),
     )
   },

@@ -4,10 +4,10 @@
  */
 import { fileURLToPath } from 'node:url'
 import { middleTasks, readTasks } from '../../../search/bench/recorded-tables.ts'
-import { CAP, scoreRun } from '../../../search/bench/score.ts'
+import { scoreRun, trialCap } from '../../../search/bench/score.ts'
 import { variants } from '../../../search/bench/search-variants.ts'
 import { createRng } from '../../../search/index.ts'
-import { recordedTable } from '../../../search/replay/table.ts'
+import { createRecordedTable } from '../../../search/replay/table.ts'
 import { aTenthMore, casesFrom, geometricMean, readingsOf, shareRight, shown } from './rows.ts'
 import { gateSeeds, seedsFrom } from './seeds.ts'
 import type { Cases, Part, Row } from './types.ts'
@@ -24,7 +24,7 @@ const tables = ['tables', 'held-out'].flatMap((folder) =>
 
 async function replayTable(index: number): Promise<Cases> {
   const { family, task, rows } = tables[index]!
-  const table = recordedTable(task, rows)
+  const table = createRecordedTable(task, rows)
   return Object.fromEntries(
     seedsFrom(gateSeeds.replays, seeds).map((seed) => {
       const rng = createRng(`${task.name} ${seed}`)
@@ -56,7 +56,7 @@ function compare(baseline: Cases, now: Cases): Row[] {
   return [
     aTenthMore(
       {
-        measure: `search: trials to within 5 %, geometric mean over families (${CAP + 1} where never)`,
+        measure: `search: trials to within 5 %, geometric mean over families (${trialCap + 1} where never)`,
         // Every family counts the same, however many tables it has.
         baseline: geometricMean([...was.values()]),
         now: geometricMean([...is.values()]),

@@ -11,7 +11,7 @@ import {
   sloValue,
   writing,
 } from '../../../reports/format.ts'
-import { costText, learnsPlainly, unitOf } from '../../../search/objective.ts'
+import { formatCost, getObjectiveUnit, modelsCapacityOrLatency } from '../../../search/objective.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { withCalibration } from '../../backends/calibrated.ts'
 import { type EstimateTable, estimateAll } from '../../backends/estimate-table.ts'
@@ -34,9 +34,9 @@ export async function estimate(flags: FlagValues & { json?: boolean }): Promise<
       ...around,
     }),
   )
-  if (!learnsPlainly(experiment.objective))
+  if (!modelsCapacityOrLatency(experiment.objective))
     throw new UserError(
-      `the device model expects rates and latencies, and nothing of ${unitOf(experiment.objective)}`,
+      `the device model expects rates and latencies, and nothing of ${getObjectiveUnit(experiment.objective)}`,
       'estimate by another objective: --objective price-per-request',
       exitCodes.usage,
     )
@@ -77,7 +77,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment): string
     rows.filter((r) => r.logCost - best.logCost <= Math.hypot(r.relativeError, best.relativeError))
       .length - 1
   return [
-    `Expected best: ${best.label}: ${rate(best.capacityRps)} ± ${percent(best.relativeError)}, ${costText(objective, best, writing)}`,
+    `Expected best: ${best.label}: ${rate(best.capacityRps)} ± ${percent(best.relativeError)}, ${formatCost(objective, best, writing)}`,
     rivals > 0
       ? `${significant(rivals)} other configurations may be as good within the errors: trials tell.`
       : 'No other comes as near within the errors.',
@@ -92,7 +92,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment): string
           `${rate(row.capacityRps)} ± ${percent(row.relativeError)}`,
           sloValue(slo, row.idleMs),
           row.binding,
-          costText(objective, row, writing),
+          formatCost(objective, row, writing),
           row.outOfMemory < 0.001 ? '-' : percent(row.outOfMemory),
         ]),
     ]),

@@ -7,7 +7,11 @@ import { significant } from '../../../reports/format.ts'
 import { type Recording, readOwnTable } from '../../../reports/imports/own-table.ts'
 import { type GivenTask, parseReplayTask } from '../../../reports/imports/replay-task-schema.ts'
 import { importResults, toolNames } from '../../../reports/imports/tool-results.ts'
-import { type RecordedTable, recordedTable, trueLogCosts } from '../../../search/replay/table.ts'
+import {
+  computeTrueLogCosts,
+  createRecordedTable,
+  type RecordedTable,
+} from '../../../search/replay/table.ts'
 import { taskObjectives } from '../../../search/replay/task.ts'
 import { usageError } from '../../exit-codes.ts'
 import { defaults } from '../../experiment/names.ts'
@@ -53,14 +57,14 @@ function fromTask(
     ...recording,
     notes: [
       ...recording.notes,
-      ...miscounted(path, task, recordedTable(recording.task, recording.rows)),
+      ...miscounted(path, task, createRecordedTable(recording.task, recording.rows)),
     ],
   }
 }
 
 /** What whoever wrote the task counted otherwise. */
 function miscounted(path: string, task: GivenTask, recorded: RecordedTable): string[] {
-  const costs = [...trueLogCosts(recorded).values()].filter((cost) => Number.isFinite(cost))
+  const costs = [...computeTrueLogCosts(recorded).values()].filter((cost) => Number.isFinite(cost))
   const least = costs.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
   const found = {
     configurations: recorded.configurations.length,
@@ -69,7 +73,7 @@ function miscounted(path: string, task: GivenTask, recorded: RecordedTable): str
   }
   const keys = Object.keys(found) as (keyof typeof found)[]
   const differing = keys.filter((key) => task[key] !== undefined && task[key] !== found[key])
-  const best = Math.exp(least) / taskObjectives[task.objective].perTaskCost
+  const best = Math.exp(least) / taskObjectives[task.objective].costFactor
   const costDiffers = task.bestCost !== undefined && !(Math.abs(best / task.bestCost - 1) < 1e-3)
   return [
     ...differing.map((key) => `${path}: ${key} is ${task[key]}, the table has ${found[key]}`),

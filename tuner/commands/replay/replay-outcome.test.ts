@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { readOwnTable } from '../../../reports/imports/own-table.ts'
 import { parseReplayTask } from '../../../reports/imports/replay-task-schema.ts'
 import { configurationKey, createRng } from '../../../search/index.ts'
-import { recordedTable } from '../../../search/replay/table.ts'
+import { createRecordedTable } from '../../../search/replay/table.ts'
 import {
   type ReplayOptions,
   searchAtRandom,
@@ -22,7 +22,7 @@ function outcomeOf(task: object, csv: string, given: ReplayOptions = options, se
       text: csv,
     },
   )
-  const recorded = recordedTable(given.noisy ? { ...read, relativeNoise: 0.1 } : read, rows)
+  const recorded = createRecordedTable(given.noisy ? { ...read, relativeNoise: 0.1 } : read, rows)
   const truth = truthOf(recorded)
   return { recorded, truth, run: searchTable(recorded, truth, seed, given) }
 }

@@ -1,14 +1,18 @@
 /** What a search makes of a recorded table, and how soon, beside random search. */
 
 import {
-  bestObservation,
   configurationKey,
   createRng,
   createSampler,
+  findBestObservation,
   observedLogCost,
 } from '../../../search/index.ts'
-import { type RecordedTable, replay, trueLogCosts } from '../../../search/replay/table.ts'
-import { likeliestAnswer } from '../../../search/stopping/best-trial.ts'
+import {
+  computeTrueLogCosts,
+  type RecordedTable,
+  replaySearch,
+} from '../../../search/replay/table.ts'
+import { findBestTrial } from '../../../search/stopping/best-trial.ts'
 import type { Observation } from '../../../search/types.ts'
 
 export interface ReplayOptions {
@@ -51,7 +55,7 @@ export interface Truth {
 }
 
 export function truthOf(recorded: RecordedTable): Truth {
-  const logCosts = trueLogCosts(recorded)
+  const logCosts = computeTrueLogCosts(recorded)
   let leastLogCost = Number.POSITIVE_INFINITY
   let feasible = 0
   for (const cost of logCosts.values()) {
@@ -73,7 +77,7 @@ export function searchTable(
 ): SeedRun {
   const { sampler, maxTrials, noisy } = options
   const near = nearest(truth)
-  const { observations: all, assessments } = replay(
+  const { observations: all, assessments } = replaySearch(
     recorded,
     createSampler(sampler),
     createRng(seed),
@@ -112,8 +116,11 @@ export function searchAtRandom(
   const near = nearest(truth)
   const until = (observations: readonly Observation[]) => near(observations) <= observations.length
   return near(
-    replay(recorded, createSampler('random'), createRng(seed), { maxTrials, stop: 'never', until })
-      .observations,
+    replaySearch(recorded, createSampler('random'), createRng(seed), {
+      maxTrials,
+      stop: 'never',
+      until,
+    }).observations,
   )
 }
 
@@ -140,9 +147,9 @@ function recommendation(
   noisy: boolean,
   seed: number,
 ): Observation | undefined {
-  const asRead = bestObservation(problem, observations)
+  const asRead = findBestObservation(problem, observations)
   const chosen =
-    (noisy && asRead && likeliestAnswer(problem, observations, createRng(seed))) || asRead
+    (noisy && asRead && findBestTrial(problem, observations, createRng(seed))) || asRead
   return observations.find((o) => o.configuration === chosen?.configuration)
 }
 

@@ -1,9 +1,9 @@
 /** A replay for people. */
 import { percent, significant, writing } from '../../../reports/format.ts'
-import { costText } from '../../../search/objective.ts'
+import { formatCost } from '../../../search/objective.ts'
 import type { RecordedTable } from '../../../search/replay/table.ts'
 import type { ReplayTask } from '../../../search/replay/task.ts'
-import { priceOf } from '../../../search/replica-price.ts'
+import { resolveReplicaPrice } from '../../../search/replica-price.ts'
 import type { Configuration, Observation } from '../../../search/types.ts'
 import { table as columns } from '../../render/columns.ts'
 import { glyph, type Style } from '../../render/glyphs.ts'
@@ -48,9 +48,9 @@ function costWords(
   cost: number,
 ): string {
   const capacityRps = observation.state === 'complete' ? (observation.rate?.value ?? 0) : 0
-  return costText(
+  return formatCost(
     problem.objective,
-    { cost, ...priceOf(problem.pricePerHour, configuration), capacityRps },
+    { cost, ...resolveReplicaPrice(problem.pricePerHour, configuration), capacityRps },
     writing,
   )
 }

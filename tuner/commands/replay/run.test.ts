@@ -107,7 +107,7 @@ describe('tune replay', () => {
     expect(lines.slice(0, 3)).toEqual([
       'all-bad.csv:2: pricePerHour is -1: a price per hour is above 0',
       "all-bad.csv:2: infeasible is '2', neither 0 nor 1",
-      'all-bad.csv:2: throughputRps is 0: a rate is above 0; what could not serve is marked 1 in an infeasibleColumn',
+      'all-bad.csv:2: throughputRps is 0: a rate is above 0; mark a configuration that could not serve with 1 in an infeasibleColumn',
     ])
     expect(lines.at(-1)).toMatch(/^all-bad\.csv: \d+ more like these$/)
   })

@@ -1,6 +1,6 @@
 /** `tune replay`: the search looks measurements up in a recorded table instead of making them. */
 
-import { type RecordedTable, recordedTable } from '../../../search/replay/table.ts'
+import { createRecordedTable, type RecordedTable } from '../../../search/replay/table.ts'
 import type { ReplayTask } from '../../../search/replay/task.ts'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
@@ -41,7 +41,7 @@ export async function replayFiles(files: readonly string[], flags: ReplayFlags):
   const recording = readRecording(files, flags)
   for (const note of recording.notes) process.stderr.write(`${note}\n`)
   const task: ReplayTask = noise > 0 ? { ...recording.task, relativeNoise: noise } : recording.task
-  const recorded = recordedTable(task, recording.rows)
+  const recorded = createRecordedTable(task, recording.rows)
   const truth = truthOf(recorded)
   const all = Array.from({ length: seeds }, (_, i) => seed + i)
   const runs = all.map((one) => {

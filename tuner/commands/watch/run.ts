@@ -14,7 +14,7 @@ import {
   watching,
   windowSeen,
 } from '../../../reports/watch/watching.ts'
-import { demandOf } from '../../../search/objective.ts'
+import { getDemand } from '../../../search/objective.ts'
 import { dropWatch, keepWatch, StoreError } from '../../../trials/store/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseDurationMs, parseShare } from '../../experiment/units.ts'
@@ -165,7 +165,10 @@ const slownessOf = ({ findings }: Watching): number =>
 
 /** Before a week was seen, what was planned for counts too. */
 const peakOf = ({ peakRps, state }: Watching, { experiment }: Reopened): number =>
-  Math.max(peakRps, !weekSeen(state.traffic) ? (demandOf(experiment.objective)?.demandRps ?? 0) : 0)
+  Math.max(
+    peakRps,
+    !weekSeen(state.traffic) ? (getDemand(experiment.objective)?.demandRps ?? 0) : 0,
+  )
 
 interface Told {
   readonly seen: Watching

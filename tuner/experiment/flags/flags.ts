@@ -4,7 +4,11 @@
  */
 import { type Command, Option } from 'commander'
 import { latencyMetricNames, latencyMetrics } from '../../../profiler/latency-metrics.ts'
-import { defaultKind, kindsAsking, objectiveKinds } from '../../../search/objective.ts'
+import {
+  defaultObjectiveKind,
+  listKindsRequiring,
+  objectiveKinds,
+} from '../../../search/objective.ts'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import {
   assumedAcceptance,
@@ -78,7 +82,7 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--objective <name>',
     group: model,
     path: ['objective'],
-    what: `${list(objectiveKinds)} (default: ${defaultKind.withDemand} with --rps, else ${defaultKind.plain})`,
+    what: `${list(objectiveKinds)} (default: ${defaultObjectiveKind.withDemand} with --rps, else ${defaultObjectiveKind.plain})`,
   },
   {
     flags: '--metric <name>',
@@ -91,13 +95,13 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--objective-metric <name>',
     group: model,
     path: ['objectiveMetric'],
-    what: `metric to optimise with ${list(kindsAsking('metric'))} (default: the only one)`,
+    what: `metric to optimise with ${list(listKindsRequiring('metric'))} (default: the only one)`,
   },
   {
     flags: '--max-price <money>',
     group: model,
     path: ['maxPricePerHour'],
-    what: `maximum $ per hour of one replica, for ${list(kindsAsking('price bound'))}`,
+    what: `maximum $ per hour of one replica, for ${list(listKindsRequiring('price bound'))}`,
   },
   {
     flags: '--max-energy <joules>',

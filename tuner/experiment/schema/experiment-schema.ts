@@ -6,7 +6,11 @@
 
 import { z } from 'zod'
 import { categoryNames } from '../../../search/categories.ts'
-import { defaultKind, kindsAsking, objectiveKinds } from '../../../search/objective.ts'
+import {
+  defaultObjectiveKind,
+  listKindsRequiring,
+  objectiveKinds,
+} from '../../../search/objective.ts'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { draSharings } from '../../../trials/launchers/kubernetes/dra.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
@@ -242,12 +246,12 @@ export const experimentFileSchema = z.strictObject({
   objective: choice(objectiveKinds, 'an objective')
     .optional()
     .describe(
-      `what is best among configurations that keep the SLO; default ${defaultKind.withDemand} with a demand, else ${defaultKind.plain}`,
+      `what is best among configurations that keep the SLO; default ${defaultObjectiveKind.withDemand} with a demand, else ${defaultObjectiveKind.plain}`,
     ),
   objectiveMetric: text('the name of a metric')
     .optional()
     .describe(
-      `what the objectives ${kindsAsking('metric').join(' and ')} rank by: one of \`metrics\`, with its labels where several have the name; default the only one`,
+      `what the objectives ${listKindsRequiring('metric').join(' and ')} rank by: one of \`metrics\`, with its labels where several have the name; default the only one`,
     ),
   demand: rate.optional().describe('requests per second that the replicas must serve together'),
   headroom: share
@@ -256,7 +260,7 @@ export const experimentFileSchema = z.strictObject({
   maxPricePerHour: money
     .optional()
     .describe(
-      `bound for the objectives ${kindsAsking('price bound').join(' and ')}, $ per hour of one replica`,
+      `bound for the objectives ${listKindsRequiring('price bound').join(' and ')}, $ per hour of one replica`,
     ),
   maxJoulesPerRequest: z.coerce
     .number({ error: 'expected a number' })

@@ -4,7 +4,7 @@ import { seenUnder } from '../../../../profiler/capacity/other-slo/stream-view.t
 import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
 import { metricText } from '../../../../profiler/prometheus.ts'
 import { countsTheSame } from '../../../../profiler/slo.ts'
-import { joulesPerRequest, learnsPlainly } from '../../../../search/objective.ts'
+import { computeJoulesPerRequest, modelsCapacityOrLatency } from '../../../../search/objective.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
 import {
@@ -218,7 +218,7 @@ function describe(
           ] as const)
         : []),
       ...metricFacts(trial),
-      ...(trial.predicted && learnsPlainly(shown.experiment.objective)
+      ...(trial.predicted && modelsCapacityOrLatency(shown.experiment.objective)
         ? ([
             [
               'foretold',
@@ -273,7 +273,9 @@ const metricFacts = (trial: FinishedTrial): (readonly [string, string])[] =>
 function usage(trial: FinishedTrial): (readonly [string, string])[] {
   const { usage: u = {} } = trial
   const joules =
-    trial.state === 'complete' ? joulesPerRequest(u, trial.measurement.capacityRps) : undefined
+    trial.state === 'complete'
+      ? computeJoulesPerRequest(u, trial.measurement.capacityRps)
+      : undefined
   return [
     ...(u.nodeWaitSeconds === undefined
       ? []

@@ -4,7 +4,7 @@
  */
 
 import { z90 } from '../../../../search/gp/normal.ts'
-import { learnsPlainly } from '../../../../search/objective.ts'
+import { modelsCapacityOrLatency } from '../../../../search/objective.ts'
 import { percent } from '../../../format.ts'
 import { historyOf } from '../../analysis.ts'
 import {
@@ -117,7 +117,7 @@ function predictedAgainstMeasured(app: App): Part {
   )
   function show({ trials, theme, experiment }: Shown): void {
     // What is believed of another quantity than a rate is not compared with rates.
-    const rates = learnsPlainly(experiment.objective)
+    const rates = modelsCapacityOrLatency(experiment.objective)
     const pairs = trials.flatMap(({ number, predicted, ...t }) =>
       rates && predicted && t.state === 'complete' && t.measurement.capacityRps > 0
         ? [

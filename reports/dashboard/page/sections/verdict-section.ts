@@ -1,5 +1,5 @@
 /** The verdict in one sentence, how it came about, and the figures behind it. */
-import { costText, wordsOf } from '../../../../search/objective.ts'
+import { formatCost, getObjectiveWords } from '../../../../search/objective.ts'
 import {
   certaintyPercent,
   money,
@@ -116,7 +116,7 @@ function threeFacts({ recommendation: r }: Shown): Figure[] {
       ? [
           'gain',
           gainText(r.objective, r.gainOverDefault),
-          `${costText(r.objective, c, writing)} instead of ${costText(r.objective, start, writing)} with ${start.label}`,
+          `${formatCost(r.objective, c, writing)} instead of ${formatCost(r.objective, start, writing)} with ${start.label}`,
         ]
       : ['bottleneck', bindings[r.binding.what], r.binding.evidence]
   const { slo, cheapest } = verdictLines(r)
@@ -129,7 +129,7 @@ function threeFacts({ recommendation: r }: Shown): Figure[] {
 }
 
 const superlativeOf = ({ objective }: Recommendation): string =>
-  wordsOf(objective.kind).superlative.toLowerCase()
+  getObjectiveWords(objective.kind).superlative.toLowerCase()
 
 function figures(r: Recommendation): Figure[] {
   const c = r.best ?? r.nearest
@@ -198,7 +198,7 @@ function figures(r: Recommendation): Figure[] {
     [
       superlativeOf(r),
       certainty(r),
-      `probability that no untried configuration is over ${percent(r.confidence.tolerance)} ${wordsOf(r.objective.kind).adjective}`,
+      `probability that no untried configuration is over ${percent(r.confidence.tolerance)} ${getObjectiveWords(r.objective.kind).adjective}`,
     ],
     ...(r.confirmation
       ? [

@@ -3,14 +3,14 @@
 import { limitsOf, limitTitle, withLimit } from '../../../../profiler/slo.ts'
 import type { Slo } from '../../../../profiler/types.ts'
 import {
-  asksOf,
-  defaultKind,
-  metricOf,
+  createObjective,
+  defaultObjectiveKind,
+  getMetric,
+  getObjectiveWords,
+  getPriceBound,
+  getRequiredInput,
   type ObjectiveKind,
   objectiveKinds,
-  objectiveOf,
-  priceBoundOf,
-  wordsOf,
 } from '../../../../search/objective.ts'
 import type { PriceBook } from '../../../../trials/prices/book.ts'
 import { metricsRead } from '../../../recommendation/read-metrics.ts'
@@ -32,11 +32,13 @@ export function whatIfSection(app: App): Section {
   const kind = h(
     'select',
     { on: { change: () => setObjective() } },
-    ...objectiveKinds.map((value) => h('option', { attributes: { value } }, wordsOf(value).choice)),
+    ...objectiveKinds.map((value) =>
+      h('option', { attributes: { value } }, getObjectiveWords(value).choice),
+    ),
   )
   const demand = numberInput('demand', 0.001, () => {
-    if (['nothing', 'metric'].includes(asksOf(kind.value as ObjectiveKind)))
-      kind.value = defaultKind.withDemand
+    if (['nothing', 'metric'].includes(getRequiredInput(kind.value as ObjectiveKind)))
+      kind.value = defaultObjectiveKind.withDemand
     setObjective()
   })
   // Empty: plan for no demand.
@@ -86,7 +88,7 @@ export function whatIfSection(app: App): Section {
     const maxPricePerHour =
       positive(mostPrice.value) ?? shown.recommendation.best?.pricePerHour ?? 1
     const given = positive(demand.value)
-    if (given === undefined && asksOf(kind.value as ObjectiveKind) === 'demand') {
+    if (given === undefined && getRequiredInput(kind.value as ObjectiveKind) === 'demand') {
       demand.focus()
       return
     }
@@ -94,7 +96,7 @@ export function whatIfSection(app: App): Section {
     const free = Math.min(0.99, Math.max(0, headroom.valueAsNumber / 100 || 0))
     if (given !== undefined) app.plan({ demandRps, headroom: free })
     app.ask({
-      objective: objectiveOf(kind.value as ObjectiveKind, {
+      objective: createObjective(kind.value as ObjectiveKind, {
         demandRps,
         headroom: free,
         maxPricePerHour,
@@ -118,7 +120,7 @@ export function whatIfSection(app: App): Section {
       if (!planning.assumed) put(demand, planning.demandRps)
       else if (document.activeElement !== demand) demand.value = ''
       put(headroom, Math.round(planning.headroom * 1000) / 10)
-      const bound = priceBoundOf(objective)
+      const bound = getPriceBound(objective)
       mostPriceField.hidden = bound === undefined
       if (bound !== undefined) put(mostPrice, bound)
       reset.disabled = original
@@ -229,10 +231,11 @@ function showMetrics(
   around: HTMLElement,
   { trials, whatIf: { objective } }: Shown,
 ): void {
-  const own = metricOf(objective)
+  const own = getMetric(objective)
   const names = [...new Set([...(own === undefined ? [] : [own]), ...namesRead(trials)])].sort()
   for (const option of kind.options)
-    option.hidden = names.length === 0 && asksOf(option.value as ObjectiveKind) === 'metric'
+    option.hidden =
+      names.length === 0 && getRequiredInput(option.value as ObjectiveKind) === 'metric'
   if ([...select.options].map(({ value }) => value).join('\n') !== names.join('\n'))
     fill(select, ...names.map((value) => h('option', { attributes: { value } }, value)))
   if (own !== undefined) select.value = own

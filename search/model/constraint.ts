@@ -1,0 +1,48 @@
+import { createTrainingPoint, type TrainingPoint } from '../gp/training-points.ts'
+import { getModelledQuantity } from '../objective.ts'
+import { logMetric } from '../observed-cost.ts'
+import type { Observation, Problem } from '../types.ts'
+
+/** The modelled constraint: ln(metric / limit), met where it is ≤ 0; ln(metric) without a limit. */
+export const toConstraintTarget = (problem: Problem, logValue: number): number =>
+  logValue - Math.log(problem.constraintLimit ?? 1)
+
+/**
+ * Targets beyond this distance from the limit, a factor e, count as censored. Their exact values
+ * would bend the model near the limit.
+ */
+const maxExactTarget = 1
+/** Standard deviation of such a bound, of ln(metric). */
+const boundSd = 0.05
+
+/**
+ * Training points of the constraint. Distant ones are censored unless the objective models the
+ * constrained metric itself.
+ */
+export function createConstraintPoints(
+  problem: Problem,
+  observations: readonly Observation[],
+  options: { readonly withoutBounds?: boolean },
+): TrainingPoint[] {
+  const points = observations.flatMap((o) =>
+    o.state === 'complete' && o.constraint
+      ? createTrainingPoint(
+          o.configuration,
+          toConstraintTarget(problem, logMetric(problem, o.constraint.value)),
+          o.constraint,
+        )
+      : [],
+  )
+  const onlyBoundaryMatters =
+    getModelledQuantity(problem.objective) === 'nothing' &&
+    problem.constraintLimit !== undefined &&
+    !options.withoutBounds
+  return onlyBoundaryMatters ? points.map(censorDistant) : points
+}
+
+function censorDistant(point: TrainingPoint): TrainingPoint {
+  if (Math.abs(point.target) <= maxExactTarget) return point
+  const [target, bound] =
+    point.target > 0 ? ([maxExactTarget, 'lower'] as const) : ([-maxExactTarget, 'upper'] as const)
+  return { at: point.at, target, bound, noise: boundSd ** 2 }
+}
