@@ -2,8 +2,9 @@ import { expect, test } from 'vitest'
 import { Session } from './capacity/session.ts'
 import { playSweep, sweepVerdict } from './load-sweep.ts'
 import { QueueServer } from './testing/queue-server.ts'
-import type { LoadPoint, Slo } from './types.ts'
-import { VirtualLoadGenerator } from './virtual/virtual-generator.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import type { Slo } from './model/slo.ts'
+import { VirtualLoadGenerator } from './load/virtual-generator.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 250, maxErrorRate: 0.01 }
 const { signal } = new AbortController()

@@ -3,8 +3,9 @@
  * of it.
  */
 import { failuresOf, type Session } from './capacity/session.ts'
-import { keeps, sloName, sloText, sloValue } from './slo.ts'
-import type { Arrivals, LoadPoint, Slo } from './types.ts'
+import { keeps, type Slo, sloName, sloText, sloValue } from './model/slo.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import type { Arrivals } from './model/load.ts'
 
 /** A closed loop of so many at a time, or open load at so many requests per second. */
 export type SweepLoad = { readonly connections: number } | { readonly rateRps: number }

@@ -4,12 +4,14 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type Effort, efforts } from './capacity/effort.ts'
 import { profileEndpoint, verdictOf } from './profile.ts'
-import { noLatency } from './statistics/latency-summary.ts'
-import { loadPointOf } from './statistics/load-point.ts'
+import { noLatency } from './load/latency-summary.ts'
+import { loadPointOf } from './load/load-point.ts'
 import { runOf } from './testing/scripted-generator.ts'
 import { startTestServer, type TestServer } from './testing/servers.ts'
 import type { TestService } from './testing/service.ts'
-import type { Load, LoadPoint, Measurement } from './types.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import type { Load } from './model/load.ts'
+import type { Measurement } from './model/measurement.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'profile-'))
 const payload = { kind: 'file', path: join(folder, 'bodies.jsonl') } as const

@@ -3,13 +3,10 @@
  * rate.
  */
 
-import { violatedAt } from './capacity/known-capacity.ts'
-import {
-  type CapacityOptions,
-  caveatsOf,
-  generatorFor,
-  measureCapacity,
-} from './capacity/measure.ts'
+import { violatedAt } from './capacity/capacity-bounds.ts'
+import { caveatsOf } from './capacity/caveats.ts'
+import { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
+import { resolveGenerator } from './load/resolve-generator.ts'
 import { failuresOf, Session } from './capacity/session.ts'
 import { playSweep, type SweepLoad, sweepVerdict } from './load-sweep.ts'
 import type { PayloadSource } from './payload-source.ts'
@@ -19,21 +16,25 @@ import { detectProtocol, protocolFor } from './protocols/index.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
 import { NeverReadyError, untilAnswering } from './protocols/until-serving.ts'
-import { failsTooOften, keeps, saysNothing, sloLimit, sloName, sloText, sloValue } from './slo.ts'
+import {
+  failsTooOften,
+  keeps,
+  saysNothing,
+  type Slo,
+  sloLimit,
+  sloName,
+  sloText,
+  sloValue,
+} from './model/slo.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
 import { quantileInterval, quantileOfSorted } from './statistics/percentile.ts'
-import type {
-  Arrivals,
-  Load,
-  LoadPoint,
-  LoadRun,
-  Measurement,
-  OnReason,
-  Phase,
-  Slo,
-} from './types.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import type { LoadRun } from './model/load-run.ts'
+import type { Arrivals, Load, Phase } from './model/load.ts'
+import type { Measurement } from './model/measurement.ts'
+import type { OnReason } from './protocols/protocol.ts'
 
 export interface ProfileOptions extends ProtocolOptions {
   readonly url: string
@@ -151,7 +152,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       throw new ProtocolError(protocol, error.message, 'it is still loading', 'not-ready')
     throw error
   })
-  const generator = generatorFor(target, undefined)
+  const generator = resolveGenerator(target, undefined)
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
   const about = { url, model, protocol, slo }
   try {
@@ -218,7 +219,7 @@ async function steadyWindow(
   { run, point }: { run: LoadRun; point: LoadPoint },
   slo: Slo,
 ): Promise<SteadyWindow> {
-  const { hdrHistogram } = await import('./statistics/hdr.ts')
+  const { hdrHistogram } = await import('./load/hdr.ts')
   const sorted = run.latencyMs
     .map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
     .sort()

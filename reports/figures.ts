@@ -3,8 +3,7 @@
  * and the command that checks it.
  */
 import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
-import { sloFlag } from '../profiler/slo.ts'
-import type { Slo } from '../profiler/types.ts'
+import { type Slo, sloFlag } from '../profiler/model/slo.ts'
 import { languageServers } from '../trials/launchers/server-files/server-kinds.ts'
 import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'

@@ -3,7 +3,9 @@
  * kept.
  */
 import type { AnswerSpec } from '../profiler/protocols/answer-check.ts'
-import type { LoadRun, Measurement, Target } from '../profiler/types.ts'
+import type { LoadRun } from '../profiler/model/load-run.ts'
+import type { Measurement } from '../profiler/model/measurement.ts'
+import type { Target } from '../profiler/model/target.ts'
 import type { Configuration, Suggestion } from '../search/types.ts'
 
 /** How the figures came about, `imported`: another tool says so. Shown wherever they are shown. */

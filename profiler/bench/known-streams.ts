@@ -1,11 +1,15 @@
 /** Streams of known times as the load generator and the plain client tell of them, side by side. */
 import { once } from 'node:events'
-import { schedule } from '../generator/arrivals.ts'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { schedule } from '../load/arrivals.ts'
+import { HttpLoadGenerator } from '../load/http-generator.ts'
 import { forkEntry } from '../module-entry.ts'
-import { loadPointOf } from '../statistics/load-point.ts'
+import { loadPointOf } from '../load/load-point.ts'
 import type { KnownStream } from '../testing/token-server.ts'
-import type { LatencySummary, Load, LoadRun, Slo, Target } from '../types.ts'
+import type { LatencySummary } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Load } from '../model/load.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
 import { plainStreams } from './plain-stream.ts'
 
 /**

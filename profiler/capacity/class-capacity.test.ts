@@ -7,13 +7,13 @@ import { describe, expect, test } from 'vitest'
 import { ClassedGenerator, ClassedServer } from '../testing/classed-generator.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Slo } from '../types.ts'
-import { confirmCapacity } from './confirm/confirm.ts'
+import type { Slo } from '../model/slo.ts'
+import { confirmCapacity } from './confirmation/confirm.ts'
 import { efforts } from './effort.ts'
 import { measureCapacity } from './measure.ts'
-import { capacityUnder } from './other-slo/capacity-under.ts'
-import { keptUnder } from './other-slo/kept-under.ts'
-import { measureSimulatedCapacity } from './simulated-capacity.ts'
+import { capacityUnder } from './rederive/capacity-under-slo.ts'
+import { keptUnder } from './rederive/window-under-slo.ts'
+import { measureSimulatedCapacity } from './simulated/simulated-capacity.ts'
 
 /**
  * Four at a time, 200 ms each; one request in twenty is rare, and all are served alike. Nine in ten

@@ -1,4 +1,4 @@
-import type { TwinPlay } from './posterior.ts'
+import type { TwinPlay } from './queue-model/posterior.ts'
 
 /** How much time a measurement may take, and how finely it looks. */
 export interface Effort {

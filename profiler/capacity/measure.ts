@@ -1,27 +1,21 @@
-import { availableParallelism, loadavg } from 'node:os'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
-import { serverAddress } from '../server-address.ts'
-import { failsTooOften, keeps, sloLimit, sloName, sloValue } from '../slo.ts'
-import { noLatency } from '../statistics/latency-summary.ts'
-import { summarise } from '../statistics/load-point.ts'
-import type {
-  CapacityOutcome,
-  LoadGenerator,
-  LoadPoint,
-  LoadRun,
-  Measurement,
-  Phase,
-  Slo,
-  Target,
-} from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
-import { changeOfSpeed } from './checks.ts'
-import { disturbedAlone, keptFromCores } from './disturbance.ts'
+import { resolveGenerator } from '../load/resolve-generator.ts'
+import { caveatsOf } from './caveats.ts'
+import { failsTooOften, keeps, type Slo, sloLimit, sloName, sloValue } from '../model/slo.ts'
+import { noLatency } from '../load/latency-summary.ts'
+import { summarise } from '../load/load-point.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Phase } from '../model/load.ts'
+import type { CapacityOutcome, Measurement } from '../model/measurement.ts'
+import type { Target } from '../model/target.ts'
+import { changeOfSpeed } from './consistency-checks.ts'
+import { disturbedAlone, keptFromCores } from './host-interference.ts'
 import { type Effort, efforts } from './effort.ts'
-import { contradictAlone, idleContradiction } from './idle-check.ts'
-import { noCapacity, type Searched, unknownCapacity } from './known-capacity.ts'
-import { openSearch } from './open-search.ts'
-import { rateBisection } from './rate-bisection.ts'
+import { contradictAlone, idleContradiction } from './unloaded-latency.ts'
+import { noCapacity, type Searched, unknownCapacity } from './capacity-bounds.ts'
+import { openSearch } from './search/open-loop-search.ts'
+import { rateBisection } from './search/rate-bisection.ts'
 import { failuresOf, type Played, Session } from './session.ts'
 import { untilNoFaster, type WarmUp, WarmUpByNumber, warmUpOf } from './warm-up.ts'
 
@@ -64,7 +58,7 @@ const gentleTries = 3
  * signal's reason when it aborts.
  */
 export async function measureCapacity(options: CapacityOptions): Promise<Measurement> {
-  const generator = generatorFor(options.target, options.generator)
+  const generator = resolveGenerator(options.target, options.generator)
   try {
     return await new CapacityMeasurement(options, generator).run()
   } finally {
@@ -275,69 +269,3 @@ const nothing = (outcome: CapacityOutcome, detail: string): Searched => ({
   saturationRps: 0,
   detail,
 })
-
-/**
- * The given generator, or one of one's own for the target; targets in virtual time always get
- * theirs.
- */
-export function generatorFor(target: Target, given: LoadGenerator | undefined): LoadGenerator {
-  if (target.kind === 'virtual') return new VirtualLoadGenerator()
-  return given ?? new HttpLoadGenerator()
-}
-
-/** Load average per core above which more waits for a core than the server and its load would. */
-const crowded = 1.5
-
-/** Closed connections beyond this share of the requests are told of. */
-const closingShare = 0.05
-
-/** Unloaded latency, ms, where Linux's delayed acknowledgement of 40 ms shows. */
-const delayedAckMs = [39.5, 45] as const
-/** Such answers all take the same: p90 over p50 at most. */
-const maxDelayedAckSpread = 1.15
-
-/**
- * Latency of one request at a time that delayed TCP acknowledgements explain: the server sends the
- * head of an answer, and Nagle's algorithm holds its body back until the client acknowledges.
- */
-function delayedAckCaveat({ points }: Session): string[] {
-  const alone = points.find(
-    ({ load, stream }) => load.kind === 'closed' && load.connections === 1 && !stream,
-  )
-  const [min, max] = delayedAckMs
-  if (alone === undefined || !(alone.p50Ms >= min && alone.p50Ms <= max)) return []
-  if (alone.p90Ms > maxDelayedAckSpread * alone.p50Ms) return []
-  return [
-    `the unloaded latency of ${alone.p50Ms.toFixed(0)} ms may be delayed TCP acknowledgements (40 ms) instead of work: set TCP_NODELAY in the server, or send head and body of an answer together`,
-  ]
-}
-
-export function caveatsOf(target: Target, session: Session): string[] {
-  if (target.kind === 'virtual') return []
-  const found = [...(target.remarks ?? [])]
-  const { host } = serverAddress(target.url)!
-  if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > 0.02) {
-    const cores = availableParallelism()
-    found.push(
-      `the load generator shared this machine's ${cores} cores with the server and used up to ${session.generatorCores.toFixed(2)} of one`,
-    )
-    const [load = 0] = loadavg()
-    if (load > crowded * cores)
-      found.push(`CPU contention: load average ${load.toFixed(1)} on ${cores} cores`)
-  }
-  if (session.closedConnections > closingShare * session.requests)
-    found.push(
-      `the server closed ${session.closedConnections} connections in ${session.requests} requests, and reconnecting is part of the latency: enable keep-alive (gunicorn: gthread workers)`,
-    )
-  found.push(...delayedAckCaveat(session))
-  const streams = session.points.flatMap(({ stream }) => stream ?? [])
-  const answers = streams.reduce((sum, { e2e }) => sum + e2e.requests, 0)
-  const silent = answers - streams.reduce((sum, { tpot }) => sum + tpot.requests, 0)
-  if (silent > 0)
-    found.push(
-      `${silent} of ${answers} streamed answers came in one piece: their time per output token (TPOT) is not observable; does the server, or a gateway before it, collect the answer before it sends it?`,
-    )
-  if (session.points.some((point) => point.generatorSaturated))
-    found.push('the load generator could not hold some of the load points; they are marked')
-  return found
-}

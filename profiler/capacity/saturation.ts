@@ -3,9 +3,10 @@
  * and the second half of its warm-up.
  */
 import { linearRegression, linearRegressionLine, sum } from 'simple-statistics'
-import { failsTooOften } from '../slo.ts'
-import { allWaitingRps, untilLastRps } from '../statistics/load-point.ts'
-import type { LoadPoint, LoadRun } from '../types.ts'
+import { failsTooOften } from '../model/slo.ts'
+import { allWaitingRps, untilLastRps } from '../load/load-point.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { Effort } from './effort.ts'
 import { bornOut } from './expectation.ts'
 import type { Session } from './session.ts'

@@ -2,7 +2,10 @@ import { describe, expect, test } from 'vitest'
 import { QueueServer } from '../testing/queue-server.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Load, LoadRun, Slo, Target } from '../types.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Load } from '../model/load.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
 import { failuresOf, Session } from './session.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }

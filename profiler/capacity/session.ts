@@ -1,18 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { countedRun, longestLimitMs } from '../slo.ts'
-import { loadPointOf, untilLastRps } from '../statistics/load-point.ts'
-import type {
-  Arrivals,
-  Load,
-  LoadGenerator,
-  LoadPoint,
-  LoadRun,
-  Phase,
-  Slo,
-  Target,
-} from '../types.ts'
-import type { LoopsSeen } from './claims.ts'
-import { aloneIn } from './idle-check.ts'
+import { countedRun, longestLimitMs, type Slo } from '../model/slo.ts'
+import { loadPointOf, untilLastRps } from '../load/load-point.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Arrivals, Load, Phase } from '../model/load.ts'
+import type { Target } from '../model/target.ts'
+import { aloneIn } from './unloaded-latency.ts'
 
 /** What requests fail with when their server ends. */
 const brokenKinds = ['refused', 'reset', 'closed by server']
@@ -25,6 +19,12 @@ const fewestSilent = 2
 const silentFromS = 10
 /** And of streams that nothing is heard of, this many of the longest limit. */
 const silentLimits = 4
+
+/** What a closed loop got at the most, per second, and how many answers tell so. */
+export interface LoopsSeen {
+  readonly rps: number
+  readonly answers: number
+}
 
 /** What a load did, request by request and in sum. */
 export interface Played {

@@ -1,7 +1,9 @@
 import { mean, sum } from 'simple-statistics'
 import { type Moments, momentsOf } from '../statistics/dependence.ts'
-import { untilLastRps } from '../statistics/load-point.ts'
-import type { LoadPoint, LoadRun, Measurement } from '../types.ts'
+import { untilLastRps } from '../load/load-point.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Measurement } from '../model/measurement.ts'
 import { firstConnections, grew } from './saturation.ts'
 import type { Session } from './session.ts'
 

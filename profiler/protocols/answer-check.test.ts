@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Answered, AnswerReading } from '../types.ts'
+import type { Answered, AnswerReading } from './protocol.ts'
 import { AnswerCheck, type AnswerSpec } from './answer-check.ts'
 import { bitsOf, goldenOf } from './golden-answers.ts'
 

@@ -2,7 +2,8 @@
  * Answers held against what is expected of them and against golden ones, one after another: before
  * a load, and a few of its own.
  */
-import type { Answered, AnswerReading, Target } from '../types.ts'
+import type { Target } from '../model/target.ts'
+import type { Answered, AnswerReading } from './protocol.ts'
 import { covers, type Expectation, unexpected } from './expectations.ts'
 import {
   type Bits,

@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto'
 import { isRecord } from '../plain-record.ts'
-import type { Answered } from '../types.ts'
+import type { Answered } from './protocol.ts'
 
 /**
  * The scalars of a document by path, those of a list one after another: 'outputs[].data[]' → [0.1,

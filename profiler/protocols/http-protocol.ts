@@ -10,7 +10,8 @@ import {
   serverAddress,
   socketHint,
 } from '../server-address.ts'
-import type { Answered, Protocol, RequestBody, Target } from '../types.ts'
+import type { RequestBody, Target } from '../model/target.ts'
+import type { Answered, Protocol } from './protocol.ts'
 import { valuesOf } from './golden-answers.ts'
 import { deniesReadiness, firstAnswer, postOnce, readinessAt } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'

@@ -2,18 +2,19 @@ import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, errors, request } from 'undici'
 import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '../bounded-reader.ts'
-import { decoded } from '../generator/content-encoding.ts'
-import { Http2Connection } from '../generator/http2-connection.ts'
+import { decoded } from '../load/content-encoding.ts'
+import { Http2Connection } from '../load/http2-connection.ts'
 import {
   asksForCertificate,
   clientCertificateHint,
   tlsChecks,
   trustHint,
-} from '../generator/tls.ts'
+} from '../load/tls.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
-import type { TlsOptions } from '../tls-options.ts'
-import type { OnReason, RequestBody } from '../types.ts'
+import type { TlsOptions } from '../model/tls-options.ts'
+import type { RequestBody } from '../model/target.ts'
+import type { OnReason } from './protocol.ts'
 import { notReadyReason } from './not-ready.ts'
 import { excerpt, refusal } from './refusals.ts'
 

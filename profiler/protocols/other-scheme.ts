@@ -4,7 +4,7 @@
  */
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:tls'
-import { asksForCertificate, clientCertificateHint } from '../generator/tls.ts'
+import { asksForCertificate, clientCertificateHint } from '../load/tls.ts'
 import { serverAddress } from '../server-address.ts'
 import { get } from './http.ts'
 

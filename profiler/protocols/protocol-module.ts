@@ -1,5 +1,5 @@
-import type { TlsOptions } from '../tls-options.ts'
-import type { Protocol } from '../types.ts'
+import type { TlsOptions } from '../model/tls-options.ts'
+import type { Protocol } from './protocol.ts'
 import type { RequestForm } from './request-forms.ts'
 
 /** What a request of a server's own is written as means something for the JSON protocol alone. */

@@ -7,7 +7,7 @@ import {
   type ServerAddress,
   serverAddress,
 } from '../server-address.ts'
-import type { Protocol } from '../types.ts'
+import type { Protocol } from './protocol.ts'
 import { get } from './http.ts'
 import { whyNoModel } from './model-list.ts'
 import { otherScheme } from './other-scheme.ts'

@@ -2,7 +2,7 @@
  * What an answer that is no good one says, and what to do about it, by its status and its words.
  */
 import { jsonFrom } from '../bounded-reader.ts'
-import { clientCertificateHint } from '../generator/tls.ts'
+import { clientCertificateHint } from '../load/tls.ts'
 import { isRecord } from '../plain-record.ts'
 import { plainText } from '../plain-text.ts'
 import { ProtocolError } from '../profiler-errors.ts'

@@ -5,7 +5,7 @@
 import { hintOf, readBytes } from '../bounded-reader.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import type { RequestBody } from '../types.ts'
+import type { RequestBody } from '../model/target.ts'
 import {
   defaultTemplate,
   formFault,

@@ -3,7 +3,7 @@
  * or knows nothing of the path.
  */
 
-import { clientCertificateHint } from '../generator/tls.ts'
+import { clientCertificateHint } from '../load/tls.ts'
 import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
 import { get } from './http.ts'
 import { whyNoModel } from './model-list.ts'

@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { OnReason, Protocol, Target } from '../types.ts'
+import type { Target } from '../model/target.ts'
+import type { OnReason, Protocol } from './protocol.ts'
 import { someoneListens } from './http.ts'
 import { notReadyReason } from './not-ready.ts'
 

@@ -4,7 +4,8 @@
  */
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { AnswerReading, Protocol, Target } from '../types.ts'
+import type { Target } from '../model/target.ts'
+import type { AnswerReading, Protocol } from './protocol.ts'
 
 export interface WarmUp {
   /** How many; default: every request of `payload` once. */

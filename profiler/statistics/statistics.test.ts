@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
-import type { LoadRun, MachineWait, Slo } from '../types.ts'
+import type { LoadRun, MachineWait } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
 import { dispersion, momentsOf, overShare } from './dependence.ts'
 import { provesPercentile } from './early-stopping.ts'
 import { latencyHistogram, tablePercentiles } from './histogram.ts'
-import { loadPointOf, summarise } from './load-point.ts'
+import { loadPointOf, summarise } from '../load/load-point.ts'
 
 describe("LoadGen's early stopping", () => {
   // The fewest n with P(Binomial(n, 0.01) <= over) <= 0.05, summed with 60 digits (Python's

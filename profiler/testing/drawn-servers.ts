@@ -4,7 +4,7 @@
  * `npm run bench:profiler -- 8 '^drawn apart' '^quick$'`.
  */
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
-import type { VirtualServer } from '../types.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'

@@ -4,7 +4,8 @@
  * search was chosen with them.
  */
 import { gamma, type Uniform } from '../seeded-random.ts'
-import type { Slo, VirtualServer } from '../types.ts'
+import type { Slo } from '../model/slo.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { bucket } from './held-out-servers.ts'
 import { IterationServer } from './iteration-server.ts'

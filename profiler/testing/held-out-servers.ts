@@ -3,7 +3,7 @@
  * reported for them.
  */
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
-import type { Slo } from '../types.ts'
+import type { Slo } from '../model/slo.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { QueueServer } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'

@@ -1,5 +1,7 @@
-import { loadPointOf } from '../statistics/load-point.ts'
-import type { Load, LoadGenerator, LoadRun } from '../types.ts'
+import { loadPointOf } from '../load/load-point.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Load } from '../model/load.ts'
 
 /** A run with these latencies (NaN: failed), sent evenly over its window. */
 export function runOf(

@@ -3,7 +3,7 @@
  * closed form or by millions of arrivals.
  */
 import type { Uniform } from '../seeded-random.ts'
-import type { Slo } from '../types.ts'
+import type { Slo } from '../model/slo.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
-import { stepsOf } from '../capacity/twin/steps.ts'
-import type { Load, Target } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { stepsOf } from '../capacity/service-log/service-log.ts'
+import type { Load } from '../model/load.ts'
+import type { Target } from '../model/target.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
 import { StagedServer, type StagedServerOptions } from './staged-server.ts'
 
 const play = (load: Load, options: Partial<StagedServerOptions> = {}) => {

@@ -1,6 +1,11 @@
-import { loadPointOf } from '../statistics/load-point.ts'
-import type { Load, LoadGenerator, LoadRun, Slo, Target, VirtualServer } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { loadPointOf } from '../load/load-point.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Load } from '../model/load.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
 
 const tokens = 10
 

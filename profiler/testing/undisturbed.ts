@@ -1,4 +1,4 @@
-import type { LoadRun } from '../types.ts'
+import type { LoadRun } from '../model/load-run.ts'
 
 /**
  * Share of a window: of waiting for a core, or of time in which the generator's process stood

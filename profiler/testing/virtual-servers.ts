@@ -3,7 +3,8 @@
  * benchmark's cases.
  */
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
-import type { Slo, VirtualServer } from '../types.ts'
+import type { Slo } from '../model/slo.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'
 import { StagedServer } from './staged-server.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { withLimit } from '../../profiler/slo.ts'
+import { withLimit } from '../../profiler/model/slo.ts'
 import { asksOf, objectiveKinds, objectiveOf } from '../../search/objective.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import type { FinishedTrial } from '../../trials/types.ts'

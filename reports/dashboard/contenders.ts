@@ -4,9 +4,10 @@
  * and no configuration is judged. Pure.
  */
 import { quickselect } from 'simple-statistics'
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { loadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { cost } from '../../search/objective.ts'
 import { type Pricing, priceOf, type ReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { limitsOf, withLimit } from '../../profiler/slo.ts'
+import { limitsOf, withLimit } from '../../profiler/model/slo.ts'
 import { demandOf, objectiveKinds, objectiveOf } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'

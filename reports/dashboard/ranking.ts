@@ -3,10 +3,10 @@
  * rankings remembered. Pure.
  */
 
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { countsTheSame } from '../../profiler/slo.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { loadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { countsTheSame, type Slo } from '../../profiler/model/slo.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Objective } from '../../search/types.ts'

@@ -7,9 +7,12 @@ import { basename } from 'node:path'
 import {
   importedCapacity,
   importedCurve,
-} from '../../profiler/capacity/other-slo/imported-loads.ts'
-import { keptPercentiles, noLatency } from '../../profiler/statistics/latency-summary.ts'
-import type { Load, LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
+} from '../../profiler/capacity/rederive/imported-loads.ts'
+import { keptPercentiles, noLatency } from '../../profiler/load/latency-summary.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Load } from '../../profiler/model/load.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { grouped } from '../../trials/grouped.ts'

@@ -1,6 +1,6 @@
 /** The capacity plan: how many replicas of what, when, at which price, and what breaks. Pure. */
-import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import type { Slo } from '../../profiler/types.ts'
+import { latencyAt } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { type Bundle, fleetPerHour, type ReplicaPrice } from '../../search/replica-price.ts'
 import type { Offer } from '../../trials/prices/offers.ts'
 import type { Resources } from '../../trials/resources.ts'

@@ -3,8 +3,8 @@
  * its load curve.
  */
 
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { latencyAt } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 
 /** A configuration to plan with. */
 export interface FleetUnit {

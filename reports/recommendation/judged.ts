@@ -1,10 +1,10 @@
 /** Trials seen through an SLO, an objective and prices. */
 
-import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { latencyAt, percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
-import { countsTheSame } from '../../profiler/slo.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { latencyAt, percentileOf } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { seenUnder } from '../../profiler/capacity/rederive/stream-points.ts'
+import { countsTheSame, type Slo } from '../../profiler/model/slo.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { cost, demandOf, learnsPlainly, replicasFor } from '../../search/objective.ts'
 import { fleetPerHour, type Pricing, priceOf } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'

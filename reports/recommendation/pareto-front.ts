@@ -3,7 +3,7 @@ import {
   capacityUnder,
   latencyAt,
   rateWithin,
-} from '../../profiler/capacity/other-slo/capacity-under.ts'
+} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { type Judged, operatingPoint, type View } from './judged.ts'
 import type { Candidate, Recommendation } from './types.ts'
 

@@ -1,5 +1,5 @@
 /** Why a configuration is no candidate. */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { isTooDear, metricOf, priceBoundOf, unitOf } from '../../search/objective.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'

@@ -2,9 +2,9 @@
  * What a second, independent measurement of a configuration says under an SLO: its own, or another
  * that the same windows prove or miss.
  */
-import { unprovenPart } from '../../profiler/capacity/known-capacity.ts'
-import { sameSlo } from '../../profiler/slo.ts'
-import type { Measurement, Slo, Variation } from '../../profiler/types.ts'
+import { unprovenPart } from '../../profiler/capacity/capacity-bounds.ts'
+import { sameSlo, type Slo } from '../../profiler/model/slo.ts'
+import type { Measurement, Variation } from '../../profiler/model/measurement.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Window, windowsOf } from './windows.ts'
 

@@ -7,11 +7,11 @@ import {
   type CapacityUnder,
   type CurveKnot,
   capacityOf,
-} from '../../profiler/capacity/known-capacity.ts'
-import { capacityUnder, loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
-import { sameSlo } from '../../profiler/slo.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+} from '../../profiler/capacity/capacity-bounds.ts'
+import { capacityUnder, loadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
+import { sameSlo, type Slo } from '../../profiler/model/slo.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Complete, type SecondLook, secondLook } from './second-look.ts'

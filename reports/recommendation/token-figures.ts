@@ -10,9 +10,10 @@ import {
   type StreamLatency,
   streamLatencies,
   streamLatencyNames,
-} from '../../profiler/latency-metrics.ts'
-import { keeps } from '../../profiler/slo.ts'
-import type { LatencySummary, LoadPoint, Measurement, StreamSummary } from '../../profiler/types.ts'
+} from '../../profiler/model/latency-metrics.ts'
+import { keeps } from '../../profiler/model/slo.ts'
+import type { LatencySummary, LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Configuration } from '../../search/types.ts'
 import { heldGpus } from '../../trials/resources.ts'
 import { latency, money, rate, significant } from '../format.ts'

@@ -1,6 +1,8 @@
 /** Windows of open load with a given p99, latencies recorded. */
-import { recordedLatencies } from '../../profiler/statistics/latency-record.ts'
-import type { LatencySummary, LoadPoint, LoadRun, Slo } from '../../profiler/types.ts'
+import { recordedLatencies } from '../../profiler/load/latency-record.ts'
+import type { LatencySummary, LoadPoint } from '../../profiler/model/load-point.ts'
+import type { LoadRun } from '../../profiler/model/load-run.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 
 export type Windows = readonly (readonly [rateRps: number, p99Ms: number])[]
 

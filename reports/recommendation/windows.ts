@@ -1,9 +1,10 @@
 /** What the windows of a measurement say of an SLO, each for itself. */
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { keptUnder, provenUnder } from '../../profiler/capacity/other-slo/kept-under.ts'
-import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
-import { countsTheSame, keeps, sameSlo, saysNothing } from '../../profiler/slo.ts'
-import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
+import { percentileOf } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { keptUnder, provenUnder } from '../../profiler/capacity/rederive/window-under-slo.ts'
+import { seenUnder } from '../../profiler/capacity/rederive/stream-points.ts'
+import { countsTheSame, keeps, sameSlo, saysNothing, type Slo } from '../../profiler/model/slo.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 
 /** A window under an SLO. */
 export interface Window {

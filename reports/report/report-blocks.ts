@@ -1,8 +1,8 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
-import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
-import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
-import type { Measurement } from '../../profiler/types.ts'
+import { capacityOf } from '../../profiler/capacity/capacity-bounds.ts'
+import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { costText, demandOf, joulesPerRequest, shownCost, wordsOf } from '../../search/objective.ts'
 import { fleetPerHour } from '../../search/replica-price.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'

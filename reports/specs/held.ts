@@ -3,8 +3,7 @@
  * is deployed, never below what a real start needs.
  */
 
-import { limitsOf } from '../../profiler/slo.ts'
-import type { Slo } from '../../profiler/types.ts'
+import { limitsOf, type Slo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import { Knobs } from '../../trials/launchers/server-files/knobs.ts'
 import {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { latencyAt } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { type MeasuredServer, slownessOf } from './slowness.ts'
 
 const knot = (rateRps: number, latencyMs: number) => ({

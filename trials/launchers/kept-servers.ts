@@ -5,7 +5,7 @@
  */
 
 import { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
-import type { Target } from '../../profiler/types.ts'
+import type { Target } from '../../profiler/model/target.ts'
 import { configurationKeyWithout } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import {

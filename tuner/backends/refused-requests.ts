@@ -3,7 +3,7 @@
  * gone. Load says no more of it.
  */
 import { headerHint } from '../../profiler/protocols/refusals.ts'
-import type { LoadPoint } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import { type Finality, LaunchError, type Predictor } from '../../trials/types.ts'
 import type { MeasureOptions } from './backend.ts'
 

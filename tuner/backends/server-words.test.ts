@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { targetAt } from '../../profiler/testing/servers.ts'
-import type { Measurement } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { addServerWords } from './server-words.ts'
 
 /** Refuses requests that come together, as a server does whose batch cannot be padded. */

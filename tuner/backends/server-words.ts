@@ -4,7 +4,8 @@
  */
 import { ProtocolError } from '../../profiler/profiler-errors.ts'
 import { postOnce } from '../../profiler/protocols/http.ts'
-import type { Measurement, Target } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Target } from '../../profiler/model/target.ts'
 
 /** Sent together: many servers refuse what they batch, and nothing that comes alone. */
 const maxRequestsTogether = 8

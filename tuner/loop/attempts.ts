@@ -2,7 +2,7 @@
  * Which configurations are tried again, and when. All of it follows from the finished trials of a
  * run: resuming is recording them once more.
  */
-import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
+import { saysNothing } from '../../profiler/capacity/capacity-bounds.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'

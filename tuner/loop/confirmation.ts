@@ -2,10 +2,9 @@
  * The race of those that may be the best: second, independent measurements at rates that hold if
  * they are what they seem, until the cheapest at the rate that it was measured at is one that held.
  */
-import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
+import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
 import { earlierMeasurementOf } from '../../profiler/index.ts'
-import { sameSlo } from '../../profiler/slo.ts'
-import type { Slo } from '../../profiler/types.ts'
+import { sameSlo, type Slo } from '../../profiler/model/slo.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { nextHeat } from '../../reports/recommendation/unsettled.ts'
 import { configurationKey } from '../../search/space.ts'

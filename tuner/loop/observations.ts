@@ -1,9 +1,9 @@
 /** How trials look to the search. */
 
-import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { saysNothing } from '../../profiler/capacity/capacity-bounds.ts'
+import { percentileOf } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { metricValues } from '../../profiler/prometheus.ts'
-import type { Measurement } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { z90 } from '../../search/normal.ts'
 import {
   learnedRate,

@@ -1,6 +1,6 @@
 /** Whether a search has come to its end, and why. Pure. */
-import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { saysNothing } from '../../profiler/capacity/capacity-bounds.ts'
+import { percentileOf } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { certaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { StopAssessment } from '../../search/types.ts'

@@ -25,7 +25,7 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import { type ReadableSpan, TracerProvider } from '@opentelemetry/sdk-trace'
 import { plainText } from '../../profiler/plain-text.ts'
-import { sloText } from '../../profiler/slo.ts'
+import { sloText } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import { withoutSecrets } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'

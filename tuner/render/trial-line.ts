@@ -1,11 +1,12 @@
 /** One finished trial, or one load step, as a line. */
 
-import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
+import { capacityOf } from '../../profiler/capacity/capacity-bounds.ts'
+import { percentileOf } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
 import { metricText } from '../../profiler/prometheus.ts'
-import { limitsFor, limitsOf, limitTitle } from '../../profiler/slo.ts'
-import type { LoadPoint, Phase, Slo, StreamSummary } from '../../profiler/types.ts'
+import { limitsFor, limitsOf, limitTitle, type Slo } from '../../profiler/model/slo.ts'
+import type { LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
+import type { Phase } from '../../profiler/model/load.ts'
 import {
   latency,
   money,

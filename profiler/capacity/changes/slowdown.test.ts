@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import type { Steps } from '../twin/steps.ts'
+import type { Steps } from '../service-log/service-log.ts'
 import { slowdownInWords, slowdownSeen } from './slowdown.ts'
 
 /** Services of so many ms, each a little off, one request at a time. */

@@ -5,7 +5,7 @@
  */
 import { quantileOfSorted } from '../../statistics/percentile.ts'
 import { theilSenSlope } from '../../statistics/theil-sen.ts'
-import { joinSteps, type Steps, sliceSteps } from '../twin/steps.ts'
+import { joinSteps, type Steps, sliceSteps } from '../service-log/service-log.ts'
 
 const fewest = 12
 const certain = 4

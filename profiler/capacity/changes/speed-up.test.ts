@@ -4,7 +4,7 @@ import { seeded } from '../../seeded-random.ts'
 import { constantServicesRps } from '../../testing/constant-services.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { measureCapacity } from '../measure.ts'
-import type { Steps } from '../twin/steps.ts'
+import type { Steps } from '../service-log/service-log.ts'
 import { speedUpPerS } from './speed-up.ts'
 
 /**

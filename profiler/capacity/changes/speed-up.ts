@@ -4,7 +4,7 @@
  * last it does not, and how much faster it will get in the end no measurement can know.
  */
 
-import { joinSteps, type Steps, sliceSteps } from '../twin/steps.ts'
+import { joinSteps, type Steps, sliceSteps } from '../service-log/service-log.ts'
 import { comparison } from './slowdown.ts'
 
 const fewestSteps = 36

@@ -2,7 +2,7 @@
 import { basename, dirname, join, resolve } from 'node:path'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
-import type { Protocol } from '../../../profiler/types.ts'
+import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'

@@ -7,9 +7,8 @@
  * for answers each is such a queue of its own, the one without answers, the other without prompts.
  */
 
-import type { LatencyMetric } from '../../../profiler/latency-metrics.ts'
-import { countedMs } from '../../../profiler/slo.ts'
-import type { Slo } from '../../../profiler/types.ts'
+import type { LatencyMetric } from '../../../profiler/model/latency-metrics.ts'
+import { countedMs, type Slo } from '../../../profiler/model/slo.ts'
 import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { countedRun } from '../../../profiler/slo.ts'
-import type { Slo } from '../../../profiler/types.ts'
+import { countedRun, type Slo } from '../../../profiler/model/slo.ts'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { acceptanceOf } from '../../predictor/llm/speculation.ts'
 import type { StepWork } from '../../predictor/llm/step-model.ts'

@@ -3,7 +3,7 @@ import { bodiesFromFile } from '../../../profiler/protocols/payload-pool.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { excerpt } from '../../../profiler/protocols/refusals.ts'
 import { exampleRequest } from '../../../profiler/protocols/request-forms.ts'
-import type { RequestBody } from '../../../profiler/types.ts'
+import type { RequestBody } from '../../../profiler/model/target.ts'
 import type { Experiment } from '../../experiment/types.ts'
 
 /**

@@ -26,7 +26,8 @@ import {
   untilServing,
 } from '../../../profiler/protocols/until-serving.ts'
 import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
-import type { OnReason, Target } from '../../../profiler/types.ts'
+import type { Target } from '../../../profiler/model/target.ts'
+import type { OnReason } from '../../../profiler/protocols/protocol.ts'
 import { promptsOf } from '../../experiment/settings/prompt-settings.ts'
 import { notReadyYet } from '../../not-ready-yet.ts'
 import {

@@ -12,7 +12,7 @@ import {
   unrecognised,
 } from '../../../profiler/protocols/protocol-table.ts'
 import { recognise, whyNotRecognised } from '../../../profiler/protocols/recognise.ts'
-import type { OnReason, Protocol } from '../../../profiler/types.ts'
+import type { OnReason, Protocol } from '../../../profiler/protocols/protocol.ts'
 import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'

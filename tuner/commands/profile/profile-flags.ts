@@ -20,7 +20,7 @@ import {
   listFields,
 } from '../../../profiler/protocols/form-fields.ts'
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
-import type { TlsOptions } from '../../../profiler/tls-options.ts'
+import type { TlsOptions } from '../../../profiler/model/tls-options.ts'
 import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { exitCodes } from '../../exit-codes.ts'

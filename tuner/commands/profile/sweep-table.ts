@@ -1,7 +1,7 @@
 /** A sweep as a table: a row for each load. For the terminal, the report and the CSV alike. */
 import type { LatencySummary, LoadPoint, Slo } from '../../../profiler/index.ts'
-import { streamLatencies, streamLatencyNames } from '../../../profiler/latency-metrics.ts'
-import { keeps } from '../../../profiler/slo.ts'
+import { streamLatencies, streamLatencyNames } from '../../../profiler/model/latency-metrics.ts'
+import { keeps } from '../../../profiler/model/slo.ts'
 import {
   latency,
   percent,

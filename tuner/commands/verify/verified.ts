@@ -2,8 +2,8 @@
  * What a verification comes to: whether the SLO held at the rate that was asked, in words and as a
  * document.
  */
-import { keeps, saysNothing } from '../../../profiler/slo.ts'
-import type { LoadPoint, Slo } from '../../../profiler/types.ts'
+import { keeps, saysNothing, type Slo } from '../../../profiler/model/slo.ts'
+import type { LoadPoint } from '../../../profiler/model/load-point.ts'
 import { latency, rate, sloFigure, sloText } from '../../../reports/format.ts'
 import { variationText } from '../../../reports/recommendation/words.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'

@@ -1,5 +1,5 @@
 /** What is watched: the configuration that was recommended, and how it was measured. */
-import { limitsOf, sloText } from '../../../profiler/slo.ts'
+import { limitsOf, sloText } from '../../../profiler/model/slo.ts'
 import { type Judged, judge } from '../../../reports/recommendation/judged.ts'
 import type { Option } from '../../../reports/watch/replan.ts'
 import type { Watched } from '../../../reports/watch/watching.ts'

@@ -4,7 +4,7 @@
  */
 import type { LengthDistribution, PromptClass } from '../../../profiler/prompt-spec.ts'
 import { countsByShare } from '../../../profiler/protocols/request-classes.ts'
-import type { SloLimit } from '../../../profiler/types.ts'
+import type { SloLimit } from '../../../profiler/model/slo.ts'
 import type { Context } from '../context.ts'
 import { limitsOf, type SloEntry } from '../parse-slo.ts'
 

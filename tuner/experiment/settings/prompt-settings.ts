@@ -1,6 +1,6 @@
 /** Prompts for language models: lengths as they are written in the experiment file. */
 import type { LengthDistribution, PromptClass, PromptSpec } from '../../../profiler/prompt-spec.ts'
-import type { Slo } from '../../../profiler/types.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
 import { formatDuration, formatShare, UnitError } from '../units.ts'
 
 const hint =

@@ -1,9 +1,9 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
-import { isImported } from '../../../../profiler/capacity/other-slo/imported-loads.ts'
-import { seenUnder } from '../../../../profiler/capacity/other-slo/stream-view.ts'
-import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
+import { isImported } from '../../../../profiler/capacity/rederive/imported-loads.ts'
+import { seenUnder } from '../../../../profiler/capacity/rederive/stream-points.ts'
+import { streamLatencies, streamLatencyNames } from '../../../../profiler/model/latency-metrics.ts'
 import { metricText } from '../../../../profiler/prometheus.ts'
-import { countsTheSame } from '../../../../profiler/slo.ts'
+import { countsTheSame } from '../../../../profiler/model/slo.ts'
 import { joulesPerRequest, learnsPlainly } from '../../../../search/objective.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../../../trials/types.ts'

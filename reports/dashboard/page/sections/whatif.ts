@@ -1,7 +1,6 @@
 /** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
 
-import { limitsOf, limitTitle, withLimit } from '../../../../profiler/slo.ts'
-import type { Slo } from '../../../../profiler/types.ts'
+import { limitsOf, limitTitle, type Slo, withLimit } from '../../../../profiler/model/slo.ts'
 import {
   asksOf,
   defaultKind,

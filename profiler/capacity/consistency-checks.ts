@@ -1,0 +1,58 @@
+/**
+ * Doubts about a measurement that its reader must know of: windows that disagree, a server that
+ * changed while it was measured.
+ */
+import { momentsOf, type OverShare, overShare } from '../statistics/dependence.ts'
+import type { LoadRun } from '../model/load-run.ts'
+
+const sameRate = 0.05
+const certain = 3
+
+type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
+
+/** Whether shares of slow requests differ by more than three standard errors. */
+export function sharesDiffer(a: Share, b: Share): boolean {
+  const [p, q] = [a.over / a.n, b.over / b.n]
+  const pooled = (a.over + b.over) / (a.n + b.n)
+  const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
+  return Math.abs(p - q) > certain * error
+}
+
+/** Pairs of steady windows at about the same rate whose shares of slow requests differ. */
+export function disagreements(runs: readonly LoadRun[], limitMs: number): string[] {
+  const windows = runs.flatMap((run) =>
+    run.load.kind === 'open' &&
+    run.load.arrivals.kind !== 'sweep' &&
+    run.cutMs === undefined &&
+    run.sentMs.length > 0
+      ? [{ rateRps: run.load.rateRps, ...overShare(run.latencyMs, limitMs) }]
+      : [],
+  )
+  const found: string[] = []
+  for (const [i, a] of windows.entries()) {
+    for (const b of windows.slice(i + 1)) {
+      if (Math.abs(a.rateRps / b.rateRps - 1) > sameRate) continue
+      if (!sharesDiffer(a, b)) continue
+      const share = ({ over, n }: Share) => `${((100 * over) / n).toFixed(1)} %`
+      found.push(
+        `two windows at about ${a.rateRps.toFixed(1)} requests per second disagree: ${share(a)} and then ${share(b)} of requests over the limit`,
+      )
+    }
+  }
+  return found.slice(0, 1)
+}
+
+/**
+ * What to say of a server whose unloaded latency changed by more than chance and a quarter between
+ * two runs.
+ */
+export function changeOfSpeed(before: LoadRun, after: LoadRun): string[] {
+  const [a, b] = [momentsOf(before.latencyMs), momentsOf(after.latencyMs)]
+  const apart = Math.abs(a.mean - b.mean)
+  if (!(apart > certain * Math.hypot(a.standardError, b.standardError) && apart > 0.25 * a.mean))
+    return []
+  const how = b.mean > a.mean ? 'slower' : 'faster'
+  return [
+    `the server got ${how} while it was measured: one request at a time took ${a.mean.toFixed(1)} ms before and ${b.mean.toFixed(1)} ms after; the capacity mixes both`,
+  ]
+}

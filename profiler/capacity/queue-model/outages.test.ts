@@ -1,0 +1,166 @@
+import { describe, expect, test } from 'vitest'
+import { gamma, normal, seeded, type Uniform } from '../../seeded-random.ts'
+import { drawn, replayed, separateStalls, stallRates } from './outages.ts'
+import type { Steps } from '../service-log/service-log.ts'
+
+/** Steps one after the other: requests served, and how long it took. */
+const stepsOf = (served: readonly number[], tookMs: readonly number[]): Steps => {
+  let now = 0
+  const endedMs = tookMs.map((ms) => (now += ms))
+  return {
+    present: [...served],
+    departed: [...served],
+    tookMs: [...tookMs],
+    rank: served.map(() => 0),
+    endedMs,
+    spreadMs: served.map(() => 0),
+  }
+}
+const draw = (n: number, of: () => number) => Array.from({ length: n }, of)
+/** Batches of 1 to 10 that take 5 + n ms, each beyond its usual time by `extra`. */
+const batches = (
+  uniform: Uniform,
+  n: number,
+  extra: (i: number, usualMs: number) => number,
+): Steps => {
+  const served = draw(n, () => 1 + Math.floor(10 * uniform()))
+  const took = served.map((k, i) => {
+    const usualMs = (5 + k) * gamma(uniform, 600)
+    return usualMs + extra(i, usualMs)
+  })
+  return stepsOf(served, took)
+}
+
+describe('stalls are told from steps', () => {
+  test('where and how long they were, whatever the batch', () => {
+    const uniform = seeded(5)
+    const runs = [
+      batches(uniform, 400, (i) => (i % 100 === 50 ? 40 : 0)),
+      batches(uniform, 200, () => 0),
+    ]
+    const { usual, stalls } = separateStalls(runs)
+    expect(stalls.map((of) => of.length)).toEqual([4, 0])
+    for (const { atMs, excessesMs } of stalls[0]!) {
+      expect(excessesMs).toHaveLength(1)
+      const excessMs = excessesMs[0]!
+      const i = runs[0]!.endedMs.findIndex((ended) => ended > atMs + 1e-6)
+      expect(i % 100).toBe(50)
+      expect(Math.abs(excessMs - 40)).toBeLessThan(3)
+      expect(usual[0]!.tookMs[i]! + excessMs).toBeCloseTo(runs[0]!.tookMs[i]!, 9)
+    }
+    expect(Math.max(...usual.flatMap((run) => run.tookMs))).toBeLessThan(20)
+  })
+
+  test('a slow time is one, however many steps it takes', () => {
+    const { stalls } = separateStalls([
+      batches(seeded(5), 1000, (i, usualMs) => (i % 200 >= 190 ? usualMs : 0)),
+    ])
+    expect(stalls[0]!.map((of) => of.excessesMs.length)).toEqual([10, 10, 10, 10, 10])
+  })
+
+  test.each<[string, (uniform: Uniform) => number]>([
+    ['a long tail', (uniform) => 8 * Math.exp(0.8 * normal(uniform))],
+    ['gaps between departures of several workers', (uniform) => -8 * Math.log(uniform())],
+    ['one in ten slow', (uniform) => (uniform() < 0.1 ? 58 : 8)],
+    ['hardly any spread', (uniform) => 10 * gamma(uniform, 1000)],
+  ])('%s is service, and none', (_, serviceMs) => {
+    const uniform = seeded(5)
+    const run = stepsOf(
+      draw(800, () => 1),
+      draw(800, () => serviceMs(uniform)),
+    )
+    const { usual, stalls } = separateStalls([run])
+    expect(stalls).toEqual([[]])
+    expect(usual).toEqual([run])
+  })
+})
+
+test('replayed stalls come once each, on the step that they fell on', () => {
+  const stalling = replayed([
+    { atMs: 20, excessesMs: [7, 5], usualMs: [10, 10] },
+    { atMs: 21, excessesMs: [8], usualMs: [10] },
+  ])
+  expect([
+    stalling(0, 10),
+    stalling(10, 10),
+    stalling(20, 10),
+    stalling(37, 10),
+    stalling(52, 10),
+    stalling(70, 10),
+  ]).toEqual([0, 0, 7, 5, 8, 0])
+})
+
+describe('the rate of stalls', () => {
+  const clocksOf = (runs: readonly Steps[]) => {
+    const { usual, stalls } = separateStalls(runs)
+    return { rates: stallRates(usual, stalls, 16, seeded(1)), stalls }
+  }
+
+  test('is none without a stall, and spreads about what was seen', () => {
+    const uniform = seeded(5)
+    expect(clocksOf([batches(uniform, 300, () => 0)]).rates).toEqual(
+      draw(16, () => 0).map(() => undefined),
+    )
+    const run = batches(uniform, 2000, () => (uniform() < 0.01 ? 40 : 0))
+    const { rates, stalls } = clocksOf([run])
+    const seen = stalls.flat().length
+    // Whichever clock a draw goes by: how many stalls it expects of the same steps.
+    const expected = rates.map(
+      (rate) => rate!.rate * (rate!.clock === 'step' ? 2000 : run.endedMs.at(-1)!),
+    )
+    expect(Math.min(...expected) / seen).toBeLessThan(0.9)
+    expect(Math.max(...expected) / seen).toBeGreaterThan(1.1)
+    expect(Math.max(...expected) / seen).toBeLessThan(2)
+  })
+
+  test('goes by time where long steps meet more of them', () => {
+    const uniform = seeded(5)
+    let nextMs = 0
+    const byTime = (_: number, usualMs: number, now: number) => {
+      if (now + usualMs < nextMs) return 0
+      nextMs = now + usualMs - 2500 * Math.log(uniform())
+      return 60
+    }
+    const slowAndFast = [1, 10].map((k) => {
+      nextMs = 0
+      let now = 0
+      const took = draw(2500, () => {
+        const usual = (5 + 3 * k) * gamma(uniform, 600)
+        const ms = usual + byTime(0, usual, now)
+        now += ms
+        return ms
+      })
+      return stepsOf(
+        draw(2500, () => k),
+        took,
+      )
+    })
+    expect(clocksOf(slowAndFast).rates.every((rate) => rate?.clock === 'time')).toBe(true)
+  })
+
+  test('knows regular stalls from random ones', () => {
+    const regular = clocksOf([batches(seeded(5), 2000, (i) => (i % 150 === 75 ? 60 : 0))])
+    expect(regular.rates.every((rate) => rate!.shape >= 4)).toBe(true)
+  })
+})
+
+test('drawn stalls come as often as their rate says, by step or by time', () => {
+  const count = (clock: 'step' | 'time', rate: number, shape: number) => {
+    const stalling = drawn({ clock, rate, shape, delays: [50] }, seeded(2))
+    return draw(20_000, () => stalling(0, 10)).filter((ms) => ms > 0).length
+  }
+  expect(Math.abs(count('step', 0.01, 1) - 200)).toBeLessThan(45)
+  expect(Math.abs(count('step', 0.01, 8) - 200)).toBeLessThan(20)
+  // 200 s of steps, and a stall every 1 s of time, that of the stalls included.
+  expect(Math.abs(count('time', 0.001, 1) - 210)).toBeLessThan(45)
+  expect(drawn(undefined, seeded(1))(0, 10)).toBe(0)
+})
+
+test('a stall is an offset of a run that it is in', () => {
+  const uniform = seeded(5)
+  const { stalls } = separateStalls([
+    batches(uniform, 300, () => 0),
+    batches(uniform, 300, (i) => (i === 20 ? 90 : 0)),
+  ])
+  expect(stalls.map((of) => of.length)).toEqual([0, 1])
+})

@@ -1,0 +1,380 @@
+/**
+ * What single windows teach the evidence of a search; what whole searches make of it is in
+ * evidence.test.ts.
+ */
+import { describe, expect, test } from 'vitest'
+import { loadPointOf } from '../../load/load-point.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { Slo } from '../../model/slo.ts'
+import { Evidence } from './evidence.ts'
+
+const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+const idleMs = 5
+
+/** A window of requests at even distances, each as long as `ms` says of it. */
+function windowOf(
+  rateRps: number,
+  ms: number | ((i: number) => number),
+  more: Partial<LoadRun> = {},
+  n = 1000,
+): LoadRun {
+  const load = {
+    kind: 'open',
+    rateRps,
+    arrivals: { kind: 'constant' },
+    durationS: n / rateRps,
+    seed: 1,
+  } as const
+  return runOf(
+    load,
+    Array.from({ length: n }, (_, i) => (typeof ms === 'number' ? ms : ms(i))),
+    more,
+  )
+}
+/** One in twenty takes 60 ms. */
+const slow = (i: number) => (i % 20 === 10 ? 60 : 5)
+const failing = (i: number) => (i % 20 === 10 ? Number.NaN : 5)
+/** At 100 a second: who is sent between 2 s and 2.1 s waits until 2.105 s. */
+const paused = (i: number) => (i >= 200 && i < 210 ? 105 - 10 * (i - 200) : 5)
+const add = (evidence: Evidence, run: LoadRun, steady = true) =>
+  evidence.add(run, loadPointOf(run, slo), steady)
+const evidence = () => new Evidence(slo, idleMs)
+
+describe('a steady window', () => {
+  test('that kept the SLO raises what was served, held and clean, with room to spare where its interval has it', () => {
+    const seen = evidence()
+    expect(add(seen, windowOf(100, 5))).toBe('counts')
+    expect(seen).toMatchObject({ servedRps: 100, heldRps: 100, surelyHeldRps: 100, cleanRps: 100 })
+    expect(seen).toMatchObject({
+      missedRps: Number.POSITIVE_INFINITY,
+      failingRps: Number.POSITIVE_INFINITY,
+      change: 1,
+      disturbed: false,
+    })
+    // The p99 of 320 requests has no upper end.
+    add(seen, windowOf(160, 5, {}, 320))
+    expect(seen).toMatchObject({ servedRps: 160, heldRps: 160, surelyHeldRps: 100, cleanRps: 160 })
+    add(seen, windowOf(80, 5))
+    expect(seen).toMatchObject({ servedRps: 160, heldRps: 160, surelyHeldRps: 100, cleanRps: 160 })
+    expect(seen.windows).toHaveLength(3)
+  })
+
+  test('that kept it with a hundred requests tells of a rate a quarter beyond the capacity, with twenty within four limits or more of one at twice that', () => {
+    const keptBy = (n: number, rateRps = 40) => {
+      const seen = evidence()
+      add(seen, windowOf(rateRps, 5, {}, n))
+      return [seen.keptRps, seen.brieflyKeptRps]
+    }
+    expect([keptBy(100), keptBy(99), keptBy(20), keptBy(19)]).toEqual([
+      [40, 40],
+      [0, 40],
+      [0, 40],
+      [0, 0],
+    ])
+    // 198 ms of 50.
+    expect([keptBy(40, 200), keptBy(39, 200)]).toEqual([
+      [0, 200],
+      [0, 0],
+    ])
+  })
+
+  test('that missed it lowers what was missed, and raises what was served', () => {
+    const seen = evidence()
+    for (const [rateRps, missedRps] of [
+      [200, 200],
+      [125, 125],
+      [160, 125],
+    ] as const) {
+      add(seen, windowOf(rateRps, slow))
+      expect(seen.missedRps).toBe(missedRps)
+    }
+    expect(seen).toMatchObject({ servedRps: 200, heldRps: 0, cleanRps: 200 })
+  })
+
+  test('that refused requests lowers what fails, unless they timed out: those were slow', () => {
+    const seen = evidence()
+    add(seen, windowOf(200, failing, { errorKinds: { 'status 503': 50 } }))
+    expect(seen).toMatchObject({
+      failingRps: 200,
+      cleanRps: 0,
+      missedRps: 200,
+      heldRps: 0,
+      servedRps: 190,
+    })
+    add(seen, windowOf(160, failing, { errorKinds: { timeout: 50 } }))
+    expect(seen).toMatchObject({ failingRps: 200, cleanRps: 160, missedRps: 160 })
+    add(seen, windowOf(125, failing, { errorKinds: { timeout: 20, reset: 30 } }))
+    expect(seen).toMatchObject({ failingRps: 125, missedRps: 125 })
+    add(seen, windowOf(250, failing, { errorKinds: { reset: 50 } }))
+    expect(seen.failingRps).toBe(125)
+  })
+
+  test('that was cut short missed, whatever it saw', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, 5, { cutMs: 10_000 }))
+    expect(seen).toMatchObject({ heldRps: 0, cleanRps: 0, missedRps: 100, servedRps: 100 })
+  })
+})
+
+test('a sweep teaches steps alone', () => {
+  const seen = evidence()
+  expect(add(seen, windowOf(100, slow), false)).toBe('counts')
+  expect(seen).toMatchObject({
+    servedRps: 0,
+    heldRps: 0,
+    cleanRps: 0,
+    missedRps: Number.POSITIVE_INFINITY,
+  })
+  expect(seen.windows).toHaveLength(1)
+})
+
+test('answers within 15 % of the idle latency are one batch', () => {
+  const departedBy = (apartMs: number) => {
+    const seen = evidence()
+    // Every 5 ms one is sent, and every second one is answered so long after the one before it.
+    add(
+      seen,
+      windowOf(200, (i) => (i % 2 === 0 ? 10 : 5 + apartMs)),
+    )
+    return [...new Set(seen.windows[0]!.steps.departed)]
+  }
+  expect([departedBy(0.7), departedBy(0.8)]).toEqual([[2], [1]])
+})
+
+test('a rate that the generator could not hold teaches what to ask of it: seven tenths of what it sent', () => {
+  const seen = evidence()
+  expect(add(seen, windowOf(100, 5, { planned: 1031 }))).toBe('counts')
+  expect(seen.mostRps).toBeCloseTo(70, 9)
+  expect(seen).toMatchObject({ heldRps: 0, servedRps: 0, windows: [] })
+  add(seen, windowOf(80, 5, { generatorCores: 0.96 }))
+  expect(seen.mostRps).toBeCloseTo(56, 9)
+  add(seen, windowOf(200, 5, { generatorCores: 0.96 }))
+  expect(seen.mostRps).toBeCloseTo(56, 9)
+  add(seen, windowOf(100, 5, { planned: 1030, generatorCores: 0.95 }))
+  expect(seen.windows).toHaveLength(1)
+})
+
+test('the server got a request when it was sent, however late', () => {
+  const seen = evidence()
+  add(seen, windowOf(100, 8, { lateMs: new Float64Array(1000).fill(3) }))
+  const { run } = seen.windows[0]!
+  expect([run.sentMs[0], run.sentMs[100], run.latencyMs[0]]).toEqual([3, 1003, 5])
+})
+
+describe('a window that the machine disturbed', () => {
+  const waited = { machineWait: { server: 0.5 } }
+
+  test('and that kept the SLO all the same holds its rate, and teaches nothing of the server', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, 5))
+    for (let i = 0; i < 8; i++) expect(add(seen, windowOf(125, 20, waited))).toBe('counts')
+    expect(seen).toMatchObject({
+      disturbed: false,
+      heldRps: 125,
+      missedRps: Number.POSITIVE_INFINITY,
+      slowed: 1,
+    })
+    expect(seen.windows).toHaveLength(1)
+    // A sweep has no rate to hold, and one that was cut or stalled has none that it held.
+    expect([
+      add(seen, windowOf(200, 5, waited), false),
+      add(seen, windowOf(200, 5, { ...waited, cutMs: 900 })),
+    ]).toEqual(['again', 'again'])
+    const stalls = { stallsMs: Float64Array.of(1000, 2670) }
+    expect([
+      add(evidence(), windowOf(100, 5, stalls)),
+      add(evidence(), windowOf(100, slow, stalls)),
+    ]).toEqual(['counts', 'again'])
+    expect(seen.heldRps).toBe(125)
+  })
+
+  test('is played again, three times; those after it were spoilt for good, until one is not', () => {
+    const seen = evidence()
+    const spoilt = windowOf(100, slow, waited)
+    for (const disturbed of [false, false, false, true, true]) {
+      expect(add(seen, spoilt)).toBe('again')
+      expect(seen.disturbed).toBe(disturbed)
+    }
+    expect(seen).toMatchObject({ heldRps: 0, windows: [] })
+    add(seen, windowOf(100, 5))
+    expect(seen).toMatchObject({ disturbed: false, heldRps: 100 })
+  })
+
+  test('after one that was not is played again as often, six times in all', () => {
+    const seen = evidence()
+    const spoilt = windowOf(100, slow, waited)
+    for (const each of [3, 3]) {
+      for (let i = 0; i < each; i++) add(seen, spoilt)
+      expect(seen.disturbed).toBe(false)
+      expect(add(seen, windowOf(100, 5))).toBe('counts')
+    }
+    add(seen, spoilt)
+    expect(seen.disturbed).toBe(true)
+  })
+
+  test('was so for more than half of its time, with twice as long after each stall', () => {
+    const stalled = (ms: number) =>
+      windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) })
+    expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual([
+      'counts',
+      'again',
+    ])
+  })
+
+  test('leaves out the steps that it met, and tells so from 2 % of the time on', () => {
+    const caveatsOf = (ms: number, of = slo, windows = 1) => {
+      const seen = new Evidence(of, idleMs)
+      for (let i = 0; i < windows; i++)
+        add(seen, windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) }))
+      return seen.caveats()
+    }
+    expect([caveatsOf(66), caveatsOf(0)]).toEqual([[], []])
+    expect(caveatsOf(68)).toEqual([
+      'the machine kept the load generator waiting in 2 % of the time; what it measured then was left out',
+    ])
+    expect(caveatsOf(2000)[0]).toMatch(
+      /in 60 % of the time; what it measured then was left out, and 1 window was repeated$/,
+    )
+    expect(caveatsOf(2000, slo, 2)[0]).toMatch(/2 windows were repeated$/)
+    expect(caveatsOf(2000, slo, 7)[0]).toMatch(/6 windows were repeated$/)
+    // Stalls count from a tenth of the limit on, and from 10 ms.
+    expect(caveatsOf(90, { ...slo, limitMs: 1000 })).toEqual([])
+    expect(caveatsOf(110, { ...slo, limitMs: 1000 })).toHaveLength(1)
+    const many = (ms: number) => {
+      const seen = evidence()
+      add(
+        seen,
+        windowOf(100, 5, {
+          stallsMs: Float64Array.from({ length: 40 }, (_, i) => 100 * i + (i % 2) * (ms - 100)),
+        }),
+      )
+      return seen.caveats().length
+    }
+    expect([many(9), many(11)]).toEqual([0, 1])
+    const seen = evidence()
+    add(seen, windowOf(100, 5, { stallsMs: Float64Array.of(1000, 1100) }))
+    const { steps } = seen.windows[0]!
+    expect(steps.endedMs.filter((ms) => ms >= 1000 && ms <= 1300)).toEqual([])
+    expect(steps.endedMs).toHaveLength(1000 - 31)
+  })
+})
+
+describe('a pause longer than the limit', () => {
+  test('is set aside while it is the only one, and told', () => {
+    const seen = evidence()
+    expect(add(seen, windowOf(100, paused))).toBe('again')
+    expect(seen).toMatchObject({ windows: [], heldRps: 0, missedRps: Number.POSITIVE_INFINITY })
+    expect(add(seen, windowOf(100, 5))).toBe('counts')
+    expect(seen.windows).toHaveLength(1)
+    expect(seen.caveats()).toEqual([
+      'nothing was answered for 105 ms of a window at 100.0 requests per second (the load generator ran on: the server paused, or waited); it did not come back in the windows after it, and is left out',
+    ])
+  })
+
+  test('may be the machine’s: that is told', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, paused, { stallsMs: Float64Array.of(2000, 2020) }))
+    expect(seen.caveats()[0]).toMatch(/this machine kept the load generator waiting meanwhile/)
+  })
+
+  test('counts with its window when another comes, and so do two in the first', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, paused))
+    add(seen, windowOf(100, 5))
+    expect(add(seen, windowOf(90, paused))).toBe('counts')
+    expect(seen.windows.map(({ run }) => Math.round(run.latencyMs.length / run.seconds))).toEqual([
+      100, 100, 90,
+    ])
+    expect(seen.caveats()).toEqual([])
+    expect(add(seen, windowOf(95, paused))).toBe('counts')
+    expect(seen.windows).toHaveLength(4)
+    const twice = evidence()
+    expect(
+      add(
+        twice,
+        windowOf(100, (i) => paused(i >= 500 ? i - 500 : i)),
+      ),
+    ).toBe('counts')
+    expect(twice.windows).toHaveLength(1)
+  })
+})
+
+test('workers are known while as many are told as the time before', () => {
+  const seen = evidence()
+  const told = (workers: number | undefined) => {
+    seen.tellWorkers(workers === undefined ? undefined : { workers, besideMs: 0 })
+    return seen.workers?.workers
+  }
+  expect([2, 2, 3, 3, undefined, 3].map(told)).toEqual([2, 2, undefined, 3, undefined, 3])
+})
+
+describe('a server that changed', () => {
+  const oneWorker = () => Object.assign(evidence(), { workers: { workers: 1, besideMs: 0 } })
+
+  test('for the faster is another one: what its windows before it missed is forgotten', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(100, slow))
+    expect(add(seen, windowOf(90, 4))).toBe('faster')
+    expect(seen.change).toBeCloseTo(1.25, 9)
+    expect(seen).toMatchObject({ missedRps: Number.POSITIVE_INFINITY, heldRps: 90 })
+    expect(seen.windows).toHaveLength(1)
+    add(seen, windowOf(100, 4))
+    expect([seen.change, seen.windows.length]).toEqual([1, 2])
+  })
+
+  test('for the slower is another one too: what it held before is forgotten', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(200, 4))
+    expect(add(seen, windowOf(90, 5))).toBe('slower')
+    expect(seen).toMatchObject({
+      slowed: expect.closeTo(0.8, 9),
+      slowing: false,
+      heldRps: 90,
+      servedRps: 90,
+      cleanRps: 90,
+      surelyHeldRps: 90,
+    })
+    expect(seen.windows).toHaveLength(1)
+    expect(seen.caveats()).toEqual([
+      'the server got slower while it was measured: what it did before that is left out',
+    ])
+    // As fast as at first again: what it is said to be is what it is.
+    expect(add(seen, windowOf(90, 4))).toBe('faster')
+    expect([seen.slowed, seen.windows.length]).toEqual([expect.closeTo(1, 9), 1])
+  })
+
+  test('at the end of a window has to be seen again', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(100, 4))
+    expect(
+      add(
+        seen,
+        windowOf(100, (i) => (i < 600 ? 4 : 5)),
+      ),
+    ).toBe('counts')
+    expect(seen).toMatchObject({ slowing: true, slowed: 1 })
+    expect(add(seen, windowOf(80, 5))).toBe('slower')
+    expect(seen).toMatchObject({ slowing: false, slowed: expect.closeTo(0.8, 9), heldRps: 80 })
+    const back = oneWorker()
+    add(back, windowOf(100, 4))
+    add(
+      back,
+      windowOf(100, (i) => (i < 600 ? 4 : 5)),
+    )
+    add(back, windowOf(100, 4))
+    expect([back.slowing, back.slowed, back.windows.length]).toEqual([false, 1, 3])
+  })
+
+  test('but not where requests are refused: what is left of them comes otherwise', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(100, 4))
+    expect(
+      add(
+        seen,
+        windowOf(90, (i) => (i % 20 === 10 ? Number.NaN : 5), { errorKinds: { 'status 429': 50 } }),
+      ),
+    ).toBe('counts')
+    expect([seen.slowed, seen.windows.length]).toEqual([1, 2])
+  })
+})

@@ -1,0 +1,21 @@
+/**
+ * What the generator's parent and child say to each other over the process channel (structured
+ * clone).
+ */
+import type { LoadRun } from '../model/load-run.ts'
+import type { Load } from '../model/load.ts'
+import type { Target } from '../model/target.ts'
+
+export type HttpTarget = Extract<Target, { kind: 'http' }>
+
+export type ToChild =
+  | { readonly type: 'target'; readonly target: HttpTarget }
+  | { readonly type: 'play'; readonly load: Load }
+  /** Ends the running load at once; its answer is an 'aborted'. */
+  | { readonly type: 'abort' }
+
+export type FromChild =
+  | { readonly type: 'ready' }
+  | { readonly type: 'played'; readonly run: LoadRun }
+  | { readonly type: 'aborted' }
+  | { readonly type: 'failed'; readonly message: string }

@@ -1,0 +1,271 @@
+/**
+ * Closed loop by autocannon, one request under way on each connection, through its public interface
+ * alone: options, `setRequests`, the events of its instance and clients. Of its figures only the
+ * time of each answer is taken (its histogram has whole milliseconds).
+ *
+ * What that interface cannot do is left to the loop over our own client (closed-loop.ts): checked
+ * certificates, deadlines, pauses after failures, waiting for the last answer (stopping cuts those
+ * under way), and connections that close (it leaves the lost request in its queue).
+ */
+import { Buffer } from 'node:buffer'
+import { performance } from 'node:perf_hooks'
+import autocannon from 'autocannon'
+import { answerBytes } from '../bounded-reader.ts'
+import { httpUrlOf, serverAddress } from '../server-address.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Load } from '../model/load.ts'
+import type { HttpTarget } from './child-messages.ts'
+import { isEncoded } from './content-encoding.ts'
+import { Recorder } from './recorder.ts'
+import { oncePerBody } from './sender.ts'
+import { StallWatch } from './stall-watch.ts'
+
+type ClosedLoad = Extract<Load, { kind: 'closed' }>
+
+/** Bytes of requests that all clients hold together: each makes its own. */
+const mostRequestBytes = 64 * 2 ** 20
+/** Of a thousand bodies that a long trace repeats, the beginning stands for the mix. */
+const mostRequests = 1024
+const tickMs = 10
+/**
+ * The times that autocannon tells and those seen here are of the same answers if they are as near.
+ */
+const sameMs = 5
+/**
+ * Answers after which failures among them are looked at, and their share that is not stormed on.
+ */
+const fewestAnswers = 20
+const mostFailed = 0.1
+/** How long the last answers may take: several times the slowest before them. */
+const drainMs = 500
+const drainFactor = 3
+
+/** Smaller loops are for idle latencies, which a request that was cut off would disturb. */
+const fewestConnections = 8
+
+/** Whether autocannon may play a load on a target. */
+export const suitsAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =>
+  load.connections >= fewestConnections &&
+  !load.forOpen &&
+  target.transport === undefined &&
+  target.spread === undefined &&
+  !target.http2 &&
+  !target.url.startsWith('https:')
+
+/**
+ * Plays a closed loop. Undefined when the server does what autocannon's interface has no place for:
+ * nothing of it counts then. Rejects with the signal's reason.
+ * @param expectedRps how many requests it may send, per second
+ */
+export async function playAutocannon(
+  target: HttpTarget,
+  load: ClosedLoad,
+  signal: AbortSignal,
+  expectedRps: number,
+): Promise<LoadRun | undefined> {
+  const tally = new Tally(target, load)
+  const watch = new StallWatch(tickMs)
+  let stop = () => {}
+  const finished = new Promise<void>((resolve, reject) => {
+    const instance = autocannon(optionsFor(target, load, tally, expectedRps), (error) =>
+      error ? reject(error) : resolve(),
+    )
+    stop = () => instance.stop()
+    instance.on('response', (client, status, _bytes, ms) => tally.answered(client, status, ms))
+    instance.on('reqError', () => tally.giveUp())
+  })
+  // Its clients are there, each with the requests that it built, and none was sent yet.
+  tally.begin()
+  const cpu = process.cpuUsage()
+  const ticker = setInterval(() => {
+    watch.tick(tally.now())
+    if (signal.aborted || tally.over()) stop()
+  }, tickMs)
+  try {
+    await finished
+  } finally {
+    clearInterval(ticker)
+  }
+  signal.throwIfAborted()
+  if (tally.unfit) return undefined
+  const used = process.cpuUsage(cpu)
+  const elapsedMs = tally.now()
+  return tally.recorder.finish(load, {
+    seconds: load.durationS,
+    stallsMs: watch.stallsMs(),
+    elapsedS: elapsedMs / 1000,
+    generatorCores: (used.user + used.system) / 1e3 / elapsedMs,
+    connections: { opened: load.connections, closed: 0, retried: 0 },
+  })
+}
+
+function optionsFor(
+  target: HttpTarget,
+  { connections, durationS }: ClosedLoad,
+  tally: Tally,
+  expectedRps: number,
+): autocannon.Options {
+  const requests = oncePerBody(
+    { bodies: target.bodies.slice(0, mostRequests) },
+    ({ contentType, body }) => ({
+      method: 'POST' as const,
+      path: target.path,
+      headers: { ...target.headers, 'content-type': contentType },
+      body:
+        typeof body === 'string'
+          ? body
+          : Buffer.from(body.buffer, body.byteOffset, body.byteLength),
+    }),
+  )
+  const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + 256
+  const most = Math.min(
+    requests.length,
+    Math.max(1, Math.floor(mostRequestBytes / connections / meanBytes)),
+  )
+  // Each client builds all that it is given. What all send together is in turn all of the pool.
+  const each = Math.min(
+    most,
+    Math.ceil(Math.max(requests.length, expectedRps * durationS) / connections),
+  )
+  const address = serverAddress(target.url)!
+  let clients = 0
+  return {
+    url: httpUrlOf(address),
+    ...(address.socketPath !== undefined && { socketPath: address.socketPath }),
+    connections,
+    // Both ends are made here: autocannon's own are whole seconds.
+    duration: Math.ceil(durationS + target.timeoutMs / 1000) + 1,
+    timeout: Math.ceil(target.timeoutMs / 1000) + 60,
+    sampleInt: tickMs,
+    requests: [],
+    skipAggregateResult: true,
+    setupClient: (client) => {
+      // The clients begin at different places of the pool, and together hold all of it where one
+      // cannot.
+      const from = Math.floor((clients++ * requests.length) / connections)
+      client.setRequests(
+        Array.from({ length: each }, (_, i) => requests[(from + i) % requests.length]!),
+      )
+      client.on('headers', (head) => {
+        const { shouldKeepAlive, headers = [] } = head as {
+          shouldKeepAlive?: boolean
+          headers?: readonly string[]
+        }
+        // It has no decoder.
+        const encoded = headers.some(
+          (name, i) => i % 2 === 0 && /^content-encoding$/i.test(name) && isEncoded(headers[i + 1]),
+        )
+        if (shouldKeepAlive === false || (encoded && target.expect !== undefined)) tally.giveUp()
+      })
+      client.on('body', (part) => tally.read(client, (part as Buffer).length))
+      tally.add(client)
+    },
+    ...(target.expect !== undefined && {
+      verifyBody: (body: unknown) => tally.verified(String(body).includes(target.expect!)),
+    }),
+  } as autocannon.Options
+}
+
+/** The answers of a loop as they come. */
+class Tally {
+  readonly recorder = new Recorder()
+  unfit = false
+  private startMs = performance.now()
+  private readonly endMs: number
+  /** When each client sent what it has under way: with its last answer. */
+  private readonly sentMs = new Map<object, number>()
+  private last: { readonly index: number; failed: boolean } | undefined
+  /** Bytes of the answer that each client is reading, and of all. */
+  private readonly unread = new Map<object, number>()
+  private unreadBytes = 0
+  private answers = 0
+  private failures = 0
+  private slowestMs = 0
+
+  constructor(
+    private readonly target: HttpTarget,
+    load: ClosedLoad,
+  ) {
+    this.endMs = load.durationS * 1000
+  }
+
+  now(): number {
+    return performance.now() - this.startMs
+  }
+
+  add(client: object): void {
+    this.sentMs.set(client, this.now())
+  }
+
+  /** Everything is from now on; what autocannon took as sent before it was not. */
+  begin(): void {
+    const tookMs = this.now()
+    this.startMs += tookMs
+    for (const [client, sentMs] of this.sentMs) this.sentMs.set(client, sentMs - tookMs)
+  }
+
+  /**
+   * It keeps answers whole until they end, those of all connections together: a long one is read by
+   * the other loop, which does not.
+   */
+  read(client: object, bytes: number): void {
+    this.unread.set(client, (this.unread.get(client) ?? 0) + bytes)
+    this.unreadBytes += bytes
+    if (this.unreadBytes > answerBytes()) this.giveUp()
+  }
+
+  giveUp(): void {
+    this.unfit = true
+  }
+
+  answered(client: object, status: number, ms: number): void {
+    const now = this.now()
+    this.unreadBytes -= this.unread.get(client) ?? 0
+    this.unread.delete(client)
+    const sentMs = this.sentMs.get(client)
+    if (sentMs === undefined) return
+    // A request that was lost on a connection that closed is still in the queue: what is told now
+    // is its time.
+    if (ms > now - sentMs + sameMs) this.giveUp()
+    const fromMs = Math.max(0, sentMs)
+    const index = this.recorder.open(fromMs)
+    const failed = status < 200 || status > 299
+    if (failed) this.recorder.failed(index, `status ${status}`)
+    else this.recorder.answered(index, Math.min(ms, now - fromMs))
+    this.last = { index, failed }
+    this.count(failed)
+    this.slowestMs = Math.max(this.slowestMs, ms)
+    // What is sent after the end does not count.
+    if (now >= this.endMs) this.sentMs.delete(client)
+    else this.sentMs.set(client, now)
+  }
+
+  /** Told of each body after `answered`. */
+  verified(good: boolean): boolean {
+    if (!good && this.last?.failed === false) {
+      this.recorder.failed(this.last.index, 'bad answer')
+      this.last.failed = true
+      this.failures++
+    }
+    return good
+  }
+
+  /**
+   * All that was sent before the end is answered, or what is not shall be played by the other loop.
+   */
+  over(): boolean {
+    const now = this.now()
+    const slowest = Math.max(drainMs, drainFactor * this.slowestMs)
+    for (const sentMs of this.sentMs.values())
+      if (now - sentMs > Math.min(this.target.timeoutMs, Math.max(slowest, this.endMs)))
+        this.giveUp()
+    if (now > this.endMs + slowest && this.sentMs.size > 0) this.giveUp()
+    if (this.answers >= fewestAnswers && this.failures > mostFailed * this.answers) this.giveUp()
+    return this.unfit || this.sentMs.size === 0
+  }
+
+  private count(failed: boolean): void {
+    this.answers++
+    if (failed) this.failures++
+  }
+}
